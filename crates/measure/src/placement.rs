@@ -45,12 +45,17 @@ impl Probes {
     pub fn place(&self, shortest_ns: f64) -> Option<Place> {
         let [before, after] = self.handover_ns;
         let placement = Placement::throughout(before, after)?;
-        let [Some(before), Some(after)] = self.core_step_ns.map(|ns| ns.map(|ns| ns > shortest_ns * ALONE))
+        let [Some(before), Some(after)] = self.core_step_ns.map(|ns| ns.map(|ns| !is_alone(ns, shortest_ns)))
         else {
             return Some(Place { disturbed: false, placement });
         };
         (before == after).then_some(Place { disturbed: before, placement })
     }
+}
+
+/// Did nobody else use the core during a probe whose step took so long, where the shortest of the run was that?
+pub fn is_alone(step_ns: f64, shortest_ns: f64) -> bool {
+    step_ns <= shortest_ns * ALONE
 }
 
 /// Where two CPUs are.

@@ -7,6 +7,7 @@
 //! some differ by chance: verdicts use p values with Holm's correction (Scand. J. Stat. 6, 1979), which keeps
 //! the probability of even one wrong verdict per comparison below 5 %.
 
+mod core_speed;
 pub mod difference;
 pub mod quantity;
 pub mod text;
@@ -17,8 +18,9 @@ use crate::record::Better;
 use crate::run_data::{PointData, RunData};
 use crate::stats::CONFIDENCE;
 use crate::view::handover;
+pub use core_speed::CoreSteps;
 pub use difference::Difference;
-use quantity::{Kind, Quantity};
+use quantity::{Found, Kind, Quantity};
 pub use text::text;
 
 /// A later run against an earlier one.
@@ -30,6 +32,8 @@ pub struct Compared {
     pub other: i64,
     /// What is not the same in both: plan, version, machine, settings.
     pub differences: Vec<Difference>,
+    /// How fast the device's core was; ratios of capacities are at equal speed of it.
+    pub core_steps: Option<CoreSteps>,
     /// One entry per point and quantity that both runs have.
     pub rows: Vec<Row>,
     /// Points and quantities that only one run has.
@@ -53,7 +57,7 @@ pub struct Row {
     pub base: Option<f64>,
     /// The same of the other run.
     pub other: Option<f64>,
-    /// `other / base`.
+    /// `other / base`; that of a capacity is at equal speed of the core, see [`Compared::core_steps`].
     pub ratio: Option<f64>,
     /// What the ratio may be.
     pub interval: Option<Interval>,
@@ -161,6 +165,7 @@ pub fn compare(base: &RunData, other: &RunData, across: &[Across]) -> Compared {
         base: base.run.id,
         other: other.run.id,
         differences: difference::all(base, other),
+        core_steps: CoreSteps::of(base, other, across),
         rows: Vec::new(),
         unmatched: Vec::new(),
     };
@@ -181,7 +186,8 @@ pub fn compare(base: &RunData, other: &RunData, across: &[Across]) -> Compared {
             let Some(partner) = of_b.iter().find(|p| p.name == q.name && p.unit == q.unit) else { continue };
             // A capacity is known for each placement of the CPUs: like is compared with like.
             let apart = if q.kind == Kind::Capacity { &placed } else { &apart };
-            compared.rows.push(row((&frame, &device), q, partner, apart.as_deref()));
+            let found = quantity::ratio(q, partner, compared.core_steps);
+            compared.rows.push(row((&frame, &device), (q, partner), found, apart.as_deref()));
         }
         for (run, own, others) in [(base.run.id, &of_a, &of_b), (other.run.id, &of_b, &of_a)] {
             let missing = own.iter().filter(|q| !others.iter().any(|p| p.name == q.name && p.unit == q.unit));
@@ -290,8 +296,12 @@ fn cpus_apart(a: &PointData, b: &PointData, across: &[Across]) -> Option<String>
         .then(|| "tester and device share a CPU in one of the runs only".into())
 }
 
-fn row((frame, device): (&str, &str), base: &Quantity, other: &Quantity, apart: Option<&str>) -> Row {
-    let found = quantity::ratio(base, other);
+fn row(
+    (frame, device): (&str, &str),
+    (base, other): (&Quantity, &Quantity),
+    found: Option<Found>,
+    apart: Option<&str>,
+) -> Row {
     let why = apart.map(String::from).or_else(|| quantity::apart(base, other));
     Row {
         frame: frame.into(),

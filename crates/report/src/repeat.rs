@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use weir_measure::repeat::{Agreement, Said, agreement};
 
-use crate::compare::{Verdict, compare};
+use crate::compare::{CoreSteps, Verdict, compare};
 use crate::figure::{name, procedure};
 use crate::run_data::{PointData, RunData};
 use crate::view::Table;
@@ -126,16 +126,17 @@ fn summary(runs: &[RunData]) -> String {
     let mut text = String::new();
     let pairs: Vec<(&RunData, &RunData)> =
         runs.iter().enumerate().flat_map(|(i, a)| runs[..i].iter().map(move |b| (b, a))).collect();
-    let within = |figure: &str, most: f64| {
-        let found: Vec<f64> = pairs.iter().flat_map(|(a, b)| apart(a, b, figure)).collect();
+    let within = |figure: &str, most: f64, at_equal_speed: bool| {
+        let found: Vec<f64> = pairs.iter().flat_map(|(a, b)| apart(a, b, figure, at_equal_speed)).collect();
         let good = found.iter().filter(|apart| **apart <= most).count();
         (!found.is_empty()).then(|| (good as f64 / found.len() as f64, found.len()))
     };
-    for (figure, words, most) in [
-        (name::CAPACITY, "Capacity", CAPACITY_WITHIN),
-        (name::CAPACITY_RATIO, "Ratio of devices", RATIO_WITHIN),
+    for (figure, words, most, at_equal_speed) in [
+        (name::CAPACITY, "Capacity", CAPACITY_WITHIN, false),
+        (name::CAPACITY, "Capacity at equal speed of the cores", CAPACITY_WITHIN, true),
+        (name::CAPACITY_RATIO, "Ratio of devices", RATIO_WITHIN, false),
     ] {
-        if let Some((share, n)) = within(figure, most) {
+        if let Some((share, n)) = within(figure, most, at_equal_speed) {
             let _ = writeln!(
                 text,
                 "{words}: {} of {n} pairs of runs at a point agree within {}.",
@@ -173,15 +174,21 @@ fn summary(runs: &[RunData]) -> String {
     text
 }
 
-/// Larger / smaller - 1 of a figure of the capacity in two runs, at each point, in each placement that both have.
-fn apart(a: &RunData, b: &RunData, figure: &str) -> Vec<f64> {
+/// Larger / smaller - 1 of a figure of the capacity in two runs, at each point, in each placement that both have. Nothing where
+/// the speed of the cores is to be left out and not known.
+fn apart(a: &RunData, b: &RunData, figure: &str, at_equal_speed: bool) -> Vec<f64> {
+    let core = match (at_equal_speed, CoreSteps::of(a, b, &[])) {
+        (false, _) => 1.0,
+        (true, Some(steps)) => steps.speed_up(),
+        (true, None) => return Vec::new(),
+    };
     let points = a.points.iter().filter(|point| !point.is_ceiling());
     let both = points.filter_map(|point| Some((point, partner(b, point)?)));
     let figures = both.flat_map(|(a, b)| {
         let others = said(b);
         said(a).into_iter().filter_map(move |(name, _, one)| {
             let other = others.iter().find(|other| other.0 == name)?.2;
-            Some((name, (one.value / other.value).ln().abs().exp_m1()))
+            Some((name, (one.value / other.value * core).ln().abs().exp_m1()))
         })
     });
     figures.filter(|(name, _)| name.starts_with(figure)).map(|(_, apart)| apart).collect()

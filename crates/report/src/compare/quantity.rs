@@ -1,6 +1,6 @@
 //! What two points are compared by: the rates of their goals and the figures of their procedures.
 
-use super::{Interval, Source, Verdict};
+use super::{CoreSteps, Interval, Source, Verdict};
 use crate::figure::unit::{CYCLES, FRAMES_PER_S, SECONDS, TIMES};
 use crate::figure::{name, procedure};
 use crate::record::{Better, Figure, GoalResult, ProcedureResult};
@@ -97,7 +97,7 @@ fn figure(procedure: &ProcedureResult, figure: &Figure) -> Quantity {
 }
 
 /// The rounds of a run do not tell how another run would scatter: memory lies elsewhere, the host has other work. So much
-/// is assumed (standard deviation); `weir run repeat` tells what it is on a machine.
+/// is assumed (standard deviation) at equal speed of the core; `weir run repeat` tells what it is on a machine.
 const RUNS_DIFFER: f64 = 0.02;
 /// The same of ratios of devices that were measured in the same rounds.
 const RATIOS_DIFFER: f64 = 0.015;
@@ -128,9 +128,13 @@ impl Quantity {
     }
 }
 
-/// `other / base`: with the interval of the repetitions, or that of the bounds where there is one repetition.
-pub fn ratio(base: &Quantity, other: &Quantity) -> Option<Found> {
-    let found = unpaired_ratio(base.sample(), other.sample())?;
+/// `other / base`: with the interval of the repetitions, or that of the bounds where there is one repetition. Of a capacity,
+/// without what it owes to the speed of the core.
+pub fn ratio(base: &Quantity, other: &Quantity, core: Option<CoreSteps>) -> Option<Found> {
+    let core =
+        core.filter(|_| base.kind == Kind::Capacity).map_or(1.0, |steps| steps.share_of_core(&base.unit));
+    let at_equal_speed: Vec<f64> = other.values.iter().map(|value| value / core).collect();
+    let found = unpaired_ratio(base.sample(), Sample { values: &at_equal_speed, open: other.open })?;
     let interval = match found.ratio.interval {
         Some((low, high)) => Some(Interval { low, high, source: Source::Repetitions }),
         None => base.bounds.zip(other.bounds).map(|((base_low, base_high), (low, high))| Interval {

@@ -393,3 +393,39 @@ fn capacities_are_compared_in_a_placement_that_both_runs_have() {
     assert!(common.rows.iter().all(|row| row.quantity.contains("far cores")), "{:?}", common.rows);
     assert!(common.rows.iter().all(|row| row.verdict == Verdict::NoDifference));
 }
+
+/// A run on a core of this speed: all that it does takes so much longer, but for the third probe, which somebody else disturbed.
+fn on_core(mut data: RunData, step_ns: f64) -> RunData {
+    for point in &mut data.points {
+        let of = |steps: [f64; 2]| {
+            let mut trial = fixture::clean_trial();
+            trial.noise.core_step_ns = Some(steps);
+            trial
+        };
+        point.trials = vec![of([step_ns; 2]), of([step_ns * 1.6, step_ns])];
+        for figure in &mut point.point.result.as_mut().unwrap().procedures[0].figures {
+            let is_rate = figure.unit == unit::FRAMES_PER_S;
+            figure.values.iter_mut().filter(|_| is_rate).for_each(|fps| *fps /= step_ns);
+        }
+    }
+    data
+}
+
+#[test]
+fn capacities_are_compared_at_equal_speed_of_the_core() {
+    let mut rng = Rng::new(3);
+    let base = on_core(rounds(&mut rng, 1, [1e6, 0.8e6], "near cores"), 1.12);
+    let same = on_core(rounds(&mut rng, 2, [1e6, 0.8e6], "near cores"), 1.0);
+    let compared = compare(&base, &same, &[]);
+    assert_eq!(compared.core_steps, Some(CoreSteps { base_ns: 1.12, other_ns: 1.0 }));
+    assert_eq!(verdicts(&compared), [Verdict::NoDifference; 3], "{:?}", compared.rows);
+    assert!(compared.rows[0].other > compared.rows[0].base, "values are those that were measured");
+    let text = text(&compared).replace('\u{202f}', " ");
+    assert!(text.contains("In run 2 the cores were 12.0 % faster"), "{text}");
+
+    // A device that became slower is not hidden by a core that became faster.
+    let slower = on_core(rounds(&mut rng, 3, [0.88e6, 0.70e6], "near cores"), 1.0);
+    let found = compare(&base, &slower, &[]);
+    assert_eq!(verdicts(&found)[..2], [Verdict::Slower; 2], "{:?}", found.rows);
+    assert_eq!(compare(&base, &same, &[Across::Machine]).core_steps, None);
+}

@@ -1,6 +1,6 @@
 //! A comparison for the terminal.
 
-use super::{Compared, Difference, Row, Source, Verdict};
+use super::{Compared, CoreSteps, Difference, Row, Source, Verdict};
 use crate::figure::unit;
 use crate::stats::CONFIDENCE;
 use crate::view::Table;
@@ -9,10 +9,14 @@ use crate::view::format::{count, or_dash, percent, si, significant, time_ns};
 /// Values with more letters than this are cut in the table of differences.
 const LONG: usize = 60;
 
+/// Cores that differ by less than this share of their speed are not mentioned.
+const WORTH_A_LINE: f64 = 0.005;
+
 /// What differs, then the points, then what only one run has.
 pub fn text(compared: &Compared) -> String {
     let mut text = format!("run {} against run {}\n", compared.other, compared.base);
     text += &differences(compared);
+    text += &core_speed(compared);
     text += &rows(compared);
     for lone in &compared.unmatched {
         let what = match lone.quantities.as_slice() {
@@ -34,6 +38,25 @@ fn differences(compared: &Compared) -> String {
         table.push(vec![what.clone(), cut(base), cut(other)]);
     }
     format!("\n{}", table.text())
+}
+
+/// What was taken out of the ratios, where that is worth a line.
+fn core_speed(compared: &Compared) -> String {
+    let Some(steps) = compared.core_steps.filter(|steps| steps.speed_up().ln().abs() > WORTH_A_LINE) else {
+        return String::new();
+    };
+    let CoreSteps { base_ns, other_ns } = steps;
+    let (apart, word) = match steps.speed_up() {
+        faster if faster > 1.0 => (faster - 1.0, "faster"),
+        slower => (1.0 / slower - 1.0, "slower"),
+    };
+    format!(
+        "\nIn run {} the cores were {} {word}: a step of the same loop took {other_ns:.3} ns, and {base_ns:.3} ns in \
+         run {}.\nRatios of capacities and cycles per frame are at equal speed of the cores.\n",
+        compared.other,
+        percent(apart),
+        compared.base
+    )
 }
 
 fn cut(value: &str) -> String {
