@@ -8,7 +8,9 @@
 //! is handed over and taken is the same for all threads of a node together.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
-use std::net::IpAddr;
+mod accounting;
+mod admit;
+mod make;
 
 use weir_packet::frame::Mac;
 
@@ -16,26 +18,28 @@ use crate::batch::{BATCH, Batch, Frames, Set, Verdict};
 use crate::cache::FlowCache;
 use crate::chain::{self, Entries, Stage};
 use crate::change::Past;
-use crate::config::{Config, StageConfig};
-use crate::drops::{Drop, Drops};
+use crate::config::Config;
+use crate::drops::Drop;
 use crate::fast::Book;
 use crate::filter::{Count, Filter, Logged};
-use crate::frame::{ETHERNET, Frame, HEAD_ROOM, Kind, Known, PortId};
-use crate::icmp::Error;
+use crate::frame::{Frame, HEAD_ROOM, Known, PortId};
 use crate::kept::{Emitted, Originated, Then, Ticket};
 use crate::limits::Limits;
-use crate::local::{Local, Punt, Punts};
-use crate::nat::{BlockChange, Event, Kept, Mtus, Nat, Usage};
-use crate::neighbour::Link;
+use crate::local::{Local, Punt};
+use crate::nat::{BlockChange, Event, Kept, Usage};
 use crate::own::Own;
 use crate::port::Port;
 use crate::prefix::Prefix;
-use crate::queue::{Queue, QueueCounts};
-use crate::route::{NoLink, Refusal, Route, Router};
+use crate::queue::QueueCounts;
+use crate::route::{NoLink, Route, Router};
 use crate::stage::Step;
 use crate::steer::Steering;
 use crate::time::Time;
-use crate::way::{Dir, Entry, Handover, News, Way};
+use crate::way::{Dir, Entry, Handover, News};
+
+pub use accounting::Accounting;
+pub(crate) use make::stage_of;
+use make::{exit, own_addresses};
 
 /// A node's data plane.
 #[derive(Debug)]
@@ -92,47 +96,6 @@ pub enum Leave {
     Machine(Punt),
     /// To another thread of the node; it counts as come in by this port.
     Thread(Handover, PortId),
-}
-
-/// Where all frames are.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Accounting {
-    /// Frames that came in by a port.
-    pub entered: u64,
-    /// Frames that the node made.
-    pub own: u64,
-    /// Frames that left by a port.
-    pub left: u64,
-    /// Frames that were punted to the machine that the node runs on.
-    pub local: Punts,
-    /// Frames that wait inside.
-    pub held: u64,
-    /// Frames that other threads of the node handed over.
-    pub taken: u64,
-    /// Frames that other threads went on with.
-    pub handed: u64,
-    /// Frames that went no further, by reason.
-    pub drops: Drops,
-}
-
-impl Accounting {
-    /// Whether each frame is accounted for.
-    pub fn balance(&self) -> bool {
-        let gone = self.left + self.local.total() + self.handed + self.drops.total();
-        self.entered + self.own + self.taken == gone + self.held
-    }
-
-    /// Adds those of another thread of the same node.
-    pub fn add(&mut self, other: &Accounting) {
-        self.entered += other.entered;
-        self.own += other.own;
-        self.left += other.left;
-        self.local += other.local;
-        self.held += other.held;
-        self.taken += other.taken;
-        self.handed += other.handed;
-        self.drops += other.drops;
-    }
 }
 
 impl Plane {
@@ -455,157 +418,12 @@ impl Plane {
         }
     }
 
-    /// Reads the headers of frames off the wire; those that are none of the stages' business get their verdict here.
-    fn admit(&mut self, now: Time, batch: &mut Batch<'_>) -> Entries {
-        let (mut admitted, mut of_left) = (Set::EMPTY, Set::EMPTY);
-        for i in 0..batch.len() {
-            let frame = &mut batch[i];
-            match untag(frame, self.tags(frame.port)).and_then(|at| frame.read(at)) {
-                Ok(()) => {
-                    // Whoever hands a frame over has greeted it.
-                    let is_new = batch.ways[i] == Way::Wire;
-                    if let Some(verdict) = is_new.then(|| self.greet(now, &batch[i])).flatten() {
-                        self.decide(batch, i, verdict);
-                    } else if !matches!(batch[i].kind(), Kind::V4 | Kind::V6) {
-                        self.across(batch, i);
-                    } else {
-                        admitted.insert(i);
-                        if usize::from(batch[i].port.0) < self.left {
-                            of_left.insert(i);
-                        }
-                    }
-                }
-                Err(reason) => self.decide(batch, i, Verdict::Dropped(reason)),
-            }
-        }
-        admitted = self.vet(now, batch, admitted, of_left);
-        if batch.handed == 0 && self.steering.is_alone() {
-            return Entries::begin(admitted.and(of_left), admitted.without(of_left));
-        }
-        let mut entries = Entries::default();
-        for i in admitted {
-            let dir = if of_left.contains(i) { Dir::Outward } else { Dir::Inward };
-            let way = batch.ways[i];
-            match self.enter(now, (&mut batch[i], way), dir) {
-                Ok(entry) => entries.insert(i, entry),
-                Err(verdict) => self.decide(batch, i, verdict),
-            }
-        }
-        entries
-    }
-
-    /// Has a router judge the frames by their sources; returns those that it takes in. What was handed over has been judged.
-    fn vet(&mut self, now: Time, batch: &mut Batch<'_>, set: Set, of_left: Set) -> Set {
-        let mut fresh = set;
-        if batch.handed > 0 {
-            set.filter(|&i| batch.ways[i] != Way::Wire).for_each(|i| fresh.remove(i));
-        }
-        let mut taken = set;
-        if self.stages.iter().any(|stage| matches!(stage, Stage::Nat(_))) {
-            for i in fresh.without(of_left) {
-                if self.is_impostor(&batch[i]) {
-                    taken.remove(i);
-                    self.decide(batch, i, Verdict::Dropped(Drop::MartianSource));
-                }
-            }
-        }
-        let Exit::Router(router) = &self.exit else { return taken };
-        let (refused, refusals) = router.vet(Frames(&mut batch.frames), taken, fresh.and(taken));
-        for i in refused {
-            let Some(refusal) = refusals[i] else { continue };
-            let (reason, error) = match refusal {
-                Refusal::Source(reason) => (reason, None),
-                Refusal::Ttl => (Drop::TtlExpired, Some(Error::TimeExceeded)),
-                Refusal::SourceRouted => (Drop::SourceRouted, Some(Error::Routed)),
-            };
-            let back = if of_left.contains(i) {
-                Entry::Inward { below: 0 }
-            } else {
-                Entry::Outward { above: self.stages.len() }
-            };
-            if let Some(error) = error {
-                self.own.report(now, &batch[i], error, back);
-            }
-            self.decide(batch, i, Verdict::Dropped(reason));
-        }
-        taken.without(refused)
-    }
-
-    /// Whether a frame from outside says that it comes from an address that a NAT of the node gives its hosts.
-    fn is_impostor(&self, frame: &Frame<'_>) -> bool {
-        self.stages.iter().any(|stage| matches!(stage, Stage::Nat(nat) if nat.is_impostor(frame)))
-    }
-
     /// The verdict of a frame that comes to no stage.
     fn decide(&mut self, batch: &mut Batch<'_>, i: usize, verdict: Verdict) {
         if let Verdict::Dropped(reason) = verdict {
             self.accounting.drops.count(reason);
         }
         batch.verdicts[i] = verdict;
-    }
-
-    /// Where a frame enters the chain that came in this way, or its verdict if it does not.
-    #[inline]
-    fn enter(&mut self, now: Time, (frame, way): (&mut Frame<'_>, Way), dir: Dir) -> Result<Entry, Verdict> {
-        let elsewhere = match way {
-            Way::Wire => self.steering.elsewhere(now, (frame, dir), &self.stages, &mut self.own),
-            Way::Meets => self.steering.meet(now, (frame, dir), &self.stages, &mut self.own),
-            Way::Found => None,
-            Way::Turned(nat) | Way::Asks(nat) | Way::Awaited(nat) => {
-                return self.enter_nat(now, frame, (way, nat));
-            }
-        };
-        elsewhere.map_or(Ok(Entry::Begin(dir)), Err)
-    }
-
-    /// Where a frame enters that the NAT of another thread has handed over, or its verdict.
-    #[cold]
-    fn enter_nat(
-        &mut self,
-        now: Time,
-        frame: &mut Frame<'_>,
-        (way, number): (Way, u8),
-    ) -> Result<Entry, Verdict> {
-        let nat = self.steering.nat(number).and_then(|k| Some((k, self.stages.get_mut(k)?)));
-        let Some((k, Stage::Nat(nat))) = nat else {
-            // It has gone from this thread, or has not come yet: so nobody here is known by a public address.
-            return match way {
-                Way::Turned(_) => Err(Verdict::Dropped(Drop::NatNoMapping)),
-                _ => Ok(Entry::Begin(Dir::Outward)),
-            };
-        };
-        match way {
-            Way::Turned(_) => Ok(Entry::Inward { below: k + 1 }),
-            Way::Asks(_) if nat.awaits(now, frame) => {
-                let to = nat.owner_of_source(frame);
-                Err(Verdict::Handed(Handover { to, way: Way::Awaited(number) }))
-            }
-            Way::Asks(_) => Ok(Entry::Outward { above: k + 1 }),
-            _ => {
-                frame.is_awaited = true;
-                Ok(Entry::Outward { above: k })
-            }
-        }
-    }
-
-    /// The verdict of a frame that a router's stages do not see: about neighbours, or not for the node at all.
-    fn greet(&mut self, now: Time, frame: &Frame<'_>) -> Option<Verdict> {
-        let Exit::Router(router) = &mut self.exit else { return None };
-        let (dst, _) = frame.macs();
-        if dst[0] & 1 == 0 && dst != router.mac(frame.port) {
-            return Some(Verdict::Dropped(Drop::NotForUs));
-        }
-        match frame.kind() {
-            Kind::V4 => None,
-            Kind::V6 if !matches!(frame.icmp(), Some((133..=137, _))) => None,
-            Kind::Other => Some(Verdict::Dropped(Drop::NoProtocol)),
-            _ => match router.hear(frame, now, &mut self.own) {
-                Some(true) => Some(Verdict::Local),
-                Some(false) => Some(Verdict::Dropped(Drop::NotForUs)),
-                None if frame.kind() == Kind::Arp => Some(Verdict::Dropped(Drop::NoProtocol)),
-                None => Some(Verdict::Local),
-            },
-        }
     }
 
     /// The chain, where those leave that came through it, and the accounting.
@@ -794,81 +612,6 @@ impl Plane {
         (0..gave_way).for_each(|_| self.accounting.drops.count(Drop::FragmentLimit));
         let lost = std::mem::take(&mut self.own.lost);
         (0..lost).for_each(|_| self.accounting.drops.count(Drop::Panic));
-    }
-}
-
-/// A router, if the text has routes.
-#[expect(clippy::expect_used, reason = "the text was read, and with it its next hops")]
-fn exit(config: &Config, macs: &[Mac]) -> Exit {
-    let Some(routes) = &config.routes else { return Exit::Across };
-    let link = |(port, &mac): (&Port, &Mac)| Link {
-        mac: port.mac.unwrap_or(mac),
-        addresses: port.addresses.iter().map(|own| Prefix { address: own.host(), len: own.len }).collect(),
-        answers_for: Vec::new(),
-        tags: port.tags(),
-    };
-    let links = config.ports.iter().zip(macs).map(link).collect();
-    let mtus = config.ports.iter().map(|port| port.mtu).collect();
-    let rpf = config.ports.iter().map(|port| port.rpf).collect();
-    let router = Router::new(links, mtus).judging(config.left, rpf);
-    let mut router = router.limited(&config.limits, config.share, config.seed);
-    router.options = config.options;
-    for (n, port) in config.ports.iter().enumerate() {
-        port.neighbours.iter().for_each(|&(ip, mac)| router.fix(PortId(n as u8), ip, mac));
-    }
-    for route in routes {
-        router.add(route).expect("the next hops of a text are neighbours");
-    }
-    // The right end is where the addresses are known that the node translates to.
-    for port in config.left..config.ports.len() {
-        router.answer_for(port, &mut config.translated());
-    }
-    Exit::Router(Box::new(router))
-}
-
-fn own_addresses(port: &Port) -> Vec<IpAddr> {
-    port.addresses.iter().map(|own| own.host()).collect()
-}
-
-/// A stage of a node, or a thread's share of it, in which nothing lives yet.
-pub(crate) fn stage_of(stage: &StageConfig, config: &Config) -> Stage {
-    match stage {
-        StageConfig::Filter(filter) => {
-            let mut filter = Filter::new(filter, config.seed, config.share);
-            filter.limit(&config.limits);
-            Stage::Filter(Box::new(filter))
-        }
-        StageConfig::Queue(queue) => Stage::Queue(Box::new(Queue::new(queue, config.seed))),
-        StageConfig::Nat(nat) => {
-            let own: Vec<IpAddr> = config.ports.iter().flat_map(own_addresses).collect();
-            let has6 = own.iter().any(IpAddr::is_ipv6);
-            let shortest = |ports: &[Port]| ports.iter().map(|port| port.mtu).min().unwrap_or(u16::MAX);
-            let (left, right) = config.ports.split_at(config.left);
-            let mtus = Mtus { inside: shortest(left), outside: shortest(right) };
-            let mut nat = Nat::new((**nat).clone(), own, config.seed, config.share);
-            nat.limit(&config.limits);
-            Stage::Nat(Box::new(if config.routes.is_some() { nat.of_router(mtus, has6) } else { nat }))
-        }
-    }
-}
-
-/// Where the type stands behind the tags of the port; a frame with other tags is not the port's.
-fn untag(frame: &Frame<'_>, tags: &[[u8; 4]]) -> Result<usize, Drop> {
-    let bytes = frame.bytes();
-    let mut at = ETHERNET - 2;
-    for tag in tags {
-        let &[a, b, high, low] = bytes.get(at..).and_then(<[u8]>::first_chunk).ok_or(Drop::Malformed)?;
-        // The upper four bits of a tag are its priority.
-        if [a, b, high & 15, low] != *tag {
-            return Err(Drop::UnknownVlan);
-        }
-        at += 4;
-    }
-    match bytes.get(at..).and_then(|rest| rest.first_chunk::<4>()).ok_or(Drop::Malformed)? {
-        // It names a priority and no VLAN (IEEE 802.1Q, section 9.6).
-        [0x81, 0x00, high, 0] if high & 15 == 0 => Ok(at + 4),
-        [0x81, 0x00, ..] | [0x88, 0xa8, ..] => Err(Drop::UnknownVlan),
-        _ => Ok(at),
     }
 }
 

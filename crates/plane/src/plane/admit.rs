@@ -1,0 +1,179 @@
+//! What happens to a frame before the chain: its tags and headers are read, a router judges whom it is for and from, and a node
+//! of several threads whose it is.
+
+use super::{Exit, Plane};
+use crate::batch::{Batch, Frames, Set, Verdict};
+use crate::chain::{Entries, Stage};
+use crate::drops::Drop;
+use crate::frame::{ETHERNET, Frame, Kind};
+use crate::icmp::Error;
+use crate::route::Refusal;
+use crate::time::Time;
+use crate::way::{Dir, Entry, Handover, Way};
+
+impl Plane {
+    /// Reads the headers of frames off the wire; those that are none of the stages' business get their verdict here.
+    pub(super) fn admit(&mut self, now: Time, batch: &mut Batch<'_>) -> Entries {
+        let (mut admitted, mut of_left) = (Set::EMPTY, Set::EMPTY);
+        for i in 0..batch.len() {
+            let frame = &mut batch[i];
+            match untag(frame, self.tags(frame.port)).and_then(|at| frame.read(at)) {
+                Ok(()) => {
+                    // Whoever hands a frame over has greeted it.
+                    let is_new = batch.ways[i] == Way::Wire;
+                    if let Some(verdict) = is_new.then(|| self.greet(now, &batch[i])).flatten() {
+                        self.decide(batch, i, verdict);
+                    } else if !matches!(batch[i].kind(), Kind::V4 | Kind::V6) {
+                        self.across(batch, i);
+                    } else {
+                        admitted.insert(i);
+                        if usize::from(batch[i].port.0) < self.left {
+                            of_left.insert(i);
+                        }
+                    }
+                }
+                Err(reason) => self.decide(batch, i, Verdict::Dropped(reason)),
+            }
+        }
+        admitted = self.vet(now, batch, admitted, of_left);
+        if batch.handed == 0 && self.steering.is_alone() {
+            return Entries::begin(admitted.and(of_left), admitted.without(of_left));
+        }
+        let mut entries = Entries::default();
+        for i in admitted {
+            let dir = if of_left.contains(i) { Dir::Outward } else { Dir::Inward };
+            let way = batch.ways[i];
+            match self.enter(now, (&mut batch[i], way), dir) {
+                Ok(entry) => entries.insert(i, entry),
+                Err(verdict) => self.decide(batch, i, verdict),
+            }
+        }
+        entries
+    }
+
+    /// Has a router judge the frames by their sources; returns those that it takes in. What was handed over has been judged.
+    fn vet(&mut self, now: Time, batch: &mut Batch<'_>, set: Set, of_left: Set) -> Set {
+        let mut fresh = set;
+        if batch.handed > 0 {
+            set.filter(|&i| batch.ways[i] != Way::Wire).for_each(|i| fresh.remove(i));
+        }
+        let mut taken = set;
+        if self.stages.iter().any(|stage| matches!(stage, Stage::Nat(_))) {
+            for i in fresh.without(of_left) {
+                if self.is_impostor(&batch[i]) {
+                    taken.remove(i);
+                    self.decide(batch, i, Verdict::Dropped(Drop::MartianSource));
+                }
+            }
+        }
+        let Exit::Router(router) = &self.exit else { return taken };
+        let (refused, refusals) = router.vet(Frames(&mut batch.frames), taken, fresh.and(taken));
+        for i in refused {
+            let Some(refusal) = refusals[i] else { continue };
+            let (reason, error) = match refusal {
+                Refusal::Source(reason) => (reason, None),
+                Refusal::Ttl => (Drop::TtlExpired, Some(Error::TimeExceeded)),
+                Refusal::SourceRouted => (Drop::SourceRouted, Some(Error::Routed)),
+            };
+            let back = if of_left.contains(i) {
+                Entry::Inward { below: 0 }
+            } else {
+                Entry::Outward { above: self.stages.len() }
+            };
+            if let Some(error) = error {
+                self.own.report(now, &batch[i], error, back);
+            }
+            self.decide(batch, i, Verdict::Dropped(reason));
+        }
+        taken.without(refused)
+    }
+
+    /// Whether a frame from outside says that it comes from an address that a NAT of the node gives its hosts.
+    fn is_impostor(&self, frame: &Frame<'_>) -> bool {
+        self.stages.iter().any(|stage| matches!(stage, Stage::Nat(nat) if nat.is_impostor(frame)))
+    }
+
+    /// Where a frame enters the chain that came in this way, or its verdict if it does not.
+    #[inline]
+    fn enter(&mut self, now: Time, (frame, way): (&mut Frame<'_>, Way), dir: Dir) -> Result<Entry, Verdict> {
+        let elsewhere = match way {
+            Way::Wire => self.steering.elsewhere(now, (frame, dir), &self.stages, &mut self.own),
+            Way::Meets => self.steering.meet(now, (frame, dir), &self.stages, &mut self.own),
+            Way::Found => None,
+            Way::Turned(nat) | Way::Asks(nat) | Way::Awaited(nat) => {
+                return self.enter_nat(now, frame, (way, nat));
+            }
+        };
+        elsewhere.map_or(Ok(Entry::Begin(dir)), Err)
+    }
+
+    /// Where a frame enters that the NAT of another thread has handed over, or its verdict.
+    #[cold]
+    fn enter_nat(
+        &mut self,
+        now: Time,
+        frame: &mut Frame<'_>,
+        (way, number): (Way, u8),
+    ) -> Result<Entry, Verdict> {
+        let nat = self.steering.nat(number).and_then(|k| Some((k, self.stages.get_mut(k)?)));
+        let Some((k, Stage::Nat(nat))) = nat else {
+            // It has gone from this thread, or has not come yet: so nobody here is known by a public address.
+            return match way {
+                Way::Turned(_) => Err(Verdict::Dropped(Drop::NatNoMapping)),
+                _ => Ok(Entry::Begin(Dir::Outward)),
+            };
+        };
+        match way {
+            Way::Turned(_) => Ok(Entry::Inward { below: k + 1 }),
+            Way::Asks(_) if nat.awaits(now, frame) => {
+                let to = nat.owner_of_source(frame);
+                Err(Verdict::Handed(Handover { to, way: Way::Awaited(number) }))
+            }
+            Way::Asks(_) => Ok(Entry::Outward { above: k + 1 }),
+            _ => {
+                frame.is_awaited = true;
+                Ok(Entry::Outward { above: k })
+            }
+        }
+    }
+
+    /// The verdict of a frame that a router's stages do not see: about neighbours, or not for the node at all.
+    fn greet(&mut self, now: Time, frame: &Frame<'_>) -> Option<Verdict> {
+        let Exit::Router(router) = &mut self.exit else { return None };
+        let (dst, _) = frame.macs();
+        if dst[0] & 1 == 0 && dst != router.mac(frame.port) {
+            return Some(Verdict::Dropped(Drop::NotForUs));
+        }
+        match frame.kind() {
+            Kind::V4 => None,
+            Kind::V6 if !matches!(frame.icmp(), Some((133..=137, _))) => None,
+            Kind::Other => Some(Verdict::Dropped(Drop::NoProtocol)),
+            _ => match router.hear(frame, now, &mut self.own) {
+                Some(true) => Some(Verdict::Local),
+                Some(false) => Some(Verdict::Dropped(Drop::NotForUs)),
+                None if frame.kind() == Kind::Arp => Some(Verdict::Dropped(Drop::NoProtocol)),
+                None => Some(Verdict::Local),
+            },
+        }
+    }
+}
+
+/// Where the type stands behind the tags of the port; a frame with other tags is not the port's.
+fn untag(frame: &Frame<'_>, tags: &[[u8; 4]]) -> Result<usize, Drop> {
+    let bytes = frame.bytes();
+    let mut at = ETHERNET - 2;
+    for tag in tags {
+        let &[a, b, high, low] = bytes.get(at..).and_then(<[u8]>::first_chunk).ok_or(Drop::Malformed)?;
+        // The upper four bits of a tag are its priority.
+        if [a, b, high & 15, low] != *tag {
+            return Err(Drop::UnknownVlan);
+        }
+        at += 4;
+    }
+    match bytes.get(at..).and_then(|rest| rest.first_chunk::<4>()).ok_or(Drop::Malformed)? {
+        // It names a priority and no VLAN (IEEE 802.1Q, section 9.6).
+        [0x81, 0x00, high, 0] if high & 15 == 0 => Ok(at + 4),
+        [0x81, 0x00, ..] | [0x88, 0xa8, ..] => Err(Drop::UnknownVlan),
+        _ => Ok(at),
+    }
+}

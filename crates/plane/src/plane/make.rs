@@ -1,0 +1,72 @@
+//! The parts of a node from its text.
+
+use std::net::IpAddr;
+
+use weir_packet::frame::Mac;
+
+use super::Exit;
+use crate::chain::Stage;
+use crate::config::{Config, StageConfig};
+use crate::filter::Filter;
+use crate::frame::PortId;
+use crate::nat::{Mtus, Nat};
+use crate::neighbour::Link;
+use crate::port::Port;
+use crate::prefix::Prefix;
+use crate::queue::Queue;
+use crate::route::Router;
+
+/// A router, if the text has routes.
+#[expect(clippy::expect_used, reason = "the text was read, and with it its next hops")]
+pub(super) fn exit(config: &Config, macs: &[Mac]) -> Exit {
+    let Some(routes) = &config.routes else { return Exit::Across };
+    let link = |(port, &mac): (&Port, &Mac)| Link {
+        mac: port.mac.unwrap_or(mac),
+        addresses: port.addresses.iter().map(|own| Prefix { address: own.host(), len: own.len }).collect(),
+        answers_for: Vec::new(),
+        tags: port.tags(),
+    };
+    let links = config.ports.iter().zip(macs).map(link).collect();
+    let mtus = config.ports.iter().map(|port| port.mtu).collect();
+    let rpf = config.ports.iter().map(|port| port.rpf).collect();
+    let router = Router::new(links, mtus).judging(config.left, rpf);
+    let mut router = router.limited(&config.limits, config.share, config.seed);
+    router.options = config.options;
+    for (n, port) in config.ports.iter().enumerate() {
+        port.neighbours.iter().for_each(|&(ip, mac)| router.fix(PortId(n as u8), ip, mac));
+    }
+    for route in routes {
+        router.add(route).expect("the next hops of a text are neighbours");
+    }
+    // The right end is where the addresses are known that the node translates to.
+    for port in config.left..config.ports.len() {
+        router.answer_for(port, &mut config.translated());
+    }
+    Exit::Router(Box::new(router))
+}
+
+pub(super) fn own_addresses(port: &Port) -> Vec<IpAddr> {
+    port.addresses.iter().map(|own| own.host()).collect()
+}
+
+/// A stage of a node, or a thread's share of it, in which nothing lives yet.
+pub(crate) fn stage_of(stage: &StageConfig, config: &Config) -> Stage {
+    match stage {
+        StageConfig::Filter(filter) => {
+            let mut filter = Filter::new(filter, config.seed, config.share);
+            filter.limit(&config.limits);
+            Stage::Filter(Box::new(filter))
+        }
+        StageConfig::Queue(queue) => Stage::Queue(Box::new(Queue::new(queue, config.seed))),
+        StageConfig::Nat(nat) => {
+            let own: Vec<IpAddr> = config.ports.iter().flat_map(own_addresses).collect();
+            let has6 = own.iter().any(IpAddr::is_ipv6);
+            let shortest = |ports: &[Port]| ports.iter().map(|port| port.mtu).min().unwrap_or(u16::MAX);
+            let (left, right) = config.ports.split_at(config.left);
+            let mtus = Mtus { inside: shortest(left), outside: shortest(right) };
+            let mut nat = Nat::new((**nat).clone(), own, config.seed, config.share);
+            nat.limit(&config.limits);
+            Stage::Nat(Box::new(if config.routes.is_some() { nat.of_router(mtus, has6) } else { nat }))
+        }
+    }
+}
