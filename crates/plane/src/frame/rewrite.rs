@@ -1,0 +1,333 @@
+//! Changes of a frame, each of which leaves its checksums right: by what the change adds to them (RFC 1624).
+
+use weir_packet::frame::Mac;
+use weir_packet::headers::{ICMP, ICMP6, TCP, UDP};
+
+use super::{ETHERNET, Fragment, Frame, HEAD_ROOM, Kind};
+use crate::drops::Drop;
+
+/// Changes, each of which leaves the checksums right.
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "places that `read` has checked, and sums of 16 bits in 32"
+)]
+impl Frame<'_> {
+    /// Another source address of IPv4.
+    pub fn set_src4(&mut self, address: u32) {
+        let delta = self.write4(12, self.src4, address);
+        self.adjust_l4(delta);
+        self.src4 = address;
+    }
+
+    /// Another destination address of IPv4.
+    pub fn set_dst4(&mut self, address: u32) {
+        let delta = self.write4(16, self.dst4, address);
+        self.adjust_l4(delta);
+        self.dst4 = address;
+    }
+
+    /// Another source, address and port (or identifier of a query) at once.
+    #[inline]
+    pub(crate) fn set_source4(&mut self, address: u32, port: u16) {
+        let delta = self.write4(12, self.src4, address);
+        let at = if self.proto == ICMP { 4 } else { 0 };
+        self.write_port(at, self.sport, port, delta);
+        (self.src4, self.sport) = (address, port);
+        if at == 4 {
+            self.dport = port;
+        }
+    }
+
+    /// Another destination, address and port (or identifier of a query) at once.
+    #[inline]
+    pub(crate) fn set_destination4(&mut self, address: u32, port: u16) {
+        let delta = self.write4(16, self.dst4, address);
+        let at = if self.proto == ICMP { 4 } else { 2 };
+        self.write_port(at, self.dport, port, delta);
+        (self.dst4, self.dport) = (address, port);
+        if at == 4 {
+            self.sport = port;
+        }
+    }
+
+    /// Writes an address, and tells what that adds to the sums that cover it.
+    #[inline]
+    #[expect(clippy::indexing_slicing, reason = "addresses are at 12 and 16 of a header of 20 bytes")]
+    fn write4(&mut self, at: usize, old: u32, new: u32) -> u32 {
+        let delta = delta32(old, new);
+        let header = self.header4_mut();
+        header[at..at + 4].copy_from_slice(&new.to_be_bytes());
+        adjust(header, 10, delta);
+        delta
+    }
+
+    /// Writes a port; `delta` is what the address adds to the checksum of the transport.
+    #[inline]
+    fn write_port(&mut self, at: usize, old: u16, new: u16, delta: u32) {
+        let port_delta = delta16(old, new);
+        self.put_port(at, new);
+        match self.proto {
+            ICMP => adjust(self.l4_mut(), 2, port_delta),
+            _ => self.adjust_l4(delta + port_delta),
+        }
+    }
+
+    /// Writes a port, and nothing else. `at` is 0, 2 or 4.
+    #[inline]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "what has ports was read, and has 8 bytes of transport or more"
+    )]
+    fn put_port(&mut self, at: usize, port: u16) {
+        self.l4_mut()[at..at + 2].copy_from_slice(&port.to_be_bytes());
+    }
+
+    /// Another identification of an IPv4 packet.
+    #[inline]
+    pub(crate) fn set_id4(&mut self, id: u16) {
+        let delta = delta16(self.id4(), id);
+        let header = self.header4_mut();
+        header[4..6].copy_from_slice(&id.to_be_bytes());
+        adjust(header, 10, delta);
+    }
+
+    /// Another source port, or identifier of a query.
+    pub fn set_sport(&mut self, port: u16) {
+        let at = if self.proto == ICMP || self.proto == ICMP6 { 4 } else { 0 };
+        self.change_port(at, self.sport, port);
+        self.sport = port;
+        if at == 4 {
+            self.dport = port;
+        }
+    }
+
+    /// Another destination port, or identifier of a query.
+    pub fn set_dport(&mut self, port: u16) {
+        if self.proto == ICMP || self.proto == ICMP6 {
+            return self.set_sport(port);
+        }
+        self.change_port(2, self.dport, port);
+        self.dport = port;
+    }
+
+    fn change_port(&mut self, at: usize, old: u16, new: u16) {
+        if self.fragment == Fragment::Later {
+            return;
+        }
+        self.put_port(at, new);
+        let delta = delta16(old, new);
+        match self.proto {
+            ICMP if self.kind == Kind::V4 => adjust(self.l4_mut(), 2, delta),
+            ICMP6 => adjust(self.l4_mut(), 2, delta),
+            _ => self.adjust_l4(delta),
+        }
+    }
+
+    /// The checksum of the transport after a change of what it covers; that of ICMP for IPv4 covers no address.
+    fn adjust_l4(&mut self, delta: u32) {
+        if self.fragment == Fragment::Later {
+            return;
+        }
+        let v6 = self.kind == Kind::V6;
+        let proto = self.proto;
+        let l4 = self.l4_mut();
+        match proto {
+            TCP => adjust(l4, 16, delta),
+            UDP => adjust_udp(l4, delta),
+            ICMP6 if v6 => adjust(l4, 2, delta),
+            _ => {}
+        }
+    }
+
+    /// One hop less to live; the caller has seen that there is one left.
+    #[inline(always)]
+    pub fn decrement_ttl(&mut self) {
+        match self.kind {
+            Kind::V4 => {
+                let header = self.header4_mut();
+                header[8] -= 1;
+                // The sum loses 0x0100, so that the checksum gains it (RFC 1141, and RFC 1624 for the carry).
+                let checksum = u32::from(u16::from_be_bytes([header[10], header[11]])) + 0x0100;
+                let checksum = (checksum + u32::from(checksum >= 0xffff)) as u16;
+                [header[10], header[11]] = checksum.to_be_bytes();
+            }
+            _ => self.header6_mut()[7] -= 1,
+        }
+    }
+
+    /// So many hops to live.
+    #[inline]
+    pub(crate) fn set_ttl(&mut self, ttl: u8) {
+        match self.kind {
+            Kind::V4 => {
+                let header = self.header4_mut();
+                let old = u16::from_be_bytes([header[8], header[9]]);
+                header[8] = ttl;
+                adjust(header, 10, delta16(old, u16::from(ttl) << 8 | old & 0xff));
+            }
+            _ => self.header6_mut()[7] = ttl,
+        }
+    }
+
+    /// The ECN field, two bits (RFC 3168).
+    pub(crate) fn ecn(&self) -> u8 {
+        match self.kind {
+            Kind::V4 => self.header4()[1] & 3,
+            _ => self.header6()[1] >> 4 & 3,
+        }
+    }
+
+    /// Congestion was experienced (RFC 3168, section 5).
+    pub(crate) fn mark_congestion(&mut self) {
+        match self.kind {
+            Kind::V4 => {
+                let header = self.header4_mut();
+                let old = u16::from_be_bytes([header[0], header[1]]);
+                header[1] |= 3;
+                adjust(header, 10, delta16(old, old | 3));
+            }
+            _ => self.header6_mut()[1] |= 0x30,
+        }
+    }
+
+    /// Back to where it came from: the addresses change places, which no checksum feels (RFC 1071). Ports do not.
+    pub(crate) fn swap_addresses(&mut self) {
+        let (src, dst) = match self.kind {
+            Kind::V4 => self.header4_mut()[12..].split_at_mut(4),
+            _ => self.header6_mut()[8..].split_at_mut(16),
+        };
+        src.swap_with_slice(dst);
+        (self.src4, self.dst4) = (self.dst4, self.src4);
+    }
+
+    /// Another type of a message of ICMP.
+    pub(crate) fn set_icmp_type(&mut self, kind: u8) {
+        let l4 = self.l4_mut();
+        let Some(place) = l4.first_mut() else { return };
+        let old = std::mem::replace(place, kind);
+        adjust(l4, 2, delta16(u16::from(old) << 8, u16::from(kind) << 8));
+    }
+
+    /// Whether [`Frame::replace_header`] has room for a header of so many bytes.
+    pub(crate) fn has_room(&self, bytes: usize) -> bool {
+        let needed = HEAD_ROOM + ETHERNET + bytes + self.l4().len();
+        needed <= self.buf.len()
+    }
+
+    /// Another IP header, of either kind, in place of the one there is and its extensions: the rest moves back if there
+    /// is no room in front of it, where [`Frame::has_room`] has said that there is some behind. Tags are gone.
+    ///
+    /// # Errors
+    /// With this header it is no packet: a fragment of a longer one may stand behind the end of the longest one there is.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "`least` is in front of it, and `has_room` has seen to the end"
+    )]
+    pub(crate) fn replace_header(&mut self, header: &[u8]) -> Result<(), Drop> {
+        debug_assert!(self.has_room(header.len()));
+        let (dst, src) = self.macs();
+        let least = HEAD_ROOM + ETHERNET + header.len();
+        let (l4, end) = (usize::from(self.l4_at), usize::from(self.end));
+        let l4_at = l4.max(least);
+        self.buf.copy_within(l4..end, l4_at);
+        let ip_at = l4_at - header.len();
+        self.buf[ip_at..l4_at].copy_from_slice(header);
+        let ether_type = if header[0] >> 4 == 4 { [0x08, 0x00] } else { [0x86, 0xdd] };
+        let ethernet = &mut self.buf[ip_at - ETHERNET..ip_at];
+        ethernet[..6].copy_from_slice(&dst);
+        ethernet[6..12].copy_from_slice(&src);
+        ethernet[12..].copy_from_slice(&ether_type);
+        (self.start, self.end) = ((ip_at - ETHERNET) as u16, (end + l4_at - l4) as u16);
+        self.read(ETHERNET - 2)
+    }
+
+    /// The Ethernet header anew, with these tags (each of four bytes, the outer one first) between the addresses and
+    /// the type. It ends where the packet begins; the frame begins earlier or later for it.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "tags fit into the head room, which stands before a frame that was read"
+    )]
+    pub(crate) fn set_ethernet(&mut self, dst: Mac, src: Mac, tags: &[[u8; 4]]) {
+        debug_assert!(tags.len() * 4 <= HEAD_ROOM);
+        let start = usize::from(self.ip_at) - ETHERNET - tags.len() * 4;
+        self.start = start as u16;
+        let header = &mut self.buf[start..];
+        header[..6].copy_from_slice(&dst);
+        header[6..12].copy_from_slice(&src);
+        for (place, tag) in header[12..].chunks_exact_mut(4).zip(tags) {
+            place.copy_from_slice(tag);
+        }
+    }
+}
+
+/// Puts a difference into the checksum at `at` (RFC 1624, equation 3). A packet that is quoted may end before it, and has
+/// none then.
+#[expect(clippy::arithmetic_side_effects, reason = "sums of a few times 16 bits in 32")]
+#[inline]
+pub(crate) fn adjust(bytes: &mut [u8], at: usize, delta: u32) {
+    let Some(field) = bytes.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<2>()) else { return };
+    let old = u32::from(!u16::from_be_bytes(*field));
+    *field = (!fold16(old + delta)).to_be_bytes();
+}
+
+/// The same for UDP: a checksum of zero says that there is none, and one that comes out as zero is sent as all ones
+/// (RFC 768).
+#[inline]
+pub(crate) fn adjust_udp(l4: &mut [u8], delta: u32) {
+    let Some(header) = l4.first_chunk_mut::<8>().filter(|header| header[6..] != [0, 0]) else { return };
+    adjust(header, 6, delta);
+    if header[6..] == [0, 0] {
+        header[6..].fill(0xff);
+    }
+}
+
+/// What replacing a word adds to a one's complement sum.
+#[expect(clippy::arithmetic_side_effects, reason = "sums of a few times 16 bits in 32")]
+pub(crate) fn delta16(old: u16, new: u16) -> u32 {
+    u32::from(!old) + u32::from(new)
+}
+
+/// What replacing two words adds.
+#[expect(clippy::arithmetic_side_effects, reason = "sums of a few times 16 bits in 32")]
+pub(crate) fn delta32(old: u32, new: u32) -> u32 {
+    let (old, new) = (!old, new);
+    u32::from(fold16((old >> 16) + (old & 0xffff) + (new >> 16) + (new & 0xffff)))
+}
+
+#[expect(clippy::arithmetic_side_effects, reason = "sums of a few times 16 bits in 32")]
+pub(crate) fn fold16(sum: u32) -> u16 {
+    let once = (sum & 0xffff) + (sum >> 16);
+    ((once & 0xffff) + (once >> 16)) as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::{IPV4, PortId};
+
+    const IP_AT: usize = HEAD_ROOM + ETHERNET;
+    const TTL: usize = IP_AT + 8;
+    const CHECKSUM: usize = IP_AT + 10;
+    const BYTES: usize = IP_AT + IPV4;
+
+    #[test]
+    fn one_hop_less_is_what_setting_the_time_to_live_is() {
+        for checksum in 0..=u16::MAX {
+            for ttl in [1_u8, 2, 64, 255] {
+                let mut bytes = [0; BYTES];
+                bytes[TTL] = ttl;
+                bytes[CHECKSUM..][..2].copy_from_slice(&checksum.to_be_bytes());
+                let changed = |change: &dyn Fn(&mut Frame<'_>)| {
+                    let (mut buf, end) = (bytes, bytes.len());
+                    let mut frame = Frame::new(&mut buf, HEAD_ROOM, end, PortId(0));
+                    (frame.kind, frame.ip_at) = (Kind::V4, IP_AT as u16);
+                    change(&mut frame);
+                    buf
+                };
+                let one_less = changed(&|frame| frame.decrement_ttl());
+                let set = changed(&|frame| frame.set_ttl(ttl.wrapping_sub(1)));
+                assert_eq!(one_less, set, "{checksum:04x} {ttl}");
+            }
+        }
+    }
+}
