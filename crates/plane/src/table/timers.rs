@@ -3,7 +3,8 @@
 //! There is no list of what ends when. A hand goes over all slots in the order of memory, once in [`ROUND`], and takes
 //! what is too old: as many slots per call as the time since the last one asks for, so that no call is long. A frame
 //! therefore writes nothing but the time it came, and memory read in order costs little. Who finds a session too old
-//! before the hand does treats it as gone: the ages are exact, only the memory comes back a little later.
+//! before the hand does treats it as gone: its age is exact, only the memory comes back a little later. A mapping of several
+//! sessions does not know their ages: it ends when the hand has come to all of them, up to [`ROUND`] after the last was over.
 
 use std::time::Duration;
 
