@@ -31,6 +31,6 @@ pub use config::Fast;
 pub use config::{Config, Host, Settings, Wait, cpus_of};
 pub use counters::{PortCounts, Snapshot};
 pub use fast::{Table, key_of};
-pub use node::{Ended, Node, NodeError};
+pub use node::{Ended, Node, NodeError, Sessions};
 pub use opened::Opened;
 pub use worker::Mishap;

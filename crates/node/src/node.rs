@@ -139,6 +139,17 @@ pub struct Ended {
     pub blocks: Vec<Kept>,
 }
 
+/// Sessions of a node at a time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sessions {
+    /// How many there are.
+    pub live: u64,
+    /// In words.
+    pub shown: Vec<String>,
+    /// How many are not among these.
+    pub left_out: u64,
+}
+
 /// A node that runs. Dropping it ends it.
 pub struct Node {
     began: SystemTime,
@@ -295,20 +306,20 @@ impl Node {
         Ok(all.iter().map(ToString::to_string).collect())
     }
 
-    /// How many sessions there are, and the first of them, at most `most`, in words.
+    /// Its sessions in words: `most` of them, if there are more.
     ///
     /// # Errors
     /// It has ended.
-    pub fn sessions(&self, most: usize) -> Result<(u64, Vec<String>), NodeError> {
+    pub fn sessions(&self, most: usize) -> Result<Sessions, NodeError> {
         let live = |worker: &mut Worker| {
             u64::from(worker.plane.nat_usage().sessions) + u64::from(worker.plane.connections())
         };
-        let live = self.ask(live)?.iter().sum();
+        let live: u64 = self.ask(live)?.iter().sum();
         let mut shown = Vec::new();
         for thread in &self.threads {
-            // A piece between two batches; it is put in words here.
+            // A fragment between two batches; it is put in words here.
             let mut from = Some(Cursor::default());
-            while let Some(at) = from.filter(|_| shown.len() < most) {
+            while let Some(at) = from.filter(|_| shown.len() <= most) {
                 let piece = thread.ask(move |worker| worker.plane.sessions(at));
                 for (some, next) in answers(vec![piece])? {
                     shown.extend(some.iter().map(ToString::to_string));
@@ -316,8 +327,10 @@ impl Node {
                 }
             }
         }
+        // Without more than those, all were shown: what ended meanwhile is not left out.
+        let left_out = if shown.len() > most { live.saturating_sub(most as u64).max(1) } else { 0 };
         shown.truncate(most);
-        Ok((live, shown))
+        Ok(Sessions { live, shown, left_out })
     }
 
     /// What its NATs wrote down since the last call, in the order of time, and how many events there was no room for, ever.

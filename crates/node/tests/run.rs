@@ -6,10 +6,12 @@ use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use street::{HOST, Street};
-use weir_node::{Config, Node, Opened, Snapshot};
+use weir_node::{Config, Node, Opened, Sessions, Snapshot};
+use weir_packet::checksum::write_ipv4;
 use weir_packet::flow::Flow;
 use weir_packet::frame::{Ends, Signature};
 use weir_plane::scenario::packet;
@@ -94,6 +96,56 @@ fn frames_pass_a_node_between_memory_wires_and_the_accounting_close() {
     }
 }
 
+/// The frame of a flow of its own.
+fn of_flow(frame: &[u8], n: u32) -> Vec<u8> {
+    let mut frame = frame.to_vec();
+    frame[26..30].copy_from_slice(&(0xc612_0000 + n % 500).to_be_bytes());
+    frame[34..36].copy_from_slice(&(1000 + n / 500).to_be_bytes()[2..]);
+    write_ipv4(&mut frame[14..34]);
+    frame
+}
+
+#[test]
+fn a_large_table_is_shown_whole_while_frames_pass() {
+    const SESSIONS: u32 = 200_000;
+    let text = "lan > nat(public 192.0.2.0/28) > wan";
+    let [(left, a), (right, b)] = [(); 2].map(|()| Memory::new().unwrap());
+    let ports = vec![Box::new(left) as Box<dyn Port>, Box::new(right)];
+    let node = Opened::between(&config(text), vec![ports]).unwrap().start().unwrap();
+    let frame = frames(1).remove(0);
+    let pass = |flows: std::ops::Range<u32>| {
+        flows.clone().for_each(|n| assert!(a.send(&of_flow(&frame, n))));
+        flows.for_each(|_| _ = next(&b));
+    };
+    (0..SESSIONS / 500).for_each(|n| pass(500 * n..500 * (n + 1)));
+    let (passed, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                pass(0..1);
+                passed.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        // Until so many have passed during a listing.
+        let deadline = Instant::now() + PATIENCE;
+        let mut during = 0;
+        while during < 100 && Instant::now() < deadline {
+            let before = passed.load(Ordering::Relaxed);
+            let Sessions { live, shown, left_out } = node.sessions(usize::MAX).unwrap();
+            during += passed.load(Ordering::Relaxed) - before;
+            let different: BTreeSet<&str> =
+                shown.iter().map(|line| line.split(" as ").next().unwrap()).collect();
+            assert_eq!((live, left_out), (u64::from(SESSIONS), 0));
+            assert_eq!((shown.len(), different.len()), (SESSIONS as usize, SESSIONS as usize));
+        }
+        is_over.store(true, Ordering::Relaxed);
+        assert!(during >= 100, "{during} frames passed while all was shown");
+    });
+    let Sessions { shown, left_out, .. } = node.sessions(1000).unwrap();
+    assert_eq!((shown.len(), left_out), (1000, u64::from(SESSIONS) - 1000));
+    assert!(Snapshot::sum(&node.stop().threads.unwrap()).accounting.balance());
+}
+
 #[test]
 fn threads_of_a_node_pass_what_belongs_to_others_and_the_accounting_close() {
     for wait in ["sleep", "poll"] {
@@ -124,7 +176,7 @@ fn threads_of_a_node_pass_what_belongs_to_others_and_the_accounting_close() {
         while total(&node).accounting.left < 300 && Instant::now() < deadline {
             std::thread::yield_now();
         }
-        assert_eq!(node.sessions(1000).unwrap().0, 100, "{wait}: each is known to one thread");
+        assert_eq!(node.sessions(1000).unwrap().live, 100, "{wait}: each is known to one thread");
         let rules = node.rules().unwrap();
         assert_eq!(rules[0][1].1, 300, "{wait}: all threads count");
         // What is in a ring when it is asked to end still leaves.

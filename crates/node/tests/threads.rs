@@ -134,7 +134,7 @@ fn talk(stages: &str, nats: usize) {
         let hosts = usize::from(HOSTS);
         assert!((0..hosts).all(|n| ends[n..].iter().step_by(hosts).all(|end| *end == ends[n])), "{ends:?}");
         assert_eq!(
-            running.sessions(1000).unwrap().1.iter().filter(|line| line.starts_with("udp")).count(),
+            running.sessions(1000).unwrap().shown.iter().filter(|line| line.starts_with("udp")).count(),
             (1 + nats) * hosts
         );
 

@@ -84,3 +84,95 @@ impl Plane {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use weir_packet::checksum::write_ipv4;
+
+    use super::*;
+    use crate::batch::{Batch, Verdict};
+    use crate::config::Config;
+    use crate::frame::{Frame, HEAD_ROOM, PortId};
+    use crate::time::Time;
+
+    /// A fragment holds no frame up longer than some batches do: so much is much less.
+    const BOUND: u32 = 512;
+    const LOOKED_AT_BOUND: u32 = 4096;
+    /// Hosts inside, and flows of each.
+    const HOSTS: u32 = 400;
+    const FLOWS: u32 = 500;
+
+    /// The address and port of a flow's inside end.
+    fn end(flow: u32) -> ([u8; 4], u16) {
+        ((0x0a00_0000 + flow / FLOWS).to_be_bytes(), (1000 + flow % FLOWS) as u16)
+    }
+
+    /// A question of each of these flows passes outward.
+    fn pass(plane: &mut Plane, now: Time, flows: Range<u32>) {
+        let mut bufs: Vec<Vec<u8>> = flows.map(question).collect();
+        let mut batch = Batch::default();
+        bufs.iter_mut().for_each(|buf| {
+            let end = buf.len();
+            batch.push(Frame::new(buf, HEAD_ROOM, end, PortId(0)));
+        });
+        plane.run(now, &mut batch);
+        assert!(batch.outcome().all(|(_, verdict)| verdict == Verdict::Out(PortId(1))));
+    }
+
+    fn question(flow: u32) -> Vec<u8> {
+        let (src, port) = end(flow);
+        let mut ip = vec![0x45, 0, 0, 28, 0, 7, 0x40, 0, 64, 17, 0, 0];
+        ip.extend([&src[..], &[198, 19, 0, 9]].concat());
+        write_ipv4(&mut ip);
+        let udp = [&port.to_be_bytes()[..], &[0, 53, 0, 8, 0, 0]].concat();
+        [&[0; HEAD_ROOM][..], &[2; 12], &[8, 0], &ip, &udp].concat()
+    }
+
+    /// All that is shown, a fragment at a time, with something in between; how many fragments those were, too.
+    fn shown(plane: &mut Plane, mut between: impl FnMut(&mut Plane)) -> (HashMap<String, u32>, u32) {
+        let (mut all, mut pieces, mut from) = (HashMap::new(), 0, Some(Cursor::default()));
+        while let Some(cursor) = from {
+            let (some, next) = plane.sessions(cursor);
+            assert!(some.len() <= BOUND as usize, "{} sessions at once", some.len());
+            some.iter().for_each(|one| *all.entry(one.to_string()).or_default() += 1);
+            between(plane);
+            (pieces, from) = (pieces + 1, next);
+        }
+        (all, pieces)
+    }
+
+    #[test]
+    fn a_large_table_is_shown_by_small_fragments_while_frames_pass_and_sessions_begin() {
+        let text = "lan > filter(accept outward, accept state established) > nat(public 192.0.2.0/28) > wan";
+        let mut plane = Plane::new(&Config::read("n", text).expect("right"), &[[2; 6], [4; 6]]);
+        let all = HOSTS * FLOWS;
+        (0..all / 50).for_each(|n| pass(&mut plane, Time::from_ms(1), 50 * n..50 * (n + 1)));
+        let mut flow = 0;
+        let (lines, pieces) = shown(&mut plane, |plane| {
+            // Some that are known, and one that is not.
+            pass(plane, Time::from_ms(2), 50 * flow..50 * (flow + 1));
+            pass(plane, Time::from_ms(2), all + flow..all + flow + 1);
+            flow += 1;
+        });
+        assert!(pieces >= 2 * all / BOUND, "{pieces} fragments");
+        assert!(lines.values().all(|times| *times == 1), "nothing moves meanwhile");
+        let mut found = HashMap::<&str, u32>::new();
+        for line in lines.keys() {
+            let inside = line.split(' ').nth(1).expect("an inside end");
+            *found.entry(inside).or_default() += 1;
+        }
+        for flow in 0..all {
+            let ([a, b, c, d], port) = end(flow);
+            assert_eq!(found.get(&*format!("{a}.{b}.{c}.{d}:{port}")), Some(&2), "in filter and NAT");
+        }
+        // A table of which nothing is left is looked at by fragments, too.
+        let later = Time::from_ms(400_000);
+        while plane.nat_usage().sessions > 0 || plane.connections() > 0 {
+            plane.tick(later);
+        }
+        let (lines, pieces) = shown(&mut plane, |_| {});
+        assert!(lines.is_empty() && pieces >= 2 * all / LOOKED_AT_BOUND, "{lines:?}, {pieces} fragments");
+    }
+}

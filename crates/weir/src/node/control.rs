@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
 use serde_json::{Value, json};
-use weir_node::{Config, Node, Snapshot};
+use weir_node::{Config, Node, Sessions, Snapshot};
 
 use super::clients::{self, Answer, Limits};
 use super::reported;
@@ -113,8 +113,12 @@ pub(super) fn answer(
         Shown::Counters => Ok(reported::counters(&node.count()?, names)),
         Shown::Drops => Ok(reported::drops(&Snapshot::sum(&node.count()?), names)),
         Shown::Sessions => {
-            let (live, first) = node.sessions(MOST_SESSIONS)?;
-            Ok(json!({ "live": live, "sessions": first }))
+            let Sessions { live, shown, left_out } = node.sessions(MOST_SESSIONS)?;
+            let mut answer = json!({ "live": live, "sessions": shown });
+            if left_out > 0 {
+                answer["left_out"] = left_out.into();
+            }
+            Ok(answer)
         }
         Shown::Rules => {
             let filters = node.rules()?.into_iter();
