@@ -4,6 +4,7 @@
 
 #[path = "../../plane/tests/hostile/frames.rs"]
 mod frames;
+mod storm;
 #[allow(dead_code, reason = "the tests of the node use more of it")]
 mod street;
 
@@ -12,11 +13,11 @@ use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use storm::{End, storm};
 use street::{RIGHT4, Running, Street, WAYS};
 use weir_plane::scenario::packet;
-use weir_port::packet::{BATCH, Sender};
+use weir_port::packet::BATCH;
 use weir_testbed::namespace::Namespace;
-use weir_testbed::rtnl::Rtnl;
 use weir_testkit::{Dice, PATIENCE, accept, be_patient, need_root};
 
 /// How long a flood lasts at least, s, where nobody says otherwise.
@@ -60,25 +61,10 @@ fn batch(dice: &mut Dice, node: [u8; 6], inside: bool) -> Vec<Vec<u8>> {
     (0..BATCH).map(one).collect()
 }
 
-/// Ends what goes on beside a test, whatever becomes of the test.
-struct End<'a>(&'a AtomicBool);
-
-impl Drop for End<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
-    }
-}
-
 /// Sends them from a host until it is asked to stop; says how many.
 fn attack(host: &Namespace, (name, number): (&str, u8), seed: u64, over: &AtomicBool) -> u64 {
-    let sender = host.run(|| Sender::open(Rtnl::open().unwrap().link(name).unwrap().ifindex).unwrap());
-    let (mut dice, mut sent) = (Dice::new(seed), 0);
-    while !over.load(Relaxed) {
-        sent += sender.send(&batch(&mut dice, [2, 0, 0, 0, number, 2], number == 0)).unwrap() as u64;
-        // So that the hosts get a word in on a machine of two CPUs.
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    sent
+    let mut dice = Dice::new(seed);
+    storm(host, name, over, || batch(&mut dice, [2, 0, 0, 0, number, 2], number == 0))
 }
 
 /// The byte at a place of what is said.

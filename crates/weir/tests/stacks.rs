@@ -7,23 +7,24 @@
 
 #[allow(dead_code, reason = "runs use more of it")]
 mod home;
+mod hosts;
 #[allow(dead_code, reason = "runs use more of it")]
 mod outside;
 #[allow(dead_code, reason = "the tests of the node use more of it")]
 mod street;
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::os::fd::AsRawFd;
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
 
 use home::Home;
+use hosts::{at, find_path_mtu, pattern, set};
 use outside::{Sshd, has_sshd, make_keys};
 use serde_json::Value;
 use street::{At, LEFT4, RIGHT4, Street, WAYS, settle, wire};
 use weir_testbed::namespace::Namespace;
 use weir_testkit::wires::{Wire, address};
-use weir_testkit::{PATIENCE, accept, be_patient, need_root, output};
+use weir_testkit::{PATIENCE, accept, need_root, output};
 
 const LEFT6: At = ("2001:db8:1::2", "2001:db8:1::1");
 const RIGHT6: At = ("2001:db8:2::2", "2001:db8:2::1");
@@ -77,11 +78,6 @@ fn hops(host: &Namespace, target: &str) -> Option<Vec<String>> {
     let text = program(host, &["traceroute", "-n", "-q", "1", "-N", "1", "-w", "5", "-m", "6", target])?;
     let hop = |line: &str| line.split_whitespace().nth(1).map(String::from);
     Some(text.lines().skip(1).filter_map(hop).collect())
-}
-
-/// Bytes that nobody would send by chance.
-fn pattern(bytes: usize) -> Vec<u8> {
-    (0..bytes).map(|i| (i * 7 + i / 251) as u8).collect()
 }
 
 /// curl at one host, a web server at `served` of another, which the first knows by `url`.
@@ -161,49 +157,6 @@ fn ssh(host: &Namespace, server: &Namespace, served: &str, target: &str) {
         sent.len(),
         String::from_utf8_lossy(&output.stderr)
     );
-}
-
-/// How long packets to a host may be, as far as the stack knows.
-fn path_mtu(host: &Namespace, target: SocketAddr) -> u32 {
-    let any: IpAddr = if target.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
-    let socket = host.run(|| UdpSocket::bind((any, 0)).unwrap());
-    socket.connect(target).unwrap();
-    let (level, option) = match target {
-        SocketAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_MTU),
-        SocketAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_MTU),
-    };
-    let (mut mtu, mut bytes) = (0_u32, 4);
-    // SAFETY: an open socket; both pointers are of values that live through the call.
-    let reported =
-        unsafe { libc::getsockopt(socket.as_raw_fd(), level, option, (&raw mut mtu).cast(), &raw mut bytes) };
-    assert_eq!(reported, 0, "{}", std::io::Error::last_os_error());
-    mtu
-}
-
-/// A long transfer to the remote end, whose segments are too long at first. It has to arrive, and the stack to know why.
-fn find_path_mtu(host: &Namespace, remote: &Namespace, (served, target): (&str, &str), expected: u32) {
-    let target: SocketAddr = target.parse().unwrap();
-    assert_eq!(path_mtu(host, target), 1500, "{target} is not known yet");
-    let listener = remote.run(|| TcpListener::bind(served).unwrap());
-    let sent = pattern(1_000_000);
-    let mut client = host.run(|| TcpStream::connect_timeout(&target, PATIENCE).unwrap());
-    be_patient(&client);
-    let (mut stream, _) = accept(&listener);
-    let mut came = vec![];
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            client.write_all(&sent).unwrap();
-            drop(client);
-        });
-        stream.read_to_end(&mut came).unwrap_or_else(|error| panic!("{target}: {error}"));
-    });
-    assert!(came == sent, "{target}: {} of {} bytes, or others", came.len(), sent.len());
-    assert_eq!(path_mtu(host, target), expected, "{target}");
-}
-
-/// Address and port, as programs write them.
-fn at(host: &str, port: u16) -> String {
-    SocketAddr::from((host.parse::<IpAddr>().unwrap(), port)).to_string()
 }
 
 /// What people do with a host: it is asked whether it is there, for a page, for all that the path carries, and for a shell.
@@ -314,10 +267,4 @@ fn a_machine_talks_by_a_tap_device_of_its_own_node() {
         }
         node.end();
     }
-}
-
-fn set(socket: &UdpSocket, level: i32, option: i32, value: i32) {
-    // SAFETY: an open socket, and a value that lives through the call.
-    let done = unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), 4) };
-    assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
 }
