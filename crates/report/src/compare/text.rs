@@ -51,8 +51,8 @@ fn core_speed(compared: &Compared) -> String {
         slower => (1.0 / slower - 1.0, "slower"),
     };
     format!(
-        "\nIn run {} the cores were {} {word}: a step of the same loop took {other_ns:.3} ns, and {base_ns:.3} ns in \
-         run {}.\nRatios of capacities and cycles per frame are at equal speed of the cores.\n",
+        "\nIn run {} the cores were {} {word}: a step of the same loop took {other_ns:.3} ns,\n{base_ns:.3} ns in run {}. \
+         Ratios of capacities and cycles are at equal speed of the cores.\n",
         compared.other,
         percent(apart),
         compared.base
