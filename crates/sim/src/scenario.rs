@@ -142,6 +142,9 @@ pub struct Group {
     /// Losses, jitter, reordering.
     #[serde(default)]
     pub impairment: Impairment,
+    /// The window of BBR 1 follows from this round trip, in place of the smallest one that it has seen; others ignore it.
+    #[serde(default, rename = "min_rtt_s")]
+    pub min_rtt: Option<Time>,
 }
 
 fn two() -> u32 {
@@ -162,6 +165,7 @@ impl Group {
             application: Vec::new(),
             marker: marker::Config::default(),
             impairment: Impairment::default(),
+            min_rtt: None,
         }
     }
 }

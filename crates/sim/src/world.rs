@@ -107,7 +107,10 @@ impl World {
                 let marker = scenario.queue.needs_values().then(|| group.marker.build(rng.next_u64()));
                 self.flows.push(Flow {
                     group: index,
-                    sender: Sender::new(group.cc.build(ecn, rng.next_u64()), Supply::new(supply.clone())),
+                    sender: Sender::new(
+                        group.cc.build(ecn, rng.next_u64(), group.min_rtt),
+                        Supply::new(supply.clone()),
+                    ),
                     receiver: Receiver::new(number, group.delayed_ack),
                     meter: FlowMeter::default(),
                     warm_delivered: 0,

@@ -52,6 +52,8 @@ pub struct Bbr1 {
     cwnd_gain: f64,
     bw: MaxFilter,
     min_rtt: Time,
+    /// Stands for the smallest round trip where the window follows from it.
+    held: Option<Time>,
     min_rtt_at: Time,
     round_end: u64,
     rounds: u64,
@@ -76,7 +78,7 @@ pub struct Bbr1 {
 }
 
 impl Bbr1 {
-    pub(crate) fn new(seed: u64) -> Bbr1 {
+    pub(crate) fn new(seed: u64, held: Option<Time>) -> Bbr1 {
         Bbr1 {
             mode: Mode::Startup,
             cwnd: INITIAL,
@@ -86,6 +88,7 @@ impl Bbr1 {
             cwnd_gain: HIGH_GAIN,
             bw: MaxFilter::default(),
             min_rtt: Time::MAX,
+            held,
             min_rtt_at: Time::ZERO,
             round_end: 0,
             rounds: 0,
@@ -123,7 +126,7 @@ impl Bbr1 {
         if self.min_rtt == Time::MAX {
             return INITIAL;
         }
-        let bdp = self.bw.get() * self.min_rtt.secs();
+        let bdp = self.bw.get() * self.held.unwrap_or(self.min_rtt).secs();
         let mut window = (gain * bdp + more).ceil() + 3.0 * self.quantum();
         window += window % 2.0;
         if self.mode == Mode::ProbeBw && self.phase == 0 { window + 2.0 } else { window }
@@ -367,7 +370,7 @@ mod tests {
     fn flows_begin_the_cycle_in_any_phase_but_the_one_that_drains() {
         let phases: BTreeSet<usize> = (0..200)
             .map(|seed| {
-                let mut bbr = Bbr1::new(seed);
+                let mut bbr = Bbr1::new(seed, None);
                 bbr.enter_probe_bw(Time::ZERO);
                 assert_eq!(bbr.pacing_gain, CYCLE[bbr.phase]);
                 bbr.phase

@@ -59,11 +59,11 @@ impl Name {
         }
     }
 
-    pub(crate) fn build(self, ecn: Ecn, seed: u64) -> Box<dyn CongestionControl> {
+    pub(crate) fn build(self, ecn: Ecn, seed: u64, min_rtt: Option<Time>) -> Box<dyn CongestionControl> {
         match self {
             Name::Reno => Box::new(reno::Reno::new(ecn)),
             Name::Cubic => Box::new(cubic::Cubic::new(ecn)),
-            Name::Bbr1 => Box::new(bbr1::Bbr1::new(seed)),
+            Name::Bbr1 => Box::new(bbr1::Bbr1::new(seed, min_rtt)),
             Name::Bbr2 => Box::new(bbr3::Bbr3::new(bbr2::RULES, ecn, seed)),
             Name::Bbr3 => Box::new(bbr3::Bbr3::new(bbr3::RULES, ecn, seed)),
             Name::Dctcp => Box::new(dctcp::Dctcp::new()),

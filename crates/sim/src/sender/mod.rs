@@ -495,7 +495,7 @@ mod tests {
 
     /// A sender that has sent its first ten segments at 0 ms.
     fn sender(cc: Name) -> Sender {
-        let mut sender = Sender::new(cc.build(Ecn::NotEct, 1), Supply::default());
+        let mut sender = Sender::new(cc.build(Ecn::NotEct, 1, None), Supply::default());
         for seq in 0..10 {
             assert_eq!(sender.send(sender.next_send), Ok(seq));
         }
