@@ -20,7 +20,9 @@ use crate::wire::flow_header;
 /// Flows must have connected after this time.
 const CONNECTING: Duration = Duration::from_secs(60);
 /// Bytes of one write, ..
-const CHUNK: usize = 64 << 10;
+const CHUNK: usize = 128 << 10;
+/// .. so many of them in a row, divided by the flows that have room: a few fill their sockets, of many each has one ..
+const TURNS: usize = 8;
 /// .. and of the first one, so that all flows begin soon: an initial window.
 const FIRST: usize = 14_480;
 /// Bytes that a flow keeps that were not sent yet: more is only memory, and time until it ends.
@@ -240,8 +242,13 @@ impl Worker {
             let next_start =
                 waiting.last().map_or(deadline, |&index| start + self.flows[index].done.flow.start);
             let until = next_start.min(deadline).min(next_look);
-            for token in self.wait(until.saturating_duration_since(Instant::now()))? {
-                self.write(token as usize, CHUNK);
+            let ready = self.wait(until.saturating_duration_since(Instant::now()))?;
+            let turns = (TURNS / ready.len().max(1)).max(1);
+            for token in ready {
+                let mut left = turns;
+                while left > 0 && self.write(token as usize, CHUNK) {
+                    left -= 1;
+                }
             }
         }
         Ok(())
@@ -261,14 +268,19 @@ impl Worker {
         Ok(())
     }
 
-    fn write(&mut self, index: usize, bytes: usize) {
-        let Some(flow) = self.flows.get_mut(index).filter(|flow| flow.sends) else { return };
-        let Some(stream) = &mut flow.stream else { return };
+    /// Whether the socket took all, and may have room for more.
+    fn write(&mut self, index: usize, bytes: usize) -> bool {
+        let Some(flow) = self.flows.get_mut(index).filter(|flow| flow.sends) else { return false };
+        let Some(stream) = &mut flow.stream else { return false };
         match stream.write(&self.content[..bytes]) {
-            Ok(bytes) => flow.done.sent_bytes += bytes as u64,
+            Ok(taken) => {
+                flow.done.sent_bytes += taken as u64;
+                return taken == bytes;
+            }
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
             Err(error) => self.over(index, &error.to_string()),
         }
+        false
     }
 
     /// A flow ends now, whatever it has in its socket.
