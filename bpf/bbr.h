@@ -11,7 +11,13 @@
  *
  *   ACK: [rate_sample] > signals, round > bandwidth, aggregation, losses > state > pacing rate, cwnd
  *
- * Left out: ECN (the draft has none), the rules for tail loss probes and PLB (the kernel does not report either).
+ * ECN is that of google/bbr (the draft has none), where a connection has it and its round trip is 5 ms at most: a round
+ * trip with marks lowers the short-term bound of the volume in flight, by a third of the average share of marks at
+ * most; half of the segments marked sets the long-term bound while it probes, and ends Startup. A server that reports
+ * each mark once (DCTCP) makes the share exact; others repeat it for a round trip (RFC 3168).
+ *
+ * Left out: the rules for tail loss probes and PLB (the kernel does not report either), and the probe at once after
+ * marks without losses.
  *
  * A program defines the rules (see bbr3.bpf.c) and includes this.
  */
@@ -37,6 +43,11 @@
 #define PROBE_RTT_GAIN 128
 /* 1 % less than the estimate, so that queues drain. */
 #define MARGIN_PERCENT 99
+/* Shares of marks are 1/1024; the average's gain is 1/16, and it lowers a bound by a third at most. */
+#define ONE 1024
+#define ALPHA_SHIFT 4
+#define ECN_LONGEST_RTT 5000
+#define ECN_STARTUP_ROUNDS 2
 #define SLOTS 256
 #define SLOT_MASK (SLOTS - 1)
 
@@ -85,6 +96,15 @@ struct bbr {
 	__u32 bw_probe_up_acked;
 	__u32 bw_probe_up_rounds;
 	__u32 prior_cwnd;
+	/* Average share of marks; delivered and marked segments when this round trip began; marked ones at the last ACK. */
+	__u32 ecn_alpha;
+	__u32 ecn_delivered;
+	__u32 ecn_marked;
+	__u32 ecn_seen;
+	__u8 ecn_startup_rounds;
+	/* Marks count, and there were some in this round trip. */
+	bool ecn_eligible;
+	bool is_ecn_in_round;
 	__u8 phase;
 	__u8 ack_phase;
 	__u8 undo;
@@ -123,6 +143,8 @@ struct ack {
 	__u32 prior_delivered;
 	__u32 lost;
 	__u32 tx_in_flight;
+	/* Of those that the sample is of. */
+	__u32 rs_marked;
 	__s64 rtt;
 	bool is_app_limited;
 };
@@ -343,6 +365,7 @@ static __always_inline void start_down(struct sock *sk, struct bbr *b)
 	__u32 random = bpf_get_prandom_u32();
 
 	b->is_loss_in_round = false;
+	b->is_ecn_in_round = false;
 	b->bw_latest = 0;
 	b->inflight_latest = 0;
 	b->probe_up_acked_per_inc = INFINITE;
@@ -414,6 +437,14 @@ static __always_inline void check_full_bw_reached(struct bbr *b, const struct ac
 		b->full_bw_reached = true;
 }
 
+/* The path is full. */
+static __always_inline void queue_too_high_in_startup(struct bbr *b)
+{
+	b->full_bw_reached = true;
+	b->full_bw_now = true;
+	b->inflight_longterm = most(bdp_multiple(b, max_bw(b), 1 << GAIN_SHIFT), b->inflight_latest);
+}
+
 static __always_inline void check_startup_high_loss(struct sock *sk, struct bbr *b, const struct ack *ack)
 {
 	if (!b->loss_round_start)
@@ -424,9 +455,7 @@ static __always_inline void check_startup_high_loss(struct sock *sk, struct bbr 
 	if (b->full_bw_reached || b->phase != STARTUP || !many || !high)
 		return;
 	b->undo = UNDO_STARTUP;
-	b->full_bw_reached = true;
-	b->full_bw_now = true;
-	b->inflight_longterm = most(bdp_multiple(b, max_bw(b), 1 << GAIN_SHIFT), b->inflight_latest);
+	queue_too_high_in_startup(b);
 }
 
 static __always_inline void check_startup_done(struct sock *sk, struct bbr *b, const struct ack *ack)
@@ -483,7 +512,14 @@ static __always_inline bool adapt_longterm_model(struct sock *sk, struct bbr *b,
 			return true;
 		}
 	}
-	if (!is_inflight_too_high(ack->lost, ack->tx_in_flight) && b->inflight_longterm != INFINITE) {
+	if (b->ecn_eligible && 2 * ack->rs_marked > ack->rs_delivered) {
+		if (b->is_bw_probe_sample) {
+			/* A recovery that was not necessary undoes no marks. */
+			__u8 undo = b->undo;
+			handle_inflight_too_high(sk, b, ack->tx_in_flight, ack->is_app_limited);
+			b->undo = undo;
+		}
+	} else if (!is_inflight_too_high(ack->lost, ack->tx_in_flight) && b->inflight_longterm != INFINITE) {
 		b->inflight_longterm = most(b->inflight_longterm, ack->tx_in_flight);
 		if (b->phase == UP)
 			probe_longterm_upward(sk, b, ack);
@@ -612,6 +648,43 @@ static __always_inline void lower_shortterm(struct sock *sk, struct bbr *b)
 	b->inflight_shortterm = most(b->inflight_latest, (__u64)b->inflight_shortterm * 7 / 10);
 }
 
+/* The average share of marks, once in a round trip; many in two of Startup say that the path is full. */
+static __always_inline void update_marks(struct sock *sk, struct bbr *b)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	if (b->round_start) {
+		__u32 marked = tp->delivered_ce - b->ecn_marked;
+		if (tp->ecn_flags & ECN_OK && b->min_rtt <= ECN_LONGEST_RTT)
+			b->ecn_eligible = true;
+		__u32 share = least((__u64)marked * ONE / most(tp->delivered - b->ecn_delivered, 1), ONE);
+		if (b->ecn_eligible) {
+			b->ecn_alpha -= (b->ecn_alpha + (1 << ALPHA_SHIFT) - 1) >> ALPHA_SHIFT;
+			b->ecn_alpha = least(b->ecn_alpha + (share >> ALPHA_SHIFT), ONE);
+			b->ecn_startup_rounds = 2 * share >= ONE ? b->ecn_startup_rounds + 1 : 0;
+			if (!b->full_bw_reached && b->ecn_startup_rounds >= ECN_STARTUP_ROUNDS)
+				queue_too_high_in_startup(b);
+		}
+		b->ecn_delivered = tp->delivered;
+		b->ecn_marked = tp->delivered_ce;
+	}
+	if (b->ecn_eligible && tp->delivered_ce != b->ecn_seen)
+		b->is_ecn_in_round = true;
+	b->ecn_seen = tp->delivered_ce;
+}
+
+/* To the lower of what losses and what marks demand. */
+static __always_inline void adapt_shortterm(struct sock *sk, struct bbr *b)
+{
+	__u64 bound = b->inflight_shortterm == INFINITE ? tcp_sk(sk)->snd_cwnd : b->inflight_shortterm;
+	__u32 by_marks = bound * (3 * ONE - b->ecn_alpha) / (3 * ONE);
+
+	if (b->is_loss_in_round)
+		lower_shortterm(sk, b);
+	if (b->is_ecn_in_round)
+		b->inflight_shortterm = least(b->inflight_shortterm, by_marks);
+}
+
 static __always_inline void update_congestion_signals(struct sock *sk, struct bbr *b, const struct ack *ack)
 {
 	b->round_start = !before(ack->prior_delivered, b->next_round_delivered);
@@ -620,13 +693,15 @@ static __always_inline void update_congestion_signals(struct sock *sk, struct bb
 		b->round_count++;
 		b->rounds_since_probe_up++;
 	}
+	update_marks(sk, b);
 	if (ack->bw >= max_bw(b) || !ack->is_app_limited)
 		b->bw_cycles[1] = most(b->bw_cycles[1], ack->bw);
 	if (b->loss_round_start) {
 		bool probing = b->phase == STARTUP || b->phase == REFILL || b->phase == UP;
-		if (!probing && b->is_loss_in_round)
-			lower_shortterm(sk, b);
+		if (!probing)
+			adapt_shortterm(sk, b);
 		b->is_loss_in_round = false;
+		b->is_ecn_in_round = false;
 	}
 }
 
@@ -733,7 +808,9 @@ void BPF_PROG(bbr_init, struct sock *sk)
 	b->min_rtt = b->probe_rtt_min_delay = INFINITE;
 	b->probe_up_acked_per_inc = INFINITE;
 	b->min_rtt_stamp = b->probe_rtt_min_stamp = b->extra_acked_start = tp->tcp_mstamp;
-	b->next_round_delivered = b->loss_round_delivered = tp->delivered;
+	b->next_round_delivered = b->loss_round_delivered = b->ecn_delivered = tp->delivered;
+	b->ecn_marked = b->ecn_seen = tp->delivered_ce;
+	b->ecn_alpha = ONE;
 	b->phase = STARTUP;
 	tp->snd_ssthresh = INFINITE_SSTHRESH;
 	init_pacing_rate(sk, b);
@@ -761,6 +838,7 @@ void BPF_PROG(bbr_main, struct sock *sk, __u32 acked, int flag, const struct rat
 	bool is_sample = rs->delivered > 0 && rs->interval_us > 0;
 	if (is_sample) {
 		ack.rs_delivered = rs->delivered;
+		ack.rs_marked = rs->delivered_ce > 0 ? rs->delivered_ce : 0;
 		ack.bw = ((__u64)ack.rs_delivered << UNIT_SHIFT) / (__u64)rs->interval_us;
 		look_up(tp, b, &ack);
 	}

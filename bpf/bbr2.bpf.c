@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 /*
- * BBR version 2: the rules of 2019 (google/bbr, branch v2alpha) on the engine of version 3, without ECN; the same as in
- * the simulator.
+ * BBR version 2: the rules of 2019 (google/bbr, branch v2alpha) on the engine of version 3; the same as in the
+ * simulator.
  */
 /* 2.885 */
 #define STARTUP_PACING_GAIN 739

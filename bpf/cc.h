@@ -23,7 +23,8 @@
 /* Of icsk_ack.pending. */
 #define ACK_TIMER 2
 #define ACK_NOW 16
-/* Of ecn_flags. */
+/* Of ecn_flags: both ends use ECN; the next ACK has ECE. */
+#define ECN_OK 1
 #define ECN_DEMAND_CWR 4
 /* Of sk_pacing_status: TCP paces by itself. */
 #define PACING_NEEDED 1
@@ -71,6 +72,7 @@ struct tcp_sock {
 struct rate_sample {
 	__u32 prior_delivered;
 	__s32 delivered;
+	__s32 delivered_ce;
 	long interval_us;
 	long rtt_us;
 	int losses;

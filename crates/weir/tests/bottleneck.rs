@@ -394,6 +394,44 @@ fn dctcp_gives_way_to_marks_without_losses() {
     assert!(ended.result["directions"][0]["marked"].as_u64() > Some(0), "{}", ended.result);
 }
 
+/// Two flows of BBR 3 through a link of 100 Mbit/s and 4 ms whose queue is `aqm`, with ECN or without: what the link and the flows
+/// did, unless the kernel takes no such congestion control.
+fn bbr3_through(aqm: &str, ecn: &str) -> Option<(Value, Value)> {
+    let street = Street::new();
+    street.left.run(|| std::fs::write("/proc/sys/net/ipv4/tcp_ecn", ecn)).unwrap();
+    let link = street.start(&format!("--rate 100mbit --delay 2ms --buffer 20bdp --aqm {aqm} --json"));
+    let serve = "flows --serve --bind 198.18.0.2:5301 --cc dctcp";
+    let server = weir::start(&street.right, serve, "serving at");
+    let line = "flows --to 198.18.0.2 --flows 2 --cc bbr3 --duration 4 --grace 60 --json";
+    let output = weir::run(&street.left, line);
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("does not take the congestion control") {
+        eprintln!("skipped: {}: {said}", module_path!());
+        return None;
+    }
+    assert!(output.status.success(), "{said}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let flows = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    drop(server);
+    let ended = link.interrupt();
+    Some((ended.result["directions"][0].clone(), flows))
+}
+
+/// With ECN a bound of the volume in flight follows from marks; without it two flows keep a queue.
+#[test]
+fn bbr3_gives_way_to_marks_on_a_short_path() {
+    need_root!();
+    let _turn = alone_with_congestion_controls();
+    let Some((kept, _)) = bbr3_through("fifo", "0") else { return };
+    let marking = "red:min_bytes=5000,max_bytes=100000,max_p=1,weight=1";
+    let Some((short, flows)) = bbr3_through(marking, "1") else { return };
+    let p50 = |link: &Value| link["sojourn_ns"]["p50"].as_u64().unwrap();
+    println!("median time in the queue: {} ns without ECN, {} with; {short}", p50(&kept), p50(&short));
+    assert!(short["marked"].as_u64() > Some(100), "{short}");
+    assert!(p50(&short) * 2 < p50(&kept), "{} ns of {}", p50(&short), p50(&kept));
+    assert!(flows["sum_bits_per_s"].as_f64().unwrap() > 50e6, "{flows}");
+}
+
 #[test]
 fn a_killed_client_leaves_no_congestion_control() {
     need_root!();
