@@ -28,8 +28,8 @@ struct {
 	__type(value, __u32);
 } outs SEC(".maps");
 
-/* Which entry a key has: a hash that the plane writes by itself. A map of the kernel's takes a call for each lookup and a
- * cache miss more. */
+/* Which entry a key has: a hash that the plane writes by itself, in no more memory than its entries need. A map of the
+ * kernel's takes a call for each lookup and a cache miss more. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -45,6 +45,14 @@ struct {
 	__type(key, __u32);
 	__type(value, struct fast_entry);
 } entries SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct fast_sides);
+} sides SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -80,10 +88,10 @@ static __always_inline __u16 changed(__u16 check, __u64 delta)
 	return ~fold((__u64)(__u16)~check + delta);
 }
 
-/* What one word adds that comes in the place of another. */
-static __always_inline __u32 delta_of(__u16 before, __u16 after)
+/* What a word of 2 or 4 bytes adds that comes in the place of another one: 2^32 - 1 is a multiple of 2^16 - 1. */
+static __always_inline __u64 delta_of(__u32 before, __u32 after)
 {
-	return (__u32)(__u16)~before + after;
+	return (__u64)(__u32)~before + after;
 }
 
 /* Does the field hold the sum of the pseudo header alone? Then the sender left it to a network card. */
@@ -119,19 +127,22 @@ static __always_inline void advance(__u32 code, __u32 seq, __u32 ack, __u32 byte
 	}
 }
 
-static __always_inline void follow(struct fast_entry *entry, void *data, __u32 l4_bytes)
+static __always_inline void follow(__u32 number, void *data, __u32 l4_bytes)
 {
+	struct fast_sides *of = bpf_map_lookup_elem(&sides, &number);
+	if (!of)
+		return;
 	__u8 *tcp = data + 34;
 	__u32 seq = __builtin_bswap32(*(__u32 *)(tcp + 4)), ack = __builtin_bswap32(*(__u32 *)(tcp + 8));
 	__u32 bytes = l4_bytes - (tcp[12] >> 4) * 4;
 	__u16 window = swap16(*(__u16 *)(tcp + 14));
 	for (int i = 0; i < FAST_TRACKS; i++)
-		if (entry->track[i])
-			advance(entry->track[i], seq, ack, bytes, window, tcp[13]);
+		if (of->track[i])
+			advance(of->track[i], seq, ack, bytes, window, tcp[13]);
 }
 
 /* Writes what the entry says over the headers. The protocol is a constant, so that the verifier sees where the checksum is. */
-static __always_inline void rewrite(const struct fast_entry *entry, void *data, const __u8 protocol)
+static __always_inline void rewrite(const struct fast_key *key, const struct fast_entry *entry, void *data, const __u8 protocol)
 {
 	__u16 *ip_check = data + 24, *check = data + (protocol == 6 ? 50 : 40), *ttl = data + 22;
 	__u64 ip_delta = 0;
@@ -140,12 +151,13 @@ static __always_inline void rewrite(const struct fast_entry *entry, void *data, 
 		*(__u32 *)(data + 30) = entry->dst;
 		*(__u16 *)(data + 34) = entry->sport;
 		*(__u16 *)(data + 36) = entry->dport;
-		ip_delta = entry->ip_delta;
+		ip_delta = delta_of(key->src, entry->src) + delta_of(key->dst, entry->dst);
+		__u64 transport_delta = ip_delta + delta_of(key->sport, entry->sport) + delta_of(key->dport, entry->dport);
 		/* Zero in UDP says that there is none, and is sent as all ones where it comes out. */
 		if (protocol == 6) {
-			*check = changed(*check, entry->transport_delta);
+			*check = changed(*check, transport_delta);
 		} else if (*check) {
-			__u16 sum = changed(*check, entry->transport_delta);
+			__u16 sum = changed(*check, transport_delta);
 			*check = sum ? sum : 0xffff;
 		}
 	}
@@ -210,8 +222,8 @@ static __always_inline int read(void *data, void *end, struct fast_key *key, __u
 	return -1;
 }
 
-/* The entry that one of a bucket's slots leads to. */
-static __always_inline struct fast_entry *in_bucket(const struct fast_key *key, __u32 index, __u32 part)
+/* The entry that one of a bucket's slots leads to, and its number. */
+static __always_inline struct fast_entry *in_bucket(const struct fast_key *key, __u32 index, __u32 part, __u32 *of)
 {
 	const __u64 *words = (const __u64 *)key;
 	struct fast_bucket *bucket = bpf_map_lookup_elem(&buckets, &index);
@@ -226,27 +238,30 @@ static __always_inline struct fast_entry *in_bucket(const struct fast_key *key, 
 		if (!entry)
 			continue;
 		const __u64 *own = (const __u64 *)&entry->key;
-		if (own[0] == words[0] && own[1] == words[1])
+		if (own[0] == words[0] && own[1] == words[1]) {
+			*of = number;
 			return entry;
+		}
 	}
 	return 0;
 }
 
-static __always_inline struct fast_entry *find(const struct fast_key *key, const struct fast_control *all)
+static __always_inline struct fast_entry *find(const struct fast_key *key, const struct fast_control *all, __u32 *number)
 {
-	__u64 hash = fast_hash(key, all->seed);
-	struct fast_entry *entry = in_bucket(key, (__u32)hash & all->mask, hash >> 32);
-	return entry ? entry : in_bucket(key, fast_other(hash) & all->mask, hash >> 32);
+	__u32 hash = fast_hash(key, all->seed), mask = *(volatile __u32 *)&all->mask;
+	struct fast_entry *entry = in_bucket(key, hash & mask, hash, number);
+	return entry ? entry : in_bucket(key, fast_other(hash) & mask, hash, number);
 }
 
 /* Whether an entry holds now, for a packet of this length. */
-static __always_inline int holds(const struct fast_entry *entry, const struct fast_control *all, __u64 now, __u32 bytes)
+static __always_inline int holds(const struct fast_entry *entry, const struct fast_control *all, __u32 now, __u32 bytes)
 {
+	__u8 flags = *(volatile __u8 *)&entry->flags;
 	if (entry->epoch != *(volatile __u32 *)&all->epoch)
 		return PUNT_STALE;
-	if (now >= *(volatile __u64 *)&entry->until_ns)
+	if (flags & IS_OVER || (!(flags & IS_ENDLESS) && (__s32)(now - *(volatile __u32 *)&entry->until) >= 0))
 		return PUNT_EXPIRED;
-	if (entry->flags & IS_ROUTED && bytes > entry->most)
+	if (flags & IS_ROUTED && bytes > entry->most)
 		return PUNT_LONG;
 	return -1;
 }
@@ -261,7 +276,7 @@ static __always_inline int pass(struct xdp_md *ctx)
 {
 	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
 	struct fast_key key;
-	__u32 zero = 0, cpu = bpf_get_smp_processor_id(), bytes = 0;
+	__u32 zero = 0, cpu = bpf_get_smp_processor_id(), bytes = 0, number = 0;
 	struct fast_control *all = bpf_map_lookup_elem(&control, &zero);
 	struct fast_counts *count = bpf_map_lookup_elem(&counts, &cpu);
 	if (!all || !count)
@@ -271,10 +286,11 @@ static __always_inline int pass(struct xdp_md *ctx)
 	int reason = read(data, end, &key, &bytes);
 	if (reason >= 0)
 		return leave_to_plane(ctx, count, reason);
-	struct fast_entry *entry = find(&key, all);
+	struct fast_entry *entry = find(&key, all, &number);
 	if (!entry)
 		return leave_to_plane(ctx, count, PUNT_UNKNOWN);
-	__u64 now = all->clock_ns ? all->clock_ns : bpf_ktime_get_ns();
+	/* That of the last tick of the kernel's clock: to ask the machine takes longer than to find the entry. */
+	__u32 now = ((all->clock_ns ? all->clock_ns : bpf_ktime_get_coarse_ns()) - all->start_ns) >> FAST_TICK;
 	reason = holds(entry, all, now, bytes);
 	if (reason >= 0)
 		return leave_to_plane(ctx, count, reason);
@@ -282,13 +298,13 @@ static __always_inline int pass(struct xdp_md *ctx)
 		if (data + 54 > end)
 			return leave_to_plane(ctx, count, PUNT_HEADER);
 		if (entry->flags & IS_FOLLOWED)
-			follow(entry, data, bytes - 20);
-		rewrite(entry, data, 6);
+			follow(number, data, bytes - 20);
+		rewrite(&key, entry, data, 6);
 	} else {
-		rewrite(entry, data, 17);
+		rewrite(&key, entry, data, 17);
 	}
 	__sync_fetch_and_add(&entry->used, FAST_FRAME + bytes);
-	entry->last_ns = now;
+	entry->last = now;
 	__u32 out = entry->out & (FAST_PORTS - 1);
 	count->received[key.port & (FAST_PORTS - 1)]++;
 	count->sent[out]++;

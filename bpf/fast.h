@@ -39,38 +39,43 @@ struct fast_key {
 	__u8 keeps_whole;    /* may not be cut into fragments */
 } __attribute__((aligned(8)));
 
-/* Where entries are found: each key has two buckets. A slot is a part of the key's hash in the upper half and the number of
- * the entry + 1 in the lower one; 0: free. The plane writes a slot at once, so that the program sees it whole. */
+/* Where entries are found: each key has two buckets, which a part of its hash says. A slot is that part in the upper half and
+ * the number of the entry + 1 in the lower one; 0: free. The plane writes a slot at once, so that the program sees it whole. */
 struct fast_bucket {
 	__u64 slot[FAST_SLOTS];
 };
 
 #define IS_ROUTED 1                /* it gets other Ethernet addresses and has a hop less to live */
 #define IS_REWRITTEN 2             /* it gets other addresses or ports */
-#define IS_FOLLOWED 4              /* it is of a connection that stages follow */
+#define IS_FOLLOWED 4              /* it is of a connection that stages follow: see fast_sides */
+#define IS_ENDLESS 8               /* it holds whatever the time is */
+#define IS_OVER 16                 /* it holds no more */
 
-/* What is done to the frames of a flow. The first cache line is written by the plane before a slot leads to it, but for
- * `until_ns`; the second one by the program. */
+/* What is done to the frames of a flow, in one cache line: each frame waits for one. The program writes `used` and `last`, the
+ * plane the rest: `until` and `flags` at any time, all else before a slot leads to it. */
 struct fast_entry {
 	struct fast_key key;
-	__u64 until_ns;               /* of CLOCK_MONOTONIC; 0: it is over */
+	__u64 used;                   /* bytes of packets, and FAST_FRAME for each: counted at once */
+	__u32 last;                   /* tick when the last one came, as far as the clock of programs knows */
+	__u32 until;                  /* tick when it holds no more */
 	__u32 epoch;                  /* it holds as long as this is that of today */
 	__u32 src;                    /* addresses and ports that it leaves with, in network order */
 	__u32 dst;
 	__u16 sport;
 	__u16 dport;
-	__u16 ip_delta;               /* what they add to the sums, in network order */
-	__u16 transport_delta;
+	__u8 macs[12];                /* destination, source */
 	__u16 most;                   /* longest packet, where it is routed */
 	__u8 out;                     /* port of the node */
 	__u8 flags;
-	__u8 macs[12];                /* destination, source */
-	__u32 pad;
-	__u64 used;                   /* bytes of packets, and FAST_FRAME for each: counted at once */
-	__u64 last_ns;                /* when the last one came */
-	__u32 track[FAST_TRACKS];     /* 0: none; else number * 2 + side + 1 */
-	__u64 pad_line[5];
 };
+
+/* Connections that the frames of an entry belong to, by the number of the entry. */
+struct fast_sides {
+	__u32 track[FAST_TRACKS];     /* 0: none; else number * 2 + side + 1 */
+};
+
+/* Nanoseconds of a tick, as a power of two: those of the plane's sessions (table/timers.rs). Ticks begin anew after 52 days. */
+#define FAST_TICK 20
 
 /* A frame in `used`: what bytes there are between two looks of the plane is less. */
 #define FAST_FRAME (1ULL << 36)
@@ -88,6 +93,7 @@ struct fast_control {
 	__u32 epoch;
 	__u32 on;
 	__u64 clock_ns;               /* the time, in tests; 0: that of the machine */
+	__u64 start_ns;               /* when ticks began */
 	__u64 seed;                   /* of hashes: nobody outside knows which keys share a bucket */
 	__u32 mask;                   /* buckets - 1; a power of two less one */
 	__u32 pad;
@@ -110,25 +116,27 @@ struct fast_port {
 };
 
 _Static_assert(sizeof(struct fast_key) == 16, "layout.rs");
-_Static_assert(sizeof(struct fast_entry) == 128, "layout.rs");
+_Static_assert(sizeof(struct fast_entry) == 64, "layout.rs");
 _Static_assert(sizeof(struct fast_track) == 32, "layout.rs");
-_Static_assert(sizeof(struct fast_control) == 32, "layout.rs");
+_Static_assert(sizeof(struct fast_sides) == 8, "layout.rs");
+_Static_assert(sizeof(struct fast_control) == 40, "layout.rs");
 _Static_assert(sizeof(struct fast_bucket) == 64, "layout.rs");
 _Static_assert(sizeof(struct fast_counts) == 384, "layout.rs");
 _Static_assert(sizeof(struct fast_port) == 24, "layout.rs");
 _Static_assert((int)PUNT_REASONS <= FAST_PORTS, "punts");
 
-/* Which buckets, and what is in the slot. crates/port/src/fast/index.rs does the same. */
-static inline __attribute__((always_inline)) __u64 fast_hash(const struct fast_key *key, __u64 seed)
+/* The part of a key's hash that is in its slot, and says its buckets: this one and fast_other. crates/port/src/fast/index.rs
+ * does the same. */
+static inline __attribute__((always_inline)) __u32 fast_hash(const struct fast_key *key, __u64 seed)
 {
 	const __u64 *words = (const __u64 *)key;
 	__u64 hash = (words[0] ^ seed) * 0x9e3779b97f4a7c15ULL;
 	hash = (hash ^ hash >> 32 ^ words[1]) * 0xbf58476d1ce4e5b9ULL;
 	hash = (hash ^ hash >> 29) * 0x94d049bb133111ebULL;
-	return hash ^ hash >> 32;
+	return (__u32)(hash ^ hash >> 32);
 }
 
-static inline __attribute__((always_inline)) __u32 fast_other(__u64 hash)
+static inline __attribute__((always_inline)) __u32 fast_other(__u32 hash)
 {
-	return (__u32)hash ^ (__u32)(hash >> 32) * 0x5bd1e995U;
+	return (__u32)(hash * 0x9e3779b97f4a7c15ULL >> 32);
 }

@@ -6,8 +6,12 @@ use std::time::Duration;
 
 use weir_plane::{FastCounts, FastTable, FlowKey, FlowRule, FlowUses, Progress, Time};
 use weir_port::fast::{
-    Entry, FRAME, Fast, IS_FOLLOWED, IS_REWRITTEN, IS_ROUTED, Key, NO_ENTRY, PUNTS, Track,
+    Entry, FRAME, Fast, IS_ENDLESS, IS_FOLLOWED, IS_REWRITTEN, IS_ROUTED, Key, NO_ENTRY, PUNTS, Sides,
+    TICK_BITS, Track,
 };
+
+/// Ticks tell times apart that are less than 26 days away.
+const FURTHEST: Duration = Duration::from_secs(20 * 24 * 3600);
 
 /// The programs' maps, in the time of a node.
 pub struct Table {
@@ -47,39 +51,58 @@ impl Table {
     /// For a node that began at `start_ns` of CLOCK_MONOTONIC and has so many ports.
     pub fn new(fast: Arc<Fast>, start_ns: u64, ports: usize) -> Table {
         let read = vec![Read::default(); fast.room() as usize];
+        fast.set_start(start_ns);
         Table { fast, start_ns, ports, epochs: ([0; 3], 0), read }
     }
 
-    /// A time of the node as one of programs, where 0 says that it is over.
-    fn ns(&self, until: Option<Time>) -> u64 {
-        until.map_or(u64::MAX, |until| self.start_ns.saturating_add(until.ns()).max(1))
+    /// A time of the node as a tick of programs, which tell no time that is further away.
+    fn tick(&self, until: Time) -> u32 {
+        let furthest = self.now().0 + FURTHEST;
+        (until.min(furthest).ns() >> TICK_BITS) as u32
+    }
+
+    /// When a frame came to which programs gave this tick. Sessions know times by the same ticks, which begin anew alike.
+    fn last(&self, tick: u32) -> Time {
+        let (now, behind) = self.now();
+        let last = latest((now.ns() >> TICK_BITS) as u32, tick, behind);
+        Time::from_ns(u64::from(last) << TICK_BITS)
+    }
+
+    /// The time of the node, and by how many ticks that of programs may be behind.
+    fn now(&self) -> (Time, u32) {
+        let (now_ns, behind_ns) = self.fast.clock_ns();
+        let now = Time::from_ns(now_ns.saturating_sub(self.start_ns));
+        (now, behind_ns.div_ceil(1 << TICK_BITS) as u32)
     }
 
     fn entry(&self, rule: &FlowRule) -> Entry {
-        let (ip_delta, transport_delta) = rule.deltas.unwrap_or_default();
         let (dst, src, most) = rule.routed.unwrap_or_default();
         let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
         let (known, epoch) = self.epochs;
         Entry {
-            until_ns: self.ns(rule.until),
+            until: rule.until.map_or(0, |until| self.tick(until)),
             // What was made of older ones never holds.
             epoch: if rule.epochs == known { epoch } else { epoch.wrapping_sub(1) },
             src: rule.ends.0.to_be(),
             dst: rule.ends.1.to_be(),
             sport: rule.ports.0.to_be(),
             dport: rule.ports.1.to_be(),
-            ip_delta: ip_delta.to_be(),
-            transport_delta: transport_delta.to_be(),
             most,
             out: rule.out.0,
             flags: flag(rule.routed.is_some(), IS_ROUTED)
-                | flag(rule.deltas.is_some(), IS_REWRITTEN)
+                | flag(rule.is_rewritten, IS_REWRITTEN)
+                | flag(rule.until.is_none(), IS_ENDLESS)
                 | flag(rule.tracks.iter().any(Option::is_some), IS_FOLLOWED),
             macs: [dst, src],
-            tracks: rule.tracks.map(|track| track.map_or(0, |(place, side)| place * 2 + u32::from(side) + 1)),
             ..Entry::default()
         }
     }
+}
+
+/// The latest that something can have been which a clock gave this tick that is up to so many behind: no session ends early.
+fn latest(now: u32, tick: u32, behind: u32) -> u32 {
+    let age = now.wrapping_sub(tick).saturating_sub(behind);
+    now.wrapping_sub(age)
 }
 
 /// Whether entries are worth what it costs each frame to look for one. An entry saves a frame the way through the node, several
@@ -142,7 +165,9 @@ impl FastTable for Table {
 
     fn insert(&mut self, key: &FlowKey, number: u32, rule: &FlowRule) -> bool {
         self.read[number as usize] = Read::default();
-        self.fast.insert(&key_of(key), number, &self.entry(rule))
+        let side_of = |(place, side): (u32, u8)| place * 2 + u32::from(side) + 1;
+        let sides = Sides { track: rule.tracks.map(|track| track.map_or(0, side_of)) };
+        self.fast.insert(&key_of(key), number, &self.entry(rule), &sides)
     }
 
     fn remove(&mut self, key: &FlowKey) {
@@ -151,19 +176,19 @@ impl FastTable for Table {
     }
 
     fn hold(&mut self, number: u32, until: Option<Time>) {
-        self.fast.hold(number, self.ns(until));
+        self.fast.hold(number, until.map(|until| self.tick(until)));
     }
 
     fn end(&mut self, number: u32) {
-        self.fast.hold(number, 0);
+        self.fast.end(number);
     }
 
     fn uses(&mut self, number: u32) -> FlowUses {
-        let (used, last_ns) = self.fast.uses(number);
+        let (used, last) = self.fast.uses(number);
         let read = &mut self.read[number as usize];
         read.advance(used);
-        let last = Time::from_ns(last_ns.saturating_sub(self.start_ns));
-        FlowUses { frames: read.frames, bytes: read.bytes, last }
+        let (frames, bytes) = (read.frames, read.bytes);
+        FlowUses { frames, bytes, last: self.last(last) }
     }
 
     fn set_epochs(&mut self, epochs: [u32; 3]) {
@@ -221,6 +246,20 @@ mod tests {
             (67, 60_000, 1_050_000, false),
         ] {
             assert_eq!(worth.judge(at(second), &counts(hits, misses)), used, "second {second}");
+        }
+    }
+
+    #[test]
+    fn a_frame_came_no_earlier_than_it_can_have_and_not_in_the_future() {
+        for (now, tick, behind, last) in [
+            (100, 50, 4, 54),
+            (100, 98, 4, 100),
+            (100, 100, 4, 100),
+            (100, 50, 0, 50), // the time of tests
+            (3, u32::MAX - 9, 4, u32::MAX - 5),
+            (3, u32::MAX - 1, 4, 2), // it has begun anew
+        ] {
+            assert_eq!(latest(now, tick, behind), last, "{tick} at {now}");
         }
     }
 

@@ -11,8 +11,9 @@
 //! Invariants:
 //! - An entry holds no longer than what it was made of: a session that ends or changes ends its entries before anything that
 //!   the same call did leaves the plane; another text, route or neighbour is another epoch, which entries are compared with.
-//! - Counters and idle times are exact: a session's entries expire [`MARGIN`] before it does, and what they were used for is
-//!   read at least every [`SWEEP`] before a stage can look at it; both are longer where there is room for many entries.
+//! - Counters are exact, and idle times never too short, and longer by a tick of the kernel's clock at most: a session's entries
+//!   expire [`MARGIN`] before it does, and what they were used for is read at least every [`SWEEP`] before a stage can look at
+//!   it; both are longer where there is room for many entries.
 //! - A connection of TCP that both follow is brought up to date here before the plane looks at a segment of it, and there
 //!   afterwards.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
@@ -66,8 +67,8 @@ pub struct FlowRule {
     pub ends: (u32, u32),
     /// Their ports.
     pub ports: (u16, u16),
-    /// What that adds to the sums of the IP header and of the transport (RFC 1624, equation 3); `None`: nothing is rewritten.
-    pub deltas: Option<(u16, u16)>,
+    /// A stage rewrites these.
+    pub is_rewritten: bool,
     /// The port that they leave by.
     pub out: PortId,
     /// By a router: destination and source of Ethernet, and the longest packet. It takes a hop to live.
@@ -87,7 +88,7 @@ pub struct FlowUses {
     pub frames: u64,
     /// Bytes of their packets.
     pub bytes: u64,
-    /// When the last one came.
+    /// When the last one came; sessions keep no more of it than its tick, of 2^20 ns, modulo 2^32.
     pub last: Time,
 }
 

@@ -25,7 +25,7 @@ use crate::drops::Drop;
 use crate::extensions::{self, Piece};
 use crate::icmp::{self, Query};
 
-pub(crate) use rewrite::{adjust, adjust_udp, delta16, delta32, fold16};
+pub(crate) use rewrite::{adjust, adjust_udp, delta16, delta32};
 
 /// Number of a port of the node, in the order of its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -19,16 +19,17 @@ use std::io;
 use std::sync::Arc;
 
 use index::Index;
+use layout::IS_OVER;
 pub use layout::{
-    Control, Counts, Entry, FRAME, Gate, IS_FOLLOWED, IS_REWRITTEN, IS_ROUTED, Key, NO_ENTRY, PORTS, PUNTS,
-    TRACKS, Track,
+    Control, Counts, Entry, FRAME, Gate, IS_ENDLESS, IS_FOLLOWED, IS_REWRITTEN, IS_ROUTED, Key, NO_ENTRY,
+    PORTS, PUNTS, Sides, TICK_BITS, TRACKS, Track,
 };
 
-use crate::bpf::{BpfError, Memory, Program, object};
+use crate::bpf::{BpfError, Memory, Program, now_ns, object};
 use crate::field;
 
 /// Maps that all instances of the program share.
-const SHARED: [&str; 6] = ["outs", "buckets", "entries", "tracks", "control", "counts"];
+const SHARED: [&str; 7] = ["outs", "buckets", "entries", "sides", "tracks", "control", "counts"];
 const WHAT: &str = "fast path of a node";
 
 /// The maps, with an instance of the program that is attached nowhere.
@@ -36,9 +37,12 @@ pub struct Fast {
     program: Program,
     index: Index,
     entries: Memory<Entry>,
+    sides: Memory<Sides>,
     tracks: Memory<Track>,
     control: Memory<Control>,
     counts: Memory<Counts>,
+    /// The clock of programs goes by steps of so many ns: ticks of the kernel.
+    step_ns: u64,
 }
 
 impl Fast {
@@ -51,6 +55,7 @@ impl Fast {
         let sizes = [
             ("buckets", buckets),
             ("entries", entries),
+            ("sides", entries),
             ("tracks", entries),
             ("counts", cpus),
             ("sockets", 1),
@@ -58,13 +63,15 @@ impl Fast {
         let program = Program::load(WHAT, object::FAST, &sizes)?;
         let index = Index::new(program.memory("buckets", buckets as usize)?);
         let control: Memory<Control> = program.memory("control", 1)?;
-        control.set(0, &Control { seed: index.seed, mask: index.mask, ..Control::default() });
+        control.set(0, &Control { seed: index.seed, mask: index.mask(), ..Control::default() });
         Ok(Fast {
             index,
             entries: program.memory("entries", entries as usize)?,
+            sides: program.memory("sides", entries as usize)?,
             tracks: program.memory("tracks", entries as usize)?,
             control,
             counts: program.memory("counts", cpus as usize)?,
+            step_ns: step_ns(),
             program,
         })
     }
@@ -101,11 +108,26 @@ impl Fast {
         self.control.set_field(0, ns, field!(Control, clock_ns));
     }
 
+    /// Ticks of entries begin then, ns of CLOCK_MONOTONIC.
+    pub fn set_start(&self, ns: u64) {
+        self.control.set_field(0, ns, field!(Control, start_ns));
+    }
+
+    /// The time that was set for programs, or that of the machine; and by how much what they take for it may be behind.
+    pub fn clock_ns(&self) -> (u64, u64) {
+        match self.control.field(0, field!(Control, clock_ns)) {
+            0 => (now_ns(), self.step_ns),
+            set => (set, 0),
+        }
+    }
+
     /// Has a key lead to an entry, which is written here; false if there is no room.
     #[must_use]
-    pub fn insert(&self, key: &Key, number: u32, entry: &Entry) -> bool {
+    pub fn insert(&self, key: &Key, number: u32, entry: &Entry, sides: &Sides) -> bool {
         self.entries.set(number as usize, &Entry { key: *key, ..*entry });
-        self.index.insert(key, number, &self.entries)
+        self.sides.set(number as usize, sides);
+        let publish = |mask: u32| self.control.set_field(0, mask, field!(Control, mask));
+        self.index.insert(key, number, &self.entries, publish)
     }
 
     /// A key leads nowhere any more; false if it did not lead anywhere.
@@ -113,17 +135,34 @@ impl Fast {
         self.index.remove(key, &self.entries)
     }
 
-    /// What an entry was used for so far, see [`Entry::used`], and when last.
-    pub fn uses(&self, number: u32) -> (u64, u64) {
+    /// What an entry was used for so far, see [`Entry::used`], and the tick when last.
+    pub fn uses(&self, number: u32) -> (u64, u32) {
         let n = number as usize;
         let used = self.entries.field(n, field!(Entry, used));
-        (used, self.entries.field(n, field!(Entry, last_ns)))
+        (used, self.entries.field(n, field!(Entry, last)))
     }
 
-    /// An entry holds until then; 0: no longer.
-    pub fn hold(&self, number: u32, until_ns: u64) {
-        let n = number as usize;
-        self.entries.set_field(n, until_ns, field!(Entry, until_ns));
+    /// An entry holds until this tick; `None`: for good.
+    pub fn hold(&self, number: u32, until: Option<u32>) {
+        let flags = self.flags(number) & !IS_ENDLESS;
+        if let Some(until) = until {
+            self.entries.set_field(number as usize, until, field!(Entry, until));
+        }
+        self.set_flags(number, flags | if until.is_none() { IS_ENDLESS } else { 0 });
+    }
+
+    /// An entry holds no more, whatever is said of it later.
+    pub fn end(&self, number: u32) {
+        self.set_flags(number, self.flags(number) | IS_OVER);
+    }
+
+    /// Programs do not write them.
+    fn flags(&self, number: u32) -> u8 {
+        self.entries.field(number as usize, field!(Entry, flags))
+    }
+
+    fn set_flags(&self, number: u32, flags: u8) {
+        self.entries.set_field(number as usize, flags, field!(Entry, flags));
     }
 
     /// A connection as far as it has come.
@@ -186,6 +225,12 @@ pub struct FastPort {
     pub number: u8,
     /// The Ethernet address that frames must be for, if the node is a router.
     pub router: Option<[u8; 6]>,
+}
+
+/// Resolution of CLOCK_MONOTONIC_COARSE.
+fn step_ns() -> u64 {
+    let step = rustix::time::clock_getres(rustix::time::ClockId::MonotonicCoarse);
+    step.tv_sec as u64 * 1_000_000_000 + step.tv_nsec as u64
 }
 
 fn possible_cpus() -> u32 {

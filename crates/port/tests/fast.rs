@@ -1,7 +1,7 @@
 //! The fast path finds the entry of each flow, and its cost can be measured: all of its frames are passed on.
 
 use weir_port::fast::bench::nat;
-use weir_port::fast::{Entry, Fast, Key};
+use weir_port::fast::{Entry, Fast, Key, Sides};
 
 #[test]
 fn each_frame_of_many_flows_is_passed_on() {
@@ -23,10 +23,10 @@ fn a_full_table_has_each_key_once() {
         protocol: 17,
         ..Key::default()
     };
-    let entry = Entry { until_ns: u64::MAX, ..Entry::default() };
-    (0..ROOM).for_each(|n| assert!(fast.insert(&key(n), n, &entry), "entry {n} of {ROOM}"));
+    let (entry, sides) = (Entry::default(), Sides::default());
+    (0..ROOM).for_each(|n| assert!(fast.insert(&key(n), n, &entry, &sides), "entry {n} of {ROOM}"));
     // The same key with another entry takes the place of the first.
-    assert!(fast.insert(&key(7), 8, &entry));
+    assert!(fast.insert(&key(7), 8, &entry, &sides));
     assert!(fast.remove(&key(7)) && !fast.remove(&key(7)), "it was there once");
     assert!(!fast.remove(&key(8)), "its entry has another key by now");
     for n in (0..ROOM).filter(|n| ![7, 8].contains(n)) {

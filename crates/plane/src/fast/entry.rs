@@ -1,4 +1,4 @@
-//! What a recipe is to whoever has no stages: one rewrite, one difference of the sums.
+//! What a recipe is to whoever has no stages: one rewrite.
 
 use std::time::Duration;
 
@@ -6,7 +6,6 @@ use weir_packet::headers::TCP;
 
 use super::book::Track;
 use super::{FlowKey, FlowRule};
-use crate::frame::{delta16, delta32, fold16};
 use crate::recipe::{Ends, Key, Note, Recipe, Rewrite};
 use crate::time::Time;
 
@@ -44,17 +43,7 @@ pub(super) fn rule_of(
     recipe: &Recipe,
     (epochs, tracks): ([u32; 3], Places),
 ) -> FlowRule {
-    let (mut at, mut ip, mut transport) = (*key, 0, 0);
-    for (_, part) in &recipe.parts {
-        let Ends::V4 { src, dst } = at.ends else { break };
-        let (address, port) = match part.rewrite {
-            Rewrite::Nothing => continue,
-            Rewrite::Source(to, port) => (delta32(src, to), delta16(at.ports.0, port)),
-            Rewrite::Destination(to, port) => (delta32(dst, to), delta16(at.ports.1, port)),
-        };
-        (ip, transport) = (ip + address, transport + address + port);
-        at = at.behind(part.rewrite);
-    }
+    let at = recipe.parts.iter().fold(*key, |at, (_, part)| at.behind(part.rewrite));
     let is_rewritten = recipe.parts.iter().any(|(_, part)| part.rewrite != Rewrite::Nothing);
     let ends = match at.ends {
         Ends::V4 { src, dst } => (src, dst),
@@ -63,7 +52,7 @@ pub(super) fn rule_of(
     FlowRule {
         ends,
         ports: at.ports,
-        deltas: is_rewritten.then(|| (fold16(ip), fold16(transport))),
+        is_rewritten,
         out: recipe.out.port,
         routed: recipe.out.routed,
         tracks,

@@ -295,7 +295,7 @@ pub(crate) fn delta32(old: u32, new: u32) -> u32 {
 }
 
 #[expect(clippy::arithmetic_side_effects, reason = "sums of a few times 16 bits in 32")]
-pub(crate) fn fold16(sum: u32) -> u16 {
+fn fold16(sum: u32) -> u16 {
     let once = (sum & 0xffff) + (sum >> 16);
     ((once & 0xffff) + (once >> 16)) as u16
 }

@@ -4,7 +4,7 @@ use std::io;
 
 use weir_packet::checksum::write_ipv4;
 
-use super::{Entry, Fast, Gate, IS_REWRITTEN, IS_ROUTED, Key, SHARED};
+use super::{Entry, Fast, Gate, IS_ENDLESS, IS_REWRITTEN, IS_ROUTED, Key, SHARED, Sides};
 use crate::bpf::{BpfError, Program, object};
 use crate::shared::shared;
 
@@ -53,7 +53,7 @@ pub fn nat(flows: u32, frames: u32, rounds: usize) -> Result<Vec<Cost>, BpfError
     program.write("outs", 1, &1_u32)?;
     for flow in 0..flows {
         let (inside, port) = (0x0a00_0000 + flow / 63, 5000 + (flow % 63) as u16);
-        if !fast.insert(&key(inside, port), flow, &entry(flow)) {
+        if !fast.insert(&key(inside, port), flow, &entry(flow), &Sides::default()) {
             let source = io::Error::other("it has no room for another flow");
             return Err(BpfError::Map { name: "buckets", source });
         }
@@ -93,19 +93,15 @@ fn key(inside: u32, port: u16) -> Key {
     }
 }
 
-/// What it costs does not depend on the differences of the sums.
 fn entry(flow: u32) -> Entry {
     Entry {
-        until_ns: u64::MAX,
         src: (PUBLIC + flow / 50_000).to_be(),
         dst: REMOTE.to_be(),
         sport: (1024 + (flow % 50_000) as u16).to_be(),
         dport: 80_u16.to_be(),
-        ip_delta: 0x1234,
-        transport_delta: 0x5678,
         most: 1500,
         out: 1,
-        flags: IS_ROUTED | IS_REWRITTEN,
+        flags: IS_ROUTED | IS_REWRITTEN | IS_ENDLESS,
         ..Entry::default()
     }
 }

@@ -3,13 +3,17 @@
 //! ```text
 //!   key > hash > bucket | slot slot slot slot slot slot slot slot |  a cache line
 //!              > other  | slot ..                                 |
-//!   slot: part of the hash, number of the entry + 1 > entry, which has its key
+//!   slot: the hash, number of the entry + 1 > entry, which has its key
 //! ```
-//! A key is in one of two buckets, the emptier one when it came, so that a table that is half full loses none. A slot is
-//! written at once and after its entry: a program sees the whole of it or nothing.
+//! A key is in one of two buckets: the first one unless many are there already, so that most lookups read one line, and a table
+//! that is half full loses none. A slot is written at once and after its entry: a program sees the whole of it or nothing.
+//!
+//! Buckets double as entries come, so that those of a few thousand flows stay in the caches near the CPU however many
+//! there is room for. Slots that move are where they were, too, until programs know of the new buckets; a program that has
+//! looked at the mask before finds no entry at worst, and leaves the frame to the plane.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use super::layout::{Bucket, Entry, Key};
 use crate::bpf::Memory;
@@ -17,11 +21,18 @@ use crate::field;
 
 /// Entries for each bucket, if all there is room for are there.
 const LOAD: u32 = 4;
+/// With so many in its first bucket, a key is in the other one if there are fewer.
+const MANY: usize = 6;
+/// Buckets that there are at first: two pages.
+const FIRST_BUCKETS: u32 = 128;
 
 pub(super) struct Index {
+    /// Those up to the mask are used.
     buckets: Memory<Bucket>,
     pub(super) seed: u64,
-    pub(super) mask: u32,
+    /// Only one thread changes it, and the number of keys.
+    mask: AtomicU32,
+    keys: AtomicU32,
 }
 
 /// A slot, as the number of its bucket and its own.
@@ -35,32 +46,48 @@ impl Index {
 
     /// Of buckets that are a power of two, and free.
     pub(super) fn new(buckets: Memory<Bucket>) -> Index {
-        let mask = buckets.len() as u32 - 1;
-        Index { buckets, seed: RandomState::new().build_hasher().finish(), mask }
+        let mask = AtomicU32::new(FIRST_BUCKETS.min(buckets.len() as u32) - 1);
+        let seed = RandomState::new().build_hasher().finish();
+        Index { buckets, seed, mask, keys: AtomicU32::new(0) }
     }
 
-    /// Has a key lead to an entry, which is written already; false if there is no room.
-    pub(super) fn insert(&self, key: &Key, number: u32, entries: &Memory<Entry>) -> bool {
+    /// Buckets in use - 1.
+    pub(super) fn mask(&self) -> u32 {
+        self.mask.load(Ordering::Relaxed)
+    }
+
+    /// Has a key lead to an entry, which is written already; false if there is no room. Tells of another mask.
+    pub(super) fn insert(
+        &self,
+        key: &Key,
+        number: u32,
+        entries: &Memory<Entry>,
+        publish: impl Fn(u32),
+    ) -> bool {
         let hash = hash(key, self.seed);
-        let Some((bucket, slot)) = self.find(key, hash, entries).or_else(|| self.free(hash)) else {
+        let known = self.find(key, hash, entries);
+        while known.is_none() && self.is_crowded(hash) && self.grow(&publish) {}
+        let Some((bucket, slot)) = known.or_else(|| self.free(hash)) else {
             return false;
         };
+        self.keys.fetch_add(u32::from(known.is_none()), Ordering::Relaxed);
         fence(Ordering::Release);
-        self.set(bucket, slot, hash >> 32 << 32 | u64::from(number + 1));
+        self.set(bucket, slot, slot_of(hash, number));
         true
     }
 
     /// A key leads nowhere any more; false if it did not lead anywhere.
     pub(super) fn remove(&self, key: &Key, entries: &Memory<Entry>) -> bool {
         let Some((bucket, slot)) = self.find(key, hash(key, self.seed), entries) else { return false };
+        self.keys.fetch_sub(1, Ordering::Relaxed);
         self.set(bucket, slot, 0);
         true
     }
 
-    fn find(&self, key: &Key, hash: u64, entries: &Memory<Entry>) -> Option<Place> {
+    fn find(&self, key: &Key, hash: u32, entries: &Memory<Entry>) -> Option<Place> {
         let leads = |slot: u64| {
             let number = (slot as u32).wrapping_sub(1) as usize;
-            slot != 0 && slot >> 32 == hash >> 32 && entries.get(number).key == *key
+            slot != 0 && hash_of(slot) == hash && entries.get(number).key == *key
         };
         self.of(hash).into_iter().find_map(|bucket| {
             let slot = self.buckets.get(bucket).slots.iter().position(|slot| leads(*slot))?;
@@ -68,18 +95,51 @@ impl Index {
         })
     }
 
-    fn free(&self, hash: u64) -> Option<Place> {
+    /// Are there more keys than this many buckets should have, or no room for this one?
+    fn is_crowded(&self, hash: u32) -> bool {
+        self.keys.load(Ordering::Relaxed) / LOAD > self.mask() || self.free(hash).is_none()
+    }
+
+    /// Twice as many buckets; false if there are no more.
+    fn grow(&self, publish: impl Fn(u32)) -> bool {
+        let mask = self.mask();
+        let (before, more) = (mask as usize + 1, mask << 1 | 1);
+        if more as usize >= self.buckets.len() {
+            return false;
+        }
+        // Bucket i becomes i and i + before: what moves has the same slot there, which nobody else can take.
+        let moving = |bucket: usize| {
+            let slots = self.buckets.get(bucket).slots.into_iter().enumerate();
+            slots.filter(move |&(_, slot)| {
+                let hash = hash_of(slot);
+                let which = usize::from(buckets_of(hash, mask)[0] != bucket);
+                slot != 0 && buckets_of(hash, more)[which] != bucket
+            })
+        };
+        for bucket in 0..before {
+            moving(bucket).for_each(|(slot, value)| self.set(bucket + before, slot, value));
+        }
+        fence(Ordering::Release);
+        publish(more);
+        self.mask.store(more, Ordering::Relaxed);
+        fence(Ordering::Release);
+        for bucket in 0..before {
+            moving(bucket).for_each(|(slot, _)| self.set(bucket, slot, 0));
+        }
+        true
+    }
+
+    fn free(&self, hash: u32) -> Option<Place> {
         let slots = |bucket: usize| self.buckets.get(bucket).slots;
-        let free = |bucket: &usize| slots(*bucket).iter().filter(|slot| **slot == 0).count();
+        let used = |bucket: usize| slots(bucket).iter().filter(|slot| **slot != 0).count();
         let [first, second] = self.of(hash);
-        let bucket = if free(&second) > free(&first) { second } else { first };
+        let is_first = used(first) < MANY || used(first) <= used(second);
+        let bucket = if is_first { first } else { second };
         Some((bucket, slots(bucket).iter().position(|slot| *slot == 0)?))
     }
 
-    /// The two buckets of a hash.
-    fn of(&self, hash: u64) -> [usize; 2] {
-        let other = hash as u32 ^ ((hash >> 32) as u32).wrapping_mul(0x5bd1_e995);
-        [(hash as u32 & self.mask) as usize, (other & self.mask) as usize]
+    fn of(&self, hash: u32) -> [usize; 2] {
+        buckets_of(hash, self.mask())
     }
 
     fn set(&self, bucket: usize, slot: usize, value: u64) {
@@ -87,8 +147,22 @@ impl Index {
     }
 }
 
+/// The two buckets of a hash; the other one is `fast_other` of bpf/fast.h.
+fn buckets_of(hash: u32, mask: u32) -> [usize; 2] {
+    let other = (u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32;
+    [(hash & mask) as usize, (other & mask) as usize]
+}
+
+fn slot_of(hash: u32, number: u32) -> u64 {
+    u64::from(hash) << 32 | u64::from(number + 1)
+}
+
+fn hash_of(slot: u64) -> u32 {
+    (slot >> 32) as u32
+}
+
 /// `fast_hash` of bpf/fast.h.
-fn hash(key: &Key, seed: u64) -> u64 {
+fn hash(key: &Key, seed: u64) -> u32 {
     let half = |bytes: [u8; 8]| u64::from_ne_bytes(bytes);
     let [a, b] = [key.src.to_ne_bytes(), key.dst.to_ne_bytes()];
     let [c, d] = [key.sport.to_ne_bytes(), key.dport.to_ne_bytes()];
@@ -97,5 +171,5 @@ fn hash(key: &Key, seed: u64) -> u64 {
     let mut hash = (first ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     hash = (hash ^ hash >> 32 ^ second).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     hash = (hash ^ hash >> 29).wrapping_mul(0x94d0_49bb_1331_11eb);
-    hash ^ hash >> 32
+    (hash ^ hash >> 32) as u32
 }

@@ -16,6 +16,12 @@ pub const IS_ROUTED: u8 = 1;
 pub const IS_REWRITTEN: u8 = 2;
 /// See [`IS_ROUTED`].
 pub const IS_FOLLOWED: u8 = 4;
+/// Flag of an entry that holds whatever the time is.
+pub const IS_ENDLESS: u8 = 8;
+/// Flag of an entry that holds no more.
+pub(super) const IS_OVER: u8 = 16;
+/// Nanoseconds of a tick, as a power of two.
+pub const TICK_BITS: u32 = 20;
 
 /// A frame without an entry, of [`PUNTS`].
 pub const NO_ENTRY: &str = "no entry";
@@ -61,7 +67,7 @@ shared! {
 }
 
 shared! {
-    /// Where entries are found: a part of a hash in the upper half and the number of the entry + 1 in the lower one; 0: free.
+    /// Where entries are found: a hash in the upper half and the number of the entry + 1 in the lower one; 0: free.
     #[derive(Debug, Clone, Copy, Default)]
     pub(crate) struct Bucket {
         pub(super) slots: [u64; SLOTS],
@@ -69,13 +75,17 @@ shared! {
 }
 
 shared! {
-    /// What is done to the frames of a flow.
+    /// What is done to the frames of a flow: one cache line.
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
     pub struct Entry {
         /// The flow; [`super::Fast::insert`] writes it.
         pub key: Key,
-        /// It holds until then, ns of CLOCK_MONOTONIC; 0: it is over.
-        pub until_ns: u64,
+        /// Bytes of packets, and [`FRAME`] for each.
+        pub used: u64,
+        /// Tick when the last one came: see [`Control::start_ns`].
+        pub last: u32,
+        /// Tick when it holds no more.
+        pub until: u32,
         /// It holds as long as this is that of [`Control`].
         pub epoch: u32,
         /// Addresses and ports that frames leave with, in network order.
@@ -86,28 +96,25 @@ shared! {
         pub sport: u16,
         /// See `src`.
         pub dport: u16,
-        /// What they add to the sum of the IP header, in network order.
-        pub ip_delta: u16,
-        /// The same of the transport.
-        pub transport_delta: u16,
+        /// Destination and source.
+        pub macs: [[u8; 6]; 2],
         /// Longest packet, where it is routed.
         pub most: u16,
         /// Port of the node by which frames leave.
         pub out: u8,
         /// [`IS_ROUTED`] and the others.
         pub flags: u8,
-        /// Destination and source.
-        pub macs: [[u8; 6]; 2],
-        /// To the end of the cache line.
-        pub pad_first: u32,
-        /// Bytes of packets, and [`FRAME`] for each.
-        pub used: u64,
-        /// When the last one came, ns of CLOCK_MONOTONIC.
-        pub last_ns: u64,
+    }
+}
+
+const _: () = assert!(size_of::<Entry>() == 64);
+
+shared! {
+    /// Connections that the frames of an entry belong to.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub struct Sides {
         /// 0: none; else number * 2 + side + 1.
-        pub tracks: [u32; TRACKS],
-        /// To the end of the cache line.
-        pub pad: [u64; 5],
+        pub track: [u32; TRACKS],
     }
 }
 
@@ -136,11 +143,13 @@ shared! {
         pub on: u32,
         /// The time, in tests; 0: that of the machine.
         pub clock_ns: u64,
+        /// When ticks began, ns of CLOCK_MONOTONIC.
+        pub start_ns: u64,
         /// Of hashes.
         pub seed: u64,
         /// Buckets - 1.
         pub mask: u32,
-        /// To 32 bytes.
+        /// To 40 bytes.
         pub pad: u32,
     }
 }

@@ -45,6 +45,7 @@ fn pairs() -> Vec<Pair> {
         pair::<fast::Key>("fast_key", object::FAST),
         pair::<fast::layout::Bucket>("fast_bucket", object::FAST),
         pair::<fast::Entry>("fast_entry", object::FAST),
+        pair::<fast::Sides>("fast_sides", object::FAST),
         pair::<fast::Track>("fast_track", object::FAST),
         pair::<fast::Control>("fast_control", object::FAST),
         pair::<fast::Counts>("fast_counts", object::FAST),
