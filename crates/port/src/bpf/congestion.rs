@@ -29,7 +29,8 @@ struct Brought {
 
 /// The only one that is of use at both ends alone.
 const AT_BOTH_ENDS: &str = "dctcp";
-const BBR_NOTE: &str = "what was in flight and lost is known by ACK, not by segment; without the rules for tail loss probes";
+const BBR_NOTE: &str =
+    "what was in flight and lost is known by ACK, not by segment; without the rules for tail loss probes";
 
 /// All of them. Links of struct_ops are there since Linux 6.4, the arguments of `cong_control` since 6.10.
 static ALL: [Brought; 3] = [
