@@ -126,17 +126,20 @@ fn summary(runs: &[RunData]) -> String {
     let mut text = String::new();
     let pairs: Vec<(&RunData, &RunData)> =
         runs.iter().enumerate().flat_map(|(i, a)| runs[..i].iter().map(move |b| (b, a))).collect();
-    let within = |figure: &str, most: f64, at_equal_speed: bool| {
-        let found: Vec<f64> = pairs.iter().flat_map(|(a, b)| apart(a, b, figure, at_equal_speed)).collect();
+    let within = |figure: &str, most: f64, speed_up: SpeedUp| {
+        let known = pairs.iter().filter_map(|(a, b)| Some((a, b, speed_up(a, b)?)));
+        let found: Vec<f64> = known.flat_map(|(a, b, core)| apart(a, b, figure, core)).collect();
         let good = found.iter().filter(|apart| **apart <= most).count();
         (!found.is_empty()).then(|| (good as f64 / found.len() as f64, found.len()))
     };
-    for (figure, words, most, at_equal_speed) in [
-        (name::CAPACITY, "Capacity", CAPACITY_WITHIN, false),
-        (name::CAPACITY, "Capacity at equal speed of the cores", CAPACITY_WITHIN, true),
-        (name::CAPACITY_RATIO, "Ratio of devices", RATIO_WITHIN, false),
+    let as_measured: SpeedUp = |_, _| Some(1.0);
+    let of_cores: SpeedUp = |a, b| Some(CoreSteps::of(a, b, &[])?.speed_up());
+    for (figure, words, most, speed_up) in [
+        (name::CAPACITY, "Capacity", CAPACITY_WITHIN, as_measured),
+        (name::CAPACITY, "Capacity at equal speed of the cores", CAPACITY_WITHIN, of_cores),
+        (name::CAPACITY_RATIO, "Ratio of devices", RATIO_WITHIN, as_measured),
     ] {
-        if let Some((share, n)) = within(figure, most, at_equal_speed) {
+        if let Some((share, n)) = within(figure, most, speed_up) {
             let _ = writeln!(
                 text,
                 "{words}: {} of {n} pairs of runs at a point agree within {}.",
@@ -174,14 +177,12 @@ fn summary(runs: &[RunData]) -> String {
     text
 }
 
-/// Larger / smaller - 1 of a figure of the capacity in two runs, at each point, in each placement that both have. Nothing where
-/// the speed of the cores is to be left out and not known.
-fn apart(a: &RunData, b: &RunData, figure: &str, at_equal_speed: bool) -> Vec<f64> {
-    let core = match (at_equal_speed, CoreSteps::of(a, b, &[])) {
-        (false, _) => 1.0,
-        (true, Some(steps)) => steps.speed_up(),
-        (true, None) => return Vec::new(),
-    };
+/// How many times as fast the second of two runs may be without a difference, where that is known.
+type SpeedUp = fn(&RunData, &RunData) -> Option<f64>;
+
+/// Larger / smaller - 1 of a figure of the capacity in two runs, at each point, in each placement that both have, where the
+/// cores were `core` times as fast in the second.
+fn apart(a: &RunData, b: &RunData, figure: &str, core: f64) -> Vec<f64> {
     let points = a.points.iter().filter(|point| !point.is_ceiling());
     let both = points.filter_map(|point| Some((point, partner(b, point)?)));
     let figures = both.flat_map(|(a, b)| {

@@ -181,10 +181,16 @@ fn ceilings(base: &RunData, other: &RunData) -> Vec<Difference> {
     differ.collect()
 }
 
+/// Were both runs made on a machine of this kind?
+pub fn is_one_machine(base: &RunData, other: &RunData) -> bool {
+    let (a, b) = (&base.run.machine, &other.run.machine);
+    (&a.cpu, a.cpus) == (&b.cpu, b.cpus)
+}
+
 /// Why no point of two runs can be compared.
 pub(super) fn machine_apart(base: &RunData, other: &RunData, across: &[Across]) -> Option<String> {
     let (a, b) = (&base.run.machine, &other.run.machine);
-    if !across.contains(&Across::Machine) && (&a.cpu, a.cpus) != (&b.cpu, b.cpus) {
+    if !across.contains(&Across::Machine) && !is_one_machine(base, other) {
         return Some(
             "the machines differ: if they are what is to be compared, use `--across machine`".into(),
         );

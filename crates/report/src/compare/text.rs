@@ -1,6 +1,7 @@
 //! A comparison for the terminal.
 
 use super::{Compared, CoreSteps, Difference, Row, Source, Verdict};
+use crate::export::wrapped;
 use crate::figure::unit;
 use crate::stats::CONFIDENCE;
 use crate::view::Table;
@@ -16,7 +17,9 @@ const WORTH_A_LINE: f64 = 0.005;
 pub fn text(compared: &Compared) -> String {
     let mut text = format!("run {} against run {}\n", compared.other, compared.base);
     text += &differences(compared);
-    text += &core_speed(compared);
+    if let Some(sentence) = core_speed(compared) {
+        text += &format!("\n{}", wrapped(&sentence, 80));
+    }
     text += &rows(compared);
     for lone in &compared.unmatched {
         let what = match lone.quantities.as_slice() {
@@ -40,23 +43,21 @@ fn differences(compared: &Compared) -> String {
     format!("\n{}", table.text())
 }
 
-/// What was taken out of the ratios, where that is worth a line.
-fn core_speed(compared: &Compared) -> String {
-    let Some(steps) = compared.core_steps.filter(|steps| steps.speed_up().ln().abs() > WORTH_A_LINE) else {
-        return String::new();
-    };
+/// What was taken out of the ratios, where that is worth a sentence.
+pub fn core_speed(compared: &Compared) -> Option<String> {
+    let steps = compared.core_steps.filter(|steps| steps.speed_up().ln().abs() > WORTH_A_LINE)?;
     let CoreSteps { base_ns, other_ns } = steps;
     let (apart, word) = match steps.speed_up() {
         faster if faster > 1.0 => (faster - 1.0, "faster"),
         slower => (1.0 / slower - 1.0, "slower"),
     };
-    format!(
-        "\nIn run {} the cores were {} {word}: a step of the same loop took {other_ns:.3} ns,\n{base_ns:.3} ns in run {}. \
-         Ratios of capacities and cycles are at equal speed of the cores.\n",
+    Some(format!(
+        "In run {} the cores were {} {word}: a step of the same loop took {other_ns:.3} ns, {base_ns:.3} ns in run {}. Ratios \
+         of capacities and cycles are at equal speed of the cores.",
         compared.other,
         percent(apart),
         compared.base
-    )
+    ))
 }
 
 fn cut(value: &str) -> String {

@@ -138,7 +138,11 @@ pub(super) fn between_runs(all: &Comparison<'_>) -> Vec<String> {
 }
 
 fn between(first: &RunData, later: &RunData, frame: &str) -> Vec<String> {
-    let rows = compare::compare(first, later, &[Across::Machine, Across::Kernel]).rows;
+    // Where the machine is not what differs, what its cores differ by is no difference.
+    let is_one = compare::difference::is_one_machine(first, later);
+    let across = if is_one { &[Across::Kernel][..] } else { &[Across::Machine, Across::Kernel] };
+    let compared = compare::compare(first, later, across);
+    let rows = &compared.rows;
     let mut reported: Vec<&str> = Vec::new();
     let mut found = Vec::new();
     for row in rows.iter().filter(|row| row.frame == frame) {
@@ -147,6 +151,7 @@ fn between(first: &RunData, later: &RunData, frame: &str) -> Vec<String> {
             found.extend(of_run(row, (first.run.id, later.run.id)));
         }
     }
+    found.extend(compare::text::core_speed(&compared).filter(|_| !reported.is_empty()));
     found
 }
 
