@@ -54,15 +54,15 @@ fn bbr1_takes_what_the_model_says_if_its_round_trip_contains_the_queue_of_cubic(
         // Ware et al., IMC 2019: CUBIC's part of a full buffer.
         let packets = bdp * 10e6 * rtt_s / 8.0 / 1514.0;
         let part = 0.5 - 0.5 / bdp - 4.0 / packets;
-        let held = Time::from_us((rtt_s * (1.0 + part * bdp) * 1e6) as u64);
-        let (free, held) = (share_of_bbr(bdp, None), share_of_bbr(bdp, Some(held)));
+        let assumed = Time::from_us((rtt_s * (1.0 + part * bdp) * 1e6) as u64);
+        let (free, assumed) = (share_of_bbr(bdp, None), share_of_bbr(bdp, Some(assumed)));
         println!(
-            "C6, {bdp} BDP: {free:.2} as it measures, {held:.2} with the model's round trip, model {model}"
+            "C6, {bdp} BDP: {free:.2} as it measures, {assumed:.2} with the model's round trip, model {model}"
         );
         assert!(free < model - 0.05, "{bdp} BDP: {free:.2} as it measures");
         assert!(
-            held > free + 0.2 && (held - model).abs() < 0.17,
-            "{bdp} BDP: {held:.2} with the model's round trip"
+            assumed > free + 0.2 && (assumed - model).abs() < 0.17,
+            "{bdp} BDP: {assumed:.2} with the model's round trip"
         );
     }
 }

@@ -22,7 +22,7 @@ const CONNECTING: Duration = Duration::from_secs(60);
 /// Bytes of one write, ..
 const CHUNK: usize = 128 << 10;
 /// .. so many of them in a row, divided by the flows that have room: a few fill their sockets, of many each has one ..
-const TURNS: usize = 8;
+const WRITES: usize = 8;
 /// .. and of the first one, so that all flows begin soon: an initial window.
 const FIRST: usize = 14_480;
 /// Bytes that a flow keeps that were not sent yet: more is only memory, and time until it ends.
@@ -243,12 +243,9 @@ impl Worker {
                 waiting.last().map_or(deadline, |&index| start + self.flows[index].done.flow.start);
             let until = next_start.min(deadline).min(next_look);
             let ready = self.wait(until.saturating_duration_since(Instant::now()))?;
-            let turns = (TURNS / ready.len().max(1)).max(1);
+            let writes = (WRITES / ready.len().max(1)).max(1);
             for token in ready {
-                let mut left = turns;
-                while left > 0 && self.write(token as usize, CHUNK) {
-                    left -= 1;
-                }
+                let _ = (0..writes).all(|_| self.write(token as usize, CHUNK));
             }
         }
         Ok(())

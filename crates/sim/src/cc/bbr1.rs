@@ -53,7 +53,7 @@ pub struct Bbr1 {
     bw: MaxFilter,
     min_rtt: Time,
     /// Stands for the smallest round trip where the window follows from it.
-    held: Option<Time>,
+    assumed_min_rtt: Option<Time>,
     min_rtt_at: Time,
     round_end: u64,
     rounds: u64,
@@ -78,7 +78,7 @@ pub struct Bbr1 {
 }
 
 impl Bbr1 {
-    pub(crate) fn new(seed: u64, held: Option<Time>) -> Bbr1 {
+    pub(crate) fn new(seed: u64, assumed_min_rtt: Option<Time>) -> Bbr1 {
         Bbr1 {
             mode: Mode::Startup,
             cwnd: INITIAL,
@@ -88,7 +88,7 @@ impl Bbr1 {
             cwnd_gain: HIGH_GAIN,
             bw: MaxFilter::default(),
             min_rtt: Time::MAX,
-            held,
+            assumed_min_rtt,
             min_rtt_at: Time::ZERO,
             round_end: 0,
             rounds: 0,
@@ -126,7 +126,7 @@ impl Bbr1 {
         if self.min_rtt == Time::MAX {
             return INITIAL;
         }
-        let bdp = self.bw.get() * self.held.unwrap_or(self.min_rtt).secs();
+        let bdp = self.bw.get() * self.assumed_min_rtt.unwrap_or(self.min_rtt).secs();
         let mut window = (gain * bdp + more).ceil() + 3.0 * self.quantum();
         window += window % 2.0;
         if self.mode == Mode::ProbeBw && self.phase == 0 { window + 2.0 } else { window }
