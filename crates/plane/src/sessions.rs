@@ -89,7 +89,8 @@ impl Plane {
 mod tests {
     use std::collections::HashMap;
 
-    use weir_packet::checksum::write_ipv4;
+    use weir_packet::flow::Flow;
+    use weir_packet::frame::{Ends, Signature};
 
     use super::*;
     use crate::batch::{Batch, Verdict};
@@ -122,12 +123,10 @@ mod tests {
     }
 
     fn question(flow: u32) -> Vec<u8> {
-        let (src, port) = end(flow);
-        let mut ip = vec![0x45, 0, 0, 28, 0, 7, 0x40, 0, 64, 17, 0, 0];
-        ip.extend([&src[..], &[198, 19, 0, 9]].concat());
-        write_ipv4(&mut ip);
-        let udp = [&port.to_be_bytes()[..], &[0, 53, 0, 8, 0, 0]].concat();
-        [&[0; HEAD_ROOM][..], &[2; 12], &[8, 0], &ip, &udp].concat()
+        let (src, sport) = end(flow);
+        let flow = Flow { src: u32::from_be_bytes(src), dst: 0xc613_0009, sport, dport: 53, group: 0 };
+        let frame = Ends::v4([2; 6], [2; 6]).frame(&flow, 64, Signature::default());
+        [&[0; HEAD_ROOM][..], &frame].concat()
     }
 
     /// All that is shown, a fragment at a time, with something in between; how many fragments those were, too.
