@@ -1,5 +1,5 @@
 //! A host that means no good beside one that does, with real stacks: for each limit of a node somebody who reaches it, while
-//! the other one opens connections, transfers, learns how long packets may be, and is told of what cannot be reached.
+//! the other one opens connections, transfers, learns how long packets may be, and hears of what cannot be reached.
 //!
 //! ```text
 //! honest 198.18.0.2, attacker 198.18.0.66 - n0 [ node ] n1 - honest 192.0.2.2 and more, attackers 198.19.0.0/17
@@ -47,6 +47,8 @@ struct Attack {
     limits: &'static str,
     /// The host that attacks, and its next packet.
     from: Side,
+    /// It is the mapping of a host inside that is attacked.
+    of_mapping: bool,
     packet: fn(&mut Attacker) -> String,
     /// What the node shows when the limit is reached.
     reached: Reached,
@@ -94,9 +96,10 @@ const ATTACKS: &[Attack] = &[
         stages: "nat(public 192.0.2.1, sessions 2000)",
         limits: "",
         from: Side::Left,
+        of_mapping: false,
         packet: |a| {
-            let (port, to, far) = (1 + a.dice.roll(1000), a.dice.roll(128), a.dice.roll(256));
-            format!("tcp 198.18.0.66:{port} > 198.19.{to}.{far}:80 S seq 1")
+            let (port, net, host) = (1 + a.dice.roll(1000), a.dice.roll(128), a.dice.roll(256));
+            format!("tcp 198.18.0.66:{port} > 198.19.{net}.{host}:80 S seq 1")
         },
         reached: Reached::Sessions(1900),
         honest: Honest::Inside,
@@ -106,6 +109,7 @@ const ATTACKS: &[Attack] = &[
         stages: "nat(public 192.0.2.1, subscriber-calls 100)",
         limits: "",
         from: Side::Right,
+        of_mapping: true,
         packet: |a| {
             let (from, near, port) = (a.dice.roll(128), a.dice.roll(256), 1 + a.dice.roll(60_000));
             format!("tcp 198.19.{from}.{near}:{port} > 192.0.2.1:{} S seq 1", a.mapped)
@@ -119,6 +123,7 @@ const ATTACKS: &[Attack] = &[
                  accept inward tcp to port 80)",
         limits: "",
         from: Side::Right,
+        of_mapping: false,
         packet: |a| {
             let (from, near, port) = (a.dice.roll(128), a.dice.roll(256), 1 + a.dice.roll(60_000));
             format!("tcp 198.19.{from}.{near}:{port} > 198.18.0.66:80 S seq 1")
@@ -131,6 +136,7 @@ const ATTACKS: &[Attack] = &[
         stages: "nat(public 192.0.2.1)",
         limits: "",
         from: Side::Left,
+        of_mapping: false,
         packet: |a| format!("udp 198.18.0.66:{} > 198.19.200.9:53", 1 + a.dice.roll(60)),
         reached: Reached::Drops("no_route", 3000),
         honest: Honest::Inside,
@@ -140,6 +146,7 @@ const ATTACKS: &[Attack] = &[
         stages: "nat(public 192.0.2.1)",
         limits: "",
         from: Side::Left,
+        of_mapping: false,
         packet: |a| format!("udp 198.18.0.66:{} > 198.19.0.9:53 len 1400 df", 1 + a.dice.roll(60)),
         reached: Reached::Drops("too_big", 3000),
         honest: Honest::Inside,
@@ -149,6 +156,7 @@ const ATTACKS: &[Attack] = &[
         stages: "filter(accept outward, accept state established, accept state related) > nat(public 192.0.2.1)",
         limits: "limits(fragments 64, fragmented-packets 256)",
         from: Side::Left,
+        of_mapping: false,
         packet: |a| {
             let (port, id) = (1 + a.dice.roll(100), a.dice.roll(65_536));
             match a.dice.one_in(2) {
@@ -164,6 +172,7 @@ const ATTACKS: &[Attack] = &[
         stages: "",
         limits: "limits(unresolved 64, questions 100)",
         from: Side::Right,
+        of_mapping: false,
         packet: |a| {
             let (high, low) = (a.dice.roll(65_536), a.dice.roll(65_536));
             format!("udp [2001:db8:2::66]:1 > [2001:db8:1:0:8000:{high:x}:{low:x}:9]:53")
@@ -176,6 +185,7 @@ const ATTACKS: &[Attack] = &[
         stages: STATEFUL,
         limits: "limits(local 1000)",
         from: Side::Left,
+        of_mapping: false,
         packet: |a| format!("udp 198.18.0.66:{} > 198.18.0.1:53", 1 + a.dice.roll(60_000)),
         reached: Reached::Drops("local_rest", 1000),
         honest: Honest::OfTheNode,
@@ -265,7 +275,7 @@ fn ask(host: &Namespace, server: &Namespace, served: &str) {
     let (sent, mut came) = (pattern(4000), [0; 5000]);
     let deadline = Instant::now() + PATIENCE;
     while Instant::now() < deadline {
-        // It may be told how long packets may be.
+        // It may hear how long packets may be.
         let Ok(_) = client.send(&sent) else { continue };
         let Ok((bytes, from)) = server.recv_from(&mut came) else { continue };
         assert!(came[..bytes] == sent, "{served}: {bytes} bytes, or others");
@@ -277,13 +287,13 @@ fn ask(host: &Namespace, server: &Namespace, served: &str) {
     panic!("{served}: no answer in {PATIENCE:?}");
 }
 
-/// Datagrams of which a host is told at once why they did not arrive: its own quota is 10.
-const TOLD: u16 = 8;
+/// Datagrams for which a host gets errors at once: its own quota is 10.
+const ERRORS: u16 = 8;
 
-/// Sends datagrams of this length to the ports of a target from this one on, each once; hears that of most of them.
-fn is_told(host: &Namespace, target: &str, bytes: usize, reason: i32) {
+/// Sends datagrams of this length to ports of a target, each once, and gets an error with this reason for most of them.
+fn gets_errors(host: &Namespace, target: &str, bytes: usize, reason: i32) {
     let target: IpAddr = target.parse().unwrap();
-    let told = |port: u16| {
+    let gets_error = |port: u16| {
         let any: IpAddr = if target.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
         let socket = host.run(|| UdpSocket::bind((any, 0)).unwrap());
         let (level, errors, discover) = match target {
@@ -298,8 +308,8 @@ fn is_told(host: &Namespace, target: &str, bytes: usize, reason: i32) {
         socket.send(&pattern(bytes)).unwrap();
         socket.recv(&mut [0; 9]).is_err_and(|error| error.raw_os_error() == Some(reason))
     };
-    let all = (1..=TOLD).filter(|port| told(*port)).count();
-    assert!(all >= usize::from(TOLD * 3 / 4), "{target}, {bytes} bytes: told {all} times of {TOLD}");
+    let all = (1..=ERRORS).filter(|port| gets_error(*port)).count();
+    assert!(all >= usize::from(ERRORS * 3 / 4), "{target}, {bytes} bytes: {all} of {ERRORS} errors");
 }
 
 /// Small datagrams at once, as many as a host's own quota is of 1000 a second: most of them have to arrive.
@@ -327,7 +337,10 @@ fn ask_in_disorder(street: &Street, served: &str) {
             .send(&[frame(0, &format!("udp 198.18.0.2 > {host} frag 24 len 48 whole 64 id {id} nosum"))])
             .unwrap();
         let before = others();
-        while others() < before + 500 {}
+        let deadline = Instant::now() + PATIENCE;
+        while others() < before + 500 {
+            assert!(Instant::now() < deadline, "the attack has ended: {}", street.show("drops"));
+        }
         let first = format!("udp 198.18.0.2:5000 > {served} frag 0+ len 16 whole 64 id {id} nosum");
         sender.send(&[frame(0, &first)]).unwrap();
         if server.recv(&mut [0; 100]).is_ok() {
@@ -350,12 +363,12 @@ fn addresses(street: &Street, honest: Honest) -> Vec<String> {
 
 /// All that an honest host does, with others at these addresses.
 fn talk(street: &Street, honest: Honest, others: &[String]) {
-    let (host, far, nowhere) = match honest {
+    let (host, remote, nowhere) = match honest {
         Honest::Outside => (&street.right, LEFT6.0, "2001:db8:9::9"),
         _ => (&street.left, "198.19.0.200", "198.19.200.1"),
     };
-    is_told(host, far, NARROW as usize, libc::EMSGSIZE);
-    is_told(host, nowhere, 9, libc::ENETUNREACH);
+    gets_errors(host, remote, NARROW as usize, libc::EMSGSIZE);
+    gets_errors(host, nowhere, 9, libc::ENETUNREACH);
     if honest == Honest::OfTheNode {
         arrive(host, &street.node, "198.18.0.1:9");
     }
@@ -391,7 +404,7 @@ fn who_reaches_a_limit_takes_nothing_from_others() {
         }
         let others = addresses(&street, attack.honest);
         let node = street.run(&attack.node(io));
-        let mapped = if attack.what.contains("mapping") { mapping(&street) } else { 0 };
+        let mapped = if attack.of_mapping { mapping(&street) } else { 0 };
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let _end = End(&over);
@@ -425,10 +438,10 @@ fn idle_clients_of_the_socket_keep_nobody_from_it() {
         let applied = street.weir(&["apply", street.folder.join("test.node").to_str().unwrap()]);
         assert!(applied.status.success(), "{applied:?}");
     }
-    // The first of them have given their places to others, and were told.
-    let mut told = String::new();
+    // The first of them have given their places to others, and got an error.
+    let mut reply = String::new();
     idle[0].set_read_timeout(Some(PATIENCE)).unwrap();
-    idle[0].read_to_string(&mut told).unwrap();
-    assert!(told.contains("error"), "{told}");
+    idle[0].read_to_string(&mut reply).unwrap();
+    assert!(reply.contains("error"), "{reply}");
     node.end();
 }
