@@ -5,13 +5,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use weir_fuzz::{Dice, TARGETS, Target};
+use weir_testkit::number;
 
 /// Fewest inputs of a target, however busy the machine is.
 const FEWEST: usize = 200;
 
 /// How long a target runs, s.
 fn seconds() -> u64 {
-    std::env::var("FUZZ_S").ok().and_then(|seconds| seconds.parse().ok()).unwrap_or(10)
+    number("FUZZ_S", 10)
 }
 
 fn fails(target: &Target, input: &[u8]) -> bool {
@@ -47,7 +48,7 @@ fn fuzz(name: &str) {
     for seed in &seeds {
         assert!(!fails(target, seed), "a seed of {name}: {}", seed.escape_ascii());
     }
-    let seed = std::env::var("FUZZ_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    let seed = number("FUZZ_SEED", 1);
     let (mut dice, mut inputs) = (Dice::new(seed), 0);
     // It takes what other tests leave: as many inputs as there is time for, and never theirs.
     let nice = rustix::process::nice(19);

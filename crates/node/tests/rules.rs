@@ -246,7 +246,7 @@ impl Kernel {
 
 fn compare() {
     let mut kernel = Kernel::new();
-    let rounds = std::env::var("RULES_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(40);
+    let rounds = weir_testkit::number("RULES_ROUNDS", 40);
     let (mut passed, mut all) = (0, 0);
     for seed in 1..=rounds {
         let mut dice = Dice::new(seed);

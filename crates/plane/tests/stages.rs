@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use weir_packet::checksum::{fold, sum};
 use weir_plane::scenario::{End, Target, VirtualNode, described, packet};
-use weir_testkit::Dice;
+use weir_testkit::{Dice, number};
 
 /// The filter that stays: without what it remembers nobody is answered.
 const STAYS: &str = "filter(accept outward, accept state established, accept state related)";
@@ -155,7 +155,7 @@ fn check(seed: u64, threads: u8, has_routes: bool) -> u32 {
 
 #[test]
 fn sessions_live_on_while_other_stages_come_and_go() {
-    let seeds = std::env::var("STAGES_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(8);
+    let seeds = number("STAGES_SEEDS", 8);
     let runs = (0..seeds).flat_map(|seed| [1, 3].map(|threads| check(seed, threads, seed % 2 == 0)));
     assert!(runs.sum::<u32>() as u64 > 10 * seeds, "most live long");
 }

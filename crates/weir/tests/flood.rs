@@ -18,7 +18,7 @@ use street::{RIGHT4, Running, Street, WAYS};
 use weir_plane::scenario::packet;
 use weir_port::packet::BATCH;
 use weir_testbed::namespace::Namespace;
-use weir_testkit::{Dice, PATIENCE, accept, be_patient, need_root};
+use weir_testkit::{Dice, PATIENCE, accept, be_patient, need_root, number};
 
 /// How long a flood lasts at least, s, where nobody says otherwise.
 const FLOOD_S: u64 = 3;
@@ -128,7 +128,7 @@ fn resident_kib(node: &Running<'_>) -> u64 {
 #[test]
 fn a_flood_of_hostile_frames_harms_no_session() {
     need_root!();
-    let seconds = std::env::var("FLOOD_S").ok().and_then(|text| text.parse().ok()).unwrap_or(FLOOD_S);
+    let seconds = number("FLOOD_S", FLOOD_S);
     for (io, threads) in WAYS {
         let way = format!("{io}, {threads} threads");
         let street = Street::for_threads(threads, &[("198.18.0.200", "198.18.0.1")], &[RIGHT4]);

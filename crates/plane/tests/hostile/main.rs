@@ -10,7 +10,7 @@ mod search;
 use std::time::Duration;
 
 use case::{Arrivals, Bench, Case, fitting, mac};
-use weir_testkit::Dice;
+use weir_testkit::{Dice, number};
 
 /// Nodes of every stage.
 const NODES: &[&str] = &[
@@ -53,7 +53,7 @@ fn check(text: &str, seed: u64, threads: u8) {
 }
 
 fn seeds() -> u64 {
-    std::env::var("HOSTILE_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(8)
+    number("HOSTILE_SEEDS", 8)
 }
 
 #[test]

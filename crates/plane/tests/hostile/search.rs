@@ -29,7 +29,7 @@ const BATCHES: usize = 150;
 
 /// How long all threads together search, s.
 fn seconds() -> u64 {
-    std::env::var("HOSTILE_S").ok().and_then(|seconds| seconds.parse().ok()).unwrap_or(60)
+    weir_testkit::number("HOSTILE_S", 60)
 }
 
 /// The node of a seed.

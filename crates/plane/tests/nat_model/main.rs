@@ -18,6 +18,7 @@ use model::{Filtering, Model};
 use packet::{End, ICMP, Packet, SYN, TCP, UDP, ends};
 use schedule::{Event, Step, schedule, shortened};
 use weir_plane::{Batch, Config, Cursor, Frame, HEAD_ROOM, Plane, PortId, Time, Verdict};
+use weir_testkit::number;
 
 /// Steps of a schedule.
 const STEPS: usize = 4000;
@@ -218,14 +219,9 @@ fn check(seed: u64, filtering: Filtering) {
     assert!(passed > STEPS / 5, "seed {seed}, {filtering:?}: only {passed} passed");
 }
 
-/// A number that is set from outside.
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().and_then(|text| text.parse().ok())
-}
-
 #[test]
 fn the_nat_does_as_a_naive_one_does() {
-    for seed in number("MODEL_FROM").unwrap_or(0)..number("MODEL_SEEDS").unwrap_or(10) {
+    for seed in number("MODEL_FROM", 0)..number("MODEL_SEEDS", 10) {
         for filtering in [Filtering::Independent, Filtering::Address, Filtering::AddressAndPort] {
             check(seed, filtering);
         }

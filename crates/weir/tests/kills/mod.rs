@@ -5,6 +5,8 @@
 use std::process::Child;
 use std::time::Duration;
 
+use weir_testkit::number;
+
 /// Kills that are left.
 pub(crate) struct Kills {
     left: u64,
@@ -15,9 +17,6 @@ pub(crate) struct Kills {
 impl Kills {
     /// So many, if the environment says nothing else.
     pub(crate) fn new(usual: u64) -> Kills {
-        let number = |variable: &str, usual: u64| {
-            std::env::var(variable).map_or(usual, |text| text.parse().expect("a number"))
-        };
         let seed = number("WEIR_KILL_SEED", 1);
         Kills { left: number("WEIR_KILLS", usual), seed, state: seed }
     }
