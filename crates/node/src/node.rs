@@ -154,7 +154,7 @@ pub struct Sessions {
 pub struct Node {
     began: SystemTime,
     kind: Mutex<Blueprint>,
-    /// What is left to tell of stages that went away.
+    /// What is left to tell of stages that went away. Whoever takes it sees all threads by the same text.
     past: Mutex<Past>,
     /// NATs came or went, so that changes of blocks do not say what there is.
     nats_changed: AtomicBool,
@@ -278,6 +278,7 @@ impl Node {
     /// It has ended.
     pub fn rules(&self) -> Result<Vec<Vec<(String, u64)>>, NodeError> {
         let frames = |(rule, count): (String, Count)| (rule, count.frames);
+        let _of_one_text = self.past.lock().expect("nobody panics with it");
         let mut counts = self.ask(|worker| worker.plane.filter_counts())?.into_iter();
         let mut all = counts.next().expect("a node has a thread");
         for other in counts {
@@ -314,6 +315,7 @@ impl Node {
         let live = |worker: &mut Worker| {
             u64::from(worker.plane.nat_usage().sessions) + u64::from(worker.plane.connections())
         };
+        let _of_one_text = self.past.lock().expect("nobody panics with it");
         let live: u64 = self.ask(live)?.iter().sum();
         let mut shown = Vec::new();
         for thread in &self.threads {

@@ -182,3 +182,52 @@ fn frames_come_to_the_thread_that_they_belong_to_at_once() {
     assert!(threads.iter().all(|thread| thread.accounting.left > 2), "both have work: {threads:?}");
     assert!(all.left >= 2 * u64::from(HOSTS) && all.handed == 0, "{all:?}");
 }
+
+/// What the rules held for is the sum of what they held for in each thread: while stages come and go, too, nobody adds up the
+/// rules of two texts.
+#[test]
+fn rules_are_counted_by_one_text_while_stages_come_and_go() {
+    need_root!();
+    let [left, right, node] = [(); 3].map(|()| Namespace::new().unwrap());
+    wire((&left, "l0"), (&node, "n0"), 0);
+    wire((&right, "r0"), (&node, "n1"), 1);
+    let hosts: Vec<String> = (2..2 + HOSTS).map(|n| format!("198.18.0.{n}")).collect();
+    settle((&left, "l0"), &hosts, "198.18.0.1");
+    settle((&right, "r0"), &["198.18.0.1"], "198.18.0.2");
+    let config = |others: &str| {
+        let text = format!(
+            "lan(on n0) {others} filter(count all udp, policy accept) > wan(on n1) \
+             run(io packet, threads 2, host none)"
+        );
+        Config::read("test", &text, &|name| Err(format!("no file {name}"))).unwrap()
+    };
+    // Filters that nobody has met: by the rules of another text they would have counted.
+    let texts = [config(""), config("filter(drop tcp to port 9, drop tcp to port 10, policy accept) >")];
+    let running = node.run(|| Opened::new(&texts[0]).unwrap().start().unwrap());
+    let server = right.run(|| UdpSocket::bind("198.18.0.1:53").unwrap());
+    server.set_read_timeout(Some(PATIENCE)).unwrap();
+    for host in &hosts {
+        let socket = left.run(|| UdpSocket::bind((host.as_str(), 5000)).unwrap());
+        socket.send_to(&[7], "198.18.0.1:53").unwrap();
+        server.recv_from(&mut [0; 16]).unwrap();
+    }
+    let both = running.count().unwrap();
+    assert!(both.iter().all(|thread| thread.accounting.left > 0), "both have work: {both:?}");
+    let counted = |running: &Node| {
+        let rules = running.rules().unwrap().into_iter().flatten();
+        rules.filter(|(rule, _)| rule.contains("count all")).map(|(_, frames)| frames).collect::<Vec<_>>()
+    };
+    let (before, (mut looks, applied)) = (counted(&running), (0, 400));
+    assert_eq!(before, [u64::from(HOSTS)]);
+    std::thread::scope(|scope| {
+        let apply = || (1..=applied).for_each(|n| running.apply(&texts[n % 2]).unwrap());
+        let applying = scope.spawn(apply);
+        while !applying.is_finished() {
+            assert_eq!(counted(&running), before, "after {looks} looks");
+            looks += 1;
+        }
+        applying.join().unwrap();
+    });
+    println!("{looks} looks at the rules beside {applied} changes of the text");
+    assert!(looks > 0);
+}

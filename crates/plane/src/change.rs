@@ -14,8 +14,9 @@
 //!
 //! Invariant: what is not accepted has changed nothing, what is accepted is changed; and no call takes longer for a larger
 //! text: stages are moved whole, routes that differ are changed in pieces, and what is of no more use is left in the change,
-//! to be freed by whoever made it. What waits between two batches and is to enter the chain later names no stage by its
-//! number.
+//! to be freed by whoever made it. No number of a stage outlives the text that it counts in: frames that were emitted are
+//! renumbered here, recipes depend on the epoch of the text, entries of the fast path are cleared, and what waits for longer
+//! names a direction.
 
 mod align;
 
@@ -164,24 +165,33 @@ impl Change {
         past
     }
 
-    /// Where a frame goes on outward or inward that waited in the old stage of this number, which goes: it passes what came
-    /// in the place of that, too.
-    fn entry(&self, gone: usize, dir: Dir) -> Entry {
+    /// Where a frame enters the new stages that was to enter the old ones `at`: behind the last stage that it has passed and
+    /// that stays. It passes what came since then, too.
+    fn entry(&self, at: Entry) -> Entry {
         let stays = |(n, place): (usize, &Place)| match place {
             Place::Stays(from, _) => Some((n, *from)),
             Place::Comes(_) => None,
         };
         let mut all = self.stages.iter().enumerate().filter_map(stays);
-        match dir {
-            Dir::Outward => {
-                let before = all.take_while(|(_, from)| *from < gone).last();
+        match at {
+            Entry::Outward { above } => {
+                let before = all.take_while(|(_, from)| *from < above).last();
                 Entry::Outward { above: before.map_or(0, |(n, _)| n + 1) }
             }
-            Dir::Inward => {
-                let behind = all.find(|(_, from)| *from > gone);
+            Entry::Inward { below } => {
+                let behind = all.find(|(_, from)| *from >= below);
                 Entry::Inward { below: behind.map_or(self.stages.len(), |(n, _)| n) }
             }
+            Entry::Begin(_) | Entry::Leave(_) | Entry::Hand(_) => at,
         }
+    }
+
+    /// Where a frame goes on outward or inward that waited in the old stage of this number, which goes.
+    fn entry_of(&self, gone: usize, dir: Dir) -> Entry {
+        self.entry(match dir {
+            Dir::Outward => Entry::Outward { above: gone },
+            Dir::Inward => Entry::Inward { below: gone + 1 },
+        })
     }
 }
 
@@ -272,7 +282,7 @@ impl Plane {
     }
 
     fn take_stages(&mut self, now: Time, change: &mut Change) {
-        assert!(self.own.kept.are_all_back(), "what was emitted names stages of the text before");
+        self.own.kept.renumber(|at| change.entry(at));
         if let Exit::Router(router) = &mut self.exit {
             router.options = change.options;
             for (port, addresses) in (self.left..).zip(&mut change.translated) {
@@ -293,7 +303,7 @@ impl Plane {
         // What waits for a stage that is no more goes on.
         for (gone, stage) in old.into_iter().enumerate() {
             if let Some(mut stage) = stage {
-                stage.let_go(now, &mut self.own, |dir| change.entry(gone, dir));
+                stage.let_go(now, &mut self.own, |dir| change.entry_of(gone, dir));
                 change.gone.push(stage);
             }
         }
@@ -331,8 +341,10 @@ mod tests {
     use super::*;
     use weir_packet::frame::Mac;
 
-    use crate::batch::Batch;
+    use crate::batch::{Batch, Verdict};
+    use crate::drops::Drop;
     use crate::frame::{Frame, HEAD_ROOM, PortId};
+    use crate::kept::Emitted;
     use crate::nat::What;
     use crate::scenario::packet;
 
@@ -460,9 +472,62 @@ mod tests {
             ("ban", "bnc", 1, 1, 1),
         ] {
             let change = Change::prepare(&text(old), &text(new)).expect("stages");
-            let entries = [Dir::Outward, Dir::Inward].map(|dir| change.entry(gone, dir));
+            let entries = [Dir::Outward, Dir::Inward].map(|dir| change.entry_of(gone, dir));
             let expected = [Entry::Outward { above }, Entry::Inward { below }];
             assert_eq!(entries, expected, "{old} to {new}");
+        }
+    }
+
+    /// A queue has emitted a frame, and stages come and go before its memory is back: it passes those that it has not yet, in
+    /// the order of the new text, and none twice.
+    #[test]
+    fn a_frame_that_was_emitted_goes_on_behind_the_stages_that_it_has_passed() {
+        let queue = "queue(outward 8Mbit, inward 8Mbit)";
+        let (a, b, c) = (
+            "filter(count a udp, policy accept)",
+            "filter(count b udp, policy accept)",
+            "filter(drop udp, policy accept)",
+        );
+        let through = |stages: &[&str], port: u8| (stages.join(" > "), port);
+        for ((old, port), new, expected, counted) in [
+            // The stage before it goes, or one comes there: it has passed what is there.
+            (through(&[a, queue, b], 0), vec![queue, b], Verdict::Out(PortId(1)), vec![1]),
+            (through(&[queue, b], 0), vec![c, queue, b], Verdict::Out(PortId(1)), vec![0, 1]),
+            (through(&[a, queue, b], 1), vec![a, queue], Verdict::Out(PortId(0)), vec![1]),
+            // One comes behind it, beside the queue or not.
+            (through(&[queue, b], 0), vec![queue, c, b], Verdict::Dropped(Drop::FilterDrop), vec![1, 0]),
+            (through(&[queue], 0), vec![queue, a, b], Verdict::Out(PortId(1)), vec![1, 1]),
+            (through(&[a, queue], 1), vec![c, a, queue], Verdict::Dropped(Drop::FilterDrop), vec![1, 1]),
+            (through(&[queue], 1), vec![a, queue, c], Verdict::Out(PortId(0)), vec![1, 0]),
+            // The queue goes, or changes places: what it has passed by then stays passed.
+            (through(&[a, queue, b], 0), vec![a, c], Verdict::Dropped(Drop::FilterDrop), vec![0, 1]),
+            (through(&[a, queue, b], 0), vec![a, b], Verdict::Out(PortId(1)), vec![0, 1]),
+        ] {
+            let what = format!("{old} to {}, port {port}", new.join(" > "));
+            let [old, new] = [old, new.join(" > ")].map(|stages| config(&format!("lan > {stages} > wan")));
+            let mut plane = Plane::new(&old, &MACS);
+            let packet = packet("udp 198.18.0.1:1 > 198.19.0.9:53").expect("a packet");
+            let mut buf = [&[0; HEAD_ROOM + 12][..], &[8, 0], &packet].concat();
+            let end = buf.len();
+            let mut batch = Batch::default();
+            batch.push(Frame::new(&mut buf, HEAD_ROOM, end, PortId(port)));
+            plane.run(Time::from_ms(1), &mut batch);
+            let Some((_, Verdict::Kept(ticket))) = batch.outcome().next() else { panic!("{what}: not kept") };
+            plane.tick(Time::from_ms(9));
+            assert_eq!(plane.next_emitted(), Some(Emitted::Back(ticket)), "{what}");
+            let counts = |plane: &Plane| -> Vec<u64> {
+                plane.filter_counts().iter().map(|rules| rules[0].1.frames).collect()
+            };
+            plane.apply(Time::from_ms(9), &old, &new).expect("other stages");
+            let before = counts(&plane);
+            let mut batch = Batch::default();
+            batch.push_kept(Frame::new(&mut buf, HEAD_ROOM, end, PortId(port)), ticket);
+            plane.resume(Time::from_ms(9), &mut batch);
+            assert_eq!(batch.outcome().next().expect("one").1, expected, "{what}");
+            let passed: Vec<u64> =
+                counts(&plane).iter().zip(before).map(|(now, before)| now - before).collect();
+            assert_eq!(passed, counted, "{what}: filters that it passed on behind the queue");
+            assert!(plane.accounting().balance(), "{what}: {:?}", plane.accounting());
         }
     }
 

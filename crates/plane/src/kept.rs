@@ -9,8 +9,8 @@
 //! Frames of the node's own are kept alike; their memory is here.
 //!
 //! Invariant: a ticket stands for one frame, from `keep` until that comes back, or until whoever runs the plane has taken
-//! note that its memory is free. `then` names a stage by its number only between two calls of the plane: whoever runs it
-//! brings frames back before the text changes once more.
+//! note that its memory is free. `then` names a stage by its number in the present text: where the text changes, all are
+//! renumbered in the same call, see [`Kept::renumber`].
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::{HashSet, VecDeque};
@@ -254,9 +254,15 @@ impl Kept {
         }
     }
 
-    /// Whether no frame is on its way back.
-    pub(crate) fn are_all_back(&self) -> bool {
-        !self.emitted.iter().any(|emitted| matches!(emitted, Emitted::Back(_)))
+    /// Stages have other numbers: frames that are on their way back enter where `entry` says in the place of where they would
+    /// have.
+    pub(crate) fn renumber(&mut self, entry: impl Fn(Entry) -> Entry) {
+        for then in self.slots.iter_mut().filter_map(|slot| slot.then.as_mut()) {
+            match then {
+                Then::On(at) | Then::Marked(at) | Then::Refuse(_, _, at) => *at = entry(*at),
+                Then::Leave(..) => {}
+            }
+        }
     }
 
     /// What is to be done with the memory of the next frame for which something is.

@@ -26,7 +26,7 @@ use crate::limits::Limits;
 use crate::own::Own;
 use crate::prefix::Prefix;
 use crate::time::Time;
-use crate::way::{Entry, News, Share};
+use crate::way::{Dir, Entry, News, Share};
 pub(crate) use asked::Asker;
 use asked::{AskedFor, Place};
 use news::Gossip;
@@ -71,8 +71,8 @@ pub(crate) struct Slot(pub(crate) u32);
 #[derive(Debug)]
 pub(crate) struct Waiting {
     pub(crate) frame: Ticket,
-    /// Where an error about it goes: the beginning of a way, since stages may come and go while it waits.
-    pub(crate) back: Entry,
+    /// The way of an error about it, from its beginning: stages may come and go while it waits.
+    pub(crate) back: Dir,
 }
 
 /// How well a neighbour is known (RFC 4861, section 7.3.2).
@@ -506,7 +506,7 @@ impl Neighbours {
         let waiting = std::mem::take(&mut self.slots[slot.0 as usize].waiting);
         self.held -= waiting.len();
         for Waiting { frame, back } in waiting {
-            own.emit(frame, Then::Refuse(Drop::NoNeighbour, Error::NoHost, back));
+            own.emit(frame, Then::Refuse(Drop::NoNeighbour, Error::NoHost, Entry::Begin(back)));
         }
     }
 

@@ -78,8 +78,8 @@ pub(crate) enum On {
     Routes,
     /// What is known of neighbours.
     Neighbours,
-    /// A session of a NAT or a connection of a filter, by the stage and the number it has there. With a session ends
-    /// its port of a port block.
+    /// A session of a NAT or a connection of a filter, by the stage and the number it has there; the stage is one of the
+    /// text, which each recipe depends on, too. With a session ends its port of a port block.
     Session { stage: usize, number: u32 },
 }
 

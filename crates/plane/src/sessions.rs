@@ -13,7 +13,7 @@ use crate::plane::Plane;
 const MOST: usize = 256;
 const MOST_LOOKED_AT: u32 = 2048;
 
-/// From where on sessions are shown.
+/// From where on sessions are shown, of the present text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cursor {
     stage: usize,

@@ -12,6 +12,16 @@ pub enum Dir {
     Inward,
 }
 
+impl Dir {
+    /// The way back.
+    pub(crate) fn opposite(self) -> Dir {
+        match self {
+            Dir::Outward => Dir::Inward,
+            Dir::Inward => Dir::Outward,
+        }
+    }
+}
+
 /// Most threads of a node.
 pub const MOST_THREADS: u8 = 64;
 
@@ -65,7 +75,8 @@ pub enum Way {
     Awaited(u8),
 }
 
-/// Where a frame enters the chain that did not come in by a port: one of the node's own, or one that was kept.
+/// Where a frame enters the chain that did not come in by a port: one of the node's own, or one that was kept. Stages have the
+/// numbers of the present text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Entry {
     /// Before all stages of its way.

@@ -18,7 +18,8 @@ use crate::recipe::{Key, On, Recipe, Uses};
 use crate::table::timers::Tick;
 use crate::time::Time;
 
-/// A session of a NAT or a connection of a filter: the stage, and the number that it has there.
+/// A session of a NAT or a connection of a filter: the stage of the present text, and the number that it has there. With
+/// another text all are cleared.
 pub(crate) type Track = (usize, u32);
 
 /// Places for keys that were seen lately, for each entry that there is room for, and at least: a key is known again if no other

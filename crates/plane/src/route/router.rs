@@ -518,10 +518,7 @@ impl Router {
     #[cold]
     fn slow(&mut self, step: &mut Step<'_, '_>, dir: Dir, i: usize, hop: Hop) {
         // An error goes back the whole way through the chain.
-        let back = match dir {
-            Dir::Outward => Entry::Begin(Dir::Inward),
-            Dir::Inward => Entry::Begin(Dir::Outward),
-        };
+        let back = Entry::Begin(dir.opposite());
         let next = self.nexts.get(hop.0 as usize).copied();
         // It goes no further than to the node (RFC 4291, section 2.5.6).
         let is_for_us = matches!(next, Some(Next::Local | Next::All | Next::Broadcast(_)));
@@ -549,7 +546,7 @@ impl Router {
                 self.settle();
                 self.send(step, i, port, mac, back);
             }
-            Some(Next::Unresolved) => self.wait(step, i, Slot(hop.0 - NEIGHBOURS), back),
+            Some(Next::Unresolved) => self.wait(step, i, Slot(hop.0 - NEIGHBOURS), dir),
             Some(Next::Connected(port)) if self.is_too_long(&step.frames[i], port) => {
                 step.refuse(i, Drop::TooBig, Error::TooBig(self.mtu(port)), back);
             }
@@ -557,7 +554,7 @@ impl Router {
                 let frame = &step.frames[i];
                 let (asker, to) = (Asker { host: Host::of(frame), dir }, (port, destination(frame)));
                 match self.neighbours.demand(step.now, to, asker, (step.own, step.drops)) {
-                    Ok(slot) => self.wait(step, i, slot, back),
+                    Ok(slot) => self.wait(step, i, slot, dir),
                     Err(reason) => step.drop(i, reason),
                 }
             }
@@ -647,7 +644,8 @@ impl Router {
     }
 
     /// A packet for a neighbour whose Ethernet address is not known.
-    fn wait(&mut self, step: &mut Step<'_, '_>, i: usize, slot: Slot, back: Entry) {
+    fn wait(&mut self, step: &mut Step<'_, '_>, i: usize, slot: Slot, dir: Dir) {
+        let back = Entry::Begin(dir.opposite());
         let Known { port, mac, state, .. } = self.neighbours.known(slot);
         if !matches!(state, State::Unknown | State::Asking(_)) {
             return self.send(step, i, port, mac, back);
@@ -670,7 +668,13 @@ impl Router {
         let mut frames = vec![step.keep(i)];
         frames.extend(later.into_iter().map(|buf| step.own.keep_made(known, buf)));
         for frame in frames {
-            self.neighbours.wait(slot, Waiting { frame, back }, step.now, step.own, step.drops);
+            self.neighbours.wait(
+                slot,
+                Waiting { frame, back: dir.opposite() },
+                step.now,
+                step.own,
+                step.drops,
+            );
         }
         self.settle();
     }

@@ -27,6 +27,17 @@ pub const NODES: &[(&str, &str)] = &[
          nat(public 192.0.2.1-192.0.2.2, mss 1400) > filter(count t tcp, policy accept) > \
          route(198.19.0.0/16 via 198.51.100.3 via 198.51.100.4) > wan(198.51.100.1/24)",
     ),
+    // Stages come, go and stand elsewhere: what a shortcut knows of them by number is of the text before.
+    (
+        "filter(count u udp, policy accept) > nat(public 192.0.2.1, udp-timeout 120s) > \
+         filter(accept outward, accept state established)",
+        "nat(public 192.0.2.1, udp-timeout 120s) > filter(accept outward, accept state established) > \
+         filter(count t tcp, accept state established, accept outward)",
+    ),
+    (
+        "filter(accept outward, accept state established) > nat(public 192.0.2.1, log sessions)",
+        "nat(public 192.0.2.1, log sessions) > filter(accept outward, accept state established)",
+    ),
 ];
 
 /// Numbers, the same from the same seed.
