@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::SystemTime;
 
-use weir_plane::{BlockChange, Change, Count, Cursor, Event, FastState, Kept, Past, QueueCounts};
+use weir_plane::{BlockEvent, Count, Cursor, Event, FastState, Kept, Past, QueueCounts, Update};
 use weir_port::bpf::BpfError;
 use weir_port::confined::{Work, confine};
 use weir_port::thread;
@@ -40,7 +40,7 @@ pub enum NodeError {
     },
     /// Another text.
     #[error("{0}")]
-    Change(String),
+    Update(String),
     /// Programs that pass frames on.
     #[error("the fast path: {0}")]
     Fast(BpfError),
@@ -156,7 +156,7 @@ pub struct Node {
     kind: Mutex<Blueprint>,
     /// What is left to tell of stages that went away. Whoever takes it sees all threads by the same text.
     past: Mutex<Past>,
-    /// NATs came or went, so that changes of blocks do not say what there is.
+    /// NATs came or went, so that events of blocks do not say what there is.
     nats_changed: AtomicBool,
     threads: Vec<Thread>,
 }
@@ -207,55 +207,55 @@ impl Node {
     pub fn apply(&self, config: &Config) -> Result<(), NodeError> {
         let mut kind = self.kind.lock().expect("nobody panics with it");
         if config.backends != kind.backends || config.settings != kind.settings {
-            return Err(NodeError::Change(
+            return Err(NodeError::Update(
                 "a port or how it is run changes only when the node begins anew".into(),
             ));
         }
         let threads = self.threads.len();
         let plane = config.plane.clone().instead_of(&kind.config, threads as u8);
-        plane.may_share(threads as u8).map_err(NodeError::Change)?;
-        let change = |new: &weir_plane::Config| Change::prepare(&kind.config, new).map_err(NodeError::Change);
-        let changes = by_thread(plane.clone(), threads, change).into_iter().collect::<Result<Vec<_>, _>>()?;
-        let changes = self.accept(changes)?;
+        plane.may_share(threads as u8).map_err(NodeError::Update)?;
+        let update = |new: &weir_plane::Config| Update::prepare(&kind.config, new).map_err(NodeError::Update);
+        let updates = by_thread(plane.clone(), threads, update).into_iter().collect::<Result<Vec<_>, _>>()?;
+        let updates = self.accept(updates)?;
         // Whoever asks meanwhile what happened hears of the end of a session before its port is somebody else's.
         let mut past = self.past.lock().expect("nobody panics with it");
-        for change in self.commit(changes)? {
-            past.add(change.past());
+        for update in self.commit(updates)? {
+            past.add(update.past());
         }
         self.nats_changed.store(true, Ordering::Release);
         kind.config = plane;
         Ok(())
     }
 
-    /// All threads keep room for their changes, or none does.
-    fn accept(&self, changes: Vec<Change>) -> Result<Vec<Change>, NodeError> {
-        let accept = |(thread, change): (&Thread, Change)| {
-            thread.ask(move |worker| (worker.plane.accept(&change), change))
+    /// All threads keep room for their updates, or none does.
+    fn accept(&self, updates: Vec<Update>) -> Result<Vec<Update>, NodeError> {
+        let accept = |(thread, update): (&Thread, Update)| {
+            thread.ask(move |worker| (worker.plane.accept(&update), update))
         };
-        let asked = answers(self.threads.iter().zip(changes).map(accept).collect())?;
+        let asked = answers(self.threads.iter().zip(updates).map(accept).collect())?;
         let Some(why) = asked.iter().find_map(|(accepted, _)| accepted.clone().err()) else {
-            return Ok(asked.into_iter().map(|(_, change)| change).collect());
+            return Ok(asked.into_iter().map(|(_, update)| update).collect());
         };
-        let decline = |(thread, (accepted, change)): (&Thread, (Result<(), String>, Change))| {
-            accepted.is_ok().then(|| thread.ask(move |worker| worker.plane.decline(&change)))
+        let decline = |(thread, (accepted, update)): (&Thread, (Result<(), String>, Update))| {
+            accepted.is_ok().then(|| thread.ask(move |worker| worker.plane.decline(&update)))
         };
         answers(self.threads.iter().zip(asked).filter_map(decline).collect())?;
-        Err(NodeError::Change(why))
+        Err(NodeError::Update(why))
     }
 
-    /// Each thread takes its change, a piece behind each batch; returns what the threads gave back.
-    fn commit(&self, mut changes: Vec<Change>) -> Result<Vec<Change>, NodeError> {
+    /// Each thread takes its update, a piece behind each batch; returns what the threads gave back.
+    fn commit(&self, mut updates: Vec<Update>) -> Result<Vec<Update>, NodeError> {
         let mut more = true;
         while more {
             // A thread gives back what it needs no more, so that it is freed here.
-            let piece = |(thread, mut change): (&Thread, Change)| {
-                thread.ask(move |worker| (worker.commit(&mut change), change))
+            let piece = |(thread, mut update): (&Thread, Update)| {
+                thread.ask(move |worker| (worker.commit(&mut update), update))
             };
-            let taken = answers(self.threads.iter().zip(changes).map(piece).collect())?;
+            let taken = answers(self.threads.iter().zip(updates).map(piece).collect())?;
             more = taken.iter().any(|(more, _)| *more);
-            changes = taken.into_iter().map(|(_, change)| change).collect();
+            updates = taken.into_iter().map(|(_, update)| update).collect();
         }
-        Ok(changes)
+        Ok(updates)
     }
 
     /// How its fast path is; `None`: it has none.
@@ -358,11 +358,11 @@ impl Node {
     ///
     /// # Errors
     /// It has ended.
-    pub fn block_changes(&self) -> Result<Option<Vec<BlockChange>>, NodeError> {
+    pub fn block_events(&self) -> Result<Option<Vec<BlockEvent>>, NodeError> {
         if self.nats_changed.load(Ordering::Acquire) {
             return Ok(None);
         }
-        let of_threads = self.ask(|worker| worker.plane.block_changes())?;
+        let of_threads = self.ask(|worker| worker.plane.block_events())?;
         Ok(of_threads.into_iter().collect::<Option<Vec<_>>>().map(|all| all.concat()))
     }
 
@@ -371,7 +371,7 @@ impl Node {
     /// # Errors
     /// It has ended.
     pub fn blocks(&self) -> Result<Vec<Kept>, NodeError> {
-        // First: a change that comes meanwhile asks for all once more.
+        // First: an update that comes meanwhile asks for all once more.
         self.nats_changed.store(false, Ordering::Release);
         Ok(self.ask(|worker| worker.plane.blocks())?.concat())
     }

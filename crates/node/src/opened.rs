@@ -92,7 +92,7 @@ fn pools(threads: usize, chunks: u32, longest: usize) -> Result<Vec<Pool>, NodeE
 fn fast(config: &Config) -> Result<(Option<Arc<Fast>>, Option<String>), NodeError> {
     match (config.settings.fast, config.may_be_fast()) {
         (Wish::Off, _) | (Wish::Auto, Err(_)) => Ok((None, None)),
-        (Wish::On, Err(why)) => Err(NodeError::Change(why)),
+        (Wish::On, Err(why)) => Err(NodeError::Update(why)),
         (wanted, Ok(())) => match (Fast::new(config.settings.fast_entries), wanted) {
             (Ok(fast), _) => Ok((Some(Arc::new(fast)), None)),
             (Err(why), Wish::Auto) => Ok((None, Some(format!("there is no fast path: {why}")))),

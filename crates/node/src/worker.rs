@@ -548,9 +548,9 @@ impl Worker {
         Ok(())
     }
 
-    /// Takes a piece of what is to change; `true`: there is more.
-    pub(crate) fn commit(&mut self, change: &mut weir_plane::Change) -> bool {
-        let more = self.plane.commit(self.now, change);
+    /// Takes a piece of an update; `true`: there is more.
+    pub(crate) fn commit(&mut self, update: &mut weir_plane::Update) -> bool {
+        let more = self.plane.commit(self.now, update);
         self.resume();
         more
     }

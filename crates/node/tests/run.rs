@@ -15,7 +15,7 @@ use weir_packet::checksum::write_ipv4;
 use weir_packet::flow::Flow;
 use weir_packet::frame::{Ends, Signature};
 use weir_plane::scenario::packet;
-use weir_plane::{BlockChange, Drop, Kept, What};
+use weir_plane::{BlockEvent, Drop, Kept, What};
 use weir_port::duplex::{Memory, MemoryEnd, Port, wait};
 use weir_port::packet::{Receiver, Sender};
 use weir_testbed::namespace::Namespace;
@@ -282,24 +282,20 @@ fn blocks_of_ports_are_known_whatever_the_log_holds_and_however_many_there_are()
     let node = Opened::between(&config(nat), vec![ports]).unwrap().start().unwrap();
     let ends = (&a, &b);
     hosts_send(&node, ends, 1, 3);
-    let changes = node.block_changes().unwrap().expect("they were few");
-    assert!(changes.iter().all(|change| matches!(change, BlockChange::Given(_))), "{changes:?}");
-    assert_eq!(changes.len(), 3);
-    assert_eq!(node.block_changes().unwrap(), Some(Vec::new()), "once");
+    let events = node.block_events().unwrap().expect("they were few");
+    assert!(events.iter().all(|event| matches!(event, BlockEvent::Given(_))), "{events:?}");
+    assert_eq!(events.len(), 3);
+    assert_eq!(node.block_events().unwrap(), Some(Vec::new()), "once");
     assert_eq!(node.events().unwrap(), (Vec::new(), 0), "the log holds nothing");
     hosts_send(&node, ends, 4, 70_000);
-    assert_eq!(node.block_changes().unwrap(), None, "they were too many to be kept one by one");
+    assert_eq!(node.block_events().unwrap(), None, "they were too many to be kept one by one");
     let hosts = |blocks: Vec<Kept>| blocks.iter().map(|block| block.inside).collect::<BTreeSet<_>>().len();
     assert_eq!(hosts(node.blocks().unwrap()), 70_003);
-    assert_eq!(node.block_changes().unwrap(), Some(Vec::new()), "all have been read");
+    assert_eq!(node.block_events().unwrap(), Some(Vec::new()), "all have been read");
     hosts_send(&node, ends, 70_004, 2);
-    assert_eq!(node.block_changes().unwrap().map(|changes| changes.len()), Some(2));
+    assert_eq!(node.block_events().unwrap().map(|events| events.len()), Some(2));
     node.apply(&config("lan > wan")).unwrap();
-    assert_eq!(
-        (node.block_changes().unwrap(), node.blocks().unwrap()),
-        (None, Vec::new()),
-        "the NAT is gone"
-    );
+    assert_eq!((node.block_events().unwrap(), node.blocks().unwrap()), (None, Vec::new()), "the NAT is gone");
     node.apply(&config(nat)).unwrap();
     hosts_send(&node, ends, 1, 5);
     assert_eq!(hosts(node.stop().blocks), 5, "nobody has asked since the NAT is there");

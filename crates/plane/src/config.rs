@@ -6,7 +6,6 @@ use std::sync::Arc;
 use weir_config::{Mistakes, Notes};
 use weir_packet::steer::Spread;
 
-use crate::change::align;
 use crate::filter;
 use crate::limits::Limits;
 use crate::nat::{self, Deterministic, Sharding};
@@ -15,6 +14,7 @@ use crate::prefix::Prefix;
 use crate::queue;
 use crate::route::{self, Route};
 use crate::text::{self, FileOf, Item, MOST_STAGES};
+use crate::update::align;
 use crate::way::Share;
 
 /// A node as its text describes it.

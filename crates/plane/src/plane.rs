@@ -17,7 +17,6 @@ use weir_packet::frame::Mac;
 use crate::batch::{BATCH, Batch, Frames, Set, Verdict};
 use crate::cache::FlowCache;
 use crate::chain::{self, Entries, Stage};
-use crate::change::Past;
 use crate::config::Config;
 use crate::drops::Drop;
 use crate::fast::Book;
@@ -26,7 +25,7 @@ use crate::frame::{Frame, HEAD_ROOM, Known, PortId};
 use crate::kept::{Emitted, Originated, Then, Ticket};
 use crate::limits::Limits;
 use crate::local::{Local, Punt};
-use crate::nat::{BlockChange, Event, Kept, Usage};
+use crate::nat::{BlockEvent, Event, Kept, Usage};
 use crate::own::Own;
 use crate::port::Port;
 use crate::prefix::Prefix;
@@ -35,6 +34,7 @@ use crate::route::{NoLink, Route, Router};
 use crate::stage::Step;
 use crate::steer::Steering;
 use crate::time::Time;
+use crate::update::Past;
 use crate::way::{Dir, Entry, Handover, News};
 
 pub use accounting::Accounting;
@@ -300,11 +300,11 @@ impl Plane {
 
     /// Blocks of ports that hosts were given or have given back since the last call; `None`: there were too many, and
     /// [`Plane::blocks`] says what there is.
-    pub fn block_changes(&mut self) -> Option<Vec<BlockChange>> {
+    pub fn block_events(&mut self) -> Option<Vec<BlockEvent>> {
         let mut all = Vec::new();
         for stage in &mut self.stages {
             if let Stage::Nat(nat) = stage {
-                all.append(&mut nat.block_changes()?);
+                all.append(&mut nat.block_events()?);
             }
         }
         Some(all)

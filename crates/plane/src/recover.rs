@@ -10,11 +10,11 @@ use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::chain::Stage;
-use crate::change::Past;
 use crate::drops::Drop;
 use crate::kept::Ticket;
 use crate::plane::{Exit, Plane};
 use crate::time::Time;
+use crate::update::Past;
 
 /// What became of a plane after a panic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

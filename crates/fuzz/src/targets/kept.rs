@@ -30,9 +30,9 @@ pub(super) fn blocks_seeds() -> Vec<Vec<u8>> {
             outside: 0xc000_0201,
             ports: (1024, 1535),
         };
-        text::line(&mut lines, &weir_plane::BlockChange::Given(kept));
-        live.change(&weir_plane::BlockChange::Given(kept));
-        text::line(&mut lines, &weir_plane::BlockChange::TakenBack(kept));
+        text::line(&mut lines, &weir_plane::BlockEvent::Given(kept));
+        live.note(&weir_plane::BlockEvent::Given(kept));
+        text::line(&mut lines, &weir_plane::BlockEvent::TakenBack(kept));
     }
     of_texts([
         lines,

@@ -6,7 +6,7 @@
 use std::io;
 use std::time::Instant;
 
-use weir_plane::{Beside, Change, Config, Plane, Time};
+use weir_plane::{Beside, Config, Plane, Time, Update};
 
 use super::probe::Bench;
 use super::{filter, forward};
@@ -49,13 +49,13 @@ fn row(bench: &mut Bench<'_>, name: &str, texts: impl FnOnce(&[String]) -> Vec<C
     let (mut prepared_ms, mut waits_us) = (Vec::new(), Vec::new());
     for after in texts {
         let begin = Instant::now();
-        let mut change = Change::prepare(&before, &after).expect("it can be changed");
+        let mut update = Update::prepare(&before, &after).expect("it can be changed");
         prepared_ms.push(begin.elapsed().as_secs_f64() * 1e3);
-        plane.accept(&change).expect("there is room");
+        plane.accept(&update).expect("there is room");
         let mut more = true;
         while more {
             let begin = Instant::now();
-            more = plane.commit(Time::from_ms(1), &mut change);
+            more = plane.commit(Time::from_ms(1), &mut update);
             waits_us.push(begin.elapsed().as_secs_f64() * 1e6);
         }
         before = after;

@@ -55,7 +55,7 @@ use crate::time::Time;
 use crate::way::{Dir, Entry, Share};
 
 pub(crate) use self::passage::Passage;
-pub(crate) use self::ruleset::Change;
+pub(crate) use self::ruleset::Update;
 pub(crate) use self::state::Connection;
 
 /// What a text says of a filter.
@@ -218,17 +218,17 @@ impl Filter {
     }
 
     /// Takes other rules; those that are among the old ones as well keep what they have counted. Connections stay where
-    /// the new rules ask for them. What is of no more use is left in `change`.
-    pub(crate) fn take(&mut self, change: &mut Change) {
-        change.carry(&self.rules);
-        std::mem::swap(&mut self.rules, &mut change.rules);
+    /// the new rules ask for them. What is of no more use is left in `update`.
+    pub(crate) fn take(&mut self, update: &mut Update) {
+        update.carry(&self.rules);
+        std::mem::swap(&mut self.rules, &mut update.rules);
         let seed = self.seed;
         match self.rules.connections.map(|most| self.share.part(most)) {
             Some(most) => {
                 let new = || Box::new(Connections::new(seed, most));
                 self.connections.get_or_insert_with(new).set_most(most);
             }
-            None => change.connections = self.connections.take(),
+            None => update.connections = self.connections.take(),
         }
     }
 

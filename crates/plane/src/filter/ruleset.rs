@@ -68,7 +68,7 @@ fn act(action: &Action) -> Act {
 
 /// Other rules, ready to take; afterwards what they took the place of.
 #[derive(Debug)]
-pub(crate) struct Change {
+pub(crate) struct Update {
     pub(super) rules: Ruleset,
     /// Connections that no rule asks for any more.
     pub(super) connections: Option<Box<Connections>>,
@@ -76,9 +76,9 @@ pub(crate) struct Change {
     same: Vec<(u32, u32)>,
 }
 
-impl Change {
+impl Update {
     /// What it takes to become `new`, where `old` is what the filter is.
-    pub(crate) fn prepare(old: &Config, new: &Config) -> Change {
+    pub(crate) fn prepare(old: &Config, new: &Config) -> Update {
         let mut places: HashMap<&str, Vec<u32>> = HashMap::new();
         for (place, rule) in old.rules.rules.iter().enumerate().rev() {
             places.entry(&rule.text).or_default().push(place as u32);
@@ -87,7 +87,7 @@ impl Change {
         let before = |rule: &Rule| places.get_mut(rule.text.as_str()).and_then(Vec::pop);
         let found = new.rules.rules.iter().map(before);
         let same = found.zip(0..).filter_map(|(before, place)| Some((place, before?))).collect();
-        Change { rules: Ruleset::new(new), connections: None, same }
+        Update { rules: Ruleset::new(new), connections: None, same }
     }
 
     /// Goes on counting from what `old` has counted.

@@ -34,7 +34,7 @@ const WALK: u32 = 4096;
 
 /// Another configuration, ready to take; afterwards the old one.
 #[derive(Debug)]
-pub(crate) struct Change {
+pub(crate) struct Update {
     config: Config,
     gone: Vec<u32>,
     /// Addresses that are new, or whose ports are cut otherwise, each with its blocks.
@@ -47,9 +47,9 @@ pub(crate) struct Change {
     reach: Reach,
 }
 
-impl Change {
+impl Update {
     /// What it takes to become `new`, where `old` is what the NAT is.
-    pub(crate) fn prepare(old: &Config, new: &Config) -> Change {
+    pub(crate) fn prepare(old: &Config, new: &Config) -> Update {
         let (before, after) = (old.layouts(), new.layouts());
         let find = |all: &[(u32, Arc<Layout>)], address: u32| {
             all.binary_search_by_key(&address, |(address, _)| *address).ok().map(|at| all[at].1.clone())
@@ -67,7 +67,7 @@ impl Change {
         };
         let [old_redirects, new_redirects] =
             [old, new].map(|config| config.redirects.iter().collect::<HashSet<_>>());
-        Change {
+        Update {
             gone,
             come,
             forwards_gone: forwards_without(old, new),
@@ -86,19 +86,19 @@ impl Change {
 }
 
 impl Table {
-    /// Whether there is room for a change.
+    /// Whether there is room for a update.
     ///
     /// # Errors
     /// There is none.
-    pub(crate) fn accepts(&self, change: &Change) -> Result<(), String> {
-        let new = change.come.len() + change.forwards_come.len();
+    pub(crate) fn accepts(&self, update: &Update) -> Result<(), String> {
+        let new = update.come.len() + update.forwards_come.len();
         let most = usize::from(u16::MAX);
         if let Some(sharding) = self.config.sharding {
             let begin_anew = "when the node begins anew, since it has several threads";
-            if change.config.deterministic != self.config.deterministic {
+            if update.config.deterministic != self.config.deterministic {
                 return Err(format!("deterministic ports change only {begin_anew}"));
             }
-            if change.config.ports.block > sharding.ports {
+            if update.config.ports.block > sharding.ports {
                 return Err(format!("blocks of more than {} ports come only {begin_anew}", sharding.ports));
             }
         }
@@ -106,39 +106,39 @@ impl Table {
             return Err("the node had too many public addresses over time: let it begin anew".to_string());
         }
         let is_crowded = |address: u32| !self.pool.has_room(self.outside.number(address));
-        if let Some((address, _)) = change.come.iter().find(|(address, _)| is_crowded(*address)) {
+        if let Some((address, _)) = update.come.iter().find(|(address, _)| is_crowded(*address)) {
             let address = Ipv4Addr::from(*address);
             return Err(format!(
                 "sessions live by many older rules for the ports of {address}: wait until some have ended"
             ));
         }
-        if self.pool.room() < change.come.len() {
+        if self.pool.room() < update.come.len() {
             return Err("sessions live at too many public addresses: wait until some have ended".to_string());
         }
-        match self.redirects.len() + change.config.redirects.len() > most {
+        match self.redirects.len() + update.config.redirects.len() > most {
             true => Err("the node had too many redirects over time: let it begin anew".to_string()),
             false => Ok(()),
         }
     }
 
-    /// Takes another configuration; the old one is left in `change`.
-    pub(crate) fn apply(&mut self, now: Time, change: &mut Change) {
-        std::mem::swap(&mut self.config, &mut change.config);
+    /// Takes another configuration; the old one is left in `update`.
+    pub(crate) fn apply(&mut self, now: Time, update: &mut Update) {
+        std::mem::swap(&mut self.config, &mut update.config);
         self.note_given();
         self.pool.apply(&self.config.ports);
         self.ages = Ages::new(&self.config.timeouts);
-        self.was_private |= change.config.mapping == Dependence::AddressAndPort;
-        self.number_redirects(&change.redirects_come);
-        self.were_redirects |= change.redirects_go;
-        std::mem::swap(&mut self.reach, &mut change.reach);
-        self.change_pool(change);
-        for &gone in &change.forwards_gone {
+        self.was_private |= update.config.mapping == Dependence::AddressAndPort;
+        self.number_redirects(&update.redirects_come);
+        self.were_redirects |= update.redirects_go;
+        std::mem::swap(&mut self.reach, &mut update.reach);
+        self.update_pool(update);
+        for &gone in &update.forwards_gone {
             self.awaited.retain(|awaited| *awaited != gone);
             self.retire(now, gone);
         }
-        self.await_forwards(change.forwards_come.iter().copied());
+        self.await_forwards(update.forwards_come.iter().copied());
         self.place_forwards(now);
-        if self.has_forwards && self.config.before != change.config.before {
+        if self.has_forwards && self.config.before != update.config.before {
             self.count_foreign();
         }
     }
@@ -152,11 +152,11 @@ impl Table {
         self.foreign = (1..self.sessions.numbers()).filter(is_foreign).count() as u32;
     }
 
-    fn change_pool(&mut self, change: &mut Change) {
-        for &address in &change.gone {
+    fn update_pool(&mut self, update: &mut Update) {
+        for &address in &update.gone {
             self.pool.withdraw(self.outside.number(address).expect("it was added"));
         }
-        for (address, set) in change.come.drain(..) {
+        for (address, set) in update.come.drain(..) {
             let outside = self.outside.number(address).unwrap_or_else(|| self.outside.add(address));
             self.pool.put(outside, set);
         }
@@ -288,9 +288,9 @@ mod tests {
         let others: Vec<u32> = (0..10).map(|remote| open(&mut table, now, 2, remote)).collect();
         let address = table.outside.address(table.sessions[mine[0]].outside);
         let forward = format!("forward tcp {}:5000 to 10.0.0.9:7", std::net::Ipv4Addr::from(address));
-        let mut change = Change::prepare(&old, &config(&format!("nat({text}, {forward})")));
-        table.accepts(&change).expect("room");
-        table.apply(now, &mut change);
+        let mut update = Update::prepare(&old, &config(&format!("nat({text}, {forward})")));
+        table.accepts(&update).expect("room");
+        table.apply(now, &mut update);
         let mut calls = 1;
         while !table.awaited.is_empty() {
             table.expire(now);

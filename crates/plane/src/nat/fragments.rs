@@ -1,8 +1,8 @@
 //! Fragments (RFC 4787 REQ-14): only the first one has ports; what became of it becomes of all others.
 //!
 //! ```text
-//! first fragment > translated as any packet > what changed is kept for its identification
-//! later fragment > known: changed alike        unknown: held until the first one comes, or too long
+//! first fragment > translated as any packet > the translation is kept for its identification
+//! later fragment > known: translated alike        unknown: held until the first one comes, or too long
 //! ```
 //! Where a checksum of all fragments is to be made, as NAT64 must for ICMP and for UDP without one (RFC 6146,
 //! section 3.4), the first one waits as well, until all are there. What was held comes to the NAT once more, and finds
@@ -41,7 +41,7 @@ struct Key {
 
 /// What the first fragment became.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Change {
+pub(super) enum Translation {
     /// A packet of the same kind with these addresses and identification.
     Rewritten { ends: (u32, u32), id: u16 },
     /// From IPv6 to IPv4; the transport of the whole packet has so many bytes, which a checksum covers.
@@ -131,7 +131,7 @@ impl Waiting {
 
 /// What is known of fragments.
 #[derive(Debug)]
-pub(super) struct Fragments(ByDir<FragmentTable<Key, Change, Held>>);
+pub(super) struct Fragments(ByDir<FragmentTable<Key, Translation, Held>>);
 
 impl Fragments {
     pub(super) fn new(room: Room) -> Fragments {
@@ -148,11 +148,11 @@ impl Fragments {
         self.0.each().into_iter().for_each(|fragments| fragments.limit(room));
     }
 
-    fn of(&mut self, key: &Key) -> &mut FragmentTable<Key, Change, Held> {
+    fn of(&mut self, key: &Key) -> &mut FragmentTable<Key, Translation, Held> {
         &mut self.0[key.dir]
     }
 
-    fn known(&self, key: &Key, now: Time) -> Option<Change> {
+    fn known(&self, key: &Key, now: Time) -> Option<Translation> {
         self.0[key.dir].get(key, now)
     }
 
@@ -215,22 +215,24 @@ fn key(frame: &Frame<'_>, dir: Dir) -> Key {
     Key { packet: Packet::of(frame, frame.fragment_id()), dir }
 }
 
-impl Change {
-    /// Changes a fragment alike; false if its buffer has no room for that.
+impl Translation {
+    /// Translates a fragment alike; false if its buffer has no room for that.
     ///
     /// # Errors
     /// There is no such fragment.
     fn apply(self, frame: &mut Frame<'_>) -> Result<bool, Drop> {
         match self {
-            Change::Rewritten { ends: (src, dst), id } => {
+            Translation::Rewritten { ends: (src, dst), id } => {
                 frame.set_src4(src);
                 frame.set_dst4(dst);
                 frame.set_id4(id);
             }
-            Change::ToV4 { ends, id, bytes } => nat64::to_v4(frame, ends, id, bytes)?,
-            Change::ToV6 { ends, bytes } => return nat64::to_v6(frame, ends, bytes),
-            Change::Gathered { .. } => unreachable!("the first fragment has made another of it"),
-            Change::Elsewhere { .. } | Change::Beyond => unreachable!("no fragment of it comes so far"),
+            Translation::ToV4 { ends, id, bytes } => nat64::to_v4(frame, ends, id, bytes)?,
+            Translation::ToV6 { ends, bytes } => return nat64::to_v6(frame, ends, bytes),
+            Translation::Gathered { .. } => unreachable!("the first fragment has made another of it"),
+            Translation::Elsewhere { .. } | Translation::Beyond => {
+                unreachable!("no fragment of it comes so far")
+            }
         }
         Ok(true)
     }
@@ -250,8 +252,8 @@ impl Nat {
         let frame = &step.frames[i];
         match next {
             Next::On | Next::Hairpin if frame.kind() == Kind::V4 => {
-                let change = Change::Rewritten { ends: frame.addresses4(), id: frame.id4() };
-                self.follow(step, (key, first), change);
+                let translation = Translation::Rewritten { ends: frame.addresses4(), id: frame.id4() };
+                self.follow(step, (key, first), translation);
             }
             // What was known by its identification was another packet.
             Next::Drop(_) => self.fragments.of(&key).forget(&key),
@@ -272,14 +274,14 @@ impl Nat {
     }
 
     /// A frame that is about to become one of the other kind of IP, and is not the only one of its packet.
-    pub(super) fn first64(&mut self, step: &mut Step<'_, '_>, i: usize, dir: Dir, change: Change) {
+    pub(super) fn first64(&mut self, step: &mut Step<'_, '_>, i: usize, dir: Dir, translation: Translation) {
         let first = (key(&step.frames[i], dir), Piece::of(&step.frames[i]));
-        self.follow(step, first, change);
+        self.follow(step, first, translation);
     }
 
-    /// All others of its packet are changed alike: those to come, and those that came before.
-    fn follow(&mut self, step: &mut Step<'_, '_>, (key, first): (Key, Piece), change: Change) {
-        self.fragments.of(&key).learn(step.now, first, key, change);
+    /// All others of its packet are translated alike: those to come, and those that came before.
+    fn follow(&mut self, step: &mut Step<'_, '_>, (key, first): (Key, Piece), translation: Translation) {
+        self.fragments.of(&key).learn(step.now, first, key, translation);
         let entry = step.again(key.dir);
         for held in self.fragments.take(&key) {
             held.fragment.go_on(step.own, entry);
@@ -290,7 +292,7 @@ impl Nat {
     pub(super) fn gathered(&mut self, step: &mut Step<'_, '_>, i: usize, dir: Dir) -> Result<usize, Next> {
         let key = key(&step.frames[i], dir);
         match self.fragments.known(&key, step.now) {
-            Some(Change::Gathered { bytes }) => Ok(bytes),
+            Some(Translation::Gathered { bytes }) => Ok(bytes),
             _ => {
                 // Another packet with the identification of an earlier one.
                 self.fragments.of(&key).forget(&key);
@@ -302,7 +304,7 @@ impl Nat {
     /// A first fragment that turns goes on in another thread, as the others of its packet will.
     pub(super) fn note_thread(&mut self, step: &Step<'_, '_>, i: usize, thread: u8) {
         let (key, first) = (key(&step.frames[i], Dir::Inward), Piece::of(&step.frames[i]));
-        self.fragments.of(&key).learn(step.now, first, key, Change::Elsewhere { thread });
+        self.fragments.of(&key).learn(step.now, first, key, Translation::Elsewhere { thread });
     }
 
     /// The thread in which the first fragment of this one's packet went on.
@@ -310,7 +312,7 @@ impl Nat {
         let frame = &step.frames[i];
         let key = key(frame, Dir::Inward);
         match self.fragments.known(&key, step.now) {
-            Some(Change::Elsewhere { thread }) => {
+            Some(Translation::Elsewhere { thread }) => {
                 self.fragments.of(&key).pass(step.now, Piece::of(frame), &key);
                 thread
             }
@@ -324,12 +326,12 @@ impl Nat {
         let frame = &step.frames[i];
         let (key, piece) = (key(frame, Dir::Inward), Piece::of(frame));
         if frame.fragment() == Fragment::Later {
-            let is_beyond = matches!(self.fragments.known(&key, step.now), Some(Change::Beyond));
+            let is_beyond = matches!(self.fragments.known(&key, step.now), Some(Translation::Beyond));
             return is_beyond && self.fragments.of(&key).pass(step.now, piece, &key).is_some();
         }
         let is_for_another = self.is_for_another_box(frame);
         if is_for_another && frame.fragment() == Fragment::First {
-            self.fragments.of(&key).learn(step.now, piece, key, Change::Beyond);
+            self.fragments.of(&key).learn(step.now, piece, key, Translation::Beyond);
         }
         is_for_another
     }
@@ -337,17 +339,17 @@ impl Nat {
     /// A later fragment.
     pub(super) fn later(&mut self, step: &mut Step<'_, '_>, i: usize, dir: Dir) -> Next {
         let (key, later) = (key(&step.frames[i], dir), Piece::of(&step.frames[i]));
-        let change = match self.fragments.of(&key).pass(step.now, later, &key) {
+        let translation = match self.fragments.of(&key).pass(step.now, later, &key) {
             None => return self.wait(step, i, key),
             // The first one was refused, or was of another packet.
-            Some(Change::Gathered { .. } | Change::Elsewhere { .. } | Change::Beyond) => {
+            Some(Translation::Gathered { .. } | Translation::Elsewhere { .. } | Translation::Beyond) => {
                 return Next::Drop(Drop::NatFragment);
             }
-            Some(change @ Change::ToV6 { .. }) => return self.send6(step, i, change),
-            Some(change) => change,
+            Some(translation @ Translation::ToV6 { .. }) => return self.send6(step, i, translation),
+            Some(translation) => translation,
         };
         let frame = &mut step.frames[i];
-        if let Err(reason) = change.apply(frame) {
+        if let Err(reason) = translation.apply(frame) {
             return Next::Drop(reason);
         }
         let (_, dst) = frame.addresses4();
@@ -405,7 +407,7 @@ impl Nat {
             nat64::give_checksum(&mut first, covered, bytes);
         }
         let first = Piece::of(&first);
-        self.fragments.of(&key).learn(step.now, first, key, Change::Gathered { bytes });
+        self.fragments.of(&key).learn(step.now, first, key, Translation::Gathered { bytes });
         let entry = step.again(key.dir);
         all.into_iter().for_each(|copied| step.own.release(entry, copied.port, copied.buf));
     }
@@ -424,8 +426,13 @@ impl Nat {
     }
 
     /// What its port's memory has no room for goes on as a copy.
-    pub(super) fn apply_to_copy(&mut self, step: &mut Step<'_, '_>, i: usize, change: Change) -> Next {
-        match changed_copy(step.frames[i].copy(), step.frames[i].port, change) {
+    pub(super) fn apply_to_copy(
+        &mut self,
+        step: &mut Step<'_, '_>,
+        i: usize,
+        translation: Translation,
+    ) -> Next {
+        match translated_copy(step.frames[i].copy(), step.frames[i].port, translation) {
             Ok(buf) => self.send_on(step, i, buf),
             Err(reason) => Next::Drop(reason),
         }
@@ -433,7 +440,7 @@ impl Nat {
 
     /// A frame of IPv4 becomes one of IPv6, or several: what may be cut is, if not every link carries it (RFC 7915,
     /// section 4).
-    pub(super) fn send6(&mut self, step: &mut Step<'_, '_>, i: usize, change: Change) -> Next {
+    pub(super) fn send6(&mut self, step: &mut Step<'_, '_>, i: usize, translation: Translation) -> Next {
         let frame = &mut step.frames[i];
         if let Some(mtu) = nat64::too_long(frame) {
             // Without tags.
@@ -443,7 +450,7 @@ impl Nat {
             step.own.hold(later.len());
             let entry = step.onward(Dir::Inward);
             for buf in later {
-                match changed_copy(buf, port, change) {
+                match translated_copy(buf, port, translation) {
                     Ok(buf) => step.own.release(entry, port, buf),
                     Err(reason) => {
                         step.own.lapse(1);
@@ -452,9 +459,9 @@ impl Nat {
                 }
             }
         }
-        match change.apply(&mut step.frames[i]) {
+        match translation.apply(&mut step.frames[i]) {
             Ok(true) => Next::On,
-            Ok(false) => self.apply_to_copy(step, i, change),
+            Ok(false) => self.apply_to_copy(step, i, translation),
             Err(reason) => Next::Drop(reason),
         }
     }
@@ -466,16 +473,16 @@ fn give_up(step: &mut Step<'_, '_>, fragment: Waiting) {
     step.drops.count(Drop::NatFragment);
 }
 
-/// A frame, with head room in front, as a change makes it.
+/// A frame, with head room in front, as a translation makes it.
 ///
 /// # Errors
 /// There is no such fragment.
-fn changed_copy(mut buf: Vec<u8>, port: PortId, change: Change) -> Result<Vec<u8>, Drop> {
+fn translated_copy(mut buf: Vec<u8>, port: PortId, translation: Translation) -> Result<Vec<u8>, Drop> {
     let end = buf.len();
     buf.resize(end.saturating_add(nat64::LONGER), 0);
     let mut longer = Frame::new(&mut buf, HEAD_ROOM, end, port);
     longer.read(ETHERNET - 2)?;
-    let has_room = change.apply(&mut longer)?;
+    let has_room = translation.apply(&mut longer)?;
     debug_assert!(has_room, "it was made");
     Ok(longer.copy())
 }

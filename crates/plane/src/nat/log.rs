@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use super::block_changes::BlockChange;
+use super::block_events::BlockEvent;
 use super::config::Detail;
 use super::ports::Granted;
 use super::restore::Kept;
@@ -91,9 +91,9 @@ impl Table {
 
     pub(super) fn log_block(&mut self, at: Time, what: What, subscriber: u32, block: Granted) {
         let kept = self.kept(subscriber, block);
-        self.block_changes.note(match what {
-            What::BlockReleased => BlockChange::TakenBack(kept),
-            _ => BlockChange::Given(kept),
+        self.block_events.note(match what {
+            What::BlockReleased => BlockEvent::TakenBack(kept),
+            _ => BlockEvent::Given(kept),
         });
         if self.config.log < Detail::Blocks {
             return;

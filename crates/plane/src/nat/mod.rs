@@ -20,13 +20,13 @@
 //! | Which ports of a public address are another box's? | `shared.rs` |
 //! | How do hosts with IPv6 reach IPv4? | `nat64/` |
 //! | Whose is a frame, where several threads are one NAT? | `steer.rs`; whose is a port: `sharding.rs` |
-//! | What does `nat(...)` take? | `config.rs`, `words.rs`; when it changes: `apply.rs`, goes away: `end.rs`; when the node begins again: `restore.rs`, `block_changes.rs` |
+//! | What does `nat(...)` take? | `config.rs`, `words.rs`; when it changes: `apply.rs`, goes away: `end.rs`; when the node begins again: `restore.rs`, `block_events.rs` |
 //!
 //! A batch goes through each table in two passes: the first only reads where each frame leads, so that the cache misses
 //! of up to 64 frames overlap, the second acts.
 
 mod apply;
-mod block_changes;
+mod block_events;
 mod block_set;
 mod config;
 mod deterministic;
@@ -77,9 +77,9 @@ use crate::table::tcp::{self, Segment};
 use crate::time::Time;
 use crate::way::{Dir, Entry, Share};
 
-pub(crate) use apply::Change;
-pub use block_changes::BlockChange;
-use block_changes::BlockChanges;
+pub(crate) use apply::Update;
+pub use block_events::BlockEvent;
+use block_events::BlockEvents;
 pub(crate) use config::Config;
 pub use deterministic::{Deterministic, Owner};
 use fragments::Fragments;
@@ -241,17 +241,17 @@ impl Nat {
         [self.table.due(now), self.fragments.due(), self.unsolicited.due()].into_iter().flatten().min()
     }
 
-    /// Whether there is room for a change.
+    /// Whether there is room for an update.
     ///
     /// # Errors
     /// There is none; nothing has changed.
-    pub(crate) fn accepts(&self, change: &Change) -> Result<(), String> {
-        self.table.accepts(change)
+    pub(crate) fn accepts(&self, update: &Update) -> Result<(), String> {
+        self.table.accepts(update)
     }
 
     /// Takes another configuration, without losing what lives.
-    pub(crate) fn take(&mut self, now: Time, change: &mut Change) {
-        self.table.apply(now, change);
+    pub(crate) fn take(&mut self, now: Time, update: &mut Update) {
+        self.table.apply(now, update);
         self.is_special = self.table.is_special();
         let first = self.ids.first().copied().unwrap_or_default();
         self.ids.resize(self.table.outside.len(), first);
@@ -260,7 +260,7 @@ impl Nat {
     /// Forgets all that lives in it.
     pub(crate) fn begin_anew(&mut self) {
         self.table = Table::new(self.table.config.clone(), self.seed, self.table.share);
-        self.table.block_changes = BlockChanges::behind();
+        self.table.block_events = BlockEvents::behind();
         self.fragments = self.fragments.anew();
         self.unsolicited = Unsolicited::default();
     }

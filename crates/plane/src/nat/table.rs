@@ -12,7 +12,7 @@ use std::collections::{HashMap, VecDeque};
 
 use weir_packet::headers::{ICMP, TCP, UDP};
 
-use super::block_changes::BlockChanges;
+use super::block_events::BlockEvents;
 use super::block_set::BlockSet;
 use super::config::{Config, Dependence, Forward, Public};
 use super::leases::Leases;
@@ -99,7 +99,7 @@ pub(crate) struct Table {
     /// Where the next session is looked for that may give way.
     pub(super) victim: u32,
     pub(crate) log: Log,
-    pub(super) block_changes: BlockChanges,
+    pub(super) block_events: BlockEvents,
 }
 
 impl Table {
@@ -126,7 +126,7 @@ impl Table {
             hand: Hand::default(),
             victim: 0,
             log: Log::default(),
-            block_changes: BlockChanges::default(),
+            block_events: BlockEvents::default(),
             config,
         };
         for (address, layout) in table.config.layouts() {

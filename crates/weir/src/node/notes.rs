@@ -54,8 +54,8 @@ impl Notes<'_> {
             events.write(node.events()?);
         }
         if let Some(blocks) = &mut self.blocks {
-            match node.block_changes()? {
-                Some(changes) => blocks.blocks.note(&changes),
+            match node.block_events()? {
+                Some(events) => blocks.blocks.note(&events),
                 None => blocks.blocks.set(&node.blocks()?),
             }
             blocks.sync();

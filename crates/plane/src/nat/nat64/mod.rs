@@ -21,7 +21,7 @@ use weir_packet::fields::{be16, put};
 use weir_packet::headers::{ICMP, ICMP6, UDP};
 use weir_packet::options::options;
 
-use super::fragments::Change;
+use super::fragments::Translation;
 use super::slot::{Inside, Remote};
 use super::table::Flow;
 use super::{Nat, Next};
@@ -111,7 +111,7 @@ impl Nat {
         let (outside, port) = (slot.outside, slot.outside_port);
         let (id, ends) = (self.next_id(outside), (self.table.outside.address(outside), remote.address));
         if is_piece {
-            self.first64(step, i, Dir::Outward, Change::ToV4 { ends, id, bytes });
+            self.first64(step, i, Dir::Outward, Translation::ToV4 { ends, id, bytes });
         }
         let frame = &mut step.frames[i];
         frame.set_sport(port);
@@ -157,16 +157,16 @@ impl Nat {
         }
         let frame = &mut step.frames[i];
         let ends = (prefix.embed(frame.addresses4().0), bits(inside.address));
-        let change = Change::ToV6 { ends, bytes };
+        let translation = Translation::ToV6 { ends, bytes };
         if !is_whole {
-            self.first64(step, i, Dir::Inward, change);
+            self.first64(step, i, Dir::Inward, translation);
         }
         let frame = &mut step.frames[i];
         frame.set_dport(inside.port);
         if let Some(mss) = self.table.config.mss {
             super::clamp(frame, mss);
         }
-        self.send6(step, i, change)
+        self.send6(step, i, translation)
     }
 
     /// What a frame became goes on in its place, and to a host inside if it is for a public address.

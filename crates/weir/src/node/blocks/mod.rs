@@ -2,7 +2,7 @@
 //! back, and nobody a block that was somebody else's until it has rested (RFC 6888 REQ-8).
 //!
 //! ```text
-//! changes > end of FILE > fsync                                                     (each time)
+//! events  > end of FILE > fsync                                                     (each time)
 //! all     > FILE.spare > fsync > FILE, from its start > fsync > FILE.spare emptied  (when the file is long, or behind)
 //! ```
 //! Invariant: at any time one of the two files says all that was ever synced. Both stay open and are never renamed: the
@@ -19,7 +19,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
-use weir_plane::{BlockChange, Kept};
+use weir_plane::{BlockEvent, Kept};
 
 use text::Live;
 
@@ -90,11 +90,11 @@ impl Blocks {
     }
 
     /// Some blocks were given, or given back; they wait for [`Blocks::sync`].
-    pub(super) fn note(&mut self, changes: &[BlockChange]) {
-        for change in changes {
-            self.live.change(change);
+    pub(super) fn note(&mut self, events: &[BlockEvent]) {
+        for event in events {
+            self.live.note(event);
             if !self.is_behind {
-                text::line(&mut self.waiting, change);
+                text::line(&mut self.waiting, event);
             }
         }
         self.is_behind |=

@@ -7,8 +7,8 @@ fn kept(host: u32, first: u16) -> Kept {
     Kept { inside: [0, 0, 0xffff, 0xc612_0000 + host], outside: 0xc000_0201, ports: (first, first + 511) }
 }
 
-fn given(host: u32, first: u16) -> BlockChange {
-    BlockChange::Given(kept(host, first))
+fn given(host: u32, first: u16) -> BlockEvent {
+    BlockEvent::Given(kept(host, first))
 }
 
 fn text(path: &Path) -> String {
@@ -28,8 +28,8 @@ fn what_was_given_and_not_taken_back_is_found_again() {
     blocks.note(&[
         given(1, 1024),
         given(2, 2048),
-        BlockChange::Given(other),
-        BlockChange::TakenBack(kept(1, 1024)),
+        BlockEvent::Given(other),
+        BlockEvent::TakenBack(kept(1, 1024)),
     ]);
     assert_eq!(blocks.waiting(), 4);
     blocks.sync().expect("written");
@@ -50,9 +50,9 @@ fn a_block_that_somebody_else_was_given_meanwhile_is_the_others() {
     let folder = Folder::new();
     let path = folder.join("blocks");
     let mut blocks = Blocks::open(&path).expect("a new file");
-    blocks.note(&[given(1, 1024), BlockChange::TakenBack(kept(1, 1024)), given(2, 1024)]);
+    blocks.note(&[given(1, 1024), BlockEvent::TakenBack(kept(1, 1024)), given(2, 1024)]);
     blocks.sync().expect("written");
-    blocks.note(&[BlockChange::TakenBack(kept(2, 1024)), given(3, 1024)]);
+    blocks.note(&[BlockEvent::TakenBack(kept(2, 1024)), given(3, 1024)]);
     blocks.sync().expect("written");
     // Of two lines the first is unreadable.
     let damaged = text(&path).replace("- 198.18.0.2", "- 198.18.9.2");
@@ -111,12 +111,12 @@ const STEPS: u32 = 6;
 const ANEW: u32 = 3;
 
 /// A host gets a block, then another one, then the first gives its own back, and so on: no state comes twice.
-fn step(n: u32) -> BlockChange {
+fn step(n: u32) -> BlockEvent {
     let block = |host: u32| (host, 2048 + 512 * host as u16);
     let (host, first) = block(if n.is_multiple_of(2) { (n / 2).saturating_sub(1) } else { n.div_ceil(2) });
     match n {
         0 => given(host, first),
-        n if n.is_multiple_of(2) => BlockChange::TakenBack(kept(host, first)),
+        n if n.is_multiple_of(2) => BlockEvent::TakenBack(kept(host, first)),
         _ => given(host, first),
     }
 }
@@ -126,7 +126,7 @@ fn states() -> Vec<Vec<Kept>> {
     let mut live = Live::of(&[kept(9, 1024)]);
     let mut states = vec![live.all().collect::<Vec<_>>()];
     for n in 0..STEPS {
-        live.change(&step(n));
+        live.note(&step(n));
         states.push(live.all().collect());
     }
     let is_new = |(n, state): (usize, &Vec<Kept>)| !states[..n].contains(state);

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
-use weir_plane::{BlockChange, Kept, address_of, words_of};
+use weir_plane::{BlockEvent, Kept, address_of, words_of};
 
 const HEAD: &str = "weir: blocks of ports of a NAT\n";
 /// Of most lines.
@@ -35,10 +35,10 @@ impl Live {
         self.0.len()
     }
 
-    pub(super) fn change(&mut self, change: &BlockChange) {
-        match change {
-            BlockChange::Given(kept) => self.0.insert((kept.outside, kept.ports), kept.inside),
-            BlockChange::TakenBack(kept) => {
+    pub(super) fn note(&mut self, event: &BlockEvent) {
+        match event {
+            BlockEvent::Given(kept) => self.0.insert((kept.outside, kept.ports), kept.inside),
+            BlockEvent::TakenBack(kept) => {
                 let block = (kept.outside, kept.ports);
                 // The line by which somebody else was given it may be the one that cannot be read.
                 self.0
@@ -53,7 +53,7 @@ impl Live {
     /// A whole file.
     pub(super) fn text(&self) -> String {
         let mut text = String::from(HEAD);
-        self.all().for_each(|kept| line(&mut text, &BlockChange::Given(kept)));
+        self.all().for_each(|kept| line(&mut text, &BlockEvent::Given(kept)));
         let end = format!("= {}", self.len());
         let sum = crc32fast::hash([text.as_bytes(), end.as_bytes()].concat().as_slice());
         writeln!(text, "{end} {sum:08x}").expect("text has room");
@@ -61,11 +61,11 @@ impl Live {
     }
 }
 
-/// Appends the line of a change.
-pub(super) fn line(text: &mut String, change: &BlockChange) {
-    let (sign, kept) = match change {
-        BlockChange::Given(kept) => ('+', kept),
-        BlockChange::TakenBack(kept) => ('-', kept),
+/// Appends the line of an event.
+pub(super) fn line(text: &mut String, event: &BlockEvent) {
+    let (sign, kept) = match event {
+        BlockEvent::Given(kept) => ('+', kept),
+        BlockEvent::TakenBack(kept) => ('-', kept),
     };
     let inside = address_of(kept.inside);
     let (outside, (first, last)) = (Ipv4Addr::from(kept.outside), kept.ports);
@@ -102,7 +102,7 @@ pub(super) fn read(bytes: &[u8]) -> Option<Found> {
             .and_then(|line| std::str::from_utf8(line).ok())
             .and_then(|line| said(line, is_old))
         {
-            Some(Said::Change(change)) => found.live.change(&change),
+            Some(Said::Event(event)) => found.live.note(&event),
             Some(Said::Whole { blocks, words, sum }) => {
                 found.is_whole |= blocks == found.live.len() && crc32fast::hash(&bytes[..at + words]) == sum;
             }
@@ -119,7 +119,7 @@ fn first_line(bytes: &[u8]) -> Option<&str> {
 
 /// What a line says.
 enum Said {
-    Change(BlockChange),
+    Event(BlockEvent),
     /// So many blocks are all, which this many bytes of the line say; with its checksum.
     Whole {
         blocks: usize,
@@ -130,17 +130,17 @@ enum Said {
 
 fn said(line: &str, is_old: bool) -> Option<Said> {
     if is_old {
-        return block(line).map(Said::Change);
+        return block(line).map(Said::Event);
     }
     let (words, sum) = line.rsplit_once(' ')?;
     let sum = u32::from_str_radix(sum, 16).ok()?;
     if let Some(blocks) = words.strip_prefix("= ") {
         return Some(Said::Whole { blocks: blocks.parse().ok()?, words: words.len(), sum });
     }
-    block(words).filter(|_| crc32fast::hash(words.as_bytes()) == sum).map(Said::Change)
+    block(words).filter(|_| crc32fast::hash(words.as_bytes()) == sum).map(Said::Event)
 }
 
-fn block(words: &str) -> Option<BlockChange> {
+fn block(words: &str) -> Option<BlockEvent> {
     let [sign, inside, outside, ports] = words.split(' ').collect::<Vec<_>>()[..] else {
         return None;
     };
@@ -149,8 +149,8 @@ fn block(words: &str) -> Option<BlockChange> {
     let (first, last) = ports.split_once('-')?;
     let kept = Kept { inside, outside, ports: (first.parse().ok()?, last.parse().ok()?) };
     match sign {
-        "+" => Some(BlockChange::Given(kept)),
-        "-" => Some(BlockChange::TakenBack(kept)),
+        "+" => Some(BlockEvent::Given(kept)),
+        "-" => Some(BlockEvent::TakenBack(kept)),
         _ => None,
     }
 }

@@ -1,7 +1,7 @@
 //! Another text for a node that runs: what is new is made beside it, and taken between two batches.
 //!
 //! ```text
-//! old text, new text > prepare (any thread, takes its time) > Change > accept > commit, commit, ... (between batches)
+//! old text, new text > prepare (any thread, takes its time) > Update > accept > commit, commit, ... (between batches)
 //!                                                                      Past < what went away, freed by whoever asked
 //! ```
 //!
@@ -10,10 +10,10 @@
 //! | one stays, see `align.rs`, as it was or changed | lives on, see `filter/ruleset.rs`, `nat/apply.rs` |
 //! | one comes | begins empty: a connection that is under way is new to a filter, and unknown to a NAT |
 //! | one goes | is gone; the log tells of a NAT's sessions and blocks that they have ended. Frames that waited in it go on |
-//! | one changes its place | the same: it goes there and comes here |
+//! | one is moved past another | the same: it goes there and comes here |
 //!
 //! Invariant: what is not accepted has changed nothing, what is accepted is changed; and no call takes longer for a larger
-//! text: stages are moved whole, routes that differ are changed in pieces, and what is of no more use is left in the change,
+//! text: stages are moved whole, routes that differ are changed in pieces, and what is of no more use is left in the update,
 //! to be freed by whoever made it. No number of a stage outlives the text that it counts in: frames that were emitted are
 //! renumbered here, recipes depend on the epoch of the text, entries of the fast path are cleared, and what waits for longer
 //! names a direction.
@@ -37,21 +37,21 @@ use crate::route::{Options, Route, Target};
 use crate::time::Time;
 use crate::way::{Dir, Entry};
 
-/// Routes that a call changes.
+/// Routes that a call updates.
 const ROUTES_AT_A_TIME: usize = 128;
 
 /// The difference between two texts.
 #[derive(Debug)]
-pub struct Change {
+pub struct Update {
     /// By stage of the new text, where it comes from.
-    stages: Vec<Place>,
+    stages: Vec<Source>,
     /// Stages that went, once they did.
     gone: Vec<Stage>,
     /// What hosts use together.
     limits: Limits,
     /// Addresses that each port of the right end answers for.
     translated: Vec<Vec<(u32, u32)>>,
-    routes: VecDeque<RouteChange>,
+    routes: VecDeque<RouteUpdate>,
     options: Options,
     /// Next hops of the new routes.
     gateways: Vec<IpAddr>,
@@ -61,22 +61,22 @@ pub struct Change {
 
 /// A stage of the new text.
 #[derive(Debug)]
-enum Place {
+enum Source {
     /// It was the old one of this number, and is another now.
-    Stays(usize, Option<StageChange>),
+    Old(usize, Option<StageUpdate>),
     /// It was none. Until it is where it is to be, it is here.
-    Comes(Option<Stage>),
+    New(Option<Stage>),
 }
 
 #[derive(Debug)]
-enum StageChange {
-    Filter(Box<filter::Change>),
-    Nat(Box<nat::Change>),
+enum StageUpdate {
+    Filter(Box<filter::Update>),
+    Nat(Box<nat::Update>),
     Queue(queue::Config),
 }
 
 #[derive(Debug)]
-enum RouteChange {
+enum RouteUpdate {
     Add(Route),
     Remove(Prefix),
 }
@@ -112,13 +112,13 @@ impl Past {
     }
 }
 
-impl Change {
+impl Update {
     /// What it takes to become `new`, where `old` is what the node is: rules are compiled here, texts compared. For a node
     /// of several threads each takes one of its own, whose share `new` says.
     ///
     /// # Errors
     /// What cannot be changed while the node runs.
-    pub fn prepare(old: &Config, new: &Config) -> Result<Change, String> {
+    pub fn prepare(old: &Config, new: &Config) -> Result<Update, String> {
         if (&old.ports, old.left) != (&new.ports, new.left) {
             return Err("ports change only when the node begins anew".to_string());
         }
@@ -126,16 +126,16 @@ impl Change {
             return Err("a bump becomes a router only when the node begins anew".to_string());
         }
         let aligned = align(&old.stages, &new.stages);
-        let place = |(from, stage): (Option<usize>, &StageConfig)| match from {
-            Some(from) => Place::Stays(from, stage_change(&old.stages[from], stage)),
-            None => Place::Comes(Some(stage_of(stage, new))),
+        let source = |(from, stage): (Option<usize>, &StageConfig)| match from {
+            Some(from) => Source::Old(from, stage_update(&old.stages[from], stage)),
+            None => Source::New(Some(stage_of(stage, new))),
         };
-        let stages = aligned.into_iter().zip(&new.stages).map(place).collect();
+        let stages = aligned.into_iter().zip(&new.stages).map(source).collect();
         let (old_routes, new_routes) = (old.routes.as_deref(), new.routes.as_deref());
         let routes = routes(old_routes.unwrap_or_default(), new_routes.unwrap_or_default());
         let mut gateways = Vec::new();
-        for change in &routes {
-            if let RouteChange::Add(Route { target: Target::Via(hops), .. }) = change {
+        for update in &routes {
+            if let RouteUpdate::Add(Route { target: Target::Via(hops), .. }) = update {
                 gateways.extend(hops);
             }
         }
@@ -144,7 +144,7 @@ impl Change {
         let translated = new.ports[new.left..].iter().map(|_| new.translated()).collect();
         let (limits, options) = (new.limits, new.options);
         let gone = Vec::new();
-        Ok(Change { stages, gone, limits, translated, routes, options, gateways, begun: None })
+        Ok(Update { stages, gone, limits, translated, routes, options, gateways, begun: None })
     }
 
     /// What is left to tell of the stages that went, once all is done; all else that is of no more use is freed. It takes
@@ -168,9 +168,9 @@ impl Change {
     /// Where a frame enters the new stages that was to enter the old ones `at`: behind the last stage that it has passed and
     /// that stays. It passes what came since then, too.
     fn entry(&self, at: Entry) -> Entry {
-        let stays = |(n, place): (usize, &Place)| match place {
-            Place::Stays(from, _) => Some((n, *from)),
-            Place::Comes(_) => None,
+        let stays = |(n, source): (usize, &Source)| match source {
+            Source::Old(from, _) => Some((n, *from)),
+            Source::New(_) => None,
         };
         let mut all = self.stages.iter().enumerate().filter_map(stays);
         match at {
@@ -196,84 +196,84 @@ impl Change {
 }
 
 /// What it takes that one stage becomes another one of the same kind, if they differ.
-fn stage_change(old: &StageConfig, new: &StageConfig) -> Option<StageChange> {
+fn stage_update(old: &StageConfig, new: &StageConfig) -> Option<StageUpdate> {
     match (old, new) {
         (old, new) if old == new => None,
         (StageConfig::Nat(old), StageConfig::Nat(new)) => {
-            Some(StageChange::Nat(Box::new(nat::Change::prepare(old, new))))
+            Some(StageUpdate::Nat(Box::new(nat::Update::prepare(old, new))))
         }
         (StageConfig::Filter(old), StageConfig::Filter(new)) => {
-            Some(StageChange::Filter(Box::new(filter::Change::prepare(old, new))))
+            Some(StageUpdate::Filter(Box::new(filter::Update::prepare(old, new))))
         }
-        (StageConfig::Queue(_), StageConfig::Queue(new)) => Some(StageChange::Queue((**new).clone())),
+        (StageConfig::Queue(_), StageConfig::Queue(new)) => Some(StageUpdate::Queue((**new).clone())),
         _ => unreachable!("a stage stays what it is"),
     }
 }
 
 /// What differs, new routes first: a prefix that comes in the place of others leaves no gap.
-fn routes(old: &[Route], new: &[Route]) -> VecDeque<RouteChange> {
+fn routes(old: &[Route], new: &[Route]) -> VecDeque<RouteUpdate> {
     if old == new {
         return VecDeque::new();
     }
     let before: HashMap<Prefix, &Route> = old.iter().map(|route| (route.prefix, route)).collect();
     let after: HashSet<Prefix> = new.iter().map(|route| route.prefix).collect();
     let added = new.iter().filter(|route| before.get(&route.prefix) != Some(route));
-    let added = added.map(|route| RouteChange::Add(route.clone()));
+    let added = added.map(|route| RouteUpdate::Add(route.clone()));
     let removed = old.iter().filter(|route| !after.contains(&route.prefix));
-    let removed = removed.map(|route| RouteChange::Remove(route.prefix));
+    let removed = removed.map(|route| RouteUpdate::Remove(route.prefix));
     added.chain(removed).collect()
 }
 
 impl Plane {
-    /// Sees that there is room for a change, and keeps it; nothing else changes.
+    /// Sees that there is room for an update, and keeps it; nothing else changes.
     ///
     /// # Errors
     /// There is none.
-    pub fn accept(&mut self, change: &Change) -> Result<(), String> {
-        for place in &change.stages {
-            if let Place::Stays(from, Some(StageChange::Nat(change))) = place
+    pub fn accept(&mut self, update: &Update) -> Result<(), String> {
+        for source in &update.stages {
+            if let Source::Old(from, Some(StageUpdate::Nat(update))) = source
                 && let Stage::Nat(nat) = &self.stages[*from]
             {
-                nat.accepts(change)?;
+                nat.accepts(update)?;
             }
         }
         match &mut self.exit {
-            Exit::Router(router) => router.keep(&change.gateways).map_err(|far| far.to_string()),
+            Exit::Router(router) => router.keep(&update.gateways).map_err(|far| far.to_string()),
             Exit::Across => Ok(()),
         }
     }
 
-    /// Gives back the room that was kept for a change, of which nothing was done.
-    pub fn decline(&mut self, change: &Change) {
+    /// Gives back the room that was kept for an update, of which nothing was done.
+    pub fn decline(&mut self, update: &Update) {
         if let Exit::Router(router) = &mut self.exit {
-            router.let_go(&change.gateways);
+            router.let_go(&update.gateways);
         }
     }
 
-    /// Becomes what a change says that was accepted, between two batches: sessions, neighbours and frames that wait stay.
+    /// Becomes what an update says that was accepted, between two batches: sessions, neighbours and frames that wait stay.
     /// `true`: there is more to do, by the same call behind the next batch.
-    pub fn commit(&mut self, now: Time, change: &mut Change) -> bool {
+    pub fn commit(&mut self, now: Time, update: &mut Update) -> bool {
         self.own.kept.begin();
-        if change.begun.is_none() {
-            change.begun = Some(now);
+        if update.begun.is_none() {
+            update.begun = Some(now);
             self.stop_fast(now);
-            self.take_stages(now, change);
+            self.take_stages(now, update);
             self.start_fast();
         }
-        let more = self.take_routes(change);
+        let more = self.take_routes(update);
         self.publish();
         more
     }
 
     /// Takes some of the routes that differ; `true`: there are more.
-    fn take_routes(&mut self, change: &mut Change) -> bool {
+    fn take_routes(&mut self, update: &mut Update) -> bool {
         let Exit::Router(router) = &mut self.exit else { return false };
         for _ in 0..ROUTES_AT_A_TIME {
-            match change.routes.pop_front() {
-                Some(RouteChange::Add(route)) => router.add(&route).expect("its next hops were kept"),
-                Some(RouteChange::Remove(prefix)) => _ = router.remove(prefix),
+            match update.routes.pop_front() {
+                Some(RouteUpdate::Add(route)) => router.add(&route).expect("its next hops were kept"),
+                Some(RouteUpdate::Remove(prefix)) => _ = router.remove(prefix),
                 None => {
-                    router.let_go(&change.gateways);
+                    router.let_go(&update.gateways);
                     return false;
                 }
             }
@@ -281,30 +281,30 @@ impl Plane {
         true
     }
 
-    fn take_stages(&mut self, now: Time, change: &mut Change) {
-        self.own.kept.renumber(|at| change.entry(at));
+    fn take_stages(&mut self, now: Time, update: &mut Update) {
+        self.own.kept.renumber(|at| update.entry(at));
         if let Exit::Router(router) = &mut self.exit {
-            router.options = change.options;
-            for (port, addresses) in (self.left..).zip(&mut change.translated) {
+            router.options = update.options;
+            for (port, addresses) in (self.left..).zip(&mut update.translated) {
                 router.answer_for(port, addresses);
             }
         }
         let mut old: Vec<Option<Stage>> = self.stages.drain(..).map(Some).collect();
-        for place in &mut change.stages {
-            let stage = match place {
-                Place::Comes(stage) => stage.take(),
-                Place::Stays(from, None) => old[*from].take(),
-                Place::Stays(from, Some(change)) => old[*from].take().map(|stage| stage.taking(now, change)),
+        for source in &mut update.stages {
+            let stage = match source {
+                Source::New(stage) => stage.take(),
+                Source::Old(from, None) => old[*from].take(),
+                Source::Old(from, Some(update)) => old[*from].take().map(|stage| stage.taking(now, update)),
             };
-            self.stages.push(stage.expect("each goes to one place"));
+            self.stages.push(stage.expect("each is used once"));
         }
-        self.limit(&change.limits);
+        self.limit(&update.limits);
         self.steering.look(&self.stages);
         // What waits for a stage that is no more goes on.
         for (gone, stage) in old.into_iter().enumerate() {
             if let Some(mut stage) = stage {
-                stage.let_go(now, &mut self.own, |dir| change.entry_of(gone, dir));
-                change.gone.push(stage);
+                stage.let_go(now, &mut self.own, |dir| update.entry_of(gone, dir));
+                update.gone.push(stage);
             }
         }
         self.steering.let_go(self.left, &mut self.own);
@@ -316,20 +316,20 @@ impl Plane {
     /// # Errors
     /// What cannot be changed while the node runs; nothing has changed then.
     pub fn apply(&mut self, now: Time, old: &Config, new: &Config) -> Result<Past, String> {
-        let mut change = Change::prepare(old, new)?;
-        self.accept(&change)?;
-        while self.commit(now, &mut change) {}
-        Ok(change.past())
+        let mut update = Update::prepare(old, new)?;
+        self.accept(&update)?;
+        while self.commit(now, &mut update) {}
+        Ok(update.past())
     }
 }
 
 impl Stage {
-    /// The same by another text; what is of no more use is left in `change`.
-    fn taking(mut self, now: Time, change: &mut StageChange) -> Stage {
-        match (&mut self, change) {
-            (Stage::Nat(nat), StageChange::Nat(change)) => nat.take(now, change),
-            (Stage::Filter(filter), StageChange::Filter(change)) => filter.take(change),
-            (Stage::Queue(queue), StageChange::Queue(config)) => queue.take(now, config),
+    /// The same by another text; what is of no more use is left in `update`.
+    fn taking(mut self, now: Time, update: &mut StageUpdate) -> Stage {
+        match (&mut self, update) {
+            (Stage::Nat(nat), StageUpdate::Nat(update)) => nat.take(now, update),
+            (Stage::Filter(filter), StageUpdate::Filter(update)) => filter.take(update),
+            (Stage::Queue(queue), StageUpdate::Queue(config)) => queue.take(now, config),
             _ => unreachable!("a stage stays what it is"),
         }
         self
@@ -360,12 +360,12 @@ mod tests {
 
     /// What differs between two lists of routes, in words.
     fn differs(old: &str, new: &str) -> String {
-        let change = Change::prepare(&router(old), &router(new)).expect("only routes differ");
-        let shown = |change: &RouteChange| match change {
-            RouteChange::Add(route) => format!("+{route}"),
-            RouteChange::Remove(prefix) => format!("-{prefix}"),
+        let update = Update::prepare(&router(old), &router(new)).expect("only routes differ");
+        let shown = |update: &RouteUpdate| match update {
+            RouteUpdate::Add(route) => format!("+{route}"),
+            RouteUpdate::Remove(prefix) => format!("-{prefix}"),
         };
-        change.routes.iter().map(shown).collect::<Vec<_>>().join(", ")
+        update.routes.iter().map(shown).collect::<Vec<_>>().join(", ")
     }
 
     #[test]
@@ -387,7 +387,7 @@ mod tests {
         for (old, new, why) in
             [("a > b", "a > c", "ports change"), ("a > b", "a > route > b", "a bump becomes a router")]
         {
-            let wrong = Change::prepare(&config(old), &config(new)).expect_err(old);
+            let wrong = Update::prepare(&config(old), &config(new)).expect_err(old);
             assert!(wrong.starts_with(why), "{wrong}");
         }
     }
@@ -397,12 +397,12 @@ mod tests {
         router.neighbours()
     }
 
-    /// The changes of routes that are left after each call.
-    fn calls(plane: &mut Plane, change: &mut Change) -> Vec<usize> {
-        let mut left = vec![change.routes.len()];
-        plane.accept(change).expect("room");
-        while plane.commit(Time::from_ms(1), change) {
-            left.push(change.routes.len());
+    /// The updates of routes that are left after each call.
+    fn calls(plane: &mut Plane, update: &mut Update) -> Vec<usize> {
+        let mut left = vec![update.routes.len()];
+        plane.accept(update).expect("room");
+        while plane.commit(Time::from_ms(1), update) {
+            left.push(update.routes.len());
         }
         left
     }
@@ -414,11 +414,11 @@ mod tests {
         let (none, many) =
             (router("default via 198.18.0.1"), router(&format!("default via 198.18.0.1, {many}")));
         let mut plane = Plane::new(&none, &MACS);
-        let mut change = Change::prepare(&none, &many).expect("routes");
-        assert_eq!(calls(&mut plane, &mut change), [300, 172, 44]);
+        let mut update = Update::prepare(&none, &many).expect("routes");
+        assert_eq!(calls(&mut plane, &mut update), [300, 172, 44]);
         assert_eq!(neighbours(&plane), 101);
-        let mut change = Change::prepare(&many, &none).expect("routes");
-        assert_eq!(calls(&mut plane, &mut change), [300, 172, 44]);
+        let mut update = Update::prepare(&many, &none).expect("routes");
+        assert_eq!(calls(&mut plane, &mut update), [300, 172, 44]);
         assert_eq!(neighbours(&plane), 1, "next hops that nobody needs are forgotten");
     }
 
@@ -435,17 +435,17 @@ mod tests {
             target: Target::Via(vec![gateway(n)]),
         };
         new.routes = Some((0..1 << 17 | 1).map(route).collect());
-        let change = Change::prepare(&old, &new).expect("nobody has counted neighbours yet");
-        let wrong = plane.accept(&change).expect_err("too many");
+        let update = Update::prepare(&old, &new).expect("nobody has counted neighbours yet");
+        let wrong = plane.accept(&update).expect_err("too many");
         assert!(wrong.contains("there are too many"), "{wrong}");
         assert_eq!(plane.filter_counts()[0][0].0, "policy drop");
         assert_eq!(neighbours(&plane), 0);
         // What was accepted and then declined has not changed anything either.
         new.routes = Some((0..100).map(route).collect());
-        let change = Change::prepare(&old, &new).expect("fewer");
-        plane.accept(&change).expect("room");
+        let update = Update::prepare(&old, &new).expect("fewer");
+        plane.accept(&update).expect("room");
         assert_eq!(neighbours(&plane), 100);
-        plane.decline(&change);
+        plane.decline(&update);
         assert_eq!((neighbours(&plane), &plane.filter_counts()[0][0].0[..]), (0, "policy drop"));
         plane.apply(Time::from_ms(1), &old, &config(&text("accept"))).expect("room");
         assert_eq!(plane.filter_counts()[0][0].0, "policy accept");
@@ -471,8 +471,8 @@ mod tests {
             ("nab", "nb", 1, 1, 1),
             ("ban", "bnc", 1, 1, 1),
         ] {
-            let change = Change::prepare(&text(old), &text(new)).expect("stages");
-            let entries = [Dir::Outward, Dir::Inward].map(|dir| change.entry_of(gone, dir));
+            let update = Update::prepare(&text(old), &text(new)).expect("stages");
+            let entries = [Dir::Outward, Dir::Inward].map(|dir| update.entry_of(gone, dir));
             let expected = [Entry::Outward { above }, Entry::Inward { below }];
             assert_eq!(entries, expected, "{old} to {new}");
         }
@@ -499,7 +499,7 @@ mod tests {
             (through(&[queue], 0), vec![queue, a, b], Verdict::Out(PortId(1)), vec![1, 1]),
             (through(&[a, queue], 1), vec![c, a, queue], Verdict::Dropped(Drop::FilterDrop), vec![1, 1]),
             (through(&[queue], 1), vec![a, queue, c], Verdict::Out(PortId(0)), vec![1, 0]),
-            // The queue goes, or changes places: what it has passed by then stays passed.
+            // The queue goes, or is moved past another: what it has passed by then stays passed.
             (through(&[a, queue, b], 0), vec![a, c], Verdict::Dropped(Drop::FilterDrop), vec![0, 1]),
             (through(&[a, queue, b], 0), vec![a, b], Verdict::Out(PortId(1)), vec![0, 1]),
         ] {
