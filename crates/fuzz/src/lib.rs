@@ -6,7 +6,9 @@
 //! ```
 //! An input that has failed once is kept in `corpus/NAME` when the mistake is mended: it is run each time.
 
+mod grammar;
 mod mutate;
+mod steps;
 mod targets;
 
 use std::path::PathBuf;

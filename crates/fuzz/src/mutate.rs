@@ -1,6 +1,9 @@
-//! How another input is made of one, by what it is: bytes, words of a text, or frames one behind the other.
+//! How another input is made of one, by what it is: bytes, words of a text, or steps one behind the other.
 
 use weir_testkit::Dice;
+
+use crate::grammar::CHOICES;
+use crate::steps::{self, Record, What};
 
 /// Inputs are not longer than this.
 const LONGEST: usize = 1 << 16;
@@ -91,6 +94,14 @@ fn edge(dice: &mut Dice, out: &mut [u8], at: usize) {
     }
 }
 
+/// A text as [`text`] does, and an input that chooses pieces of one by its bytes.
+pub(crate) fn text_or_choices(dice: &mut Dice, input: &[u8], others: &[Vec<u8>]) -> Vec<u8> {
+    match input.split_first() {
+        Some((&CHOICES, choices)) => [vec![CHOICES], bytes(dice, choices, others)].concat(),
+        _ => text(dice, input, others),
+    }
+}
+
 /// Words of a text: what is between them stays, so that much of what is made has the form of what it was made of.
 pub(crate) fn text(dice: &mut Dice, input: &[u8], others: &[Vec<u8>]) -> Vec<u8> {
     if dice.one_in(16) {
@@ -144,26 +155,30 @@ fn words(text: &[u8]) -> Vec<&[u8]> {
     text.chunk_by(|a, b| is_part(*a) && is_part(*b)).collect()
 }
 
-/// Frames one behind the other, see [`frames`].
+/// Steps one behind the other, see [`steps`](crate::steps).
 pub(crate) fn records(dice: &mut Dice, input: &[u8], others: &[Vec<u8>]) -> Vec<u8> {
-    let mut all: Vec<Record> = frames(input).map(Record::of).collect();
+    let mut all: Vec<Record> = steps::records(input).collect();
     for _ in 0..1 + dice.roll(4) {
         let at = dice.roll(all.len() + 1);
-        let other = dice.pick(others).map_or(&[][..], Vec::as_slice);
-        match dice.roll(6) {
+        match dice.roll(8) {
             0 if at < all.len() => drop(all.remove(at)),
             1 if at < all.len() => all.insert(at, all[at].clone()),
             2 if at < all.len() => {
                 let from = dice.roll(all.len());
                 all.swap(at, from);
             }
-            3 if at < all.len() => all[at].bytes = bytes(dice, &all[at].bytes, &[]),
+            3 if at < all.len() => all[at].change(dice),
             4 if at < all.len() => {
                 all[at].port ^= dice.roll(2) as u8;
                 all[at].wait = [0, 0, 1, 2, 20, 255][dice.roll(6)];
             }
+            5 | 6 => {
+                let what = *dice.pick(What::ALL).expect("there are some");
+                all.insert(at, Record::chosen(dice, what));
+            }
             _ => {
-                let other: Vec<Record> = frames(other).map(Record::of).collect();
+                let other = dice.pick(others).map_or(&[][..], Vec::as_slice);
+                let other: Vec<Record> = steps::records(other).collect();
                 if let Some(record) = dice.pick(&other) {
                     all.insert(at, record.clone());
                 }
@@ -173,35 +188,4 @@ pub(crate) fn records(dice: &mut Dice, input: &[u8], others: &[Vec<u8>]) -> Vec<
     let mut out: Vec<u8> = all.iter().flat_map(Record::encoded).collect();
     out.truncate(LONGEST);
     out
-}
-
-/// A frame, where it comes in, and how long after the one before, in steps of 50 ms.
-#[derive(Debug, Clone)]
-pub(crate) struct Record {
-    pub(crate) port: u8,
-    pub(crate) wait: u8,
-    pub(crate) bytes: Vec<u8>,
-}
-
-impl Record {
-    fn of((port, wait, bytes): (u8, u8, &[u8])) -> Record {
-        Record { port, wait, bytes: bytes.to_vec() }
-    }
-
-    /// Two bytes of length, one of the port, one of the time, the frame.
-    pub(crate) fn encoded(&self) -> Vec<u8> {
-        let len = (self.bytes.len() as u16).to_be_bytes();
-        [&len[..], &[self.port, self.wait], &self.bytes].concat()
-    }
-}
-
-/// The frames of an input: port, steps of 50 ms after the one before, bytes. Of the last one there may be a part.
-pub(crate) fn frames(mut rest: &[u8]) -> impl Iterator<Item = (u8, u8, &[u8])> {
-    std::iter::from_fn(move || {
-        let [a, b, port, wait, more @ ..] = rest else { return None };
-        let len = usize::from(u16::from_be_bytes([*a, *b])).min(more.len()).min(9000);
-        let (bytes, behind) = more.split_at(len);
-        rest = behind;
-        Some((*port, *wait, bytes))
-    })
 }

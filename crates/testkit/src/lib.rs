@@ -1,11 +1,12 @@
-//! What the tests of several crates share: numbers from a seed or from the environment, folders that go, programs that are
-//! watched, sessions of a terminal, hosts with wires between them, texts that are compared as a whole, and the one form in
-//! which a test says that it is skipped.
+//! What the tests of several crates share: numbers from a seed, an input or the environment, packets that nobody means well
+//! with, folders that go, programs that are watched, sessions of a terminal, hosts with wires between them, texts that are
+//! compared as a whole, and the one form in which a test says that it is skipped.
 //!
 //! Only tests use it: it panics where something is not as it must be, and says what was found in its place.
 
 #![forbid(unsafe_code)]
 
+mod craft;
 mod dice;
 mod env;
 mod folder;
@@ -19,6 +20,7 @@ pub mod wires;
 
 use std::time::Duration;
 
+pub use craft::{Craft, repair};
 pub use dice::Dice;
 pub use env::number;
 pub use folder::Folder;

@@ -1,15 +1,18 @@
-//! Frames from a wire: parsed, and through planes that stay as they are or become others meanwhile.
+//! Frames from a wire: parsed, and through planes that stay as they are or become others meanwhile. Of most frames lengths and
+//! checksums are made right first: with a wrong one a frame ends in the first check.
 
 use std::sync::LazyLock;
 use std::time::Duration;
 
 use weir_packet::{frame as test_frame, headers, neighbour};
 use weir_plane::scenario::{Vector, packet, suites};
-use weir_plane::{Batch, Config, Frame, HEAD_ROOM, Plane, PortId, Shelf, Time, Verdict};
+use weir_plane::{Batch, Config, Cursor, Fragment, Frame, HEAD_ROOM, Plane, PortId, Shelf, Time, Verdict};
+use weir_testkit::{Craft, Dice, repair};
 
 use super::files;
-use crate::mutate::{self, Record, frames};
-use weir_testkit::Dice;
+use crate::grammar::{self, Ends};
+use crate::mutate;
+use crate::steps::{Record, What, records};
 
 /// Each of the parsers: what is read of a part is what is read of the whole.
 pub(super) fn frame(bytes: &[u8]) {
@@ -59,7 +62,11 @@ fn sent(line: &str) -> Option<Record> {
     let packet = packet(&words).ok()?;
     let kind: [u8; 2] = if packet.first()? >> 4 == 4 { [8, 0] } else { [0x86, 0xdd] };
     let bytes = [&mac(port)[..], &[2, 0, 0, 0, 0xcc, port], &kind, &packet].concat();
-    Some(Record { port, wait: 1, bytes })
+    let mut repaired = bytes.clone();
+    repair_frame(&mut repaired);
+    // What is wrong with it on purpose stays so.
+    let what = if repaired == bytes { What::Repaired } else { What::Frame };
+    Some(Record { what, port, wait: 1, bytes })
 }
 
 fn mac(port: u8) -> [u8; 6] {
@@ -70,42 +77,169 @@ fn macs(config: &Config) -> Vec<[u8; 6]> {
     (0..config.ports.len()).map(|port| mac(port as u8)).collect()
 }
 
-/// Sends a frame; each frame is accounted for.
-fn send((plane, kept): (&mut Plane, &mut Shelf<Vector>), now: Time, port: u8, bytes: &[u8]) {
-    let mut buf = [&[0; HEAD_ROOM], bytes].concat();
-    let end = buf.len();
-    let mut batch = Batch::default();
-    batch.push(Frame::new(&mut buf, HEAD_ROOM, end, PortId(port)));
-    plane.run(now, &mut batch);
-    for (frame, verdict) in batch.outcome() {
-        if let Verdict::Kept(ticket) = verdict {
-            kept.copy(ticket, frame);
+/// Makes lengths and checksums of the packet in a frame right.
+fn repair_frame(frame: &mut [u8]) {
+    let mut at = 12;
+    while matches!(frame.get(at..at + 2), Some([0x81, 0] | [0x88, 0xa8])) {
+        at += 4;
+    }
+    if let Some(([.., 8, 0] | [.., 0x86, 0xdd], packet)) = frame.split_at_mut_checked(at + 2) {
+        repair(packet);
+    }
+}
+
+/// How far an input came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Reached {
+    /// Frames that left, and those of them that were fragments.
+    left: u64,
+    fragments: u64,
+    /// Most sessions and connections at a time.
+    sessions: u32,
+    /// Changes that were accepted.
+    applied: u64,
+}
+
+/// A node under steps.
+struct Bench {
+    plane: Plane,
+    config: Config,
+    macs: Vec<[u8; 6]>,
+    kept: Shelf<Vector>,
+    now: Time,
+    craft: Craft,
+    reached: Reached,
+}
+
+impl Bench {
+    fn new(config: Config) -> Bench {
+        let macs = macs(&config);
+        Bench {
+            plane: Plane::new(&config, &macs),
+            config,
+            macs,
+            kept: Shelf::default(),
+            now: Time::default(),
+            craft: Craft::new(Dice::new(0)),
+            reached: Reached::default(),
         }
     }
-    kept.resume(plane, now);
-    plane.tick(now);
-    kept.resume(plane, now);
-    plane.departures().for_each(drop);
-    assert!(plane.accounting().balance(), "{:?}", plane.accounting());
-}
 
-/// Any frames at any time through nodes of every stage. The input is a node's number, then frames.
-pub(super) fn plane(input: &[u8]) {
-    let Some((&number, rest)) = input.split_first() else { return };
-    let config = &CONFIGS[usize::from(number) % CONFIGS.len()];
-    let macs = macs(config);
-    let mut plane = Plane::new(config, &macs);
-    let (mut kept, mut now) = (Shelf::default(), Time::default());
-    for (port, wait, bytes) in frames(rest) {
-        now = now + Duration::from_millis(u64::from(wait) * 50);
-        send((&mut plane, &mut kept), now, port % macs.len() as u8, bytes);
+    /// Takes a step; each frame is accounted for.
+    fn go(&mut self, step: &Record) {
+        self.now = self.now + Duration::from_millis(u64::from(step.wait) * 50);
+        let port = step.port % self.macs.len() as u8;
+        match step.what {
+            What::Frame => self.send(port, &step.bytes),
+            What::Repaired => {
+                let mut frame = step.bytes.clone();
+                repair_frame(&mut frame);
+                self.send(port, &frame);
+            }
+            What::Crafted => {
+                let frame = self.crafted(port, &step.bytes);
+                self.send(port, &frame);
+            }
+            What::Shown => self.show(),
+            What::Node => {}
+        }
+        self.settle();
+    }
+
+    /// The frame that bytes choose.
+    fn crafted(&mut self, port: u8, choices: &[u8]) -> Vec<u8> {
+        *self.craft.dice() = Dice::of_bytes(choices);
+        let (kind, packet) = self.craft.payload(self.end(port));
+        let tags = self.config.ports[usize::from(port)].tags().concat();
+        [&mac(port)[..], &[2, 0, 0, 0, 0xcc, port], &tags, &kind, &packet].concat()
+    }
+
+    /// 0 at the left end, 1 at the right one.
+    fn end(&self, port: u8) -> usize {
+        usize::from(usize::from(port) >= self.config.left)
+    }
+
+    fn send(&mut self, port: u8, bytes: &[u8]) {
+        let mut buf = [&[0; HEAD_ROOM], bytes].concat();
+        let end = buf.len();
+        let mut batch = Batch::default();
+        batch.push(Frame::new(&mut buf, HEAD_ROOM, end, PortId(port)));
+        self.plane.run(self.now, &mut batch);
+        let mut left = Vec::new();
+        for (frame, verdict) in batch.outcome() {
+            match verdict {
+                Verdict::Kept(ticket) => self.kept.copy(ticket, frame),
+                Verdict::Out(port) => {
+                    self.reached.fragments += u64::from(frame.fragment() != Fragment::Whole);
+                    left.push((port.0, frame.ip().to_vec()));
+                }
+                _ => {}
+            }
+        }
+        for (port, packet) in left {
+            self.craft.saw(self.end(port), &packet);
+        }
+    }
+
+    /// All that waits for nothing but its turn goes on.
+    fn settle(&mut self) {
+        self.kept.resume(&mut self.plane, self.now);
+        self.plane.tick(self.now);
+        self.kept.resume(&mut self.plane, self.now);
+        self.plane.departures().for_each(drop);
+        let accounting = self.plane.accounting();
+        assert!(accounting.balance(), "{accounting:?}");
+        self.reached.left = accounting.left;
+        let sessions = self.plane.nat_usage().sessions + self.plane.connections();
+        self.reached.sessions = self.reached.sessions.max(sessions);
+    }
+
+    /// What people ask a node for.
+    fn show(&mut self) {
+        let mut from = Some(Cursor::default());
+        while let Some(at) = from {
+            let (sessions, next) = self.plane.sessions(at);
+            sessions.iter().for_each(|session| assert!(!session.to_string().is_empty()));
+            from = next;
+        }
+        self.plane.filter_counts();
+        self.plane.queue_counts();
+        self.plane.logged();
+        self.plane.events();
+        self.plane.blocks();
+    }
+
+    /// Becomes another node, if it can.
+    fn apply(&mut self, next: Config) {
+        match self.plane.apply(self.now, &self.config, &next) {
+            Ok(_) => {
+                self.config = next;
+                self.reached.applied += 1;
+            }
+            Err(why) => assert!(!why.is_empty()),
+        }
+        self.settle();
     }
 }
 
-/// The frames of each scenario, for the node of the same place in the list.
+/// Any frames at any time through nodes of every stage. The input is a node's number, then steps.
+pub(super) fn plane(input: &[u8]) {
+    through_plane(input);
+}
+
+fn through_plane(input: &[u8]) -> Reached {
+    let Some((&number, rest)) = input.split_first() else { return Reached::default() };
+    let mut bench = Bench::new(CONFIGS[usize::from(number) % CONFIGS.len()].clone());
+    records(rest).for_each(|step| bench.go(&step));
+    bench.reached
+}
+
+/// The steps of each scenario, for the node of the same place in the list, and crafted ones.
 pub(super) fn plane_seeds() -> Vec<Vec<u8>> {
     let number = |n: usize| vec![(n * 7) as u8];
-    SENT.iter().enumerate().map(|(n, records)| [number(n), encoded(records)].concat()).collect()
+    let sent = SENT.iter().enumerate().map(|(n, records)| [number(n), encoded(records)].concat());
+    sent.chain((0..32).map(|n| [number(n), encoded(&chosen(n as u64, &[What::Crafted; 24]))].concat()))
+        .collect()
 }
 
 pub(super) fn mutate_plane(dice: &mut Dice, input: &[u8], others: &[Vec<u8>]) -> Vec<u8> {
@@ -118,61 +252,99 @@ pub(super) fn mutate_plane(dice: &mut Dice, input: &[u8], others: &[Vec<u8>]) ->
     [vec![number], mutate::records(dice, input.get(1..).unwrap_or_default(), &without)].concat()
 }
 
-/// A node becomes another one, and another one again, frames before and after each. The input is two texts, each ended
-/// by a zero, then frames: every third of them is followed by a change to the other text.
+/// A node becomes another one, and another one again, frames before and after each. The input is steps, of which the first
+/// says what the node is.
 pub(super) fn apply(input: &[u8]) {
-    let mut parts = input.splitn(3, |byte| *byte == 0);
-    let mut text = || String::from_utf8_lossy(parts.next().unwrap_or_default()).into_owned();
-    let (one, other) = (text(), text());
-    let Ok(mut is) = Config::read("fuzz", &one) else { return };
-    let Ok(mut next) = Config::read("fuzz", &other) else { return };
-    let macs = macs(&is);
-    let mut plane = Plane::new(&is, &macs);
-    let (mut kept, mut now) = (Shelf::default(), Time::default());
-    let rest = parts.next().unwrap_or_default();
-    for (n, (port, wait, bytes)) in frames(rest).enumerate() {
-        now = now + Duration::from_millis(u64::from(wait) * 50);
-        send((&mut plane, &mut kept), now, port % macs.len() as u8, bytes);
-        if n % 3 == 2 {
-            match plane.apply(now, &is, &next) {
-                Ok(_) => std::mem::swap(&mut is, &mut next),
-                Err(why) => assert!(!why.is_empty()),
+    through_changes(input);
+}
+
+fn through_changes(input: &[u8]) -> Reached {
+    let mut bench: Option<(Bench, Ends)> = None;
+    for step in records(input) {
+        match (&mut bench, step.what) {
+            (None, What::Node) => {
+                let ends = Ends::new(&mut Dice::of_bytes(&step.bytes));
+                bench = text(&step.bytes, &ends).map(|config| (Bench::new(config), ends));
             }
-            kept.resume(&mut plane, now);
-            plane.departures().for_each(drop);
-            assert!(plane.accounting().balance(), "{:?}", plane.accounting());
+            (None, _) => {}
+            (Some((bench, ends)), What::Node) => {
+                bench.go(&step);
+                if let Some(next) = text(&step.bytes, ends) {
+                    bench.apply(next);
+                }
+            }
+            (Some((bench, _)), _) => bench.go(&step),
         }
     }
-    plane.events();
-    plane.blocks();
+    bench.map(|(bench, _)| bench.reached).unwrap_or_default()
 }
 
-/// Each node with the one after it, of which many are what it becomes in its scenario.
-pub(super) fn apply_seeds() -> Vec<Vec<u8>> {
-    let pairs = NODES.windows(2).zip(SENT.iter().cycle());
-    let seed = |(pair, records): (&[String], &Vec<Record>)| {
-        [pair[0].as_bytes(), &[0], pair[1].as_bytes(), &[0], &encoded(records).repeat(4)].concat()
+/// The node of a step: its text, or what it chooses to be between these ends.
+fn text(bytes: &[u8], ends: &Ends) -> Option<Config> {
+    let text = match grammar::choices(bytes) {
+        Some(mut dice) => grammar::node(&mut dice, ends),
+        None => String::from_utf8_lossy(bytes).into_owned(),
     };
-    pairs.map(seed).collect()
+    Config::read("fuzz", &text).ok()
 }
 
-pub(super) fn mutate_apply(dice: &mut Dice, input: &[u8], others: &[Vec<u8>]) -> Vec<u8> {
-    let part = |of: &[u8], n: usize| of.splitn(3, |byte| *byte == 0).nth(n).unwrap_or_default().to_vec();
-    let mut parts = [0, 1, 2].map(|n| part(input, n));
-    let other: Vec<Vec<u8>> =
-        (0..3).map(|n| dice.pick(others).map_or(Vec::new(), |other| part(other, n))).collect();
-    match dice.roll(6) {
-        0 => parts[0] = mutate::text(dice, &parts[0], &other[..2]),
-        1 => parts[1] = mutate::text(dice, &parts[1], &other[..2]),
-        2 => parts[1] = other[1].clone(),
-        _ => parts[2] = mutate::records(dice, &parts[2], &other[2..]),
-    }
-    for text in &mut parts[..2] {
-        text.retain(|byte| *byte != 0);
-    }
-    parts.join(&0)
+/// Each node with the one after it, of which many are what it becomes in its scenario, and nodes that are chosen.
+pub(super) fn apply_seeds() -> Vec<Vec<u8>> {
+    let node = |text: &str| Record { what: What::Node, port: 0, wait: 0, bytes: text.as_bytes().to_vec() };
+    let of_texts = NODES.windows(2).zip(SENT.iter().cycle()).map(move |(pair, sent)| {
+        let nodes = [&pair[0], &pair[1], &pair[0]].map(|text| node(text));
+        nodes.into_iter().flat_map(|node| [encoded(&[node]), encoded(sent)].concat()).collect()
+    });
+    let kinds = [&[What::Node][..], &[What::Crafted; 6], &[What::Shown]].concat().repeat(4);
+    of_texts.chain((0..64).map(|n| encoded(&chosen(n, &kinds)))).collect()
+}
+
+pub(super) use mutate::records as mutate_apply;
+
+/// Steps of these kinds, whose bytes choose.
+fn chosen(seed: u64, kinds: &[What]) -> Vec<Record> {
+    let mut dice = Dice::new(seed);
+    kinds.iter().map(|what| Record::chosen(&mut dice, *what)).collect()
 }
 
 fn encoded(records: &[Record]) -> Vec<u8> {
     records.iter().flat_map(Record::encoded).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Mutate;
+
+    /// Inputs, one made of the other as fuzzers do.
+    const INPUTS: usize = 400;
+
+    /// How many of the inputs came so far: frames left, fragments left, sessions lived, changes were accepted.
+    fn reach(run: fn(&[u8]) -> Reached, seeds: &[Vec<u8>], mutate: Mutate) -> [usize; 4] {
+        let (mut dice, mut input, mut counts) = (Dice::new(1), Vec::new(), [0; 4]);
+        for _ in 0..INPUTS {
+            if dice.one_in(6) || input.is_empty() {
+                input = dice.pick(seeds).cloned().unwrap_or_default();
+            }
+            input = mutate(&mut dice, &input, seeds);
+            let Reached { left, fragments, sessions, applied } = run(&input);
+            let so_far = [left > 0, fragments > 0, sessions > 0, applied > 0];
+            counts.iter_mut().zip(so_far).for_each(|(count, so)| *count += usize::from(so));
+        }
+        counts
+    }
+
+    #[test]
+    fn changed_inputs_get_behind_the_first_checks() {
+        let plane = reach(through_plane, &plane_seeds(), mutate_plane);
+        let apply = reach(through_changes, &apply_seeds(), mutate_apply);
+        println!("of {INPUTS} inputs of plane {plane:?}, of apply {apply:?}");
+        let least = [[300, 40, 200, 0], [300, 50, 150, 250]];
+        for (counts, least) in [plane, apply].iter().zip(least) {
+            assert!(
+                counts.iter().zip(least).all(|(count, least)| *count >= least),
+                "{counts:?}, at least {least:?}"
+            );
+        }
+    }
 }

@@ -34,7 +34,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "journal", run: kept::journal, seeds: kept::journal_seeds, mutate: mutate::text },
     Target { name: "kept", run: announce::kept, seeds: announce::kept_seeds, mutate: mutate::text },
     Target { name: "mail", run: peers::mail, seeds: peers::mail_seeds, mutate: mutate::text },
-    Target { name: "node", run: texts::node, seeds: texts::node_seeds, mutate: mutate::text },
+    Target { name: "node", run: texts::node, seeds: texts::node_seeds, mutate: mutate::text_or_choices },
     Target { name: "outcomes", run: peers::outcomes, seeds: peers::outcomes_seeds, mutate: mutate::text },
     Target { name: "pcapng", run: outside::pcapng, seeds: outside::pcapng_seeds, mutate: mutate::bytes },
     Target { name: "plan", run: texts::plan, seeds: texts::plan_seeds, mutate: mutate::text },
@@ -43,7 +43,12 @@ pub const TARGETS: &[Target] = &[
     Target { name: "record", run: kept::record, seeds: kept::record_seeds, mutate: mutate::text },
     Target { name: "remote", run: outside::remote, seeds: outside::remote_seeds, mutate: mutate::text },
     Target { name: "rules", run: texts::rules, seeds: texts::rules_seeds, mutate: mutate::text },
-    Target { name: "scenario", run: texts::scenario, seeds: texts::scenario_seeds, mutate: mutate::text },
+    Target {
+        name: "scenario",
+        run: texts::scenario,
+        seeds: texts::scenario_seeds,
+        mutate: mutate::text_or_choices,
+    },
     Target { name: "sink", run: peers::sink, seeds: peers::sink_seeds, mutate: mutate::text },
     Target { name: "unit", run: texts::unit, seeds: texts::unit_seeds, mutate: mutate::text },
 ];

@@ -7,10 +7,12 @@ use std::time::Duration;
 use weir_bottleneck::{SETTINGS, Settings, chunks_for};
 use weir_config::{rate, unit};
 use weir_lab::plan;
-use weir_plane::scenario::{self, VirtualNode, packet, suites};
+use weir_plane::scenario::{self, End, Target, VirtualNode, packet, suites};
 use weir_plane::{Batch, Beside, Config, Frame, HEAD_ROOM, Plane, PortId, Time, Verdict};
+use weir_testkit::Dice;
 
 use super::{files, of_texts};
+use crate::grammar::{self, Ends};
 
 /// What is refused has its reasons.
 fn check_refusal(count: usize, mistakes: impl Display) {
@@ -49,17 +51,40 @@ pub(super) fn plan_seeds() -> Vec<Vec<u8>> {
     files("plans", "toml")
 }
 
-/// A node, as a text of its own and as a file with settings of threads.
+/// A node, as a text of its own and as a file with settings of threads. The input is a text, or chooses one.
 pub(super) fn node(input: &[u8]) {
-    let text = String::from_utf8_lossy(input);
-    match Config::read("fuzz", &text) {
+    match grammar::choices(input) {
+        Some(mut dice) => {
+            let ends = Ends::new(&mut dice);
+            let node = grammar::node(&mut dice, &ends);
+            read_node(&node);
+            read_file(&(node + &grammar::run(&mut dice)));
+        }
+        None => {
+            let text = String::from_utf8_lossy(input);
+            read_node(&text);
+            read_file(&text);
+        }
+    }
+}
+
+/// Whether it is a node.
+fn read_node(text: &str) -> bool {
+    match Config::read("fuzz", text) {
         Ok(config) => {
             let macs: Vec<_> = config.ports.iter().map(|_| [2, 0, 0, 0, 0xaa, 1]).collect();
             Plane::new(&config, &macs);
+            true
         }
-        Err(mistakes) => check_refusal(mistakes.list.len(), mistakes),
+        Err(mistakes) => {
+            check_refusal(mistakes.list.len(), mistakes);
+            false
+        }
     }
-    match weir_node::Config::read("fuzz", &text, &|name| Err(format!("{name} is not there"))) {
+}
+
+fn read_file(text: &str) {
+    match weir_node::Config::read("fuzz", text, &|name| Err(format!("{name} is not there"))) {
         Ok(config) => drop(config.check_threads()),
         Err(mistakes) => check_refusal(mistakes.list.len(), mistakes),
     }
@@ -69,11 +94,16 @@ pub(super) fn node_seeds() -> Vec<Vec<u8>> {
     let scenarios = suites().into_iter().flat_map(|(_, scenarios)| scenarios);
     let mut seeds = of_texts(scenarios.flat_map(|scenario| scenario.nodes().collect::<Vec<_>>()));
     seeds.extend(files("examples", "node"));
+    seeds.extend(grammar::seeds(64, 64));
     seeds
 }
 
-/// Scenarios, which are run.
+/// Scenarios, which are run. The input is a text, or chooses the packets of one.
 pub(super) fn scenario(input: &[u8]) {
+    if let Some(dice) = grammar::choices(input) {
+        chosen_scenario(dice);
+        return;
+    }
     match scenario::read(&String::from_utf8_lossy(input)) {
         Ok(scenarios) => {
             for scenario in scenarios {
@@ -86,13 +116,54 @@ pub(super) fn scenario(input: &[u8]) {
     }
 }
 
+/// Most packets of a scenario that is chosen.
+const MOST_PACKETS: usize = 40;
+
+/// Sends a node what is chosen, and lists what leaves: the text that says so is read, and is so. Says how much left.
+fn chosen_scenario(mut dice: Dice) -> usize {
+    let ends = Ends::new(&mut dice);
+    let (mut node, mut now, mut listed) = (VirtualNode::default(), Duration::ZERO, 0);
+    let first = grammar::node(&mut dice, &ends);
+    if node.configure(&first).is_err() {
+        return 0;
+    }
+    let mut text = format!("== CHOSEN: what a node does it does again\n{first}\n");
+    for _ in 0..1 + dice.roll(MOST_PACKETS) {
+        now += Duration::from_millis([0, 1, 100, 5000][dice.roll(4)]);
+        let (end, verb) = if dice.one_in(2) { (End::Left, "in") } else { (End::Right, "back") };
+        let line = grammar::packet(&mut dice, end == End::Left);
+        // A line of a scenario counts up what ends with a sign: here each is sent once.
+        let line = line.replace("1000+", "1000");
+        let Ok(packet) = self::packet(&line) else { continue };
+        node.send(now, end, &packet);
+        text += &format!("{}ms {verb} {line}\n", now.as_millis());
+        for (end, packet) in node.left() {
+            // What no line describes that can be sent ends the scenario.
+            let described = scenario::described(&packet).and_then(|line| self::packet(&line).map(|_| line));
+            let Ok(line) = described else { return listed };
+            let verb = match end {
+                End::Left => "home",
+                End::Right => "out",
+                End::Local => "local",
+            };
+            text += &format!("{verb} {line}\n");
+            listed += 1;
+        }
+    }
+    let scenarios = scenario::read(&text).unwrap_or_else(|wrong| panic!("{wrong}\n{text}"));
+    for scenario in scenarios {
+        scenario.run(&mut VirtualNode::default()).unwrap_or_else(|wrong| panic!("{wrong}\n{text}"));
+    }
+    listed
+}
+
 /// One by one: a mistake in one of many would keep all from running.
 pub(super) fn scenario_seeds() -> Vec<Vec<u8>> {
     let split = |file: Vec<u8>| {
         let text = String::from_utf8_lossy(&file).into_owned();
         text.split("\n== ").skip(1).map(|one| format!("== {one}\n").into_bytes()).collect::<Vec<_>>()
     };
-    files("tests", "txt").into_iter().flat_map(split).collect()
+    files("tests", "txt").into_iter().flat_map(split).chain(grammar::seeds(32, 400)).collect()
 }
 
 /// Rules: a filter decides about frames as it did when it was new, whatever it was before. The first line is what it was.
@@ -224,4 +295,27 @@ pub(super) fn unit_seeds() -> Vec<Vec<u8>> {
     of_texts([
         "250\n2.5M\n100ms\n1GiB\n20kpps\n100mbit\n1e6\n-1e-3 s\n5min\n95%\n2.5Gbit/s\n64kB\n1d\n.5h\n+3\n",
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Inputs that choose.
+    const INPUTS: u64 = 200;
+
+    #[test]
+    fn most_choices_are_nodes_and_much_leaves_them() {
+        let inputs = grammar::seeds(INPUTS, 300);
+        let choices = || inputs.iter().filter_map(|input| grammar::choices(input));
+        let nodes = choices().filter(|dice| {
+            let mut dice = dice.clone();
+            let ends = Ends::new(&mut dice);
+            read_node(&grammar::node(&mut dice, &ends))
+        });
+        let (nodes, listed) =
+            (nodes.count(), choices().filter(|dice| chosen_scenario(dice.clone()) > 0).count());
+        println!("of {INPUTS}: {nodes} nodes, {listed} by which something leaves");
+        assert!(nodes > 100 && listed > 50, "of {INPUTS}: {nodes} nodes, {listed} by which something leaves");
+    }
 }

@@ -3,7 +3,6 @@
 //! hostile` goes on for minutes.
 
 mod case;
-mod craft;
 mod frames;
 mod search;
 

@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use weir_testkit::{Craft, Dice};
+
 use super::STAGES;
 use super::case::{Arrivals, Bench, Case, fitting, mac};
-use super::craft::Craft;
 
 /// What nodes begin and end with: a bump in the wire, with tags, and routers.
 const ENDS: &[(&str, &str)] = &[
@@ -49,7 +50,7 @@ fn search(seed: u64, cached_frames: &AtomicU64) -> Option<(Case, String)> {
     let threads = fitting(&node, [1, 2, 1, 5][seed as usize / STAGES.len() % 4]);
     let mut bench = Bench::new(&node, threads);
     let mut case = Case::new(&node, threads);
-    let mut craft = Craft::new(seed * 7919 + 1);
+    let mut craft = Craft::new(Dice::new(seed * 7919 + 1));
     for _ in 0..BATCHES {
         let after = Duration::from_millis(craft.dice().roll(12) as u64 * craft.dice().roll(200) as u64);
         let frames = (0..=craft.dice().roll(24)).map(|_| {

@@ -8,7 +8,8 @@
 use std::ops::{Deref, DerefMut};
 
 use weir_packet::checksum::{fold, pseudo_header, sum};
-use weir_testkit::Dice;
+
+use crate::Dice;
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
@@ -48,7 +49,8 @@ const PORTS: &[u16] = &[0, 53, 80, 1000, 1040, 1041, 1042, 1043, 1111, 5350, 535
 const PLACES: &[u16] = &[0, 0, 0, 1, 2, 3, 4, 8, 64, 159, 160, 185, 8189, 8190, 8191];
 
 /// A maker of packets, with what was sent and what has left by each of two ports.
-pub(crate) struct Craft {
+#[derive(Debug)]
+pub struct Craft {
     dice: Odd,
     sent: [Vec<Vec<u8>>; 2],
     left: [Vec<Vec<u8>>; 2],
@@ -57,26 +59,23 @@ pub(crate) struct Craft {
 }
 
 impl Craft {
-    pub(crate) fn new(seed: u64) -> Craft {
-        Craft {
-            dice: Odd(Dice::new(seed)),
-            sent: Default::default(),
-            left: Default::default(),
-            cut: Default::default(),
-        }
+    /// One that has seen nothing.
+    pub fn new(dice: Dice) -> Craft {
+        Craft { dice: Odd(dice), sent: Default::default(), left: Default::default(), cut: Default::default() }
     }
 
-    pub(crate) fn dice(&mut self) -> &mut Dice {
+    /// What decides.
+    pub fn dice(&mut self) -> &mut Dice {
         &mut self.dice
     }
 
     /// Has seen an IP packet leave by a port.
-    pub(crate) fn saw(&mut self, port: usize, packet: &[u8]) {
+    pub fn saw(&mut self, port: usize, packet: &[u8]) {
         remember(&mut self.left[port], packet.to_vec(), &mut self.dice);
     }
 
     /// What comes in by a port next: an Ethernet type and what stands behind it.
-    pub(crate) fn payload(&mut self, port: usize) -> ([u8; 2], Vec<u8>) {
+    pub fn payload(&mut self, port: usize) -> ([u8; 2], Vec<u8>) {
         let mut packet = match self.dice.roll(12) {
             0..=3 => None,
             4 | 5 => self.dice.0.pick(&self.sent[port]).cloned(),
@@ -129,6 +128,7 @@ fn remember(those: &mut Vec<Vec<u8>>, packet: Vec<u8>, dice: &mut Dice) {
 }
 
 /// Dice of which packets are made, mostly of odd ones.
+#[derive(Debug)]
 struct Odd(Dice);
 
 impl Deref for Odd {
@@ -363,7 +363,7 @@ fn turned(mut packet: Vec<u8>) -> Vec<u8> {
 }
 
 /// Makes lengths and checksums right, as far as the headers can be followed; those of what is quoted as well.
-pub(crate) fn repair(packet: &mut [u8]) {
+pub fn repair(packet: &mut [u8]) {
     match packet.first().map(|first| first >> 4) {
         Some(4) if packet.len() >= 20 => repair_v4(packet),
         Some(6) if packet.len() >= 40 => repair_v6(packet),
