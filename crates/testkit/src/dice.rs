@@ -19,7 +19,7 @@ impl Dice {
     /// A stream of which each number is chosen by the next bytes: one of them for up to 256 sides, two for up to 65,536. So
     /// whoever changes a byte changes one choice. Behind the last byte it goes on as from one seed for all.
     pub fn of_bytes(bytes: &[u8]) -> Dice {
-        Dice { bytes: bytes.to_vec().into_iter(), rng: Rng::new(0) }
+        Dice { bytes: Vec::from(bytes).into_iter(), rng: Rng::new(0) }
     }
 
     /// One of 0..`sides`, in whatever type the number of sides has.
