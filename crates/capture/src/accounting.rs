@@ -34,9 +34,12 @@ impl Accounting {
     ) -> Self {
         // What a NIC has no room for is not among what it received.
         let seen = |stats: &LinkStats| stats.rx_packets + stats.rx_missed;
+        let missed = |stats: &LinkStats| stats.rx_missed;
         let offered = end.map(|end| {
-            let between = |from: &LinkStats, to: &LinkStats| seen(to).saturating_sub(seen(from));
-            (between(&start[1], &end[0]), between(&start[0], &end[1]))
+            (
+                seen(&end[0]).saturating_sub(seen(&start[1])),
+                most(start.each_ref().map(seen), end.each_ref().map(seen)),
+            )
         });
         let mut drops: Vec<Drops> = Vec::new();
         let mut add = |name, frames| match drops.iter_mut().find(|drops| drops.name == name) {
@@ -51,7 +54,7 @@ impl Accounting {
             add("after the last one wanted", queue.beyond);
         }
         if let Some(end) = end {
-            add("missed by the interface", end[1].rx_missed.saturating_sub(start[0].rx_missed));
+            add("missed by the interface", most(start.each_ref().map(missed), end.each_ref().map(missed)));
         }
         drops.retain(|drops| drops.frames > 0);
         Accounting {
@@ -76,6 +79,13 @@ impl Accounting {
     }
 }
 
+/// What a counter has counted at most, by its values before and after the queues were opened, and before and after they were
+/// stopped. Some drivers (vmxnet3) begin their counters anew as an XDP program comes or goes.
+fn most(start: [u64; 2], end: [u64; 2]) -> u64 {
+    let from = if start[1] < start[0] { 0 } else { start[0] };
+    end[0].max(end[1]).saturating_sub(from)
+}
+
 #[cfg(test)]
 mod tests {
     use weir_port::capture::Account;
@@ -98,6 +108,16 @@ mod tests {
         assert_eq!(accounting([10, 12, 110, 115], 97, 8).unexplained(), Some(0));
         assert_eq!(accounting([10, 12, 110, 115], 80, 8).unexplained(), Some(10));
         assert_eq!(accounting([10, 12, 110, 115], 100, 8).unexplained(), Some(-3));
+    }
+
+    #[test]
+    fn counters_may_begin_anew_as_queues_are_opened_and_as_they_are_stopped() {
+        for (counters, offered) in
+            [([10, 0, 98, 100], (98, 100)), ([10, 12, 110, 0], (98, 100)), ([10, 0, 98, 0], (98, 98))]
+        {
+            let closed = accounting(counters, 90, 8);
+            assert_eq!((closed.offered, closed.unexplained()), (Some(offered), Some(0)), "{counters:?}");
+        }
     }
 
     #[test]
