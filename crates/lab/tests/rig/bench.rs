@@ -1,5 +1,6 @@
 //! A rig with a plain point, and trials that a busy machine may spoil but not falsify.
 
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -148,10 +149,13 @@ impl Bench {
     }
 
     fn undisturbed_load(&mut self, load: &Load, frames: u64, is_good: impl Fn(&Trial) -> bool) -> Trial {
+        // A device that gets no CPU still has frames when the tester has waited for long enough: the next trial gets them.
+        let mut has_frames = false;
         undisturbed(|| {
             let trial = self.offer(load).expect("a trial");
-            // A device that gets no CPU still has frames when the tester has waited for long enough.
-            if trial.noise.dut_wait > STARVED && trial.counts().unexplained > 0 {
+            let gets_frames = mem::take(&mut has_frames) && trial.verdict == Verdict::Invalid;
+            has_frames = trial.noise.dut_wait > STARVED && trial.counts().unexplained > 0;
+            if has_frames || gets_frames {
                 return Err(shown(&trial));
             }
             assert_accounting_close(&trial);
