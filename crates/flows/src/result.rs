@@ -47,6 +47,8 @@ pub struct FlowOutcome {
     pub from: String,
     /// When its first byte was written, in s since the start; `None` if that never was.
     pub started_s: Option<f64>,
+    /// When its first byte was read, in s since the start by the server's clock; `None` if that never was, or nobody says it.
+    pub arrived_s: Option<f64>,
     /// Bytes that it wrote.
     pub sent_bytes: u64,
     /// Bytes that arrived, late ones included.
@@ -73,8 +75,10 @@ pub struct Outcome {
     pub sum_bits_per_s: f64,
     /// Jain's index of the flows' goodputs.
     pub jain: f64,
-    /// Time between the first and the last flow's first byte, each measured from its planned start, in s.
+    /// Time between the first and the last flow's first byte as they were written, each measured from its planned start, in s.
     pub start_spread_s: f64,
+    /// The same as they were read by the server; `None` if it does not say.
+    pub arrival_spread_s: Option<f64>,
     /// The smallest round trip of all flows, in s: what the spread should not exceed.
     pub min_rtt_s: f64,
     /// Flows that were without progress for five retransmission timeouts, or never had any.
@@ -85,6 +89,14 @@ pub struct Outcome {
     pub notes: Vec<String>,
     /// The flows.
     pub flows: Vec<FlowOutcome>,
+}
+
+/// How far apart the least and the most of these times are; `None` without any.
+pub(crate) fn spread(times: impl Iterator<Item = f64>) -> Option<f64> {
+    let ends = times.fold(None, |ends: Option<(f64, f64)>, at| {
+        Some(ends.map_or((at, at), |(first, last)| (first.min(at), last.max(at))))
+    });
+    ends.map(|(first, last)| last - first)
 }
 
 /// Jain's index of fairness: 1 if all are equal, 1/n if one has all; 1 for none.

@@ -31,6 +31,8 @@ const INTRODUCTION: Duration = Duration::from_secs(5);
 const NO_ROOM: Duration = Duration::from_millis(10);
 /// Flows have connected after this time, or never will.
 const CONNECTING: Duration = Duration::from_secs(60);
+/// Flows begin this long after the order at most.
+const LONGEST_BARRIER: Duration = Duration::from_secs(1);
 /// The longest test.
 const LONGEST: u64 = 86_400_000;
 /// Bytes that one call discards, at most.
@@ -52,7 +54,10 @@ const THERE: u8 = 1;
 
 /// The counts of a test.
 struct Test {
+    since: Instant,
     bytes: Vec<AtomicU64>,
+    /// When the first of them were read, in ns after `since`; 0: not yet.
+    first_ns: Vec<AtomicU64>,
     state: Vec<AtomicU8>,
     there: AtomicU32,
     over: AtomicBool,
@@ -318,7 +323,11 @@ fn count(stream: &TcpStream, test: &Test, flow: usize) -> Next {
                 return Next::Ends;
             }
             Ok(bytes) => {
-                count.fetch_add(bytes as u64, Ordering::Relaxed);
+                if count.fetch_add(bytes as u64, Ordering::Relaxed) == 0
+                    && let Some(first) = test.first_ns.get(flow)
+                {
+                    first.store(test.since.elapsed().as_nanos() as u64, Ordering::Relaxed);
+                }
                 if bytes < CHUNK {
                     return Next::Stays;
                 }
@@ -359,7 +368,9 @@ fn control(stream: TcpStream, tests: &Tests, limits: &Limits) -> Result<(), Flow
     }
     let zeros = |_| AtomicU64::new(0);
     let test = Arc::new(Test {
+        since: Instant::now(),
         bytes: (0..flows).map(zeros).collect(),
+        first_ns: (0..flows).map(zeros).collect(),
         state: (0..flows).map(|_| AtomicU8::new(0)).collect(),
         there: AtomicU32::new(0),
         over: AtomicBool::new(false),
@@ -410,8 +421,9 @@ fn attend(
     if !complete {
         return Ok(());
     }
-    let Some(Order::Start) = from.next(CONNECTING, &test.over)? else { return Ok(()) };
-    let window = intervals(test, plan, to)?;
+    let Some(Order::Start { after_us }) = from.next(CONNECTING, &test.over)? else { return Ok(()) };
+    let start = Instant::now() + Duration::from_micros(after_us).min(LONGEST_BARRIER);
+    let window = intervals(test, plan, start, to)?;
     // Late bytes, and the ends of all flows.
     let until = Instant::now() + plan.grace;
     let ended = |state: &AtomicU8| state.load(Ordering::Acquire) >= CLOSED;
@@ -421,7 +433,15 @@ fn attend(
     let all = counts(test);
     let late = all.iter().zip(&window.1).map(|(all, window)| all - window).collect();
     let closed = test.state.iter().map(|state| state.load(Ordering::Acquire) == CLOSED).collect();
-    say(to, &Answer::End { window_ns: window.0, bytes: window.1, late, closed }).map_err(failed())
+    let first_ns = first_bytes(test, start);
+    say(to, &Answer::End { window_ns: window.0, bytes: window.1, late, closed, first_ns }).map_err(failed())
+}
+
+/// When the first bytes of each flow were read, in ns after `start`.
+fn first_bytes(test: &Test, start: Instant) -> Vec<Option<i64>> {
+    let start_ns = start.duration_since(test.since).as_nanos() as i64;
+    let first = test.first_ns.iter().map(|first| first.load(Ordering::Relaxed));
+    first.map(|first| (first > 0).then(|| first as i64 - start_ns)).collect()
 }
 
 fn counts(test: &Test) -> Vec<u64> {
@@ -438,8 +458,12 @@ fn is_closed(stream: &TcpStream) -> bool {
 }
 
 /// Reads all counts at the end of each interval; the window as it was, in ns, and what arrived in it.
-fn intervals(test: &Test, plan: &Plan, to: &mut TcpStream) -> Result<(u64, Vec<u64>), FlowsError> {
-    let start = Instant::now();
+fn intervals(
+    test: &Test,
+    plan: &Plan,
+    start: Instant,
+    to: &mut TcpStream,
+) -> Result<(u64, Vec<u64>), FlowsError> {
     let (mut number, mut from_ns, mut before) = (0, 0, vec![0; test.bytes.len()]);
     loop {
         let end = (plan.interval * (number + 1)).min(plan.duration);

@@ -58,6 +58,22 @@ pub(crate) fn congestion_control(socket: &impl AsRawFd) -> String {
     if result < 0 { String::new() } else { String::from_utf8_lossy(&name[..end]).into_owned() }
 }
 
+/// Bytes of a full segment of a connection.
+pub(crate) fn segment(socket: &impl AsRawFd) -> io::Result<usize> {
+    let (mut segment, mut bytes) = (0_i32, size_of::<i32>() as u32);
+    // SAFETY: pointer and length describe `segment`, which lives through the call.
+    checked(unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_MAXSEG,
+            std::ptr::from_mut(&mut segment).cast(),
+            &mut bytes,
+        )
+    })?;
+    Ok(usize::try_from(segment).unwrap_or(0))
+}
+
 /// Reads up to so many bytes that nobody wants to see: the kernel does not copy them (tcp(7), `MSG_TRUNC`).
 pub(crate) fn discard(socket: &impl AsRawFd, bytes: usize) -> io::Result<usize> {
     // SAFETY: with MSG_TRUNC a TCP socket writes nothing to the buffer, so that there may be none.

@@ -21,7 +21,7 @@ pub(crate) const FLOW_HEADER: usize = 20;
 /// Flows of a test, at most.
 pub(crate) const MOST_FLOWS: u32 = 100_000;
 /// Bytes of a line: all counts of that many flows.
-const LONGEST_LINE: usize = 4 << 20;
+const LONGEST_LINE: usize = 8 << 20;
 /// A connection is left this often, to look at the time and for signals.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -31,8 +31,8 @@ const LOOK: Duration = Duration::from_millis(100);
 pub(crate) enum Order {
     /// A test is to come.
     Hello { test: u64, flows: u32, duration_ms: u64, interval_ms: u64, grace_ms: u64 },
-    /// Flows begin to send now.
-    Start,
+    /// Flows begin to send after so many microseconds. It is said before they do: behind their bytes it would wait, or be lost.
+    Start { after_us: u64 },
 }
 
 /// From the server.
@@ -45,8 +45,16 @@ pub(crate) enum Answer {
     Connected { missing: Vec<u32> },
     /// Bytes of each flow in an interval.
     Interval { number: u32, from_ns: u64, to_ns: u64, bytes: Vec<u64> },
-    /// Bytes of each flow until the deadline, and after it. Whether each was closed by the client.
-    End { window_ns: u64, bytes: Vec<u64>, late: Vec<u64>, closed: Vec<bool> },
+    /// Bytes of each flow until the deadline, and after it. Whether each was closed by the client. When its first byte was read,
+    /// from the start on; a clock of the server may see it before.
+    End {
+        window_ns: u64,
+        bytes: Vec<u64>,
+        late: Vec<u64>,
+        closed: Vec<bool>,
+        #[serde(default)]
+        first_ns: Vec<Option<i64>>,
+    },
     /// It cannot be.
     Refused(String),
 }

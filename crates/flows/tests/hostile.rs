@@ -1,7 +1,7 @@
 //! Other sides that misbehave: a load ends with the reason, a server goes on for the others.
 
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -144,6 +144,31 @@ fn who_says_nothing_is_hung_up_on_and_others_are_served() {
     }
     let outcome = send(&load(server.address()), &AtomicBool::new(false)).unwrap();
     assert!(outcome.flows[0].received_bytes > 0, "{outcome:?}");
+}
+
+/// The order comes before the flows begin; a flow that sends nothing has no first byte.
+#[test]
+fn a_server_says_which_flows_have_begun() {
+    let server = Server::start("127.0.0.1:0".parse().unwrap()).unwrap();
+    let connect = || TcpStream::connect(server.address()).unwrap();
+    let mut control = connect();
+    let hello =
+        "{\"hello\":{\"test\":7,\"flows\":2,\"duration_ms\":100,\"interval_ms\":100,\"grace_ms\":10000}}\n";
+    control.write_all(&[CONTROL, hello.as_bytes()].concat()).unwrap();
+    let mut lines = BufReader::new(control.try_clone().unwrap()).lines().map(|line| line.unwrap());
+    assert!(lines.next().unwrap().contains("ready"));
+    let header = |flow: u32| [&b"WEIRflo1"[..], &7_u64.to_be_bytes(), &flow.to_be_bytes()].concat();
+    let mut flows = [connect(), connect()];
+    (0..).zip(&mut flows).for_each(|(number, flow)| flow.write_all(&header(number)).unwrap());
+    assert_eq!(lines.next().unwrap(), CONNECTED.trim());
+    control.write_all(b"{\"start\":{\"after_us\":1000}}\n").unwrap();
+    flows[1].write_all(b"content").unwrap();
+    flows.iter().for_each(|flow| flow.shutdown(Shutdown::Write).unwrap());
+    assert!(lines.next().unwrap().contains("\"from_ns\":0,"));
+    let end: serde_json::Value = serde_json::from_str(&lines.next().unwrap()).unwrap();
+    let first = &end["end"]["first_ns"];
+    assert!(first[0].is_null() && first[1].is_i64(), "{end}");
+    assert_eq!(end["end"]["closed"], serde_json::json!([true, true]));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use weir_flows::{FlowsError, Group, Load, Observe, Outcome, Server, run};
+use weir_flows::{FlowOutcome, FlowsError, Group, Load, Observe, Outcome, Server, run};
 
 fn group(flows: u32) -> Group {
     Group { flows, cc: None, from: None, start: Duration::ZERO }
@@ -53,12 +53,19 @@ fn what_is_sent_arrives_flow_by_flow() {
             assert_eq!(flow.sent_bytes, flow.received_bytes, "{flow:?}");
             assert_eq!(flow.end, "closed", "{flow:?}");
             assert!(flow.started_s.is_some() && flow.sent_bytes > 0 && !flow.cc.is_empty(), "{flow:?}");
+            assert!(flow.arrived_s.is_some(), "the server says when it had the first byte: {flow:?}");
             let in_time = flow.received_bytes - flow.late_bytes;
             assert!((counted - in_time as f64).abs() < 1.0, "intervals sum up to {counted}: {flow:?}");
             assert!((flow.goodput_bits_per_s * outcome.window_s / 8.0 - in_time as f64).abs() < 1.0);
             sum += flow.goodput_bits_per_s;
         }
         assert!((sum / outcome.sum_bits_per_s - 1.0).abs() < 1e-9 && outcome.window_s >= 0.5);
+        let apart = |of: fn(&FlowOutcome) -> Option<f64>| {
+            let times: Vec<f64> = outcome.flows.iter().filter_map(of).collect();
+            times.iter().copied().fold(f64::MIN, f64::max) - times.iter().copied().fold(f64::MAX, f64::min)
+        };
+        assert_eq!(outcome.start_spread_s, apart(|flow| flow.started_s));
+        assert_eq!(outcome.arrival_spread_s, Some(apart(|flow| flow.arrived_s)));
     }
     assert_eq!(server.connected(), 0, "nothing is left");
 }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::{Load, Observe, Outcome, Session};
+use super::{Load, Observe, Outcome, Received, Session};
 use crate::FlowsError;
 
 /// Where iperf3 listens.
@@ -197,7 +197,8 @@ impl Session<'_> {
         let done = self.done()?;
         let in_time: Vec<u64> =
             done.iter().map(|one| before.get(one.flow.number as usize).copied().unwrap_or(0)).collect();
-        let mut outcome = self.outcome(window_ns, (&in_time, &[]), done);
+        let bytes = Received { window_ns, bytes: in_time, ..Received::default() };
+        let mut outcome = self.outcome(&bytes, done);
         outcome.sum_bits_per_s = received as f64 * 8.0 / outcome.window_s.max(1e-9);
         // The server ends its streams with the test: what is on its way then is nobody's loss.
         outcome.incomplete.clear();

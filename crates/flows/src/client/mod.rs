@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use crate::FlowsError;
 use crate::info::Info;
 use crate::preflight::{self, Limits};
-use crate::result::{FlowOutcome, Interval, Outcome, jain};
+use crate::result::{FlowOutcome, Interval, Outcome, jain, spread};
 use crate::sys;
 use crate::wire::{Answer, CONTROL, Lines, Order, say};
 pub use iperf3::IPERF3_PORT;
@@ -279,9 +279,18 @@ pub(crate) fn hear_all(answers: &[u8]) -> Result<Outcome, FlowsError> {
     let (common, words, ended) = (Arc::default(), channel().1, Vec::new());
     let mut session = Session { load: &load, words, common, threads: 0, info: Vec::new(), ended };
     let observe = Observe { stop: &AtomicBool::new(false), see: &mut |_| {} };
-    let (window_ns, bytes, late) = session.intervals(&mut Lines::over(answers), observe)?;
+    let received = session.intervals(&mut Lines::over(answers), observe)?;
     let done = flows(&load).into_iter().map(|flow| Done::unsent(flow, (String::new(), String::new())));
-    Ok(session.outcome(window_ns, (&bytes, &late), done.collect()))
+    Ok(session.outcome(&received, done.collect()))
+}
+
+/// What the server says in the end: the window, and of each flow the bytes in it, those after it, and when the first one came.
+#[derive(Debug, Default)]
+struct Received {
+    window_ns: u64,
+    bytes: Vec<u64>,
+    late: Vec<u64>,
+    first_ns: Vec<Option<i64>>,
 }
 
 struct Session<'a> {
@@ -310,11 +319,11 @@ impl Session<'_> {
             }
             other => return Err(unexpected(other)),
         }
-        self.begin();
-        say(&mut control.to, &Order::Start).map_err(FlowsError::at("control connection"))?;
-        let (window_ns, bytes, late) = self.intervals(&mut control.from, observe)?;
+        let after_us = self.begin().saturating_duration_since(Instant::now()).as_micros() as u64;
+        say(&mut control.to, &Order::Start { after_us }).map_err(FlowsError::at("control connection"))?;
+        let received = self.intervals(&mut control.from, observe)?;
         let done = self.done()?;
-        Ok(self.outcome(window_ns, (&bytes, &late), done))
+        Ok(self.outcome(&received, done))
     }
 
     fn all_connected(&self) -> Result<(), FlowsError> {
@@ -330,20 +339,17 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Starts all flows; when that was.
+    /// Starts all flows; when that will be.
     fn begin(&self) -> Instant {
-        let barrier = Instant::now() + BARRIER;
-        let _ = self.common.start.set(barrier);
-        thread::sleep(BARRIER);
-        barrier
+        *self.common.start.get_or_init(|| Instant::now() + BARRIER)
     }
 
-    /// Shows each interval; the window, and the bytes of each flow within it and after it.
+    /// Shows each interval; what the server has received.
     fn intervals(
         &mut self,
         from: &mut Lines<impl Read>,
         observe: Observe<'_>,
-    ) -> Result<(u64, Vec<u64>, Vec<u64>), FlowsError> {
+    ) -> Result<Received, FlowsError> {
         let load = self.load;
         let flows: usize = load.groups.iter().map(|group| group.flows as usize).sum();
         let of_all = |counts: usize| match counts == flows {
@@ -359,9 +365,9 @@ impl Session<'_> {
                     let interval = self.interval(number, (from_ns, to_ns), &bytes);
                     (observe.see)(&interval);
                 }
-                Answer::End { window_ns, bytes, late, .. } => {
+                Answer::End { window_ns, bytes, late, first_ns, .. } => {
                     of_all(bytes.len().max(late.len()))?;
-                    return Ok((window_ns, bytes, late));
+                    return Ok(Received { window_ns, bytes, late, first_ns });
                 }
                 other => return Err(unexpected(other)),
             }
@@ -428,62 +434,91 @@ impl Session<'_> {
         Ok(done)
     }
 
-    fn outcome(&self, window_ns: u64, (bytes, late): (&[u64], &[u64]), done: Vec<Done>) -> Outcome {
-        let window_s = window_ns as f64 / 1e9;
-        let count = |counts: &[u64], flow: u32| counts.get(flow as usize).copied().unwrap_or(0);
-        let flows: Vec<FlowOutcome> = done
-            .into_iter()
-            .map(|one| {
-                let (in_time, late) = (count(bytes, one.flow.number), count(late, one.flow.number));
-                let own_s = (window_s - one.flow.start.as_secs_f64()).max(1e-9);
-                FlowOutcome {
-                    flow: one.flow.number,
-                    group: one.flow.group,
-                    cc: one.cc,
-                    from: one.from,
-                    started_s: one.started_s,
-                    sent_bytes: one.sent_bytes,
-                    received_bytes: in_time.saturating_add(late),
-                    late_bytes: late,
-                    goodput_bits_per_s: in_time as f64 * 8.0 / own_s,
-                    info: one.info,
-                    stalls: one.stalls,
-                    end: one.end,
-                }
-            })
-            .collect();
-        let plan = crate::client::flows(self.load);
-        let late_by = |flow: &FlowOutcome| {
-            flow.started_s
-                .map(|at| at - plan.get(flow.flow as usize).map_or(0.0, |plan| plan.start.as_secs_f64()))
-        };
-        let starts: Vec<f64> = flows.iter().filter_map(late_by).collect();
-        let (first, last) =
-            starts.iter().fold((f64::MAX, 0.0_f64), |(first, last), &at| (first.min(at), last.max(at)));
-        let rtts = flows.iter().map(|flow| flow.info.min_rtt_us).filter(|&rtt| rtt > 0 && rtt < u32::MAX);
+    fn outcome(&self, received: &Received, done: Vec<Done>) -> Outcome {
+        let window_s = received.window_ns as f64 / 1e9;
+        let min_rtts = done.iter().map(|one| one.info.min_rtt_us).filter(|&rtt| rtt > 0 && rtt < u32::MAX);
+        let min_rtt_s = min_rtts.min().map_or(0.0, |rtt| f64::from(rtt) / 1e6);
+        let after_plan = |at: Option<f64>, flow: &Flow| Some(at? - flow.start.as_secs_f64());
+        let start_spread_s =
+            spread(done.iter().filter_map(|one| after_plan(one.started_s, &one.flow))).unwrap_or(0.0);
+        let arrivals = done.iter().filter_map(|one| after_plan(received.arrived_s(&one.flow), &one.flow));
+        let arrival_spread_s = spread(arrivals);
+        let flows: Vec<FlowOutcome> = done.into_iter().map(|one| received.of(one)).collect();
         let (stalled, incomplete) = (
             flows.iter().filter(|flow| !flow.stalls.is_empty() || flow.started_s.is_none()),
             flows.iter().filter(|flow| flow.received_bytes != flow.sent_bytes),
         );
-        let limited = flows.iter().filter(|flow| {
-            let limited = flow.info.window_limited_us.max(flow.info.buffer_limited_us) as f64 / 1e6;
-            limited > window_s / 2.0
-        });
-        let limited = limited.count();
-        let note = format!(
-            "{limited} flows were limited by the memory of their sockets for more than half of the time: \
-             net.ipv4.tcp_wmem here, net.ipv4.tcp_rmem there"
-        );
+        let notes = [limited(&flows, window_s), self.apart(flows.len(), start_spread_s, min_rtt_s)];
+        let bytes = received.bytes.iter().map(|&bytes| bytes as f64);
         Outcome {
             window_s,
-            sum_bits_per_s: bytes.iter().map(|&bytes| bytes as f64).sum::<f64>() * 8.0 / window_s.max(1e-9),
+            sum_bits_per_s: bytes.sum::<f64>() * 8.0 / window_s.max(1e-9),
             jain: jain(flows.iter().map(|flow| flow.goodput_bits_per_s)),
-            start_spread_s: (last - first).max(0.0),
-            min_rtt_s: rtts.min().map_or(0.0, |rtt| f64::from(rtt) / 1e6),
+            start_spread_s,
+            arrival_spread_s,
+            min_rtt_s,
             stalled: stalled.map(|flow| flow.flow).collect(),
             incomplete: incomplete.map(|flow| flow.flow).collect(),
-            notes: (limited > 0).then_some(note).into_iter().collect(),
+            notes: notes.into_iter().flatten().collect(),
             flows,
         }
     }
+
+    /// Why flows did not begin within a round trip.
+    fn apart(&self, flows: usize, spread_s: f64, min_rtt_s: f64) -> Option<String> {
+        let each = flows.div_ceil(self.threads.max(1));
+        (spread_s > min_rtt_s && min_rtt_s > 0.0 && each > 1).then(|| {
+            format!(
+                "the first bytes of all flows took longer than a round trip: {} threads wrote to {each} flows each, \
+                 {:.1} us a flow",
+                self.threads,
+                spread_s * 1e6 / each as f64
+            )
+        })
+    }
+}
+
+impl Received {
+    /// When the first byte of a flow came, in s since the start.
+    fn arrived_s(&self, flow: &Flow) -> Option<f64> {
+        let first_ns = *self.first_ns.get(flow.number as usize)?;
+        first_ns.map(|ns| ns as f64 / 1e9)
+    }
+
+    /// What became of a flow, by both sides.
+    fn of(&self, one: Done) -> FlowOutcome {
+        let count = |counts: &[u64]| counts.get(one.flow.number as usize).copied().unwrap_or(0);
+        let (in_time, late) = (count(&self.bytes), count(&self.late));
+        let own_s = (self.window_ns as f64 / 1e9 - one.flow.start.as_secs_f64()).max(1e-9);
+        FlowOutcome {
+            flow: one.flow.number,
+            group: one.flow.group,
+            cc: one.cc,
+            from: one.from,
+            started_s: one.started_s,
+            arrived_s: self.arrived_s(&one.flow),
+            sent_bytes: one.sent_bytes,
+            received_bytes: in_time.saturating_add(late),
+            late_bytes: late,
+            goodput_bits_per_s: in_time as f64 * 8.0 / own_s,
+            info: one.info,
+            stalls: one.stalls,
+            end: one.end,
+        }
+    }
+}
+
+/// How many flows had too little memory, for long.
+fn limited(flows: &[FlowOutcome], window_s: f64) -> Option<String> {
+    let for_long = |flow: &&FlowOutcome| {
+        let limited = flow.info.window_limited_us.max(flow.info.buffer_limited_us) as f64 / 1e6;
+        limited > window_s / 2.0
+    };
+    let limited = flows.iter().filter(for_long).count();
+    (limited > 0).then(|| {
+        format!(
+            "{limited} flows were limited by the memory of their sockets for more than half of the time: \
+             net.ipv4.tcp_wmem here, net.ipv4.tcp_rmem there"
+        )
+    })
 }

@@ -1,5 +1,6 @@
 //! A thread of the client, and its flows: they connect, wait for the barrier, send until the deadline, end.
 
+use std::hint;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Shutdown, TcpStream};
 use std::sync::Arc;
@@ -23,8 +24,10 @@ const CONNECTING: Duration = Duration::from_secs(60);
 const CHUNK: usize = 128 << 10;
 /// .. so many of them in a row, divided by the flows that have room: a few fill their sockets, of many each has one ..
 const WRITES: usize = 8;
-/// .. and of the first one, so that all flows begin soon: an initial window.
+/// .. and of the first one, so that all flows begin soon: a full segment, but no more than this.
 const FIRST: usize = 14_480;
+/// A thread that sleeps wakes up late by less than this: it looks at the clock for the rest of the time to the barrier.
+const WAKES_LATE: Duration = Duration::from_micros(200);
 /// Bytes that a flow keeps that were not sent yet: more is only memory, and time until it ends.
 const UNSENT: u32 = 256 << 10;
 /// Flows are looked at this often for their progress, or each interval.
@@ -87,6 +90,8 @@ struct Running {
     stream: Option<TcpStream>,
     /// It is looked at for room.
     sends: bool,
+    /// Bytes of its first write.
+    first: usize,
     done: Done,
     progress_at: Instant,
 }
@@ -126,8 +131,11 @@ impl Worker {
                 None => thread::sleep(Duration::from_micros(200)),
             }
         };
-        if let Some(wait) = start.checked_duration_since(Instant::now()) {
+        if let Some(wait) = start.checked_duration_since(Instant::now() + WAKES_LATE) {
             thread::sleep(wait);
+        }
+        while Instant::now() < start {
+            hint::spin_loop();
         }
         self.send(start)?;
         self.end(start)?;
@@ -190,13 +198,13 @@ impl Worker {
         self.epoll.add(&stream, WRITE, self.flows.len() as u64).map_err(failed())?;
         let done = Done::unsent(flow, (sys::congestion_control(&stream), String::new()));
         let progress_at = Instant::now();
-        self.flows.push(Running { stream: Some(stream), sends: false, done, progress_at });
+        self.flows.push(Running { stream: Some(stream), sends: false, first: FIRST, done, progress_at });
         Ok(())
     }
 
     /// A connection is made, or failed: it says who it is, and waits.
     fn established(&mut self, index: usize) -> Result<bool, FlowsError> {
-        let Some(Running { stream: Some(stream), done, .. }) = self.flows.get_mut(index) else {
+        let Some(Running { stream: Some(stream), done, first, .. }) = self.flows.get_mut(index) else {
             return Ok(false);
         };
         let failed = || FlowsError::at(format!("connecting flow {} to {}", done.flow.number, self.load.to));
@@ -204,6 +212,7 @@ impl Worker {
             return Err(failed()(error));
         }
         done.from = stream.local_addr().map_err(failed())?.to_string();
+        *first = sys::segment(stream).map_err(failed())?.clamp(1, FIRST);
         let greeting = self.greeting.bytes(done.flow.number);
         // The buffer of a new socket has room for it.
         if stream.write(&greeting).map_err(failed())? != greeting.len() {
@@ -225,11 +234,11 @@ impl Worker {
             if now >= deadline {
                 return Ok(());
             }
-            while let Some(&index) = waiting.last()
-                && start + self.flows[index].done.flow.start <= now
-            {
-                waiting.pop();
-                self.first(index, start)?;
+            let is_due = |index: &usize| start + self.flows[*index].done.flow.start <= now;
+            let due = waiting.iter().rev().take_while(|index| is_due(index)).count();
+            if due > 0 {
+                let due: Vec<usize> = waiting.drain(waiting.len() - due..).rev().collect();
+                self.first_bytes(&due, start)?;
             }
             if now >= next_look {
                 let sample = now >= next_sample;
@@ -251,17 +260,21 @@ impl Worker {
         Ok(())
     }
 
-    /// A flow's first bytes.
-    fn first(&mut self, index: usize, start: Instant) -> Result<(), FlowsError> {
-        let now = Instant::now();
-        let flow = &mut self.flows[index];
-        flow.done.started_s = Some(now.saturating_duration_since(start).as_secs_f64());
-        flow.progress_at = now;
-        flow.sends = true;
-        if let Some(stream) = &flow.stream {
-            self.epoll.add(stream, WRITE, index as u64).map_err(FlowsError::at("waiting for sockets"))?;
+    /// The first bytes of these flows: nothing else is done until all of them have begun.
+    fn first_bytes(&mut self, due: &[usize], start: Instant) -> Result<(), FlowsError> {
+        for &index in due {
+            self.flows[index].sends = true;
+            self.write(index, self.flows[index].first);
+            let now = Instant::now();
+            let flow = &mut self.flows[index];
+            flow.done.started_s = Some(now.saturating_duration_since(start).as_secs_f64());
+            flow.progress_at = now;
         }
-        self.write(index, FIRST);
+        for &index in due {
+            if let Some(stream) = &self.flows[index].stream {
+                self.epoll.add(stream, WRITE, index as u64).map_err(FlowsError::at("waiting for sockets"))?;
+            }
+        }
         Ok(())
     }
 
