@@ -163,9 +163,11 @@ fn text(found: &Found) -> String {
         size(sum(|flow| flow.late_bytes)),
         sum(|flow| flow.info.retransmissions.into()),
     );
+    let received = found.arrival_spread_s.map(|s| format!(", received within {:.3} ms", s * 1e3));
     text += &format!(
-        "first bytes within {:.3} ms, smallest round trip {:.3} ms\n",
+        "first bytes sent within {:.3} ms{}, smallest round trip {:.3} ms\n",
         found.start_spread_s * 1e3,
+        received.unwrap_or_default(),
         found.min_rtt_s * 1e3
     );
     if !found.stalled.is_empty() {
