@@ -242,7 +242,7 @@ fn check_place(item: &Item, notes: &Notes<'_>) {
     });
     let place = place.unwrap_or(&item.name);
     if let Err(text) = Backend::read(&place.text, Backend::Xdp) {
-        notes.add(Some(place.place.clone()), "", text);
+        notes.add(Some(place.span.clone()), "", text);
     }
 }
 

@@ -165,7 +165,7 @@ impl FastTable for Table {
 
     fn insert(&mut self, key: &FlowKey, number: u32, rule: &FlowRule) -> bool {
         self.read[number as usize] = Read::default();
-        let side_of = |(place, side): (u32, u8)| place * 2 + u32::from(side) + 1;
+        let side_of = |(slot, side): (u32, u8)| slot * 2 + u32::from(side) + 1;
         let sides = Sides { track: rule.tracks.map(|track| track.map_or(0, side_of)) };
         self.fast.insert(&key_of(key), number, &self.entry(rule), &sides)
     }
@@ -175,8 +175,8 @@ impl FastTable for Table {
         self.fast.remove(&key_of(key));
     }
 
-    fn hold(&mut self, number: u32, until: Option<Time>) {
-        self.fast.hold(number, until.map(|until| self.tick(until)));
+    fn prolong(&mut self, number: u32, until: Option<Time>) {
+        self.fast.prolong(number, until.map(|until| self.tick(until)));
     }
 
     fn end(&mut self, number: u32) {

@@ -160,7 +160,7 @@ pub enum Verdict {
     /// Waits in the memory that it came in: whoever runs the plane sets that aside, see [`crate::Shelf`].
     Kept(Ticket),
     /// A copy waits inside the node.
-    Held,
+    KeptCopy,
     /// Goes on in another thread of the node, which is the caller's to do.
     Handed(Handover),
     /// Goes no further.

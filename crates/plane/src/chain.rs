@@ -12,7 +12,7 @@ use crate::batch::{Batch, Frames, PerFrame, Set, Verdict};
 use crate::drops::Drops;
 use crate::filter::Filter;
 use crate::nat::Nat;
-use crate::own::Own;
+use crate::outbox::Outbox;
 use crate::queue::Queue;
 use crate::recipe::{Note, Uses};
 use crate::stage::Step;
@@ -65,11 +65,11 @@ impl Stage {
     }
 
     /// It goes away: what waited in it goes on where frames of its direction enter.
-    pub(crate) fn let_go(&mut self, now: Time, own: &mut Own, entry: impl Fn(Dir) -> Entry) {
+    pub(crate) fn let_go(&mut self, now: Time, outbox: &mut Outbox, entry: impl Fn(Dir) -> Entry) {
         match self {
-            Stage::Filter(filter) => filter.let_go(own, entry),
-            Stage::Nat(nat) => nat.let_go(own, entry),
-            Stage::Queue(queue) => queue.let_go(now, own, entry),
+            Stage::Filter(filter) => filter.let_go(outbox, entry),
+            Stage::Nat(nat) => nat.let_go(outbox, entry),
+            Stage::Queue(queue) => queue.let_go(now, outbox, entry),
         }
     }
 }
@@ -122,15 +122,16 @@ impl Entries {
 }
 
 /// Lets time pass at each stage: a bounded fragment of what is due is done. True: there is more.
-pub(crate) fn tick(stages: &mut [Stage], now: Time, own: &mut Own, drops: &mut Drops) -> bool {
+pub(crate) fn tick(stages: &mut [Stage], now: Time, outbox: &mut Outbox, drops: &mut Drops) -> bool {
     let mut more = false;
     let verdicts = &mut PerFrame::all(Verdict::Live);
-    let mut step = Step { now, frames: Frames(&mut []), own, drops, verdicts, turned: Set::EMPTY, stage: 0 };
+    let mut step =
+        Step { now, frames: Frames(&mut []), outbox, drops, verdicts, turned: Set::EMPTY, stage: 0 };
     for (k, stage) in stages.iter_mut().enumerate() {
-        (step.stage, step.own.at_work) = (k, Some(k));
+        (step.stage, step.outbox.at_work) = (k, Some(k));
         more |= stage.tick(&mut step);
     }
-    step.own.at_work = None;
+    step.outbox.at_work = None;
     more
 }
 
@@ -143,16 +144,17 @@ pub(crate) fn lead(
     now: Time,
     batch: &mut Batch<'_>,
     entries: &mut Entries,
-    own: &mut Own,
+    outbox: &mut Outbox,
     drops: &mut Drops,
 ) -> Set {
     let Batch { frames, verdicts, .. } = batch;
-    let mut step = Step { now, frames: Frames(frames), own, drops, verdicts, turned: Set::EMPTY, stage: 0 };
+    let mut step =
+        Step { now, frames: Frames(frames), outbox, drops, verdicts, turned: Set::EMPTY, stage: 0 };
     let through = match dir {
         Dir::Outward => outward(stages, &mut step, entries),
         Dir::Inward => inward(stages, &mut step, entries),
     };
-    step.own.at_work = None;
+    step.outbox.at_work = None;
     through
 }
 
@@ -162,7 +164,7 @@ fn outward(stages: &mut [Stage], step: &mut Step<'_, '_>, entries: &mut Entries)
     for (k, stage) in stages.iter_mut().enumerate() {
         outward = outward.or(entries.outward[k]);
         if !outward.is_empty() {
-            (step.stage, step.turned, step.own.at_work) = (k, Set::EMPTY, Some(k));
+            (step.stage, step.turned, step.outbox.at_work) = (k, Set::EMPTY, Some(k));
             #[cfg(feature = "faults")]
             crate::faults::strike(step, outward);
             outward = stage.run(step, Dir::Outward, outward).without(step.turned);
@@ -177,7 +179,7 @@ fn inward(stages: &mut [Stage], step: &mut Step<'_, '_>, entries: &Entries) -> S
     let mut inward = entries.inward[stages.len()].or(entries.right);
     for (k, stage) in stages.iter_mut().enumerate().rev() {
         if !inward.is_empty() {
-            (step.stage, step.turned, step.own.at_work) = (k, Set::EMPTY, Some(k));
+            (step.stage, step.turned, step.outbox.at_work) = (k, Set::EMPTY, Some(k));
             inward = stage.run(step, Dir::Inward, inward);
         }
         inward = inward.or(entries.inward[k]);

@@ -133,8 +133,8 @@ pub trait FastTable: Debug + Send {
     fn insert(&mut self, key: &FlowKey, number: u32, rule: &FlowRule) -> bool;
     /// A key leads nowhere any more.
     fn remove(&mut self, key: &FlowKey);
-    /// An entry holds until another time.
-    fn hold(&mut self, number: u32, until: Option<Time>);
+    /// An entry holds until another time; `None`: for good.
+    fn prolong(&mut self, number: u32, until: Option<Time>);
     /// An entry holds no more, from now on.
     fn end(&mut self, number: u32);
     /// How often an entry was used; also after its key has gone.
@@ -385,8 +385,8 @@ impl Plane {
             return;
         }
         let tracks = recipe.tracks(key.proto);
-        let Some(places) = book.follow(&tracks, |track| self.progress(track)) else { return };
-        let rule = rule_of((now, book.margin()), key, &recipe, (self.fast_epochs(), places));
+        let Some(slots) = book.follow(&tracks, |track| self.progress(track)) else { return };
+        let rule = rule_of((now, book.margin()), key, &recipe, (self.fast_epochs(), slots));
         book.insert(now, (flow, *key), recipe, rule);
     }
 

@@ -457,13 +457,13 @@ impl Frame<'_> {
     }
 
     /// Where it stands in its packet, and whether more follow, as the header of IPv4 says it.
-    pub(crate) fn fragment_place(&self) -> u16 {
+    pub(crate) fn fragment_field(&self) -> u16 {
         if self.kind == Kind::V4 { self.place4() } else { self.piece6().map_or(0, Piece::place4) }
     }
 
     /// How many bytes of the packet's payload come before this fragment of it.
     pub(crate) fn fragment_offset(&self) -> usize {
-        usize::from(self.fragment_place() & 0x1fff) * 8
+        usize::from(self.fragment_field() & 0x1fff) * 8
     }
 
     /// Ports of TCP, UDP and SCTP, source and destination; the identifier of a query of ICMP, twice; else zero.

@@ -49,7 +49,7 @@ pub(crate) enum Error {
 }
 
 /// Hops that an error or a reset may go; one of them is the node itself, which sends it like a frame that came in.
-pub(crate) const OWN_TTL: u8 = 65;
+pub(crate) const ORIGINATED_TTL: u8 = 65;
 /// Longest error of IPv4 (RFC 1812, section 4.3.2.3).
 const MOST_V4: usize = 576;
 /// Longest error of IPv6 (RFC 4443, section 2.4 c).
@@ -133,7 +133,8 @@ fn error_v4(frame: &Frame<'_>, header: (u8, u8, u32), source: Ipv4Addr) -> Vec<u
     let icmp = icmp(header, quoted, 0);
     let total = (IPV4.saturating_add(icmp.len()) as u16).to_be_bytes();
     // Never cut, so that its identification means nothing (RFC 6864, section 4.1).
-    let mut ip = [0x45, TOS, total[0], total[1], 0, 0, 0x40, 0, OWN_TTL, ICMP, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let mut ip =
+        [0x45, TOS, total[0], total[1], 0, 0, 0x40, 0, ORIGINATED_TTL, ICMP, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     ip[12..16].copy_from_slice(&source.octets());
     ip[16..20].copy_from_slice(&src.to_be_bytes());
     write_ipv4(&mut ip);
@@ -147,7 +148,7 @@ fn error_v6(frame: &Frame<'_>, header: (u8, u8, u32), source: Ipv6Addr) -> Vec<u
     let icmp =
         icmp(header, quoted, pseudo_header(&addresses, ICMP6, ICMP_HEADER.saturating_add(quoted.len())));
     let length = (icmp.len() as u16).to_be_bytes();
-    let ip = [0x60 | TOS >> 4, 0, 0, 0, length[0], length[1], ICMP6, OWN_TTL];
+    let ip = [0x60 | TOS >> 4, 0, 0, 0, length[0], length[1], ICMP6, ORIGINATED_TTL];
     [&frame.front_of_answer()[..], &[0x86, 0xdd], &ip, &addresses, &icmp].concat()
 }
 
@@ -171,7 +172,7 @@ pub(crate) fn answer_echo(frame: &mut Frame<'_>) -> bool {
         return false;
     }
     frame.swap_addresses();
-    frame.set_ttl(OWN_TTL - 1);
+    frame.set_ttl(ORIGINATED_TTL - 1);
     frame.set_icmp_type(answer);
     true
 }

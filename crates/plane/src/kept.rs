@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! Step::keep           > Ticket and verdict   > whoever runs the plane sets the frame's memory aside, see `Shelf`
-//! Own::emit(then)      > Plane::next_emitted  > the memory comes back by Plane::resume, and the frame goes on as `then` says
-//! Own::discard         > Plane::next_emitted  > the memory is free
+//! Outbox::emit(then)   > Plane::next_emitted  > the memory comes back by Plane::resume, and the frame goes on as `then` says
+//! Outbox::discard      > Plane::next_emitted  > the memory is free
 //! ```
 //! Frames of the node's own are kept alike; their memory is here.
 //!
@@ -140,7 +140,7 @@ pub(crate) struct Kept {
     /// Those of the present batch: nobody has set their memory aside yet.
     fresh: Vec<Ticket>,
     /// The frames at work are the node's own.
-    pub(crate) is_own_batch: bool,
+    pub(crate) is_originated: bool,
 }
 
 /// What follows from a decision about a frame.
@@ -162,9 +162,9 @@ impl Kept {
 
     /// A ticket for a frame of the batch at work.
     pub(crate) fn keep(&mut self, frame: &Frame<'_>) -> Ticket {
-        let memory = if self.is_own_batch { Memory::Here(None) } else { Memory::Away };
+        let memory = if self.is_originated { Memory::Here(None) } else { Memory::Away };
         let ticket = self.ticket(memory, frame.known());
-        if !self.is_own_batch {
+        if !self.is_originated {
             self.fresh.push(ticket);
         }
         ticket
@@ -288,7 +288,7 @@ impl Kept {
 
     /// Goes on after a panic, where stages have these tickets; returns how many frames are on their way back.
     pub(crate) fn recover(&mut self, alive: &HashSet<Ticket>) -> u64 {
-        self.is_own_batch = false;
+        self.is_originated = false;
         let fresh: HashSet<Ticket> = self.fresh.drain(..).collect();
         // Whoever runs the plane has thrown the batch away, and heard of no ticket of it.
         self.emitted.retain(|emitted| match emitted {

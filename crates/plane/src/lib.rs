@@ -26,7 +26,7 @@ mod limits;
 mod local;
 mod nat;
 mod neighbour;
-mod own;
+mod outbox;
 mod plane;
 mod port;
 mod prefix;

@@ -23,7 +23,7 @@ use crate::frame::{Frame, HEAD_ROOM, PortId};
 use crate::icmp::Error;
 use crate::kept::{Then, Ticket};
 use crate::limits::Limits;
-use crate::own::Own;
+use crate::outbox::Outbox;
 use crate::prefix::Prefix;
 use crate::time::Time;
 use crate::way::{Dir, Entry, News, Share};
@@ -124,7 +124,7 @@ pub(crate) struct Neighbours {
     gossip: Gossip,
     held: usize,
     /// Neighbours whose state or Ethernet address changed.
-    changed: Vec<Slot>,
+    dirty: Vec<Slot>,
 }
 
 /// Neighbours of a port.
@@ -160,7 +160,7 @@ impl Neighbours {
             by_address: HashMap::with_capacity(MOST),
             deadlines: BTreeSet::new(),
             held: 0,
-            changed: Vec::new(),
+            dirty: Vec::new(),
         }
     }
 
@@ -234,7 +234,7 @@ impl Neighbours {
         };
         self.by_address.insert((port, ip), slot);
         self.of_ports[usize::from(port.0)].all += 1;
-        self.changed.push(slot);
+        self.dirty.push(slot);
         Some(slot)
     }
 
@@ -247,7 +247,7 @@ impl Neighbours {
         now: Time,
         (port, ip): (PortId, IpAddr),
         asker: Asker,
-        (own, drops): (&mut Own, &mut Drops),
+        (outbox, drops): (&mut Outbox, &mut Drops),
     ) -> Result<Slot, Drop> {
         if let Some(slot) = self.find(port, ip) {
             return Ok(slot);
@@ -262,7 +262,7 @@ impl Neighbours {
             let waiting = std::mem::take(&mut self.slots[other.0 as usize].waiting);
             self.held -= waiting.len();
             for Waiting { frame, .. } in waiting {
-                own.discard(frame);
+                outbox.discard(frame);
                 drops.count(Drop::NeighbourLimit);
             }
             self.enter(other, State::Unknown, None);
@@ -326,13 +326,13 @@ impl Neighbours {
     }
 
     /// Neighbours that changed since the last call.
-    pub(crate) fn changed(&mut self) -> Option<Slot> {
-        let changed = self.changed.pop();
-        if changed.is_none() {
+    pub(crate) fn next_dirty(&mut self) -> Option<Slot> {
+        let dirty = self.dirty.pop();
+        if dirty.is_none() {
             // Nobody takes one for another any more.
             self.free.append(&mut self.freed);
         }
-        changed
+        dirty
     }
 
     /// Frames that wait.
@@ -341,9 +341,16 @@ impl Neighbours {
     }
 
     /// A frame that is held waits for the neighbour; that is asked for its address if it is not yet.
-    pub(crate) fn wait(&mut self, slot: Slot, frame: Waiting, now: Time, own: &mut Own, drops: &mut Drops) {
+    pub(crate) fn wait(
+        &mut self,
+        slot: Slot,
+        frame: Waiting,
+        now: Time,
+        outbox: &mut Outbox,
+        drops: &mut Drops,
+    ) {
         if self.slots[slot.0 as usize].state == State::Unknown {
-            self.ask(slot, own);
+            self.ask(slot, outbox);
             self.enter(slot, State::Asking(1), Some(now + RETRANSMIT));
         }
         let waiting = &mut self.slots[slot.0 as usize].waiting;
@@ -352,7 +359,7 @@ impl Neighbours {
         while waiting.len() > MOST_WAITING || self.held > MOST_HELD && waiting.len() > 1 {
             if let Some(Waiting { frame, .. }) = waiting.pop_front() {
                 self.held -= 1;
-                own.discard(frame);
+                outbox.discard(frame);
                 drops.count(Drop::NeighbourQueue);
             }
         }
@@ -366,7 +373,7 @@ impl Neighbours {
     }
 
     /// Understands a frame about neighbours, and answers it; false if it was a question for somebody else.
-    pub(crate) fn hear(&mut self, frame: &Frame<'_>, heard: Heard, now: Time, own: &mut Own) -> bool {
+    pub(crate) fn hear(&mut self, frame: &Frame<'_>, heard: Heard, now: Time, outbox: &mut Outbox) -> bool {
         let port = frame.port;
         let (from, is_answered) = match heard {
             Heard::Question { from, target } => (from, self.answers(port, target)),
@@ -376,9 +383,9 @@ impl Neighbours {
             && is_answered
         {
             let answer = neighbour::answer(Host { mac: self.link(port).mac, ip: target }, from);
-            self.say(port, &answer, own);
+            self.say(port, &answer, outbox);
         }
-        let is_new = self.note(port, heard, now, own) && !from.ip.is_unspecified();
+        let is_new = self.note(port, heard, now, outbox) && !from.ip.is_unspecified();
         if self.gossip.is_worth_it(now, (port, from.ip), is_new) {
             self.gossip.tell(port, || frame.untagged());
         }
@@ -386,17 +393,17 @@ impl Neighbours {
     }
 
     /// Learns from what another thread of the node has heard and answered, or asks.
-    pub(crate) fn overhear(&mut self, port: PortId, heard: Heard, now: Time, own: &mut Own) {
+    pub(crate) fn overhear(&mut self, port: PortId, heard: Heard, now: Time, outbox: &mut Outbox) {
         match heard {
             Heard::Question { from, target } if from.mac == self.link(port).mac => {
                 self.gossip.wait_for(now, (port, target));
             }
-            _ => _ = self.note(port, heard, now, own),
+            _ => _ = self.note(port, heard, now, outbox),
         }
     }
 
     /// Learns from what was heard at `port`; tells whether it is new.
-    fn note(&mut self, port: PortId, heard: Heard, now: Time, own: &mut Own) -> bool {
+    fn note(&mut self, port: PortId, heard: Heard, now: Time, outbox: &mut Outbox) -> bool {
         match heard {
             Heard::Question { from, target } => {
                 let is_known = self.find(port, from.ip).is_some();
@@ -404,9 +411,9 @@ impl Neighbours {
                 if self.answers(port, target) && self.is_host(port, from) {
                     self.slot(port, from.ip);
                 }
-                self.learn(port, from, false, now, own) || !is_known
+                self.learn(port, from, false, now, outbox) || !is_known
             }
-            Heard::Answer(from) => self.learn(port, from, true, now, own),
+            Heard::Answer(from) => self.learn(port, from, true, now, outbox),
         }
     }
 
@@ -430,7 +437,7 @@ impl Neighbours {
     }
 
     /// Learns the Ethernet address of a host; true if nothing, or another one, was known of it.
-    fn learn(&mut self, port: PortId, host: Host, answer: bool, now: Time, own: &mut Own) -> bool {
+    fn learn(&mut self, port: PortId, host: Host, answer: bool, now: Time, outbox: &mut Outbox) -> bool {
         let Some(&slot) = self.by_address.get(&(port, host.ip)) else { return true };
         let neighbour = &mut self.slots[slot.0 as usize];
         if neighbour.state == State::Static || host.mac[0] & 1 != 0 || host.mac == [0; 6] {
@@ -446,16 +453,16 @@ impl Neighbours {
         } else if !same || neighbour.state == State::Unknown {
             self.enter(slot, State::Stale, Some(now + FORGET));
         }
-        self.release(slot, own);
+        self.release(slot, outbox);
         is_new
     }
 
     /// Lets those go that waited for the neighbour.
-    fn release(&mut self, slot: Slot, own: &mut Own) {
+    fn release(&mut self, slot: Slot, outbox: &mut Outbox) {
         let neighbour = &mut self.slots[slot.0 as usize];
         self.held -= neighbour.waiting.len();
         for Waiting { frame, .. } in neighbour.waiting.drain(..) {
-            own.emit(frame, Then::Leave(neighbour.port, neighbour.mac));
+            outbox.emit(frame, Then::Leave(neighbour.port, neighbour.mac));
         }
     }
 
@@ -465,33 +472,33 @@ impl Neighbours {
     }
 
     /// Does what is due at `now`, a bounded part of it; true if there is more.
-    pub(crate) fn tick(&mut self, now: Time, own: &mut Own) -> bool {
+    pub(crate) fn tick(&mut self, now: Time, outbox: &mut Outbox) -> bool {
         for _ in 0..PER_TICK {
             match self.deadlines.first() {
-                Some(&(deadline, slot)) if deadline <= now => self.is_due(slot, now, own),
+                Some(&(deadline, slot)) if deadline <= now => self.is_due(slot, now, outbox),
                 _ => return false,
             }
         }
         true
     }
 
-    fn is_due(&mut self, slot: Slot, now: Time, own: &mut Own) {
+    fn is_due(&mut self, slot: Slot, now: Time, outbox: &mut Outbox) {
         match self.slots[slot.0 as usize].state {
             State::Asking(asked) if asked < MOST_QUESTIONS => {
-                self.ask(slot, own);
+                self.ask(slot, outbox);
                 self.enter(slot, State::Asking(asked + 1), Some(now + RETRANSMIT));
             }
             State::Probing(asked) if asked < MOST_QUESTIONS => {
-                self.ask(slot, own);
+                self.ask(slot, outbox);
                 self.enter(slot, State::Probing(asked + 1), Some(now + RETRANSMIT));
             }
             State::Delay => {
-                self.ask(slot, own);
+                self.ask(slot, outbox);
                 self.enter(slot, State::Probing(1), Some(now + RETRANSMIT));
             }
             State::Reachable => self.enter(slot, State::Stale, Some(now + FORGET)),
             State::Asking(_) | State::Probing(_) | State::Stale => {
-                self.give_up(slot, own);
+                self.give_up(slot, outbox);
                 self.enter(slot, State::Unknown, None);
                 if self.slots[slot.0 as usize].routes == 0 {
                     self.forget(slot);
@@ -502,11 +509,11 @@ impl Neighbours {
     }
 
     /// Those that waited go no further, and their senders are informed (RFC 1812, section 5.2.7.1).
-    fn give_up(&mut self, slot: Slot, own: &mut Own) {
+    fn give_up(&mut self, slot: Slot, outbox: &mut Outbox) {
         let waiting = std::mem::take(&mut self.slots[slot.0 as usize].waiting);
         self.held -= waiting.len();
         for Waiting { frame, back } in waiting {
-            own.emit(frame, Then::Refuse(Drop::NoNeighbour, Error::NoHost, Entry::Begin(back)));
+            outbox.emit(frame, Then::Refuse(Drop::NoNeighbour, Error::NoHost, Entry::Begin(back)));
         }
     }
 
@@ -526,7 +533,7 @@ impl Neighbours {
                 of_port.stale.insert((deadline, slot));
             }
         }
-        self.changed.push(slot);
+        self.dirty.push(slot);
     }
 
     fn forget(&mut self, slot: Slot) {
@@ -534,12 +541,12 @@ impl Neighbours {
         if self.by_address.remove(&(port, ip)).is_some() {
             self.of_ports[usize::from(port.0)].all -= 1;
             self.freed.push(slot);
-            self.changed.push(slot);
+            self.dirty.push(slot);
         }
     }
 
     /// Sends a question: to the neighbour where its Ethernet address is known, else to all.
-    fn ask(&mut self, slot: Slot, own: &mut Own) {
+    fn ask(&mut self, slot: Slot, outbox: &mut Outbox) {
         let Known { port, ip, mac, state } = self.known(slot);
         let link = self.link(port);
         let usable = |own: &&Prefix| own.address.is_ipv4() == ip.is_ipv4();
@@ -551,14 +558,14 @@ impl Neighbours {
         if matches!(state, State::Delay | State::Probing(_)) {
             question[..6].copy_from_slice(&mac);
         }
-        self.say(port, &question, own);
+        self.say(port, &question, outbox);
     }
 
     /// Sends a frame as it is, with the tags of the port.
-    fn say(&self, port: PortId, frame: &[u8], own: &mut Own) {
+    fn say(&self, port: PortId, frame: &[u8], outbox: &mut Outbox) {
         let tags = self.link(port).tags.concat();
         let buf = [&[0; HEAD_ROOM], &frame[..12], &tags, &frame[12..]].concat();
-        own.send(Entry::Leave(port), port, buf);
+        outbox.send(Entry::Leave(port), port, buf);
     }
 }
 

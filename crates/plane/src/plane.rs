@@ -26,7 +26,7 @@ use crate::kept::{Emitted, Originated, Then, Ticket};
 use crate::limits::Limits;
 use crate::local::{Local, Punt};
 use crate::nat::{BlockEvent, Event, Kept, Usage};
-use crate::own::Own;
+use crate::outbox::Outbox;
 use crate::port::Port;
 use crate::prefix::Prefix;
 use crate::queue::QueueCounts;
@@ -48,7 +48,7 @@ pub struct Plane {
     pub(crate) left: usize,
     pub(crate) stages: Vec<Stage>,
     pub(crate) exit: Exit,
-    pub(crate) own: Own,
+    pub(crate) outbox: Outbox,
     local: Local,
     departures: Vec<Departure>,
     pub(crate) steering: Steering,
@@ -110,7 +110,11 @@ impl Plane {
             steering: Steering::new(config.share, &stages, &config.limits),
             stages,
             exit: exit(config, macs),
-            own: Own::new(config.ports.iter().map(own_addresses).collect(), config.seed, config.share.of),
+            outbox: Outbox::new(
+                config.ports.iter().map(own_addresses).collect(),
+                config.seed,
+                config.share.of,
+            ),
             local: Local::new(&config.limits, config.share, config.seed),
             departures: Vec::new(),
             accounting: Accounting::default(),
@@ -125,26 +129,26 @@ impl Plane {
     pub fn run(&mut self, now: Time, batch: &mut Batch<'_>) {
         self.accounting.taken += batch.handed as u64;
         self.accounting.entered += (batch.len() - batch.handed) as u64;
-        self.own.kept.begin();
+        self.outbox.kept.begin();
         let entries = self.admit(now, batch);
         let before = self.before_stages(now, batch, &entries);
         self.pass(now, batch, entries);
         if let Some(before) = before {
             self.behind_stages(now, batch, &before);
         }
-        self.run_own(now);
+        self.run_outbox(now);
         self.publish();
     }
 
     /// Goes on with a batch of frames that were kept, as [`Plane::next_emitted`] has asked for.
     pub fn resume(&mut self, now: Time, batch: &mut Batch<'_>) {
-        self.own.kept.begin();
+        self.outbox.kept.begin();
         // Before anything can fail: with the batch the memory of its frames is gone.
         let tickets = std::mem::take(&mut batch.tickets);
         assert_eq!(tickets.len(), batch.len(), "a batch of frames that were kept");
         let kept: Vec<(Known, Then)> =
-            tickets.into_iter().map(|ticket| self.own.kept.redeem(ticket)).collect();
-        self.own.held -= kept.len() as u64;
+            tickets.into_iter().map(|ticket| self.outbox.kept.redeem(ticket)).collect();
+        self.outbox.kept_count -= kept.len() as u64;
         let mut entries = Entries::default();
         for (i, (known, then)) in kept.iter().enumerate() {
             match self.go_on(now, &mut batch[i], known, *then) {
@@ -153,7 +157,7 @@ impl Plane {
             }
         }
         self.pass(now, batch, entries);
-        self.run_own(now);
+        self.run_outbox(now);
         self.publish();
     }
 
@@ -181,7 +185,7 @@ impl Plane {
                 Ok(entry)
             }
             (Then::Refuse(reason, error, back), _) => {
-                self.own.report(now, frame, error, back);
+                self.outbox.report(now, frame, error, back);
                 Err(Verdict::Dropped(reason))
             }
             (Then::Leave(..), _) => unreachable!("it has left"),
@@ -191,20 +195,20 @@ impl Plane {
     /// What is to be done with the memory of a frame that was kept: to be asked for until there is no more behind each
     /// call, and what comes back is to come back before the text changes.
     pub fn next_emitted(&mut self) -> Option<Emitted> {
-        self.own.kept.next_emitted()
+        self.outbox.kept.next_emitted()
     }
 
     /// Time has passed: a bounded fragment of what is due is done. True: there is more, for another call as soon as there is
     /// nothing else to do.
     pub fn tick(&mut self, now: Time) -> bool {
-        self.own.kept.begin();
+        self.outbox.kept.begin();
         self.sweep_if_due(now);
-        let mut more = chain::tick(&mut self.stages, now, &mut self.own, &mut self.accounting.drops);
-        self.steering.tick(now, &mut self.own, &mut self.accounting.drops);
+        let mut more = chain::tick(&mut self.stages, now, &mut self.outbox, &mut self.accounting.drops);
+        self.steering.tick(now, &mut self.outbox, &mut self.accounting.drops);
         if let Exit::Router(router) = &mut self.exit {
-            more |= router.tick(now, &mut self.own);
+            more |= router.tick(now, &mut self.outbox);
         }
-        self.run_own(now);
+        self.run_outbox(now);
         self.publish();
         more
     }
@@ -236,11 +240,11 @@ impl Plane {
 
     /// Hears what another thread of the node has heard of neighbours.
     pub fn overhear(&mut self, now: Time, news: &News) {
-        self.own.kept.begin();
+        self.outbox.kept.begin();
         if let Exit::Router(router) = &mut self.exit {
-            router.overhear(news, now, &mut self.own);
+            router.overhear(news, now, &mut self.outbox);
         }
-        self.run_own(now);
+        self.run_outbox(now);
         self.publish();
     }
 
@@ -252,8 +256,8 @@ impl Plane {
 
     /// For a frame that was kept as a copy and is to come back, there is no memory.
     pub fn lost_while_kept(&mut self, ticket: Ticket) {
-        self.own.kept.redeem(ticket);
-        self.own.held -= 1;
+        self.outbox.kept.redeem(ticket);
+        self.outbox.kept_count -= 1;
         self.accounting.drops.count(Drop::NoMemory);
     }
 
@@ -412,8 +416,8 @@ impl Plane {
         Accounting {
             entered: entered + served,
             left: left + served,
-            own: self.own.made,
-            held: self.own.held,
+            own: self.outbox.made,
+            held: self.outbox.kept_count,
             ..self.accounting.clone()
         }
     }
@@ -437,7 +441,7 @@ impl Plane {
             match batch.verdicts[i] {
                 Verdict::Out(_) => left += 1,
                 // Counted where they were decided.
-                Verdict::Kept(_) | Verdict::Held | Verdict::Dropped(_) => {}
+                Verdict::Kept(_) | Verdict::KeptCopy | Verdict::Dropped(_) => {}
                 Verdict::Local => self.punt(now, batch, i),
                 Verdict::Handed(_) => self.hand_over(&mut batch[i]),
                 Verdict::Punted(_) | Verdict::Live => {
@@ -489,16 +493,16 @@ impl Plane {
         batch: &mut Batch<'_>,
         entries: &mut Entries,
     ) -> Set {
-        chain::lead(&mut self.stages, dir, now, batch, entries, &mut self.own, &mut self.accounting.drops)
+        chain::lead(&mut self.stages, dir, now, batch, entries, &mut self.outbox, &mut self.accounting.drops)
     }
 
     /// Frames leave that came through all stages, outward and inward.
     pub(crate) fn exit(&mut self, now: Time, batch: &mut Batch<'_>, outward: Set, inward: Set) {
         if let Exit::Router(router) = &mut self.exit {
             let Batch { frames, verdicts, .. } = batch;
-            let (own, drops, stage) = (&mut self.own, &mut self.accounting.drops, self.stages.len());
+            let (outbox, drops, stage) = (&mut self.outbox, &mut self.accounting.drops, self.stages.len());
             let mut step =
-                Step { now, frames: Frames(frames), own, drops, verdicts, turned: Set::EMPTY, stage };
+                Step { now, frames: Frames(frames), outbox, drops, verdicts, turned: Set::EMPTY, stage };
             router.run(&mut step, Dir::Outward, outward);
             router.run(&mut step, Dir::Inward, inward);
             return;
@@ -571,10 +575,10 @@ impl Plane {
     }
 
     /// Leads the node's own frames through the chain until it has no more to say.
-    pub(crate) fn run_own(&mut self, now: Time) {
-        while !self.own.waiting.is_empty() {
+    pub(crate) fn run_outbox(&mut self, now: Time) {
+        while !self.outbox.waiting.is_empty() {
             let mut waiting: Vec<Originated> =
-                self.own.waiting.drain(..self.own.waiting.len().min(BATCH)).collect();
+                self.outbox.waiting.drain(..self.outbox.waiting.len().min(BATCH)).collect();
             let mut batch = Batch::default();
             let mut entries = Entries::default();
             for (i, Originated { then, known, buf }) in waiting.iter_mut().enumerate() {
@@ -585,9 +589,9 @@ impl Plane {
                     Err(verdict) => self.decide(&mut batch, i, verdict),
                 }
             }
-            self.own.kept.is_own_batch = true;
+            self.outbox.kept.is_originated = true;
             self.pass(now, &mut batch, entries);
-            self.own.kept.is_own_batch = false;
+            self.outbox.kept.is_originated = false;
             let leave =
                 |(frame, verdict): (&Frame<'_>, Verdict)| (verdict, frame.port, frame.bytes().to_vec());
             let outcome: Vec<_> = batch.outcome().map(leave).collect();
@@ -597,7 +601,7 @@ impl Plane {
                     Verdict::Punted(punt) => Leave::Machine(punt),
                     Verdict::Handed(to) => Leave::Thread(to, port),
                     Verdict::Kept(ticket) => {
-                        self.own.set_aside(ticket, &bytes);
+                        self.outbox.set_aside(ticket, &bytes);
                         continue;
                     }
                     _ => continue,
@@ -606,11 +610,11 @@ impl Plane {
             }
         }
         self.filters_mut().for_each(Filter::forget_refused);
-        let refused = std::mem::take(&mut self.own.refused);
+        let refused = std::mem::take(&mut self.outbox.refused);
         (0..refused).for_each(|_| self.accounting.drops.count(Drop::OwnLimit));
-        let gave_way = std::mem::take(&mut self.own.gave_way);
+        let gave_way = std::mem::take(&mut self.outbox.gave_way);
         (0..gave_way).for_each(|_| self.accounting.drops.count(Drop::FragmentLimit));
-        let lost = std::mem::take(&mut self.own.lost);
+        let lost = std::mem::take(&mut self.outbox.lost);
         (0..lost).for_each(|_| self.accounting.drops.count(Drop::Panic));
     }
 }

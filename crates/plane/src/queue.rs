@@ -35,7 +35,7 @@ use crate::batch::Set;
 use crate::drops::Drop;
 use crate::frame::{Frame, Kind};
 use crate::kept::{Then, Ticket};
-use crate::own::Own;
+use crate::outbox::Outbox;
 use crate::recipe::Never;
 use crate::route::flow_hash;
 use crate::stage::{ByDir, Step};
@@ -304,14 +304,14 @@ impl Queue {
     }
 
     /// It goes away: what waited in it goes on where frames of its direction enter.
-    pub(crate) fn let_go(&mut self, now: Time, own: &mut Own, entry: impl Fn(Dir) -> Entry) {
-        self.gone.drain(..).for_each(|(dir, frame, _)| own.emit(frame, Then::On(entry(dir))));
+    pub(crate) fn let_go(&mut self, now: Time, outbox: &mut Outbox, entry: impl Fn(Dir) -> Entry) {
+        self.gone.drain(..).for_each(|(dir, frame, _)| outbox.emit(frame, Then::On(entry(dir))));
         for dir in [Dir::Outward, Dir::Inward] {
             let Some(link) = &mut self.links[dir] else { continue };
             let (waiting, dropped) = link.drain(now);
-            waiting.iter().for_each(|packet| own.emit(packet.payload, then(packet, entry(dir))));
+            waiting.iter().for_each(|packet| outbox.emit(packet.payload, then(packet, entry(dir))));
             // No reason is left to drop these.
-            dropped.into_iter().for_each(|(frame, _)| own.emit(frame, Then::On(entry(dir))));
+            dropped.into_iter().for_each(|(frame, _)| outbox.emit(frame, Then::On(entry(dir))));
         }
     }
 
@@ -409,7 +409,7 @@ impl Link {
             let Some(packet) = taken else { continue };
             self.free = start + self.pace.slot(u64::from(packet.bytes));
             self.waiting.remove(packet.payload);
-            step.own.emit(packet.payload, then(&packet, onward));
+            step.outbox.emit(packet.payload, then(&packet, onward));
         }
         true
     }
@@ -467,7 +467,7 @@ fn then(packet: &Packet<Ticket>, entry: Entry) -> Then {
 }
 
 fn discard(step: &mut Step<'_, '_>, frame: Ticket, reason: Reason) {
-    step.own.discard(frame);
+    step.outbox.discard(frame);
     step.drops.count(match reason {
         Reason::Overflow | Reason::Evicted => Drop::QueueLimit,
         _ => Drop::QueueAqm,

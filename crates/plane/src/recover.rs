@@ -28,7 +28,7 @@ pub struct Recovered {
 impl Plane {
     /// Goes on after a panic within one of its calls.
     pub fn recover(&mut self, now: Time) -> Recovered {
-        let at_work = self.own.at_work.take();
+        let at_work = self.outbox.at_work.take();
         let stage = at_work.and_then(|k| Some((k, self.stages.get_mut(k)?)));
         let stage = stage.map(|(k, stage)| {
             let name = match stage {
@@ -52,10 +52,10 @@ impl Plane {
             (k, name)
         });
         self.text_epoch = self.text_epoch.wrapping_add(1);
-        self.own.waiting.clear();
+        self.outbox.waiting.clear();
         let (kept, copies) = self.waiting();
         let held = (kept.len() + copies) as u64;
-        self.own.held = held + self.own.kept.recover(&kept);
+        self.outbox.kept_count = held + self.outbox.kept.recover(&kept);
         self.recover_fast(now);
         Recovered { frames: self.write_off(), stage }
     }
@@ -156,7 +156,7 @@ mod tests {
             sent(&mut plane, now, &[OUT, PIECE]);
             assert_eq!(sent(&mut plane, now, &[BACK]), [Verdict::Out(PortId(0))], "{stage}");
             plane.events();
-            plane.own.at_work = Some(k);
+            plane.outbox.at_work = Some(k);
             assert_eq!(
                 plane.recover(now),
                 Recovered { frames: u64::from(k == 0) * 2, stage: Some((k, stage)) }
@@ -182,7 +182,7 @@ mod tests {
             panic!("{verdicts:?}")
         };
         plane.tick(now);
-        plane.own.at_work = Some(0);
+        plane.outbox.at_work = Some(0);
         assert_eq!(plane.recover(now), Recovered { frames: 2, stage: Some((0, "queue")) });
         assert_eq!(
             emitted(&mut plane),

@@ -5,7 +5,7 @@ use weir_packet::checksum::{fold, pseudo_header, sum, write_ipv4};
 use weir_packet::headers::{ACK, SYN, TCP, words};
 
 use crate::frame::{Fragment, Frame, Kind};
-use crate::icmp::OWN_TTL;
+use crate::icmp::ORIGINATED_TTL;
 
 const FIN: u8 = 0x01;
 const RST: u8 = 0x04;
@@ -34,11 +34,11 @@ pub(crate) fn answer(frame: &Frame<'_>) -> Option<Vec<u8>> {
     let (addresses, ether_type, mut ip) = match frame.kind() {
         Kind::V4 => {
             let swapped = [&frame.header4()[16..], &frame.header4()[12..16]].concat();
-            (swapped, [0x08, 0x00], vec![0x45, 0, 0, 40, 0, 0, 0x40, 0, OWN_TTL, TCP, 0, 0])
+            (swapped, [0x08, 0x00], vec![0x45, 0, 0, 40, 0, 0, 0x40, 0, ORIGINATED_TTL, TCP, 0, 0])
         }
         _ => {
             let swapped = [&frame.header6()[24..], &frame.header6()[8..24]].concat();
-            (swapped, [0x86, 0xdd], vec![0x60, 0, 0, 0, 0, 20, TCP, OWN_TTL])
+            (swapped, [0x86, 0xdd], vec![0x60, 0, 0, 0, 0, 20, TCP, ORIGINATED_TTL])
         }
     };
     let checksum = !fold(pseudo_header(&addresses, TCP, tcp.len()) + sum(&tcp));

@@ -8,7 +8,7 @@ use crate::drops::{Drop, Drops};
 use crate::frame::PortId;
 use crate::icmp::Error;
 use crate::kept::Ticket;
-use crate::own::Own;
+use crate::outbox::Outbox;
 use crate::time::Time;
 use crate::way::{Dir, Entry, Handover, Way};
 
@@ -60,7 +60,7 @@ impl<T> IndexMut<Dir> for ByDir<T> {
 pub(crate) struct Step<'s, 'a> {
     pub(crate) now: Time,
     pub(crate) frames: Frames<'s, 'a>,
-    pub(crate) own: &'s mut Own,
+    pub(crate) outbox: &'s mut Outbox,
     pub(crate) drops: &'s mut Drops,
     pub(super) verdicts: &'s mut PerFrame<Verdict>,
     /// Frames that turned back here.
@@ -78,7 +78,7 @@ impl Step<'_, '_> {
 
     /// The frame goes no further, and its sender is informed; the error enters the chain at `back`.
     pub(crate) fn refuse(&mut self, i: usize, reason: Drop, error: Error, back: Entry) {
-        self.own.report(self.now, &self.frames[i], error, back);
+        self.outbox.report(self.now, &self.frames[i], error, back);
         self.drop(i, reason);
     }
 
@@ -87,18 +87,18 @@ impl Step<'_, '_> {
         self.verdicts[i] = Verdict::Handed(Handover { to, way });
     }
 
-    /// The stage keeps the frame, which it passes on later with [`Own::emit`], or gives up with [`Own::discard`].
+    /// The stage keeps the frame, which it passes on later with [`Outbox::emit`], or gives up with [`Outbox::discard`].
     pub(crate) fn keep(&mut self, i: usize) -> Ticket {
-        let ticket = self.own.keep(&self.frames[i]);
+        let ticket = self.outbox.keep(&self.frames[i]);
         self.verdicts[i] = Verdict::Kept(ticket);
         ticket
     }
 
-    /// The stage has made a copy, which it passes on in the frame's place with [`Own::release`], or gives up with
-    /// [`Own::lapse`].
-    pub(crate) fn hold(&mut self, i: usize) {
-        self.own.held += 1;
-        self.verdicts[i] = Verdict::Held;
+    /// The stage has made a copy, which it passes on in the frame's place with [`Outbox::emit_copy`], or gives up with
+    /// [`Outbox::discard_copies`].
+    pub(crate) fn keep_copy(&mut self, i: usize) {
+        self.outbox.kept_count += 1;
+        self.verdicts[i] = Verdict::KeptCopy;
     }
 
     /// The frame is for the machine that the node runs on.
@@ -132,7 +132,7 @@ impl Step<'_, '_> {
         }
     }
 
-    /// Where a frame goes on that this stage held on its way in `dir`.
+    /// Where a frame goes on that this stage kept on its way in `dir`.
     pub(crate) fn onward(&self, dir: Dir) -> Entry {
         match dir {
             Dir::Outward => Entry::Outward { above: self.stage + 1 },

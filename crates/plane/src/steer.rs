@@ -28,10 +28,10 @@ use crate::icmp::{quoted4, quoted6};
 use crate::kept::{Then, Ticket};
 use crate::limits::Limits;
 use crate::nat::Nat;
-use crate::own::Own;
+use crate::outbox::Outbox;
 use crate::time::Time;
 use crate::way::{Dir, Entry, Handover, Share, Way};
-use meeting::{Held, Meeting};
+use meeting::{Meeting, Waiting};
 use nats::{Nats, Whose};
 
 /// Which frames must meet.
@@ -85,12 +85,12 @@ impl Steering {
 
     /// Where fragments meet no more since the stages are others, those that waited for a first one go on; `left` ports are at
     /// the left end.
-    pub(crate) fn let_go(&mut self, left: usize, own: &mut Own) {
+    pub(crate) fn let_go(&mut self, left: usize, outbox: &mut Outbox) {
         if matches!(self.together, Together::Inside | Together::Ends) {
             return;
         }
-        for Held { frame, addresses, .. } in self.meeting.let_go() {
-            let is_left = usize::from(own.kept.known(frame).port.0) < left;
+        for Waiting { frame, addresses, .. } in self.meeting.let_go() {
+            let is_left = usize::from(outbox.kept.known(frame).port.0) < left;
             let hand = match self.together {
                 Together::Nothing => None,
                 _ => self.hand(pick(addresses, self.share.of)),
@@ -99,7 +99,7 @@ impl Steering {
                 Some(Verdict::Handed(to)) => Entry::Hand(to),
                 _ => Entry::Begin(if is_left { Dir::Outward } else { Dir::Inward }),
             };
-            own.emit(frame, Then::On(entry));
+            outbox.emit(frame, Then::On(entry));
         }
     }
 
@@ -120,7 +120,7 @@ impl Steering {
         now: Time,
         (frame, dir): (&Frame<'_>, Dir),
         stages: &[Stage],
-        own: &mut Own,
+        outbox: &mut Outbox,
     ) -> Option<Verdict> {
         if self.is_alone() {
             return None;
@@ -129,7 +129,7 @@ impl Steering {
             Together::Nothing => return None,
             Together::Fragments if frame.fragment() == Fragment::Whole => return None,
             _ if self.meets_others((frame, dir), stages) => {
-                return self.send_to_meeting(now, (frame, dir), stages, own);
+                return self.send_to_meeting(now, (frame, dir), stages, outbox);
             }
             _ => self.owner((frame, dir), stages),
         };
@@ -178,11 +178,11 @@ impl Steering {
         now: Time,
         (frame, dir): (&Frame<'_>, Dir),
         stages: &[Stage],
-        own: &mut Own,
+        outbox: &mut Outbox,
     ) -> Option<Verdict> {
         let place = pick(addresses(frame).wrapping_add(mix4(frame.fragment_id())), self.share.of);
         match place == self.share.thread {
-            true => self.meet(now, (frame, dir), stages, own),
+            true => self.meet(now, (frame, dir), stages, outbox),
             false => Some(Verdict::Handed(Handover { to: place, way: Way::Meets })),
         }
     }
@@ -193,19 +193,19 @@ impl Steering {
         now: Time,
         (frame, dir): (&Frame<'_>, Dir),
         stages: &[Stage],
-        own: &mut Own,
+        outbox: &mut Outbox,
     ) -> Option<Verdict> {
         if !self.meets_others((frame, dir), stages) {
             // By another text of the thread that sent it here.
-            return self.elsewhere(now, (frame, dir), stages, own);
+            return self.elsewhere(now, (frame, dir), stages, outbox);
         }
         if frame.fragment() == Fragment::Later {
             return match self.meeting.find(now, (frame, dir)) {
                 Some(owner) => self.hand(owner),
                 None => {
-                    let ticket = own.keep(frame);
-                    let gone = self.meeting.hold(now, (frame, dir), ticket, addresses(frame));
-                    gone.into_iter().for_each(|held| own.give_way(held.frame));
+                    let ticket = outbox.keep(frame);
+                    let gone = self.meeting.wait(now, (frame, dir), ticket, addresses(frame));
+                    gone.into_iter().for_each(|waiting| outbox.give_way(waiting.frame));
                     Some(Verdict::Kept(ticket))
                 }
             };
@@ -216,7 +216,7 @@ impl Steering {
             (_, dir) => Entry::Begin(dir),
         };
         for waited in self.meeting.learn(now, (frame, dir), owner) {
-            own.emit(waited, Then::On(entry));
+            outbox.emit(waited, Then::On(entry));
         }
         self.hand(owner)
     }
@@ -227,10 +227,10 @@ impl Steering {
     }
 
     /// Lets time pass.
-    pub(crate) fn tick(&mut self, now: Time, own: &mut Own, drops: &mut Drops) {
+    pub(crate) fn tick(&mut self, now: Time, outbox: &mut Outbox, drops: &mut Drops) {
         let reason = self.no_first();
         for frame in self.meeting.expire(now) {
-            own.discard(frame);
+            outbox.discard(frame);
             drops.count(reason);
         }
     }

@@ -31,13 +31,13 @@ pub struct Item {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arg(pub Vec<Word>);
 
-/// A word and its place in the text.
+/// A word and its span in the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Word {
     /// The word.
     pub text: String,
     /// Where it stands.
-    pub place: Range<usize>,
+    pub span: Range<usize>,
 }
 
 impl Arg {
@@ -48,14 +48,14 @@ impl Arg {
 
     /// Notes what is wrong with the argument.
     pub fn wrong(&self, notes: &Notes<'_>, text: String) {
-        notes.add(Some(self.0[0].place.clone()), "", text);
+        notes.add(Some(self.0[0].span.clone()), "", text);
     }
 }
 
 impl Item {
     /// Notes what is wrong with the item.
     pub fn wrong(&self, notes: &Notes<'_>, text: String) {
-        notes.add(Some(self.name.place.clone()), "", text);
+        notes.add(Some(self.name.span.clone()), "", text);
     }
 
     /// Notes what is said again, of what these words begin.
@@ -87,13 +87,13 @@ pub(crate) fn items(text: &str, notes: &Notes<'_>) -> Vec<Item> {
             }
             "(" | ")" | "," => {
                 let what = format!("a `{}` without the name of a stage or a port in front", token.text);
-                notes.add(Some(token.place), "", format!("{what}: write name(argument, argument)"));
+                notes.add(Some(token.span), "", format!("{what}: write name(argument, argument)"));
             }
             name => {
                 if name == "node" || !name.starts_with(char::is_alphanumeric) {
                     let what = format!("`{name}` is no name of a stage or a port");
                     notes.add(
-                        Some(token.place.clone()),
+                        Some(token.span.clone()),
                         "",
                         format!("{what}: leave it out, or write another"),
                     );
@@ -122,7 +122,7 @@ fn args(rest: &mut impl Iterator<Item = Word>, open: &Word, notes: &Notes<'_>) -
             _ => list.last_mut().expect("begun with one").0.push(token),
         }
     }
-    notes.add(Some(open.place.clone()), "", "this parenthesis is not closed: add a `)`".to_string());
+    notes.add(Some(open.span.clone()), "", "this parenthesis is not closed: add a `)`".to_string());
     Vec::new()
 }
 
@@ -152,7 +152,7 @@ impl Iterator for Tokens<'_> {
         let is_word = |byte: &u8| !SIGNS.contains(byte) && !byte.is_ascii_whitespace() && *byte != b'#';
         let len = bytes[start..].iter().take_while(|byte| is_word(byte)).count().max(1);
         self.at += len;
-        Some(Word { text: self.text[start..self.at].to_string(), place: start..self.at })
+        Some(Word { text: self.text[start..self.at].to_string(), span: start..self.at })
     }
 }
 

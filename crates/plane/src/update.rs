@@ -253,7 +253,7 @@ impl Plane {
     /// Becomes what an update says that was accepted, between two batches: sessions, neighbours and frames that wait stay.
     /// `true`: there is more to do, by the same call behind the next batch.
     pub fn commit(&mut self, now: Time, update: &mut Update) -> bool {
-        self.own.kept.begin();
+        self.outbox.kept.begin();
         if update.begun.is_none() {
             update.begun = Some(now);
             self.stop_fast(now);
@@ -282,7 +282,7 @@ impl Plane {
     }
 
     fn take_stages(&mut self, now: Time, update: &mut Update) {
-        self.own.kept.renumber(|at| update.entry(at));
+        self.outbox.kept.renumber(|at| update.entry(at));
         if let Exit::Router(router) = &mut self.exit {
             router.options = update.options;
             for (port, addresses) in (self.left..).zip(&mut update.translated) {
@@ -303,12 +303,12 @@ impl Plane {
         // What waits for a stage that is no more goes on.
         for (gone, stage) in old.into_iter().enumerate() {
             if let Some(mut stage) = stage {
-                stage.let_go(now, &mut self.own, |dir| update.entry_of(gone, dir));
+                stage.let_go(now, &mut self.outbox, |dir| update.entry_of(gone, dir));
                 update.gone.push(stage);
             }
         }
-        self.steering.let_go(self.left, &mut self.own);
-        self.run_own(now);
+        self.steering.let_go(self.left, &mut self.outbox);
+        self.run_outbox(now);
     }
 
     /// Becomes what `new` says, where `old` is what it was, at once; returns what is left to tell of stages that went.

@@ -143,7 +143,7 @@ impl Fast {
     }
 
     /// An entry holds until this tick; `None`: for good.
-    pub fn hold(&self, number: u32, until: Option<u32>) {
+    pub fn prolong(&self, number: u32, until: Option<u32>) {
         let flags = self.flags(number) & !IS_ENDLESS;
         if let Some(until) = until {
             self.entries.set_field(number as usize, until, field!(Entry, until));

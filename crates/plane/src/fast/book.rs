@@ -12,7 +12,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::entry::Places;
+use super::entry::Slots;
 use super::{FastTable, FlowKey, FlowRule, MARGIN, Progress, SWEEP};
 use crate::recipe::{Key, On, Recipe, Uses};
 use crate::table::timers::Tick;
@@ -48,7 +48,7 @@ pub(crate) struct Book {
     top: u32,
     /// Entries whose key has gone, and when.
     leaving: Vec<(u32, Time)>,
-    places: TrackPlaces,
+    slots: TrackSlots,
     /// Parts of hashes; 0: none.
     lately: Box<[u32]>,
     /// Frames that a table had counted before.
@@ -70,14 +70,14 @@ struct Entry {
     is_leaving: bool,
     /// Its stages are others by now.
     is_past: bool,
-    places: Vec<u32>,
+    slots: Vec<u32>,
 }
 
-/// Which connection is at which place of the table.
+/// Which connection is at which slot of the table.
 #[derive(Default)]
-struct TrackPlaces {
+struct TrackSlots {
     by_track: HashMap<Track, u32>,
-    /// By place, how many entries have it, and its connection.
+    /// By slot, how many entries have it, and its connection.
     taken: Vec<(u32, Track)>,
     free: Vec<u32>,
 }
@@ -104,7 +104,7 @@ impl Book {
             free: (0..room).rev().collect(),
             top: 0,
             leaving: Vec::new(),
-            places: TrackPlaces { free: (0..room).rev().collect(), ..TrackPlaces::default() },
+            slots: TrackSlots { free: (0..room).rev().collect(), ..TrackSlots::default() },
             lately: vec![0; (room as usize * LATELY).next_power_of_two().max(LEAST_LATELY)].into(),
             before,
         }
@@ -140,8 +140,8 @@ impl Book {
         }
         let mut hasher = DefaultHasher::new();
         flow.hash(&mut hasher);
-        let (hash, places) = (hasher.finish(), self.lately.len());
-        let Some(place) = self.lately.get_mut((hash >> 32) as usize % places) else { return false };
+        let (hash, parts) = (hasher.finish(), self.lately.len());
+        let Some(place) = self.lately.get_mut((hash >> 32) as usize % parts) else { return false };
         let part = hash as u32 | 1;
         std::mem::replace(place, part) == part
     }
@@ -156,16 +156,16 @@ impl Book {
 
     /// A flow has this entry from now on, in the place of the one that it had.
     pub(super) fn insert(&mut self, now: Time, (flow, key): (FlowKey, Key), recipe: Recipe, rule: FlowRule) {
-        let places: Vec<u32> = rule.tracks.iter().flatten().map(|(place, _)| *place).collect();
+        let slots: Vec<u32> = rule.tracks.iter().flatten().map(|(slot, _)| *slot).collect();
         let is_late = rule.until.is_some_and(|until| until <= now);
         let number = if is_late { None } else { self.free.pop() };
         let Some(number) = number else {
-            places.into_iter().for_each(|place| self.places.leave(place));
+            slots.into_iter().for_each(|slot| self.slots.leave(slot));
             return self.forget(&flow, now);
         };
         if !self.table.insert(&flow, number, &rule) {
             self.free.push(number);
-            places.into_iter().for_each(|place| self.places.leave(place));
+            slots.into_iter().for_each(|slot| self.slots.leave(slot));
             return self.forget(&flow, now);
         }
         if let Some(old) = self.by_key.insert(flow, number) {
@@ -188,7 +188,7 @@ impl Book {
             is_over: false,
             is_leaving: false,
             is_past: false,
-            places,
+            slots,
         };
         self.top = self.top.max(number + 1);
         if let Some(slot) = self.entries.get_mut(number as usize) {
@@ -293,7 +293,7 @@ impl Book {
         let Some(until) = until else { return };
         if let Some(entry) = self.entry_mut(number) {
             entry.until = until;
-            self.table.hold(number, until);
+            self.table.prolong(number, until);
         }
     }
 
@@ -316,7 +316,7 @@ impl Book {
                 continue;
             }
             if let Some(entry) = self.entries.get_mut(number as usize).and_then(Option::take) {
-                entry.places.into_iter().for_each(|place| self.places.leave(place));
+                entry.slots.into_iter().for_each(|slot| self.slots.leave(slot));
             }
             self.free.push(number);
         }
@@ -335,36 +335,36 @@ impl Book {
                 (entry.is_leaving, entry.is_past) = (true, true);
             }
         }
-        self.places.by_track.clear();
+        self.slots.by_track.clear();
     }
 }
 
 /// Connections that both the table and the stages follow.
 impl Book {
     pub(super) fn follows_any(&self) -> bool {
-        !self.places.by_track.is_empty()
+        !self.slots.by_track.is_empty()
     }
 
     pub(super) fn follows(&self, track: &Track) -> bool {
-        self.places.by_track.contains_key(track)
+        self.slots.by_track.contains_key(track)
     }
 
-    /// The connection is another one, or none: its place is no longer its own.
+    /// The connection is another one, or none: its slot is no longer its own.
     pub(super) fn unfollow(&mut self, track: &Track) {
-        self.places.by_track.remove(track);
+        self.slots.by_track.remove(track);
     }
 
     pub(super) fn followed(&self) -> Vec<Track> {
-        self.places.by_track.keys().copied().collect()
+        self.slots.by_track.keys().copied().collect()
     }
 
     pub(super) fn progress(&self, track: Track) -> Option<Progress> {
-        self.places.by_track.get(&track).map(|&place| self.table.progress(place))
+        self.slots.by_track.get(&track).map(|&slot| self.table.progress(slot))
     }
 
     pub(super) fn set_progress(&mut self, track: Track, progress: &Progress) {
-        if let Some(&place) = self.places.by_track.get(&track) {
-            self.table.set_progress(place, progress);
+        if let Some(&slot) = self.slots.by_track.get(&track) {
+            self.table.set_progress(slot, progress);
         }
     }
 
@@ -373,51 +373,51 @@ impl Book {
         &mut self,
         tracks: &[(Track, u8)],
         progress: impl Fn(Track) -> Option<Progress>,
-    ) -> Option<Places> {
-        let mut places = Places::default();
-        if tracks.len() > places.len() {
+    ) -> Option<Slots> {
+        let mut slots = Slots::default();
+        if tracks.len() > slots.len() {
             return None;
         }
-        for (slot, &(track, side)) in places.iter_mut().zip(tracks) {
-            let found = self.places.enter(track);
-            let Some((place, is_new)) = found else { break };
+        for (followed, &(track, side)) in slots.iter_mut().zip(tracks) {
+            let found = self.slots.enter(track);
+            let Some((slot, is_new)) = found else { break };
             if is_new {
-                self.table.set_progress(place, &progress(track).unwrap_or_default());
+                self.table.set_progress(slot, &progress(track).unwrap_or_default());
             }
-            *slot = Some((place, side));
+            *followed = Some((slot, side));
         }
-        if places.iter().flatten().count() < tracks.len() {
-            places.iter().flatten().for_each(|(place, _)| self.places.leave(*place));
+        if slots.iter().flatten().count() < tracks.len() {
+            slots.iter().flatten().for_each(|(slot, _)| self.slots.leave(*slot));
             return None;
         }
-        Some(places)
+        Some(slots)
     }
 }
 
-impl TrackPlaces {
-    /// One more entry has this connection; its place, and whether it is new there.
+impl TrackSlots {
+    /// One more entry has this connection; its slot, and whether it is new there.
     fn enter(&mut self, track: Track) -> Option<(u32, bool)> {
         let known = self.by_track.get(&track).copied();
-        let place = known.or_else(|| self.free.pop())?;
-        self.by_track.insert(track, place);
-        if self.taken.len() <= place as usize {
-            self.taken.resize(place as usize + 1, (0, track));
+        let slot = known.or_else(|| self.free.pop())?;
+        self.by_track.insert(track, slot);
+        if self.taken.len() <= slot as usize {
+            self.taken.resize(slot as usize + 1, (0, track));
         }
-        let (entries, of) = self.taken.get_mut(place as usize)?;
+        let (entries, of) = self.taken.get_mut(slot as usize)?;
         (*entries, *of) = (*entries + 1, track);
-        Some((place, known.is_none()))
+        Some((slot, known.is_none()))
     }
 
     /// One entry less has it.
-    fn leave(&mut self, place: u32) {
-        let Some((entries, track)) = self.taken.get_mut(place as usize) else { return };
+    fn leave(&mut self, slot: u32) {
+        let Some((entries, track)) = self.taken.get_mut(slot as usize) else { return };
         *entries -= 1;
         if *entries == 0 {
-            // The number of its session may be another one's by now, at another place.
-            if self.by_track.get(track) == Some(&place) {
+            // The number of its session may be another one's by now, in another slot.
+            if self.by_track.get(track) == Some(&slot) {
                 self.by_track.remove(track);
             }
-            self.free.push(place);
+            self.free.push(slot);
         }
     }
 }

@@ -18,8 +18,8 @@ impl FlowKey {
     }
 }
 
-/// The places of connections in a table, with the side that sends.
-pub(super) type Places = [Option<(u32, u8)>; 2];
+/// The slots of connections in a table, with the side that sends.
+pub(super) type Slots = [Option<(u32, u8)>; 2];
 
 impl Recipe {
     /// The connections that stages follow by it, with the side that sends.
@@ -41,7 +41,7 @@ pub(super) fn rule_of(
     (now, margin): (Time, Duration),
     key: &Key,
     recipe: &Recipe,
-    (epochs, tracks): ([u32; 3], Places),
+    (epochs, tracks): ([u32; 3], Slots),
 ) -> FlowRule {
     let at = recipe.parts.iter().fold(*key, |at, (_, part)| at.behind(part.rewrite));
     let is_rewritten = recipe.parts.iter().any(|(_, part)| part.rewrite != Rewrite::Nothing);

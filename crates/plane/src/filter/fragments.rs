@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! first fragment > rules > passed or refused, which is kept for the others
-//! later fragment > known: passes, or does not        unknown: held until the first one comes, or too long
+//! later fragment > known: passes, or does not        unknown: waits until the first one comes, or too long
 //! ```
 //! Memory is bounded, for each direction and each host, see `table/fragments.rs`. Where no rule asks for what only a first fragment
-//! has, none is held. A fragment that would overwrite the header of TCP never passes (RFC 1858, RFC 3128).
+//! has, none waits. A fragment that would overwrite the header of TCP never passes (RFC 1858, RFC 3128).
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 
 use weir_packet::headers::TCP;
@@ -13,7 +13,7 @@ use weir_packet::headers::TCP;
 use crate::drops::Drop;
 use crate::frame::{Frame, Kind};
 use crate::kept::{Then, Ticket};
-use crate::own::Own;
+use crate::outbox::Outbox;
 use crate::stage::{ByDir, Step};
 use crate::table::fragments::{self, Packet, Piece, Room};
 use crate::table::shares::Host;
@@ -40,15 +40,16 @@ pub(super) enum First {
     Refused,
 }
 
+/// A fragment that waits.
 #[derive(Debug)]
-struct Held {
+struct Waiting {
     piece: Piece,
     frame: Ticket,
 }
 
 /// The packets that are remembered.
 #[derive(Debug)]
-pub(super) struct FragmentTable(ByDir<fragments::FragmentTable<Packet, First, Held>>);
+pub(super) struct FragmentTable(ByDir<fragments::FragmentTable<Packet, First, Waiting>>);
 
 impl FragmentTable {
     pub(super) fn new(room: Room) -> FragmentTable {
@@ -69,10 +70,10 @@ impl FragmentTable {
     pub(super) fn judged(&mut self, step: &mut Step<'_, '_>, i: usize, dir: Dir, first: First) {
         let (key, fragments) = (key(&step.frames[i]), &mut self.0[dir]);
         fragments.learn(step.now, Piece::of(&step.frames[i]), key, first);
-        for Held { piece, frame } in fragments.take(&key) {
+        for Waiting { piece, frame } in fragments.take(&key) {
             fragments.pass(step.now, piece, &key);
             match first {
-                First::Passed => step.own.emit(frame, Then::On(step.onward(dir))),
+                First::Passed => step.outbox.emit(frame, Then::On(step.onward(dir))),
                 First::Refused => give_up(step, frame),
             }
         }
@@ -94,25 +95,25 @@ impl FragmentTable {
             Some(First::Refused) => step.drop(i, Drop::FilterFragment),
             None => {
                 let (host, piece) = (Host::of(frame), Piece::of(frame));
-                let held = Held { piece, frame: step.keep(i) };
-                let gone = fragments.wait(step.now, host, key, held);
-                gone.into_iter().for_each(|held| step.own.give_way(held.frame));
+                let waiting = Waiting { piece, frame: step.keep(i) };
+                let gone = fragments.wait(step.now, host, key, waiting);
+                gone.into_iter().for_each(|waiting| step.outbox.give_way(waiting.frame));
             }
         }
         Later::Gone
     }
 
     /// The filter goes away: what waited in it goes on where frames of its direction enter.
-    pub(super) fn let_go(&mut self, own: &mut Own, entry: impl Fn(Dir) -> Entry) {
+    pub(super) fn let_go(&mut self, outbox: &mut Outbox, entry: impl Fn(Dir) -> Entry) {
         for dir in [Dir::Outward, Dir::Inward] {
-            let held = self.0[dir].take_all();
-            held.for_each(|(_, Held { frame, .. })| own.emit(frame, Then::On(entry(dir))));
+            let waiting = self.0[dir].take_all();
+            waiting.for_each(|(_, Waiting { frame, .. })| outbox.emit(frame, Then::On(entry(dir))));
         }
     }
 
     /// Fragments that wait.
     pub(super) fn waiting(&self) -> impl Iterator<Item = Ticket> {
-        self.0.both().into_iter().flat_map(|fragments| fragments.waiting().map(|held| held.frame))
+        self.0.both().into_iter().flat_map(|fragments| fragments.waiting().map(|waiting| waiting.frame))
     }
 
     /// When the first of those that wait has waited too long.
@@ -123,7 +124,7 @@ impl FragmentTable {
     /// Gives up what waited too long.
     pub(super) fn expire(&mut self, step: &mut Step<'_, '_>) {
         for fragments in self.0.each() {
-            fragments.expire(step.now).into_iter().for_each(|held| give_up(step, held.frame));
+            fragments.expire(step.now).into_iter().for_each(|waiting| give_up(step, waiting.frame));
         }
     }
 }
@@ -140,6 +141,6 @@ fn key(frame: &Frame<'_>) -> Packet {
 
 /// A fragment that was kept goes no further.
 fn give_up(step: &mut Step<'_, '_>, fragment: Ticket) {
-    step.own.discard(fragment);
+    step.outbox.discard(fragment);
     step.drops.count(Drop::FilterFragment);
 }

@@ -44,7 +44,7 @@ use crate::frame::{Fragment, Frame, Kind};
 use crate::icmp::Error;
 use crate::kept::Ticket;
 use crate::limits::Limits;
-use crate::own::Own;
+use crate::outbox::Outbox;
 use crate::port::Port;
 use crate::reset;
 use crate::sessions::Piece;
@@ -251,8 +251,8 @@ impl Filter {
     }
 
     /// It goes away: fragments of packets that waited in it go on where frames of their direction enter.
-    pub(crate) fn let_go(&mut self, own: &mut Own, entry: impl Fn(Dir) -> Entry) {
-        self.fragments.let_go(own, entry);
+    pub(crate) fn let_go(&mut self, outbox: &mut Outbox, entry: impl Fn(Dir) -> Entry) {
+        self.fragments.let_go(outbox, entry);
     }
 
     /// All stages have seen the batch, and this is what became of its frames.
@@ -481,10 +481,10 @@ fn reject(step: &mut Step<'_, '_>, dir: Dir, i: usize) {
     if step.frames[i].proto() != TCP {
         return step.refuse(i, Drop::FilterReject, Error::NoPort, back);
     }
-    if step.own.may_reset(step.now, &step.frames[i])
+    if step.outbox.may_reset(step.now, &step.frames[i])
         && let Some(buf) = reset::answer(&step.frames[i])
     {
-        step.own.send(back, step.frames[i].port, buf);
+        step.outbox.send(back, step.frames[i].port, buf);
     }
     step.drop(i, Drop::FilterReject);
 }

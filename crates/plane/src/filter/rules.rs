@@ -64,8 +64,8 @@ pub(crate) struct Rule {
     pub(crate) version: Option<Version>,
     /// Any, where there is none.
     pub(crate) protos: Vec<u8>,
-    pub(crate) from: Side,
-    pub(crate) to: Side,
+    pub(crate) from: EndMatch,
+    pub(crate) to: EndMatch,
     /// Flags that are set, of those that count.
     pub(crate) flags: Option<(u8, u8)>,
     /// Types and codes of ICMP as ranges of a word: the type is its higher byte.
@@ -87,8 +87,8 @@ impl Rule {
             && self.dir.is_none()
             && self.version.is_none()
             && self.protos.is_empty()
-            && self.from == Side::default()
-            && self.to == Side::default()
+            && self.from == EndMatch::default()
+            && self.to == EndMatch::default()
             && self.states == 0;
         asks_nothing && !matches!(self.action, Action::Count(_) | Action::Log(_))
     }
@@ -113,9 +113,9 @@ pub(crate) enum Version {
     V6,
 }
 
-/// One end of a connection; where a list is empty, any.
+/// What a rule asks of one end of a connection; where a list is empty, any.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Side {
+pub(crate) struct EndMatch {
     pub(crate) networks: Vec<Prefix>,
     pub(crate) ports: Vec<(u16, u16)>,
 }
@@ -199,7 +199,7 @@ pub(crate) fn read(file: &str, text: &str, ports: &[Port]) -> Result<Rules, Mist
             connections(&words).map(|most| rules.connections = most)
         } else {
             words.reverse();
-            let mut reading = Reading { words, ports, last: first.place.clone() };
+            let mut reading = Reading { words, ports, last: first.span.clone() };
             let rule = Rule {
                 text: code.trim().to_string(),
                 line: n + 1,
@@ -208,16 +208,16 @@ pub(crate) fn read(file: &str, text: &str, ports: &[Port]) -> Result<Rules, Mist
                 dir: None,
                 version: None,
                 protos: Vec::new(),
-                from: Side::default(),
-                to: Side::default(),
+                from: EndMatch::default(),
+                to: EndMatch::default(),
                 flags: None,
                 types: Vec::new(),
                 states: 0,
             };
             reading.rule(rule).map(|rule| rules.rules.push(rule))
         };
-        if let Err(Wrong { place, text }) = read {
-            notes.add(Some(place), "", text);
+        if let Err(Wrong { span, text }) = read {
+            notes.add(Some(span), "", text);
         }
     }
     if notes.is_empty() { Ok(rules) } else { Err(notes.to_mistakes(file)) }
@@ -226,23 +226,23 @@ pub(crate) fn read(file: &str, text: &str, ports: &[Port]) -> Result<Rules, Mist
 #[derive(Debug, Clone)]
 struct Word<'a> {
     text: &'a str,
-    place: Range<usize>,
+    span: Range<usize>,
 }
 
 /// A mistake and where it is.
 struct Wrong {
-    place: Range<usize>,
+    span: Range<usize>,
     text: String,
 }
 
 fn words(line: &str, at: usize) -> Vec<Word<'_>> {
     let word = |text: &'_ str| text.as_ptr() as usize - line.as_ptr() as usize;
-    let place = |text: &str| at + word(text)..at + word(text) + text.len();
-    line.split_whitespace().map(|text| Word { text, place: place(text) }).collect()
+    let span = |text: &str| at + word(text)..at + word(text) + text.len();
+    line.split_whitespace().map(|text| Word { text, span: span(text) }).collect()
 }
 
 fn policy(words: &[Word<'_>], policies: usize) -> Result<Action, Wrong> {
-    let wrong = |text: &str| Err(Wrong { place: words[0].place.clone(), text: text.to_string() });
+    let wrong = |text: &str| Err(Wrong { span: words[0].span.clone(), text: text.to_string() });
     if policies > 1 {
         return wrong("there is a policy already: write one");
     }
@@ -260,7 +260,7 @@ fn connections(words: &[Word<'_>]) -> Result<u32, Wrong> {
         _ => None,
     };
     most.ok_or_else(|| Wrong {
-        place: words[0].place.clone(),
+        span: words[0].span.clone(),
         text: format!(
             "write how many connections are remembered, from 1 to {MOST_CONNECTIONS}: connections 1000000"
         ),
@@ -281,7 +281,7 @@ impl<'a> Reading<'a> {
         let mut side = None;
         let mut seen: Vec<&str> = Vec::new();
         while let Some(word) = self.words.pop() {
-            self.last = word.place;
+            self.last = word.span;
             let kind = match word.text {
                 text if proto(text).is_some() || text.contains(',') => "proto",
                 "inward" => "outward",
@@ -408,13 +408,13 @@ impl<'a> Reading<'a> {
     }
 
     fn wrong<T>(&self, text: String) -> Result<T, Wrong> {
-        Err(Wrong { place: self.last.clone(), text })
+        Err(Wrong { span: self.last.clone(), text })
     }
 
     fn next(&mut self, what: &str) -> Result<&'a str, Wrong> {
         match self.words.pop() {
             Some(word) => {
-                self.last = word.place;
+                self.last = word.span;
                 Ok(word.text)
             }
             None => self.wrong(format!("the rule ends where it needs {what}")),

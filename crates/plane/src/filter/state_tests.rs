@@ -4,7 +4,7 @@ use super::*;
 use crate::batch::{Frames, PerFrame, Verdict};
 use crate::drops::{Drop, Drops};
 use crate::frame::{HEAD_ROOM, PortId};
-use crate::own::Own;
+use crate::outbox::Outbox;
 
 /// A frame of UDP between two hosts, one way or back.
 fn frame(n: u32, back: bool) -> Vec<u8> {
@@ -37,11 +37,19 @@ fn offer(table: &mut Connections, bufs: &mut [Vec<u8>], now: Time) -> (Vec<State
             frame
         })
         .collect();
-    let (mut own, mut drops, mut verdicts) = (Own::default(), Drops::default(), PerFrame::all(Verdict::Live));
+    let (mut outbox, mut drops, mut verdicts) =
+        (Outbox::default(), Drops::default(), PerFrame::all(Verdict::Live));
     let set = Set::first(frames.len());
     let (count, frames, turned) = (frames.len(), Frames(&mut frames), Set::EMPTY);
-    let step =
-        Step { now, frames, own: &mut own, drops: &mut drops, verdicts: &mut verdicts, turned, stage: 0 };
+    let step = Step {
+        now,
+        frames,
+        outbox: &mut outbox,
+        drops: &mut drops,
+        verdicts: &mut verdicts,
+        turned,
+        stage: 0,
+    };
     let found = table.find(&step, set);
     let refused = set.filter(|&i| table.passed(&step.frames[i], &found, i, now).is_err()).count();
     (found.states.in_order().take(count).collect(), refused)
@@ -114,7 +122,7 @@ fn each_connection_is_counted_for_both_its_ends_as_long_as_it_is_there() {
         table.settle(&PerFrame::all(if is_dropped {
             Verdict::Dropped(Drop::NoRoute)
         } else {
-            Verdict::Held
+            Verdict::KeptCopy
         }));
         table.forget_refused();
         (0..dice.roll(3)).for_each(|_| _ = table.tick(Time::from_ms(now_ms)));

@@ -94,7 +94,7 @@ impl Frame<'_> {
     /// Another source port, or identifier of a query.
     pub fn set_sport(&mut self, port: u16) {
         let at = if self.proto == ICMP || self.proto == ICMP6 { 4 } else { 0 };
-        self.change_port(at, self.sport, port);
+        self.rewrite_port(at, self.sport, port);
         self.sport = port;
         if at == 4 {
             self.dport = port;
@@ -106,11 +106,11 @@ impl Frame<'_> {
         if self.proto == ICMP || self.proto == ICMP6 {
             return self.set_sport(port);
         }
-        self.change_port(2, self.dport, port);
+        self.rewrite_port(2, self.dport, port);
         self.dport = port;
     }
 
-    fn change_port(&mut self, at: usize, old: u16, new: u16) {
+    fn rewrite_port(&mut self, at: usize, old: u16, new: u16) {
         if self.fragment == Fragment::Later {
             return;
         }

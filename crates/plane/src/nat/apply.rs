@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use super::block_set::{BlockSet, Layout};
 use super::config::{Config, Dependence, Forward};
-use super::outside::{Holder, Place, Space};
+use super::outside::{Endpoint, Holder, Space};
 use super::redirect::{Reach, Redirect};
 use super::sessions::Sessions;
 use super::slot::{Inside, Kind, Remote, Slot};
@@ -181,14 +181,14 @@ impl Table {
             let (address, port) = forward.outside;
             let outside = self.outside.number(address).expect("it was added");
             let space = Space::of(forward.proto).expect("TCP or UDP");
-            let place = Place { outside, space, port };
+            let endpoint = Endpoint { outside, space, port };
             let inside =
                 Inside { address: mapped4(forward.inside.0), port: forward.inside.1, proto: forward.proto };
             let mapping = self.sessions.mapping(Sessions::hash(&self.secret, &inside), &inside);
             if !self.evict(now, mapping, &mut left) {
                 return;
             }
-            if let Holder::Slot(number) = self.outside.holder(place, Tick::of(now))
+            if let Holder::Slot(number) = self.outside.holder(endpoint, Tick::of(now))
                 && !self.evict(now, number, &mut left)
             {
                 return;
@@ -198,7 +198,7 @@ impl Table {
             (slot.outside, slot.outside_port) = (outside, port);
             let number = self.sessions.insert(&self.secret, slot);
             self.foreign += u32::from(self.is_foreign(&slot));
-            self.outside.take(place, number);
+            self.outside.take(endpoint, number);
             self.awaited.pop_front();
         }
     }

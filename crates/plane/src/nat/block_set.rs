@@ -79,8 +79,8 @@ impl Layout {
     }
 
     /// Whether a block is somebody's by configuration.
-    pub(super) fn is_fixed(&self, place: usize) -> bool {
-        place < self.fixed as usize
+    pub(super) fn is_fixed(&self, index: usize) -> bool {
+        index < self.fixed as usize
     }
 
     /// The block that a port lies in, by its place.
@@ -101,7 +101,7 @@ impl Layout {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BlockId {
     pub(super) set: u16,
-    pub(super) place: u16,
+    pub(super) index: u16,
 }
 
 /// What is known of a block.
@@ -172,8 +172,8 @@ impl BlockSet {
     /// All blocks of an address free but those that are fixed.
     pub(crate) fn new(address: u32, layout: &Arc<Layout>) -> BlockSet {
         let mut free = [Vec::new(), Vec::new()];
-        for (place, cut) in layout.cuts.iter().enumerate().skip(layout.fixed as usize) {
-            free[usize::from(!cut.is_low())].push(place as u16);
+        for (index, cut) in layout.cuts.iter().enumerate().skip(layout.fixed as usize) {
+            free[usize::from(!cut.is_low())].push(index as u16);
         }
         BlockSet {
             address,
@@ -209,13 +209,13 @@ impl BlockSet {
         with_low.dedup();
         // Some for each thread, or they are none's.
         self.has_low = with_low.len() == sharding.threads();
-        let is_own = |place: &u16| thread_of(&cuts[usize::from(*place)]) == thread;
+        let is_own = |index: &u16| thread_of(&cuts[usize::from(*index)]) == thread;
         self.free.iter_mut().for_each(|free| free.retain(is_own));
     }
 
     /// A free block overlaps somebody else's: it is not given out for now.
-    pub(super) fn cover(&mut self, class: usize, place: u16) {
-        self.covered[class].push(place);
+    pub(super) fn cover(&mut self, class: usize, index: u16) {
+        self.covered[class].push(index);
     }
 
     /// A block of an older set came free: those that were covered may be free as well.

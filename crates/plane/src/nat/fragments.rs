@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! first fragment > translated as any packet > the translation is kept for its identification
-//! later fragment > known: translated alike        unknown: held until the first one comes, or too long
+//! later fragment > known: translated alike        unknown: waits until the first one comes, or too long
 //! ```
 //! Where a checksum of all fragments is to be made, as NAT64 must for ICMP and for UDP without one (RFC 6146,
-//! section 3.4), the first one waits as well, until all are there. What was held comes to the NAT once more, and finds
+//! section 3.4), the first one waits as well, until all are there. What waited comes to the NAT once more, and finds
 //! what was missing.
 //! An error of ICMP for the other kind of IP goes on in one fragment: its quote is cut anyway (RFC 7915, sections 4.5 and 5.5).
 //!
@@ -25,7 +25,7 @@ use crate::extensions::MORE4;
 use crate::fragment;
 use crate::frame::{ETHERNET, Fragment, Frame, HEAD_ROOM, Kind, PortId};
 use crate::kept::{Then, Ticket};
-use crate::own::Own;
+use crate::outbox::Outbox;
 use crate::stage::{ByDir, Step};
 use crate::table::fragments::{FragmentTable, Packet, Piece, Room};
 use crate::table::shares::Host;
@@ -67,27 +67,28 @@ enum Stand {
     Wrong,
 }
 
+/// A fragment that waits.
 #[derive(Debug)]
-struct Held {
+struct Waiting {
     /// Which bytes of the whole transport it carries, and whether more follow.
     part: Range<usize>,
     more: bool,
-    fragment: Waiting,
+    fragment: Stored,
 }
 
-impl Held {
+impl Waiting {
     /// Its ticket, if it is no copy.
     fn kept(&self) -> Option<Ticket> {
         match self.fragment {
-            Waiting::Kept(frame) => Some(frame),
-            Waiting::Copied(_) => None,
+            Stored::Kept(frame) => Some(frame),
+            Stored::Copied(_) => None,
         }
     }
 }
 
-/// A fragment that waits.
+/// What is stored of a fragment that waits.
 #[derive(Debug)]
-enum Waiting {
+enum Stored {
     /// For its first one.
     Kept(Ticket),
     /// For all others, together with which it is read.
@@ -112,26 +113,26 @@ impl Copied {
     }
 }
 
-impl Waiting {
-    fn go_on(self, own: &mut Own, entry: Entry) {
+impl Stored {
+    fn go_on(self, outbox: &mut Outbox, entry: Entry) {
         match self {
-            Waiting::Kept(frame) => own.emit(frame, Then::On(entry)),
-            Waiting::Copied(Copied { port, buf }) => own.release(entry, port, buf),
+            Stored::Kept(frame) => outbox.emit(frame, Then::On(entry)),
+            Stored::Copied(Copied { port, buf }) => outbox.emit_copy(entry, port, buf),
         }
     }
 
     /// It goes no further; the caller counts the reason.
-    fn give_up(self, own: &mut Own) {
+    fn give_up(self, outbox: &mut Outbox) {
         match self {
-            Waiting::Kept(frame) => own.discard(frame),
-            Waiting::Copied(_) => own.lapse(1),
+            Stored::Kept(frame) => outbox.discard(frame),
+            Stored::Copied(_) => outbox.discard_copies(1),
         }
     }
 }
 
 /// What is known of fragments.
 #[derive(Debug)]
-pub(super) struct Fragments(ByDir<FragmentTable<Key, Translation, Held>>);
+pub(super) struct Fragments(ByDir<FragmentTable<Key, Translation, Waiting>>);
 
 impl Fragments {
     pub(super) fn new(room: Room) -> Fragments {
@@ -148,7 +149,7 @@ impl Fragments {
         self.0.each().into_iter().for_each(|fragments| fragments.limit(room));
     }
 
-    fn of(&mut self, key: &Key) -> &mut FragmentTable<Key, Translation, Held> {
+    fn of(&mut self, key: &Key) -> &mut FragmentTable<Key, Translation, Waiting> {
         &mut self.0[key.dir]
     }
 
@@ -157,42 +158,42 @@ impl Fragments {
     }
 
     /// Takes all fragments of a packet out, in their order.
-    fn take(&mut self, key: &Key) -> Vec<Held> {
+    fn take(&mut self, key: &Key) -> Vec<Waiting> {
         let mut of_it = self.of(key).take(key);
-        of_it.sort_by_key(|held| held.part.start);
+        of_it.sort_by_key(|waiting| waiting.part.start);
         of_it
     }
 
     /// How a packet stands whose first fragment waits, too.
     fn stand(&self, key: &Key) -> Stand {
         let mut parts: Vec<_> = self.0[key.dir].of(key).collect();
-        parts.sort_by_key(|held| held.part.start);
+        parts.sort_by_key(|waiting| waiting.part.start);
         let mut next = 0;
         let mut ended = false;
-        for held in &parts {
+        for waiting in &parts {
             // What overlaps is no honest packet (RFC 5722, section 4), nor is what goes on behind its end.
-            if held.part.start < next || ended || held.part.end > usize::from(u16::MAX) {
+            if waiting.part.start < next || ended || waiting.part.end > usize::from(u16::MAX) {
                 return Stand::Wrong;
             }
-            if held.part.start > next {
+            if waiting.part.start > next {
                 return Stand::Waits;
             }
-            (next, ended) = (held.part.end, !held.more);
+            (next, ended) = (waiting.part.end, !waiting.more);
         }
         if ended { Stand::Whole } else { Stand::Waits }
     }
 
     /// The NAT goes away: what waited in it goes on, as it came, where frames of its direction enter.
-    pub(super) fn let_go(&mut self, own: &mut Own, entry: impl Fn(Dir) -> Entry) {
-        for (Key { dir, .. }, held) in self.0.each().into_iter().flat_map(FragmentTable::take_all) {
-            held.fragment.go_on(own, entry(dir));
+    pub(super) fn let_go(&mut self, outbox: &mut Outbox, entry: impl Fn(Dir) -> Entry) {
+        for (Key { dir, .. }, waiting) in self.0.each().into_iter().flat_map(FragmentTable::take_all) {
+            waiting.fragment.go_on(outbox, entry(dir));
         }
     }
 
     /// Fragments that wait: the tickets of those that are kept, and how many are copies.
     pub(super) fn waiting(&self) -> (Vec<Ticket>, usize) {
         let all: Vec<Option<Ticket>> =
-            self.0.both().into_iter().flat_map(FragmentTable::waiting).map(Held::kept).collect();
+            self.0.both().into_iter().flat_map(FragmentTable::waiting).map(Waiting::kept).collect();
         let copies = all.iter().filter(|kept| kept.is_none()).count();
         (all.into_iter().flatten().collect(), copies)
     }
@@ -202,11 +203,12 @@ impl Fragments {
         self.0.both().into_iter().filter_map(FragmentTable::due).min()
     }
 
-    /// Forgets what is too old; tells how many held fragments were given up.
-    pub(super) fn expire(&mut self, now: Time, own: &mut Own) -> usize {
-        let all: Vec<Held> = self.0.each().into_iter().flat_map(|fragments| fragments.expire(now)).collect();
+    /// Forgets what is too old; tells how many waiting fragments were given up.
+    pub(super) fn expire(&mut self, now: Time, outbox: &mut Outbox) -> usize {
+        let all: Vec<Waiting> =
+            self.0.each().into_iter().flat_map(|fragments| fragments.expire(now)).collect();
         let given_up = all.len();
-        all.into_iter().for_each(|held| held.fragment.give_up(own));
+        all.into_iter().for_each(|waiting| waiting.fragment.give_up(outbox));
         given_up
     }
 }
@@ -283,8 +285,8 @@ impl Nat {
     fn follow(&mut self, step: &mut Step<'_, '_>, (key, first): (Key, Piece), translation: Translation) {
         self.fragments.of(&key).learn(step.now, first, key, translation);
         let entry = step.again(key.dir);
-        for held in self.fragments.take(&key) {
-            held.fragment.go_on(step.own, entry);
+        for waiting in self.fragments.take(&key) {
+            waiting.fragment.go_on(step.outbox, entry);
         }
     }
 
@@ -353,33 +355,33 @@ impl Nat {
             return Next::Drop(reason);
         }
         let (_, dst) = frame.addresses4();
-        if dir == Dir::Outward && self.is_own(dst) { Next::Hairpin } else { Next::On }
+        if dir == Dir::Outward && self.is_public(dst) { Next::Hairpin } else { Next::On }
     }
 
     /// A fragment without which, or with which, others are waited for.
     fn wait(&mut self, step: &mut Step<'_, '_>, i: usize, key: Key) -> Next {
         let frame = &step.frames[i];
-        let (start, more) = (frame.fragment_offset(), frame.fragment_place() & MORE4 != 0);
+        let (start, more) = (frame.fragment_offset(), frame.fragment_field() & MORE4 != 0);
         let part = start..start.saturating_add(frame.l4().len());
         let host = Host::of(frame);
         let fragment = match self.table.config.prefix64 {
-            None => Waiting::Kept(step.keep(i)),
+            None => Stored::Kept(step.keep(i)),
             Some(_) => {
                 let copied = Copied { port: frame.port, buf: frame.copy() };
-                step.hold(i);
-                Waiting::Copied(copied)
+                step.keep_copy(i);
+                Stored::Copied(copied)
             }
         };
-        let held = Held { part, more, fragment };
-        for gone in self.fragments.of(&key).wait(step.now, host, key, held) {
-            step.own.gave_way += 1;
-            gone.fragment.give_up(step.own);
+        let waiting = Waiting { part, more, fragment };
+        for gone in self.fragments.of(&key).wait(step.now, host, key, waiting) {
+            step.outbox.gave_way += 1;
+            gone.fragment.give_up(step.outbox);
         }
         match self.fragments.stand(&key) {
             Stand::Waits => {}
             Stand::Wrong => {
                 let wrong = self.fragments.take(&key);
-                wrong.into_iter().for_each(|held| give_up(step, held.fragment));
+                wrong.into_iter().for_each(|waiting| give_up(step, waiting.fragment));
             }
             Stand::Whole => self.gather(step, key),
         }
@@ -389,10 +391,10 @@ impl Nat {
     /// All fragments of a packet are here.
     fn gather(&mut self, step: &mut Step<'_, '_>, key: Key) {
         let (mut bytes, mut all) = (0, Vec::new());
-        for held in self.fragments.take(&key) {
-            bytes = held.part.end;
-            match held.fragment {
-                Waiting::Copied(copied) => all.push(copied),
+        for waiting in self.fragments.take(&key) {
+            bytes = waiting.part.end;
+            match waiting.fragment {
+                Stored::Copied(copied) => all.push(copied),
                 // It came when the text had no NAT64, and cannot be read here.
                 kept => give_up(step, kept),
             }
@@ -409,7 +411,7 @@ impl Nat {
         let first = Piece::of(&first);
         self.fragments.of(&key).learn(step.now, first, key, Translation::Gathered { bytes });
         let entry = step.again(key.dir);
-        all.into_iter().for_each(|copied| step.own.release(entry, copied.port, copied.buf));
+        all.into_iter().for_each(|copied| step.outbox.emit_copy(entry, copied.port, copied.buf));
     }
 
     /// An error of ICMP whose fragments are all here comes to the NAT once more in one fragment.
@@ -418,10 +420,10 @@ impl Nat {
         let l4: Vec<u8> = all.iter_mut().flat_map(|copied| copied.frame().l4().to_vec()).collect();
         let whole = all.first_mut().and_then(|first| Some((first.port, nat64::whole(&first.frame(), &l4)?)));
         let lapsed = fragments - u64::from(whole.is_some());
-        step.own.lapse(lapsed);
+        step.outbox.discard_copies(lapsed);
         (0..lapsed).for_each(|_| step.drops.count(Drop::NatJoined));
         if let Some((port, buf)) = whole {
-            step.own.release(step.again(dir), port, buf);
+            step.outbox.emit_copy(step.again(dir), port, buf);
         }
     }
 
@@ -447,13 +449,13 @@ impl Nat {
             let (dst, src) = frame.macs();
             frame.set_ethernet(dst, src, &[]);
             let (port, later) = (frame.port, fragment::cut(frame, mtu));
-            step.own.hold(later.len());
+            step.outbox.keep_copies(later.len());
             let entry = step.onward(Dir::Inward);
             for buf in later {
                 match translated_copy(buf, port, translation) {
-                    Ok(buf) => step.own.release(entry, port, buf),
+                    Ok(buf) => step.outbox.emit_copy(entry, port, buf),
                     Err(reason) => {
-                        step.own.lapse(1);
+                        step.outbox.discard_copies(1);
                         step.drops.count(reason);
                     }
                 }
@@ -467,9 +469,9 @@ impl Nat {
     }
 }
 
-/// A fragment that was held goes no further.
-fn give_up(step: &mut Step<'_, '_>, fragment: Waiting) {
-    fragment.give_up(step.own);
+/// A fragment that waited goes no further.
+fn give_up(step: &mut Step<'_, '_>, fragment: Stored) {
+    fragment.give_up(step.outbox);
     step.drops.count(Drop::NatFragment);
 }
 

@@ -12,7 +12,7 @@ use weir_packet::checksum::{fold, sum};
 use weir_packet::fields::put;
 use weir_packet::headers::{ICMP, TCP, UDP};
 
-use super::outside::{Place, Space};
+use super::outside::{Endpoint, Space};
 use super::slot::{Inside, Kind, Remote};
 use super::{Nat, Next, is_v4};
 use crate::address::mapped4;
@@ -98,8 +98,8 @@ impl Nat {
                 let remote_port = if quote.proto == ICMP { 0 } else { quote.src.1 };
                 let remote = Remote { address: quote.src.0, port: remote_port };
                 let slot = self.table.mapping_of(step.now, &inside, remote);
-                let place = slot.map(|slot| (slot.outside, slot.outside_port));
-                place.map(|(outside, port)| (self.table.outside.address(outside), port))
+                let endpoint = slot.map(|slot| (slot.outside, slot.outside_port));
+                endpoint.map(|(outside, port)| (self.table.outside.address(outside), port))
             }
         };
         let Some(outside) = outside else { return Next::Drop(Drop::NatNoMapping) };
@@ -134,7 +134,7 @@ impl Nat {
 
     /// An error on its way out that is translated: it may be for the inside.
     fn error_left(&self, step: &Step<'_, '_>, i: usize) -> Next {
-        if self.is_own(step.frames[i].addresses4().1) { Next::Hairpin } else { Next::On }
+        if self.is_public(step.frames[i].addresses4().1) { Next::Hairpin } else { Next::On }
     }
 
     /// An error from outside (RFC 5508 REQ-4).
@@ -153,10 +153,10 @@ impl Nat {
                 let outside = self.table.outside.number(address);
                 outside.and_then(|outside| match Space::of(quote.proto) {
                     Some(space) => {
-                        let place = Place { outside, space, port };
-                        let slot = *self.table.holder(step.now, place)?;
+                        let endpoint = Endpoint { outside, space, port };
+                        let slot = *self.table.holder(step.now, endpoint)?;
                         if slot.kind() == Kind::Redirected {
-                            let server = self.table.server(self.table.outside.slot(place));
+                            let server = self.table.server(self.table.outside.slot(endpoint));
                             if quote.dst != server {
                                 return None;
                             }

@@ -10,7 +10,7 @@
 //! | Who may send what, which mapping comes and goes? | `table.rs` |
 //! | Who gives way when the table is full? | `scarce.rs` |
 //! | What is a mapping, and how is it found? | `slot.rs`, `sessions.rs` |
-//! | Who has which port of the outside? | `outside.rs`; who gets the next: `ports.rs`, `block_set.rs`, `held.rs`, `deterministic.rs` |
+//! | Who has which port of the outside? | `outside.rs`; who gets the next: `ports.rs`, `block_set.rs`, `resting.rs`, `deterministic.rs` |
 //! | When is a session over? | `../table/timers.rs`, `tcp.rs` |
 //! | What happens to errors of ICMP, to fragments? | `icmp.rs`, `fragments.rs` |
 //! | What of protocols without ports? | `portless.rs` |
@@ -32,7 +32,6 @@ mod config;
 mod deterministic;
 mod end;
 mod fragments;
-mod held;
 mod icmp;
 mod leases;
 mod log;
@@ -45,6 +44,7 @@ mod portless;
 mod ports;
 mod ranges;
 mod redirect;
+mod resting;
 mod restore;
 mod scarce;
 mod sessions;
@@ -69,7 +69,7 @@ use crate::frame::{Fragment, Frame, Kind as Packet};
 use crate::icmp::Error;
 use crate::kept::Ticket;
 use crate::limits::Limits;
-use crate::own::Own;
+use crate::outbox::Outbox;
 use crate::prefix::is_unicast4;
 use crate::stage::Step;
 use crate::table::allowance::Allowance;
@@ -84,7 +84,7 @@ pub(crate) use config::Config;
 pub use deterministic::{Deterministic, Owner};
 use fragments::Fragments;
 pub use log::{Event, What};
-use outside::{Place, Space};
+use outside::{Endpoint, Space};
 pub(crate) use passage::Passage;
 pub use restore::Kept;
 pub(crate) use sharding::Sharding;
@@ -230,7 +230,7 @@ impl Nat {
     /// Lets time pass: sessions end, held fragments are given up, late answers are sent. True: there is more to do.
     pub(crate) fn tick(&mut self, step: &mut Step<'_, '_>) -> bool {
         let more = self.table.expire(step.now);
-        let lapsed = self.fragments.expire(step.now, step.own);
+        let lapsed = self.fragments.expire(step.now, step.outbox);
         (0..lapsed).for_each(|_| step.drops.count(Drop::NatFragment));
         self.answer_unsolicited(step);
         more
@@ -271,8 +271,8 @@ impl Nat {
     }
 
     /// It goes away: fragments that waited in it go on where frames of their direction enter.
-    pub(crate) fn let_go(&mut self, own: &mut Own, entry: impl Fn(Dir) -> Entry) {
-        self.fragments.let_go(own, entry);
+    pub(crate) fn let_go(&mut self, outbox: &mut Outbox, entry: impl Fn(Dir) -> Entry) {
+        self.fragments.let_go(outbox, entry);
     }
 
     /// Gives a host a block of ports again; false if it cannot be.
@@ -325,11 +325,11 @@ impl Nat {
         let (sessions, outside) = (&self.table.sessions, &self.table.outside);
         let is_large = sessions.is_large();
         if is_large {
-            set.filter_map(|i| self.place(&step.frames[i])).for_each(|place| outside.touch(place));
+            set.filter_map(|i| self.endpoint(&step.frames[i])).for_each(|endpoint| outside.touch(endpoint));
         }
         let mut guesses = PerFrame::all(0_u32);
         for i in set {
-            guesses[i] = self.place(&step.frames[i]).map_or(0, |place| outside.slot(place));
+            guesses[i] = self.endpoint(&step.frames[i]).map_or(0, |endpoint| outside.slot(endpoint));
         }
         if is_large {
             set.for_each(|i| sessions.touch_slot(guesses[i]));
@@ -394,9 +394,9 @@ impl Nat {
     fn out_plain(&mut self, step: &mut Step<'_, '_>, i: usize, (hash, guess): (u32, u32)) -> Next {
         let frame = &mut step.frames[i];
         let flow = flow(frame);
-        let is_own = self.is_own(flow.remote.address);
+        let is_public = self.is_public(flow.remote.address);
         if self.local.contains(&flow.remote.address) {
-            match is_own.then(|| self.is_awaited(step, i)) {
+            match is_public.then(|| self.is_awaited(step, i)) {
                 Some(Awaited::Yes) => {}
                 Some(Awaited::Asked) => return Next::Gone,
                 Some(Awaited::No) | None => return self.out_local(step, i),
@@ -408,7 +408,7 @@ impl Nat {
             Err(reason) => return self.refuse(step, i, reason),
         };
         self.translate_source(frame, number);
-        if is_own { Next::Hairpin } else { Next::On }
+        if is_public { Next::Hairpin } else { Next::On }
     }
 
     /// A frame leaves from the outside end of a mapping. Each frame comes here: a call would cost some clocks.
@@ -461,7 +461,7 @@ impl Nat {
 
     /// Whether there is a mapping for a frame that came to a public address.
     pub(crate) fn awaits(&mut self, now: Time, frame: &Frame<'_>) -> bool {
-        self.place(frame).is_some_and(|place| self.table.holder(now, place).is_some())
+        self.endpoint(frame).is_some_and(|endpoint| self.table.holder(now, endpoint).is_some())
     }
 
     /// A frame whose source is translated and whose destination is a public address of this NAT (RFC 4787 REQ-9).
@@ -472,7 +472,7 @@ impl Nat {
         if self.hand_hairpin(step, i) {
             return Next::Gone;
         }
-        let guess = self.place(&step.frames[i]).map_or(0, |place| self.table.outside.slot(place));
+        let guess = self.endpoint(&step.frames[i]).map_or(0, |endpoint| self.table.outside.slot(endpoint));
         match self.back(step, i, guess) {
             Next::On => Next::Turn,
             other => other,
@@ -491,10 +491,10 @@ impl Nat {
 
     #[inline]
     fn back_plain(&mut self, step: &mut Step<'_, '_>, i: usize, guess: u32) -> Next {
-        let Some(place) = self.place(&step.frames[i]) else { return self.stranger(step, i) };
+        let Some(endpoint) = self.endpoint(&step.frames[i]) else { return self.stranger(step, i) };
         let frame = &mut step.frames[i];
         let (remote, segment) = (remote(frame), Segment::of(frame));
-        let arrival = Arrival { place, proto: frame.proto(), remote, segment };
+        let arrival = Arrival { endpoint, proto: frame.proto(), remote, segment };
         match self.table.inbound(step.now, &arrival, guess) {
             Ok(number) => {
                 let inside = self.table.sessions[number].inside();
@@ -534,12 +534,12 @@ impl Nat {
 
     /// The port of a public address that a frame is for.
     #[inline]
-    fn place(&self, frame: &Frame<'_>) -> Option<Place> {
+    fn endpoint(&self, frame: &Frame<'_>) -> Option<Endpoint> {
         if frame.kind() != Packet::V4 {
             return None;
         }
         let outside = self.table.outside.number(frame.addresses4().1)?;
-        Some(Place { outside, space: Space::of(frame.proto())?, port: frame.ports().1 })
+        Some(Endpoint { outside, space: Space::of(frame.proto())?, port: frame.ports().1 })
     }
 
     /// A frame that gets no mapping; its sender may be reported (RFC 6888 REQ-11B).
@@ -560,7 +560,7 @@ impl Nat {
                 _ => own.and_then(|own| self.own6(own)).map(IpAddr::from),
             };
             if let Some(answer) = from.and_then(|from| crate::icmp::error(frame, Error::NoHost, from)) {
-                step.own.send(step.back(Dir::Outward), frame.port, answer);
+                step.outbox.send(step.back(Dir::Outward), frame.port, answer);
             }
         }
         Next::Drop(reason)
@@ -648,7 +648,7 @@ impl Nat {
         }
         if let Some(pair) = self.table.config.pairs.of(src) {
             frame.set_src4(pair.outside);
-            return if self.is_own(dst) { Next::Hairpin } else { Next::On };
+            return if self.is_public(dst) { Next::Hairpin } else { Next::On };
         }
         match Space::of(frame.proto()) {
             Some(_) if has_ports(frame) => {
@@ -676,7 +676,7 @@ impl Nat {
     fn back_packet(&mut self, step: &mut Step<'_, '_>, i: usize, guess: u32) -> Next {
         let frame = &mut step.frames[i];
         let (_, dst) = frame.addresses4();
-        if frame.icmp_error() && self.is_own(dst) {
+        if frame.icmp_error() && self.is_public(dst) {
             return self.error_back(step, i);
         }
         if let Some(pair) = self.table.config.pairs.at(dst) {
@@ -686,7 +686,7 @@ impl Nat {
         if self.table.sessions[guess].kind() == Kind::Redirected && has_ports(frame) {
             return self.back_redirected(step, i, guess);
         }
-        if has_ports(frame) || !self.is_own(dst) {
+        if has_ports(frame) || !self.is_public(dst) {
             return self.back_plain(step, i, guess);
         }
         match Space::of(frame.proto()) {
@@ -697,7 +697,7 @@ impl Nat {
 
     /// Whether an address is one of this NAT's.
     #[inline]
-    pub(crate) fn is_own(&self, address: u32) -> bool {
+    pub(crate) fn is_public(&self, address: u32) -> bool {
         self.table.outside.number(address).is_some() || self.table.config.pairs.at(address).is_some()
     }
 }

@@ -49,9 +49,9 @@ impl Space {
     }
 }
 
-/// A port of an outside address by number.
+/// An outside endpoint: a port of an outside address, that by its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Endpoint {
     pub(crate) outside: u16,
     pub(crate) space: Space,
     pub(crate) port: u16,
@@ -143,44 +143,45 @@ impl Outside {
     }
 
     #[inline]
-    fn page(&self, place: Place) -> usize {
-        (usize::from(place.outside) * SPACES + place.space as usize) * PAGES + usize::from(place.port) / PAGE
+    fn page(&self, endpoint: Endpoint) -> usize {
+        (usize::from(endpoint.outside) * SPACES + endpoint.space as usize) * PAGES
+            + usize::from(endpoint.port) / PAGE
     }
 
     #[inline]
-    fn entry(&self, place: Place) -> u32 {
-        match self.page[self.page(place)] {
+    fn entry(&self, endpoint: Endpoint) -> u32 {
+        match self.page[self.page(endpoint)] {
             0 => 0,
-            page => self.pages[page - 1].0[usize::from(place.port) % PAGE],
+            page => self.pages[page - 1].0[usize::from(endpoint.port) % PAGE],
         }
     }
 
     /// Asks for the entry of a port, so that it is on its way.
     #[inline]
-    pub(crate) fn touch(&self, place: Place) {
-        if let Some(page) = self.page[self.page(place)].checked_sub(1) {
-            prefetch(&self.pages[page].0[usize::from(place.port) % PAGE]);
+    pub(crate) fn touch(&self, endpoint: Endpoint) {
+        if let Some(page) = self.page[self.page(endpoint)].checked_sub(1) {
+            prefetch(&self.pages[page].0[usize::from(endpoint.port) % PAGE]);
         }
     }
 
-    fn entry_mut(&mut self, place: Place) -> &mut u32 {
-        let page = self.page(place);
+    fn entry_mut(&mut self, endpoint: Endpoint) -> &mut u32 {
+        let page = self.page(endpoint);
         if self.page[page] == 0 {
             self.page[page] = self.pages.push(Page([0; PAGE])) + 1;
         }
-        &mut self.pages[self.page[page] - 1].0[usize::from(place.port) % PAGE]
+        &mut self.pages[self.page[page] - 1].0[usize::from(endpoint.port) % PAGE]
     }
 
     /// The slot that has a port, or 0.
     #[inline]
-    pub(crate) fn slot(&self, place: Place) -> u32 {
-        let entry = self.entry(place);
+    pub(crate) fn slot(&self, endpoint: Endpoint) -> u32 {
+        let entry = self.entry(endpoint);
         if entry & HELD == 0 { entry } else { 0 }
     }
 
     /// Who has a port.
-    pub(crate) fn holder(&self, place: Place, now: Tick) -> Holder {
-        match self.entry(place) {
+    pub(crate) fn holder(&self, endpoint: Endpoint, now: Tick) -> Holder {
+        match self.entry(endpoint) {
             0 => Holder::Nobody,
             // The tick was cut to 31 bits.
             entry if entry & HELD != 0 => Holder::NobodySince(now.0.wrapping_sub(entry) & !HELD),
@@ -189,13 +190,13 @@ impl Outside {
     }
 
     /// A slot takes a port.
-    pub(crate) fn take(&mut self, place: Place, slot: u32) {
-        *self.entry_mut(place) = slot;
+    pub(crate) fn take(&mut self, endpoint: Endpoint, slot: u32) {
+        *self.entry_mut(endpoint) = slot;
     }
 
     /// Nobody has the port any more; `now` if it is to rest first.
-    pub(crate) fn give_back(&mut self, place: Place, rest_from: Option<Tick>) {
-        *self.entry_mut(place) = rest_from.map_or(0, |now| now.0 | HELD);
+    pub(crate) fn give_back(&mut self, endpoint: Endpoint, rest_from: Option<Tick>) {
+        *self.entry_mut(endpoint) = rest_from.map_or(0, |now| now.0 | HELD);
     }
 
     /// Bytes in use.
@@ -222,11 +223,13 @@ mod tests {
         for other in [0, 0xc000_0200, 0xc000_0205, 0xc633_6402, 0xcb00_7102, u32::MAX] {
             assert_eq!(outside.number(other), None, "{other:x}");
         }
-        let place = |outside, space, port| Place { outside, space, port };
-        let one = place(3, Space::Udp, 5000);
+        let endpoint = |outside, space, port| Endpoint { outside, space, port };
+        let one = endpoint(3, Space::Udp, 5000);
         outside.take(one, 77);
         assert_eq!(outside.slot(one), 77);
-        for other in [place(3, Space::Tcp, 5000), place(2, Space::Udp, 5000), place(3, Space::Udp, 5001)] {
+        for other in
+            [endpoint(3, Space::Tcp, 5000), endpoint(2, Space::Udp, 5000), endpoint(3, Space::Udp, 5001)]
+        {
             assert_eq!(outside.slot(other), 0);
         }
         outside.give_back(one, Some(Tick(u32::MAX - 4)));

@@ -2,7 +2,7 @@
 
 use weir_packet::headers::TCP;
 
-use super::outside::{Place, Space};
+use super::outside::{Endpoint, Space};
 use super::sessions::Sessions;
 use super::slot::{Inside, Kind, Remote};
 use super::{Nat, is_v4};
@@ -84,7 +84,7 @@ impl Nat {
     }
 
     fn outward_found(&self, key: &Key, (src, dst): (u32, u32)) -> Result<Found, Never> {
-        if self.is_own(dst) {
+        if self.is_public(dst) {
             return Err(Never::Destination);
         }
         if !key.keeps_whole {
@@ -108,7 +108,7 @@ impl Nat {
         let table = &self.table;
         let outside = table.outside.number(dst).ok_or(Never::Destination)?;
         let space = Space::of(key.proto).ok_or(Never::Kind)?;
-        let mapping = table.outside.slot(Place { outside, space, port: key.ports.1 });
+        let mapping = table.outside.slot(Endpoint { outside, space, port: key.ports.1 });
         let inside = table.sessions[mapping].inside();
         if table.sessions[mapping].kind() == Kind::Redirected || mapping != 0 && !is_v4(&inside) {
             return Err(Never::Configured);

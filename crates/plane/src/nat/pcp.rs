@@ -22,7 +22,7 @@ use super::slot::Inside;
 use super::{Nat, Next};
 use crate::address::mapped4;
 use crate::drops::Drop;
-use crate::icmp::OWN_TTL;
+use crate::icmp::ORIGINATED_TTL;
 use crate::stage::Step;
 use crate::time::Time;
 
@@ -121,7 +121,7 @@ impl Nat {
         }
         frame.set_source4(node, PORT);
         frame.set_destination4(host, port);
-        frame.set_ttl(OWN_TTL);
+        frame.set_ttl(ORIGINATED_TTL);
         let pseudo = pseudo_header(&frame.header4()[12..], UDP, bytes);
         let Some(datagram) = frame.l4_mut().get_mut(..bytes) else { return Next::Drop(Drop::NatProtocol) };
         checksum::write(datagram, 6, pseudo);

@@ -56,7 +56,7 @@ impl Nat {
     pub(super) fn out_portless(&mut self, step: &mut Step<'_, '_>, i: usize) -> Next {
         let frame = &mut step.frames[i];
         let (src, dst) = frame.addresses4();
-        if self.is_own(dst) {
+        if self.is_public(dst) {
             return if self.local.contains(&dst) { Next::On } else { Next::Drop(Drop::NatProtocol) };
         }
         let inside = Inside { address: mapped4(src), port: 0, proto: frame.proto() };

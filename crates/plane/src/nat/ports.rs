@@ -13,8 +13,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::block_set::{Block, BlockId, BlockSet, Cut, Generation, LOW};
-use super::held::Held;
-use super::outside::{Holder, Outside, Place, Space};
+use super::outside::{Endpoint, Holder, Outside, Space};
+use super::resting::RestingPorts;
 use super::sharding::Sharding;
 use crate::table::secret::Secret;
 use crate::table::timers::Tick;
@@ -74,7 +74,7 @@ pub(crate) struct Granted {
 /// A port that was given out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Taken {
-    pub(crate) place: Place,
+    pub(crate) endpoint: Endpoint,
     /// Of which set of the address it is.
     pub(crate) generation: Generation,
 }
@@ -108,7 +108,7 @@ pub(crate) struct Pool {
     rules: u32,
     /// Blocks that had no live ports at that time, in its order.
     resting: VecDeque<(Tick, BlockId)>,
-    held: Held,
+    resting_ports: RestingPorts,
     /// Nobody is given a block.
     withheld: bool,
 }
@@ -119,7 +119,7 @@ const MOST_SETS: usize = 1 << 16;
 impl Pool {
     pub(crate) fn new(config: Config, share: Share, sharding: Option<Sharding>) -> Pool {
         Pool {
-            held: Held::new(config.hold, share.part(config.held)),
+            resting_ports: RestingPorts::new(config.hold, share.part(config.held)),
             config,
             share,
             sharding,
@@ -142,7 +142,7 @@ impl Pool {
     /// Other rules for what follows.
     pub(crate) fn apply(&mut self, config: &Config) {
         if (config.hold, config.held) != (self.config.hold, self.config.held) {
-            self.held = Held::new(config.hold, self.share.part(config.held));
+            self.resting_ports = RestingPorts::new(config.hold, self.share.part(config.held));
         }
         self.config = config.clone();
     }
@@ -158,8 +158,8 @@ impl Pool {
         holding.rules = self.rules;
         let Some((outside, first)) = own else { return };
         let set = self.present(outside).expect("the addresses of deterministic ports are the pool's");
-        let place = self.set(set).layout.at(first).expect("deterministic ports are the pool's") as u16;
-        let id = BlockId { set, place };
+        let index = self.set(set).layout.at(first).expect("deterministic ports are the pool's") as u16;
+        let id = BlockId { set, index };
         if self.block(id).owner == subscriber {
             return;
         }
@@ -177,15 +177,15 @@ impl Pool {
     ) -> bool {
         let Some(set) = self.present(block.outside) else { return false };
         let BlockSet { address, ref layout, .. } = *self.set(set);
-        let is_it = |place: &usize| {
-            layout.cuts[*place] == Cut { first: block.first, last: block.last }
-                && !layout.is_fixed(*place)
+        let is_it = |index: &usize| {
+            layout.cuts[*index] == Cut { first: block.first, last: block.last }
+                && !layout.is_fixed(*index)
                 && self
                     .sharding
                     .is_none_or(|sharding| sharding.thread(address, block.first) == self.share.thread)
         };
-        let Some(place) = layout.at(block.first).filter(is_it) else { return false };
-        let id = BlockId { set, place: place as u16 };
+        let Some(index) = layout.at(block.first).filter(is_it) else { return false };
+        let id = BlockId { set, index: index as u16 };
         if self.block(id).owner != 0 {
             return false;
         }
@@ -245,21 +245,21 @@ impl Pool {
         secret: &mut Secret,
     ) -> Option<Taken> {
         let set = &mut self.sets[usize::from(id.set)];
-        let cut = set.layout.cuts[usize::from(id.place)];
+        let cut = set.layout.cuts[usize::from(id.index)];
         let space = want.space as usize;
         let is_other = set.is_retired || want.wants_low(set) != cut.is_low();
         let (number, generation) = (set.outside, set.generation);
-        let block = &mut set.blocks[usize::from(id.place)];
+        let block = &mut set.blocks[usize::from(id.index)];
         let is_full = u32::from(block.live[space]) >= cut.ports()
             || block.full_until[space].is_some_and(|until| (now.since(until) as i32) < 0);
         if is_full || is_other {
             return None;
         }
-        let place = |port: u16| Place { outside: number, space: want.space, port };
+        let endpoint = |port: u16| Endpoint { outside: number, space: want.space, port };
         if want.space == Space::Other {
             // Its address is all it takes; the first port says which block is in use for it.
             block.live[space] += 1;
-            return Some(Taken { place: place(cut.first), generation });
+            return Some(Taken { endpoint: endpoint(cut.first), generation });
         }
         // With parity, every second port from the first one that is alike.
         let (step, from) = match self.config.parity {
@@ -270,9 +270,9 @@ impl Pool {
         if choices == 0 {
             return None;
         }
-        let place = |choice: u32| place((from + choice % choices * step) as u16);
+        let candidate = |choice: u32| endpoint((from + choice % choices * step) as u16);
         let hold = Tick::count(self.config.hold);
-        let rests = |choice: u32| match outside.holder(place(choice), now) {
+        let rests = |choice: u32| match outside.holder(candidate(choice), now) {
             Holder::Nobody => 0,
             Holder::NobodySince(ticks) => hold.saturating_sub(ticks),
             Holder::Slot(_) => u32::MAX,
@@ -281,7 +281,7 @@ impl Pool {
             let guess = secret.below(choices);
             if rests(guess) == 0 {
                 block.live[space] += 1;
-                return Some(Taken { place: place(guess), generation });
+                return Some(Taken { endpoint: candidate(guess), generation });
             }
         }
         let (start, mut least) = (secret.below(choices), u32::MAX);
@@ -289,7 +289,7 @@ impl Pool {
             match rests(choice) {
                 0 => {
                     block.live[space] += 1;
-                    return Some(Taken { place: place(choice), generation });
+                    return Some(Taken { endpoint: candidate(choice), generation });
                 }
                 rest => least = least.min(rest),
             }
@@ -342,11 +342,11 @@ impl Pool {
             if !old.is_retired || old.outside != holding.outside {
                 continue;
             }
-            let range = old.layout.cuts[usize::from(id.place)];
-            for place in present.layout.touched(range) {
-                let id = BlockId { set, place: place as u16 };
-                let is_wanted = present.layout.cuts[place].is_low() == want.wants_low(present);
-                let is_dynamic = !present.layout.is_fixed(place);
+            let range = old.layout.cuts[usize::from(id.index)];
+            for index in present.layout.touched(range) {
+                let id = BlockId { set, index: index as u16 };
+                let is_wanted = present.layout.cuts[index].is_low() == want.wants_low(present);
+                let is_dynamic = !present.layout.is_fixed(index);
                 if is_wanted && is_dynamic && self.block(id).owner == 0 && !self.is_covered(id, want) {
                     return Some(id);
                 }
@@ -364,8 +364,8 @@ impl Pool {
             if list.is_empty() {
                 return None;
             }
-            let place = list.swap_remove(secret.below(list.len() as u32) as usize);
-            let id = BlockId { set, place };
+            let index = list.swap_remove(secret.below(list.len() as u32) as usize);
+            let id = BlockId { set, index };
             if self.block(id).owner != 0 {
                 // Its owner had it by older rules, or before the node began.
                 continue;
@@ -373,33 +373,33 @@ impl Pool {
             if !self.is_covered(id, want) {
                 return Some(id);
             }
-            self.sets[usize::from(set)].cover(class, place);
+            self.sets[usize::from(set)].cover(class, index);
         }
     }
 
     /// Whether a block overlaps one of somebody else in an older set.
     fn is_covered(&self, id: BlockId, want: Want) -> bool {
         let set = self.set(id.set);
-        let range = set.layout.cuts[usize::from(id.place)];
+        let range = set.layout.cuts[usize::from(id.index)];
         self.line(set.older).any(|older| {
             let older = self.set(older);
-            let owner = |place: usize| older.blocks[place].owner;
-            older.layout.touched(range).any(|place| ![0, want.subscriber].contains(&owner(place)))
+            let owner = |index: usize| older.blocks[index].owner;
+            older.layout.touched(range).any(|index| ![0, want.subscriber].contains(&owner(index)))
         })
     }
 
     /// A slot gave its port back; tells for how long it rests. `at_once`: it need not (a TCP connection that was
     /// followed to its end, RFC 6888 REQ-8A).
     pub(crate) fn give_back(&mut self, taken: Taken, now: Tick, at_once: AtOnce) -> Option<Tick> {
-        let Taken { place, generation } = taken;
+        let Taken { endpoint, generation } = taken;
         let is_it = |set: &u16| self.set(*set).generation == generation;
-        let set = self.line(self.newest(place.outside)).find(is_it)?;
-        let id = BlockId { set, place: self.set(set).layout.at(place.port)? as u16 };
-        let rest = (at_once == AtOnce::No && self.held.one_more(now)).then_some(now);
+        let set = self.line(self.newest(endpoint.outside)).find(is_it)?;
+        let id = BlockId { set, index: self.set(set).layout.at(endpoint.port)? as u16 };
+        let rest = (at_once == AtOnce::No && self.resting_ports.one_more(now)).then_some(now);
         let hold = Tick::count(self.config.hold);
         let block = self.block_mut(id);
-        block.live[place.space as usize] -= 1;
-        let until = &mut block.full_until[place.space as usize];
+        block.live[endpoint.space as usize] -= 1;
+        let until = &mut block.full_until[endpoint.space as usize];
         *until = match (*until, rest) {
             (Some(until), Some(_)) => {
                 let rested = Tick(now.0.wrapping_add(hold));
@@ -470,8 +470,8 @@ impl Pool {
         let set = &mut self.sets[usize::from(id.set)];
         set.owned -= 1;
         if !set.is_retired {
-            let class = usize::from(!set.layout.cuts[usize::from(id.place)].is_low());
-            set.free[class].push(id.place);
+            let class = usize::from(!set.layout.cuts[usize::from(id.index)].is_low());
+            set.free[class].push(id.index);
             return granted;
         }
         let is_walked = self.retiring.iter().all(|retiring| retiring.set != id.set);
@@ -487,7 +487,7 @@ impl Pool {
     /// All blocks that hosts have, but those that are theirs for good, each with whose it is.
     pub(crate) fn granted_all(&self) -> impl Iterator<Item = (u32, Granted)> {
         let ids = self.sets.iter().enumerate().flat_map(|(set, of)| {
-            (0..of.blocks.len()).map(move |place| BlockId { set: set as u16, place: place as u16 })
+            (0..of.blocks.len()).map(move |index| BlockId { set: set as u16, index: index as u16 })
         });
         ids.filter(|id| self.block(*id).owner != 0 && !self.block(*id).fixed)
             .map(|id| (self.block(id).owner, self.granted(id)))
@@ -500,7 +500,7 @@ impl Pool {
 
     fn granted(&self, id: BlockId) -> Granted {
         let set = self.set(id.set);
-        let Cut { first, last } = set.layout.cuts[usize::from(id.place)];
+        let Cut { first, last } = set.layout.cuts[usize::from(id.index)];
         Granted { outside: set.outside, first, last }
     }
 }

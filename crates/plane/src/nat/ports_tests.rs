@@ -40,14 +40,14 @@ impl Bench {
         let want = Want { space, like, subscriber: subscriber as u32 + 1, home: None };
         let holding = &mut self.holdings[subscriber];
         let (taken, _) = self.pool.take(holding, want, self.now, &self.outside, &mut self.secret)?;
-        assert_eq!(self.outside.slot(taken.place), 0, "nobody's until now");
-        self.outside.take(taken.place, 1);
+        assert_eq!(self.outside.slot(taken.endpoint), 0, "nobody's until now");
+        self.outside.take(taken.endpoint, 1);
         Ok(taken)
     }
 
     fn give_back(&mut self, taken: Taken, at_once: AtOnce) {
         let rest = self.pool.give_back(taken, self.now, at_once);
-        self.outside.give_back(taken.place, rest);
+        self.outside.give_back(taken.endpoint, rest);
     }
 
     /// Blocks that are free.
@@ -75,35 +75,35 @@ fn a_block_is_used_up_and_not_one_port_more() {
     let mut bench = bench(config(), ALL, 1, 2);
     let mut taken = HashSet::new();
     for n in 0..512 {
-        taken.insert(bench.take(0, Space::Udp, 5000).unwrap_or_else(|_| panic!("port {n}")).place.port);
+        taken.insert(bench.take(0, Space::Udp, 5000).unwrap_or_else(|_| panic!("port {n}")).endpoint.port);
     }
     assert_eq!(taken.len(), 512);
     assert_eq!(bench.take(0, Space::Udp, 5000), Err(Refusal::Quota));
     // TCP has ports of its own, and so have others.
     bench.take(0, Space::Tcp, 5000).expect("another space");
-    assert!(!taken.contains(&bench.take(1, Space::Udp, 5000).expect("another block").place.port));
+    assert!(!taken.contains(&bench.take(1, Space::Udp, 5000).expect("another block").endpoint.port));
 }
 
 #[test]
 fn a_port_rests_before_it_is_given_out_again() {
     let mut bench = bench(config(), &[5000..=5003], 1, 1);
-    let places: Vec<_> = (0..4).map(|_| bench.take(0, Space::Udp, 1).expect("a port")).collect();
-    bench.give_back(places[2], AtOnce::No);
+    let ports: Vec<_> = (0..4).map(|_| bench.take(0, Space::Udp, 1).expect("a port")).collect();
+    bench.give_back(ports[2], AtOnce::No);
     assert_eq!(bench.take(0, Space::Udp, 1), Err(Refusal::Quota));
     bench.wait(119);
     assert_eq!(bench.take(0, Space::Udp, 1), Err(Refusal::Quota));
     bench.wait(1);
-    assert_eq!(bench.take(0, Space::Udp, 1), Ok(places[2]));
-    bench.give_back(places[1], AtOnce::Yes);
-    assert_eq!(bench.take(0, Space::Udp, 1), Ok(places[1]));
+    assert_eq!(bench.take(0, Space::Udp, 1), Ok(ports[2]));
+    bench.give_back(ports[1], AtOnce::Yes);
+    assert_eq!(bench.take(0, Space::Udp, 1), Ok(ports[1]));
 }
 
 #[test]
 fn no_more_ports_rest_than_may() {
     let mut bench = bench(Config { held: 1, ..config() }, &[5000..=5001], 1, 1);
-    let places: Vec<_> = (0..2).map(|_| bench.take(0, Space::Udp, 1).expect("a port")).collect();
-    places.iter().for_each(|&place| bench.give_back(place, AtOnce::No));
-    assert_eq!(bench.take(0, Space::Udp, 1), Ok(places[1]));
+    let ports: Vec<_> = (0..2).map(|_| bench.take(0, Space::Udp, 1).expect("a port")).collect();
+    ports.iter().for_each(|&port| bench.give_back(port, AtOnce::No));
+    assert_eq!(bench.take(0, Space::Udp, 1), Ok(ports[1]));
     assert_eq!(bench.take(0, Space::Udp, 1), Err(Refusal::Quota));
 }
 
@@ -113,10 +113,10 @@ fn blocks_come_back_and_addresses_stay_paired() {
     let first = bench.take(0, Space::Udp, 4000).expect("a port");
     let mut all = vec![first];
     all.extend((1..1536).map(|n| bench.take(0, Space::Udp, 4000).unwrap_or_else(|_| panic!("port {n}"))));
-    assert!(all.iter().all(|taken| taken.place.outside == first.place.outside));
+    assert!(all.iter().all(|taken| taken.endpoint.outside == first.endpoint.outside));
     assert_eq!((bench.take(0, Space::Udp, 4000), bench.blocks(0)), (Err(Refusal::Quota), 3));
     assert_eq!(bench.free(), 4 * 126 - 3);
-    all.drain(..).for_each(|place| bench.give_back(place, AtOnce::No));
+    all.drain(..).for_each(|taken| bench.give_back(taken, AtOnce::No));
     bench.wait(100);
     // Used again while it rests: that block stays.
     let again = bench.take(0, Space::Tcp, 4000).expect("a port");
@@ -139,7 +139,7 @@ fn ports_are_alike_where_that_is_wanted() {
     let config = Config { parity: true, blocks: 2, block: 64, ..config() };
     let mut bench = bench(config, &[600..=700, 2000..=2999], 1, 1);
     for like in [80, 81, 5000, 5001, 443, 40_000] {
-        let port = bench.take(0, Space::Tcp, like).expect("a port").place.port;
+        let port = bench.take(0, Space::Tcp, like).expect("a port").endpoint.port;
         assert_eq!((port % 2, port < 1024), (like % 2, like < 1024), "{like} {port}");
     }
     let mut evens = 1;
@@ -154,7 +154,7 @@ fn ports_cannot_be_foreseen() {
     let order = |seed| {
         let mut bench = bench(config(), ALL, 1, 1);
         bench.secret = Secret::new(seed);
-        (0..512).map(|_| bench.take(0, Space::Udp, 5000).expect("a port").place.port).collect::<Vec<_>>()
+        (0..512).map(|_| bench.take(0, Space::Udp, 5000).expect("a port").endpoint.port).collect::<Vec<_>>()
     };
     assert_ne!(order(1), order(2));
     // Neighbours in time are neighbours in number no more often than chance has it, until few are left.
@@ -172,7 +172,7 @@ fn ports_that_are_cut_otherwise_come_as_the_old_blocks_go() {
     // By the new rules each has a block where it had one before; others have none until one comes free.
     let new: Vec<Taken> = (0..4).map(|n| bench.take(n, Space::Udp, 5000).expect("a port")).collect();
     for (old, new) in old.iter().zip(&new) {
-        assert_eq!((old.place.port - 2048) / 512, (new.place.port - 2048) / 512);
+        assert_eq!((old.endpoint.port - 2048) / 512, (new.endpoint.port - 2048) / 512);
     }
     assert_eq!(bench.take(4, Space::Udp, 5000), Err(Refusal::NoPort));
     assert_eq!(bench.pool.sets.len(), 2);
@@ -182,14 +182,14 @@ fn ports_that_are_cut_otherwise_come_as_the_old_blocks_go() {
     assert_eq!(bench.take(4, Space::Udp, 5000), Err(Refusal::NoPort));
     bench.wait(2);
     let other = bench.take(4, Space::Udp, 5000).expect("a port");
-    assert_eq!((other.place.port - 2048) / 512, (old[0].place.port - 2048) / 512);
-    assert_ne!((other.place.port - 2048) / 256, (new[0].place.port - 2048) / 256);
+    assert_eq!((other.endpoint.port - 2048) / 512, (old[0].endpoint.port - 2048) / 512);
+    assert_ne!((other.endpoint.port - 2048) / 256, (new[0].endpoint.port - 2048) / 256);
     // A port goes back to the set that it is of, though both have it.
     [old[1], old[2], old[3], new[1]].into_iter().for_each(|taken| bench.give_back(taken, AtOnce::Yes));
     bench.wait(300);
     assert_eq!((bench.pool.spare.len(), bench.pool.newest[0]), (1, Some(1)), "the old set is forgotten");
     let is_owned = |bench: &Bench, taken: Taken| {
-        let at = bench.pool.set(1).layout.at(taken.place.port).expect("a block");
+        let at = bench.pool.set(1).layout.at(taken.endpoint.port).expect("a block");
         bench.pool.set(1).blocks[at].owner != 0
     };
     assert_eq!(
@@ -208,14 +208,14 @@ fn blocks_that_were_fixed_come_free_when_their_rules_go() {
         bench.pool.fix(&mut bench.holdings[n], Some((0, first)), n as u32 + 1);
     }
     let used = bench.take(5, Space::Udp, 5000).expect("a port");
-    assert_eq!(used.place.port / 1024, 6);
+    assert_eq!(used.endpoint.port / 1024, 6);
     assert_eq!(bench.take(69, Space::Udp, 5000), Err(Refusal::NoPort));
     bench.pool.put(0, set(ALL, 512));
     assert_eq!(bench.take(69, Space::Udp, 5000), Err(Refusal::NoPort), "all are somebody's");
     bench.wait(0);
     bench.wait(121);
     let other = bench.take(69, Space::Udp, 5000).expect("a port");
-    assert_ne!(other.place.port / 1024, 6, "that block is in use");
+    assert_ne!(other.endpoint.port / 1024, 6, "that block is in use");
     bench.give_back(used, AtOnce::No);
     bench.wait(121);
     assert_eq!(bench.pool.spare, [0], "the old set is forgotten");
@@ -226,7 +226,7 @@ fn an_address_may_have_other_ports_than_others() {
     let mut bench = bench(Config { block: 1, ..config() }, &[80..=80], 1, 3);
     bench.pool.put(bench.outside.add(0xc000_0299), set(&[2000..=2001], 1));
     let mut ports: Vec<u16> =
-        (0..3).map(|n| bench.take(n, Space::Udp, 80).expect("a port").place.port).collect();
+        (0..3).map(|n| bench.take(n, Space::Udp, 80).expect("a port").endpoint.port).collect();
     ports.sort_unstable();
     assert_eq!(ports, [80, 2000, 2001], "well-known ones where there are any");
 }

@@ -138,7 +138,7 @@ impl Table {
         slot.is_some_and(|slot| {
             let (outside, port) = (slot.outside, slot.outside_port);
             let space = super::outside::Space::Tcp;
-            self.has_session(now, super::outside::Place { outside, space, port }, flow.remote)
+            self.has_session(now, super::outside::Endpoint { outside, space, port }, flow.remote)
         })
     }
 
@@ -166,7 +166,7 @@ impl Nat {
     pub(super) fn out_redirected(&mut self, step: &mut Step<'_, '_>, i: usize) -> Option<Next> {
         let flow = super::flow(&step.frames[i]);
         let (asked, in_reach) = (flow.remote.address, self.table.reach.holds(&flow));
-        if !in_reach && !self.table.were_redirects || self.is_own(asked) || self.local.contains(&asked) {
+        if !in_reach && !self.table.were_redirects || self.is_public(asked) || self.local.contains(&asked) {
             return None;
         }
         let number = match self.table.outbound_redirected(step.now, &flow, in_reach) {
@@ -177,15 +177,15 @@ impl Nat {
         let frame = &mut step.frames[i];
         frame.set_destination4(address, port);
         self.translate_source(frame, number);
-        Some(if self.is_own(address) { Next::Hairpin } else { Next::On })
+        Some(if self.is_public(address) { Next::Hairpin } else { Next::On })
     }
 
     /// A packet for the port of a redirected session.
     pub(super) fn back_redirected(&mut self, step: &mut Step<'_, '_>, i: usize, number: u32) -> Next {
-        let place = self.place(&step.frames[i]).expect("a session has it");
+        let endpoint = self.endpoint(&step.frames[i]).expect("a session has it");
         let frame = &mut step.frames[i];
         let (remote, segment) = (super::remote(frame), Segment::of(frame));
-        let arrival = Arrival { place, proto: frame.proto(), remote, segment };
+        let arrival = Arrival { endpoint, proto: frame.proto(), remote, segment };
         match self.table.inbound_redirected(step.now, &arrival, number) {
             Ok(asked) => {
                 let Inside { address: [_, _, _, inside], port, .. } = self.table.sessions[number].inside();

@@ -67,7 +67,7 @@ impl Table {
 impl Nat {
     /// Whether a frame from outside says that it comes from one of its ends.
     pub(crate) fn is_impostor(&self, frame: &Frame<'_>) -> bool {
-        if frame.kind() != Kind::V4 || !self.is_own(frame.addresses4().0) {
+        if frame.kind() != Kind::V4 || !self.is_public(frame.addresses4().0) {
             return false;
         }
         let ((address, _), (port, _)) = (frame.addresses4(), frame.ports());

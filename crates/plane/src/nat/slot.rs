@@ -12,7 +12,7 @@
 //! Addresses are of 128 bits, those of IPv4 mapped into them, so that NAT64 lives in the same table.
 
 use super::block_set::Generation;
-use super::outside::Place;
+use super::outside::Endpoint;
 use crate::table::tcp::Track;
 use crate::table::timers::Tick;
 
@@ -205,8 +205,8 @@ impl Slot {
     }
 
     /// The outside end, whose port is of this set of its address.
-    pub(super) fn set_outside(&mut self, place: Place, generation: Generation) {
-        (self.outside, self.outside_port) = (place.outside, place.port);
+    pub(super) fn set_outside(&mut self, endpoint: Endpoint, generation: Generation) {
+        (self.outside, self.outside_port) = (endpoint.outside, endpoint.port);
         self.track.flags = self.track.flags & !(0xff << GENERATION) | generation.0 << GENERATION;
     }
 

@@ -21,7 +21,7 @@ use weir_packet::steer::{mix4, mix6, pick};
 
 use super::config::{Config, Forward};
 use super::icmp::quote;
-use super::outside::{Place, Space};
+use super::outside::{Endpoint, Space};
 use super::slot::{Address, Inside, Slot};
 use super::table::Table;
 use super::{Nat, Owner};
@@ -129,7 +129,7 @@ impl Nat {
         match (self.table.outside.number(to.address), Space::of(to.proto)) {
             (None, _) => Lead::On,
             (_, None) => Lead::Remote,
-            (Some(outside), Some(space)) => self.table.lead(Place { outside, space, port: to.port }),
+            (Some(outside), Some(space)) => self.table.lead(Endpoint { outside, space, port: to.port }),
         }
     }
 
@@ -227,25 +227,25 @@ fn quoted(frame: &Frame<'_>) -> Option<super::icmp::Quote> {
 
 impl Table {
     /// Where a port of a public address leads.
-    fn lead(&self, place: Place) -> Lead {
-        let address = self.outside.address(place.outside);
+    fn lead(&self, endpoint: Endpoint) -> Lead {
+        let address = self.outside.address(endpoint.outside);
         if self.has_forwards {
-            let number = self.outside.slot(place);
+            let number = self.outside.slot(endpoint);
             if number != 0 && self.sessions[number].is_fixed() {
                 let Inside { address: [.., address], port, .. } = self.sessions[number].inside();
                 return Lead::Inside(address, port);
             }
         }
         let is_of_another = self.config.before.iter().any(|nat| nat.has_public(address));
-        if is_of_another && !self.config.gives_out(address, place.port) {
+        if is_of_another && !self.config.gives_out(address, endpoint.port) {
             return Lead::On;
         }
         let fixed = self.config.deterministic.as_ref();
-        match fixed.map(|fixed| fixed.owner_at(place.outside.into(), place.port)) {
+        match fixed.map(|fixed| fixed.owner_at(endpoint.outside.into(), endpoint.port)) {
             Some(Owner::Subscriber(address)) => Lead::Thread(pick(mix4(address), self.share.of)),
-            _ => {
-                Lead::Thread(self.config.sharding.map_or(0, |sharding| sharding.thread(address, place.port)))
-            }
+            _ => Lead::Thread(
+                self.config.sharding.map_or(0, |sharding| sharding.thread(address, endpoint.port)),
+            ),
         }
     }
 

@@ -17,7 +17,7 @@ use super::block_set::BlockSet;
 use super::config::{Config, Dependence, Forward, Public};
 use super::leases::Leases;
 use super::log::{Log, What};
-use super::outside::{Outside, Place, Space};
+use super::outside::{Endpoint, Outside, Space};
 use super::ports::{AtOnce, Pool, Refusal, Taken, Want};
 use super::redirect::{Reach, Redirect};
 use super::sessions::Sessions;
@@ -47,7 +47,7 @@ pub(crate) struct Flow {
 /// A frame as the table sees it, from the outside.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Arrival {
-    pub(crate) place: Place,
+    pub(crate) endpoint: Endpoint,
     pub(crate) proto: u8,
     pub(crate) remote: Remote,
     pub(crate) segment: Segment,
@@ -308,7 +308,7 @@ impl Table {
     }
 
     fn inbound_slow(&mut self, now: Time, arrival: &Arrival) -> Result<u32, Drop> {
-        let mapping = self.alive(now, self.outside.slot(arrival.place));
+        let mapping = self.alive(now, self.outside.slot(arrival.endpoint));
         if mapping == 0 {
             return Err(Drop::NatNoMapping);
         }
@@ -500,8 +500,8 @@ impl Table {
                 return Err(reason);
             }
         };
-        let Taken { place, generation } = taken;
-        if space == Space::Other && self.portless(now, place.outside, proto, remote.address) != 0 {
+        let Taken { endpoint, generation } = taken;
+        if space == Space::Other && self.portless(now, endpoint.outside, proto, remote.address) != 0 {
             self.pool.give_back(taken, Tick::of(now), AtOnce::Yes);
             self.subscribers.forget_idle(&self.secret, subscriber);
             return Err(Drop::NatConflict);
@@ -510,11 +510,11 @@ impl Table {
         let mut slot = Slot::new(inside, kind, end, track, Tick::of(now));
         slot.dependents = redirect;
         slot.subscriber = subscriber;
-        slot.set_outside(place, generation);
+        slot.set_outside(endpoint, generation);
         let number = self.sessions.insert(&self.secret, slot);
         match space {
             Space::Other => self.sessions.add_hash(self.hash_outside(&slot), number),
-            _ => self.outside.take(place, number),
+            _ => self.outside.take(endpoint, number),
         }
         self.subscribers[subscriber].sessions += 1;
         self.log_session(now, What::SessionCreated, &slot);
@@ -576,14 +576,14 @@ impl Table {
     }
 
     /// The mapping that has a port, if there is one: nothing is refreshed.
-    pub(crate) fn holder(&mut self, now: Time, place: Place) -> Option<&Slot> {
-        let number = self.alive(now, self.outside.slot(place));
+    pub(crate) fn holder(&mut self, now: Time, endpoint: Endpoint) -> Option<&Slot> {
+        let number = self.alive(now, self.outside.slot(endpoint));
         (number != 0).then(|| &self.sessions[number])
     }
 
     /// Whether the mapping that has a port has a session with this remote end.
-    pub(crate) fn has_session(&mut self, now: Time, place: Place, remote: Remote) -> bool {
-        let mapping = self.alive(now, self.outside.slot(place));
+    pub(crate) fn has_session(&mut self, now: Time, endpoint: Endpoint, remote: Remote) -> bool {
+        let mapping = self.alive(now, self.outside.slot(endpoint));
         mapping != 0 && self.session_of(now, mapping, remote) != 0
     }
 
@@ -655,20 +655,20 @@ impl Table {
         self.call_is_over(number);
         let slot = self.sessions[number];
         let space = Space::of(slot.inside().proto).unwrap_or(Space::Other);
-        let place = Place { outside: slot.outside, space, port: slot.outside_port };
+        let endpoint = Endpoint { outside: slot.outside, space, port: slot.outside_port };
         // Of several connections, others may have ended otherwise.
         let is_closed = class == Class::TcpClosing && !slot.is_shared();
         let at_once = if is_closed { AtOnce::Yes } else { AtOnce::No };
         let rest = match slot.is_fixed() {
             true => None,
             false => {
-                let taken = Taken { place, generation: slot.generation() };
+                let taken = Taken { endpoint, generation: slot.generation() };
                 self.pool.give_back(taken, Tick::of(now), at_once)
             }
         };
         match space {
             Space::Other => self.sessions.remove_hash(self.hash_outside(&slot), number),
-            _ => self.outside.give_back(place, rest),
+            _ => self.outside.give_back(endpoint, rest),
         }
         self.foreign -= u32::from(self.is_foreign(&slot));
         self.sessions.remove(&self.secret, number);

@@ -33,9 +33,9 @@ fn a_mapping_that_ended_within_a_batch_takes_nothing_more() {
     let (mut table, begin, end) = (table(), Time::from_ms(1), Time::from_ms(400_000));
     let number = open(&mut table, begin, 1);
     let slot = table.sessions[number];
-    let place = Place { outside: slot.outside, space: Space::Udp, port: slot.outside_port };
+    let endpoint = Endpoint { outside: slot.outside, space: Space::Udp, port: slot.outside_port };
     let remote = Remote { address: 9, port: 53 };
-    let arrival = Arrival { place, proto: UDP, remote, segment: Segment::default() };
+    let arrival = Arrival { endpoint, proto: UDP, remote, segment: Segment::default() };
     assert_eq!(table.inbound(begin, &arrival, number), Ok(number));
     // The first frame finds it too old, the second one has the same number still.
     for frame in 1..=2 {

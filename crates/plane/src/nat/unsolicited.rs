@@ -55,17 +55,17 @@ impl Nat {
         let now = step.now;
         while let Some(mut waiting) = self.unsolicited.0.pop_front_if(|waiting| now - waiting.at > PATIENCE) {
             let is_forgotten = self.table.config.unsolicited == Manner::Silent
-                || self.table.has_session(step.now, waiting.arrival.place, waiting.arrival.remote);
+                || self.table.has_session(step.now, waiting.arrival.endpoint, waiting.arrival.remote);
             if is_forgotten {
                 continue;
             }
-            let from = Ipv4Addr::from(self.table.outside.address(waiting.arrival.place.outside));
+            let from = Ipv4Addr::from(self.table.outside.address(waiting.arrival.endpoint.outside));
             let end = waiting.buf.len();
             let mut frame = Frame::new(&mut waiting.buf, HEAD_ROOM, end, waiting.port);
             // It was readable when it came.
             let is_read = frame.read(ETHERNET - 2).is_ok();
             if is_read && let Some(answer) = icmp::error(&frame, Error::NoPort, from.into()) {
-                step.own.send(step.back(Dir::Inward), waiting.port, answer);
+                step.outbox.send(step.back(Dir::Inward), waiting.port, answer);
             }
         }
     }

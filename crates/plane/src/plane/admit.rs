@@ -81,7 +81,7 @@ impl Plane {
                 Entry::Outward { above: self.stages.len() }
             };
             if let Some(error) = error {
-                self.own.report(now, &batch[i], error, back);
+                self.outbox.report(now, &batch[i], error, back);
             }
             self.decide(batch, i, Verdict::Dropped(reason));
         }
@@ -97,8 +97,8 @@ impl Plane {
     #[inline]
     fn enter(&mut self, now: Time, (frame, way): (&mut Frame<'_>, Way), dir: Dir) -> Result<Entry, Verdict> {
         let elsewhere = match way {
-            Way::Wire => self.steering.elsewhere(now, (frame, dir), &self.stages, &mut self.own),
-            Way::Meets => self.steering.meet(now, (frame, dir), &self.stages, &mut self.own),
+            Way::Wire => self.steering.elsewhere(now, (frame, dir), &self.stages, &mut self.outbox),
+            Way::Meets => self.steering.meet(now, (frame, dir), &self.stages, &mut self.outbox),
             Way::Found => None,
             Way::Turned(nat) | Way::Asks(nat) | Way::Awaited(nat) => {
                 return self.enter_nat(now, frame, (way, nat));
@@ -148,7 +148,7 @@ impl Plane {
             Kind::V4 => None,
             Kind::V6 if !matches!(frame.icmp(), Some((133..=137, _))) => None,
             Kind::Other => Some(Verdict::Dropped(Drop::NoProtocol)),
-            _ => match router.hear(frame, now, &mut self.own) {
+            _ => match router.hear(frame, now, &mut self.outbox) {
                 Some(true) => Some(Verdict::Local),
                 Some(false) => Some(Verdict::Dropped(Drop::NotForUs)),
                 None if frame.kind() == Kind::Arp => Some(Verdict::Dropped(Drop::NoProtocol)),

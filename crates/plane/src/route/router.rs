@@ -30,7 +30,7 @@ use crate::icmp::{self, Error};
 use crate::kept::Ticket;
 use crate::limits::Limits;
 use crate::neighbour::{Asker, Known, Link, Neighbours, Slot, State, Waiting};
-use crate::own::Own;
+use crate::outbox::Outbox;
 use crate::prefix::{Prefix, is_link_local6, is_unicast4, is_unicast6};
 use crate::stage::Step;
 use crate::table::shares::Host;
@@ -394,7 +394,7 @@ impl Router {
 
     /// Makes the hops of neighbours say what is known of them.
     fn settle(&mut self) {
-        while let Some(slot) = self.neighbours.changed() {
+        while let Some(slot) = self.neighbours.next_dirty() {
             self.refresh(slot);
         }
     }
@@ -436,24 +436,24 @@ impl Router {
     }
 
     /// Does what is due at `now`, a bounded part of it; true if there is more.
-    pub(crate) fn tick(&mut self, now: Time, own: &mut Own) -> bool {
-        let more = self.neighbours.tick(now, own);
+    pub(crate) fn tick(&mut self, now: Time, outbox: &mut Outbox) -> bool {
+        let more = self.neighbours.tick(now, outbox);
         self.settle();
         more
     }
 
     /// Understands a frame about neighbours; `None` if it is none.
-    pub(crate) fn hear(&mut self, frame: &Frame<'_>, now: Time, own: &mut Own) -> Option<bool> {
+    pub(crate) fn hear(&mut self, frame: &Frame<'_>, now: Time, outbox: &mut Outbox) -> Option<bool> {
         let heard = neighbour::parse(&frame.untagged())?;
-        let answered = self.neighbours.hear(frame, heard, now, own);
+        let answered = self.neighbours.hear(frame, heard, now, outbox);
         self.settle();
         Some(answered)
     }
 
     /// Learns from a frame about neighbours that another thread of the node has received and answered.
-    pub(crate) fn overhear(&mut self, news: &News, now: Time, own: &mut Own) {
+    pub(crate) fn overhear(&mut self, news: &News, now: Time, outbox: &mut Outbox) {
         if let Some(heard) = neighbour::parse(&news.frame) {
-            self.neighbours.overhear(news.port, heard, now, own);
+            self.neighbours.overhear(news.port, heard, now, outbox);
             self.settle();
         }
     }
@@ -553,7 +553,7 @@ impl Router {
             Some(Next::Connected(port)) => {
                 let frame = &step.frames[i];
                 let (asker, to) = (Asker { host: Host::of(frame), dir }, (port, destination(frame)));
-                match self.neighbours.demand(step.now, to, asker, (step.own, step.drops)) {
+                match self.neighbours.demand(step.now, to, asker, (step.outbox, step.drops)) {
                     Ok(slot) => self.wait(step, i, slot, dir),
                     Err(reason) => step.drop(i, reason),
                 }
@@ -603,7 +603,7 @@ impl Router {
         frame.set_ethernet(mac, link.mac, &link.tags);
         if !fits {
             for later in fragment::cut(frame, mtu) {
-                step.own.send(Entry::Leave(port), port, later);
+                step.outbox.send(Entry::Leave(port), port, later);
             }
         }
         step.leave(i, port);
@@ -666,13 +666,13 @@ impl Router {
         };
         let known = frame.known();
         let mut frames = vec![step.keep(i)];
-        frames.extend(later.into_iter().map(|buf| step.own.keep_made(known, buf)));
+        frames.extend(later.into_iter().map(|buf| step.outbox.keep_made(known, buf)));
         for frame in frames {
             self.neighbours.wait(
                 slot,
                 Waiting { frame, back: dir.opposite() },
                 step.now,
-                step.own,
+                step.outbox,
                 step.drops,
             );
         }

@@ -19,11 +19,11 @@ fn key(frame: &Frame<'_>) -> Packet {
 
 /// What this thread knows of packets in fragments: the thread of each whose first has come, and the fragments of others.
 #[derive(Debug)]
-pub(super) struct Meeting(ByDir<FragmentTable<Packet, u8, Held>>);
+pub(super) struct Meeting(ByDir<FragmentTable<Packet, u8, Waiting>>);
 
 /// A fragment that waits.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct Waiting {
     piece: Piece,
     pub(super) frame: Ticket,
     /// Its addresses, mixed.
@@ -45,7 +45,7 @@ impl Meeting {
         let key = key(frame);
         let fragments = &mut self.0[dir];
         fragments.learn(now, Piece::of(frame), key, thread);
-        let waited = fragments.take(&key).into_iter().map(|Held { piece, frame, .. }| {
+        let waited = fragments.take(&key).into_iter().map(|Waiting { piece, frame, .. }| {
             fragments.pass(now, piece, &key);
             frame
         });
@@ -58,25 +58,25 @@ impl Meeting {
     }
 
     /// A later fragment waits whose first has not come; returns those that gave way, of which it may be one.
-    pub(super) fn hold(
+    pub(super) fn wait(
         &mut self,
         now: Time,
         (frame, dir): (&Frame<'_>, Dir),
         ticket: Ticket,
         addresses: u32,
-    ) -> Vec<Held> {
-        let held = Held { piece: Piece::of(frame), frame: ticket, addresses };
-        self.0[dir].wait(now, Host::of(frame), key(frame), held)
+    ) -> Vec<Waiting> {
+        let waiting = Waiting { piece: Piece::of(frame), frame: ticket, addresses };
+        self.0[dir].wait(now, Host::of(frame), key(frame), waiting)
     }
 
     /// Gives all up that wait.
-    pub(super) fn let_go(&mut self) -> Vec<Held> {
-        self.0.each().into_iter().flat_map(FragmentTable::take_all).map(|(_, held)| held).collect()
+    pub(super) fn let_go(&mut self) -> Vec<Waiting> {
+        self.0.each().into_iter().flat_map(FragmentTable::take_all).map(|(_, waiting)| waiting).collect()
     }
 
     /// Fragments that wait.
     pub(super) fn waiting(&self) -> impl Iterator<Item = Ticket> {
-        self.0.both().into_iter().flat_map(|fragments| fragments.waiting().map(|held| held.frame))
+        self.0.both().into_iter().flat_map(|fragments| fragments.waiting().map(|waiting| waiting.frame))
     }
 
     /// When the first of those that wait has waited too long.
@@ -86,6 +86,10 @@ impl Meeting {
 
     /// Forgets what is too old; returns the fragments that were given up.
     pub(super) fn expire(&mut self, now: Time) -> impl Iterator<Item = Ticket> {
-        self.0.each().into_iter().flat_map(move |fragments| fragments.expire(now)).map(|held| held.frame)
+        self.0
+            .each()
+            .into_iter()
+            .flat_map(move |fragments| fragments.expire(now))
+            .map(|waiting| waiting.frame)
     }
 }

@@ -108,7 +108,7 @@ impl Nats {
         for &k in self.0.iter().rev() {
             let nat = nat(stages, k);
             match nat.paired(address) {
-                same if same == address && nat.is_own(address) => return true,
+                same if same == address && nat.is_public(address) => return true,
                 inside => address = inside,
             }
         }

@@ -62,7 +62,7 @@ pub(crate) struct Piece {
 impl Piece {
     /// That which a frame carries.
     pub(crate) fn of(frame: &Frame<'_>) -> Piece {
-        let more = frame.fragment_place() & MORE4 != 0;
+        let more = frame.fragment_field() & MORE4 != 0;
         Piece { host: Host::of(frame), start: frame.fragment_offset(), bytes: frame.l4().len(), more }
     }
 }

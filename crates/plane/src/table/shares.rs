@@ -97,7 +97,7 @@ impl<T> Shares<T> {
         let number = self.next;
         self.next += 1;
         self.things.insert(number, Thing { at, host, what });
-        self.change(host, |numbers| numbers.push_back(number));
+        self.edit(host, |numbers| numbers.push_back(number));
         number
     }
 
@@ -113,7 +113,7 @@ impl<T> Shares<T> {
     /// Takes one out by its number.
     pub(crate) fn remove(&mut self, number: u64) -> Option<T> {
         let Thing { host, what, .. } = self.things.remove(&number)?;
-        self.change(host, |numbers| {
+        self.edit(host, |numbers| {
             if let Ok(at) = numbers.binary_search(&number) {
                 numbers.remove(at);
             }
@@ -143,12 +143,12 @@ impl<T> Shares<T> {
         emptied.things.into_values().map(|thing| thing.what)
     }
 
-    fn change(&mut self, host: Host, change: impl FnOnce(&mut VecDeque<u64>)) {
+    fn edit(&mut self, host: Host, edit: impl FnOnce(&mut VecDeque<u64>)) {
         let numbers = self.hosts.entry(host).or_default();
         if let Some(rank) = rank(numbers) {
             self.ranks.remove(&rank);
         }
-        change(numbers);
+        edit(numbers);
         match rank(numbers) {
             Some(rank) => _ = self.ranks.insert(rank),
             None => _ = self.hosts.remove(&host),

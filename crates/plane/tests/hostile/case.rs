@@ -304,8 +304,11 @@ impl Bench {
                     hand(waiting, to, frame.port, frame.bytes(), (came.sound.clone(), came.hops + 1));
                 }
                 Verdict::Kept(ticket) => self.shelves[thread].copy(ticket, frame),
-                Verdict::Punted(_) | Verdict::Held | Verdict::Dropped(_) | Verdict::Local | Verdict::Live => {
-                }
+                Verdict::Punted(_)
+                | Verdict::KeptCopy
+                | Verdict::Dropped(_)
+                | Verdict::Local
+                | Verdict::Live => {}
             }
         }
         for news in self.planes[thread].news().collect::<Vec<_>>() {

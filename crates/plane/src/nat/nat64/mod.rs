@@ -121,7 +121,7 @@ impl Nat {
         if let Some(mss) = self.table.config.mss {
             super::clamp(frame, mss);
         }
-        if self.is_own(remote.address) { Next::Hairpin } else { Next::On }
+        if self.is_public(remote.address) { Next::Hairpin } else { Next::On }
     }
 
     /// A frame of IPv4 for an inside end with IPv6.
@@ -177,12 +177,12 @@ impl Nat {
             return Next::Drop(reason);
         }
         let entry = match frame.kind() {
-            Kind::V4 if self.is_own(frame.addresses4().1) => self.hairpin_entry(step, &frame),
+            Kind::V4 if self.is_public(frame.addresses4().1) => self.hairpin_entry(step, &frame),
             Kind::V4 => step.onward(Dir::Outward),
             _ => step.onward(Dir::Inward),
         };
-        step.hold(i);
-        step.own.release(entry, port, buf);
+        step.keep_copy(i);
+        step.outbox.emit_copy(entry, port, buf);
         Next::Gone
     }
 

@@ -52,7 +52,7 @@ impl Pool {
         set.is_retired = true;
         match set.owned {
             0 => self.forget(number),
-            _ => self.retiring.push_back(BlockId { set: number, place: 0 }),
+            _ => self.retiring.push_back(BlockId { set: number, index: 0 }),
         }
     }
 
@@ -74,11 +74,11 @@ impl Pool {
     }
 
     pub(super) fn block(&self, id: BlockId) -> &Block {
-        &self.set(id.set).blocks[usize::from(id.place)]
+        &self.set(id.set).blocks[usize::from(id.index)]
     }
 
     pub(super) fn block_mut(&mut self, id: BlockId) -> &mut Block {
-        &mut self.sets[usize::from(id.set)].blocks[usize::from(id.place)]
+        &mut self.sets[usize::from(id.set)].blocks[usize::from(id.index)]
     }
 
     pub(super) fn newest(&self, outside: u16) -> Option<u16> {
@@ -97,16 +97,16 @@ impl Pool {
 
     /// Blocks of retired sets that nobody uses rest: also those that were fixed. A fragment of them.
     pub(super) fn walk_retired(&mut self, now: Tick) {
-        let Some(&BlockId { set, place }) = self.retiring.front() else { return };
-        let (first, all) = (usize::from(place), self.set(set).blocks.len());
-        for place in first..all.min(first + WALK) {
-            let id = BlockId { set, place: place as u16 };
+        let Some(&BlockId { set, index }) = self.retiring.front() else { return };
+        let (first, all) = (usize::from(index), self.set(set).blocks.len());
+        for index in first..all.min(first + WALK) {
+            let id = BlockId { set, index: index as u16 };
             if self.block(id).owner != 0 && self.block(id).is_empty() {
                 self.rest(id, now);
             }
         }
         if first + WALK < all {
-            self.retiring[0].place += WALK as u16;
+            self.retiring[0].index += WALK as u16;
             return;
         }
         self.retiring.pop_front();

@@ -1,4 +1,4 @@
-//! Frames that the node sends by itself: errors of ICMP, questions about neighbours, what a stage had held. They pass
+//! Frames that the node sends by itself: errors of ICMP, questions about neighbours, what a stage had kept. They pass
 //! the chain from where they are born, in a batch of their own within the same run.
 //!
 //! Invariant: between two runs none waits here, so that no number of a stage outlives the stages that it counts.
@@ -17,18 +17,18 @@ const MOST: usize = 256;
 
 /// What the node has to say.
 #[derive(Debug, Default)]
-pub(crate) struct Own {
+pub(crate) struct Outbox {
     pub(crate) waiting: Vec<Originated>,
     /// Frames made by the node.
     pub(crate) made: u64,
-    /// Frames that stages keep, and copies that they hold.
-    pub(crate) held: u64,
+    /// Frames and copies that stages keep.
+    pub(crate) kept_count: u64,
     pub(crate) kept: Kept,
     /// Frames that stages kept and a panic has cost.
     pub(crate) lost: u64,
     /// Frames that there was no room for.
     pub(crate) refused: u64,
-    /// Fragments that were held and gave way to others.
+    /// Fragments that were kept and gave way to others.
     pub(crate) gave_way: u64,
     /// The node's addresses by port: what its errors come from.
     addresses: Vec<Vec<IpAddr>>,
@@ -37,10 +37,10 @@ pub(crate) struct Own {
     pub(crate) at_work: Option<usize>,
 }
 
-impl Own {
+impl Outbox {
     /// Nothing to say yet; these are the node's addresses by port, and so many threads share what it may say.
-    pub(crate) fn new(addresses: Vec<Vec<IpAddr>>, seed: u64, threads: u8) -> Own {
-        Own { addresses, limiter: Limiter::new(seed, threads), ..Own::default() }
+    pub(crate) fn new(addresses: Vec<Vec<IpAddr>>, seed: u64, threads: u8) -> Outbox {
+        Outbox { addresses, limiter: Limiter::new(seed, threads), ..Outbox::default() }
     }
 
     /// Tells the sender of a frame what became of it, if the rules of ICMP allow; the error enters the chain at `back`.
@@ -72,28 +72,28 @@ impl Own {
         }
     }
 
-    /// Keeps a frame, for [`Own::emit`] or [`Own::discard`]; the caller gives it the verdict.
+    /// Keeps a frame, for [`Outbox::emit`] or [`Outbox::discard`]; the caller gives it the verdict.
     pub(crate) fn keep(&mut self, frame: &Frame<'_>) -> Ticket {
-        self.held += 1;
+        self.kept_count += 1;
         self.kept.keep(frame)
     }
 
-    /// Keeps a frame that the node has made; `buf` is as in [`Own::send`].
+    /// Keeps a frame that the node has made; `buf` is as in [`Outbox::send`].
     pub(crate) fn keep_made(&mut self, known: Known, buf: Vec<u8>) -> Ticket {
-        (self.made, self.held) = (self.made + 1, self.held + 1);
+        (self.made, self.kept_count) = (self.made + 1, self.kept_count + 1);
         self.kept.keep_made(known, buf)
     }
 
-    /// A frame that was kept goes on. It counts as held until whoever runs the plane has brought it back.
+    /// A frame that was kept goes on. It counts as kept until whoever runs the plane has brought it back.
     pub(crate) fn emit(&mut self, ticket: Ticket, then: Then) {
         match self.kept.emit(ticket, then) {
             Decided::Later => {}
             Decided::Now(frame) => {
-                self.held -= 1;
+                self.kept_count -= 1;
                 self.waiting.push(frame);
             }
             Decided::Lost => {
-                self.held -= 1;
+                self.kept_count -= 1;
                 self.lost += 1;
             }
         }
@@ -102,26 +102,26 @@ impl Own {
     /// Takes a frame of the node's own that a stage has kept, as it left the batch.
     pub(crate) fn set_aside(&mut self, ticket: Ticket, frame: &[u8]) {
         if let Some(frame) = self.kept.set_aside(ticket, frame) {
-            self.held -= 1;
+            self.kept_count -= 1;
             self.waiting.push(frame);
         }
     }
 
     /// A frame that was kept goes no further; the caller counts the reason.
     pub(crate) fn discard(&mut self, ticket: Ticket) {
-        self.held -= 1;
+        self.kept_count -= 1;
         self.kept.discard(ticket);
     }
 
     /// Copies that a stage made wait beside the frame.
-    pub(crate) fn hold(&mut self, frames: usize) {
+    pub(crate) fn keep_copies(&mut self, frames: usize) {
         self.made += frames as u64;
-        self.held += frames as u64;
+        self.kept_count += frames as u64;
     }
 
-    /// A copy that was held goes on.
-    pub(crate) fn release(&mut self, entry: Entry, port: PortId, buf: Vec<u8>) {
-        self.held -= 1;
+    /// A copy that was kept goes on.
+    pub(crate) fn emit_copy(&mut self, entry: Entry, port: PortId, buf: Vec<u8>) {
+        self.kept_count -= 1;
         self.waiting.push(originated(entry, port, buf));
     }
 
@@ -131,9 +131,9 @@ impl Own {
         self.gave_way += 1;
     }
 
-    /// Copies that were held go no further; the caller counts the reason.
-    pub(crate) fn lapse(&mut self, frames: u64) {
-        self.held -= frames;
+    /// Copies that were kept go no further; the caller counts the reason.
+    pub(crate) fn discard_copies(&mut self, frames: u64) {
+        self.kept_count -= frames;
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::table::timers::Tick;
 
 /// How many ports rest, by the time at which they began to: in 2^10 ticks, about a second.
-pub(super) struct Held {
+pub(super) struct RestingPorts {
     began: VecDeque<u32>,
     total: u32,
     most: u32,
@@ -15,10 +15,10 @@ pub(super) struct Held {
     now: Tick,
 }
 
-impl Held {
-    pub(super) fn new(hold: Duration, most: u32) -> Held {
+impl RestingPorts {
+    pub(super) fn new(hold: Duration, most: u32) -> RestingPorts {
         let slots = (Tick::count(hold) >> 10) as usize + 2;
-        Held { began: vec![0; slots].into(), total: 0, most, now: Tick(0) }
+        RestingPorts { began: vec![0; slots].into(), total: 0, most, now: Tick(0) }
     }
 
     /// Counts one more, if there is room.
