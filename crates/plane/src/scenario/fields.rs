@@ -25,6 +25,7 @@ const VALUED: &[&str] = &[
 ];
 /// Options that are there or not.
 const FLAGS: &[&str] = &["df", "nosum", "badsum", "badip"];
+const NO_TYPE: &str = "icmp needs a type: echo, reply, unreachable/CODE, exceeded, TYPE/CODE";
 
 /// Reads a line; the text says what is wrong with it.
 pub(super) fn read(line: &str) -> Result<Fields, String> {
@@ -50,11 +51,10 @@ fn packet(line: &str) -> Result<Fields, String> {
     let proto =
         words.next().ok_or("a packet begins with its protocol: udp, tcp, sctp, icmp, proto/NUMBER")?;
     set("proto", proto);
-    if proto == "icmp" {
-        set(
-            "type",
-            words.next().ok_or("icmp needs a type: echo, reply, unreachable/CODE, exceeded, TYPE/CODE")?,
-        );
+    // A later fragment has none: there its addresses follow.
+    let has_type = words.clone().nth(1) != Some(">");
+    if proto == "icmp" && has_type {
+        set("type", words.next().ok_or(NO_TYPE)?);
     }
     let ends = [words.next(), words.next().filter(|word| *word == ">"), words.next()];
     let [Some(src), Some(_), Some(dst)] = ends else {
@@ -88,7 +88,11 @@ fn packet(line: &str) -> Result<Fields, String> {
             }
         }
     }
-    Ok(fields)
+    let is_later = fields.get("frag").is_some_and(|place| !matches!(place.as_str(), "0" | "0+"));
+    match proto == "icmp" && !has_type && !is_later {
+        true => Err(NO_TYPE.to_string()),
+        false => Ok(fields),
+    }
 }
 
 /// Address and port of `1.2.3.4:5`, `[2001:db8::1]:5`, `$name:$name`; without a port of either.
@@ -186,6 +190,7 @@ mod tests {
             "icmp unreachable/1 198.19.0.9 > 192.0.2.1 {udp 192.0.2.1:$p > 198.19.0.9:53 ttl 63}",
             "udp [2001:db8::1]:1111 > [2001:db8:9::9]:53",
             "icmp echo 2001:db8::1 > 2001:db8:9::9 id 1",
+            "icmp 198.18.0.1 > 198.19.0.9 frag 24+ len 16",
             "proto/47 198.18.0.1 > *",
         ] {
             assert_eq!(read(line).map(|fields| shown(&fields)), Ok(line.to_string()));
@@ -196,6 +201,9 @@ mod tests {
             ("udp a > b ttl", "`ttl` needs a value"),
             ("udp a > b S", "`S` is no option"),
             ("icmp exceeded a > b {udp a > b", "not closed"),
+            ("icmp", "icmp needs a type"),
+            ("icmp a > b frag 0+", "icmp needs a type"),
+            ("icmp exceeded a > b {icmp a > b}", "icmp needs a type"),
         ] {
             let error = read(line).expect_err(line);
             assert!(error.contains(wrong), "{line}: {error}");
