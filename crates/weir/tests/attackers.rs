@@ -36,7 +36,8 @@ const NARROW: u32 = 1300;
 const ROUNDS: u8 = 3;
 /// No attack may have more sessions than the limits of the nodes say.
 const MOST_SESSIONS: u64 = 2100;
-/// A client that asks nothing is dropped when more than 16 are there.
+/// A client that asks nothing is dropped when more than these are there.
+const PLACES: usize = 16;
 const IDLE_CLIENTS: usize = 40;
 
 /// Somebody who reaches a limit.
@@ -392,6 +393,10 @@ fn talk_with(street: &Street, honest: Honest, other: &str) {
 fn who_reaches_a_limit_takes_nothing_from_others() {
     need_root!();
     for (attack, io) in ATTACKS.iter().flat_map(|attack| ["packet", "xdp"].map(|io| (attack, io))) {
+        // With AF_PACKET the kernel has each frame for itself, whatever the node does with its own: no limit protects it.
+        if (attack.honest, io) == (Honest::OfTheNode, "packet") {
+            continue;
+        }
         let what = format!("{}, {io}", attack.what);
         let begin = Instant::now();
         let street = Street::for_threads(1, &[LEFT4, LEFT6], &[RIGHT4, RIGHT6]);
@@ -438,10 +443,12 @@ fn idle_clients_of_the_socket_keep_nobody_from_it() {
         let applied = street.weir(&["apply", street.folder.join("test.node").to_str().unwrap()]);
         assert!(applied.status.success(), "{applied:?}");
     }
-    // The first of them have given their places to others, and got an error.
-    let mut reply = String::new();
-    idle[0].set_read_timeout(Some(PATIENCE)).unwrap();
-    idle[0].read_to_string(&mut reply).unwrap();
-    assert!(reply.contains("error"), "{reply}");
+    // All but the last of them have given their places to others, and heard why: an error alone gets each that is silent.
+    for client in &mut idle[..IDLE_CLIENTS - PLACES] {
+        let mut reply = String::new();
+        client.set_read_timeout(Some(PATIENCE)).unwrap();
+        client.read_to_string(&mut reply).unwrap();
+        assert!(reply.contains("newer clients needed the place"), "{reply}");
+    }
     node.end();
 }
