@@ -253,4 +253,20 @@ mod tests {
             "it is longer than 64 MiB"
         );
     }
+
+    #[test]
+    fn a_pipe_beside_a_node_is_not_waited_for() {
+        let folder = weir_testkit::Folder::new();
+        let (node, pipe) = (folder.join("node"), folder.join("rules"));
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
+        std::thread::scope(|scope| {
+            // Whoever reads it after all gets this, and an end.
+            scope.spawn(|| std::fs::write(&pipe, "policy accept").expect("it is there"));
+            let read = beside(&node, "rules");
+            if read.is_err() {
+                std::fs::read(&pipe).expect("its writer waits");
+            }
+            assert_eq!(read, Err(format!("cannot read {}: it is no file", pipe.display())));
+        });
+    }
 }
