@@ -172,10 +172,38 @@ mod tests {
             (r#""last_sent_ns":2"#, r#""last_sent_ns":0"#, "ends before it begins"),
             (r#""frames":3"#, r#""frames":99999999999999"#, "frames that the tester lost"),
         ] {
-            let lie = counts.replacen(from, to, 1);
-            assert_ne!(&lie, counts, "{from}");
-            let why = take_in(&lie).expect_err(from);
-            assert!(why.contains(expected), "{from}: {why}");
+            check_lie(counts, from, to, expected);
+        }
+    }
+
+    fn check_lie(truth: &str, from: &str, to: &str, expected: &str) {
+        let lie = truth.replacen(from, to, 1);
+        assert_ne!(lie, truth, "{from}");
+        let why = take_in(&lie).expect_err(from);
+        assert!(why.contains(expected), "{from}: {why}");
+    }
+
+    #[test]
+    fn streams_that_are_not_there_and_times_without_end_are_lies() {
+        let (counts, fired) = (&examples()[1], &examples()[2]);
+        let most = u64::MAX.to_string();
+        for (truth, name, value, expected) in [
+            (counts, "stream", "0", "counts of the streams [18446744073709551615] in place of [0]"),
+            (counts, "late_max_ns", "7", "ns of a stream"),
+            (counts, "late_end_ns", "7", "ns of a stream"),
+            (counts, "last_ns", "999999000", "ns of a stream"),
+            (counts, "turned_ns", "null", "ns of a stream"),
+            (counts, "start_ns", "1099511627776", "the start of a stream"),
+            (counts, "last_sent_ns", "2", "ns of a period of loss"),
+            (counts, "outage_ns", "3", "ns of a period of loss"),
+            (fired, "stream", "1", "counts of the streams [18446744073709551615] in place of [1]"),
+            (fired, "secs", "1", "the time of sending"),
+            (fired, "last_ns", "999999000", "ns of a stream"),
+            (fired, "at_ns", "1099511627776", "its clock"),
+            (fired, "wait_ns", "9", "the time it waited for a CPU"),
+        ] {
+            let (from, to) = (format!("\"{name}\":{value}"), format!("\"{name}\":{most}"));
+            check_lie(truth, &from, &to, expected);
         }
     }
 }
