@@ -334,6 +334,28 @@ mod tests {
         counts
     }
 
+    /// Frames that left of those of the scenarios, changed, as steps of a kind.
+    fn left(what: What) -> u64 {
+        let mut dice = Dice::new(1);
+        let mut changed = |mut step: Record| {
+            step.change(&mut dice);
+            Record { what, ..step }
+        };
+        let inputs = plane_seeds().into_iter().take(SENT.len());
+        let inputs = inputs.map(|seed| {
+            let steps: Vec<_> = records(&seed[1..]).map(&mut changed).collect();
+            [&seed[..1], &encoded(&steps)].concat()
+        });
+        inputs.map(|input| through_plane(&input).left).sum()
+    }
+
+    #[test]
+    fn frames_with_right_lengths_and_checksums_get_further() {
+        let (repaired, as_they_are) = (left(What::Repaired), left(What::Frame));
+        println!("{repaired} frames left when repaired, {as_they_are} as they are");
+        assert!(repaired > as_they_are * 5 / 4, "{repaired}, {as_they_are}");
+    }
+
     #[test]
     fn changed_inputs_get_behind_the_first_checks() {
         let plane = reach(through_plane, &plane_seeds(), mutate_plane);
