@@ -120,20 +120,21 @@ impl Shown {
             drops: names.iter().map(|&name| PortDrops { name, frames: next() }).collect(),
         };
         let ports = self.names.iter().map(port).collect();
-        let [entered, own, left, held, taken, handed, batches, sleeps, withheld, unheard, panics] =
+        let [entered, originated, left, kept, taken, handed, batches, sleeps, withheld, unheard, panics] =
             *numbers.first_chunk::<PLAIN>().expect("as many as were shown");
         let drops = drops.iter().copied().collect::<Drops>();
         let local = punts.iter().copied().collect::<Punts>();
-        let accounting = Accounting { entered, own, left, local, held, taken, handed, drops };
+        let accounting = Accounting { entered, originated, left, local, kept, taken, handed, drops };
         Snapshot { accounting, ports, batches, sleeps, withheld, unheard, panics }
     }
 }
 
 fn numbers(snapshot: &Snapshot) -> Vec<u64> {
-    let Accounting { entered, own, left, local, held, taken, handed, drops } = &snapshot.accounting;
+    let Accounting { entered, originated, left, local, kept, taken, handed, drops } = &snapshot.accounting;
     let Snapshot { batches, sleeps, withheld, unheard, panics, .. } = snapshot;
     let plain: [u64; PLAIN] =
-        [entered, own, left, held, taken, handed, batches, sleeps, withheld, unheard, panics].map(|n| *n);
+        [entered, originated, left, kept, taken, handed, batches, sleeps, withheld, unheard, panics]
+            .map(|n| *n);
     let punts = local.by_reason().map(|(_, frames)| frames);
     let ports = snapshot.ports.iter().flat_map(|port| {
         [port.received, port.sent].into_iter().chain(port.drops.iter().map(|drops| drops.frames))
@@ -154,7 +155,7 @@ mod tests {
         let drops = Drop::ALL.iter().map(|_| n).collect();
         let local = [n, 2 * n, 3 * n, 4 * n].into_iter().collect();
         let accounting =
-            Accounting { entered: n, own: n, left: n, local, held: n, taken: n, handed: n, drops };
+            Accounting { entered: n, originated: n, left: n, local, kept: n, taken: n, handed: n, drops };
         Snapshot { accounting, ports, batches: n, sleeps: 2 * n, withheld: n, unheard: n, panics: n }
     }
 

@@ -7,8 +7,8 @@
 //!   port > batch > [ plane ] > verdicts > port           that thread
 //!            counters > snapshot      text > change, between two batches
 //! ```
-//! Invariant: entered + own = left + held + local + dropped over all threads when the node has ended; a thread's accounting
-//! have what it handed over and what it took beside.
+//! Invariant: entered + originated = left + kept + local + dropped over all threads when the node has ended; the accounting
+//! of a thread has what it handed over and what it took beside.
 #![forbid(unsafe_code)]
 
 mod backend;

@@ -187,7 +187,7 @@ fn frames_wait_in_a_queue_and_give_their_memory_back() {
         rig.settle();
         let mut left = rig.left(1);
         assert!(
-            left.len() < 200 && rig.counted().accounting.held > 0,
+            left.len() < 200 && rig.counted().accounting.kept > 0,
             "{round}: {} left at once",
             left.len()
         );
@@ -199,7 +199,7 @@ fn frames_wait_in_a_queue_and_give_their_memory_back() {
         assert!(left == expected, "{round}: in their order, as they came");
     }
     let seen = rig.counted().accounting;
-    assert_eq!((seen.held, seen.left, rig.workers[0].free_chunks()), (0, 600, free), "{seen:?}");
+    assert_eq!((seen.kept, seen.left, rig.workers[0].free_chunks()), (0, 600, free), "{seen:?}");
 }
 
 /// A plane that is replaced takes what it kept with it, but not the memory.
@@ -423,12 +423,12 @@ fn pieces_that_wait_for_a_first_one_go_on_when_no_thread_asks_for_it_any_more() 
             assert!(rig.wires[n % 3][0].send(&later));
             rig.settle();
         }
-        assert!(rig.counted().accounting.held > 0, "{thread}");
+        assert!(rig.counted().accounting.kept > 0, "{thread}");
         rig.apply(thread, old, new);
         rig.settle();
     }
     let seen = rig.counted().accounting;
-    assert_eq!((rig.left(1).len(), seen.held, seen.drops.total()), (180, 0, 0), "{seen:?}");
+    assert_eq!((rig.left(1).len(), seen.kept, seen.drops.total()), (180, 0, 0), "{seen:?}");
 }
 
 #[test]

@@ -146,8 +146,8 @@ fn talk(stages: &str, nats: usize) {
         );
         assert_eq!(all.handed, all.taken, "{io}: {threads:?}");
         assert_eq!(
-            all.entered + all.own,
-            all.left + all.local.total() + all.held + all.drops.total(),
+            all.entered + all.originated,
+            all.left + all.local.total() + all.kept + all.drops.total(),
             "{io}: {all:?}"
         );
     }

@@ -79,7 +79,7 @@ reasons! {
     LocalRest "local_rest" "more for the node itself than it takes, see `limits`",
     HandoverFull "handover_full" "the thread of the node that it belongs to has no room for more",
     NoMemory "no_memory" "it waited as a copy, and no memory of the ports was free when it was to go on",
-    OwnLimit "own_limit" "the node had too much to say of its own in this batch",
+    OriginatedLimit "originated_limit" "the node originated too many frames in this batch",
     Panic "panic" "lost by a mistake of the node, which its log tells; please report it",
 }
 

@@ -129,7 +129,7 @@ fn who_does_not_answer_is_asked_three_times_and_the_sender_reported() {
     }
     net.tick(3000);
     assert_eq!(net.seen(), ["0:icmp 3/1"; 8].join(", "));
-    assert_eq!((net.plane.accounting().drops[Drop::NoNeighbour], net.plane.accounting().held), (8, 0));
+    assert_eq!((net.plane.accounting().drops[Drop::NoNeighbour], net.plane.accounting().kept), (8, 0));
     net.frame(3001, 0, &packet(1));
     assert_eq!(net.seen(), "1:ask 198.19.0.2", "asked anew");
 }
@@ -283,7 +283,7 @@ fn of_those_that_are_asked_about_the_oldest_of_who_has_most_gives_way() {
     // One more every 40 ms.
     (0..30).for_each(|n| _ = net.frame(100 + 40 * n, 1, &scan(6, 2000 + n as u32)));
     let drops = net.plane.accounting().drops;
-    assert_eq!((drops[Drop::NeighbourLimit], net.plane.accounting().held), (17, 20));
+    assert_eq!((drops[Drop::NeighbourLimit], net.plane.accounting().kept), (17, 20));
     net.seen();
     // Another host's is not among them, whoever asks next.
     assert!(matches!(net.frame(1300, 1, &scan(7, 9)), Verdict::Kept(_)));

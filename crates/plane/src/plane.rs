@@ -4,7 +4,7 @@
 //! batch > admit (headers, tags, neighbours) > chain of stages > egress > verdicts
 //! ```
 //!
-//! Invariant: entered + own + taken = left + held + local + handed + dropped, at any time between two batches; what
+//! Invariant: entered + originated + taken = left + kept + local + handed + dropped, at any time between two batches; what
 //! is handed over and taken is the same for all threads of a node together.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
@@ -416,8 +416,8 @@ impl Plane {
         Accounting {
             entered: entered + served,
             left: left + served,
-            own: self.outbox.made,
-            held: self.outbox.kept_count,
+            originated: self.outbox.made,
+            kept: self.outbox.kept_count,
             ..self.accounting.clone()
         }
     }
@@ -611,7 +611,7 @@ impl Plane {
         }
         self.filters_mut().for_each(Filter::forget_refused);
         let refused = std::mem::take(&mut self.outbox.refused);
-        (0..refused).for_each(|_| self.accounting.drops.count(Drop::OwnLimit));
+        (0..refused).for_each(|_| self.accounting.drops.count(Drop::OriginatedLimit));
         let gave_way = std::mem::take(&mut self.outbox.gave_way);
         (0..gave_way).for_each(|_| self.accounting.drops.count(Drop::FragmentLimit));
         let lost = std::mem::take(&mut self.outbox.lost);

@@ -83,12 +83,12 @@ impl Plane {
     /// Counts as lost what came in and is nowhere any more.
     fn write_off(&mut self) -> u64 {
         let accounting = self.accounting();
-        let came = accounting.entered + accounting.own + accounting.taken;
+        let came = accounting.entered + accounting.originated + accounting.taken;
         let lost = came.saturating_sub(
             accounting.left
                 + accounting.local.total()
                 + accounting.handed
-                + accounting.held
+                + accounting.kept
                 + accounting.drops.total(),
         );
         (0..lost).for_each(|_| self.accounting.drops.count(Drop::Panic));
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(plane.recover(now), Recovered { frames: 3, stage: None });
         let accounting = plane.accounting();
         assert!(
-            accounting.balance() && accounting.held == 1 && accounting.drops[Drop::Panic] == 3,
+            accounting.balance() && accounting.kept == 1 && accounting.drops[Drop::Panic] == 3,
             "{accounting:?}"
         );
         assert_eq!(sent(&mut plane, now, &[BACK]), [Verdict::Out(PortId(0))], "its session lives");
@@ -190,7 +190,7 @@ mod tests {
             "the first was on its way"
         );
         let accounting = plane.accounting();
-        assert!(accounting.balance() && accounting.held == 1, "{accounting:?}");
+        assert!(accounting.balance() && accounting.kept == 1, "{accounting:?}");
     }
 
     /// Whoever runs the plane throws the batch away that was at work: what a stage kept of it is lost when it is to go on.
@@ -200,12 +200,12 @@ mod tests {
         let verdicts = sent(&mut plane, now, &[OUT, PIECE]);
         assert!(matches!(verdicts[1], Verdict::Kept(_)), "{verdicts:?}");
         assert_eq!(plane.recover(now), Recovered { frames: 0, stage: None });
-        assert_eq!(plane.accounting().held, 1);
+        assert_eq!(plane.accounting().kept, 1);
         let first = ("udp 198.18.0.2:1000 > 198.19.0.9:53 whole 64 len 16 frag 0+ id 9", 0);
         assert_eq!(sent(&mut plane, now, &[first]), [Verdict::Out(PortId(1))]);
         assert_eq!(emitted(&mut plane), []);
         let accounting = plane.accounting();
-        assert_eq!((accounting.held, accounting.drops[Drop::Panic]), (0, 1), "{accounting:?}");
+        assert_eq!((accounting.kept, accounting.drops[Drop::Panic]), (0, 1), "{accounting:?}");
         assert!(accounting.balance(), "{accounting:?}");
     }
 }

@@ -61,7 +61,7 @@ fn stacks_talk_through_a_nat_that_is_shown_and_ended() {
             "{io}: {first}"
         );
         let accounting = node.end();
-        assert_eq!(accounting["held"], 0, "{io}: {accounting}");
+        assert_eq!(accounting["kept"], 0, "{io}: {accounting}");
     }
 }
 

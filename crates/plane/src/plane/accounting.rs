@@ -8,14 +8,14 @@ use crate::local::Punts;
 pub struct Accounting {
     /// Frames that came in by a port.
     pub entered: u64,
-    /// Frames that the node made.
-    pub own: u64,
+    /// Frames that the node made itself: ICMP errors, ARP.
+    pub originated: u64,
     /// Frames that left by a port.
     pub left: u64,
     /// Frames that were punted to the machine that the node runs on.
     pub local: Punts,
-    /// Frames that wait inside.
-    pub held: u64,
+    /// Frames that wait inside, themselves or as copies.
+    pub kept: u64,
     /// Frames that other threads of the node handed over.
     pub taken: u64,
     /// Frames that other threads went on with.
@@ -28,16 +28,16 @@ impl Accounting {
     /// Whether each frame is accounted for.
     pub fn balance(&self) -> bool {
         let gone = self.left + self.local.total() + self.handed + self.drops.total();
-        self.entered + self.own + self.taken == gone + self.held
+        self.entered + self.originated + self.taken == gone + self.kept
     }
 
     /// Adds those of another thread of the same node.
     pub fn add(&mut self, other: &Accounting) {
         self.entered += other.entered;
-        self.own += other.own;
+        self.originated += other.originated;
         self.left += other.left;
         self.local += other.local;
-        self.held += other.held;
+        self.kept += other.kept;
         self.taken += other.taken;
         self.handed += other.handed;
         self.drops += other.drops;

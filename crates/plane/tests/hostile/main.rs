@@ -104,6 +104,6 @@ fn no_frame_breaks_a_node_whose_stages_come_and_go() {
                 case.fail(seed, &wrong);
             }
         }
-        assert_eq!(bench.accounting().held, 0, "seed {seed}");
+        assert_eq!(bench.accounting().kept, 0, "seed {seed}");
     }
 }

@@ -26,11 +26,11 @@ fn of_thread(n: usize, snapshot: &Snapshot) -> Value {
     json!({
         "thread": n,
         "entered": accounting.entered,
-        "own": accounting.own,
+        "originated": accounting.originated,
         "taken": accounting.taken,
         "left": accounting.left,
         "local": accounting.local.total(),
-        "held": accounting.held,
+        "kept": accounting.kept,
         "handed": accounting.handed,
         "dropped": accounting.drops.total(),
         "balance": accounting.balance(),
@@ -49,11 +49,11 @@ fn of(snapshot: &Snapshot, names: &[String]) -> Value {
         .collect();
     json!({
         "entered": accounting.entered,
-        "own": accounting.own,
+        "originated": accounting.originated,
         "left": accounting.left,
         "local": accounting.local.total(),
         "punted": punted(&accounting.local),
-        "held": accounting.held,
+        "kept": accounting.kept,
         "dropped": accounting.drops.total(),
         "balance": accounting.balance(),
         "batches": snapshot.batches,
@@ -195,7 +195,7 @@ pub(super) fn prometheus(threads: &[Snapshot], names: &[String]) -> String {
     let mut page = String::new();
     let places = [
         ("entered", accounting.entered),
-        ("own", accounting.own),
+        ("originated", accounting.originated),
         ("left", accounting.left),
         ("local", accounting.local.total()),
         ("dropped", accounting.drops.total()),

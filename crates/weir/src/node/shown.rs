@@ -40,13 +40,13 @@ fn counted(counters: &Map<String, Value>) -> String {
     };
     let punted: Vec<(String, u64)> = punted.map(|(reason, n)| (reason.clone(), number(Some(n)))).collect();
     let mut text = format!(
-        "node: {balance}\n Entered {} frames, left {}, for this machine {}{}, made here {}, held {}\n{}",
+        "node: {balance}\n Entered {} frames, left {}, for this machine {}{}, originated {}, kept {}\n{}",
         of("entered"),
         of("left"),
         of("local"),
         in_parentheses(punted),
-        of("own"),
-        of("held"),
+        of("originated"),
+        of("kept"),
         with_reasons(" Dropped", of("dropped"), own.map(|(reason, n)| (reason.clone(), number(Some(n)))))
     );
     text += &format!(" batches {}, sleeps {}", of("batches"), of("sleeps"));
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn counters_read_like_those_of_tc() {
         let answer = json!({
-            "entered": 1000, "own": 2, "left": 980, "local": 5, "held": 0, "dropped": 17, "balance": true,
+            "entered": 1000, "originated": 2, "left": 980, "local": 5, "kept": 0, "dropped": 17, "balance": true,
             "punted": { "icmp": 1, "routing": 4 }, "batches": 40, "sleeps": 3, "withheld": 0, "panics": 0,
             "ports": [{ "port": "lan", "received": 1003, "sent": 0 }, { "port": "wan", "received": 0, "sent": 980 }],
             "drops": { "no_route": 5, "nat_no_port": 12, "lan: ring full": 3 },
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(
             text(Shown::Counters, &answer),
             "node: every frame is accounted for\n \
-             Entered 1000 frames, left 980, for this machine 5 (routing 4, icmp 1), made here 2, held 0\n \
+             Entered 1000 frames, left 980, for this machine 5 (routing 4, icmp 1), originated 2, kept 0\n \
              Dropped 17 (nat_no_port 12, no_route 5)\n \
              batches 40, sleeps 3\n\
              port lan\n Received 1003 frames, sent 0\n Dropped 3 (ring full 3)\n\
