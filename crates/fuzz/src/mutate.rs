@@ -3,7 +3,7 @@
 use weir_testkit::Dice;
 
 use crate::grammar::CHOICES;
-use crate::steps::{self, Record, What};
+use crate::steps::{self, Step, What};
 
 /// Inputs are not longer than this.
 const LONGEST: usize = 1 << 16;
@@ -156,8 +156,8 @@ fn words(text: &[u8]) -> Vec<&[u8]> {
 }
 
 /// Steps one behind the other, see [`steps`](crate::steps).
-pub(crate) fn records(dice: &mut Dice, input: &[u8], others: &[Vec<u8>]) -> Vec<u8> {
-    let mut all: Vec<Record> = steps::records(input).collect();
+pub(crate) fn steps(dice: &mut Dice, input: &[u8], others: &[Vec<u8>]) -> Vec<u8> {
+    let mut all: Vec<Step> = steps::of_bytes(input).collect();
     for _ in 0..1 + dice.roll(4) {
         let at = dice.roll(all.len() + 1);
         match dice.roll(8) {
@@ -174,18 +174,18 @@ pub(crate) fn records(dice: &mut Dice, input: &[u8], others: &[Vec<u8>]) -> Vec<
             }
             5 | 6 => {
                 let what = *dice.pick(What::ALL).expect("there are some");
-                all.insert(at, Record::chosen(dice, what));
+                all.insert(at, Step::chosen(dice, what));
             }
             _ => {
                 let other = dice.pick(others).map_or(&[][..], Vec::as_slice);
-                let other: Vec<Record> = steps::records(other).collect();
-                if let Some(record) = dice.pick(&other) {
-                    all.insert(at, record.clone());
+                let other: Vec<Step> = steps::of_bytes(other).collect();
+                if let Some(step) = dice.pick(&other) {
+                    all.insert(at, step.clone());
                 }
             }
         }
     }
-    let mut out: Vec<u8> = all.iter().flat_map(Record::encoded).collect();
+    let mut out: Vec<u8> = all.iter().flat_map(Step::encoded).collect();
     out.truncate(LONGEST);
     out
 }

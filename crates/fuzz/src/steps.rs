@@ -44,20 +44,20 @@ impl What {
 
 /// A step, by which port, and how long after the one before.
 #[derive(Debug, Clone)]
-pub(crate) struct Record {
+pub(crate) struct Step {
     pub(crate) what: What,
     pub(crate) port: u8,
     pub(crate) wait: u8,
     pub(crate) bytes: Vec<u8>,
 }
 
-impl Record {
+impl Step {
     /// One of bytes that choose.
-    pub(crate) fn chosen(dice: &mut Dice, what: What) -> Record {
+    pub(crate) fn chosen(dice: &mut Dice, what: What) -> Step {
         let (port, wait) = (dice.roll(2) as u8, dice.roll(3) as u8);
         let bytes = (0..dice.roll(96)).map(|_| dice.roll(256) as u8);
         let mark = (what == What::Node).then_some(CHOICES);
-        Record { what, port, wait, bytes: mark.into_iter().chain(bytes).collect() }
+        Step { what, port, wait, bytes: mark.into_iter().chain(bytes).collect() }
     }
 
     /// Changes its bytes, by what they are.
@@ -76,13 +76,13 @@ impl Record {
 }
 
 /// The steps of an input.
-pub(crate) fn records(mut rest: &[u8]) -> impl Iterator<Item = Record> {
+pub(crate) fn of_bytes(mut rest: &[u8]) -> impl Iterator<Item = Step> {
     std::iter::from_fn(move || {
         let [a, b, kind, wait, more @ ..] = rest else { return None };
         let len = usize::from(u16::from_be_bytes([*a, *b])).min(more.len()).min(LONGEST);
         let (bytes, behind) = more.split_at(len);
         rest = behind;
         let what = What::ALL[usize::from(kind >> 4) % What::ALL.len()];
-        Some(Record { what, port: kind & 15, wait: *wait, bytes: bytes.to_vec() })
+        Some(Step { what, port: kind & 15, wait: *wait, bytes: bytes.to_vec() })
     })
 }

@@ -12,7 +12,7 @@ use weir_testkit::{Craft, Dice, repair};
 use super::files;
 use crate::grammar::{self, Ends};
 use crate::mutate;
-use crate::steps::{Record, What, records};
+use crate::steps::{self, Step, What};
 
 /// Each of the parsers: what is read of a part is what is read of the whole.
 pub(super) fn frame(bytes: &[u8]) {
@@ -44,15 +44,15 @@ static CONFIGS: LazyLock<Vec<Config>> =
     LazyLock::new(|| NODES.iter().map(|text| Config::read("fuzz", text).expect("it has been run")).collect());
 
 /// What is sent in each scenario, as frames.
-static SENT: LazyLock<Vec<Vec<Record>>> = LazyLock::new(|| {
+static SENT: LazyLock<Vec<Vec<Step>>> = LazyLock::new(|| {
     let scenario = |text: &str| text.lines().filter_map(sent).collect::<Vec<_>>();
     let texts = files("tests", "txt").into_iter().map(|file| String::from_utf8_lossy(&file).into_owned());
     let all = texts.flat_map(|text| text.split("\n== ").skip(1).map(scenario).collect::<Vec<_>>());
-    all.filter(|records| !records.is_empty()).collect()
+    all.filter(|steps| !steps.is_empty()).collect()
 });
 
 /// The frame of a line such as `0ms in udp ...`; what a scenario has found out before is some port.
-fn sent(line: &str) -> Option<Record> {
+fn sent(line: &str) -> Option<Step> {
     let (_, what) = line
         .split_once(" in ")
         .map(|(_, what)| (0, what))
@@ -66,7 +66,7 @@ fn sent(line: &str) -> Option<Record> {
     repair_frame(&mut repaired);
     // What is wrong with it on purpose stays so.
     let what = if repaired == bytes { What::Repaired } else { What::Frame };
-    Some(Record { what, port, wait: 1, bytes })
+    Some(Step { what, port, wait: 1, bytes })
 }
 
 fn mac(port: u8) -> [u8; 6] {
@@ -126,7 +126,7 @@ impl Bench {
     }
 
     /// Takes a step; each frame is accounted for.
-    fn go(&mut self, step: &Record) {
+    fn go(&mut self, step: &Step) {
         self.now = self.now + Duration::from_millis(u64::from(step.wait) * 50);
         let port = step.port % self.macs.len() as u8;
         match step.what {
@@ -230,14 +230,14 @@ pub(super) fn plane(input: &[u8]) {
 fn through_plane(input: &[u8]) -> Reached {
     let Some((&number, rest)) = input.split_first() else { return Reached::default() };
     let mut bench = Bench::new(CONFIGS[usize::from(number) % CONFIGS.len()].clone());
-    records(rest).for_each(|step| bench.go(&step));
+    steps::of_bytes(rest).for_each(|step| bench.go(&step));
     bench.reached
 }
 
 /// The steps of each scenario, for the node of the same place in the list, and crafted ones.
 pub(super) fn plane_seeds() -> Vec<Vec<u8>> {
     let number = |n: usize| vec![(n * 7) as u8];
-    let sent = SENT.iter().enumerate().map(|(n, records)| [number(n), encoded(records)].concat());
+    let sent = SENT.iter().enumerate().map(|(n, steps)| [number(n), encoded(steps)].concat());
     sent.chain((0..32).map(|n| [number(n), encoded(&chosen(n as u64, &[What::Crafted; 24]))].concat()))
         .collect()
 }
@@ -249,7 +249,7 @@ pub(super) fn mutate_plane(dice: &mut Dice, input: &[u8], others: &[Vec<u8>]) ->
     };
     let without: Vec<Vec<u8>> =
         dice.pick(others).into_iter().map(|other| other[1.min(other.len())..].to_vec()).collect();
-    [vec![number], mutate::records(dice, input.get(1..).unwrap_or_default(), &without)].concat()
+    [vec![number], mutate::steps(dice, input.get(1..).unwrap_or_default(), &without)].concat()
 }
 
 /// A node becomes another one, and another one again, frames before and after each. The input is steps, of which the first
@@ -260,7 +260,7 @@ pub(super) fn apply(input: &[u8]) {
 
 fn through_changes(input: &[u8]) -> Reached {
     let mut bench: Option<(Bench, Ends)> = None;
-    for step in records(input) {
+    for step in steps::of_bytes(input) {
         match (&mut bench, step.what) {
             (None, What::Node) => {
                 let ends = Ends::new(&mut Dice::of_bytes(&step.bytes));
@@ -290,7 +290,7 @@ fn text(bytes: &[u8], ends: &Ends) -> Option<Config> {
 
 /// Each node with the one after it, of which many are what it becomes in its scenario, and nodes that are chosen.
 pub(super) fn apply_seeds() -> Vec<Vec<u8>> {
-    let node = |text: &str| Record { what: What::Node, port: 0, wait: 0, bytes: text.as_bytes().to_vec() };
+    let node = |text: &str| Step { what: What::Node, port: 0, wait: 0, bytes: text.as_bytes().to_vec() };
     let of_texts = NODES.windows(2).zip(SENT.iter().cycle()).map(move |(pair, sent)| {
         let nodes = [&pair[0], &pair[1], &pair[0]].map(|text| node(text));
         nodes.into_iter().flat_map(|node| [encoded(&[node]), encoded(sent)].concat()).collect()
@@ -299,16 +299,16 @@ pub(super) fn apply_seeds() -> Vec<Vec<u8>> {
     of_texts.chain((0..64).map(|n| encoded(&chosen(n, &kinds)))).collect()
 }
 
-pub(super) use mutate::records as mutate_apply;
+pub(super) use mutate::steps as mutate_apply;
 
 /// Steps of these kinds, whose bytes choose.
-fn chosen(seed: u64, kinds: &[What]) -> Vec<Record> {
+fn chosen(seed: u64, kinds: &[What]) -> Vec<Step> {
     let mut dice = Dice::new(seed);
-    kinds.iter().map(|what| Record::chosen(&mut dice, *what)).collect()
+    kinds.iter().map(|what| Step::chosen(&mut dice, *what)).collect()
 }
 
-fn encoded(records: &[Record]) -> Vec<u8> {
-    records.iter().flat_map(Record::encoded).collect()
+fn encoded(steps: &[Step]) -> Vec<u8> {
+    steps.iter().flat_map(Step::encoded).collect()
 }
 
 #[cfg(test)]
@@ -337,13 +337,13 @@ mod tests {
     /// Frames that left of those of the scenarios, changed, as steps of a kind.
     fn left(what: What) -> u64 {
         let mut dice = Dice::new(1);
-        let mut changed = |mut step: Record| {
+        let mut changed = |mut step: Step| {
             step.change(&mut dice);
-            Record { what, ..step }
+            Step { what, ..step }
         };
         let inputs = plane_seeds().into_iter().take(SENT.len());
         let inputs = inputs.map(|seed| {
-            let steps: Vec<_> = records(&seed[1..]).map(&mut changed).collect();
+            let steps: Vec<_> = steps::of_bytes(&seed[1..]).map(&mut changed).collect();
             [&seed[..1], &encoded(&steps)].concat()
         });
         inputs.map(|input| through_plane(&input).left).sum()
