@@ -32,11 +32,26 @@ fn settle(end: End<'_>, addresses: &[impl AsRef<str>], gateway: &str) {
     default_route(end, gateway);
 }
 
-/// Starts a node with this text there.
-fn start(namespace: &Namespace, text: &str) -> Node {
+/// The hosts of the left side, a host with this address and gateway on the right one, and between them a place for a node, whose
+/// interfaces are n0 and n1; with the addresses on the left.
+fn street(right_host: &str, gateway: &str) -> ([Namespace; 3], Vec<String>) {
+    let [left, right, node] = [(); 3].map(|()| Namespace::new().unwrap());
+    wire((&left, "l0"), (&node, "n0"), 0);
+    wire((&right, "r0"), (&node, "n1"), 1);
+    let hosts: Vec<String> = (2..2 + HOSTS).map(|n| format!("198.18.0.{n}")).collect();
+    settle((&left, "l0"), &hosts, "198.18.0.1");
+    settle((&right, "r0"), &[right_host], gateway);
+    ([left, right, node], hosts)
+}
+
+fn config(text: &str) -> Config {
     let config = Config::read("test", text, &|name| Err(format!("no file {name}")));
-    let config = config.unwrap_or_else(|mistakes| panic!("{mistakes}"));
-    namespace.run(|| Opened::new(&config).unwrap().start().unwrap())
+    config.unwrap_or_else(|mistakes| panic!("{mistakes}"))
+}
+
+/// Starts a node there.
+fn start(namespace: &Namespace, config: &Config) -> Node {
+    namespace.run(|| Opened::new(config).unwrap().start().unwrap())
 }
 
 /// Sends all that it hears back, of one connection.
@@ -87,18 +102,13 @@ fn ask(server: &UdpSocket, host: &UdpSocket, (round, n): (u8, u8)) -> Option<Soc
 /// Hosts behind these stages, so many of which are NATs, talk to one in front of them.
 fn talk(stages: &str, nats: usize) {
     for io in ["packet", "xdp"] {
-        let [left, right, node] = [(); 3].map(|()| Namespace::new().unwrap());
-        wire((&left, "l0"), (&node, "n0"), 0);
-        wire((&right, "r0"), (&node, "n1"), 1);
-        let hosts: Vec<String> = (2..2 + HOSTS).map(|n| format!("198.18.0.{n}")).collect();
-        settle((&left, "l0"), &hosts, "198.18.0.1");
-        settle((&right, "r0"), &["192.0.2.2"], "192.0.2.1");
+        let ([left, right, node], hosts) = street("192.0.2.2", "192.0.2.1");
         let text = format!(
             "lan(198.18.0.1/24, on n0) filter(accept outward, accept state established) \
              > {stages} > route > wan(192.0.2.1/24, on n1) \
              run(io {io}, threads 2, host none)"
         );
-        let running = start(&node, &text);
+        let running = start(&node, &config(&text));
 
         // A connection that carries data both ways.
         let listener = right.run(|| TcpListener::bind("192.0.2.2:7000").unwrap());
@@ -156,16 +166,11 @@ fn talk(stages: &str, nats: usize) {
 #[test]
 fn frames_come_to_the_thread_that_they_belong_to_at_once() {
     need_root!();
-    let [left, right, node] = [(); 3].map(|()| Namespace::new().unwrap());
-    wire((&left, "l0"), (&node, "n0"), 0);
-    wire((&right, "r0"), (&node, "n1"), 1);
-    let hosts: Vec<String> = (2..2 + HOSTS).map(|n| format!("198.18.0.{n}")).collect();
-    settle((&left, "l0"), &hosts, "198.18.0.1");
-    settle((&right, "r0"), &["198.18.0.1"], "198.18.0.2");
+    let ([left, right, node], hosts) = street("198.18.0.1", "198.18.0.2");
     let text = "lan(on n0) filter(accept outward, accept state established) > wan(on n1) \
                 run(io packet, threads 2, host none)";
     // Who asks for an address is no matter of the filter.
-    let running = start(&node, text);
+    let running = start(&node, &config(text));
     let server = right.run(|| UdpSocket::bind("198.18.0.1:53").unwrap());
     server.set_read_timeout(Some(PATIENCE)).unwrap();
     for host in &hosts {
@@ -188,22 +193,16 @@ fn frames_come_to_the_thread_that_they_belong_to_at_once() {
 #[test]
 fn rules_are_counted_by_one_text_while_stages_come_and_go() {
     need_root!();
-    let [left, right, node] = [(); 3].map(|()| Namespace::new().unwrap());
-    wire((&left, "l0"), (&node, "n0"), 0);
-    wire((&right, "r0"), (&node, "n1"), 1);
-    let hosts: Vec<String> = (2..2 + HOSTS).map(|n| format!("198.18.0.{n}")).collect();
-    settle((&left, "l0"), &hosts, "198.18.0.1");
-    settle((&right, "r0"), &["198.18.0.1"], "198.18.0.2");
-    let config = |others: &str| {
-        let text = format!(
+    let ([left, right, node], hosts) = street("198.18.0.1", "198.18.0.2");
+    let with = |others: &str| {
+        config(&format!(
             "lan(on n0) {others} filter(count all udp, policy accept) > wan(on n1) \
              run(io packet, threads 2, host none)"
-        );
-        Config::read("test", &text, &|name| Err(format!("no file {name}"))).unwrap()
+        ))
     };
     // Filters that nobody has met: by the rules of another text they would have counted.
-    let texts = [config(""), config("filter(drop tcp to port 9, drop tcp to port 10, policy accept) >")];
-    let running = node.run(|| Opened::new(&texts[0]).unwrap().start().unwrap());
+    let texts = [with(""), with("filter(drop tcp to port 9, drop tcp to port 10, policy accept) >")];
+    let running = start(&node, &texts[0]);
     let server = right.run(|| UdpSocket::bind("198.18.0.1:53").unwrap());
     server.set_read_timeout(Some(PATIENCE)).unwrap();
     for host in &hosts {
