@@ -189,6 +189,10 @@ pub fn compare(base: &RunData, other: &RunData, across: &[Across]) -> Compared {
             let found = quantity::ratio(q, partner, compared.core_steps);
             compared.rows.push(row((&frame, &device), (q, partner), found, apart.as_deref()));
         }
+        if let Some((q, partner)) = quantity::placed_ratios(&of_a, &of_b) {
+            let found = quantity::ratio(&q, &partner, compared.core_steps);
+            compared.rows.push(row((&frame, &device), (&q, &partner), found, placed.as_deref()));
+        }
         for (run, own, others) in [(base.run.id, &of_a, &of_b), (other.run.id, &of_b, &of_a)] {
             let missing = own.iter().filter(|q| !others.iter().any(|p| p.name == q.name && p.unit == q.unit));
             let missing: Vec<_> = missing.map(|q| q.name.clone()).collect();

@@ -1,5 +1,7 @@
 //! What two points are compared by: the rates of their goals and the figures of their procedures.
 
+use weir_measure::placement::{Place, Placement};
+
 use super::{CoreSteps, Interval, Source, Verdict};
 use crate::figure::unit::{CYCLES, FRAMES_PER_S, SECONDS, TIMES};
 use crate::figure::{name, procedure};
@@ -19,6 +21,7 @@ pub enum Kind {
 }
 
 /// One quantity with all its repetitions.
+#[derive(Clone)]
 pub struct Quantity {
     /// What it is measured by.
     pub kind: Kind,
@@ -101,10 +104,16 @@ fn figure(procedure: &ProcedureResult, figure: &Figure) -> Quantity {
 const RUNS_DIFFER: f64 = 0.02;
 /// The same of ratios of devices that were measured in the same rounds.
 const RATIOS_DIFFER: f64 = 0.015;
+/// The same of such ratios, one with near and one with far cores: docs/repeatability.md.
+const PLACED_RATIOS_DIFFER: f64 = 0.022;
 
-/// What the rounds of a run leave open, as the width of a uniform distribution with that deviation.
+/// What the rounds of a run leave open.
 fn between_runs(figure: &str) -> f64 {
-    let deviation = if figure.starts_with(name::CAPACITY_RATIO) { RATIOS_DIFFER } else { RUNS_DIFFER };
+    width(if figure.starts_with(name::CAPACITY_RATIO) { RATIOS_DIFFER } else { RUNS_DIFFER })
+}
+
+/// Of a uniform distribution with this standard deviation.
+fn width(deviation: f64) -> f64 {
     (deviation * 12f64.sqrt()).exp()
 }
 
@@ -126,6 +135,29 @@ impl Quantity {
     fn sample(&self) -> Sample<'_> {
         Sample { values: &self.values, open: self.open }
     }
+}
+
+/// The ratios of a device to the reference where one run has them with near cores only and the other with far cores only. A
+/// capacity changes by a tenth with that, but so does that of the reference in the same rounds.
+pub fn placed_ratios(base: &[Quantity], other: &[Quantity]) -> Option<(Quantity, Quantity)> {
+    let ratios = |all: &[Quantity]| {
+        [Placement::NearCores, Placement::FarCores].map(|placement| {
+            let place = Some(Place { placement, disturbed: false });
+            let name = format!("{}: {}", procedure::CAPACITY, name::at_place(name::CAPACITY_RATIO, place));
+            all.iter().find(|q| q.name == name).cloned()
+        })
+    };
+    let (base, other) = match (ratios(base), ratios(other)) {
+        ([Some(near), None], [None, Some(far)]) => (near, far),
+        ([None, Some(far)], [Some(near), None]) => (far, near),
+        _ => return None,
+    };
+    let named = |q: Quantity| Quantity {
+        name: format!("{}: {} (near against far cores)", procedure::CAPACITY, name::CAPACITY_RATIO),
+        open: width(PLACED_RATIOS_DIFFER),
+        ..q
+    };
+    Some((named(base), named(other)))
 }
 
 /// `other / base`: with the interval of the repetitions, or that of the bounds where there is one repetition. Of a capacity,
