@@ -10,6 +10,7 @@ use weir_packet::checksum::{fold, pseudo_header, sum, write_ipv4};
 use weir_packet::headers::{ICMP, ICMP6};
 
 use crate::frame::{Fragment, Frame, IPV4, IPV6, Kind};
+use crate::limiter::Permit;
 
 /// A message of ICMP with an identifier, which is that of the one who asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,11 +116,8 @@ pub(crate) fn may_be_reported(frame: &Frame<'_>, error: Error) -> bool {
 }
 
 /// The frame in which `source` tells the sender of `frame` what happened to it, with head room and an Ethernet header
-/// that leads back; `None` where no error is to be sent.
-pub(crate) fn error(frame: &Frame<'_>, error: Error, source: IpAddr) -> Option<Vec<u8>> {
-    if !may_be_reported(frame, error) {
-        return None;
-    }
+/// that leads back; `None` where `source` is not of its kind.
+pub(crate) fn error(_: Permit, frame: &Frame<'_>, error: Error, source: IpAddr) -> Option<Vec<u8>> {
     match (frame.kind(), source) {
         (Kind::V4, IpAddr::V4(source)) => Some(error_v4(frame, error.v4(), source)),
         (Kind::V6, IpAddr::V6(source)) => Some(error_v6(frame, error.v6(), source)),
@@ -204,6 +202,8 @@ pub(crate) fn quoted6(frame: &Frame<'_>) -> Option<(u128, u128)> {
 mod tests {
     use super::*;
     use crate::frame::{ETHERNET, HEAD_ROOM, PortId};
+    use crate::limiter::Limiter;
+    use crate::time::Time;
 
     const SOURCE4: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 168, 0, 1));
 
@@ -226,7 +226,8 @@ mod tests {
         let end = buf.len();
         let mut frame = Frame::new(&mut buf, HEAD_ROOM, end, PortId(0));
         frame.read(12).expect("readable");
-        error(&frame, what, source)
+        let permit = Limiter::default().error(Time::from_ms(0), &frame, what)?;
+        error(permit, &frame, what, source)
     }
 
     #[test]

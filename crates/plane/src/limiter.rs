@@ -10,6 +10,7 @@
 //! `icmp_msgs_burst`). Hosts share places by a hash that nobody outside foresees.
 
 use crate::frame::Frame;
+use crate::icmp::{self, Error};
 use crate::table::quota::{Quota, Rate, Rates};
 use crate::table::shares::Host;
 use crate::time::Time;
@@ -19,12 +20,10 @@ const RATES: Rates =
 /// Places for hosts.
 const PLACES: usize = 1024;
 
-/// What is said.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Said {
-    TooBig,
-    Else,
-}
+/// The right to send one error or one reset. Only the [`Limiter`] gives it, and whoever builds such a frame takes it: what is
+/// refused costs no memory and no checksum.
+#[derive(Debug)]
+pub(crate) struct Permit(());
 
 /// What hosts and all together may still be reported, by what is said.
 #[derive(Debug)]
@@ -46,10 +45,17 @@ impl Limiter {
         Limiter { too_big: quota(), all_else: quota() }
     }
 
-    /// Whether the sender of a frame may be informed so at `now`; if so, it counts.
-    pub(crate) fn allows(&mut self, now: Time, frame: &Frame<'_>, said: Said) -> bool {
-        let quota = if said == Said::TooBig { &mut self.too_big } else { &mut self.all_else };
-        quota.allows(now, Host::of(frame))
+    /// Whether the sender of a frame may be informed of this error at `now`, by the rules of ICMP and by the rates; if so, it
+    /// counts.
+    pub(crate) fn error(&mut self, now: Time, frame: &Frame<'_>, error: Error) -> Option<Permit> {
+        let quota = if matches!(error, Error::TooBig(_)) { &mut self.too_big } else { &mut self.all_else };
+        let may = icmp::may_be_reported(frame, error) && quota.allows(now, Host::of(frame));
+        may.then_some(Permit(()))
+    }
+
+    /// Whether the sender of a frame may be given a reset at `now`; if so, it counts.
+    pub(crate) fn reset(&mut self, now: Time, frame: &Frame<'_>) -> Option<Permit> {
+        self.all_else.allows(now, Host::of(frame)).then_some(Permit(()))
     }
 }
 
@@ -60,7 +66,7 @@ mod tests {
     use crate::scenario::packet;
 
     /// How many of so many packets of a host its limits allow to tell it of.
-    fn reported(limiter: &mut Limiter, ms: u64, host: &str, said: Said, packets: usize) -> usize {
+    fn reported(limiter: &mut Limiter, ms: u64, host: &str, error: Error, packets: usize) -> usize {
         let line = match host.contains(':') {
             true => format!("udp [{host}]:1 > [2001:db8:2::9]:2"),
             false => format!("udp {host}:1 > 192.0.2.1:2"),
@@ -70,19 +76,19 @@ mod tests {
         let end = buf.len();
         let mut frame = Frame::new(&mut buf, HEAD_ROOM, end, PortId(0));
         frame.read(12).expect("readable");
-        (0..packets).filter(|_| limiter.allows(Time::from_ms(ms), &frame, said)).count()
+        (0..packets).filter_map(|_| limiter.error(Time::from_ms(ms), &frame, error)).count()
     }
 
     #[test]
     fn who_asks_for_many_takes_from_himself() {
         let mut limiter = Limiter::default();
-        let mut reported = |ms, host, said| reported(&mut limiter, ms, host, said, 900);
-        assert_eq!(reported(0, "198.18.0.5", Said::Else), 10);
-        assert_eq!(reported(0, "198.18.0.5", Said::TooBig), 10, "by itself");
-        assert_eq!(reported(0, "198.18.0.6", Said::Else), 10, "another host");
-        assert_eq!(reported(20, "198.18.0.5", Said::Else), 1);
-        assert_eq!(reported(0, "2001:db8:1::5", Said::Else), 10);
-        assert_eq!(reported(0, "2001:db8:1::6", Said::Else), 0, "of the same /64");
+        let mut reported = |ms, host, error| reported(&mut limiter, ms, host, error, 900);
+        assert_eq!(reported(0, "198.18.0.5", Error::NoRoute), 10);
+        assert_eq!(reported(0, "198.18.0.5", Error::TooBig(1280)), 10, "by itself");
+        assert_eq!(reported(0, "198.18.0.6", Error::NoRoute), 10, "another host");
+        assert_eq!(reported(20, "198.18.0.5", Error::NoRoute), 1);
+        assert_eq!(reported(0, "2001:db8:1::5", Error::NoRoute), 10);
+        assert_eq!(reported(0, "2001:db8:1::6", Error::NoRoute), 0, "of the same /64");
     }
 
     #[test]
@@ -90,9 +96,10 @@ mod tests {
         for (parts, most) in [(1, 50), (4, 13)] {
             let mut limiter = Limiter::new(7, parts);
             let hosts: Vec<String> = (1..250).map(|n| format!("198.18.1.{n}")).collect();
-            let all: usize = hosts.iter().map(|host| reported(&mut limiter, 0, host, Said::Else, 5)).sum();
+            let all: usize =
+                hosts.iter().map(|host| reported(&mut limiter, 0, host, Error::NoRoute, 5)).sum();
             assert_eq!(all, most, "{parts}");
-            assert_eq!(reported(&mut limiter, 0, "198.18.2.1", Said::TooBig, 5), 5, "{parts}");
+            assert_eq!(reported(&mut limiter, 0, "198.18.2.1", Error::TooBig(1280), 5), 5, "{parts}");
         }
     }
 }

@@ -8,7 +8,8 @@ use std::net::IpAddr;
 use crate::frame::{Frame, Kind, Known, PortId};
 use crate::icmp::{self, Error};
 use crate::kept::{Decided, Kept, Originated, Then, Ticket};
-use crate::limiter::{Limiter, Said};
+use crate::limiter::Limiter;
+use crate::reset;
 use crate::time::Time;
 use crate::way::Entry;
 
@@ -47,20 +48,34 @@ impl Outbox {
     pub(crate) fn report(&mut self, now: Time, frame: &Frame<'_>, error: Error, back: Entry) {
         let fits = |ip: &&IpAddr| ip.is_ipv4() == (frame.kind() == Kind::V4);
         let port = self.addresses.get(usize::from(frame.port.0)).into_iter().flatten().find(fits);
-        let Some(&source) = port.or_else(|| self.addresses.iter().flatten().find(fits)) else { return };
-        let said = if matches!(error, Error::TooBig(_)) { Said::TooBig } else { Said::Else };
-        // Whoever sends many that are refused costs no more than a look.
-        if icmp::may_be_reported(frame, error)
-            && self.limiter.allows(now, frame, said)
-            && let Some(buf) = icmp::error(frame, error, source)
+        if let Some(&source) = port.or_else(|| self.addresses.iter().flatten().find(fits)) {
+            self.report_from(source, now, frame, error, back);
+        }
+    }
+
+    /// As [`Outbox::report`], with the error from this address.
+    pub(crate) fn report_from(
+        &mut self,
+        source: IpAddr,
+        now: Time,
+        frame: &Frame<'_>,
+        error: Error,
+        back: Entry,
+    ) {
+        if let Some(permit) = self.limiter.error(now, frame, error)
+            && let Some(buf) = icmp::error(permit, frame, error, source)
         {
             self.send(back, frame.port, buf);
         }
     }
 
-    /// Whether the sender of a frame may be given by a reset; if so, it counts.
-    pub(crate) fn may_reset(&mut self, now: Time, frame: &Frame<'_>) -> bool {
-        self.limiter.allows(now, frame, Said::Else)
+    /// Tells the sender of a segment of TCP that nobody takes it; the reset enters the chain at `back`.
+    pub(crate) fn reset(&mut self, now: Time, frame: &Frame<'_>, back: Entry) {
+        if let Some(permit) = self.limiter.reset(now, frame)
+            && let Some(buf) = reset::answer(permit, frame)
+        {
+            self.send(back, frame.port, buf);
+        }
     }
 
     /// A frame that the node made; `buf` has [`crate::frame::HEAD_ROOM`] bytes free in front of the Ethernet header.

@@ -6,13 +6,14 @@ use weir_packet::headers::{ACK, SYN, TCP, words};
 
 use crate::frame::{Fragment, Frame, Kind};
 use crate::icmp::ORIGINATED_TTL;
+use crate::limiter::Permit;
 
 const FIN: u8 = 0x01;
 const RST: u8 = 0x04;
 
 /// The frame with the reset, with head room and an Ethernet header that leads back; `None` for what is no whole segment, for
 /// a reset, and for what was sent to more than one host of the link.
-pub(crate) fn answer(frame: &Frame<'_>) -> Option<Vec<u8>> {
+pub(crate) fn answer(_: Permit, frame: &Frame<'_>) -> Option<Vec<u8>> {
     let whole = frame.tcp().filter(|_| frame.fragment() == Fragment::Whole);
     let &[a, b, c, d, s0, s1, s2, s3, a0, a1, a2, a3, length, flags, ..] = whole?;
     if flags & RST != 0 || frame.is_to_group() {

@@ -307,6 +307,19 @@ fn who_is_reported_of_much_keeps_nobody_from_being_reported() {
     }
 }
 
+#[test]
+fn who_gets_no_port_is_told_so_whoever_else_gets_none() {
+    let flood: Flood = |dice| {
+        let port = 1000 + dice.roll(60_000);
+        (End::Left, format!("udp 198.18.0.66:{port} > 198.19.0.9:53"))
+    };
+    let mut street = Street::new("nat(public 192.0.2.1 ports 5000-5000)", 1, flood, "ports");
+    for round in 0..ROUNDS {
+        let answer = street.pass(End::Left, &format!("udp 198.18.0.200:{} > 198.19.0.200:53", 2000 + round));
+        assert!(answer.starts_with("icmp unreachable/1 "), "{}: {answer}", street.what);
+    }
+}
+
 /// Tables that a flood fills in a tenth of a second.
 const SMALL_FILTER: &str = "filter(connections 2000, accept outward, accept state established, accept state related, \
                             accept inward udp to port 9, accept inward tcp to port 80)";

@@ -46,7 +46,6 @@ use crate::kept::Ticket;
 use crate::limits::Limits;
 use crate::outbox::Outbox;
 use crate::port::Port;
-use crate::reset;
 use crate::sessions::Piece;
 use crate::stage::Step;
 use crate::table::timers::WALK_INTERVAL;
@@ -481,11 +480,7 @@ fn reject(step: &mut Step<'_, '_>, dir: Dir, i: usize) {
     if step.frames[i].proto() != TCP {
         return step.refuse(i, Drop::FilterReject, Error::NoPort, back);
     }
-    if step.outbox.may_reset(step.now, &step.frames[i])
-        && let Some(buf) = reset::answer(&step.frames[i])
-    {
-        step.outbox.send(back, step.frames[i].port, buf);
-    }
+    step.outbox.reset(step.now, &step.frames[i], back);
     step.drop(i, Drop::FilterReject);
 }
 

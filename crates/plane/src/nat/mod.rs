@@ -72,7 +72,6 @@ use crate::limits::Limits;
 use crate::outbox::Outbox;
 use crate::prefix::is_unicast4;
 use crate::stage::Step;
-use crate::table::allowance::Allowance;
 use crate::table::tcp::{self, Segment};
 use crate::time::Time;
 use crate::way::{Dir, Entry, Share};
@@ -94,15 +93,11 @@ pub(crate) use steer::{Departs, Lead, Receiver, sender};
 use table::{Arrival, Flow, Table};
 use unsolicited::Unsolicited;
 
-/// Answers to those who get no port: so many at once, and one more each so often.
-const ANSWERS: (u64, u64) = (10, 10_000_000);
-
 /// The stage.
 pub(crate) struct Nat {
     table: Table,
     fragments: Fragments,
     unsolicited: Unsolicited,
-    answers: Allowance,
     /// Identification of the next packet of each public address (RFC 6864).
     ids: Vec<u16>,
     /// Addresses of the node itself: what no mapping awaits there is for it.
@@ -193,7 +188,6 @@ impl Nat {
             table,
             fragments: Fragments::new(Limits::default().fragments(share)),
             unsolicited: Unsolicited::default(),
-            answers: Allowance::default(),
             ids,
             local: own.into_iter().filter_map(v4).collect(),
             routes: false,
@@ -548,19 +542,16 @@ impl Nat {
             reason,
             Drop::NatNoPort | Drop::NatWithheld | Drop::NatQuota | Drop::NatRate | Drop::NatSessions
         );
-        let (burst, interval_ns) = ANSWERS;
-        if is_shortage
-            && self.table.config.exhausted == config::Manner::Answer
-            && self.answers.once_more(step.now, interval_ns * u64::from(self.table.share.of), burst)
-        {
+        if is_shortage && self.table.config.exhausted == config::Manner::Answer {
             let frame = &step.frames[i];
             let own = self.table.outside.first();
             let from = match frame.kind() {
                 Packet::V4 => own.map(|own| IpAddr::from(Ipv4Addr::from(own))),
                 _ => own.and_then(|own| self.own6(own)).map(IpAddr::from),
             };
-            if let Some(answer) = from.and_then(|from| crate::icmp::error(frame, Error::NoHost, from)) {
-                step.outbox.send(step.back(Dir::Outward), frame.port, answer);
+            if let Some(from) = from {
+                let back = step.back(Dir::Outward);
+                step.outbox.report_from(from, step.now, frame, Error::NoHost, back);
             }
         }
         Next::Drop(reason)

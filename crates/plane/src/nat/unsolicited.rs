@@ -10,7 +10,7 @@ use super::Nat;
 use super::config::Manner;
 use super::table::Arrival;
 use crate::frame::{ETHERNET, Frame, HEAD_ROOM, PortId};
-use crate::icmp::{self, Error};
+use crate::icmp::Error;
 use crate::stage::Step;
 use crate::time::Time;
 use crate::way::Dir;
@@ -64,8 +64,9 @@ impl Nat {
             let mut frame = Frame::new(&mut waiting.buf, HEAD_ROOM, end, waiting.port);
             // It was readable when it came.
             let is_read = frame.read(ETHERNET - 2).is_ok();
-            if is_read && let Some(answer) = icmp::error(&frame, Error::NoPort, from.into()) {
-                step.outbox.send(step.back(Dir::Inward), waiting.port, answer);
+            if is_read {
+                let back = step.back(Dir::Inward);
+                step.outbox.report_from(from.into(), now, &frame, Error::NoPort, back);
             }
         }
     }
