@@ -47,14 +47,7 @@ pub(crate) enum Answer {
     Interval { number: u32, from_ns: u64, to_ns: u64, bytes: Vec<u64> },
     /// Bytes of each flow until the deadline, and after it. Whether each was closed by the client. When its first byte was read,
     /// from the start on; a clock of the server may see it before.
-    End {
-        window_ns: u64,
-        bytes: Vec<u64>,
-        late: Vec<u64>,
-        closed: Vec<bool>,
-        #[serde(default)]
-        first_ns: Vec<Option<i64>>,
-    },
+    End { window_ns: u64, bytes: Vec<u64>, late: Vec<u64>, closed: Vec<bool>, first_ns: Vec<Option<i64>> },
     /// It cannot be.
     Refused(String),
 }

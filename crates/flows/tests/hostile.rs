@@ -104,8 +104,9 @@ fn servers_of_all_kinds_end_a_load() {
 #[test]
 fn counts_that_cannot_be_are_added_up_without_overflow() {
     let all = u64::MAX;
-    let end =
-        format!("{{\"end\":{{\"window_ns\":{all},\"bytes\":[{all}],\"late\":[{all}],\"closed\":[true]}}}}\n");
+    let end = format!(
+        "{{\"end\":{{\"window_ns\":{all},\"bytes\":[{all}],\"late\":[{all}],\"closed\":[true],\"first_ns\":[null]}}}}\n"
+    );
     let at = server(move |mut stream| {
         [READY, CONNECTED, &end].iter().try_for_each(|line| stream.write_all(line.as_bytes()))?;
         hold(stream)

@@ -161,7 +161,7 @@ fn half_asleep(listener: &TcpListener) {
     // Its client ends flow 0 at the deadline, and gives flow 1 its time of grace.
     writeln!(
         control,
-        r#"{{"end":{{"window_ns":2000000000,"bytes":[{read},0],"late":[0,0],"closed":[true,false]}}}}"#
+        r#"{{"end":{{"window_ns":2000000000,"bytes":[{read},0],"late":[0,0],"closed":[true,false],"first_ns":[0,null]}}}}"#
     )
     .unwrap();
     // Until its client is gone.

@@ -75,9 +75,9 @@ pub(super) fn flows(input: &[u8]) {
 
 pub(super) fn flows_seeds() -> Vec<Vec<u8>> {
     of_texts([
-        "{\"hello\":{\"test\":7,\"flows\":2,\"duration_ms\":1000,\"interval_ms\":100,\"grace_ms\":50}}\n\"start\"\n",
+        "{\"hello\":{\"test\":7,\"flows\":2,\"duration_ms\":1000,\"interval_ms\":100,\"grace_ms\":50}}\n{\"start\":{\"after_us\":20000}}\n",
         "{\"interval\":{\"number\":0,\"from_ns\":0,\"to_ns\":1000000000,\"bytes\":[1,2]}}\n\
-         {\"end\":{\"window_ns\":1000000000,\"bytes\":[1,2],\"late\":[0,3],\"closed\":[true,false]}}\n",
+         {\"end\":{\"window_ns\":1000000000,\"bytes\":[1,2],\"late\":[0,3],\"closed\":[true,false],\"first_ns\":[5,null]}}\n",
         "{\"refused\":\"no\"}\n",
         "{\"ready\":{\"backlog\":4096,\"descriptors\":1000,\"receive_buffer\":6291456}}\n{\"connected\":{\"missing\":[1]}}\n",
     ])
