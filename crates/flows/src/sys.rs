@@ -74,13 +74,6 @@ pub(crate) fn segment(socket: &impl AsRawFd) -> io::Result<usize> {
     Ok(usize::try_from(segment).unwrap_or(0))
 }
 
-/// Reads up to so many bytes that nobody wants to see: the kernel does not copy them (tcp(7), `MSG_TRUNC`).
-pub(crate) fn discard(socket: &impl AsRawFd, bytes: usize) -> io::Result<usize> {
-    // SAFETY: with MSG_TRUNC a TCP socket writes nothing to the buffer, so that there may be none.
-    let n = unsafe { libc::recv(socket.as_raw_fd(), std::ptr::null_mut(), bytes, libc::MSG_TRUNC) };
-    if n < 0 { Err(io::Error::last_os_error()) } else { Ok(n as usize) }
-}
-
 /// What the kernel says of a connection.
 pub(crate) fn info(socket: &impl AsRawFd) -> io::Result<Info> {
     let (mut bytes, mut length) = ([0_u8; BYTES], BYTES as u32);
