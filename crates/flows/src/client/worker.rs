@@ -20,16 +20,23 @@ use crate::wire::flow_header;
 
 /// Flows must have connected after this time.
 const CONNECTING: Duration = Duration::from_secs(60);
-/// Bytes of one write, ..
+/// Bytes of one write: large ones cost less for each byte ..
 const CHUNK: usize = 128 << 10;
-/// .. so many of them in a row, divided by the flows that have room: a few fill their sockets, of many each has one ..
+/// .. but each flow waits until its thread has written to all others. So a thread with many flows writes less at a time ..
+const ROUND: usize = 64 << 20;
+/// .. and at least this.
+const LEAST_CHUNK: usize = 32 << 10;
+/// Writes in a row, divided by the flows that have room: a few flows fill their sockets, of many each has one turn.
 const WRITES: usize = 8;
-/// .. and of the first one, so that all flows begin soon: a full segment, but no more than this.
+/// Bytes of the first write, so that all flows begin soon: a full segment, but no more than this.
 const FIRST: usize = 14_480;
 /// A thread that sleeps wakes up late by less than this: it looks at the clock for the rest of the time to the barrier.
 const WAKES_LATE: Duration = Duration::from_micros(200);
-/// Bytes that a flow keeps that were not sent yet: more is only memory, and time until it ends.
+/// Bytes that a flow keeps that were not sent yet: those of a millisecond, at least this. With less, a thread with one fast flow
+/// sleeps and wakes up for each few hundred kB; more is only memory, and time until the flow ends.
 const UNSENT: u32 = 256 << 10;
+/// See `UNSENT`: at most this.
+const MOST_UNSENT: u32 = 2 << 20;
 /// Flows are looked at this often for their progress, or each interval.
 const LOOK: Duration = Duration::from_millis(200);
 /// A flow is stalled after so many of its retransmission timeouts.
@@ -92,6 +99,8 @@ struct Running {
     sends: bool,
     /// Bytes of its first write.
     first: usize,
+    /// Bytes that it keeps that were not sent yet.
+    unsent: u32,
     done: Done,
     progress_at: Instant,
 }
@@ -189,6 +198,10 @@ impl Worker {
                     "congestion control `{cc}`: see net.ipv4.tcp_available_congestion_control, or `modprobe tcp_{cc}`"
                 ),
                 (Some(libc::EADDRNOTAVAIL), _, Some(from)) => format!("connecting from {from}"),
+                (Some(libc::EADDRNOTAVAIL), ..) => format!(
+                    "connecting flow {} to {}: no port is left; those of connections that have ended are free after a minute",
+                    flow.number, self.load.to
+                ),
                 _ => format!("connecting flow {} to {}", flow.number, self.load.to),
             };
             FlowsError::System { step, source }
@@ -198,7 +211,8 @@ impl Worker {
         self.epoll.add(&stream, WRITE, self.flows.len() as u64).map_err(failed())?;
         let done = Done::unsent(flow, (sys::congestion_control(&stream), String::new()));
         let progress_at = Instant::now();
-        self.flows.push(Running { stream: Some(stream), sends: false, first: FIRST, done, progress_at });
+        let (sends, first, unsent) = (false, FIRST, UNSENT);
+        self.flows.push(Running { stream: Some(stream), sends, first, unsent, done, progress_at });
         Ok(())
     }
 
@@ -228,6 +242,7 @@ impl Worker {
         let look = self.load.interval.min(LOOK);
         let (mut next_look, mut next_sample) = (start + look, start + self.load.interval);
         let mut waiting: Vec<usize> = (0..self.flows.len()).rev().collect();
+        let chunk = (ROUND / self.flows.len().max(1)).clamp(LEAST_CHUNK, CHUNK);
         waiting.sort_by_key(|&index| std::cmp::Reverse((self.flows[index].done.flow.start, index)));
         while !self.is_stopped() {
             let now = Instant::now();
@@ -254,7 +269,7 @@ impl Worker {
             let ready = self.wait(until.saturating_duration_since(Instant::now()))?;
             let writes = (WRITES / ready.len().max(1)).max(1);
             for token in ready {
-                let _ = (0..writes).all(|_| self.write(token as usize, CHUNK));
+                let _ = (0..writes).all(|_| self.write(token as usize, chunk));
             }
         }
         Ok(())
@@ -313,6 +328,10 @@ impl Worker {
                 && let Ok(info) = sys::info(stream)
             {
                 let moved = info.acked_bytes > flow.done.info.acked_bytes;
+                let unsent = unsent_at(info.delivery_bytes_per_s);
+                if unsent != flow.unsent && sys::keep_little_unsent(stream, unsent).is_ok() {
+                    flow.unsent = unsent;
+                }
                 note_progress(flow, &info, moved, (start, now));
                 flow.done.info = info;
             }
@@ -368,6 +387,12 @@ impl Worker {
     }
 }
 
+/// Bytes that a flow of this rate keeps unsent: those of a millisecond, rounded up to a power of two, so that they seldom change.
+fn unsent_at(bytes_per_s: u64) -> u32 {
+    let of_a_ms = u32::try_from(bytes_per_s / 1000).unwrap_or(MOST_UNSENT);
+    of_a_ms.clamp(UNSENT, MOST_UNSENT).next_power_of_two()
+}
+
 /// Begins a stall where a flow that has begun made no progress for long, ends it where there is some.
 fn note_progress(flow: &mut Running, info: &Info, moved: bool, (start, now): (Instant, Instant)) {
     if flow.done.started_s.is_none() {
@@ -389,5 +414,25 @@ fn note_progress(flow: &mut Running, info: &Info, moved: bool, (start, now): (In
     }
     if moved {
         flow.progress_at = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flow_keeps_a_millisecond_of_its_rate_unsent() {
+        let rows = [
+            (0, UNSENT),
+            (1_250_000, UNSENT),
+            (262_144_000, 256 << 10),
+            (262_145_999, 512 << 10),
+            (1_250_000_000, 2 << 20),
+            (u64::MAX, MOST_UNSENT),
+        ];
+        for (bytes_per_s, unsent) in rows {
+            assert_eq!(unsent_at(bytes_per_s), unsent, "{bytes_per_s} bytes/s");
+        }
     }
 }
