@@ -37,6 +37,7 @@ trial_s = 0.03
 #[derive(Debug, PartialEq)]
 struct Traces {
     interfaces: BTreeSet<String>,
+    /// Of those with a name, weir's: others make and remove theirs meanwhile.
     namespaces: BTreeSet<String>,
     pins: BTreeSet<String>,
     settings: BTreeMap<String, String>,
@@ -52,7 +53,7 @@ impl Traces {
         }
         Traces {
             interfaces: names("/sys/class/net"),
-            namespaces: names("/run/netns"),
+            namespaces: names("/run/netns").into_iter().filter(|name| name.starts_with("weir")).collect(),
             pins: names("/sys/fs/bpf"),
             settings,
         }
