@@ -5,18 +5,18 @@
 //! | too big | 10 at once, 50 per second | 50 at once, 1000 per second |
 //! | all else, resets | the same | the same |
 //!
-//! Without those that say too big no host finds the length of packets that a path carries, so that they share with nothing
-//! else; and who asks for many takes from himself. The limits of all are those of Linux (`icmp_msgs_per_sec`,
-//! `icmp_msgs_burst`). Hosts share places by a hash that nobody outside foresees.
+//! This is with `limits(errors 1000)`, the default; another number changes all of them alike. Without those that say too big
+//! no host finds the length of packets that a path carries, so that they share with nothing else; and who asks for many takes
+//! from himself. Hosts share places by a hash that nobody outside foresees.
 
 use crate::frame::Frame;
 use crate::icmp::{self, Error};
-use crate::table::quota::{Quota, Rate, Rates};
+use crate::limits::Limits;
+use crate::table::quota::Quota;
 use crate::table::shares::Host;
 use crate::time::Time;
+use crate::way::Share;
 
-const RATES: Rates =
-    Rates { of_host: Rate { burst: 10, per_s: 50 }, of_all: Rate { burst: 50, per_s: 1000 }, threads: 1 };
 /// Places for hosts.
 const PLACES: usize = 1024;
 
@@ -30,19 +30,27 @@ pub(crate) struct Permit(());
 pub(crate) struct Limiter {
     too_big: Quota,
     all_else: Quota,
+    share: Share,
 }
 
 impl Default for Limiter {
     fn default() -> Limiter {
-        Limiter::new(0, 1)
+        Limiter::new(&Limits::default(), Share::default(), 0)
     }
 }
 
 impl Limiter {
     /// All is allowed; the places of hosts follow from `seed`.
-    pub(crate) fn new(seed: u64, threads: u8) -> Limiter {
-        let quota = || Quota::new(seed, PLACES, Rates { threads, ..RATES });
-        Limiter { too_big: quota(), all_else: quota() }
+    pub(crate) fn new(limits: &Limits, share: Share, seed: u64) -> Limiter {
+        let quota = || Quota::new(seed, PLACES, limits.errors(share));
+        Limiter { too_big: quota(), all_else: quota(), share }
+    }
+
+    /// Other limits.
+    pub(crate) fn limit(&mut self, limits: &Limits) {
+        for quota in [&mut self.too_big, &mut self.all_else] {
+            quota.set_rates(limits.errors(self.share));
+        }
     }
 
     /// Whether the sender of a frame may be informed of this error at `now`, by the rules of ICMP and by the rates; if so, it
@@ -94,7 +102,8 @@ mod tests {
     #[test]
     fn all_together_are_limited_and_threads_share_that() {
         for (parts, most) in [(1, 50), (4, 13)] {
-            let mut limiter = Limiter::new(7, parts);
+            let share = Share { thread: 0, of: parts };
+            let mut limiter = Limiter::new(&Limits::default(), share, 7);
             let hosts: Vec<String> = (1..250).map(|n| format!("198.18.1.{n}")).collect();
             let all: usize =
                 hosts.iter().map(|host| reported(&mut limiter, 0, host, Error::NoRoute, 5)).sum();

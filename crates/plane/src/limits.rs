@@ -10,12 +10,13 @@
 //! | `fragmented-packets N` | packets whose first fragment has come, likewise | 4096 |
 //! | `unresolved N` | neighbours that are asked about and have not answered, at each port in each direction | 1024 |
 //! | `questions N` | neighbours that are asked for per second, likewise | 1000 |
+//! | `errors N` | errors of ICMP and resets per second, and as many that say too big (RFC 1812, section 4.3.2.8, RFC 4443, section 2.4 f) | 1000 |
 //! | `local-neighbours N` | ARP and neighbour discovery for the machine that the node runs on, frames per second | 1000 |
 //! | `local-routing N` | what routing protocols tell it, from the link of a port, and from elsewhere | 40000 |
 //! | `local-icmp N` | all other ICMP for it | 1000 |
 //! | `local N` | all else for it | 40000 |
 //!
-//! For one host there is a quarter of each rate. Of what is not a rate: where there are more, the oldest of the host that has most gives way (with IPv6: of the /64, see `table/shares.rs`).
+//! For one host there is a quarter of each rate, of errors a twentieth. Of what is not a rate: where there are more, the oldest of the host that has most gives way (with IPv6: of the /64, see `table/shares.rs`).
 //! Threads share each limit. What a NAT or a filter limits beside stands in their arguments.
 
 use std::ops::RangeInclusive;
@@ -23,7 +24,7 @@ use std::ops::RangeInclusive;
 use weir_config::{Notes, did_you_mean};
 
 use crate::table::fragments::Room;
-use crate::table::quota::Rates;
+use crate::table::quota::{Rate, Rates};
 use crate::text::{Arg, Item};
 use crate::way::Share;
 
@@ -34,6 +35,7 @@ pub(crate) struct Limits {
     fragmented_packets: u32,
     unresolved: u32,
     questions: u32,
+    errors: u32,
     local_neighbours: u32,
     local_routing: u32,
     local_icmp: u32,
@@ -47,6 +49,7 @@ impl Default for Limits {
             fragmented_packets: 4096,
             unresolved: 1024,
             questions: 1000,
+            errors: 1000,
             local_neighbours: 1000,
             local_routing: 40_000,
             local_icmp: 1000,
@@ -75,6 +78,7 @@ const SETTINGS: &[Setting] = &[
     },
     Setting { name: "unresolved", range: 1..=100_000, of: |limits| &mut limits.unresolved },
     Setting { name: "questions", range: 1..=1_000_000, of: |limits| &mut limits.questions },
+    Setting { name: "errors", range: 1..=1_000_000, of: |limits| &mut limits.errors },
     Setting { name: "local-neighbours", range: 1..=10_000_000, of: |limits| &mut limits.local_neighbours },
     Setting { name: "local-routing", range: 1..=10_000_000, of: |limits| &mut limits.local_routing },
     Setting { name: "local-icmp", range: 1..=10_000_000, of: |limits| &mut limits.local_icmp },
@@ -118,6 +122,13 @@ impl Limits {
     /// How often threads ask for one more.
     pub(crate) fn questions(&self, share: Share) -> Rates {
         Rates::quarters(self.questions, QUESTIONS_AT_ONCE, share)
+    }
+
+    /// How often threads send an error. The default is what Linux has for all (`icmp_msgs_per_sec`, `icmp_msgs_burst`).
+    pub(crate) fn errors(&self, share: Share) -> Rates {
+        let rate = |per_s: u64, at_once: u64| Rate { burst: per_s.div_ceil(at_once), per_s };
+        let per_s = u64::from(self.errors);
+        Rates { of_host: rate(per_s.div_ceil(20), 5), of_all: rate(per_s, 20), threads: share.of }
     }
 
     /// How often threads give the machine a frame: about neighbours, of routing protocols, of ICMP, and all else.

@@ -9,6 +9,7 @@ use crate::frame::{Frame, Kind, Known, PortId};
 use crate::icmp::{self, Error};
 use crate::kept::{Decided, Kept, Originated, Then, Ticket};
 use crate::limiter::Limiter;
+use crate::limits::Limits;
 use crate::reset;
 use crate::time::Time;
 use crate::way::Entry;
@@ -39,9 +40,14 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
-    /// Nothing to say yet; these are the node's addresses by port, and so many threads share what it may say.
-    pub(crate) fn new(addresses: Vec<Vec<IpAddr>>, seed: u64, threads: u8) -> Outbox {
-        Outbox { addresses, limiter: Limiter::new(seed, threads), ..Outbox::default() }
+    /// Nothing to say yet; these are the node's addresses by port, and what may be said.
+    pub(crate) fn new(addresses: Vec<Vec<IpAddr>>, limiter: Limiter) -> Outbox {
+        Outbox { addresses, limiter, ..Outbox::default() }
+    }
+
+    /// Other limits.
+    pub(crate) fn limit(&mut self, limits: &Limits) {
+        self.limiter.limit(limits);
     }
 
     /// Tells the sender of a frame what became of it, if the rules of ICMP allow; the error enters the chain at `back`.

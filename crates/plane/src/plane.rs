@@ -23,6 +23,7 @@ use crate::fast::Book;
 use crate::filter::{Count, Filter, Logged};
 use crate::frame::{Frame, HEAD_ROOM, Known, PortId};
 use crate::kept::{Emitted, Originated, Then, Ticket};
+use crate::limiter::Limiter;
 use crate::limits::Limits;
 use crate::local::{Local, Punt};
 use crate::nat::{BlockEvent, Event, Kept, Usage};
@@ -112,8 +113,7 @@ impl Plane {
             exit: exit(config, macs),
             outbox: Outbox::new(
                 config.ports.iter().map(own_addresses).collect(),
-                config.seed,
-                config.share.of,
+                Limiter::new(&config.limits, config.share, config.seed),
             ),
             local: Local::new(&config.limits, config.share, config.seed),
             departures: Vec::new(),
@@ -392,6 +392,7 @@ impl Plane {
         }
         self.steering.limit(limits);
         self.local.limit(limits);
+        self.outbox.limit(limits);
         if let Exit::Router(router) = &mut self.exit {
             router.limit(limits);
         }

@@ -22,6 +22,7 @@ const OTHERWISE: &[&str] = &[
     "other rules for deterministic ports hold for what is new",
     "datagrams of one host to many keep nobody else from sending one, and a host with few gives nothing",
     "one host that gets many errors keeps no other from hearing how long packets may be",
+    "how often errors are sent follows the text",
 ];
 
 #[test]
