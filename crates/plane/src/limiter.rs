@@ -1,13 +1,14 @@
 //! How many errors of ICMP and resets the node sends (RFC 1812, section 4.3.2.8, RFC 4443, section 2.4 f).
 //!
-//! | | of a host (with IPv6, of a /64) | of all |
+//! | | of a host (with IPv6, of a /64) | of all at a port |
 //! |---|---|---|
 //! | too big | 10 at once, 50 per second | 50 at once, 1000 per second |
 //! | all else, resets | the same | the same |
 //!
 //! This is with `limits(errors 1000)`, the default; another number changes all of them alike. Without those that say too big
 //! no host finds the length of packets that a path carries, so that they share with nothing else; and who asks for many takes
-//! from himself. Hosts share places by a hash that nobody outside foresees.
+//! from himself. Whoever sends under addresses that are made up takes from those that come in by the same port. Hosts share
+//! places by a hash that nobody outside foresees.
 
 use crate::frame::Frame;
 use crate::icmp::{self, Error};
@@ -25,30 +26,37 @@ const PLACES: usize = 1024;
 #[derive(Debug)]
 pub(crate) struct Permit(());
 
-/// What hosts and all together may still be reported, by what is said.
+/// What hosts may still be reported, by the port that their frames come in by.
 #[derive(Debug)]
 pub(crate) struct Limiter {
+    ports: Vec<Quotas>,
+    share: Share,
+}
+
+/// What hosts and all together may still be reported, by what is said.
+#[derive(Debug)]
+struct Quotas {
     too_big: Quota,
     all_else: Quota,
-    share: Share,
 }
 
 impl Default for Limiter {
     fn default() -> Limiter {
-        Limiter::new(&Limits::default(), Share::default(), 0)
+        Limiter::new(1, &Limits::default(), Share::default(), 0)
     }
 }
 
 impl Limiter {
-    /// All is allowed; the places of hosts follow from `seed`.
-    pub(crate) fn new(limits: &Limits, share: Share, seed: u64) -> Limiter {
+    /// All is allowed at so many ports; the places of hosts follow from `seed`.
+    pub(crate) fn new(ports: usize, limits: &Limits, share: Share, seed: u64) -> Limiter {
         let quota = || Quota::new(seed, PLACES, limits.errors(share));
-        Limiter { too_big: quota(), all_else: quota(), share }
+        let quotas = || Quotas { too_big: quota(), all_else: quota() };
+        Limiter { ports: (0..ports).map(|_| quotas()).collect(), share }
     }
 
     /// Other limits.
     pub(crate) fn limit(&mut self, limits: &Limits) {
-        for quota in [&mut self.too_big, &mut self.all_else] {
+        for quota in self.ports.iter_mut().flat_map(|quotas| [&mut quotas.too_big, &mut quotas.all_else]) {
             quota.set_rates(limits.errors(self.share));
         }
     }
@@ -56,14 +64,20 @@ impl Limiter {
     /// Whether the sender of a frame may be informed of this error at `now`, by the rules of ICMP and by the rates; if so, it
     /// counts.
     pub(crate) fn error(&mut self, now: Time, frame: &Frame<'_>, error: Error) -> Option<Permit> {
-        let quota = if matches!(error, Error::TooBig(_)) { &mut self.too_big } else { &mut self.all_else };
+        let quotas = self.quotas(frame)?;
+        let quota =
+            if matches!(error, Error::TooBig(_)) { &mut quotas.too_big } else { &mut quotas.all_else };
         let may = icmp::may_be_reported(frame, error) && quota.allows(now, Host::of(frame));
         may.then_some(Permit(()))
     }
 
     /// Whether the sender of a frame may be given a reset at `now`; if so, it counts.
     pub(crate) fn reset(&mut self, now: Time, frame: &Frame<'_>) -> Option<Permit> {
-        self.all_else.allows(now, Host::of(frame)).then_some(Permit(()))
+        self.quotas(frame)?.all_else.allows(now, Host::of(frame)).then_some(Permit(()))
+    }
+
+    fn quotas(&mut self, frame: &Frame<'_>) -> Option<&mut Quotas> {
+        self.ports.get_mut(usize::from(frame.port.0))
     }
 }
 
@@ -103,7 +117,7 @@ mod tests {
     fn all_together_are_limited_and_threads_share_that() {
         for (parts, most) in [(1, 50), (4, 13)] {
             let share = Share { thread: 0, of: parts };
-            let mut limiter = Limiter::new(&Limits::default(), share, 7);
+            let mut limiter = Limiter::new(1, &Limits::default(), share, 7);
             let hosts: Vec<String> = (1..250).map(|n| format!("198.18.1.{n}")).collect();
             let all: usize =
                 hosts.iter().map(|host| reported(&mut limiter, 0, host, Error::NoRoute, 5)).sum();

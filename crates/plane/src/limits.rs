@@ -10,7 +10,7 @@
 //! | `fragmented-packets N` | packets whose first fragment has come, likewise | 4096 |
 //! | `unresolved N` | neighbours that are asked about and have not answered, at each port in each direction | 1024 |
 //! | `questions N` | neighbours that are asked for per second, likewise | 1000 |
-//! | `errors N` | errors of ICMP and resets per second, and as many that say too big (RFC 1812, section 4.3.2.8, RFC 4443, section 2.4 f) | 1000 |
+//! | `errors N` | errors of ICMP and resets per second because of frames of a port, and as many that say too big (RFC 1812, section 4.3.2.8, RFC 4443, section 2.4 f) | 1000 |
 //! | `local-neighbours N` | ARP and neighbour discovery for the machine that the node runs on, frames per second | 1000 |
 //! | `local-routing N` | what routing protocols tell it, from the link of a port, and from elsewhere | 40000 |
 //! | `local-icmp N` | all other ICMP for it | 1000 |
@@ -124,7 +124,7 @@ impl Limits {
         Rates::quarters(self.questions, QUESTIONS_AT_ONCE, share)
     }
 
-    /// How often threads send an error. The default is what Linux has for all (`icmp_msgs_per_sec`, `icmp_msgs_burst`).
+    /// How often threads send an error because of frames of a port. The default is what Linux has for all (`icmp_msgs_per_sec`, `icmp_msgs_burst`).
     pub(crate) fn errors(&self, share: Share) -> Rates {
         let rate = |per_s: u64, at_once: u64| Rate { burst: per_s.div_ceil(at_once), per_s };
         let per_s = u64::from(self.errors);

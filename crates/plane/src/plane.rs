@@ -113,7 +113,7 @@ impl Plane {
             exit: exit(config, macs),
             outbox: Outbox::new(
                 config.ports.iter().map(own_addresses).collect(),
-                Limiter::new(&config.limits, config.share, config.seed),
+                Limiter::new(config.ports.len(), &config.limits, config.share, config.seed),
             ),
             local: Local::new(&config.limits, config.share, config.seed),
             departures: Vec::new(),

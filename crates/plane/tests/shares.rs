@@ -78,7 +78,7 @@ impl Street {
     fn send(&mut self, end: End, line: &str) -> Vec<String> {
         for n in 0..BETWEEN {
             let (end, line) = (self.flood)(&mut self.attacker);
-            let at = self.at + STEP * n / BETWEEN;
+            let at = self.at + STEP * (n + 1) / BETWEEN;
             match line.strip_prefix("arp ").and_then(|ends| ends.split_once(" > ")) {
                 Some((from, target)) => self.node.send_frame(at, end, &arp(from, target)),
                 None => {
@@ -289,8 +289,8 @@ fn discover(street: &mut Street, round: u32) {
 
 #[test]
 fn who_is_reported_of_much_keeps_nobody_from_being_reported() {
-    let text = ROUTER.replace("/16, 2001:db8:2::1/64)", "/16, 2001:db8:2::1/64, mtu 1400)");
-    let rows: [(&str, Flood); 3] = [
+    let text = ROUTER.replace("::1/64)", "::1/64, mtu 1400)");
+    let rows: [(&str, Flood); 5] = [
         ("packets whose time ends here", |_| {
             (End::Left, "udp 198.18.0.66:1 > 198.19.0.200:53 ttl 1".to_string())
         }),
@@ -299,6 +299,12 @@ fn who_is_reported_of_much_keeps_nobody_from_being_reported() {
         }),
         ("packets without a way, from outside", |dice| {
             (End::Right, format!("udp 198.19.0.66:1 > 198.19.0.200:{} ttl 1", 1 + dice.roll(99)))
+        }),
+        ("packets whose time ends here, from addresses that are made up outside", |dice| {
+            (End::Right, format!("udp {}:1 > 198.18.0.200:53 ttl 1", dice.address()))
+        }),
+        ("packets that are too long, from addresses that are made up outside", |dice| {
+            (End::Right, format!("udp {}:1 > 198.18.0.200:53 len 1450 df", dice.address()))
         }),
     ];
     for (what, flood) in rows {
