@@ -276,7 +276,7 @@ mod tests {
         let remote = Remote { address: remote, port: 80 };
         let flow = Flow { inside, remote, segment: Segment { flags: SYN, ..Segment::default() } };
         let hash = table.hash(&inside, remote);
-        table.outbound(now, &flow, hash, 0).expect("a port")
+        table.outbound(now, flow, hash, 0).expect("a port")
     }
 
     #[test]

@@ -397,7 +397,7 @@ impl Nat {
             }
         }
         let frame = &mut step.frames[i];
-        let number = match self.table.outbound(step.now, &flow, hash, guess) {
+        let number = match self.table.outbound(step.now, flow, hash, guess) {
             Ok(number) => number,
             Err(reason) => return self.refuse(step, i, reason),
         };

@@ -70,7 +70,7 @@ mod tests {
         let remote = Remote { address: 9, port: 53 };
         let flow = Flow { inside, remote, segment: Segment::default() };
         let hash = table.hash(&inside, remote);
-        let number = table.outbound(now, &flow, hash, 0).ok()?;
+        let number = table.outbound(now, flow, hash, 0).ok()?;
         let slot = &table.sessions[number];
         Some((table.outside.address(slot.outside), slot.outside_port))
     }

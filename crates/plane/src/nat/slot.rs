@@ -153,7 +153,9 @@ impl Slot {
     /// Whether this is the slot of this kind for this inside end.
     #[inline]
     pub(crate) fn is(&self, inside: &Inside, kind: Kind) -> bool {
-        self.meta == meta(inside.port, inside.proto, kind) && self.address == inside.address
+        // Word by word: a comparison of arrays would have both in memory.
+        let differ = self.address.iter().zip(inside.address).fold(0, |all, (a, b)| all | (a ^ b));
+        self.meta == meta(inside.port, inside.proto, kind) && differ == 0
     }
 
     /// Whether it is a mapping by configuration (or one of its sessions).

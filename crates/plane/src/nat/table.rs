@@ -189,9 +189,10 @@ impl Table {
         }
     }
 
-    /// The mapping of a frame from the inside, a new one if need be. `guess` is what lies under its hash.
-    #[inline]
-    pub(crate) fn outbound(&mut self, now: Time, flow: &Flow, hash: u32, guess: u32) -> Result<u32, Drop> {
+    /// The mapping of a frame from the inside, a new one if need be. `guess` is what lies under its hash. Each frame comes here:
+    /// a call would cost some clocks.
+    #[inline(always)]
+    pub(crate) fn outbound(&mut self, now: Time, flow: Flow, hash: u32, guess: u32) -> Result<u32, Drop> {
         let tick = Tick::of(now);
         let (kind, by_remote) = (self.kind(), self.by_remote(flow.inside.proto));
         let slot = &mut self.sessions[guess];
@@ -249,7 +250,9 @@ impl Table {
         true
     }
 
-    fn outbound_slow(&mut self, now: Time, flow: &Flow, hash: u32) -> Result<u32, Drop> {
+    /// By value: so none of it is written to memory where the quick way is enough.
+    fn outbound_slow(&mut self, now: Time, flow: Flow, hash: u32) -> Result<u32, Drop> {
+        let flow = &flow;
         let mapping = match self.kind() {
             Kind::Private => {
                 let fixed = self.sessions.mapping(Sessions::hash(&self.secret, &flow.inside), &flow.inside);

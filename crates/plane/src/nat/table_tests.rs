@@ -25,7 +25,7 @@ fn open_at(table: &mut Table, now: Time, (host, port): (u32, u16)) -> u32 {
     let inside = Inside { address: mapped4(host), port, proto: UDP };
     let remote = Remote { address: 9, port: 53 };
     let hash = table.hash(&inside, remote);
-    table.outbound(now, &Flow { inside, remote, segment: Segment::default() }, hash, 0).expect("a port")
+    table.outbound(now, Flow { inside, remote, segment: Segment::default() }, hash, 0).expect("a port")
 }
 
 #[test]

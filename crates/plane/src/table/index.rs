@@ -49,14 +49,30 @@ impl Line {
         self.numbers[..places].iter().position(|&number| number == 0).unwrap_or(places)
     }
 
-    /// The places whose hash is this one, by bit.
+    /// The places whose hash is this one.
     #[inline]
-    fn places(&self, hash: u32) -> u32 {
-        let mut bits = 0;
-        for (place, &stored) in self.hashes.iter().enumerate() {
-            bits |= u32::from(stored == hash) << place;
+    fn places(&self, hash: u32) -> Places {
+        // By words of half the length, so that the compiler compares four at once.
+        let equal = self.hashes.map(|stored| u16::from(stored == hash).wrapping_neg());
+        Places(u64::from_le_bytes(equal.map(|equal| equal as u8)))
+    }
+}
+
+/// Places of a line, from the first on: a byte for each, with all bits or none.
+struct Places(u64);
+
+impl Iterator for Places {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        if self.0 == 0 {
+            return None;
         }
-        bits
+        let place = self.0.trailing_zeros() as usize / 8;
+        self.0 &= !(0xff << (8 * place));
+        // Says to the compiler what is true of a byte of eight.
+        Some(place % WIDTH)
     }
 }
 
@@ -108,11 +124,7 @@ impl Index {
     #[inline]
     pub(crate) fn first(&self, hash: u32) -> u32 {
         let line = &self.lines[self.line(hash)];
-        let places = line.places(hash);
-        if places == 0 {
-            return 0;
-        }
-        let number = line.numbers[places.trailing_zeros() as usize % WIDTH];
+        let number = line.places(hash).next().map_or(0, |place| line.numbers[place]);
         if number & LINK == 0 { number } else { 0 }
     }
 
@@ -121,13 +133,11 @@ impl Index {
     pub(crate) fn find(&self, hash: u32, mut is: impl FnMut(u32) -> bool) -> u32 {
         let mut line = &self.lines[self.line(hash)];
         loop {
-            let mut places = line.places(hash);
-            while places != 0 {
-                let number = line.numbers[places.trailing_zeros() as usize % WIDTH];
+            for place in line.places(hash) {
+                let number = line.numbers[place];
                 if number & LINK == 0 && number != 0 && is(number) {
                     return number;
                 }
-                places &= places - 1;
             }
             match line.link() {
                 Some(next) => line = &self.overflow[next],

@@ -103,7 +103,7 @@ impl Nat {
         };
         let frame = &mut step.frames[i];
         let flow = Flow { inside, remote, segment: Segment::of(frame) };
-        let number = match self.table.outbound(step.now, &flow, hash, guess) {
+        let number = match self.table.outbound(step.now, flow, hash, guess) {
             Ok(number) => number,
             Err(reason) => return self.refuse(step, i, reason),
         };
