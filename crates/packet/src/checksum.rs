@@ -35,9 +35,8 @@ pub fn fold(sum: u64) -> u16 {
 pub fn is_right_ipv4(header: &[u8; 20]) -> bool {
     let (words, _) = header.as_chunks();
     let sum: u64 = words.iter().map(|&word| u64::from(u32::from_ne_bytes(word))).sum();
-    let sum = (sum & 0xffff_ffff) + (sum >> 32);
-    let sum = (sum & 0xffff) + (sum >> 16);
-    (sum & 0xffff) + (sum >> 16) == 0xffff
+    // A sum folds to its rest by 0xffff, which is written as all ones where it is none.
+    sum != 0 && sum.is_multiple_of(0xffff)
 }
 
 /// Sum of the pseudo header of a transport over IPv4 or IPv6: addresses, protocol, length of the transport.

@@ -24,6 +24,12 @@ impl Set {
     /// None.
     pub const EMPTY: Set = Set(0);
 
+    /// One alone.
+    #[inline]
+    pub fn one(i: usize) -> Set {
+        Set(1 << i)
+    }
+
     /// The first `n`.
     pub fn first(n: usize) -> Set {
         debug_assert!(n <= BATCH);

@@ -180,7 +180,7 @@ impl Plane {
                 frame.set_ethernet(dst, src, self.tags(out.port));
                 batch.verdicts[i] = Verdict::Out(out.port);
             }
-            None => self.leave(batch, i, out.port),
+            None => self.leave(batch, Set::one(i), out.port),
         }
     }
 

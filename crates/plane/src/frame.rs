@@ -101,10 +101,25 @@ pub struct Frame<'a> {
     kind: Kind,
     proto: u8,
     fragment: Fragment,
+    ttl: u8,
     sport: u16,
     dport: u16,
     src4: u32,
     dst4: u32,
+}
+
+/// What the headers of a packet say.
+struct Headers {
+    proto: u8,
+    fragment: Fragment,
+    ttl: u8,
+    /// Where the transport begins in it, and where it ends: behind may be padding of Ethernet.
+    l4_at: usize,
+    end: usize,
+    /// See [`ports`].
+    ports: Option<u32>,
+    /// Source and destination of IPv4.
+    addresses4: (u32, u32),
 }
 
 #[expect(
@@ -134,6 +149,7 @@ impl<'a> Frame<'a> {
             kind: Kind::Other,
             proto: 0,
             fragment: Fragment::Whole,
+            ttl: 0,
             sport: 0,
             dport: 0,
             src4: 0,
@@ -144,19 +160,42 @@ impl<'a> Frame<'a> {
     /// Reads the headers from the Ethernet header on, whose tags end at `ether_type_at` (from the frame's start).
     pub(crate) fn read(&mut self, ether_type_at: usize) -> Result<(), Drop> {
         debug_assert!(ether_type_at >= ETHERNET - 2);
-        let ether_type = self.bytes().get(ether_type_at..).and_then(|rest| rest.first_chunk());
-        let ether_type = *ether_type.ok_or(Drop::Malformed)?;
+        let rest = self.buf.get(usize::from(self.start) + ether_type_at..usize::from(self.end));
+        let (&ether_type, packet) = rest.and_then(|rest| rest.split_first_chunk()).ok_or(Drop::Malformed)?;
         self.ip_at = self.start + ether_type_at as u16 + 2;
         (self.kind, self.l4_at) = (Kind::Other, self.ip_at);
-        match ether_type {
-            [0x08, 0x00] => self.read_v4(),
-            [0x86, 0xdd] => self.read_v6(),
-            [0x08, 0x06] => {
+        match u16::from_be_bytes(ether_type) {
+            0x0800 => {
+                let headers = read_v4(packet)?;
+                self.describe(Kind::V4, headers)
+            }
+            0x86dd => self.read_v6(),
+            0x0806 => {
                 self.kind = Kind::Arp;
                 Ok(())
             }
             _ => Ok(()),
         }
+    }
+
+    /// Apart, so that the registers of the quick way are its own.
+    #[inline(never)]
+    fn read_v6(&mut self) -> Result<(), Drop> {
+        let headers = read_v6(self.ip())?;
+        self.describe(Kind::V6, headers)
+    }
+
+    /// It is a packet with these headers. Once for each kind: what differs between them costs no clocks then.
+    #[inline(always)]
+    fn describe(&mut self, kind: Kind, headers: Headers) -> Result<(), Drop> {
+        (self.kind, self.proto, self.ttl) = (kind, headers.proto, headers.ttl);
+        self.fragment = headers.fragment;
+        self.l4_at = self.ip_at + headers.l4_at as u16;
+        self.end = self.ip_at + headers.end as u16;
+        (self.src4, self.dst4) = headers.addresses4;
+        let ports = headers.ports.unwrap_or_default();
+        (self.sport, self.dport) = ((ports >> 16) as u16, ports as u16);
+        headers.ports.map(|_| ()).ok_or(Drop::Malformed)
     }
 
     /// What is known of it beside its bytes.
@@ -179,108 +218,102 @@ impl<'a> Frame<'a> {
     pub(crate) fn read_ip(&mut self) -> Result<(), Drop> {
         self.read(usize::from(self.ip_at - 2 - self.start))
     }
+}
 
-    /// RFC 1812, section 5.2.2: version, header length, total length and checksum are true.
-    fn read_v4(&mut self) -> Result<(), Drop> {
-        let ip = self.ip();
-        let header = ip.first_chunk::<IPV4>().ok_or(Drop::Malformed)?;
-        let header_bytes = words(header[0] & 15);
-        let total = usize::from(u16::from_be_bytes([header[2], header[3]]));
-        if header[0] >> 4 != 4 || header_bytes < IPV4 {
+/// RFC 1812, section 5.2.2: version, header length, total length and checksum are true.
+#[inline]
+#[expect(clippy::arithmetic_side_effects, reason = "an offset of 16 bits and a length of 16 bits")]
+fn read_v4(ip: &[u8]) -> Result<Headers, Drop> {
+    let header = ip.first_chunk::<IPV4>().ok_or(Drop::Malformed)?;
+    let [version_and_words, _, m, n, _, _, p, q, ttl, proto, _, _, a, b, c, d, e, f, g, h] = *header;
+    let end = usize::from(u16::from_be_bytes([m, n]));
+    let l4_at = words(version_and_words & 15);
+    let packet = ip.get(..end).ok_or(Drop::Malformed)?;
+    let (with_options, l4) = packet.split_at_checked(l4_at).ok_or(Drop::Malformed)?;
+    let is_right = match version_and_words {
+        0x45 => is_right_ipv4(header),
+        0x46..=0x4f => is_right_with_options(with_options),
+        _ => return Err(Drop::Malformed),
+    };
+    if !is_right {
+        return Err(Drop::BadChecksum);
+    }
+    let fragment = match u16::from_be_bytes([p, q]) & 0x3fff {
+        0 => Fragment::Whole,
+        0x2000 => Fragment::First,
+        // It would end behind the longest packet there is.
+        place if usize::from(place & 0x1fff) * 8 + end > LONGEST => return Err(Drop::Malformed),
+        _ => Fragment::Later,
+    };
+    let ports = ports(l4, proto, fragment, ICMP);
+    let addresses4 = (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]));
+    Ok(Headers { proto, fragment, ttl, l4_at, end, ports, addresses4 })
+}
+
+/// The checksum of a header with options, which few have.
+#[cold]
+fn is_right_with_options(header: &[u8]) -> bool {
+    fold(sum(header)) == 0xffff
+}
+
+#[inline]
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "lengths of 16 bits and a header; what is carried begins within the packet"
+)]
+fn read_v6(ip: &[u8]) -> Result<Headers, Drop> {
+    let header = ip.first_chunk::<IPV6>().filter(|header| header[0] >> 4 == 6).ok_or(Drop::Malformed)?;
+    let end = IPV6 + usize::from(u16::from_be_bytes([header[4], header[5]]));
+    let packet = ip.get(..end).ok_or(Drop::Malformed)?;
+    let carried = extensions::walk(packet).ok_or(Drop::Malformed)?;
+    let fragment = match carried.fragment {
+        None | Some(Piece { offset: 0, more: false, .. }) => Fragment::Whole,
+        Some(Piece { offset: 0, .. }) => Fragment::First,
+        // RFC 8200, section 4.5.
+        Some(piece) if usize::from(piece.offset) + end - carried.at > LONGEST => {
             return Err(Drop::Malformed);
         }
-        let packet = ip.get(..total).ok_or(Drop::Malformed)?;
-        let with_options = packet.get(..header_bytes).ok_or(Drop::Malformed)?;
-        let is_right =
-            if header_bytes == IPV4 { is_right_ipv4(header) } else { fold(sum(with_options)) == 0xffff };
-        if !is_right {
-            return Err(Drop::BadChecksum);
-        }
-        let [_, _, _, _, _, _, p, q, _, proto, _, _, a, b, c, d, e, f, g, h] = *header;
-        let place = u16::from_be_bytes([p, q]);
-        self.fragment = match (place & 0x1fff, place & 0x2000) {
-            (0, 0) => Fragment::Whole,
-            (0, _) => Fragment::First,
-            // It would end behind the longest packet there is.
-            (at, _) if usize::from(at) * 8 + total > LONGEST => return Err(Drop::Malformed),
-            _ => Fragment::Later,
-        };
-        self.kind = Kind::V4;
-        (self.proto, self.src4) = (proto, u32::from_be_bytes([a, b, c, d]));
-        self.dst4 = u32::from_be_bytes([e, f, g, h]);
-        self.mark(header_bytes, total);
-        self.read_ports()
-    }
+        Some(_) => Fragment::Later,
+    };
+    let l4 = packet.get(carried.at..).ok_or(Drop::Malformed)?;
+    let ports = ports(l4, carried.proto, fragment, ICMP6);
+    let (proto, ttl, l4_at) = (carried.proto, header[7], carried.at);
+    Ok(Headers { proto, fragment, ttl, l4_at, end, ports, addresses4: (0, 0) })
+}
 
-    fn read_v6(&mut self) -> Result<(), Drop> {
-        let ip = self.ip();
-        let header = ip.first_chunk::<IPV6>().filter(|header| header[0] >> 4 == 6).ok_or(Drop::Malformed)?;
-        let total = IPV6 + usize::from(u16::from_be_bytes([header[4], header[5]]));
-        let carried = ip.get(..total).and_then(extensions::walk).ok_or(Drop::Malformed)?;
-        self.fragment = match carried.fragment {
-            None | Some(Piece { offset: 0, more: false, .. }) => Fragment::Whole,
-            Some(Piece { offset: 0, .. }) => Fragment::First,
-            // RFC 8200, section 4.5.
-            Some(piece) if usize::from(piece.offset) + total - carried.at > LONGEST => {
-                return Err(Drop::Malformed);
-            }
-            Some(_) => Fragment::Later,
-        };
-        self.kind = Kind::V6;
-        self.proto = carried.proto;
-        self.mark(carried.at, total);
-        self.read_ports()
-    }
-
-    /// The packet has so many bytes, of which so many are its headers; behind it may be padding of Ethernet.
-    #[inline]
-    fn mark(&mut self, headers: usize, total: usize) {
-        debug_assert!(headers <= total && total <= self.ip().len());
-        self.end = self.ip_at + total as u16;
-        self.l4_at = self.ip_at + headers as u16;
-    }
-
-    /// The ports of TCP, UDP and SCTP; of a query of ICMP its identifier, as both.
-    fn read_ports(&mut self) -> Result<(), Drop> {
-        (self.sport, self.dport) = (0, 0);
-        if self.fragment == Fragment::Later {
-            return Ok(());
+/// Both ports of TCP, UDP and SCTP, that of the source above; of a query of ICMP, which has this number, its identifier twice.
+/// `None`: the transport has no whole header.
+#[inline]
+fn ports(l4: &[u8], proto: u8, fragment: Fragment, icmp: u8) -> Option<u32> {
+    match proto {
+        _ if fragment == Fragment::Later => Some(0),
+        UDP => {
+            let [a, b, c, d, ..] = *l4.first_chunk::<8>()?;
+            Some(u32::from_be_bytes([a, b, c, d]))
         }
-        let l4 = self.l4();
-        match (self.proto, self.kind) {
-            (TCP, _) => {
-                let header = l4.first_chunk::<20>().ok_or(Drop::Malformed)?;
-                let header_bytes = words(header[12] >> 4);
-                if header_bytes < 20 || header_bytes > l4.len() {
-                    return Err(Drop::Malformed);
-                }
-                let [a, b, c, d, ..] = *header;
-                (self.sport, self.dport) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
-            }
-            (UDP, _) => {
-                let [a, b, c, d, ..] = *l4.first_chunk::<8>().ok_or(Drop::Malformed)?;
-                (self.sport, self.dport) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
-            }
-            (ICMP, Kind::V4) | (ICMP6, Kind::V6) => {
-                let [.., a, b, _, _] = *l4.first_chunk::<8>().ok_or(Drop::Malformed)?;
-                if self.icmp_query() {
-                    (self.sport, self.dport) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([a, b]));
-                }
-            }
-            _ => return self.read_other_ports(),
+        TCP => {
+            let header = l4.first_chunk::<20>()?;
+            let header_bytes = words(header[12] >> 4);
+            let [a, b, c, d, ..] = *header;
+            (20..=l4.len()).contains(&header_bytes).then_some(u32::from_be_bytes([a, b, c, d]))
         }
-        Ok(())
+        _ => other_ports(l4, proto, icmp),
     }
+}
 
-    /// The ports of SCTP, apart from what nearly all packets are.
-    #[cold]
-    fn read_other_ports(&mut self) -> Result<(), Drop> {
-        if self.proto == SCTP {
-            let [a, b, c, d, ..] = *self.l4().first_chunk::<12>().ok_or(Drop::Malformed)?;
-            (self.sport, self.dport) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
-        }
-        Ok(())
+/// Those of SCTP and of queries of ICMP, apart from what nearly all packets are.
+#[cold]
+fn other_ports(l4: &[u8], proto: u8, icmp: u8) -> Option<u32> {
+    if proto == icmp {
+        let [kind, _, _, _, a, b, _, _] = *l4.first_chunk::<8>()?;
+        let is_query = icmp::query(proto, kind).is_some();
+        return Some(if is_query { u32::from_be_bytes([a, b, a, b]) } else { 0 });
     }
+    if proto == SCTP {
+        let [a, b, c, d, ..] = *l4.first_chunk::<12>()?;
+        return Some(u32::from_be_bytes([a, b, c, d]));
+    }
+    Some(0)
 }
 
 /// The one place where bytes of the buffer are found: by the marks that `read` has checked.
@@ -294,6 +327,12 @@ impl Frame<'_> {
     #[inline]
     fn between_mut(&mut self, from: u16, to: u16) -> &mut [u8] {
         &mut self.buf[usize::from(from)..usize::from(to)]
+    }
+
+    /// The Ethernet address of its receiver; the frame was read.
+    #[inline]
+    pub(crate) fn receiver(&self) -> &Mac {
+        self.buf[usize::from(self.start)..].first_chunk().expect("a type stands behind it")
     }
 
     /// Destination and source, from Ethernet's header; the frame was read.
@@ -313,13 +352,13 @@ impl Frame<'_> {
     #[inline]
     pub(crate) fn header4(&self) -> &[u8; IPV4] {
         debug_assert_eq!(self.kind, Kind::V4);
-        self.ip().first_chunk().expect("the header was read")
+        self.buf[usize::from(self.ip_at)..].first_chunk().expect("the header was read")
     }
 
     #[inline]
     fn header4_mut(&mut self) -> &mut [u8; IPV4] {
         debug_assert_eq!(self.kind, Kind::V4);
-        self.ip_mut().first_chunk_mut().expect("the header was read")
+        self.buf[usize::from(self.ip_at)..].first_chunk_mut().expect("the header was read")
     }
 
     /// The header of an IPv6 packet, without extensions.
@@ -364,7 +403,7 @@ impl Frame<'_> {
     /// Whether it was sent to more than one host of the link.
     #[inline]
     pub(crate) fn is_to_group(&self) -> bool {
-        self.bytes().first().is_some_and(|first| first & 1 != 0)
+        self.receiver()[0] & 1 != 0
     }
 
     /// The front of an answer, up to its type: head room, and Ethernet addresses that lead back to where this one came from. A
@@ -394,6 +433,24 @@ impl Frame<'_> {
     /// Where the frame is in its buffer.
     pub fn range(&self) -> Range<usize> {
         self.start.into()..self.end.into()
+    }
+
+    /// How many bytes [`Frame::ip`] has.
+    #[inline]
+    pub(crate) fn ip_bytes(&self) -> usize {
+        usize::from(self.end - self.ip_at)
+    }
+
+    /// Whether it is a packet of IPv4 with options, which few have.
+    #[inline]
+    pub(crate) fn has_options4(&self) -> bool {
+        self.kind == Kind::V4 && usize::from(self.l4_at - self.ip_at) > IPV4
+    }
+
+    /// Whether it is an IP packet.
+    #[inline]
+    pub(crate) fn is_ip(&self) -> bool {
+        matches!(self.kind, Kind::V4 | Kind::V6)
     }
 
     /// The IP packet, or what stands in its place.
@@ -477,10 +534,10 @@ impl Frame<'_> {
         (self.src4, self.dst4)
     }
 
-    /// Time to live of IPv4, hop limit of IPv6. A router asks several times for each frame: a call would cost some clocks.
-    #[inline(always)]
+    /// Time to live of IPv4, hop limit of IPv6.
+    #[inline]
     pub fn ttl(&self) -> u8 {
-        if self.kind == Kind::V4 { self.header4()[8] } else { self.header6()[7] }
+        self.ttl
     }
 
     /// Identification of an IPv4 packet.

@@ -28,6 +28,12 @@ pub(crate) fn query(proto: u8, kind: u8) -> Option<Query> {
     }
 }
 
+/// Whether a packet of IPv6 is about neighbours or routers of its link (RFC 4861).
+#[inline]
+pub(crate) fn is_about_neighbours(frame: &Frame<'_>) -> bool {
+    frame.proto() == ICMP6 && matches!(frame.icmp(), Some((133..=137, _)))
+}
+
 /// What the sender is informed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Error {

@@ -508,12 +508,8 @@ impl Plane {
             router.run(&mut step, Dir::Inward, inward);
             return;
         }
-        for i in outward {
-            self.leave(batch, i, PortId(self.left as u8));
-        }
-        for i in inward {
-            self.leave(batch, i, PortId(0));
-        }
+        self.leave(batch, outward, PortId(self.left as u8));
+        self.leave(batch, inward, PortId(0));
     }
 
     /// Adds a route to a router, or changes where its prefix leads; false if the node is none.
@@ -552,17 +548,20 @@ impl Plane {
     /// A frame that no stage looks at passes a bump in the wire as it is.
     fn across(&self, batch: &mut Batch<'_>, i: usize) {
         let to = if usize::from(batch[i].port.0) < self.left { self.left } else { 0 };
-        self.leave(batch, i, PortId(to as u8));
+        self.leave(batch, Set::one(i), PortId(to as u8));
     }
 
-    /// With the tags of the port it leaves by.
-    pub(crate) fn leave(&self, batch: &mut Batch<'_>, i: usize, port: PortId) {
-        let (frame, tags) = (&mut batch[i], self.tags(port));
-        if frame.has_tags() || !tags.is_empty() {
-            let (dst, src) = frame.macs();
-            frame.set_ethernet(dst, src, tags);
+    /// Frames leave with the tags of their port.
+    pub(crate) fn leave(&self, batch: &mut Batch<'_>, set: Set, port: PortId) {
+        let tags = self.tags(port);
+        for i in set {
+            let frame = &mut batch[i];
+            if frame.has_tags() || !tags.is_empty() {
+                let (dst, src) = frame.macs();
+                frame.set_ethernet(dst, src, tags);
+            }
+            batch.verdicts[i] = Verdict::Out(port);
         }
-        batch.verdicts[i] = Verdict::Out(port);
     }
 
     /// The tags of a port.

@@ -19,7 +19,6 @@ use weir_packet::headers::{TCP, UDP};
 use crate::filter;
 use crate::frame::{Fragment, Frame, Kind, PortId};
 use crate::nat;
-use crate::route::are_options_there;
 use crate::table::tcp::Segment;
 use crate::table::timers::Tick;
 
@@ -166,7 +165,7 @@ impl Key {
         if frame.is_to_group() {
             return Err(Never::Destination);
         }
-        if frame.ttl() <= 1 || are_options_there(frame) {
+        if frame.ttl() <= 1 || frame.has_options4() {
             return Err(Never::Header);
         }
         Ok(Key::of_any(frame))

@@ -62,24 +62,22 @@ impl Frame<'_> {
     }
 
     /// Writes a port; `delta` is what the address adds to the checksum of the transport.
-    #[inline]
-    fn write_port(&mut self, at: usize, old: u16, new: u16, delta: u32) {
-        let port_delta = delta16(old, new);
-        self.put_port(at, new);
-        match self.proto {
-            ICMP => adjust(self.l4_mut(), 2, port_delta),
-            _ => self.adjust_l4(delta + port_delta),
-        }
-    }
-
-    /// Writes a port, and nothing else. `at` is 0, 2 or 4.
-    #[inline]
+    #[inline(always)]
     #[expect(
         clippy::indexing_slicing,
         reason = "what has ports was read, and has 8 bytes of transport or more"
     )]
-    fn put_port(&mut self, at: usize, port: u16) {
-        self.l4_mut()[at..at + 2].copy_from_slice(&port.to_be_bytes());
+    fn write_port(&mut self, at: usize, old: u16, new: u16, delta: u32) {
+        debug_assert!(self.fragment != Fragment::Later);
+        let (proto, port_delta) = (self.proto, delta16(old, new));
+        let l4 = self.l4_mut();
+        l4[at..at + 2].copy_from_slice(&new.to_be_bytes());
+        match proto {
+            UDP => adjust_udp(l4, delta + port_delta),
+            TCP => adjust(l4, 16, delta + port_delta),
+            ICMP => adjust(l4, 2, port_delta),
+            _ => {}
+        }
     }
 
     /// Another identification of an IPv4 packet.
@@ -108,6 +106,15 @@ impl Frame<'_> {
         }
         self.rewrite_port(2, self.dport, port);
         self.dport = port;
+    }
+
+    /// Writes a port, and nothing else. `at` is 0, 2 or 4.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "what has ports was read, and has 8 bytes of transport or more"
+    )]
+    fn put_port(&mut self, at: usize, port: u16) {
+        self.l4_mut()[at..at + 2].copy_from_slice(&port.to_be_bytes());
     }
 
     fn rewrite_port(&mut self, at: usize, old: u16, new: u16) {
@@ -142,22 +149,25 @@ impl Frame<'_> {
     /// One hop less to live; the caller has seen that there is one left.
     #[inline(always)]
     pub fn decrement_ttl(&mut self) {
+        let ttl = self.ttl - 1;
+        self.ttl = ttl;
         match self.kind {
             Kind::V4 => {
                 let header = self.header4_mut();
-                header[8] -= 1;
+                header[8] = ttl;
                 // The sum loses 0x0100, so that the checksum gains it (RFC 1141, and RFC 1624 for the carry).
                 let checksum = u32::from(u16::from_be_bytes([header[10], header[11]])) + 0x0100;
                 let checksum = (checksum + u32::from(checksum >= 0xffff)) as u16;
                 [header[10], header[11]] = checksum.to_be_bytes();
             }
-            _ => self.header6_mut()[7] -= 1,
+            _ => self.header6_mut()[7] = ttl,
         }
     }
 
     /// So many hops to live.
     #[inline]
     pub(crate) fn set_ttl(&mut self, ttl: u8) {
+        self.ttl = ttl;
         match self.kind {
             Kind::V4 => {
                 let header = self.header4_mut();
@@ -251,11 +261,11 @@ impl Frame<'_> {
         debug_assert!(tags.len() * 4 <= HEAD_ROOM);
         let start = usize::from(self.ip_at) - ETHERNET - tags.len() * 4;
         self.start = start as u16;
-        let header = &mut self.buf[start..];
-        header[..6].copy_from_slice(&dst);
-        header[6..12].copy_from_slice(&src);
-        for (place, tag) in header[12..].chunks_exact_mut(4).zip(tags) {
-            place.copy_from_slice(tag);
+        let (addresses, rest) = self.buf[start..].split_at_mut(2 * size_of::<Mac>());
+        addresses[..6].copy_from_slice(&dst);
+        addresses[6..].copy_from_slice(&src);
+        for (place, tag) in rest.as_chunks_mut().0.iter_mut().zip(tags) {
+            *place = *tag;
         }
     }
 }
@@ -283,15 +293,17 @@ pub(crate) fn adjust_udp(l4: &mut [u8], delta: u32) {
 
 /// What replacing a word adds to a one's complement sum.
 #[expect(clippy::arithmetic_side_effects, reason = "sums of a few times 16 bits in 32")]
+#[inline]
 pub(crate) fn delta16(old: u16, new: u16) -> u32 {
     u32::from(!old) + u32::from(new)
 }
 
 /// What replacing two words adds.
 #[expect(clippy::arithmetic_side_effects, reason = "sums of a few times 16 bits in 32")]
+#[inline]
 pub(crate) fn delta32(old: u32, new: u32) -> u32 {
     let (old, new) = (!old, new);
-    u32::from(fold16((old >> 16) + (old & 0xffff) + (new >> 16) + (new & 0xffff)))
+    (old >> 16) + (old & 0xffff) + (new >> 16) + (new & 0xffff)
 }
 
 #[expect(clippy::arithmetic_side_effects, reason = "sums of a few times 16 bits in 32")]
@@ -320,8 +332,9 @@ mod tests {
                 let changed = |change: &dyn Fn(&mut Frame<'_>)| {
                     let (mut buf, end) = (bytes, bytes.len());
                     let mut frame = Frame::new(&mut buf, HEAD_ROOM, end, PortId(0));
-                    (frame.kind, frame.ip_at) = (Kind::V4, IP_AT as u16);
+                    (frame.kind, frame.ip_at, frame.ttl) = (Kind::V4, IP_AT as u16, ttl);
                     change(&mut frame);
+                    assert_eq!(frame.ttl(), frame.header4()[8]);
                     buf
                 };
                 let one_less = changed(&|frame| frame.decrement_ttl());

@@ -6,7 +6,7 @@ use crate::batch::{Batch, Frames, Set, Verdict};
 use crate::chain::{Entries, Stage};
 use crate::drops::Drop;
 use crate::frame::{ETHERNET, Frame, Kind};
-use crate::icmp::Error;
+use crate::icmp::{self, Error};
 use crate::route::Refusal;
 use crate::time::Time;
 use crate::way::{Dir, Entry, Handover, Way};
@@ -14,25 +14,29 @@ use crate::way::{Dir, Entry, Handover, Way};
 impl Plane {
     /// Reads the headers of frames off the wire; those that are none of the stages' business get their verdict here.
     pub(super) fn admit(&mut self, now: Time, batch: &mut Batch<'_>) -> Entries {
-        let (mut admitted, mut of_left) = (Set::EMPTY, Set::EMPTY);
-        for i in 0..batch.len() {
-            let frame = &mut batch[i];
-            match untag(frame, self.tags(frame.port)).and_then(|at| frame.read(at)) {
-                Ok(()) => {
-                    // Whoever hands a frame over has greeted it.
-                    let is_new = batch.ways[i] == Way::Wire;
-                    if let Some(verdict) = is_new.then(|| self.greet(now, &batch[i])).flatten() {
-                        self.decide(batch, i, verdict);
-                    } else if !matches!(batch[i].kind(), Kind::V4 | Kind::V6) {
-                        self.across(batch, i);
-                    } else {
-                        admitted.insert(i);
-                        if usize::from(batch[i].port.0) < self.left {
-                            of_left.insert(i);
-                        }
-                    }
-                }
-                Err(reason) => self.decide(batch, i, Verdict::Dropped(reason)),
+        let (mut admitted, mut others, mut of_left) = (Set::EMPTY, Set::EMPTY, Set::EMPTY);
+        let router = if let Exit::Router(router) = &self.exit { Some(&**router) } else { None };
+        for (i, frame) in batch.frames.iter_mut().enumerate() {
+            if let Err(reason) = open(frame, self.tags(frame.port)) {
+                self.accounting.drops.count(reason);
+                batch.verdicts[i] = Verdict::Dropped(reason);
+                continue;
+            }
+            if usize::from(frame.port.0) < self.left {
+                of_left.insert(i);
+            }
+            match router.map_or(frame.is_ip(), |router| router.takes_in(frame)) {
+                true => admitted.insert(i),
+                false => others.insert(i),
+            }
+        }
+        for i in others {
+            // Whoever hands a frame over has greeted it.
+            let is_new = batch.ways[i] == Way::Wire;
+            match is_new.then(|| self.greet(now, &batch[i])).flatten() {
+                Some(verdict) => self.decide(batch, i, verdict),
+                None if batch[i].is_ip() => admitted.insert(i),
+                None => self.across(batch, i),
             }
         }
         admitted = self.vet(now, batch, admitted, of_left);
@@ -67,7 +71,7 @@ impl Plane {
             }
         }
         let Exit::Router(router) = &self.exit else { return taken };
-        let (refused, refusals) = router.vet(Frames(&mut batch.frames), taken, fresh.and(taken));
+        let (refused, refusals) = router.vet(Frames(&mut batch.frames), fresh.and(taken), of_left.and(taken));
         for i in refused {
             let Some(refusal) = refusals[i] else { continue };
             let (reason, error) = match refusal {
@@ -138,6 +142,7 @@ impl Plane {
     }
 
     /// The verdict of a frame that a router's stages do not see: about neighbours, or not for the node at all.
+    #[cold]
     fn greet(&mut self, now: Time, frame: &Frame<'_>) -> Option<Verdict> {
         let Exit::Router(router) = &mut self.exit else { return None };
         let (dst, _) = frame.macs();
@@ -146,7 +151,7 @@ impl Plane {
         }
         match frame.kind() {
             Kind::V4 => None,
-            Kind::V6 if !matches!(frame.icmp(), Some((133..=137, _))) => None,
+            Kind::V6 if !icmp::is_about_neighbours(frame) => None,
             Kind::Other => Some(Verdict::Dropped(Drop::NoProtocol)),
             _ => match router.hear(frame, now, &mut self.outbox) {
                 Some(true) => Some(Verdict::Local),
@@ -156,6 +161,19 @@ impl Plane {
             },
         }
     }
+}
+
+/// Reads the headers of a frame of a port with these tags.
+#[inline]
+fn open(frame: &mut Frame<'_>, tags: &[[u8; 4]]) -> Result<(), Drop> {
+    if tags.is_empty() {
+        frame.read(ETHERNET - 2)?;
+        // Where a packet's type stands there is no tag.
+        if frame.is_ip() {
+            return Ok(());
+        }
+    }
+    untag(frame, tags).and_then(|at| frame.read(at))
 }
 
 /// Where the type stands behind the tags of the port; a frame with other tags is not the port's.

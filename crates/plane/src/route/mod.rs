@@ -13,7 +13,6 @@ pub mod v6;
 pub(crate) use config::read;
 pub use config::{Route, Target};
 pub use options::Options;
-pub(crate) use options::are_there as are_options_there;
 pub use router::NoLink;
 pub(crate) use router::{Router, flow_hash};
 pub(crate) use source::Refusal;

@@ -19,7 +19,7 @@
 use weir_packet::checksum::write_ipv4;
 use weir_packet::options::options;
 
-use crate::frame::{Frame, IPV4, Kind};
+use crate::frame::{Frame, IPV4};
 use crate::time::Time;
 
 /// What a router does with record route and timestamp.
@@ -72,12 +72,6 @@ fn find(header: &mut [u8], at: usize) -> Result<Option<Found<'_>>, usize> {
         _ => return Err(at),
     };
     header.get_mut(at..at + length).map(|bytes| Some(Found { at, bytes })).ok_or(at + 1)
-}
-
-/// Whether a frame has options at all, which few have.
-#[inline]
-pub(crate) fn are_there(frame: &Frame<'_>) -> bool {
-    frame.kind() == Kind::V4 && !frame.options4().is_empty()
 }
 
 /// Whether its sender says by which nodes it goes.

@@ -20,9 +20,9 @@ use weir_packet::neighbour;
 use super::config::{Route, Target};
 use super::group::Group;
 use super::options::{self, Options, Writer};
-use super::source::{Rpf, hops_of};
+use super::source::{End, Rpf};
 use super::{Hop, Lpm, v4::V4, v6::V6};
-use crate::batch::{PerFrame, Set};
+use crate::batch::Set;
 use crate::drops::Drop;
 use crate::fragment;
 use crate::frame::{Fragment, Frame, Kind, PortId};
@@ -105,8 +105,8 @@ pub(crate) struct Router {
     mtus: Vec<u16>,
     /// The ports of the left end, a bit for each.
     pub(super) left_ports: u64,
-    /// What is asked of the sources of each port's frames.
-    pub(super) rpf: Vec<Rpf>,
+    /// By port, where the way back to the sources of its frames may lead, see [`Rpf::accepted`].
+    pub(super) accepted: Vec<Option<u64>>,
     /// What it does with options of IPv4.
     pub(crate) options: Options,
     /// Of routes and of neighbours: others whenever they change.
@@ -129,7 +129,7 @@ impl Router {
     /// A router with these links, at most 64, and the longest packet of each.
     #[expect(clippy::indexing_slicing, clippy::expect_used, reason = "places and texts that stand here")]
     pub(crate) fn new(links: Vec<Link>, mtus: Vec<u16>) -> Router {
-        let rpf = vec![Rpf::Off; links.len()];
+        let accepted = vec![None; links.len()];
         let mut nexts = vec![Next::Blackhole; NEIGHBOURS as usize];
         let fixed =
             [Next::Local, Next::All, Next::Blackhole, Next::Unreachable, Next::Prohibit, Next::Martian];
@@ -152,7 +152,7 @@ impl Router {
             neighbours,
             mtus,
             left_ports,
-            rpf,
+            accepted,
             options,
             epochs: (0, 0),
         };
@@ -173,7 +173,9 @@ impl Router {
 
     /// Judges the sources of frames as the ports say, of which so many are at the left end.
     pub(crate) fn judging(self, left: usize, rpf: Vec<Rpf>) -> Router {
-        Router { left_ports: 1_u64.checked_shl(left as u32).map_or(u64::MAX, |bit| bit - 1), rpf, ..self }
+        let left_ports = 1_u64.checked_shl(left as u32).map_or(u64::MAX, |bit| bit - 1);
+        let accepted = (0..).zip(rpf).map(|(port, rpf)| rpf.accepted(PortId(port), left_ports)).collect();
+        Router { left_ports, accepted, ..self }
     }
 
     /// The same for a thread of a node with these limits.
@@ -473,15 +475,23 @@ impl Router {
         self.neighbours.link(port).mac
     }
 
+    /// Whether it is a packet for the node's address on its link, or for all there, and none about neighbours.
+    #[inline]
+    pub(crate) fn takes_in(&self, frame: &Frame<'_>) -> bool {
+        let is_packet = match frame.kind() {
+            Kind::V4 => true,
+            Kind::V6 => !icmp::is_about_neighbours(frame),
+            Kind::Arp | Kind::Other => false,
+        };
+        is_packet && (*frame.receiver() == self.mac(frame.port) || frame.is_to_group())
+    }
+
     /// Decides about frames that came through the chain in this direction.
     pub(crate) fn run(&mut self, step: &mut Step<'_, '_>, dir: Dir, set: Set) {
-        let (mut v4, mut v6) = (Set::EMPTY, Set::EMPTY);
-        for i in set {
-            if step.frames[i].kind() == Kind::V4 { v4.insert(i) } else { v6.insert(i) }
+        if set.is_empty() {
+            return;
         }
-        let mut hops = PerFrame::all(Hop::NONE);
-        hops_of(&self.v4, v4, |i| step.frames[i].addresses4().1, &mut hops);
-        hops_of(&self.v6, v6, |i| step.frames[i].addresses6().1, &mut hops);
+        let hops = self.hops(&step.frames, set, End::Destination);
         for i in set {
             self.forward(step, dir, i, hops[i]);
         }
@@ -501,10 +511,10 @@ impl Router {
         let frame = &mut step.frames[i];
         if let Some(&Next::Ready { port, mac }) = self.nexts.get(hop.0 as usize)
             && frame.ttl() > 1
-            && frame.ip().len() <= usize::from(self.mtu(port))
+            && frame.ip_bytes() <= usize::from(self.mtu(port))
             && !is_of_link(frame)
             && !frame.is_to_group()
-            && !options::are_there(frame)
+            && !frame.has_options4()
         {
             let link = self.neighbours.link(port);
             frame.decrement_ttl();
@@ -590,7 +600,7 @@ impl Router {
 
     /// A packet that may be too long for the link.
     fn send(&self, step: &mut Step<'_, '_>, i: usize, port: PortId, mac: Mac, back: Entry) {
-        if options::are_there(&step.frames[i]) && !self.see_to_options(step, i, port, back) {
+        if step.frames[i].has_options4() && !self.see_to_options(step, i, port, back) {
             return;
         }
         let (mtu, link) = (self.mtu(port), self.neighbours.link(port));
@@ -650,7 +660,7 @@ impl Router {
         if !matches!(state, State::Unknown | State::Asking(_)) {
             return self.send(step, i, port, mac, back);
         }
-        if options::are_there(&step.frames[i]) && !self.see_to_options(step, i, port, back) {
+        if step.frames[i].has_options4() && !self.see_to_options(step, i, port, back) {
             return;
         }
         let mtu = self.mtu(port);

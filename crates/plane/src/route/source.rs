@@ -39,6 +39,18 @@ impl Rpf {
     /// By their names in texts.
     pub(crate) const NAMES: [(&str, Rpf); 4] =
         [("strict", Rpf::Strict), ("end", Rpf::End), ("loose", Rpf::Loose), ("off", Rpf::Off)];
+
+    /// The ports that the way back may lead to of a packet that came in by `port`, a bit for each, where these are at the left
+    /// end; `None`: nothing is asked.
+    pub(super) fn accepted(self, port: PortId, left: u64) -> Option<u64> {
+        match self {
+            Rpf::Strict => Some(bit(port)),
+            Rpf::End if bit(port) & left != 0 => Some(left),
+            Rpf::End => Some(!left),
+            Rpf::Loose => Some(u64::MAX),
+            Rpf::Off => None,
+        }
+    }
 }
 
 /// Why a frame that came in goes no further.
@@ -63,7 +75,7 @@ enum Leads {
 
 /// An end of a packet.
 #[derive(Clone, Copy)]
-enum End {
+pub(super) enum End {
     Source,
     Destination,
 }
@@ -83,39 +95,39 @@ const fn bit(port: PortId) -> u64 {
 }
 
 impl Router {
-    /// Judges those of `set` that have just come in from links, `fresh`; returns those that are refused. Frames of the left
-    /// end that go to a port there are marked.
+    /// Judges those that have just come in from links, `fresh`; returns those that are refused. Frames of the left end, `left`,
+    /// that go to a port there are marked.
     pub(crate) fn vet(
         &self,
         mut frames: Frames<'_, '_>,
-        set: Set,
         fresh: Set,
+        left: Set,
     ) -> (Set, PerFrame<Option<Refusal>>) {
         let (mut refused, mut refusals) = (Set::EMPTY, PerFrame::all(None));
-        let mut hops = PerFrame::all(Hop::NONE);
-        if self.rpf.iter().any(|rpf| *rpf != Rpf::Off) {
-            self.hops(&frames, fresh, &mut hops, End::Source);
-        }
-        let (left, mut asked) = (self.left_ports, Set::EMPTY);
-        let has_several = left.count_ones() > 1;
-        for i in set {
-            let (is_left, is_fresh) = (bit(frames[i].port) & left != 0, fresh.contains(i));
-            if let Some(refusal) = is_fresh.then(|| self.refusal(&frames[i], hops[i])).flatten() {
+        let backs = match self.accepted.iter().any(Option::is_some) {
+            true => self.hops(&frames, fresh, End::Source),
+            false => PerFrame::all(Hop::NONE),
+        };
+        let mut ending = Set::EMPTY;
+        for i in fresh {
+            let frame = &frames[i];
+            if let Some(refusal) = self.refusal(frame, backs[i]) {
                 refused.insert(i);
                 refusals[i] = Some(refusal);
-                continue;
-            }
-            if is_left && (has_several || is_fresh && frames[i].ttl() <= 1) {
-                asked.insert(i);
+            } else if frame.ttl() <= 1 {
+                ending.insert(i);
             }
         }
-        if !asked.is_empty() {
-            self.hops(&frames, asked, &mut hops, End::Destination);
+        let has_several = self.left_ports.count_ones() > 1;
+        let asked = if has_several { left.without(refused) } else { left.and(ending) };
+        if asked.is_empty() {
+            return (refused, refusals);
         }
+        let hops = self.hops(&frames, asked, End::Destination);
         for i in asked {
             let Leads::Out(ports) = self.leads(hops[i]) else { continue };
-            frames[i].stays_inside = ports & !left == 0;
-            if fresh.contains(i) && frames[i].ttl() <= 1 {
+            frames[i].stays_inside = ports & !self.left_ports == 0;
+            if ending.contains(i) {
                 refused.insert(i);
                 refusals[i] = Some(Refusal::Ttl);
             }
@@ -128,19 +140,19 @@ impl Router {
     fn refusal(&self, frame: &Frame<'_>, back: Hop) -> Option<Refusal> {
         match self.judge(frame, back) {
             Some(reason) => Some(Refusal::Source(reason)),
-            None => (options::are_there(frame) && options::is_source_routed(frame))
-                .then_some(Refusal::SourceRouted),
+            None => {
+                (frame.has_options4() && options::is_source_routed(frame)).then_some(Refusal::SourceRouted)
+            }
         }
     }
 
     /// The hops of one end of each frame of `set`.
-    fn hops(&self, frames: &Frames<'_, '_>, set: Set, hops: &mut PerFrame<Hop>, end: End) {
-        let (mut of4, mut of6) = (Set::EMPTY, Set::EMPTY);
-        for i in set {
-            if frames[i].kind() == Kind::V4 { of4.insert(i) } else { of6.insert(i) }
-        }
-        hops_of(&self.v4, of4, |i| end.of(frames[i].addresses4()), hops);
-        hops_of(&self.v6, of6, |i| end.of(frames[i].addresses6()), hops);
+    pub(super) fn hops(&self, frames: &Frames<'_, '_>, set: Set, end: End) -> PerFrame<Hop> {
+        let mut hops = PerFrame::all(Hop::NONE);
+        let of4 = |i| (frames[i].kind() == Kind::V4).then(|| end.of(frames[i].addresses4()));
+        let rest = hops_of(&self.v4, set, of4, &mut hops);
+        hops_of(&self.v6, rest, |i| Some(end.of(frames[i].addresses6())), &mut hops);
+        hops
     }
 
     /// Why a source is refused whose way back is this hop.
@@ -151,17 +163,10 @@ impl Router {
             let asks_all = is_nobody(frame) && is_for_all(frame);
             return (!asks_all).then_some(Drop::MartianSource);
         }
-        let rpf = self.rpf.get(usize::from(frame.port.0)).copied().unwrap_or_default();
-        if rpf == Rpf::Off || is_of_link(frame) {
+        let Some(&Some(accepted)) = self.accepted.get(usize::from(frame.port.0)) else { return None };
+        if is_of_link(frame) {
             return None;
         }
-        let (own, left) = (bit(frame.port), self.left_ports);
-        let accepted = match rpf {
-            Rpf::Strict => own,
-            Rpf::End if own & left != 0 => left,
-            Rpf::End => !left,
-            _ => u64::MAX,
-        };
         match self.leads(back) {
             Leads::Out(ports) if ports & accepted != 0 => None,
             Leads::Here => Some(Drop::MartianSource),
@@ -169,6 +174,8 @@ impl Router {
         }
     }
 
+    /// Twice in a loop over frames: a call would cost some clocks.
+    #[inline(always)]
     fn leads(&self, hop: Hop) -> Leads {
         match self.nexts.get(hop.0 as usize) {
             Some(&(Next::Ready { port, .. } | Next::Stale { port, .. } | Next::Connected(port))) => {
@@ -177,46 +184,54 @@ impl Router {
             Some(Next::Local | Next::All | Next::Broadcast(_)) => Leads::Here,
             Some(Next::Unresolved) => Leads::Out(bit(self.neighbour_port(hop))),
             Some(Next::Blackhole | Next::Unreachable | Next::Prohibit | Next::Martian) => Leads::Nowhere,
-            None if hop.0 >= GROUPS && hop != Hop::NONE => {
-                let members = self.shared(hop).members.iter();
-                Leads::Out(members.fold(0, |ports, &member| ports | bit(self.neighbour_port(Hop(member)))))
-            }
+            None if hop.0 >= GROUPS && hop != Hop::NONE => Leads::Out(self.ports_of_group(hop)),
             None => Leads::Nowhere,
         }
     }
+
+    #[cold]
+    fn ports_of_group(&self, hop: Hop) -> u64 {
+        let members = self.shared(hop).members.iter();
+        members.fold(0, |ports, &member| ports | bit(self.neighbour_port(Hop(member))))
+    }
 }
 
-/// Looks an address up for each number of `set`; once for neighbours that have the same: frames of a host come in bursts.
+/// Looks an address up for each number of `set` that has one, and returns the others; once for neighbours that have the same:
+/// frames of a host come in bursts.
 #[inline]
 #[expect(clippy::indexing_slicing, reason = "no set has more numbers than there are places")]
-pub(super) fn hops_of<T: Lpm>(
+fn hops_of<T: Lpm>(
     table: &T,
     set: Set,
-    address: impl Fn(usize) -> T::Address,
+    address: impl Fn(usize) -> Option<T::Address>,
     hops: &mut PerFrame<Hop>,
-) where
+) -> Set
+where
     T::Address: Default + PartialEq,
 {
-    if set.is_empty() {
-        return;
-    }
     let (mut keys, mut found) = ([T::Address::default(); BATCH], [Hop::NONE; BATCH]);
-    let (mut last, mut key_of) = (usize::MAX, PerFrame::all(0_u8));
+    let (mut count, mut key_of, mut others) = (0, PerFrame::all(0_u8), Set::EMPTY);
     // Not read back from `keys`: a load of what was just stored is what the next one would wait for.
     let mut before = T::Address::default();
     for i in set {
-        let key = address(i);
-        if last == usize::MAX || before != key {
-            last = last.wrapping_add(1);
-            keys[last % BATCH] = key;
+        let Some(key) = address(i) else {
+            others.insert(i);
+            continue;
+        };
+        if count == 0 || before != key {
+            keys[count % BATCH] = key;
             before = key;
+            count += 1;
         }
-        key_of[i] = last as u8;
+        key_of[i] = (count - 1) as u8;
     }
-    table.lookup(&keys[..=last], &mut found[..=last]);
-    for i in set {
+    if count > 0 {
+        table.lookup(&keys[..count], &mut found[..count]);
+    }
+    for i in set.without(others) {
         hops[i] = found[usize::from(key_of[i]) % BATCH];
     }
+    others
 }
 
 /// Whether it is for a group, or for all hosts of its link.
