@@ -108,7 +108,7 @@ fn streams(all: &Comparison<'_>) -> Vec<String> {
         points().map(|p| if p.setting("transport").is_some() { "TCP SYN" } else { "UDP" }).collect();
     transports.sort_unstable();
     transports.dedup();
-    // What stands between the ports of a machine of its own is for its owner to say.
+    // What stands between the ports of an external DUT is for its owner to say.
     let outside = points().any(|p| p.point.dut == EXTERNAL);
     let media = if outside { "that of the ports" } else { "virtual Ethernet" };
     (!parts.is_empty())

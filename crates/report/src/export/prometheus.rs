@@ -289,9 +289,12 @@ mod tests {
         }
         let text = prometheus(&data);
         let samples = read(&text);
-        assert!(text.contains(r#"plan="a \"plan\"\\with\nlines""#) && text.contains("_2_odd_name="));
-        let twins = samples.iter().filter(|(s, _)| s.contains("point=\"3\"") || s.contains("point=\"18\""));
-        assert!(twins.count() > 10);
+        for twin in [3, 18] {
+            let series = format!(
+                r#"weir_throughput_frames_per_second{{plan="a \"plan\"\\with\nlines",dut="kernel-forward",frame="64",cpus="1",ip="4",_2_odd_name="x{{y}}=\"",point="{twin}",goal="NDR"}}"#
+            );
+            assert!(samples.iter().any(|(found, _)| *found == series), "{series} in {text}");
+        }
         let empty = RunData { points: Vec::new(), ..data };
         assert_eq!(read(&prometheus(&empty)).len(), 3);
     }

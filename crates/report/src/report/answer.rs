@@ -163,26 +163,6 @@ mod tests {
     use crate::fixture;
 
     #[test]
-    fn each_device_has_a_line_and_the_answer_comes_first() {
-        let runs = [fixture::quick()];
-        let all = Comparison::new(&runs);
-        let text = table(&all).text();
-        assert!(
-            text.lines().any(|line| line.trim_start().starts_with("64") && line.contains("kernel-forward")),
-            "{text}"
-        );
-        assert!(!text.contains("wire"), "the tester's ceiling is no device: {text}");
-        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-        let found = sentences(&all, &runs[0], &());
-        assert!((1..=SENTENCES).contains(&found.len()), "{found:?}");
-        assert!(
-            found[0].starts_with("At 64 bytes kernel-forward forwards 412\u{202f}k frames/s"),
-            "{found:?}"
-        );
-        assert!(found[0].contains("of that"), "{found:?}");
-    }
-
-    #[test]
     fn cycles_are_those_of_the_rate_beside_them() {
         use crate::figure::{figure, procedure, unit};
         use crate::record::{ProcedureResult, Statistic};

@@ -69,7 +69,7 @@ pub fn kinds(point: &PointData) -> Vec<Kind<'_>> {
     kinds
 }
 
-/// Does an overload explain it? Before a machine of its own the tester overloads that: only what it does itself counts.
+/// Does an overload explain it? Before an external DUT the tester overloads that: only what it does itself counts.
 fn is_sought(point: &PointData, trial: &Trial, fault: &Fault) -> bool {
     if point.point.dut == TESTER {
         return !matches!(fault, Fault::TesterStarved { .. } | Fault::TesterLost { .. });

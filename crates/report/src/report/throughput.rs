@@ -29,8 +29,8 @@ pub(super) fn html(all: &Comparison<'_>) -> String {
 
 const EXPLANATION: &str = "Rates are frames per second of all directions together; Mbit/s count the bits of \
     frames with FCS, without preamble and gap. ≥: the search ended without an upper bound, the device may be \
-    faster; ~: it ended early. “Of ceiling” relates to the tester without a device (its rate at full speed, where it was not searched; before a \
-    machine of its own, what it sends), “of line” to the theoretical \
+    faster; ~: it ended early. “Of ceiling” relates to the tester without a device (its rate at full speed, where it was not searched; before an \
+    external DUT, what it sends), “of line” to the theoretical \
     maximum of the plan's line rate. “Peak received” is the highest rate received in a valid trial, whatever \
     the loss.";
 

@@ -1,6 +1,7 @@
 use super::*;
 use crate::fixture;
 use crate::rng::Rng;
+use weir_testkit::golden;
 
 /// Runs of `quick` with two points, whose rate at 64 bytes follows `levels`.
 fn runs(levels: &[f64]) -> Vec<(Run, Vec<Point>)> {
@@ -75,8 +76,16 @@ fn only_comparable_runs_count() {
     );
     let names: Vec<_> =
         found.tracks.iter().map(|t| format!("{} {} {}", t.device, t.quantity, t.values.len())).collect();
-    assert!(names.contains(&"kernel-forward · final trial 1 s NDR 11".to_string()), "{names:?}");
-    assert!(names.contains(&"kernel-forward · final trial 60 s NDR 1".to_string()), "{names:?}");
+    assert_eq!(
+        names,
+        [
+            "kernel-forward PDR 0.5% 13",
+            "kernel-forward NDR 13",
+            "kernel-forward PDR 0.5% 13",
+            "kernel-forward · final trial 60 s NDR 1",
+            "kernel-forward · final trial 1 s NDR 11",
+        ]
+    );
     assert_eq!(trend("nothing", &all, &Filter::default()), None);
 }
 
@@ -84,16 +93,18 @@ fn only_comparable_runs_count() {
 fn two_records_are_too_few() {
     let found = trend("quick", &runs(&[4e5, 1e5]), &Filter::default()).unwrap();
     assert_eq!(found.tracks[0].changes, []);
-    assert!(found.tracks[0].too_few.as_ref().unwrap().starts_with("2 of 8 runs"));
-    assert!(text(&found).contains("use `weir compare`"));
+    golden!("src/trend/golden/too-few.txt", &text(&found));
 }
 
 #[test]
 fn text_and_page_say_the_same() {
     let found = trend("quick", &step(), &Filter::default()).unwrap();
     let (text, page) = (text(&found), html(&found));
-    for said in ["run 9 (weir 0.2.0): 0.9", "weir (0.1.0 ", "16 runs, 2026-03-01 to 2026-03-16"] {
-        assert!(text.contains(said) && page.contains(said), "{said}\n{text}");
+    golden!("src/trend/golden/step.txt", &text);
+    let changes =
+        found.tracks.iter().flat_map(|t| t.changes.iter().map(move |change| text::sentence(t, change)));
+    for said in changes.chain([text::heading(&found)]) {
+        assert!(page.contains(&crate::view::svg::escape(&said)), "{said}\n{page}");
     }
     assert_eq!(page.matches("<svg").count(), 4);
     assert_eq!(page.matches("dot c1").count(), 64, "one per run and track");

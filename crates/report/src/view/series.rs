@@ -199,8 +199,12 @@ mod tests {
         let runs = [data];
         let all = Comparison::new(&runs);
         let labels: Vec<_> = all.series.iter().map(|s| s.label.as_str()).collect();
-        assert!(labels.contains(&"kernel-forward · cpus 2"), "{labels:?}");
-        assert!(labels.contains(&"kernel-forward · cpus 1"), "{labels:?}");
+        let others = ["kernel-stateless", "kernel-stateful", "kernel-nat", "xdp-forward", "wire"];
+        let expected: Vec<_> = ["kernel-forward · cpus 2".to_string(), "kernel-forward · cpus 1".to_string()]
+            .into_iter()
+            .chain(others.map(|name| format!("{name} · cpus 1")))
+            .collect();
+        assert_eq!(labels, expected);
     }
 
     #[test]

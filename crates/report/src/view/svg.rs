@@ -158,8 +158,15 @@ mod tests {
         svg.text((0.0, 0.0), Anchor::Start, "", "<b> & \"q\"");
         svg.rect((0.0, 0.0), (-1.0, 1.0), "", "a<b");
         let text = svg.finish("t\"", "d<");
-        assert!(text.contains("&lt;b&gt; &amp; &quot;q&quot;") && text.contains("<title>a&lt;b</title>"));
-        assert!(text.contains(r#"aria-label="t&quot;""#) && text.contains("width=\"0.0\""));
+        assert_eq!(
+            text,
+            r#"<svg viewBox="0 0 10 10" width="10" height="10" role="img" aria-label="t&quot;"><desc>d&lt;</desc>"#
+                .to_string()
+                + r#"<text class="" x="0.0" y="0.0" text-anchor="start">&lt;b&gt; &amp; &quot;q&quot;</text>"#
+                + "\n"
+                + r#"<rect class="" x="0.0" y="0.0" width="0.0" height="1.0"><title>a&lt;b</title></rect>"#
+                + "\n</svg>"
+        );
     }
 
     #[test]
