@@ -1,5 +1,6 @@
 //! Whole texts that were read by somebody once: a test compares with them, and `BLESS=1` writes them anew.
 
+use std::fmt::Display;
 use std::fs;
 use std::path::Path;
 
@@ -28,6 +29,18 @@ pub fn check_golden(path: &Path, text: &str) {
             "{name}:{line} says\n  {was}\nbut it is now\n  {is}\nIf that is meant, run this test with BLESS=1\n\n{text}"
         );
     }
+}
+
+/// Each of these texts, all of which are wrong, with what is said of it.
+///
+/// # Panics
+/// If a text is read.
+pub fn mistakes<T, E: Display>(texts: &[&str], read: impl Fn(&str) -> Result<T, E>) -> String {
+    let one = |text: &&str| match read(text) {
+        Ok(_) => panic!("{text} is no mistake"),
+        Err(error) => format!("{text}\n    {}\n", error.to_string().replace('\n', "\n    ")),
+    };
+    texts.iter().map(one).collect()
 }
 
 /// Number and text of the first line that differs, in both texts.

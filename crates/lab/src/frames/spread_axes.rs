@@ -65,7 +65,9 @@ impl SpreadAxes {
 #[cfg(test)]
 mod tests {
     use crate::frames::PointSpec;
-    use crate::plan::load;
+    use weir_testkit::golden;
+
+    use crate::plan::{load, mistakes};
 
     fn points(sets: &[&str]) -> Result<Vec<PointSpec>, String> {
         let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
@@ -107,19 +109,19 @@ mod tests {
 
     #[test]
     fn mistakes_have_remedies() {
-        for (set, text) in [
-            ("dut.rps=1-0", "use numbers such as"),
-            ("dut.interrupts=off", "an interrupt needs a CPU"),
-            ("dut.interrupts=0", "a veth, which has no interrupts"),
-            ("dut.xps=0", "name two CPUs or more"),
-            ("dut.coalesce_us=10001", "use a whole number from 0 to 10000"),
-        ] {
-            let error = points(&[&ONE[..], &[set]].concat()).unwrap_err();
-            assert!(error.contains(text), "{set}: {error}");
-        }
-        for set in ["dut.rps=0", "dut.xps=0-1"] {
-            let error = points(&["dut.kind=xdp-forward", set]).unwrap_err();
-            assert!(error.contains("leave this out"), "{set}: {error}");
-        }
+        let sets = [
+            "dut.rps=1-0",
+            "dut.interrupts=off",
+            "dut.interrupts=0",
+            "dut.xps=0",
+            "dut.coalesce_us=10001",
+            "dut.kind=xdp-forward --set dut.rps=0",
+            "dut.kind=xdp-forward --set dut.xps=0-1",
+        ];
+        let with = |sets: &[String]| {
+            let sets: Vec<&str> = ONE.into_iter().chain(sets.iter().map(String::as_str)).collect();
+            points(&sets)
+        };
+        golden!("src/frames/golden/spread-mistakes.txt", &mistakes(&sets, with));
     }
 }

@@ -22,7 +22,7 @@ pub(crate) fn conflicts(kind: DutKind, spreading: &Spreading) -> Vec<Conflict> {
         add(
             "interrupts",
             format!(
-                "{kind} is behind a veth, which has no interrupts: leave this out, or measure a machine of its own \
+                "{kind} is behind a veth, which has no interrupts: leave this out, or measure an external DUT \
                  (kind = \"external\") behind interfaces that have"
             ),
         );
@@ -32,7 +32,7 @@ pub(crate) fn conflicts(kind: DutKind, spreading: &Spreading) -> Vec<Conflict> {
         add("rps", format!("{kind} takes frames in the driver, before RPS: leave this out"));
     }
     if in_driver && !matches!(spreading.xps, Spread::AsIs | Spread::Off) {
-        add("xps", format!("{kind} sends past XPS: leave this out"));
+        add("xps", format!("{kind} sends without XPS: leave this out"));
     }
     if matches!(&spreading.xps, Spread::Over(cpus) if cpus.len() < 2) && kind != DutKind::External {
         let text = "each CPU has a transmit queue of its own, and with one there is no choice: name two CPUs or more";

@@ -259,30 +259,60 @@ mod tests {
         noise.rate_error = accounting.sent as f64 / accounting.offered as f64 - 1.0;
         let (verdict, reasons) = judge(&accounting, &noise, &Limits::default());
         assert_eq!(verdict, expected, "{reasons:?}");
-        assert!(reasons.first().map_or("", String::as_str).contains(reason), "{reasons:?}");
+        assert_eq!(reasons.join("; "), reason);
     }
 
     #[test]
     fn each_trouble_gets_its_verdict() {
         use Owner::{Dut, Tester};
         use Verdict::*;
+        let unbalanced = |share: &str| {
+            format!(
+                "the frame accounting does not balance: {share} frames sent are unexplained (limit 0.100 %)"
+            )
+        };
         let quiet = Noise::default();
         check(accounting(1000, 1000, 1000, &[]), quiet.clone(), Valid, "");
         check(accounting(1000, 1000, 600, &[(Dut, 400)]), quiet.clone(), Valid, "");
         check(accounting(10_000, 10_000, 9_990, &[]), quiet.clone(), Valid, "");
-        check(accounting(10_000, 10_000, 9_980, &[]), quiet.clone(), Invalid, "20 of 10000");
-        check(accounting(10_000, 10_000, 10_000, &[(Dut, 20)]), quiet.clone(), Invalid, "-20 of 10000");
-        check(accounting(10_000, 5_000, 5_000, &[]), quiet.clone(), TesterLimited, "only 50.000 %");
-        check(accounting(10_000, 9_900, 9_900, &[]), quiet.clone(), Noisy, "-1.000 %");
+        check(accounting(10_000, 10_000, 9_980, &[]), quiet.clone(), Invalid, &unbalanced("20 of 10000"));
+        check(
+            accounting(10_000, 10_000, 10_000, &[(Dut, 20)]),
+            quiet.clone(),
+            Invalid,
+            &unbalanced("-20 of 10000"),
+        );
+        check(
+            accounting(10_000, 5_000, 5_000, &[]),
+            quiet.clone(),
+            TesterLimited,
+            "the tester sent at only 50.000 % of the offered rate",
+        );
+        check(
+            accounting(10_000, 9_900, 9_900, &[]),
+            quiet.clone(),
+            Noisy,
+            "the sent rate is -1.000 % off the offered one (limit 0.100 %)",
+        );
         check(
             accounting(10_000, 10_000, 9_000, &[(Tester, 1_000)]),
             quiet.clone(),
             TesterLimited,
-            "itself lost 1000",
+            "the tester itself lost 1000 of 10000 frames",
         );
         assert_eq!(accounting(1000, 1000, 900, &[(Tester, 60), (Dut, 40)]).lost(), 100);
-        check(accounting(10, 0, 0, &[]), quiet.clone(), Invalid, "no frame");
-        check(accounting(10, 10, 11, &[]), quiet.clone(), Invalid, "");
+        check(
+            accounting(10, 0, 0, &[]),
+            quiet.clone(),
+            Invalid,
+            "no frame left the tester; the tester sent at only 0.000 % of the offered rate",
+        );
+        check(
+            accounting(10, 10, 11, &[]),
+            quiet.clone(),
+            Invalid,
+            &(unbalanced("-1 of 10") + "; 11 frames received, but only 10 sent"),
+        );
         // Of 100 broadcasts each ends somewhere, and none of them hides a test frame.
         let cast = |received, discarded, drops| {
             let broadcasts = Broadcasts { sent: 100, received, discarded };
@@ -291,20 +321,45 @@ mod tests {
         check(cast(0, 100, 20), quiet.clone(), Valid, "");
         check(cast(60, 0, 60), quiet.clone(), Valid, "");
         check(cast(0, 70, 50), quiet.clone(), Valid, "");
-        check(cast(0, 70, 30), quiet.clone(), Invalid, "20 of 10000");
-        check(cast(100, 0, 40), quiet.clone(), Invalid, "-20 of 10000");
+        check(cast(0, 70, 30), quiet.clone(), Invalid, &unbalanced("20 of 10000"));
+        check(cast(100, 0, 40), quiet.clone(), Invalid, &unbalanced("-20 of 10000"));
         let jump = |ms| Accounting { clock_jump: Duration::from_millis(ms), ..accounting(9, 9, 9, &[]) };
         check(jump(1), quiet.clone(), Valid, "");
-        check(jump(1500), quiet, Invalid, "jumped by 1.500 s");
+        check(jump(1500), quiet, Invalid, "the clock jumped by 1.500 s: it was set, or the machine slept");
         let noise =
             |steal, dut_wait, late_p999_ns| Noise { steal, dut_wait, late_p999_ns, ..Noise::default() };
-        check(accounting(9, 9, 9, &[]), noise(0.02, 0.0, 0), Noisy, "hypervisor");
-        check(accounting(9, 9, 9, &[]), noise(0.0, 0.1, 0), Noisy, "something else");
-        check(accounting(9, 9, 9, &[]), noise(0.0, 0.0, 6_000_000), Noisy, "6.0 ms late");
+        check(
+            accounting(9, 9, 9, &[]),
+            noise(0.02, 0.0, 0),
+            Noisy,
+            "the hypervisor took 2.000 % of the CPUs (limit 1.000 %)",
+        );
+        check(
+            accounting(9, 9, 9, &[]),
+            noise(0.0, 0.1, 0),
+            Noisy,
+            "the DUT waited 10.000 % of the time for a CPU that something else used (limit 2.000 %)",
+        );
+        check(
+            accounting(9, 9, 9, &[]),
+            noise(0.0, 0.0, 6_000_000),
+            Noisy,
+            "one frame in a thousand left more than 6.0 ms late (limit 5.0 ms)",
+        );
         let skew = |share| Noise { start_skew: Some(share), ..Noise::default() };
         check(accounting(9, 9, 9, &[]), skew(0.009), Valid, "");
-        check(accounting(9, 9, 9, &[]), skew(0.02), Noisy, "up to 2.000 % of the trial apart");
-        check(accounting(10_000, 5_000, 5_000, &[]), noise(0.5, 0.0, 0), TesterLimited, "only");
+        check(
+            accounting(9, 9, 9, &[]),
+            skew(0.02),
+            Noisy,
+            "the two hosts began to send up to 2.000 % of the trial apart (limit 1.000 %)",
+        );
+        check(
+            accounting(10_000, 5_000, 5_000, &[]),
+            noise(0.5, 0.0, 0),
+            TesterLimited,
+            "the tester sent at only 50.000 % of the offered rate; the hypervisor took 50.000 % of the CPUs (limit 1.000 %)",
+        );
     }
 
     #[test]

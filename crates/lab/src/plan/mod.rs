@@ -145,5 +145,14 @@ pub fn reload(name: &str, text: &str) -> Result<Plan, PlanError> {
     read::read(&label, text, Form::Full, &[]).map_err(PlanError::Mistakes)
 }
 
+/// What is said of each of these settings, which are all wrong; `a=1 --set b=2` are two.
+#[cfg(test)]
+pub(crate) fn mistakes<T, E: std::fmt::Display>(
+    sets: &[&str],
+    read: impl Fn(&[String]) -> Result<T, E>,
+) -> String {
+    weir_testkit::mistakes(sets, |set| read(&set.split(" --set ").map(String::from).collect::<Vec<_>>()))
+}
+
 #[cfg(test)]
 mod tests;

@@ -566,7 +566,13 @@ fn plans_are_found_by_name_or_path() {
     let path = folder.join("mine.toml");
     std::fs::write(&path, PLAN.replace("rules = 25", "rules = -1")).unwrap();
     let error = load(path.to_str().unwrap(), &[]).unwrap_err().to_string();
-    assert!(error.contains(&format!("\n{}:4: dut.rules", path.display())), "{error}");
+    assert_eq!(
+        error,
+        format!(
+            "the plan has mistakes:\n{}:4: dut.rules: `-1` is out of range: use a whole number from 0 to 10000",
+            path.display()
+        )
+    );
     assert_eq!(load(path.to_str().unwrap(), &["dut.rules=7".to_string()]).unwrap().name, "mine");
     let error = load("quik", &[]).unwrap_err().to_string();
     assert_eq!(error, "`quik` is neither a plan that ships with weir nor a file: did you mean `quick`?");

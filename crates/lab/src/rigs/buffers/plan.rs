@@ -296,7 +296,8 @@ fn rate_change(value: &Value) -> Result<(Duration, u64), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{load, load_short};
+    use crate::plan::{load, load_short, mistakes};
+    use weir_testkit::golden;
 
     fn buffers(sets: &[&str]) -> Result<Buffers, String> {
         let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
@@ -306,31 +307,24 @@ mod tests {
 
     #[test]
     fn mistakes_have_remedies() {
-        for (set, text) in [
-            ("buffers.queue=pye", "did you mean `pie`"),
-            ("buffers.mix=cubic+bbr", "`bbr` is no congestion control: did you mean `bbr1`"),
-            ("buffers.rtt_ms=10+", "use 0.1 to 10000 ms"),
-            ("buffers.buffer_bdp=0", "use 0.001 to 1000"),
-            ("buffers.mix=cubic+0*reno", "`0*reno` is no congestion control"),
-            (
-                "buffers.mix=[cubic,cubic+48*reno]",
-                "none of `flows` can be shared by the groups of `cubic+48*reno`",
-            ),
-            ("buffers.rate_changes=10", "use \"10s: 20M\""),
-            ("buffers.rate_changes=40s: 20M", "before duration_s"),
-            ("buffers.shard=0/8", "use 1/8 to 8/8"),
-            ("buffers.rate=1", "use 100k to 100G bit/s"),
-            ("buffers.warm_up_s=30", "less than duration_s"),
-            ("buffers.bed=reel", "did you mean `real`"),
-        ] {
-            let error = buffers(&[set]).unwrap_err();
-            assert!(error.contains(text), "{set}: {error}");
-        }
+        let sets = [
+            "buffers.queue=pye",
+            "buffers.mix=cubic+bbr",
+            "buffers.rtt_ms=10+",
+            "buffers.buffer_bdp=0",
+            "buffers.mix=cubic+0*reno",
+            "buffers.mix=[cubic,cubic+48*reno]",
+            "buffers.rate_changes=10",
+            "buffers.rate_changes=40s: 20M",
+            "buffers.shard=0/8",
+            "buffers.rate=1",
+            "buffers.warm_up_s=30",
+            "buffers.bed=reel",
+            "buffers.bed=real --set buffers.mix=prague",
+            "buffers.bed=real --set buffers.ecn=true",
+        ];
+        golden!("src/rigs/buffers/mistakes.txt", &mistakes(&sets, |sets| load("buffers", sets)));
         assert!(buffers(&["buffers.bed=real"]).is_ok());
-        let error = buffers(&["buffers.bed=real", "buffers.mix=prague"]).unwrap_err();
-        assert!(error.contains("no kernel has prague: use reno, cubic"), "{error}");
-        let error = buffers(&["buffers.bed=real", "buffers.ecn=true"]).unwrap_err();
-        assert!(error.contains("tcp_ecn decides"), "{error}");
     }
 
     #[test]

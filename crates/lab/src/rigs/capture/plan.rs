@@ -234,7 +234,8 @@ pub(super) fn read(section: Section<'_>) -> Option<Ladder> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{load, load_short};
+    use crate::plan::{load, load_short, mistakes};
+    use weir_testkit::golden;
 
     fn ladder(sets: &[&str]) -> Result<Ladder, String> {
         // Of the places to receive, one is enough for what these tests look at.
@@ -300,21 +301,19 @@ mod tests {
 
     #[test]
     fn mistakes_have_remedies() {
-        for (sets, text) in [
-            (&["capture.methods=rings"][..], "did you mean `ring`"),
-            (&["capture.trial_s=0.1"], "a trial must be at least twice as long as buffer_s"),
-            (&["capture.buffer_bytes=64M", "capture.buffer_s=1"], "gives every method the same memory"),
-            (&["capture.busy_poll=1"], "use true or false"),
-            (&["capture.buffer_bytes=12"], "use 10000 to 1000G bytes"),
-            (&["capture.traffic=tcp"], "is no kind of traffic"),
-            (&["capture.max_fps=1k"], "must be above min_fps"),
-            (&["capture.snap=3"], "14"),
-            (&["capture.receive=there"], "is no place to receive"),
-            (&["capture.rps=some"], "use numbers such as"),
-        ] {
-            let error = ladder(sets).unwrap_err();
-            assert!(error.contains(text), "{sets:?}: {error}");
-        }
+        let sets = [
+            "capture.methods=rings",
+            "capture.trial_s=0.1",
+            "capture.buffer_bytes=64M --set capture.buffer_s=1",
+            "capture.busy_poll=1",
+            "capture.buffer_bytes=12",
+            "capture.traffic=tcp",
+            "capture.max_fps=1k",
+            "capture.snap=3",
+            "capture.receive=there",
+            "capture.rps=some",
+        ];
+        golden!("src/rigs/capture/mistakes.txt", &mistakes(&sets, |sets| load("capture", sets)));
     }
 
     #[test]

@@ -181,28 +181,20 @@ pub(super) fn read(section: Section<'_>) -> Option<CapturePeers> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{load, load_short};
-
-    fn peers(sets: &[&str]) -> Result<CapturePeers, String> {
-        let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
-        let plan = load("peers-capture", &sets).map_err(|error| error.to_string())?;
-        let peers = plan.experiment.of::<CapturePeers>().expect("of this rig").clone();
-        Ok(peers)
-    }
+    use crate::plan::{load, load_short, mistakes};
+    use weir_testkit::golden;
 
     #[test]
     fn mistakes_have_remedies() {
-        for (sets, text) in [
-            (&["capture_peers.names=tcpdumb"][..], "did you mean `tcpdump`"),
-            (&["capture_peers.methods=[ring,count]"], "captures nothing"),
-            (&["capture_peers.jobs=header"], "did you mean `headers`"),
-            (&["capture_peers.place=appart"], "did you mean `apart`"),
-            (&["capture_peers.buffer_bytes=1"], "use 10000 to 1000G bytes"),
-            (&["capture_peers.trials=0"], "1"),
-        ] {
-            let error = peers(sets).unwrap_err();
-            assert!(error.contains(text), "{sets:?}: {error}");
-        }
+        let sets = [
+            "capture_peers.names=tcpdumb",
+            "capture_peers.methods=[ring,count]",
+            "capture_peers.jobs=header",
+            "capture_peers.place=appart",
+            "capture_peers.buffer_bytes=1",
+            "capture_peers.trials=0",
+        ];
+        golden!("src/rigs/capture_peers/mistakes.txt", &mistakes(&sets, |sets| load("peers-capture", sets)));
     }
 
     #[test]

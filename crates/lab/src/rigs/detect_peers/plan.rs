@@ -80,7 +80,8 @@ pub(super) fn read(section: Section<'_>) -> Option<DetectPeers> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{load, load_short};
+    use crate::plan::{load, load_short, mistakes};
+    use weir_testkit::golden;
 
     fn peers(sets: &[&str]) -> Result<DetectPeers, String> {
         let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
@@ -91,18 +92,13 @@ mod tests {
 
     #[test]
     fn mistakes_have_remedies() {
-        for (sets, text) in [
-            (&["detect_peers.names=fastnetmom"][..], "did you mean `fastnetmon`"),
-            (&["detect_peers.attack_fps=[40k,20k]"], "an attack is more than limit_fps, 20000"),
-            (
-                &["detect_peers.attack_fps=40k", "detect_peers.limit_fps=50k"],
-                "use a higher rate, or a lower limit",
-            ),
-            (&["detect_peers.rounds=0"], "1"),
-        ] {
-            let error = peers(sets).unwrap_err();
-            assert!(error.contains(text), "{sets:?}: {error}");
-        }
+        let sets = [
+            "detect_peers.names=fastnetmom",
+            "detect_peers.attack_fps=[40k,20k]",
+            "detect_peers.attack_fps=40k --set detect_peers.limit_fps=50k",
+            "detect_peers.rounds=0",
+        ];
+        golden!("src/rigs/detect_peers/mistakes.txt", &mistakes(&sets, |sets| load("peers-detect", sets)));
     }
 
     #[test]

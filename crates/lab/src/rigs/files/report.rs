@@ -214,6 +214,8 @@ fn cost(all: &[Placed<'_>], base: &Placed<'_>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use weir_testkit::golden;
+
     use super::super::measured::tests::filing;
     use super::*;
     use crate::fixture;
@@ -250,15 +252,9 @@ mod tests {
         absent.point.notes = vec!["f2fs is left out: this kernel has no f2fs.".into()];
         let points = vec![point(0, "none", &[1.0, 2.0]), point(1, "fsync", &[10.0, 20.0]), absent];
         let data = RunData { run: fixture::run(1), points };
-        let found = findings(&data).join("\n").replace('\u{202f}', " ");
-        assert_eq!(
-            found,
-            "750 files/s of 4096 bytes are made on the given file system by calls (workers: 1) where nothing is durable; with fsync 10.0 times \
-             as long.\nf2fs is left out: this kernel has no f2fs."
-        );
-        let text = terminal(&parts(&data)).replace('\u{202f}', " ");
-        let row = text.lines().find(|line| line.contains("fsync") && line.contains("given")).unwrap();
-        assert!(row.contains("75") && row.contains("2000") && row.contains("500"), "{text}");
+        let shown =
+            [findings(&data).join("\n"), terminal(&parts(&data))].join("\n\n").replace('\u{202f}', " ");
+        golden!("src/rigs/files/report.txt", &shown);
         let page = page(&parts(&data));
         for text in ["Longer is better", "given: ext4 (rw), 65 % full", "Published", "posix_fadvise"] {
             assert!(page.contains(text), "{text}");

@@ -155,7 +155,8 @@ pub(super) fn read(section: Section<'_>) -> Option<Fixes> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{load, load_short};
+    use crate::plan::{load, load_short, mistakes};
+    use weir_testkit::golden;
 
     #[test]
     fn all_fixes_are_measured_and_the_short_form_is_short() {
@@ -164,8 +165,7 @@ mod tests {
         assert_eq!(full.fixes, Fix::ALL.map(|(fix, _)| fix));
         let short = load_short("fixes", &[]).unwrap().estimate();
         assert!(short <= Duration::from_secs(125), "{short:?}");
-        let error = load("fixes", &["fixes.fix=backlok".to_string()]).unwrap_err().to_string();
-        assert!(error.contains("did you mean `backlog`"), "{error}");
+        golden!("src/rigs/fixes/mistakes.txt", &mistakes(&["fixes.fix=backlok"], |sets| load("fixes", sets)));
     }
 
     #[test]

@@ -37,11 +37,11 @@ pub struct NatLoad {
     pub order: Vec<FlowOrder>,
     /// Where flows begin and end.
     pub hosts: Hosts,
-    /// Public addresses of a machine of its own.
+    /// Public addresses of an external DUT.
     pub public: Vec<AddressRange>,
     /// What prefix-nat does wrong.
     pub faults: Faults,
-    /// The machine of its own; there if a device is one.
+    /// The external DUT; there if a device is one.
     pub external: Option<ExternalSpec>,
     /// Settings of the kernel's connection table.
     pub tables: TableAxes,
@@ -184,7 +184,7 @@ const SHORTEST_CAPACITY: Duration = Duration::from_millis(100);
 /// Length of the first, coarse trials.
 const INITIAL: Duration = Duration::from_millis(100);
 
-/// Reads `[nat]` and, for a machine of its own, `[external]`.
+/// Reads `[nat]` and, for an external DUT, `[external]`.
 pub(super) fn read(root: &Section<'_>) -> Option<NatLoad> {
     let external = read_external(root.section("external"));
     let section = root.section("nat");
@@ -340,7 +340,7 @@ pub(super) fn check(
     }
 }
 
-/// Notes what a machine of its own needs beside its interfaces.
+/// Notes what an external DUT needs beside its interfaces.
 pub(super) fn check_external(section: &Section<'_>, external: Option<&ExternalSpec>, public: &[PublicRange]) {
     match external {
         None => section.wrong(
@@ -386,7 +386,8 @@ impl FromStr for PublicRange {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{load, load_short};
+    use crate::plan::{load, load_short, mistakes};
+    use weir_testkit::golden;
 
     fn nat(name: &str, sets: &[&str]) -> Result<NatLoad, String> {
         let sets: Vec<String> = sets.iter().map(|set| (*set).to_string()).collect();
@@ -396,26 +397,23 @@ mod tests {
 
     #[test]
     fn mistakes_have_remedies() {
-        for (set, text) in [
-            ("nat.kind=kernel-forward", "`kernel-forward` is no NAT: use kernel-nat"),
-            ("nat.frame_bytes=60", "60"),
-            ("nat.frame_bytes=9000", "use 64 to 1518 bytes"),
-            ("nat.flow_order=sequential", "use ordered, random"),
-            ("nat.subscribers=0", "use a whole number from 1 to 32768"),
-            ("nat.percent=0", "use 0.1 to 1000 percent"),
-            ("nat.public=192.0.2.9-192.0.2.1", "use 192.0.2.1 or 192.0.2.1-192.0.2.4"),
-            ("nat.cpus=2", "the fast path of node-nat-fast is one thread's: use 1"),
-            ("nat.kind=external", "add [external] with `ports`"),
-            ("nat.faults=leek=1/2", "of prefix-nat leak"),
-            ("nat.conntrack_max=1024", "add host_wide = true"),
-            ("nat.conntrack_buckets=1000", "use a multiple of 512"),
-            ("nat.udp_timeout_s=1", "use kernel-nat"),
-        ] {
-            let error = nat("nat", &[set]).unwrap_err();
-            assert!(error.contains(text), "{set}: {error}");
-        }
-        let error = nat("nat", &["nat.subscribers=1", "nat.flows=64513"]).unwrap_err();
-        assert!(error.contains("use more subscribers"), "{error}");
+        let sets = [
+            "nat.kind=kernel-forward",
+            "nat.frame_bytes=60",
+            "nat.frame_bytes=9000",
+            "nat.flow_order=sequential",
+            "nat.subscribers=0",
+            "nat.percent=0",
+            "nat.public=192.0.2.9-192.0.2.1",
+            "nat.cpus=2",
+            "nat.kind=external",
+            "nat.faults=leek=1/2",
+            "nat.conntrack_max=1024",
+            "nat.conntrack_buckets=1000",
+            "nat.udp_timeout_s=1",
+            "nat.subscribers=1 --set nat.flows=64513",
+        ];
+        golden!("src/rigs/nat/mistakes.txt", &mistakes(&sets, |sets| load("nat", sets)));
     }
 
     #[test]

@@ -217,7 +217,8 @@ fn rate(value: &Value) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{load, load_short};
+    use crate::plan::{load, load_short, mistakes};
+    use weir_testkit::golden;
 
     fn servers(sets: &[&str]) -> Result<Servers, String> {
         let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
@@ -227,16 +228,14 @@ mod tests {
 
     #[test]
     fn mistakes_have_remedies() {
-        for (set, text) in [
-            ("servers.architecture=epol", "did you mean `epoll`"),
-            ("servers.reply=bsy", "did you mean `busy`"),
-            ("servers.rate=0", "use 1 to 10M connections/s"),
-            ("servers.concurrency=0", "from 1 to 50000"),
-            ("servers.peers=apache", "`apache` is no server"),
-        ] {
-            let error = servers(&[set]).unwrap_err();
-            assert!(error.contains(text), "{set}: {error}");
-        }
+        let sets = [
+            "servers.architecture=epol",
+            "servers.reply=bsy",
+            "servers.rate=0",
+            "servers.concurrency=0",
+            "servers.peers=apache",
+        ];
+        golden!("src/rigs/servers/mistakes.txt", &mistakes(&sets, |sets| load("servers", sets)));
     }
 
     #[test]

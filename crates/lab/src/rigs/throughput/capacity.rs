@@ -359,7 +359,12 @@ mod tests {
             assert_eq!(forwarded(&trial), expected, "{trial:?}");
         }
         let idle = noted(&[trial(1.34e6, [30.0; 2])]);
-        assert!(idle.result(&SPEC, &[at(Placement::NearCores)], None).irregular[0].contains("lower bound"));
+        assert_eq!(
+            idle.result(&SPEC, &[at(Placement::NearCores)], None).irregular,
+            [
+                "In 1 of 1 rounds the tester could not offer more than the device forwards: the capacity is a lower bound."
+            ]
+        );
         assert_eq!(idle.next_fps, 1.34e6 * 1.35);
         let none = noted(&[]).result(&SPEC, &[], None);
         assert_eq!(none.figures, []);

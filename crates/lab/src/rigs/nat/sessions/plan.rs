@@ -32,9 +32,9 @@ pub struct Rfc9693 {
     pub sessions: Vec<u32>,
     /// Ranges of addresses and ports.
     pub hosts: Hosts,
-    /// Public addresses of a machine of its own.
+    /// Public addresses of an external DUT.
     pub public: Vec<AddressRange>,
-    /// The machine of its own; there if a device is one.
+    /// The external DUT; there if a device is one.
     pub external: Option<ExternalSpec>,
     /// Rate of the validation phase as a share of that of establishing (alpha), above 0, at most 1.
     pub alpha: f64,
@@ -104,7 +104,7 @@ impl Rfc9693 {
     }
 }
 
-/// Reads `[rfc9693]` and, for a machine of its own, `[external]`.
+/// Reads `[rfc9693]` and, for an external DUT, `[external]`.
 pub(in crate::rigs::nat) fn read(root: &Section<'_>) -> Option<Rfc9693> {
     let external = read_external(root.section("external"));
     let section = root.section("rfc9693");
@@ -161,23 +161,19 @@ fn alpha(value: &toml_edit::Value) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{load, load_short};
+    use crate::plan::{load, load_short, mistakes};
+    use weir_testkit::golden;
 
     #[test]
     fn mistakes_have_remedies() {
-        for (set, text) in [
-            ("rfc9693.alpha=0", "use 0.01 to 1"),
-            ("rfc9693.sessions=5000000", "use a whole number from 1 to 4000000"),
-            ("rfc9693.kind=external", "add [external] with `ports`"),
-            ("rfc9693.frame_bytes=9000", "use 64 to 1518 bytes"),
-            (
-                "rfc9693.frame_bytes=64",
-                "`64` is too small for node-nat64, whose test frames are IPv6: use 84 bytes",
-            ),
-        ] {
-            let error = load("rfc9693", &[set.to_string()]).unwrap_err().to_string();
-            assert!(error.contains(text), "{set}: {error}");
-        }
+        let sets = [
+            "rfc9693.alpha=0",
+            "rfc9693.sessions=5000000",
+            "rfc9693.kind=external",
+            "rfc9693.frame_bytes=9000",
+            "rfc9693.frame_bytes=64",
+        ];
+        golden!("src/rigs/nat/sessions/mistakes.txt", &mistakes(&sets, |sets| load("rfc9693", sets)));
     }
 
     #[test]

@@ -32,9 +32,9 @@ pub struct TcpLoad {
     pub connections: u32,
     /// Ranges of addresses and ports.
     pub hosts: Hosts,
-    /// Public addresses of a machine of its own.
+    /// Public addresses of an external DUT.
     pub public: Vec<AddressRange>,
-    /// The machine of its own; there if a device is one.
+    /// The external DUT; there if a device is one.
     pub external: Option<ExternalSpec>,
     /// How long the tester waits for segments that are under way.
     pub timeout: Duration,
@@ -130,7 +130,7 @@ impl TcpLoad {
     }
 }
 
-/// Reads `[nat_tcp]` and, for a machine of its own, `[external]`.
+/// Reads `[nat_tcp]` and, for an external DUT, `[external]`.
 pub(in crate::rigs::nat) fn read(root: &Section<'_>) -> Option<TcpLoad> {
     let external = read_external(root.section("external"));
     let section = root.section("nat_tcp");
@@ -183,20 +183,19 @@ fn read_floods(section: &Section<'_>, hosts: Hosts) -> Vec<Flood> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{load, load_short};
+    use crate::plan::{load, load_short, mistakes};
+    use weir_testkit::golden;
 
     #[test]
     fn mistakes_have_remedies() {
-        for (set, text) in [
-            ("nat_tcp.concurrent=5000000", "use a whole number from 1 to 2000000"),
-            ("nat_tcp.connections=1", "use a whole number from 100"),
-            ("nat_tcp.kind=external", "add [external] with `ports`"),
-            ("nat_tcp.flood_from=above", "is no side of a NAT"),
-            ("nat_tcp.subscribers=32768", "use 32752 or fewer"),
-        ] {
-            let error = load("nat-tcp", &[set.to_string()]).unwrap_err().to_string();
-            assert!(error.contains(text), "{set}: {error}");
-        }
+        let sets = [
+            "nat_tcp.concurrent=5000000",
+            "nat_tcp.connections=1",
+            "nat_tcp.kind=external",
+            "nat_tcp.flood_from=above",
+            "nat_tcp.subscribers=32768",
+        ];
+        golden!("src/rigs/nat/tcp/mistakes.txt", &mistakes(&sets, |sets| load("nat-tcp", sets)));
     }
 
     #[test]
