@@ -171,7 +171,12 @@ mod tests {
         assert_eq!(numbers("counters", &much).unwrap()["x"], i64::MAX);
         for wrong in ["rx", "rx 1.5", "rx: many"] {
             let error = numbers("counters", wrong).unwrap_err().to_string();
-            assert!(error.contains(&format!("`counters` of [external] printed `{wrong}`")), "{error}");
+            assert_eq!(
+                error,
+                format!(
+                    "the command `counters` of [external] printed `{wrong}`: let it print lines of a name and a whole number"
+                )
+            );
         }
     }
 

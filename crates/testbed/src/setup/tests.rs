@@ -66,8 +66,15 @@ fn what_cannot_be_is_refused() {
     let six = Setup { nat: true, ip: IpVersion::V6, ..setup(Os::FreebsdIpfw, Mode::Forward) };
     assert!(message(six).starts_with("ipfw's NAT knows IPv4 only"));
     let interfaces = ["eth1; reboot", "eth2"].map(String::from);
-    assert!(message(Setup { interfaces, ..good }).contains("no name of an interface"));
-    assert!("windows".parse::<Os>().unwrap_err().contains("use linux-nft"));
+    assert_eq!(
+        message(Setup { interfaces, ..good }),
+        "`eth1; reboot` is no name of an interface: use letters, digits, . _ -"
+    );
+    assert_eq!(
+        "windows".parse::<Os>().unwrap_err(),
+        "`windows` is no system that weir knows: use linux-nft, linux-iptables, freebsd-pf, freebsd-ipfw, \
+         openbsd-pf, routeros, vyos"
+    );
 }
 
 /// A box with two ports and the tester's ends of its wires.
