@@ -42,9 +42,9 @@ pub struct PointData {
 
 /// Name of the pseudo device that is only the tester's own cable.
 pub const WIRE: &str = "wire";
-/// Name of the pseudo device that is the tester before a machine of its own: what leaves it.
+/// Name of the pseudo device that is the tester before an external DUT: what leaves it.
 pub const TESTER: &str = "tester";
-/// Name of the device that is a machine of its own.
+/// Name of the external DUT.
 pub const EXTERNAL: &str = "external";
 /// Setting of points that are no device under test but a part of the tester, see [`Measures`].
 pub const MEASURES: &str = "measures";
@@ -181,7 +181,7 @@ impl PointData {
         self.goals().first().and_then(|g| g.fps_median)
     }
 
-    /// True for the tester's own ceiling: over a wire, or before a machine of its own.
+    /// True for the tester's own ceiling: over a wire, or before an external DUT.
     pub fn is_ceiling(&self) -> bool {
         self.point.dut == WIRE || self.point.dut == TESTER
     }

@@ -49,7 +49,7 @@ pub struct BedSpec {
     pub dut_cpus: Vec<usize>,
     /// Receive queues of each interface, see [`QUEUES`]; each has a ring of 256 frames.
     pub rx_queues: u32,
-    /// Who does the work of the DUT's interfaces, in place of the above; around a machine of its own, of this one's ports.
+    /// Who does the work of the DUT's interfaces, in place of the above; around an external DUT, of this one's ports.
     pub spreading: Spreading,
     /// Sessions that a NAT of ours has room for.
     pub sessions: u32,
@@ -156,7 +156,7 @@ impl Bed {
         Ok(bed)
     }
 
-    /// A bed around a machine of its own, between interfaces of the calling thread's namespace, or one of them and
+    /// A bed around an external DUT, between interfaces of the calling thread's namespace, or one of them and
     /// `remote` on another host. What is changed on them is written down beside `journal`, and undone with the bed.
     ///
     /// # Errors
@@ -179,7 +179,7 @@ impl Bed {
         Ok(Bed { spec, tester, dut: None, wires, rules: None, external, threads, notes, _written })
     }
 
-    /// What a bed around a machine of its own writes for this machine's ports.
+    /// What a bed around an external DUT writes for this machine's ports.
     ///
     /// # Errors
     /// [`Error::Input`]: they do not have what is to be spread.
@@ -341,12 +341,12 @@ impl Bed {
         &self.tester
     }
 
-    /// The DUT's namespace; None for a wire and for a machine of its own.
+    /// The DUT's namespace; None for a wire and for an external DUT.
     pub fn dut(&self) -> Option<&Namespace> {
         self.dut.as_ref()
     }
 
-    /// The machine of its own that is the DUT, if it is one.
+    /// The external DUT, if it is one.
     pub fn external(&self) -> Option<&External> {
         self.external.as_ref()
     }
@@ -377,7 +377,7 @@ impl Bed {
     /// Deletes all tracked connections, and nothing else.
     ///
     /// # Errors
-    /// What the kernel refuses, or [`Error::Hook`] of a machine of its own.
+    /// What the kernel refuses, or [`Error::Hook`] of an external DUT.
     pub fn forget_connections(&self) -> Result<()> {
         match (&self.external, &self.dut, &self.rules) {
             (Some(external), ..) => external.reset(),

@@ -72,7 +72,7 @@ pub struct Snapshot {
     pub conntrack: ConntrackStats,
     /// What the DUT's filter accepted and refused.
     pub filter: Option<Verdicts>,
-    /// Of a DUT that is a machine of its own: what this one's interfaces and the box counted.
+    /// Of an external DUT: what this one's interfaces and the box counted.
     pub external: Option<external::Sample>,
 }
 

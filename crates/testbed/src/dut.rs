@@ -45,7 +45,7 @@ pub enum DutKind {
     /// An XDP program that translates the network of the subscribers into a public one, host by host and without state
     /// (RFC 3022, section 4.1): what a NAT costs that keeps nothing in mind, and, with faults, a NAT that does wrong.
     PrefixNat,
-    /// A machine of its own between interfaces of this one, see [`crate::external`].
+    /// An external DUT: another machine between interfaces of this one, see [`crate::external`].
     External,
     /// Drops, reorders, duplicates, corrupts or delays on purpose: checks the tester.
     Faulty,

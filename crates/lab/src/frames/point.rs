@@ -44,7 +44,7 @@ pub struct PointSpec {
     pub form: Option<RuleForm>,
     /// CPUs of the device under test.
     pub cpus: Cpus,
-    /// Who does the work of its interfaces, or of this machine's before a machine of its own; `None`: as it is.
+    /// Who does the work of its interfaces, or of this machine's before an external DUT; `None`: as it is.
     pub spreading: Option<Spreading>,
     /// What concerns the routes; `None` for a device without any.
     pub routing: Option<Routing>,
@@ -126,7 +126,7 @@ impl PointSpec {
         let mut list = vec![("dut", self.dut.to_string())];
         list.extend(rules);
         list.extend(self.form.map(|form| ("filter", form.to_string())));
-        // Those of a machine of its own are its own affair.
+        // Those of an external DUT are its own affair.
         list.extend((self.dut != DutKind::External).then(|| ("cpus", self.cpus.to_string())));
         list.extend(self.spreading.iter().flat_map(spreading::settings));
         list.extend(self.routing.iter().flat_map(|routing| {

@@ -65,7 +65,7 @@ pub(crate) fn devices(points: &[PointSpec], tester: TesterKind) -> Result<(), Un
 /// # Errors
 /// It cannot be built, or no frame passes.
 pub fn device(spec: &PointSpec, tester: TesterKind) -> Result<(), RunError> {
-    // A machine of its own is set up by its own commands, once; the faulty device may drop everything on purpose.
+    // An external DUT is set up by its own commands, once; the faulty device may drop everything on purpose.
     if matches!(spec.dut, DutKind::External | DutKind::Faulty) {
         return Ok(());
     }

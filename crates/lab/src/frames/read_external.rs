@@ -1,4 +1,4 @@
-//! `[external]`: a machine of its own as the device under test.
+//! `[external]`: the external DUT.
 
 use std::net::IpAddr;
 use std::path::PathBuf;

@@ -55,7 +55,7 @@ pub struct Settings {
     pub seed: u64,
     /// When a trial is not to be believed.
     pub limits: Limits,
-    /// The machine of its own that the device `external` is.
+    /// The external DUT, if the device is one.
     pub external: Option<ExternalSpec>,
     /// Time stamp counter in Hz, for costs in reference cycles.
     pub tsc_hz: Option<f64>,
@@ -432,7 +432,7 @@ impl Setup {
             drop_counters.extend(outside::drop_counters(delta, spec, counts, &self.traffic));
         }
         let dut = self.bed.spec().dut;
-        // What a machine of its own does with them is not known, and its drop counters have test frames only.
+        // What an external DUT does with them is not known, and its drop counters have test frames only.
         let discarded = if dut == DutKind::External { u64::MAX } else { used.delta().discarded_unnamed() };
         let broadcasts = counted::broadcasts(counts, discarded);
         if dut == DutKind::KernelBridge {

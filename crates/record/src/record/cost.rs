@@ -21,7 +21,7 @@ pub struct Cost {
     pub route_changes: Option<u64>,
     /// Memory in use by the DUT by name, bytes (`conntrack`, `slab growth`, `rss`).
     pub memory_bytes: Vec<(String, i64)>,
-    /// What a machine of its own counted during the trial, by name.
+    /// What an external DUT counted during the trial, by name.
     #[serde(default)]
     pub box_counters: Vec<(String, i64)>,
 }

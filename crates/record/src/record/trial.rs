@@ -99,7 +99,7 @@ pub struct Broadcasts {
     pub sent: u64,
     /// That a bridge, or whatever forwards them, brought to the other port.
     pub received: u64,
-    /// That the device took in and did not pass on, as a router does: by its own counters, or, of a machine of its own,
+    /// That the device took in and did not pass on, as a router does: by its own counters, or, of an external DUT,
     /// all others. The drop counters have the rest.
     #[serde(default)]
     pub discarded: u64,

@@ -1,4 +1,4 @@
-//! A device under test that is a machine of its own, between interfaces of this one.
+//! An external DUT: another machine, between interfaces of this one.
 //!
 //! ```text
 //!  this machine: eth1 198.18.1.2 --- 198.18.1.1 [ the box ] 198.19.1.1 --- 198.19.1.2 eth2

@@ -51,7 +51,7 @@ pub(super) struct Given<'p> {
     pub(super) flows: Vec<Flow>,
     /// There may be as many later.
     pub(super) room: u32,
-    /// Public addresses of a machine of its own.
+    /// Public addresses of an external DUT.
     pub(super) public: &'p [AddressRange],
 }
 

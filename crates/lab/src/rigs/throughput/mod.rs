@@ -85,7 +85,7 @@ pub struct Throughput {
     pub dut: DutAxes,
     /// What the device `faulty` does wrong.
     pub faults: Faults,
-    /// The machine of its own that the device `external` is; there if a plan has such a device.
+    /// The external DUT; there if a plan has one.
     pub external: Option<ExternalSpec>,
     /// Test traffic.
     pub traffic: TrafficAxes,

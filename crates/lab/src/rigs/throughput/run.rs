@@ -83,7 +83,7 @@ impl Measuring<'_> {
         self.groups(&groups(specs, repeat.in_turn), course)
     }
 
-    /// Measures what the tester manages with nothing in between. Before a machine of its own that is what leaves the
+    /// Measures what the tester manages with nothing in between. Before an external DUT that is what leaves the
     /// tester, whatever becomes of it, and the tester's own latency is not known.
     fn wire(
         &mut self,
