@@ -100,7 +100,10 @@ fn what_a_killed_detector_has_announced_is_withdrawn_by_the_next() {
     // Nobody else may withdraw it meanwhile.
     let calm = folder.file("calm.pcapng", capture(100, 5));
     let line = format!("detect --read {} --config {}", text(&calm), text(&config));
-    weir::refused(&pair.there, &line, "another `weir detect` announces with");
+    let kept = state(&folder).display().to_string();
+    let why =
+        format!("another `weir detect` announces with {kept}: give this one its own with announce.state");
+    weir::refused(&pair.there, &line, &why);
     watching.signal(libc::SIGKILL);
     assert_eq!(watching.end().code, None);
     let after = weir::run(&pair.there, &line);
@@ -110,7 +113,11 @@ fn what_a_killed_detector_has_announced_is_withdrawn_by_the_next() {
     assert_eq!(fs::read_to_string(state(&folder)).unwrap(), "");
     // What weir did not write is not said to a daemon.
     fs::write(state(&folder), "exabgp\t/x\tshutdown\n").unwrap();
-    weir::refused(&pair.there, &line, "line 1 of");
+    let why = format!(
+        "line 1 of {kept} is no announcement of weir: withdraw by hand what the file names, and remove it, or name another \
+         with announce.state"
+    );
+    weir::refused(&pair.there, &line, &why);
 }
 
 #[test]

@@ -245,10 +245,13 @@ fn no_file_of_somebody_else_is_written_to() {
     fs::write(&victim, "precious").unwrap();
     symlink(&victim, &link).unwrap();
     let there = &pair.there;
-    refused(there, &format!("capture -i b -w {}", link.display()), "is there already: delete it");
+    let line = format!("capture -i b -w {}", link.display());
+    let taken =
+        format!("cannot write {}: it is there already: delete it, or name another file", link.display());
+    refused(there, &line, &taken);
     fs::remove_file(&link).unwrap();
     fs::hard_link(&victim, &link).unwrap();
-    refused(there, &format!("capture -i b -w {}", link.display()), "is there already: delete it");
+    refused(there, &line, &taken);
     symlink(&victim, folder.join("x-00001.pcapng")).unwrap();
     // Under sudo: the next number is free.
     let mut command = Command::new(WEIR);
@@ -563,7 +566,12 @@ fn a_tunnel_without_ethernet_is_only_counted() {
     if !ip(&pair.there, "tuntap add dev t mode tun") {
         return;
     }
-    refused(&pair.there, "capture -i t --duration 1", "what comes at t has no header of Ethernet");
+    refused(
+        &pair.there,
+        "capture -i t --duration 1",
+        "what comes at t has no header of Ethernet, and nothing else is understood here: take the \
+             interface that it comes through, or count it with `weir pps t`",
+    );
     let mut command = Command::new(WEIR);
     command.args(["pps", "t", "--duration", "0.1"]);
     assert!(pair.there.run(|| output(&mut command)).unwrap().status.success());
@@ -597,12 +605,34 @@ fn what_cannot_work_is_refused_with_a_remedy() {
     let folder = Folder::new();
     mount(&pair.there, &folder, "size=1m", true);
     let there = &pair.there;
-    refused(there, "capture -i c --duration 1", "did you mean `b`?");
-    refused(there, "pps c --duration 1", "did you mean `b`?");
-    refused(there, "capture -i b --filter xand", "at `xand`, character 1: syntax error");
-    refused(there, "pps b --filter xand", "the filter `xand` is wrong");
-    refused(there, &format!("capture -i b -w {}/x", folder.display()), "Read-only file system");
-    refused(there, "capture -i b -w /nowhere/x.pcapng", "cannot write /nowhere/x.pcapng: No such file");
+    refused(
+        there,
+        "capture -i c --duration 1",
+        "there is no interface c in this network namespace: did you mean `b`?",
+    );
+    refused(
+        there,
+        "pps c --duration 1",
+        "there is no interface c in this network namespace: did you mean `b`?",
+    );
+    refused(
+        there,
+        "capture -i b --filter xand",
+        "the filter `xand` is wrong at `xand`, character 1: syntax error (see `man pcap-filter`)",
+    );
+    refused(
+        there,
+        "pps b --filter xand",
+        "the filter `xand` is wrong at `xand`, character 1: syntax error (see `man pcap-filter`)",
+    );
+    let path = folder.join("x").display().to_string();
+    let why = format!("cannot write {path}: Read-only file system (os error 30)");
+    refused(there, &format!("capture -i b -w {path}"), &why);
+    refused(
+        there,
+        "capture -i b -w /nowhere/x.pcapng",
+        "cannot write /nowhere/x.pcapng: No such file or directory (os error 2)",
+    );
     // A plain user has no capabilities. The program must be where that user may run it.
     let copy = std::env::temp_dir().join(format!("weir-capture-{}-program", std::process::id()));
     fs::copy(WEIR, &copy).unwrap();

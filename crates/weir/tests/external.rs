@@ -123,7 +123,9 @@ impl Lab {
         let output = self.weir(&[&["run", "--no-report", "--quiet"], arguments].concat());
         let words = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{arguments:?}: {words}");
-        assert!(words.contains(message), "{arguments:?}: {words}");
+        let words = words.trim_end();
+        let why = words.split_once(" has failed before its first trial: ").map_or(words, |(_, why)| why);
+        assert_eq!(why.trim_start_matches("weir: "), message, "{arguments:?}");
     }
 }
 
@@ -218,7 +220,9 @@ fn one_port_is_enough_and_what_no_counter_explains_is_the_box_s() {
             "{trial}"
         );
     }
-    lab.refused(&["box.toml"], "use direction = \"forward\"");
+    let why = "the plan has mistakes:\nbox.toml:7: traffic.direction: frames come back on the port of [external]: use direction \
+        = \"forward\"";
+    lab.refused(&["box.toml"], why);
 }
 
 /// Loads through a box that is a NAT: flows, and TCP connections beside others.
@@ -299,31 +303,68 @@ fn what_cannot_be_measured_is_refused_with_a_remedy() {
     );
     let Some(lab) = Lab::new(&[("box.toml", &plan)]) else { return };
     let refused = |set: &str, message: &str| lab.refused(&["box.toml", "--set", set], message);
-    refused("external.ports=[\"eth1\",\"eth3\"]", "there is no interface eth3 in this network namespace");
-    refused("dut.interrupts=0", "eth1 has no interrupts of its own");
-    refused("dut.xps=0", "eth1 has one transmit queue");
-    refused("traffic.frame_bytes=9000", "use traffic.frame_bytes = 1518 or less");
+    refused(
+        "external.ports=[\"eth1\",\"eth3\"]",
+        "nothing can be sent at eth3 here: there is no interface eth3 in this network namespace: did \
+             you mean `eth1`?; leave it out of external.ports, or see `weir doctor`",
+    );
+    refused(
+        "dut.interrupts=0",
+        "eth1 has no interrupts of its own, as a virtual interface has none: leave interrupts out",
+    );
+    refused(
+        "dut.xps=0",
+        "eth1 has one transmit queue, so that XPS has no choice: leave xps out, or name two CPUs or \
+             more",
+    );
+    refused(
+        "traffic.frame_bytes=9000",
+        "frames of 9000 bytes need an MTU of 8982, and that of eth1 is 1500: use traffic.frame_bytes = \
+             1518 or less, or `ip link set eth1 mtu 8982` on both ends",
+    );
     refused(
         "external.setup=exit 7",
-        "the command `setup` of [external] failed on root@192.0.2.1: exit code 7",
+        "the command `setup` of [external] failed on root@192.0.2.1: exit code 7. Try it by hand: ssh -o \
+         BatchMode=yes root@192.0.2.1 'exit 7'",
     );
     let slow = ["box.toml", "--set", "external.setup=sleep 99", "--set", "external.timeout_s=1"];
-    lab.refused(&slow, "it took longer than 1 s");
+    lab.refused(
+        &slow,
+        "the command `setup` of [external] failed on root@192.0.2.1: it took longer than 1 s. Try it \
+             by hand: ssh -o BatchMode=yes root@192.0.2.1 'sleep 99'",
+    );
     // The tester's own address, where nobody listens.
-    refused("external.ssh=root@192.0.2.2", "failed on root@192.0.2.2: no connection");
+    refused(
+        "external.ssh=root@192.0.2.2",
+        "the command `setup` of [external] failed on root@192.0.2.2: no connection: ssh: connect to \
+             host 192.0.2.2 port 22: Connection refused. Try it by hand: ssh -o BatchMode=yes \
+             root@192.0.2.2 'true'",
+    );
     // Nobody has given the box its addresses.
-    refused("external.allow_default_route=true", "nobody answers for 198.18.1.1");
+    refused(
+        "external.allow_default_route=true",
+        "nobody answers for 198.18.1.1, the box's address: check cable and address (`weir setup` \
+             prints the box's whole set-up), or name its Ethernet address with `mac` in [external]",
+    );
     lab.in_box(&lab.setup(""));
-    refused("external.counters=uptime", "the command `counters` of [external] printed");
+    refused(
+        "external.counters=echo rx",
+        "the command `counters` of [external] printed `rx`: let it print lines of a name and a whole number",
+    );
     lab.tester.run(|| {
         let mut rtnl = Rtnl::open().unwrap();
         let ifindex = rtnl.link("eth2").unwrap().ifindex;
         rtnl.add_address(ifindex, "198.19.1.2".parse().unwrap(), 24).unwrap();
         rtnl.add_route(("0.0.0.0".parse().unwrap(), 0), "198.19.1.1".parse().unwrap(), ifindex).unwrap();
     });
-    refused("repeat.times=1", "add `allow_default_route = true` to [external]");
+    refused(
+        "repeat.times=1",
+        "the IPv4 default route goes through eth2: test frames would flood the network behind it, and \
+             may cut you off; use another interface, or add `allow_default_route = true` to [external] if \
+             that is what you want",
+    );
     lab.in_box("ip link set eth1 down");
-    refused("repeat.times=1", "interface eth1 has no carrier");
+    refused("repeat.times=1", "interface eth1 has no carrier: plug in the cable, or set the other end up");
 }
 
 #[test]

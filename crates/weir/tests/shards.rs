@@ -71,11 +71,14 @@ fn a_shard_that_is_missing_or_of_another_seed_is_named() {
         ));
     }
     for (files, text) in [
-        ("1-3.json", "of 3 shards these are missing: 2, 3"),
-        ("1-3.json 2-3.json", "shard 2/3 has another seed than shard 1/3"),
+        ("1-3.json", "weir: of 3 shards these are missing: 2, 3"),
+        (
+            "1-3.json 2-3.json",
+            "weir: shard 2/3 has another seed than shard 1/3: run it again with the seed of the others",
+        ),
     ] {
         let output = site.tried(&format!("weir merge {files} --store merged.db"));
         let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.code() == Some(1) && said.contains(text), "{files}: {said}");
+        assert_eq!((output.status.code(), said.trim_end()), (Some(1), text), "{files}");
     }
 }

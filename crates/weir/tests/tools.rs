@@ -71,7 +71,9 @@ fn where_the_driver_has_no_xdp_a_packet_socket_sends() {
     refused(
         &pair.here,
         "generate -i bridge --count 1 --tester xdp",
-        "of bridge does not take the frames of an XDP program",
+        "the driver of bridge does not take the frames of an XDP program: if it is a veth, start `weir \
+             receive` on its peer first, or switch GRO on there (`ethtool -K PEER gro on`) and set bridge \
+             down and up; or use --tester packet",
     );
 }
 
@@ -123,10 +125,29 @@ fn a_reflector_sends_all_frames_back() {
 #[test]
 fn what_cannot_work_is_refused_with_a_remedy() {
     let Some(pair) = Pair::new() else { return };
-    refused(&pair.here, "generate -i b --count 1", "did you mean `a`?");
-    refused(&pair.here, "receive -i b --count 1", "there is no interface b");
-    refused(&pair.here, "generate -i a --count 1 --frame 9000", "use --frame 1518 or less");
-    refused(&pair.here, "generate -i a --count 1 --tester xdp", "start `weir receive` on its peer first");
+    refused(
+        &pair.here,
+        "generate -i b --count 1",
+        "there is no interface b in this network namespace: did you mean `a`?",
+    );
+    refused(
+        &pair.here,
+        "receive -i b --count 1",
+        "there is no interface b in this network namespace: did you mean `a`?",
+    );
+    refused(
+        &pair.here,
+        "generate -i a --count 1 --frame 9000",
+        "frames of 9000 bytes need an MTU of 8982, and that of a is 1500: use --frame 1518 or less, or \
+             `ip link set a mtu 8982` on both ends",
+    );
+    refused(
+        &pair.here,
+        "generate -i a --count 1 --tester xdp",
+        "the driver of a does not take the frames of an XDP program: if it is a veth, start `weir \
+             receive` on its peer first, or switch GRO on there (`ethtool -K PEER gro on`) and set a down \
+             and up; or use --tester packet",
+    );
     pair.here.run(|| {
         let mut rtnl = Rtnl::open().unwrap();
         let ifindex = rtnl.link("a").unwrap().ifindex;
@@ -134,13 +155,22 @@ fn what_cannot_work_is_refused_with_a_remedy() {
         rtnl.add_address(ifindex, "198.18.0.1".parse().unwrap(), 24).unwrap();
         rtnl.add_route(("0.0.0.0".parse().unwrap(), 0), gateway, ifindex).unwrap();
     });
-    refused(&pair.here, "generate -i a --count 1", "add --allow-default-route");
+    refused(
+        &pair.here,
+        "generate -i a --count 1",
+        "the IPv4 default route goes through a: test frames would flood the network behind it, and may \
+             cut you off; use another interface, or add --allow-default-route if that is what you want",
+    );
     let output = weir::run(&pair.here, "generate -i a --count 1 --tester packet --allow-default-route");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     set_up(pair.b(), false);
-    refused(&pair.here, "receive -i a --count 1", "no carrier");
+    refused(
+        &pair.here,
+        "receive -i a --count 1",
+        "interface a has no carrier: plug in the cable, or set the other end up",
+    );
     set_up(pair.a(), false);
-    refused(&pair.here, "receive -i a --count 1", "ip link set a up");
+    refused(&pair.here, "receive -i a --count 1", "interface a is down: set it up with `ip link set a up`");
 }
 
 #[test]
@@ -195,7 +225,12 @@ fn doctor_changes_a_setting_and_sets_it_back() {
     assert_eq!((code, now()), (Some(1), before.clone()), "nobody agreed: {said}");
     assert!(said.contains("somaxconn='60000'") && wrong.contains("nothing was changed"), "{said}{wrong}");
     let (code, _, wrong) = run(&fix.replace("somaxconn", "somaxcon"));
-    assert!(code == Some(1) && wrong.contains("no setting of that name"), "{wrong}");
+    assert_eq!(code, Some(1));
+    assert_eq!(
+        wrong,
+        "weir: --only net.core.somaxcon: no setting of that name is below the load and can be changed by weir: did you mean \
+         `net.core.somaxconn`?\n"
+    );
 
     let (code, said, wrong) = run(&format!("{fix} --yes"));
     assert_eq!((code, now().trim()), (Some(0), "60000"), "{said}{wrong}");
@@ -223,12 +258,24 @@ fn inspect_says_how_a_server_is_built() {
     assert_eq!(found["architecture"]["kind"], "thread-per-connection", "{found:#}");
     assert_eq!(output.status.code(), Some(0));
     for (target, expected) in [
-        ("127.0.0.1:1", "cannot connect to 127.0.0.1:1"),
-        ("no-such-program", "no process is called `no-such-program`"),
-        ("4194999", "there is no process 4194999"),
+        (
+            "127.0.0.1:1",
+            "weir: cannot connect to 127.0.0.1:1: Connection refused (os error 111); is it the address of \
+             a TCP server?",
+        ),
+        (
+            "no-such-program",
+            "weir: no process is called `no-such-program`; `ss -ltnp` lists those who listen, and root \
+             sees the sockets of all users",
+        ),
+        (
+            "4194999",
+            "weir: there is no process 4194999; `ss -ltnp` lists those who listen, and root sees the \
+             sockets of all users",
+        ),
     ] {
         let output = run(&[target]);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.code() == Some(1) && said.contains(expected), "{target}: {said}");
+        assert_eq!((output.status.code(), said.trim_end()), (Some(1), expected), "{target}");
     }
 }

@@ -129,12 +129,13 @@ pub fn ended(child: &mut Child, timeout: Duration) -> Option<ExitStatus> {
 pub fn why(status: ExitStatus, complained: &str) -> String {
     let lines: Vec<&str> = complained.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let words = lines[lines.len().saturating_sub(4)..].join("; ");
-    match status.code() {
-        Some(255) if words.is_empty() => "what ran there was killed, or the connection cut".into(),
-        Some(255) => format!("no connection: {words}"),
-        Some(code) => format!("exit code {code}: {words}"),
-        None => format!("{status}: {words}"),
-    }
+    let how = match status.code() {
+        Some(255) if words.is_empty() => return "what ran there was killed, or the connection cut".into(),
+        Some(255) => "no connection".into(),
+        Some(code) => format!("exit code {code}"),
+        None => status.to_string(),
+    };
+    if words.is_empty() { how } else { format!("{how}: {words}") }
 }
 
 /// Reads lines of `NAME NUMBER`; of a name with spaces the last word is the number. Names that come twice are added up.

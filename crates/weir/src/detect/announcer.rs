@@ -217,7 +217,7 @@ impl Lines {
             // Without a reader it does not open, and would block with one that is slow.
             let file = OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(pipe);
             let file =
-                file.with_context(|| format!("cannot talk to ExaBGP through {pipe}: is it running?"))?;
+                file.with_context(|| format!("cannot open the pipe {pipe} to ExaBGP (is it running?)"))?;
             // What somebody has laid there is not written into.
             if !file.metadata().is_ok_and(|found| found.file_type().is_fifo()) {
                 bail!("{pipe} is no named pipe: name that of ExaBGP with announce.pipe");

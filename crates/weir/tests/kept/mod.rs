@@ -53,7 +53,11 @@ impl Kept {
     /// Commands of weir, and all that is said to them.
     #[allow(dead_code, reason = "not every test that keeps runs looks at what is said")]
     pub(crate) fn check(&self, session: &str) {
-        check_session(session, &self.folder, |line| self.weir(line));
+        check_session(session, &self.folder, |line| {
+            let output = self.weir(line);
+            let plain = String::from_utf8_lossy(&output.stdout).replace('\u{202f}', " ");
+            Output { stdout: plain.into_bytes(), ..output }
+        });
     }
 
     /// What a command says on standard output, and its exit code.

@@ -14,12 +14,13 @@ pub(crate) fn run(namespace: &Namespace, line: &str) -> Output {
     namespace.run(|| output(command.args(line.split_whitespace()))).unwrap()
 }
 
-/// `weir LINE` is refused with these words.
+/// `weir LINE` is refused with these words, the last that it says.
 pub(crate) fn refused(namespace: &Namespace, line: &str, message: &str) {
     let output = run(namespace, line);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{line}: {said}");
-    assert!(said.contains(message), "{line}: {said}\nexpected: {message}");
+    let last = said.trim_end().lines().last().unwrap_or_default();
+    assert_eq!(last, format!("weir: {message}"), "{line}: {said}");
 }
 
 /// Starts `weir LINE`, and returns when it has said that it is `ready`.
