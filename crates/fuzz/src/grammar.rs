@@ -69,7 +69,7 @@ const NAT: &[Piece] = &[
     (2, &["sessions 64", "sessions 4", "sessions 1"]),
     (6, &["subscriber-sessions 3", "subscriber-calls 1"]),
     (4, &["hold 0s", "hold 120s"]),
-    (8, &["held 0", "held 2"]),
+    (8, &["resting-ports 0", "resting-ports 2"]),
     (4, &["forward tcp 192.0.2.1:80 to 198.18.0.2:1000", "forward udp 192.0.2.1:1041 to 198.18.0.3:53"]),
     (4, &["one-to-one 192.0.2.9 to 198.18.0.3"]),
     (

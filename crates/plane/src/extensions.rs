@@ -57,9 +57,9 @@ pub(crate) fn walk(ip: &[u8]) -> Option<Carried> {
         let mut bytes = extension_bytes(words);
         match carried.proto {
             FRAGMENT => {
-                let place = u16::from_be_bytes([a, b]);
+                let frag_off = u16::from_be_bytes([a, b]);
                 let id = u32::from_be_bytes(id);
-                carried.fragment = Some(Piece { offset: place & 0xfff8, more: place & 1 != 0, id });
+                carried.fragment = Some(Piece { offset: frag_off & 0xfff8, more: frag_off & 1 != 0, id });
                 bytes = 8;
             }
             ROUTING => carried.is_routed |= b != 0,
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn what_is_carried_stands_behind_all_headers() {
         let options = [FRAGMENT, 1, 1, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-        let piece = |place: u16| [&[17, 0][..], &place.to_be_bytes(), &[0, 0, 0, 9]].concat();
+        let piece = |frag_off: u16| [&[17, 0][..], &frag_off.to_be_bytes(), &[0, 0, 0, 9]].concat();
         let first = walk(&packet(60, &[&options, &piece(1)])).expect("headers");
         assert_eq!((first.proto, first.at, first.is_later()), (17, 64, false));
         assert_eq!(first.fragment, Some(Piece { offset: 0, more: true, id: 9 }));

@@ -44,7 +44,7 @@ const FORGET: Duration = Duration::from_secs(600);
 /// Frames that wait for one neighbour (RFC 4861, section 7.2.2: a small number, the newest).
 const MOST_WAITING: usize = 8;
 /// Frames that wait for any; beyond, one waits for each.
-const MOST_HELD: usize = 1024;
+const MOST_FRAMES_WAITING: usize = 1024;
 /// Neighbours.
 const MOST: usize = 1 << 17;
 /// Deadlines that one tick looks at.
@@ -122,7 +122,8 @@ pub(crate) struct Neighbours {
     of_ports: Vec<OfPort>,
     asked: AskedFor,
     gossip: Gossip,
-    held: usize,
+    /// Frames that wait for neighbours.
+    frames_waiting: usize,
     /// Neighbours whose state or Ethernet address changed.
     dirty: Vec<Slot>,
 }
@@ -159,7 +160,7 @@ impl Neighbours {
             freed: Vec::new(),
             by_address: HashMap::with_capacity(MOST),
             deadlines: BTreeSet::new(),
-            held: 0,
+            frames_waiting: 0,
             dirty: Vec::new(),
         }
     }
@@ -183,8 +184,9 @@ impl Neighbours {
 
     /// The port whose network holds an address.
     pub(crate) fn port_of(&self, ip: IpAddr) -> Option<PortId> {
-        let holds =
-            |link: &Link| link.addresses.iter().any(|own| own.contains(ip) && !is_link_local(own.address));
+        let holds = |link: &Link| {
+            link.addresses.iter().any(|local| local.contains(ip) && !is_link_local(local.address))
+        };
         self.links.iter().position(holds).map(|port| PortId(port as u8))
     }
 
@@ -260,7 +262,7 @@ impl Neighbours {
         while let Some(other) = self.asked.displace(port, asker.dir) {
             self.slots[other.0 as usize].asked = None;
             let waiting = std::mem::take(&mut self.slots[other.0 as usize].waiting);
-            self.held -= waiting.len();
+            self.frames_waiting -= waiting.len();
             for Waiting { frame, .. } in waiting {
                 outbox.discard(frame);
                 drops.count(Drop::NeighbourLimit);
@@ -340,7 +342,7 @@ impl Neighbours {
         self.slots.iter().flat_map(|neighbour| neighbour.waiting.iter().map(|waiting| waiting.frame))
     }
 
-    /// A frame that is held waits for the neighbour; that is asked for its address if it is not yet.
+    /// A kept frame waits for the neighbour, which is asked for its address if it is not yet.
     pub(crate) fn wait(
         &mut self,
         slot: Slot,
@@ -355,10 +357,10 @@ impl Neighbours {
         }
         let waiting = &mut self.slots[slot.0 as usize].waiting;
         waiting.push_back(frame);
-        self.held += 1;
-        while waiting.len() > MOST_WAITING || self.held > MOST_HELD && waiting.len() > 1 {
+        self.frames_waiting += 1;
+        while waiting.len() > MOST_WAITING || self.frames_waiting > MOST_FRAMES_WAITING && waiting.len() > 1 {
             if let Some(Waiting { frame, .. }) = waiting.pop_front() {
-                self.held -= 1;
+                self.frames_waiting -= 1;
                 outbox.discard(frame);
                 drops.count(Drop::NeighbourQueue);
             }
@@ -423,7 +425,7 @@ impl Neighbours {
         let translated = |target: Ipv4Addr| {
             link.answers_for.iter().any(|&(first, last)| (first..=last).contains(&target.into()))
         };
-        link.addresses.iter().any(|own| own.address == target)
+        link.addresses.iter().any(|local| local.address == target)
             || matches!(target, IpAddr::V4(target) if translated(target))
     }
 
@@ -433,7 +435,7 @@ impl Neighbours {
         host.mac[0] & 1 == 0
             && host.mac != [0; 6]
             && !host.ip.is_multicast()
-            && link.addresses.iter().any(|own| own.contains(host.ip) && own.address != host.ip)
+            && link.addresses.iter().any(|local| local.contains(host.ip) && local.address != host.ip)
     }
 
     /// Learns the Ethernet address of a host; true if nothing, or another one, was known of it.
@@ -460,7 +462,7 @@ impl Neighbours {
     /// Lets those go that waited for the neighbour.
     fn release(&mut self, slot: Slot, outbox: &mut Outbox) {
         let neighbour = &mut self.slots[slot.0 as usize];
-        self.held -= neighbour.waiting.len();
+        self.frames_waiting -= neighbour.waiting.len();
         for Waiting { frame, .. } in neighbour.waiting.drain(..) {
             outbox.emit(frame, Then::Leave(neighbour.port, neighbour.mac));
         }
@@ -511,7 +513,7 @@ impl Neighbours {
     /// Those that waited go no further, and their senders are informed (RFC 1812, section 5.2.7.1).
     fn give_up(&mut self, slot: Slot, outbox: &mut Outbox) {
         let waiting = std::mem::take(&mut self.slots[slot.0 as usize].waiting);
-        self.held -= waiting.len();
+        self.frames_waiting -= waiting.len();
         for Waiting { frame, back } in waiting {
             outbox.emit(frame, Then::Refuse(Drop::NoNeighbour, Error::NoHost, Entry::Begin(back)));
         }
@@ -549,9 +551,11 @@ impl Neighbours {
     fn ask(&mut self, slot: Slot, outbox: &mut Outbox) {
         let Known { port, ip, mac, state } = self.known(slot);
         let link = self.link(port);
-        let usable = |own: &&Prefix| own.address.is_ipv4() == ip.is_ipv4();
+        let usable = |local: &&Prefix| local.address.is_ipv4() == ip.is_ipv4();
         let mut sources = link.addresses.iter().filter(usable);
-        let Some(source) = sources.clone().find(|own| own.contains(ip)).or(sources.next()) else { return };
+        let Some(source) = sources.clone().find(|local| local.contains(ip)).or(sources.next()) else {
+            return;
+        };
         let mut question = neighbour::question(Host { mac: link.mac, ip: source.address }, ip);
         // The answer may come to any of them.
         self.gossip.tell(port, || question.clone());

@@ -278,8 +278,8 @@ fn of_those_that_are_asked_about_the_oldest_of_who_has_most_gives_way() {
     let mut net = Net::new(node);
     // A quarter of a quarter of the rate at once, and the rest of what others have left.
     let verdicts: Vec<Verdict> = (0..30).map(|n| net.frame(0, 1, &scan(6, 1000 + n))).collect();
-    let held = verdicts.iter().filter(|verdict| matches!(verdict, Verdict::Kept(_))).count();
-    assert_eq!((held, verdicts[29]), (7, Verdict::Dropped(Drop::NeighbourRate)));
+    let kept = verdicts.iter().filter(|verdict| matches!(verdict, Verdict::Kept(_))).count();
+    assert_eq!((kept, verdicts[29]), (7, Verdict::Dropped(Drop::NeighbourRate)));
     // One more every 40 ms.
     (0..30).for_each(|n| _ = net.frame(100 + 40 * n, 1, &scan(6, 2000 + n as u32)));
     let drops = net.plane.accounting().drops;

@@ -122,8 +122,8 @@ fn delays(checker: &Checker, stop: &AtomicBool) -> Result<Vec<Proof>> {
 
 fn latency_table(proofs: &[Proof]) -> String {
     let mut text = format!(
-        "\nLatency through a device that holds each frame for a known time: medians of trials without and with it in \
-         turns, {PAIRS} of each, a frame each {} us. A median is known to {:.1} %.\n\n",
+        "\nLatency through a device that holds each frame for a known time: medians of trials without and with it, \
+         alternately, {PAIRS} of each, a frame each {} us. A median is known to {:.1} %.\n\n",
         GAP.as_micros(),
         RESOLUTION * 100.0
     );

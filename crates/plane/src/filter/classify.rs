@@ -2,14 +2,14 @@
 //! most, not with their number.
 //!
 //! ```text
-//! key > tree: node > node > leaf of a few boxes > the first that holds the key        the least rule of all trees
+//! key > tree: node > node > leaf of a few match ranges > the first that holds the key        the least rule of all trees
 //!       node: some bits of one word of the key are the number of the child
 //! ```
 //! After HiCuts (Gupta, McKeown, IEEE Micro 20(1), 2000), with two changes: a cut takes any bits of a word (ByteCuts, Daly,
-//! Torng, INFOCOM 2018), since a child holds every box that some key of it could hit, and boxes that are wide where
+//! Torng, INFOCOM 2018), since a child holds every match range that some key of it could hit, and match ranges that are wide where
 //! others are narrow may stand in a tree of their own (EffiCuts, Vamanan, Voskuilen, Vijaykumar, SIGCOMM 2010).
 //!
-//! Invariant: a leaf holds, in order, all boxes of its tree that hold a key which leads to it.
+//! Invariant: a leaf holds, in order, all match ranges of its tree that hold a key which leads to it.
 
 mod build;
 
@@ -90,13 +90,13 @@ impl Default for Asked {
 /// A node: bits of a word select one of its children; or a leaf.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Node {
-    /// The first child, or the first box.
+    /// The first child, or the first match range.
     base: u32,
     /// Which word, or that it is a leaf.
     word: u8,
-    /// Where in the word; of a leaf the number of boxes beyond what `mask` holds.
+    /// Where in the word; of a leaf the number of match ranges beyond what `mask` holds.
     shift: u8,
-    /// Which bits count, or the number of boxes.
+    /// Which bits count, or the number of match ranges.
     mask: u16,
 }
 
@@ -109,7 +109,7 @@ impl Node {
     const EMPTY: Node = Node { base: 0, word: LEAF, shift: 0, mask: 0 };
 
     fn leaf(base: usize, match_ranges: usize) -> Node {
-        assert!(match_ranges < 1 << 24, "there are fewer boxes");
+        assert!(match_ranges < 1 << 24, "there are fewer match ranges");
         Node { base: base as u32, word: LEAF, shift: (match_ranges >> 16) as u8, mask: match_ranges as u16 }
     }
 
@@ -119,7 +119,7 @@ impl Node {
         self.base + (bits & u32::from(self.mask))
     }
 
-    /// The first box of a leaf, and the one behind its last.
+    /// The first match range of a leaf, and the one behind its last.
     #[inline]
     fn match_ranges(self) -> (u32, u32) {
         (self.base, self.base + (u32::from(self.shift) << 16 | u32::from(self.mask)))
@@ -135,7 +135,7 @@ struct Tree<S> {
     least: u32,
 }
 
-/// Boxes of one version of IP.
+/// Match ranges of one version of IP.
 #[derive(Debug)]
 pub(crate) struct Forest<S> {
     trees: Vec<Tree<S>>,
@@ -161,7 +161,7 @@ impl<S: Shape> Tree<S> {
             on[count % BATCH] = n as u8;
             count += usize::from(at[n] < end[n]);
         }
-        // The first box of each is read alone: so many more are on their way at once than while each is compared.
+        // The first match range of each is read alone: so many more are on their way at once than while each is compared.
         let mut read = 0;
         for &n in &on[..count] {
             read ^= self.match_ranges[at[n as usize % BATCH] as usize].rule();

@@ -1,30 +1,30 @@
-//! Rules become boxes, and boxes forests: one for each version of IP.
+//! Rules become match ranges, and match ranges forests: one for each version of IP.
 
 use std::net::IpAddr;
 
 use weir_packet::headers::{ICMP, ICMP6};
 
 use super::classify::{self, Forest};
-use super::match_ranges::{ANY, Asked, Box4, Box6, LATER, STATES};
+use super::match_ranges::{ANY, Asked, LATER, MatchRange4, MatchRange6, STATES};
 use super::rules::{Rule, Rules, Version};
 use crate::prefix::{Prefix, mask4, mask6};
 use crate::way::Dir;
 
-/// Most boxes of a file.
+/// Most match ranges of a file.
 const MOST_RANGES: usize = 1 << 20;
 
 /// Rules that can be asked.
 #[derive(Debug)]
 pub(crate) struct Program {
-    v4: Forest<Box4>,
-    v6: Forest<Box6>,
+    v4: Forest<MatchRange4>,
+    v6: Forest<MatchRange6>,
 }
 
-/// Boxes of rules before they are forests.
+/// Match ranges of rules before they are forests.
 #[derive(Debug, Default)]
 pub(crate) struct MatchRanges {
-    v4: Vec<Box4>,
-    v6: Vec<Box6>,
+    v4: Vec<MatchRange4>,
+    v6: Vec<MatchRange6>,
 }
 
 impl Program {
@@ -49,7 +49,7 @@ impl Program {
 }
 
 impl MatchRanges {
-    /// The boxes of these rules, up to one that decides about all frames.
+    /// The match ranges of these rules, up to one that decides about all frames.
     ///
     /// # Errors
     /// Their lists make too many combinations.
@@ -71,19 +71,21 @@ impl MatchRanges {
         Ok(match_ranges)
     }
 
-    /// The boxes of a rule: one for each combination of what its lists hold.
+    /// The match ranges of a rule: one for each combination of what its lists hold.
     fn add(&mut self, number: u32, rule: &Rule) {
         for asked in combinations(number, rule) {
             let (v4, v6) = (rule.version != Some(Version::V6), rule.version != Some(Version::V4));
             let is_for = |proto: u8| rule.protos.is_empty() || rule.protos.iter().any(|&p| p != proto);
             if v4 && is_for(ICMP6) {
                 for src in networks4(&rule.from.networks) {
-                    self.v4.extend(networks4(&rule.to.networks).map(|dst| Box4::new(src, dst, &asked)));
+                    self.v4
+                        .extend(networks4(&rule.to.networks).map(|dst| MatchRange4::new(src, dst, &asked)));
                 }
             }
             if v6 && is_for(ICMP) {
                 for src in networks6(&rule.from.networks) {
-                    self.v6.extend(networks6(&rule.to.networks).map(|dst| Box6::new(src, dst, &asked)));
+                    self.v6
+                        .extend(networks6(&rule.to.networks).map(|dst| MatchRange6::new(src, dst, &asked)));
                 }
             }
         }

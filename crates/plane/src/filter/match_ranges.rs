@@ -1,5 +1,5 @@
 //! What a rule asks of a frame, as ranges of words and a few bits: a cache line for IPv4, two for IPv6. A rule with
-//! lists is several boxes.
+//! lists is several match ranges.
 
 use super::classify::{
     BITS, DIR, DPORT, DST, DST_REST, Key, PORT, PROTO, SPORT, SRC, SRC_REST, STATE, Shape,
@@ -35,7 +35,7 @@ pub(crate) fn bits(flags: u8, meta: u8) -> u32 {
     u32::from(meta) << 16 | u32::from(!flags) << 8 | u32::from(flags)
 }
 
-/// Words that a box of IPv4 compares; the others of `low` hold something else.
+/// Words that a match range of IPv4 compares; the others of `low` hold something else.
 const COMPARED: usize = 6;
 /// In `low`: the bits that a key may not have, and the rule.
 const FORBIDDEN: usize = BITS;
@@ -43,21 +43,21 @@ const RULE: usize = 7;
 /// What ranges are moved by, so that they are compared with a sign: baseline x86-64 compares vectors in no other way.
 const SIGN: u32 = 1 << 31;
 
-/// A box of IPv4.
+/// A match range of IPv4.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(align(64))]
-pub(crate) struct Box4 {
+pub(crate) struct MatchRange4 {
     /// The lowest value of each word, moved by [`SIGN`].
     low: [u32; 8],
     /// How many follow it, moved likewise; of words that are not compared more than there are.
     more: [i32; 8],
 }
 
-const _: () = assert!(size_of::<Box4>() == 64 && PORT < COMPARED);
+const _: () = assert!(size_of::<MatchRange4>() == 64 && PORT < COMPARED);
 
-impl Box4 {
+impl MatchRange4 {
     /// Addresses as prefixes: the first and how many follow.
-    pub(crate) fn new(src: (u32, u32), dst: (u32, u32), asked: &Asked) -> Box4 {
+    pub(crate) fn new(src: (u32, u32), dst: (u32, u32), asked: &Asked) -> MatchRange4 {
         let exactly = |value: u8| if value == ANY { (0, 255) } else { (u32::from(value), 0) };
         let range = |(low, high): (u16, u16)| (u32::from(low), u32::from(high - low));
         let words =
@@ -69,7 +69,7 @@ impl Box4 {
         let (set, of) = asked.flags;
         low[FORBIDDEN] = bits(of & !set, !asked.meta) & !0xff00 | u32::from(set) << 8;
         low[RULE] = asked.rule;
-        Box4 { low, more }
+        MatchRange4 { low, more }
     }
 
     /// The values of a word that it compares.
@@ -85,7 +85,7 @@ impl Box4 {
     }
 }
 
-impl Shape for Box4 {
+impl Shape for MatchRange4 {
     const CUTS: &[(usize, u32)] =
         &[(SRC, 32), (DST, 32), (SPORT, 16), (DPORT, 16), (PROTO, 8), (PORT, 6), (STATE, 2), (DIR, 1)];
 
@@ -117,26 +117,26 @@ impl Shape for Box4 {
     }
 }
 
-/// A box of IPv6: as one of IPv4 with the first words of the addresses, and the rest of them.
+/// A match range of IPv6: as one of IPv4 with the first words of the addresses, and the rest of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(align(64))]
-pub(crate) struct Box6 {
-    first: Box4,
+pub(crate) struct MatchRange6 {
+    first: MatchRange4,
     src: [u32; 3],
     src_mask: [u32; 3],
     dst: [u32; 3],
     dst_mask: [u32; 3],
 }
 
-const _: () = assert!(size_of::<Box6>() == 128);
+const _: () = assert!(size_of::<MatchRange6>() == 128);
 
-impl Box6 {
+impl MatchRange6 {
     /// Addresses as prefixes: the bits and which of them count.
-    pub(crate) fn new(src: (u128, u128), dst: (u128, u128), asked: &Asked) -> Box6 {
+    pub(crate) fn new(src: (u128, u128), dst: (u128, u128), asked: &Asked) -> MatchRange6 {
         let first = |(bits, mask): (u128, u128)| ((bits >> 96) as u32, !((mask >> 96) as u32));
         let rest = |address: u128| *words6(address).last_chunk().expect("three of four");
-        Box6 {
-            first: Box4::new(first(src), first(dst), asked),
+        MatchRange6 {
+            first: MatchRange4::new(first(src), first(dst), asked),
             src: rest(src.0),
             src_mask: rest(src.1),
             dst: rest(dst.0),
@@ -145,7 +145,7 @@ impl Box6 {
     }
 }
 
-impl Shape for Box6 {
+impl Shape for MatchRange6 {
     const CUTS: &[(usize, u32)] = &[
         (SRC, 32),
         (SRC_REST, 32),

@@ -15,7 +15,7 @@
 //! | `sessions 1000000` | sessions of all subscribers, at most | 1000000 |
 //! | `subscriber-sessions 4000` | sessions of a subscriber, at most | no limit |
 //! | `subscriber-calls 256` | TCP connections to a subscriber that others have begun and it has not answered, at most | 256 |
-//! | `hold 120s`, `held 1000000` | how long a port rests before it is given out again, and how many may | 120s, 1000000 |
+//! | `hold 120s`, `resting-ports 1000000` | how long a port rests before it is given out again, and how many may | 120s, 1000000 |
 //! | `udp-timeout 300s` ... | how long a session may be silent: see `timers.rs` | RFCs |
 //! | `forward tcp 192.0.2.1:80 to 192.168.0.9:8080` | a port that leads inside; also `udp` | |
 //! | `one-to-one 192.0.2.9 to 192.168.0.9` | all of an address | |
@@ -151,7 +151,7 @@ const FORMS: &[&str] = &[
     "subscriber-sessions 4000",
     "subscriber-calls 256",
     "hold 120s",
-    "held 1000000",
+    "resting-ports 1000000",
     "forward tcp 192.0.2.1:80 to 192.168.0.9:8080",
     "one-to-one 192.0.2.9 to 192.168.0.9",
     "redirect udp any:53 to 198.18.0.53:53",
@@ -280,7 +280,7 @@ impl Default for Config {
                 blocks: 16,
                 parity: false,
                 hold: Duration::from_secs(120),
-                held: 1_000_000,
+                resting: 1_000_000,
             },
             sharding: None,
             before: Vec::new(),
@@ -346,7 +346,10 @@ impl Draft {
             ["subscriber-sessions", most] => config.subscriber_sessions = number(most, 1..=1_000_000_000)?,
             ["subscriber-calls", most] => config.subscriber_calls = number(most, 1..=1_000_000_000)?,
             ["hold", time] => config.ports.hold = seconds(time, 0)?,
-            ["held", ports] => config.ports.held = number(ports, 0..=u32::MAX)?,
+            ["resting-ports", ports] => config.ports.resting = number(ports, 0..=u32::MAX)?,
+            ["held", ports] => {
+                return Err(format!("`held` is called resting-ports: write resting-ports {ports}"));
+            }
             ["forward", proto, outside, "to", inside] => {
                 config.forwards.push(Forward {
                     proto: transport(proto)?,
@@ -574,6 +577,7 @@ mod tests {
             ("nat(public 192.0.2.1, filtering none)", "`none` is none of them: use endpoint-independent"),
             ("nat(public 192.0.2.1, blok 5)", "did you mean `block`?"),
             ("nat(public 192.0.2.1, block 0)", "from 1 to 32768"),
+            ("nat(public 192.0.2.1, held 5)", "`held` is called resting-ports: write resting-ports 5"),
             ("nat(public 192.0.2.1, block)", "`block` is not how `block` is written: as in block 512"),
             ("nat(public 192.0.2.1, one-to-one 192.0.2.1 to 10.0.0.1)", "take it out of `public`"),
             ("nat(public 192.0.2.1, mapping address-dependent)", "the whole remote end or on nothing"),

@@ -32,7 +32,7 @@ pub(crate) struct Config {
     /// How long a port rests before somebody else gets it (RFC 6888 REQ-8).
     pub(crate) hold: Duration,
     /// Ports that may rest at a time; beyond it, a port is given out again at once.
-    pub(crate) held: u32,
+    pub(crate) resting: u32,
 }
 
 /// Why there is no port.
@@ -119,7 +119,7 @@ const MOST_SETS: usize = 1 << 16;
 impl Pool {
     pub(crate) fn new(config: Config, share: Share, sharding: Option<Sharding>) -> Pool {
         Pool {
-            resting_ports: RestingPorts::new(config.hold, share.part(config.held)),
+            resting_ports: RestingPorts::new(config.hold, share.part(config.resting)),
             config,
             share,
             sharding,
@@ -141,8 +141,8 @@ impl Pool {
 
     /// Other rules for what follows.
     pub(crate) fn apply(&mut self, config: &Config) {
-        if (config.hold, config.held) != (self.config.hold, self.config.held) {
-            self.resting_ports = RestingPorts::new(config.hold, self.share.part(config.held));
+        if (config.hold, config.resting) != (self.config.hold, self.config.resting) {
+            self.resting_ports = RestingPorts::new(config.hold, self.share.part(config.resting));
         }
         self.config = config.clone();
     }

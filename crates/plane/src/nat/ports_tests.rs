@@ -16,7 +16,7 @@ struct Bench {
 }
 
 fn config() -> Config {
-    Config { block: 512, blocks: 1, parity: false, hold: Duration::from_secs(120), held: 1 << 20 }
+    Config { block: 512, blocks: 1, parity: false, hold: Duration::from_secs(120), resting: 1 << 20 }
 }
 
 const ALL: &[RangeInclusive<u16>] = &[1024..=65535];
@@ -100,7 +100,7 @@ fn a_port_rests_before_it_is_given_out_again() {
 
 #[test]
 fn no_more_ports_rest_than_may() {
-    let mut bench = bench(Config { held: 1, ..config() }, &[5000..=5001], 1, 1);
+    let mut bench = bench(Config { resting: 1, ..config() }, &[5000..=5001], 1, 1);
     let ports: Vec<_> = (0..2).map(|_| bench.take(0, Space::Udp, 1).expect("a port")).collect();
     ports.iter().for_each(|&port| bench.give_back(port, AtOnce::No));
     assert_eq!(bench.take(0, Space::Udp, 1), Ok(ports[1]));

@@ -144,13 +144,13 @@ fn gateways(words: &[&str], ports: &[Port]) -> Result<Vec<IpAddr>, String> {
         let [via, text] = pair else { unreachable!("an even number of words") };
         let address = text.parse::<IpAddr>().ok().filter(|_| *via == "via");
         let address = address.ok_or(format!("`{via} {text}`: write `via` and an address"))?;
-        let near = |port: &Port| port.addresses.iter().any(|own| own.contains(address));
+        let near = |port: &Port| port.addresses.iter().any(|local| local.contains(address));
         if !ports.iter().any(near) {
             return Err(format!(
                 "{address} is in the network of no port: name a neighbour, or give a port an address"
             ));
         }
-        if ports.iter().any(|port| port.addresses.iter().any(|own| own.host() == address)) {
+        if ports.iter().any(|port| port.addresses.iter().any(|local| local.host() == address)) {
             return Err(format!("{address} is the node itself: name a neighbour"));
         }
         if !gateways.contains(&address) {

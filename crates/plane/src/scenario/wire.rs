@@ -93,9 +93,9 @@ fn build(fields: &Fields, prefix: &str) -> Result<Vec<u8>, String> {
 }
 
 /// Offset of a fragment in bytes, and whether more follows.
-type Place = (u16, bool);
+type FragmentOffset = (u16, bool);
 
-fn fragment(read: &Reader<'_>) -> Result<Place, String> {
+fn fragment(read: &Reader<'_>) -> Result<FragmentOffset, String> {
     let Some(text) = read.text("frag") else { return Ok((0, false)) };
     let (offset, more) = text.strip_suffix('+').map_or((text, false), |offset| (offset, true));
     let offset = offset.parse().ok().filter(|offset| offset % 8 == 0);
@@ -239,13 +239,13 @@ fn header4(
     proto: u8,
     l4: usize,
     ends: (IpAddr, IpAddr),
-    place: Place,
+    offset: FragmentOffset,
 ) -> Result<Vec<u8>, String> {
     let (IpAddr::V4(src), IpAddr::V4(dst)) = ends else { unreachable!("seen before") };
     // Options of IP are no-operations.
     let options = read.number("options", 0)? as usize;
     let total = 20 + options * 4 + l4;
-    let flags = u16::from(read.text("df").is_some()) << 14 | u16::from(place.1) << 13 | (place.0 / 8);
+    let flags = u16::from(read.text("df").is_some()) << 14 | u16::from(offset.1) << 13 | (offset.0 / 8);
     let is_query = proto == ICMP && !read.fields.contains_key("in.proto");
     let id = if is_query { 0x1234 } else { read.number("id", 0x1234)? };
     let mut header = vec![0x45 + options as u8, read.number("tos", 0)? as u8];
@@ -267,12 +267,12 @@ fn header6(
     proto: u8,
     l4: usize,
     ends: (IpAddr, IpAddr),
-    place: Place,
+    offset: FragmentOffset,
 ) -> Result<Vec<u8>, String> {
     let (IpAddr::V6(src), IpAddr::V6(dst)) = ends else { unreachable!("seen before") };
     let extension = match read.text("frag") {
         Some(_) => {
-            let offset = (place.0 & !7 | u16::from(place.1)).to_be_bytes();
+            let offset = (offset.0 & !7 | u16::from(offset.1)).to_be_bytes();
             [&[proto, 0][..], &offset, &read.number("id", 0x1234)?.to_be_bytes()].concat()
         }
         None => Vec::new(),
@@ -419,20 +419,20 @@ fn describe4(packet: &[u8], notes: &mut Notes<'_>) -> Result<Ip, String> {
     }
     let word = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
     let quad = |at: usize| IpAddr::from([header[at], header[at + 1], header[at + 2], header[at + 3]]);
-    let (proto, place) = (header[9], word(6));
+    let (proto, frag_off) = (header[9], word(6));
     notes.set("ttl", header[8]);
     notes.set("tos", header[1]);
     // `id` of a query of ICMP is its identifier.
     if proto != ICMP {
         notes.set("id", word(4));
     }
-    if place & 0x4000 != 0 {
+    if frag_off & 0x4000 != 0 {
         notes.set("df", "yes");
     }
     if at > 20 {
         notes.set("options", (at - 20) / 4);
     }
-    let (offset, more) = ((place & 0x1fff) * 8, place & 0x2000 != 0);
+    let (offset, more) = ((frag_off & 0x1fff) * 8, frag_off & 0x2000 != 0);
     Ok(Ip { ends: (quad(12), quad(16)), proto, at, total: word(2).into(), offset, more })
 }
 
@@ -446,8 +446,8 @@ fn describe6(packet: &[u8], notes: &mut Notes<'_>) -> Result<Ip, String> {
     notes.set("tos", header[0] << 4 | header[1] >> 4);
     if header[6] == 44 {
         let extension = packet.get(40..48).ok_or("it ends within its fragment header")?;
-        let place = u16::from_be_bytes([extension[2], extension[3]]);
-        (ip.proto, ip.at, ip.offset, ip.more) = (extension[0], 48, place & 0xfff8, place & 1 != 0);
+        let frag_off = u16::from_be_bytes([extension[2], extension[3]]);
+        (ip.proto, ip.at, ip.offset, ip.more) = (extension[0], 48, frag_off & 0xfff8, frag_off & 1 != 0);
         notes.set("id", u32::from_be_bytes([extension[4], extension[5], extension[6], extension[7]]));
     }
     Ok(ip)

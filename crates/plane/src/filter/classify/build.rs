@@ -1,26 +1,26 @@
-//! How forests are grown. Each cut is the one that leaves the fewest boxes to a key that hits some box, among those
-//! that do not copy too many; of a few ways to divide the boxes among trees, that is taken which costs the least for
-//! keys that hit random boxes.
+//! How forests are grown. Each cut is the one that leaves the fewest match ranges to a key that hits some match range, among those
+//! that do not copy too many; of a few ways to divide the match ranges among trees, that is taken which costs the least for
+//! keys that hit random match ranges.
 
 use std::collections::HashMap;
 
 use super::{DST, Forest, Key, LEAF, Node, SRC, Shape, Tree};
 
-/// Boxes of a leaf, unless no cut divides them.
+/// Match ranges of a leaf, unless no cut divides them.
 const SMALL: usize = 4;
-/// How many times the boxes of a node its children together may hold.
+/// How many times the match ranges of a node its children together may hold.
 const COPIES: usize = 4;
 /// Children of a node: two to the power of this.
 const MOST_BITS: u32 = 10;
 /// Cuts above one another.
 const DEPTH: u32 = 16;
-/// Nodes and copies of boxes in a tree, for each of its boxes; then leaves are long.
+/// Nodes and copies of match ranges in a tree, for each of its match ranges; then leaves are long.
 const BUDGET: usize = 64;
-/// Boxes that a cut is judged by.
+/// Match ranges that a cut is judged by.
 const SAMPLE: usize = 1024;
 /// Keys that a forest is judged by.
 const KEYS: usize = 512;
-/// Clocks of a step to a child, of a box, and of a tree at all; what they are to one another matters.
+/// Cycles of a step to a child, of a match range, and of a tree at all; what they are to one another matters.
 const STEP_COST: f64 = 7.0;
 const BOX_COST: f64 = 6.0;
 const TREE_COST: f64 = 15.0;
@@ -28,7 +28,7 @@ const TREE_COST: f64 = 15.0;
 const NARROW: u32 = 12;
 
 impl<S: Shape> Forest<S> {
-    /// The forest of these boxes, in the order of their rules.
+    /// The forest of these match ranges, in the order of their rules.
     pub(crate) fn grow(match_ranges: &[S]) -> Forest<S> {
         let narrow = |word: usize| {
             move |shape: &S| {
@@ -75,7 +75,7 @@ impl<S: Shape> Forest<S> {
     }
 }
 
-/// A key in each of some boxes.
+/// A key in each of some match ranges.
 fn sample_keys<S: Shape>(match_ranges: &[S]) -> Vec<Key> {
     let every = (match_ranges.len() / KEYS).max(1);
     let mut seed = 1_u32;
@@ -110,9 +110,9 @@ fn tree<S: Shape>(match_ranges: &[S]) -> Tree<S> {
 struct Growing<'a, S> {
     match_ranges: &'a [S],
     nodes: Vec<Node>,
-    /// Boxes of the leaves.
+    /// Match ranges of the leaves.
     leaves: Vec<u32>,
-    /// Nodes by their boxes: equal ones are one.
+    /// Nodes by their match ranges: equal ones are one.
     known: HashMap<Vec<u32>, Node>,
     budget: usize,
     /// Memory for what is judged.
@@ -125,7 +125,7 @@ struct Cut {
     word: usize,
     shift: u32,
     bits: u32,
-    /// Boxes that a key meets behind it.
+    /// Match ranges that a key meets behind it.
     meets: f64,
 }
 
@@ -171,7 +171,7 @@ impl<S: Shape> Growing<'_, S> {
         Node { base: base as u32, word, shift, mask }
     }
 
-    /// The best cut of these boxes; `None` if none divides them.
+    /// The best cut of these match ranges; `None` if none divides them.
     fn cut(&mut self, list: &[u32]) -> Option<Cut> {
         let every = list.len().div_ceil(SAMPLE);
         let sample: Vec<&S> = list.iter().step_by(every).map(|&n| &self.match_ranges[n as usize]).collect();
@@ -195,15 +195,15 @@ impl<S: Shape> Growing<'_, S> {
     }
 }
 
-/// From one child to the next: boxes, and how often keys of theirs come.
+/// From one child to the next: match ranges, and how often keys of theirs come.
 #[derive(Debug, Clone, Copy, Default)]
 struct Differ {
     match_ranges: i32,
     keys: f64,
 }
 
-/// The cut with what a key meets behind it; `None` if it copies too much. A key hits each box as often, and each child
-/// of a box as often.
+/// The cut with what a key meets behind it; `None` if it copies too much. A key hits each match range as often, and each child
+/// of a match range as often.
 fn judge(ranges: &[(u32, u32)], every: usize, cut: Cut, steps: &mut Vec<Differ>) -> Option<Cut> {
     let children = 1_usize << cut.bits;
     steps.clear();

@@ -49,12 +49,12 @@ impl Nat {
         let Some((outside, port)) = slot.map(|slot| (slot.outside, slot.outside_port)) else {
             return Next::Drop(Drop::NatNoMapping);
         };
-        let own = self.table.outside.address(outside);
-        let Some(icmp) = error4(frame.l4(), &quote, self.mtus, (remote, (own, port))) else {
+        let public = self.table.outside.address(outside);
+        let Some(icmp) = error4(frame.l4(), &quote, self.mtus, (remote, (public, port))) else {
             return Next::Drop(Drop::NatProtocol);
         };
         // Whoever it is from, inside, has the address of the mapping.
-        let ip = header4(traffic(frame.ip()), icmp.len(), ICMP, (0, 0x4000), (own, target));
+        let ip = header4(traffic(frame.ip()), icmp.len(), ICMP, (0, 0x4000), (public, target));
         let buf = super::packet(frame, [8, 0], &[&ip, &icmp]);
         self.send_on(step, i, buf)
     }
@@ -153,7 +153,7 @@ fn error4(
     l4: &[u8],
     quote: &Quote<u128>,
     mtus: Mtus,
-    (remote, (own, port)): (u32, (u32, u16)),
+    (remote, (public, port)): (u32, (u32, u16)),
 ) -> Option<Vec<u8>> {
     let (kind, code, word) = kind4(*l4.first_chunk()?, mtus)?;
     let (ip, inner) = (l4.get(ERROR..)?, l4.get(quote.l4_at..)?);
@@ -161,11 +161,11 @@ fn error4(
     // Extension headers are not translated (RFC 7915, section 5.3), but for that of fragments.
     let extensions = quote.l4_at.saturating_sub(ERROR + IPV6);
     let quoted_bytes = usize::from(be16(ip, 4)?).saturating_sub(extensions);
-    let place = match extensions::walk(ip).and_then(|carried| carried.fragment) {
+    let fragment = match extensions::walk(ip).and_then(|carried| carried.fragment) {
         Some(piece) => (piece.id as u16, piece.place4()),
         None => (0, 0x4000),
     };
-    let header = header4(traffic(ip), quoted_bytes, proto, place, (remote, own));
+    let header = header4(traffic(ip), quoted_bytes, proto, fragment, (remote, public));
     let addresses = ip.get(8..IPV6)?;
     let sums = match proto {
         ICMP => (pseudo_header(addresses, ICMP6, quoted_bytes), 0),

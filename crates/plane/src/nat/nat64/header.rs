@@ -34,15 +34,15 @@ pub(super) fn header4(
     traffic: (u8, u8),
     bytes: usize,
     proto: u8,
-    place: (u16, u16),
+    (id, frag_off): (u16, u16),
     ends: (u32, u32),
 ) -> [u8; IPV4] {
     let mut header = [0; IPV4];
     header[..2].copy_from_slice(&[0x45, traffic.0]);
     header[2..4]
         .copy_from_slice(&u16::try_from(IPV4.saturating_add(bytes)).unwrap_or(u16::MAX).to_be_bytes());
-    header[4..6].copy_from_slice(&place.0.to_be_bytes());
-    header[6..8].copy_from_slice(&place.1.to_be_bytes());
+    header[4..6].copy_from_slice(&id.to_be_bytes());
+    header[6..8].copy_from_slice(&frag_off.to_be_bytes());
     header[8..10].copy_from_slice(&[traffic.1, proto]);
     header[12..16].copy_from_slice(&ends.0.to_be_bytes());
     header[16..].copy_from_slice(&ends.1.to_be_bytes());
@@ -103,7 +103,7 @@ pub(in crate::nat) fn to_v4(
     let (traffic, bytes) = (traffic(frame.ip()), frame.l4().len());
     let new = sum(&ends.0.to_be_bytes()) + sum(&ends.1.to_be_bytes());
     // What may be cut needs an identification; what is longer than every link carries was never to be cut.
-    let place = match frame.piece6() {
+    let fragment = match frame.piece6() {
         Some(piece) => (id, piece.place4()),
         None if IPV4.saturating_add(bytes) <= ALWAYS_FITS => (id, 0),
         None => (0, 0x4000),
@@ -116,7 +116,7 @@ pub(in crate::nat) fn to_v4(
         }
         readdress(frame.l4_mut(), proto, old, new);
     }
-    let header = header4(traffic, bytes, proto4(proto), place, ends);
+    let header = header4(traffic, bytes, proto4(proto), fragment, ends);
     frame.replace_header(&header)
 }
 
@@ -165,8 +165,8 @@ pub(in crate::nat) fn to_v6(
     if is_whole {
         return frame.replace_header(&header6(traffic, bytes, proto6, ends)).map(|()| true);
     }
-    let place = frame.place4();
-    let [a, b] = (place << 3 | u16::from(place & MORE4 != 0)).to_be_bytes();
+    let frag_off = frame.place4();
+    let [a, b] = (frag_off << 3 | u16::from(frag_off & MORE4 != 0)).to_be_bytes();
     let [c, d] = frame.id4().to_be_bytes();
     let piece = [proto6, 0, a, b, 0, 0, c, d];
     let header = header6(traffic, bytes.saturating_add(FRAGMENT), FRAGMENT_HEADER, ends);
