@@ -319,11 +319,11 @@ impl Node {
         let live: u64 = self.ask(live)?.iter().sum();
         let mut shown = Vec::new();
         for thread in &self.threads {
-            // A fragment between two batches; it is put in words here.
+            // A page between two batches; it is put in words here.
             let mut from = Some(Cursor::default());
             while let Some(at) = from.filter(|_| shown.len() <= most) {
-                let piece = thread.ask(move |worker| worker.plane.sessions(at));
-                for (some, next) in answers(vec![piece])? {
+                let page = thread.ask(move |worker| worker.plane.sessions(at));
+                for (some, next) in answers(vec![page])? {
                     shown.extend(some.iter().map(ToString::to_string));
                     from = next;
                 }

@@ -1,5 +1,7 @@
 //! What a node is to be, read from its text: ports, stages, routes, in the order that frames pass them.
 
+mod align;
+
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -14,8 +16,8 @@ use crate::prefix::Prefix;
 use crate::queue;
 use crate::route::{self, Route};
 use crate::text::{self, FileOf, Item, MOST_STAGES};
-use crate::update::align;
 use crate::way::Share;
+pub(crate) use align::align;
 
 /// A node as its text describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,8 +50,6 @@ pub(crate) enum StageConfig {
 
 /// Names of the stages.
 const STAGES: &[&str] = &["route", "filter", "nat", "queue"];
-/// Names of items that are no ports.
-pub(crate) const NO_PORTS: &[&str] = &["route", "filter", "nat", "queue", "limits"];
 /// Most ports of a node.
 const MOST_PORTS: usize = 64;
 
@@ -234,8 +234,10 @@ fn check_ports(ports: &[Port], items: &[Item], notes: &Notes<'_>) {
         }
     }
     for (n, port) in ports.iter().enumerate() {
-        for network in port.addresses.iter().map(|own| own.network()).filter(|network| !is_of_link(network)) {
-            let has = |other: &&Port| other.addresses.iter().any(|own| own.network() == network);
+        for network in
+            port.addresses.iter().map(|local| local.network()).filter(|network| !is_of_link(network))
+        {
+            let has = |other: &&Port| other.addresses.iter().any(|local| local.network() == network);
             let item = items.iter().find(|item| item.name.text == port.name);
             if let Some((other, item)) = ports[..n].iter().find(has).zip(item) {
                 item.wrong(

@@ -32,6 +32,7 @@ use crate::chain::{Entries, Stage};
 use crate::frame::{Fragment, Kind, PortId};
 use crate::plane::Plane;
 use crate::recipe::{Key, On};
+use crate::table::tcp::Progress;
 use crate::time::Time;
 use crate::way::{Dir, Way};
 
@@ -90,17 +91,6 @@ pub struct FlowUses {
     pub bytes: u64,
     /// When the last one came; sessions keep no more of it than its tick, of 2^20 ns, modulo 2^32.
     pub last: Time,
-}
-
-/// How far a connection of TCP has come, by side: see `table/tcp.rs`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Progress {
-    /// The sequence number after the last that the side sent.
-    pub sent: [u32; 2],
-    /// The one that it awaits.
-    pub awaits: [u32; 2],
-    /// The window that it granted last, unscaled.
-    pub window: [u16; 2],
 }
 
 /// What whoever uses the entries has counted.

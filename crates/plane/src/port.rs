@@ -19,10 +19,12 @@ use std::net::IpAddr;
 use weir_config::{Notes, closest, did_you_mean};
 use weir_packet::frame::Mac;
 
-use crate::config::NO_PORTS;
 use crate::prefix::{Prefix, is_unicast4, mask4};
 use crate::route::Rpf;
 use crate::text::{Arg, Item};
+
+/// Names of items that are no ports.
+const NO_PORTS: &[&str] = &["route", "filter", "nat", "queue", "limits"];
 
 /// What a text says of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]

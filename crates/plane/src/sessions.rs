@@ -1,17 +1,13 @@
-//! What lives in a plane for people to see: a fragment at a time, so that frames wait for none, and in words elsewhere.
+//! What lives in a plane for people to see: a page at a time, so that frames wait for none, and in words elsewhere.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::fmt;
-use std::ops::Range;
 
 use crate::chain::Stage;
 use crate::filter::Connection;
 use crate::nat::Mapped;
 use crate::plane::Plane;
-
-/// Records of a fragment, and places that are looked at for them: most of a table may be free.
-const MOST: usize = 256;
-const MOST_LOOKED_AT: u32 = 2048;
+use crate::table::page::Page;
 
 /// From where on sessions are shown, of the present text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -40,27 +36,6 @@ impl fmt::Display for Session {
     }
 }
 
-/// Some records of a table.
-pub(crate) struct Piece<T> {
-    pub(crate) records: Vec<T>,
-    /// The number from which on there may be more.
-    pub(crate) next: Option<u32>,
-}
-
-impl<T> Piece<T> {
-    /// Those of these numbers that `one` returns a record for, as many as a fragment has.
-    pub(crate) fn of(numbers: Range<u32>, one: impl Fn(u32) -> Option<T>) -> Piece<T> {
-        let mut records = Vec::new();
-        for number in numbers.clone() {
-            if records.len() == MOST || number - numbers.start == MOST_LOOKED_AT {
-                return Piece { records, next: Some(number) };
-            }
-            records.extend(one(number));
-        }
-        Piece { records, next: None }
-    }
-}
-
 impl Plane {
     /// Mappings and sessions of NAT and connections of filters from a place on, a few hundred at most, and where to go on if
     /// there may be more. What comes and goes between two calls may be missing, or be there twice.
@@ -68,11 +43,11 @@ impl Plane {
         let Cursor { stage, number } = from;
         let (sessions, next) = match self.stages.get(stage) {
             Some(Stage::Nat(nat)) => {
-                let Piece { records, next } = nat.shown(number);
+                let Page { records, next } = nat.shown(number);
                 (records.into_iter().map(|one| Session(Kind::Nat(one))).collect(), next)
             }
             Some(Stage::Filter(filter)) => {
-                let Piece { records, next } = filter.shown(number);
+                let Page { records, next } = filter.shown(number);
                 (records.into_iter().map(|one| Session(Kind::Filter(one))).collect(), next)
             }
             Some(Stage::Queue(_)) => (Vec::new(), None),
@@ -88,6 +63,7 @@ impl Plane {
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
+    use std::ops::Range;
 
     use weir_packet::flow::Flow;
     use weir_packet::frame::{Ends, Signature};
@@ -98,7 +74,7 @@ mod tests {
     use crate::frame::{Frame, HEAD_ROOM, PortId};
     use crate::time::Time;
 
-    /// A fragment holds no frame up longer than some batches do: so much is much less.
+    /// A page holds no frame up longer than some batches do: so much is much less.
     const BOUND: u32 = 512;
     const LOOKED_AT_BOUND: u32 = 4096;
     /// Hosts inside, and flows of each.
@@ -129,33 +105,33 @@ mod tests {
         [&[0; HEAD_ROOM][..], &frame].concat()
     }
 
-    /// All that is shown, a fragment at a time, with something in between; how many fragments those were, too.
+    /// All that is shown, a page at a time, with something in between; how many pages those were, too.
     fn shown(plane: &mut Plane, mut between: impl FnMut(&mut Plane)) -> (HashMap<String, u32>, u32) {
-        let (mut all, mut pieces, mut from) = (HashMap::new(), 0, Some(Cursor::default()));
+        let (mut all, mut pages, mut from) = (HashMap::new(), 0, Some(Cursor::default()));
         while let Some(cursor) = from {
             let (some, next) = plane.sessions(cursor);
             assert!(some.len() <= BOUND as usize, "{} sessions at once", some.len());
             some.iter().for_each(|one| *all.entry(one.to_string()).or_default() += 1);
             between(plane);
-            (pieces, from) = (pieces + 1, next);
+            (pages, from) = (pages + 1, next);
         }
-        (all, pieces)
+        (all, pages)
     }
 
     #[test]
-    fn a_large_table_is_shown_by_small_fragments_while_frames_pass_and_sessions_begin() {
+    fn a_large_table_is_shown_by_small_pages_while_frames_pass_and_sessions_begin() {
         let text = "lan > filter(accept outward, accept state established) > nat(public 192.0.2.0/28) > wan";
         let mut plane = Plane::new(&Config::read("n", text).expect("right"), &[[2; 6], [4; 6]]);
         let all = HOSTS * FLOWS;
         (0..all / 50).for_each(|n| pass(&mut plane, Time::from_ms(1), 50 * n..50 * (n + 1)));
         let mut flow = 0;
-        let (lines, pieces) = shown(&mut plane, |plane| {
+        let (lines, pages) = shown(&mut plane, |plane| {
             // Some that are known, and one that is not.
             pass(plane, Time::from_ms(2), 50 * flow..50 * (flow + 1));
             pass(plane, Time::from_ms(2), all + flow..all + flow + 1);
             flow += 1;
         });
-        assert!(pieces >= 2 * all / BOUND, "{pieces} fragments");
+        assert!(pages >= 2 * all / BOUND, "{pages} pages");
         assert!(lines.values().all(|times| *times == 1), "nothing moves meanwhile");
         let mut found = HashMap::<&str, u32>::new();
         for line in lines.keys() {
@@ -166,12 +142,12 @@ mod tests {
             let ([a, b, c, d], port) = end(flow);
             assert_eq!(found.get(&*format!("{a}.{b}.{c}.{d}:{port}")), Some(&2), "in filter and NAT");
         }
-        // A table of which nothing is left is looked at by fragments, too.
+        // A table of which nothing is left is looked at by pages, too.
         let later = Time::from_ms(400_000);
         while plane.nat_usage().sessions > 0 || plane.connections() > 0 {
             plane.tick(later);
         }
-        let (lines, pieces) = shown(&mut plane, |_| {});
-        assert!(lines.is_empty() && pieces >= 2 * all / LOOKED_AT_BOUND, "{lines:?}, {pieces} fragments");
+        let (lines, pages) = shown(&mut plane, |_| {});
+        assert!(lines.is_empty() && pages >= 2 * all / LOOKED_AT_BOUND, "{lines:?}, {pages} pages");
     }
 }

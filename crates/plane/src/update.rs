@@ -7,7 +7,7 @@
 //!
 //! | of the stages | what lives |
 //! |---|---|
-//! | one stays, see `align.rs`, as it was or changed | lives on, see `filter/ruleset.rs`, `nat/apply.rs` |
+//! | one stays, see `config/align.rs`, as it was or changed | lives on, see `filter/ruleset.rs`, `nat/apply.rs` |
 //! | one comes | begins empty: a connection that is under way is new to a filter, and unknown to a NAT |
 //! | one goes | is gone; the log tells of a NAT's sessions and blocks that they have ended. Frames that waited in it go on |
 //! | one is moved past another | the same: it goes there and comes here |
@@ -18,15 +18,11 @@
 //! renumbered here, recipes depend on the epoch of the text, entries of the fast path are cleared, and what waits for longer
 //! names a direction.
 
-mod align;
-
-pub(crate) use align::align;
-
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
 
 use crate::chain::Stage;
-use crate::config::{Config, StageConfig};
+use crate::config::{Config, StageConfig, align};
 use crate::filter::{self, Logged, MOST_LOGGED};
 use crate::limits::Limits;
 use crate::nat::{self, Event};

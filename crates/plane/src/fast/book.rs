@@ -13,8 +13,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::entry::Slots;
-use super::{FastTable, FlowKey, FlowRule, MARGIN, Progress, SWEEP};
+use super::{FastTable, FlowKey, FlowRule, MARGIN, SWEEP};
 use crate::recipe::{Key, On, Recipe, Uses};
+use crate::table::tcp::Progress;
 use crate::table::timers::Tick;
 use crate::time::Time;
 

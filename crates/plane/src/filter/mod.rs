@@ -46,8 +46,8 @@ use crate::kept::Ticket;
 use crate::limits::Limits;
 use crate::outbox::Outbox;
 use crate::port::Port;
-use crate::sessions::Piece;
 use crate::stage::Step;
+use crate::table::page::Page;
 use crate::table::timers::WALK_INTERVAL;
 use crate::text::{Arg, FileOf, Item};
 use crate::time::Time;
@@ -281,8 +281,8 @@ impl Filter {
     }
 
     /// Connections that are remembered from this number on, so many at most.
-    pub(crate) fn shown(&self, from: u32) -> Piece<Connection> {
-        let none = || Piece { records: Vec::new(), next: None };
+    pub(crate) fn shown(&self, from: u32) -> Page<Connection> {
+        let none = || Page { records: Vec::new(), next: None };
         self.connections.as_ref().map_or_else(none, |connections| connections.shown(from))
     }
 

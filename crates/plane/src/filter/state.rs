@@ -29,11 +29,11 @@ use crate::address::{address_of, words6};
 use crate::batch::{BATCH, PerFrame, Set, Verdict};
 use crate::frame::{Fragment, Frame, Kind};
 use crate::quote;
-use crate::sessions::Piece;
 use crate::stage::Step;
 use crate::table::arena::Arena;
 use crate::table::holders::Holders;
 use crate::table::index::Index;
+use crate::table::page::Page;
 use crate::table::secret::Secret;
 use crate::table::tcp::{ACK, Effect, FIN, RST, SYN, Segment, Side, Track};
 use crate::table::timers::{Ages, Class, Hand, Tick, Timeouts};
@@ -307,10 +307,10 @@ impl Connections {
     }
 
     /// Those from this number on, so many at most.
-    pub(crate) fn shown(&self, from: u32) -> Piece<Connection> {
+    pub(crate) fn shown(&self, from: u32) -> Page<Connection> {
         let is_live = |entry: &Entry| entry.track.flags & KIND != 0;
         let one = |number: u32| Some(self.entries[number]).filter(is_live).map(Connection);
-        Piece::of(from.max(1)..self.entries.len(), one)
+        Page::of(from.max(1)..self.entries.len(), one)
     }
 
     /// Memory taken, in bytes.

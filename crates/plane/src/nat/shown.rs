@@ -1,4 +1,4 @@
-//! Mappings and sessions for people to see, a fragment of them at a time.
+//! Mappings and sessions for people to see, a page of them at a time.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::fmt;
@@ -10,7 +10,7 @@ use super::Nat;
 use super::sessions::Sessions;
 use super::slot::{Inside, Kind, Slot};
 use crate::address::address_of;
-use crate::sessions::Piece;
+use crate::table::page::Page;
 
 /// An address of IPv4 with a port.
 type End = (u32, u16);
@@ -27,11 +27,11 @@ pub(crate) struct Mapped {
 
 impl Nat {
     /// Mappings and sessions from this number on, so many at most.
-    pub(crate) fn shown(&self, from: u32) -> Piece<Mapped> {
+    pub(crate) fn shown(&self, from: u32) -> Page<Mapped> {
         let is_shown = |slot: &&Slot| slot.kind() != Kind::Free && !self.table.is_foreign(slot);
         let one =
             |number: u32| Some(&self.table.sessions[number]).filter(is_shown).map(|slot| self.mapped(slot));
-        Piece::of(from.max(1)..self.table.sessions.numbers(), one)
+        Page::of(from.max(1)..self.table.sessions.numbers(), one)
     }
 
     fn mapped(&self, slot: &Slot) -> Mapped {

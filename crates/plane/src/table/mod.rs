@@ -9,6 +9,7 @@
 //! | Who gives way where all want more than there is? | `shares.rs` |
 //! | How much of a table does a host hold? | `holders.rs` |
 //! | Which entry of a full table gives way to a new one? | `worth.rs` |
+//! | How is a table shown while frames pass? | `page.rs` |
 //! | What became of a packet's first fragment, and which fragments wait for it? | `fragments.rs` |
 
 pub(crate) mod allowance;
@@ -16,6 +17,7 @@ pub(crate) mod arena;
 pub(crate) mod fragments;
 pub(crate) mod holders;
 pub(crate) mod index;
+pub(crate) mod page;
 pub(crate) mod quota;
 pub(crate) mod secret;
 pub(crate) mod shares;

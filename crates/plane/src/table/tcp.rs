@@ -20,8 +20,18 @@ use weir_packet::headers::{TCP, words};
 use weir_packet::options::options;
 
 use super::timers::Class;
-use crate::fast::Progress;
 use crate::frame::{Frame, adjust, delta16};
+
+/// How far a connection of TCP has come, by side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Progress {
+    /// The sequence number after the last that the side sent.
+    pub sent: [u32; 2],
+    /// The one that it awaits.
+    pub awaits: [u32; 2],
+    /// The window that it granted last, unscaled.
+    pub window: [u16; 2],
+}
 
 /// Bytes of a header without options.
 const HEADER: usize = 20;

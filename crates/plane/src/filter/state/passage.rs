@@ -1,8 +1,8 @@
 //! Connections whose frames somebody else passes on, by a recipe.
 
 use super::{ANSWERED, Connections, Flow};
-use crate::fast::Progress;
 use crate::recipe::{Ends, Key};
+use crate::table::tcp::Progress;
 use crate::table::tcp::{Segment, Side};
 use crate::table::timers::{Class, Tick};
 use crate::time::Time;

@@ -10,7 +10,7 @@
 //! Most is lost with a NAT: without it nobody is answered any more. Then with a filter that remembers connections, then
 //! with any other; and each time more with one that is to stay as it is than with one that is to be another.
 
-use crate::config::StageConfig;
+use super::StageConfig;
 use crate::text::MOST_STAGES;
 
 /// Bits of the number of stages that stay for one reason: what is lost for another counts for more or for less than all.
