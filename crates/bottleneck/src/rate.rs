@@ -283,6 +283,8 @@ impl Walk {
 
 #[cfg(test)]
 mod tests {
+    use weir_testkit::{golden, mistakes};
+
     use super::*;
 
     #[test]
@@ -319,24 +321,20 @@ mod tests {
 
     #[test]
     fn mistakes_of_a_trace_have_their_line() {
-        for (text, message) in [
-            ("", "no rate is above 0"),
-            ("0 0", "no rate is above 0"),
-            ("1 10mbit", "1: the first time must be 0"),
-            ("0 10mbit\n0 5mbit", "2: times must grow"),
-            ("0 10mbit\n0.0000001 repeat", "2: times must grow"),
-            ("0 10mbit\nx 5mbit", "2: the time is no number"),
-            ("0 10mbit\n1 fast", "2: `fast` is no line speed"),
-            ("0 10mbit\n1", "2: write `SECONDS RATE`"),
-            ("0 10mbit\n1 repeat\n2 5mbit", "3: nothing may follow"),
-        ] {
-            let error = Trace::read(text).unwrap_err();
-            assert!(error.contains(message), "{text:?}: {error}");
-        }
-        assert!(Rate::read("wify:5mbit").unwrap_err().contains("did you mean `wifi`"));
-        assert!(Rate::read("10").unwrap_err().contains("use 1kbit to"));
-        assert_eq!(Rate::read("trace:/dev/zero").unwrap_err(), "cannot read /dev/zero: it is no file");
-        assert!(Rate::read("trace:/no/such").unwrap_err().contains("No such file"));
+        let texts = [
+            "",
+            "0 0",
+            "1 10mbit",
+            "0 10mbit\n0 5mbit",
+            "0 10mbit\n0.0000001 repeat",
+            "0 10mbit\nx 5mbit",
+            "0 10mbit\n1 fast",
+            "0 10mbit\n1",
+            "0 10mbit\n1 repeat\n2 5mbit",
+        ];
+        golden!("src/golden/trace.txt", &mistakes(&texts, Trace::read));
+        let texts = ["wify:5mbit", "10", "trace:/dev/zero", "trace:/no/such"];
+        golden!("src/golden/rate.txt", &mistakes(&texts, Rate::read));
     }
 
     #[test]

@@ -233,13 +233,15 @@ impl Aqm {
         let config: Config = serde_json::from_value(fields).map_err(|error| format!("{name}: {error}"))?;
         // A setting that makes no sense is found by building it.
         let at = Bottleneck { limit_bytes: 1 << 20, bits_per_s: 1_000_000, seed: 0 };
-        config.build::<()>(&at).map_err(|error| format!("{name}: {error}"))?;
+        config.build::<()>(&at).map_err(|error| error.to_string())?;
         Ok(Aqm { text: text.into(), config })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use weir_testkit::{golden, mistakes};
+
     use super::*;
 
     #[test]
@@ -281,28 +283,34 @@ mod tests {
 
     #[test]
     fn mistakes_have_remedies() {
+        let texts = [
+            "rat=1mbit",
+            "rate=fast",
+            "delay=20",
+            "path=10.0.0.0/8",
+            "buffer=0bdp",
+            "buffer=0",
+            "aqm=pye",
+            "aqm=pie:target=1",
+            "aqm=pie:target_s=soon",
+            "aqm=pie:update_s=0",
+            "loss=100%",
+            "burst=0",
+        ];
         let before = Settings::default();
-        for (name, value, message) in [
-            ("rat", "1mbit", "did you mean `rate`"),
-            ("rate", "fast", "use 10G"),
-            ("delay", "20", "use 20ms"),
-            ("path", "10.0.0.0/8", "use 10.0.1.0/24=10ms"),
-            ("buffer", "0bdp", "use 1bdp, 20ms"),
-            ("buffer", "0", "use 1bdp, 20ms"),
-            ("aqm", "pye", "did you mean `pie`"),
-            ("aqm", "pie:target=1", "did you mean `target_s`"),
-            ("aqm", "pie:target_s=soon", "pie: "),
-            ("aqm", "pie:update_s=0", "pie: update_s must be"),
-            ("loss", "100%", "no share below 1"),
-            ("burst", "0", "1 to 1M"),
-        ] {
+        let set = |text: &str| {
+            let (name, value) = text.split_once('=').expect("a setting");
             let mut settings = before.clone();
-            let error = settings.set(name, value).unwrap_err();
-            assert!(error.contains(message), "{name} {value}: {error}");
-            assert_eq!(settings, before);
-        }
+            let done = settings.set(name, value);
+            assert_eq!(settings, before, "{text}");
+            done
+        };
+        golden!("src/golden/settings.txt", &mistakes(&texts, set));
         let mut settings = before;
         settings.set("buffer", "1513").unwrap();
-        assert!(settings.bottleneck(0).unwrap_err().contains("holds no frame"));
+        assert_eq!(
+            settings.bottleneck(0).unwrap_err(),
+            "a buffer of 1513 bytes holds no frame of 1514 bytes: make it larger"
+        );
     }
 }

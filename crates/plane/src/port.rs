@@ -212,7 +212,7 @@ mod tests {
         let wrong = read("lan(mtu 1500,\nmtu 1400, on a, on a)").expect_err("twice");
         assert_eq!(
             wrong,
-            "n:2: `mtu` is said already: leave one of them\nn:2: `on` is said already: leave one of them"
+            "n:2: `mtu` is said already: leave one of them out\nn:2: `on` is said already: leave one of them out"
         );
     }
 }

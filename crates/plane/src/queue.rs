@@ -557,7 +557,7 @@ mod tests {
             ("outward 1M, limit 10", "n:1: a limit of 10 is none from 2kB to 4GB: write 500kB or 50ms"),
             ("outward 1M, limt 10ms", "n:1: `limt` is no argument of a queue: did you mean `limit`?"),
             ("outward 1M, overhead x", "n:1: overhead takes a number of bytes from 0 to 256"),
-            ("outward 1M, outward 2M", "n:1: `outward` is said already: leave one of them"),
+            ("outward 1M, outward 2M", "n:1: `outward` is said already: leave one of them out"),
             ("outward", "n:1: `outward` takes one value, as in `outward 20Mbit`"),
         ] {
             assert_eq!(read(args), Err(wrong.to_string()), "{args}");

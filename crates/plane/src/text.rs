@@ -64,7 +64,7 @@ impl Item {
         for arg in &self.args {
             let word = arg.0[0].text.as_str();
             if said.contains(&word) {
-                arg.wrong(notes, format!("`{word}` is said already: leave one of them"));
+                arg.wrong(notes, format!("`{word}` is said already: leave one of them out"));
             } else if words.contains(&word) {
                 said.push(word);
             }

@@ -66,7 +66,10 @@ pub(super) fn port_ranges(ranges: &[&str]) -> Result<Vec<RangeInclusive<u16>>, S
     let mut list = ranges.iter().map(|text| port_range(text)).collect::<Result<Vec<_>, _>>()?;
     list.sort_by_key(|range| *range.start());
     match list.windows(2).find(|two| two[0].end() >= two[1].start()) {
-        Some(two) => Err(format!("the ports {:?} and {:?} overlap: write each once", two[0], two[1])),
+        Some(two) => {
+            let [a, b] = [&two[0], &two[1]].map(|range| format!("{}-{}", range.start(), range.end()));
+            Err(format!("the ports {a} and {b} overlap: write each port once"))
+        }
         None => Ok(list),
     }
 }

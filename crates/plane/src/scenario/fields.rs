@@ -179,6 +179,8 @@ pub(super) fn matches(pattern: &Fields, seen: &Fields, names: &mut Names) -> boo
 
 #[cfg(test)]
 mod tests {
+    use weir_testkit::{golden, mistakes};
+
     use super::*;
 
     #[test]
@@ -195,19 +197,17 @@ mod tests {
         ] {
             assert_eq!(read(line).map(|fields| shown(&fields)), Ok(line.to_string()));
         }
-        for (line, wrong) in [
-            ("", "a packet begins with its protocol"),
-            ("udp 198.18.0.1:1", "has no `FROM > TO`"),
-            ("udp a > b ttl", "`ttl` needs a value"),
-            ("udp a > b S", "`S` is no option"),
-            ("icmp exceeded a > b {udp a > b", "not closed"),
-            ("icmp", "icmp needs a type"),
-            ("icmp a > b frag 0+", "icmp needs a type"),
-            ("icmp exceeded a > b {icmp a > b}", "icmp needs a type"),
-        ] {
-            let error = read(line).expect_err(line);
-            assert!(error.contains(wrong), "{line}: {error}");
-        }
+        let texts = [
+            "",
+            "udp 198.18.0.1:1",
+            "udp a > b ttl",
+            "udp a > b S",
+            "icmp exceeded a > b {udp a > b",
+            "icmp",
+            "icmp a > b frag 0+",
+            "icmp exceeded a > b {icmp a > b}",
+        ];
+        golden!("src/scenario/mistakes.txt", &mistakes(&texts, read));
     }
 
     #[test]
