@@ -40,7 +40,7 @@ pub(crate) struct Piece {
 
 impl Piece {
     /// Offset, and whether more follow, as the header of IPv4 says it.
-    pub(crate) fn place4(self) -> u16 {
+    pub(crate) fn frag_off(self) -> u16 {
         self.offset >> 3 | if self.more { MORE4 } else { 0 }
     }
 }

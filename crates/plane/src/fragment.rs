@@ -14,12 +14,12 @@ const COPIED: u8 = 0x80;
 
 /// Whether the sender forbids it.
 pub(crate) fn forbidden(frame: &Frame<'_>) -> bool {
-    frame.place4() & DONT != 0
+    frame.frag_off() & DONT != 0
 }
 
 /// Shortens the frame to its first fragment and returns the others, each with head room and the frame's Ethernet header.
 pub(crate) fn cut(frame: &mut Frame<'_>, mtu: u16) -> Vec<Vec<u8>> {
-    let (ethernet, frag_off) = (frame.ethernet().to_vec(), frame.place4());
+    let (ethernet, frag_off) = (frame.ethernet().to_vec(), frame.frag_off());
     let (&header, options) = (frame.header4(), frame.options4().to_vec());
     // Fragments but the last carry eights of bytes; a link that is shorter than any has one of them in each.
     let room = |header: usize| (usize::from(mtu).saturating_sub(header) & !7).max(8);

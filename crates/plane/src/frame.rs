@@ -242,7 +242,7 @@ fn read_v4(ip: &[u8]) -> Result<Headers, Drop> {
         0 => Fragment::Whole,
         0x2000 => Fragment::First,
         // It would end behind the longest packet there is.
-        place if usize::from(place & 0x1fff) * 8 + end > LONGEST => return Err(Drop::Malformed),
+        frag_off if usize::from(frag_off & 0x1fff) * 8 + end > LONGEST => return Err(Drop::Malformed),
         _ => Fragment::Later,
     };
     let ports = ports(l4, proto, fragment, ICMP);
@@ -515,7 +515,7 @@ impl Frame<'_> {
 
     /// Where it stands in its packet, and whether more follow, as the header of IPv4 says it.
     pub(crate) fn fragment_field(&self) -> u16 {
-        if self.kind == Kind::V4 { self.place4() } else { self.piece6().map_or(0, Piece::place4) }
+        if self.kind == Kind::V4 { self.frag_off() } else { self.piece6().map_or(0, Piece::frag_off) }
     }
 
     /// How many bytes of the packet's payload come before this fragment of it.
@@ -546,8 +546,8 @@ impl Frame<'_> {
         u16::from_be_bytes([header[4], header[5]])
     }
 
-    /// Flags and offset of a fragment, as the header of IPv4 has them.
-    pub(crate) fn place4(&self) -> u16 {
+    /// Flags and fragment offset, as the header of IPv4 has them.
+    pub(crate) fn frag_off(&self) -> u16 {
         let header = self.header4();
         u16::from_be_bytes([header[6], header[7]])
     }

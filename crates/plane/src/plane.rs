@@ -40,7 +40,7 @@ use crate::way::{Dir, Entry, Handover, News};
 
 pub use accounting::Accounting;
 pub(crate) use make::stage_of;
-use make::{exit, own_addresses};
+use make::{exit, local_addresses};
 
 /// A node's data plane.
 #[derive(Debug)]
@@ -112,7 +112,7 @@ impl Plane {
             stages,
             exit: exit(config, macs),
             outbox: Outbox::new(
-                config.ports.iter().map(own_addresses).collect(),
+                config.ports.iter().map(local_addresses).collect(),
                 Limiter::new(config.ports.len(), &config.limits, config.share, config.seed),
             ),
             local: Local::new(&config.limits, config.share, config.seed),

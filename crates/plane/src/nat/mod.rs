@@ -179,7 +179,7 @@ enum Awaited {
 impl Nat {
     /// A NAT as `config` says, or a thread's share of it, in a node with these addresses; what nobody is to foresee follows
     /// from `seed`.
-    pub(crate) fn new(config: Config, own: Vec<IpAddr>, seed: u64, share: Share) -> Nat {
+    pub(crate) fn new(config: Config, local: Vec<IpAddr>, seed: u64, share: Share) -> Nat {
         let table = Table::new(config, seed, share);
         let first = (seed as u16).wrapping_mul(share.of.into()).wrapping_add(share.thread.into());
         let ids = (0..table.outside.len()).map(|_| first).collect();
@@ -189,7 +189,7 @@ impl Nat {
             fragments: Fragments::new(Limits::default().fragments(share)),
             unsolicited: Unsolicited::default(),
             ids,
-            local: own.into_iter().filter_map(v4).collect(),
+            local: local.into_iter().filter_map(v4).collect(),
             routes: false,
             routes6: false,
             mtus: Mtus::default(),
@@ -221,7 +221,7 @@ impl Nat {
         }
     }
 
-    /// Lets time pass: sessions end, held fragments are given up, late answers are sent. True: there is more to do.
+    /// Lets time pass: sessions end, waiting fragments are given up, late answers are sent. True: there is more to do.
     pub(crate) fn tick(&mut self, step: &mut Step<'_, '_>) -> bool {
         let more = self.table.expire(step.now);
         let lapsed = self.fragments.expire(step.now, step.outbox);
@@ -544,10 +544,10 @@ impl Nat {
         );
         if is_shortage && self.table.config.exhausted == config::Manner::Answer {
             let frame = &step.frames[i];
-            let own = self.table.outside.first();
+            let public = self.table.outside.first();
             let from = match frame.kind() {
-                Packet::V4 => own.map(|own| IpAddr::from(Ipv4Addr::from(own))),
-                _ => own.and_then(|own| self.own6(own)).map(IpAddr::from),
+                Packet::V4 => public.map(|public| IpAddr::from(Ipv4Addr::from(public))),
+                _ => public.and_then(|public| self.as_v6(public)).map(IpAddr::from),
             };
             if let Some(from) = from {
                 let back = step.back(Dir::Outward);

@@ -533,10 +533,10 @@ impl Table {
         }
         if !self.pool.has_fixed(&subscriber.holding) {
             let [_, _, _, address] = subscriber.address;
-            let own = self.config.deterministic.as_ref().and_then(|fixed| fixed.outside(address));
-            let own = own
+            let fixed = self.config.deterministic.as_ref().and_then(|fixed| fixed.outside(address));
+            let fixed = fixed
                 .map(|(address, ports)| (self.outside.number(address).expect("of the pool"), *ports.start()));
-            self.pool.fix(&mut subscriber.holding, own, number);
+            self.pool.fix(&mut subscriber.holding, fixed, number);
         }
         if let Some(rate) = self.config.rate_per_s
             && !subscriber.new.once_more(now, 1_000_000_000 / u64::from(rate), u64::from(rate))

@@ -22,7 +22,11 @@ pub(super) fn exit(config: &Config, macs: &[Mac]) -> Exit {
     let Some(routes) = &config.routes else { return Exit::Across };
     let link = |(port, &mac): (&Port, &Mac)| Link {
         mac: port.mac.unwrap_or(mac),
-        addresses: port.addresses.iter().map(|own| Prefix { address: own.host(), len: own.len }).collect(),
+        addresses: port
+            .addresses
+            .iter()
+            .map(|local| Prefix { address: local.host(), len: local.len })
+            .collect(),
         answers_for: Vec::new(),
         tags: port.tags(),
     };
@@ -45,8 +49,8 @@ pub(super) fn exit(config: &Config, macs: &[Mac]) -> Exit {
     Exit::Router(Box::new(router))
 }
 
-pub(super) fn own_addresses(port: &Port) -> Vec<IpAddr> {
-    port.addresses.iter().map(|own| own.host()).collect()
+pub(super) fn local_addresses(port: &Port) -> Vec<IpAddr> {
+    port.addresses.iter().map(|local| local.host()).collect()
 }
 
 /// A stage of a node, or a thread's share of it, in which nothing lives yet.
@@ -59,12 +63,12 @@ pub(crate) fn stage_of(stage: &StageConfig, config: &Config) -> Stage {
         }
         StageConfig::Queue(queue) => Stage::Queue(Box::new(Queue::new(queue, config.seed))),
         StageConfig::Nat(nat) => {
-            let own: Vec<IpAddr> = config.ports.iter().flat_map(own_addresses).collect();
-            let has6 = own.iter().any(IpAddr::is_ipv6);
+            let local: Vec<IpAddr> = config.ports.iter().flat_map(local_addresses).collect();
+            let has6 = local.iter().any(IpAddr::is_ipv6);
             let shortest = |ports: &[Port]| ports.iter().map(|port| port.mtu).min().unwrap_or(u16::MAX);
             let (left, right) = config.ports.split_at(config.left);
             let mtus = Mtus { inside: shortest(left), outside: shortest(right) };
-            let mut nat = Nat::new((**nat).clone(), own, config.seed, config.share);
+            let mut nat = Nat::new((**nat).clone(), local, config.seed, config.share);
             nat.limit(&config.limits);
             Stage::Nat(Box::new(if config.routes.is_some() { nat.of_router(mtus, has6) } else { nat }))
         }

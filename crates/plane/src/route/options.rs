@@ -90,7 +90,7 @@ pub(super) struct Writer<'a> {
     /// The address of the port that the packet leaves by.
     pub(super) address: u32,
     /// All addresses of the node.
-    pub(super) own: &'a dyn Fn(u32) -> bool,
+    pub(super) is_local: &'a dyn Fn(u32) -> bool,
     pub(super) now: Time,
 }
 
@@ -149,7 +149,7 @@ fn stamp(option: &mut [u8], writer: &Writer<'_>) -> Result<(), usize> {
         ADDRESSES => [writer.address.to_be_bytes(), time].concat(),
         ASKED => {
             let asked = option.get(at..).and_then(|rest| rest.first_chunk::<4>()).ok_or(2_usize)?;
-            if !(writer.own)(u32::from_be_bytes(*asked)) {
+            if !(writer.is_local)(u32::from_be_bytes(*asked)) {
                 return Ok(());
             }
             [*asked, time].concat()

@@ -200,20 +200,20 @@ impl Router {
 
     /// The routes that follow from a port's addresses.
     fn connect(&mut self, port: PortId) {
-        for own in self.neighbours.link(port).addresses.clone() {
-            if own.len < full(own.address) && !crate::neighbour::is_link_local(own.address) {
-                self.set(own.network(), Hop(CONNECTED + u32::from(port.0)));
+        for local in self.neighbours.link(port).addresses.clone() {
+            if local.len < full(local.address) && !crate::neighbour::is_link_local(local.address) {
+                self.set(local.network(), Hop(CONNECTED + u32::from(port.0)));
             }
-            if let IpAddr::V4(address) = own.address
-                && own.len < 31
+            if let IpAddr::V4(address) = local.address
+                && local.len < 31
             {
-                let last = u32::from(address) | !crate::prefix::mask4(own.len);
+                let last = u32::from(address) | !crate::prefix::mask4(local.len);
                 let all = Prefix { address: Ipv4Addr::from(last).into(), len: 32 };
                 self.set(all, Hop(BROADCAST + u32::from(port.0)));
             }
         }
-        for own in self.neighbours.link(port).addresses.clone() {
-            self.set(Prefix { address: own.address, len: full(own.address) }, LOCAL);
+        for local in self.neighbours.link(port).addresses.clone() {
+            self.set(Prefix { address: local.address, len: full(local.address) }, LOCAL);
         }
     }
 
@@ -467,7 +467,7 @@ impl Router {
             Kind::V6 => std::net::Ipv6Addr::from(frame.addresses6().0).into(),
             _ => return true,
         };
-        self.neighbours.link(frame.port).addresses.iter().any(|own| own.contains(from))
+        self.neighbours.link(frame.port).addresses.iter().any(|local| local.contains(from))
     }
 
     /// The Ethernet address of a port.
@@ -634,9 +634,9 @@ impl Router {
             }
             (Options::Fill, Some(address)) => {
                 let ports = 0..self.mtus.len();
-                let own =
-                    |asked| ports.clone().any(|port| of_port(PortId(port as u8)).any(|own| own == asked));
-                let writer = Writer { address, own: &own, now: step.now };
+                let is_local =
+                    |asked| ports.clone().any(|port| of_port(PortId(port as u8)).any(|local| local == asked));
+                let writer = Writer { address, is_local: &is_local, now: step.now };
                 if let Err(at) = options::fill(&mut step.frames[i], &writer) {
                     step.refuse(i, Drop::IpOption, Error::Problem(at), back);
                     return false;

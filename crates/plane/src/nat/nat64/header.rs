@@ -104,7 +104,7 @@ pub(in crate::nat) fn to_v4(
     let new = sum(&ends.0.to_be_bytes()) + sum(&ends.1.to_be_bytes());
     // What may be cut needs an identification; what is longer than every link carries was never to be cut.
     let fragment = match frame.piece6() {
-        Some(piece) => (id, piece.place4()),
+        Some(piece) => (id, piece.frag_off()),
         None if IPV4.saturating_add(bytes) <= ALWAYS_FITS => (id, 0),
         None => (0, 0x4000),
     };
@@ -165,7 +165,7 @@ pub(in crate::nat) fn to_v6(
     if is_whole {
         return frame.replace_header(&header6(traffic, bytes, proto6, ends)).map(|()| true);
     }
-    let frag_off = frame.place4();
+    let frag_off = frame.frag_off();
     let [a, b] = (frag_off << 3 | u16::from(frag_off & MORE4 != 0)).to_be_bytes();
     let [c, d] = frame.id4().to_be_bytes();
     let piece = [proto6, 0, a, b, 0, 0, c, d];

@@ -193,7 +193,7 @@ impl Nat {
     }
 
     /// The source of an answer to a host with IPv6.
-    pub(super) fn own6(&self, address: u32) -> Option<Ipv6Addr> {
+    pub(super) fn as_v6(&self, address: u32) -> Option<Ipv6Addr> {
         Some(self.prefix_for(address).ok()?.embed(address).into())
     }
 }
