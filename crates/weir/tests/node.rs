@@ -485,7 +485,10 @@ fn silent_clients_delay_neither_others_nor_the_log_and_hostile_ones_do_not_end_t
 fn a_node_whose_terminal_closes_ends_in_order() {
     need_root!();
     let street = Street::new();
-    let node = street.run(NAT);
+    // The tests may have been begun by nohup.
+    let mut command = Command::new("env");
+    command.args(["--default-signal=HUP", WEIR]);
+    let node = street.run_by(command, NAT);
     echo_over_tcp(&street, 1000);
     let accounting = node.end_by(libc::SIGHUP);
     assert!(accounting["left"].as_u64() > Some(4), "{accounting}");

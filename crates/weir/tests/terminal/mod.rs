@@ -39,11 +39,15 @@ impl InTerminal {
         };
         let end = || Stdio::from(terminal.try_clone().unwrap());
         command.stdin(end()).stdout(end()).stderr(end());
-        // SAFETY: both may be called between fork and exec.
+        // SAFETY: all may be called between fork and exec.
         unsafe {
-            command.pre_exec(|| match libc::setsid() != -1 && libc::ioctl(0, libc::TIOCSCTTY, 0) == 0 {
-                true => Ok(()),
-                false => Err(io::Error::last_os_error()),
+            command.pre_exec(|| {
+                // The tests may have been begun by nohup.
+                libc::signal(libc::SIGHUP, libc::SIG_DFL);
+                match libc::setsid() != -1 && libc::ioctl(0, libc::TIOCSCTTY, 0) == 0 {
+                    true => Ok(()),
+                    false => Err(io::Error::last_os_error()),
+                }
             });
         }
         let child = command.spawn().unwrap();

@@ -25,7 +25,10 @@ pub(crate) fn refused(namespace: &Namespace, line: &str, message: &str) {
 
 /// Starts `weir LINE`, and returns when it has said that it is `ready`.
 pub(crate) fn start(namespace: &Namespace, line: &str, ready: &str) -> Started {
-    start_by(Command::new(WEIR), namespace, line, ready)
+    // It hears of a terminal that closes also where the tests were begun by nohup.
+    let mut command = Command::new("env");
+    command.args(["--default-signal=HUP", WEIR]);
+    start_by(command, namespace, line, ready)
 }
 
 /// The same, run by a command that takes its words.
