@@ -22,10 +22,6 @@ use crate::wire::flow_header;
 const CONNECTING: Duration = Duration::from_secs(60);
 /// Bytes of one write: large ones cost less for each byte ..
 const CHUNK: usize = 128 << 10;
-/// .. but each flow waits until its thread has written to all others. So a thread with many flows writes less at a time ..
-const ROUND: usize = 64 << 20;
-/// .. and at least this.
-const LEAST_CHUNK: usize = 32 << 10;
 /// Writes in a row, divided by the flows that have room: a few flows fill their sockets, of many each has one turn.
 const WRITES: usize = 8;
 /// Bytes of the first write, so that all flows begin soon: a full segment, but no more than this.
@@ -242,7 +238,6 @@ impl Worker {
         let look = self.load.interval.min(LOOK);
         let (mut next_look, mut next_sample) = (start + look, start + self.load.interval);
         let mut waiting: Vec<usize> = (0..self.flows.len()).rev().collect();
-        let chunk = (ROUND / self.flows.len().max(1)).clamp(LEAST_CHUNK, CHUNK);
         waiting.sort_by_key(|&index| std::cmp::Reverse((self.flows[index].done.flow.start, index)));
         while !self.is_stopped() {
             let now = Instant::now();
@@ -269,7 +264,7 @@ impl Worker {
             let ready = self.wait(until.saturating_duration_since(Instant::now()))?;
             let writes = (WRITES / ready.len().max(1)).max(1);
             for token in ready {
-                let _ = (0..writes).all(|_| self.write(token as usize, chunk));
+                let _ = (0..writes).all(|_| self.write(token as usize, CHUNK));
             }
         }
         Ok(())
