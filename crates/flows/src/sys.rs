@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::Duration;
 
 use crate::info::{BYTES, Info};
 
@@ -90,6 +91,14 @@ pub(crate) fn info(socket: &impl AsRawFd) -> io::Result<Info> {
     Ok(Info::read(&bytes))
 }
 
+/// CPU time of the calling thread.
+pub(crate) fn cpu_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a pointer to one timespec, which lives through the call; this clock is there since Linux 2.6.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
 /// Has a listening socket keep as many connections that nobody has accepted yet as the machine allows.
 pub(crate) fn widen_backlog(listener: &impl AsRawFd) -> io::Result<()> {
     // SAFETY: no pointers.
@@ -168,5 +177,23 @@ pub(crate) fn raise_descriptors() -> u64 {
         }
         let most = libc::rlimit { rlim_cur: limit.rlim_max, ..limit };
         if libc::setrlimit(libc::RLIMIT_NOFILE, &most) == 0 { most.rlim_cur } else { limit.rlim_cur }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    /// It grows while the thread works, by no more than the time that passes, and each thread has its own.
+    #[test]
+    fn cpu_time_is_that_of_the_calling_thread() {
+        let (began, before) = (Instant::now(), cpu_time());
+        while cpu_time() < before + Duration::from_millis(2) {}
+        let used = cpu_time() - before;
+        assert!(began.elapsed() >= used);
+        let of_another = std::thread::spawn(cpu_time).join().unwrap();
+        assert!(of_another < cpu_time(), "{of_another:?} of a thread that has only begun");
     }
 }

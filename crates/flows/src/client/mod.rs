@@ -86,7 +86,8 @@ type Samples = Vec<(u32, Info, bool)>;
 enum Word {
     Connected,
     Samples(Samples),
-    Done(Vec<Done>),
+    /// Its flows, and how long the thread had no CPU while it wrote their first bytes.
+    Done(Vec<Done>, Duration),
     Failed(FlowsError),
 }
 
@@ -115,6 +116,7 @@ pub fn run(load: &Load, observe: Observe<'_>) -> Result<Outcome, FlowsError> {
         threads: threads.len(),
         info: Vec::new(),
         ended: Vec::new(),
+        without_cpu: Duration::ZERO,
     };
     let result = match &mut server {
         Server::Weir(control) => session.whole(control, observe),
@@ -199,7 +201,8 @@ fn start(
         let work = move || {
             let result = Worker::new(load, greeting, share, (common, words.clone()))
                 .and_then(|worker| worker.work(at_once));
-            let _ = words.send(result.map_or_else(Word::Failed, Word::Done));
+            let _ = words
+                .send(result.map_or_else(Word::Failed, |(done, without_cpu)| Word::Done(done, without_cpu)));
         };
         thread::Builder::new().name(format!("flows {number}")).spawn(work)
     };
@@ -277,7 +280,9 @@ pub(crate) fn hear_all(answers: &[u8]) -> Result<Outcome, FlowsError> {
         rate: None,
     };
     let (common, words, ended) = (Arc::default(), channel().1, Vec::new());
-    let mut session = Session { load: &load, words, common, threads: 0, info: Vec::new(), ended };
+    let without_cpu = Duration::ZERO;
+    let mut session =
+        Session { load: &load, words, common, threads: 0, info: Vec::new(), ended, without_cpu };
     let observe = Observe { stop: &AtomicBool::new(false), see: &mut |_| {} };
     let received = session.intervals(&mut Lines::over(answers), observe)?;
     let done = flows(&load).into_iter().map(|flow| Done::unsent(flow, (String::new(), String::new())));
@@ -302,6 +307,8 @@ struct Session<'a> {
     info: Vec<(Info, bool)>,
     /// Words of threads that have ended.
     ended: Vec<Word>,
+    /// The longest time in which a thread had no CPU while it wrote the first bytes of its flows.
+    without_cpu: Duration,
 }
 
 impl Session<'_> {
@@ -421,8 +428,9 @@ impl Session<'_> {
         let mut heard = std::mem::take(&mut self.ended).into_iter();
         while ended < self.threads {
             match heard.next().map_or_else(|| self.words.recv(), Ok) {
-                Ok(Word::Done(own)) => {
+                Ok(Word::Done(own, without_cpu)) => {
                     done.extend(own);
+                    self.without_cpu = self.without_cpu.max(without_cpu);
                     ended += 1;
                 }
                 Ok(Word::Failed(error)) => return Err(error),
@@ -470,9 +478,10 @@ impl Session<'_> {
         (spread_s > min_rtt_s && min_rtt_s > 0.0 && each > 1).then(|| {
             format!(
                 "the first bytes of all flows took longer than a round trip: {} threads wrote to {each} flows each, \
-                 {:.1} us a flow",
+                 {:.1} us a flow; a thread had no CPU for up to {:.1} ms of it",
                 self.threads,
-                spread_s * 1e6 / each as f64
+                spread_s * 1e6 / each as f64,
+                self.without_cpu.as_secs_f64() * 1e3
             )
         })
     }

@@ -20,7 +20,7 @@ use crate::wire::flow_header;
 
 /// Flows must have connected after this time.
 const CONNECTING: Duration = Duration::from_secs(60);
-/// Bytes of one write: large ones cost less for each byte ..
+/// Bytes of one write: with fewer, a byte costs more.
 const CHUNK: usize = 128 << 10;
 /// Writes in a row, divided by the flows that have room: a few flows fill their sockets, of many each has one turn.
 const WRITES: usize = 8;
@@ -111,6 +111,8 @@ pub(super) struct Worker {
     share: Vec<Flow>,
     flows: Vec<Running>,
     content: Vec<u8>,
+    /// Time in which this thread had no CPU while it wrote the first bytes of flows.
+    without_cpu: Duration,
 }
 
 impl Worker {
@@ -123,16 +125,18 @@ impl Worker {
         let (epoll, events) =
             (Epoll::new().map_err(FlowsError::at("waiting for sockets"))?, Events::default());
         let content = (0..CHUNK).map(|i| (i * 31 + i / 256) as u8).collect();
-        Ok(Worker { load, greeting, common, words, epoll, events, share, flows: Vec::new(), content })
+        let (flows, without_cpu) = (Vec::new(), Duration::ZERO);
+        Ok(Worker { load, greeting, common, words, epoll, events, share, flows, content, without_cpu })
     }
 
-    pub(super) fn work(mut self, at_once: usize) -> Result<Vec<Done>, FlowsError> {
+    /// What became of its flows, and how long it had no CPU while it wrote their first bytes.
+    pub(super) fn work(mut self, at_once: usize) -> Result<(Vec<Done>, Duration), FlowsError> {
         self.connect(at_once)?;
         let _ = self.words.send(Word::Connected);
         let start = loop {
             match self.common.start.get() {
                 Some(start) => break *start,
-                None if self.is_stopped() => return Ok(Vec::new()),
+                None if self.is_stopped() => return Ok((Vec::new(), Duration::ZERO)),
                 None => thread::sleep(Duration::from_micros(200)),
             }
         };
@@ -144,7 +148,7 @@ impl Worker {
         }
         self.send(start)?;
         self.end(start)?;
-        Ok(self.flows.into_iter().map(|flow| flow.done).collect())
+        Ok((self.flows.into_iter().map(|flow| flow.done).collect(), self.without_cpu))
     }
 
     fn is_stopped(&self) -> bool {
@@ -272,6 +276,7 @@ impl Worker {
 
     /// The first bytes of these flows: nothing else is done until all of them have begun.
     fn first_bytes(&mut self, due: &[usize], start: Instant) -> Result<(), FlowsError> {
+        let (began, cpu_time) = (Instant::now(), sys::cpu_time());
         for &index in due {
             self.flows[index].sends = true;
             self.write(index, self.flows[index].first);
@@ -280,6 +285,7 @@ impl Worker {
             flow.done.started_s = Some(now.saturating_duration_since(start).as_secs_f64());
             flow.progress_at = now;
         }
+        self.without_cpu += began.elapsed().saturating_sub(sys::cpu_time().saturating_sub(cpu_time));
         for &index in due {
             if let Some(stream) = &self.flows[index].stream {
                 self.epoll.add(stream, WRITE, index as u64).map_err(FlowsError::at("waiting for sockets"))?;
