@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use weir_bottleneck::{Settings, Snapshot};
+use weir_bottleneck::{Direction, Quantiles, Settings, Snapshot};
 use weir_flows::{Group, Interval, Load, Server, listen};
 use weir_load::histogram::{Histogram, LATENCY_BITS};
 use weir_port::bpf::BpfError;
@@ -25,7 +25,7 @@ use weir_testbed::rtnl::{Rtnl, VethConfig, VethEnd};
 use super::history::{History, Response};
 use super::mix::Mix;
 use super::plan::Cell;
-use super::run::Shared;
+use super::run::{Lateness, Shared};
 use crate::run::RunError;
 use crate::run::wires::{INTERVAL, Link, Passed, failed};
 
@@ -273,10 +273,16 @@ impl Seen {
             loss: there.dropped.values().sum::<u64>() as f64 / there.entered.max(1) as f64,
             stalled: self.flows.stalled.len(),
             invalid: self.link.outcome.invalid.clone(),
+            lateness: Some(lateness(there)),
             mathis: None,
             responses: Response::all(series, scenario),
         }
     }
+}
+
+fn lateness(there: &Direction) -> Lateness {
+    let Quantiles { p50, p95, p99, max } = there.lateness_ns;
+    Lateness { p50_ns: p50, p95_ns: p95, p99_ns: p99, max_ns: max, slot_ns: there.slot_ns }
 }
 
 /// The groups, from the rates of all flows in their order.

@@ -37,12 +37,26 @@ pub(super) struct Shared {
     /// Why the figures of a real bed do not count.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) invalid: Vec<String>,
+    /// How late frames left the bottleneck of a real bed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) lateness: Option<Lateness>,
     /// Of Reno alone: K of Mathis' formula, rate = segment / round trip * K / sqrt(p).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) mathis: Option<Mathis>,
     /// What followed each change of the rate.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) responses: Vec<Response>,
+}
+
+/// How late frames left, on their way there.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(super) struct Lateness {
+    pub(super) p50_ns: u64,
+    pub(super) p95_ns: u64,
+    pub(super) p99_ns: u64,
+    pub(super) max_ns: u64,
+    /// Time of a full frame on the link: the figures do not count where it is less than the 99th percentile.
+    pub(super) slot_ns: u64,
 }
 
 /// K of Mathis' formula by two meanings of p.
@@ -95,6 +109,7 @@ impl Shared {
             stalled: outcome.flows.iter().filter(|flow| flow.stalled).count(),
             groups: outcome.groups,
             invalid: Vec::new(),
+            lateness: None,
         }
     }
 }
