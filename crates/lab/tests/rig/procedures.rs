@@ -194,19 +194,23 @@ fn a_recovery_is_as_long_as_the_device_says() {
     });
 }
 
-/// How long a stall is to the ms is not for a busy machine to say; both methods must see it, and alike.
+/// How long a stall is to the ms is not for a busy machine to say, and frames that it kept until later are not lost; both methods
+/// must see it, and alike.
 #[test]
 fn a_stall_is_a_reset_that_both_methods_see() {
     on_rig(|| {
-        let (_, trials) = &run("stall", STALL)[0];
-        let trial = trials.first().expect("a trial");
-        let dropped = trial.drop_counters.iter().find(|line| line.name == "dropped by the faulty device");
-        let dropped = dropped.unwrap_or_else(|| panic!("no stall: {trial:#?}")).frames;
-        let longest =
-            trial.streams[0].loss_events.iter().max_by_key(|event| event.outage_ns).expect("a loss");
-        let by_loss_s = dropped as f64 * trial.duration_s / trial.counts().offered as f64;
-        let by_time_stamps_s = longest.outage_ns as f64 / 1e9;
-        assert!(by_loss_s > 0.1 && by_time_stamps_s > 0.1, "{by_loss_s} s, {by_time_stamps_s} s: {trial:#?}");
-        assert!(longest.lost <= trial.counts().lost && dropped <= trial.counts().lost, "{trial:#?}");
+        undisturbed(|| {
+            let (_, trials) = run("stall", STALL).remove(0);
+            let trial = trials.first().expect("a trial");
+            let dropped = trial.drop_counters.iter().find(|line| line.name == "dropped by the faulty device");
+            let dropped = dropped.unwrap_or_else(|| panic!("no stall: {trial:#?}")).frames;
+            let longest =
+                trial.streams[0].loss_events.iter().max_by_key(|event| event.outage_ns).expect("a loss");
+            let by_loss_s = dropped as f64 * trial.duration_s / trial.counts().offered as f64;
+            let by_time_stamps_s = longest.outage_ns as f64 / 1e9;
+            assert!(dropped > 0 && by_time_stamps_s > 0.1, "{by_time_stamps_s} s: {trial:#?}");
+            assert!(longest.lost <= trial.counts().lost && dropped <= trial.counts().lost, "{trial:#?}");
+            if by_loss_s > 0.1 { Ok(()) } else { Err(format!("{by_loss_s} s by loss: {trial:#?}")) }
+        });
     });
 }
