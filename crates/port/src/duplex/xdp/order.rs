@@ -2,17 +2,21 @@
 //! each, and what is put into one may be received before what is in the other.
 //!
 //! ```text
-//!  few frames > socket          many, once all by the socket have left           > live
-//!  any frames > live            few, once the other end has taken all live ones,
-//!                               and none has left live for a while               > socket
+//!  few frames > socket          many for some calls, once all by the socket have left       > live
+//!  any frames > live            few for some calls, once the other end has taken all live
+//!                               ones, and none has left live for a while                    > socket
 //! ```
+//! A call with live frames costs the kernel much that few of them do not pay for, some of it a second later ([`super::live`]).
+//! So one burst does not begin it, and where frames come one by one, so that there is never a pause by itself, one is made.
 //! The other end counts what it takes ([`super::live::Live::all_taken`]) before it has passed the last of it on, for which
 //! there is a pause of [`PAUSE`]. Frames that are too long to leave live do not wait.
 
 use std::time::{Duration, Instant};
 
 /// From so many frames on a call is cheaper than sending them one by one.
-const WORTH: usize = 12;
+const WORTH: u32 = 12;
+/// So many calls count for the mean.
+const CALLS: u32 = 16;
 /// After so long the other end has passed on what it has taken.
 const PAUSE: Duration = Duration::from_micros(500);
 /// What has not been taken for so long after the pause is lost; a thread of the kernel that receives may wait long for a CPU.
@@ -24,6 +28,8 @@ pub(super) struct Order {
     last_live: Option<Instant>,
     /// Since when the pause is over and the other end has not taken all.
     late: Option<Instant>,
+    /// Mean frames of a call, times [`CALLS`]; older calls count less.
+    frames: u32,
 }
 
 /// How frames leave.
@@ -36,6 +42,16 @@ pub(super) enum Way {
 }
 
 impl Order {
+    /// So many frames are about to leave. How long they should wait first: few have left live at a time for a while, and could
+    /// go by the socket after it.
+    pub(super) fn wait(&mut self, frames: usize, now: Instant) -> Option<Duration> {
+        self.frames = self.frames - self.frames / CALLS + frames as u32;
+        let last = self.last_live.filter(|_| self.frames < WORTH / 2 * CALLS)?;
+        // Should the other end need longer, the next attempt is some calls away.
+        self.frames = WORTH * CALLS;
+        Some((last + PAUSE).saturating_duration_since(now))
+    }
+
     /// How so many frames leave that can leave live. `all_taken` says whether the other end has taken all that left live,
     /// `is_drained` whether all by the socket have left.
     pub(super) fn choose(
@@ -45,9 +61,10 @@ impl Order {
         all_taken: impl FnOnce() -> bool,
         is_drained: impl FnOnce() -> bool,
     ) -> Way {
+        let are_many = frames as u32 >= WORTH && self.frames >= WORTH * CALLS;
         let way = if self.is_pending(now, all_taken) {
             Way::Live
-        } else if frames >= WORTH && is_drained() {
+        } else if are_many && is_drained() {
             Way::BeginLive
         } else {
             Way::Socket
@@ -76,14 +93,58 @@ impl Order {
 mod tests {
     use super::*;
 
+    const MANY: usize = WORTH as usize;
+
+    /// After calls with many frames each.
+    fn busy() -> Order {
+        Order { frames: WORTH * CALLS, ..Order::default() }
+    }
+
+    #[test]
+    fn one_burst_does_not_leave_live() {
+        let (mut order, now) = (Order::default(), Instant::now());
+        let mut send = |frames| {
+            assert_eq!(order.wait(frames, now), None);
+            order.choose(frames, now, || true, || true)
+        };
+        // 3 frames a call, and now and then 64.
+        for _ in 0..100 {
+            assert!((0..30).all(|_| send(3) == Way::Socket));
+            assert_eq!(send(64), Way::Socket);
+        }
+        let first = (1..).find(|_| send(64) == Way::BeginLive);
+        assert!(first.is_some_and(|calls| calls < CALLS / 2), "{first:?}");
+    }
+
+    #[test]
+    fn where_few_leave_live_for_a_while_a_pause_is_made() {
+        let (mut order, begin) = (busy(), Instant::now());
+        assert_eq!(order.choose(64, begin, || true, || true), Way::BeginLive);
+        // One each 10 us, so that the pause never comes by itself.
+        let mut now = begin;
+        let wait = loop {
+            now += Duration::from_micros(10);
+            if let Some(wait) = order.wait(1, now) {
+                break wait;
+            }
+            assert_eq!(order.choose(1, now, || true, || true), Way::Live, "it waits before it changes");
+        };
+        assert!(now - begin < Duration::from_millis(1) && wait <= PAUSE, "{:?} {wait:?}", now - begin);
+        // The other end needs longer: live again, and another pause after some calls.
+        let late = |order: &mut Order| order.choose(1, now + wait, || false, || true);
+        assert_eq!(late(&mut order), Way::Live);
+        assert_eq!(order.wait(1, now + wait), None);
+        assert_eq!(order.choose(1, now + wait + PAUSE, || true, || true), Way::Socket);
+    }
+
     #[test]
     fn the_way_changes_only_when_the_other_is_empty() {
         use Way::{BeginLive, Live, Socket};
-        let (mut order, begin) = (Order::default(), Instant::now());
+        let (mut order, begin) = (busy(), Instant::now());
         for (at_us, frames, is_drained, way) in [
             (0, 1, true, Socket),
-            (1, WORTH, false, Socket),
-            (2, WORTH, true, BeginLive),
+            (1, MANY, false, Socket),
+            (2, MANY, true, BeginLive),
             // The receiver may not have come to those.
             (3, 1, true, Live),
             (400, 1, false, Live),
@@ -91,7 +152,7 @@ mod tests {
             (1400, 1, true, Socket),
             (1401, 64, false, Socket),
             (1402, 64, true, BeginLive),
-            (9000, WORTH - 1, true, Socket),
+            (9000, MANY - 1, true, Socket),
         ] {
             let now = begin + Duration::from_micros(at_us);
             let found = order.choose(frames, now, || true, || is_drained);
@@ -101,7 +162,7 @@ mod tests {
 
     #[test]
     fn few_frames_go_on_live_until_all_before_them_are_received() {
-        let (mut order, begin) = (Order::default(), Instant::now());
+        let (mut order, begin) = (busy(), Instant::now());
         for (at_us, all_taken, is_pending) in [
             (0, false, false),
             (3, true, true),
@@ -115,7 +176,7 @@ mod tests {
             (9_000_000, false, true),
             (10_002_700, false, false),
         ] {
-            let (now, frames) = (begin + Duration::from_micros(at_us), [1, WORTH]);
+            let (now, frames) = (begin + Duration::from_micros(at_us), [1, MANY]);
             let begins = at_us == 0 || at_us == 2000;
             let way = order.choose(frames[usize::from(begins)], now, || all_taken, || begins);
             let expected = match (is_pending, begins) {
