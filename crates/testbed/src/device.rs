@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -81,7 +82,8 @@ impl Device {
     pub fn threads(&self) -> Vec<u32> {
         match self {
             Device::Node(node) => node.threads(),
-            _ => Vec::new(),
+            Device::Faulty(pumps) => pumps.threads.iter().map(|(number, _)| *number).collect(),
+            Device::Kernel | Device::Xdp { .. } => Vec::new(),
         }
     }
 
@@ -182,7 +184,8 @@ pub struct Pumps {
     switch: FaultSwitch,
     /// By each direction.
     dropped: [Arc<AtomicU64>; 2],
-    threads: Vec<JoinHandle<()>>,
+    /// With their numbers.
+    threads: Vec<(u32, JoinHandle<()>)>,
 }
 
 impl Pumps {
@@ -196,13 +199,16 @@ impl Pumps {
             let line = FaultLine::new(faults.clone());
             let (stop, dropped, cpu) = (pumps.stop.clone(), pumps.dropped[from].clone(), cpus[0]);
             let switch = pumps.switch.clone();
-            pumps.threads.push(std::thread::spawn(move || {
+            let (number, started) = sync_channel(1);
+            let thread = std::thread::spawn(move || {
+                let _ = number.send(rustix::thread::gettid().as_raw_nonzero().get() as u32);
                 // Without the right to move to that CPU it runs where the scheduler puts it.
                 let _ = crate::sys::set_affinity(0, &[cpu]);
                 // To the microsecond, not to the 50 of others.
                 crate::sys::exact_timers();
                 pump(receiver, &sender, line, &switch, &stop, &dropped);
-            }));
+            });
+            pumps.threads.push((started.recv().expect("it says its number first"), thread));
         }
         Ok(pumps)
     }
@@ -211,7 +217,7 @@ impl Pumps {
 impl Drop for Pumps {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        for thread in self.threads.drain(..) {
+        for (_, thread) in self.threads.drain(..) {
             // A pump that panicked has printed why; there is nothing left to undo.
             let _ = thread.join();
         }

@@ -102,8 +102,8 @@ impl Setup {
         let cpus = self.cpus_used();
         let steal: u64 = cpus.iter().filter_map(|cpu| cost.cpus.get(cpu)).map(|c| c.steal_ns).sum();
         let elapsed = used.elapsed.as_nanos() as f64;
-        // Two directions on one CPU wait for each other: that is the DUT's own doing. A faulty device has threads
-        // on that CPU that are not counted among its receive threads.
+        // Two directions on one CPU wait for each other: that is the DUT's own doing. Those of a faulty device wait for its
+        // receive threads, too.
         let routes_ns = used.routes.map_or(0, |routes| routes.run_ns);
         let own_wait = match (self.bed.spec().dut, self.traffic.direction) {
             (DutKind::Faulty, _) => cost.dut_wait_ns,
