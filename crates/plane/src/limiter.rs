@@ -3,11 +3,13 @@
 //! | | of a host (with IPv6, of a /64) | of all at a port |
 //! |---|---|---|
 //! | too big | 10 at once, 50 per second | 50 at once, 1000 per second |
-//! | all else, resets | the same | the same |
+//! | time exceeded | the same | the same |
+//! | all other errors | the same | the same |
+//! | resets | the same | the same |
 //!
 //! This is with `limits(errors 1000)`, the default; another number changes all of them alike. Without those that say too big
-//! no host finds the length of packets that a path carries, so that they share with nothing else; and who asks for many takes
-//! from himself. Whoever sends under addresses that are made up takes from those that come in by the same port. Hosts share
+//! no host finds the length of packets that a path carries, and without time exceeded no path, so that kinds share nothing; and
+//! who asks for many takes from himself. Whoever sends under addresses that are made up takes from those that come in by the same port. Hosts share
 //! places by a hash that nobody outside foresees.
 
 use crate::frame::Frame;
@@ -29,15 +31,29 @@ pub(crate) struct Permit(());
 /// What hosts may still be reported, by the port that their frames come in by.
 #[derive(Debug)]
 pub(crate) struct Limiter {
-    ports: Vec<Quotas>,
+    ports: Vec<[Quota; Message::ALL.len()]>,
     share: Share,
 }
 
-/// What hosts and all together may still be reported, by what is said.
-#[derive(Debug)]
-struct Quotas {
-    too_big: Quota,
-    all_else: Quota,
+/// What is sent. Each has quotas of its own.
+#[derive(Debug, Clone, Copy)]
+enum Message {
+    TooBig,
+    TimeExceeded,
+    OtherError,
+    Reset,
+}
+
+impl Message {
+    const ALL: [Message; 4] = [Message::TooBig, Message::TimeExceeded, Message::OtherError, Message::Reset];
+
+    fn of(error: Error) -> Message {
+        match error {
+            Error::TooBig(_) => Message::TooBig,
+            Error::TimeExceeded => Message::TimeExceeded,
+            _ => Message::OtherError,
+        }
+    }
 }
 
 impl Default for Limiter {
@@ -50,13 +66,12 @@ impl Limiter {
     /// All is allowed at so many ports; the places of hosts follow from `seed`.
     pub(crate) fn new(ports: usize, limits: &Limits, share: Share, seed: u64) -> Limiter {
         let quota = || Quota::new(seed, PLACES, limits.errors(share));
-        let quotas = || Quotas { too_big: quota(), all_else: quota() };
-        Limiter { ports: (0..ports).map(|_| quotas()).collect(), share }
+        Limiter { ports: (0..ports).map(|_| Message::ALL.map(|_| quota())).collect(), share }
     }
 
     /// Other limits.
     pub(crate) fn limit(&mut self, limits: &Limits) {
-        for quota in self.ports.iter_mut().flat_map(|quotas| [&mut quotas.too_big, &mut quotas.all_else]) {
+        for quota in self.ports.iter_mut().flatten() {
             quota.set_rates(limits.errors(self.share));
         }
     }
@@ -64,20 +79,19 @@ impl Limiter {
     /// Whether the sender of a frame may be informed of this error at `now`, by the rules of ICMP and by the rates; if so, it
     /// counts.
     pub(crate) fn error(&mut self, now: Time, frame: &Frame<'_>, error: Error) -> Option<Permit> {
-        let quotas = self.quotas(frame)?;
-        let quota =
-            if matches!(error, Error::TooBig(_)) { &mut quotas.too_big } else { &mut quotas.all_else };
-        let may = icmp::may_be_reported(frame, error) && quota.allows(now, Host::of(frame));
-        may.then_some(Permit(()))
+        (icmp::may_be_reported(frame, error) && self.allows(now, frame, Message::of(error)))
+            .then_some(Permit(()))
     }
 
     /// Whether the sender of a frame may be given a reset at `now`; if so, it counts.
     pub(crate) fn reset(&mut self, now: Time, frame: &Frame<'_>) -> Option<Permit> {
-        self.quotas(frame)?.all_else.allows(now, Host::of(frame)).then_some(Permit(()))
+        self.allows(now, frame, Message::Reset).then_some(Permit(()))
     }
 
-    fn quotas(&mut self, frame: &Frame<'_>) -> Option<&mut Quotas> {
-        self.ports.get_mut(usize::from(frame.port.0))
+    fn allows(&mut self, now: Time, frame: &Frame<'_>, message: Message) -> bool {
+        let quotas = self.ports.get_mut(usize::from(frame.port.0));
+        let quota = quotas.and_then(|quotas| quotas.get_mut(message as usize));
+        quota.is_some_and(|quota| quota.allows(now, Host::of(frame)))
     }
 }
 
@@ -107,6 +121,8 @@ mod tests {
         let mut reported = |ms, host, error| reported(&mut limiter, ms, host, error, 900);
         assert_eq!(reported(0, "198.18.0.5", Error::NoRoute), 10);
         assert_eq!(reported(0, "198.18.0.5", Error::TooBig(1280)), 10, "by itself");
+        assert_eq!(reported(0, "198.18.0.5", Error::TimeExceeded), 10, "by itself");
+        assert_eq!(reported(0, "198.18.0.5", Error::NoPort), 0, "as one without a route");
         assert_eq!(reported(0, "198.18.0.6", Error::NoRoute), 10, "another host");
         assert_eq!(reported(20, "198.18.0.5", Error::NoRoute), 1);
         assert_eq!(reported(0, "2001:db8:1::5", Error::NoRoute), 10);

@@ -10,7 +10,7 @@
 //! | `fragmented-packets N` | packets whose first fragment has come, likewise | 4096 |
 //! | `unresolved N` | neighbours that are asked about and have not answered, at each port in each direction | 1024 |
 //! | `questions N` | neighbours that are asked for per second, likewise | 1000 |
-//! | `errors N` | errors of ICMP and resets per second because of frames of a port, and as many that say too big (RFC 1812, section 4.3.2.8, RFC 4443, section 2.4 f) | 1000 |
+//! | `errors N` | errors of ICMP per second because of frames of a port: as many that say too big, time exceeded and all else, and as many resets (RFC 1812, section 4.3.2.8, RFC 4443, section 2.4 f) | 1000 |
 //! | `local-neighbours N` | ARP and neighbour discovery for the machine that the node runs on, frames per second | 1000 |
 //! | `local-routing N` | what routing protocols tell it, from the link of a port, and from elsewhere | 40000 |
 //! | `local-icmp N` | all other ICMP for it | 1000 |
