@@ -97,7 +97,9 @@ fn every_procedure_is_made_at_its_points() {
         assert_eq!(names(&points[0].0), all);
         let (_, trials) = &points[0];
         let reset = trials.iter().find(|t| t.duration_s == 0.6).expect("the reset");
-        assert!(reset.counts().lost > 0, "its links were down: {reset:#?}");
+        // A tester that gets no CPU meanwhile sends none of those that would be lost.
+        let is_late = reset.counts().sent < reset.counts().offered;
+        assert!(reset.counts().lost > 0 || is_late, "its links were down: {reset:#?}");
         let soak = trials.last().expect("trials");
         assert!(soak.counts().received > 0, "its links are up again: {soak:#?}");
 
