@@ -417,11 +417,13 @@ impl Port for Xdp {
         let queue = &mut self.queues[0];
         let refused = match &mut self.live {
             Some(live) if live.can_take(frames) => {
-                if let Some(pause) = self.order.wait(frames.len(), Instant::now()) {
+                let mut now = Instant::now();
+                if let Some(pause) = self.order.wait(frames.len(), now) {
                     std::thread::sleep(pause);
+                    now = Instant::now();
                 }
                 let all_taken = || live.all_taken();
-                match self.order.choose(frames.len(), Instant::now(), all_taken, || queue.is_drained(pool)) {
+                match self.order.choose(frames.len(), now, all_taken, || queue.is_drained(pool)) {
                     Way::Socket => queue.send(pool, frames),
                     Way::BeginLive => {
                         live.begin();
