@@ -201,7 +201,7 @@ impl Pumps {
             let switch = pumps.switch.clone();
             let (number, started) = sync_channel(1);
             let thread = std::thread::spawn(move || {
-                let _ = number.send(rustix::thread::gettid().as_raw_nonzero().get() as u32);
+                let _ = number.send(weir_port::thread::number());
                 // Without the right to move to that CPU it runs where the scheduler puts it.
                 let _ = crate::sys::set_affinity(0, &[cpu]);
                 // To the microsecond, not to the 50 of others.

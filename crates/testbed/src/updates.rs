@@ -51,8 +51,7 @@ impl Updates {
         let thread = dut.spawn("routes", move || {
             // Without the right to move there it runs where the scheduler puts it.
             let _ = sys::set_affinity(0, &cpus[..1]);
-            // SAFETY: no arguments, cannot fail.
-            let own = unsafe { libc::gettid() } as u32;
+            let own = weir_port::thread::number();
             let (mut rtnl, start) = (Rtnl::open()?, Instant::now());
             let mut change = |n: u64| {
                 let (to, gateway) = (route(ip, n / 2 % ROUTES), Side::B.tester(ip));

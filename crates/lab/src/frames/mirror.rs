@@ -101,8 +101,7 @@ impl Mirror {
                 Some(pause) => self.generator.send_with_pauses(load, pause, control),
                 None => self.generator.send(load, control).map(|(stream, _)| stream),
             };
-            // SAFETY: no arguments, cannot fail.
-            (stream, own_times().since(&before), unsafe { libc::gettid() } as u32)
+            (stream, own_times().since(&before), weir_port::thread::number())
         });
         // On a busy machine the last frames wait in the interface's ring for milliseconds.
         while !control.stopped() && self.receivers.iter().any(|&thread| is_runnable(thread)) {

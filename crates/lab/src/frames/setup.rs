@@ -34,7 +34,7 @@ use self::traffic::networks;
 pub(crate) use self::traffic::{FIRST_HOST, mirrored, traffic};
 pub(crate) use self::translation::AddressRange;
 use self::usage::Used;
-pub(crate) use self::usage::{own_thread, own_times};
+pub(crate) use self::usage::own_times;
 use super::diagnosis::{Symptoms, diagnose};
 use super::disturbance::Disturbance;
 use super::remote::{Hosts, Remote};
@@ -287,7 +287,7 @@ impl Setup {
                 debug_assert!(placed.is_ok(), "{placed:?}");
                 let (own, sending) = (own_times(), Instant::now());
                 let counts = tester.trial(load, control);
-                (counts, own_times().since(&own), sending.elapsed(), own_thread())
+                (counts, own_times().since(&own), sending.elapsed(), weir_port::thread::number())
             });
             disturbance.into_iter().for_each(Disturbance::over);
             (sent, acting.map(|thread| thread.join().expect("it panics for no one")))

@@ -189,11 +189,5 @@ impl Setup {
 
 /// Times of the calling thread so far.
 pub(crate) fn own_times() -> ThreadTimes {
-    ThreadTimes::of(own_thread()).unwrap_or_default()
-}
-
-/// Number of the calling thread.
-pub(crate) fn own_thread() -> u32 {
-    // SAFETY: no arguments, cannot fail.
-    unsafe { libc::gettid() as u32 }
+    ThreadTimes::of(weir_port::thread::number()).unwrap_or_default()
 }

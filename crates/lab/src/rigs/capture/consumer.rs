@@ -49,8 +49,7 @@ mod tests {
     #[test]
     fn a_profile_finds_the_consumer() {
         weir_testkit::need_root!();
-        // SAFETY: no arguments, no failure.
-        let own = unsafe { libc::gettid() } as u32;
+        let own = weir_port::thread::number();
         let (begin, mut seen) = (Instant::now(), 0);
         let cpus = CpuPlan::choose(DutCpus::All).unwrap().dut;
         while seen == 0 && begin.elapsed() < Duration::from_secs(20) {

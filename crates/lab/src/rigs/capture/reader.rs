@@ -85,8 +85,7 @@ impl Watch {
         let since = |of: fn(&libc::rusage) -> i64| (of(&after) - of(&before)).max(0) as u64;
         Ok(Read {
             account: queue.account()?,
-            // SAFETY: no arguments, cannot fail.
-            thread: unsafe { libc::gettid() } as u32,
+            thread: weir_port::thread::number(),
             granted: queue.granted(),
             user_ns: 1000 * since(|u| u.ru_utime.tv_sec * 1_000_000 + u.ru_utime.tv_usec),
             system_ns: 1000 * since(|u| u.ru_stime.tv_sec * 1_000_000 + u.ru_stime.tv_usec),
