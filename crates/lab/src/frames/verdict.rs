@@ -262,104 +262,109 @@ mod tests {
         assert_eq!(reasons.join("; "), reason);
     }
 
+    fn unbalanced(share: &str) -> String {
+        format!("the frame accounting does not balance: {share} frames sent are unexplained (limit 0.100 %)")
+    }
+
     #[test]
     fn each_trouble_gets_its_verdict() {
         use Owner::{Dut, Tester};
         use Verdict::*;
-        let unbalanced = |share: &str| {
-            format!(
-                "the frame accounting does not balance: {share} frames sent are unexplained (limit 0.100 %)"
-            )
-        };
-        let quiet = Noise::default();
-        check(accounting(1000, 1000, 1000, &[]), quiet.clone(), Valid, "");
-        check(accounting(1000, 1000, 600, &[(Dut, 400)]), quiet.clone(), Valid, "");
-        check(accounting(10_000, 10_000, 9_990, &[]), quiet.clone(), Valid, "");
-        check(accounting(10_000, 10_000, 9_980, &[]), quiet.clone(), Invalid, &unbalanced("20 of 10000"));
-        check(
-            accounting(10_000, 10_000, 10_000, &[(Dut, 20)]),
-            quiet.clone(),
-            Invalid,
-            &unbalanced("-20 of 10000"),
-        );
-        check(
-            accounting(10_000, 5_000, 5_000, &[]),
-            quiet.clone(),
-            TesterLimited,
-            "the tester sent at only 50.000 % of the offered rate",
-        );
-        check(
-            accounting(10_000, 9_900, 9_900, &[]),
-            quiet.clone(),
-            Noisy,
-            "the sent rate is -1.000 % off the offered one (limit 0.100 %)",
-        );
-        check(
-            accounting(10_000, 10_000, 9_000, &[(Tester, 1_000)]),
-            quiet.clone(),
-            TesterLimited,
-            "the tester itself lost 1000 of 10000 frames",
-        );
+        let half = "the tester sent at only 50.000 % of the offered rate";
+        // Offered, sent, received.
+        for (frames, drops, verdict, reason) in [
+            ([1000, 1000, 1000], &[][..], Valid, ""),
+            ([1000, 1000, 600], &[(Dut, 400)], Valid, ""),
+            ([10_000, 10_000, 9_990], &[], Valid, ""),
+            ([10_000, 10_000, 9_980], &[], Invalid, &unbalanced("20 of 10000")),
+            ([10_000, 10_000, 10_000], &[(Dut, 20)], Invalid, &unbalanced("-20 of 10000")),
+            ([10_000, 5_000, 5_000], &[], TesterLimited, half),
+            (
+                [10_000, 9_900, 9_900],
+                &[],
+                Noisy,
+                "the sent rate is -1.000 % off the offered one (limit 0.100 %)",
+            ),
+            (
+                [10_000, 10_000, 9_000],
+                &[(Tester, 1_000)],
+                TesterLimited,
+                "the tester itself lost 1000 of 10000 frames",
+            ),
+            (
+                [10, 0, 0],
+                &[],
+                Invalid,
+                "no frame left the tester; the tester sent at only 0.000 % of the offered rate",
+            ),
+            (
+                [10, 10, 11],
+                &[],
+                Invalid,
+                &(unbalanced("-1 of 10") + "; 11 frames received, but only 10 sent"),
+            ),
+        ] {
+            let [offered, sent, received] = frames;
+            check(accounting(offered, sent, received, drops), Noise::default(), verdict, reason);
+        }
         assert_eq!(accounting(1000, 1000, 900, &[(Tester, 60), (Dut, 40)]).lost(), 100);
-        check(
-            accounting(10, 0, 0, &[]),
-            quiet.clone(),
-            Invalid,
-            "no frame left the tester; the tester sent at only 0.000 % of the offered rate",
-        );
-        check(
-            accounting(10, 10, 11, &[]),
-            quiet.clone(),
-            Invalid,
-            &(unbalanced("-1 of 10") + "; 11 frames received, but only 10 sent"),
-        );
-        // Of 100 broadcasts each ends somewhere, and none of them hides a test frame.
-        let cast = |received, discarded, drops| {
-            let broadcasts = Broadcasts { sent: 100, received, discarded };
-            Accounting { broadcasts, ..accounting(10_000, 10_000, 9_980, &[(Dut, drops)]) }
-        };
-        check(cast(0, 100, 20), quiet.clone(), Valid, "");
-        check(cast(60, 0, 60), quiet.clone(), Valid, "");
-        check(cast(0, 70, 50), quiet.clone(), Valid, "");
-        check(cast(0, 70, 30), quiet.clone(), Invalid, &unbalanced("20 of 10000"));
-        check(cast(100, 0, 40), quiet.clone(), Invalid, &unbalanced("-20 of 10000"));
-        let jump = |ms| Accounting { clock_jump: Duration::from_millis(ms), ..accounting(9, 9, 9, &[]) };
-        check(jump(1), quiet.clone(), Valid, "");
-        check(jump(1500), quiet, Invalid, "the clock jumped by 1.500 s: it was set, or the machine slept");
         let noise =
             |steal, dut_wait, late_p999_ns| Noise { steal, dut_wait, late_p999_ns, ..Noise::default() };
-        check(
-            accounting(9, 9, 9, &[]),
-            noise(0.02, 0.0, 0),
-            Noisy,
-            "the hypervisor took 2.000 % of the CPUs (limit 1.000 %)",
-        );
-        check(
-            accounting(9, 9, 9, &[]),
-            noise(0.0, 0.1, 0),
-            Noisy,
-            "the DUT waited 10.000 % of the time for a CPU that something else used (limit 2.000 %)",
-        );
-        check(
-            accounting(9, 9, 9, &[]),
-            noise(0.0, 0.0, 6_000_000),
-            Noisy,
-            "one frame in a thousand left more than 6.0 ms late (limit 5.0 ms)",
-        );
         let skew = |share| Noise { start_skew: Some(share), ..Noise::default() };
-        check(accounting(9, 9, 9, &[]), skew(0.009), Valid, "");
-        check(
-            accounting(9, 9, 9, &[]),
-            skew(0.02),
-            Noisy,
-            "the two hosts began to send up to 2.000 % of the trial apart (limit 1.000 %)",
-        );
-        check(
-            accounting(10_000, 5_000, 5_000, &[]),
-            noise(0.5, 0.0, 0),
-            TesterLimited,
-            "the tester sent at only 50.000 % of the offered rate; the hypervisor took 50.000 % of the CPUs (limit 1.000 %)",
-        );
+        for (noise, verdict, reason) in [
+            (noise(0.02, 0.0, 0), Noisy, "the hypervisor took 2.000 % of the CPUs (limit 1.000 %)"),
+            (
+                noise(0.0, 0.1, 0),
+                Noisy,
+                "the DUT waited 10.000 % of the time for a CPU that something else used (limit 2.000 %)",
+            ),
+            (
+                noise(0.0, 0.0, 6_000_000),
+                Noisy,
+                "one frame in a thousand left more than 6.0 ms late (limit 5.0 ms)",
+            ),
+            (skew(0.009), Valid, ""),
+            (
+                skew(0.02),
+                Noisy,
+                "the two hosts began to send up to 2.000 % of the trial apart (limit 1.000 %)",
+            ),
+        ] {
+            check(accounting(9, 9, 9, &[]), noise, verdict, reason);
+        }
+        let both = format!("{half}; the hypervisor took 50.000 % of the CPUs (limit 1.000 %)");
+        check(accounting(10_000, 5_000, 5_000, &[]), noise(0.5, 0.0, 0), TesterLimited, &both);
+    }
+
+    /// Of 100 broadcasts each ends somewhere, and none of them hides a test frame.
+    #[test]
+    fn broadcasts_hide_no_test_frame() {
+        for (received, discarded, drops, unexplained) in [
+            (0, 100, 20, None),
+            (60, 0, 60, None),
+            (0, 70, 50, None),
+            (0, 70, 30, Some("20 of 10000")),
+            (100, 0, 40, Some("-20 of 10000")),
+        ] {
+            let broadcasts = Broadcasts { sent: 100, received, discarded };
+            let drops = [(Owner::Dut, drops)];
+            let accounting = Accounting { broadcasts, ..accounting(10_000, 10_000, 9_980, &drops) };
+            let reason = unexplained.map(unbalanced);
+            let verdict = if reason.is_some() { Verdict::Invalid } else { Verdict::Valid };
+            check(accounting, Noise::default(), verdict, &reason.unwrap_or_default());
+        }
+    }
+
+    #[test]
+    fn a_clock_that_jumps_makes_a_trial_invalid() {
+        for (ms, verdict, reason) in [
+            (1, Verdict::Valid, ""),
+            (1500, Verdict::Invalid, "the clock jumped by 1.500 s: it was set, or the machine slept"),
+        ] {
+            let clock_jump = Duration::from_millis(ms);
+            let accounting = Accounting { clock_jump, ..accounting(9, 9, 9, &[]) };
+            check(accounting, Noise::default(), verdict, reason);
+        }
     }
 
     #[test]
