@@ -133,7 +133,7 @@ impl Checker {
         let limits = Limits { unexplained: 0.0, ..Limits::default() };
         let settings = Settings { tester, seed, limits, external: None, tsc_hz: None };
         let mut checker = Checker { settings, wire_min_ns: 0 };
-        let mut wire = checker.setup(DutKind::Wire, "")?;
+        let mut wire = checker.setup(DutKind::WIRE, "")?;
         let trial = trial(&mut wire, &CLEAN)?;
         checker.wire_min_ns = trial.streams[0].latency.min_ns;
         Ok(checker)
@@ -162,7 +162,7 @@ impl Checker {
     }
 
     fn attempt(&self, plant: &Plant) -> Result<Answer, RunError> {
-        let mut setup = self.setup(DutKind::Faulty, plant.faults)?;
+        let mut setup = self.setup(DutKind::FAULTY, plant.faults)?;
         setup.compare_to_wire(self.wire_min_ns);
         if plant.beside != Beside::Nothing && setup.cpus().shared {
             return Ok(Answer::Impossible("tester and device share a CPU"));
@@ -192,7 +192,7 @@ impl Checker {
         let goes_on = |sent, _| started.store(sent > 0, Ordering::Relaxed);
         std::thread::scope(|scope| {
             let other = scope.spawn(|| -> Result<(), RunError> {
-                let mut setup = self.setup(DutKind::KernelForward, "")?;
+                let mut setup = self.setup(DutKind::KERNEL_FORWARD, "")?;
                 let long = Load::full_speed(Duration::from_secs(60));
                 setup.out_of_turn(&long, &Control::new(&stop, &goes_on)).map(drop)
             });

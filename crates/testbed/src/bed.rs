@@ -8,7 +8,7 @@ use weir_packet::flow::{IpVersion, MAX_NETWORKS};
 use crate::conntrack;
 use crate::counters::Snapshot;
 use crate::cpu::CostSample;
-use crate::dut::DutKind;
+use crate::dut::{DutKind, Function, System};
 use crate::error::{Error, Result};
 use crate::external::{External, ExternalSpec, PortEnd};
 use crate::journal::Journal;
@@ -125,7 +125,7 @@ impl Bed {
     pub fn build(spec: &BedSpec, journal: &mut Journal) -> Result<Bed> {
         let rules = check(spec)?;
         let tester = Namespace::new()?;
-        let dut = if spec.dut == DutKind::Wire { None } else { Some(Namespace::new()?) };
+        let dut = if spec.dut == DutKind::WIRE { None } else { Some(Namespace::new()?) };
         tester.run(topology::silence)?;
         if let Some(dut) = &dut {
             dut.run(|| topology::configure(spec.ip))?;
@@ -137,8 +137,8 @@ impl Bed {
         let config = VethConfig { mtu: spec.mtu, queues };
         let wires = topology::wire_up(&tester, dut.as_ref(), config)?;
         if let Some(dut) = &dut {
-            dut.run(|| match spec.dut {
-                DutKind::KernelBridge => topology::bridge(&wires),
+            dut.run(|| match spec.dut.function() {
+                Function::Bridge => topology::bridge(&wires),
                 _ => topology::route(&wires, spec.ip, spec.networks),
             })?;
             if let Some(rules) = &rules {
@@ -315,7 +315,7 @@ impl Bed {
     fn port(&self, owner: Owner, side: Side) -> Option<Port> {
         let (end, peer) = self.directions().find(|(end, _)| end.owner == owner && end.side == side)?;
         let is_opposite = |other: &&End| other.owner == Owner::Tester && other.side != side;
-        let bridged = owner == Owner::Tester && self.spec.dut == DutKind::KernelBridge;
+        let bridged = owner == Owner::Tester && self.spec.dut.function() == Function::Bridge;
         let next_hop = self.ends().find(is_opposite).filter(|_| bridged).unwrap_or(peer);
         Some(Port {
             ifname: end.name.into(),
@@ -457,26 +457,11 @@ fn check(spec: &BedSpec) -> Result<Option<RuleSet>> {
 
 fn rule_set(spec: &BedSpec) -> Result<Option<RuleSet>> {
     let filter = Filter { form: spec.form, rules: spec.rules };
-    let policy = match spec.dut {
-        DutKind::KernelStateless => Policy::Stateless(filter),
-        DutKind::KernelStateful => Policy::Stateful(filter),
-        DutKind::KernelNat => Policy::Masquerade,
-        DutKind::Wire
-        | DutKind::KernelForward
-        | DutKind::KernelBridge
-        | DutKind::XdpForward
-        | DutKind::NodeForward
-        | DutKind::NodeForwardPacket
-        | DutKind::NodeStateless
-        | DutKind::NodeStateful
-        | DutKind::NodeNat
-        | DutKind::NodeNat64
-        | DutKind::NodeForwardFast
-        | DutKind::NodeStatefulFast
-        | DutKind::NodeNatFast
-        | DutKind::PrefixNat
-        | DutKind::External
-        | DutKind::Faulty => return Ok(None),
+    let policy = match (spec.dut.system(), spec.dut.function()) {
+        (System::Kernel, Function::Stateless) => Policy::Stateless(filter),
+        (System::Kernel, Function::Stateful) => Policy::Stateful(filter),
+        (System::Kernel, Function::Nat) => Policy::Masquerade,
+        _ => return Ok(None),
     };
     RuleSet::new(policy, spec.ip).map(Some)
 }

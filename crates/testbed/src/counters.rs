@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bed::Bed;
 use crate::conntrack::{self, ConntrackStats};
-use crate::dut::DutKind;
+use crate::dut::{Function, System};
 use crate::error::Result;
 use crate::ethtool;
 use crate::external;
@@ -116,11 +116,10 @@ impl Snapshot {
         snapshot.external = bed.external().map(|box_| box_.sample()).transpose()?;
         let Some(dut) = bed.dut() else { return Ok(snapshot) };
         dut.run(|| {
-            match bed.spec().dut {
+            match (bed.spec().dut.system(), bed.spec().dut.function()) {
                 // It takes frames from sockets; what the kernel thinks of its copies is no loss.
-                DutKind::Faulty => {}
-                kind if kind.is_node() => {}
-                DutKind::KernelBridge => {
+                (System::Faulty | System::Node(_), _) => {}
+                (_, Function::Bridge) => {
                     // A bridge has no counters of a driver.
                     let link = Rtnl::open()?.link(BRIDGE)?.stats;
                     snapshot.devices.insert(BRIDGE, Device { link, ..Device::default() });

@@ -11,7 +11,7 @@ use weir_port::bpf::{BpfError, Link, Mode, Program, now_ns, object};
 use weir_port::packet::{BATCH, PacketError, Receiver, Sender};
 
 use crate::bed::{Bed, Port};
-use crate::dut::DutKind;
+use crate::dut::{Function, System};
 use crate::fault::{FaultLine, Faults};
 use weir_node::{Node, NodeError, Snapshot};
 
@@ -58,23 +58,25 @@ impl Device {
     /// Starts the device of `bed`.
     pub fn start(bed: &Bed, faults: &Faults) -> Result<Device, DeviceError> {
         let (Some(ports), Some(namespace)) = (bed.dut_ports(), bed.dut()) else { return Ok(Device::Kernel) };
-        match bed.spec().dut {
-            DutKind::XdpForward => namespace.run(|| {
+        match bed.spec().dut.system() {
+            System::Xdp if bed.spec().dut.function() == Function::Nat => {
+                namespace.run(|| prefix::start(&ports, faults))
+            }
+            System::Xdp => namespace.run(|| {
                 let program = Program::load("router", object::FORWARD, &[])?;
                 let attach = |port: &Port| program.attach(port.ifindex, Mode::Native);
                 let links = [attach(&ports[0])?, attach(&ports[1])?];
                 Ok(Device::Xdp { links, program })
             }),
-            DutKind::PrefixNat => namespace.run(|| prefix::start(&ports, faults)),
-            DutKind::Faulty => namespace.run(|| {
+            System::Faulty => namespace.run(|| {
                 stop_forwarding(bed.spec().ip);
                 Ok(Device::Faulty(Pumps::start(&ports, faults, &bed.spec().dut_cpus)?))
             }),
-            kind if kind.is_node() => namespace.run(|| {
+            System::Node(way) => namespace.run(|| {
                 stop_forwarding(bed.spec().ip);
-                Ok(Device::Node(Box::new(node::start(bed, &ports)?)))
+                Ok(Device::Node(Box::new(node::start(bed, way, &ports)?)))
             }),
-            _ => Ok(Device::Kernel),
+            System::Wire | System::Kernel | System::External => Ok(Device::Kernel),
         }
     }
 

@@ -45,7 +45,7 @@ fn bed(name: &str) -> Result<Bed> {
         }
     };
     privilege::obtain(cli::TesterKind::Packet)?;
-    let dut = if external.is_some() { DutKind::External } else { DutKind::KernelNat };
+    let dut = if external.is_some() { DutKind::EXTERNAL } else { DutKind::KERNEL_NAT };
     let spec = BedSpec::plain(dut, CpuPlan::choose(DutCpus::Count(1))?.dut);
     let mut journal = Journal::in_dir(&journal::default_dir());
     Ok(match external {

@@ -178,7 +178,7 @@ impl Findings {
 
     /// Frames through a wire.
     fn testers(&mut self) {
-        let wire = |kind| through(DutKind::Wire, kind);
+        let wire = |kind| through(DutKind::WIRE, kind);
         let slower = (State::Weaker, ": packet sockets instead, several times slower");
         let works = "eBPF, live frames and native XDP on a veth work";
         self.add_result("xdp tester", wire(TesterKind::Xdp), works, slower);
@@ -188,7 +188,7 @@ impl Findings {
 
     /// Can the device have CPU time of its own?
     fn receive_threads(&mut self) {
-        match bed(DutKind::KernelForward) {
+        match bed(DutKind::KERNEL_FORWARD) {
             Ok(bed) if bed.notes().is_empty() => {
                 self.add("receive threads", State::Ok, "receive threads are placed on CPUs");
             }
@@ -200,7 +200,7 @@ impl Findings {
     /// Frames through weir's own node.
     fn node(&mut self) {
         let [xdp, packet] =
-            [DutKind::NodeForward, DutKind::NodeForwardPacket].map(|dut| through(dut, TesterKind::Packet));
+            [DutKind::NODE_FORWARD, DutKind::NODE_FORWARD_PACKET].map(|dut| through(dut, TesterKind::Packet));
         match (xdp, packet) {
             (Ok(()), Ok(())) => self.add("node", State::Ok, "forwards by AF_XDP and by AF_PACKET"),
             (Err(error), Ok(())) => {
@@ -222,7 +222,7 @@ impl Findings {
                 };
             Method::all().map(one).partition::<Vec<_>, _>(Result::is_ok)
         };
-        match bed(DutKind::Wire).map(|bed| opened(&bed)) {
+        match bed(DutKind::WIRE).map(|bed| opened(&bed)) {
             Ok((open, refused)) => {
                 let open = open.into_iter().flatten().collect::<Vec<_>>().join(", ");
                 match &refused.into_iter().filter_map(Result::err).collect::<Vec<_>>()[..] {

@@ -68,7 +68,7 @@ pub(crate) fn obtain(wanted: cli::TesterKind) -> Result<Means> {
 
 /// Frames of the XDP tester must pass a wire. Where packets of sockets do not either, it is the wire that cannot be had.
 fn xdp_on_a_wire() -> Result<()> {
-    let wire = PointSpec::plain(DutKind::Wire, 64, 1);
+    let wire = PointSpec::plain(DutKind::WIRE, 64, 1);
     match preflight::device(&wire, TesterKind::Xdp) {
         Err(error) if preflight::device(&wire, TesterKind::Packet).is_ok() => Err(error.into()),
         _ => Ok(()),

@@ -167,7 +167,7 @@ impl CaptureChecker {
     /// # Errors
     /// Without the right to build test beds.
     pub fn new(folder: &Path) -> Result<CaptureChecker, CaptureCheckError> {
-        let plain = PointSpec::plain(DutKind::Wire, 64, FLOWS);
+        let plain = PointSpec::plain(DutKind::WIRE, 64, FLOWS);
         let spec = PointSpec { frame: SIZES.parse().expect("written as sizes are"), ..plain };
         let mirror = Mirror::build(&spec, 1, &mut Journal::in_dir(&journal::default_dir()))?;
         let flows = mirror.traffic().flows.sequence();

@@ -113,7 +113,7 @@ impl Checker {
     /// # Errors
     /// When the test bed cannot be built.
     pub fn delays(&self) -> Result<DelayCheck, RunError> {
-        Ok(DelayCheck { setup: self.setup(DutKind::Faulty, "")? })
+        Ok(DelayCheck { setup: self.setup(DutKind::FAULTY, "")? })
     }
 }
 

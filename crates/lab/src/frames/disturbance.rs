@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use weir_testbed::bed::{Bed, Receivers};
 use weir_testbed::device::FaultSwitch;
-use weir_testbed::dut::DutKind;
+use weir_testbed::dut::{DutKind, Function, System};
 
 use super::RunError;
 
@@ -38,14 +38,11 @@ impl ResetKind {
 
     /// Can it be done to this device?
     pub fn fits(self, dut: DutKind) -> bool {
-        match self {
-            ResetKind::Links => {
-                !dut.is_node() && !matches!(dut, DutKind::Wire | DutKind::KernelBridge | DutKind::Faulty)
-            }
-            ResetKind::Rules => {
-                matches!(dut, DutKind::KernelStateless | DutKind::KernelStateful | DutKind::KernelNat)
-            }
-            ResetKind::Stall => dut == DutKind::Faulty,
+        match (self, dut.system()) {
+            (ResetKind::Links, System::Kernel) => dut.function() != Function::Bridge,
+            (ResetKind::Links, system) => matches!(system, System::Xdp | System::External),
+            (ResetKind::Rules, system) => system == System::Kernel && (dut.has_rules() || dut.translates()),
+            (ResetKind::Stall, system) => system == System::Faulty,
         }
     }
 }

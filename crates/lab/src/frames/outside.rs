@@ -46,7 +46,7 @@ pub(crate) fn check_port(name: &str, frame_bytes: u16, allow_default_route: bool
 
 /// Refuses a host with the other end of the tester, or an interface there, that cannot be used, or must not.
 pub(crate) fn check_remote(specs: &[PointSpec], external: Option<&ExternalSpec>) -> Result<()> {
-    let outside = specs.iter().filter(|spec| spec.dut == DutKind::External);
+    let outside = specs.iter().filter(|spec| spec.dut == DutKind::EXTERNAL);
     match (external, outside.max_by_key(|spec| spec.frame.max())) {
         (Some(external), Some(spec)) => Remote::open(external, spec.ip, spec.frame.max()).map(drop),
         _ => Ok(()),

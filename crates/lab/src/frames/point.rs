@@ -105,7 +105,7 @@ impl PointSpec {
     /// The same traffic without a device.
     pub fn over_the_wire(&self) -> PointSpec {
         PointSpec {
-            dut: DutKind::Wire,
+            dut: DutKind::WIRE,
             rules: None,
             form: None,
             cpus: Cpus::Count(1),
@@ -127,7 +127,7 @@ impl PointSpec {
         list.extend(rules);
         list.extend(self.form.map(|form| ("filter", form.to_string())));
         // Those of an external DUT are its own affair.
-        list.extend((self.dut != DutKind::External).then(|| ("cpus", self.cpus.to_string())));
+        list.extend((self.dut != DutKind::EXTERNAL).then(|| ("cpus", self.cpus.to_string())));
         list.extend(self.spreading.iter().flat_map(spreading::settings));
         list.extend(self.routing.iter().flat_map(|routing| {
             [
@@ -162,7 +162,7 @@ impl PointSpec {
         // A device without routes has those that others have where the plan asks for nothing.
         let routes = |spec: &PointSpec| spec.routing.unwrap_or(Routing { networks: 1, changes_per_s: 0 });
         let here = PointSpec { dut, form, routing, ..other.clone() };
-        here == *self && routes(self) == routes(other) && dut.job() == other.dut.job()
+        here == *self && routes(self) == routes(other) && dut.function() == other.dut.function()
     }
 
     /// Has it the same traffic, whatever the device is and does with it?
@@ -181,8 +181,7 @@ impl PointSpec {
             );
             list.push(Conflict { axes: ["frame_bytes", "ip"], why });
         }
-        if (self.dut == DutKind::XdpForward || self.dut.takes_by_xdp()) && self.frame.max() > MAX_FRAME_BYTES
-        {
+        if self.dut.is_in_driver() && self.frame.max() > MAX_FRAME_BYTES {
             let why = format!(
                 "`{}` is too large for {}, whose program sees a page: use {MAX_FRAME_BYTES} bytes or less",
                 self.frame, self.dut
@@ -196,19 +195,13 @@ impl PointSpec {
             );
             list.push(Conflict { axes: ["kind", "direction"], why });
         }
-        let matches_udp = has_rules(self.dut) || self.dut.translates();
+        let matches_udp = self.dut.has_rules() || self.dut.translates();
         if matches_udp && self.transport != Transport::Udp {
             let why = format!("the rules and states of {} are for UDP: use transport = \"udp\"", self.dut);
             list.push(Conflict { axes: ["kind", "transport"], why });
         }
-        if matches!(self.dut, DutKind::NodeNat | DutKind::NodeNatFast | DutKind::PrefixNat)
-            && self.ip == IpVersion::V6
-        {
-            let why = format!("{} translates IPv4 alone: use ip = 4, or another device", self.dut);
-            list.push(Conflict { axes: ["kind", "ip"], why });
-        }
-        if self.dut == DutKind::NodeNat64 && self.ip == IpVersion::V4 {
-            let why = "node-nat64 is sent IPv6 on side a: use ip = 6, or another device".to_string();
+        if let Some(only) = self.dut.only_ip().filter(|only| *only != self.ip) {
+            let why = format!("{} is sent IPv{only} on side a: use ip = {only}, or another device", self.dut);
             list.push(Conflict { axes: ["kind", "ip"], why });
         }
         if !self.cpus.suit(self.dut) {
@@ -239,18 +232,6 @@ pub(crate) struct Conflict {
     pub(crate) axes: [&'static str; 2],
     /// The reason and the remedy.
     pub(crate) why: String,
-}
-
-/// Does this device have filter rules?
-pub(crate) fn has_rules(kind: DutKind) -> bool {
-    matches!(
-        kind,
-        DutKind::KernelStateless
-            | DutKind::KernelStateful
-            | DutKind::NodeStateless
-            | DutKind::NodeStateful
-            | DutKind::NodeStatefulFast
-    )
 }
 
 impl fmt::Display for Cpus {

@@ -66,7 +66,7 @@ pub(crate) fn devices(points: &[PointSpec], tester: TesterKind) -> Result<(), Un
 /// It cannot be built, or no frame passes.
 pub fn device(spec: &PointSpec, tester: TesterKind) -> Result<(), RunError> {
     // An external DUT is set up by its own commands, once; the faulty device may drop everything on purpose.
-    if matches!(spec.dut, DutKind::External | DutKind::Faulty) {
+    if matches!(spec.dut, DutKind::EXTERNAL | DutKind::FAULTY) {
         return Ok(());
     }
     let settings = Settings { tester, seed: 1, limits: Limits::default(), external: None, tsc_hz: None };

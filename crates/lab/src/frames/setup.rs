@@ -16,7 +16,7 @@ use weir_testbed::bed::{Bed, BedSpec, FAST_ENTRIES, Port, SESSIONS};
 use weir_testbed::core_speed::core_step_ns;
 use weir_testbed::cpu::{CpuPlan, DutCpus, softirq_threads};
 use weir_testbed::device::Device;
-use weir_testbed::dut::DutKind;
+use weir_testbed::dut::{DutKind, Function};
 use weir_testbed::external::{ExternalSpec, PortEnd};
 use weir_testbed::fault::Faults;
 use weir_testbed::handover::handover_ns;
@@ -114,7 +114,7 @@ impl Setup {
     ) -> Result<Setup, RunError> {
         let cpus = cpu_plan(spec)?;
         let (mut bed, remote) = match (spec.dut, &settings.external) {
-            (DutKind::External, Some(external)) => {
+            (DutKind::EXTERNAL, Some(external)) => {
                 let remote = Remote::open(external, spec.ip, spec.frame.max())?.map(Arc::new);
                 let end = remote.clone().map(|remote| remote as Arc<dyn PortEnd>);
                 (Bed::around(&bed_spec(spec, &cpus), external, end, journal)?, remote)
@@ -137,7 +137,7 @@ impl Setup {
         bed.place_receivers();
         notes.extend_from_slice(bed.notes());
         notes.extend(device.notes()?);
-        if cpus.shared && spec.dut != DutKind::Wire {
+        if cpus.shared && spec.dut != DutKind::WIRE {
             notes.push(format!(
                 "Tester and DUT share CPU {:?}: each slows the other down, and the result is a lower bound.",
                 cpus.tester
@@ -169,7 +169,7 @@ impl Setup {
     /// Whether such a setup could be built, as far as can be known without building it.
     pub fn check(spec: &PointSpec, settings: &Settings) -> Result<(), RunError> {
         match (spec.dut, &settings.external) {
-            (DutKind::External, Some(external)) => Ok(outside::check(external, spec)?),
+            (DutKind::EXTERNAL, Some(external)) => Ok(outside::check(external, spec)?),
             _ => Ok(Bed::check(&bed_spec(spec, &cpu_plan(spec)?))?),
         }
     }
@@ -228,7 +228,7 @@ impl Setup {
         let _turn = measuring_lock(|| control.stopped())?;
         let at = Started { started: time::now(), begin: Instant::now() };
         // A faulty device has threads of its own on its CPUs.
-        let is_watched = self.settings.limits.witness && self.spec.dut != DutKind::Faulty;
+        let is_watched = self.settings.limits.witness && self.spec.dut != DutKind::FAULTY;
         let idles = is_watched.then(|| self.idles()).flatten();
         let witness = idles.and_then(|idles| Witness::of(&idles, load, purpose));
         let measured = self.measure(load, control, Beside { disturbance, witness });
@@ -433,9 +433,9 @@ impl Setup {
         }
         let dut = self.bed.spec().dut;
         // What an external DUT does with them is not known, and its drop counters have test frames only.
-        let discarded = if dut == DutKind::External { u64::MAX } else { used.delta().discarded_unnamed() };
+        let discarded = if dut == DutKind::EXTERNAL { u64::MAX } else { used.delta().discarded_unnamed() };
         let broadcasts = counted::broadcasts(counts, discarded);
-        if dut == DutKind::KernelBridge {
+        if dut.function() == Function::Bridge {
             counted::leave_out_copies(&mut drop_counters, broadcasts.sent);
         }
         Accounting {
@@ -503,7 +503,7 @@ fn own_tester(bed: &Bed, kind: TesterKind, traffic: &Traffic) -> Result<Tester, 
 }
 
 pub(crate) fn cpu_plan(spec: &PointSpec) -> weir_testbed::error::Result<CpuPlan> {
-    if spec.dut == DutKind::External {
+    if spec.dut == DutKind::EXTERNAL {
         // All CPUs of this machine are the tester's.
         let CpuPlan { dut, .. } = CpuPlan::choose(DutCpus::All)?;
         return Ok(CpuPlan { tester: dut, dut: Vec::new(), shared: false });

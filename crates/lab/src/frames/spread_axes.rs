@@ -38,7 +38,7 @@ impl SpreadAxes {
 
     /// All combinations; `None` where the plan says nothing, or the device has no interfaces of its own.
     pub(crate) fn all(&self, kind: DutKind) -> Vec<Option<Spreading>> {
-        if *self == SpreadAxes::default() || kind == DutKind::Wire {
+        if *self == SpreadAxes::default() || kind == DutKind::WIRE {
             return vec![None];
         }
         let or_as_is = |list: &[Spread]| if list.is_empty() { vec![Spread::AsIs] } else { list.to_vec() };

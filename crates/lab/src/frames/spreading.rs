@@ -18,7 +18,7 @@ pub(crate) fn settings(spreading: &Spreading) -> Vec<(&'static str, String)> {
 pub(crate) fn conflicts(kind: DutKind, spreading: &Spreading) -> Vec<Conflict> {
     let mut list = Vec::new();
     let mut add = |key, why: String| list.push(Conflict { axes: [key, "kind"], why });
-    if spreading.interrupts != Spread::AsIs && kind != DutKind::External {
+    if spreading.interrupts != Spread::AsIs && kind != DutKind::EXTERNAL {
         add(
             "interrupts",
             format!(
@@ -27,14 +27,13 @@ pub(crate) fn conflicts(kind: DutKind, spreading: &Spreading) -> Vec<Conflict> {
             ),
         );
     }
-    let in_driver = kind == DutKind::XdpForward || kind.takes_by_xdp();
-    if in_driver && !matches!(spreading.rps, Spread::AsIs | Spread::Off) {
+    if kind.is_in_driver() && !matches!(spreading.rps, Spread::AsIs | Spread::Off) {
         add("rps", format!("{kind} takes frames in the driver, before RPS: leave this out"));
     }
-    if in_driver && !matches!(spreading.xps, Spread::AsIs | Spread::Off) {
+    if kind.is_in_driver() && !matches!(spreading.xps, Spread::AsIs | Spread::Off) {
         add("xps", format!("{kind} sends without XPS: leave this out"));
     }
-    if matches!(&spreading.xps, Spread::Over(cpus) if cpus.len() < 2) && kind != DutKind::External {
+    if matches!(&spreading.xps, Spread::Over(cpus) if cpus.len() < 2) && kind != DutKind::EXTERNAL {
         let text = "each CPU has a transmit queue of its own, and with one there is no choice: name two CPUs or more";
         add("xps", text.into());
     }

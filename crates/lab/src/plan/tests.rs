@@ -389,7 +389,7 @@ fn a_list_is_an_axis() {
     // 2 devices x 2 CPU sets x 2 frame sizes x 2 numbers of flows x 2 directions.
     assert_eq!(plan.points().len(), 32);
     let first = &plan.points()[0];
-    assert_eq!((first.dut, first.rules, first.cpus), (DutKind::KernelForward, None, Cpus::Count(1)));
+    assert_eq!((first.dut, first.rules, first.cpus), (DutKind::KERNEL_FORWARD, None, Cpus::Count(1)));
     assert_eq!(
         (first.frame.to_string().as_str(), first.flows, first.direction),
         ("84", 10, Direction::Forward)

@@ -13,7 +13,7 @@ const RING_NS: u64 = 5_000_000;
 /// faults count frames from its start.
 fn faulty(groups: u32, tester: TesterKind, faults: &str, frames: u64, ms: u64) -> (Trial, Stream) {
     undisturbed(|| {
-        let point = weir_lab::frames::PointSpec { groups, ..point(DutKind::Faulty) };
+        let point = weir_lab::frames::PointSpec { groups, ..point(DutKind::FAULTY) };
         let trial = Bench::new(&point, tester, faults).trial(frames, ms).expect("a trial");
         let others = trial.drop_counters.iter().any(|l| l.name != "dropped by the faulty device");
         if trial.verdict == Verdict::Valid && !others {

@@ -21,11 +21,11 @@ const FLOWS: u64 = 10;
 
 /// All directions that mean something for this device.
 fn directions(dut: DutKind) -> &'static [Direction] {
-    match dut {
-        // Side b cannot begin a flow through a NAT.
-        DutKind::KernelNat => &[Direction::Forward, Direction::Reflect],
-        _ => &[Direction::Forward, Direction::Both, Direction::Reflect],
+    // Side b cannot begin a flow through a NAT.
+    if dut.translates() {
+        return &[Direction::Forward, Direction::Reflect];
     }
+    &[Direction::Forward, Direction::Both, Direction::Reflect]
 }
 
 /// Sends through the device both ways of sending can, and proves by its own counters that it did its work.
@@ -49,8 +49,8 @@ fn check(dut: DutKind, tester: TesterKind) {
                 assert_eq!((stream.latency.count, wrong), (stream.sent, 0), "{place}");
             }
             let tracked = match dut {
-                DutKind::Wire => None,
-                DutKind::KernelStateful | DutKind::KernelNat => Some(FLOWS),
+                DutKind::WIRE => None,
+                DutKind::KERNEL_STATEFUL | DutKind::KERNEL_NAT => Some(FLOWS),
                 _ => Some(0),
             };
             assert_eq!(trial.cost.conntrack_entries, tracked, "{place}");
@@ -61,12 +61,11 @@ fn check(dut: DutKind, tester: TesterKind) {
 
 /// From zero, one calm trial: each frame was accepted by the last rule, and by no other.
 fn check_rules(bench: &mut Bench, dut: DutKind, direction: Direction, place: &str) {
-    let filters = matches!(dut, DutKind::KernelStateless | DutKind::KernelStateful);
     bench.rig.reset().expect(place);
     let before = sent_by(bench);
     bench.calm(FRAMES, 100);
     let counters = bench.rig.bed().rule_counters().expect(place);
-    assert_eq!(counters.len(), if filters { 25 } else { 0 }, "{place}");
+    assert_eq!(counters.len(), if dut.has_rules() { 25 } else { 0 }, "{place}");
     if let Some((last, others)) = counters.split_last() {
         // A reflected frame comes through twice. Trials that were not calm sent frames too.
         let ways = if direction == Direction::Reflect { 2 } else { 1 };
@@ -86,16 +85,16 @@ fn sent_by(bench: &Bench) -> u64 {
 #[test]
 fn the_wire_carries_frames() {
     on_rig(|| {
-        check(DutKind::Wire, TesterKind::Xdp);
-        check(DutKind::Wire, TesterKind::Packet);
+        check(DutKind::WIRE, TesterKind::Xdp);
+        check(DutKind::WIRE, TesterKind::Packet);
     });
 }
 
 #[test]
 fn the_kernel_forwards() {
     on_rig(|| {
-        check(DutKind::KernelForward, TesterKind::Xdp);
-        check(DutKind::KernelForward, TesterKind::Packet);
+        check(DutKind::KERNEL_FORWARD, TesterKind::Xdp);
+        check(DutKind::KERNEL_FORWARD, TesterKind::Packet);
     });
 }
 
@@ -103,7 +102,7 @@ fn the_kernel_forwards() {
 #[test]
 fn the_first_segments_of_tcp_are_forwarded() {
     on_rig(|| {
-        let both = [(DutKind::KernelForward, TesterKind::Packet), (DutKind::XdpForward, TesterKind::Xdp)];
+        let both = [(DutKind::KERNEL_FORWARD, TesterKind::Packet), (DutKind::XDP_FORWARD, TesterKind::Xdp)];
         for (dut, tester) in both {
             for ip in [IpVersion::V4, IpVersion::V6] {
                 for (frame, direction) in [("84", Direction::Both), ("random:84-1518", Direction::Reflect)] {
@@ -132,7 +131,7 @@ fn the_first_segments_of_tcp_are_forwarded() {
 #[test]
 fn the_stateless_filter_compares_every_rule_and_tracks_nothing() {
     on_rig(|| {
-        check(DutKind::KernelStateless, TesterKind::Xdp);
+        check(DutKind::KERNEL_STATELESS, TesterKind::Xdp);
     });
 }
 
@@ -143,7 +142,7 @@ fn every_form_of_rules_closes_its_accounting() {
         for (form, name) in RuleForm::ALL {
             for ip in [IpVersion::V4, IpVersion::V6] {
                 let wanted =
-                    PointSpec { ip, rules: Some(10), form: Some(form), ..point(DutKind::KernelStateful) };
+                    PointSpec { ip, rules: Some(10), form: Some(form), ..point(DutKind::KERNEL_STATEFUL) };
                 if let Err(error) = Setup::check(&wanted, &settings(TesterKind::Xdp)) {
                     println!("skipped: {} needs a program ({error})", module_path!());
                     continue;
@@ -163,30 +162,30 @@ fn every_form_of_rules_closes_its_accounting() {
 #[test]
 fn the_stateful_filter_compares_every_rule_and_tracks_every_flow() {
     on_rig(|| {
-        check(DutKind::KernelStateful, TesterKind::Xdp);
+        check(DutKind::KERNEL_STATEFUL, TesterKind::Xdp);
     });
 }
 
 #[test]
 fn the_nat_tracks_every_flow() {
     on_rig(|| {
-        check(DutKind::KernelNat, TesterKind::Xdp);
+        check(DutKind::KERNEL_NAT, TesterKind::Xdp);
     });
 }
 
 #[test]
 fn the_bridge_forwards() {
     on_rig(|| {
-        check(DutKind::KernelBridge, TesterKind::Xdp);
-        check(DutKind::KernelBridge, TesterKind::Packet);
+        check(DutKind::KERNEL_BRIDGE, TesterKind::Xdp);
+        check(DutKind::KERNEL_BRIDGE, TesterKind::Packet);
     });
 }
 
 #[test]
 fn the_xdp_router_forwards() {
     on_rig(|| {
-        check(DutKind::XdpForward, TesterKind::Xdp);
-        check(DutKind::XdpForward, TesterKind::Packet);
+        check(DutKind::XDP_FORWARD, TesterKind::Xdp);
+        check(DutKind::XDP_FORWARD, TesterKind::Packet);
     });
 }
 
@@ -195,10 +194,10 @@ fn the_xdp_router_forwards() {
 fn routers_reach_every_network_while_other_routes_change() {
     on_rig(|| {
         for (dut, ip) in [
-            (DutKind::KernelForward, IpVersion::V4),
-            (DutKind::KernelForward, IpVersion::V6),
-            (DutKind::XdpForward, IpVersion::V4),
-            (DutKind::XdpForward, IpVersion::V6),
+            (DutKind::KERNEL_FORWARD, IpVersion::V4),
+            (DutKind::KERNEL_FORWARD, IpVersion::V6),
+            (DutKind::XDP_FORWARD, IpVersion::V4),
+            (DutKind::XDP_FORWARD, IpVersion::V6),
         ] {
             let routing = Some(Routing { networks: 256, changes_per_s: 500 });
             let wanted = PointSpec { ip, routing, flows: 512, direction: Direction::Both, ..point(dut) };
@@ -237,9 +236,9 @@ fn source(frame: &[u8], ip: IpVersion) -> IpAddr {
 fn the_nat_translates_every_source_and_the_router_none() {
     on_rig(|| {
         for ip in [IpVersion::V4, IpVersion::V6] {
-            let (sources, dut) = sources_at_b(DutKind::KernelNat, ip);
+            let (sources, dut) = sources_at_b(DutKind::KERNEL_NAT, ip);
             assert_eq!(sources, [dut].into());
-            let (sources, dut) = sources_at_b(DutKind::KernelForward, ip);
+            let (sources, dut) = sources_at_b(DutKind::KERNEL_FORWARD, ip);
             assert!(!sources.is_empty() && !sources.contains(&dut), "{sources:?}");
         }
     });

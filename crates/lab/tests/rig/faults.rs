@@ -64,7 +64,7 @@ fn check(faults: &str, expected: Seen) {
     for tester in [TesterKind::Xdp, TesterKind::Packet] {
         let place = format!("{faults} {tester:?}");
         println!("{place}");
-        let trial = faulty(&point(DutKind::Faulty), tester, faults);
+        let trial = faulty(&point(DutKind::FAULTY), tester, faults);
         let stream = &trial.streams[0];
         assert_eq!(seen(stream, &trial), expected, "{place}: {:#?}", brief(&trial));
         assert_eq!(stream.lost, expected.dropped + expected.corrupted, "{place}");
@@ -142,7 +142,7 @@ fn both_directions_fail_on_their_own() {
     on_rig(|| {
         for tester in [TesterKind::Xdp, TesterKind::Packet] {
             for ip in [IpVersion::V4, IpVersion::V6] {
-                let both = PointSpec { direction: Direction::Both, ip, ..point(DutKind::Faulty) };
+                let both = PointSpec { direction: Direction::Both, ip, ..point(DutKind::FAULTY) };
                 let trial = faulty(&both, tester, "drop=1/1000 duplicate=1/501 corrupt=1/251 reorder=3/103");
                 for stream in &trial.streams {
                     let each = Seen { dropped: 10, duplicated: 10, corrupted: 20, reordered: 49 };
@@ -159,7 +159,7 @@ fn both_directions_fail_on_their_own() {
 fn a_frame_that_is_hit_twice_is_dropped_twice_as_often() {
     on_rig(|| {
         for tester in [TesterKind::Xdp, TesterKind::Packet] {
-            let reflect = PointSpec { direction: Direction::Reflect, ..point(DutKind::Faulty) };
+            let reflect = PointSpec { direction: Direction::Reflect, ..point(DutKind::FAULTY) };
             let trial = faulty(&reflect, tester, "drop=1/1000");
             // 5 of 5050 on the way there, and 5 of the 5045 that come back.
             let stream = &trial.streams[0];

@@ -18,7 +18,7 @@ const MS: Duration = Duration::from_millis(1);
 /// since faults count frames from its start.
 fn faulty(tester: TesterKind, faults: &str, load: &Load) -> Trial {
     undisturbed(|| {
-        let trial = Bench::new(&point(DutKind::Faulty), tester, faults).offer(load).expect("a trial");
+        let trial = Bench::new(&point(DutKind::FAULTY), tester, faults).offer(load).expect("a trial");
         let others = trial.drop_counters.iter().any(|l| l.name != "dropped by the faulty device");
         if trial.verdict == Verdict::Valid && !others {
             return Ok(trial);
@@ -114,7 +114,7 @@ fn bursts_at_full_speed_leave_at_once() {
 #[test]
 fn both_directions_step_and_burst() {
     on_rig(|| {
-        let both = PointSpec { direction: Direction::Both, ..point(DutKind::Wire) };
+        let both = PointSpec { direction: Direction::Both, ..point(DutKind::WIRE) };
         for_both_testers(|tester| {
             let mut bench = Bench::new(&both, tester, "");
             let steady = Load::steady(20e3, MS * 200);
@@ -138,7 +138,7 @@ fn a_burst_has_exactly_its_frames_and_a_deep_buffer_is_waited_for() {
         for_both_testers(|tester| {
             // No more than the ring of a veth holds.
             let burst = Load { max_frames: Some(200), ..Load::full_speed(MS * 5000) };
-            let mut bench = Bench::new(&point(DutKind::Wire), tester, "");
+            let mut bench = Bench::new(&point(DutKind::WIRE), tester, "");
             let trial = bench.calm_load(&burst, 200);
             assert!(
                 trial.counts().offered_fps > 1000.0,
@@ -147,7 +147,7 @@ fn a_burst_has_exactly_its_frames_and_a_deep_buffer_is_waited_for() {
             );
             // A device that keeps frames for 300 ms.
             let offer = |drain| {
-                let mut bench = Bench::new(&point(DutKind::Faulty), tester, "delay=300ms");
+                let mut bench = Bench::new(&point(DutKind::FAULTY), tester, "delay=300ms");
                 bench.offer(&Load { drain, ..burst }).expect("a trial")
             };
             let trial = offer(None);
@@ -167,7 +167,7 @@ fn a_burst_has_exactly_its_frames_and_a_deep_buffer_is_waited_for() {
 fn frames_are_timed_from_a_time_on() {
     on_rig(|| {
         for_both_testers(|tester| {
-            let mut bench = Bench::new(&point(DutKind::Wire), tester, "");
+            let mut bench = Bench::new(&point(DutKind::WIRE), tester, "");
             let load = Load { timed_from: MS * 100, ..Load::steady(10e3, MS * 200) };
             let trial = bench.calm_load(&load, 2000);
             // Those of the first half that were late are timed as well.
@@ -207,14 +207,14 @@ fn broadcasts_go_along_and_count_for_nothing() {
         for_both_testers(|tester| {
             let load = Load { broadcast_every: NonZeroU32::new(100), ..Load::steady(10e3, MS * 200) };
             for (dut, ip, received) in [
-                (DutKind::Wire, IpVersion::V4, 20),
-                (DutKind::KernelForward, IpVersion::V4, 0),
-                (DutKind::KernelForward, IpVersion::V6, 0),
-                (DutKind::KernelStateful, IpVersion::V4, 0),
-                (DutKind::KernelStateful, IpVersion::V6, 0),
-                (DutKind::KernelNat, IpVersion::V4, 0),
-                (DutKind::KernelBridge, IpVersion::V4, 20),
-                (DutKind::Faulty, IpVersion::V4, 20),
+                (DutKind::WIRE, IpVersion::V4, 20),
+                (DutKind::KERNEL_FORWARD, IpVersion::V4, 0),
+                (DutKind::KERNEL_FORWARD, IpVersion::V6, 0),
+                (DutKind::KERNEL_STATEFUL, IpVersion::V4, 0),
+                (DutKind::KERNEL_STATEFUL, IpVersion::V6, 0),
+                (DutKind::KERNEL_NAT, IpVersion::V4, 0),
+                (DutKind::KERNEL_BRIDGE, IpVersion::V4, 20),
+                (DutKind::FAULTY, IpVersion::V4, 20),
             ] {
                 println!("{dut:?} {ip}");
                 let mut bench = Bench::new(&PointSpec { ip, ..point(dut) }, tester, "");

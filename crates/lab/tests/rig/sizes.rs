@@ -17,7 +17,7 @@ const TESTERS: [TesterKind; 2] = [TesterKind::Xdp, TesterKind::Packet];
 
 /// A router and frames of these sizes, which it is sent from a.
 fn router(frame: &str, ip: IpVersion) -> PointSpec {
-    PointSpec { frame: frame.parse().expect("written as sizes are"), ip, ..point(DutKind::KernelForward) }
+    PointSpec { frame: frame.parse().expect("written as sizes are"), ip, ..point(DutKind::KERNEL_FORWARD) }
 }
 
 /// Sizes of the frames of one trial as they arrive at the device, FCS included.
@@ -77,7 +77,7 @@ fn random_sizes_are_in_their_range_and_repeat_with_the_seed() {
 fn large_frames_pass_by_packet_sockets_where_live_frames_end() {
     on_rig(|| {
         for (bytes, notes) in [(MAX_FRAME_BYTES, 0), (MAX_FRAME_BYTES + 1, 1), (9018, 1)] {
-            for (dut, ip) in [(DutKind::Wire, IpVersion::V4), (DutKind::KernelStateful, IpVersion::V6)] {
+            for (dut, ip) in [(DutKind::WIRE, IpVersion::V4), (DutKind::KERNEL_STATEFUL, IpVersion::V6)] {
                 let frame = FrameSizes::Fixed(bytes);
                 let point = PointSpec { frame, ip, direction: Direction::Both, ..point(dut) };
                 let mut bench = Bench::new(&point, TesterKind::Xdp, "");

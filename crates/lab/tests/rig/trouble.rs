@@ -23,7 +23,7 @@ fn run_in(namespace: &Namespace, program: &str, arguments: &[&str]) {
 fn the_wire_loses_nothing_at_half_of_its_ceiling() {
     on_rig(|| {
         for tester in [TesterKind::Xdp, TesterKind::Packet] {
-            let mut bench = Bench::new(&point(DutKind::Wire), tester, "");
+            let mut bench = Bench::new(&point(DutKind::WIRE), tester, "");
             let load = Load::full_speed(Duration::from_millis(100));
             let ceiling = bench.offer(&load).expect("a trial");
             let half = ceiling.counts().received / 2;
@@ -44,7 +44,7 @@ fn the_wire_loses_nothing_at_half_of_its_ceiling() {
 #[test]
 fn a_tester_that_cannot_send_that_much_is_tester_limited() {
     on_rig(|| {
-        for dut in [DutKind::Wire, DutKind::KernelForward] {
+        for dut in [DutKind::WIRE, DutKind::KERNEL_FORWARD] {
             let mut bench = Bench::new(&point(dut), TesterKind::Packet, "");
             // 20 million frames/s, far beyond any socket.
             let trial = bench.trial(400_000, 20).expect("a trial");
@@ -59,7 +59,7 @@ fn a_tester_that_cannot_send_that_much_is_tester_limited() {
 fn a_tester_without_cpu_time_is_not_believed_and_the_device_not_blamed() {
     on_rig(|| {
         for tester in [TesterKind::Xdp, TesterKind::Packet] {
-            let mut bench = Bench::new(&point(DutKind::KernelForward), tester, "");
+            let mut bench = Bench::new(&point(DutKind::KERNEL_FORWARD), tester, "");
             if bench.rig.cpus().shared {
                 return println!("skipped: a starved tester needs two CPUs, or the device starves with it");
             }
@@ -84,7 +84,7 @@ fn a_tester_without_cpu_time_is_not_believed_and_the_device_not_blamed() {
 fn loss_that_nobody_explains_makes_a_trial_invalid() {
     on_rig(|| {
         for tester in [TesterKind::Xdp, TesterKind::Packet] {
-            let mut bench = Bench::new(&point(DutKind::KernelForward), tester, "");
+            let mut bench = Bench::new(&point(DutKind::KERNEL_FORWARD), tester, "");
             bench.calm(1000, 100);
             let rules = "table ip t { chain c { type filter hook forward priority 10; \
                      numgen inc mod 100 == 0 drop; }; }";
@@ -119,7 +119,7 @@ fn an_interface_that_breaks_makes_the_trial_invalid_and_is_named() {
                 (&["link", "del", "d1"], "interface t1 vanished, interface d1 vanished"),
                 (&["link", "set", "d1", "down"], "interface t1 lost its carrier, interface d1 was set down"),
             ] {
-                let mut bench = Bench::new(&point(DutKind::KernelForward), tester, "");
+                let mut bench = Bench::new(&point(DutKind::KERNEL_FORWARD), tester, "");
                 let dut = bench.rig.bed().dut().expect("a router has a namespace").clone();
                 let done = AtomicBool::new(false);
                 // The first look at a running trial.

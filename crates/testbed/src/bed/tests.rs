@@ -58,12 +58,12 @@ fn every_kind_forwards_both_ip_versions() {
             let got = &pass(&bed, 7..8)[0];
             assert_eq!(got.destination, sent.destination, "{kind} {ip}");
             assert_eq!(got.payload, sent.payload, "{kind} {ip}");
-            if matches!(kind, DutKind::Wire | DutKind::KernelBridge) {
+            if matches!(kind, DutKind::WIRE | DutKind::KERNEL_BRIDGE) {
                 assert_eq!((got.to_mac, got.from_mac, got.hops), (b.mac, a.mac, sent.hops));
             } else {
                 assert_eq!((got.to_mac, got.from_mac, got.hops), (b.mac, b.next_hop_mac, sent.hops - 1));
             }
-            let translated = kind == DutKind::KernelNat;
+            let translated = kind == DutKind::KERNEL_NAT;
             let source = if translated { bed.dut_address(Side::B) } else { sent.source };
             assert_eq!(got.source, source, "{kind} {ip}");
 
@@ -88,10 +88,10 @@ fn only_the_last_rule_matches_and_only_stateful_and_nat_track() {
     need_root!();
     for ip in [V4, V6] {
         for (kind, tracked, rules) in [
-            (DutKind::KernelForward, 0, 0),
-            (DutKind::KernelStateless, 0, 25),
-            (DutKind::KernelStateful, 10, 25),
-            (DutKind::KernelNat, 10, 0),
+            (DutKind::KERNEL_FORWARD, 0, 0),
+            (DutKind::KERNEL_STATELESS, 0, 25),
+            (DutKind::KERNEL_STATEFUL, 10, 25),
+            (DutKind::KERNEL_NAT, 10, 0),
         ] {
             let bed = build(&spec(kind, ip));
             pass(&bed, 0..10);
@@ -121,8 +121,8 @@ fn only_the_last_rule_matches_and_only_stateful_and_nat_track() {
 fn every_form_of_rules_lets_the_test_traffic_pass_and_nothing_else() {
     need_root!();
     for ip in [V4, V6] {
-        for kind in [DutKind::KernelStateless, DutKind::KernelStateful] {
-            let tracked = if kind == DutKind::KernelStateful { 10 } else { 0 };
+        for kind in [DutKind::KERNEL_STATELESS, DutKind::KERNEL_STATEFUL] {
+            let tracked = if kind == DutKind::KERNEL_STATEFUL { 10 } else { 0 };
             for (form, name) in RuleForm::ALL {
                 let wanted = BedSpec { form, rules: 40, ..spec(kind, ip) };
                 if let Err(error @ crate::error::Error::ToolMissing { .. }) = Bed::check(&wanted) {
@@ -190,7 +190,7 @@ fn check_foreign(bed: &Bed, last: usize) {
 fn each_network_has_its_route_and_nothing_else_has_one() {
     need_root!();
     for ip in [V4, V6] {
-        let bed = build(&BedSpec { networks: 256, ..spec(DutKind::KernelForward, ip) });
+        let bed = build(&BedSpec { networks: 256, ..spec(DutKind::KERNEL_FORWARD, ip) });
         let [a, b] = bed.ports();
         let (from, to) = (PacketSocket::open(&a), PacketSocket::open(&b));
         let networks: Vec<_> = Side::B.networks(ip, 256).map(|(network, _)| network).collect();
@@ -217,7 +217,7 @@ fn each_network_has_its_route_and_nothing_else_has_one() {
 fn routes_come_and_go_and_none_stays() {
     need_root!();
     for ip in [V4, V6] {
-        let bed = build(&spec(DutKind::KernelForward, ip));
+        let bed = build(&spec(DutKind::KERNEL_FORWARD, ip));
         let routes = || {
             let file = if ip == V4 { "route" } else { "ipv6_route" };
             let read = || std::fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap();
@@ -236,7 +236,7 @@ fn routes_come_and_go_and_none_stays() {
         assert!(made.changes > 0 && made.run_ns > 0, "{made:?}");
         assert_eq!(routes(), 0, "{made:?}");
     }
-    let wire = build(&spec(DutKind::Wire, V4));
+    let wire = build(&spec(DutKind::WIRE, V4));
     assert!(Updates::start(&wire, 10).unwrap().is_none());
 }
 
@@ -260,13 +260,13 @@ fn losses_in_the_dut_have_names() {
     need_root!();
     for ip in [V4, V6] {
         let good = || Frame::new(ip, Side::A, 0);
-        let bed = build(&spec(DutKind::KernelForward, ip));
+        let bed = build(&spec(DutKind::KERNEL_FORWARD, ip));
         check_drops(&bed, Frame { hops: 1, ..good() }, "ttl expired");
         check_drops(&bed, Frame { destination: bed.dut_address(Side::B), ..good() }, "addressed to the dut");
-        let bed = build(&spec(DutKind::KernelStateful, ip));
+        let bed = build(&spec(DutKind::KERNEL_STATEFUL, ip));
         check_drops(&bed, Frame { spoilt: true, ..good() }, "filter");
     }
-    let bed = build(&spec(DutKind::KernelForward, V6));
+    let bed = build(&spec(DutKind::KERNEL_FORWARD, V6));
     let nowhere = Frame { destination: "2001:db8:77::1".parse().unwrap(), ..Frame::new(V6, Side::A, 0) };
     check_drops(&bed, nowhere, "no route");
 }
@@ -274,7 +274,7 @@ fn losses_in_the_dut_have_names() {
 #[test]
 fn a_node_translates_and_lets_answers_in() {
     need_root!();
-    let mut bed = build(&spec(DutKind::NodeNat, V4));
+    let mut bed = build(&spec(DutKind::NODE_NAT, V4));
     let device = Device::start(&bed, &Faults::default()).unwrap();
     bed.place_receivers();
     let [a, b] = bed.ports();
@@ -298,9 +298,12 @@ fn a_node_translates_and_lets_answers_in() {
 fn a_node_forwards_both_ip_versions_and_counts_what_it_drops() {
     need_root!();
     for ip in [V4, V6] {
-        for kind in
-            [DutKind::NodeForward, DutKind::NodeForwardPacket, DutKind::NodeStateless, DutKind::NodeStateful]
-        {
+        for kind in [
+            DutKind::NODE_FORWARD,
+            DutKind::NODE_FORWARD_PACKET,
+            DutKind::NODE_STATELESS,
+            DutKind::NODE_STATEFUL,
+        ] {
             let mut bed = build(&spec(kind, ip));
             let device = Device::start(&bed, &Faults::default()).unwrap();
             bed.place_receivers();
@@ -330,7 +333,7 @@ fn a_node_forwards_both_ip_versions_and_counts_what_it_drops() {
 #[test]
 fn programs_pass_on_what_a_fast_node_has_decided() {
     need_root!();
-    for kind in [DutKind::NodeForwardFast, DutKind::NodeStatefulFast, DutKind::NodeNatFast] {
+    for kind in [DutKind::NODE_FORWARD_FAST, DutKind::NODE_STATEFUL_FAST, DutKind::NODE_NAT_FAST] {
         let mut bed = build(&spec(kind, V4));
         let device = Device::start(&bed, &Faults::default()).unwrap();
         assert_eq!(device.notes().unwrap(), [""; 0], "{kind}");
@@ -355,7 +358,7 @@ fn programs_pass_on_what_a_fast_node_has_decided() {
 fn a_bridge_knows_its_stations_and_sends_nothing_of_its_own() {
     need_root!();
     for ip in [V4, V6] {
-        let bed = build(&spec(DutKind::KernelBridge, ip));
+        let bed = build(&spec(DutKind::KERNEL_BRIDGE, ip));
         let [a, b] = bed.ports();
         assert_eq!((a.next_hop_mac, b.next_hop_mac), (b.mac, a.mac));
         let to_the_bridge = Port { next_hop_mac: bed.dut_ports().unwrap()[0].mac, ..a.clone() };
@@ -408,10 +411,10 @@ fn an_overload_from_a_socket_is_accounted_for() {
     let all = sys::affinity(0).unwrap();
     let last = || all[all.len() - 1..].to_vec();
     for (kind, ip, dut_cpus) in [
-        (DutKind::KernelStateless, V4, last()),
-        (DutKind::KernelStateful, V6, last()),
-        (DutKind::KernelNat, V4, last()),
-        (DutKind::KernelStateless, V4, all.clone()),
+        (DutKind::KERNEL_STATELESS, V4, last()),
+        (DutKind::KERNEL_STATEFUL, V6, last()),
+        (DutKind::KERNEL_NAT, V4, last()),
+        (DutKind::KERNEL_STATELESS, V4, all.clone()),
     ] {
         let bed = build(&BedSpec { rules: 5000, dut_cpus, ..spec(kind, ip) });
         let port = &bed.ports()[0];
@@ -446,7 +449,7 @@ fn a_full_backlog_is_named() {
         return eprintln!("skipped: {} needs two CPUs", module_path!());
     };
     // Received on one CPU, which hands the frames to the backlog of another that cannot keep up.
-    let wanted = BedSpec { rules: 10_000, dut_cpus: vec![last], ..spec(DutKind::KernelStateless, V4) };
+    let wanted = BedSpec { rules: 10_000, dut_cpus: vec![last], ..spec(DutKind::KERNEL_STATELESS, V4) };
     let bed = build(&wanted);
     let mask = format!("{:x}", 1 << first);
     bed.dut().unwrap().run(|| std::fs::write("/sys/class/net/d0/queues/rx-0/rps_cpus", mask)).unwrap();
@@ -469,7 +472,8 @@ fn a_full_backlog_is_named() {
 fn an_overload_by_redirect_is_accounted_for() {
     need_root!();
     let all = sys::affinity(0).unwrap();
-    for (kind, cpus) in [(DutKind::Wire, 1), (DutKind::KernelForward, 1), (DutKind::KernelForward, all.len())]
+    for (kind, cpus) in
+        [(DutKind::WIRE, 1), (DutKind::KERNEL_FORWARD, 1), (DutKind::KERNEL_FORWARD, all.len())]
     {
         let mut wanted = spec(kind, V4);
         wanted.dut_cpus = all.iter().rev().take(cpus).copied().collect();
@@ -486,7 +490,7 @@ fn an_overload_by_redirect_is_accounted_for() {
         let delta = accounting(&bed, &before, u64::from(sent));
         eprintln!("{kind}, {cpus} CPU: {:?}", delta.drops());
         // A wire has no DUT to overload: it may take all.
-        if kind != DutKind::Wire {
+        if kind != DutKind::WIRE {
             skip_unless_overloaded(&delta);
         }
     }
@@ -497,7 +501,7 @@ fn receive_threads_are_pinned_and_their_time_is_counted() {
     need_root!();
     let cpus = sys::affinity(0).unwrap();
     for queues in [1, 2] {
-        let mut wanted = spec(DutKind::KernelForward, V4);
+        let mut wanted = spec(DutKind::KERNEL_FORWARD, V4);
         wanted.rx_queues = queues;
         let mut bed = build(&wanted);
         assert_eq!(bed.notes(), [""; 0]);
@@ -517,7 +521,7 @@ fn receive_threads_are_pinned_and_their_time_is_counted() {
 #[test]
 fn several_cpus_share_a_queue_through_rps() {
     need_root!();
-    let mut wanted = spec(DutKind::KernelForward, V4);
+    let mut wanted = spec(DutKind::KERNEL_FORWARD, V4);
     wanted.dut_cpus = sys::affinity(0).unwrap();
     if wanted.dut_cpus.len() < 2 {
         eprintln!("skipped: {} needs two CPUs", module_path!());
@@ -566,7 +570,7 @@ fn rps_and_xps_move_the_work_to_other_cpus_and_queues() {
         let spreading =
             Spreading { rps: rps.clone(), xps: Spread::Over(cpus.to_vec()), ..Default::default() };
         let dut_cpus = cpus.to_vec();
-        let bed = build(&BedSpec { spreading, dut_cpus, ..spec(DutKind::KernelForward, V4) });
+        let bed = build(&BedSpec { spreading, dut_cpus, ..spec(DutKind::KERNEL_FORWARD, V4) });
         let dut = bed.dut().unwrap();
         count_by_cpu(dut, cpus, "ingress device d0");
         let before = bed.snapshot().unwrap();
@@ -576,7 +580,7 @@ fn rps_and_xps_move_the_work_to_other_cpus_and_queues() {
         let queues = [0, 1].map(|n| received[&format!("rx_queue_{n}_xdp_packets")]);
         assert_eq!(queues, expected, "its transmit queue: {received:?}");
 
-        let wire = build(&spec(DutKind::Wire, V4));
+        let wire = build(&spec(DutKind::WIRE, V4));
         let rps = Spreading { rps, ..Default::default() };
         wire.spread_port(Side::B, &rps, &cpus).unwrap();
         count_by_cpu(wire.tester(), cpus, "ingress device t1");
@@ -589,7 +593,7 @@ fn rps_and_xps_move_the_work_to_other_cpus_and_queues() {
 fn the_queues_of_the_dut_gather_frames() {
     need_root!();
     let spreading = Spreading { coalesce_us: Some(50), ..Default::default() };
-    let bed = build(&BedSpec { spreading, ..spec(DutKind::KernelForward, V4) });
+    let bed = build(&BedSpec { spreading, ..spec(DutKind::KERNEL_FORWARD, V4) });
     let held_back = bed.dut().unwrap().run(crate::napi::list).unwrap();
     let times: Vec<_> = held_back.iter().map(|napi| napi.defer_hard_irqs).collect();
     assert!(times.len() >= 2 && times.iter().all(|polls| matches!(polls, Some(2) | None)), "{times:?}");
@@ -603,7 +607,7 @@ fn the_queues_of_the_dut_gather_frames() {
 fn what_cannot_be_built_is_refused_with_a_remedy() {
     let dir = Folder::new();
     let mut journal = Journal::in_dir(&dir);
-    let base = || spec(DutKind::KernelStateful, V4);
+    let base = || spec(DutKind::KERNEL_STATEFUL, V4);
     let mut check = |spec: BedSpec, words: &str| match Bed::build(&spec, &mut journal).err() {
         Some(Error::Input(text)) => assert!(text.contains(words), "{text}"),
         other => panic!("{spec:?}: {other:?}"),
@@ -637,7 +641,7 @@ fn published_names_go_with_the_journal() {
         rustix::mount::mount("none", "/run", "tmpfs", rustix::mount::MountFlags::empty(), c"").unwrap();
         let names = || std::fs::read_dir("/run/netns").unwrap().count();
         let mut journal = Journal::in_dir(&dir);
-        let wanted = BedSpec { publish: Some("weir-bed".into()), ..spec(DutKind::KernelForward, V4) };
+        let wanted = BedSpec { publish: Some("weir-bed".into()), ..spec(DutKind::KERNEL_FORWARD, V4) };
         let bed = Bed::build(&wanted, &mut journal).unwrap();
         assert_eq!(names(), 2);
         drop(bed);
@@ -693,7 +697,7 @@ fn a_user_without_rights_gets_a_bed_and_notes() {
 #[ignore = "a measurement, not a check"]
 fn build_time() {
     need_root!();
-    for kind in [DutKind::Wire, DutKind::KernelForward, DutKind::KernelStateful] {
+    for kind in [DutKind::WIRE, DutKind::KERNEL_FORWARD, DutKind::KERNEL_STATEFUL] {
         let mut times: Vec<_> = (0..30)
             .map(|_| {
                 let start = Instant::now();

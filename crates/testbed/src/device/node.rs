@@ -6,14 +6,15 @@ use std::net::IpAddr;
 use weir_node::{Config, Node, NodeError, Opened, Snapshot};
 
 use crate::bed::{Bed, BedSpec, Port, SESSIONS};
-use crate::dut::DutKind;
+use crate::dut::{Function, Way};
 use crate::rules::others::{Other, others};
 use crate::rules::test_network;
 use crate::topology::Side;
 
 /// Opens the node of a bed in the calling thread's namespace, and starts it, a thread on each of the DUT's CPUs.
-pub(super) fn start(bed: &Bed, ports: &[Port; 2]) -> Result<Node, NodeError> {
-    let config = Config::read("the node of the bed", &text(bed.spec(), ports), &|_| Ok(rules(bed.spec())));
+pub(super) fn start(bed: &Bed, way: Way, ports: &[Port; 2]) -> Result<Node, NodeError> {
+    let config =
+        Config::read("the node of the bed", &text(bed.spec(), way, ports), &|_| Ok(rules(bed.spec())));
     let config = config.unwrap_or_else(|mistakes| panic!("a text of ours is right: {mistakes}"));
     Opened::new(&config)?.start()
 }
@@ -35,33 +36,35 @@ pub(super) fn drops(snapshot: &Snapshot) -> Vec<(String, u64)> {
 /// (RFC 6052, section 3.1), and those of tests are.
 const PREFIX64: &str = "2001:db8:64::/96";
 
-fn text(spec: &BedSpec, ports: &[Port; 2]) -> String {
+fn text(spec: &BedSpec, way: Way, ports: &[Port; 2]) -> String {
     let routes: Vec<String> = [Side::A, Side::B].into_iter().flat_map(|side| routes(spec, side)).collect();
-    let [lan, wan] = [0, 1].map(|n| port(spec, [Side::A, Side::B][n], &ports[n]));
-    let io = if spec.dut == DutKind::NodeForwardPacket { "packet" } else { "xdp" };
-    let kind = spec.dut.without_fast_path();
-    let fast =
-        if spec.dut.is_fast() { format!("on, fast-entries {}", spec.fast_entries) } else { "off".into() };
-    let filter = match kind {
-        DutKind::NodeStateless if spec.rules == 0 => "",
-        DutKind::NodeStateless | DutKind::NodeStateful => "filter(rules.fw)",
-        _ => "",
-    };
     let routes = routes.join(",\n  ");
+    let [lan, wan] = [0, 1].map(|n| port(spec, [Side::A, Side::B][n], &ports[n]));
+    let stages = stages(spec);
     let cpus: Vec<String> = spec.dut_cpus.iter().map(ToString::to_string).collect();
     let cpus = cpus.join(" ");
+    let io = if way == Way::Packet { "packet" } else { "xdp" };
+    let fast =
+        if way == Way::Fast { format!("on, fast-entries {}", spec.fast_entries) } else { "off".into() };
+    format!(
+        "node lan({lan}) {stages}\n> route({routes})\n> wan({wan})\nrun(io {io}, cpu {cpus}, fast {fast}, host none)\n"
+    )
+}
+
+/// What stands between the port of side a and the routes.
+fn stages(spec: &BedSpec) -> String {
     // As many ports as these flows of 4096 hosts take.
     let public = if spec.sessions > SESSIONS { "198.19.2.0/25" } else { "198.19.2.0/26" };
-    let nat = match kind {
-        DutKind::NodeNat => format!("> nat(public {public}, block 256, sessions {})", spec.sessions),
-        DutKind::NodeNat64 => {
-            format!("> nat(public {public}, block 256, sessions {}, prefix64 {PREFIX64})", spec.sessions)
+    let nat = format!("public {public}, block 256, sessions {}", spec.sessions);
+    match spec.dut.function() {
+        Function::Stateless if spec.rules == 0 => String::new(),
+        Function::Stateless | Function::Stateful => "filter(rules.fw)".into(),
+        Function::Nat => format!("> nat({nat})"),
+        Function::Nat64 => format!("> nat({nat}, prefix64 {PREFIX64})"),
+        Function::Forward | Function::Bridge | Function::Pass | Function::Faults | Function::Unknown => {
+            String::new()
         }
-        _ => String::new(),
-    };
-    format!(
-        "node lan({lan}) {filter}\n{nat}\n> route({routes})\n> wan({wan})\nrun(io {io}, cpu {cpus}, fast {fast}, host none)\n"
-    )
+    }
 }
 
 fn port(spec: &BedSpec, side: Side, port: &Port) -> String {
@@ -91,10 +94,9 @@ fn rules(spec: &BedSpec) -> String {
         .expect("a text takes all");
     }
     let network = test_network(spec.ip);
-    let state = if spec.dut.without_fast_path() == DutKind::NodeStateful {
-        " state new,established,related"
-    } else {
-        ""
+    let state = match spec.dut.function() {
+        Function::Stateful => " state new,established,related",
+        _ => "",
     };
     text + &format!("accept from {network} to {network}{state}\npolicy drop\n")
 }

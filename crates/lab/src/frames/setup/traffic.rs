@@ -4,7 +4,7 @@ use weir_load::counts::Traffic;
 use weir_packet::flow::{self, FlowSpec};
 use weir_packet::frame::{Ends, Transport};
 use weir_testbed::bed::Port;
-use weir_testbed::dut::DutKind;
+use weir_testbed::dut::Function;
 use weir_testbed::topology::Side;
 
 use crate::frames::PointSpec;
@@ -24,7 +24,7 @@ const fn prefix(subnet: u8) -> [u8; 12] {
 
 pub(crate) fn traffic(spec: &PointSpec, ports: &[Port; 2], seed: u64) -> Traffic {
     // Behind a NAT64 a network of IPv6 stands for the hosts on side b.
-    let there = if spec.dut == DutKind::NodeNat64 { PREFIX64 } else { PREFIX[1] };
+    let there = if spec.dut.function() == Function::Nat64 { PREFIX64 } else { PREFIX[1] };
     let ends = |from: usize, to: usize| Ends {
         ip: spec.dut.ip_on([Side::A, Side::B][from], spec.ip),
         src_mac: ports[from].mac,

@@ -8,7 +8,7 @@ use weir_load::xdp::XdpTester;
 use weir_packet::flow::Flow;
 use weir_testbed::bed::Bed;
 use weir_testbed::conntrack;
-use weir_testbed::dut::DutKind;
+use weir_testbed::dut::{DutKind, System};
 use weir_testbed::error::Error;
 use weir_testbed::topology::Side;
 
@@ -30,9 +30,9 @@ impl Setup {
         flows: Vec<Flow>,
         public: &[AddressRange],
     ) -> Result<(), RunError> {
-        let public = match public {
-            [] => public_addresses(&self.bed),
-            given => given.to_vec(),
+        let public = match public_addresses(&self.bed) {
+            implied if implied.is_empty() => public.to_vec(),
+            implied => implied,
         };
         if public.is_empty() {
             let dut = self.spec.dut;
@@ -73,7 +73,7 @@ impl Setup {
 
     /// TCP connections that the kernel tracks for the device, by state; empty where it is not the kernel that does.
     pub(crate) fn tcp_states(&self) -> Result<Vec<(String, u64)>, RunError> {
-        match self.bed.dut().filter(|_| self.spec.dut == DutKind::KernelNat) {
+        match self.bed.dut().filter(|_| self.spec.dut == DutKind::KERNEL_NAT) {
             Some(dut) => Ok(dut.run(conntrack::tcp_states)?),
             None => Ok(Vec::new()),
         }
@@ -108,7 +108,7 @@ impl Setup {
 
     /// Connections that the kernel has in mind for the device; `None` where it is not the kernel that does.
     pub(crate) fn connections(&self) -> Result<Option<u64>, RunError> {
-        let is_kernels = self.spec.dut == DutKind::KernelNat;
+        let is_kernels = self.spec.dut == DutKind::KERNEL_NAT;
         Ok(if is_kernels { Some(self.bed.snapshot()?.conntrack.entries) } else { None })
     }
 
@@ -141,16 +141,14 @@ fn input(text: String) -> RunError {
 /// The public addresses of the devices that are built here; a wire leaves those of the subscribers as they are.
 fn public_addresses(bed: &Bed) -> Vec<AddressRange> {
     let range = |first: [u8; 4], last: [u8; 4]| vec![(Ipv4Addr::from(first), Ipv4Addr::from(last))];
-    match bed.spec().dut {
-        DutKind::KernelNat => match bed.dut_address(Side::B) {
+    match bed.spec().dut.system() {
+        System::Kernel => match bed.dut_address(Side::B) {
             IpAddr::V4(address) => vec![(address, address)],
             IpAddr::V6(_) => Vec::new(),
         },
-        DutKind::NodeNat | DutKind::NodeNat64 | DutKind::NodeNatFast => {
-            range([198, 19, 2, 0], [198, 19, 2, 127])
-        }
-        DutKind::PrefixNat => range([198, 19, 0, 0], [198, 19, 127, 255]),
-        DutKind::Wire => range([198, 18, 128, 0], [198, 18, 255, 255]),
-        _ => Vec::new(),
+        System::Node(_) => range([198, 19, 2, 0], [198, 19, 2, 127]),
+        System::Xdp => range([198, 19, 0, 0], [198, 19, 127, 255]),
+        System::Wire => range([198, 18, 128, 0], [198, 18, 255, 255]),
+        System::External | System::Faulty => Vec::new(),
     }
 }

@@ -6,7 +6,7 @@ use weir_load::counts::{Counts, Load};
 use weir_packet::flow::Direction;
 use weir_testbed::counters::{Delta, Snapshot};
 use weir_testbed::cpu::{self, CpuTimes, ThreadTimes};
-use weir_testbed::dut::DutKind;
+use weir_testbed::dut::System;
 use weir_testbed::memory::KernelMemory;
 use weir_testbed::updates::Made;
 
@@ -105,12 +105,12 @@ impl Setup {
         // Two directions on one CPU wait for each other: that is the DUT's own doing. Those of a faulty device wait for its
         // receive threads, too.
         let routes_ns = used.routes.map_or(0, |routes| routes.run_ns);
-        let own_wait = match (self.bed.spec().dut, self.traffic.direction) {
-            (DutKind::Faulty, _) => cost.dut_wait_ns,
+        let own_wait = match (self.bed.spec().dut.system(), self.traffic.direction) {
+            (System::Faulty, _) => cost.dut_wait_ns,
             // Its thread and those that receive for it share the CPU: two of them, or three where frames come from both
             // sides.
-            (kind, Direction::Forward) if kind.is_node() => cost.dut_run_ns,
-            (kind, _) if kind.is_node() => 2 * cost.dut_run_ns,
+            (System::Node(_), Direction::Forward) => cost.dut_run_ns,
+            (System::Node(_), _) => 2 * cost.dut_run_ns,
             (_, Direction::Forward) => routes_ns,
             _ => cost.dut_run_ns + routes_ns,
         };

@@ -208,7 +208,7 @@ pub(super) fn all_cpus() -> Result<Vec<usize>, RunError> {
 
 /// What is sent over the wire.
 fn spec(step: &Step) -> PointSpec {
-    let plain = PointSpec::plain(DutKind::Wire, 64, step.flows);
+    let plain = PointSpec::plain(DutKind::WIRE, 64, step.flows);
     let plain = PointSpec { frame: step.frame.clone(), ..plain };
     match step.offered {
         Offered::SynFlood => PointSpec { transport: Transport::Syn, order: FlowOrder::Unique, ..plain },

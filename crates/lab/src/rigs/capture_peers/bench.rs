@@ -235,7 +235,7 @@ mod tests {
         let plan = load("peers-capture", &[set]).unwrap();
         let peers = plan.experiment.of::<CapturePeers>().expect("of this rig");
         let mut journal = Journal::in_dir(&folder.join("journal"));
-        let spec = PointSpec::plain(DutKind::Wire, 64, 10);
+        let spec = PointSpec::plain(DutKind::WIRE, 64, 10);
         let mut bench = Bench::build(peers, &spec, 1, &mut journal).unwrap();
         let stop = std::sync::atomic::AtomicBool::new(false);
         let rate = Load::steady(20_000.0, Duration::from_millis(50));

@@ -104,7 +104,7 @@ impl<'a> Contest<'a> {
         let tools: Vec<_> = own.chain(experiment.names.iter().map(|&peer| CaptureTool::Peer(peer))).collect();
         let (mut benches, mut list) = (Vec::new(), Vec::new());
         for frame in &experiment.frames {
-            let plain = PointSpec::plain(DutKind::Wire, 64, experiment.flows);
+            let plain = PointSpec::plain(DutKind::WIRE, 64, experiment.flows);
             let spec = PointSpec { frame: frame.clone(), ..plain };
             benches.push(Bench::build(experiment, &spec, self.settings.seed, &mut self.journal)?);
             let bench = benches.len() - 1;

@@ -119,7 +119,7 @@ impl<'a> Contest<'a> {
 
     fn bench(&mut self) -> Result<Bench, RunError> {
         // One flow, hence one host.
-        let plain = PointSpec::plain(DutKind::Wire, 64, 1);
+        let plain = PointSpec::plain(DutKind::WIRE, 64, 1);
         let spec = PointSpec { frame: self.experiment.frame.clone(), ..plain };
         let mirror = Mirror::build(&spec, self.settings.seed, &mut self.journal)?;
         let within = std::env::temp_dir();

@@ -136,11 +136,11 @@ impl Contestant {
         let cpus = CpuPlan::choose(DutCpus::Count(1))?;
         // Both ends of a wire are in one namespace, where the kernel would not send to itself over it.
         let dut =
-            if generator == Generator::Peer(Peer::Iperf3) { DutKind::KernelForward } else { DutKind::Wire };
+            if generator == Generator::Peer(Peer::Iperf3) { DutKind::KERNEL_FORWARD } else { DutKind::WIRE };
         let bed = Bed::build(&bed_spec(&PointSpec { dut, ..spec.clone() }, &cpus), journal)?;
         let ports = bed.ports();
         let traffic = traffic(spec, &ports, seed);
-        let sink = if dut == DutKind::Wire { Some(sink(&bed)?) } else { None };
+        let sink = if dut == DutKind::WIRE { Some(sink(&bed)?) } else { None };
         let means = match generator {
             Generator::Weir(kind) => {
                 let mode = Mode::Native;
@@ -161,7 +161,7 @@ impl Contestant {
             }
         };
         let contestant = Contestant { means, _sink: sink, bed, cpus };
-        if dut != DutKind::Wire {
+        if dut != DutKind::WIRE {
             contestant.give_tester_an_address()?;
         }
         Ok(contestant)

@@ -144,7 +144,7 @@ impl<'a> Contest<'a> {
         flows: u32,
         list: &mut Vec<Entrant<'a>>,
     ) -> Result<(), RunError> {
-        let spec = PointSpec::plain(DutKind::Wire, frame_bytes, flows);
+        let spec = PointSpec::plain(DutKind::WIRE, frame_bytes, flows);
         let mut settings = settings(Measures::Generator, generator.name(), frame_bytes, flows);
         settings.push(("sink", generator.sink().into()));
         let mut point = self.point_of(generator.name(), &spec, settings, list.len());
@@ -192,7 +192,7 @@ impl<'a> Contest<'a> {
         (frame_bytes, flows): (u16, u32),
         list: &mut Vec<Entrant<'a>>,
     ) -> Result<(), RunError> {
-        let spec = PointSpec::plain(DutKind::Wire, frame_bytes, flows);
+        let spec = PointSpec::plain(DutKind::WIRE, frame_bytes, flows);
         let mut settings = settings(load.measures(), "weir", frame_bytes, flows);
         settings.extend(load.fps().map(|fps| ("offered_fps", fps.to_string())));
         let mut setup = Setup::build(&spec, &self.settings, &Faults::default(), &mut self.journal)?;

@@ -10,7 +10,6 @@ use weir_load::tcp::Part;
 use weir_load::translation::NatFault;
 use weir_load::xdp::clashes;
 use weir_packet::flow::Flow;
-use weir_testbed::dut::DutKind;
 
 use super::evidence;
 use crate::frames::setup::AddressRange;
@@ -73,9 +72,8 @@ impl<'a> Bench<'a> {
         }
         let room = PointSpec { flows: given.room, ..spec.clone() };
         let mut setup = Setup::build(&room, &run.settings, &Default::default(), &mut run.journal)?;
-        let is_external = spec.dut == DutKind::External;
-        setup.check_translation(given.flows, if is_external { given.public } else { &[] })?;
-        let cpus = if is_external { Vec::new() } else { setup.cpus().dut.clone() };
+        setup.check_translation(given.flows, given.public)?;
+        let cpus = if spec.dut.has_cpus() { setup.cpus().dut.clone() } else { Vec::new() };
         let mut point = Point {
             run_id: run.record.id,
             index,

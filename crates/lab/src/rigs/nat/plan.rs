@@ -7,7 +7,7 @@ use std::time::Duration;
 use weir_config::{Section, value};
 use weir_packet::flow::{Direction, FlowOrder};
 use weir_packet::size::FrameSizes;
-use weir_testbed::dut::DutKind;
+use weir_testbed::dut::{DutKind, Function};
 use weir_testbed::external::ExternalSpec;
 use weir_testbed::fault::Faults;
 
@@ -188,7 +188,7 @@ const INITIAL: Duration = Duration::from_millis(100);
 pub(super) fn read(root: &Section<'_>) -> Option<NatLoad> {
     let external = read_external(root.section("external"));
     let section = root.section("nat");
-    let (kind, cpus) = read_devices(&section, &NATS);
+    let (kind, cpus) = read_devices(&section, &[Function::Nat]);
     let spreading = SpreadAxes::read(&section);
     let frame_bytes = section.axis("frame_bytes", value::parsed::<FrameSizes>);
     let flows = section.axis("flows", value::count(1..=MOST_FLOWS));
@@ -212,7 +212,7 @@ pub(super) fn read(root: &Section<'_>) -> Option<NatLoad> {
     let (frame_bytes, flows) =
         (frame_bytes.unwrap_or(vec![FrameSizes::Fixed(128)]), flows.unwrap_or(vec![10_000]));
     check(&section, (&frame_bytes, "frame_bytes"), (&flows, "flows"), hosts);
-    if kind.as_ref().is_some_and(|kind| kind.contains(&DutKind::External)) {
+    if kind.as_ref().is_some_and(|kind| kind.contains(&DutKind::EXTERNAL)) {
         check_external(&section, external.as_ref(), &public);
     }
     section.finish();
@@ -237,15 +237,6 @@ pub(super) fn read(root: &Section<'_>) -> Option<NatLoad> {
         rounds,
     })
 }
-
-/// NATs of IPv4 on both sides.
-pub(super) const NATS: [(DutKind, &str); 5] = [
-    (DutKind::KernelNat, "kernel-nat"),
-    (DutKind::NodeNat, "node-nat"),
-    (DutKind::NodeNatFast, "node-nat-fast"),
-    (DutKind::PrefixNat, "prefix-nat"),
-    (DutKind::External, "external"),
-];
 
 /// Each flow comes once before any comes again, so that a frame's number tells its flow.
 const ORDERS: [(FlowOrder, &str); 2] = [(FlowOrder::Sequential, "ordered"), (FlowOrder::Unique, "random")];
@@ -272,7 +263,7 @@ fn read_tables(section: &Section<'_>, kinds: Option<&[DutKind]>) -> TableAxes {
                     lasts";
         section.wrong("host_wide", text.into());
     }
-    let is_kernels = |kinds: &[DutKind]| kinds.iter().all(|kind| *kind == DutKind::KernelNat);
+    let is_kernels = |kinds: &[DutKind]| kinds.iter().all(|kind| *kind == DutKind::KERNEL_NAT);
     if tables != TableAxes::default() && !kinds.is_none_or(is_kernels) {
         section.wrong(
             "kind",
@@ -293,12 +284,14 @@ fn read_search(section: &Section<'_>) -> NatSearch {
     }
 }
 
-/// Reads the devices, of those that the experiment knows, and their CPUs.
+/// Reads the devices, of those that have one of these functions or may have it, and their CPUs.
 pub(super) fn read_devices(
     section: &Section<'_>,
-    nats: &'static [(DutKind, &'static str)],
+    functions: &[Function],
 ) -> (Option<Vec<DutKind>>, Vec<Cpus>) {
-    let kind = section.required_axis("kind", "[\"kernel-nat\", \"node-nat\"]", value::choice("NAT", nats));
+    let fits = |kind: DutKind| functions.contains(&kind.function()) || kind == DutKind::EXTERNAL;
+    let nats: Vec<_> = DutKind::ALL.into_iter().filter(|(kind, _)| fits(*kind)).collect();
+    let kind = section.required_axis("kind", "[\"kernel-nat\", \"node-nat\"]", value::choice("NAT", &nats));
     let cpus = section.axis("cpus", value::parsed::<Cpus>).unwrap_or(vec![Cpus::Count(1)]);
     let lost = kind.iter().flatten().find(|kind| !cpus.iter().any(|cpus| cpus.suit(**kind)));
     if let Some(kind) = lost {

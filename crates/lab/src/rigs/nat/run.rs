@@ -71,7 +71,7 @@ impl Interleaved for Entrant<'_> {
 impl Entrant<'_> {
     /// What the kernel's connection table has counted, if the device is the kernel's NAT.
     fn conntrack(&self) -> Result<Option<ConntrackStats>, RunError> {
-        let is_kernels = self.bench.spec.dut == DutKind::KernelNat;
+        let is_kernels = self.bench.spec.dut == DutKind::KERNEL_NAT;
         Ok(if is_kernels { Some(self.bench.setup.bed().snapshot()?.conntrack) } else { None })
     }
 }
@@ -164,12 +164,10 @@ impl Measuring<'_> {
         let NatLoad { faults, public, .. } = self.experiment;
         let mut setup = Setup::build(spec, &self.settings, faults, &mut self.journal)?;
         let flows = self.experiment.ranges(spec).list(spec.order, self.settings.seed);
-        let public = if spec.dut == DutKind::External { &public[..] } else { &[] };
         setup.check_translation(flows, public)?;
         setup.bed().dut().map_or(Ok(()), |device| table.set_in(device))?;
         setup.notes().iter().for_each(|note| (self.options.observe)(Event::Note(note)));
-        let has_cpus = !matches!(spec.dut, DutKind::Wire | DutKind::External);
-        let cpus = if has_cpus { setup.cpus().dut.clone() } else { Vec::new() };
+        let cpus = if spec.dut.has_cpus() { setup.cpus().dut.clone() } else { Vec::new() };
         let shared = cpus.iter().copied().filter(|cpu| setup.cpus().tester.contains(cpu)).collect();
         let mut point = Point {
             run_id: self.record.id,
@@ -192,7 +190,7 @@ impl Measuring<'_> {
     fn too_many(&self, spec: &PointSpec) -> Option<String> {
         // Where the plan sets the table's size, it may be too small on purpose.
         let is_tried = !self.experiment.tables.max.is_empty();
-        let most = table::now("nf_conntrack_max").filter(|_| spec.dut == DutKind::KernelNat && !is_tried)?;
+        let most = table::now("nf_conntrack_max").filter(|_| spec.dut == DutKind::KERNEL_NAT && !is_tried)?;
         (u64::from(spec.flows) > most).then(|| {
             format!(
                 "{} flows do not fit into the kernel's connection table of {most} entries, and were not measured: raise \

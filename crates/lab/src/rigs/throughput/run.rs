@@ -59,7 +59,7 @@ impl Wire {
 pub(super) type CeilingKey = (String, IpVersion, Transport, Direction, bool);
 
 pub(super) fn ceiling_key(spec: &PointSpec) -> CeilingKey {
-    (spec.frame.to_string(), spec.ip, spec.transport, spec.direction, spec.dut == DutKind::External)
+    (spec.frame.to_string(), spec.ip, spec.transport, spec.direction, spec.dut == DutKind::EXTERNAL)
 }
 
 impl Measuring<'_> {
@@ -92,7 +92,7 @@ impl Measuring<'_> {
         count: usize,
         reported: &mut Vec<String>,
     ) -> Result<Wire, RunError> {
-        let outside = spec.dut == DutKind::External;
+        let outside = spec.dut == DutKind::EXTERNAL;
         let spec = if outside {
             PointSpec { broadcast_every: None, spreading: None, ..spec.clone() }
         } else {
@@ -161,11 +161,7 @@ impl Measuring<'_> {
                 reported.push(note.clone());
             }
         }
-        let cpus = if matches!(spec.dut, DutKind::Wire | DutKind::External) {
-            Vec::new()
-        } else {
-            setup.cpus().dut.clone()
-        };
+        let cpus = if spec.dut.has_cpus() { setup.cpus().dut.clone() } else { Vec::new() };
         let shared = cpus.iter().copied().filter(|cpu| setup.cpus().tester.contains(cpu)).collect();
         let directions = if spec.direction == Direction::Both { 2.0 } else { 1.0 };
         let mut point = Point {

@@ -5,14 +5,12 @@ use std::time::Duration;
 use weir_config::{Section, value};
 use weir_packet::flow::{Direction, FlowOrder, IpVersion};
 use weir_packet::size::FrameSizes;
-use weir_testbed::dut::DutKind;
+use weir_testbed::dut::{DutKind, Function};
 use weir_testbed::external::ExternalSpec;
 use weir_testbed::topology::Side;
 
 use super::super::flows::Ranges;
-use super::super::plan::{
-    self, Hosts, MOST_FLOWS, PublicRange, check, check_external, read_devices, read_hosts,
-};
+use super::super::plan::{Hosts, MOST_FLOWS, PublicRange, check, check_external, read_devices, read_hosts};
 use crate::frames::read_external::read_external;
 use crate::frames::setup::AddressRange;
 use crate::frames::{Cpus, MIN_IPV6_FRAME_BYTES, PointSpec, SpreadAxes};
@@ -52,11 +50,6 @@ pub struct Rfc9693 {
     pub repetitions: u32,
 }
 
-/// NATs of IPv4 on both sides, and those of IPv6 on the inside.
-const NATS: [(DutKind, &str); 6] = {
-    let [kernel, node, fast, prefix, external] = plan::NATS;
-    [kernel, node, fast, (DutKind::NodeNat64, "node-nat64"), prefix, external]
-};
 /// Rates that a search tries at most: from the ceiling of a tester down to an error of some percent.
 const MOST_TRIALS: u32 = 14;
 /// A rate that any device can establish at, to estimate times.
@@ -108,7 +101,7 @@ impl Rfc9693 {
 pub(in crate::rigs::nat) fn read(root: &Section<'_>) -> Option<Rfc9693> {
     let external = read_external(root.section("external"));
     let section = root.section("rfc9693");
-    let (kind, cpus) = read_devices(&section, &NATS);
+    let (kind, cpus) = read_devices(&section, &[Function::Nat, Function::Nat64]);
     let spreading = SpreadAxes::read(&section);
     let frame = section.one("frame_bytes", value::parsed::<FrameSizes>).unwrap_or(FrameSizes::Fixed(84));
     let sessions = section.axis("sessions", value::count(1..=MOST_FLOWS)).unwrap_or(vec![100_000]);
@@ -123,13 +116,13 @@ pub(in crate::rigs::nat) fn read(root: &Section<'_>) -> Option<Rfc9693> {
     let repetitions = section.one("repetitions", value::count(1..=1000)).unwrap_or(10);
     check(&section, (std::slice::from_ref(&frame), "frame_bytes"), (&sessions, "sessions"), hosts);
     let has = |wanted| kind.as_ref().is_some_and(|kind| kind.contains(&wanted));
-    if has(DutKind::NodeNat64) && frame.min() < MIN_IPV6_FRAME_BYTES {
+    if has(DutKind::NODE_NAT64) && frame.min() < MIN_IPV6_FRAME_BYTES {
         let why = format!(
             "`{frame}` is too small for node-nat64, whose test frames are IPv6: use {MIN_IPV6_FRAME_BYTES} bytes or more"
         );
         section.wrong("frame_bytes", why);
     }
-    if has(DutKind::External) {
+    if has(DutKind::EXTERNAL) {
         check_external(&section, external.as_ref(), &public);
     }
     section.finish();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use weir_load::counts::Load;
 use weir_packet::flow::Flow;
-use weir_testbed::dut::DutKind;
+use weir_testbed::dut::{DutKind, Function, System};
 
 use super::super::bench::{Bench, Given};
 use super::super::table;
@@ -287,17 +287,13 @@ impl Bencher<'_, '_> {
     fn take_sessions(&mut self, sessions: u32) -> Result<(), RunError> {
         self.sessions = sessions;
         let flows = self.experiment.ranges(sessions).list(self.bench.spec.order, self.seed);
-        let public = match self.bench.spec.dut {
-            DutKind::External => &self.experiment.public[..],
-            _ => &[],
-        };
-        self.bench.setup.check_translation(flows, public)
+        self.bench.setup.check_translation(flows, &self.experiment.public)
     }
 
     /// All that RFC 9693 wants to be reported beside the results.
     fn parameters(&self) -> Vec<(String, String)> {
         let Rfc9693 { hosts, alpha, timeout, error, trial, loss_ratio, .. } = self.experiment;
-        let is_nat64 = self.bench.spec.dut == DutKind::NodeNat64;
+        let is_nat64 = self.bench.spec.dut.function() == Function::Nat64;
         let ports = self.sessions.div_ceil(hosts.subscribers.min(self.sessions));
         let seconds = |time: &Duration| format!("{} s", time.as_secs_f64());
         let mut list: Vec<(String, String)> = [
@@ -323,7 +319,7 @@ impl Bencher<'_, '_> {
         ]
         .map(|(name, value)| (name.to_string(), value))
         .to_vec();
-        if self.bench.spec.dut == DutKind::KernelNat {
+        if self.bench.spec.dut == DutKind::KERNEL_NAT {
             for name in [
                 "nf_conntrack_buckets",
                 "nf_conntrack_max",
@@ -343,9 +339,9 @@ impl Bencher<'_, '_> {
     }
 
     fn deleted_by(&self) -> &'static str {
-        match self.bench.spec.dut {
-            DutKind::KernelNat => "ctnetlink, all entries of the namespace at once (conntrack -F)",
-            DutKind::External => "the command external.reset",
+        match self.bench.spec.dut.system() {
+            System::Kernel => "ctnetlink, all entries of the namespace at once (conntrack -F)",
+            System::External => "the command external.reset",
             _ => "the program itself",
         }
     }

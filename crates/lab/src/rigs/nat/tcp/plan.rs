@@ -7,11 +7,11 @@ use weir_load::tcp::FRAME_BYTES;
 use weir_packet::flow::{Direction, FlowOrder};
 use weir_packet::frame::Transport;
 use weir_packet::size::FrameSizes;
-use weir_testbed::dut::DutKind;
+use weir_testbed::dut::{DutKind, Function};
 use weir_testbed::external::ExternalSpec;
 
 use super::super::flows::{MOST_SUBSCRIBERS, Ranges};
-use super::super::plan::{Hosts, NATS, PublicRange, check, check_external, read_devices, read_hosts};
+use super::super::plan::{Hosts, PublicRange, check, check_external, read_devices, read_hosts};
 use super::flood::FLOODERS;
 use crate::frames::read_external::read_external;
 use crate::frames::setup::AddressRange;
@@ -134,7 +134,7 @@ impl TcpLoad {
 pub(in crate::rigs::nat) fn read(root: &Section<'_>) -> Option<TcpLoad> {
     let external = read_external(root.section("external"));
     let section = root.section("nat_tcp");
-    let (kind, cpus) = read_devices(&section, &NATS);
+    let (kind, cpus) = read_devices(&section, &[Function::Nat]);
     let spreading = SpreadAxes::read(&section);
     let concurrent =
         section.axis("concurrent", value::count(1..=MOST_CONCURRENT)).unwrap_or(vec![1, 1000, 100_000]);
@@ -147,7 +147,7 @@ pub(in crate::rigs::nat) fn read(root: &Section<'_>) -> Option<TcpLoad> {
     let repetitions = section.one("repetitions", value::count(1..=1000)).unwrap_or(1);
     let all: Vec<u32> = concurrent.iter().map(|held| held + connections).collect();
     check(&section, (&[], "connections"), (&all, "concurrent"), hosts);
-    if kind.as_ref().is_some_and(|kind| kind.contains(&DutKind::External)) {
+    if kind.as_ref().is_some_and(|kind| kind.contains(&DutKind::EXTERNAL)) {
         check_external(&section, external.as_ref(), &public);
     }
     section.finish();

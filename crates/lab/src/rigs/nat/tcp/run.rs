@@ -165,7 +165,7 @@ impl Talker<'_, '_> {
 
     /// Why the kernel's table has no room for the connections, if that is known.
     fn too_many(&self) -> Option<String> {
-        let most = table::now("nf_conntrack_max").filter(|_| self.bench.spec.dut == DutKind::KernelNat)?;
+        let most = table::now("nf_conntrack_max").filter(|_| self.bench.spec.dut == DutKind::KERNEL_NAT)?;
         (self.flows.len() as u64 > most).then(|| {
             format!(
                 "{} connections do not fit into the kernel's connection table of {most} entries, and were not measured: raise \
@@ -333,7 +333,7 @@ impl Talker<'_, '_> {
 
     /// Keeps what the kernel's table has now, where it is the kernel that tracks.
     fn note_states(&mut self, after: &str) -> Result<(), RunError> {
-        if self.bench.spec.dut != DutKind::KernelNat {
+        if self.bench.spec.dut != DutKind::KERNEL_NAT {
             return Ok(());
         }
         let after = after.to_string();
@@ -384,11 +384,7 @@ impl Talker<'_, '_> {
 
     /// From now on these are the flows.
     fn take(&mut self, flows: Vec<Flow>) -> Result<(), RunError> {
-        let public = match self.bench.spec.dut {
-            DutKind::External => &self.experiment.public[..],
-            _ => &[],
-        };
-        self.bench.setup.check_translation(flows, public)
+        self.bench.setup.check_translation(flows, &self.experiment.public)
     }
 
     fn parameters(&self) -> Vec<(String, String)> {
@@ -409,7 +405,7 @@ impl Talker<'_, '_> {
         ]
         .map(|(name, value)| (name.to_string(), value))
         .to_vec();
-        if self.bench.spec.dut == DutKind::KernelNat {
+        if self.bench.spec.dut == DutKind::KERNEL_NAT {
             for name in ["nf_conntrack_buckets", "nf_conntrack_max"] {
                 list.extend(table::now(name).map(|value| (name.to_string(), value.to_string())));
             }

@@ -87,10 +87,10 @@ fn conversation(setup: &mut Setup) -> Vec<Vec<(String, u64)>> {
 #[test]
 fn connections_are_real_in_each_nat() {
     need_root!();
-    for dut in [DutKind::KernelNat, DutKind::NodeNat, DutKind::NodeNatFast] {
+    for dut in [DutKind::KERNEL_NAT, DutKind::NODE_NAT, DutKind::NODE_NAT_FAST] {
         let mut setup = build(dut);
         let states = conversation(&mut setup);
-        if dut != DutKind::KernelNat {
+        if dut != DutKind::KERNEL_NAT {
             continue;
         }
         let (held, whole) = (u64::from(HELD), u64::from(WHOLE));

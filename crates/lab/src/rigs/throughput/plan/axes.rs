@@ -15,7 +15,7 @@ use weir_testbed::rules::RuleForm;
 use weir_testbed::spread::{Spread, Spreading};
 
 use crate::frames::SpreadAxes;
-use crate::frames::point::{Conflict, Cpus, PointSpec, Routing, has_rules};
+use crate::frames::point::{Conflict, Cpus, PointSpec, Routing};
 
 /// `[dut]`: each field is an axis with at least one value.
 #[derive(Debug, Clone, PartialEq)]
@@ -171,7 +171,7 @@ type StreamAxes = (IpVersion, Transport, u32, FlowOrder, Direction, Option<NonZe
 /// All streams with all that a router may do meanwhile; other devices do not multiply them.
 fn routed(kind: DutKind, dut: &DutAxes, traffic: &TrafficAxes) -> Vec<(Option<Routing>, StreamAxes)> {
     let mut list = vec![None];
-    if has_routes(kind) {
+    if kind.has_kernel_routes() {
         let all = |&networks: &u32| {
             dut.route_changes_per_s
                 .iter()
@@ -182,31 +182,6 @@ fn routed(kind: DutKind, dut: &DutAxes, traffic: &TrafficAxes) -> Vec<(Option<Ro
     list.iter()
         .flat_map(|&routing| streams(traffic).into_iter().map(move |stream| (routing, stream)))
         .collect()
-}
-
-/// Does this device forward by routes of the kernel?
-fn has_routes(kind: DutKind) -> bool {
-    match kind {
-        DutKind::KernelForward
-        | DutKind::KernelStateless
-        | DutKind::KernelStateful
-        | DutKind::KernelNat
-        | DutKind::XdpForward => true,
-        DutKind::Wire
-        | DutKind::KernelBridge
-        | DutKind::NodeForward
-        | DutKind::NodeForwardPacket
-        | DutKind::NodeStateless
-        | DutKind::NodeStateful
-        | DutKind::NodeNat
-        | DutKind::NodeNat64
-        | DutKind::NodeForwardFast
-        | DutKind::NodeStatefulFast
-        | DutKind::NodeNatFast
-        | DutKind::PrefixNat
-        | DutKind::External
-        | DutKind::Faulty => false,
-    }
 }
 
 /// Number and form of the rules of a filter.
@@ -223,17 +198,14 @@ struct Device {
 fn devices(dut: &DutAxes) -> Vec<Device> {
     let mut list = Vec::new();
     for &kind in &dut.kind {
-        let rules = match kind {
+        let rules = match kind.has_rules() {
             // Its rules have one form.
-            DutKind::NodeStateless | DutKind::NodeStateful | DutKind::NodeStatefulFast => {
-                dut.rules.iter().map(|&rules| (Some(rules), None)).collect()
-            }
-            _ if has_rules(kind) => filters(dut),
-            _ => vec![(None, None)],
+            true if kind.is_node() => dut.rules.iter().map(|&rules| (Some(rules), None)).collect(),
+            true => filters(dut),
+            false => vec![(None, None)],
         };
         // A wire has no CPU of its own: more of them make no other point.
-        let cpus =
-            if matches!(kind, DutKind::Wire | DutKind::External) { &dut.cpus[..1] } else { &dut.cpus[..] };
+        let cpus = if kind.has_cpus() { &dut.cpus[..] } else { &dut.cpus[..1] };
         let all = dut.spreading.all(kind);
         for &filter in &rules {
             for &cpus in cpus {
@@ -274,7 +246,7 @@ mod tests {
 
     fn axes() -> (DutAxes, TrafficAxes) {
         let dut = DutAxes {
-            kind: vec![DutKind::KernelForward],
+            kind: vec![DutKind::KERNEL_FORWARD],
             rules: vec![25],
             filter: vec![RuleForm::NftChain],
             cpus: vec![Cpus::Count(1)],
@@ -306,7 +278,7 @@ mod tests {
     #[test]
     fn the_product_is_stable_and_the_frame_size_runs_fastest() {
         let (mut dut, traffic) = axes();
-        dut.kind.push(DutKind::KernelStateful);
+        dut.kind.push(DutKind::KERNEL_STATEFUL);
         dut.rules.push(100);
         dut.cpus.push(Cpus::All);
         let points = points(&dut, &traffic);
@@ -332,7 +304,7 @@ mod tests {
     #[test]
     fn without_rules_there_is_one_point_for_all_forms() {
         let (mut dut, mut traffic) = axes();
-        dut.kind.push(DutKind::KernelStateless);
+        dut.kind.push(DutKind::KERNEL_STATELESS);
         dut.rules = vec![0, 1, 10];
         dut.filter.push(RuleForm::LegacySet);
         traffic.frame_bytes.pop();
@@ -353,7 +325,7 @@ mod tests {
     #[test]
     fn only_routers_have_networks_and_changes() {
         let (mut dut, mut traffic) = axes();
-        dut.kind.push(DutKind::KernelBridge);
+        dut.kind.push(DutKind::KERNEL_BRIDGE);
         dut.route_changes_per_s.push(100);
         traffic.networks.push(256);
         traffic.frame_bytes.pop();
@@ -369,7 +341,7 @@ mod tests {
     #[test]
     fn what_has_no_meaning_is_left_out() {
         let (mut dut, mut traffic) = axes();
-        dut.kind = vec![DutKind::Wire, DutKind::KernelNat];
+        dut.kind = vec![DutKind::WIRE, DutKind::KERNEL_NAT];
         dut.cpus.push(Cpus::All);
         traffic.ip.push(IpVersion::V6);
         traffic.direction.push(Direction::Reflect);
@@ -383,7 +355,7 @@ mod tests {
     fn jumbo_frames_are_not_for_the_xdp_router() {
         let (mut dut, mut traffic) = axes();
         traffic.frame_bytes.push(FrameSizes::Fixed(9000));
-        dut.kind.push(DutKind::XdpForward);
+        dut.kind.push(DutKind::XDP_FORWARD);
         assert_eq!(points(&dut, &traffic).len(), 5);
         assert!(unused(&dut, &traffic).is_empty(), "the other router takes them");
         dut.kind.remove(0);
@@ -394,7 +366,7 @@ mod tests {
     #[test]
     fn a_value_without_a_point_is_found() {
         let (mut dut, mut traffic) = axes();
-        dut.kind.push(DutKind::KernelNat);
+        dut.kind.push(DutKind::KERNEL_NAT);
         traffic.ip = vec![IpVersion::V6];
         let unused = unused(&dut, &traffic);
         let found: Vec<_> = unused.iter().map(|u| (u.section, u.key, u.index, &u.why[..6])).collect();
@@ -404,7 +376,7 @@ mod tests {
     #[test]
     fn a_syn_is_no_business_of_rules_for_udp() {
         let (mut dut, mut traffic) = axes();
-        dut.kind.push(DutKind::KernelStateless);
+        dut.kind.push(DutKind::KERNEL_STATELESS);
         traffic.transport.push(Transport::Syn);
         let all = points(&dut, &traffic);
         let with = |transport| all.iter().filter(|p| p.transport == transport).count();
@@ -419,7 +391,7 @@ mod tests {
     #[test]
     fn settings_name_everything() {
         let (mut dut, mut traffic) = axes();
-        dut.kind = vec![DutKind::KernelStateless];
+        dut.kind = vec![DutKind::KERNEL_STATELESS];
         traffic.line_bits_per_s = Some(10e9);
         let settings = points(&dut, &traffic)[0].settings();
         let text: Vec<_> = settings.iter().map(|(name, value)| format!("{name}={value}")).collect();

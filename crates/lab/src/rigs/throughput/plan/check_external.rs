@@ -15,7 +15,7 @@ pub(super) fn check_clocks(
     external: Option<&ExternalSpec>,
     (dut, traffic): (&DutAxes, &TrafficAxes),
 ) {
-    let outside = dut.kind.contains(&DutKind::External);
+    let outside = dut.kind.contains(&DutKind::EXTERNAL);
     let one_way = traffic.direction.iter().any(|&direction| direction != Direction::Reflect);
     if !outside || !one_way || external.is_none_or(|external| external.remote.is_none()) {
         return;
@@ -32,7 +32,7 @@ pub(super) fn check_clocks(
 /// Notes what does not go together with the rest of the plan.
 pub(super) fn check(root: &Section<'_>, external: Option<&ExternalSpec>, axes: (&DutAxes, &TrafficAxes)) {
     let (dut, traffic) = axes;
-    if !dut.kind.contains(&DutKind::External) {
+    if !dut.kind.contains(&DutKind::EXTERNAL) {
         return;
     }
     let Some(external) = external else {

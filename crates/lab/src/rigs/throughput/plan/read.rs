@@ -18,7 +18,7 @@ use super::percent;
 use super::read_procedures::read_procedures;
 use super::read_search::read_search;
 use crate::frames::read_external::read_external;
-use crate::frames::{Cpus, SpreadAxes, point};
+use crate::frames::{Cpus, SpreadAxes};
 use crate::rigs::throughput::{Curve, Repeat, Throughput};
 
 /// Reads them all.
@@ -77,7 +77,7 @@ fn read_dut(section: &Section<'_>) -> Option<DutAxes> {
         ("filter", filter.as_ref().map_or(0, Vec::len) > 1),
     ];
     for (key, _) in lists.iter().filter(|(_, is_list)| *is_list) {
-        if kind.as_ref().is_some_and(|kind| !kind.iter().any(|&kind| point::has_rules(kind))) {
+        if kind.as_ref().is_some_and(|kind| !kind.iter().any(|&kind| kind.has_rules())) {
             let text = "only kernel-stateless and kernel-stateful have rules: leave the list out";
             section.wrong(key, text.to_string());
         } else if *key == "filter" && rules.as_deref() == Some(&[0]) {

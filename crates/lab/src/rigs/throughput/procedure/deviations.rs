@@ -16,7 +16,7 @@ pub(in crate::rigs::throughput) fn deviations(experiment: &Throughput) -> Vec<St
          are static (RFC 2544, section 23)."
             .to_string(),
     ];
-    if experiment.dut.kind.iter().any(|&kind| kind != DutKind::External) {
+    if experiment.dut.kind.iter().any(|&kind| kind != DutKind::EXTERNAL) {
         list.push(
             "The wires are veth pairs: there is no line rate, a receive queue holds 256 frames, and frames have no \
              preamble, gap or FCS; sizes are given as if they had."
