@@ -22,8 +22,7 @@ use weir_bottleneck::{Bridge, Observe, Settings, chunks_for, run};
 use weir_flows::{Group, Load, Server};
 use weir_port::duplex::{Packet, Pool};
 use weir_port::thread;
-use weir_testbed::namespace::Namespace;
-use weir_testbed::rtnl::{Rtnl, VethConfig, VethEnd};
+use weir_testbed::graph::{BOTTLENECK, DIRECT, Graph, Plan};
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -91,56 +90,20 @@ impl Program {
     }
 }
 
-/// Namespaces with a wire between them, or with a bottleneck in the middle.
-struct Bed {
-    sender: Namespace,
-    receiver: Namespace,
-    middle: Option<Namespace>,
-}
-
-fn end<'n>(name: &'n str, number: u8, space: &'n Namespace) -> VethEnd<'n> {
-    VethEnd { name, mac: [2, 0, 0, 0, 0, number], namespace: space.fd() }
-}
-
-fn up(space: &Namespace, name: &str, address: Option<&str>) -> Result<(), Failure> {
-    let address = address.map(str::parse).transpose()?;
-    space.run(|| {
-        let mut rtnl = Rtnl::open()?;
-        let index = rtnl.link(name)?.ifindex;
-        rtnl.set_up(index, true)?;
-        address.map_or(Ok(()), |address| rtnl.add_address(index, address, 24))
-    })?;
-    Ok(())
-}
+/// A sender and a receiver.
+struct Bed(Graph);
 
 impl Bed {
-    fn new(with_bottleneck: bool) -> Result<Bed, Failure> {
-        let (sender, receiver) = (Namespace::new()?, Namespace::new()?);
-        let veth = |a: VethEnd<'_>, b: VethEnd<'_>| {
-            sender.run(|| Rtnl::open()?.add_veth([a, b], VethConfig { mtu: 1500, queues: 1 }))
-        };
-        let middle = match with_bottleneck {
-            false => {
-                veth(end("s0", 1, &sender), end("r0", 2, &receiver))?;
-                None
-            }
-            true => {
-                let middle = Namespace::new()?;
-                veth(end("s0", 1, &sender), end("m0", 3, &middle))?;
-                veth(end("r0", 2, &receiver), end("m1", 4, &middle))?;
-                up(&middle, "m0", None)?;
-                up(&middle, "m1", None)?;
-                Some(middle)
-            }
-        };
-        up(&sender, "s0", Some(SENDER))?;
-        up(&receiver, "r0", Some(RECEIVER))?;
-        Ok(Bed { sender, receiver, middle })
+    fn new(plan: Plan) -> Result<Bed, Failure> {
+        let graph = Graph::connected(plan)?;
+        graph.end("s0").add_address(SENDER.parse()?, 24)?;
+        graph.end("r0").add_address(RECEIVER.parse()?, 24)?;
+        Ok(Bed(graph))
     }
 
     /// Payload of TCP that has arrived at the receiver.
     fn arrived(&self) -> Result<f64, Failure> {
-        let read = |path: &str| self.receiver.run(|| std::fs::read_to_string(path));
+        let read = |path: &str| self.0.host("receiver").run(|| std::fs::read_to_string(path));
         let octets = counter(&read("/proc/thread-self/net/netstat")?, "IpExt:", "InOctets")?;
         let packets = counter(&read("/proc/thread-self/net/snmp")?, "Ip:", "InReceives")?;
         Ok(octets as f64 - (packets * HEADERS) as f64)
@@ -157,7 +120,7 @@ fn counter(text: &str, table: &str, name: &str) -> Result<u64, Failure> {
 
 fn weir(bed: &Bed, flows: u32, seconds: u32) -> Result<Stated, Failure> {
     let to: SocketAddr = format!("{RECEIVER}:5301").parse()?;
-    let server = bed.receiver.run(|| Server::start(to))?;
+    let server = bed.0.host("receiver").run(|| Server::start(to))?;
     let load = Load {
         to,
         groups: vec![Group { flows, cc: None, from: None, start: Duration::ZERO }],
@@ -170,7 +133,7 @@ fn weir(bed: &Bed, flows: u32, seconds: u32) -> Result<Stated, Failure> {
     };
     let run =
         || weir_flows::run(&load, weir_flows::Observe { stop: &AtomicBool::new(false), see: &mut |_| () });
-    let outcome = bed.sender.run(run)?;
+    let outcome = bed.0.host("sender").run(run)?;
     drop(server);
     let bytes = outcome.flows.iter().map(|flow| flow.received_bytes as f64).sum();
     Ok(Stated { bits_per_s: outcome.sum_bits_per_s, bytes })
@@ -189,12 +152,12 @@ impl Drop for Ended {
 /// Starts a server, and returns when something listens at its port.
 fn serve(bed: &Bed, command: &mut Command, port: u16) -> Result<Ended, Failure> {
     command.stdout(Stdio::piped()).stderr(Stdio::null());
-    let server = Ended(bed.receiver.run(|| command.spawn())?);
+    let server = Ended(bed.0.host("receiver").run(|| command.spawn())?);
     let listens = format!(":{port:04X} ");
     let begin = Instant::now();
     while begin.elapsed() < PATIENCE {
         for table in ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"] {
-            let text = bed.receiver.run(|| std::fs::read_to_string(table)).unwrap_or_default();
+            let text = bed.0.host("receiver").run(|| std::fs::read_to_string(table)).unwrap_or_default();
             if text.lines().any(|line| line.contains(&listens) && line.contains(" 0A ")) {
                 return Ok(server);
             }
@@ -215,7 +178,7 @@ fn iperf3(bed: &Bed, flows: u32, seconds: u32) -> Result<Stated, Failure> {
     let _server = serve(bed, Command::new("iperf3").args(["-s", "-1"]), 5201)?;
     let mut client = limited("iperf3");
     client.args(["-c", RECEIVER, "-J", "-P", &flows.to_string(), "-t", &seconds.to_string()]);
-    let output = bed.sender.run(|| client.output())?;
+    let output = bed.0.host("sender").run(|| client.output())?;
     let result: serde_json::Value = serde_json::from_slice(&output.stdout)?;
     let sum = &result["end"]["sum_received"];
     let of = |name: &str| sum[name].as_f64().ok_or_else(|| format!("no {name}: {}", result["error"]));
@@ -234,7 +197,7 @@ fn iperf2(bed: &Bed, flows: u32, seconds: u32) -> Result<Stated, Failure> {
     });
     let mut client = limited("iperf");
     client.args(["-c", RECEIVER, "-P", &flows.to_string(), "-t", &seconds.to_string()]);
-    let status = bed.sender.run(|| client.stdout(Stdio::null()).stderr(Stdio::null()).status())?;
+    let status = bed.0.host("sender").run(|| client.stdout(Stdio::null()).stderr(Stdio::null()).status())?;
     if status.code() == Some(124) {
         return Err(format!("it had not ended after {LONGEST_S} s").into());
     }
@@ -254,8 +217,8 @@ fn iperf2(bed: &Bed, flows: u32, seconds: u32) -> Result<Stated, Failure> {
 
 /// Between the first data of the first flow and that of the last, in ms, and how many flows there were.
 fn spread(program: Program, flows: u32, seconds: u32) -> Result<(f64, usize), Failure> {
-    let bed = Bed::new(true)?;
-    let middle = bed.middle.as_ref().ok_or("no middle")?;
+    let bed = Bed::new(BOTTLENECK)?;
+    let middle = bed.0.host("middle");
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = stop.clone();
     let link = middle.spawn("bottleneck", move || -> Result<HashMap<u32, u64>, String> {
@@ -320,7 +283,7 @@ struct Found {
 
 impl Found {
     fn round(&mut self, program: Program, flows: u32, seconds: u32) -> Result<(), Failure> {
-        let bed = Bed::new(false)?;
+        let bed = Bed::new(DIRECT)?;
         let before = bed.arrived()?;
         let stated = program.send(&bed, flows, seconds)?;
         self.stated.push(stated.bytes / (bed.arrived()? - before));

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use weir_bottleneck::{Bridge, Observe, Outcome, Settings, chunks_for, run};
 use weir_port::duplex::{Packet, Pool};
 use weir_port::thread;
-use weir_testbed::namespace::Namespace;
-use weir_testbed::rtnl::{Rtnl, VethConfig, VethEnd};
+use weir_testbed::graph::{BOTTLENECK, Graph};
+use weir_testbed::rtnl::Rtnl;
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -30,39 +30,16 @@ const BURST: u32 = 16;
 const SENDER: &str = "198.18.0.1";
 const RECEIVER: &str = "198.18.0.254";
 
-/// An end of a veth in a namespace, up.
-fn up(space: &Namespace, name: &str) -> Result<u32, Failure> {
-    Ok(space.run(|| {
-        let mut rtnl = Rtnl::open()?;
-        let index = rtnl.link(name)?.ifindex;
-        rtnl.set_up(index, true).map(|()| index)
-    })?)
-}
-
-/// The station `number` has its address, and knows that of the other: asking for it takes a second while nobody answers.
-fn station(space: &Namespace, index: u32, number: u8) -> Result<(), Failure> {
-    let (own, other, other_number) = if number == 1 { (SENDER, RECEIVER, 2) } else { (RECEIVER, SENDER, 1) };
-    let (own, other) = (own.parse()?, other.parse()?);
-    space.run(|| {
-        let mut rtnl = Rtnl::open()?;
-        rtnl.add_address(index, own, 24)?;
-        rtnl.add_neighbour(index, other, [2, 0, 0, 0, 0, other_number])
-    })?;
-    Ok(())
-}
-
-/// Sender, bottleneck, receiver.
-fn wires() -> Result<[Namespace; 3], Failure> {
-    let spaces = [Namespace::new()?, Namespace::new()?, Namespace::new()?];
-    let [sender, middle, receiver] = &spaces;
-    for (number, host, name, inner) in [(1, sender, "s0", "m0"), (2, receiver, "r0", "m1")] {
-        let outer = VethEnd { name, mac: [2, 0, 0, 0, 0, number], namespace: host.fd() };
-        let end = VethEnd { name: inner, mac: [2, 0, 0, 0, 1, number], namespace: middle.fd() };
-        host.run(|| Rtnl::open()?.add_veth([outer, end], VethConfig { mtu: 1500, queues: 1 }))?;
-        up(middle, inner)?;
-        station(host, up(host, name)?, number)?;
+/// Sender, bottleneck, receiver. Both stations know each other: asking for an address takes a second while nobody answers.
+fn connected() -> Result<Graph, Failure> {
+    let graph = Graph::connected(BOTTLENECK)?;
+    for (own, address, other) in [("s0", SENDER, "r0"), ("r0", RECEIVER, "s0")] {
+        let (own, other) = (graph.end(own), graph.end(other));
+        own.add_address(address.parse()?, 24)?;
+        let there = if address == SENDER { RECEIVER } else { SENDER }.parse()?;
+        own.namespace.run(|| Rtnl::open()?.add_neighbour(own.ifindex, there, other.mac))?;
     }
-    Ok(spaces)
+    Ok(graph)
 }
 
 /// Sends at this rate until it is stopped.
@@ -84,7 +61,8 @@ fn failed(error: impl ToString) -> String {
 }
 
 fn measure(seconds: f64, settings: Settings) -> Result<Outcome, Failure> {
-    let [sender, middle, receiver] = wires()?;
+    let graph = connected()?;
+    let [sender, middle, receiver] = ["sender", "middle", "receiver"].map(|name| graph.host(name));
     let cpus = std::thread::available_parallelism()?.get();
     let sink = receiver.run(|| UdpSocket::bind((RECEIVER, 9)))?;
     let bits_per_s = settings.rate.nominal() as f64 * OVERLOAD;

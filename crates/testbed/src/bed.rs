@@ -11,6 +11,7 @@ use crate::cpu::CostSample;
 use crate::dut::{DutKind, Function, System};
 use crate::error::{Error, Result};
 use crate::external::{External, ExternalSpec, PortEnd};
+use crate::graph::{End, Graph, Host};
 use crate::journal::Journal;
 use crate::namespace::Namespace;
 use crate::receive::{self, NapiThread};
@@ -18,7 +19,7 @@ use crate::rtnl::{Mac, VethConfig};
 use crate::rules::{Filter, Policy, RuleCounter, RuleForm, RuleSet};
 use crate::spread::{self, Setting, Spreading, Trees, Written};
 use crate::sys;
-use crate::topology::{self, End, Owner, Side, Wires};
+use crate::topology::{self, Owner, Side};
 
 /// MTUs that a veth takes and IPv6 can use.
 pub const MTU_RANGE: std::ops::RangeInclusive<u32> = 1280..=65_535;
@@ -104,9 +105,7 @@ pub struct Receivers {
 /// A test bed.
 pub struct Bed {
     spec: BedSpec,
-    tester: Namespace,
-    dut: Option<Namespace>,
-    wires: Wires,
+    graph: Graph,
     rules: Option<RuleSet>,
     external: Option<External>,
     threads: Vec<NapiThread>,
@@ -124,30 +123,31 @@ impl Bed {
     /// the kernel refuses. Missing rights that only blur a measurement become [`Bed::notes`].
     pub fn build(spec: &BedSpec, journal: &mut Journal) -> Result<Bed> {
         let rules = check(spec)?;
-        let tester = Namespace::new()?;
-        let dut = if spec.dut == DutKind::WIRE { None } else { Some(Namespace::new()?) };
-        tester.run(topology::silence)?;
-        if let Some(dut) = &dut {
-            dut.run(|| topology::configure(spec.ip))?;
-        }
+        let plan = if spec.dut == DutKind::WIRE { topology::WIRE } else { topology::DEVICE };
+        let mut graph = Graph::new(plan)?;
+        graph.hosts().iter().try_for_each(|host| match host.owner {
+            Owner::Tester => host.namespace.run(topology::silence),
+            Owner::Dut => host.namespace.run(|| topology::configure(spec.ip)),
+        })?;
         let asked = spec.rx_queues.max(spec.spreading.queues(&spec.dut_cpus)?);
         // Each thread of a node has a queue of its own.
         let threads = if spec.dut.takes_by_xdp() { spec.dut_cpus.len() as u32 } else { 1 };
         let queues = asked.max(threads);
         let config = VethConfig { mtu: spec.mtu, queues };
-        let wires = topology::wire_up(&tester, dut.as_ref(), config)?;
-        if let Some(dut) = &dut {
-            dut.run(|| match spec.dut.function() {
-                Function::Bridge => topology::bridge(&wires),
-                _ => topology::route(&wires, spec.ip, spec.networks),
-            })?;
-            if let Some(rules) = &rules {
-                dut.run(|| rules.install())?;
+        graph.connect(config, topology::prepare)?;
+        let duts = || graph.hosts().iter().filter(|host| host.owner == Owner::Dut);
+        match spec.dut.function() {
+            Function::Bridge => {
+                duts().try_for_each(|host| host.namespace.run(|| topology::bridge(&graph, host)))?;
             }
+            _ => topology::route(&graph, spec.ip, spec.networks)?,
+        }
+        if let Some(rules) = &rules {
+            duts().try_for_each(|host| host.namespace.run(|| rules.install()))?;
         }
         let (threads, notes) = (Vec::new(), Vec::new());
         let spec = spec.clone();
-        let mut bed = Bed { spec, tester, dut, wires, rules, external: None, threads, notes, _written: None };
+        let mut bed = Bed { spec, graph, rules, external: None, threads, notes, _written: None };
         bed.place_receivers();
         for end in bed.ends().filter(|end| end.owner == Owner::Dut) {
             bed.spread_end(end, &bed.spec.spreading, &bed.spec.dut_cpus)?;
@@ -175,8 +175,9 @@ impl Bed {
             Some(spread::write_for_now(&settings, journal.another())?)
         };
         let external = Some(External::open(external, spec.ip, &tester, remote)?);
-        let (spec, wires, threads, notes) = (spec.clone(), Wires::new(), Vec::new(), Vec::new());
-        Ok(Bed { spec, tester, dut: None, wires, rules: None, external, threads, notes, _written })
+        let graph = Graph::of(Host { name: "tester", owner: Owner::Tester, namespace: tester });
+        let (spec, threads, notes) = (spec.clone(), Vec::new(), Vec::new());
+        Ok(Bed { spec, graph, rules: None, external, threads, notes, _written })
     }
 
     /// What a bed around an external DUT writes for this machine's ports.
@@ -237,12 +238,8 @@ impl Bed {
     /// # Errors
     /// What the kernel refuses.
     pub fn cycle_links(&self) -> Result<Receivers> {
-        if let Some(dut) = &self.dut {
-            dut.run(|| {
-                topology::cycle(&self.wires)?;
-                topology::route(&self.wires, self.spec.ip, self.spec.networks)
-            })?;
-        }
+        topology::cycle(&self.graph)?;
+        topology::route(&self.graph, self.spec.ip, self.spec.networks)?;
         Ok(self.receivers())
     }
 
@@ -252,7 +249,7 @@ impl Bed {
         let threads: Vec<_> = ends.flat_map(|end| receive::thread(end, &self.threads, &mut notes)).collect();
         receive::place(&threads, &self.spec.dut_cpus, &mut notes);
         let asked = self.spec.spreading.rps_cpus(&self.spec.dut_cpus).unwrap_or_default();
-        let several = self.dut.is_some() && self.spec.dut_cpus.len() > 1;
+        let several = self.dut().is_some() && self.spec.dut_cpus.len() > 1;
         if asked.is_none() && several {
             self.ends().filter(|end| end.owner == Owner::Dut).for_each(|end| {
                 receive::spread(end, &self.spec, &mut notes);
@@ -292,11 +289,9 @@ impl Bed {
 
     fn publish(&self, journal: &mut Journal) -> Result<()> {
         let Some(name) = &self.spec.publish else { return Ok(()) };
-        self.tester.publish(&format!("{name}-tester"), journal)?;
-        if let Some(dut) = &self.dut {
-            dut.publish(&format!("{name}-dut"), journal)?;
-        }
-        Ok(())
+        let publish =
+            |host: &Host| host.namespace.publish(&format!("{name}-{}", host.name), journal).map(drop);
+        self.graph.hosts().iter().try_for_each(publish)
     }
 
     /// The tester's ports: side a, side b.
@@ -307,13 +302,20 @@ impl Bed {
         [Side::A, Side::B].map(|side| self.port(Owner::Tester, side).expect("the tester has both ports"))
     }
 
+    /// Names of the tester's port on a side and of the interface that it is wired to.
+    pub fn wire(&self, side: Side) -> [&'static str; 2] {
+        let mut wires = self.graph.directions();
+        let wire = wires.find(|(end, _)| end.owner == Owner::Tester && end.side == side);
+        wire.map(|(end, peer)| [end.name, peer.name]).expect("the tester has both ports")
+    }
+
     /// The DUT's ports: side a, side b; None for a wire.
     pub fn dut_ports(&self) -> Option<[Port; 2]> {
         Some([self.port(Owner::Dut, Side::A)?, self.port(Owner::Dut, Side::B)?])
     }
 
     fn port(&self, owner: Owner, side: Side) -> Option<Port> {
-        let (end, peer) = self.directions().find(|(end, _)| end.owner == owner && end.side == side)?;
+        let (end, peer) = self.graph.directions().find(|(end, _)| end.owner == owner && end.side == side)?;
         let is_opposite = |other: &&End| other.owner == Owner::Tester && other.side != side;
         let bridged = owner == Owner::Tester && self.spec.dut.function() == Function::Bridge;
         let next_hop = self.ends().find(is_opposite).filter(|_| bridged).unwrap_or(peer);
@@ -338,12 +340,16 @@ impl Bed {
 
     /// The tester's namespace.
     pub fn tester(&self) -> &Namespace {
-        &self.tester
+        self.host_of(Owner::Tester).expect("each bed has a tester")
     }
 
     /// The DUT's namespace; None for a wire and for an external DUT.
     pub fn dut(&self) -> Option<&Namespace> {
-        self.dut.as_ref()
+        self.host_of(Owner::Dut)
+    }
+
+    fn host_of(&self, owner: Owner) -> Option<&Namespace> {
+        self.graph.hosts().iter().find(|host| host.owner == owner).map(|host| &host.namespace)
     }
 
     /// The external DUT, if it is one.
@@ -367,7 +373,7 @@ impl Bed {
         if let Some(external) = &self.external {
             return external.reset();
         }
-        let (Some(dut), Some(rules)) = (&self.dut, &self.rules) else { return Ok(()) };
+        let (Some(dut), Some(rules)) = (self.dut(), &self.rules) else { return Ok(()) };
         dut.run(|| {
             rules.install()?;
             if rules.tracks() { conntrack::flush() } else { Ok(()) }
@@ -379,7 +385,7 @@ impl Bed {
     /// # Errors
     /// What the kernel refuses, or [`Error::Hook`] of an external DUT.
     pub fn forget_connections(&self) -> Result<()> {
-        match (&self.external, &self.dut, &self.rules) {
+        match (&self.external, self.dut(), &self.rules) {
             (Some(external), ..) => external.reset(),
             (_, Some(dut), Some(rules)) if rules.tracks() => dut.run(conntrack::flush),
             _ => Ok(()),
@@ -388,7 +394,7 @@ impl Bed {
 
     /// Counters of all filter rules, in order; empty for kinds that do not filter.
     pub fn rule_counters(&self) -> Result<Vec<RuleCounter>> {
-        match (&self.dut, &self.rules) {
+        match (self.dut(), &self.rules) {
             (Some(dut), Some(rules)) => dut.run(|| rules.counters()),
             _ => Ok(Vec::new()),
         }
@@ -416,12 +422,11 @@ impl Bed {
     }
 
     pub(crate) fn ends(&self) -> impl Iterator<Item = &End> {
-        self.wires.iter().flatten()
+        self.graph.ends()
     }
 
-    /// Each wire in both directions: (sending end, receiving end).
-    pub(crate) fn directions(&self) -> impl Iterator<Item = (&End, &End)> {
-        self.wires.iter().flat_map(|[a, b]| [(a, b), (b, a)])
+    pub(crate) fn graph(&self) -> &Graph {
+        &self.graph
     }
 }
 

@@ -97,7 +97,7 @@ impl Snapshot {
     /// Reads all counters.
     pub(crate) fn take(bed: &Bed) -> Result<Snapshot> {
         let mut snapshot = Snapshot::default();
-        for (sender, receiver) in bed.directions() {
+        for (sender, receiver) in bed.graph().directions() {
             snapshot.directions.push(Direction {
                 sender: sender.name,
                 receiver: receiver.name,

@@ -4,7 +4,7 @@
 //!  tester namespace                     DUT namespace
 //!  t0 ---- veth ---- d0 [ forwarding, filter, NAT ] d1 ---- veth ---- t1 (tester namespace)
 //! ```
-//! [`bed::Bed`] builds this for each [`dut::DutKind`]; [`counters`] says where frames were lost;
+//! [`graph`] makes hosts and links from a plan; [`bed::Bed`] builds this for each [`dut::DutKind`]; [`counters`] says where frames were lost;
 //! [`journal`] remembers what must be undone. Nothing here touches the host's own interfaces, switches or
 //! firewall, but for what [`spread`] writes to masks of interfaces that a plan names, and undoes.
 
@@ -19,6 +19,7 @@ pub mod error;
 pub mod ethtool;
 pub mod external;
 pub mod fault;
+pub mod graph;
 pub mod handover;
 pub mod hog;
 pub mod journal;

@@ -14,10 +14,10 @@ use std::fs;
 use std::io;
 
 use crate::bed::BedSpec;
+use crate::graph::End;
 use crate::napi;
 use crate::spread::cpu_mask;
 use crate::sys;
-use crate::topology::End;
 
 /// A kernel thread that receives the frames of one of the DUT's interfaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -64,6 +64,13 @@ pub struct VethConfig {
     pub queues: u32,
 }
 
+impl Default for VethConfig {
+    /// As the kernel makes them.
+    fn default() -> VethConfig {
+        VethConfig { mtu: 1500, queues: 1 }
+    }
+}
+
 /// An interface as the kernel describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {

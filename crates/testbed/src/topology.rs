@@ -17,46 +17,27 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::net::IpAddr;
-use std::time::{Duration, Instant};
 
 use weir_packet::flow::{IpVersion, network_size};
 
 use crate::error::{Error, Result};
 use crate::ethtool::{Offload, set_offload};
-use crate::namespace::Namespace;
-use crate::rtnl::{Mac, Rtnl, VethConfig, VethEnd};
+use crate::graph::{End, Graph, Host, Plan, Planned, wait_until_operational};
+use crate::rtnl::Rtnl;
 
-/// Who answers for an interface, and for the frames lost there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Owner {
-    /// The tester: what it loses makes a trial invalid.
-    Tester,
-    /// The device under test: what it loses is the result.
-    Dut,
-}
+pub use crate::graph::{Owner, Side};
 
-/// Side of the DUT.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
-    /// Where d0 and t0 are.
-    A,
-    /// Where d1 and t1 are.
-    B,
-}
+const TESTER: (&str, Owner) = ("tester", Owner::Tester);
+const DUT: (&str, Owner) = ("dut", Owner::Dut);
+const T0: Planned = (TESTER.0, "t0", Side::A);
+const T1: Planned = (TESTER.0, "t1", Side::B);
+pub(crate) const D0: Planned = (DUT.0, "d0", Side::A);
+pub(crate) const D1: Planned = (DUT.0, "d1", Side::B);
 
-/// One end of a wire.
-#[derive(Clone)]
-pub(crate) struct End {
-    pub(crate) name: &'static str,
-    pub(crate) owner: Owner,
-    pub(crate) side: Side,
-    pub(crate) mac: Mac,
-    pub(crate) ifindex: u32,
-    pub(crate) namespace: Namespace,
-}
-
-/// The two ends of each wire.
-pub(crate) type Wires = Vec<[End; 2]>;
+/// The tester's ports are wired together.
+pub(crate) const WIRE: Plan = Plan { hosts: &[TESTER], links: &[[T0, T1]] };
+/// A device between them.
+pub(crate) const DEVICE: Plan = Plan { hosts: &[TESTER, DUT], links: &[[T0, D0], [T1, D1]] };
 
 impl Side {
     /// All addresses of this side, with the prefix length: what test frames may use, but for [`Side::dut`].
@@ -117,97 +98,21 @@ impl Side {
     }
 }
 
-impl End {
-    fn new(owner: Owner, side: Side, namespace: &Namespace) -> End {
-        let (name, last) = match (owner, side) {
-            (Owner::Tester, Side::A) => ("t0", 2),
-            (Owner::Tester, Side::B) => ("t1", 2),
-            (Owner::Dut, Side::A) => ("d0", 1),
-            (Owner::Dut, Side::B) => ("d1", 1),
-        };
-        // 02: locally administered, not assigned by a vendor.
-        let mac = [2, 0, 0, side.octet(), 0, last];
-        End { name, owner, side, mac, ifindex: 0, namespace: namespace.clone() }
-    }
-
-    /// Why no frame can pass here, if that is so.
-    pub(crate) fn broken(&self) -> Option<String> {
-        let link = self.namespace.run(|| Rtnl::open()?.link(self.name));
-        let what = match link {
-            Err(Error::Netlink { source, .. }) if source.raw_os_error() == Some(libc::ENODEV) => "vanished",
-            Err(error) => return Some(error.to_string()),
-            Ok(link) if link.ifindex != self.ifindex => "was replaced by another",
-            Ok(link) if !link.up => "was set down",
-            Ok(link) if !link.carrier => "lost its carrier",
-            Ok(_) => return None,
-        };
-        Some(format!("interface {} {what}", self.name))
-    }
-
-    fn as_veth(&self) -> VethEnd<'_> {
-        VethEnd { name: self.name, mac: self.mac, namespace: self.namespace.fd() }
-    }
-}
-
-/// Makes the wires and sets all ends up. Without a DUT, the tester's ports are wired together.
-pub(crate) fn wire_up(tester: &Namespace, dut: Option<&Namespace>, config: VethConfig) -> Result<Wires> {
-    let [t0, t1] = [Side::A, Side::B].map(|side| End::new(Owner::Tester, side, tester));
-    let mut wires = match dut {
-        None => vec![[t0, t1]],
-        Some(dut) => {
-            vec![[t0, End::new(Owner::Dut, Side::A, dut)], [t1, End::new(Owner::Dut, Side::B, dut)]]
-        }
-    };
-    for wire in &mut wires {
-        tester.run(|| Rtnl::open()?.add_veth([wire[0].as_veth(), wire[1].as_veth()], config))?;
-        for end in wire {
-            let namespace = end.namespace.clone();
-            end.ifindex = namespace.run(|| prepare(end))?;
-        }
-    }
-    for end in wires.iter().flatten() {
-        end.namespace.run(|| Rtnl::open()?.set_up(end.ifindex, true))?;
-    }
-    for end in wires.iter().flatten() {
-        end.namespace.run(|| wait_until_operational(end.name))?;
-    }
-    Ok(wires)
-}
-
-/// The carrier comes with the second end, but the kernel takes note in a work queue of its own, and drops
-/// all frames (noop qdisc) until then. Asking for the link makes it take note (rtnl_getlink, linkwatch).
-pub(crate) fn wait_until_operational(name: &str) -> Result<()> {
-    let mut rtnl = Rtnl::open()?;
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while !rtnl.link(name)?.operational {
-        if Instant::now() > deadline {
-            return Err(Error::Input(format!("interface {name} did not come up within 10 s")));
-        }
-        std::thread::yield_now();
-    }
-    Ok(())
-}
-
-/// Switches of one end, while it is down; returns its number. GRO on a veth is what creates its NAPI,
+/// Switches of one end, while it is down. GRO on a veth is what creates its NAPI,
 /// without which neither threads nor redirected frames work; all else is off, so that frames stay as the
 /// tester made them and go through the receiver's ring (a sender with TSO on bypasses it).
 ///
 /// Both ends are prepared before one is set up: a veth takes redirected frames only if its peer had GRO on
 /// when it was opened, and drops them in silence otherwise (veth_open, veth_set_xdp_features).
-fn prepare(end: &End) -> Result<u32> {
+pub(crate) fn prepare(end: &End) -> Result<()> {
     for offload in [Offload::Tso, Offload::Gso, Offload::TxChecksum] {
         set_offload(end.name, offload, false)?;
     }
     set_offload(end.name, Offload::Gro, true)?;
-    let mut rtnl = Rtnl::open()?;
-    let ifindex = rtnl.link(end.name)?.ifindex;
-    if end.owner == Owner::Dut {
-        rtnl.keep_quiet(ifindex)?;
-    }
-    Ok(ifindex)
+    if end.owner == Owner::Dut { Rtnl::open()?.keep_quiet(end.ifindex) } else { Ok(()) }
 }
 
-/// Sysctls of the tester's namespace, before its interfaces exist: a kernel that keeps silent.
+/// Sysctls of a namespace before its interfaces exist: a kernel that keeps silent.
 pub(crate) fn silence() -> Result<()> {
     for which in ["all", "default"] {
         sysctl(&format!("ipv6/conf/{which}/disable_ipv6"), "1")?;
@@ -215,7 +120,7 @@ pub(crate) fn silence() -> Result<()> {
     Ok(())
 }
 
-/// Sysctls of the DUT's namespace, before its interfaces exist, so that they are born with them.
+/// Sysctls of a DUT's namespace, before its interfaces exist, so that they are born with them.
 pub(crate) fn configure(ip: IpVersion) -> Result<()> {
     if ip == IpVersion::V4 {
         silence()?;
@@ -239,49 +144,49 @@ pub(crate) fn configure(ip: IpVersion) -> Result<()> {
     Ok(())
 }
 
-/// Makes the DUT's namespace a router: forwarding, addresses, routes and neighbours. With several networks it has a
-/// route to each of them and no other.
-pub(crate) fn route(wires: &Wires, ip: IpVersion, networks: u32) -> Result<()> {
-    // Only now: an interface that is born with forwarding on joins the group of all routers and reports that,
-    // before it can be kept quiet.
-    match ip {
-        IpVersion::V4 => sysctl("ipv4/ip_forward", "1")?,
-        IpVersion::V6 => sysctl("ipv6/conf/all/forwarding", "1")?,
-    }
-    let mut rtnl = Rtnl::open()?;
-    for [tester, dut] in wires {
-        let (side, host_prefix) = (dut.side, if ip == IpVersion::V4 { 32 } else { 128 });
-        rtnl.add_address(dut.ifindex, side.dut(ip), host_prefix)?;
-        rtnl.add_neighbour(dut.ifindex, side.tester(ip), tester.mac)?;
-        let routes = match networks {
-            1 => vec![side.network(ip)],
-            _ => side.networks(ip, networks).collect(),
-        };
-        for network in routes {
-            rtnl.add_route(network, side.tester(ip), dut.ifindex)?;
-        }
-    }
-    Ok(())
+/// Makes each DUT a router: forwarding, addresses, routes and neighbours. With several networks it has a route to each of
+/// them and no other.
+pub(crate) fn route(graph: &Graph, ip: IpVersion, networks: u32) -> Result<()> {
+    let host_prefix = if ip == IpVersion::V4 { 32 } else { 128 };
+    of_duts(graph).try_for_each(|(end, peer)| {
+        end.namespace.run(|| {
+            // Only now: an interface that is born with forwarding on joins the group of all routers and reports that,
+            // before it can be kept quiet.
+            match ip {
+                IpVersion::V4 => sysctl("ipv4/ip_forward", "1")?,
+                IpVersion::V6 => sysctl("ipv6/conf/all/forwarding", "1")?,
+            }
+            let (mut rtnl, gateway) = (Rtnl::open()?, end.side.tester(ip));
+            rtnl.add_address(end.ifindex, end.side.dut(ip), host_prefix)?;
+            rtnl.add_neighbour(end.ifindex, gateway, peer.mac)?;
+            let routes = match networks {
+                1 => vec![end.side.network(ip)],
+                _ => end.side.networks(ip, networks).collect(),
+            };
+            routes.into_iter().try_for_each(|network| rtnl.add_route(network, gateway, end.ifindex))
+        })
+    })
 }
 
-/// Sets the DUT's interfaces down and up again, in its namespace. Routes and neighbours are gone then, and the addresses
-/// of IPv6.
-pub(crate) fn cycle(wires: &Wires) -> Result<()> {
-    let mut rtnl = Rtnl::open()?;
+/// Each end of a DUT, and the end that it is wired to.
+fn of_duts(graph: &Graph) -> impl Iterator<Item = (&End, &End)> {
+    graph.directions().filter(|(end, _)| end.owner == Owner::Dut)
+}
+
+/// Sets the interfaces of each DUT down and up again. Routes and neighbours are gone then, and the addresses of IPv6.
+pub(crate) fn cycle(graph: &Graph) -> Result<()> {
     for up in [false, true] {
-        for [_, dut] in wires {
-            rtnl.set_up(dut.ifindex, up)?;
-        }
+        of_duts(graph).try_for_each(|(end, _)| end.set_up(up))?;
     }
-    wires.iter().try_for_each(|[_, dut]| wait_until_operational(dut.name))
+    of_duts(graph).try_for_each(|(end, _)| end.namespace.run(|| wait_until_operational(end.name)))
 }
 
 /// The interface of the bridge.
 pub(crate) const BRIDGE: &str = "br0";
 
-/// Makes the DUT's namespace a bridge between its two interfaces. The entries for the tester's addresses are
-/// static, so that none is missing at first or expires; learning stays on, so that its share of the work is done.
-pub(crate) fn bridge(wires: &Wires) -> Result<()> {
+/// Makes a DUT a bridge between its interfaces, in its namespace. The entries for the tester's addresses are static, so that
+/// none is missing at first or expires; learning stays on, so that its share of the work is done.
+pub(crate) fn bridge(graph: &Graph, host: &Host) -> Result<()> {
     // Where br_netfilter is loaded, a new namespace hands all bridged frames to iptables.
     for family in ["iptables", "ip6tables", "arptables"] {
         sysctl(&format!("bridge/bridge-nf-call-{family}"), "0")?;
@@ -291,9 +196,9 @@ pub(crate) fn bridge(wires: &Wires) -> Result<()> {
     rtnl.add_bridge(BRIDGE, [2, 0, 0, 0, 0, 0xfe])?;
     let bridge = rtnl.link(BRIDGE)?.ifindex;
     rtnl.keep_quiet(bridge)?;
-    for [tester, dut] in wires {
-        rtnl.enslave(dut.ifindex, bridge)?;
-        rtnl.add_forwarding_entry(dut.ifindex, tester.mac)?;
+    for (end, peer) in of_duts(graph).filter(|(end, _)| end.host == host.name) {
+        rtnl.enslave(end.ifindex, bridge)?;
+        rtnl.add_forwarding_entry(end.ifindex, peer.mac)?;
     }
     rtnl.set_up(bridge, true)?;
     wait_until_operational(BRIDGE)

@@ -183,9 +183,9 @@ impl CaptureChecker {
         let files = Folder::new(&self.folder).map_err(folder)?;
         let recording = recording(files.path(), way).map_err(folder)?;
         let wanted = Wanted { method: Some(method), options: way.options(), filter: String::new() };
-        let before = self.mirror.bed().snapshot()?;
+        let before = self.mirror.ring_full()?;
         let start = || -> Result<_, CaptureCheckError> {
-            let link = Rtnl::open()?.link(&self.mirror.bed().ports()[1].ifname)?;
+            let link = Rtnl::open()?.link(self.mirror.wire()[1])?;
             let source = Source::open(&link, wanted)?;
             Session::start(vec![source], Some(recording), Limits::default(), false).map_err(folder)
         };
@@ -201,7 +201,7 @@ impl CaptureChecker {
         let clocks = Clocks::read();
         let (report, sent) = self.capture(session, way, frames)?;
         let clocks = clocks.until(Clocks::read());
-        let wire = self.mirror.bed().snapshot()?.since(&before).0.devices["t0"].link.tx_dropped;
+        let wire = self.mirror.ring_full()? - before;
         let mut seen = Seen::new(self.mirror.traffic(), &self.flows, sent, clocks);
         let paths = paths(files.path()).map_err(folder)?;
         for path in &paths {
@@ -240,7 +240,8 @@ impl CaptureChecker {
     /// Frames that have reached the remote end of the wire so far, or were lost on it.
     fn arrived(&self) -> Result<u64, CaptureCheckError> {
         let devices = self.mirror.bed().snapshot()?.devices;
-        Ok(devices["t1"].link.rx_packets + devices["t0"].link.tx_dropped)
+        let [sender, listener] = self.mirror.wire().map(|name| devices[name].link);
+        Ok(listener.rx_packets + sender.tx_dropped)
     }
 
     /// Waits until `frames` have arrived, as far as they do: the accounting will tell.

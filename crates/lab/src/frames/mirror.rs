@@ -68,6 +68,16 @@ impl Mirror {
         &self.bed
     }
 
+    /// Names of the interface that sends and of the one that is listened to.
+    pub(crate) fn wire(&self) -> [&'static str; 2] {
+        self.bed.wire(Side::A)
+    }
+
+    /// Frames that found no room in the listener's ring so far.
+    pub(crate) fn ring_full(&self) -> Result<u64, RunError> {
+        Ok(self.bed.snapshot()?.devices[self.wire()[0]].link.tx_dropped)
+    }
+
     /// The CPU of the generator, and of the kernel that receives unless it does so [apart](Self::receive_apart).
     pub(crate) fn sending_cpu(&self) -> usize {
         self.cpus.tester[0]

@@ -1,6 +1,5 @@
-//! Real TCP between namespaces: wires, and a bottleneck of this program between two of them.
+//! A bottleneck of this program between two hosts, for real TCP.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
@@ -9,8 +8,7 @@ use std::time::{Duration, Instant};
 use weir_bottleneck::{Bridge, Observe, Outcome, Settings, Snapshot, chunks_for};
 use weir_port::duplex::{Packet, Pool, Port};
 use weir_port::thread;
-use weir_testbed::namespace::Namespace;
-use weir_testbed::rtnl::{Rtnl, VethConfig, VethEnd};
+use weir_testbed::graph::Graph;
 
 use super::RunError;
 
@@ -18,34 +16,6 @@ use super::RunError;
 pub(crate) const INTERVAL: Duration = Duration::from_millis(100);
 /// Longest frame of the wires, with VLAN tags.
 const LONGEST: usize = 1522;
-
-/// One end of a wire.
-pub(crate) struct End<'a> {
-    pub(crate) namespace: &'a Namespace,
-    pub(crate) name: &'a str,
-    pub(crate) mac: [u8; 6],
-    /// Each in a network of 24 bits.
-    pub(crate) addresses: Vec<IpAddr>,
-}
-
-/// A wire between two namespaces, both ends up.
-pub(crate) fn wire(ends: [End<'_>; 2]) -> Result<(), RunError> {
-    let [one, other] = [&ends[0], &ends[1]].map(|end| VethEnd {
-        name: end.name,
-        mac: end.mac,
-        namespace: end.namespace.fd(),
-    });
-    ends[0].namespace.run(|| Rtnl::open()?.add_veth([one, other], VethConfig { mtu: 1500, queues: 1 }))?;
-    for end in &ends {
-        end.namespace.run(|| {
-            let mut rtnl = Rtnl::open()?;
-            let index = rtnl.link(end.name)?.ifindex;
-            rtnl.set_up(index, true)?;
-            end.addresses.iter().try_for_each(|&address| rtnl.add_address(index, address, 24))
-        })?;
-    }
-    Ok(())
-}
 
 pub(crate) fn failed(error: impl ToString) -> RunError {
     RunError::Search(error.to_string())
@@ -65,17 +35,16 @@ pub(crate) struct Passed {
 }
 
 impl Link {
-    /// Between these two interfaces of a namespace; `changes` are lines that change settings.
+    /// In the middle of a [`BOTTLENECK`](weir_testbed::graph::BOTTLENECK); `changes` are lines that change settings.
     pub(crate) fn start(
-        middle: &Namespace,
-        names: [&str; 2],
+        graph: &Graph,
         settings: Settings,
         changes: Option<Receiver<String>>,
     ) -> Result<Link, RunError> {
+        let middle = graph.host("middle");
         let bridge = middle.run(|| {
             let open = |name| Packet::open(name, LONGEST, true).map(|port| Box::new(port) as Box<dyn Port>);
-            let [one, other] = names;
-            let ports = [open(one).map_err(failed)?, open(other).map_err(failed)?];
+            let ports = [open("m0").map_err(failed)?, open("m1").map_err(failed)?];
             let pool = Pool::new(chunks_for(&settings), LONGEST).map_err(failed)?;
             Bridge::new(ports, pool, settings, false).map_err(failed)
         });

@@ -9,7 +9,7 @@ use crate::bed::{Bed, BedSpec, Port, SESSIONS};
 use crate::dut::{Function, Way};
 use crate::rules::others::{Other, others};
 use crate::rules::test_network;
-use crate::topology::Side;
+use crate::topology::{D0, D1, Side};
 
 /// Opens the node of a bed in the calling thread's namespace, and starts it, a thread on each of the DUT's CPUs.
 pub(super) fn start(bed: &Bed, way: Way, ports: &[Port; 2]) -> Result<Node, NodeError> {
@@ -25,7 +25,7 @@ pub(super) fn drops(snapshot: &Snapshot) -> Vec<(String, u64)> {
     let named = snapshot.accounting.drops.occurred().map(|(reason, frames)| (reason.name(), frames));
     let plane =
         named.filter(|(name, _)| *name != "no_local").map(|(name, frames)| (name.to_string(), frames));
-    let ports = snapshot.ports.iter().zip(["d0", "d1"]).flat_map(|(port, name)| {
+    let ports = snapshot.ports.iter().zip([D0, D1]).flat_map(|(port, (_, name, _))| {
         let lost = port.drops.iter().filter(|drops| drops.frames > 0);
         lost.map(move |drops| (format!("{} of {name}", drops.name), drops.frames))
     });

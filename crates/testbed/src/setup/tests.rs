@@ -3,9 +3,9 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use super::*;
+use crate::graph::wait_until_operational;
 use crate::namespace::Namespace;
 use crate::rtnl::{Rtnl, VethConfig, VethEnd};
-use crate::topology::wait_until_operational;
 use weir_testkit::{golden, need_root};
 
 fn setup(os: Os, mode: Mode) -> Setup {

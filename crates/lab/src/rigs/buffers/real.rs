@@ -19,8 +19,7 @@ use weir_port::shared::LATENCY_BUCKETS;
 use weir_sim::cc::Name;
 use weir_sim::{FlowSeries, GroupOutcome, Rate, Scenario, Series, Sojourn, jain};
 use weir_testbed::ethtool::{Offload, set_offload};
-use weir_testbed::namespace::Namespace;
-use weir_testbed::rtnl::{Rtnl, VethConfig, VethEnd};
+use weir_testbed::graph::{BOTTLENECK, Graph};
 
 use super::history::{History, Response};
 use super::mix::Mix;
@@ -69,49 +68,22 @@ impl Controls {
     }
 }
 
-/// Namespaces with their wires.
-struct Wires {
-    sender: Namespace,
-    middle: Namespace,
-    receiver: Namespace,
-}
-
 fn source(path: usize) -> String {
     format!("198.18.0.{}", path + 1)
 }
 
-impl Wires {
-    fn new(cell: &Cell<'_>) -> Result<Wires, RunError> {
-        let [sender, middle, receiver] = [Namespace::new()?, Namespace::new()?, Namespace::new()?];
-        let sources: Vec<String> = (0..cell.rtts.0.len()).map(source).collect();
-        let ends =
-            [(1, &sender, "s0", "m0", sources), (2, &receiver, "r0", "m1", vec![RECEIVER.to_string()])];
-        for (number, host, name, inner, addresses) in ends {
-            let outer = VethEnd { name, mac: [2, 0, 0, 0, 0, number], namespace: host.fd() };
-            let end = VethEnd { name: inner, mac: [2, 0, 0, 0, 1, number], namespace: middle.fd() };
-            host.run(|| Rtnl::open()?.add_veth([outer, end], VethConfig { mtu: 1500, queues: 1 }))?;
-            let up = |space: &Namespace, name: &str| {
-                space.run(|| {
-                    let mut rtnl = Rtnl::open()?;
-                    let index = rtnl.link(name)?.ifindex;
-                    rtnl.set_up(index, true)?;
-                    Ok::<u32, weir_testbed::error::Error>(index)
-                })
-            };
-            up(&middle, inner)?;
-            let index = up(host, name)?;
-            for address in addresses {
-                let address = address.parse().expect("an address");
-                host.run(|| Rtnl::open()?.add_address(index, address, 24))?;
-            }
-        }
-        if !cell.offloads {
-            let off =
-                || [Offload::Tso, Offload::Gso].iter().try_for_each(|kind| set_offload("s0", *kind, false));
-            sender.run(off)?;
-        }
-        Ok(Wires { sender, middle, receiver })
+/// The hosts of a cell, with their addresses.
+fn connected(cell: &Cell<'_>) -> Result<Graph, RunError> {
+    let graph = Graph::connected(BOTTLENECK)?;
+    let sources = (0..cell.rtts.0.len()).map(|path| ("s0", source(path)));
+    for (end, address) in sources.chain([("r0", RECEIVER.to_string())]) {
+        graph.end(end).add_address(address.parse().expect("an address"), 24)?;
     }
+    if !cell.offloads {
+        let off = || [Offload::Tso, Offload::Gso].iter().try_for_each(|kind| set_offload("s0", *kind, false));
+        graph.host("sender").run(off)?;
+    }
+    Ok(graph)
 }
 
 /// The bottleneck of a point: the same rate, buffer to the byte and queue as in its scenario.
@@ -152,12 +124,12 @@ pub(super) fn measure(
     stop: &AtomicBool,
 ) -> Result<(Shared, History), RunError> {
     let controls = Controls::provide(cell.mix).map_err(failed)?;
-    let wires = Wires::new(cell)?;
+    let graph = connected(cell)?;
     let (changes, lines) = channel();
-    let link = Link::start(&wires.middle, ["m0", "m1"], settings(cell, scenario)?, Some(lines))?;
+    let link = Link::start(&graph, settings(cell, scenario)?, Some(lines))?;
     let address = format!("{RECEIVER}:5301").parse().expect("an address");
     let serve = || listen(address, controls.at_receivers()).and_then(Server::over);
-    let server = wires.receiver.run(serve).map_err(failed)?;
+    let server = graph.host("receiver").run(serve).map_err(failed)?;
     let groups = cell.groups().into_iter().map(|(flows, cc, rtt_ms)| Group {
         flows,
         cc: controls.name(cc).map(str::to_string),
@@ -178,7 +150,7 @@ pub(super) fn measure(
     let (tell, barrier) = channel();
     let rate = scenario.rate.clone();
     let changer = std::thread::spawn(move || change_rates(&rate, &barrier, &changes));
-    let flows = wires.sender.run(|| {
+    let flows = graph.host("sender").run(|| {
         let mut see = |interval: &Interval| {
             // An interval is seen after its end: the earliest of these times is the nearest to the barrier.
             let barrier = Instant::now().checked_sub(Duration::from_secs_f64(interval.to_s.max(0.0)));

@@ -167,7 +167,7 @@ impl Bench {
         let Sent { stream, times, thread: generator } = sent?;
         let ((before, cost, from), (after, cost_after, to)) = (before?, after?);
         let cost = cost_after.since(&cost);
-        let accounting = accounting(&stream, &reads, &after.since(&before));
+        let accounting = accounting(&stream, &reads, &after.since(&before), self.mirror.wire()[0]);
         let cpus = cost.cpus.values();
         let steal = cpus.map(|cpu| cpu.steal_ns).max().unwrap_or(0) as f64;
         let noise = Noise {
@@ -246,15 +246,15 @@ fn block_bytes(ladder: &Ladder, frame_bytes: u32, threads: usize) -> u32 {
 }
 
 /// Where all frames are.
-fn accounting(stream: &StreamCounts, reads: &[Read], delta: &Delta) -> Accounting {
+fn accounting(stream: &StreamCounts, reads: &[Read], delta: &Delta, sender: &str) -> Accounting {
     let line = |name: &str, frames, source: &str| DropCounter {
         name: name.into(),
         owner: Owner::Dut,
         frames,
         source: source.into(),
     };
-    let ring_full = delta.0.devices["t0"].link.tx_dropped;
-    let mut drop_counters = vec![line(RING_FULL, ring_full, "tx_dropped of t0")];
+    let ring_full = delta.0.devices[sender].link.tx_dropped;
+    let mut drop_counters = vec![line(RING_FULL, ring_full, &format!("tx_dropped of {sender}"))];
     // Where RPS hands frames to another CPU.
     let backlog = delta.drops().into_iter().filter(|drop| drop.name == BACKLOG);
     drop_counters.extend(backlog.map(|drop| line("backlog full", drop.frames, &drop.source)));

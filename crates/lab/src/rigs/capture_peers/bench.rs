@@ -132,8 +132,7 @@ impl Bench {
     }
 
     fn order<'a>(&'a self, job: Job, file: &'a Path) -> Order<'a> {
-        // Interface names are those of every bed.
-        Order { job, device: "t1", buffer_mib: self.buffer_mib, file }
+        Order { job, device: self.mirror.wire()[1], buffer_mib: self.buffer_mib, file }
     }
 
     /// Starts the program, sends, waits until all is written, ends it, and counts.
@@ -200,7 +199,7 @@ impl Bench {
     }
 
     fn sample(&self) -> Result<Sample, RunError> {
-        let ring_full = self.mirror.bed().snapshot()?.devices["t0"].link.tx_dropped;
+        let ring_full = self.mirror.ring_full()?;
         let softirqs = self.softirqs.and_then(ThreadTimes::of).unwrap_or_default();
         Ok(Sample { ring_full, softirqs, cost: CostSample::take(&[]), at: Instant::now() })
     }

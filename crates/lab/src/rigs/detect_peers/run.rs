@@ -44,8 +44,6 @@ use crate::run_data::{MEASURES, Measures};
 const CALM: Duration = Duration::from_secs(1);
 /// Time between two looks at what it says.
 const LOOK: Duration = Duration::from_millis(2);
-/// The interface that is watched: names are those of every bed.
-const DEVICE: &str = "t1";
 
 /// A comparison in progress.
 type Contest<'a> = Running<'a, DetectPeers>;
@@ -188,8 +186,7 @@ impl<'a> Contest<'a> {
         let Some(_turn) = measuring_lock(|| stop.load(Ordering::Relaxed))? else {
             return Err(RunError::Interrupted(self.record.id));
         };
-        let order =
-            Order { device: DEVICE, limit_fps: self.experiment.limit_fps, folder: bench.folder.path() };
+        let order = bench.order(self.experiment);
         match bench.started(detector, &order, &mut self.journal) {
             Err(Failed::Run(error)) => Err(error),
             Err(Failed::Program(why)) => Ok(Some(why)),
@@ -199,8 +196,7 @@ impl<'a> Contest<'a> {
 
     fn attack(&mut self, entrant: &mut Entrant<'a>, bench: &Bench) -> Result<(), RunError> {
         let load = Load::steady(entrant.attack_fps, self.experiment.attack);
-        let order =
-            Order { device: DEVICE, limit_fps: self.experiment.limit_fps, folder: bench.folder.path() };
+        let order = bench.order(self.experiment);
         let (journal, settings) = (&mut self.journal, &self.settings);
         let measure =
             |control: &Control| match bench.attack(entrant.detector, &order, (&load, control), journal) {
@@ -218,6 +214,11 @@ impl<'a> Contest<'a> {
 }
 
 impl Bench {
+    /// What a program is to watch.
+    fn order(&self, plan: &DetectPeers) -> Order<'_> {
+        Order { device: self.mirror.wire()[1], limit_fps: plan.limit_fps, folder: self.folder.path() }
+    }
+
     /// A program that watches.
     fn started(
         &self,
@@ -252,8 +253,7 @@ impl Bench {
         thread::sleep(CALM);
         let tells = detector.tells(&order.folder.join("said"), order.folder);
         let stated = || detector.stated_fps(&fs::read_to_string(&tells).unwrap_or_default());
-        let dropped = || Ok::<_, RunError>(self.mirror.bed().snapshot()?.devices["t0"].link.tx_dropped);
-        let (before, over, begin) = (dropped()?, AtomicBool::new(false), Instant::now());
+        let (before, over, begin) = (self.mirror.ring_full()?, AtomicBool::new(false), Instant::now());
         let (sent, reported) = thread::scope(|scope| {
             let sending = scope.spawn(|| {
                 let sent = self.mirror.send(load, None, &Control::new(&over, &|_, _| ()));
@@ -270,7 +270,7 @@ impl Bench {
             over.store(true, Ordering::Relaxed);
             (sending.join().expect("it does not panic"), reported)
         });
-        let ring_full = dropped()? - before;
+        let ring_full = self.mirror.ring_full()? - before;
         let ended = process.interrupt(journal)?;
         let sent = sent?;
         ended.map_err(Failed::Program)?;

@@ -1,13 +1,13 @@
 //! Where a fix is tried: two namespaces with a wire, or with a bottleneck between them.
 //!
 //! ```text
-//! client - veth - server            backlog, ports, rps
-//! client - veth - [ weir-bottleneck ] - veth - server            window, idle
+//! sender - veth - receiver            backlog, ports, rps
+//! sender - veth - [ weir-bottleneck ] - veth - receiver            window, idle
 //! ```
 
 use std::fs;
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -18,14 +18,14 @@ use weir_apps::server::{Architecture, Closing, Reply, Service};
 use weir_bottleneck::Settings;
 use weir_flows::{Group, Load};
 use weir_testbed::cpu::{CpuPlan, DutCpus};
+use weir_testbed::graph::{BOTTLENECK, DIRECT, Graph};
 use weir_testbed::journal::Journal;
-use weir_testbed::namespace::Namespace;
 
 use super::plan::{Fix, Fixes, LINK, State};
 use crate::run::RunError;
 use crate::run::folder::Folder;
 use crate::run::process::{Failed, Process, failed};
-use crate::run::wires::{self, End, INTERVAL, Link, wire};
+use crate::run::wires::{self, INTERVAL, Link};
 
 const CLIENT: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 const SERVER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 254);
@@ -49,34 +49,19 @@ pub(super) struct Bench {
     folder: Folder,
 }
 
-/// Both ends of a trial.
-struct Pair {
-    client: Namespace,
-    server: Namespace,
-}
-
-impl Pair {
-    fn new(fix: Fix, state: State) -> Result<Pair, RunError> {
-        let pair = Pair { client: Namespace::new()?, server: Namespace::new()? };
-        let own = fix.sysctls().iter().map(|(name, values)| (*name, values[state as usize]));
-        let all: Vec<(&str, &str)> = ROOM.into_iter().chain(own).collect();
-        for namespace in [&pair.client, &pair.server] {
-            namespace.run(|| {
-                all.iter().try_for_each(|(name, value)| set(&format!("/proc/sys/net/{name}"), value))
-            })?;
-        }
-        Ok(pair)
+/// A sender and a receiver with the settings of a fix, and a bottleneck between them where that needs one.
+fn connected(fix: Fix, state: State) -> Result<Graph, RunError> {
+    let graph = Graph::connected(if matches!(fix, Fix::Window | Fix::Idle) { BOTTLENECK } else { DIRECT })?;
+    let own = fix.sysctls().iter().map(|(name, values)| (*name, values[state as usize]));
+    let all: Vec<(&str, &str)> = ROOM.into_iter().chain(own).collect();
+    for (end, address) in [("s0", CLIENT), ("r0", SERVER)] {
+        graph.end(end).add_address(address.into(), 24)?;
+        graph
+            .end(end)
+            .namespace
+            .run(|| all.iter().try_for_each(|(name, value)| set(&format!("/proc/sys/net/{name}"), value)))?;
     }
-
-    fn ends(&self) -> [End<'_>; 2] {
-        let end = |namespace, name, number, address| End {
-            namespace,
-            name,
-            mac: [2, 0, 0, 0, 0, number],
-            addresses: vec![IpAddr::V4(address)],
-        };
-        [end(&self.client, "c0", 1, CLIENT), end(&self.server, "s0", 2, SERVER)]
-    }
+    Ok(graph)
 }
 
 fn set(path: &str, value: &str) -> Result<(), RunError> {
@@ -100,18 +85,17 @@ impl Bench {
         stop: &AtomicBool,
         journal: &mut Journal,
     ) -> Result<f64, Failed> {
-        let (pair, length) = (Pair::new(fix, state)?, plan.length(fix));
+        let (graph, length) = (connected(fix, state)?, plan.length(fix));
         match fix {
-            Fix::Window => window(&pair, length, stop),
-            Fix::Idle => idle(&pair, length),
+            Fix::Window => window(&graph, length, stop),
+            Fix::Idle => idle(&graph, length),
             Fix::Backlog | Fix::Ports | Fix::Rps => {
-                wire(pair.ends())?;
                 if (fix, state) == (Fix::Rps, State::After) {
                     let all =
                         weir_testbed::spread::cpu_mask(&(0..weir_apps::sys::cpus()).collect::<Vec<_>>());
-                    pair.server.run(|| set("/sys/class/net/s0/queues/rx-0/rps_cpus", &all))?;
+                    graph.host("receiver").run(|| set("/sys/class/net/r0/queues/rx-0/rps_cpus", &all))?;
                 }
-                let outcome = self.served(&pair, fix, length, journal)?;
+                let outcome = self.served(&graph, fix, length, journal)?;
                 Ok(match fix {
                     Fix::Backlog => outcome.latency.p999 as f64 / 1e9,
                     _ => outcome.in_window as f64 / outcome.window_s.max(1e-9),
@@ -123,7 +107,7 @@ impl Bench {
     /// Connections to an event loop.
     fn served(
         &self,
-        pair: &Pair,
+        graph: &Graph,
         fix: Fix,
         length: Duration,
         journal: &mut Journal,
@@ -158,14 +142,14 @@ impl Bench {
         };
         let weir = std::env::current_exe().map_err(|error| failed("find this program", error))?;
         let said = |name: &str| folder.path().join(name);
-        let mut server = pair.server.run(|| {
+        let mut server = graph.host("receiver").run(|| {
             Process::start(&mut command::server(&weir, &service), &self.cpus.dut, &said("server"), journal)
         })?;
         let ready = server.await_ready(command::READY);
         let outcome = match ready {
             Ok(_) => {
                 let client = || self.asked(&weir, &demand, &said("client"), journal);
-                pair.client.run(client)
+                graph.host("sender").run(client)
             }
             Err(why) => Err(Failed::Program(why)),
         };
@@ -195,14 +179,8 @@ fn program(error: impl ToString) -> Failed {
     Failed::Program(error.to_string())
 }
 
-/// Both ends with a bottleneck between them.
-fn linked(pair: &Pair, load: impl FnOnce() -> Result<f64, Failed>) -> Result<f64, Failed> {
-    let middle = Namespace::new()?;
-    let inner =
-        |name, number| End { namespace: &middle, name, mac: [2, 0, 0, 0, 1, number], addresses: Vec::new() };
-    let [client, server] = pair.ends();
-    wire([client, inner("m0", 1)])?;
-    wire([server, inner("m1", 2)])?;
+/// With a bottleneck between both.
+fn linked(graph: &Graph, load: impl FnOnce() -> Result<f64, Failed>) -> Result<f64, Failed> {
     let (bits_per_s, one_way_ms) = LINK;
     let mut settings = Settings::default();
     let delay = format!("{one_way_ms}ms");
@@ -215,17 +193,17 @@ fn linked(pair: &Pair, load: impl FnOnce() -> Result<f64, Failed>) -> Result<f64
     for (name, value) in values {
         settings.set(name, &value).map_err(wires::failed)?;
     }
-    let link = Link::start(&middle, ["m0", "m1"], settings, None)?;
+    let link = Link::start(graph, settings, None)?;
     let found = load();
     link.end()?;
     found
 }
 
 /// Goodput of one connection in the second half of its time, bit/s.
-fn window(pair: &Pair, length: Duration, stop: &AtomicBool) -> Result<f64, Failed> {
-    linked(pair, || {
+fn window(graph: &Graph, length: Duration, stop: &AtomicBool) -> Result<f64, Failed> {
+    linked(graph, || {
         let to = SocketAddr::from((SERVER, weir_flows::PORT));
-        let server = pair.server.run(|| weir_flows::Server::start(to)).map_err(wires::failed)?;
+        let server = graph.host("receiver").run(|| weir_flows::Server::start(to)).map_err(wires::failed)?;
         let load = Load {
             to,
             groups: vec![Group { flows: 1, cc: None, from: None, start: Duration::ZERO }],
@@ -238,7 +216,8 @@ fn window(pair: &Pair, length: Duration, stop: &AtomicBool) -> Result<f64, Faile
         };
         let mut rates = Vec::new();
         let mut see = |interval: &weir_flows::Interval| rates.push(interval.sum_bits_per_s);
-        let ran = pair.client.run(|| weir_flows::run(&load, weir_flows::Observe { stop, see: &mut see }));
+        let ran =
+            graph.host("sender").run(|| weir_flows::run(&load, weir_flows::Observe { stop, see: &mut see }));
         drop(server);
         ran.map_err(program)?;
         let late = &rates[rates.len() / 2..];
@@ -247,12 +226,13 @@ fn window(pair: &Pair, length: Duration, stop: &AtomicBool) -> Result<f64, Faile
 }
 
 /// Seconds for a burst after a pause, the median.
-fn idle(pair: &Pair, length: Duration) -> Result<f64, Failed> {
-    linked(pair, || {
-        pair.client.run(|| set("/proc/sys/net/ipv4/tcp_congestion_control", "reno"))?;
-        let listener = pair.server.run(|| TcpListener::bind((SERVER, PORT))).map_err(wires::failed)?;
-        let receiver = pair.server.spawn("receiver", move || receive(&listener))?;
-        let sent = pair.client.run(|| bursts(length));
+fn idle(graph: &Graph, length: Duration) -> Result<f64, Failed> {
+    linked(graph, || {
+        graph.host("sender").run(|| set("/proc/sys/net/ipv4/tcp_congestion_control", "reno"))?;
+        let listener =
+            graph.host("receiver").run(|| TcpListener::bind((SERVER, PORT))).map_err(wires::failed)?;
+        let receiver = graph.host("receiver").spawn("receiver", move || receive(&listener))?;
+        let sent = graph.host("sender").run(|| bursts(length));
         // Without a connection the receiver waits for one: it ends with the program.
         let times = sent.map_err(program)?;
         receiver.join().map_err(|_| program("the receiver has panicked"))?.map_err(program)?;

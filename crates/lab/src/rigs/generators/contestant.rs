@@ -289,12 +289,10 @@ impl Contestant {
 
     fn sample(&self) -> Result<Sample, RunError> {
         let mut snapshot = self.bed.snapshot()?;
-        let mut device = |names: &[&'static str]| {
-            let found = names.iter().find_map(|name| snapshot.devices.remove(name));
-            found.expect("each bed has both ends of side a's wire")
-        };
-        // Without a DUT the wire leads to t1.
-        let (sender, receiver) = (device(&["t0"]), device(&["d0", "t1"]));
+        let [sender, receiver] = self
+            .bed
+            .wire(Side::A)
+            .map(|name| snapshot.devices.remove(name).expect("each bed has both ends of side a's wire"));
         Ok(Sample { sender, receiver, cost: self.bed.cost(&[]), at: Instant::now() })
     }
 }
