@@ -36,8 +36,8 @@ use crate::table::tcp::Progress;
 use crate::time::Time;
 use crate::way::{Dir, Way};
 
-pub(crate) use book::{Book, Track};
-use entry::rule_of;
+pub(crate) use book::Book;
+use entry::{Track, rule_of};
 
 /// How often at least the uses of all entries are read.
 const SWEEP: Duration = Duration::from_secs(1);

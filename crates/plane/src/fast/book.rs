@@ -12,16 +12,12 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::entry::Slots;
+use super::entry::{Slots, Track};
 use super::{FastTable, FlowKey, FlowRule, MARGIN, SWEEP};
 use crate::recipe::{Key, On, Recipe, Uses};
 use crate::table::tcp::Progress;
 use crate::table::timers::Tick;
 use crate::time::Time;
-
-/// A session of a NAT or a connection of a filter: the stage of the present text, and the number that it has there. With
-/// another text all are cleared.
-pub(crate) type Track = (usize, u32);
 
 /// Places for keys that were seen lately, for each entry that there is room for, and at least: a key is known again if no other
 /// one has come to its place meanwhile.

@@ -4,10 +4,13 @@ use std::time::Duration;
 
 use weir_packet::headers::TCP;
 
-use super::book::Track;
 use super::{FlowKey, FlowRule};
 use crate::recipe::{Ends, Key, Note, Recipe, Rewrite};
 use crate::time::Time;
+
+/// A session of a NAT or a connection of a filter: the stage of the present text, and the number that it has there. With
+/// another text all are cleared.
+pub(crate) type Track = (usize, u32);
 
 impl FlowKey {
     /// That of IPv4.
