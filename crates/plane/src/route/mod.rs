@@ -3,9 +3,11 @@
 mod blocks;
 mod config;
 mod group;
+mod hops;
 mod options;
 mod recipe;
 mod router;
+mod rpf;
 mod source;
 pub mod v4;
 pub mod v6;
@@ -15,8 +17,8 @@ pub use config::{Route, Target};
 pub use options::Options;
 pub use router::NoLink;
 pub(crate) use router::{Router, flow_hash};
+pub use rpf::Rpf;
 pub(crate) use source::Refusal;
-pub use source::Rpf;
 
 /// What a prefix leads to: a number of the caller's, below 2^31 - 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

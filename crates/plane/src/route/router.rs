@@ -19,10 +19,11 @@ use weir_packet::neighbour;
 
 use super::config::{Route, Target};
 use super::group::Group;
+use super::hops::{End, hops};
 use super::options::{self, Options, Writer};
-use super::source::{End, Rpf};
+use super::rpf::Rpf;
 use super::{Hop, Lpm, v4::V4, v6::V6};
-use crate::batch::Set;
+use crate::batch::{Frames, PerFrame, Set};
 use crate::drops::Drop;
 use crate::fragment;
 use crate::frame::{Fragment, Frame, Kind, PortId};
@@ -495,6 +496,12 @@ impl Router {
         for i in set {
             self.forward(step, dir, i, hops[i]);
         }
+    }
+
+    /// The hops of one end of each frame of `set`.
+    #[inline]
+    pub(super) fn hops(&self, frames: &Frames<'_, '_>, set: Set, end: End) -> PerFrame<Hop> {
+        hops((&self.v4, &self.v6), frames, set, end)
     }
 
     /// The longest packet of a port.

@@ -4,54 +4,17 @@
 //! source > hop of the way back (Lpm) > the port it leads to > is it one that the packet may have come in by?
 //! ```
 //!
-//! | `rpf` | the way back to the source leads to |
-//! |---|---|
-//! | `strict` | the port that the packet came in by |
-//! | `end`, if the text says nothing | a port of the same end of the node: several uplinks may be used in both directions |
-//! | `loose` | any port |
-//! | `off` | not asked |
-//!
-//! An address that nobody can have, or that is the node's own, is refused in any case. It is judged before all stages, so
-//! that none translates such an address or remembers it.
+//! What is asked of that port is in `rpf.rs`. An address that nobody can have, or that is the node's own, is refused in any
+//! case. It is judged before all stages, so that none translates such an address or remembers it.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
+use super::hops::End;
 use super::router::{GROUPS, Next, Router, is_martian, is_nobody, is_of_link};
-use super::{Hop, Lpm, options};
-use crate::batch::{BATCH, Frames, PerFrame, Set};
+use super::rpf::bit;
+use super::{Hop, options};
+use crate::batch::{Frames, PerFrame, Set};
 use crate::drops::Drop;
-use crate::frame::{Frame, Kind, PortId};
-
-/// What is asked of the way back to a source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Rpf {
-    /// It leads to the port that the packet came in by.
-    Strict,
-    /// It leads to a port of the same end.
-    #[default]
-    End,
-    /// It leads to any port.
-    Loose,
-    /// Nothing.
-    Off,
-}
-
-impl Rpf {
-    /// By their names in texts.
-    pub(crate) const NAMES: [(&str, Rpf); 4] =
-        [("strict", Rpf::Strict), ("end", Rpf::End), ("loose", Rpf::Loose), ("off", Rpf::Off)];
-
-    /// The ports that the way back may lead to of a packet that came in by `port`, a bit for each, where these are at the left
-    /// end; `None`: nothing is asked.
-    pub(super) fn accepted(self, port: PortId, left: u64) -> Option<u64> {
-        match self {
-            Rpf::Strict => Some(bit(port)),
-            Rpf::End if bit(port) & left != 0 => Some(left),
-            Rpf::End => Some(!left),
-            Rpf::Loose => Some(u64::MAX),
-            Rpf::Off => None,
-        }
-    }
-}
+use crate::frame::{Frame, Kind};
 
 /// Why a frame that came in goes no further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,27 +34,6 @@ enum Leads {
     Nowhere,
     /// To these ports, a bit for each.
     Out(u64),
-}
-
-/// An end of a packet.
-#[derive(Clone, Copy)]
-pub(super) enum End {
-    Source,
-    Destination,
-}
-
-impl End {
-    #[inline]
-    fn of<A>(self, (source, destination): (A, A)) -> A {
-        match self {
-            End::Source => source,
-            End::Destination => destination,
-        }
-    }
-}
-
-const fn bit(port: PortId) -> u64 {
-    1 << (port.0 % 64)
 }
 
 impl Router {
@@ -146,15 +88,6 @@ impl Router {
         }
     }
 
-    /// The hops of one end of each frame of `set`.
-    pub(super) fn hops(&self, frames: &Frames<'_, '_>, set: Set, end: End) -> PerFrame<Hop> {
-        let mut hops = PerFrame::all(Hop::NONE);
-        let of4 = |i| (frames[i].kind() == Kind::V4).then(|| end.of(frames[i].addresses4()));
-        let rest = hops_of(&self.v4, set, of4, &mut hops);
-        hops_of(&self.v6, rest, |i| Some(end.of(frames[i].addresses6())), &mut hops);
-        hops
-    }
-
     /// Why a source is refused whose way back is this hop.
     #[inline]
     fn judge(&self, frame: &Frame<'_>, back: Hop) -> Option<Drop> {
@@ -196,44 +129,6 @@ impl Router {
     }
 }
 
-/// Looks an address up for each number of `set` that has one, and returns the others; once for neighbours that have the same:
-/// frames of a host come in bursts.
-#[inline]
-#[expect(clippy::indexing_slicing, reason = "no set has more numbers than there are places")]
-fn hops_of<T: Lpm>(
-    table: &T,
-    set: Set,
-    address: impl Fn(usize) -> Option<T::Address>,
-    hops: &mut PerFrame<Hop>,
-) -> Set
-where
-    T::Address: Default + PartialEq,
-{
-    let (mut keys, mut found) = ([T::Address::default(); BATCH], [Hop::NONE; BATCH]);
-    let (mut count, mut key_of, mut others) = (0, PerFrame::all(0_u8), Set::EMPTY);
-    // Not read back from `keys`: a load of what was just stored is what the next one would wait for.
-    let mut before = T::Address::default();
-    for i in set {
-        let Some(key) = address(i) else {
-            others.insert(i);
-            continue;
-        };
-        if count == 0 || before != key {
-            keys[count % BATCH] = key;
-            before = key;
-            count += 1;
-        }
-        key_of[i] = (count - 1) as u8;
-    }
-    if count > 0 {
-        table.lookup(&keys[..count], &mut found[..count]);
-    }
-    for i in set.without(others) {
-        hops[i] = found[usize::from(key_of[i]) % BATCH];
-    }
-    others
-}
-
 /// Whether it is for a group, or for all hosts of its link.
 fn is_for_all(frame: &Frame<'_>) -> bool {
     match frame.kind() {
@@ -247,7 +142,7 @@ mod tests {
     use super::*;
     use crate::batch::{Batch, Verdict};
     use crate::config::Config;
-    use crate::frame::HEAD_ROOM;
+    use crate::frame::{HEAD_ROOM, PortId};
     use crate::plane::Plane;
     use crate::scenario::packet;
     use crate::time::Time;
