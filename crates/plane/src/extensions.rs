@@ -8,8 +8,8 @@
 
 use weir_packet::headers::extension_bytes;
 
-use crate::frame::IPV6;
-
+/// Bytes of the header of IPv6, without them.
+pub(crate) const IPV6: usize = 40;
 /// Extension header of a fragment (RFC 8200, section 4.5).
 pub(crate) const FRAGMENT: u8 = 44;
 /// More fragments follow, in the header of IPv4.

@@ -23,8 +23,9 @@ use weir_packet::headers::{ICMP, ICMP6, SCTP, TCP, UDP, words};
 
 use crate::drops::Drop;
 use crate::extensions::{self, Piece};
-use crate::icmp::{self, Query};
+use crate::query::{self, Query};
 
+pub(crate) use crate::extensions::IPV6;
 pub(crate) use rewrite::{adjust, adjust_udp, delta16, delta32};
 
 /// Number of a port of the node, in the order of its text.
@@ -61,8 +62,6 @@ pub const HEAD_ROOM: usize = 8;
 pub(crate) const ETHERNET: usize = 14;
 /// IPv4 header without options.
 pub(crate) const IPV4: usize = 20;
-/// IPv6 header without extensions.
-pub(crate) const IPV6: usize = 40;
 /// Longest packet of IPv4, and what one of IPv6 carries at most.
 const LONGEST: usize = 65_535;
 
@@ -306,7 +305,7 @@ fn ports(l4: &[u8], proto: u8, fragment: Fragment, icmp: u8) -> Option<u32> {
 fn other_ports(l4: &[u8], proto: u8, icmp: u8) -> Option<u32> {
     if proto == icmp {
         let [kind, _, _, _, a, b, _, _] = *l4.first_chunk::<8>()?;
-        let is_query = icmp::query(proto, kind).is_some();
+        let is_query = query::of(proto, kind).is_some();
         return Some(if is_query { u32::from_be_bytes([a, b, a, b]) } else { 0 });
     }
     if proto == SCTP {
@@ -585,7 +584,7 @@ impl Frame<'_> {
 
     /// What a query of ICMP is that has an identifier, or an answer to one.
     fn query(&self) -> Option<Query> {
-        self.icmp().and_then(|(kind, _)| icmp::query(self.proto, kind))
+        self.icmp().and_then(|(kind, _)| query::of(self.proto, kind))
     }
 
     /// A query of ICMP or its answer, which has an identifier.

@@ -30,12 +30,14 @@ mod outbox;
 mod plane;
 mod port;
 mod prefix;
+mod query;
 mod queue;
 mod quote;
 #[cfg(test)]
 mod random;
 mod recipe;
 mod recover;
+mod report;
 mod reset;
 pub mod route;
 pub mod scenario;

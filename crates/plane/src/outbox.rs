@@ -6,10 +6,11 @@
 use std::net::IpAddr;
 
 use crate::frame::{Frame, Kind, Known, PortId};
-use crate::icmp::{self, Error};
+use crate::icmp::Error;
 use crate::kept::{Decided, Kept, Originated, Then, Ticket};
 use crate::limiter::Limiter;
 use crate::limits::Limits;
+use crate::report;
 use crate::reset;
 use crate::time::Time;
 use crate::way::Entry;
@@ -69,7 +70,7 @@ impl Outbox {
         back: Entry,
     ) {
         if let Some(permit) = self.limiter.error(now, frame, error)
-            && let Some(buf) = icmp::error(permit, frame, error, source)
+            && let Some(buf) = report::about(permit, frame, error, source)
         {
             self.send(back, frame.port, buf);
         }

@@ -12,7 +12,7 @@ use weir_packet::headers::{ICMP, ICMP6, SCTP, TCP, UDP, words};
 
 use crate::extensions;
 use crate::frame::{Fragment, Frame, IPV4, IPV6};
-use crate::icmp::{Query, query};
+use crate::query::{self, Query};
 
 /// Header of an error, in front of what it quotes.
 pub(crate) const ERROR: usize = 8;
@@ -49,7 +49,7 @@ fn ports(proto: u8, l4: &[u8; LEAST]) -> Result<(u16, u16), Unclear> {
     let [a, b, c, d, e, f, ..] = *l4;
     match (proto, a) {
         (TCP | UDP | SCTP, _) => Ok((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]))),
-        (ICMP | ICMP6, kind) if query(proto, kind).is_some() => {
+        (ICMP | ICMP6, kind) if query::of(proto, kind).is_some() => {
             let id = u16::from_be_bytes([e, f]);
             Ok((id, id))
         }
@@ -90,7 +90,7 @@ pub(crate) fn v4(frame: &Frame<'_>) -> Result<Quote<u32>, Unclear> {
         l4_at: ERROR.saturating_add(header_bytes),
         src: (src, sport),
         dst: (dst, dport),
-        is_answer: query(header[9], l4[0]) == Some(Query::Answer),
+        is_answer: query::of(header[9], l4[0]) == Some(Query::Answer),
     })
 }
 
@@ -121,7 +121,7 @@ pub(crate) fn v6(frame: &Frame<'_>) -> Result<Quote<u128>, Unclear> {
         l4_at: ERROR.saturating_add(carried.at),
         src: (address(src), sport),
         dst: (address(dst), dport),
-        is_answer: query(carried.proto, l4[0]) == Some(Query::Answer),
+        is_answer: query::of(carried.proto, l4[0]) == Some(Query::Answer),
     })
 }
 
