@@ -30,14 +30,14 @@ use weir_packet::headers::TCP;
 use crate::batch::{Batch, PerFrame, Verdict};
 use crate::chain::{Entries, Stage};
 use crate::frame::{Fragment, Kind, PortId};
-use crate::plane::Plane;
+use crate::pipeline::Pipeline;
 use crate::recipe::{Key, On};
 use crate::table::tcp::Progress;
 use crate::time::Time;
 use crate::way::{Dir, Way};
 
 pub(crate) use book::Book;
-use entry::{Track, rule_of};
+use entry::{Track, rule_of, until_of};
 
 /// How often at least the uses of all entries are read.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -149,118 +149,77 @@ pub(crate) struct Before {
     tracks: Vec<Track>,
 }
 
-impl Plane {
-    /// Somebody passes on frames in the plane's place from now on.
-    pub fn set_fast(&mut self, table: Box<dyn FastTable>) {
+impl Book {
+    /// Somebody passes on frames by this table from now on.
+    pub(crate) fn begin(table: Box<dyn FastTable>, pipeline: &mut Pipeline) -> Book {
         let mut book = Book::new(table);
-        book.set_epochs(self.fast_epochs());
-        self.fast = Some(Box::new(book));
-        self.watch(true);
+        book.set_epochs(epochs(pipeline));
+        watch(pipeline, true);
+        book
     }
 
-    /// Nobody does any longer. What frames were counted as stays.
-    pub fn take_fast(&mut self, now: Time) -> Option<Box<dyn FastTable>> {
-        self.stop_fast(now);
-        let book = self.fast.take()?;
-        self.watch(false);
-        let frames = book.served();
-        self.accounting.entered += frames;
-        self.accounting.left += frames;
-        Some(book.table)
+    /// Nobody does any longer; the table, and how many frames passed by it.
+    pub(crate) fn end(mut self, pipeline: &mut Pipeline, now: Time) -> (Box<dyn FastTable>, u64) {
+        self.stop(pipeline, now);
+        watch(pipeline, false);
+        let frames = self.served();
+        (self.table, frames)
     }
 
-    /// Whether frames can leave otherwise than by the plane: it is asked for again whenever that may have changed.
-    pub fn use_fast(&mut self, now: Time, on: bool) {
-        let is_on = self.fast.as_ref().is_some_and(|book| book.is_on);
-        if is_on && !on {
-            self.stop_fast(now);
+    /// Whether frames can leave so.
+    pub(crate) fn set_on(&mut self, pipeline: &mut Pipeline, now: Time, on: bool) {
+        if self.is_on && !on {
+            self.stop(pipeline, now);
         }
-        if let Some(book) = self.fast.as_mut().filter(|_| is_on != on) {
-            book.is_on = on;
-            book.table.set_on(on);
+        if self.is_on != on {
+            self.is_on = on;
+            self.table.set_on(on);
         }
     }
 
-    /// How the fast path is; `None`: there is none.
-    pub fn fast_state(&self) -> Option<FastState> {
-        let book = self.fast.as_ref()?;
-        Some(FastState { on: book.is_on, entries: book.entries(), counts: book.table.counts() })
-    }
-
-    /// Reads what entries were used for, so that counters and times here are those of now.
-    pub fn settle_fast(&mut self, now: Time) {
-        if let Some(mut book) = self.fast.take() {
-            self.sweep(now, &mut book);
-            self.fast = Some(book);
-        }
+    /// How the fast path is.
+    pub(crate) fn state(&self) -> FastState {
+        FastState { on: self.is_on, entries: self.entries(), counts: self.table.counts() }
     }
 
     /// Time passes, or frames are about to pass the stages.
-    pub(crate) fn sweep_if_due(&mut self, now: Time) {
-        if self.fast.as_ref().is_none_or(|book| !book.is_due(now)) {
-            return;
-        }
-        if let Some(mut book) = self.fast.take() {
-            self.sweep(now, &mut book);
-            self.keep_up(now, &mut book);
-            self.fast = Some(book);
-        }
-    }
-
-    /// The epochs of today.
-    pub(crate) fn fast_epochs(&self) -> [u32; 3] {
-        [On::Text, On::Routes, On::Neighbours].map(|on| self.epoch(on))
-    }
-
-    /// Whether stages say which sessions change.
-    fn watch(&mut self, is_on: bool) {
-        for stage in &mut self.stages {
-            match stage {
-                Stage::Filter(filter) => filter.watch(is_on),
-                Stage::Nat(nat) => nat.watch(is_on),
-                Stage::Queue(_) => {}
-            }
+    pub(crate) fn sweep_if_due(&mut self, pipeline: &mut Pipeline, now: Time) {
+        if self.is_due(now) {
+            self.sweep(pipeline, now);
+            self.keep_up(pipeline, now);
         }
     }
 
     /// The stages are about to change: no entry is used any more, and what they were used for is known here.
-    pub(crate) fn stop_fast(&mut self, now: Time) {
-        if let Some(mut book) = self.fast.take() {
-            book.table.set_on(false);
-            self.sweep(now, &mut book);
-            book.clear(now);
-            self.fast = Some(book);
-        }
+    pub(crate) fn stop(&mut self, pipeline: &mut Pipeline, now: Time) {
+        self.table.set_on(false);
+        self.sweep(pipeline, now);
+        self.clear(now);
     }
 
     /// The stages have changed.
-    pub(crate) fn start_fast(&mut self) {
-        let epochs = self.fast_epochs();
-        if let Some(book) = &mut self.fast {
-            book.set_epochs(epochs);
-            book.table.set_on(book.is_on);
-            self.watch(true);
-        }
+    pub(crate) fn start(&mut self, pipeline: &mut Pipeline) {
+        self.set_epochs(epochs(pipeline));
+        self.table.set_on(self.is_on);
+        watch(pipeline, true);
     }
 
     /// After a panic nobody knows what there is.
-    pub(crate) fn recover_fast(&mut self, now: Time) {
-        if let Some(book) = &mut self.fast {
-            book.table.set_on(false);
-            book.clear(now);
-        }
-        self.start_fast();
+    pub(crate) fn recover(&mut self, pipeline: &mut Pipeline, now: Time) {
+        self.table.set_on(false);
+        self.clear(now);
+        self.start(pipeline);
     }
 
     /// What is to be known before a batch passes the stages.
     pub(crate) fn before_stages(
         &mut self,
+        pipeline: &mut Pipeline,
         now: Time,
         batch: &Batch<'_>,
         entries: &Entries,
-    ) -> Option<Before> {
-        self.sweep_if_due(now);
-        let mut book = self.fast.take()?;
+    ) -> Before {
+        self.sweep_if_due(pipeline, now);
         let mut before = Before { keys: PerFrame::all(None), tracks: Vec::new() };
         for dir in [Dir::Outward, Dir::Inward] {
             for i in entries.beginning(dir) {
@@ -269,38 +228,40 @@ impl Plane {
                     continue;
                 }
                 before.keys[i] = Key::of(frame).ok();
-                if frame.proto() == TCP && frame.fragment() != Fragment::Later && book.follows_any() {
-                    let tracks = self.tracks_of(&Key::of_any(frame), dir).into_iter();
-                    before.tracks.extend(tracks.filter(|track| book.follows(track)));
+                if frame.proto() == TCP && frame.fragment() != Fragment::Later && self.follows_any() {
+                    let tracks = tracks_of(pipeline, &Key::of_any(frame), dir).into_iter();
+                    before.tracks.extend(tracks.filter(|track| self.follows(track)));
                 }
             }
         }
-        before.tracks.iter().for_each(|&track| self.pull(track, &mut book));
-        self.fast = Some(book);
-        Some(before)
+        before.tracks.iter().for_each(|&track| self.pull(pipeline, track));
+        before
     }
 
     /// Entries follow what the stages have done to a batch.
-    pub(crate) fn behind_stages(&mut self, now: Time, batch: &Batch<'_>, before: &Before) {
-        self.publish();
-        let Some(mut book) = self.fast.take() else { return };
-        before.tracks.iter().for_each(|&track| self.push(track, &mut book));
-        if book.is_on {
+    pub(crate) fn behind_stages(
+        &mut self,
+        pipeline: &mut Pipeline,
+        now: Time,
+        batch: &Batch<'_>,
+        before: &Before,
+    ) {
+        self.publish(pipeline);
+        before.tracks.iter().for_each(|&track| self.push(pipeline, track));
+        if self.is_on {
             for i in 0..batch.len() {
                 if let (Some(key), Verdict::Out(_)) = (before.keys[i], batch.verdicts[i]) {
-                    self.consider(now, &key, &mut book);
+                    self.consider(pipeline, now, &key);
                 }
             }
         }
-        self.fast = Some(book);
     }
 
     /// Whoever uses entries knows what has changed; called before anything that was done leaves the plane.
-    pub(crate) fn publish(&mut self) {
-        let Some(mut book) = self.fast.take() else { return };
-        book.set_epochs(self.fast_epochs());
+    pub(crate) fn publish(&mut self, pipeline: &mut Pipeline) {
+        self.set_epochs(epochs(pipeline));
         let mut renewed: Vec<Track> = Vec::new();
-        for (stage, kind) in self.stages.iter_mut().enumerate() {
+        for (stage, kind) in pipeline.stages.iter_mut().enumerate() {
             let numbers = match kind {
                 Stage::Filter(filter) => filter.renewed(),
                 Stage::Nat(nat) => nat.renewed(),
@@ -309,39 +270,17 @@ impl Plane {
             renewed.extend(numbers.into_iter().map(|number| (stage, number)));
         }
         for session in renewed {
-            book.end_entries(session);
+            self.end_entries(session);
             // It may be the same connection still.
-            self.pull(session, &mut book);
-            book.unfollow(&session);
+            self.pull(pipeline, session);
+            self.unfollow(&session);
         }
-        self.fast = Some(book);
-    }
-
-    /// The connections that a segment belongs to, by stage, and which of their sides has sent it.
-    fn tracks_of(&self, key: &Key, dir: Dir) -> Vec<Track> {
-        let (mut at, mut all) = (*key, Vec::new());
-        let count = self.stages.len();
-        let order = (0..count).map(|n| if dir == Dir::Outward { n } else { count - 1 - n });
-        for (stage, kind) in order.filter_map(|k| Some((k, self.stages.get(k)?))) {
-            match kind {
-                Stage::Filter(filter) => {
-                    all.extend(filter.connection_of(&at).map(|number| (stage, number)));
-                }
-                Stage::Nat(nat) => {
-                    let Some((number, rewrite)) = nat.session_of(&at, dir) else { return all };
-                    all.push((stage, number));
-                    at = at.behind(rewrite);
-                }
-                Stage::Queue(_) => {}
-            }
-        }
-        all
     }
 
     /// The plane knows how far a connection has come.
-    fn pull(&mut self, track: Track, book: &mut Book) {
-        let Some(progress) = book.progress(track) else { return };
-        match self.stages.get_mut(track.0) {
+    fn pull(&self, pipeline: &mut Pipeline, track: Track) {
+        let Some(progress) = self.progress(track) else { return };
+        match pipeline.stages.get_mut(track.0) {
             Some(Stage::Filter(filter)) => filter.catch_up(track.1, &progress),
             Some(Stage::Nat(nat)) => nat.catch_up(track.1, &progress),
             Some(Stage::Queue(_)) | None => {}
@@ -349,67 +288,105 @@ impl Plane {
     }
 
     /// Whoever uses entries knows how far a connection has come.
-    fn push(&self, track: Track, book: &mut Book) {
-        if let Some(progress) = self.progress(track) {
-            book.set_progress(track, &progress);
-        }
-    }
-
-    fn progress(&self, (stage, number): Track) -> Option<Progress> {
-        match self.stages.get(stage)? {
-            Stage::Filter(filter) => filter.progress(number),
-            Stage::Nat(nat) => nat.progress(number),
-            Stage::Queue(_) => None,
+    fn push(&mut self, pipeline: &Pipeline, track: Track) {
+        if let Some(progress) = progress(pipeline, track) {
+            self.set_progress(track, &progress);
         }
     }
 
     /// A frame with this key came to the plane and was passed on: the next one need not.
-    fn consider(&mut self, now: Time, key: &Key, book: &mut Book) {
+    fn consider(&mut self, pipeline: &Pipeline, now: Time, key: &Key) {
         let Some(flow) = FlowKey::of(key) else { return };
-        if !book.wants(&flow, now) {
+        if !self.wants(&flow, now) {
             return;
         }
-        let Ok(recipe) = self.recipe(now, *key) else { return book.forget(&flow, now) };
-        let has_tags = |port: PortId| !self.tags(port).is_empty();
+        let Ok(recipe) = pipeline.recipe(now, *key) else { return self.forget(&flow, now) };
+        let has_tags = |port: PortId| !pipeline.tags(port).is_empty();
         if recipe.out.port == key.port || has_tags(key.port) || has_tags(recipe.out.port) {
             return;
         }
         let tracks = recipe.tracks(key.proto);
-        let Some(slots) = book.follow(&tracks, |track| self.progress(track)) else { return };
-        let rule = rule_of((now, book.margin()), key, &recipe, (self.fast_epochs(), slots));
-        book.insert(now, (flow, *key), recipe, rule);
+        let Some(slots) = self.follow(&tracks, |track| progress(pipeline, track)) else { return };
+        let rule = rule_of((now, self.margin()), key, &recipe, (epochs(pipeline), slots));
+        self.insert(now, (flow, *key), recipe, rule);
     }
 
     /// Reads what all entries were used for, and how far connections have come.
-    fn sweep(&mut self, now: Time, book: &mut Book) {
-        book.swept = now;
-        for number in book.used() {
-            let Some((recipe, uses)) = book.fresh_uses(number) else { continue };
+    pub(crate) fn sweep(&mut self, pipeline: &mut Pipeline, now: Time) {
+        self.swept = now;
+        for number in self.used() {
+            let Some((recipe, uses)) = self.fresh_uses(number) else { continue };
             let holds = |stage: usize| {
                 let of_stage = recipe.depends.iter().filter(|depends| match depends.on {
                     On::Session { stage: of, .. } => of == stage,
                     _ => depends.on == On::Text,
                 });
-                of_stage.into_iter().all(|depends| self.epoch(depends.on) == depends.epoch)
+                of_stage.into_iter().all(|depends| pipeline.epoch(depends.on) == depends.epoch)
             };
             let holding: Vec<bool> = recipe.parts.iter().map(|(stage, _)| holds(*stage)).collect();
             for ((stage, part), holds) in recipe.parts.iter().zip(holding) {
-                if let Some(stage) = self.stages.get_mut(*stage) {
+                if let Some(stage) = pipeline.stages.get_mut(*stage) {
                     stage.used(&part.note, &uses, holds);
                 }
             }
         }
-        for track in book.followed() {
-            self.pull(track, book);
+        for track in self.followed() {
+            self.pull(pipeline, track);
         }
     }
 
     /// Entries that are used hold on as long as their sessions, and those that are not give their room back.
-    fn keep_up(&mut self, now: Time, book: &mut Book) {
-        for (number, key) in book.about_to_expire(now) {
-            let until = self.recipe(now, key).ok().map(|recipe| entry::until_of(now, &recipe, book.margin()));
-            book.hold_on(number, until);
+    fn keep_up(&mut self, pipeline: &Pipeline, now: Time) {
+        for (number, key) in self.about_to_expire(now) {
+            let until = pipeline.recipe(now, key).ok().map(|recipe| until_of(now, &recipe, self.margin()));
+            self.hold_on(number, until);
         }
-        book.tidy(now);
+        self.tidy(now);
+    }
+}
+
+/// The epochs of today.
+fn epochs(pipeline: &Pipeline) -> [u32; 3] {
+    [On::Text, On::Routes, On::Neighbours].map(|on| pipeline.epoch(on))
+}
+
+/// Whether stages say which sessions change.
+fn watch(pipeline: &mut Pipeline, is_on: bool) {
+    for stage in &mut pipeline.stages {
+        match stage {
+            Stage::Filter(filter) => filter.watch(is_on),
+            Stage::Nat(nat) => nat.watch(is_on),
+            Stage::Queue(_) => {}
+        }
+    }
+}
+
+/// The connections that a segment belongs to, by stage, and which of their sides has sent it.
+fn tracks_of(pipeline: &Pipeline, key: &Key, dir: Dir) -> Vec<Track> {
+    let (mut at, mut all) = (*key, Vec::new());
+    let count = pipeline.stages.len();
+    let order = (0..count).map(|n| if dir == Dir::Outward { n } else { count - 1 - n });
+    for (stage, kind) in order.filter_map(|k| Some((k, pipeline.stages.get(k)?))) {
+        match kind {
+            Stage::Filter(filter) => {
+                all.extend(filter.connection_of(&at).map(|number| (stage, number)));
+            }
+            Stage::Nat(nat) => {
+                let Some((number, rewrite)) = nat.session_of(&at, dir) else { return all };
+                all.push((stage, number));
+                at = at.behind(rewrite);
+            }
+            Stage::Queue(_) => {}
+        }
+    }
+    all
+}
+
+/// How far a connection has come, as its stage knows.
+fn progress(pipeline: &Pipeline, (stage, number): Track) -> Option<Progress> {
+    match pipeline.stages.get(stage)? {
+        Stage::Filter(filter) => filter.progress(number),
+        Stage::Nat(nat) => nat.progress(number),
+        Stage::Queue(_) => None,
     }
 }

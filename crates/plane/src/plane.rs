@@ -10,11 +10,12 @@
 
 mod accounting;
 mod admit;
+mod flows;
 mod make;
 
 use weir_packet::frame::Mac;
 
-use crate::batch::{BATCH, Batch, Frames, Set, Verdict};
+use crate::batch::{BATCH, Batch, Set, Verdict};
 use crate::cache::FlowCache;
 use crate::chain::{self, Entries, Stage};
 use crate::config::Config;
@@ -28,15 +29,15 @@ use crate::limits::Limits;
 use crate::local::{Local, Punt};
 use crate::nat::{BlockEvent, Event, Kept, Usage};
 use crate::outbox::Outbox;
+use crate::past::Past;
+use crate::pipeline::{Exit, Pipeline};
 use crate::port::Port;
 use crate::prefix::Prefix;
 use crate::queue::QueueCounts;
-use crate::route::{NoLink, Route, Router};
-use crate::stage::Step;
+use crate::route::{NoLink, Route};
 use crate::steer::Steering;
 use crate::time::Time;
-use crate::update::Past;
-use crate::way::{Dir, Entry, Handover, News};
+use crate::way::{Entry, Handover, News};
 
 pub use accounting::Accounting;
 pub(crate) use make::stage_of;
@@ -45,10 +46,7 @@ use make::{exit, local_addresses};
 /// A node's data plane.
 #[derive(Debug)]
 pub struct Plane {
-    ports: Vec<Gate>,
-    pub(crate) left: usize,
-    pub(crate) stages: Vec<Stage>,
-    pub(crate) exit: Exit,
+    pub(crate) pipeline: Pipeline,
     pub(crate) outbox: Outbox,
     local: Local,
     departures: Vec<Departure>,
@@ -58,25 +56,8 @@ pub struct Plane {
     pub(crate) cache: Option<Box<FlowCache>>,
     /// What somebody else passes on.
     pub(crate) fast: Option<Box<Book>>,
-    /// Another one whenever the text changes, or a stage begins anew.
-    pub(crate) text_epoch: u32,
     /// What is left to tell of stages that a panic ended.
     pub(crate) past: Past,
-}
-
-/// What is behind the chain.
-#[derive(Debug)]
-pub(crate) enum Exit {
-    /// The port at the other end: a bump in the wire.
-    Across,
-    /// The port and the neighbour that a route says.
-    Router(Box<Router>),
-}
-
-/// A port with what its frames look like.
-#[derive(Debug)]
-struct Gate {
-    tags: Vec<[u8; 4]>,
 }
 
 /// A frame of the node's own that leaves.
@@ -103,14 +84,16 @@ impl Plane {
     /// A node as `config` says; `macs` are the Ethernet addresses of the ports whose text names none, by port.
     pub fn new(config: &Config, macs: &[Mac]) -> Plane {
         assert_eq!(macs.len(), config.ports.len(), "a port has an Ethernet address");
-        let gate = |port: &Port| Gate { tags: port.tags() };
         let stages: Vec<Stage> = config.stages.iter().map(|stage| stage_of(stage, config)).collect();
         Plane {
-            ports: config.ports.iter().map(gate).collect(),
-            left: config.left,
             steering: Steering::new(config.share, &stages, &config.limits),
-            stages,
-            exit: exit(config, macs),
+            pipeline: Pipeline {
+                tags: config.ports.iter().map(Port::tags).collect(),
+                left: config.left,
+                stages,
+                exit: exit(config, macs),
+                text_epoch: 0,
+            },
             outbox: Outbox::new(
                 config.ports.iter().map(local_addresses).collect(),
                 Limiter::new(config.ports.len(), &config.limits, config.share, config.seed),
@@ -120,7 +103,6 @@ impl Plane {
             accounting: Accounting::default(),
             cache: None,
             fast: None,
-            text_epoch: 0,
             past: Past::default(),
         }
     }
@@ -131,10 +113,11 @@ impl Plane {
         self.accounting.entered += (batch.len() - batch.handed) as u64;
         self.outbox.kept.begin();
         let entries = self.admit(now, batch);
-        let before = self.before_stages(now, batch, &entries);
+        let before =
+            self.fast.as_mut().map(|book| book.before_stages(&mut self.pipeline, now, batch, &entries));
         self.pass(now, batch, entries);
-        if let Some(before) = before {
-            self.behind_stages(now, batch, &before);
+        if let (Some(book), Some(before)) = (&mut self.fast, before) {
+            book.behind_stages(&mut self.pipeline, now, batch, &before);
         }
         self.run_outbox(now);
         self.publish();
@@ -202,10 +185,13 @@ impl Plane {
     /// nothing else to do.
     pub fn tick(&mut self, now: Time) -> bool {
         self.outbox.kept.begin();
-        self.sweep_if_due(now);
-        let mut more = chain::tick(&mut self.stages, now, &mut self.outbox, &mut self.accounting.drops);
+        if let Some(book) = &mut self.fast {
+            book.sweep_if_due(&mut self.pipeline, now);
+        }
+        let mut more =
+            chain::tick(&mut self.pipeline.stages, now, &mut self.outbox, &mut self.accounting.drops);
         self.steering.tick(now, &mut self.outbox, &mut self.accounting.drops);
-        if let Exit::Router(router) = &mut self.exit {
+        if let Exit::Router(router) = &mut self.pipeline.exit {
             more |= router.tick(now, &mut self.outbox);
         }
         self.run_outbox(now);
@@ -216,11 +202,11 @@ impl Plane {
     /// When [`Plane::tick`] is to be called at the latest, if nothing comes before: the least of what its stages, steering and
     /// neighbours wait for. `None`: nothing is due until a frame comes.
     pub fn due(&self, now: Time) -> Option<Time> {
-        let router = match &self.exit {
+        let router = match &self.pipeline.exit {
             Exit::Router(router) => router.due(),
             Exit::Across => None,
         };
-        let stages = self.stages.iter().filter_map(|stage| stage.due(now));
+        let stages = self.pipeline.stages.iter().filter_map(|stage| stage.due(now));
         stages.chain(self.steering.due()).chain(router).min()
     }
 
@@ -231,7 +217,7 @@ impl Plane {
 
     /// What it has heard of neighbours, and asks them, since the last call, where other threads of the node are to hear it.
     pub fn news(&mut self) -> impl Iterator<Item = News> {
-        let news = match &mut self.exit {
+        let news = match &mut self.pipeline.exit {
             Exit::Router(router) => Some(router.news()),
             Exit::Across => None,
         };
@@ -241,7 +227,7 @@ impl Plane {
     /// Hears what another thread of the node has heard of neighbours.
     pub fn overhear(&mut self, now: Time, news: &News) {
         self.outbox.kept.begin();
-        if let Exit::Router(router) = &mut self.exit {
+        if let Exit::Router(router) = &mut self.pipeline.exit {
             router.overhear(news, now, &mut self.outbox);
         }
         self.run_outbox(now);
@@ -270,7 +256,7 @@ impl Plane {
     /// What the NATs of the node hold.
     pub fn nat_usage(&self) -> Usage {
         let mut all = Usage::default();
-        for stage in &self.stages {
+        for stage in &self.pipeline.stages {
             if let Stage::Nat(nat) = stage {
                 let usage = nat.usage();
                 all.sessions += usage.sessions;
@@ -284,7 +270,7 @@ impl Plane {
     /// are returned.
     pub fn restore(&mut self, now: Time, kept: &[Kept]) -> Vec<Kept> {
         let mut restored = Vec::new();
-        for stage in &mut self.stages {
+        for stage in &mut self.pipeline.stages {
             if let Stage::Nat(nat) = stage {
                 restored.extend(kept.iter().filter(|kept| nat.restore(now, kept)));
             }
@@ -295,7 +281,7 @@ impl Plane {
     /// Hosts get no further block of ports, but those that follow from their addresses, until this is called with `false`.
     /// A NAT that begins anew gives blocks again.
     pub fn withhold_blocks(&mut self, withheld: bool) {
-        for stage in &mut self.stages {
+        for stage in &mut self.pipeline.stages {
             if let Stage::Nat(nat) = stage {
                 nat.withhold_blocks(withheld);
             }
@@ -306,7 +292,7 @@ impl Plane {
     /// [`Plane::blocks`] says what there is.
     pub fn block_events(&mut self) -> Option<Vec<BlockEvent>> {
         let mut all = Vec::new();
-        for stage in &mut self.stages {
+        for stage in &mut self.pipeline.stages {
             if let Stage::Nat(nat) = stage {
                 all.append(&mut nat.block_events()?);
             }
@@ -317,7 +303,7 @@ impl Plane {
     /// All blocks of ports that hosts have, but those that follow from their addresses. It takes its time.
     pub fn blocks(&mut self) -> Vec<Kept> {
         let mut all = Vec::new();
-        for stage in &mut self.stages {
+        for stage in &mut self.pipeline.stages {
             if let Stage::Nat(nat) = stage {
                 all.append(&mut nat.blocks());
             }
@@ -328,7 +314,7 @@ impl Plane {
     /// What the log of NAT gets since the last call, and how many events there was no room for, ever.
     pub fn events(&mut self) -> (Vec<Event>, u64) {
         let mut all = self.past.events();
-        for stage in &mut self.stages {
+        for stage in &mut self.pipeline.stages {
             if let Stage::Nat(nat) = stage {
                 let (events, lost) = nat.events();
                 all.0.extend(events);
@@ -350,13 +336,13 @@ impl Plane {
             Stage::Queue(queue) => queue.counts(n + 1).collect(),
             Stage::Filter(_) | Stage::Nat(_) => Vec::new(),
         };
-        self.stages.iter().enumerate().flat_map(of).collect()
+        self.pipeline.stages.iter().enumerate().flat_map(of).collect()
     }
 
     /// Frames that rules have written down since the last call.
     pub fn logged(&mut self) -> Vec<Logged> {
         let mut all = Vec::new();
-        for stage in &mut self.stages {
+        for stage in &mut self.pipeline.stages {
             if let Stage::Filter(filter) = stage {
                 all.extend(filter.logged());
             }
@@ -382,8 +368,8 @@ impl Plane {
 
     /// What hosts use together is limited otherwise from now on.
     pub(crate) fn limit(&mut self, limits: &Limits) {
-        self.text_epoch = self.text_epoch.wrapping_add(1);
-        for stage in &mut self.stages {
+        self.pipeline.text_epoch = self.pipeline.text_epoch.wrapping_add(1);
+        for stage in &mut self.pipeline.stages {
             match stage {
                 Stage::Filter(filter) => filter.limit(limits),
                 Stage::Nat(nat) => nat.limit(limits),
@@ -393,19 +379,21 @@ impl Plane {
         self.steering.limit(limits);
         self.local.limit(limits);
         self.outbox.limit(limits);
-        if let Exit::Router(router) = &mut self.exit {
+        if let Exit::Router(router) = &mut self.pipeline.exit {
             router.limit(limits);
         }
     }
 
     fn filters_mut(&mut self) -> impl Iterator<Item = &mut Filter> {
-        self.stages
+        self.pipeline
+            .stages
             .iter_mut()
             .filter_map(|stage| if let Stage::Filter(filter) = stage { Some(&mut **filter) } else { None })
     }
 
     fn filters(&self) -> impl Iterator<Item = &Filter> {
-        self.stages
+        self.pipeline
+            .stages
             .iter()
             .filter_map(|stage| if let Stage::Filter(filter) = stage { Some(&**filter) } else { None })
     }
@@ -433,9 +421,10 @@ impl Plane {
 
     /// The chain, where those leave that came through it, and the accounting.
     fn pass(&mut self, now: Time, batch: &mut Batch<'_>, entries: Entries) {
-        match self.cache.take() {
-            Some(cache) => self.lead_cached(now, batch, entries, cache),
-            None => self.lead(now, batch, entries),
+        let (pipeline, outbox, drops) = (&mut self.pipeline, &mut self.outbox, &mut self.accounting.drops);
+        match &mut self.cache {
+            Some(cache) => cache.lead(pipeline, now, batch, entries, outbox, drops),
+            None => pipeline.lead(now, batch, entries, outbox, drops),
         }
         let mut left = 0;
         for i in 0..batch.len() {
@@ -457,7 +446,7 @@ impl Plane {
     /// The machine is given a frame, if that is no more than it may be given.
     #[cold]
     fn punt(&mut self, now: Time, batch: &mut Batch<'_>, i: usize) {
-        let is_near = matches!(&self.exit, Exit::Router(router) if router.is_near(&batch[i]));
+        let is_near = matches!(&self.pipeline.exit, Exit::Router(router) if router.is_near(&batch[i]));
         match self.local.punt(now, &batch[i], is_near) {
             Err(reason) => self.decide(batch, i, Verdict::Dropped(reason)),
             Ok(punt) => {
@@ -474,42 +463,8 @@ impl Plane {
         self.accounting.handed += 1;
         if !frame.has_tags() {
             let (dst, src) = frame.macs();
-            frame.set_ethernet(dst, src, self.tags(frame.port));
+            frame.set_ethernet(dst, src, self.pipeline.tags(frame.port));
         }
-    }
-
-    /// Leads a batch through the stages and has it leave.
-    fn lead(&mut self, now: Time, batch: &mut Batch<'_>, mut entries: Entries) {
-        let outward = self.lead_in(Dir::Outward, now, batch, &mut entries);
-        let inward = self.lead_in(Dir::Inward, now, batch, &mut entries);
-        self.exit(now, batch, outward, inward);
-    }
-
-    /// Leads a batch through the stages in a direction; returns those that came through.
-    #[inline]
-    pub(crate) fn lead_in(
-        &mut self,
-        dir: Dir,
-        now: Time,
-        batch: &mut Batch<'_>,
-        entries: &mut Entries,
-    ) -> Set {
-        chain::lead(&mut self.stages, dir, now, batch, entries, &mut self.outbox, &mut self.accounting.drops)
-    }
-
-    /// Frames leave that came through all stages, outward and inward.
-    pub(crate) fn exit(&mut self, now: Time, batch: &mut Batch<'_>, outward: Set, inward: Set) {
-        if let Exit::Router(router) = &mut self.exit {
-            let Batch { frames, verdicts, .. } = batch;
-            let (outbox, drops, stage) = (&mut self.outbox, &mut self.accounting.drops, self.stages.len());
-            let mut step =
-                Step { now, frames: Frames(frames), outbox, drops, verdicts, turned: Set::EMPTY, stage };
-            router.run(&mut step, Dir::Outward, outward);
-            router.run(&mut step, Dir::Inward, inward);
-            return;
-        }
-        self.leave(batch, outward, PortId(self.left as u8));
-        self.leave(batch, inward, PortId(0));
     }
 
     /// Adds a route to a router, or changes where its prefix leads; false if the node is none.
@@ -517,7 +472,7 @@ impl Plane {
     /// # Errors
     /// A next hop that is no neighbour.
     pub fn add_route(&mut self, route: &Route) -> Result<bool, NoLink> {
-        match &mut self.exit {
+        match &mut self.pipeline.exit {
             Exit::Router(router) => {
                 let added = router.add(route);
                 self.publish();
@@ -529,7 +484,7 @@ impl Plane {
 
     /// Memory that look-ups of routes read, in bytes.
     pub fn route_bytes(&self) -> usize {
-        match &self.exit {
+        match &self.pipeline.exit {
             Exit::Router(router) => router.table_bytes(),
             Exit::Across => 0,
         }
@@ -537,7 +492,7 @@ impl Plane {
 
     /// Takes a route of a router out; false if there is none.
     pub fn remove_route(&mut self, prefix: Prefix) -> bool {
-        let was_there = match &mut self.exit {
+        let was_there = match &mut self.pipeline.exit {
             Exit::Router(router) => router.remove(prefix),
             Exit::Across => false,
         };
@@ -547,31 +502,8 @@ impl Plane {
 
     /// A frame that no stage looks at passes a bump in the wire as it is.
     fn across(&self, batch: &mut Batch<'_>, i: usize) {
-        let to = if usize::from(batch[i].port.0) < self.left { self.left } else { 0 };
-        self.leave(batch, Set::one(i), PortId(to as u8));
-    }
-
-    /// Frames leave with the tags of their port.
-    pub(crate) fn leave(&self, batch: &mut Batch<'_>, set: Set, port: PortId) {
-        let tags = self.tags(port);
-        for i in set {
-            let frame = &mut batch[i];
-            if frame.has_tags() || !tags.is_empty() {
-                let (dst, src) = frame.macs();
-                frame.set_ethernet(dst, src, tags);
-            }
-            batch.verdicts[i] = Verdict::Out(port);
-        }
-    }
-
-    /// The tags of a port.
-    #[inline]
-    #[expect(
-        clippy::indexing_slicing,
-        reason = "who names a port is the node itself, and it has one by each number"
-    )]
-    pub(crate) fn tags(&self, port: PortId) -> &[[u8; 4]] {
-        &self.ports[usize::from(port.0)].tags
+        let to = if usize::from(batch[i].port.0) < self.pipeline.left { self.pipeline.left } else { 0 };
+        self.pipeline.leave(batch, Set::one(i), PortId(to as u8));
     }
 
     /// Leads the node's own frames through the chain until it has no more to say.

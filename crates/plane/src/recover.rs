@@ -12,9 +12,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::chain::Stage;
 use crate::drops::Drop;
 use crate::kept::Ticket;
-use crate::plane::{Exit, Plane};
+use crate::past::Past;
+use crate::pipeline::Exit;
+use crate::plane::Plane;
 use crate::time::Time;
-use crate::update::Past;
 
 /// What became of a plane after a panic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +30,7 @@ impl Plane {
     /// Goes on after a panic within one of its calls.
     pub fn recover(&mut self, now: Time) -> Recovered {
         let at_work = self.outbox.at_work.take();
-        let stage = at_work.and_then(|k| Some((k, self.stages.get_mut(k)?)));
+        let stage = at_work.and_then(|k| Some((k, self.pipeline.stages.get_mut(k)?)));
         let stage = stage.map(|(k, stage)| {
             let name = match stage {
                 Stage::Filter(filter) => {
@@ -51,19 +52,21 @@ impl Plane {
             };
             (k, name)
         });
-        self.text_epoch = self.text_epoch.wrapping_add(1);
+        self.pipeline.text_epoch = self.pipeline.text_epoch.wrapping_add(1);
         self.outbox.waiting.clear();
         let (kept, copies) = self.waiting();
         let held = (kept.len() + copies) as u64;
         self.outbox.kept_count = held + self.outbox.kept.recover(&kept);
-        self.recover_fast(now);
+        if let Some(book) = &mut self.fast {
+            book.recover(&mut self.pipeline, now);
+        }
         Recovered { frames: self.write_off(), stage }
     }
 
     /// Frames that wait in it: those that are kept, and how many are copies.
     fn waiting(&self) -> (HashSet<Ticket>, usize) {
         let (mut kept, mut copies): (HashSet<Ticket>, _) = (self.steering.waiting().collect(), 0);
-        for stage in &self.stages {
+        for stage in &self.pipeline.stages {
             match stage {
                 Stage::Filter(filter) => kept.extend(filter.waiting()),
                 Stage::Nat(nat) => {
@@ -74,7 +77,7 @@ impl Plane {
                 Stage::Queue(queue) => kept.extend(queue.waiting()),
             }
         }
-        if let Exit::Router(router) = &self.exit {
+        if let Exit::Router(router) = &self.pipeline.exit {
             kept.extend(router.waiting());
         }
         (kept, copies)

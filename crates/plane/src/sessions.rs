@@ -41,7 +41,7 @@ impl Plane {
     /// there may be more. What comes and goes between two calls may be missing, or be there twice.
     pub fn sessions(&self, from: Cursor) -> (Vec<Session>, Option<Cursor>) {
         let Cursor { stage, number } = from;
-        let (sessions, next) = match self.stages.get(stage) {
+        let (sessions, next) = match self.pipeline.stages.get(stage) {
             Some(Stage::Nat(nat)) => {
                 let Page { records, next } = nat.shown(number);
                 (records.into_iter().map(|one| Session(Kind::Nat(one))).collect(), next)

@@ -23,10 +23,12 @@ use std::net::IpAddr;
 
 use crate::chain::Stage;
 use crate::config::{Config, StageConfig, align};
-use crate::filter::{self, Logged, MOST_LOGGED};
+use crate::filter;
 use crate::limits::Limits;
-use crate::nat::{self, Event};
-use crate::plane::{Exit, Plane, stage_of};
+use crate::nat;
+use crate::past::Past;
+use crate::pipeline::Exit;
+use crate::plane::{Plane, stage_of};
 use crate::prefix::Prefix;
 use crate::queue;
 use crate::route::{Options, Route, Target};
@@ -75,37 +77,6 @@ enum StageUpdate {
 enum RouteUpdate {
     Add(Route),
     Remove(Prefix),
-}
-
-/// What is left to tell of stages that went.
-#[derive(Debug, Default)]
-pub struct Past {
-    /// What the log of NAT gets: what happened until then, and the end of all that lived.
-    pub events: Vec<Event>,
-    /// Events that there was no room for, ever.
-    pub lost: u64,
-    /// Frames that rules have written down; as in a filter, older ones are forgotten.
-    pub logged: Vec<Logged>,
-}
-
-/// Events that nobody has asked for yet, at most.
-const MOST_EVENTS: usize = 1 << 20;
-
-impl Past {
-    /// What is left to tell of more stages that went.
-    pub fn add(&mut self, mut other: Past) {
-        let room = MOST_EVENTS.saturating_sub(self.events.len());
-        self.lost += other.lost + other.events.len().saturating_sub(room) as u64;
-        other.events.truncate(room);
-        self.events.append(&mut other.events);
-        self.logged.append(&mut other.logged);
-        self.logged.drain(..self.logged.len().saturating_sub(MOST_LOGGED));
-    }
-
-    /// Events since the last call, and how many there was no room for, ever.
-    pub fn events(&mut self) -> (Vec<Event>, u64) {
-        (std::mem::take(&mut self.events), self.lost)
-    }
 }
 
 impl Update {
@@ -228,12 +199,12 @@ impl Plane {
     pub fn accept(&mut self, update: &Update) -> Result<(), String> {
         for source in &update.stages {
             if let Source::Old(from, Some(StageUpdate::Nat(update))) = source
-                && let Stage::Nat(nat) = &self.stages[*from]
+                && let Stage::Nat(nat) = &self.pipeline.stages[*from]
             {
                 nat.accepts(update)?;
             }
         }
-        match &mut self.exit {
+        match &mut self.pipeline.exit {
             Exit::Router(router) => router.keep(&update.gateways).map_err(|far| far.to_string()),
             Exit::Across => Ok(()),
         }
@@ -241,7 +212,7 @@ impl Plane {
 
     /// Gives back the room that was kept for an update, of which nothing was done.
     pub fn decline(&mut self, update: &Update) {
-        if let Exit::Router(router) = &mut self.exit {
+        if let Exit::Router(router) = &mut self.pipeline.exit {
             router.let_go(&update.gateways);
         }
     }
@@ -263,7 +234,7 @@ impl Plane {
 
     /// Takes some of the routes that differ; `true`: there are more.
     fn take_routes(&mut self, update: &mut Update) -> bool {
-        let Exit::Router(router) = &mut self.exit else { return false };
+        let Exit::Router(router) = &mut self.pipeline.exit else { return false };
         for _ in 0..ROUTES_AT_A_TIME {
             match update.routes.pop_front() {
                 Some(RouteUpdate::Add(route)) => router.add(&route).expect("its next hops were kept"),
@@ -279,23 +250,23 @@ impl Plane {
 
     fn take_stages(&mut self, now: Time, update: &mut Update) {
         self.outbox.kept.renumber(|at| update.entry(at));
-        if let Exit::Router(router) = &mut self.exit {
+        if let Exit::Router(router) = &mut self.pipeline.exit {
             router.options = update.options;
-            for (port, addresses) in (self.left..).zip(&mut update.translated) {
+            for (port, addresses) in (self.pipeline.left..).zip(&mut update.translated) {
                 router.answer_for(port, addresses);
             }
         }
-        let mut old: Vec<Option<Stage>> = self.stages.drain(..).map(Some).collect();
+        let mut old: Vec<Option<Stage>> = self.pipeline.stages.drain(..).map(Some).collect();
         for source in &mut update.stages {
             let stage = match source {
                 Source::New(stage) => stage.take(),
                 Source::Old(from, None) => old[*from].take(),
                 Source::Old(from, Some(update)) => old[*from].take().map(|stage| stage.taking(now, update)),
             };
-            self.stages.push(stage.expect("each is used once"));
+            self.pipeline.stages.push(stage.expect("each is used once"));
         }
         self.limit(&update.limits);
-        self.steering.look(&self.stages);
+        self.steering.look(&self.pipeline.stages);
         // What waits for a stage that is no more goes on.
         for (gone, stage) in old.into_iter().enumerate() {
             if let Some(mut stage) = stage {
@@ -303,7 +274,7 @@ impl Plane {
                 update.gone.push(stage);
             }
         }
-        self.steering.let_go(self.left, &mut self.outbox);
+        self.steering.let_go(self.pipeline.left, &mut self.outbox);
         self.run_outbox(now);
     }
 
@@ -341,7 +312,7 @@ mod tests {
     use crate::drops::Drop;
     use crate::frame::{Frame, HEAD_ROOM, PortId};
     use crate::kept::Emitted;
-    use crate::nat::What;
+    use crate::nat::{Event, What};
     use crate::scenario::packet;
 
     const MACS: [Mac; 2] = [[2; 6], [4; 6]];
@@ -389,7 +360,7 @@ mod tests {
     }
 
     fn neighbours(plane: &Plane) -> usize {
-        let Exit::Router(router) = &plane.exit else { panic!("it has routes") };
+        let Exit::Router(router) = &plane.pipeline.exit else { panic!("it has routes") };
         router.neighbours()
     }
 
@@ -578,29 +549,5 @@ mod tests {
             assert_eq!((past.lost, past.logged.len()), (0, 2), "{nat}");
             assert_eq!((plane.nat_usage().sessions, plane.accounting().balance()), (0, true));
         }
-    }
-
-    #[test]
-    fn a_past_that_nobody_asks_for_has_an_end() {
-        let event = Event {
-            at: Time::default(),
-            what: What::BlockReleased,
-            inside: [0; 4],
-            outside: 1,
-            ports: (1, 1),
-            proto: 0,
-        };
-        let logged = |n| Logged { time: Time::from_ms(n), rule: String::new(), packet: Vec::new() };
-        let of = |events: usize, ms: u64| Past {
-            events: vec![event; events],
-            lost: 1,
-            logged: (ms..ms + 700).map(logged).collect(),
-        };
-        let mut past = of(MOST_EVENTS - 2, 0);
-        past.add(of(5, 700));
-        assert_eq!((past.logged.len(), past.logged[0].time), (MOST_LOGGED, Time::from_ms(376)));
-        let (events, lost) = past.events();
-        assert_eq!((events.len(), lost), (MOST_EVENTS, 1 + 1 + 3));
-        assert_eq!((past.events().0.len(), past.lost), (0, 5), "how many is reported for good");
     }
 }

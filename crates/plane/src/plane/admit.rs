@@ -1,12 +1,13 @@
 //! What happens to a frame before the chain: its tags and headers are read, a router judges whom it is for and from, and a node
 //! of several threads whose it is.
 
-use super::{Exit, Plane};
+use super::Plane;
 use crate::batch::{Batch, Frames, Set, Verdict};
 use crate::chain::{Entries, Stage};
 use crate::drops::Drop;
 use crate::frame::{ETHERNET, Frame, Kind};
 use crate::icmp::{self, Error};
+use crate::pipeline::Exit;
 use crate::route::Refusal;
 use crate::time::Time;
 use crate::way::{Dir, Entry, Handover, Way};
@@ -15,14 +16,14 @@ impl Plane {
     /// Reads the headers of frames off the wire; those that are none of the stages' business get their verdict here.
     pub(super) fn admit(&mut self, now: Time, batch: &mut Batch<'_>) -> Entries {
         let (mut admitted, mut others, mut of_left) = (Set::EMPTY, Set::EMPTY, Set::EMPTY);
-        let router = if let Exit::Router(router) = &self.exit { Some(&**router) } else { None };
+        let router = if let Exit::Router(router) = &self.pipeline.exit { Some(&**router) } else { None };
         for (i, frame) in batch.frames.iter_mut().enumerate() {
-            if let Err(reason) = open(frame, self.tags(frame.port)) {
+            if let Err(reason) = open(frame, self.pipeline.tags(frame.port)) {
                 self.accounting.drops.count(reason);
                 batch.verdicts[i] = Verdict::Dropped(reason);
                 continue;
             }
-            if usize::from(frame.port.0) < self.left {
+            if usize::from(frame.port.0) < self.pipeline.left {
                 of_left.insert(i);
             }
             match router.map_or(frame.is_ip(), |router| router.takes_in(frame)) {
@@ -62,7 +63,7 @@ impl Plane {
             set.filter(|&i| batch.ways[i] != Way::Wire).for_each(|i| fresh.remove(i));
         }
         let mut taken = set;
-        if self.stages.iter().any(|stage| matches!(stage, Stage::Nat(_))) {
+        if self.pipeline.stages.iter().any(|stage| matches!(stage, Stage::Nat(_))) {
             for i in fresh.without(of_left) {
                 if self.is_impostor(&batch[i]) {
                     taken.remove(i);
@@ -70,7 +71,7 @@ impl Plane {
                 }
             }
         }
-        let Exit::Router(router) = &self.exit else { return taken };
+        let Exit::Router(router) = &self.pipeline.exit else { return taken };
         let (refused, refusals) = router.vet(Frames(&mut batch.frames), fresh.and(taken), of_left.and(taken));
         for i in refused {
             let Some(refusal) = refusals[i] else { continue };
@@ -82,7 +83,7 @@ impl Plane {
             let back = if of_left.contains(i) {
                 Entry::Inward { below: 0 }
             } else {
-                Entry::Outward { above: self.stages.len() }
+                Entry::Outward { above: self.pipeline.stages.len() }
             };
             if let Some(error) = error {
                 self.outbox.report(now, &batch[i], error, back);
@@ -94,15 +95,15 @@ impl Plane {
 
     /// Whether a frame from outside says that it comes from an address that a NAT of the node gives its hosts.
     fn is_impostor(&self, frame: &Frame<'_>) -> bool {
-        self.stages.iter().any(|stage| matches!(stage, Stage::Nat(nat) if nat.is_impostor(frame)))
+        self.pipeline.stages.iter().any(|stage| matches!(stage, Stage::Nat(nat) if nat.is_impostor(frame)))
     }
 
     /// Where a frame enters the chain that came in this way, or its verdict if it does not.
     #[inline]
     fn enter(&mut self, now: Time, (frame, way): (&mut Frame<'_>, Way), dir: Dir) -> Result<Entry, Verdict> {
         let elsewhere = match way {
-            Way::Wire => self.steering.elsewhere(now, (frame, dir), &self.stages, &mut self.outbox),
-            Way::Meets => self.steering.meet(now, (frame, dir), &self.stages, &mut self.outbox),
+            Way::Wire => self.steering.elsewhere(now, (frame, dir), &self.pipeline.stages, &mut self.outbox),
+            Way::Meets => self.steering.meet(now, (frame, dir), &self.pipeline.stages, &mut self.outbox),
             Way::Found => None,
             Way::Turned(nat) | Way::Asks(nat) | Way::Awaited(nat) => {
                 return self.enter_nat(now, frame, (way, nat));
@@ -119,7 +120,7 @@ impl Plane {
         frame: &mut Frame<'_>,
         (way, number): (Way, u8),
     ) -> Result<Entry, Verdict> {
-        let nat = self.steering.nat(number).and_then(|k| Some((k, self.stages.get_mut(k)?)));
+        let nat = self.steering.nat(number).and_then(|k| Some((k, self.pipeline.stages.get_mut(k)?)));
         let Some((k, Stage::Nat(nat))) = nat else {
             // It has gone from this thread, or has not come yet: so nobody here is known by a public address.
             return match way {
@@ -144,7 +145,7 @@ impl Plane {
     /// The verdict of a frame that a router's stages do not see: about neighbours, or not for the node at all.
     #[cold]
     fn greet(&mut self, now: Time, frame: &Frame<'_>) -> Option<Verdict> {
-        let Exit::Router(router) = &mut self.exit else { return None };
+        let Exit::Router(router) = &mut self.pipeline.exit else { return None };
         let (dst, _) = frame.macs();
         if dst[0] & 1 == 0 && dst != router.mac(frame.port) {
             return Some(Verdict::Dropped(Drop::NotForUs));

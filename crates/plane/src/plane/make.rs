@@ -4,13 +4,13 @@ use std::net::IpAddr;
 
 use weir_packet::frame::Mac;
 
-use super::Exit;
 use crate::chain::Stage;
 use crate::config::{Config, StageConfig};
 use crate::filter::Filter;
 use crate::frame::PortId;
 use crate::nat::{Mtus, Nat};
 use crate::neighbour::Link;
+use crate::pipeline::Exit;
 use crate::port::Port;
 use crate::prefix::Prefix;
 use crate::queue::Queue;

@@ -1,0 +1,76 @@
+//! Frames that do not pass the stages, as whoever runs a plane sees it: the fast path, and the flow cache of tests.
+
+use super::Plane;
+use crate::fast::{Book, FastState, FastTable};
+use crate::time::Time;
+
+impl Plane {
+    /// From now on frames pass by a flow cache, or no longer: all else stays the same. For tests.
+    pub fn cache_flows(&mut self, is_on: bool) {
+        self.cache = is_on.then(Box::default);
+    }
+
+    /// Frames that did not pass the stages since there is a flow cache.
+    pub fn cached_frames(&self) -> u64 {
+        self.cache.as_ref().map_or(0, |cache| cache.hits())
+    }
+
+    /// How often frames had to pass the stages for want of a recipe, by reason.
+    pub fn uncached_frames(&self) -> Vec<(String, u64)> {
+        let never = self.cache.iter().flat_map(|cache| cache.never());
+        never.map(|(reason, frames)| (format!("{reason:?}"), frames)).collect()
+    }
+
+    /// Somebody passes on frames in the plane's place from now on.
+    pub fn set_fast(&mut self, table: Box<dyn FastTable>) {
+        self.fast = Some(Box::new(Book::begin(table, &mut self.pipeline)));
+    }
+
+    /// Nobody does any longer. What frames were counted as stays.
+    pub fn take_fast(&mut self, now: Time) -> Option<Box<dyn FastTable>> {
+        let (table, frames) = self.fast.take()?.end(&mut self.pipeline, now);
+        self.accounting.entered += frames;
+        self.accounting.left += frames;
+        Some(table)
+    }
+
+    /// Whether frames can leave otherwise than by the plane: it is asked for again whenever that may have changed.
+    pub fn use_fast(&mut self, now: Time, on: bool) {
+        if let Some(book) = &mut self.fast {
+            book.set_on(&mut self.pipeline, now, on);
+        }
+    }
+
+    /// How the fast path is; `None`: there is none.
+    pub fn fast_state(&self) -> Option<FastState> {
+        self.fast.as_ref().map(|book| book.state())
+    }
+
+    /// Reads what entries were used for, so that counters and times here are those of now.
+    pub fn settle_fast(&mut self, now: Time) {
+        if let Some(book) = &mut self.fast {
+            book.sweep(&mut self.pipeline, now);
+        }
+    }
+
+    /// Whoever uses entries knows what has changed; called before anything that was done leaves the plane.
+    pub(crate) fn publish(&mut self) {
+        if let Some(book) = &mut self.fast {
+            book.publish(&mut self.pipeline);
+        }
+    }
+
+    /// The stages are about to change.
+    pub(crate) fn stop_fast(&mut self, now: Time) {
+        if let Some(book) = &mut self.fast {
+            book.stop(&mut self.pipeline, now);
+        }
+    }
+
+    /// The stages have changed.
+    pub(crate) fn start_fast(&mut self) {
+        if let Some(book) = &mut self.fast {
+            book.start(&mut self.pipeline);
+        }
+    }
+}
