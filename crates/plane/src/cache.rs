@@ -135,7 +135,7 @@ impl FlowCache {
             part.rewrite.apply(&mut batch[i]);
             match (pipeline.stages.get_mut(*stage), &part.note) {
                 (Some(Stage::Filter(filter)), Note::Filter(passage)) => filter.segment(passage, &segment),
-                (Some(Stage::Nat(nat)), Note::Nat(passage)) => nat.segment(passage, &segment),
+                (Some(Stage::Nat(nat)), Note::Nat(passage)) => nat.table.segment(passage, &segment),
                 _ => unreachable!("the stage that has made it"),
             }
         }

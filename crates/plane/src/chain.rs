@@ -58,7 +58,7 @@ impl Stage {
     pub(crate) fn used(&mut self, note: &Note, uses: &Uses, holds: bool) {
         match (self, note) {
             (Stage::Filter(filter), Note::Filter(passage)) => filter.used(passage, uses, holds),
-            (Stage::Nat(nat), Note::Nat(passage)) if holds => nat.used(passage, uses),
+            (Stage::Nat(nat), Note::Nat(passage)) if holds => nat.table.used(passage, uses),
             (Stage::Nat(_), Note::Nat(_)) => {}
             _ => unreachable!("the stage that has made it"),
         }

@@ -120,8 +120,7 @@ impl Config {
         let mut before: Vec<Arc<nat::Config>> = Vec::new();
         for (n, stage) in self.stages.iter_mut().enumerate().filter(|_| threads > 1) {
             let StageConfig::Nat(nat) = stage else { continue };
-            nat.sharding =
-                Some(shardings.get(n).copied().flatten().unwrap_or_else(|| Sharding::new(nat, threads)));
+            nat.sharding = Some(shardings.get(n).copied().flatten().unwrap_or_else(|| nat.shard(threads)));
             let alone = Arc::new((**nat).clone());
             nat.before = before.clone();
             before.push(alone);

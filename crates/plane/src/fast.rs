@@ -264,7 +264,7 @@ impl Book {
         for (stage, kind) in pipeline.stages.iter_mut().enumerate() {
             let numbers = match kind {
                 Stage::Filter(filter) => filter.renewed(),
-                Stage::Nat(nat) => nat.renewed(),
+                Stage::Nat(nat) => nat.table.renewed(),
                 Stage::Queue(_) => continue,
             };
             renewed.extend(numbers.into_iter().map(|number| (stage, number)));
@@ -282,7 +282,7 @@ impl Book {
         let Some(progress) = self.progress(track) else { return };
         match pipeline.stages.get_mut(track.0) {
             Some(Stage::Filter(filter)) => filter.catch_up(track.1, &progress),
-            Some(Stage::Nat(nat)) => nat.catch_up(track.1, &progress),
+            Some(Stage::Nat(nat)) => nat.table.catch_up(track.1, &progress),
             Some(Stage::Queue(_)) | None => {}
         }
     }
@@ -355,7 +355,7 @@ fn watch(pipeline: &mut Pipeline, is_on: bool) {
     for stage in &mut pipeline.stages {
         match stage {
             Stage::Filter(filter) => filter.watch(is_on),
-            Stage::Nat(nat) => nat.watch(is_on),
+            Stage::Nat(nat) => nat.table.watch(is_on),
             Stage::Queue(_) => {}
         }
     }
@@ -372,7 +372,7 @@ fn tracks_of(pipeline: &Pipeline, key: &Key, dir: Dir) -> Vec<Track> {
                 all.extend(filter.connection_of(&at).map(|number| (stage, number)));
             }
             Stage::Nat(nat) => {
-                let Some((number, rewrite)) = nat.session_of(&at, dir) else { return all };
+                let Some((number, rewrite)) = nat.table.session_for(&at, dir) else { return all };
                 all.push((stage, number));
                 at = at.behind(rewrite);
             }
@@ -386,7 +386,7 @@ fn tracks_of(pipeline: &Pipeline, key: &Key, dir: Dir) -> Vec<Track> {
 fn progress(pipeline: &Pipeline, (stage, number): Track) -> Option<Progress> {
     match pipeline.stages.get(stage)? {
         Stage::Filter(filter) => filter.progress(number),
-        Stage::Nat(nat) => nat.progress(number),
+        Stage::Nat(nat) => nat.table.progress(number),
         Stage::Queue(_) => None,
     }
 }

@@ -119,7 +119,7 @@ impl Pipeline {
             (On::Routes | On::Neighbours, Exit::Across) => 0,
             (On::Session { stage, number }, _) => match self.stages.get(stage) {
                 Some(Stage::Filter(filter)) => filter.epoch(number),
-                Some(Stage::Nat(nat)) => nat.epoch(number),
+                Some(Stage::Nat(nat)) => nat.table.epoch(number),
                 Some(Stage::Queue(_)) | None => 0,
             },
         }
@@ -138,7 +138,7 @@ impl Pipeline {
         for (stage, kind) in order.filter_map(|k| Some((k, self.stages.get(k)?))) {
             let part = match kind {
                 Stage::Filter(filter) => filter.recipe(now, &at, dir)?,
-                Stage::Nat(nat) => nat.recipe(now, &at, dir)?,
+                Stage::Nat(nat) => nat.table.recipe(now, &at, dir)?,
                 Stage::Queue(queue) => {
                     queue.recipe(dir)?;
                     continue;

@@ -258,7 +258,7 @@ impl Plane {
         let mut all = Usage::default();
         for stage in &self.pipeline.stages {
             if let Stage::Nat(nat) = stage {
-                let usage = nat.usage();
+                let usage = nat.table.usage();
                 all.sessions += usage.sessions;
                 all.bytes += usage.bytes;
             }
@@ -272,7 +272,7 @@ impl Plane {
         let mut restored = Vec::new();
         for stage in &mut self.pipeline.stages {
             if let Stage::Nat(nat) = stage {
-                restored.extend(kept.iter().filter(|kept| nat.restore(now, kept)));
+                restored.extend(kept.iter().filter(|kept| nat.table.restore(now, kept)));
             }
         }
         restored
@@ -283,7 +283,7 @@ impl Plane {
     pub fn withhold_blocks(&mut self, withheld: bool) {
         for stage in &mut self.pipeline.stages {
             if let Stage::Nat(nat) = stage {
-                nat.withhold_blocks(withheld);
+                nat.table.withhold_blocks(withheld);
             }
         }
     }
@@ -294,7 +294,7 @@ impl Plane {
         let mut all = Vec::new();
         for stage in &mut self.pipeline.stages {
             if let Stage::Nat(nat) = stage {
-                all.append(&mut nat.block_events()?);
+                all.append(&mut nat.table.block_events()?);
             }
         }
         Some(all)
@@ -305,7 +305,7 @@ impl Plane {
         let mut all = Vec::new();
         for stage in &mut self.pipeline.stages {
             if let Stage::Nat(nat) = stage {
-                all.append(&mut nat.blocks());
+                all.append(&mut nat.table.blocks());
             }
         }
         all
@@ -316,7 +316,7 @@ impl Plane {
         let mut all = self.past.events();
         for stage in &mut self.pipeline.stages {
             if let Stage::Nat(nat) = stage {
-                let (events, lost) = nat.events();
+                let (events, lost) = nat.table.events();
                 all.0.extend(events);
                 all.1 += lost;
             }

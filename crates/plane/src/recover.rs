@@ -39,7 +39,7 @@ impl Plane {
                 }
                 Stage::Nat(nat) => {
                     // What the log has not got yet; in disorder it may not even say that.
-                    if let Ok((events, lost)) = catch_unwind(AssertUnwindSafe(|| nat.end(now))) {
+                    if let Ok((events, lost)) = catch_unwind(AssertUnwindSafe(|| nat.table.end_all(now))) {
                         self.past.add(Past { events, lost, ..Past::default() });
                     }
                     nat.begin_anew();

@@ -43,7 +43,7 @@ impl Plane {
         let Cursor { stage, number } = from;
         let (sessions, next) = match self.pipeline.stages.get(stage) {
             Some(Stage::Nat(nat)) => {
-                let Page { records, next } = nat.shown(number);
+                let Page { records, next } = nat.table.shown(number);
                 (records.into_iter().map(|one| Session(Kind::Nat(one))).collect(), next)
             }
             Some(Stage::Filter(filter)) => {

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | nothing: routes, rules without state | whoever received it; pieces of a packet to that of both addresses |
 //! | connections | both addresses, the same for either direction |
-//! | mappings of a NAT | the inside address; see `nat/steer.rs` |
+//! | mappings of a NAT | the inside address; see `nat/table/steer.rs` |
 //!
 //! An error of ICMP goes where the packet went that it quotes. Each plane asks its own neighbours, and hears what the
 //! others hear of them.

@@ -7,7 +7,7 @@
 //!
 //! | of the stages | what lives |
 //! |---|---|
-//! | one stays, see `config/align.rs`, as it was or changed | lives on, see `filter/ruleset.rs`, `nat/apply.rs` |
+//! | one stays, see `config/align.rs`, as it was or changed | lives on, see `filter/ruleset.rs`, `nat/table/apply.rs` |
 //! | one comes | begins empty: a connection that is under way is new to a filter, and unknown to a NAT |
 //! | one goes | is gone; the log tells of a NAT's sessions and blocks that they have ended. Frames that waited in it go on |
 //! | one is moved past another | the same: it goes there and comes here |
@@ -122,7 +122,8 @@ impl Update {
             match stage {
                 Stage::Filter(mut filter) => past.logged.extend(filter.logged()),
                 Stage::Nat(mut nat) => {
-                    let (events, lost) = nat.end(self.begun.expect("it went when part of it was done"));
+                    let (events, lost) =
+                        nat.table.end_all(self.begun.expect("it went when part of it was done"));
                     past.events.extend(events);
                     past.lost += lost;
                 }
@@ -201,7 +202,7 @@ impl Plane {
             if let Source::Old(from, Some(StageUpdate::Nat(update))) = source
                 && let Stage::Nat(nat) = &self.pipeline.stages[*from]
             {
-                nat.accepts(update)?;
+                nat.table.accepts(update)?;
             }
         }
         match &mut self.pipeline.exit {

@@ -4,8 +4,16 @@
 //! A list that nobody reads takes no more events at some time. It says so when it is read, and who reads it then asks
 //! for all blocks: none is missing for good.
 
-use super::Nat;
-use super::restore::Kept;
+/// A block of ports and whose it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Kept {
+    /// The host, IPv4 mapped into IPv6, words from the left.
+    pub inside: [u32; 4],
+    /// Public address.
+    pub outside: u32,
+    /// First and last port.
+    pub ports: (u16, u16),
+}
 
 /// A host was given a block of ports, or has given it back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,23 +49,8 @@ impl BlockEvents {
     }
 
     /// The events since it was last read; `None`: some are missing, and all blocks are to be read.
-    fn read(&mut self) -> Option<Vec<BlockEvent>> {
+    pub(super) fn read(&mut self) -> Option<Vec<BlockEvent>> {
         (!self.is_behind).then(|| std::mem::take(&mut self.events))
-    }
-}
-
-impl Nat {
-    /// Blocks that were given or given back since this, or [`Nat::blocks`], was last called; `None`: there were too many.
-    pub(crate) fn block_events(&mut self) -> Option<Vec<BlockEvent>> {
-        self.table.block_events.read()
-    }
-
-    /// All blocks that hosts have, but those that follow from their addresses. It takes its time.
-    pub(crate) fn blocks(&mut self) -> Vec<Kept> {
-        let table = &mut self.table;
-        table.block_events = BlockEvents::default();
-        let kept = |(owner, block): (u32, super::ports::Granted)| table.kept(owner, block);
-        table.pool.granted_all().map(kept).collect()
     }
 }
 

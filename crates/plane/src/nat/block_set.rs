@@ -11,12 +11,9 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use super::outside::ALL_SPACES;
+use super::outside::{ALL_SPACES, LOW};
 use super::sharding::Sharding;
 use crate::table::timers::Tick;
-
-/// The first port that is not well-known.
-pub(super) const LOW: u16 = 1024;
 
 /// A block of a range of ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -36,29 +36,23 @@ use std::time::Duration;
 
 use weir_config::{Notes, did_you_mean};
 
-use super::block_set::{LOW, Layout};
+use super::block_set::Layout;
 use super::deterministic::Deterministic;
-use super::nat64::Prefix64;
+use super::nat64::prefix::Prefix64;
+use super::outside::LOW;
 use super::pairs::{Pair, Pairs};
 use super::ports;
 use super::ranges::Ranges;
 use super::redirect::Redirect;
 use super::sharding::Sharding;
 use super::words::{
-    address4, dependence, detail, end4, manner, network4, number, port_ranges, range4, redirect, seconds,
-    transport,
+    Dependence, Detail, Manner, address4, dependence, detail, end4, manner, network4, number, port_ranges,
+    range4, redirect, seconds, transport,
 };
+use crate::drops::Drop;
 use crate::prefix::{Prefix, is_unicast4};
 use crate::table::timers::{SETTINGS, Timeouts};
 use crate::text::{Arg, Item};
-
-/// What depends on the remote end (RFC 4787, sections 4.1 and 5).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Dependence {
-    Independent,
-    Address,
-    AddressAndPort,
-}
 
 /// Public addresses that follow one upon the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,21 +75,6 @@ pub(crate) struct Forward {
     pub(crate) proto: u8,
     pub(crate) outside: (u32, u16),
     pub(crate) inside: (u32, u16),
-}
-
-/// What the event log tells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Detail {
-    Nothing,
-    Blocks,
-    Sessions,
-}
-
-/// What is done about a frame that gets nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Manner {
-    Answer,
-    Silent,
 }
 
 /// What a NAT is to do.
@@ -212,6 +191,17 @@ impl Config {
         all.collect()
     }
 
+    /// So that so many threads share its blocks.
+    pub(crate) fn shard(&self, threads: u8) -> Sharding {
+        Sharding::new(self.public.iter().flat_map(|public| &public.ports), self.ports.block, threads)
+    }
+
+    /// The prefix of NAT64, if it may stand for an address of IPv4.
+    pub(super) fn prefix_for(&self, address: u32) -> Result<Prefix64, Drop> {
+        let prefix = self.prefix64.ok_or(Drop::NatNoMapping)?;
+        if prefix.may_stand_for(address) { Ok(prefix) } else { Err(Drop::NatNotGlobal) }
+    }
+
     /// Whether it is what another is, as far as their own text goes.
     pub(crate) fn says_the_same(&self, other: &Config) -> bool {
         let like_other = Config { sharding: other.sharding, before: other.before.clone(), ..self.clone() };
@@ -243,7 +233,7 @@ impl Config {
     /// # Errors
     /// There is not, and what to do about it.
     pub(crate) fn may_share(&self, threads: u8) -> Result<(), String> {
-        let own = Sharding::new(self, threads);
+        let own = self.shard(threads);
         let sharding = self.sharding.unwrap_or(own);
         let dealt = Config { sharding: Some(sharding), ..self.clone() };
         let (mut blocks, mut has_block) = (0, vec![false; threads.into()]);

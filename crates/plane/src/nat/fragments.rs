@@ -19,10 +19,13 @@ use std::ops::Range;
 use weir_packet::checksum::sum;
 use weir_packet::headers::UDP;
 
-use super::{Nat, Next, nat64};
+use super::nat64::header::give_checksum;
+use super::nat64::packet::whole;
+use super::next::Next;
+use super::table::Table;
+use super::translation::{Translation, send6};
 use crate::drops::Drop;
 use crate::extensions::MORE4;
-use crate::fragment;
 use crate::frame::{ETHERNET, Fragment, Frame, HEAD_ROOM, Kind, PortId};
 use crate::kept::{Then, Ticket};
 use crate::outbox::Outbox;
@@ -37,23 +40,6 @@ use crate::way::{Dir, Entry};
 struct Key {
     packet: Packet,
     dir: Dir,
-}
-
-/// What the first fragment became.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Translation {
-    /// A packet of the same kind with these addresses and identification.
-    Rewritten { ends: (u32, u32), id: u16 },
-    /// From IPv6 to IPv4; the transport of the whole packet has so many bytes, which a checksum covers.
-    ToV4 { ends: (u32, u32), id: u16, bytes: usize },
-    /// From IPv4 to IPv6.
-    ToV6 { ends: (u128, u128), bytes: usize },
-    /// Another thread has it, whose it is.
-    Elsewhere { thread: u8 },
-    /// It has a public address that is another box's as well, and goes there.
-    Beyond,
-    /// Nothing yet: all are here, and come once more, the first one first.
-    Gathered { bytes: usize },
 }
 
 /// Fragments that wait.
@@ -213,92 +199,71 @@ impl Fragments {
     }
 }
 
+/// The first fragment of a packet, as it came: its packet, and where it stands in it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct First(Key, Piece);
+
+impl First {
+    /// A frame on its way in `dir`.
+    pub(super) fn of(frame: &Frame<'_>, dir: Dir) -> First {
+        First(key(frame, dir), Piece::of(frame))
+    }
+}
+
 fn key(frame: &Frame<'_>, dir: Dir) -> Key {
     Key { packet: Packet::of(frame, frame.fragment_id()), dir }
 }
 
-impl Translation {
-    /// Translates a fragment alike; false if its buffer has no room for that.
-    ///
-    /// # Errors
-    /// There is no such fragment.
-    fn apply(self, frame: &mut Frame<'_>) -> Result<bool, Drop> {
-        match self {
-            Translation::Rewritten { ends: (src, dst), id } => {
-                frame.set_src4(src);
-                frame.set_dst4(dst);
-                frame.set_id4(id);
-            }
-            Translation::ToV4 { ends, id, bytes } => nat64::to_v4(frame, ends, id, bytes)?,
-            Translation::ToV6 { ends, bytes } => return nat64::to_v6(frame, ends, bytes),
-            Translation::Gathered { .. } => unreachable!("the first fragment has made another of it"),
-            Translation::Elsewhere { .. } | Translation::Beyond => {
-                unreachable!("no fragment of it comes so far")
-            }
-        }
-        Ok(true)
-    }
-}
-
-impl Nat {
-    /// A first fragment, which `translate` treats as a packet.
-    pub(super) fn first(
-        &mut self,
-        step: &mut Step<'_, '_>,
-        i: usize,
-        dir: Dir,
-        translate: impl FnOnce(&mut Nat, &mut Step<'_, '_>) -> Next,
-    ) -> Next {
-        let (key, first) = (key(&step.frames[i], dir), Piece::of(&step.frames[i]));
-        let next = translate(self, step);
+/// What becomes of frames that are fragments.
+impl Fragments {
+    /// The first fragment of a packet has been treated as a packet, as it came known by `first`, and this is what became of it.
+    pub(super) fn first(&mut self, step: &mut Step<'_, '_>, i: usize, first: First, next: &Next) {
         let frame = &step.frames[i];
         match next {
             Next::On | Next::Hairpin if frame.kind() == Kind::V4 => {
                 let translation = Translation::Rewritten { ends: frame.addresses4(), id: frame.id4() };
-                self.follow(step, (key, first), translation);
+                self.follow(step, first, translation);
             }
             // What was known by its identification was another packet.
-            Next::Drop(_) => self.fragments.of(&key).forget(&key),
+            Next::Drop(_) => self.forget(&first),
             _ => {}
         }
-        next
     }
 
-    /// A frame of IPv6 on its way out, which may be a first fragment.
-    pub(super) fn out_of_v6(&mut self, step: &mut Step<'_, '_>, i: usize, lookup: (u32, u32)) -> Next {
-        let is_first = step.frames[i].fragment() == Fragment::First;
-        let key = is_first.then(|| key(&step.frames[i], Dir::Outward));
-        let next = self.out64(step, i, lookup);
-        if let (Next::Drop(_), Some(key)) = (&next, key) {
-            self.fragments.of(&key).forget(&key);
-        }
-        next
+    /// What was known by the identification of this first fragment was another packet.
+    pub(super) fn forget(&mut self, first: &First) {
+        self.of(&first.0).forget(&first.0);
     }
 
     /// A frame that is about to become one of the other kind of IP, and is not the only one of its packet.
     pub(super) fn first64(&mut self, step: &mut Step<'_, '_>, i: usize, dir: Dir, translation: Translation) {
-        let first = (key(&step.frames[i], dir), Piece::of(&step.frames[i]));
-        self.follow(step, first, translation);
+        self.follow(step, First::of(&step.frames[i], dir), translation);
     }
 
     /// All others of its packet are translated alike: those to come, and those that came before.
-    fn follow(&mut self, step: &mut Step<'_, '_>, (key, first): (Key, Piece), translation: Translation) {
-        self.fragments.of(&key).learn(step.now, first, key, translation);
+    fn follow(&mut self, step: &mut Step<'_, '_>, First(key, first): First, translation: Translation) {
+        self.of(&key).learn(step.now, first, key, translation);
         let entry = step.again(key.dir);
-        for waiting in self.fragments.take(&key) {
+        for waiting in self.take(&key) {
             waiting.fragment.go_on(step.outbox, entry);
         }
     }
 
     /// The length of the whole transport of a first fragment, once all others are here; else it waits for them.
-    pub(super) fn gathered(&mut self, step: &mut Step<'_, '_>, i: usize, dir: Dir) -> Result<usize, Next> {
+    pub(super) fn gathered(
+        &mut self,
+        table: &Table,
+        step: &mut Step<'_, '_>,
+        i: usize,
+        dir: Dir,
+    ) -> Result<usize, Next> {
         let key = key(&step.frames[i], dir);
-        match self.fragments.known(&key, step.now) {
+        match self.known(&key, step.now) {
             Some(Translation::Gathered { bytes }) => Ok(bytes),
             _ => {
                 // Another packet with the identification of an earlier one.
-                self.fragments.of(&key).forget(&key);
-                Err(self.wait(step, i, key))
+                self.of(&key).forget(&key);
+                Err(self.wait(table, step, i, key))
             }
         }
     }
@@ -306,48 +271,48 @@ impl Nat {
     /// A first fragment that turns goes on in another thread, as the others of its packet will.
     pub(super) fn note_thread(&mut self, step: &Step<'_, '_>, i: usize, thread: u8) {
         let (key, first) = (key(&step.frames[i], Dir::Inward), Piece::of(&step.frames[i]));
-        self.fragments.of(&key).learn(step.now, first, key, Translation::Elsewhere { thread });
+        self.of(&key).learn(step.now, first, key, Translation::Elsewhere { thread });
     }
 
     /// The thread in which the first fragment of this one's packet went on.
-    pub(super) fn thread_of_first(&mut self, step: &Step<'_, '_>, i: usize) -> u8 {
+    pub(super) fn thread_of_first(&mut self, table: &Table, step: &Step<'_, '_>, i: usize) -> u8 {
         let frame = &step.frames[i];
         let key = key(frame, Dir::Inward);
-        match self.fragments.known(&key, step.now) {
+        match self.known(&key, step.now) {
             Some(Translation::Elsewhere { thread }) => {
-                self.fragments.of(&key).pass(step.now, Piece::of(frame), &key);
+                self.of(&key).pass(step.now, Piece::of(frame), &key);
                 thread
             }
-            _ => self.table.share.thread,
+            _ => table.share.thread,
         }
     }
 
     /// Whether a frame whose source is translated goes to another box that has the same public address.
     #[cold]
-    pub(super) fn goes_to_another_box(&mut self, step: &Step<'_, '_>, i: usize) -> bool {
+    pub(super) fn goes_to_another_box(&mut self, table: &Table, step: &Step<'_, '_>, i: usize) -> bool {
         let frame = &step.frames[i];
         let (key, piece) = (key(frame, Dir::Inward), Piece::of(frame));
         if frame.fragment() == Fragment::Later {
-            let is_beyond = matches!(self.fragments.known(&key, step.now), Some(Translation::Beyond));
-            return is_beyond && self.fragments.of(&key).pass(step.now, piece, &key).is_some();
+            let is_beyond = matches!(self.known(&key, step.now), Some(Translation::Beyond));
+            return is_beyond && self.of(&key).pass(step.now, piece, &key).is_some();
         }
-        let is_for_another = self.is_for_another_box(frame);
+        let is_for_another = table.is_for_another_box(frame);
         if is_for_another && frame.fragment() == Fragment::First {
-            self.fragments.of(&key).learn(step.now, piece, key, Translation::Beyond);
+            self.of(&key).learn(step.now, piece, key, Translation::Beyond);
         }
         is_for_another
     }
 
     /// A later fragment.
-    pub(super) fn later(&mut self, step: &mut Step<'_, '_>, i: usize, dir: Dir) -> Next {
+    pub(super) fn later(&mut self, table: &Table, step: &mut Step<'_, '_>, i: usize, dir: Dir) -> Next {
         let (key, later) = (key(&step.frames[i], dir), Piece::of(&step.frames[i]));
-        let translation = match self.fragments.of(&key).pass(step.now, later, &key) {
-            None => return self.wait(step, i, key),
+        let translation = match self.of(&key).pass(step.now, later, &key) {
+            None => return self.wait(table, step, i, key),
             // The first one was refused, or was of another packet.
             Some(Translation::Gathered { .. } | Translation::Elsewhere { .. } | Translation::Beyond) => {
                 return Next::Drop(Drop::NatFragment);
             }
-            Some(translation @ Translation::ToV6 { .. }) => return self.send6(step, i, translation),
+            Some(translation @ Translation::ToV6 { .. }) => return send6(table, step, i, translation),
             Some(translation) => translation,
         };
         let frame = &mut step.frames[i];
@@ -355,16 +320,16 @@ impl Nat {
             return Next::Drop(reason);
         }
         let (_, dst) = frame.addresses4();
-        if dir == Dir::Outward && self.is_public(dst) { Next::Hairpin } else { Next::On }
+        if dir == Dir::Outward && table.is_public(dst) { Next::Hairpin } else { Next::On }
     }
 
     /// A fragment without which, or with which, others are waited for.
-    fn wait(&mut self, step: &mut Step<'_, '_>, i: usize, key: Key) -> Next {
+    fn wait(&mut self, table: &Table, step: &mut Step<'_, '_>, i: usize, key: Key) -> Next {
         let frame = &step.frames[i];
         let (start, more) = (frame.fragment_offset(), frame.fragment_field() & MORE4 != 0);
         let part = start..start.saturating_add(frame.l4().len());
         let host = Host::of(frame);
-        let fragment = match self.table.config.prefix64 {
+        let fragment = match table.config.prefix64 {
             None => Stored::Kept(step.keep(i)),
             Some(_) => {
                 let copied = Copied { port: frame.port, buf: frame.copy() };
@@ -373,14 +338,14 @@ impl Nat {
             }
         };
         let waiting = Waiting { part, more, fragment };
-        for gone in self.fragments.of(&key).wait(step.now, host, key, waiting) {
+        for gone in self.of(&key).wait(step.now, host, key, waiting) {
             step.outbox.gave_way += 1;
             gone.fragment.give_up(step.outbox);
         }
-        match self.fragments.stand(&key) {
+        match self.stand(&key) {
             Stand::Waits => {}
             Stand::Wrong => {
-                let wrong = self.fragments.take(&key);
+                let wrong = self.take(&key);
                 wrong.into_iter().for_each(|waiting| give_up(step, waiting.fragment));
             }
             Stand::Whole => self.gather(step, key),
@@ -391,7 +356,7 @@ impl Nat {
     /// All fragments of a packet are here.
     fn gather(&mut self, step: &mut Step<'_, '_>, key: Key) {
         let (mut bytes, mut all) = (0, Vec::new());
-        for waiting in self.fragments.take(&key) {
+        for waiting in self.take(&key) {
             bytes = waiting.part.end;
             match waiting.fragment {
                 Stored::Copied(copied) => all.push(copied),
@@ -403,69 +368,28 @@ impl Nat {
         let covered = all.iter_mut().map(|copied| sum(copied.frame().l4())).sum();
         let Some(mut first) = all.first_mut().map(Copied::frame) else { return };
         if first.icmp_error() {
-            return self.join(step, key.dir, all);
+            return join(step, key.dir, all);
         }
         if key.packet.proto == UDP && key.dir == Dir::Inward {
-            nat64::give_checksum(&mut first, covered, bytes);
+            give_checksum(&mut first, covered, bytes);
         }
         let first = Piece::of(&first);
-        self.fragments.of(&key).learn(step.now, first, key, Translation::Gathered { bytes });
+        self.of(&key).learn(step.now, first, key, Translation::Gathered { bytes });
         let entry = step.again(key.dir);
         all.into_iter().for_each(|copied| step.outbox.emit_copy(entry, copied.port, copied.buf));
     }
+}
 
-    /// An error of ICMP whose fragments are all here comes to the NAT once more in one fragment.
-    fn join(&self, step: &mut Step<'_, '_>, dir: Dir, mut all: Vec<Copied>) {
-        let fragments = all.len() as u64;
-        let l4: Vec<u8> = all.iter_mut().flat_map(|copied| copied.frame().l4().to_vec()).collect();
-        let whole = all.first_mut().and_then(|first| Some((first.port, nat64::whole(&first.frame(), &l4)?)));
-        let lapsed = fragments - u64::from(whole.is_some());
-        step.outbox.discard_copies(lapsed);
-        (0..lapsed).for_each(|_| step.drops.count(Drop::NatJoined));
-        if let Some((port, buf)) = whole {
-            step.outbox.emit_copy(step.again(dir), port, buf);
-        }
-    }
-
-    /// What its port's memory has no room for goes on as a copy.
-    pub(super) fn apply_to_copy(
-        &mut self,
-        step: &mut Step<'_, '_>,
-        i: usize,
-        translation: Translation,
-    ) -> Next {
-        match translated_copy(step.frames[i].copy(), step.frames[i].port, translation) {
-            Ok(buf) => self.send_on(step, i, buf),
-            Err(reason) => Next::Drop(reason),
-        }
-    }
-
-    /// A frame of IPv4 becomes one of IPv6, or several: what may be cut is, if not every link carries it (RFC 7915,
-    /// section 4).
-    pub(super) fn send6(&mut self, step: &mut Step<'_, '_>, i: usize, translation: Translation) -> Next {
-        let frame = &mut step.frames[i];
-        if let Some(mtu) = nat64::too_long(frame) {
-            // Without tags.
-            let (dst, src) = frame.macs();
-            frame.set_ethernet(dst, src, &[]);
-            let (port, later) = (frame.port, fragment::cut(frame, mtu));
-            step.outbox.keep_copies(later.len());
-            let entry = step.onward(Dir::Inward);
-            for buf in later {
-                match translated_copy(buf, port, translation) {
-                    Ok(buf) => step.outbox.emit_copy(entry, port, buf),
-                    Err(reason) => {
-                        step.outbox.discard_copies(1);
-                        step.drops.count(reason);
-                    }
-                }
-            }
-        }
-        match translation.apply(&mut step.frames[i]) {
-            Ok(true) => Next::On,
-            Ok(false) => self.apply_to_copy(step, i, translation),
-            Err(reason) => Next::Drop(reason),
-        }
+/// An error of ICMP whose fragments are all here comes to the NAT once more in one fragment.
+fn join(step: &mut Step<'_, '_>, dir: Dir, mut all: Vec<Copied>) {
+    let fragments = all.len() as u64;
+    let l4: Vec<u8> = all.iter_mut().flat_map(|copied| copied.frame().l4().to_vec()).collect();
+    let whole = all.first_mut().and_then(|first| Some((first.port, whole(&first.frame(), &l4)?)));
+    let lapsed = fragments - u64::from(whole.is_some());
+    step.outbox.discard_copies(lapsed);
+    (0..lapsed).for_each(|_| step.drops.count(Drop::NatJoined));
+    if let Some((port, buf)) = whole {
+        step.outbox.emit_copy(step.again(dir), port, buf);
     }
 }
 
@@ -473,18 +397,4 @@ impl Nat {
 fn give_up(step: &mut Step<'_, '_>, fragment: Stored) {
     fragment.give_up(step.outbox);
     step.drops.count(Drop::NatFragment);
-}
-
-/// A frame, with head room in front, as a translation makes it.
-///
-/// # Errors
-/// There is no such fragment.
-fn translated_copy(mut buf: Vec<u8>, port: PortId, translation: Translation) -> Result<Vec<u8>, Drop> {
-    let end = buf.len();
-    buf.resize(end.saturating_add(nat64::LONGER), 0);
-    let mut longer = Frame::new(&mut buf, HEAD_ROOM, end, port);
-    longer.read(ETHERNET - 2)?;
-    let has_room = translation.apply(&mut longer)?;
-    debug_assert!(has_room, "it was made");
-    Ok(longer.copy())
 }

@@ -12,41 +12,26 @@ use weir_packet::checksum::{fold, sum};
 use weir_packet::fields::put;
 use weir_packet::headers::{ICMP, TCP, UDP};
 
+use super::flow::is_v4;
+use super::fragments::Fragments;
+use super::nat64;
+use super::next::Next;
 use super::outside::{Endpoint, Space};
+use super::quoted::{Quote, quote};
 use super::slot::{Inside, Kind, Remote};
-use super::{Nat, Next, is_v4};
+use super::table::Table;
 use crate::address::mapped4;
 use crate::drops::Drop;
-use crate::frame::{Fragment, Frame, adjust, adjust_udp, delta16, delta32};
-use crate::quote::{self, ERROR, Unclear};
+use crate::frame::{Fragment, adjust, adjust_udp, delta16, delta32};
+use crate::quote::ERROR;
 use crate::stage::Step;
 use crate::way::Dir;
-
-/// A packet of IPv4 that an error quotes.
-pub(super) type Quote = quote::Quote<u32>;
 
 /// An end of a quoted packet.
 #[derive(Clone, Copy)]
 enum End {
     Source,
     Destination,
-}
-
-/// What a frame quotes that is an error, whole or its first fragment, with the addresses of IPv4.
-pub(super) fn quote(frame: &Frame<'_>) -> Result<Quote, Drop> {
-    match quote::v4(frame) {
-        Ok(quote) if quote.is_for(frame.addresses4().1) => Ok(quote),
-        Ok(_) => Err(Drop::NatBadIcmp),
-        Err(why) => Err(unclear(why)),
-    }
-}
-
-/// The reason to drop an error that does not say what it is about.
-pub(super) fn unclear(why: Unclear) -> Drop {
-    match why {
-        Unclear::Broken => Drop::NatBadIcmp,
-        Unclear::Later => Drop::NatNoMapping,
-    }
 }
 
 /// Gives an end of the quoted packet another address and port, with all checksums that cover them; that of the quoted
@@ -77,116 +62,119 @@ fn requote(l4: &mut [u8], quote: &Quote, end: End, (address, port): (u32, u16)) 
     adjust(l4, 2, delta16(before, after));
 }
 
-impl Nat {
-    /// An error from inside (RFC 5508 REQ-5).
-    pub(super) fn error_out(&mut self, step: &mut Step<'_, '_>, i: usize) -> Next {
-        let frame = &mut step.frames[i];
-        let quote = match quote(frame) {
-            Ok(quote) => quote,
-            Err(reason) => return Next::Drop(reason),
-        };
-        let (address, port) = quote.dst;
-        let inside = Inside { address: mapped4(address), port, proto: quote.proto };
-        let asked = Remote { address: quote.src.0, port: quote.src.1 };
-        let redirected = self.table.redirected(step.now, &inside, asked);
-        if redirected != 0 {
-            return self.error_redirected_out(step, i, &quote, redirected);
+/// An error from inside (RFC 5508 REQ-5).
+pub(super) fn error_out(table: &mut Table, step: &mut Step<'_, '_>, i: usize) -> Next {
+    let frame = &mut step.frames[i];
+    let quote = match quote(frame) {
+        Ok(quote) => quote,
+        Err(reason) => return Next::Drop(reason),
+    };
+    let (address, port) = quote.dst;
+    let inside = Inside { address: mapped4(address), port, proto: quote.proto };
+    let asked = Remote { address: quote.src.0, port: quote.src.1 };
+    let redirected = table.redirected(step.now, &inside, asked);
+    if redirected != 0 {
+        return error_redirected_out(table, step, i, &quote, redirected);
+    }
+    let outside = match table.config.pairs.of(address) {
+        Some(pair) => Some((pair.outside, port)),
+        None => {
+            let remote_port = if quote.proto == ICMP { 0 } else { quote.src.1 };
+            let remote = Remote { address: quote.src.0, port: remote_port };
+            let slot = table.mapping_of(step.now, &inside, remote);
+            let endpoint = slot.map(|slot| (slot.outside, slot.outside_port));
+            endpoint.map(|(outside, port)| (table.outside.address(outside), port))
         }
-        let outside = match self.table.config.pairs.of(address) {
-            Some(pair) => Some((pair.outside, port)),
-            None => {
-                let remote_port = if quote.proto == ICMP { 0 } else { quote.src.1 };
-                let remote = Remote { address: quote.src.0, port: remote_port };
-                let slot = self.table.mapping_of(step.now, &inside, remote);
-                let endpoint = slot.map(|slot| (slot.outside, slot.outside_port));
-                endpoint.map(|(outside, port)| (self.table.outside.address(outside), port))
-            }
-        };
-        let Some(outside) = outside else { return Next::Drop(Drop::NatNoMapping) };
-        requote(frame.l4_mut(), &quote, End::Destination, outside);
-        frame.set_src4(outside.0);
-        if frame.fragment() == Fragment::First
-            && let Some(number) = self.table.outside.number(outside.0)
-        {
-            frame.set_id4(self.next_id(number));
-        }
-        self.error_left(step, i)
+    };
+    let Some(outside) = outside else { return Next::Drop(Drop::NatNoMapping) };
+    requote(frame.l4_mut(), &quote, End::Destination, outside);
+    frame.set_src4(outside.0);
+    if frame.fragment() == Fragment::First
+        && let Some(number) = table.outside.number(outside.0)
+    {
+        frame.set_id4(table.next_id(number));
     }
+    error_left(table, step, i)
+}
 
-    /// An error from inside about what a redirect's server said.
-    fn error_redirected_out(
-        &mut self,
-        step: &mut Step<'_, '_>,
-        i: usize,
-        quote: &Quote,
-        number: u32,
-    ) -> Next {
-        let frame = &mut step.frames[i];
-        let slot = &self.table.sessions[number];
-        let outside = (self.table.outside.address(slot.outside), slot.outside_port);
-        let server = self.table.server(number);
-        requote(frame.l4_mut(), quote, End::Destination, outside);
-        requote(frame.l4_mut(), quote, End::Source, server);
-        frame.set_src4(outside.0);
-        frame.set_dst4(server.0);
-        self.error_left(step, i)
-    }
+/// An error from inside about what a redirect's server said.
+fn error_redirected_out(
+    table: &Table,
+    step: &mut Step<'_, '_>,
+    i: usize,
+    quote: &Quote,
+    number: u32,
+) -> Next {
+    let frame = &mut step.frames[i];
+    let slot = &table.sessions[number];
+    let outside = (table.outside.address(slot.outside), slot.outside_port);
+    let server = table.server(number);
+    requote(frame.l4_mut(), quote, End::Destination, outside);
+    requote(frame.l4_mut(), quote, End::Source, server);
+    frame.set_src4(outside.0);
+    frame.set_dst4(server.0);
+    error_left(table, step, i)
+}
 
-    /// An error on its way out that is translated: it may be for the inside.
-    fn error_left(&self, step: &Step<'_, '_>, i: usize) -> Next {
-        if self.is_public(step.frames[i].addresses4().1) { Next::Hairpin } else { Next::On }
-    }
+/// An error on its way out that is translated: it may be for the inside.
+fn error_left(table: &Table, step: &Step<'_, '_>, i: usize) -> Next {
+    if table.is_public(step.frames[i].addresses4().1) { Next::Hairpin } else { Next::On }
+}
 
-    /// An error from outside (RFC 5508 REQ-4).
-    pub(super) fn error_back(&mut self, step: &mut Step<'_, '_>, i: usize) -> Next {
-        let frame = &mut step.frames[i];
-        let quote = match quote(frame) {
-            Ok(quote) => quote,
-            Err(reason) => return Next::Drop(reason),
-        };
-        let (address, port) = quote.src;
-        // The server of a redirected session, and who was asked.
-        let mut asked = None;
-        let inside = match self.table.config.pairs.at(address) {
-            Some(pair) => Some(Inside { address: mapped4(pair.inside), port, proto: quote.proto }),
-            None => {
-                let outside = self.table.outside.number(address);
-                outside.and_then(|outside| match Space::of(quote.proto) {
-                    Some(space) => {
-                        let endpoint = Endpoint { outside, space, port };
-                        let slot = *self.table.holder(step.now, endpoint)?;
-                        if slot.kind() == Kind::Redirected {
-                            let server = self.table.server(self.table.outside.slot(endpoint));
-                            if quote.dst != server {
-                                return None;
-                            }
-                            asked = Some((server.0, slot.remote()));
+/// An error from outside (RFC 5508 REQ-4).
+pub(super) fn error_back(
+    table: &mut Table,
+    fragments: &mut Fragments,
+    step: &mut Step<'_, '_>,
+    i: usize,
+) -> Next {
+    let frame = &mut step.frames[i];
+    let quote = match quote(frame) {
+        Ok(quote) => quote,
+        Err(reason) => return Next::Drop(reason),
+    };
+    let (address, port) = quote.src;
+    // The server of a redirected session, and who was asked.
+    let mut asked = None;
+    let inside = match table.config.pairs.at(address) {
+        Some(pair) => Some(Inside { address: mapped4(pair.inside), port, proto: quote.proto }),
+        None => {
+            let outside = table.outside.number(address);
+            outside.and_then(|outside| match Space::of(quote.proto) {
+                Some(space) => {
+                    let endpoint = Endpoint { outside, space, port };
+                    let slot = *table.holder(step.now, endpoint)?;
+                    if slot.kind() == Kind::Redirected {
+                        let server = table.server(table.outside.slot(endpoint));
+                        if quote.dst != server {
+                            return None;
                         }
-                        Some(slot.inside())
+                        asked = Some((server.0, slot.remote()));
                     }
-                    None => {
-                        let number = self.table.portless(step.now, outside, quote.proto, quote.dst.0);
-                        (number != 0).then(|| self.table.sessions[number].inside())
-                    }
-                })
-            }
-        };
-        let inside = match inside {
-            Some(inside) if !is_v4(&inside) && frame.fragment() == Fragment::First => {
-                return self.gather_error(step, i, Dir::Inward);
-            }
-            Some(inside) if !is_v4(&inside) => return self.error_back64(step, i, &quote, inside),
-            inside => inside.map(|inside| (inside.address[3], inside.port)),
-        };
-        let Some(inside) = inside else { return Next::Drop(Drop::NatNoMapping) };
-        requote(frame.l4_mut(), &quote, End::Source, inside);
-        frame.set_dst4(inside.0);
-        if let Some((server, asked)) = asked {
-            requote(frame.l4_mut(), &quote, End::Destination, (asked.address, asked.port));
-            if frame.addresses4().0 == server {
-                frame.set_src4(asked.address);
-            }
+                    Some(slot.inside())
+                }
+                None => {
+                    let number = table.portless(step.now, outside, quote.proto, quote.dst.0);
+                    (number != 0).then(|| table.sessions[number].inside())
+                }
+            })
         }
-        Next::On
+    };
+    let inside = match inside {
+        Some(inside) if !is_v4(&inside) && frame.fragment() == Fragment::First => {
+            return nat64::errors::gather(table, fragments, step, i, Dir::Inward);
+        }
+        Some(inside) if !is_v4(&inside) => return nat64::errors::error_back(table, step, i, &quote, inside),
+        inside => inside.map(|inside| (inside.address[3], inside.port)),
+    };
+    let Some(inside) = inside else { return Next::Drop(Drop::NatNoMapping) };
+    requote(frame.l4_mut(), &quote, End::Source, inside);
+    frame.set_dst4(inside.0);
+    if let Some((server, asked)) = asked {
+        requote(frame.l4_mut(), &quote, End::Destination, (asked.address, asked.port));
+        if frame.addresses4().0 == server {
+            frame.set_src4(asked.address);
+        }
     }
+    Next::On
 }

@@ -5,12 +5,7 @@
 
 use std::collections::VecDeque;
 
-use super::block_events::BlockEvent;
-use super::config::Detail;
-use super::ports::Granted;
-use super::restore::Kept;
-use super::slot::Slot;
-use super::table::Table;
+use super::block_events::Kept;
 use crate::time::Time;
 
 /// What happened; the number is natEvent's.
@@ -48,6 +43,14 @@ pub struct Event {
     pub proto: u8,
 }
 
+impl Kept {
+    /// The block that an event is about; `None` if it is about none.
+    pub fn of(event: &Event) -> Option<Kept> {
+        let is_block = matches!(event.what, What::BlockAllocated | What::BlockReleased);
+        is_block.then_some(Kept { inside: event.inside, outside: event.outside, ports: event.ports })
+    }
+}
+
 /// Events that wait, at most.
 const MOST: usize = 65_536;
 
@@ -69,54 +72,6 @@ impl Log {
     /// What happened since the last call, and how many events there was no room for, ever.
     pub(crate) fn drain(&mut self) -> (impl Iterator<Item = Event>, u64) {
         (self.events.drain(..), self.lost)
-    }
-}
-
-/// What the log is reported.
-impl Table {
-    pub(super) fn log_session(&mut self, at: Time, what: What, slot: &Slot) {
-        if self.config.log < Detail::Sessions {
-            return;
-        }
-        let inside = slot.inside();
-        self.log.push(Event {
-            at,
-            what,
-            inside: inside.address,
-            outside: self.outside.address(slot.outside),
-            ports: (slot.outside_port, slot.outside_port),
-            proto: inside.proto,
-        });
-    }
-
-    pub(super) fn log_block(&mut self, at: Time, what: What, subscriber: u32, block: Granted) {
-        let kept = self.kept(subscriber, block);
-        self.block_events.note(match what {
-            What::BlockReleased => BlockEvent::TakenBack(kept),
-            _ => BlockEvent::Given(kept),
-        });
-        if self.config.log < Detail::Blocks {
-            return;
-        }
-        let Kept { inside, outside, ports } = kept;
-        self.log.push(Event { at, what, inside, outside, ports, proto: 0 });
-    }
-
-    /// A block and whose it is.
-    pub(super) fn kept(&self, subscriber: u32, block: Granted) -> Kept {
-        Kept {
-            inside: self.subscribers[subscriber].address,
-            outside: self.outside.address(block.outside),
-            ports: (block.first, block.last),
-        }
-    }
-
-    pub(super) fn log_refusal(&mut self, at: Time, what: What, subscriber: u32) {
-        if self.config.log < Detail::Blocks {
-            return;
-        }
-        let inside = self.subscribers[subscriber].address;
-        self.log.push(Event { at, what, inside, outside: 0, ports: (0, 0), proto: 0 });
     }
 }
 

@@ -10,6 +10,8 @@ use weir_memory::prefetch;
 use crate::table::arena::Arena;
 use crate::table::timers::Tick;
 
+/// The first port that is not well-known.
+pub(super) const LOW: u16 = 1024;
 /// Ports of a page.
 const PAGE: usize = 256;
 /// Pages of a protocol of an address.

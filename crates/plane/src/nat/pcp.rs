@@ -18,8 +18,9 @@ use weir_packet::fields::{be16, put};
 use weir_packet::headers::{TCP, UDP};
 
 use super::leases::{Refused, Wish};
+use super::next::Next;
 use super::slot::Inside;
-use super::{Nat, Next};
+use super::table::Table;
 use crate::address::mapped4;
 use crate::drops::Drop;
 use crate::icmp::ORIGINATED_TTL;
@@ -102,82 +103,80 @@ fn options(mut rest: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
-impl Nat {
-    /// A request of a host inside: the answer takes its place.
-    pub(super) fn answer_pcp(&mut self, step: &mut Step<'_, '_>, i: usize) -> Next {
-        let frame = &mut step.frames[i];
-        let ((host, node), (port, _)) = (frame.addresses4(), frame.ports());
-        // As long as UDP says.
-        let bytes = be16(frame.l4(), 4).map_or(0, usize::from);
-        let Some(message) = frame.l4_mut().get_mut(UDP_HEADER..bytes) else {
-            return Next::Drop(Drop::NatProtocol);
-        };
-        match message.first_chunk::<HEADER>() {
-            Some(header) if header[1] & ANSWER == 0 => {
-                let granted = self.grant_pcp(step.now, host, (*header, message));
-                write(message, step.now, granted);
-            }
-            _ => return Next::Drop(Drop::NatProtocol),
+/// A request of a host inside: the answer takes its place.
+pub(super) fn answer(table: &mut Table, step: &mut Step<'_, '_>, i: usize) -> Next {
+    let frame = &mut step.frames[i];
+    let ((host, node), (port, _)) = (frame.addresses4(), frame.ports());
+    // As long as UDP says.
+    let bytes = be16(frame.l4(), 4).map_or(0, usize::from);
+    let Some(message) = frame.l4_mut().get_mut(UDP_HEADER..bytes) else {
+        return Next::Drop(Drop::NatProtocol);
+    };
+    match message.first_chunk::<HEADER>() {
+        Some(header) if header[1] & ANSWER == 0 => {
+            let granted = grant(table, step.now, host, (*header, message));
+            write(message, step.now, granted);
         }
-        frame.set_source4(node, PORT);
-        frame.set_destination4(host, port);
-        frame.set_ttl(ORIGINATED_TTL);
-        let pseudo = pseudo_header(&frame.header4()[12..], UDP, bytes);
-        let Some(datagram) = frame.l4_mut().get_mut(..bytes) else { return Next::Drop(Drop::NatProtocol) };
-        checksum::write(datagram, 6, pseudo);
-        if be16(datagram, 6) == Some(0) {
-            put(datagram, 6, [0xff, 0xff]);
-        }
-        Next::Turn
+        _ => return Next::Drop(Drop::NatProtocol),
     }
+    frame.set_source4(node, PORT);
+    frame.set_destination4(host, port);
+    frame.set_ttl(ORIGINATED_TTL);
+    let pseudo = pseudo_header(&frame.header4()[12..], UDP, bytes);
+    let Some(datagram) = frame.l4_mut().get_mut(..bytes) else { return Next::Drop(Drop::NatProtocol) };
+    checksum::write(datagram, 6, pseudo);
+    if be16(datagram, 6) == Some(0) {
+        put(datagram, 6, [0xff, 0xff]);
+    }
+    Next::Turn
+}
 
-    /// What the message of a host, of which this is the header, is granted.
-    fn grant_pcp(
-        &mut self,
-        now: Time,
-        host: u32,
-        (header, message): ([u8; HEADER], &[u8]),
-    ) -> Result<Granted, Error> {
-        let [version, opcode, _, _, a, b, c, d, asker @ ..] = header;
-        if version != VERSION {
-            return Err(Error::UnsupportedVersion);
-        }
-        if message.len() > MOST_BYTES || !message.len().is_multiple_of(4) {
-            return Err(Error::MalformedRequest);
-        }
-        if asker != Ipv4Addr::from(host).to_ipv6_mapped().octets() {
-            return Err(Error::AddressMismatch);
-        }
-        let needed = match opcode {
-            ANNOUNCE => HEADER,
-            MAP => MAP_BYTES,
-            PEER => PEER_BYTES,
-            _ => return Err(Error::UnsupportedOpcode),
-        };
-        options(message.get(needed..).ok_or(Error::MalformedRequest)?)?;
-        let mapping = message.get(HEADER..needed).and_then(<[u8]>::split_first_chunk);
-        let Some((&nonce, &[proto, _, _, _, e, f, ..])) = mapping else {
-            // It announces itself.
-            return Ok(Granted { lifetime_s: 0, outside: None });
-        };
-        let port = u16::from_be_bytes([e, f]);
-        if !matches!(proto, TCP | UDP) || port == 0 {
-            return Err(Error::UnsupportedProtocol);
-        }
-        let inside = Inside { address: mapped4(host), port, proto };
-        let asked_s = u32::from_be_bytes([a, b, c, d]);
-        if asked_s == 0 {
-            self.table.end_own_lease(now, &inside, nonce)?;
-            return Ok(Granted { lifetime_s: 0, outside: None });
-        }
-        let lifetime_s = asked_s.clamp(LEAST_S, MOST_S);
-        #[expect(clippy::arithmetic_side_effects, reason = "a day at most")]
-        let until = now + std::time::Duration::from_secs(lifetime_s.into());
-        let number = self.table.lease(now, Wish { inside, nonce, until, is_open: opcode == MAP })?;
-        let slot = &self.table.sessions[number];
-        let outside = (self.table.outside.address(slot.outside), slot.outside_port);
-        Ok(Granted { lifetime_s, outside: Some(outside) })
+/// What the message of a host, of which this is the header, is granted.
+fn grant(
+    table: &mut Table,
+    now: Time,
+    host: u32,
+    (header, message): ([u8; HEADER], &[u8]),
+) -> Result<Granted, Error> {
+    let [version, opcode, _, _, a, b, c, d, asker @ ..] = header;
+    if version != VERSION {
+        return Err(Error::UnsupportedVersion);
     }
+    if message.len() > MOST_BYTES || !message.len().is_multiple_of(4) {
+        return Err(Error::MalformedRequest);
+    }
+    if asker != Ipv4Addr::from(host).to_ipv6_mapped().octets() {
+        return Err(Error::AddressMismatch);
+    }
+    let needed = match opcode {
+        ANNOUNCE => HEADER,
+        MAP => MAP_BYTES,
+        PEER => PEER_BYTES,
+        _ => return Err(Error::UnsupportedOpcode),
+    };
+    options(message.get(needed..).ok_or(Error::MalformedRequest)?)?;
+    let mapping = message.get(HEADER..needed).and_then(<[u8]>::split_first_chunk);
+    let Some((&nonce, &[proto, _, _, _, e, f, ..])) = mapping else {
+        // It announces itself.
+        return Ok(Granted { lifetime_s: 0, outside: None });
+    };
+    let port = u16::from_be_bytes([e, f]);
+    if !matches!(proto, TCP | UDP) || port == 0 {
+        return Err(Error::UnsupportedProtocol);
+    }
+    let inside = Inside { address: mapped4(host), port, proto };
+    let asked_s = u32::from_be_bytes([a, b, c, d]);
+    if asked_s == 0 {
+        table.end_own_lease(now, &inside, nonce)?;
+        return Ok(Granted { lifetime_s: 0, outside: None });
+    }
+    let lifetime_s = asked_s.clamp(LEAST_S, MOST_S);
+    #[expect(clippy::arithmetic_side_effects, reason = "a day at most")]
+    let until = now + std::time::Duration::from_secs(lifetime_s.into());
+    let number = table.lease(now, Wish { inside, nonce, until, is_open: opcode == MAP })?;
+    let slot = &table.sessions[number];
+    let outside = (table.outside.address(slot.outside), slot.outside_port);
+    Ok(Granted { lifetime_s, outside: Some(outside) })
 }
 
 /// Makes an answer of a request.

@@ -12,8 +12,8 @@ mod block_sets;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::block_set::{Block, BlockId, BlockSet, Cut, Generation, LOW};
-use super::outside::{Endpoint, Holder, Outside, Space};
+use super::block_set::{Block, BlockId, BlockSet, Cut, Generation};
+use super::outside::{Endpoint, Holder, LOW, Outside, Space};
 use super::resting::RestingPorts;
 use super::sharding::Sharding;
 use crate::table::secret::Secret;

@@ -7,8 +7,9 @@
 //! Invariant: a port is of the same thread as long as the node runs, in whatever blocks it is cut meanwhile. So a thread
 //! knows all that lives at its ports, and what the text said before is nothing that threads would have to agree on.
 
-use super::block_set::LOW;
-use super::config::Config;
+use std::ops::RangeInclusive;
+
+use super::outside::LOW;
 
 /// How ports are dealt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,11 +22,14 @@ pub(crate) struct Sharding {
 }
 
 impl Sharding {
-    /// So that so many threads share the blocks of a NAT.
-    pub(crate) fn new(config: &Config, threads: u8) -> Sharding {
-        let ranges = config.public.iter().flat_map(|public| &public.ports);
+    /// So that so many threads share these ports in blocks of so many.
+    pub(super) fn new<'a>(
+        ranges: impl Iterator<Item = &'a RangeInclusive<u16>>,
+        block: u16,
+        threads: u8,
+    ) -> Sharding {
         let first = ranges.map(|range| *range.start()).find(|&first| first >= LOW).unwrap_or(LOW);
-        Sharding { threads, first, ports: config.ports.block }
+        Sharding { threads, first, ports: block }
     }
 
     /// The thread of a port of a public address.

@@ -6,9 +6,9 @@ use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use super::Nat;
-use super::config::Manner;
-use super::table::Arrival;
+use super::flow::Arrival;
+use super::table::Table;
+use super::words::Manner;
 use crate::frame::{ETHERNET, Frame, HEAD_ROOM, PortId};
 use crate::icmp::Error;
 use crate::stage::Step;
@@ -47,19 +47,17 @@ impl Unsolicited {
             self.0.push_back(Waiting { at, arrival, port: frame.port, buf: frame.copy() });
         }
     }
-}
 
-impl Nat {
     /// Answers those that waited long enough, unless they were called meanwhile.
-    pub(super) fn answer_unsolicited(&mut self, step: &mut Step<'_, '_>) {
+    pub(super) fn answer(&mut self, table: &mut Table, step: &mut Step<'_, '_>) {
         let now = step.now;
-        while let Some(mut waiting) = self.unsolicited.0.pop_front_if(|waiting| now - waiting.at > PATIENCE) {
-            let is_forgotten = self.table.config.unsolicited == Manner::Silent
-                || self.table.has_session(step.now, waiting.arrival.endpoint, waiting.arrival.remote);
+        while let Some(mut waiting) = self.0.pop_front_if(|waiting| now - waiting.at > PATIENCE) {
+            let is_forgotten = table.config.unsolicited == Manner::Silent
+                || table.has_session(step.now, waiting.arrival.endpoint, waiting.arrival.remote);
             if is_forgotten {
                 continue;
             }
-            let from = Ipv4Addr::from(self.table.outside.address(waiting.arrival.endpoint.outside));
+            let from = Ipv4Addr::from(table.outside.address(waiting.arrival.endpoint.outside));
             let end = waiting.buf.len();
             let mut frame = Frame::new(&mut waiting.buf, HEAD_ROOM, end, waiting.port);
             // It was readable when it came.

@@ -1,4 +1,4 @@
-//! How the words of `nat(...)` are read: addresses, ports, numbers, choices.
+//! The words of `nat(...)` and how they are read: addresses, ports, numbers, choices.
 
 use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
@@ -7,9 +7,31 @@ use std::time::Duration;
 use weir_config::did_you_mean;
 use weir_packet::headers::{TCP, UDP};
 
-use super::config::{Dependence, Detail, Manner};
 use super::redirect::Redirect;
 use crate::prefix::{Prefix, mask4};
+
+/// What depends on the remote end (RFC 4787, sections 4.1 and 5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Dependence {
+    Independent,
+    Address,
+    AddressAndPort,
+}
+
+/// What the event log tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Detail {
+    Nothing,
+    Blocks,
+    Sessions,
+}
+
+/// What is done about a frame that gets nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Manner {
+    Answer,
+    Silent,
+}
 
 /// `192.0.2.1`, `192.0.2.0/28`, `192.0.2.1-192.0.2.9`.
 pub(super) fn range4(text: &str) -> Result<(u32, u32), String> {

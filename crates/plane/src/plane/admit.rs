@@ -95,7 +95,10 @@ impl Plane {
 
     /// Whether a frame from outside says that it comes from an address that a NAT of the node gives its hosts.
     fn is_impostor(&self, frame: &Frame<'_>) -> bool {
-        self.pipeline.stages.iter().any(|stage| matches!(stage, Stage::Nat(nat) if nat.is_impostor(frame)))
+        self.pipeline
+            .stages
+            .iter()
+            .any(|stage| matches!(stage, Stage::Nat(nat) if nat.table.is_impostor(frame)))
     }
 
     /// Where a frame enters the chain that came in this way, or its verdict if it does not.
@@ -130,8 +133,8 @@ impl Plane {
         };
         match way {
             Way::Turned(_) => Ok(Entry::Inward { below: k + 1 }),
-            Way::Asks(_) if nat.awaits(now, frame) => {
-                let to = nat.owner_of_source(frame);
+            Way::Asks(_) if nat.table.awaits(now, frame) => {
+                let to = nat.table.owner_of_source(frame);
                 Err(Verdict::Handed(Handover { to, way: Way::Awaited(number) }))
             }
             Way::Asks(_) => Ok(Entry::Outward { above: k + 1 }),

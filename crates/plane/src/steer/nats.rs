@@ -52,7 +52,7 @@ impl Nats {
         let ((inside, remote), proto) = sender(frame);
         let mut from = inside;
         for &k in &self.0 {
-            match nat(stages, k).departs((from, remote), proto) {
+            match nat(stages, k).table.departs((from, remote), proto) {
                 Departs::As(address) => from = address,
                 Departs::Host => return mix4(inside),
                 Departs::Remote => return mix4(remote),
@@ -66,7 +66,7 @@ impl Nats {
         let mut to = Receiver::of(frame);
         let mut is_led = false;
         for &k in self.0.iter().rev() {
-            match nat(stages, k).lead(&to) {
+            match nat(stages, k).table.lead(&to) {
                 Lead::On => {}
                 Lead::Inside(address, port) => {
                     to = to.at(address, port);
@@ -87,7 +87,7 @@ impl Nats {
             return addresses(frame);
         }
         let (inside, remote) = quoted6(frame).map_or(frame.addresses6(), |(src, dst)| (dst, src));
-        match self.0.iter().any(|&k| nat(stages, k).stands_for(remote)) {
+        match self.0.iter().any(|&k| nat(stages, k).table.stands_for(remote)) {
             true => mix6(inside),
             false => mix6(inside).wrapping_add(mix6(remote)),
         }
@@ -106,7 +106,7 @@ impl Nats {
         }
         let (_, mut address) = frame.addresses4();
         for &k in self.0.iter().rev() {
-            let nat = nat(stages, k);
+            let nat = &nat(stages, k).table;
             match nat.paired(address) {
                 same if same == address && nat.is_public(address) => return true,
                 inside => address = inside,

@@ -5,15 +5,20 @@ use weir_packet::checksum::{self, fold, pseudo_header, sum};
 use weir_packet::fields::{be16, put};
 use weir_packet::headers::{ICMP, ICMP6};
 
-use super::Prefix64;
 use super::header::{MOST_V6, header4, header6, proto4, readdress, traffic};
+use super::packet::packet;
+use super::prefix::Prefix64;
 use crate::address::{bits, words6};
 use crate::drops::Drop;
 use crate::extensions;
 use crate::frame::{IPV4, IPV6, adjust, delta16};
-use crate::nat::icmp::unclear;
+use crate::nat::fragments::Fragments;
+use crate::nat::next::Next;
+use crate::nat::node::Mtus;
+use crate::nat::quoted::unclear;
 use crate::nat::slot::{Inside, Remote};
-use crate::nat::{Mtus, Nat, Next};
+use crate::nat::table::Table;
+use crate::nat::translation::send_on;
 use crate::quote::{self, ERROR, Quote};
 use crate::stage::Step;
 use crate::way::Dir;
@@ -21,70 +26,74 @@ use crate::way::Dir;
 /// Bytes that an error of IPv4 quotes at most.
 const MOST_QUOTED_V4: usize = 548;
 
-impl Nat {
-    /// The first fragment of an error, whose checksum covers all of them: it comes once more when they are in one fragment.
-    pub(in crate::nat) fn gather_error(&mut self, step: &mut Step<'_, '_>, i: usize, dir: Dir) -> Next {
-        match self.gathered(step, i, dir) {
-            Ok(_) => Next::Drop(Drop::NatFragment),
-            Err(next) => next,
-        }
+/// The first fragment of an error, whose checksum covers all of them: it comes once more when they are in one fragment.
+pub(in crate::nat) fn gather(
+    table: &Table,
+    fragments: &mut Fragments,
+    step: &mut Step<'_, '_>,
+    i: usize,
+    dir: Dir,
+) -> Next {
+    match fragments.gathered(table, step, i, dir) {
+        Ok(_) => Next::Drop(Drop::NatFragment),
+        Err(next) => next,
     }
+}
 
-    /// An error of ICMPv6 from inside (RFC 7915, section 5.2).
-    pub(super) fn error_out64(&mut self, step: &mut Step<'_, '_>, i: usize, prefix: Prefix64) -> Next {
-        let frame = &step.frames[i];
-        let (_, dst) = frame.addresses6();
-        let quote = match quote::v6(frame) {
-            Ok(quote) if quote.is_for(dst) => quote,
-            Ok(_) => return Next::Drop(Drop::NatBadIcmp),
-            Err(why) => return Next::Drop(unclear(why)),
-        };
-        let (Some(target), Some(remote)) = (prefix.extract(dst), prefix.extract(quote.src.0)) else {
-            return Next::Drop(Drop::NatNoMapping);
-        };
-        let proto = proto4(quote.proto);
-        let inside = Inside { address: words6(quote.dst.0), port: quote.dst.1, proto };
-        let remote_end = Remote { address: remote, port: if proto == ICMP { 0 } else { quote.src.1 } };
-        let slot = self.table.mapping_of(step.now, &inside, remote_end);
-        let Some((outside, port)) = slot.map(|slot| (slot.outside, slot.outside_port)) else {
-            return Next::Drop(Drop::NatNoMapping);
-        };
-        let public = self.table.outside.address(outside);
-        let Some(icmp) = error4(frame.l4(), &quote, self.mtus, (remote, (public, port))) else {
-            return Next::Drop(Drop::NatProtocol);
-        };
-        // Whoever it is from, inside, has the address of the mapping.
-        let ip = header4(traffic(frame.ip()), icmp.len(), ICMP, (0, 0x4000), (public, target));
-        let buf = super::packet(frame, [8, 0], &[&ip, &icmp]);
-        self.send_on(step, i, buf)
-    }
+/// An error of ICMPv6 from inside (RFC 7915, section 5.2).
+pub(super) fn error_out(table: &mut Table, step: &mut Step<'_, '_>, i: usize, prefix: Prefix64) -> Next {
+    let frame = &step.frames[i];
+    let (_, dst) = frame.addresses6();
+    let quote = match quote::v6(frame) {
+        Ok(quote) if quote.is_for(dst) => quote,
+        Ok(_) => return Next::Drop(Drop::NatBadIcmp),
+        Err(why) => return Next::Drop(unclear(why)),
+    };
+    let (Some(target), Some(remote)) = (prefix.extract(dst), prefix.extract(quote.src.0)) else {
+        return Next::Drop(Drop::NatNoMapping);
+    };
+    let proto = proto4(quote.proto);
+    let inside = Inside { address: words6(quote.dst.0), port: quote.dst.1, proto };
+    let remote_end = Remote { address: remote, port: if proto == ICMP { 0 } else { quote.src.1 } };
+    let slot = table.mapping_of(step.now, &inside, remote_end);
+    let Some((outside, port)) = slot.map(|slot| (slot.outside, slot.outside_port)) else {
+        return Next::Drop(Drop::NatNoMapping);
+    };
+    let public = table.outside.address(outside);
+    let Some(icmp) = error4(frame.l4(), &quote, table.node.mtus, (remote, (public, port))) else {
+        return Next::Drop(Drop::NatProtocol);
+    };
+    // Whoever it is from, inside, has the address of the mapping.
+    let ip = header4(traffic(frame.ip()), icmp.len(), ICMP, (0, 0x4000), (public, target));
+    let buf = packet(frame, [8, 0], &[&ip, &icmp]);
+    send_on(table, step, i, buf)
+}
 
-    /// An error of ICMP about what a host with IPv6 sent (RFC 7915, section 4.2): the source of the packet that it quotes
-    /// is the outside end of `inside`.
-    pub(in crate::nat) fn error_back64(
-        &mut self,
-        step: &mut Step<'_, '_>,
-        i: usize,
-        quote: &Quote<u32>,
-        inside: Inside,
-    ) -> Next {
-        let frame = &step.frames[i];
-        let prefix = match self.prefix_for(frame.addresses4().0) {
-            Ok(prefix) => prefix,
-            Err(drop) => return Next::Drop(drop),
-        };
-        let host = bits(inside.address);
-        let ends = ((host, inside.port), prefix.embed(quote.dst.0));
-        let Some(mut icmp) = error6(frame.l4(), quote, self.mtus, ends) else {
-            return Next::Drop(Drop::NatProtocol);
-        };
-        let ends = (prefix.embed(frame.addresses4().0), host);
-        let ip = header6(traffic(frame.ip()), icmp.len(), ICMP6, ends);
-        let pseudo = pseudo_header(&ip[8..], ICMP6, icmp.len());
-        checksum::write(&mut icmp, 2, pseudo);
-        let buf = super::packet(frame, [0x86, 0xdd], &[&ip, &icmp]);
-        self.send_on(step, i, buf)
-    }
+/// An error of ICMP about what a host with IPv6 sent (RFC 7915, section 4.2): the source of the packet that it quotes
+/// is the outside end of `inside`.
+pub(in crate::nat) fn error_back(
+    table: &Table,
+    step: &mut Step<'_, '_>,
+    i: usize,
+    quote: &Quote<u32>,
+    inside: Inside,
+) -> Next {
+    let frame = &step.frames[i];
+    let prefix = match table.config.prefix_for(frame.addresses4().0) {
+        Ok(prefix) => prefix,
+        Err(drop) => return Next::Drop(drop),
+    };
+    let host = bits(inside.address);
+    let ends = ((host, inside.port), prefix.embed(quote.dst.0));
+    let Some(mut icmp) = error6(frame.l4(), quote, table.node.mtus, ends) else {
+        return Next::Drop(Drop::NatProtocol);
+    };
+    let ends = (prefix.embed(frame.addresses4().0), host);
+    let ip = header6(traffic(frame.ip()), icmp.len(), ICMP6, ends);
+    let pseudo = pseudo_header(&ip[8..], ICMP6, icmp.len());
+    checksum::write(&mut icmp, 2, pseudo);
+    let buf = packet(frame, [0x86, 0xdd], &[&ip, &icmp]);
+    send_on(table, step, i, buf)
 }
 
 #[derive(Clone, Copy)]

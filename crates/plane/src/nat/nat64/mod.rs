@@ -14,34 +14,34 @@
 //! for that (RFC 8215).
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 
-use std::net::Ipv6Addr;
-
-use weir_packet::checksum::{sum, write_ipv4};
-use weir_packet::fields::{be16, put};
+use weir_packet::checksum::sum;
+use weir_packet::fields::be16;
 use weir_packet::headers::{ICMP, ICMP6, UDP};
 use weir_packet::options::options;
 
-use super::fragments::Translation;
+use super::flow::{Flow, clamp, has_ports};
+use super::fragments::Fragments;
+use super::next::{Next, refuse};
 use super::slot::{Inside, Remote};
-use super::table::Flow;
-use super::{Nat, Next};
+use super::table::Table;
+use super::translation::{Translation, send6};
 use crate::address::{bits, words6};
 use crate::drops::Drop;
 use crate::extensions;
-use crate::frame::{ETHERNET, Fragment, Frame, HEAD_ROOM, IPV6, Kind};
+use crate::frame::{Fragment, Frame};
 use crate::icmp::Error;
 use crate::prefix::{is_link_local6, is_unicast6};
 use crate::stage::Step;
 use crate::table::tcp::Segment;
 use crate::way::Dir;
 
-mod errors;
-mod header;
-mod prefix;
+pub(super) mod errors;
+pub(super) mod header;
+pub(super) mod packet;
+pub(super) mod prefix;
 
-use header::proto4;
-pub(super) use header::{LONGER, give_checksum, to_v4, to_v6, too_long};
-pub(crate) use prefix::Prefix64;
+use header::{give_checksum, proto4, to_v4};
+use prefix::Prefix64;
 
 /// The two ends of a frame of IPv6, if its destination stands for one of IPv4.
 #[inline]
@@ -53,149 +53,131 @@ pub(super) fn ends(frame: &Frame<'_>, prefix: Prefix64) -> Option<(Inside, Remot
     Some((inside, Remote { address: remote, port: dport }))
 }
 
-impl Nat {
-    /// A frame of IPv6 on its way out.
-    pub(super) fn out64(&mut self, step: &mut Step<'_, '_>, i: usize, (hash, guess): (u32, u32)) -> Next {
-        let frame = &mut step.frames[i];
-        let Some(prefix) = self.table.config.prefix64 else { return Next::On };
-        let Some((inside, remote)) = ends(frame, prefix) else { return Next::On };
-        let (src, _) = frame.addresses6();
-        // With one of the prefix it would come back as often as its hops allow (RFC 6146, section 3.5); an address of nobody,
-        // of a group or of the link alone would pass for an honest one.
-        if prefix.extract(src).is_some() || !is_unicast6(src) || is_link_local6(src) {
-            return Next::Drop(Drop::MartianSource);
-        }
-        if extensions::walk(frame.ip()).is_some_and(|carried| carried.is_routed) {
-            // RFC 7915, section 5.1.
-            let back = step.back(Dir::Outward);
-            step.refuse(i, Drop::NatRouted, Error::Routed, back);
-            return Next::Gone;
-        }
-        if !prefix.may_stand_for(remote.address) {
-            return Next::Drop(Drop::NatNotGlobal);
-        }
-        let is_whole = frame.fragment() == Fragment::Whole;
-        let is_piece = frame.piece6().is_some();
-        if frame.fragment() == Fragment::Later && is_piece {
-            return self.later(step, i, Dir::Outward);
-        }
-        if self.routes6 && frame.ttl() <= 1 {
-            // Here as well as behind (RFC 7915, section 5.1): so its sender hears of it from the address that it knows.
-            let back = step.back(Dir::Outward);
-            step.refuse(i, Drop::TtlExpired, Error::TimeExceeded, back);
-            return Next::Gone;
-        }
-        if frame.icmp_error() && (is_whole || is_piece) {
-            return match is_whole {
-                true => self.error_out64(step, i, prefix),
-                false => self.gather_error(step, i, Dir::Outward),
-            };
-        }
-        if !is_whole && !is_piece || !super::has_ports(frame) {
-            return Next::Drop(Drop::NatProtocol);
-        }
-        let bytes = match frame.fragment() == Fragment::First && frame.proto() == ICMP6 {
-            false => frame.l4().len(),
-            true => match self.gathered(step, i, Dir::Outward) {
-                Ok(bytes) => bytes,
-                Err(next) => return next,
-            },
+/// A frame of IPv6 on its way out.
+pub(super) fn out(
+    table: &mut Table,
+    fragments: &mut Fragments,
+    step: &mut Step<'_, '_>,
+    i: usize,
+    (hash, guess): (u32, u32),
+) -> Next {
+    let frame = &mut step.frames[i];
+    let Some(prefix) = table.config.prefix64 else { return Next::On };
+    let Some((inside, remote)) = ends(frame, prefix) else { return Next::On };
+    let (src, _) = frame.addresses6();
+    // With one of the prefix it would come back as often as its hops allow (RFC 6146, section 3.5); an address of nobody,
+    // of a group or of the link alone would pass for an honest one.
+    if prefix.extract(src).is_some() || !is_unicast6(src) || is_link_local6(src) {
+        return Next::Drop(Drop::MartianSource);
+    }
+    if extensions::walk(frame.ip()).is_some_and(|carried| carried.is_routed) {
+        // RFC 7915, section 5.1.
+        let back = step.back(Dir::Outward);
+        step.refuse(i, Drop::NatRouted, Error::Routed, back);
+        return Next::Gone;
+    }
+    if !prefix.may_stand_for(remote.address) {
+        return Next::Drop(Drop::NatNotGlobal);
+    }
+    let is_whole = frame.fragment() == Fragment::Whole;
+    let is_piece = frame.piece6().is_some();
+    if frame.fragment() == Fragment::Later && is_piece {
+        return fragments.later(table, step, i, Dir::Outward);
+    }
+    if table.node.routes6 && frame.ttl() <= 1 {
+        // Here as well as behind (RFC 7915, section 5.1): so its sender hears of it from the address that it knows.
+        let back = step.back(Dir::Outward);
+        step.refuse(i, Drop::TtlExpired, Error::TimeExceeded, back);
+        return Next::Gone;
+    }
+    if frame.icmp_error() && (is_whole || is_piece) {
+        return match is_whole {
+            true => errors::error_out(table, step, i, prefix),
+            false => errors::gather(table, fragments, step, i, Dir::Outward),
         };
-        let frame = &mut step.frames[i];
-        let flow = Flow { inside, remote, segment: Segment::of(frame) };
-        let number = match self.table.outbound(step.now, flow, hash, guess) {
-            Ok(number) => number,
-            Err(reason) => return self.refuse(step, i, reason),
+    }
+    if !is_whole && !is_piece || !has_ports(frame) {
+        return Next::Drop(Drop::NatProtocol);
+    }
+    let bytes = match frame.fragment() == Fragment::First && frame.proto() == ICMP6 {
+        false => frame.l4().len(),
+        true => match fragments.gathered(table, step, i, Dir::Outward) {
+            Ok(bytes) => bytes,
+            Err(next) => return next,
+        },
+    };
+    let frame = &mut step.frames[i];
+    let flow = Flow { inside, remote, segment: Segment::of(frame) };
+    let number = match table.outbound(step.now, flow, hash, guess) {
+        Ok(number) => number,
+        Err(reason) => return refuse(table, step, i, reason),
+    };
+    let slot = &table.sessions[number];
+    let (outside, port) = (slot.outside, slot.outside_port);
+    let (id, ends) = (table.next_id(outside), (table.outside.address(outside), remote.address));
+    if is_piece {
+        fragments.first64(step, i, Dir::Outward, Translation::ToV4 { ends, id, bytes });
+    }
+    let frame = &mut step.frames[i];
+    frame.set_sport(port);
+    if let Err(reason) = to_v4(frame, ends, id, bytes) {
+        return Next::Drop(reason);
+    }
+    if let Some(mss) = table.config.mss {
+        clamp(frame, mss);
+    }
+    if table.is_public(remote.address) { Next::Hairpin } else { Next::On }
+}
+
+/// A frame of IPv4 for an inside end with IPv6.
+pub(super) fn back(
+    table: &Table,
+    fragments: &mut Fragments,
+    step: &mut Step<'_, '_>,
+    i: usize,
+    inside: Inside,
+) -> Next {
+    let frame = &mut step.frames[i];
+    let prefix = match table.config.prefix_for(frame.addresses4().0) {
+        Ok(prefix) => prefix,
+        Err(drop) => return Next::Drop(drop),
+    };
+    if frame.icmp_query() && !frame.is_echo() {
+        // ICMPv6 has no such queries (RFC 7915, section 4.2).
+        return Next::Drop(Drop::NatProtocol);
+    }
+    if is_source_routed(frame) {
+        // RFC 7915, section 4.1.
+        let back = step.back(Dir::Inward);
+        step.refuse(i, Drop::NatRouted, Error::Routed, back);
+        return Next::Gone;
+    }
+    let frame = &mut step.frames[i];
+    let is_whole = frame.fragment() == Fragment::Whole;
+    let is_without_sum = frame.proto() == UDP && be16(frame.l4(), 6) == Some(0);
+    let mut bytes = frame.l4().len();
+    if is_whole && is_without_sum {
+        let covered = sum(frame.l4());
+        give_checksum(frame, covered, bytes);
+    }
+    if !is_whole && (frame.proto() == ICMP || is_without_sum) {
+        bytes = match fragments.gathered(table, step, i, Dir::Inward) {
+            Ok(bytes) => bytes,
+            Err(next) => return next,
         };
-        let slot = &self.table.sessions[number];
-        let (outside, port) = (slot.outside, slot.outside_port);
-        let (id, ends) = (self.next_id(outside), (self.table.outside.address(outside), remote.address));
-        if is_piece {
-            self.first64(step, i, Dir::Outward, Translation::ToV4 { ends, id, bytes });
-        }
-        let frame = &mut step.frames[i];
-        frame.set_sport(port);
-        if let Err(reason) = to_v4(frame, ends, id, bytes) {
-            return Next::Drop(reason);
-        }
-        if let Some(mss) = self.table.config.mss {
-            super::clamp(frame, mss);
-        }
-        if self.is_public(remote.address) { Next::Hairpin } else { Next::On }
     }
-
-    /// A frame of IPv4 for an inside end with IPv6.
-    pub(super) fn back64(&mut self, step: &mut Step<'_, '_>, i: usize, inside: Inside) -> Next {
-        let frame = &mut step.frames[i];
-        let prefix = match self.prefix_for(frame.addresses4().0) {
-            Ok(prefix) => prefix,
-            Err(drop) => return Next::Drop(drop),
-        };
-        if frame.icmp_query() && !frame.is_echo() {
-            // ICMPv6 has no such queries (RFC 7915, section 4.2).
-            return Next::Drop(Drop::NatProtocol);
-        }
-        if is_source_routed(frame) {
-            // RFC 7915, section 4.1.
-            let back = step.back(Dir::Inward);
-            step.refuse(i, Drop::NatRouted, Error::Routed, back);
-            return Next::Gone;
-        }
-        let frame = &mut step.frames[i];
-        let is_whole = frame.fragment() == Fragment::Whole;
-        let is_without_sum = frame.proto() == UDP && be16(frame.l4(), 6) == Some(0);
-        let mut bytes = frame.l4().len();
-        if is_whole && is_without_sum {
-            let covered = sum(frame.l4());
-            give_checksum(frame, covered, bytes);
-        }
-        if !is_whole && (frame.proto() == ICMP || is_without_sum) {
-            bytes = match self.gathered(step, i, Dir::Inward) {
-                Ok(bytes) => bytes,
-                Err(next) => return next,
-            };
-        }
-        let frame = &mut step.frames[i];
-        let ends = (prefix.embed(frame.addresses4().0), bits(inside.address));
-        let translation = Translation::ToV6 { ends, bytes };
-        if !is_whole {
-            self.first64(step, i, Dir::Inward, translation);
-        }
-        let frame = &mut step.frames[i];
-        frame.set_dport(inside.port);
-        if let Some(mss) = self.table.config.mss {
-            super::clamp(frame, mss);
-        }
-        self.send6(step, i, translation)
+    let frame = &mut step.frames[i];
+    let ends = (prefix.embed(frame.addresses4().0), bits(inside.address));
+    let translation = Translation::ToV6 { ends, bytes };
+    if !is_whole {
+        fragments.first64(step, i, Dir::Inward, translation);
     }
-
-    /// What a frame became goes on in its place, and to a host inside if it is for a public address.
-    pub(super) fn send_on(&mut self, step: &mut Step<'_, '_>, i: usize, mut buf: Vec<u8>) -> Next {
-        let (port, end) = (step.frames[i].port, buf.len());
-        let mut frame = Frame::new(&mut buf, HEAD_ROOM, end, port);
-        if let Err(reason) = frame.read(ETHERNET - 2) {
-            return Next::Drop(reason);
-        }
-        let entry = match frame.kind() {
-            Kind::V4 if self.is_public(frame.addresses4().1) => self.hairpin_entry(step, &frame),
-            Kind::V4 => step.onward(Dir::Outward),
-            _ => step.onward(Dir::Inward),
-        };
-        step.keep_copy(i);
-        step.outbox.emit_copy(entry, port, buf);
-        Next::Gone
+    let frame = &mut step.frames[i];
+    frame.set_dport(inside.port);
+    if let Some(mss) = table.config.mss {
+        clamp(frame, mss);
     }
-
-    /// The prefix, if it may stand for an address that frames come from.
-    fn prefix_for(&self, address: u32) -> Result<Prefix64, Drop> {
-        let prefix = self.table.config.prefix64.ok_or(Drop::NatNoMapping)?;
-        if prefix.may_stand_for(address) { Ok(prefix) } else { Err(Drop::NatNotGlobal) }
-    }
-
-    /// The source of an answer to a host with IPv6.
-    pub(super) fn as_v6(&self, address: u32) -> Option<Ipv6Addr> {
-        Some(self.prefix_for(address).ok()?.embed(address).into())
-    }
+    send6(table, step, i, translation)
 }
 
 /// Whether a packet of IPv4 visits further nodes on its way: loose and strict source routes that are not yet at their end
@@ -205,44 +187,17 @@ fn is_source_routed(frame: &Frame<'_>) -> bool {
     options(frame.options4()).any(is_route)
 }
 
-/// The packet in one fragment whose first fragment this is, with all that its fragments carried; `None` if it is too long.
-pub(super) fn whole(first: &Frame<'_>, l4: &[u8]) -> Option<Vec<u8>> {
-    let ip = first.ip_header();
-    let (ether_type, header) = match ip.first_chunk::<IPV6>() {
-        Some(header) if header[0] >> 4 == 6 => {
-            let (mut header, bytes) = (*header, u16::try_from(l4.len()).ok()?);
-            header[4..6].copy_from_slice(&bytes.to_be_bytes());
-            header[6] = ICMP6;
-            ([0x86, 0xdd], header.to_vec())
-        }
-        _ => {
-            let (mut header, bytes) = (ip.to_vec(), u16::try_from(ip.len().saturating_add(l4.len())).ok()?);
-            put(&mut header, 2, bytes.to_be_bytes());
-            put(&mut header, 6, [0; 2]);
-            write_ipv4(&mut header);
-            ([8, 0], header)
-        }
-    };
-    let buf = packet(first, ether_type, &[&header, l4]);
-    (buf.len() <= usize::from(u16::MAX)).then_some(buf)
-}
-
-/// A frame with the Ethernet addresses of another, with room in front.
-fn packet(frame: &Frame<'_>, ether_type: [u8; 2], parts: &[&[u8]]) -> Vec<u8> {
-    let (dst, src) = frame.macs();
-    [&[0; HEAD_ROOM][..], &dst, &src, &ether_type, &parts.concat()].concat()
-}
-
 #[cfg(test)]
 #[expect(clippy::arithmetic_side_effects, reason = "a test's own lengths")]
 mod tests {
-    use weir_packet::checksum;
+    use weir_packet::checksum::{self, write_ipv4};
 
+    use super::header::LONGER;
     use super::*;
     use crate::batch::Verdict;
     use crate::config::Config;
     use crate::extensions::FRAGMENT as FRAGMENT_HEADER;
-    use crate::frame::IPV4;
+    use crate::frame::{ETHERNET, HEAD_ROOM, IPV4};
     use crate::plane::Plane;
     use crate::scenario::packet as packet_of;
 

@@ -31,7 +31,7 @@ impl Prefix64 {
 
     /// Whether packets with an address may be translated: by the well-known prefix only if it is global (RFC 6052,
     /// section 3.1).
-    pub(super) fn may_stand_for(self, address: u32) -> bool {
+    pub(in crate::nat) fn may_stand_for(self, address: u32) -> bool {
         self != WELL_KNOWN || is_global4(address)
     }
 

@@ -1,4 +1,4 @@
-//! Another configuration for a NAT that runs: nothing that lives is lost.
+//! What a configuration makes of a table, from the beginning on and while it runs: nothing that lives is lost.
 //!
 //! | changed | what lives |
 //! |---|---|
@@ -13,21 +13,30 @@
 //! that the node began with, and deterministic ports stay as they are: by other rules a port would be another host's, and
 //! that host's another thread's, while somebody still uses it.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use super::block_set::{BlockSet, Layout};
-use super::config::{Config, Dependence, Forward};
-use super::outside::{Endpoint, Holder, Space};
-use super::redirect::{Reach, Redirect};
-use super::sessions::Sessions;
-use super::slot::{Inside, Kind, Remote, Slot};
-use super::table::Table;
+use super::Table;
 use crate::address::mapped4;
+use crate::nat::block_events::BlockEvents;
+use crate::nat::block_set::{BlockSet, Layout};
+use crate::nat::config::{Config, Forward};
+use crate::nat::leases::Leases;
+use crate::nat::log::Log;
+use crate::nat::node::Node;
+use crate::nat::outside::{Endpoint, Holder, Outside, Space};
+use crate::nat::ports::Pool;
+use crate::nat::redirect::{Reach, Redirect};
+use crate::nat::sessions::Sessions;
+use crate::nat::slot::{Inside, Kind, Remote, Slot};
+use crate::nat::subscribers::Subscribers;
+use crate::nat::words::Dependence;
+use crate::table::secret::Secret;
 use crate::table::tcp::Track;
-use crate::table::timers::{Ages, Class, Tick};
+use crate::table::timers::{Ages, Class, Hand, Tick};
 use crate::time::Time;
+use crate::way::Share;
 
 /// Slots that a walk for those of a mapping looks at, at a time.
 const WALK: u32 = 4096;
@@ -86,6 +95,57 @@ impl Update {
 }
 
 impl Table {
+    /// An empty table as `config` says, or a thread's share of it.
+    pub(crate) fn new(config: Config, seed: u64, share: Share) -> Table {
+        let mut table = Table {
+            share,
+            ages: Ages::new(&config.timeouts),
+            secret: Secret::new(seed).of_thread(share.thread),
+            sessions: Sessions::new(),
+            subscribers: Subscribers::new(),
+            outside: Outside::new(),
+            pool: Pool::new(config.ports.clone(), share, config.sharding),
+            redirects: Vec::new(),
+            redirect_numbers: HashMap::new(),
+            reach: Reach::new(&config.redirects),
+            were_redirects: false,
+            was_private: false,
+            leases: Leases::default(),
+            awaited: VecDeque::new(),
+            given: config.public.clone(),
+            walked: 0,
+            has_forwards: false,
+            foreign: 0,
+            hand: Hand::default(),
+            victim: 0,
+            log: Log::default(),
+            block_events: BlockEvents::default(),
+            node: Node::default(),
+            ids: Vec::new(),
+            seed,
+            config,
+        };
+        for (address, layout) in table.config.layouts() {
+            let outside = table.outside.add(address);
+            table.pool.put(outside, BlockSet::new(address, &layout));
+        }
+        let (redirects, forwards) = (table.config.redirects.clone(), table.config.forwards.clone());
+        table.number_redirects(&redirects);
+        table.await_forwards(forwards.into_iter());
+        table.place_forwards(Time::default());
+        let first = (seed as u16).wrapping_mul(share.of.into()).wrapping_add(share.thread.into());
+        table.ids = vec![first; table.outside.len()];
+        table
+    }
+
+    /// Forgets all that lives in it.
+    pub(crate) fn begin_anew(&mut self) {
+        let mut new = Table::new(self.config.clone(), self.seed, self.share);
+        new.block_events = BlockEvents::behind();
+        (new.node, new.ids) = (std::mem::take(&mut self.node), std::mem::take(&mut self.ids));
+        *self = new;
+    }
+
     /// Whether there is room for a update.
     ///
     /// # Errors
@@ -138,8 +198,19 @@ impl Table {
         }
         self.await_forwards(update.forwards_come.iter().copied());
         self.place_forwards(now);
+        let first = self.ids.first().copied().unwrap_or_default();
+        self.ids.resize(self.outside.len(), first);
         if self.has_forwards && self.config.before != update.config.before {
             self.count_foreign();
+        }
+    }
+
+    /// More public addresses and ports that hosts are given: those of earlier texts may have sessions yet.
+    pub(super) fn note_given(&mut self) {
+        for public in &self.config.public {
+            if !self.given.contains(public) {
+                self.given.push(public.clone());
+            }
         }
     }
 
@@ -258,10 +329,9 @@ mod tests {
     use weir_packet::headers::TCP;
 
     use super::*;
-    use crate::nat::table::Flow;
+    use crate::nat::flow::Flow;
     use crate::table::tcp::{SYN, Segment};
     use crate::text::items;
-    use crate::way::Share;
 
     fn config(text: &str) -> Config {
         let notes = Notes::new("a node", text);

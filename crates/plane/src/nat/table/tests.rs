@@ -1,10 +1,15 @@
 //! What lies under a number may have changed since the number was looked up for a batch.
 
 use weir_config::Notes;
+use weir_packet::headers::UDP;
 
 use super::*;
 use crate::address::mapped4;
+use crate::drops::Drop;
+use crate::nat::flow::{Arrival, Flow};
+use crate::table::tcp::Segment;
 use crate::text::items;
+use crate::time::Time;
 use crate::way::Share;
 
 fn table() -> Table {

@@ -6,32 +6,14 @@
 
 use std::ops::RangeInclusive;
 
-use super::block_set::LOW;
-use super::config::{Config, Forward};
-use super::outside::Space;
-use super::table::Table;
-use super::{Nat, has_ports};
+use super::Table;
 use crate::frame::{Fragment, Frame, Kind};
-use crate::nat::Receiver;
-
-impl Config {
-    /// Whether a port of a public address is one of those that hosts are given.
-    pub(super) fn gives_out(&self, address: u32, port: u16) -> bool {
-        let of_it = self.public.iter().filter(|public| (public.first..=public.last).contains(&address));
-        of_it.flat_map(|public| &public.ports).any(|ports| ports.contains(&port))
-    }
-}
+use crate::nat::config::Forward;
+use crate::nat::flow::has_ports;
+use crate::nat::outside::{LOW, Space};
+use crate::nat::quoted::Receiver;
 
 impl Table {
-    /// More public addresses and ports that hosts are given: those of earlier texts may have sessions yet.
-    pub(super) fn note_given(&mut self) {
-        for public in &self.config.public {
-            if !self.given.contains(public) {
-                self.given.push(public.clone());
-            }
-        }
-    }
-
     /// The ports of a public address that hosts are or were given, in order.
     fn given_of(&self, address: u32) -> Vec<&RangeInclusive<u16>> {
         let of_it = self.given.iter().filter(|public| (public.first..=public.last).contains(&address));
@@ -62,9 +44,7 @@ impl Table {
         let is_given = || self.given_of(address).iter().any(|ports| ports.contains(&port));
         self.is_shared(address) && !is_given() && !self.config.forwards.iter().any(is_it)
     }
-}
 
-impl Nat {
     /// Whether a frame from outside says that it comes from one of its ends.
     pub(crate) fn is_impostor(&self, frame: &Frame<'_>) -> bool {
         if frame.kind() != Kind::V4 || !self.is_public(frame.addresses4().0) {
@@ -72,14 +52,14 @@ impl Nat {
         }
         let ((address, _), (port, _)) = (frame.addresses4(), frame.ports());
         match has_ports(frame) && frame.fragment() != Fragment::Later {
-            true => !self.table.is_of_another(address, port, frame.proto()),
-            false => !self.table.is_shared(address),
+            true => !self.is_of_another(address, port, frame.proto()),
+            false => !self.is_shared(address),
         }
     }
 
     /// Whether a frame that goes to a public address, and is no later fragment, is for another box.
-    pub(super) fn is_for_another_box(&self, frame: &Frame<'_>) -> bool {
+    pub(crate) fn is_for_another_box(&self, frame: &Frame<'_>) -> bool {
         let to = Receiver::of(frame);
-        Space::of(to.proto).is_some() && self.table.is_of_another(to.address, to.port, to.proto)
+        Space::of(to.proto).is_some() && self.is_of_another(to.address, to.port, to.proto)
     }
 }

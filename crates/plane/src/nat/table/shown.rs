@@ -6,10 +6,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use weir_packet::headers::{ICMP, TCP, UDP};
 
-use super::Nat;
-use super::sessions::Sessions;
-use super::slot::{Inside, Kind, Slot};
+use super::Table;
 use crate::address::address_of;
+use crate::nat::sessions::Sessions;
+use crate::nat::slot::{Inside, Kind, Slot};
 use crate::table::page::Page;
 
 /// An address of IPv4 with a port.
@@ -25,30 +25,29 @@ pub(crate) struct Mapped {
     server: Option<End>,
 }
 
-impl Nat {
+impl Table {
     /// Mappings and sessions from this number on, so many at most.
     pub(crate) fn shown(&self, from: u32) -> Page<Mapped> {
-        let is_shown = |slot: &&Slot| slot.kind() != Kind::Free && !self.table.is_foreign(slot);
-        let one =
-            |number: u32| Some(&self.table.sessions[number]).filter(is_shown).map(|slot| self.mapped(slot));
-        Page::of(from.max(1)..self.table.sessions.numbers(), one)
+        let is_shown = |slot: &&Slot| slot.kind() != Kind::Free && !self.is_foreign(slot);
+        let one = |number: u32| Some(&self.sessions[number]).filter(is_shown).map(|slot| self.mapped(slot));
+        Page::of(from.max(1)..self.sessions.numbers(), one)
     }
 
     fn mapped(&self, slot: &Slot) -> Mapped {
         let (inside, remote) = (slot.inside(), slot.remote());
         let server = match slot.kind() {
-            Kind::Redirected => self.table.redirects.get(usize::from(slot.dependents)).map(|to| to.server),
+            Kind::Redirected => self.redirects.get(usize::from(slot.dependents)).map(|to| to.server),
             _ => None,
         };
         // A further session has the outside end of its mapping.
         let slot = match slot.kind() {
             Kind::Session => {
-                let hash = Sessions::hash(&self.table.secret, &inside);
-                &self.table.sessions[self.table.sessions.mapping(hash, &inside)]
+                let hash = Sessions::hash(&self.secret, &inside);
+                &self.sessions[self.sessions.mapping(hash, &inside)]
             }
             _ => slot,
         };
-        let outside = (self.table.outside.address(slot.outside), slot.outside_port);
+        let outside = (self.outside.address(slot.outside), slot.outside_port);
         Mapped { inside, outside, far: (remote.address, remote.port), server }
     }
 }

@@ -2,11 +2,12 @@
 
 use weir_packet::headers::TCP;
 
-use super::outside::{Endpoint, Space};
-use super::sessions::Sessions;
-use super::slot::{Inside, Kind, Remote};
-use super::{Nat, is_v4};
+use super::Table;
 use crate::address::mapped4;
+use crate::nat::flow::is_v4;
+use crate::nat::outside::{Endpoint, Space};
+use crate::nat::sessions::Sessions;
+use crate::nat::slot::{Inside, Kind, Remote};
 use crate::prefix::is_unicast4;
 use crate::recipe::{Ends, Key, Never, Note, Part, Rewrite, Uses};
 use crate::table::tcp::Progress;
@@ -39,24 +40,24 @@ struct Found {
     rewrite: Rewrite,
 }
 
-impl Nat {
+impl Table {
     /// What it does to frames with this key on their way in `dir`.
     ///
     /// # Errors
     /// They must come here.
     pub(crate) fn recipe(&self, now: Time, key: &Key, dir: Dir) -> Result<Part, Never> {
         let Ends::V4 { src, dst } = key.ends else { return Err(Never::Kind) };
-        if self.is_special {
+        if self.is_special() {
             return Err(Never::Configured);
         }
-        if key.stays_inside || !is_unicast4(src) || !is_unicast4(dst) || self.local.contains(&dst) {
+        if key.stays_inside || !is_unicast4(src) || !is_unicast4(dst) || self.node.local.contains(&dst) {
             return Err(Never::Destination);
         }
         let found = match dir {
             Dir::Outward => self.outward_found(key, (src, dst))?,
             Dir::Inward => self.inward_found(key, (src, dst))?,
         };
-        let (sessions, ages) = (&self.table.sessions, &self.table.ages);
+        let (sessions, ages) = (&self.sessions, &self.ages);
         let slot = &sessions[found.session];
         let is_open = key.proto != TCP || slot.track.class == Class::TcpEstablished;
         let is_over = |number: u32| {
@@ -66,7 +67,7 @@ impl Nat {
         if !is_open || slot.is_called() || is_over(found.session) || is_over(found.mapping) {
             return Err(Never::NoSession);
         }
-        let refreshes = found.side == Side::Inside || key.proto == TCP || self.table.config.inbound_refresh;
+        let refreshes = found.side == Side::Inside || key.proto == TCP || self.config.inbound_refresh;
         let ends = [found.session, found.mapping].map(|number| {
             let slot = &sessions[number];
             ages.end(slot.track.class, slot.seen)
@@ -92,7 +93,7 @@ impl Nat {
         }
         let inside = Inside { address: mapped4(src), port: key.ports.0, proto: key.proto };
         let remote = Remote { address: dst, port: key.ports.1 };
-        let table = &self.table;
+        let table = self;
         let mapping = table.sessions.mapping(Sessions::hash(&table.secret, &inside), &inside);
         let mapping = match mapping {
             0 => table.sessions.session(&table.secret, &inside, remote, Kind::Private),
@@ -105,7 +106,7 @@ impl Nat {
     }
 
     fn inward_found(&self, key: &Key, (src, dst): (u32, u32)) -> Result<Found, Never> {
-        let table = &self.table;
+        let table = self;
         let outside = table.outside.number(dst).ok_or(Never::Destination)?;
         let space = Space::of(key.proto).ok_or(Never::Kind)?;
         let mapping = table.outside.slot(Endpoint { outside, space, port: key.ports.1 });
@@ -120,7 +121,7 @@ impl Nat {
 
     /// The session of a mapping with a remote end.
     fn session_found(&self, mapping: u32, inside: &Inside, remote: Remote) -> Result<u32, Never> {
-        let table = &self.table;
+        let table = self;
         if mapping == 0 {
             return Err(Never::NoSession);
         }
@@ -139,12 +140,12 @@ impl Nat {
 
     /// The epoch of a session.
     pub(crate) fn epoch(&self, number: u32) -> u32 {
-        self.table.sessions.epoch(number)
+        self.sessions.epoch(number)
     }
 
     /// A segment was passed on by a recipe.
     pub(crate) fn segment(&mut self, passage: &Passage, segment: &Segment) {
-        let slot = &mut self.table.sessions[passage.session];
+        let slot = &mut self.sessions[passage.session];
         if slot.track.class == Class::TcpEstablished {
             slot.track.advance(passage.side, segment);
         }
@@ -153,12 +154,12 @@ impl Nat {
     /// A recipe was used so often.
     pub(crate) fn used(&mut self, passage: &Passage, uses: &Uses) {
         if passage.refreshes {
-            self.table.sessions[passage.session].seen.set_later(uses.last);
+            self.sessions[passage.session].seen.set_later(uses.last);
         }
     }
 
     /// The session of frames with this key, and what it does to them.
-    pub(crate) fn session_of(&self, key: &Key, dir: Dir) -> Option<(u32, Rewrite)> {
+    pub(crate) fn session_for(&self, key: &Key, dir: Dir) -> Option<(u32, Rewrite)> {
         let Ends::V4 { src, dst } = key.ends else { return None };
         let key = Key { keeps_whole: true, ..*key };
         let found = match dir {
@@ -170,25 +171,25 @@ impl Nat {
 
     /// How far an open connection of TCP has come.
     pub(crate) fn progress(&self, session: u32) -> Option<Progress> {
-        let track = &self.table.sessions[session].track;
+        let track = &self.sessions[session].track;
         (track.class == Class::TcpEstablished).then(|| track.progress())
     }
 
     /// An open connection has come that far.
     pub(crate) fn catch_up(&mut self, session: u32, progress: &Progress) {
-        let track = &mut self.table.sessions[session].track;
+        let track = &mut self.sessions[session].track;
         if track.class == Class::TcpEstablished {
             track.catch_up(progress);
         }
     }
 
-    /// Whether sessions that change are to be remembered for [`Nat::renewed`].
+    /// Whether sessions that change are to be remembered for [`Table::renewed`].
     pub(crate) fn watch(&mut self, is_on: bool) {
-        self.table.sessions.renewed = is_on.then(Vec::new);
+        self.sessions.renewed = is_on.then(Vec::new);
     }
 
     /// Sessions that have changed since the last call.
     pub(crate) fn renewed(&mut self) -> Vec<u32> {
-        self.table.sessions.renewed.as_mut().map(std::mem::take).unwrap_or_default()
+        self.sessions.renewed.as_mut().map(std::mem::take).unwrap_or_default()
     }
 }

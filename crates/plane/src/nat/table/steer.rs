@@ -4,7 +4,7 @@
 //! | frame | belongs to the thread of |
 //! |---|---|
 //! | from inside | its source address; without ports, as GRE: its remote address |
-//! | for a port of a public address | who gives it out, see `sharding.rs` |
+//! | for a port of a public address | who gives it out, see `../sharding.rs` |
 //! | for a port that is forwarded, an address that is one-to-one, a block that is somebody's for good | the inside address |
 //! | for a public address, without ports | its remote address |
 //! | that is not translated | both addresses |
@@ -14,46 +14,19 @@
 //! A forward holds its port in all threads, so that all know whose it is, and none gives the port to somebody else.
 //!
 //! Where NATs stand behind each other, an inside end of one may be a port that another, before it, has given out: its owner
-//! is that port's. So a flow is one thread's on its whole way, see `../steer/nats.rs`.
+//! is that port's. So a flow is one thread's on its whole way, see `../../steer/nats.rs`.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use weir_packet::steer::{mix4, mix6, pick};
 
-use super::config::{Config, Forward};
-use super::icmp::quote;
-use super::outside::{Endpoint, Space};
-use super::slot::{Address, Inside, Slot};
-use super::table::Table;
-use super::{Nat, Owner};
+use super::Table;
 use crate::address::bits;
-use crate::frame::{Fragment, Frame};
-use crate::stage::Step;
-use crate::way::{Dir, Entry, Handover, Way};
-
-/// A receiver of a packet of IPv4, and whom it hears.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Receiver {
-    pub(crate) remote: u32,
-    pub(crate) address: u32,
-    pub(super) port: u16,
-    pub(super) proto: u8,
-}
-
-impl Receiver {
-    /// That of a frame; of an error, of a packet that goes the way back of the quoted one.
-    pub(crate) fn of(frame: &Frame<'_>) -> Receiver {
-        let ((remote, address), port, proto) = match quoted(frame) {
-            Some(quote) => ((quote.dst.0, quote.src.0), quote.src.1, quote.proto),
-            None => (frame.addresses4(), frame.ports().1, frame.proto()),
-        };
-        Receiver { remote, address, port, proto }
-    }
-
-    /// It is known by another end.
-    pub(crate) fn at(self, address: u32, port: u16) -> Receiver {
-        Receiver { address, port, ..self }
-    }
-}
+use crate::frame::Frame;
+use crate::nat::config::{Config, Forward};
+use crate::nat::deterministic::Owner;
+use crate::nat::outside::{Endpoint, Space};
+use crate::nat::quoted::Receiver;
+use crate::nat::slot::{Address, Inside, Slot};
 
 /// Where a packet for a receiver leads, as one NAT says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,15 +52,13 @@ pub(crate) enum Departs {
     Remote,
 }
 
-/// Both ends of a packet from inside, and its protocol; of an error, of a packet that goes the way back of the quoted one.
-pub(crate) fn sender(frame: &Frame<'_>) -> ((u32, u32), u8) {
-    match quoted(frame) {
-        Some(quote) => ((quote.dst.0, quote.src.0), quote.proto),
-        None => (frame.addresses4(), frame.proto()),
-    }
-}
-
 impl Config {
+    /// Whether a port of a public address is one of those that hosts are given.
+    pub(super) fn gives_out(&self, address: u32, port: u16) -> bool {
+        let of_it = self.public.iter().filter(|public| (public.first..=public.last).contains(&address));
+        of_it.flat_map(|public| &public.ports).any(|ports| ports.contains(&port))
+    }
+
     /// Where a packet for a receiver leads by the text alone, where so many threads share the NAT.
     fn lead(&self, to: &Receiver, threads: u8) -> Lead {
         if let Some(pair) = self.pairs.at(to.address) {
@@ -120,22 +91,22 @@ impl Config {
     }
 }
 
-impl Nat {
+impl Table {
     /// Where a packet for a receiver leads.
     pub(crate) fn lead(&self, to: &Receiver) -> Lead {
-        if let Some(pair) = self.table.config.pairs.at(to.address) {
+        if let Some(pair) = self.config.pairs.at(to.address) {
             return Lead::Inside(pair.inside, to.port);
         }
-        match (self.table.outside.number(to.address), Space::of(to.proto)) {
+        match (self.outside.number(to.address), Space::of(to.proto)) {
             (None, _) => Lead::On,
             (_, None) => Lead::Remote,
-            (Some(outside), Some(space)) => self.table.lead(Endpoint { outside, space, port: to.port }),
+            (Some(outside), Some(space)) => self.lead_of_port(Endpoint { outside, space, port: to.port }),
         }
     }
 
     /// What becomes of the source of a packet between these ends.
     pub(crate) fn departs(&self, (from, remote): (u32, u32), proto: u8) -> Departs {
-        let config = &self.table.config;
+        let config = &self.config;
         if config.exclude.contains(remote) {
             return Departs::As(from);
         }
@@ -148,86 +119,38 @@ impl Nat {
 
     /// Whether it translates what hosts with IPv6 send to an address.
     pub(crate) fn stands_for(&self, remote: u128) -> bool {
-        self.table.config.prefix64.is_some_and(|prefix| prefix.extract(remote).is_some())
+        self.config.prefix64.is_some_and(|prefix| prefix.extract(remote).is_some())
     }
 
     /// The address in whose place a public one stands, with all its ports; itself, where there is none.
     pub(crate) fn paired(&self, address: u32) -> u32 {
-        self.table.config.pairs.at(address).map_or(address, |pair| pair.inside)
+        self.config.pairs.at(address).map_or(address, |pair| pair.inside)
     }
 
     /// The thread that the source of a frame from inside belongs to.
     pub(crate) fn owner_of_source(&self, frame: &Frame<'_>) -> u8 {
         let (address, remote) = frame.addresses4();
-        self.table.owner_behind(Receiver { remote, address, port: frame.ports().0, proto: frame.proto() })
+        self.owner_behind(Receiver { remote, address, port: frame.ports().0, proto: frame.proto() })
     }
 
     /// The thread that the destination of a frame belongs to.
-    fn owner_of_destination(&self, frame: &Frame<'_>) -> u8 {
+    pub(crate) fn owner_of_destination(&self, frame: &Frame<'_>) -> u8 {
         let to = Receiver::of(frame);
         match self.lead(&to) {
-            Lead::On => pick(mix4(to.address).wrapping_add(mix4(to.remote)), self.table.share.of),
-            Lead::Inside(address, port) => self.table.owner_behind(to.at(address, port)),
+            Lead::On => pick(mix4(to.address).wrapping_add(mix4(to.remote)), self.share.of),
+            Lead::Inside(address, port) => self.owner_behind(to.at(address, port)),
             Lead::Thread(thread) => thread,
-            Lead::Remote => pick(mix4(to.remote), self.table.share.of),
+            Lead::Remote => pick(mix4(to.remote), self.share.of),
         }
     }
 
-    /// Hands a frame whose source is translated to the thread that its destination belongs to, if that is another.
-    pub(super) fn hand_hairpin(&mut self, step: &mut Step<'_, '_>, i: usize) -> bool {
-        if self.table.share.of == 1 {
-            return false;
-        }
-        let owner = match step.frames[i].fragment() {
-            Fragment::Later => self.thread_of_first(step, i),
-            _ => self.owner_of_destination(&step.frames[i]),
-        };
-        if owner == self.table.share.thread {
-            return false;
-        }
-        if step.frames[i].fragment() == Fragment::First {
-            self.note_thread(step, i, owner);
-        }
-        step.hand(i, owner, Way::Turned(self.number()));
-        true
-    }
-
-    /// Where a frame of the stage's own enters whose destination is a public address.
-    pub(super) fn hairpin_entry(&self, step: &Step<'_, '_>, frame: &Frame<'_>) -> Entry {
-        match self.owner_of_destination(frame) {
-            to if to != self.table.share.thread && self.table.share.of > 1 => {
-                Entry::Hand(Handover { to, way: Way::Turned(self.number()) })
-            }
-            _ => step.again(Dir::Inward),
-        }
-    }
-
-    /// Asks the thread that a frame for an address of the node itself would belong to, whether a mapping awaits it, if
-    /// that is another.
-    pub(super) fn ask_other(&self, step: &mut Step<'_, '_>, i: usize) -> bool {
-        let owner = self.owner_of_destination(&step.frames[i]);
-        let is_other = owner != self.table.share.thread;
-        if is_other {
-            step.hand(i, owner, Way::Asks(self.number()));
-        }
-        is_other
-    }
-}
-
-impl Nat {
     /// Its number among the NATs of the node, where several threads are the node.
-    fn number(&self) -> u8 {
-        self.table.config.before.len() as u8
+    pub(crate) fn number(&self) -> u8 {
+        self.config.before.len() as u8
     }
-}
 
-fn quoted(frame: &Frame<'_>) -> Option<super::icmp::Quote> {
-    if frame.icmp_error() { quote(frame).ok() } else { None }
-}
-
-impl Table {
     /// Where a port of a public address leads.
-    fn lead(&self, endpoint: Endpoint) -> Lead {
+    fn lead_of_port(&self, endpoint: Endpoint) -> Lead {
         let address = self.outside.address(endpoint.outside);
         if self.has_forwards {
             let number = self.outside.slot(endpoint);

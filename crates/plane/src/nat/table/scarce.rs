@@ -9,10 +9,10 @@
 //! ```
 //! What others outside begin has a limit of its own for each host, beyond which only those calls are refused.
 
-use super::sessions::Sessions;
-use super::slot::{Inside, Kind};
-use super::table::Table;
+use super::Table;
 use crate::drops::Drop;
+use crate::nat::sessions::Sessions;
+use crate::nat::slot::{Inside, Kind};
 use crate::table::timers::Class;
 use crate::table::worth::{LOOKED_AT, Least, Rivals, Worth};
 use crate::time::Time;
@@ -101,16 +101,6 @@ impl Table {
         if !slot.is_fixed() && !slot.is_called() {
             slot.set_called(true);
             self.subscribers[slot.subscriber].calls += 1;
-        }
-    }
-
-    /// A session was answered from inside, or is over.
-    #[inline]
-    pub(super) fn call_is_over(&mut self, session: u32) {
-        let slot = &mut self.sessions[session];
-        if slot.is_called() {
-            slot.set_called(false);
-            self.subscribers[slot.subscriber].calls -= 1;
         }
     }
 }

@@ -3,34 +3,16 @@
 //!
 //! A block that its host does not use again comes free after the time that ports rest. What lived in it is forgotten.
 
-use super::log::{Event, What};
-use super::ports::Granted;
-use super::table::Table;
+use super::Table;
+use crate::nat::block_events::Kept;
+use crate::nat::log::What;
+use crate::nat::ports::Granted;
 use crate::table::timers::Tick;
 use crate::time::Time;
 
-/// A block of ports and whose it was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Kept {
-    /// The host, IPv4 mapped into IPv6, words from the left.
-    pub inside: [u32; 4],
-    /// Public address.
-    pub outside: u32,
-    /// First and last port.
-    pub ports: (u16, u16),
-}
-
-impl Kept {
-    /// The block that an event is about; `None` if it is about none.
-    pub fn of(event: &Event) -> Option<Kept> {
-        let is_block = matches!(event.what, What::BlockAllocated | What::BlockReleased);
-        is_block.then_some(Kept { inside: event.inside, outside: event.outside, ports: event.ports })
-    }
-}
-
 impl Table {
     /// Gives a host a block again; false if there is no such block, or it is somebody else's.
-    pub(super) fn restore(&mut self, now: Time, kept: &Kept) -> bool {
+    pub(crate) fn restore(&mut self, now: Time, kept: &Kept) -> bool {
         let Some(outside) = self.outside.number(kept.outside) else { return false };
         if !self.may_own(kept.inside) {
             return false;
@@ -52,8 +34,8 @@ mod tests {
     use super::*;
     use crate::address::mapped4;
     use crate::nat::config::Config;
+    use crate::nat::flow::Flow;
     use crate::nat::slot::{Inside, Remote};
-    use crate::nat::table::Flow;
     use crate::table::tcp::Segment;
     use crate::text::items;
     use crate::way::Share;

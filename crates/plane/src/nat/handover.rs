@@ -1,0 +1,28 @@
+//! One NAT of several threads: which of its frames go on in another one, see `table/steer.rs`.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
+
+use super::table::Table;
+use crate::frame::Frame;
+use crate::stage::Step;
+use crate::way::{Dir, Entry, Handover, Way};
+
+/// Where a frame of the stage's own enters whose destination is a public address.
+pub(super) fn hairpin_entry(table: &Table, step: &Step<'_, '_>, frame: &Frame<'_>) -> Entry {
+    match table.owner_of_destination(frame) {
+        to if to != table.share.thread && table.share.of > 1 => {
+            Entry::Hand(Handover { to, way: Way::Turned(table.number()) })
+        }
+        _ => step.again(Dir::Inward),
+    }
+}
+
+/// Asks the thread that a frame for an address of the node itself would belong to, whether a mapping awaits it, if
+/// that is another.
+pub(super) fn ask_other(table: &Table, step: &mut Step<'_, '_>, i: usize) -> bool {
+    let owner = table.owner_of_destination(&step.frames[i]);
+    let is_other = owner != table.share.thread;
+    if is_other {
+        step.hand(i, owner, Way::Asks(table.number()));
+    }
+    is_other
+}

@@ -1,0 +1,465 @@
+//! The stage: what becomes of each frame that comes to a NAT, from one side or the other.
+//!
+//! A batch goes through each table in two passes: the first only reads where each frame leads, so that the cache misses
+//! of up to 64 frames overlap, the second acts.
+
+use std::net::IpAddr;
+
+use weir_packet::headers::UDP;
+
+use super::config::Config;
+use super::flow::{Arrival, Flow, clamp, ends, flow, has_ports, is_plain, is_v4, remote};
+use super::fragments::{First, Fragments};
+use super::handover::ask_other;
+use super::next::{Next, refuse};
+use super::node::{Mtus, Node};
+use super::outside::Space;
+use super::quoted::quote;
+use super::rewrite::translate_source;
+use super::slot::Kind;
+use super::table::{Table, Update};
+use super::unsolicited::Unsolicited;
+use super::words::Manner;
+use super::{icmp, nat64, pcp, portless, redirected};
+use crate::batch::{PerFrame, Set};
+use crate::drops::Drop;
+use crate::frame::{Fragment, Frame, Kind as Packet};
+use crate::kept::Ticket;
+use crate::limits::Limits;
+use crate::outbox::Outbox;
+use crate::prefix::is_unicast4;
+use crate::stage::Step;
+use crate::table::tcp::{self, Segment};
+use crate::time::Time;
+use crate::way::{Dir, Entry, Share, Way};
+
+/// The stage.
+pub(crate) struct Nat {
+    pub(crate) table: Table,
+    fragments: Fragments,
+    unsolicited: Unsolicited,
+    /// Frames need a look at their addresses before all else.
+    is_special: bool,
+}
+
+impl std::fmt::Debug for Nat {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Nat").field("sessions", &self.table.sessions.live()).finish_non_exhaustive()
+    }
+}
+
+/// Whether a mapping awaits a frame.
+enum Awaited {
+    Yes,
+    No,
+    /// Another thread is to say.
+    Asked,
+}
+
+#[deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
+impl Nat {
+    /// A NAT as `config` says, or a thread's share of it, in a node with these addresses; what nobody is to foresee follows
+    /// from `seed`.
+    pub(crate) fn new(config: Config, local: Vec<IpAddr>, seed: u64, share: Share) -> Nat {
+        let mut table = Table::new(config, seed, share);
+        table.node = Node::new(local);
+        Nat {
+            is_special: table.is_special(),
+            table,
+            fragments: Fragments::new(Limits::default().fragments(share)),
+            unsolicited: Unsolicited::default(),
+        }
+    }
+
+    /// The same in a node with these longest packets that forwards, maybe with an address of IPv6.
+    pub(crate) fn of_router(mut self, mtus: Mtus, has6: bool) -> Nat {
+        self.table.node = Node { routes: true, routes6: has6, mtus, ..self.table.node };
+        self
+    }
+
+    /// What hosts use together is limited otherwise from now on.
+    pub(crate) fn limit(&mut self, limits: &Limits) {
+        self.fragments.limit(limits.fragments(self.table.share));
+    }
+
+    /// Translates the frames of `set` on their way in `dir`, and tells who goes on.
+    pub(crate) fn run(&mut self, step: &mut Step<'_, '_>, dir: Dir, set: Set) -> Set {
+        self.table.expire(step.now);
+        match dir {
+            Dir::Outward => self.outward(step, set),
+            Dir::Inward => self.inward(step, set),
+        }
+    }
+
+    /// Lets time pass: sessions end, waiting fragments are given up, late answers are sent. True: there is more to do.
+    pub(crate) fn tick(&mut self, step: &mut Step<'_, '_>) -> bool {
+        let more = self.table.expire(step.now);
+        let lapsed = self.fragments.expire(step.now, step.outbox);
+        (0..lapsed).for_each(|_| step.drops.count(Drop::NatFragment));
+        self.unsolicited.answer(&mut self.table, step);
+        more
+    }
+
+    /// When something is due.
+    pub(crate) fn due(&self, now: Time) -> Option<Time> {
+        [self.table.due(now), self.fragments.due(), self.unsolicited.due()].into_iter().flatten().min()
+    }
+
+    /// Takes another configuration, without losing what lives.
+    pub(crate) fn take(&mut self, now: Time, update: &mut Update) {
+        self.table.apply(now, update);
+        self.is_special = self.table.is_special();
+    }
+
+    /// Forgets all that lives in it.
+    pub(crate) fn begin_anew(&mut self) {
+        self.table.begin_anew();
+        self.fragments = self.fragments.anew();
+        self.unsolicited = Unsolicited::default();
+    }
+
+    /// Frames that wait in it: the tickets of those that are kept, and how many are copies.
+    pub(crate) fn waiting(&self) -> (Vec<Ticket>, usize) {
+        self.fragments.waiting()
+    }
+
+    /// It goes away: fragments that waited in it go on where frames of their direction enter.
+    pub(crate) fn let_go(&mut self, outbox: &mut Outbox, entry: impl Fn(Dir) -> Entry) {
+        self.fragments.let_go(outbox, entry);
+    }
+
+    fn outward(&mut self, step: &mut Step<'_, '_>, set: Set) -> Set {
+        let (mut hashes, mut guesses) = (PerFrame::all(0_u32), PerFrame::all(0_u32));
+        for i in set {
+            let flow = self.ends_out(&step.frames[i]);
+            hashes[i] = self.table.hash(&flow.inside, flow.remote);
+        }
+        let sessions = &self.table.sessions;
+        let is_large = sessions.is_large();
+        if is_large {
+            set.for_each(|i| sessions.touch(hashes[i]));
+        }
+        for i in set {
+            guesses[i] = sessions.first(hashes[i]);
+        }
+        if is_large {
+            set.for_each(|i| sessions.touch_slot(guesses[i]));
+        }
+        self.act(step, set, |nat, step, i| nat.out(step, i, hashes[i], guesses[i]))
+    }
+
+    /// The two ends of a frame on its way out, of either kind of IP.
+    #[inline]
+    fn ends_out(&self, frame: &Frame<'_>) -> Flow {
+        if let (Packet::V6, Some(prefix)) = (frame.kind(), self.table.config.prefix64)
+            && let Some((inside, remote)) = nat64::ends(frame, prefix)
+        {
+            return Flow { inside, remote, segment: Segment::default() };
+        }
+        ends(frame, Dir::Outward)
+    }
+
+    fn inward(&mut self, step: &mut Step<'_, '_>, set: Set) -> Set {
+        let (sessions, outside) = (&self.table.sessions, &self.table.outside);
+        let is_large = sessions.is_large();
+        if is_large {
+            set.filter_map(|i| self.table.endpoint(&step.frames[i]))
+                .for_each(|endpoint| outside.touch(endpoint));
+        }
+        let mut guesses = PerFrame::all(0_u32);
+        for i in set {
+            guesses[i] = self.table.endpoint(&step.frames[i]).map_or(0, |endpoint| outside.slot(endpoint));
+        }
+        if is_large {
+            set.for_each(|i| sessions.touch_slot(guesses[i]));
+        }
+        self.act(step, set, |nat, step, i| nat.back(step, i, guesses[i]))
+    }
+
+    /// Does to each frame what `one` says.
+    #[inline]
+    fn act(
+        &mut self,
+        step: &mut Step<'_, '_>,
+        set: Set,
+        one: impl Fn(&mut Nat, &mut Step<'_, '_>, usize) -> Next,
+    ) -> Set {
+        let mut on = set;
+        for i in set {
+            match one(self, step, i) {
+                Next::On => continue,
+                Next::Turn => step.turn(i),
+                Next::Drop(reason) => step.drop(i, reason),
+                Next::Gone => {}
+                Next::Hairpin => unreachable!("it was led back"),
+            }
+            on.remove(i);
+        }
+        on
+    }
+
+    /// A frame on its way out.
+    #[inline]
+    fn out(&mut self, step: &mut Step<'_, '_>, i: usize, hash: u32, guess: u32) -> Next {
+        let frame = &step.frames[i];
+        if let Some(next) = self.beyond(frame) {
+            return next;
+        }
+        let next = match !is_plain(frame) || self.is_special {
+            true => self.out_special(step, i, (hash, guess)),
+            false => self.out_plain(step, i, (hash, guess)),
+        };
+        if let Next::Hairpin = next { self.hairpin(step, i) } else { next }
+    }
+
+    /// What becomes of a frame on its way out that is no matter of a NAT. One between two links of the inside passes, and one
+    /// to all where the node is among them. One from an address that nobody can have does not: translated it would pass for
+    /// an honest one.
+    #[inline]
+    fn beyond(&self, frame: &Frame<'_>) -> Option<Next> {
+        if frame.kind() != Packet::V4 {
+            return None;
+        }
+        let (src, dst) = frame.addresses4();
+        let is_for_all = dst >> 28 == 14 || dst == u32::MAX;
+        if frame.stays_inside || self.table.node.routes && is_for_all {
+            return Some(Next::On);
+        }
+        (!is_unicast4(src)).then_some(Next::Drop(Drop::MartianSource))
+    }
+
+    /// A frame with ports; what lies under its hash was looked up already.
+    #[inline]
+    fn out_plain(&mut self, step: &mut Step<'_, '_>, i: usize, (hash, guess): (u32, u32)) -> Next {
+        let frame = &mut step.frames[i];
+        let flow = flow(frame);
+        let is_public = self.table.is_public(flow.remote.address);
+        if self.table.node.local.contains(&flow.remote.address) {
+            match is_public.then(|| self.is_awaited(step, i)) {
+                Some(Awaited::Yes) => {}
+                Some(Awaited::Asked) => return Next::Gone,
+                Some(Awaited::No) | None => return self.out_local(step, i),
+            }
+        }
+        let frame = &mut step.frames[i];
+        let number = match self.table.outbound(step.now, flow, hash, guess) {
+            Ok(number) => number,
+            Err(reason) => return refuse(&self.table, step, i, reason),
+        };
+        translate_source(&mut self.table, frame, number);
+        if is_public { Next::Hairpin } else { Next::On }
+    }
+
+    /// A packet from inside for the node itself.
+    #[cold]
+    fn out_local(&mut self, step: &mut Step<'_, '_>, i: usize) -> Next {
+        let frame = &step.frames[i];
+        let is_question = frame.proto() == UDP && frame.ports().1 == pcp::PORT;
+        match is_question && self.table.config.pcp && frame.fragment() == Fragment::Whole {
+            true => pcp::answer(&mut self.table, step, i),
+            false => Next::On,
+        }
+    }
+
+    /// Whether a mapping awaits a frame, at an address that is the node's, too.
+    #[cold]
+    fn is_awaited(&mut self, step: &mut Step<'_, '_>, i: usize) -> Awaited {
+        if step.frames[i].is_awaited {
+            return Awaited::Yes;
+        }
+        // What a host asks for is its own thread's matter.
+        let is_asked_here = self.table.config.pcp && step.frames[i].ports().1 == pcp::PORT;
+        if !is_asked_here && ask_other(&self.table, step, i) {
+            return Awaited::Asked;
+        }
+        if self.table.awaits(step.now, &step.frames[i]) { Awaited::Yes } else { Awaited::No }
+    }
+
+    /// A frame whose source is translated and whose destination is a public address of this NAT (RFC 4787 REQ-9).
+    fn hairpin(&mut self, step: &mut Step<'_, '_>, i: usize) -> Next {
+        if self.fragments.goes_to_another_box(&self.table, step, i) {
+            return Next::On;
+        }
+        if self.hand_hairpin(step, i) {
+            return Next::Gone;
+        }
+        let guess =
+            self.table.endpoint(&step.frames[i]).map_or(0, |endpoint| self.table.outside.slot(endpoint));
+        match self.back(step, i, guess) {
+            Next::On => Next::Turn,
+            other => other,
+        }
+    }
+
+    /// Hands a frame whose source is translated to the thread that its destination belongs to, if that is another.
+    fn hand_hairpin(&mut self, step: &mut Step<'_, '_>, i: usize) -> bool {
+        if self.table.share.of == 1 {
+            return false;
+        }
+        let owner = match step.frames[i].fragment() {
+            Fragment::Later => self.fragments.thread_of_first(&self.table, step, i),
+            _ => self.table.owner_of_destination(&step.frames[i]),
+        };
+        if owner == self.table.share.thread {
+            return false;
+        }
+        if step.frames[i].fragment() == Fragment::First {
+            self.fragments.note_thread(step, i, owner);
+        }
+        step.hand(i, owner, Way::Turned(self.table.number()));
+        true
+    }
+
+    /// A frame on its way in.
+    #[inline]
+    fn back(&mut self, step: &mut Step<'_, '_>, i: usize, guess: u32) -> Next {
+        let frame = &step.frames[i];
+        if !is_plain(frame) || self.is_special {
+            return self.back_special(step, i, guess);
+        }
+        self.back_plain(step, i, guess)
+    }
+
+    #[inline]
+    fn back_plain(&mut self, step: &mut Step<'_, '_>, i: usize, guess: u32) -> Next {
+        let Some(endpoint) = self.table.endpoint(&step.frames[i]) else { return self.stranger(step, i) };
+        let frame = &mut step.frames[i];
+        let (remote, segment) = (remote(frame), Segment::of(frame));
+        let arrival = Arrival { endpoint, proto: frame.proto(), remote, segment };
+        match self.table.inbound(step.now, &arrival, guess) {
+            Ok(number) => {
+                let inside = self.table.sessions[number].inside();
+                if !is_v4(&inside) {
+                    return nat64::back(&self.table, &mut self.fragments, step, i, inside);
+                }
+                frame.set_destination4(inside.address[3], inside.port);
+                if let Some(mss) = self.table.config.mss {
+                    clamp(frame, mss);
+                }
+                Next::On
+            }
+            Err(Drop::NatNoMapping) if self.table.node.local.contains(&frame.addresses4().1) => Next::On,
+            Err(reason) => {
+                let silent = self.table.config.unsolicited == Manner::Silent;
+                if segment.flags & (tcp::SYN | tcp::ACK) == tcp::SYN && !silent {
+                    self.unsolicited.note(&step.frames[i], step.now, arrival);
+                }
+                Next::Drop(reason)
+            }
+        }
+    }
+
+    /// A frame from outside that is not for a public address: it may be from an excluded host, or from a router about what
+    /// was sent to one.
+    fn stranger(&self, step: &Step<'_, '_>, i: usize) -> Next {
+        let frame = &step.frames[i];
+        let (src, dst) = frame.addresses4();
+        let exclude = &self.table.config.exclude;
+        let is_excluded = exclude.contains(src)
+            || frame.icmp_error() && quote(frame).is_ok_and(|quote| exclude.contains(quote.dst.0));
+        match self.table.node.local.contains(&dst) || is_excluded {
+            true => Next::On,
+            false => Next::Drop(Drop::NatNoMapping),
+        }
+    }
+}
+
+/// What is neither whole nor plain, or for whom something was configured.
+#[deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
+impl Nat {
+    #[cold]
+    fn out_special(&mut self, step: &mut Step<'_, '_>, i: usize, lookup: (u32, u32)) -> Next {
+        let frame = &step.frames[i];
+        if frame.kind() == Packet::V6 {
+            return self.out_of_v6(step, i, lookup);
+        }
+        if frame.kind() != Packet::V4 || self.table.config.exclude.contains(frame.addresses4().1) {
+            return Next::On;
+        }
+        match frame.fragment() {
+            Fragment::Whole => self.out_packet(step, i, lookup),
+            Fragment::First => self.first(step, i, Dir::Outward, |nat, step| nat.out_packet(step, i, lookup)),
+            Fragment::Later => self.fragments.later(&self.table, step, i, Dir::Outward),
+        }
+    }
+
+    /// A first fragment, which `translate` treats as a packet.
+    fn first(
+        &mut self,
+        step: &mut Step<'_, '_>,
+        i: usize,
+        dir: Dir,
+        translate: impl FnOnce(&mut Nat, &mut Step<'_, '_>) -> Next,
+    ) -> Next {
+        let first = First::of(&step.frames[i], dir);
+        let next = translate(self, step);
+        self.fragments.first(step, i, first, &next);
+        next
+    }
+
+    /// A frame of IPv6 on its way out, which may be a first fragment.
+    fn out_of_v6(&mut self, step: &mut Step<'_, '_>, i: usize, lookup: (u32, u32)) -> Next {
+        let frame = &step.frames[i];
+        let first = (frame.fragment() == Fragment::First).then(|| First::of(frame, Dir::Outward));
+        let next = nat64::out(&mut self.table, &mut self.fragments, step, i, lookup);
+        if let (Next::Drop(_), Some(first)) = (&next, first) {
+            self.fragments.forget(&first);
+        }
+        next
+    }
+
+    fn out_packet(&mut self, step: &mut Step<'_, '_>, i: usize, lookup: (u32, u32)) -> Next {
+        let frame = &mut step.frames[i];
+        let (src, dst) = frame.addresses4();
+        if frame.icmp_error() {
+            return icmp::error_out(&mut self.table, step, i);
+        }
+        if let Some(pair) = self.table.config.pairs.of(src) {
+            frame.set_src4(pair.outside);
+            return if self.table.is_public(dst) { Next::Hairpin } else { Next::On };
+        }
+        match Space::of(frame.proto()) {
+            Some(_) if has_ports(frame) => {
+                redirected::out(&mut self.table, step, i).unwrap_or_else(|| self.out_plain(step, i, lookup))
+            }
+            // Messages of ICMP that are neither query nor error are for the link.
+            Some(_) => Next::Drop(Drop::NatProtocol),
+            None => portless::out(&mut self.table, step, i),
+        }
+    }
+
+    #[cold]
+    fn back_special(&mut self, step: &mut Step<'_, '_>, i: usize, guess: u32) -> Next {
+        let frame = &step.frames[i];
+        if frame.kind() != Packet::V4 {
+            return Next::On;
+        }
+        match frame.fragment() {
+            Fragment::Whole => self.back_packet(step, i, guess),
+            Fragment::First => self.first(step, i, Dir::Inward, |nat, step| nat.back_packet(step, i, guess)),
+            Fragment::Later => self.fragments.later(&self.table, step, i, Dir::Inward),
+        }
+    }
+
+    fn back_packet(&mut self, step: &mut Step<'_, '_>, i: usize, guess: u32) -> Next {
+        let frame = &mut step.frames[i];
+        let (_, dst) = frame.addresses4();
+        if frame.icmp_error() && self.table.is_public(dst) {
+            return icmp::error_back(&mut self.table, &mut self.fragments, step, i);
+        }
+        if let Some(pair) = self.table.config.pairs.at(dst) {
+            frame.set_dst4(pair.inside);
+            return Next::On;
+        }
+        if self.table.sessions[guess].kind() == Kind::Redirected && has_ports(frame) {
+            return redirected::back(&mut self.table, step, i, guess);
+        }
+        if has_ports(frame) || !self.table.is_public(dst) {
+            return self.back_plain(step, i, guess);
+        }
+        match Space::of(frame.proto()) {
+            Some(_) => Next::Drop(Drop::NatProtocol),
+            None => portless::back(&mut self.table, step, i),
+        }
+    }
+}

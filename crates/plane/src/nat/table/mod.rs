@@ -1,0 +1,201 @@
+//! What is mapped to what: mappings, sessions, subscribers and ports of a NAT, and what is known of the node around it.
+//!
+//! A rule is in one of the files below; each calls what stands above it here, and nothing below.
+//!
+//! | question | file |
+//! |---|---|
+//! | What is in the log? | `log.rs` |
+//! | Whose is a port, where there are several threads or boxes? | `steer.rs`, `shared.rs` |
+//! | How does a session end, and a mapping with it? | `ending.rs` |
+//! | Who gives way when there is no more room? | `scarce.rs` |
+//! | Who gets a mapping, a session, a port? | `opening.rs` |
+//! | What does a frame do to them? | `traffic.rs`, `portless.rs`, `redirected.rs` |
+//! | Which do hosts ask for, which are configured, which were there before? | `leases.rs`, `apply.rs`, `restore.rs` |
+//! | What does time do? | `upkeep.rs` |
+//! | What do others do, or show, in a NAT's place? | `passage.rs`, `shown.rs` |
+//!
+//! Invariant: each slot of a kind that owns a port is what that port's entry says, and is counted by its block and its
+//! subscriber; `dependents` of a mapping counts its further sessions.
+
+mod apply;
+mod ending;
+mod leases;
+mod log;
+mod opening;
+mod passage;
+mod portless;
+mod redirected;
+mod restore;
+mod scarce;
+mod shared;
+mod shown;
+mod steer;
+mod traffic;
+mod upkeep;
+
+use std::collections::{HashMap, VecDeque};
+
+use weir_packet::headers::TCP;
+
+use super::block_events::BlockEvents;
+use super::config::{Config, Forward, Public};
+use super::leases::Leases;
+use super::log::Log;
+use super::node::Node;
+use super::outside::{Endpoint, Outside, Space};
+use super::ports::Pool;
+use super::redirect::{Reach, Redirect};
+use super::sessions::Sessions;
+use super::slot::{Inside, Kind, Remote, Slot};
+use super::subscribers::Subscribers;
+use super::words::Dependence;
+use crate::frame::{Frame, Kind as Packet};
+use crate::table::secret::Secret;
+use crate::table::timers::{Ages, Hand};
+use crate::way::Share;
+
+pub(crate) use apply::Update;
+pub(crate) use passage::Passage;
+pub(crate) use shown::Mapped;
+pub(crate) use steer::{Departs, Lead};
+
+/// What a NAT holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// Mappings and sessions.
+    pub sessions: u32,
+    /// Memory of all that belongs to them: indexes, subscribers, ports.
+    pub bytes: usize,
+}
+
+/// All mappings.
+pub(crate) struct Table {
+    pub(crate) config: Config,
+    /// Which of the NAT's threads this is.
+    pub(super) share: Share,
+    pub(super) ages: Ages,
+    pub(super) secret: Secret,
+    pub(crate) sessions: Sessions,
+    pub(super) subscribers: Subscribers,
+    pub(crate) outside: Outside,
+    pub(super) pool: Pool,
+    /// Redirects that ever were configured.
+    pub(super) redirects: Vec<Redirect>,
+    pub(super) redirect_numbers: HashMap<Redirect, u16>,
+    /// Whom those are about that are configured now.
+    pub(super) reach: Reach,
+    /// There may be redirected sessions of a configuration before this one.
+    pub(super) were_redirects: bool,
+    /// There may be private mappings of a configuration before this one.
+    pub(super) was_private: bool,
+    pub(super) leases: Leases,
+    /// Configured mappings that wait until nobody is in their way.
+    pub(super) awaited: VecDeque<Forward>,
+    /// Public addresses with the ports that hosts are given, or were by an earlier text.
+    pub(super) given: Vec<Public>,
+    /// The slot that the walk for those in the way has come to.
+    pub(super) walked: u32,
+    /// There is, or was, a mapping by configuration.
+    pub(super) has_forwards: bool,
+    /// Of those, mappings that other threads use.
+    pub(super) foreign: u32,
+    hand: Hand,
+    /// Where the next session is looked for that may give way.
+    pub(super) victim: u32,
+    pub(crate) log: Log,
+    pub(super) block_events: BlockEvents,
+    /// The node around it.
+    pub(super) node: Node,
+    /// Identification of the next packet of each public address (RFC 6864).
+    ids: Vec<u16>,
+    seed: u64,
+}
+
+impl Table {
+    /// Whether frames need a look at their addresses before all else.
+    pub(crate) fn is_special(&self) -> bool {
+        let Config { exclude, pairs, .. } = &self.config;
+        !exclude.is_empty() || !pairs.is_empty() || !self.redirects.is_empty()
+    }
+
+    /// Whether there are all the sessions that there may be.
+    pub(super) fn is_full(&self) -> bool {
+        self.sessions.live() - self.foreign >= self.share.part(self.config.sessions)
+    }
+
+    /// What it holds.
+    pub(crate) fn usage(&self) -> Usage {
+        let bytes =
+            self.sessions.bytes() + self.subscribers.bytes() + self.outside.bytes() + self.pool.bytes();
+        Usage { sessions: self.sessions.live() - self.foreign, bytes }
+    }
+
+    /// Whether an address is one of this NAT's.
+    #[inline]
+    pub(crate) fn is_public(&self, address: u32) -> bool {
+        self.outside.number(address).is_some() || self.config.pairs.at(address).is_some()
+    }
+
+    /// The port of a public address that a frame is for.
+    #[inline]
+    pub(super) fn endpoint(&self, frame: &Frame<'_>) -> Option<Endpoint> {
+        if frame.kind() != Packet::V4 {
+            return None;
+        }
+        let outside = self.outside.number(frame.addresses4().1)?;
+        Some(Endpoint { outside, space: Space::of(frame.proto())?, port: frame.ports().1 })
+    }
+
+    /// The identification of the next packet of a public address; those of two threads are apart.
+    #[inline]
+    pub(super) fn next_id(&mut self, outside: u16) -> u16 {
+        let id = &mut self.ids[usize::from(outside)];
+        *id = id.wrapping_add(self.share.of.into());
+        *id
+    }
+
+    /// What slots are found by from the inside.
+    #[inline]
+    fn kind(&self) -> Kind {
+        match self.config.mapping {
+            Dependence::AddressAndPort => Kind::Private,
+            _ => Kind::Mapping,
+        }
+    }
+
+    /// The hash under which the slot of a flow lies.
+    #[inline]
+    pub(crate) fn hash(&self, inside: &Inside, remote: Remote) -> u32 {
+        match self.kind() {
+            Kind::Private => Sessions::hash_with(&self.secret, inside, remote),
+            _ => Sessions::hash(&self.secret, inside),
+        }
+    }
+
+    /// Whether sessions of a mapping are distinguished by their remote ends.
+    #[inline]
+    pub(super) fn by_remote(&self, proto: u8) -> bool {
+        proto == TCP || self.config.filtering != Dependence::Independent
+    }
+
+    /// The hash under which a slot lies for the outside.
+    pub(super) fn hash_outside(&self, slot: &Slot) -> u32 {
+        self.hash_of_outside(slot.outside, slot.inside().proto, slot.remote().address)
+    }
+
+    fn hash_of_outside(&self, outside: u16, proto: u8, remote: u32) -> u32 {
+        self.secret.hash([0, 0, u32::from(outside), remote], 1 << 62 | u64::from(proto))
+    }
+
+    /// The remote end as far as it tells sessions apart.
+    pub(super) fn end(&self, proto: u8, remote: Remote) -> Remote {
+        match (proto, self.config.filtering) {
+            // Of UDP and ICMP, who may answer is all that there is to know.
+            (TCP, _) | (_, Dependence::AddressAndPort) => remote,
+            _ => Remote { port: 0, ..remote },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

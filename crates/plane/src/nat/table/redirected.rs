@@ -1,0 +1,90 @@
+//! Sessions that a redirect leads to its server.
+
+use std::collections::hash_map::Entry;
+
+use weir_packet::headers::TCP;
+
+use super::Table;
+use super::opening::{New, begin};
+use crate::drops::Drop;
+use crate::nat::flow::{Arrival, Flow};
+use crate::nat::outside::{Endpoint, Space};
+use crate::nat::redirect::Redirect;
+use crate::nat::slot::{Inside, Kind, Remote};
+use crate::table::tcp::Side;
+use crate::time::Time;
+
+impl Table {
+    /// Redirects by number are those that ever were configured: sessions outlive them.
+    pub(super) fn number_redirects(&mut self, come: &[Redirect]) {
+        for redirect in come {
+            if let Entry::Vacant(vacant) = self.redirect_numbers.entry(*redirect) {
+                vacant.insert(self.redirects.len() as u16);
+                self.redirects.push(*redirect);
+            }
+        }
+    }
+
+    /// The redirected session of a frame from the inside, a new one if need be and the frame is in reach; `None` if it goes
+    /// where it wants to.
+    pub(crate) fn outbound_redirected(
+        &mut self,
+        now: Time,
+        flow: &Flow,
+        in_reach: bool,
+    ) -> Result<Option<u32>, Drop> {
+        let known = self.redirected(now, &flow.inside, flow.remote);
+        if known != 0 {
+            self.heard(now, known, Side::Inside, &flow.segment);
+            return Ok(Some(known));
+        }
+        let first = || self.config.redirects.iter().find(|redirect| redirect.holds(flow));
+        let Some(redirect) = in_reach.then(first).flatten() else { return Ok(None) };
+        let number = self.redirect_numbers[redirect];
+        // A connection that began before there was this redirect goes on.
+        if flow.inside.proto == TCP && self.is_connected(now, flow) {
+            return Ok(None);
+        }
+        let track = begin(flow.inside.proto, Side::Inside, &flow.segment)?;
+        let new = New { kind: Kind::Redirected, redirect: number, track };
+        self.create_as(now, flow.inside, flow.remote, new).map(Some)
+    }
+
+    /// The redirected session of an inside end and the destination that it asked, or 0.
+    pub(crate) fn redirected(&mut self, now: Time, inside: &Inside, asked: Remote) -> u32 {
+        let number = self.sessions.session(&self.secret, inside, asked, Kind::Redirected);
+        self.alive(now, number)
+    }
+
+    fn is_connected(&mut self, now: Time, flow: &Flow) -> bool {
+        let slot = self.mapping_of(now, &flow.inside, flow.remote).copied();
+        slot.is_some_and(|slot| {
+            let (outside, port) = (slot.outside, slot.outside_port);
+            let space = Space::Tcp;
+            self.has_session(now, Endpoint { outside, space, port }, flow.remote)
+        })
+    }
+
+    /// The server of a redirected session.
+    pub(crate) fn server(&self, number: u32) -> (u32, u16) {
+        self.redirects[usize::from(self.sessions[number].dependents)].server
+    }
+
+    /// What the inside asked for to which this frame is the answer.
+    pub(crate) fn inbound_redirected(
+        &mut self,
+        now: Time,
+        arrival: &Arrival,
+        number: u32,
+    ) -> Result<Remote, Drop> {
+        if self.alive(now, number) == 0 {
+            return Err(Drop::NatNoMapping);
+        }
+        let Remote { address, port } = arrival.remote;
+        if (address, port) != self.server(number) {
+            return Err(Drop::NatFiltered);
+        }
+        self.heard(now, number, Side::Outside, &arrival.segment);
+        Ok(self.sessions[number].remote())
+    }
+}

@@ -1,0 +1,41 @@
+//! What time does to a table.
+
+use super::Table;
+use crate::nat::log::What;
+use crate::table::timers::{Tick, WALK_INTERVAL};
+use crate::time::Time;
+
+/// Blocks that go back to the pool per call.
+const BLOCKS_AT_A_TIME: usize = 16;
+impl Table {
+    /// When something is due: leases to the moment, and while there are sessions or blocks that rest, the walk over all.
+    pub(crate) fn due(&self, now: Time) -> Option<Time> {
+        let has_any =
+            self.sessions.live() > self.foreign || self.pool.has_resting() || !self.awaited.is_empty();
+        [self.leases_due(), has_any.then(|| now + WALK_INTERVAL)].into_iter().flatten().min()
+    }
+
+    /// Ends what is too old, a fragment of it; true if there is more.
+    pub(crate) fn expire(&mut self, now: Time) -> bool {
+        let tick = Tick::of(now);
+        if !self.awaited.is_empty() {
+            self.place_forwards(now);
+        }
+        let more_leases = self.end_leases(now);
+        for number in self.hand.walk(tick, self.sessions.numbers()).into_iter().flatten() {
+            let slot = &self.sessions[number];
+            if self.ages.over(slot.track.class, slot.seen, tick) {
+                self.end_session(now, number);
+            }
+        }
+        for _ in 0..BLOCKS_AT_A_TIME {
+            let Some((owner, id)) = self.pool.rested(tick) else {
+                return more_leases || self.hand.is_behind();
+            };
+            let block = self.pool.release(id, &mut self.subscribers[owner].holding);
+            self.log_block(now, What::BlockReleased, owner, block);
+            self.subscribers.forget_idle(&self.secret, owner);
+        }
+        true
+    }
+}
