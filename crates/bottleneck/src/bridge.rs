@@ -30,8 +30,7 @@ pub fn chunks_for(settings: &Settings) -> u32 {
         let Ok(at) = settings.bottleneck(way) else { return 0 };
         let limit = settings.rate_of(way).map_or(0, |_| at.limit_bytes);
         let bits_per_s = at.bits_per_s.max(settings.rate.nominal());
-        let behind = settings.paths.longest() + settings.impairment.jitter + settings.impairment.reorder_by;
-        limit / SMALLEST + (behind.secs() * bits_per_s as f64 / 8.0) as u64 / SMALLEST
+        limit / SMALLEST + (settings.paths.latest().secs() * bits_per_s as f64 / 8.0) as u64 / SMALLEST
     };
     (of(0) + of(1) + SPARE_CHUNKS).min(MOST_CHUNKS) as u32
 }

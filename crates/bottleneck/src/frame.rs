@@ -4,13 +4,13 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use weir_link::Paths;
 use weir_packet::headers;
 use weir_packet::steer::{PICK, SPREAD, mix4, mix6};
 use weir_queue::ppv::marker::{self, Marker};
 use weir_queue::{Packet, Time};
 
 use crate::ecn;
-use crate::paths::Paths;
 
 /// Flows whose rates are known; more than these begin anew.
 const MOST_FLOWS: usize = 100_000;

@@ -1,5 +1,5 @@
-//! A bottleneck between two ports, in real time: the queues of `weir-queue` in front of a link with an exact rate, and delays,
-//! losses and reordering behind it.
+//! A bottleneck between two ports, in real time: the link of `weir-link` with a queue in front and delays, losses and reordering
+//! behind it.
 //!
 //! ```text
 //!  port 1 > [ queue | link's rate ] > [ path: loss, delay, jitter, reordering ] > port 2       and the same back
@@ -19,13 +19,7 @@ mod bridge;
 mod clock;
 mod ecn;
 mod frame;
-#[cfg(feature = "fuzz")]
-pub mod fuzz;
-mod line;
-mod link;
 mod log;
-mod paths;
-mod rate;
 mod result;
 mod run;
 mod settings;
@@ -33,11 +27,8 @@ mod way;
 
 pub use bridge::{Bridge, chunks_for};
 pub use clock::Clock;
-pub use link::{Departure, Link};
 pub use log::{Entry, Log};
-pub use paths::{Impairment, Paths, Prefix};
-pub use rate::{Model, Rate};
 pub use result::{Direction, Outcome, Quantiles, Snapshot, View};
 pub use run::{Observe, run};
-pub use settings::{Aqm, BackRate, Buffer, SETTINGS, Settings};
+pub use settings::{BackRate, SETTINGS, Settings};
 pub use way::{Counts, Leaving, Way};

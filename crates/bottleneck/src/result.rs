@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use weir_link::Rate;
 use weir_load::histogram::Histogram;
 use weir_port::duplex::{Account, Chunk};
 use weir_queue::{Reason, Time};
 
-use crate::rate::Rate;
 use crate::settings::Settings;
 use crate::way::{Counts, Way};
 

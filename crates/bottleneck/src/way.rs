@@ -1,14 +1,12 @@
 //! One direction of a bottleneck: its queue, its link, its paths. Pure: it is given times and packets.
 
+use weir_link::{Behind, Departure, Link, Paths};
 use weir_load::histogram::{Histogram, LATENCY_BITS};
 use weir_port::shared::LATENCY_BUCKETS;
 use weir_queue::{Ecn, Packet, Reason, Tally, Time};
 
 use crate::frame::Markers;
-use crate::line::Line;
-use crate::link::{Departure, Link};
 use crate::log::Log;
-use crate::paths::{Fortune, Impairment, Paths};
 use crate::settings::Settings;
 
 /// A payload on its way, with what the way has to know of it.
@@ -72,10 +70,7 @@ impl Counts {
 pub struct Way<T> {
     /// `None`: no limit, no queue.
     link: Option<Link<Carried<T>>>,
-    paths: Paths,
-    impairment: Impairment,
-    fortune: Fortune,
-    line: Line<Carried<T>>,
+    behind: Behind<Carried<T>>,
     markers: Option<Markers>,
     log: Option<Log>,
     direction: usize,
@@ -101,10 +96,7 @@ impl<T: Send + 'static> Way<T> {
         let link = settings.rate_of(direction).map(|rate| Link::new(&settings.aqm.config, &at, rate));
         let mut way = Way {
             link: link.transpose().map_err(|error| error.to_string())?,
-            paths: Paths::default(),
-            impairment: Impairment::default(),
-            fortune: Fortune::new(settings.seed ^ 0x70a7 ^ direction as u64),
-            line: Line::new(),
+            behind: Behind::new(settings.paths.clone(), settings.seed ^ 0x70a7 ^ direction as u64),
             markers: None,
             log: log.then(Log::default),
             direction,
@@ -118,12 +110,11 @@ impl<T: Send + 'static> Way<T> {
             sojourn: histogram(),
             recent: histogram(),
         };
-        way.take_paths(settings);
+        way.set_markers(settings);
         Ok(way)
     }
 
-    fn take_paths(&mut self, settings: &Settings) {
-        (self.paths, self.impairment) = (settings.paths.clone(), settings.impairment);
+    fn set_markers(&mut self, settings: &Settings) {
         let needs = settings.aqm.config.needs_values();
         if needs != self.markers.is_some() {
             self.markers = needs.then(|| Markers::new(settings.seed));
@@ -150,13 +141,14 @@ impl<T: Send + 'static> Way<T> {
             (None, None) => {}
             _ => return Err("whether the way back has a limit cannot change while it runs".into()),
         }
-        self.take_paths(settings);
+        self.behind.set_paths(settings.paths.clone());
+        self.set_markers(settings);
         Ok(())
     }
 
     /// The paths that [`crate::frame::packet`] looks up.
     pub(crate) fn paths(&self) -> &Paths {
-        &self.paths
+        self.behind.paths()
     }
 
     /// A packet arrives, on this path. An earlier time than that of the last packet counts as that.
@@ -180,7 +172,7 @@ impl<T: Send + 'static> Way<T> {
         match &mut self.link {
             // Until here it has advanced already.
             Some(link) => link.arrive(packet, at, |_| ()),
-            None => self.behind(Departure { packet, starts: at, ends: at }),
+            None => self.departed(Departure { packet, starts: at, ends: at }),
         }
         self.collect();
     }
@@ -188,14 +180,14 @@ impl<T: Send + 'static> Way<T> {
     /// Brings the link to `until`.
     pub fn advance(&mut self, until: Time) {
         let Some(mut link) = self.link.take() else { return };
-        link.advance(until, |departure| self.behind(departure));
+        link.advance(until, |departure| self.departed(departure));
         self.now = self.now.max(until);
         self.link = Some(link);
         self.collect();
     }
 
     /// A packet has left the link.
-    fn behind(&mut self, departure: Departure<Carried<T>>) {
+    fn departed(&mut self, departure: Departure<Carried<T>>) {
         let Departure { packet, starts, ends } = departure;
         self.departed.add(packet.bytes);
         let sojourn_ns = (starts - packet.arrival).ns();
@@ -206,18 +198,15 @@ impl<T: Send + 'static> Way<T> {
         }
         let mut carried = packet.payload;
         carried.marked = carried.ecn != packet.ecn;
-        match self.fortune.arrival(ends, carried.path, &self.paths, &self.impairment) {
-            Some(at) => self.line.put(at, carried),
-            None => {
-                self.lost.add(carried.bytes);
-                self.gone.push(carried.what);
-            }
+        if let Err(lost) = self.behind.put(ends, carried.path, carried) {
+            self.lost.add(lost.bytes);
+            self.gone.push(lost.what);
         }
     }
 
     fn collect(&mut self) {
         let Some(link) = &mut self.link else { return };
-        for carried in link.dropped().drain(..) {
+        for (carried, _) in link.dropped().drain(..) {
             if let Some(log) = &mut self.log {
                 log.dropped(carried.number);
             }
@@ -227,7 +216,7 @@ impl<T: Send + 'static> Way<T> {
 
     /// The next packet that has come out by `now`.
     pub fn take(&mut self, now: Time) -> Option<Leaving<T>> {
-        let (due, carried) = self.line.take(now)?;
+        let (due, carried) = self.behind.take(now)?;
         self.left.add(carried.bytes);
         Some(Leaving { what: carried.what, due, marked: carried.marked })
     }
@@ -235,8 +224,8 @@ impl<T: Send + 'static> Way<T> {
     /// When something is to be done next: a packet comes out, or the link takes one that might come out then.
     pub fn due(&self) -> Option<Time> {
         let start = self.link.as_ref().and_then(Link::next_start).filter(|&at| at < Time::MAX);
-        let link = start.map(|at| at + self.paths.shortest());
-        [link, self.line.next_at()].into_iter().flatten().min()
+        let link = start.map(|at| at + self.paths().shortest());
+        [link, self.behind.next_at()].into_iter().flatten().min()
     }
 
     /// Payloads of packets that were dropped or lost since the last call.
@@ -253,7 +242,7 @@ impl<T: Send + 'static> Way<T> {
             lost: self.lost,
             left: self.left,
             queued: self.link.as_ref().map(Link::backlog).unwrap_or_default(),
-            delayed: self.line.len() as u64,
+            delayed: self.behind.len() as u64,
             departed: self.departed,
             marked: link.marked,
         }

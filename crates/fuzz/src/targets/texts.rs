@@ -258,7 +258,7 @@ pub(super) fn bottleneck(input: &[u8]) {
         }
         chunks_for(&settings);
     }
-    weir_bottleneck::fuzz::trace(&text);
+    weir_link::fuzz::trace(&text);
 }
 
 pub(super) fn bottleneck_seeds() -> Vec<Vec<u8>> {

@@ -14,11 +14,14 @@ const MOST_BITS_PER_S: f64 = 1e12;
 const MOST_STEPS: usize = 10_000_000;
 /// Bytes of a file.
 const LONGEST: u64 = 256 << 20;
-/// Between two steps: each is gone through while frames wait.
+/// Between two steps.
 const SHORTEST: Time = Time::from_us(1);
 
+/// A random schedule lasts so long, and then begins again.
+const LASTS: Time = Time::from_s(300);
+
 /// The rate of a link.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rate {
     /// In bits/s, above 0.
     Constant(u64),
@@ -28,8 +31,8 @@ pub enum Rate {
     Like(Model, u64),
 }
 
-/// Rates of a file.
-#[derive(Debug, PartialEq)]
+/// Rates one after another.
+#[derive(Debug, PartialEq, Eq)]
 pub struct Trace {
     /// From when on which rate, in bits/s; the first at 0. A rate of 0 is a pause.
     steps: Vec<(Time, u64)>,
@@ -58,19 +61,34 @@ impl Rate {
         }
     }
 
+    /// The highest rate there is.
+    pub fn highest(&self) -> u64 {
+        match self {
+            Rate::Constant(bits) => *bits,
+            // No step of a model is above 4 times its mean.
+            Rate::Like(_, mean) => mean.saturating_mul(4),
+            Rate::Trace(trace) => trace.steps.iter().map(|step| step.1).max().unwrap_or(1),
+        }
+    }
+
     /// Reads `100mbit`, `wifi:50mbit`, `lte:20mbit`, `trace:FILE`.
     ///
     /// # Errors
     /// Anything else; what is wrong in the file, with its line.
     pub fn read(text: &str) -> Result<Rate, String> {
+        Rate::read_with(text, |file| text_of(file).map_err(|error| format!("cannot read {file}: {error}")))
+    }
+
+    /// The same, where somebody else reads the file.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn read_with(text: &str, text_of: impl Fn(&str) -> Result<String, String>) -> Result<Rate, String> {
         match text.split_once(':') {
             None => bits_per_s(text).map(Rate::Constant),
-            Some(("trace", file)) => {
-                let lines = text_of(file).map_err(|error| format!("cannot read {file}: {error}"))?;
-                Trace::read(&lines)
-                    .map(|trace| Rate::Trace(trace.into()))
-                    .map_err(|wrong| format!("{file}:{wrong}"))
-            }
+            Some(("trace", file)) => Trace::read(&text_of(file)?)
+                .map(|trace| Rate::Trace(trace.into()))
+                .map_err(|wrong| format!("{file}:{wrong}")),
             Some((model, rate)) => {
                 let found = MODELS.iter().find(|(name, _)| *name == model);
                 let (_, model) = found.ok_or_else(|| {
@@ -82,19 +100,12 @@ impl Rate {
         }
     }
 
+    /// The rates from `from` on.
     pub(crate) fn schedule(&self, from: Time, seed: u64) -> Schedule {
         match self {
-            Rate::Constant(bits) => Schedule { bits_per_s: *bits, next: None, source: Source::Constant },
-            Rate::Trace(trace) => {
-                let source = Source::Trace { trace: trace.clone(), index: 0, from };
-                Schedule { bits_per_s: 0, next: None, source }.begun()
-            }
-            Rate::Like(model, mean) => {
-                let mut sample = Walk::new(*model, 1.0, Time::ZERO, seed);
-                let scale = *mean as f64 / sample.mean();
-                let source = Source::Like(Walk::new(*model, scale, from, seed));
-                Schedule { bits_per_s: 0, next: None, source }.begun()
-            }
+            Rate::Constant(bits) => Schedule::constant(*bits),
+            Rate::Trace(trace) => Schedule::new(trace.clone(), from),
+            Rate::Like(model, mean) => Schedule::new(Walk::new(*model, seed).trace(*mean).into(), from),
         }
     }
 }
@@ -155,100 +166,116 @@ impl Trace {
     }
 }
 
-/// Which rate holds, and when the next one does.
+/// Which rate holds. A step counts for what begins after it.
 #[derive(Debug)]
 pub(crate) struct Schedule {
+    /// `None`: constant.
+    trace: Option<Arc<Trace>>,
+    /// At this time ..
+    from: Time,
+    /// .. it is here in the trace, ..
+    position: Time,
+    /// .. whose rate this is, 0 in a pause, ..
     bits_per_s: u64,
-    next: Option<(Time, u64)>,
-    source: Source,
-}
-
-#[derive(Debug)]
-enum Source {
-    Constant,
-    Trace { trace: Arc<Trace>, index: usize, from: Time },
-    Like(Walk),
+    /// .. until then.
+    next: Option<Time>,
 }
 
 impl Schedule {
-    /// The rate now, in bits/s; 0 is a pause.
+    fn constant(bits_per_s: u64) -> Schedule {
+        Schedule { trace: None, from: Time::ZERO, position: Time::ZERO, bits_per_s, next: None }
+    }
+
+    fn new(trace: Arc<Trace>, from: Time) -> Schedule {
+        let mut schedule = Schedule { trace: Some(trace), from, ..Schedule::constant(0) };
+        schedule.find(Time::ZERO);
+        schedule
+    }
+
+    /// The rate that [`Schedule::seek`] has found, in bits/s; 0 is a pause.
     pub(crate) fn bits_per_s(&self) -> u64 {
         self.bits_per_s
     }
 
-    /// When there is another rate, and which one.
-    pub(crate) fn next(&self) -> Option<(Time, u64)> {
+    /// When the next step is; at the end of time there is none.
+    pub(crate) fn next(&self) -> Option<Time> {
         self.next
     }
 
-    fn begun(mut self) -> Schedule {
-        self.look();
-        self.step();
-        self
-    }
-
-    /// The next rate is that of now.
-    pub(crate) fn step(&mut self) {
-        if let Some((_, bits_per_s)) = self.next.take() {
-            self.bits_per_s = bits_per_s;
-            self.look();
+    /// Goes on to `at`, which takes as long however much is between. Whether there was a step.
+    pub(crate) fn seek(&mut self, at: Time) -> bool {
+        let stepped = self.next.is_some_and(|next| next < at);
+        if stepped {
+            self.pass(at);
         }
+        stepped
     }
 
-    /// What follows; at the end of time nothing does, or it would be stepped through for ever.
-    fn look(&mut self) {
-        self.next = self.source.following().filter(|next| next.0 < Time::MAX);
+    fn pass(&mut self, at: Time) {
+        let position = self.position + (at - self.from);
+        self.from = at;
+        self.find(position);
+    }
+
+    /// The rate at a position in the trace; at its start that is the first one.
+    fn find(&mut self, mut position: Time) {
+        let Some(trace) = &self.trace else { return };
+        if let Some(period) = trace.period.filter(|period| position > *period) {
+            position = Time::from_ps((position.ps() - 1) % period.ps() + 1);
+        }
+        self.position = position;
+        let number = trace.steps.partition_point(|step| step.0 < position).max(1);
+        let (past, future) = trace.steps.split_at(number);
+        self.bits_per_s = past.last().map_or(0, |step| step.1);
+        let next = future.first().map(|step| step.0).or(trace.period);
+        self.next = next.map(|next| self.from + (next - position)).filter(|next| *next < Time::MAX);
+    }
+
+    /// Time begins anew: what was `at` is 0.
+    pub(crate) fn begin_anew(&mut self, at: Time) {
+        if at > self.from {
+            self.pass(at);
+        }
+        self.from = Time::ZERO;
+        self.next = self.next.map(|next| next - at);
     }
 }
 
-impl Source {
-    fn following(&mut self) -> Option<(Time, u64)> {
-        match self {
-            Source::Constant => None,
-            Source::Trace { trace, index, from } => {
-                if *index == trace.steps.len() {
-                    *from += trace.period?;
-                    *index = 0;
-                }
-                let (at, rate) = *trace.steps.get(*index)?;
-                *index += 1;
-                Some((*from + at, rate))
-            }
-            Source::Like(walk) => Some(walk.following()),
-        }
-    }
-}
-
-/// A random schedule.
+/// What makes a random schedule.
 #[derive(Debug)]
 struct Walk {
     model: Model,
-    scale: f64,
-    at: Time,
     level: f64,
     rng: Rng,
 }
 
 impl Walk {
-    fn new(model: Model, scale: f64, at: Time, seed: u64) -> Walk {
+    fn new(model: Model, seed: u64) -> Walk {
         let level = match model {
             Model::Wifi => 3.0,
             Model::Lte => 0.0,
         };
-        Walk { model, scale, at, level, rng: Rng::new(seed) }
+        Walk { model, level, rng: Rng::new(seed) }
     }
 
-    /// When the next rate begins, and which one it is.
-    fn following(&mut self) -> (Time, u64) {
-        let at = self.at;
-        let (share, ms) = match self.model {
-            Model::Wifi => self.wifi(),
-            Model::Lte => self.lte(),
-        };
-        self.at += Time::from_secs(ms / 1e3);
-        (at, (share * self.scale) as u64)
+    /// A schedule with this mean, in bits/s.
+    fn trace(mut self, mean: u64) -> Trace {
+        let (mut shares, mut end, mut sum) = (Vec::new(), Time::ZERO, 0.0);
+        while end < LASTS {
+            let (share, ms) = match self.model {
+                Model::Wifi => self.wifi(),
+                Model::Lte => self.lte(),
+            };
+            shares.push((end, share));
+            end += Time::from_secs(ms / 1e3);
+            sum += share * ms / 1e3;
+        }
+        let scale = mean as f64 * end.secs() / sum;
+        let steps = shares.into_iter().map(|(at, share)| (at, (share * scale) as u64)).collect();
+        Trace { steps, period: Some(end) }
     }
 
+    /// The share of its middle that the rate has, and for how many ms.
     fn wifi(&mut self) -> (f64, f64) {
         let ms = 1.0 + 9.0 * self.rng.unit();
         if self.rng.unit() < 0.05 {
@@ -264,20 +291,6 @@ impl Walk {
         }
         self.level = 0.98 * self.level + 0.1 * self.rng.normal();
         (self.level.exp().clamp(0.1, 3.0), 10.0)
-    }
-
-    /// Its mean over many steps: what a mean is scaled by.
-    fn mean(&mut self) -> f64 {
-        let (mut bits, mut time) = (0.0, 0.0);
-        for _ in 0..20_000 {
-            let (share, ms) = match self.model {
-                Model::Wifi => self.wifi(),
-                Model::Lte => self.lte(),
-            };
-            bits += share * ms;
-            time += ms;
-        }
-        bits / time
     }
 }
 
@@ -297,10 +310,10 @@ mod tests {
             let mut schedule = rate.schedule(Time::from_s(17_237_000), 1);
             let mut last = Time::ZERO;
             for _ in 0..100 {
-                let Some((at, _)) = schedule.next() else { break };
+                let Some(at) = schedule.next() else { break };
                 assert!(at > last && at < Time::MAX, "{rate:?}: {at:?} after {last:?}");
                 last = at;
-                schedule.step();
+                schedule.seek(at + Time::from_ps(1));
             }
         }
     }
@@ -311,12 +324,41 @@ mod tests {
         let mut schedule = Rate::Trace(trace.into()).schedule(Time::from_s(1), 1);
         let mut seen = vec![(Time::from_s(1), schedule.bits_per_s())];
         for _ in 0..5 {
-            seen.push(schedule.next().unwrap());
-            schedule.step();
+            let at = schedule.next().unwrap();
+            schedule.seek(at);
+            let before = seen.last().map(|step| step.1);
+            assert_eq!(Some(schedule.bits_per_s()), before, "a step counts for what begins after it");
+            schedule.seek(at + Time::from_ps(1));
+            seen.push((at, schedule.bits_per_s()));
         }
         let ms: Vec<(u64, u64)> =
             seen.iter().map(|(at, bits)| (at.ns() / 1_000_000, bits / 1_000_000)).collect();
         assert_eq!(ms, [(1000, 10), (1500, 0), (2000, 2), (3000, 10), (3500, 0), (4000, 2)]);
+    }
+
+    #[test]
+    fn a_schedule_goes_on_after_a_pause_and_when_time_begins_anew() {
+        let rates = ["0 10mbit\n0.5 0\n1 2mbit\n2 repeat\n", "0 10mbit\n0.5 0\n1 2mbit\n"];
+        let rates = rates.map(|text| Rate::Trace(Trace::read(text).unwrap().into()));
+        for rate in rates.into_iter().chain(["wifi:5mbit", "lte:5mbit"].map(|rate| Rate::read(rate).unwrap()))
+        {
+            let new = || rate.schedule(Time::from_ms(1), 3);
+            let (mut steps, mut jumps, mut anew) = (new(), new(), new());
+            let far = Time::from_s(7_000);
+            while let Some(at) = steps.next().filter(|at| *at < far) {
+                steps.seek(at + Time::from_ps(1));
+            }
+            jumps.seek(far);
+            anew.begin_anew(far);
+            for _ in 0..100 {
+                assert_eq!(jumps.bits_per_s(), steps.bits_per_s(), "{rate:?}");
+                assert_eq!((anew.bits_per_s(), jumps.next()), (jumps.bits_per_s(), steps.next()), "{rate:?}");
+                let Some(at) = jumps.next() else { break };
+                assert_eq!(anew.next(), Some(at - far), "{rate:?}");
+                [&mut steps, &mut jumps].into_iter().for_each(|one| _ = one.seek(at + Time::from_ps(1)));
+                anew.seek(at + Time::from_ps(1) - far);
+            }
+        }
     }
 
     #[test]
@@ -340,19 +382,21 @@ mod tests {
     #[test]
     fn a_model_has_its_mean_and_repeats_from_its_seed() {
         for model in [Model::Wifi, Model::Lte] {
-            let mut one = Rate::Like(model, 50_000_000).schedule(Time::ZERO, 7);
-            let mut other = Rate::Like(model, 50_000_000).schedule(Time::ZERO, 7);
-            let (mut bits, mut last) = (0.0, Time::ZERO);
-            for _ in 0..200_000 {
-                let (at, _) = one.next().unwrap();
+            let rate = Rate::Like(model, 50_000_000);
+            let mut schedules = [7, 7, 8].map(|seed| rate.schedule(Time::ZERO, seed));
+            let (mut bits, mut last, mut differ) = (0.0, Time::ZERO, 0);
+            while last < LASTS {
+                let [one, other, third] = &mut schedules;
+                let at = one.next().unwrap();
+                assert!(one.bits_per_s() <= rate.highest(), "{model:?}");
                 bits += one.bits_per_s() as f64 * (at - last).secs();
+                assert_eq!((one.next(), one.bits_per_s()), (other.next(), other.bits_per_s()));
+                differ += usize::from(one.bits_per_s() != third.bits_per_s());
                 last = at;
-                one.step();
-                other.step();
-                assert_eq!(one.next(), other.next());
+                schedules.iter_mut().for_each(|schedule| _ = schedule.seek(at + Time::from_ps(1)));
             }
             let mean = bits / last.secs();
-            assert!((mean / 50e6 - 1.0).abs() < 0.1, "{model:?}: {mean}");
+            assert!((mean / 50e6 - 1.0).abs() < 1e-6 && differ > 1000, "{model:?}: {mean}, {differ}");
         }
     }
 }

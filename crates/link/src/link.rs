@@ -1,6 +1,7 @@
 //! A queue and the link that takes from it, on a virtual clock: when each packet starts and ends follows from arrivals and rate.
 
 use std::collections::VecDeque;
+use std::fmt;
 
 use weir_queue::{Bottleneck, Config, ConfigError, Counters, Pace, Packet, Queue, Reason, Tally, Time};
 
@@ -19,11 +20,15 @@ pub struct Departure<T> {
 
 /// Offered, dropped, departed: what became of all packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct LinkCounts {
-    pub(crate) offered: Tally,
-    pub(crate) departed: Tally,
-    pub(crate) marked: u64,
-    pub(crate) dropped: [Tally; Reason::ALL.len()],
+pub struct LinkCounts {
+    /// They arrived.
+    pub offered: Tally,
+    /// The link took them.
+    pub departed: Tally,
+    /// They got CE.
+    pub marked: u64,
+    /// The queue dropped them, by [`Reason::ALL`].
+    pub dropped: [Tally; Reason::ALL.len()],
 }
 
 /// A queue in front of a link.
@@ -33,8 +38,11 @@ pub struct Link<T> {
     schedule: Schedule,
     pace: Pace,
     now: Time,
+    /// When the packet in service has left.
     free: Time,
-    dropped: Vec<T>,
+    /// When a pause is over.
+    resumes: Time,
+    dropped: Vec<(T, Reason)>,
     ended: LinkCounts,
 }
 
@@ -51,6 +59,7 @@ impl<T: Send + 'static> Link<T> {
             schedule,
             now: Time::ZERO,
             free: Time::ZERO,
+            resumes: Time::ZERO,
             dropped: Vec::new(),
             ended: LinkCounts::default(),
         })
@@ -60,9 +69,7 @@ impl<T: Send + 'static> Link<T> {
     pub fn set_rate(&mut self, rate: &Rate, at: Time, seed: u64) {
         self.schedule = rate.schedule(at, seed);
         self.pace = Pace::new(self.schedule.bits_per_s());
-        if self.free == Time::MAX {
-            self.free = at;
-        }
+        self.resumes = Time::ZERO;
     }
 
     /// From now on another queue takes what arrives. The packets of the former one leave first, by its rules.
@@ -75,6 +82,22 @@ impl<T: Send + 'static> Link<T> {
         Ok(())
     }
 
+    /// Time begins anew: what was `at` is 0. Nothing waits, and the queue is built again.
+    ///
+    /// # Errors
+    /// A setting of the queue makes no sense.
+    pub fn begin_anew(
+        &mut self,
+        config: &Config,
+        bottleneck: &Bottleneck,
+        at: Time,
+    ) -> Result<(), ConfigError> {
+        self.set_queue(config, bottleneck)?;
+        self.schedule.begin_anew(at);
+        (self.now, self.free, self.resumes) = (Time::ZERO, self.free - at, self.resumes - at);
+        Ok(())
+    }
+
     /// A packet arrives. At equal times, a departure comes first. Times never decrease: an earlier one counts as the last.
     pub fn arrive(&mut self, packet: Packet<T>, at: Time, mut departed: impl FnMut(Departure<T>)) {
         let at = at.max(self.now);
@@ -82,14 +105,14 @@ impl<T: Send + 'static> Link<T> {
         self.now = at;
         if let Some(queue) = self.queues.back_mut() {
             queue.offer(packet, at);
-            self.dropped.extend(queue.dropped().drain(..).map(|drop| drop.packet.payload));
         }
+        self.collect();
     }
 
     /// When the link takes the next packet; none if none waits.
     pub fn next_start(&self) -> Option<Time> {
         let due = self.queues.front()?.due(self.now)?;
-        Some(due.max(self.free))
+        Some(due.max(self.free).max(self.resumes))
     }
 
     /// Takes all packets that start until, and at, `until`.
@@ -101,7 +124,7 @@ impl<T: Send + 'static> Link<T> {
             }
             let Some(queue) = self.queues.front_mut() else { return };
             let taken = queue.take(starts);
-            self.dropped.extend(queue.dropped().drain(..).map(|drop| drop.packet.payload));
+            self.collect();
             self.forget_empty();
             let Some(packet) = taken else { continue };
             self.free = starts + self.pace.slot(u64::from(packet.bytes));
@@ -109,21 +132,38 @@ impl<T: Send + 'static> Link<T> {
         }
     }
 
+    /// Takes all packets out, in the order in which they would leave from `at` on.
+    pub fn drain(&mut self, at: Time) -> Vec<Packet<T>> {
+        let (mut at, mut all) = (at.max(self.now), Vec::new());
+        for queue in &mut self.queues {
+            while let Some(due) = queue.due(at) {
+                let before = queue.backlog().packets;
+                at = due;
+                all.extend(queue.take(at));
+                if queue.backlog().packets == before {
+                    break;
+                }
+            }
+        }
+        self.collect();
+        all
+    }
+
     /// Sets the rate of `at`. False in a pause: then the link is busy until it is over.
     fn has_rate(&mut self, at: Time) -> bool {
-        let mut stepped = false;
-        while self.schedule.next().is_some_and(|(next, _)| next < at) {
-            self.schedule.step();
-            stepped = true;
-        }
-        if stepped {
+        if self.schedule.seek(at) {
             self.pace = Pace::new(self.schedule.bits_per_s());
         }
         if self.schedule.bits_per_s() > 0 {
             return true;
         }
-        self.free = self.schedule.next().map_or(Time::MAX, |(next, _)| next + Time::from_ps(1));
+        self.resumes = self.schedule.next().map_or(Time::MAX, |next| next + Time::from_ps(1));
         false
+    }
+
+    fn collect(&mut self) {
+        let dropped = self.queues.iter_mut().flat_map(|queue| queue.dropped().drain(..));
+        self.dropped.extend(dropped.map(|drop| (drop.packet.payload, drop.reason)));
     }
 
     fn forget_empty(&mut self) {
@@ -133,28 +173,38 @@ impl<T: Send + 'static> Link<T> {
         }
     }
 
-    /// Payloads of packets that were dropped since the last time that somebody emptied this list.
-    pub(crate) fn dropped(&mut self) -> &mut Vec<T> {
+    /// Payloads of packets that were dropped since the last time that somebody emptied this list, and why.
+    pub fn dropped(&mut self) -> &mut Vec<(T, Reason)> {
         &mut self.dropped
     }
 
     /// What waits.
-    pub(crate) fn backlog(&self) -> Tally {
+    pub fn backlog(&self) -> Tally {
         self.queues.iter().map(|queue| queue.backlog()).fold(Tally::default(), |sum, one| Tally {
             packets: sum.packets + one.packets,
             bytes: sum.bytes + one.bytes,
         })
     }
 
-    /// The rate of the packet that started last, in bits/s.
-    pub(crate) fn bits_per_s(&self) -> u64 {
+    /// The rate of the packet that started last, in bits/s; 0 in a pause in which one waits.
+    pub fn bits_per_s(&self) -> u64 {
         self.schedule.bits_per_s()
     }
 
-    pub(crate) fn counts(&self) -> LinkCounts {
+    /// What became of all packets so far.
+    pub fn counts(&self) -> LinkCounts {
         let mut counts = self.ended;
         self.queues.iter().for_each(|queue| add(&mut counts, queue.counters()));
         counts
+    }
+}
+
+impl<T> fmt::Debug for Link<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link")
+            .field("schedule", &self.schedule)
+            .field("free", &self.free)
+            .finish_non_exhaustive()
     }
 }
 
