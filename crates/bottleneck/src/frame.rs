@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use weir_link::Paths;
 use weir_packet::headers;
-use weir_packet::steer::{PICK, SPREAD, mix4, mix6};
+use weir_packet::steer::{flow, mix4, mix6};
 use weir_queue::ppv::marker::{self, Marker};
 use weir_queue::{Packet, Time};
 
@@ -24,9 +24,7 @@ pub(crate) fn packet(frame: &[u8], paths: &Paths) -> (Packet<()>, usize) {
         IpAddr::V6(address) => mix6(address.to_bits()),
     };
     (packet.source, packet.destination) = (mix(headers.src), mix(headers.dst));
-    let ports = u32::from(headers.ports.0) << 16 | u32::from(headers.ports.1);
-    let ends = packet.source.wrapping_mul(SPREAD) ^ packet.destination.rotate_left(16);
-    packet.flow = mix4(ends ^ mix4(ports).wrapping_mul(PICK) ^ u32::from(headers.protocol));
+    packet.flow = flow(packet.source, packet.destination, headers.ports, headers.protocol);
     packet.ecn = ecn::of(frame);
     (packet, paths.of(headers.src, headers.dst))
 }

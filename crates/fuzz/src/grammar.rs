@@ -89,8 +89,8 @@ const NAT: &[Piece] = &[
     (8, &["udp-timeout 120s", "icmp-timeout 60s", "tcp-timeout 7440s", "tcp-opening-timeout 240s"]),
 ];
 const QUEUE: &[Piece] = &[
-    (1, &["outward 1Mbit", "outward 100kbit", "outward 1Gbit"]),
-    (2, &["inward 500kbit", "inward 1kbit"]),
+    (1, &["outward 1Mbit", "outward 100kbit", "outward 1Gbit", "outward wifi:1Mbit"]),
+    (2, &["inward 500kbit", "inward 1kbit", "inward lte:100kbit"]),
     (
         2,
         &[
@@ -104,8 +104,15 @@ const QUEUE: &[Piece] = &[
             "aqm gsp",
         ],
     ),
-    (2, &["limit 8kB", "limit 50ms", "limit 100B"]),
+    (2, &["limit 8kB", "limit 50ms", "limit 100B", "limit 2bdp"]),
     (4, &["overhead 24"]),
+    (4, &["delay 5ms", "delay 1s", "delay 0s"]),
+    (8, &["path 198.18.0.2/32=1ms", "path 2001:db8:1::/64=50ms"]),
+    (8, &["loss 10%", "loss 50%"]),
+    (8, &["burst 3"]),
+    (8, &["jitter 2ms"]),
+    (8, &["reorder 10%"]),
+    (8, &["reorder-by 10ms"]),
 ];
 const LIMITS: &[Piece] = &[
     (2, &["fragments 1", "fragments 2"]),

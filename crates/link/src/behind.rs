@@ -28,9 +28,16 @@ impl<T> Behind<T> {
         &self.paths
     }
 
-    /// Something else is to happen from now on. What is on its way comes out when it would have.
+    /// Something else is to happen from now on. What is on its way comes out when it would have, and is not overtaken on its
+    /// path.
     pub fn set_paths(&mut self, paths: Paths) {
-        self.paths = paths;
+        let old = std::mem::replace(&mut self.paths, paths);
+        let was = |path: usize| match self.paths.prefixes.get(path) {
+            Some((prefix, _)) => old.prefixes.iter().position(|(known, _)| known == prefix),
+            None => Some(old.others()),
+        };
+        let last = |path| was(path).and_then(|was| self.last.get(was)).copied().unwrap_or_default();
+        self.last = (0..=self.paths.others()).map(last).collect();
     }
 
     /// A packet has left the link at `at`.
@@ -49,6 +56,12 @@ impl<T> Behind<T> {
     /// The next packet that has come out by `now`, and when.
     pub fn take(&mut self, now: Time) -> Option<(Time, T)> {
         self.line.take(now)
+    }
+
+    /// Time begins anew: what was `at` is 0.
+    pub fn begin_anew(&mut self, at: Time) {
+        self.line.begin_anew(at);
+        self.last.iter_mut().for_each(|last| *last = *last - at);
     }
 
     /// When the next packet comes out.
@@ -138,5 +151,23 @@ mod tests {
         let reordered = run(Paths { reorder: 0.1, reorder_by: Time::from_ms(3), ..Paths::default() });
         let overtaken = reordered.windows(2).filter(|pair| pair[0] > pair[1]).count();
         assert!((60..140).contains(&overtaken), "{overtaken}");
+    }
+
+    #[test]
+    fn a_path_is_itself_among_others() {
+        let prefix = |text: &str, ms| {
+            let mut paths = Paths::default();
+            paths.set("path", &format!("{text}={ms}ms")).unwrap().unwrap();
+            paths.prefixes.remove(0)
+        };
+        let paths = |prefixes| Paths { delay: Time::from_ms(50), prefixes, ..Paths::default() };
+        let mut behind = Behind::new(paths(vec![prefix("10.0.0.0/8", 20)]), 1);
+        let at = |behind: &mut Behind<u32>, path| behind.arrival(Time::ZERO, path).ns() / 1_000_000;
+        assert_eq!([at(&mut behind, 0), at(&mut behind, 1)], [20, 50]);
+        // One is new, one has a shorter delay and one comes before it.
+        behind.set_paths(paths(vec![prefix("192.0.2.0/24", 1), prefix("10.0.0.0/8", 5)]));
+        assert_eq!([0, 1, 2].map(|path| at(&mut behind, path)), [1, 20, 50]);
+        behind.set_paths(paths(vec![]));
+        assert_eq!(at(&mut behind, 0), 50);
     }
 }

@@ -62,6 +62,11 @@ impl<T> Line<T> {
         self.heap.pop().map(|due| (due.at, due.what))
     }
 
+    /// Time begins anew: what was `at` is 0.
+    pub(crate) fn begin_anew(&mut self, at: Time) {
+        self.heap = self.heap.drain().map(|due| Due { at: due.at - at, ..due }).collect();
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.heap.len()
     }

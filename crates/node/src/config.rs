@@ -31,7 +31,7 @@ use weir_port::fast::PORTS;
 use crate::backend::Backend;
 
 /// A node and how it is run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     /// What happens to frames.
     pub plane: weir_plane::Config,

@@ -22,9 +22,9 @@ use crate::worker::{IN_TURN, Machine, Parts, Worker};
 /// Chunks beside those that ports have with the kernel.
 const SPARE_CHUNKS: u32 = 1024;
 /// Chunks of a thread for frames that its plane keeps: for those that wait for a neighbour or a fragment, and at most for
-/// those in queues.
+/// those in queues and delays, 1 Gbit/s for 0.8 s.
 const KEPT_CHUNKS: u32 = 1024;
-const MOST_QUEUED_CHUNKS: u64 = 8192;
+const MOST_QUEUED_CHUNKS: u64 = 1 << 16;
 /// A frame of full size in a queue.
 const QUEUED_BYTES: u64 = 1514;
 /// Ethernet header with two tags.

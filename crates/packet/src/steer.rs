@@ -36,6 +36,15 @@ pub fn mix6(address: u128) -> u32 {
     mix4(words.into_iter().fold(0, |all: u32, word| all.wrapping_mul(SPREAD) ^ word))
 }
 
+/// A flow: its mixed source and destination, ports and protocol, mixed again. Neighbouring hosts with neighbouring ports are
+/// flows of their own.
+#[inline]
+pub fn flow(source: u32, destination: u32, (sport, dport): (u16, u16), protocol: u8) -> u32 {
+    let ports = u32::from(sport) << 16 | u32::from(dport);
+    let ends = source.wrapping_mul(SPREAD) ^ destination.rotate_left(16);
+    mix4(ends ^ mix4(ports).wrapping_mul(PICK) ^ u32::from(protocol))
+}
+
 /// The thread, of so many, of a mixed address or a sum of them.
 #[inline]
 pub fn pick(mixed: u32, of: u8) -> u8 {
@@ -45,7 +54,18 @@ pub fn pick(mixed: u32, of: u8) -> u8 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
+
+    #[test]
+    fn hosts_and_ports_that_count_alike_are_flows_of_their_own() {
+        let alike = |host: u32| flow(mix4(0xc612_0000 | host), mix4(0xc000_0201), (7, host as u16), 17);
+        let both = |n: u32| flow(mix4(0xc612_0000 | n >> 6), mix4(0xc000_0201), ((n & 63) as u16, 80), 6);
+        for flows in [(0..4096).map(alike).collect::<HashSet<u32>>(), (0..4096).map(both).collect()] {
+            assert!(flows.len() > 4090, "{}", flows.len());
+        }
+    }
 
     #[test]
     fn neighbours_are_spread_evenly() {

@@ -20,7 +20,7 @@ use crate::way::Share;
 pub(crate) use align::align;
 
 /// A node as its text describes it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     /// The ports, those of the left end first.
     pub ports: Vec<Port>,
@@ -41,7 +41,7 @@ pub struct Config {
 }
 
 /// What a stage is to be.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum StageConfig {
     Filter(Box<filter::Config>),
     Nat(Box<nat::Config>),
@@ -59,7 +59,9 @@ impl Config {
     /// # Errors
     /// All mistakes of the text, each with its line and what to do about it.
     pub fn read(file: &str, text: &str) -> Result<Config, Mistakes> {
-        let file_of = |name: &str| Err(format!("`{name}` cannot be read here: write the rules themselves"));
+        let file_of = |name: &str| {
+            Err(format!("`{name}` cannot be read here: write what it says, or the text into a file"))
+        };
         Config::read_with(file, text, &mut Beside { item: &mut |_, _| false, file: &file_of })
     }
 
@@ -128,7 +130,7 @@ impl Config {
         self
     }
 
-    /// Bytes of frames that queues may keep.
+    /// Bytes of frames that queues may keep, and delays behind them.
     pub fn queued_bytes(&self) -> u64 {
         let of = |stage: &StageConfig| match stage {
             StageConfig::Queue(queue) => queue.all_bytes(),
@@ -265,7 +267,7 @@ fn stage(item: &Item, ports: &[Port], file: FileOf<'_>, notes: &Notes<'_>) -> Op
             filter::Config::read(item, ports, file, notes).map(|filter| StageConfig::Filter(Box::new(filter)))
         }
         "nat" => Some(StageConfig::Nat(Box::new(nat::Config::read(item, notes)))),
-        "queue" => Some(StageConfig::Queue(Box::new(queue::Config::read(item, notes)))),
+        "queue" => Some(StageConfig::Queue(Box::new(queue::Config::read(item, file, notes)))),
         name => {
             item.wrong(notes, format!("`{name}` is no stage, and ports stand at the ends"));
             None

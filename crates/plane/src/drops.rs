@@ -72,6 +72,7 @@ reasons! {
     NatJoined "nat_joined" "a fragment of an error of ICMP, which NAT64 translates in one fragment: in that one all of it goes on",
     QueueLimit "queue_limit" "as much waits for the link of its queue as may, see `limit` of `queue`",
     QueueAqm "queue_aqm" "the AQM of its queue signals congestion by a drop, see `aqm` of `queue`",
+    QueueLoss "queue_loss" "lost behind the link of its queue, see `loss` of `queue`",
     NoLocal "no_local" "it is for the node itself, and nobody takes such frames",
     LocalNeighbours "local_neighbours" "more ARP and neighbour discovery for the node itself than it takes, see `limits`",
     LocalRouting "local_routing" "more of routing protocols for the node itself than it takes, see `limits`",

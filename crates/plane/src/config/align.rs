@@ -49,7 +49,7 @@ fn worth(old: &StageConfig, new: &StageConfig) -> Option<u64> {
         (StageConfig::Nat(_), StageConfig::Nat(_)) => 2,
         (StageConfig::Filter(old), StageConfig::Filter(new)) if old.is_stateful() && new.is_stateful() => 1,
         (StageConfig::Filter(_), StageConfig::Filter(_)) => 0,
-        (StageConfig::Queue(old), StageConfig::Queue(new)) if old.has_the_directions_of(new) => 0,
+        (StageConfig::Queue(old), StageConfig::Queue(new)) if old.has_the_shape_of(new) => 0,
         _ => return None,
     };
     // How threads share a NAT is no matter of its text.

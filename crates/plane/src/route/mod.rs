@@ -16,7 +16,7 @@ pub(crate) use config::read;
 pub use config::{Route, Target};
 pub use options::Options;
 pub use router::NoLink;
-pub(crate) use router::{Router, flow_hash};
+pub(crate) use router::Router;
 pub use rpf::Rpf;
 pub(crate) use source::Refusal;
 

@@ -732,7 +732,7 @@ pub(super) fn is_nobody(frame: &Frame<'_>) -> bool {
 }
 
 /// The same for all packets of a flow; fragments have no ports, so that they count for none of a packet that is cut.
-pub(crate) fn flow_hash(frame: &Frame<'_>) -> u32 {
+fn flow_hash(frame: &Frame<'_>) -> u32 {
     let addresses = match frame.kind() {
         Kind::V4 => frame.addresses4().0 as u128 | (frame.addresses4().1 as u128) << 32,
         _ => frame.addresses6().0 ^ frame.addresses6().1.rotate_left(64),

@@ -116,6 +116,8 @@ pub(super) fn queues(queues: &[QueueCounts]) -> Value {
             "sent_bytes": queue.sent.1,
             "marked": queue.marked,
             "dropped": queue.dropped,
+            "delayed": queue.behind.map(|(delayed, _)| delayed),
+            "lost": queue.behind.map(|(_, lost)| lost),
         })
     };
     json!({ "queues": queues.iter().map(of).collect::<Vec<_>>() })

@@ -123,13 +123,21 @@ fn queues(shown: &Map<String, Value>) -> String {
     let one = |queue: &&Value| {
         let of = |name: &str| number(queue.get(name));
         let word = |name: &str| queue[name].as_str().unwrap_or_default().to_string();
+        let link = match queue["bits_per_s"].as_u64() {
+            Some(0) => format!("{} paused limit {} bytes", word("aqm"), of("limit_bytes")),
+            Some(rate) => {
+                format!("{} {} limit {} bytes", word("aqm"), Rate::BitsPerS(rate as f64), of("limit_bytes"))
+            }
+            None => "no limit".into(),
+        };
+        let behind = match queue["delayed"].as_u64() {
+            Some(delayed) => format!(" delayed {delayed} frames (lost {})\n", of("lost")),
+            None => String::new(),
+        };
         format!(
-            "queue {} {}: {} {} limit {} bytes\n Sent {} bytes {} frames (dropped {}, marked {})\n backlog {} bytes {} frames\n",
+            "queue {} {}: {link}\n Sent {} bytes {} frames (dropped {}, marked {})\n backlog {} bytes {} frames\n{behind}",
             of("stage"),
             word("direction"),
-            word("aqm"),
-            Rate::BitsPerS(of("bits_per_s") as f64),
-            of("limit_bytes"),
             of("sent_bytes"),
             of("sent_frames"),
             of("dropped"),
@@ -182,6 +190,18 @@ mod tests {
             "queue 1 outward: fq-codel 20Mbit/s limit 250000 bytes\n \
              Sent 7000 bytes 7 frames (dropped 3, marked 1)\n \
              backlog 2000 bytes 2 frames\n"
+        );
+        let queue = json!({
+            "stage": 2, "direction": "inward", "aqm": "fq-codel", "bits_per_s": null, "limit_bytes": 0,
+            "backlog_frames": 0, "backlog_bytes": 0, "sent_frames": 7, "sent_bytes": 7000, "marked": 0, "dropped": 0,
+            "delayed": 3, "lost": 1,
+        });
+        assert_eq!(
+            text(Shown::Queues, &json!({ "queues": [queue] })),
+            "queue 2 inward: no limit\n \
+             Sent 7000 bytes 7 frames (dropped 0, marked 0)\n \
+             backlog 0 bytes 0 frames\n \
+             delayed 3 frames (lost 1)\n"
         );
         assert_eq!(text(Shown::Queues, &json!({ "queues": [] })), "the node has no queues\n");
     }
