@@ -3,10 +3,11 @@
 use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use rusqlite::Connection;
+use serde_json::Value;
 
 mod home;
 
@@ -164,36 +165,75 @@ fn a_kernel_that_lacks_something() {
     );
 }
 
+/// A kernel that is older than this one in what bpf(2) takes.
+struct Older(PathBuf);
+
+impl Older {
+    /// As `tests/vm/older.c` writes versions.
+    fn new(home: &Home, version: u32) -> Older {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/vm/older.c");
+        let library = home.path(&format!("{version}.so"));
+        let mut cc = Command::new("cc");
+        cc.args(["-shared", "-fPIC", "-Wall", "-Werror", &format!("-DKERNEL={version}"), "-o"]);
+        assert!(cc.arg(&library).arg(source).status().expect("the C compiler that builds weir").success());
+        Older(library)
+    }
+
+    fn weir(&self, home: &Home, words: &[&str]) -> Output {
+        let mut command = home.command(&[WEIR], words);
+        output(command.env("LD_PRELOAD", &self.0)).expect("weir starts")
+    }
+
+    /// What the doctor says of it.
+    fn check(&self, home: &Home, expected: &[(&str, &str)]) {
+        let doctor: Value =
+            serde_json::from_slice(&self.weir(home, &["doctor", "--json"]).stdout).expect("JSON");
+        for (name, state) in expected {
+            let mut findings = doctor["findings"].as_array().expect("a list").iter();
+            let found =
+                findings.find(|one| one["name"] == *name).unwrap_or_else(|| panic!("{name}: {doctor}"));
+            assert_eq!(found["state"], *state, "{name}: {doctor}");
+        }
+        assert_eq!(doctor["can_run"], true);
+    }
+}
+
+#[test]
+fn a_kernel_without_all_congestion_controls() {
+    need_root!();
+    let home = home();
+    Older::new(&home, 608).check(
+        &home,
+        &[
+            ("live frames", "ok"),
+            ("xdp tester", "ok"),
+            ("node", "ok"),
+            ("capture", "ok"),
+            ("congestion controls", "weaker"),
+            ("plan quick", "ok"),
+        ],
+    );
+}
+
 #[test]
 fn a_kernel_without_live_frames() {
     need_root!();
     let home = home();
-    let (source, older) = ("../../tests/vm/linux-5.15.c", home.path("linux-5.15.so"));
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
-    let mut cc = Command::new("cc");
-    cc.args(["-shared", "-fPIC", "-Wall", "-Werror", "-o"]).arg(&older).arg(source);
-    assert!(cc.status().expect("the C compiler that builds weir").success());
-    let weir = |words: &[&str]| {
-        let mut command = home.command(&[WEIR], words);
-        output(command.env("LD_PRELOAD", &older)).expect("weir starts")
-    };
-    let doctor = weir(&["doctor", "--json"]);
-    let doctor: serde_json::Value = serde_json::from_slice(&doctor.stdout).expect("JSON");
-    let state = |name: &str| {
-        let findings = doctor["findings"].as_array().expect("a list").iter();
-        findings.clone().find(|one| one["name"] == name).unwrap_or_else(|| panic!("{name}"))["state"].clone()
-    };
-    for (name, expected) in [
-        ("live frames", "weaker"),
-        ("xdp tester", "weaker"),
-        ("packet tester", "ok"),
-        ("node", "ok"),
-        ("capture", "weaker"),
-        ("plan quick", "ok"),
-    ] {
-        assert_eq!(state(name), expected, "{name}: {doctor}");
-    }
-    assert_eq!(doctor["can_run"], true);
+    let older = Older::new(&home, 515);
+    let weir = |words: &[&str]| older.weir(&home, words);
+    older.check(
+        &home,
+        &[
+            ("live frames", "weaker"),
+            ("xdp tester", "weaker"),
+            ("packet tester", "ok"),
+            ("receive threads", "ok"),
+            ("node", "ok"),
+            ("capture", "weaker"),
+            ("congestion controls", "weaker"),
+            ("plan quick", "ok"),
+        ],
+    );
     // As the doctor says: by sockets, with one note.
     let run = weir(&["run", "tiny.toml", "--no-report"]);
     let said = String::from_utf8_lossy(&run.stderr);
@@ -261,6 +301,6 @@ fn a_disk_that_is_full() {
     let said = refusal(&output, 1);
     assert!(said.contains("disk that holds small/records.db is full"), "{said}");
     let kept = home.weir(&["show", "1", "--json", "--store", "records.db"]);
-    let record: serde_json::Value = serde_json::from_slice(&kept.stdout).expect("JSON");
+    let record: Value = serde_json::from_slice(&kept.stdout).expect("JSON");
     assert!(trials(&record).len() > 3, "{kept:?}");
 }
