@@ -392,8 +392,9 @@ fn dctcp_gives_way_to_marks_without_losses() {
     let text = String::from_utf8(output.stdout).unwrap();
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let (result, intervals) = lines.split_last().unwrap();
+    // A busy machine may come to no reading within an interval.
     let windows: Vec<u64> =
-        intervals.iter().map(|interval| interval["info"][0]["cwnd"].as_u64().unwrap()).collect();
+        intervals.iter().filter_map(|interval| interval["info"][0]["cwnd"].as_u64()).collect();
     let fell = windows.windows(2).any(|pair| pair[1] < pair[0]);
     assert!(fell, "the window was never reduced: {windows:?}");
     assert_eq!(result["flows"][0]["info"]["retransmissions"], 0, "{result}");
