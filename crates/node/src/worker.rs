@@ -211,7 +211,7 @@ impl Worker {
     fn answer(&mut self, strings: &mut Strings) -> bool {
         // Whoever asks hears of frames that did not come to the plane, too.
         self.now = Time::from_ns(now_ns() - self.start_ns);
-        self.plane.settle_fast(self.now);
+        self.plane.settle_fast();
         // Read as well as written, and before the requests are looked at: one that is not found here is reported once more.
         strings.asked.swap(false, Ordering::Acquire);
         loop {

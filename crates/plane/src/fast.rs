@@ -12,17 +12,17 @@
 //! - An entry holds no longer than what it was made of: a session that ends or changes ends its entries before anything that
 //!   the same call did leaves the plane; another text, route or neighbour is another epoch, which entries are compared with.
 //! - Counters are exact, and idle times never too short, and longer by a tick of the kernel's clock at most: a session's entries
-//!   expire [`MARGIN`] before it does, and what they were used for is read at least every [`SWEEP`] before a stage can look at
-//!   it; both are longer where there is room for many entries.
+//!   expire before it does, by more than the time between two readings of what they were used for.
 //! - A connection of TCP that both follow is brought up to date here before the plane looks at a segment of it, and there
 //!   afterwards.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 mod book;
 mod entry;
+mod round;
 
 use std::fmt::Debug;
-use std::time::Duration;
+use std::ops::Range;
 
 use weir_packet::frame::Mac;
 use weir_packet::headers::TCP;
@@ -38,11 +38,6 @@ use crate::way::{Dir, Way};
 
 pub(crate) use book::Book;
 use entry::{Track, rule_of, until_of};
-
-/// How often at least the uses of all entries are read.
-const SWEEP: Duration = Duration::from_secs(1);
-/// Entries expire so long before their session: longer than between two sweeps.
-const MARGIN: Duration = Duration::from_secs(2);
 
 /// What a flow is known by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -182,18 +177,26 @@ impl Book {
         FastState { on: self.is_on, entries: self.entries(), counts: self.table.counts() }
     }
 
-    /// Time passes, or frames are about to pass the stages.
-    pub(crate) fn sweep_if_due(&mut self, pipeline: &mut Pipeline, now: Time) {
-        if self.is_due(now) {
-            self.sweep(pipeline, now);
-            self.keep_up(pipeline, now);
+    /// Time passes, or frames are about to pass the stages: reads some of the entries if that is due; `true`: more may be.
+    pub(crate) fn read_if_due(&mut self, pipeline: &mut Pipeline, now: Time) -> bool {
+        let piece = self.due(now);
+        let any = !piece.is_empty();
+        if any {
+            self.read(pipeline, piece.clone());
+            self.keep_up(pipeline, piece, now);
         }
+        any
+    }
+
+    /// Reads what all entries were used for.
+    pub(crate) fn read_all(&mut self, pipeline: &mut Pipeline) {
+        self.read(pipeline, self.numbers());
     }
 
     /// The stages are about to change: no entry is used any more, and what they were used for is known here.
     pub(crate) fn stop(&mut self, pipeline: &mut Pipeline, now: Time) {
         self.table.set_on(false);
-        self.sweep(pipeline, now);
+        self.read_all(pipeline);
         self.clear(now);
     }
 
@@ -219,7 +222,7 @@ impl Book {
         batch: &Batch<'_>,
         entries: &Entries,
     ) -> Before {
-        self.sweep_if_due(pipeline, now);
+        self.read_if_due(pipeline, now);
         let mut before = Before { keys: PerFrame::all(None), tracks: Vec::new() };
         for dir in [Dir::Outward, Dir::Inward] {
             for i in entries.beginning(dir) {
@@ -311,11 +314,12 @@ impl Book {
         self.insert(now, (flow, *key), recipe, rule);
     }
 
-    /// Reads what all entries were used for, and how far connections have come.
-    pub(crate) fn sweep(&mut self, pipeline: &mut Pipeline, now: Time) {
-        self.swept = now;
-        for number in self.used() {
-            let Some((recipe, uses)) = self.fresh_uses(number) else { continue };
+    /// Reads what these entries were used for, and how far their connections have come by that.
+    fn read(&mut self, pipeline: &mut Pipeline, numbers: Range<u32>) {
+        let mut advanced = Vec::new();
+        for number in numbers {
+            let Some((recipe, uses, tracks)) = self.fresh_uses(number) else { continue };
+            advanced.extend(tracks);
             let holds = |stage: usize| {
                 let of_stage = recipe.depends.iter().filter(|depends| match depends.on {
                     On::Session { stage: of, .. } => of == stage,
@@ -330,18 +334,16 @@ impl Book {
                 }
             }
         }
-        for track in self.followed() {
-            self.pull(pipeline, track);
-        }
+        advanced.into_iter().for_each(|track| self.pull(pipeline, track));
     }
 
-    /// Entries that are used hold on as long as their sessions, and those that are not give their room back.
-    fn keep_up(&mut self, pipeline: &Pipeline, now: Time) {
-        for (number, key) in self.about_to_expire(now) {
+    /// Of these entries those that are used hold on as long as their sessions, and those that are not give their room back.
+    fn keep_up(&mut self, pipeline: &Pipeline, numbers: Range<u32>, now: Time) {
+        for (number, key) in self.about_to_expire(numbers.clone(), now) {
             let until = pipeline.recipe(now, key).ok().map(|recipe| until_of(now, &recipe, self.margin()));
             self.hold_on(number, until);
         }
-        self.tidy(now);
+        self.tidy(numbers, now);
     }
 }
 

@@ -185,8 +185,8 @@ impl Plane {
     /// nothing else to do.
     pub fn tick(&mut self, now: Time) -> bool {
         self.outbox.kept.begin();
-        if let Some(book) = &mut self.fast {
-            book.sweep_if_due(&mut self.pipeline, now);
+        if self.fast.as_mut().is_some_and(|book| book.read_if_due(&mut self.pipeline, now)) {
+            return true;
         }
         let mut more =
             chain::tick(&mut self.pipeline.stages, now, &mut self.outbox, &mut self.accounting.drops);

@@ -4,16 +4,18 @@
 //!   free number > entry of a key > key gone, still read > free number
 //!                   | its session ends: holds no more
 //! ```
-//! A number is used again only two sweeps after its key has gone: by then nobody holds the entry any more.
+//! A number is used again only [`Book::margin`] after its key has gone: by then nobody holds the entry any more.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::entry::{Slots, Track};
-use super::{FastTable, FlowKey, FlowRule, MARGIN, SWEEP};
+use super::round::{PIECE, Round};
+use super::{FastTable, FlowKey, FlowRule};
 use crate::recipe::{Key, On, Recipe, Uses};
 use crate::table::tcp::Progress;
 use crate::table::timers::Tick;
@@ -23,10 +25,8 @@ use crate::time::Time;
 /// one has come to its place meanwhile.
 const LATELY: usize = 2;
 const LEAST_LATELY: usize = 1 << 13;
-/// Sweeps over more entries than this come less often, so that they take no more of a thread's time.
-const EACH_SWEEP: u32 = 1 << 17;
-/// Sweeps without a frame until an entry gives its room back.
-const IDLE_SWEEPS: u32 = 30;
+/// Rounds without a frame until an entry gives its room back.
+const IDLE_ROUNDS: u32 = 30;
 /// What is to expire so long after two margins is looked at again, if it was used.
 const EARLY: Duration = Duration::from_secs(16);
 
@@ -35,7 +35,7 @@ pub(crate) struct Book {
     pub(super) table: Box<dyn FastTable>,
     /// Frames can leave so.
     pub(super) is_on: bool,
-    pub(super) swept: Time,
+    round: Round,
     epochs: [u32; 3],
     by_key: HashMap<FlowKey, u32>,
     by_session: HashMap<Track, Vec<u32>>,
@@ -43,8 +43,8 @@ pub(crate) struct Book {
     free: Vec<u32>,
     /// All numbers from here on were never used.
     top: u32,
-    /// Entries whose key has gone, and when.
-    leaving: Vec<(u32, Time)>,
+    /// Entries whose key has gone, and when; the oldest first.
+    leaving: VecDeque<(u32, Time)>,
     slots: TrackSlots,
     /// Parts of hashes; 0: none.
     lately: Box<[u32]>,
@@ -93,14 +93,15 @@ impl Book {
         Book {
             table,
             is_on: false,
-            swept: Time::default(),
+            round: Round::default(),
             epochs: [0; 3],
-            by_key: HashMap::new(),
-            by_session: HashMap::new(),
+            // Neither has to grow while frames wait.
+            by_key: HashMap::with_capacity(room as usize),
+            by_session: HashMap::with_capacity(room as usize),
             entries: (0..room).map(|_| None).collect(),
             free: (0..room).rev().collect(),
             top: 0,
-            leaving: Vec::new(),
+            leaving: VecDeque::new(),
             slots: TrackSlots { free: (0..room).rev().collect(), ..TrackSlots::default() },
             lately: vec![0; (room as usize * LATELY).next_power_of_two().max(LEAST_LATELY)].into(),
             before,
@@ -204,7 +205,7 @@ impl Book {
     /// The key of an entry leads to it no more.
     fn leave(&mut self, number: u32, now: Time) {
         self.table.end(number);
-        self.leaving.push((number, now));
+        self.leaving.push_back((number, now));
         let Some(entry) = self.entry_mut(number) else { return };
         (entry.is_over, entry.is_leaving) = (true, true);
         let recipe = entry.recipe.clone();
@@ -230,34 +231,23 @@ impl Book {
         }
     }
 
-    /// All entries, in the order of memory.
-    fn all(&self) -> impl Iterator<Item = (u32, &Entry)> {
-        let numbered = (0..self.top).zip(&self.entries);
-        numbered.filter_map(|(number, entry)| Some((number, entry.as_ref()?)))
+    /// The numbers of all entries.
+    pub(super) fn numbers(&self) -> Range<u32> {
+        0..self.top
     }
 
-    /// Entries that may have been used.
-    pub(super) fn used(&self) -> Vec<u32> {
-        self.all().map(|(number, _)| number).collect()
+    /// The entries that it is time to read.
+    pub(super) fn due(&mut self, now: Time) -> Range<u32> {
+        self.round.due(now, self.top)
     }
 
-    /// Is it time to read what entries were used for?
-    pub(super) fn is_due(&self, now: Time) -> bool {
-        now - self.swept >= SWEEP * self.times(self.top)
-    }
-
-    /// Entries expire so long before their session: longer than between two sweeps.
+    /// Entries expire so long before their session: longer than between two readings.
     pub(super) fn margin(&self) -> Duration {
-        MARGIN * self.times(self.table.room())
+        Round::period(self.table.room()) * 2
     }
 
-    /// How many times as long a sweep may take as the shortest.
-    fn times(&self, entries: u32) -> u32 {
-        entries.div_ceil(EACH_SWEEP).max(1)
-    }
-
-    /// What an entry was used for that its stages do not know.
-    pub(super) fn fresh_uses(&mut self, number: u32) -> Option<(Arc<Recipe>, Uses)> {
+    /// What an entry was used for that its stages do not know, and the connections that it belongs to.
+    pub(super) fn fresh_uses(&mut self, number: u32) -> Option<(Arc<Recipe>, Uses, Vec<Track>)> {
         let uses = self.table.uses(number);
         let entry = self.entry_mut(number)?;
         let fresh = Uses {
@@ -269,11 +259,13 @@ impl Book {
             return None;
         }
         (entry.frames, entry.bytes, entry.idle) = (uses.frames, uses.bytes, 0);
-        Some((entry.recipe.clone(), fresh))
+        let (recipe, slots) = (entry.recipe.clone(), entry.slots.clone());
+        let tracks = slots.into_iter().filter_map(|slot| self.slots.taken.get(slot as usize));
+        Some((recipe, fresh, tracks.map(|(_, track)| *track).collect()))
     }
 
-    /// Entries that hold and are used, and will expire soon.
-    pub(super) fn about_to_expire(&self, now: Time) -> Vec<(u32, Key)> {
+    /// Of these entries those that hold and are used, and will expire soon.
+    pub(super) fn about_to_expire(&self, numbers: Range<u32>, now: Time) -> Vec<(u32, Key)> {
         let soon = now + self.margin() * 2 + EARLY;
         let is_one = |entry: &&Entry| {
             entry.idle == 0
@@ -282,7 +274,8 @@ impl Book {
                 && entry.epochs == self.epochs
                 && entry.until.is_some_and(|u| u < soon)
         };
-        self.all().filter(|(_, entry)| is_one(entry)).map(|(number, entry)| (number, entry.key)).collect()
+        let all = numbers.filter_map(|number| Some((number, self.entry(number)?)));
+        all.filter(|(_, entry)| is_one(entry)).map(|(number, entry)| (number, entry.key)).collect()
     }
 
     /// An entry holds until then; `None`: there is no recipe for it any more.
@@ -294,24 +287,21 @@ impl Book {
         }
     }
 
-    /// Takes away what is over or idle, and has numbers be used again that nobody holds.
-    pub(super) fn tidy(&mut self, now: Time) {
+    /// Takes away what of these is over or idle, and has numbers be used again that nobody holds.
+    pub(super) fn tidy(&mut self, numbers: Range<u32>, now: Time) {
         let mut old = Vec::new();
-        for entry in
-            self.entries.iter_mut().take(self.top as usize).flatten().filter(|entry| !entry.is_leaving)
-        {
+        for number in numbers {
+            let Some(entry) = self.entry_mut(number).filter(|entry| !entry.is_leaving) else { continue };
             entry.idle += 1;
-            if entry.is_over || entry.idle > IDLE_SWEEPS {
+            if entry.is_over || entry.idle > IDLE_ROUNDS {
                 old.push(entry.flow);
             }
         }
         old.iter().for_each(|flow| self.forget(flow, now));
-        let (leaving, margin) = (std::mem::take(&mut self.leaving), self.margin());
-        for (number, since) in leaving {
-            if now - since < margin {
-                self.leaving.push((number, since));
-                continue;
-            }
+        let margin = self.margin();
+        for _ in 0..PIECE {
+            let gone = self.leaving.pop_front_if(|(_, since)| now - *since >= margin);
+            let Some((number, _)) = gone else { break };
             if let Some(entry) = self.entries.get_mut(number as usize).and_then(Option::take) {
                 entry.slots.into_iter().for_each(|slot| self.slots.leave(slot));
             }
@@ -324,7 +314,7 @@ impl Book {
         for (flow, number) in std::mem::take(&mut self.by_key) {
             self.table.remove(&flow);
             self.table.end(number);
-            self.leaving.push((number, now));
+            self.leaving.push_back((number, now));
         }
         self.by_session.clear();
         for (number, _) in &self.leaving {
@@ -349,10 +339,6 @@ impl Book {
     /// The connection is another one, or none: its slot is no longer its own.
     pub(super) fn unfollow(&mut self, track: &Track) {
         self.slots.by_track.remove(track);
-    }
-
-    pub(super) fn followed(&self) -> Vec<Track> {
-        self.slots.by_track.keys().copied().collect()
     }
 
     pub(super) fn progress(&self, track: Track) -> Option<Progress> {

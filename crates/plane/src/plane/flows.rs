@@ -47,9 +47,9 @@ impl Plane {
     }
 
     /// Reads what entries were used for, so that counters and times here are those of now.
-    pub fn settle_fast(&mut self, now: Time) {
+    pub fn settle_fast(&mut self) {
         if let Some(book) = &mut self.fast {
-            book.sweep(&mut self.pipeline, now);
+            book.read_all(&mut self.pipeline);
         }
     }
 

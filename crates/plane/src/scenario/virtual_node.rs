@@ -180,8 +180,7 @@ impl VirtualNode {
 
     /// What entries were used for is known.
     fn settle(&mut self) {
-        let now = Time::default() + self.now;
-        self.planes.iter_mut().for_each(|plane| plane.settle_fast(now));
+        self.planes.iter_mut().for_each(Plane::settle_fast);
     }
 
     /// The same, whose planes hear that time passes only when something is due.
