@@ -164,12 +164,21 @@ pub enum Purpose {
     Search,
     /// A point of the loss and latency curve.
     Curve,
-    /// The tester's own ceiling.
+    /// The tester's own ceiling: at full speed with nothing in between.
     Ceiling,
+    /// At full speed, for what a device or a tool makes of it.
+    FullSpeed,
     /// How exactly frames leave at an asked rate.
     Pacing,
     /// A trial of a procedure after the search: [`super::ProcedureResult`].
     Procedure,
+}
+
+impl Purpose {
+    /// Is it sent as fast as the tester can, whatever becomes of it?
+    pub fn is_full_speed(self) -> bool {
+        matches!(self, Purpose::Ceiling | Purpose::FullSpeed)
+    }
 }
 
 /// Is a trial to be believed?

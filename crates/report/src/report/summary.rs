@@ -4,7 +4,7 @@
 mod comparisons;
 
 use super::{Sections, interleaved, rules};
-use crate::record::{CpuUse, GoalResult, Latency, Purpose, RunState, Trial, Verdict};
+use crate::record::{CpuUse, GoalResult, Latency, RunState, Trial, Verdict};
 use crate::run_data::{Measures, PointData, RunData, TESTER, is_near, latency};
 use crate::search::Irregular;
 use crate::view::format::{count, full, list, percent, si, time_ns, whole_percent};
@@ -220,7 +220,7 @@ fn delay(all: &Comparison<'_>, series: &Series<'_>, frame: &str) -> Option<Strin
 /// What of a latency is the tester's own: that of the wire at the rate closest to this one.
 fn bias(all: &Comparison<'_>, series: &Series<'_>, frame: &str, fps: f64) -> Option<String> {
     let wire = all.series.iter().find(|s| s.is_ceiling() && s.run.id == series.run.id)?.at(frame)?;
-    let paced = wire.valid().filter(|t| t.purpose != Purpose::Ceiling);
+    let paced = wire.valid().filter(|t| !t.purpose.is_full_speed());
     let away = |t: &Trial| (t.counts().offered_fps / fps).ln().abs();
     let (closest, l) = paced
         .filter_map(|t| Some((t, latency(&t.streams)?)))

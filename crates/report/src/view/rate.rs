@@ -1,7 +1,7 @@
 //! A rate as it may be claimed: with its interval, and "at least" where the search ended without an upper bound.
 
 use super::format::si;
-use crate::record::{GoalResult, GoalValue, Purpose, Trial, Verdict};
+use crate::record::{GoalResult, GoalValue, Trial, Verdict};
 use crate::run_data::{PointData, received_fps};
 
 /// How a rate relates to the device's true rate.
@@ -53,7 +53,7 @@ impl Rate {
     /// were valid or asked for more than the tester has.
     pub fn headline(point: &PointData) -> Option<Rate> {
         let searched = point.goals().first().and_then(Rate::of);
-        let usable = |t: &&Trial| t.verdict == Verdict::Valid || t.purpose == Purpose::Ceiling;
+        let usable = |t: &&Trial| t.verdict == Verdict::Valid || t.purpose.is_full_speed();
         let most = || point.measured().filter(usable).map(received_fps).max_by(f64::total_cmp);
         let wire = || most().map(|fps| Rate { fps, interval: None, bound: Bound::AtLeast });
         searched.or_else(|| if point.is_ceiling() { wire() } else { None })
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(Rate::headline(&wire).unwrap().fps, 4e6);
         wire.trials.iter_mut().for_each(|t| t.verdict = Verdict::TesterLimited);
         assert_eq!(Rate::headline(&wire), None);
-        wire.trials[1].purpose = Purpose::Ceiling;
+        wire.trials[1].purpose = crate::record::Purpose::Ceiling;
         assert_eq!(Rate::headline(&wire).unwrap().bound, Bound::AtLeast);
         wire.point.dut = "kernel-forward".into();
         assert_eq!(Rate::headline(&wire), None, "a device needs a goal");

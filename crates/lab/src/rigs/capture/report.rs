@@ -104,7 +104,7 @@ fn method(data: &PointData) -> Option<Method<'_>> {
     let cost = cost.and_then(|trial| Some((trial, trial.detail::<Capture>()?)));
     let mut costs = data.trials.iter().filter(|trial| trial.purpose == Purpose::Curve);
     let costs_ns = rounds(data).map(|fps| fps.and_then(|_| costs.next()?.cost.ns_per_frame)).collect();
-    let full = middle(data, Purpose::Ceiling, received_fps);
+    let full = middle(data, Purpose::FullSpeed, received_fps);
     Some(Method { data, name: data.setting("method")?, full, cost, costs_ns })
 }
 

@@ -146,7 +146,7 @@ impl Trials<'_, '_> {
     fn all(&mut self) -> Result<Round, RunError> {
         let ladder = self.climb.experiment;
         self.one(&Load::steady(WARM_UP_FPS, WARM_UP), Purpose::WarmUp)?;
-        let full = self.one(&Load::full_speed(ladder.trial), Purpose::Ceiling)?;
+        let full = self.one(&Load::full_speed(ladder.trial), Purpose::FullSpeed)?;
         let at_full_speed = self.at_full_speed(&full)?;
         // Where full speed is no more than a method takes, paced loads end below it.
         let all = at_full_speed.as_ref().map(|_| Load::full_speed(ladder.trial));

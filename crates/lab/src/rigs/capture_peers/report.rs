@@ -116,7 +116,7 @@ fn tools(data: &RunData) -> Vec<CaptureTool<'_>> {
 }
 
 fn at_full_speed(point: &PointData) -> Vec<&Trial> {
-    point.trials.iter().filter(|trial| trial.purpose == Purpose::Ceiling).collect()
+    point.trials.iter().filter(|trial| trial.purpose == Purpose::FullSpeed).collect()
 }
 
 fn all_ns(capture: &Capture) -> u64 {

@@ -229,7 +229,7 @@ struct Trials<'a, 'c> {
 impl Trials<'_, '_> {
     fn round(mut self) -> Result<Round, RunError> {
         let experiment = self.contest.experiment;
-        let full = self.one(&Load::full_speed(experiment.trial), Purpose::Ceiling)?;
+        let full = self.one(&Load::full_speed(experiment.trial), Purpose::FullSpeed)?;
         let usable = full.verdict != Verdict::Invalid && full.counts().received > 0;
         let full_fps = usable.then(|| sustained_fps(&full));
         let Some(fps) = full_fps.filter(|_| self.entrant.work.is_some()) else {

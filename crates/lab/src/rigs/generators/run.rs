@@ -352,7 +352,7 @@ fn goal_name(source: &Source) -> &'static str {
 }
 
 fn purpose(source: &Source) -> Purpose {
-    if let Source::Wire(_, WireLoad::Paced(_)) = source { Purpose::Pacing } else { Purpose::Ceiling }
+    if let Source::Wire(_, WireLoad::Paced(_)) = source { Purpose::Pacing } else { Purpose::FullSpeed }
 }
 
 /// The rate that a trial stands for: of departures where they were timed, else what arrived.

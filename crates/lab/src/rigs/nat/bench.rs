@@ -95,7 +95,7 @@ impl<'a> Bench<'a> {
     /// for may become a connection of its own.
     pub(super) fn ceiling(&mut self, tcp: Option<Part>) -> Result<f64, RunError> {
         let load = Load { only: Some(0), tcp, ..Load::full_speed(CEILING_TRIAL) };
-        let trial = self.one(&load, Purpose::Ceiling)?;
+        let trial = self.one(&load, Purpose::FullSpeed)?;
         Ok((trial.counts().sent as f64 / trial.duration_s * CEILING_SHARE).max(1.0))
     }
 

@@ -16,7 +16,7 @@ use serde_json::{Map, Value as Json};
 pub(super) const APPLICATION_ID: i64 = 0x7765_6972;
 
 /// Entry i changes the schema from format i to i + 1 (`PRAGMA user_version`).
-pub(super) const MIGRATIONS: [&str; 3] = [
+pub(super) const MIGRATIONS: [&str; 4] = [
     "
     CREATE TABLE runs (
         id       INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -108,6 +108,12 @@ pub(super) const MIGRATIONS: [&str; 3] = [
         WHERE offered_fps = 0 AND offered = 0 AND sent = 0 AND received = 0;
     DROP TABLE trials;
     ALTER TABLE new_trials RENAME TO trials;
+",
+    // Trials at full speed that are no ceiling of the tester have a purpose of their own.
+    "
+    UPDATE trials SET purpose = 'full-speed' WHERE purpose = 'ceiling' AND point_id IN (
+        SELECT id FROM points WHERE dut NOT IN ('wire', 'tester')
+            OR EXISTS (SELECT 1 FROM json_each(iif(json_valid(rest), rest, '{}'), '$.settings') WHERE value ->> 0 = 'measures'));
 ",
 ];
 

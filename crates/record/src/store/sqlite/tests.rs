@@ -298,3 +298,34 @@ fn what_0_1_0_kept_as_0_frames_is_nothing_known_of_frames() {
     let next = store.add_point(&Point { index: 8, ..sleep.point.clone() }).unwrap();
     assert_eq!(next, sleep.point.id + 1, "numbers go on");
 }
+
+#[test]
+fn what_0_1_0_called_a_ceiling_of_a_tool_is_a_trial_at_full_speed() {
+    let dir = Folder::new();
+    let path = dir.join("records.db");
+    let db = Connection::open(&path).unwrap();
+    db.execute_batch(include_str!("../../../tests/data/records-0.1.0.sql")).unwrap();
+    // A receiver that was measured at the wire.
+    db.execute_batch(
+        "INSERT INTO points (run_id, idx, dut, frame, frame_bytes_mean, rest)
+             SELECT 2, 7, dut, frame, frame_bytes_mean, json_set(rest, '$.settings', json('[[\"measures\", \"receiver\"]]'))
+             FROM points WHERE id = 1;
+         UPDATE trials SET point_id = (SELECT max(id) FROM points) WHERE id = 3;",
+    )
+    .unwrap();
+    drop(db);
+    let store = SqliteStore::open(&path).unwrap();
+    let full = |run, dut: &str| {
+        let data = store.run_data(run).unwrap();
+        let point = data.points.iter().find(|point| point.point.dut == dut).unwrap().clone();
+        point
+            .trials
+            .iter()
+            .map(|trial| trial.purpose)
+            .filter(|purpose| purpose.is_full_speed())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(full(1, "wire"), [Purpose::Ceiling; 2]);
+    assert_eq!(full(2, "recv"), [Purpose::FullSpeed]);
+    assert_eq!(full(2, "wire"), [Purpose::FullSpeed]);
+}

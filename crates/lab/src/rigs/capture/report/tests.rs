@@ -69,7 +69,7 @@ fn method(index: usize, name: &str, threads: &str, fps: f64, parts: [u64; 3]) ->
         |name: &str, frames| DropCounter { name: name.into(), owner: Owner::Dut, frames, source: "s".into() };
     let full = Trial {
         drop_counters: vec![line("socket queue full", 100), line("interface ring full", 500)],
-        ..trial(Purpose::Ceiling, 1600, 1000)
+        ..trial(Purpose::FullSpeed, 1600, 1000)
     };
     data.trials = vec![full, trial(Purpose::Curve, 1000, 1000)];
     data

@@ -35,7 +35,7 @@ fn every_method_is_measured_and_its_accounting_close() {
             let capture = trial.detail::<Capture>().expect("each trial captures");
             assert!(capture.time.generator_ns > 0 && trial.counts().received > 0, "{method}: {trial:?}");
         }
-        let full = point.measured().find(|trial| trial.purpose == Purpose::Ceiling).unwrap();
+        let full = point.measured().find(|trial| trial.purpose == Purpose::FullSpeed).unwrap();
         let goals: Vec<_> = point.goals().iter().map(|goal| goal.goal.as_str()).collect();
         assert_eq!(goals, ["without loss", "saturated"], "{method}");
         assert_eq!(point.goals()[1].fps_median, Some(full.counts().received as f64 / full.duration_s));
@@ -59,7 +59,7 @@ fn methods_take_turns() {
     let [ring, count] = [0, 1].map(|n: usize| data.points[n].point.id);
     assert_eq!(interleaved, [ring, count, ring], "each is first once");
     for point in &data.points {
-        let full = point.measured().filter(|trial| trial.purpose == Purpose::Ceiling).count();
+        let full = point.measured().filter(|trial| trial.purpose == Purpose::FullSpeed).count();
         let repetitions = point.goals().iter().map(|goal| goal.repetitions.len());
         assert_eq!((full, repetitions.collect::<Vec<_>>()), (2, vec![2, 2]));
     }
@@ -107,7 +107,7 @@ fn a_kernel_that_receives_apart_is_paid_by_the_capture_and_loses_what_is_too_muc
             let time = trial.detail::<Capture>().expect("each trial captures").time;
             assert!(time.receive_ns > 0, "{time:?}");
             // What is sent with a CPU of its own is far more than frames that are captured one by one.
-            if trial.purpose == Purpose::Ceiling && !shared {
+            if trial.purpose == Purpose::FullSpeed && !shared {
                 assert!(
                     trial.counts().lost == 0 || trial.drop_counters.iter().any(|line| line.frames > 0),
                     "{:?}",

@@ -30,7 +30,7 @@ fn tool(index: usize, program: &str, fps: f64, ns: u64) -> PointData {
     let trial = trial.with_detail(&Capture { time, ..Capture::default() });
     let trial = trial.counting(|counts| (counts.sent, counts.received, counts.unexplained) = (1000, 900, 0));
     let trial = |_| Trial {
-        purpose: Purpose::Ceiling,
+        purpose: Purpose::FullSpeed,
         drop_counters: vec![line(LEFT, 50), line("buffer full", 50)],
         cost: crate::record::Cost {
             ns_per_frame: Some(1.0),
