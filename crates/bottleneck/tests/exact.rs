@@ -126,21 +126,21 @@ fn simulated(entries: &[Entry], config: &Config, at: &Bottleneck) -> Vec<(Option
     let mut queue = config.build::<usize>(at).unwrap();
     let mut pace = weir_queue::Pace::new(at.bits_per_s);
     let (mut free, mut now) = (Time::ZERO, Time::ZERO);
-    let mut fate = vec![(None, false); entries.len()];
+    let mut outcomes = vec![(None, false); entries.len()];
     for (number, entry) in entries.iter().enumerate() {
         let arrives = Time::from_ps(entry.at_ps);
         while let Some(start) = queue.due(now).map(|due| due.max(free)).filter(|&start| start <= arrives) {
             now = start;
             if let Some(packet) = queue.take(start) {
-                fate[packet.payload].0 = Some(start.ps());
+                outcomes[packet.payload].0 = Some(start.ps());
                 free = start + pace.slot(packet.bytes.into());
             }
         }
         now = arrives;
         queue.offer(entry.packet(number), arrives);
-        queue.dropped().drain(..).for_each(|drop| fate[drop.packet.payload].1 = true);
+        queue.dropped().drain(..).for_each(|drop| outcomes[drop.packet.payload].1 = true);
     }
-    fate
+    outcomes
 }
 
 #[test]

@@ -85,14 +85,14 @@ fn file(name: &str) -> PathBuf {
 fn replayed(log: &[Value], config: &Config, at: &Bottleneck) -> Vec<(Option<u64>, bool)> {
     let (mut queue, mut pace) = (config.build::<usize>(at).unwrap(), Pace::new(at.bits_per_s));
     let (mut free, mut now) = (Time::ZERO, Time::ZERO);
-    let mut fate = vec![(None, false); log.len()];
+    let mut outcomes = vec![(None, false); log.len()];
     for number in 0..=log.len() {
         let arrives =
             log.get(number).map_or(Time::MAX, |entry| Time::from_ps(entry["at_ps"].as_u64().unwrap()));
         while let Some(start) = queue.due(now).map(|due| due.max(free)).filter(|&start| start <= arrives) {
             now = start;
             if let Some(packet) = queue.take(start) {
-                fate[packet.payload].0 = Some(start.ps());
+                outcomes[packet.payload].0 = Some(start.ps());
                 free = start + pace.slot(packet.bytes.into());
             }
         }
@@ -103,9 +103,9 @@ fn replayed(log: &[Value], config: &Config, at: &Bottleneck) -> Vec<(Option<u64>
         (packet.source, packet.destination) = (field("source"), field("destination"));
         packet.ecn = serde_json::from_value(entry["ecn"].clone()).unwrap();
         queue.offer(packet, arrives);
-        queue.dropped().drain(..).for_each(|drop| fate[drop.packet.payload].1 = true);
+        queue.dropped().drain(..).for_each(|drop| outcomes[drop.packet.payload].1 = true);
     }
-    fate
+    outcomes
 }
 
 #[test]

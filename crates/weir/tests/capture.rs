@@ -57,12 +57,12 @@ fn capturing(namespace: &Namespace, line: &str) -> Started {
 fn check(ended: &Ended, frames: usize) {
     let accounting = &ended.result;
     assert_eq!(ended.code, Some(0), "{} {accounting}", ended.said);
-    let ledger = &accounting["ledgers"][0];
+    let account = &accounting["accounting"][0];
     for name in ["offered_least", "offered_most", "captured"] {
-        assert_eq!(ledger[name], frames, "{name}: {accounting}");
+        assert_eq!(account[name], frames, "{name}: {accounting}");
     }
     assert_eq!(
-        (&ledger["unexplained"], ledger["drops"].as_object().unwrap().len()),
+        (&account["unexplained"], account["drops"].as_object().unwrap().len()),
         (&0.into(), 0),
         "{accounting}"
     );
@@ -469,7 +469,7 @@ fn limits_end_a_capture_and_filters_hold() {
         send(&pair, &sent);
         let ended = capture.end();
         assert_eq!((ended.code, &ended.result["end"]), (Some(0), &"limit".into()), "{}", ended.said);
-        assert_eq!(ended.result["ledgers"][0]["captured"], 70, "{}", ended.result);
+        assert_eq!(ended.result["accounting"][0]["captured"], 70, "{}", ended.result);
         assert_eq!(ended.result["file"]["frames"], 70, "{}", ended.result);
         assert_eq!(packets(&path).len(), 70);
         fs::remove_file(&path).unwrap();
@@ -482,7 +482,7 @@ fn limits_end_a_capture_and_filters_hold() {
         let capture = capturing(&pair.there, &line);
         send(&pair, &sent);
         let ended = capture.interrupt();
-        assert_eq!(ended.result["ledgers"][0]["filtered"], true);
+        assert_eq!(ended.result["accounting"][0]["filtered"], true);
         let expected: Vec<_> = sent.iter().skip(quarter).step_by(4).cloned().collect();
         assert_eq!(in_order(packets(&path)), expected, "{filter}, {method}: {}", ended.result);
         fs::remove_file(&path).unwrap();
@@ -523,7 +523,7 @@ fn a_full_disk_ends_the_capture_and_what_was_written_is_whole() {
     assert!(!found.is_empty() && found == sent[..found.len()], "{} packets", found.len());
     assert_eq!(ended.result["file"]["frames"], found.len(), "{}", ended.result);
     let unwritten = ended.result["file"]["unwritten"].as_u64().unwrap();
-    assert_eq!(ended.result["ledgers"][0]["captured"], found.len() as u64 + unwritten, "{}", ended.result);
+    assert_eq!(ended.result["accounting"][0]["captured"], found.len() as u64 + unwritten, "{}", ended.result);
 }
 
 /// `ip` with these words; false, aloud, where there is none.
@@ -550,10 +550,10 @@ fn an_interface_that_is_renamed_keeps_its_accounting() {
     set_up((&pair.there, "c"), true);
     send(&pair, &sent);
     let ended = capture.interrupt();
-    let ledger = &ended.result["ledgers"][0];
-    assert_eq!((ended.code, &ledger["interface"]), (Some(0), &"b".into()), "{}", ended.said);
+    let account = &ended.result["accounting"][0];
+    assert_eq!((ended.code, &account["interface"]), (Some(0), &"b".into()), "{}", ended.said);
     assert_eq!(
-        (&ledger["captured"], &ledger["offered_most"]),
+        (&account["captured"], &account["offered_most"]),
         (&200.into(), &200.into()),
         "{}",
         ended.result
@@ -593,7 +593,7 @@ fn an_interface_that_disappears_leaves_a_whole_file() {
     assert_eq!(ended.code, Some(1), "{}", ended.said);
     assert!(ended.said.contains("interface b has vanished"), "{}", ended.said);
     assert_eq!(
-        (&ended.result["end"], &ended.result["ledgers"][0]["captured"]),
+        (&ended.result["end"], &ended.result["accounting"][0]["captured"]),
         (&"interface gone".into(), &100.into())
     );
     assert_eq!(in_order(packets(&path)), sent);
@@ -676,5 +676,5 @@ fn pps_counts_and_the_view_says_who_sends() {
     assert_eq!(view["offered"], 400, "{view}");
     let ended = capture.interrupt();
     assert!(ended.said.contains("b/0"), "{}", ended.said);
-    assert!(ended.result["ledgers"].is_array(), "{}", ended.result);
+    assert!(ended.result["accounting"].is_array(), "{}", ended.result);
 }

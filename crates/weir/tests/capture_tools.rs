@@ -28,7 +28,7 @@ fn what_programs_say_is_what_was_sent() {
         assert!(!own || !trials.is_empty(), "{name}: {said}");
         for trial in trials {
             let number = |key: &str| trial[key].as_f64().unwrap();
-            let lines = trial["ledger"].as_array().unwrap();
+            let lines = trial["drop_counters"].as_array().unwrap();
             let known: f64 = lines.iter().map(|line| line["frames"].as_f64().unwrap()).sum();
             assert!(number("received") > 1000.0, "{name}: {trial}");
             assert_eq!(number("sent"), number("received") + known + number("unexplained"), "{name}");

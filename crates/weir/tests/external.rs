@@ -141,7 +141,7 @@ fn notes(record: &Value) -> String {
 }
 
 fn frames(trial: &Value, name: &str) -> u64 {
-    let lines = trial["ledger"].as_array().unwrap().iter().filter(|line| line["name"] == name);
+    let lines = trial["drop_counters"].as_array().unwrap().iter().filter(|line| line["name"] == name);
     lines.map(|line| line["frames"].as_u64().unwrap()).sum()
 }
 

@@ -158,7 +158,7 @@ fn sums(trial: &Value, what: &str) -> u64 {
 
 /// Frames that the tester itself has lost.
 fn testers(trial: &Value) -> u64 {
-    let lines = trial["ledger"].as_array().unwrap().iter();
+    let lines = trial["drop_counters"].as_array().unwrap().iter();
     lines.filter(|line| line["owner"] == "tester").map(|line| line["frames"].as_u64().unwrap()).sum()
 }
 

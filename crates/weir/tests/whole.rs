@@ -269,7 +269,7 @@ fn two_runs_at_once_take_turns() {
         assert_eq!(record["run"]["state"], "complete");
         for trial in trials(&record).iter().filter(|trial| !was_starved(trial)) {
             assert_ne!(trial["verdict"], "invalid", "{}", trial["reasons"]);
-            assert_eq!(trial["unexplained"], 0, "{}", trial["ledger"]);
+            assert_eq!(trial["unexplained"], 0, "{}", trial["drop_counters"]);
         }
     }
 }

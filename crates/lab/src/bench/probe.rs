@@ -26,7 +26,7 @@ pub(super) struct Bench<'a> {
     wanted: &'a str,
     /// Rows that were not wanted; `None` since one was.
     others: Option<Vec<String>>,
-    clocks_per_ns: f64,
+    cycles_per_ns: f64,
     form: Form,
     out: &'a mut dyn Write,
 }
@@ -51,7 +51,7 @@ impl<'a> Bench<'a> {
         Bench {
             wanted,
             others: Some(Vec::new()),
-            clocks_per_ns: mhz.map_or(1.0, |mhz| mhz / 1000.0),
+            cycles_per_ns: mhz.map_or(1.0, |mhz| mhz / 1000.0),
             form,
             out,
         }
@@ -62,16 +62,16 @@ impl<'a> Bench<'a> {
             return Ok(());
         }
         let pages = pages();
-        let ghz = self.clocks_per_ns;
+        let ghz = self.cycles_per_ns;
         writeln!(
             self.out,
-            "clocks at {ghz:.2} GHz (without /proc/cpuinfo: ns); spread = least and most of {ROUNDS} rounds; pages of \
+            "cycles at {ghz:.2} GHz (without /proc/cpuinfo: ns); spread = least and most of {ROUNDS} rounds; pages of \
              {pages}"
         )?;
         writeln!(
             self.out,
             "{:<34} {:>8} {:>15} {:>7} {:>12} {:>10} {:>10}",
-            "row", "clocks", "spread", "Mpps", "batch p99.99", "tables", "walk"
+            "row", "cycles", "spread", "Mpps", "batch p99.99", "tables", "walk"
         )
     }
 
@@ -154,22 +154,22 @@ impl<'a> Bench<'a> {
         table_bytes: usize,
         lost: Option<String>,
     ) -> io::Result<()> {
-        let clocks = |ns: f64| ns * self.clocks_per_ns;
+        let cycles = |ns: f64| ns * self.cycles_per_ns;
         let (least, median, most) = (rounds[0], rounds[rounds.len() / 2], rounds[rounds.len() - 1]);
-        let (late_us, walk) = (late_ns as f64 / 1000.0, clocks(chase(table_bytes)));
+        let (late_us, walk) = (late_ns as f64 / 1000.0, cycles(chase(table_bytes)));
         if self.form == Form::Json {
             let row = json!({
-                "row": name, "clocks": clocks(median), "clocks_least": clocks(least), "clocks_most": clocks(most),
+                "row": name, "cycles": cycles(median), "cycles_least": cycles(least), "cycles_most": cycles(most),
                 "rounds": rounds.len(), "mpps": 1000.0 / median, "batch_us_p9999": late_us, "table_bytes": table_bytes,
-                "walk_clocks": walk, "ghz": self.clocks_per_ns, "lost": lost,
+                "walk_cycles": walk, "ghz": self.cycles_per_ns, "lost": lost,
             });
             return writeln!(self.out, "{row}");
         }
         writeln!(
             self.out,
-            "{name:<34} {:>8.1} {:>15} {:>7.2} {late_us:>9.1} us {:>6.1} MiB {walk:>6.1} clk{}",
-            clocks(median),
-            format!("{:.1}–{:.1}", clocks(least), clocks(most)),
+            "{name:<34} {:>8.1} {:>15} {:>7.2} {late_us:>9.1} us {:>6.1} MiB {walk:>6.1} cyc{}",
+            cycles(median),
+            format!("{:.1}–{:.1}", cycles(least), cycles(most)),
             1000.0 / median,
             table_bytes as f64 / f64::from(1 << 20),
             lost.map(|lost| format!("  {lost}")).unwrap_or_default(),

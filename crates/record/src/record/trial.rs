@@ -42,7 +42,7 @@ pub struct Trial {
     /// Counts and latency per direction and flow group.
     pub streams: Vec<Stream>,
     /// Where the lost frames went, by name.
-    #[serde(rename = "ledger")]
+    #[serde(alias = "ledger")]
     pub drop_counters: Vec<DropCounter>,
     /// Is this trial to be believed?
     pub verdict: Verdict,

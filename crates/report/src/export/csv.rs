@@ -10,7 +10,7 @@ use crate::run_data::{PointData, RunData, latency, loss_ratio, name};
 /// - `loss_ratio`: `lost / sent`, 0 to 1
 /// - `latency_ns_*`: of all streams together
 /// - `steal`, `dut_wait`: shares of the trial, 0 to 1; `rate_error`: `(sent - offered) / offered`
-/// - `ledger`: named losses as `owner:name=frames`, separated by `;`
+/// - `drop_counters`: named losses as `owner:name=frames`, separated by `;`
 /// - behind these, a column for each further setting of the run, by its name
 pub const CSV_COLUMNS: [&str; 38] = [
     "run",
@@ -47,7 +47,7 @@ pub const CSV_COLUMNS: [&str; 38] = [
     "steal",
     "dut_wait",
     "rate_error",
-    "ledger",
+    "drop_counters",
     "unexplained",
     "verdict",
     "reasons",

@@ -23,7 +23,7 @@ pub(super) fn html(all: &Comparison<'_>) -> String {
         verdicts(all).html(),
         bullets(&reasons(all)),
     );
-    section("ledger", "Where the lost frames went", &body)
+    section("drops", "Where the lost frames went", &body)
 }
 
 const EXPLANATION: &str = "Totals over all trials of a point but the warm-up, whatever their verdict. A search \

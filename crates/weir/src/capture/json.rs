@@ -57,7 +57,7 @@ pub(super) fn end(report: &Report) -> Value {
         End::NothingLeft => "interface gone",
         End::Disk => "disk",
     };
-    json!({ "end": end, "elapsed_s": report.view.elapsed.as_secs_f64(), "ledgers": accounting.collect::<Vec<_>>(), "file": file })
+    json!({ "end": end, "elapsed_s": report.view.elapsed.as_secs_f64(), "accounting": accounting.collect::<Vec<_>>(), "file": file })
 }
 
 fn queue(queue: &QueueView) -> Value {

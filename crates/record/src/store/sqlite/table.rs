@@ -109,11 +109,13 @@ pub(super) const MIGRATIONS: [&str; 4] = [
     DROP TABLE trials;
     ALTER TABLE new_trials RENAME TO trials;
 ",
-    // Trials at full speed that are no ceiling of the tester have a purpose of their own.
+    // Trials at full speed that are no ceiling of the tester have a purpose of their own; drop counters were the ledger.
     "
     UPDATE trials SET purpose = 'full-speed' WHERE purpose = 'ceiling' AND point_id IN (
         SELECT id FROM points WHERE dut NOT IN ('wire', 'tester')
             OR EXISTS (SELECT 1 FROM json_each(iif(json_valid(rest), rest, '{}'), '$.settings') WHERE value ->> 0 = 'measures'));
+    UPDATE trials SET rest = json_remove(json_set(rest, '$.drop_counters', rest -> '$.ledger'), '$.ledger')
+        WHERE iif(json_valid(rest), rest -> '$.ledger', NULL) IS NOT NULL;
 ",
 ];
 

@@ -300,7 +300,7 @@ fn what_0_1_0_kept_as_0_frames_is_nothing_known_of_frames() {
 }
 
 #[test]
-fn what_0_1_0_called_a_ceiling_of_a_tool_is_a_trial_at_full_speed() {
+fn words_of_0_1_0_become_those_of_today() {
     let dir = Folder::new();
     let path = dir.join("records.db");
     let db = Connection::open(&path).unwrap();
@@ -310,7 +310,9 @@ fn what_0_1_0_called_a_ceiling_of_a_tool_is_a_trial_at_full_speed() {
         "INSERT INTO points (run_id, idx, dut, frame, frame_bytes_mean, rest)
              SELECT 2, 7, dut, frame, frame_bytes_mean, json_set(rest, '$.settings', json('[[\"measures\", \"receiver\"]]'))
              FROM points WHERE id = 1;
-         UPDATE trials SET point_id = (SELECT max(id) FROM points) WHERE id = 3;",
+         UPDATE trials SET point_id = (SELECT max(id) FROM points) WHERE id = 3;
+         UPDATE points SET rest = 'no json', dut = 'wire' WHERE id = 5;
+         UPDATE trials SET rest = 'no json' WHERE id = 4;",
     )
     .unwrap();
     drop(db);
@@ -328,4 +330,11 @@ fn what_0_1_0_called_a_ceiling_of_a_tool_is_a_trial_at_full_speed() {
     assert_eq!(full(1, "wire"), [Purpose::Ceiling; 2]);
     assert_eq!(full(2, "recv"), [Purpose::FullSpeed]);
     assert_eq!(full(2, "wire"), [Purpose::FullSpeed]);
+    let wire = &store.run_data(1).unwrap().points[0].trials;
+    assert_eq!(
+        (wire[0].drop_counters[0].name.as_str(), wire[0].drop_counters[0].frames),
+        ("tester ring full", 1472)
+    );
+    let old = "SELECT count(*) FROM trials WHERE json_valid(rest) AND rest -> '$.ledger' IS NOT NULL";
+    assert_eq!(store.db.query_row(old, (), |row| row.get::<_, i64>(0)).unwrap(), 0);
 }
