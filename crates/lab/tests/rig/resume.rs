@@ -177,7 +177,9 @@ fn rounds_of_the_capacity_go_on_where_they_were() {
         let result = |data: &RunData, i: usize| data.points[i].point.result.clone().expect("it is complete");
         let capacity = &result(&whole, 2).procedures[0];
         assert_eq!(capacity.procedure, "capacity");
-        assert!(capacity.figures[0].value.is_some_and(|fps| fps > 0.0), "{capacity:?}");
+        // On a machine that others keep busy no round may find a rate, and then it says so.
+        let found = capacity.figures.first().and_then(|figure| figure.value);
+        assert!(found.map_or(!capacity.irregular.is_empty(), |fps| fps > 0.0), "{capacity:?}");
 
         // One point was finished: the other is still compared with it.
         kept.cut("UPDATE points SET result = NULL WHERE id = 3");
