@@ -124,7 +124,8 @@ pub struct Point {
     pub index: usize,
     /// All axes as name and value in plan order, the constant ones too (`dut`, `frame_bytes`, `cpus`, `ip`, ...).
     pub settings: Vec<(String, String)>,
-    /// Device under test, as in the plan (`kernel-forward`; `wire` is the tester's own ceiling).
+    /// What is measured: the device under test as in the plan (`kernel-forward`; `wire` is the tester's own ceiling), or, where
+    /// [`MEASURES`](crate::run_data::MEASURES) is among the settings, a part of the tester or a tool (`fastnetmon`).
     pub dut: String,
     /// Frame size as in the plan (`64`, `imix`); empty where there are no test frames.
     #[serde(default, skip_serializing_if = "String::is_empty")]

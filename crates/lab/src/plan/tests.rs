@@ -577,3 +577,17 @@ fn plans_are_found_by_name_or_path() {
     let error = load("quik", &[]).unwrap_err().to_string();
     assert_eq!(error, "`quik` is neither a plan that ships with weir nor a file: did you mean `quick`?");
 }
+
+#[test]
+fn each_device_is_where_people_look_for_it() {
+    let places = [
+        ("plans/options.toml", include_str!("../../../../plans/options.toml")),
+        ("docs/plans.md", include_str!("../../../../docs/plans.md")),
+    ];
+    for (file, text) in places {
+        let words: Vec<&str> = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').collect();
+        let missing: Vec<&str> =
+            DutKind::ALL.iter().map(|(_, name)| *name).filter(|name| !words.contains(name)).collect();
+        assert_eq!(missing, [""; 0], "{file}");
+    }
+}
