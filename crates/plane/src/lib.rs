@@ -17,6 +17,7 @@ mod fast;
 #[cfg(feature = "faults")]
 pub mod faults;
 mod filter;
+mod flow;
 mod fragment;
 mod frame;
 mod icmp;

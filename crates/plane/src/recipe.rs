@@ -17,6 +17,7 @@ use weir_packet::frame::Mac;
 use weir_packet::headers::{TCP, UDP};
 
 use crate::filter;
+use crate::flow::Flow;
 use crate::frame::{Fragment, Frame, Kind, PortId};
 use crate::nat;
 use crate::table::tcp::Segment;
@@ -189,6 +190,15 @@ impl Key {
             flags: frame.tcp_flags(),
             keeps_whole: !is_v4 || frame.keeps_whole(),
             stays_inside: frame.stays_inside,
+        }
+    }
+
+    /// The flow of its frames.
+    pub(crate) fn flow(&self) -> Flow {
+        let (sport, dport) = self.ports;
+        match self.ends {
+            Ends::V4 { src, dst } => Flow::v4((src, sport), (dst, dport), self.proto),
+            Ends::V6 { src, dst } => Flow::v6((src, sport), (dst, dport), self.proto),
         }
     }
 

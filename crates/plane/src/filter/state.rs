@@ -23,12 +23,12 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use weir_memory::prefetch;
-use weir_packet::headers::{ICMP, ICMP6, SCTP, TCP, UDP};
+use weir_packet::headers::TCP;
 
-use crate::address::{address_of, words6};
+use crate::address::address_of;
 use crate::batch::{BATCH, PerFrame, Set, Verdict};
-use crate::frame::{Fragment, Frame, Kind};
-use crate::quote;
+use crate::flow::{Flow, kind};
+use crate::frame::{Fragment, Frame};
 use crate::stage::Step;
 use crate::table::arena::Arena;
 use crate::table::holders::Holders;
@@ -70,115 +70,13 @@ const BEGUN_BY_LOW: u8 = 0x40;
 const ANSWERED: u8 = 0x80;
 const KIND: u8 = 0x3f;
 
-/// Both ends of a frame, the lower one first, so that both directions are one.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Flow {
-    low: [u32; 4],
-    high: [u32; 4],
-    ports: u32,
-    kind: u8,
-    from_low: bool,
-}
-
-impl Flow {
-    #[inline]
-    fn v4((src, sport): (u32, u16), (dst, dport): (u32, u16), proto: u8) -> Flow {
-        let (kind, sport, dport) = kind_of(proto, sport, dport);
-        let (from, to) = (u64::from(src) << 16 | u64::from(sport), u64::from(dst) << 16 | u64::from(dport));
-        let from_low = from <= to;
-        let (low, high) = if from_low { (from, to) } else { (to, from) };
-        let mapped = |end: u64| [0, 0, 0xffff, (end >> 16) as u32];
-        let ports = (low as u32 & 0xffff) << 16 | (high as u32 & 0xffff);
-        Flow { low: mapped(low), high: mapped(high), ports, kind, from_low }
-    }
-
-    fn v6((src, sport): (u128, u16), (dst, dport): (u128, u16), proto: u8) -> Flow {
-        let (kind, sport, dport) = kind_of(proto, sport, dport);
-        let from_low = (src, sport) <= (dst, dport);
-        let (low, high) = if from_low { ((src, sport), (dst, dport)) } else { ((dst, dport), (src, sport)) };
-        let ports = u32::from(low.1) << 16 | u32::from(high.1);
-        Flow { low: words6(low.0), high: words6(high.0), ports, kind, from_low }
-    }
-
-    #[inline]
-    fn of(frame: &Frame<'_>) -> Flow {
-        let (mut sport, mut dport) = frame.ports();
-        // An identifier is that of the one who asks: who asks back is another matter.
-        if frame.icmp_query() {
-            if frame.icmp_answer() { sport = 0 } else { dport = 0 }
-        }
-        match frame.kind() {
-            Kind::V4 => {
-                let (src, dst) = frame.addresses4();
-                Flow::v4((src, sport), (dst, dport), frame.proto())
-            }
-            _ => {
-                let (src, dst) = frame.addresses6();
-                Flow::v6((src, sport), (dst, dport), frame.proto())
-            }
-        }
-    }
-
-    /// The flow of the packet that an error of ICMP quotes, if the error is for whom that came from: about the packets of
-    /// others it says nothing.
-    fn quoted(frame: &Frame<'_>) -> Option<Flow> {
-        match frame.kind() {
-            Kind::V4 => {
-                let quote = quote::v4(frame).ok().filter(|quote| quote.is_for(frame.addresses4().1))?;
-                let (src, dst) = quote.asker();
-                Some(Flow::v4(src, dst, quote.proto))
-            }
-            _ => {
-                let quote = quote::v6(frame).ok().filter(|quote| quote.is_for(frame.addresses6().1))?;
-                let (src, dst) = quote.asker();
-                Some(Flow::v6(src, dst, quote.proto))
-            }
-        }
-    }
-
-    #[inline]
-    fn hash(&self, secret: &Secret) -> u32 {
-        let rest = u64::from(self.kind) << 32 | u64::from(self.ports);
-        if self.low[..3] == [0, 0, 0xffff] {
-            return secret.hash([0, 0, self.low[3], self.high[3]], rest);
-        }
-        secret.hash(self.high, u64::from(secret.hash(self.low, rest)))
-    }
-
-    fn class(&self) -> Class {
-        match self.kind {
-            KIND_TCP => Class::TcpOpening,
-            KIND_UDP => Class::Udp,
-            KIND_ICMP | KIND_ICMP6 => Class::Icmp,
-            _ => Class::Other,
-        }
-    }
-}
-
-const KIND_TCP: u8 = 1;
-const KIND_UDP: u8 = 2;
-const KIND_ICMP: u8 = 3;
-const KIND_ICMP6: u8 = 4;
-const KIND_OTHER: u8 = 5;
-const KIND_SCTP: u8 = 6;
-
-/// The kind of a flow; a protocol without ports has its number in their place.
-#[inline]
-fn kind_of(proto: u8, sport: u16, dport: u16) -> (u8, u16, u16) {
-    match proto {
-        TCP => (KIND_TCP, sport, dport),
-        UDP => (KIND_UDP, sport, dport),
-        ICMP => (KIND_ICMP, sport, dport),
-        ICMP6 => (KIND_ICMP6, sport, dport),
-        other => other_kind(other, sport, dport),
-    }
-}
-
-#[cold]
-fn other_kind(proto: u8, sport: u16, dport: u16) -> (u8, u16, u16) {
-    match proto {
-        SCTP => (KIND_SCTP, sport, dport),
-        other => (KIND_OTHER, u16::from(other), u16::from(other)),
+/// The class of timeouts of a flow of this kind that begins.
+fn class_of(flow: &Flow) -> Class {
+    match flow.kind {
+        kind::TCP => Class::TcpOpening,
+        kind::UDP => Class::Udp,
+        kind::ICMP | kind::ICMP6 => Class::Icmp,
+        _ => Class::Other,
     }
 }
 
@@ -211,11 +109,11 @@ impl fmt::Display for Connection {
         let (low, high) = (end(low, ports >> 16), end(high, ports & 0xffff));
         let (from, to) = if track.flags & BEGUN_BY_LOW != 0 { (low, high) } else { (high, low) };
         let name = match track.flags & KIND {
-            KIND_TCP => "tcp",
-            KIND_UDP => "udp",
-            KIND_ICMP => "icmp",
-            KIND_ICMP6 => "icmp6",
-            KIND_SCTP => "sctp",
+            kind::TCP => "tcp",
+            kind::UDP => "udp",
+            kind::ICMP => "icmp",
+            kind::ICMP6 => "icmp6",
+            kind::SCTP => "sctp",
             _ => return write!(f, "protocol {} {} > {}", ports & 0xff, from.ip(), to.ip()),
         };
         let answered = if track.flags & ANSWERED != 0 { "answered" } else { "not answered" };
@@ -320,7 +218,7 @@ impl Connections {
 
     /// The connections of frames. Three passes, so that the lines of the index and those of the entries are on their
     /// way for all frames at once.
-    pub(crate) fn find(&self, step: &Step<'_, '_>, set: Set) -> Found {
+    pub(crate) fn find(&self, step: &mut Step<'_, '_>, set: Set) -> Found {
         let mut found = Found {
             flows: PerFrame::all(Flow::default()),
             hashes: PerFrame::all(0),
@@ -329,7 +227,7 @@ impl Connections {
         };
         for i in set {
             let flow = Flow::of(&step.frames[i]);
-            let hash = flow.hash(&self.secret);
+            let hash = flow.hash_in(&mut step.frames[i], &self.secret);
             (found.flows[i], found.hashes[i]) = (flow, hash);
         }
         // More than a second-level cache holds: it pays to ask for what is needed next.
@@ -432,8 +330,8 @@ impl Connections {
             return Ok(());
         }
         let track = match flow.kind {
-            KIND_TCP => Track::begin(Side::Inside, &Segment::of(frame)),
-            _ => Some(Track::plain(flow.class())),
+            kind::TCP => Track::begin(Side::Inside, &Segment::of(frame)),
+            _ => Some(Track::plain(class_of(&flow))),
         };
         // It is in the state new, so that there is one.
         let Some(mut track) = track else { return Ok(()) };
@@ -602,7 +500,7 @@ fn update(entry: &mut Entry, side: Side, frame: &Frame<'_>, now: Tick) {
     if side == Side::Outside {
         entry.track.flags |= ANSWERED;
     }
-    if entry.track.flags & KIND != KIND_TCP || frame.fragment() == Fragment::Later {
+    if entry.track.flags & KIND != kind::TCP || frame.fragment() == Fragment::Later {
         entry.seen.set(now);
         return;
     }

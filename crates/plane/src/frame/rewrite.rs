@@ -17,6 +17,7 @@ impl Frame<'_> {
         let delta = self.write4(12, self.src4, address);
         self.adjust_l4(delta);
         self.src4 = address;
+        self.flow_hash = 0;
     }
 
     /// Another destination address of IPv4.
@@ -24,6 +25,7 @@ impl Frame<'_> {
         let delta = self.write4(16, self.dst4, address);
         self.adjust_l4(delta);
         self.dst4 = address;
+        self.flow_hash = 0;
     }
 
     /// Another source, address and port (or identifier of a query) at once.
@@ -32,7 +34,7 @@ impl Frame<'_> {
         let delta = self.write4(12, self.src4, address);
         let at = if self.proto == ICMP { 4 } else { 0 };
         self.write_port(at, self.sport, port, delta);
-        (self.src4, self.sport) = (address, port);
+        (self.src4, self.sport, self.flow_hash) = (address, port, 0);
         if at == 4 {
             self.dport = port;
         }
@@ -44,7 +46,7 @@ impl Frame<'_> {
         let delta = self.write4(16, self.dst4, address);
         let at = if self.proto == ICMP { 4 } else { 2 };
         self.write_port(at, self.dport, port, delta);
-        (self.dst4, self.dport) = (address, port);
+        (self.dst4, self.dport, self.flow_hash) = (address, port, 0);
         if at == 4 {
             self.sport = port;
         }
@@ -93,7 +95,7 @@ impl Frame<'_> {
     pub fn set_sport(&mut self, port: u16) {
         let at = if self.proto == ICMP || self.proto == ICMP6 { 4 } else { 0 };
         self.rewrite_port(at, self.sport, port);
-        self.sport = port;
+        (self.sport, self.flow_hash) = (port, 0);
         if at == 4 {
             self.dport = port;
         }
@@ -105,7 +107,7 @@ impl Frame<'_> {
             return self.set_sport(port);
         }
         self.rewrite_port(2, self.dport, port);
-        self.dport = port;
+        (self.dport, self.flow_hash) = (port, 0);
     }
 
     /// Writes a port, and nothing else. `at` is 0, 2 or 4.
@@ -207,11 +209,12 @@ impl Frame<'_> {
             _ => self.header6_mut()[8..].split_at_mut(16),
         };
         src.swap_with_slice(dst);
-        (self.src4, self.dst4) = (self.dst4, self.src4);
+        (self.src4, self.dst4, self.flow_hash) = (self.dst4, self.src4, 0);
     }
 
     /// Another type of a message of ICMP.
     pub(crate) fn set_icmp_type(&mut self, kind: u8) {
+        self.flow_hash = 0;
         let l4 = self.l4_mut();
         let Some(place) = l4.first_mut() else { return };
         let old = std::mem::replace(place, kind);

@@ -1,6 +1,6 @@
 //! Where a router sends frames that go the same way, for those who send the next ones.
 
-use super::router::{GROUPS, Next, Router, flow_hash_of};
+use super::router::{GROUPS, Next, Router};
 use super::{Hop, Lpm};
 use crate::prefix::is_link_local6;
 use crate::recipe::{Ends, Key, Never, Out};
@@ -18,11 +18,7 @@ impl Router {
         }
         let [mut hop] = hop;
         if hop.0 >= GROUPS && hop != Hop::NONE {
-            let (addresses, ports) = match key.ends {
-                Ends::V4 { src, dst } => (u128::from(src) | u128::from(dst) << 32, key.ports),
-                Ends::V6 { src, dst } => (src ^ dst.rotate_left(64), key.ports),
-            };
-            hop = self.member_of(hop, flow_hash_of(addresses, ports, key.proto));
+            hop = self.member_of(hop, key.flow().hash(&self.secret));
         }
         if matches!(key.ends, Ends::V6 { src, .. } if is_link_local6(src)) {
             return Err(Never::Destination);

@@ -25,8 +25,9 @@ use super::rpf::Rpf;
 use super::{Hop, Lpm, v4::V4, v6::V6};
 use crate::batch::{Frames, PerFrame, Set};
 use crate::drops::Drop;
+use crate::flow::spread;
 use crate::fragment;
-use crate::frame::{Fragment, Frame, Kind, PortId};
+use crate::frame::{Frame, Kind, PortId};
 use crate::icmp::{self, Error};
 use crate::kept::Ticket;
 use crate::limits::Limits;
@@ -34,6 +35,7 @@ use crate::neighbour::{Asker, Known, Link, Neighbours, Slot, State, Waiting};
 use crate::outbox::Outbox;
 use crate::prefix::{Prefix, is_link_local6, is_unicast4, is_unicast6};
 use crate::stage::Step;
+use crate::table::secret::Secret;
 use crate::table::shares::Host;
 use crate::time::Time;
 use crate::way::{Dir, Entry, News, Share};
@@ -112,6 +114,8 @@ pub(crate) struct Router {
     pub(crate) options: Options,
     /// Of routes and of neighbours: others whenever they change.
     pub(super) epochs: (u32, u32),
+    /// Of the hash by which flows are spread over next hops.
+    pub(super) secret: Secret,
 }
 
 /// No port's network holds the address of a next hop.
@@ -156,6 +160,7 @@ impl Router {
             accepted,
             options,
             epochs: (0, 0),
+            secret: Secret::new(0),
         };
         for (group, len) in [("224.0.0.0", 4), ("255.255.255.255", 32), ("ff00::", 8)] {
             router.set(Prefix { address: group.parse().expect("an address"), len }, ALL);
@@ -181,7 +186,8 @@ impl Router {
 
     /// The same for a thread of a node with these limits.
     pub(crate) fn limited(self, limits: &Limits, share: Share, seed: u64) -> Router {
-        Router { neighbours: self.neighbours.limited(limits, share, seed), ..self }
+        let secret = Secret::new(seed);
+        Router { neighbours: self.neighbours.limited(limits, share, seed), secret, ..self }
     }
 
     /// What hosts use together is limited otherwise from now on.
@@ -514,7 +520,8 @@ impl Router {
     /// The quick way, and where it is left.
     #[inline]
     fn forward(&mut self, step: &mut Step<'_, '_>, dir: Dir, i: usize, hop: Hop) {
-        let hop = if hop.0 >= GROUPS && hop != Hop::NONE { self.member(&step.frames[i], hop) } else { hop };
+        let hop =
+            if hop.0 >= GROUPS && hop != Hop::NONE { self.member(&mut step.frames[i], hop) } else { hop };
         let frame = &mut step.frames[i];
         if let Some(&Next::Ready { port, mac }) = self.nexts.get(hop.0 as usize)
             && frame.ttl() > 1
@@ -579,8 +586,8 @@ impl Router {
     }
 
     /// The next hop of the group for this flow.
-    fn member(&self, frame: &Frame<'_>, hop: Hop) -> Hop {
-        self.member_of(hop, flow_hash(frame))
+    fn member(&self, frame: &mut Frame<'_>, hop: Hop) -> Hop {
+        self.member_of(hop, spread(frame, &self.secret))
     }
 
     /// The next hop of the group for a flow with this hash.
@@ -729,22 +736,4 @@ pub(super) fn is_nobody(frame: &Frame<'_>) -> bool {
         Kind::V4 => frame.addresses4().0 == 0,
         _ => frame.addresses6().0 == 0,
     }
-}
-
-/// The same for all packets of a flow; fragments have no ports, so that they count for none of a packet that is cut.
-fn flow_hash(frame: &Frame<'_>) -> u32 {
-    let addresses = match frame.kind() {
-        Kind::V4 => frame.addresses4().0 as u128 | (frame.addresses4().1 as u128) << 32,
-        _ => frame.addresses6().0 ^ frame.addresses6().1.rotate_left(64),
-    };
-    let ports = if frame.fragment() == Fragment::Whole { frame.ports() } else { (0, 0) };
-    flow_hash_of(addresses, ports, frame.proto())
-}
-
-/// The same of what is mixed from both addresses.
-#[inline]
-pub(super) fn flow_hash_of(addresses: u128, (sport, dport): (u16, u16), proto: u8) -> u32 {
-    let ports = u64::from(sport) << 16 | u64::from(dport) | u64::from(proto) << 32;
-    let mixed = (addresses as u64 ^ ports).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (addresses >> 64) as u64;
-    (mixed.wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32) as u32
 }

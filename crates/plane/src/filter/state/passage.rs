@@ -1,7 +1,7 @@
 //! Connections whose frames somebody else passes on, by a recipe.
 
-use super::{ANSWERED, Connections, Flow};
-use crate::recipe::{Ends, Key};
+use super::{ANSWERED, Connections};
+use crate::recipe::Key;
 use crate::table::tcp::Progress;
 use crate::table::tcp::{Segment, Side};
 use crate::table::timers::{Class, Tick};
@@ -31,11 +31,7 @@ impl Connections {
 
     /// The connection of frames with this key, and who of its ends sends them.
     pub(in crate::filter) fn of_key(&self, key: &Key) -> Option<(u32, Side)> {
-        let (sport, dport) = key.ports;
-        let flow = match key.ends {
-            Ends::V4 { src, dst } => Flow::v4((src, sport), (dst, dport), key.proto),
-            Ends::V6 { src, dst } => Flow::v6((src, sport), (dst, dport), key.proto),
-        };
+        let flow = key.flow();
         let number = self.lookup(&flow, flow.hash(&self.secret));
         (number != 0).then(|| (number, self.entries[number].side(&flow)))
     }

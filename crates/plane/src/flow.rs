@@ -1,0 +1,262 @@
+//! The flow that a frame is of: both ends, the lower one first, so that both directions are one. Its hash is what filters find
+//! connections by, and what routers and queues spread flows by. Nobody outside foresees it: it follows from the seed of the node.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
+
+use weir_packet::headers::{ICMP, ICMP6, SCTP, TCP, UDP};
+
+use crate::address::words6;
+use crate::frame::{Fragment, Frame, Kind};
+use crate::quote;
+use crate::table::secret::Secret;
+
+/// What flows are kept apart by beside their ends.
+pub(crate) mod kind {
+    pub(crate) const TCP: u8 = 1;
+    pub(crate) const UDP: u8 = 2;
+    pub(crate) const ICMP: u8 = 3;
+    pub(crate) const ICMP6: u8 = 4;
+    pub(crate) const OTHER: u8 = 5;
+    pub(crate) const SCTP: u8 = 6;
+}
+
+/// Both ends of a frame in their order, and its kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Flow {
+    pub(crate) low: [u32; 4],
+    pub(crate) high: [u32; 4],
+    /// Ports of the low and the high end.
+    pub(crate) ports: u32,
+    /// One of [`kind`].
+    pub(crate) kind: u8,
+    pub(crate) from_low: bool,
+}
+
+impl Flow {
+    /// Of IPv4, between these ends.
+    #[inline]
+    pub(crate) fn v4((src, sport): (u32, u16), (dst, dport): (u32, u16), proto: u8) -> Flow {
+        let (kind, sport, dport) = kind_of(proto, sport, dport);
+        let (from, to) = (u64::from(src) << 16 | u64::from(sport), u64::from(dst) << 16 | u64::from(dport));
+        let from_low = from <= to;
+        let (low, high) = if from_low { (from, to) } else { (to, from) };
+        let mapped = |end: u64| [0, 0, 0xffff, (end >> 16) as u32];
+        let ports = (low as u32 & 0xffff) << 16 | (high as u32 & 0xffff);
+        Flow { low: mapped(low), high: mapped(high), ports, kind, from_low }
+    }
+
+    /// Of IPv6, between these ends.
+    pub(crate) fn v6((src, sport): (u128, u16), (dst, dport): (u128, u16), proto: u8) -> Flow {
+        let (kind, sport, dport) = kind_of(proto, sport, dport);
+        let from_low = (src, sport) <= (dst, dport);
+        let (low, high) = if from_low { ((src, sport), (dst, dport)) } else { ((dst, dport), (src, sport)) };
+        let ports = u32::from(low.1) << 16 | u32::from(high.1);
+        Flow { low: words6(low.0), high: words6(high.0), ports, kind, from_low }
+    }
+
+    /// That of a frame.
+    #[inline]
+    pub(crate) fn of(frame: &Frame<'_>) -> Flow {
+        let (mut sport, mut dport) = frame.ports();
+        // An identifier is that of the one who asks: who asks back is another matter.
+        if frame.icmp_query() {
+            if frame.icmp_answer() { sport = 0 } else { dport = 0 }
+        }
+        match frame.kind() {
+            Kind::V4 => {
+                let (src, dst) = frame.addresses4();
+                Flow::v4((src, sport), (dst, dport), frame.proto())
+            }
+            _ => {
+                let (src, dst) = frame.addresses6();
+                Flow::v6((src, sport), (dst, dport), frame.proto())
+            }
+        }
+    }
+
+    /// The flow of the packet that an error of ICMP quotes, if the error is for whom that came from: about the packets of
+    /// others it says nothing.
+    pub(crate) fn quoted(frame: &Frame<'_>) -> Option<Flow> {
+        match frame.kind() {
+            Kind::V4 => {
+                let quote = quote::v4(frame).ok().filter(|quote| quote.is_for(frame.addresses4().1))?;
+                let (src, dst) = quote.asker();
+                Some(Flow::v4(src, dst, quote.proto))
+            }
+            _ => {
+                let quote = quote::v6(frame).ok().filter(|quote| quote.is_for(frame.addresses6().1))?;
+                let (src, dst) = quote.asker();
+                Some(Flow::v6(src, dst, quote.proto))
+            }
+        }
+    }
+
+    /// The hash of this flow, the same in all stages and threads of a node, and in either direction.
+    #[inline]
+    pub(crate) fn hash(&self, secret: &Secret) -> u32 {
+        let rest = u64::from(self.kind) << 32 | u64::from(self.ports);
+        if self.low[..3] == [0, 0, 0xffff] {
+            return secret.hash([0, 0, self.low[3], self.high[3]], rest);
+        }
+        secret.hash(self.high, u64::from(secret.hash(self.low, rest)))
+    }
+
+    /// The hash of this frame's flow, which this is. It is computed for whoever asks first, and again where a stage has
+    /// rewritten the frame since.
+    #[inline]
+    pub(crate) fn hash_in(&self, frame: &mut Frame<'_>, secret: &Secret) -> u32 {
+        match frame.flow_hash() {
+            0 => {
+                let hash = self.hash(secret);
+                frame.note_flow_hash(hash);
+                hash
+            }
+            known => known,
+        }
+    }
+}
+
+/// The hash by which flows are spread over next hops and queues. Of a packet that is cut only the first fragment has ports, so that
+/// they count for none.
+#[inline]
+pub(crate) fn spread(frame: &mut Frame<'_>, secret: &Secret) -> u32 {
+    match (frame.flow_hash(), frame.fragment(), frame.kind()) {
+        (0, Fragment::Whole, _) => Flow::of(frame).hash_in(frame, secret),
+        (known, Fragment::Whole, _) => known,
+        (_, _, Kind::V4) => {
+            let (src, dst) = frame.addresses4();
+            Flow::v4((src, 0), (dst, 0), frame.proto()).hash(secret)
+        }
+        _ => {
+            let (src, dst) = frame.addresses6();
+            Flow::v6((src, 0), (dst, 0), frame.proto()).hash(secret)
+        }
+    }
+}
+
+/// The kind of a flow; a protocol without ports has its number in their place.
+#[inline]
+fn kind_of(proto: u8, sport: u16, dport: u16) -> (u8, u16, u16) {
+    match proto {
+        TCP => (kind::TCP, sport, dport),
+        UDP => (kind::UDP, sport, dport),
+        ICMP => (kind::ICMP, sport, dport),
+        ICMP6 => (kind::ICMP6, sport, dport),
+        other => other_kind(other, sport, dport),
+    }
+}
+
+#[cold]
+fn other_kind(proto: u8, sport: u16, dport: u16) -> (u8, u16, u16) {
+    match proto {
+        SCTP => (kind::SCTP, sport, dport),
+        other => (kind::OTHER, u16::from(other), u16::from(other)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::{HEAD_ROOM, PortId};
+    use crate::recipe::Key;
+    use crate::scenario::packet;
+
+    /// Does something with the frame of a packet.
+    fn with<T>(line: &str, run: impl FnOnce(&mut Frame<'_>) -> T) -> T {
+        let ip = packet(line).unwrap_or_else(|wrong| panic!("{line}: {wrong}"));
+        let ether_type = if ip[0] >> 4 == 4 { [8, 0] } else { [0x86, 0xdd] };
+        let mut buf = [&[0; HEAD_ROOM][..], &[2; 12], &ether_type, &ip].concat();
+        let end = buf.len();
+        let mut frame = Frame::new(&mut buf, HEAD_ROOM, end, PortId(0));
+        frame.read(12).expect("readable");
+        run(&mut frame)
+    }
+
+    #[test]
+    fn both_directions_of_a_flow_have_one_hash_and_others_another() {
+        let secret = Secret::new(3);
+        let hash = |line: &str| with(line, |frame| spread(frame, &secret));
+        for (out, back, other) in [
+            ("udp 10.0.0.1:1 > 10.0.0.2:2", "udp 10.0.0.2:2 > 10.0.0.1:1", "tcp 10.0.0.1:1 > 10.0.0.2:2 S"),
+            (
+                "udp [2001:db8::1]:1 > [2001:db8::2]:2",
+                "udp [2001:db8::2]:2 > [2001:db8::1]:1",
+                "udp [2001:db8::1]:2 > [2001:db8::2]:1",
+            ),
+            (
+                "icmp echo 10.0.0.1 > 10.0.0.2 id 7",
+                "icmp reply 10.0.0.2 > 10.0.0.1 id 7",
+                "icmp echo 10.0.0.2 > 10.0.0.1 id 7",
+            ),
+        ] {
+            assert_eq!(hash(out), hash(back), "{out}");
+            assert_ne!(hash(out), hash(other), "{out}");
+            let by_key = with(out, |frame| Key::of_any(frame).flow().hash(&secret));
+            assert!(out.starts_with("icmp") || by_key == hash(out), "{out}: a recipe leads elsewhere");
+        }
+        assert_ne!(spread_with(4), spread_with(5), "nobody foresees it");
+    }
+
+    fn spread_with(seed: u64) -> u32 {
+        with("udp 10.0.0.1:1 > 10.0.0.2:2", |frame| spread(frame, &Secret::new(seed)))
+    }
+
+    #[test]
+    fn fragments_of_a_packet_go_one_way() {
+        for (first, later) in [
+            (
+                "udp 10.0.0.1:1 > 10.0.0.2:2 len 16 whole 64 frag 0+ id 9",
+                "udp 10.0.0.1 > 10.0.0.2 len 16 whole 64 frag 24+ id 9",
+            ),
+            (
+                "udp [2001:db8::1]:1 > [2001:db8::2]:2 len 16 whole 64 frag 0+ id 9",
+                "udp 2001:db8::1 > 2001:db8::2 len 16 whole 64 frag 24+ id 9",
+            ),
+        ] {
+            let secret = Secret::new(3);
+            let hash = |line: &str| {
+                with(line, |frame| {
+                    // A filter has asked before.
+                    Flow::of(frame).hash_in(frame, &secret);
+                    spread(frame, &secret)
+                })
+            };
+            assert_eq!(hash(first), hash(later), "{first}");
+        }
+    }
+
+    #[test]
+    fn a_hash_is_that_of_the_frame_as_it_is() {
+        let secret = Secret::new(3);
+        let changes: [(&str, fn(&mut Frame<'_>)); 9] = [
+            ("set_src4", |frame| frame.set_src4(9)),
+            ("set_dst4", |frame| frame.set_dst4(9)),
+            ("set_source4", |frame| frame.set_source4(9, 99)),
+            ("set_destination4", |frame| frame.set_destination4(9, 99)),
+            ("set_sport", |frame| frame.set_sport(99)),
+            ("set_dport", |frame| frame.set_dport(99)),
+            ("swap_addresses", |frame| frame.swap_addresses()),
+            ("set_icmp_type", |frame| frame.set_icmp_type(0)),
+            ("read_ip", |frame| {
+                // The lowest byte of the source.
+                frame.ip_mut()[15] = 77;
+                let header = frame.ip_mut().first_chunk_mut::<20>().expect("a header");
+                weir_packet::checksum::write_ipv4(header);
+                frame.read_ip().expect("readable");
+            }),
+        ];
+        for (name, change) in changes {
+            let line = match name {
+                "set_icmp_type" => "icmp echo 10.0.0.1 > 10.0.0.2 id 7",
+                _ => "udp 10.0.0.1:1 > 10.0.0.2:2",
+            };
+            with(line, |frame| {
+                let before = Flow::of(frame).hash_in(frame, &secret);
+                assert_eq!(frame.flow_hash(), before, "{name}: it is kept");
+                change(frame);
+                let flow = Flow::of(frame);
+                assert_ne!(flow.hash(&secret), before, "{name}");
+                assert_eq!(flow.hash_in(frame, &secret), flow.hash(&secret), "{name}");
+            });
+        }
+    }
+}
