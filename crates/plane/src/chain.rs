@@ -37,6 +37,16 @@ impl Stage {
         }
     }
 
+    /// It comes into a plane with this seed, in which a flow has one hash for all stages. Nothing lives in it yet.
+    pub(crate) fn join(&mut self, seed: u64) {
+        match self {
+            Stage::Filter(filter) => filter.join(seed),
+            Stage::Queue(_) => {}
+            // It has hashes of its own.
+            Stage::Nat(_) => {}
+        }
+    }
+
     fn tick(&mut self, step: &mut Step<'_, '_>) -> bool {
         match self {
             Stage::Filter(filter) => filter.tick(step),

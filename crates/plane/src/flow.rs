@@ -1,5 +1,5 @@
 //! The flow that a frame is of: both ends, the lower one first, so that both directions are one. Its hash is what filters find
-//! connections by, and what routers and queues spread flows by. Nobody outside foresees it: it follows from the seed of the node.
+//! connections by, and what routers spread flows by. Nobody outside foresees it: it follows from the seed of the node.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use weir_packet::headers::{ICMP, ICMP6, SCTP, TCP, UDP};
@@ -115,7 +115,7 @@ impl Flow {
     }
 }
 
-/// The hash by which flows are spread over next hops and queues. Of a packet that is cut only the first fragment has ports, so that
+/// The hash by which flows are spread over next hops. Of a packet that is cut only the first fragment has ports, so that
 /// they count for none.
 #[inline]
 pub(crate) fn spread(frame: &mut Frame<'_>, secret: &Secret) -> u32 {
