@@ -18,6 +18,7 @@ pub mod epoll;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
 mod info;
+mod ports;
 mod preflight;
 mod result;
 mod server;
@@ -26,7 +27,6 @@ mod wire;
 
 pub use client::{Group, IPERF3_PORT, Load, Observe, run};
 pub use info::Info;
-pub use preflight::{Limits, check};
 pub use result::{FlowOutcome, Interval, Outcome, Stall, jain};
 pub use server::{PORT, Server, listen};
 

@@ -1,9 +1,11 @@
 //! What is looked at before flows are made: descriptors, ports, backlog, memory of sockets.
 
+use std::collections::BTreeMap;
 use std::fs::read_to_string;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 use crate::FlowsError;
+use crate::ports::{Ports, Taken};
 use crate::sys::raise_descriptors;
 
 /// Descriptors beside those of flows.
@@ -11,113 +13,163 @@ const OTHERS: u64 = 64;
 
 /// Limits of a machine.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Limits {
+pub(crate) struct Limits {
     /// Descriptors of this process.
-    pub descriptors: u64,
+    pub(crate) descriptors: u64,
     /// Ports that the kernel chooses from for outgoing connections.
-    pub ports: u64,
+    pub(crate) ports: Ports,
     /// Connections that wait to be accepted at one socket.
-    pub backlog: u32,
+    pub(crate) backlog: u32,
     /// Bytes that a socket may keep to send, as the kernel grows it.
-    pub send_buffer: u64,
+    send_buffer: u64,
     /// Bytes that a socket may keep to be read, as the kernel grows it.
-    pub receive_buffer: u64,
+    pub(crate) receive_buffer: u64,
+}
+
+/// A setting of the network namespace of the calling thread; empty if there is none.
+pub(crate) fn setting(name: &str) -> String {
+    read_to_string(format!("/proc/sys/net/{name}")).unwrap_or_default()
 }
 
 impl Limits {
     /// Those of this machine, and of the network namespace of the calling thread.
-    pub fn here() -> Limits {
-        let numbers = |name: &str| -> Vec<u64> {
-            let text = read_to_string(format!("/proc/sys/net/{name}")).unwrap_or_default();
-            text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
-        };
-        let ports = match numbers("ipv4/ip_local_port_range")[..] {
-            [first, last] => last.saturating_sub(first) + 1,
-            _ => 28_232,
-        };
-        let third = |name: &str| numbers(name).get(2).copied().unwrap_or(u64::MAX);
+    pub(crate) fn here() -> Limits {
+        let number = |name: &str, at: usize| setting(name).split_whitespace().nth(at)?.parse::<u64>().ok();
+        let third = |name: &str| number(name, 2).unwrap_or(u64::MAX);
         Limits {
             descriptors: raise_descriptors(),
-            ports,
-            backlog: numbers("core/somaxconn").first().map_or(128, |&most| most.min(65_535) as u32),
+            ports: Ports::here(),
+            backlog: number("core/somaxconn", 0).map_or(128, |most| most.min(65_535) as u32),
             send_buffer: third("ipv4/tcp_wmem"),
             receive_buffer: third("ipv4/tcp_rmem"),
         }
     }
-}
 
-/// Whether so many flows from each of these addresses are possible. `bdp` is the bandwidth-delay product that a flow is to fill, in
-/// bytes, if it is known: notes say what is too small for it.
-///
-/// # Errors
-/// A limit that makes it impossible; the text says what to do.
-pub fn check(
-    limits: &Limits,
-    sources: &[(Option<IpAddr>, u64)],
-    bdp: Option<u64>,
-) -> Result<Vec<String>, FlowsError> {
-    let flows: u64 = sources.iter().map(|(_, flows)| flows).sum();
-    let limit = |text: String| Err(FlowsError::Limit(text));
-    if flows + OTHERS > limits.descriptors {
-        return limit(format!(
-            "{flows} flows need {} descriptors, and this process may have {}: `ulimit -Hn {}` as root, then again",
-            flows + OTHERS,
-            limits.descriptors,
-            (flows + OTHERS).next_power_of_two()
-        ));
-    }
-    if let Some((source, flows)) = sources.iter().find(|(_, flows)| *flows > limits.ports) {
-        let source = source.map_or("one address".into(), |source| source.to_string());
-        return limit(format!(
-            "{flows} flows from {source} need as many ports, and net.ipv4.ip_local_port_range has {}: use several addresses \
-             (--group from=ADDRESS), or `sysctl net.ipv4.ip_local_port_range='1024 65535'`",
-            limits.ports
-        ));
-    }
-    let mut notes = Vec::new();
-    for (name, bytes) in [("tcp_wmem", limits.send_buffer), ("tcp_rmem", limits.receive_buffer)] {
-        if let Some(bdp) = bdp.filter(|bdp| *bdp > bytes / 2) {
-            notes.push(format!(
-                "a socket may have {bytes} bytes (net.ipv4.{name}), of which the kernel uses half for content: less than the \
-                 bandwidth-delay product of {bdp} bytes, so that this is the limit of a single flow"
+    /// Whether there can be so many connections from each address, of which these have taken ports already.
+    ///
+    /// # Errors
+    /// A limit that makes it impossible; the text says what to do.
+    pub(crate) fn allow(&self, connections: &BTreeMap<IpAddr, u64>, taken: &Taken) -> Result<(), FlowsError> {
+        let limit = |text: String| Err(FlowsError::Limit(text));
+        // All but the one that controls the test.
+        let flows = connections.values().sum::<u64>().saturating_sub(1);
+        let all = flows + OTHERS;
+        if all > self.descriptors {
+            return limit(format!(
+                "{flows} flows need {all} descriptors, and this process may have {}: `ulimit -Hn {}` as root, then again",
+                self.descriptors,
+                all.next_power_of_two()
             ));
         }
+        let free = |source: &IpAddr| self.ports.count().saturating_sub(taken.of(source).all());
+        if let Some((source, needed)) = connections.iter().find(|(source, needed)| **needed > free(source)) {
+            let taken = taken.of(source);
+            let waiting = match taken.waiting {
+                0 => String::new(),
+                waiting => format!(
+                    ", and {waiting} wait for old segments of former connections (TIME_WAIT), for a minute: wait for them, end flows by \
+                     --reset"
+                ),
+            };
+            let remedy = if taken.waiting > 0 { ", " } else { ": " };
+            return limit(format!(
+                "{needed} connections from {source} need as many ports, and net.ipv4.ip_local_port_range has {}, of which {} are in \
+                 use{waiting}{remedy}use several addresses (--group from=ADDRESS), or `sysctl \
+                 net.ipv4.ip_local_port_range='1024 65535'`",
+                self.ports.count(),
+                taken.used,
+            ));
+        }
+        Ok(())
     }
-    Ok(notes)
+
+    /// What is too small for a flow that is to fill this bandwidth-delay product, in bytes.
+    pub(crate) fn notes(&self, bdp: u64) -> Vec<String> {
+        let buffers = [("tcp_wmem", self.send_buffer), ("tcp_rmem", self.receive_buffer)];
+        let too_small = buffers.into_iter().filter(|(_, bytes)| bdp > bytes / 2);
+        let note = |(name, bytes)| {
+            format!(
+                "a socket may have {bytes} bytes (net.ipv4.{name}), of which the kernel uses half for content: less than the \
+                 bandwidth-delay product of {bdp} bytes, so that this is the limit of a single flow"
+            )
+        };
+        too_small.map(note).collect()
+    }
+}
+
+/// Connections to `to` by the addresses that they come from, with the one that controls the test.
+pub(crate) fn connections(to: SocketAddr, groups: &[(Option<IpAddr>, u64)]) -> BTreeMap<IpAddr, u64> {
+    // Nothing is sent: the kernel only says which address it would take.
+    let any: IpAddr = if to.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
+    let own = || {
+        let socket = UdpSocket::bind((any, 0)).ok()?;
+        socket.connect(to).ok()?;
+        Some(socket.local_addr().ok()?.ip())
+    };
+    // Where no route leads, connecting says so.
+    let own = own().unwrap_or(any);
+    let mut all = BTreeMap::from([(own, 1)]);
+    for (from, flows) in groups {
+        *all.entry(from.unwrap_or(own)).or_default() += flows;
+    }
+    all
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn limits_are_named_with_a_remedy() {
-        let limits = Limits {
+    fn limits() -> Limits {
+        Limits {
             descriptors: 1024,
-            ports: 500,
+            ports: Ports::read("1000 1499", ""),
             backlog: 128,
             send_buffer: 4 << 20,
             receive_buffer: 6 << 20,
-        };
+        }
+    }
+
+    #[test]
+    fn limits_are_named_with_a_remedy() {
         let from = |address: &str, flows| (Some(address.parse().unwrap()), flows);
-        for (sources, bdp, expected) in [
-            (vec![(None, 100)], None, Ok(0)),
-            (vec![(None, 100)], Some(3 << 20), Ok(1)),
-            (vec![(None, 100)], Some(4 << 20), Ok(2)),
-            (vec![(None, 961)], None, Err("need 1025 descriptors")),
-            (vec![(None, 501)], None, Err("501 flows from one address need as many ports")),
-            (vec![from("192.0.2.1", 400), from("192.0.2.2", 400)], None, Ok(0)),
+        let to = "127.0.0.1:5301".parse().unwrap();
+        let mut taken = Taken::default();
+        taken.add("127.0.0.1".parse().unwrap(), 10, 0);
+        taken.add("192.0.2.3".parse().unwrap(), 10, 80);
+        for (groups, wrong) in [
+            (vec![(None, 100)], None),
+            (vec![(None, 489)], None),
+            (vec![(None, 961)], Some("961 flows need 1025 descriptors")),
+            (
+                vec![(None, 490)],
+                Some(
+                    "491 connections from 127.0.0.1 need as many ports, and net.ipv4.ip_local_port_range has 500, of which 10 are in use: \
+                     use several",
+                ),
+            ),
+            (vec![(None, 245), (None, 245)], Some("491 connections from 127.0.0.1")),
+            (vec![from("127.0.0.1", 245), (None, 245)], Some("491 connections from 127.0.0.1")),
+            (vec![from("192.0.2.1", 400), from("192.0.2.2", 400)], None),
+            (vec![from("192.0.2.3", 410)], None),
+            (
+                vec![from("192.0.2.3", 411)],
+                Some(
+                    "of which 10 are in use, and 80 wait for old segments of former connections (TIME_WAIT), for a minute: wait",
+                ),
+            ),
         ] {
-            let found = check(&limits, &sources, bdp);
-            match expected {
-                Ok(notes) => assert_eq!(found.unwrap().len(), notes, "{sources:?} {bdp:?}"),
-                Err(text) => {
-                    let error = found.unwrap_err().to_string();
-                    assert!(error.contains(text), "{error}");
-                }
+            let found = limits().allow(&connections(to, &groups), &taken).map_err(|error| error.to_string());
+            match wrong {
+                None => assert_eq!(found, Ok(()), "{groups:?}"),
+                Some(wrong) => assert!(found.as_ref().is_err_and(|error| error.contains(wrong)), "{found:?}"),
             }
         }
         let here = Limits::here();
-        assert!(here.descriptors > 0 && here.ports > 1 && here.backlog > 0, "{here:?}");
+        assert!(here.descriptors > 0 && here.ports.count() > 1 && here.backlog > 0, "{here:?}");
+    }
+
+    #[test]
+    fn memory_of_sockets_is_compared_with_the_product() {
+        assert_eq!([2 << 20, 3 << 20, 4 << 20].map(|bdp| limits().notes(bdp).len()), [0, 1, 2]);
     }
 }

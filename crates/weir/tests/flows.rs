@@ -86,3 +86,52 @@ fn a_result_that_nobody_can_keep_is_named() {
     }
     assert_eq!(server.interrupt().code, Some(0));
 }
+
+#[test]
+fn ports_that_wait_for_old_segments_are_not_counted_on() {
+    need_root!();
+    let host = Namespace::new().unwrap();
+    let settings = [
+        ("ip_local_port_range", "40000 40063"),
+        ("tcp_tw_reuse", "0"),
+        ("ip_local_reserved_ports", "40001-40004"),
+    ];
+    for (name, value) in settings {
+        host.run(|| std::fs::write(format!("/proc/sys/net/ipv4/{name}"), value).unwrap());
+    }
+    let server = weir::start(&host, SERVE, "serving at");
+    let run = |flows: u32, options: &str| {
+        let line = format!("flows --to 127.0.0.1 --flows {flows} --duration 0.2 --interval 0.1 {options}");
+        let output = start(&host, line.trim()).wait_with_output().unwrap();
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    // Ports of this side that wait; those of the server's side are in nobody's way.
+    let waiting = || {
+        let text = host.run(|| std::fs::read_to_string("/proc/thread-self/net/tcp").unwrap());
+        let is_one = |line: &&str| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            words[2].ends_with(":14B5") && words[3] == "06"
+        };
+        text.lines().skip(1).filter(is_one).count() as u32
+    };
+    // 60 ports, one of which the control connection has.
+    let (done, said) = run(60, "");
+    assert!(!done && said.contains("61 connections from 127.0.0.1 need as many ports"), "{said}");
+    let (done, said) = run(30, "");
+    assert!(done, "{said}");
+    let begin = Instant::now();
+    while connections(&host) > 0 {
+        assert!(begin.elapsed() < PATIENCE, "connections do not end");
+        std::thread::yield_now();
+    }
+    let before = waiting();
+    assert!(before >= 30, "{before}");
+    let (done, said) = run(60 - before, "");
+    assert!(
+        !done && said.contains(&format!("{before} wait for old segments of former connections (TIME_WAIT)")),
+        "{said}"
+    );
+    let (done, said) = run(59 - before, "--reset");
+    assert!(done, "{said}");
+    assert_eq!(server.interrupt().code, Some(0));
+}

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::FlowsError;
 use crate::info::Info;
+use crate::ports::Taken;
 use crate::preflight::{self, Limits};
 use crate::result::{FlowOutcome, Interval, Outcome, jain, spread};
 use crate::sys;
@@ -98,13 +99,13 @@ enum Word {
 pub fn run(load: &Load, observe: Observe<'_>) -> Result<Outcome, FlowsError> {
     let limits = Limits::here();
     let sources: Vec<_> = load.groups.iter().map(|group| (group.from, u64::from(group.flows))).collect();
-    preflight::check(&limits, &sources, None)?;
+    limits.allow(&preflight::connections(load.to, &sources), &Taken::here(&limits.ports, load.to))?;
     let flows = flows(load);
     let mut server = Server::connect(load, flows.len() as u32, observe.stop)?;
     let rtt_s =
         sys::info(server.control()).map_or(0.0, |info| f64::from(info.min_rtt_us.min(info.rtt_us)) / 1e6);
-    let bdp = load.rate.map(|rate| (rate / 8.0 * rtt_s) as u64 / flows.len().max(1) as u64);
-    let notes = preflight::check(&limits, &sources, bdp)?;
+    let count = flows.len().max(1) as u64;
+    let notes = load.rate.map_or(Vec::new(), |rate| limits.notes((rate / 8.0 * rtt_s) as u64 / count));
     let common = Arc::new(Common::default());
     let (sender, words) = channel();
     let threads = start(load, flows, (&common, &sender), &server)?;
