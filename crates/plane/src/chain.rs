@@ -41,9 +41,8 @@ impl Stage {
     pub(crate) fn join(&mut self, seed: u64) {
         match self {
             Stage::Filter(filter) => filter.join(seed),
-            Stage::Queue(_) => {}
-            // It has hashes of its own.
-            Stage::Nat(_) => {}
+            // They have hashes of their own.
+            Stage::Nat(_) | Stage::Queue(_) => {}
         }
     }
 

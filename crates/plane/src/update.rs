@@ -70,7 +70,7 @@ enum Source {
 enum StageUpdate {
     Filter(Box<filter::Update>),
     Nat(Box<nat::Update>),
-    Queue(queue::Config),
+    Queue(Box<queue::Config>),
 }
 
 #[derive(Debug)]
@@ -173,7 +173,7 @@ fn stage_update(old: &StageConfig, new: &StageConfig) -> Option<StageUpdate> {
         (StageConfig::Filter(old), StageConfig::Filter(new)) => {
             Some(StageUpdate::Filter(Box::new(filter::Update::prepare(old, new))))
         }
-        (StageConfig::Queue(_), StageConfig::Queue(new)) => Some(StageUpdate::Queue((**new).clone())),
+        (StageConfig::Queue(_), StageConfig::Queue(new)) => Some(StageUpdate::Queue(new.clone())),
         _ => unreachable!("a stage stays what it is"),
     }
 }

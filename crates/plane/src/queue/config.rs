@@ -46,6 +46,7 @@ pub(crate) struct Config {
 
 impl Config {
     /// Reads an item; mistakes are noted.
+    #[expect(clippy::expect_used, clippy::indexing_slicing, reason = "names that are written here")]
     pub(crate) fn read(item: &Item, file: FileOf<'_>, notes: &Notes<'_>) -> Config {
         let mut config = Config {
             outward: None,
