@@ -227,7 +227,8 @@ mod tests {
     #[test]
     fn a_hash_is_that_of_the_frame_as_it_is() {
         let secret = Secret::new(3);
-        let changes: [(&str, fn(&mut Frame<'_>)); 9] = [
+        type Change = fn(&mut Frame<'_>);
+        let changes: [(&str, Change); 9] = [
             ("set_src4", |frame| frame.set_src4(9)),
             ("set_dst4", |frame| frame.set_dst4(9)),
             ("set_source4", |frame| frame.set_source4(9, 99)),

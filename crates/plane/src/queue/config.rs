@@ -255,7 +255,7 @@ mod tests {
             let config = read(args).unwrap_or_else(|wrong| panic!("{args}: {wrong}"));
             assert_eq!(config.queued_bytes(), bytes, "{args}");
         }
-        assert_eq!(read("outward 20Mbit").unwrap().may_share(BATCH as u8).is_err(), true);
+        assert!(read("outward 20Mbit").unwrap().may_share(BATCH as u8).is_err());
     }
 
     #[test]
