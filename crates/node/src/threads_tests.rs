@@ -367,8 +367,8 @@ fn to(mut frame: Vec<u8>, (address, port): (&[u8], &[u8])) -> Vec<u8> {
     frame
 }
 
-/// A piece of an error of ICMP, with its identification.
-fn piece(part: &str, id: usize) -> Vec<u8> {
+/// A fragment of an error of ICMP, with its identification.
+fn fragment(part: &str, id: usize) -> Vec<u8> {
     let quote = "{udp 198.19.0.9:53 > 198.18.0.5:1000}";
     let line = format!("icmp unreachable/1 198.18.0.5 > 198.19.0.9 {part} id {id} {quote}");
     let packet = packet(&line).unwrap_or_else(|wrong| panic!("{wrong}"));
@@ -386,7 +386,7 @@ fn no_frame_is_lost_while_some_threads_have_other_filters_than_others() {
         (counts.clone(), counts.replace("wan", &format!("{remembers} wan"))),
     ] {
         let mut rig = Rig::new(&old, 3, RING_BYTES);
-        // Each thread alternately takes the other text, and each flow goes on, both ways, and so do pieces of errors, of which only
+        // Each thread alternately takes the other text, and each flow goes on, both ways, and so do fragments of errors, of which only
         // the first tells its thread.
         for round in 0..4 {
             if let Some(thread) = usize::checked_sub(round, 1) {
@@ -403,11 +403,11 @@ fn no_frame_is_lost_while_some_threads_have_other_filters_than_others() {
             for n in 0..60_usize {
                 // The later one first.
                 for part in ["len 4 frag 40", "whole 8 len 4 frag 0+"] {
-                    assert!(rig.wires[(n + round) % 3][0].send(&piece(part, n)));
+                    assert!(rig.wires[(n + round) % 3][0].send(&fragment(part, n)));
                     rig.settle();
                 }
             }
-            assert_eq!(rig.left(1).len(), 120, "{what}: pieces");
+            assert_eq!(rig.left(1).len(), 120, "{what}: fragments");
         }
         assert_eq!(rig.counted().accounting.drops.total(), 0, "{old} to {new}");
     }
@@ -419,7 +419,7 @@ fn pieces_that_wait_for_a_first_one_go_on_when_no_thread_asks_for_it_any_more() 
     let mut rig = Rig::new(old, 3, RING_BYTES);
     for thread in 0..3 {
         for n in 0..60 {
-            let later = piece("len 4 frag 40", 60 * thread + n);
+            let later = fragment("len 4 frag 40", 60 * thread + n);
             assert!(rig.wires[n % 3][0].send(&later));
             rig.settle();
         }

@@ -24,21 +24,21 @@ pub(crate) struct Carried {
     pub(crate) proto: u8,
     pub(crate) at: usize,
     /// Which part of a packet it is, if it was cut.
-    pub(crate) fragment: Option<Piece>,
+    pub(crate) fragment: Option<FragmentHeader>,
     /// It visits further nodes on its way (RFC 8200, section 4.4).
     pub(crate) is_routed: bool,
 }
 
 /// What a fragment header says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Piece {
+pub(crate) struct FragmentHeader {
     /// Bytes that come before it.
     pub(crate) offset: u16,
     pub(crate) more: bool,
     pub(crate) id: u32,
 }
 
-impl Piece {
+impl FragmentHeader {
     /// Offset, and whether more follow, as the header of IPv4 says it.
     pub(crate) fn frag_off(self) -> u16 {
         self.offset >> 3 | if self.more { MORE4 } else { 0 }
@@ -59,7 +59,8 @@ pub(crate) fn walk(ip: &[u8]) -> Option<Carried> {
             FRAGMENT => {
                 let frag_off = u16::from_be_bytes([a, b]);
                 let id = u32::from_be_bytes(id);
-                carried.fragment = Some(Piece { offset: frag_off & 0xfff8, more: frag_off & 1 != 0, id });
+                carried.fragment =
+                    Some(FragmentHeader { offset: frag_off & 0xfff8, more: frag_off & 1 != 0, id });
                 bytes = 8;
             }
             ROUTING => carried.is_routed |= b != 0,
@@ -73,7 +74,7 @@ pub(crate) fn walk(ip: &[u8]) -> Option<Carried> {
 impl Carried {
     /// It is the middle of something.
     pub(crate) fn is_later(&self) -> bool {
-        self.fragment.is_some_and(|piece| piece.offset > 0)
+        self.fragment.is_some_and(|header| header.offset > 0)
     }
 
     /// No further header is to be followed: hop by hop, routing, fragment, destination options, mobility, HIP, shim6.
@@ -96,10 +97,10 @@ mod tests {
     #[test]
     fn what_is_carried_stands_behind_all_headers() {
         let options = [FRAGMENT, 1, 1, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-        let piece = |frag_off: u16| [&[17, 0][..], &frag_off.to_be_bytes(), &[0, 0, 0, 9]].concat();
-        let first = walk(&packet(60, &[&options, &piece(1)])).expect("headers");
+        let header = |frag_off: u16| [&[17, 0][..], &frag_off.to_be_bytes(), &[0, 0, 0, 9]].concat();
+        let first = walk(&packet(60, &[&options, &header(1)])).expect("headers");
         assert_eq!((first.proto, first.at, first.is_later()), (17, 64, false));
-        assert_eq!(first.fragment, Some(Piece { offset: 0, more: true, id: 9 }));
+        assert_eq!(first.fragment, Some(FragmentHeader { offset: 0, more: true, id: 9 }));
         // Behind a later fragment's header nothing is followed, whatever it looks like.
         let later = walk(&packet(FRAGMENT, &[&[60, 0, 0, 8, 0, 0, 0, 9]])).expect("headers");
         assert_eq!((later.proto, later.at, later.is_later()), (60, 48, true));

@@ -22,7 +22,7 @@ use weir_packet::frame::Mac;
 use weir_packet::headers::{ICMP, ICMP6, SCTP, TCP, UDP, words};
 
 use crate::drops::Drop;
-use crate::extensions::{self, Piece};
+use crate::extensions::{self, FragmentHeader};
 use crate::query::{self, Query};
 
 pub(crate) use crate::extensions::IPV6;
@@ -187,7 +187,7 @@ impl<'a> Frame<'a> {
         self.describe(Kind::V6, headers)
     }
 
-    /// It is a packet with these headers. Once for each kind: what differs between them costs no clocks then.
+    /// It is a packet with these headers. Once for each kind: what differs between them costs no cycles then.
     #[inline(always)]
     fn describe(&mut self, kind: Kind, headers: Headers) -> Result<(), Drop> {
         (self.kind, self.proto, self.ttl) = (kind, headers.proto, headers.ttl);
@@ -270,10 +270,10 @@ fn read_v6(ip: &[u8]) -> Result<Headers, Drop> {
     let packet = ip.get(..end).ok_or(Drop::Malformed)?;
     let carried = extensions::walk(packet).ok_or(Drop::Malformed)?;
     let fragment = match carried.fragment {
-        None | Some(Piece { offset: 0, more: false, .. }) => Fragment::Whole,
-        Some(Piece { offset: 0, .. }) => Fragment::First,
+        None | Some(FragmentHeader { offset: 0, more: false, .. }) => Fragment::Whole,
+        Some(FragmentHeader { offset: 0, .. }) => Fragment::First,
         // RFC 8200, section 4.5.
-        Some(piece) if usize::from(piece.offset) + end - carried.at > LONGEST => {
+        Some(header) if usize::from(header.offset) + end - carried.at > LONGEST => {
             return Err(Drop::Malformed);
         }
         Some(_) => Fragment::Later,
@@ -507,18 +507,26 @@ impl Frame<'_> {
     }
 
     /// What its fragment header says, if it is a packet of IPv6 with one; it may be whole all the same.
-    pub(crate) fn piece6(&self) -> Option<Piece> {
+    pub(crate) fn fragment_header(&self) -> Option<FragmentHeader> {
         extensions::walk(self.ip()).filter(|_| self.kind == Kind::V6)?.fragment
     }
 
     /// What the fragments of a packet have in common beside their addresses; means nothing of a whole one.
     pub(crate) fn fragment_id(&self) -> u32 {
-        if self.kind == Kind::V4 { self.id4().into() } else { self.piece6().map_or(0, |piece| piece.id) }
+        if self.kind == Kind::V4 {
+            self.id4().into()
+        } else {
+            self.fragment_header().map_or(0, |header| header.id)
+        }
     }
 
     /// Where it stands in its packet, and whether more follow, as the header of IPv4 says it.
     pub(crate) fn fragment_field(&self) -> u16 {
-        if self.kind == Kind::V4 { self.frag_off() } else { self.piece6().map_or(0, Piece::frag_off) }
+        if self.kind == Kind::V4 {
+            self.frag_off()
+        } else {
+            self.fragment_header().map_or(0, FragmentHeader::frag_off)
+        }
     }
 
     /// How many bytes of the packet's payload come before this fragment of it.

@@ -125,7 +125,7 @@ mod tests {
     }
 
     const OUT: (&str, u8) = ("udp 198.18.0.2:1000 > 198.19.0.9:53", 0);
-    const PIECE: (&str, u8) = ("udp 198.18.0.2 > 198.19.0.9 len 16 whole 64 frag 24+ id 9", 0);
+    const LATER: (&str, u8) = ("udp 198.18.0.2 > 198.19.0.9 len 16 whole 64 frag 24+ id 9", 0);
     const BACK: (&str, u8) = ("udp 198.19.0.9:53 > 192.0.2.1:5000", 1);
     /// Nobody has such a port, so that reading it is a mistake of whoever called.
     const WRONG: (&str, u8) = ("udp 198.19.0.9:53 > 192.0.2.1:5000", 9);
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn a_panic_costs_its_batch() {
         let (mut plane, now) = (plane(), Time::from_ms(1));
-        let verdicts = sent(&mut plane, now, &[OUT, PIECE]);
+        let verdicts = sent(&mut plane, now, &[OUT, LATER]);
         assert!(matches!(verdicts[..], [Verdict::Out(PortId(1)), Verdict::Kept(_)]), "{verdicts:?}");
         assert!(catch_unwind(AssertUnwindSafe(|| sent(&mut plane, now, &[BACK, WRONG, BACK]))).is_err());
         assert_eq!(plane.recover(now), Recovered { frames: 3, stage: None });
@@ -156,7 +156,7 @@ mod tests {
             (1, "filter", Verdict::Dropped(Drop::FilterPolicy)),
             (0, "nat", Verdict::Dropped(Drop::NatNoMapping)),
         ] {
-            sent(&mut plane, now, &[OUT, PIECE]);
+            sent(&mut plane, now, &[OUT, LATER]);
             assert_eq!(sent(&mut plane, now, &[BACK]), [Verdict::Out(PortId(0))], "{stage}");
             plane.events();
             plane.outbox.at_work = Some(k);
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn frames_that_were_kept_in_the_batch_of_a_panic_are_lost() {
         let (mut plane, now) = (plane(), Time::from_ms(1));
-        let verdicts = sent(&mut plane, now, &[OUT, PIECE]);
+        let verdicts = sent(&mut plane, now, &[OUT, LATER]);
         assert!(matches!(verdicts[1], Verdict::Kept(_)), "{verdicts:?}");
         assert_eq!(plane.recover(now), Recovered { frames: 0, stage: None });
         assert_eq!(plane.accounting().kept, 1);

@@ -3,7 +3,7 @@
 //!
 //! | what the node remembers | a frame belongs to the thread of |
 //! |---|---|
-//! | nothing: routes, rules without state | whoever received it; pieces of a packet to that of both addresses |
+//! | nothing: routes, rules without state | whoever received it; fragments of a packet to that of both addresses |
 //! | connections | both addresses, the same for either direction |
 //! | mappings of a NAT | the inside address; see `nat/table/steer.rs` |
 //!

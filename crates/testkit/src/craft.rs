@@ -87,7 +87,7 @@ impl Craft {
         let is_cut = self.cut[port].as_ref() == Some(&packet);
         if is_cut || self.dice.one_in(12) {
             self.cut[port] = Some(packet.clone());
-            packet = self.dice.piece(packet);
+            packet = self.dice.fragment(packet);
         }
         if self.dice.one_in(if is_cut { 6 } else { 2 }) {
             self.dice.change(&mut packet);
@@ -292,7 +292,7 @@ impl Odd {
     }
 
     /// A fragment of a packet, or another one of that which it is a fragment of.
-    fn piece(&mut self, mut packet: Vec<u8>) -> Vec<u8> {
+    fn fragment(&mut self, mut packet: Vec<u8>) -> Vec<u8> {
         let (place, more) = (self.pick(PLACES), self.roll(2) as u16);
         let is_v6 = packet.first().is_some_and(|first| first >> 4 == 6);
         if packet.len() < 48 {

@@ -1,8 +1,8 @@
-//! What a frame costs in the plane: reference clocks per frame, in memory, one core.
+//! What a frame costs in the plane: reference cycles per frame, in memory, one core.
 //!
 //! Frames of 64 bytes, 1,024 of them in 128 KiB, written anew before each pass: a port would have put them into the
 //! cache as well. Each batch of 64 is timed by itself, so that a row has the median over rounds with their spread, and
-//! the time that all but one of 10,000 batches stay under. The clock is read once per batch: about 1 clock a frame.
+//! the time that all but one of 10,000 batches stay under. The clock is read once per batch: about 1 cycle a frame.
 //! Beside each row stands a walk through as much memory as its tables take, see [`probe`].
 
 use std::io::{self, Write};

@@ -15,7 +15,7 @@ use crate::frame::{Frame, Kind};
 use crate::kept::{Then, Ticket};
 use crate::outbox::Outbox;
 use crate::stage::{ByDir, Step};
-use crate::table::fragments::{self, Packet, Piece, Room};
+use crate::table::fragments::{self, Extent, Packet, Room};
 use crate::table::shares::Host;
 use crate::time::Time;
 use crate::way::{Dir, Entry};
@@ -43,7 +43,7 @@ pub(super) enum First {
 /// A fragment that waits.
 #[derive(Debug)]
 struct Waiting {
-    piece: Piece,
+    extent: Extent,
     frame: Ticket,
 }
 
@@ -69,9 +69,9 @@ impl FragmentTable {
     /// A first fragment was judged: those that waited for it go on, or go no further.
     pub(super) fn judged(&mut self, step: &mut Step<'_, '_>, i: usize, dir: Dir, first: First) {
         let (key, fragments) = (key(&step.frames[i]), &mut self.0[dir]);
-        fragments.learn(step.now, Piece::of(&step.frames[i]), key, first);
-        for Waiting { piece, frame } in fragments.take(&key) {
-            fragments.pass(step.now, piece, &key);
+        fragments.learn(step.now, Extent::of(&step.frames[i]), key, first);
+        for Waiting { extent, frame } in fragments.take(&key) {
+            fragments.pass(step.now, extent, &key);
             match first {
                 First::Passed => step.outbox.emit(frame, Then::On(step.onward(dir))),
                 First::Refused => give_up(step, frame),
@@ -90,12 +90,12 @@ impl FragmentTable {
             return Later::Judged;
         }
         let (key, fragments) = (key(frame), &mut self.0[dir]);
-        match fragments.pass(step.now, Piece::of(frame), &key) {
+        match fragments.pass(step.now, Extent::of(frame), &key) {
             Some(First::Passed) => return Later::Passes,
             Some(First::Refused) => step.drop(i, Drop::FilterFragment),
             None => {
-                let (host, piece) = (Host::of(frame), Piece::of(frame));
-                let waiting = Waiting { piece, frame: step.keep(i) };
+                let (host, extent) = (Host::of(frame), Extent::of(frame));
+                let waiting = Waiting { extent, frame: step.keep(i) };
                 let gone = fragments.wait(step.now, host, key, waiting);
                 gone.into_iter().for_each(|waiting| step.outbox.give_way(waiting.frame));
             }

@@ -256,7 +256,7 @@ fn datagram(sport: u16, dport: u16) -> Vec<u8> {
 }
 
 /// A fragment of a packet of IPv6 whose part that was cut begins with an extension header.
-fn piece6(place: u16, rest: &[u8]) -> Vec<u8> {
+fn fragment6(place: u16, rest: &[u8]) -> Vec<u8> {
     let mut packet = vec![0x60, 0, 0, 0, 0, 8 + rest.len() as u8, 44, 64];
     packet.extend([[0x20; 16], [0x21; 16]].concat());
     // Destination options follow; the identification is 7.
@@ -270,9 +270,9 @@ fn fragments_follow_a_first_one_with_extension_headers() {
     let config = Config::read("n", "filter(accept udp to port 53)").expect("a node");
     let mut plane = Plane::new(&config, &[[2; 6], [4; 6]]);
     let options = [17, 0, 1, 4, 9, 9, 9, 9];
-    let first = piece6(1, &[&options[..], &[0, 1, 0, 53, 0, 16, 0, 0]].concat());
-    for (n, piece) in [first, piece6(16, &[1; 8])].iter().enumerate() {
-        let mut buf = [&[0; HEAD_ROOM], &piece[..]].concat();
+    let first = fragment6(1, &[&options[..], &[0, 1, 0, 53, 0, 16, 0, 0]].concat());
+    for (n, fragment) in [first, fragment6(16, &[1; 8])].iter().enumerate() {
+        let mut buf = [&[0; HEAD_ROOM], &fragment[..]].concat();
         let end = buf.len();
         let mut batch = Batch::default();
         batch.push(Frame::new(&mut buf, HEAD_ROOM, end, PortId(0)));

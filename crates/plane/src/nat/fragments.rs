@@ -30,7 +30,7 @@ use crate::frame::{ETHERNET, Fragment, Frame, HEAD_ROOM, Kind, PortId};
 use crate::kept::{Then, Ticket};
 use crate::outbox::Outbox;
 use crate::stage::{ByDir, Step};
-use crate::table::fragments::{FragmentTable, Packet, Piece, Room};
+use crate::table::fragments::{Extent, FragmentTable, Packet, Room};
 use crate::table::shares::Host;
 use crate::time::Time;
 use crate::way::{Dir, Entry};
@@ -201,12 +201,12 @@ impl Fragments {
 
 /// The first fragment of a packet, as it came: its packet, and where it stands in it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct First(Key, Piece);
+pub(super) struct First(Key, Extent);
 
 impl First {
     /// A frame on its way in `dir`.
     pub(super) fn of(frame: &Frame<'_>, dir: Dir) -> First {
-        First(key(frame, dir), Piece::of(frame))
+        First(key(frame, dir), Extent::of(frame))
     }
 }
 
@@ -270,7 +270,7 @@ impl Fragments {
 
     /// A first fragment that turns goes on in another thread, as the others of its packet will.
     pub(super) fn note_thread(&mut self, step: &Step<'_, '_>, i: usize, thread: u8) {
-        let (key, first) = (key(&step.frames[i], Dir::Inward), Piece::of(&step.frames[i]));
+        let (key, first) = (key(&step.frames[i], Dir::Inward), Extent::of(&step.frames[i]));
         self.of(&key).learn(step.now, first, key, Translation::Elsewhere { thread });
     }
 
@@ -280,7 +280,7 @@ impl Fragments {
         let key = key(frame, Dir::Inward);
         match self.known(&key, step.now) {
             Some(Translation::Elsewhere { thread }) => {
-                self.of(&key).pass(step.now, Piece::of(frame), &key);
+                self.of(&key).pass(step.now, Extent::of(frame), &key);
                 thread
             }
             _ => table.share.thread,
@@ -291,21 +291,21 @@ impl Fragments {
     #[cold]
     pub(super) fn goes_to_another_box(&mut self, table: &Table, step: &Step<'_, '_>, i: usize) -> bool {
         let frame = &step.frames[i];
-        let (key, piece) = (key(frame, Dir::Inward), Piece::of(frame));
+        let (key, extent) = (key(frame, Dir::Inward), Extent::of(frame));
         if frame.fragment() == Fragment::Later {
             let is_beyond = matches!(self.known(&key, step.now), Some(Translation::Beyond));
-            return is_beyond && self.of(&key).pass(step.now, piece, &key).is_some();
+            return is_beyond && self.of(&key).pass(step.now, extent, &key).is_some();
         }
         let is_for_another = table.is_for_another_box(frame);
         if is_for_another && frame.fragment() == Fragment::First {
-            self.of(&key).learn(step.now, piece, key, Translation::Beyond);
+            self.of(&key).learn(step.now, extent, key, Translation::Beyond);
         }
         is_for_another
     }
 
     /// A later fragment.
     pub(super) fn later(&mut self, table: &Table, step: &mut Step<'_, '_>, i: usize, dir: Dir) -> Next {
-        let (key, later) = (key(&step.frames[i], dir), Piece::of(&step.frames[i]));
+        let (key, later) = (key(&step.frames[i], dir), Extent::of(&step.frames[i]));
         let translation = match self.of(&key).pass(step.now, later, &key) {
             None => return self.wait(table, step, i, key),
             // The first one was refused, or was of another packet.
@@ -373,7 +373,7 @@ impl Fragments {
         if key.packet.proto == UDP && key.dir == Dir::Inward {
             give_checksum(&mut first, covered, bytes);
         }
-        let first = Piece::of(&first);
+        let first = Extent::of(&first);
         self.of(&key).learn(step.now, first, key, Translation::Gathered { bytes });
         let entry = step.again(key.dir);
         all.into_iter().for_each(|copied| step.outbox.emit_copy(entry, copied.port, copied.buf));

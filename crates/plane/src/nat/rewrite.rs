@@ -5,7 +5,7 @@ use super::flow::clamp;
 use super::table::Table;
 use crate::frame::{Fragment, Frame};
 
-/// A frame leaves from the outside end of a mapping. Each frame comes here: a call would cost some clocks.
+/// A frame leaves from the outside end of a mapping. Each frame comes here: a call would cost some cycles.
 #[inline(always)]
 pub(super) fn translate_source(table: &mut Table, frame: &mut Frame<'_>, number: u32) {
     let slot = &table.sessions[number];

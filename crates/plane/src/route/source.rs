@@ -107,7 +107,7 @@ impl Router {
         }
     }
 
-    /// Twice in a loop over frames: a call would cost some clocks.
+    /// Twice in a loop over frames: a call would cost some cycles.
     #[inline(always)]
     fn leads(&self, hop: Hop) -> Leads {
         match self.nexts.get(hop.0 as usize) {

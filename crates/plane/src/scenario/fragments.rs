@@ -14,9 +14,9 @@ impl Reassembly {
     /// # Errors
     /// It is the last one of a packet whose checksum is wrong.
     pub(super) fn add(&mut self, packet: &[u8]) -> Result<(), String> {
-        let Some(piece) = wire::piece(packet)? else { return Ok(()) };
-        let all = self.0.entry(piece.origin).or_default();
-        all.insert(piece.offset, (piece.more, piece.l4));
+        let Some(fragment) = wire::as_fragment(packet)? else { return Ok(()) };
+        let all = self.0.entry(fragment.origin).or_default();
+        all.insert(fragment.offset, (fragment.more, fragment.l4));
         let (mut whole, mut goes_on) = (Vec::new(), true);
         for (offset, (more, l4)) in &*all {
             if usize::from(*offset) != whole.len() {
@@ -28,8 +28,8 @@ impl Reassembly {
         if goes_on {
             return Ok(());
         }
-        self.0.remove(&piece.origin);
-        wire::judge(&piece.origin, &whole)
+        self.0.remove(&fragment.origin);
+        wire::judge(&fragment.origin, &whole)
     }
 }
 

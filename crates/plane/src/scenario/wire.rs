@@ -303,7 +303,7 @@ pub(super) struct Origin {
 }
 
 /// A fragment.
-pub(super) struct Piece {
+pub(super) struct Fragment {
     pub(super) origin: Origin,
     pub(super) offset: u16,
     pub(super) more: bool,
@@ -311,7 +311,7 @@ pub(super) struct Piece {
 }
 
 /// The fragment that a packet is; `None` of a whole one.
-pub(super) fn piece(packet: &[u8]) -> Result<Option<Piece>, String> {
+pub(super) fn as_fragment(packet: &[u8]) -> Result<Option<Fragment>, String> {
     let mut fields = Fields::new();
     let mut notes = Notes { fields: &mut fields, prefix: "" };
     let v4 = packet.first().is_some_and(|first| first >> 4 == 4);
@@ -323,7 +323,7 @@ pub(super) fn piece(packet: &[u8]) -> Result<Option<Piece>, String> {
     let id = id.iter().fold(0, |id, byte| id << 8 | u32::from(*byte));
     let l4 = packet.get(ip.at..).ok_or("it ends before its transport begins")?.to_vec();
     let origin = Origin { ends: ip.ends, proto: ip.proto, id };
-    Ok(Some(Piece { origin, offset: ip.offset, more: ip.more, l4 }))
+    Ok(Some(Fragment { origin, offset: ip.offset, more: ip.more, l4 }))
 }
 
 /// Whether the checksum of what fragments make is right.

@@ -8,7 +8,7 @@
 use crate::frame::Frame;
 use crate::kept::Ticket;
 use crate::stage::ByDir;
-use crate::table::fragments::{FragmentTable, Packet, Piece, Room};
+use crate::table::fragments::{Extent, FragmentTable, Packet, Room};
 use crate::table::shares::Host;
 use crate::time::Time;
 use crate::way::Dir;
@@ -24,7 +24,7 @@ pub(super) struct Meeting(ByDir<FragmentTable<Packet, u8, Waiting>>);
 /// A fragment that waits.
 #[derive(Debug)]
 pub(super) struct Waiting {
-    piece: Piece,
+    extent: Extent,
     pub(super) frame: Ticket,
     /// Its addresses, mixed.
     pub(super) addresses: u32,
@@ -44,9 +44,9 @@ impl Meeting {
     pub(super) fn learn(&mut self, now: Time, (frame, dir): (&Frame<'_>, Dir), thread: u8) -> Vec<Ticket> {
         let key = key(frame);
         let fragments = &mut self.0[dir];
-        fragments.learn(now, Piece::of(frame), key, thread);
-        let waited = fragments.take(&key).into_iter().map(|Waiting { piece, frame, .. }| {
-            fragments.pass(now, piece, &key);
+        fragments.learn(now, Extent::of(frame), key, thread);
+        let waited = fragments.take(&key).into_iter().map(|Waiting { extent, frame, .. }| {
+            fragments.pass(now, extent, &key);
             frame
         });
         waited.collect()
@@ -54,7 +54,7 @@ impl Meeting {
 
     /// The thread of a later fragment.
     pub(super) fn find(&mut self, now: Time, (frame, dir): (&Frame<'_>, Dir)) -> Option<u8> {
-        self.0[dir].pass(now, Piece::of(frame), &key(frame))
+        self.0[dir].pass(now, Extent::of(frame), &key(frame))
     }
 
     /// A later fragment waits whose first has not come; returns those that gave way, of which it may be one.
@@ -65,7 +65,7 @@ impl Meeting {
         ticket: Ticket,
         addresses: u32,
     ) -> Vec<Waiting> {
-        let waiting = Waiting { piece: Piece::of(frame), frame: ticket, addresses };
+        let waiting = Waiting { extent: Extent::of(frame), frame: ticket, addresses };
         self.0[dir].wait(now, Host::of(frame), key(frame), waiting)
     }
 

@@ -52,18 +52,18 @@ const DUPLICATES: Duration = Duration::from_millis(50);
 
 /// A fragment: of whom it is, and where in its packet it stands.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Piece {
+pub(crate) struct Extent {
     host: Host,
     start: usize,
     bytes: usize,
     more: bool,
 }
 
-impl Piece {
+impl Extent {
     /// That which a frame carries.
-    pub(crate) fn of(frame: &Frame<'_>) -> Piece {
+    pub(crate) fn of(frame: &Frame<'_>) -> Extent {
         let more = frame.fragment_field() & MORE4 != 0;
-        Piece { host: Host::of(frame), start: frame.fragment_offset(), bytes: frame.l4().len(), more }
+        Extent { host: Host::of(frame), start: frame.fragment_offset(), bytes: frame.l4().len(), more }
     }
 }
 
@@ -79,10 +79,10 @@ struct Seen {
 
 impl Seen {
     /// One more fragment.
-    fn add(&mut self, now: Time, piece: Piece) {
-        self.bytes = self.bytes.saturating_add(piece.bytes);
-        if !piece.more {
-            self.whole = Some(piece.start + piece.bytes);
+    fn add(&mut self, now: Time, extent: Extent) {
+        self.bytes = self.bytes.saturating_add(extent.bytes);
+        if !extent.more {
+            self.whole = Some(extent.start + extent.bytes);
         }
         if self.whole == Some(self.bytes) {
             self.done = Some(now);
@@ -146,7 +146,7 @@ impl<K: Copy + Eq + Hash, V: Copy, P> FragmentTable<K, V, P> {
     }
 
     /// The first fragment of a packet came, whatever was known by its key.
-    pub(crate) fn learn(&mut self, now: Time, first: Piece, key: K, what: V) {
+    pub(crate) fn learn(&mut self, now: Time, first: Extent, key: K, what: V) {
         self.forget(&key);
         let number = self.order.push(now, first.host, key);
         let mut seen = Seen::default();
@@ -158,7 +158,7 @@ impl<K: Copy + Eq + Hash, V: Copy, P> FragmentTable<K, V, P> {
     }
 
     /// What is known for a later fragment, which goes on by it.
-    pub(crate) fn pass(&mut self, now: Time, later: Piece, key: &K) -> Option<V> {
+    pub(crate) fn pass(&mut self, now: Time, later: Extent, key: &K) -> Option<V> {
         let what = self.get(key, now)?;
         if let Some(known) = self.known.get_mut(key) {
             known.seen.add(now, later);
@@ -179,18 +179,18 @@ impl<K: Copy + Eq + Hash, V: Copy, P> FragmentTable<K, V, P> {
 
     /// Fragments that wait.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = &P> {
-        self.waiting.iter().map(|(_, piece)| piece)
+        self.waiting.iter().map(|(_, fragment)| fragment)
     }
 
     /// Has a fragment wait that came from a host; returns those that gave way, of which it may be one.
     #[must_use]
-    pub(crate) fn wait(&mut self, now: Time, host: Host, key: K, piece: P) -> Vec<P> {
-        let number = self.waiting.push(now, host, (key, piece));
+    pub(crate) fn wait(&mut self, now: Time, host: Host, key: K, fragment: P) -> Vec<P> {
+        let number = self.waiting.push(now, host, (key, fragment));
         self.numbers.entry(key).or_default().push_back(number);
         let mut gone = Vec::new();
-        while let Some((number, (key, piece))) = self.waiting.displace() {
+        while let Some((number, (key, fragment))) = self.waiting.displace() {
             self.no_more(&key, number);
-            gone.push(piece);
+            gone.push(fragment);
         }
         gone
     }
@@ -198,14 +198,14 @@ impl<K: Copy + Eq + Hash, V: Copy, P> FragmentTable<K, V, P> {
     /// Those of a packet that wait, in the order in which they came.
     pub(crate) fn of(&self, key: &K) -> impl Iterator<Item = &P> {
         let numbers = self.numbers.get(key).into_iter().flatten();
-        numbers.filter_map(|&number| self.waiting.get(number)).map(|(_, piece)| piece)
+        numbers.filter_map(|&number| self.waiting.get(number)).map(|(_, fragment)| fragment)
     }
 
     /// Takes those of a packet out that wait.
     pub(crate) fn take(&mut self, key: &K) -> Vec<P> {
         let numbers = self.numbers.remove(key).unwrap_or_default();
         let taken = numbers.into_iter().filter_map(|number| self.waiting.remove(number));
-        taken.map(|(_, piece)| piece).collect()
+        taken.map(|(_, fragment)| fragment).collect()
     }
 
     /// Takes all out that wait.
@@ -226,9 +226,9 @@ impl<K: Copy + Eq + Hash, V: Copy, P> FragmentTable<K, V, P> {
             self.known.remove(&key);
         }
         let mut lapsed = Vec::new();
-        while let Some((number, (key, piece))) = self.waiting.pop_older(now, WAITING) {
+        while let Some((number, (key, fragment))) = self.waiting.pop_older(now, WAITING) {
             self.no_more(&key, number);
-            lapsed.push(piece);
+            lapsed.push(fragment);
         }
         lapsed
     }

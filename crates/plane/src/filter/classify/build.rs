@@ -56,7 +56,7 @@ impl<S: Shape> Forest<S> {
         Forest { trees }
     }
 
-    /// What it costs to classify one of these keys, in clocks, roughly.
+    /// What it costs to classify one of these keys, in cycles, roughly.
     fn cost(&self, keys: &[Key]) -> f64 {
         let tree_cost = |tree: &Tree<S>, key: &Key| {
             let (mut node, mut steps) = (tree.root, 0.0);

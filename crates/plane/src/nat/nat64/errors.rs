@@ -171,7 +171,7 @@ fn error4(
     let extensions = quote.l4_at.saturating_sub(ERROR + IPV6);
     let quoted_bytes = usize::from(be16(ip, 4)?).saturating_sub(extensions);
     let fragment = match extensions::walk(ip).and_then(|carried| carried.fragment) {
-        Some(piece) => (piece.id as u16, piece.frag_off()),
+        Some(header) => (header.id as u16, header.frag_off()),
         None => (0, 0x4000),
     };
     let header = header4(traffic(ip), quoted_bytes, proto, fragment, (remote, public));

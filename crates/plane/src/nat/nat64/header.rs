@@ -103,8 +103,8 @@ pub(in crate::nat) fn to_v4(
     let (traffic, bytes) = (traffic(frame.ip()), frame.l4().len());
     let new = sum(&ends.0.to_be_bytes()) + sum(&ends.1.to_be_bytes());
     // What may be cut needs an identification; what is longer than every link carries was never to be cut.
-    let fragment = match frame.piece6() {
-        Some(piece) => (id, piece.frag_off()),
+    let fragment = match frame.fragment_header() {
+        Some(header) => (id, header.frag_off()),
         None if IPV4.saturating_add(bytes) <= ALWAYS_FITS => (id, 0),
         None => (0, 0x4000),
     };
@@ -168,9 +168,9 @@ pub(in crate::nat) fn to_v6(
     let frag_off = frame.frag_off();
     let [a, b] = (frag_off << 3 | u16::from(frag_off & MORE4 != 0)).to_be_bytes();
     let [c, d] = frame.id4().to_be_bytes();
-    let piece = [proto6, 0, a, b, 0, 0, c, d];
+    let fragment = [proto6, 0, a, b, 0, 0, c, d];
     let header = header6(traffic, bytes.saturating_add(FRAGMENT), FRAGMENT_HEADER, ends);
-    frame.replace_header(&[&header[..], &piece].concat()).map(|()| true)
+    frame.replace_header(&[&header[..], &fragment].concat()).map(|()| true)
 }
 
 #[cfg(test)]

@@ -80,8 +80,8 @@ pub(super) fn out(
         return Next::Drop(Drop::NatNotGlobal);
     }
     let is_whole = frame.fragment() == Fragment::Whole;
-    let is_piece = frame.piece6().is_some();
-    if frame.fragment() == Fragment::Later && is_piece {
+    let has_header = frame.fragment_header().is_some();
+    if frame.fragment() == Fragment::Later && has_header {
         return fragments.later(table, step, i, Dir::Outward);
     }
     if table.node.routes6 && frame.ttl() <= 1 {
@@ -90,13 +90,13 @@ pub(super) fn out(
         step.refuse(i, Drop::TtlExpired, Error::TimeExceeded, back);
         return Next::Gone;
     }
-    if frame.icmp_error() && (is_whole || is_piece) {
+    if frame.icmp_error() && (is_whole || has_header) {
         return match is_whole {
             true => errors::error_out(table, step, i, prefix),
             false => errors::gather(table, fragments, step, i, Dir::Outward),
         };
     }
-    if !is_whole && !is_piece || !has_ports(frame) {
+    if !is_whole && !has_header || !has_ports(frame) {
         return Next::Drop(Drop::NatProtocol);
     }
     let bytes = match frame.fragment() == Fragment::First && frame.proto() == ICMP6 {
@@ -115,7 +115,7 @@ pub(super) fn out(
     let slot = &table.sessions[number];
     let (outside, port) = (slot.outside, slot.outside_port);
     let (id, ends) = (table.next_id(outside), (table.outside.address(outside), remote.address));
-    if is_piece {
+    if has_header {
         fragments.first64(step, i, Dir::Outward, Translation::ToV4 { ends, id, bytes });
     }
     let frame = &mut step.frames[i];

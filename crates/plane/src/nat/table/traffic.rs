@@ -21,7 +21,7 @@ use crate::time::Time;
 
 impl Table {
     /// The mapping of a frame from the inside, a new one if need be. `guess` is what lies under its hash. Each frame comes here:
-    /// a call would cost some clocks.
+    /// a call would cost some cycles.
     #[inline(always)]
     pub(crate) fn outbound(&mut self, now: Time, flow: Flow, hash: u32, guess: u32) -> Result<u32, Drop> {
         let tick = Tick::of(now);
