@@ -33,7 +33,7 @@ pub(crate) struct Flow {
 
 impl Flow {
     /// Of IPv4, between these ends.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn v4((src, sport): (u32, u16), (dst, dport): (u32, u16), proto: u8) -> Flow {
         let (kind, sport, dport) = kind_of(proto, sport, dport);
         let (from, to) = (u64::from(src) << 16 | u64::from(sport), u64::from(dst) << 16 | u64::from(dport));
@@ -53,9 +53,18 @@ impl Flow {
         Flow { low: words6(low.0), high: words6(high.0), ports, kind, from_low }
     }
 
-    /// That of a frame.
-    #[inline]
+    /// That of a frame. Each frame comes here: a call would cost some clocks.
+    #[inline(always)]
     pub(crate) fn of(frame: &Frame<'_>) -> Flow {
+        if let (Kind::V4, TCP | UDP) = (frame.kind(), frame.proto()) {
+            let ((src, dst), (sport, dport)) = (frame.addresses4(), frame.ports());
+            return Flow::v4((src, sport), (dst, dport), frame.proto());
+        }
+        Flow::of_other(frame)
+    }
+
+    #[inline(never)]
+    fn of_other(frame: &Frame<'_>) -> Flow {
         let (mut sport, mut dport) = frame.ports();
         // An identifier is that of the one who asks: who asks back is another matter.
         if frame.icmp_query() {
@@ -91,18 +100,18 @@ impl Flow {
     }
 
     /// The hash of this flow, the same in all stages and threads of a node, and in either direction.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn hash(&self, secret: &Secret) -> u32 {
-        let rest = u64::from(self.kind) << 32 | u64::from(self.ports);
-        if self.low[..3] == [0, 0, 0xffff] {
-            return secret.hash([0, 0, self.low[3], self.high[3]], rest);
+        if let ([0, 0, 0xffff, low], [_, _, _, high]) = (self.low, self.high) {
+            return hash4((low, high), self.ports, self.kind, secret);
         }
+        let rest = u64::from(self.kind) << 32 | u64::from(self.ports);
         secret.hash(self.high, u64::from(secret.hash(self.low, rest)))
     }
 
     /// The hash of this frame's flow, which this is. It is computed for whoever asks first, and again where a stage has
     /// rewritten the frame since.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn hash_in(&self, frame: &mut Frame<'_>, secret: &Secret) -> u32 {
         match frame.flow_hash() {
             0 => {
@@ -115,20 +124,33 @@ impl Flow {
     }
 }
 
-/// The hash by which flows are spread over next hops. Of a packet that is cut only the first fragment has ports, so that
-/// they count for none.
+/// The hash of a flow of IPv4.
+#[inline(always)]
+fn hash4((low, high): (u32, u32), ports: u32, kind: u8, secret: &Secret) -> u32 {
+    secret.hash([0, 0, low, high], u64::from(kind) << 32 | u64::from(ports))
+}
+
+/// The hash by which flows are spread over next hops.
 #[inline]
 pub(crate) fn spread(frame: &mut Frame<'_>, secret: &Secret) -> u32 {
-    match (frame.flow_hash(), frame.fragment(), frame.kind()) {
-        (0, Fragment::Whole, _) => Flow::of(frame).hash_in(frame, secret),
-        (known, Fragment::Whole, _) => known,
-        (_, _, Kind::V4) => {
+    match (frame.fragment(), frame.flow_hash()) {
+        (Fragment::Whole, 0) => Flow::of(frame).hash_in(frame, secret),
+        (Fragment::Whole, known) => known,
+        _ => without_ports(frame).hash(secret),
+    }
+}
+
+/// The flow of a packet that is cut: only its first fragment has ports, so that they count for none.
+#[cold]
+fn without_ports(frame: &Frame<'_>) -> Flow {
+    match frame.kind() {
+        Kind::V4 => {
             let (src, dst) = frame.addresses4();
-            Flow::v4((src, 0), (dst, 0), frame.proto()).hash(secret)
+            Flow::v4((src, 0), (dst, 0), frame.proto())
         }
         _ => {
             let (src, dst) = frame.addresses6();
-            Flow::v6((src, 0), (dst, 0), frame.proto()).hash(secret)
+            Flow::v6((src, 0), (dst, 0), frame.proto())
         }
     }
 }

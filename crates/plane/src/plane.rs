@@ -116,11 +116,9 @@ impl Plane {
         self.accounting.entered += (batch.len() - batch.handed) as u64;
         self.outbox.kept.begin();
         let entries = self.admit(now, batch);
-        let before =
-            self.fast.as_mut().map(|book| book.before_stages(&mut self.pipeline, now, batch, &entries));
-        self.pass(now, batch, entries);
-        if let (Some(book), Some(before)) = (&mut self.fast, before) {
-            book.behind_stages(&mut self.pipeline, now, batch, &before);
+        match self.fast {
+            Some(_) => self.pass_beside(now, batch, entries),
+            None => self.pass(now, batch, entries),
         }
         self.run_outbox(now);
         self.publish();

@@ -1,6 +1,8 @@
 //! Frames that do not pass the stages, as whoever runs a plane sees it: the fast path, and the flow cache of tests.
 
 use super::Plane;
+use crate::batch::Batch;
+use crate::chain::Entries;
 use crate::fast::{Book, FastState, FastTable};
 use crate::time::Time;
 
@@ -50,6 +52,17 @@ impl Plane {
     pub fn settle_fast(&mut self) {
         if let Some(book) = &mut self.fast {
             book.read_all(&mut self.pipeline);
+        }
+    }
+
+    /// A batch passes the stages, and what it says of flows reaches whoever passes on frames in the plane's place.
+    #[inline(never)]
+    pub(super) fn pass_beside(&mut self, now: Time, batch: &mut Batch<'_>, entries: Entries) {
+        let before =
+            self.fast.as_mut().map(|book| book.before_stages(&mut self.pipeline, now, batch, &entries));
+        self.pass(now, batch, entries);
+        if let (Some(book), Some(before)) = (&mut self.fast, before) {
+            book.behind_stages(&mut self.pipeline, now, batch, &before);
         }
     }
 
