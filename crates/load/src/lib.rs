@@ -16,7 +16,7 @@
 pub mod counts;
 pub mod foreign;
 pub mod generate;
-pub mod histogram;
+pub use weir_measure::histogram;
 pub mod ipdv;
 mod loss;
 pub mod packet;

@@ -3,6 +3,7 @@
 //! simulated devices.
 
 pub mod capacity;
+pub mod histogram;
 pub mod placement;
 pub mod repeat;
 pub mod search;

@@ -24,6 +24,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use weir_link::{Behind, Departure, Link};
+use weir_measure::histogram::Histogram;
 use weir_packet::steer::{flow, mix4, mix6};
 use weir_queue::{Ecn, Packet, Reason, Tally};
 
@@ -41,6 +42,8 @@ pub(crate) use config::Config;
 
 /// Frames that one call emits in a direction; more of them leave behind the next batch.
 const AT_ONCE: usize = 256;
+/// Bits of a full frame of Ethernet.
+const SLOT_BITS: u64 = 1514 * 8;
 /// Time of `weir_queue` ends after 213 days: that of a link for which nothing waits begins anew long before.
 const LONGEST: Duration = Duration::from_secs(100 * 86_400);
 
@@ -75,6 +78,10 @@ pub struct QueueCounts {
     pub dropped: u64,
     /// Frames behind the link: on their way, and lost as asked for. `None` if a frame goes on when the link takes it.
     pub behind: Option<(u64, u64)>,
+    /// How much later than they were due frames went on, ns.
+    pub late: Histogram,
+    /// Time of a frame of 1514 bytes on the link, ns; `None` without a limit.
+    pub slot_ns: Option<u64>,
 }
 
 impl Queue {
@@ -190,6 +197,7 @@ struct Way {
     waiting: Tickets,
     sent: Tally,
     lost: u64,
+    late: Histogram,
 }
 
 /// Where frames are that the link has taken.
@@ -226,6 +234,7 @@ impl Way {
             waiting: Tickets::default(),
             sent: Tally::default(),
             lost: 0,
+            late: Histogram::latency(),
         }
     }
 
@@ -292,7 +301,8 @@ impl Way {
             self.lost += 1;
         }
         for _ in 0..AT_ONCE {
-            let Some((_, carried)) = self.after.behind.take(now) else { return false };
+            let Some((due, carried)) = self.after.behind.take(now) else { return false };
+            self.late.record((now - due).ns());
             self.waiting.remove(carried.frame);
             self.sent.add(carried.bytes);
             step.outbox.emit(carried.frame, then(&carried, onward));
@@ -355,6 +365,8 @@ impl Way {
             sent: (self.sent.packets, self.sent.bytes),
             marked: counts.marked,
             dropped: counts.dropped.iter().map(|tally| tally.packets).sum(),
+            late: self.late.clone(),
+            slot_ns: config.rate(dir).map(|rate| SLOT_BITS * 1_000_000_000 / rate.nominal()),
             behind: (!self.after.is_at_once).then(|| (self.after.behind.len() as u64, self.lost)),
         }
     }

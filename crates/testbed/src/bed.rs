@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::external::{External, ExternalSpec, PortEnd};
 use crate::graph::{End, Graph, Host};
 use crate::journal::Journal;
+use crate::link::LinkSpec;
 use crate::namespace::Namespace;
 use crate::receive::{self, NapiThread};
 use crate::rtnl::{Mac, VethConfig};
@@ -56,6 +57,8 @@ pub struct BedSpec {
     pub sessions: u32,
     /// Entries that the fast path of a node of ours has room for.
     pub fast_entries: u32,
+    /// The link of a bottleneck.
+    pub link: LinkSpec,
     /// Makes the namespaces visible to ip(8) as NAME-tester and NAME-dut while the bed stands.
     pub publish: Option<String>,
 }
@@ -75,6 +78,7 @@ impl BedSpec {
             spreading: Spreading::default(),
             sessions: SESSIONS,
             fast_entries: FAST_ENTRIES,
+            link: LinkSpec::default(),
             publish: None,
         }
     }

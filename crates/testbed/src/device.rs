@@ -13,6 +13,7 @@ use weir_port::packet::{BATCH, PacketError, Receiver, Sender};
 use crate::bed::{Bed, Port};
 use crate::dut::{Function, System};
 use crate::fault::{FaultLine, Faults};
+use crate::link::Late;
 use weir_node::{Node, NodeError, Snapshot};
 
 mod node;
@@ -117,6 +118,15 @@ impl Device {
             Device::Node(node) => Ok(node.forget()?),
             _ => Ok(()),
         }
+    }
+
+    /// How late frames left a link of the device since its start; `None` if it has none.
+    ///
+    /// # Errors
+    /// A node that has ended.
+    pub fn late(&self) -> Result<Option<Late>, DeviceError> {
+        let Device::Node(node) = self else { return Ok(None) };
+        Ok(Late::of(&node.queues()?))
     }
 
     /// Frames that the device says it has dropped since its start, by name; the kernel has counters of its own.

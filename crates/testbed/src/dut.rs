@@ -63,6 +63,8 @@ pub enum Function {
     Nat64,
     /// They are switched by their Ethernet addresses.
     Bridge,
+    /// They pass a link with a rate, a queue and a delay, see [`crate::link::LinkSpec`].
+    Queue,
     /// They are dropped, reordered, duplicated, corrupted or delayed.
     Faults,
     /// Whatever an external DUT does.
@@ -113,6 +115,8 @@ kinds! {
     NODE_STATEFUL_FAST = "node-stateful-fast": System::Node(Way::Fast), Stateful;
     /// The NAT with a fast path.
     NODE_NAT_FAST = "node-nat-fast": System::Node(Way::Fast), Nat;
+    /// The node with a link between its ports, whose rate is the limit.
+    BOTTLENECK = "bottleneck": System::Node(Way::Xdp), Queue;
     /// An XDP program that translates the network of the subscribers into a public one: what a NAT costs that keeps nothing
     /// in mind, and, with faults, a NAT that does wrong.
     PREFIX_NAT = "prefix-nat": System::Xdp, Nat;
@@ -141,6 +145,11 @@ impl DutKind {
     /// Has the node a fast path, which is one thread's?
     pub fn is_fast(self) -> bool {
         self.system == System::Node(Way::Fast)
+    }
+
+    /// Is it one thread's?
+    pub fn is_one_thread(self) -> bool {
+        self.is_fast() || self.function == Function::Queue
     }
 
     /// Does it take frames from the driver by AF_XDP?
@@ -224,6 +233,7 @@ mod tests {
             let words = [
                 (kind.is_node(), "node "),
                 (kind.is_fast(), "fast "),
+                (kind.is_one_thread(), "thread "),
                 (kind.takes_by_xdp(), "af-xdp "),
                 (kind.is_in_driver(), "driver "),
                 (kind.has_cpus(), "cpus "),
@@ -249,9 +259,10 @@ mod tests {
             node-stateful: node af-xdp driver cpus rules\n\
             node-nat: node af-xdp driver cpus translates IPv4\n\
             node-nat64: node af-xdp driver cpus translates IPv6\n\
-            node-forward-fast: node fast af-xdp driver cpus\n\
-            node-stateful-fast: node fast af-xdp driver cpus rules\n\
-            node-nat-fast: node fast af-xdp driver cpus translates IPv4\n\
+            node-forward-fast: node fast thread af-xdp driver cpus\n\
+            node-stateful-fast: node fast thread af-xdp driver cpus rules\n\
+            node-nat-fast: node fast thread af-xdp driver cpus translates IPv4\n\
+            bottleneck: node thread af-xdp driver cpus\n\
             prefix-nat: driver cpus translates IPv4\n\
             external:\n\
             faulty: cpus";

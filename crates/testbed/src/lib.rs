@@ -23,6 +23,7 @@ pub mod graph;
 pub mod handover;
 pub mod hog;
 pub mod journal;
+pub mod link;
 pub mod lock;
 pub mod memory;
 pub mod namespace;

@@ -8,6 +8,8 @@
 mod counted;
 pub(crate) mod diagnosis;
 pub(crate) mod disturbance;
+pub(crate) mod lateness;
+mod link_axes;
 pub(crate) mod mirror;
 pub(crate) mod outside;
 pub(crate) mod point;
@@ -22,6 +24,7 @@ mod witness;
 
 pub(crate) use counted::load_parameters;
 pub use disturbance::ResetKind;
+pub use link_axes::LinkAxes;
 pub use point::{Cpus, MIN_IPV6_FRAME_BYTES, PointSpec, Routing};
 pub use setup::{Settings, Setup};
 pub use spread_axes::SpreadAxes;

@@ -9,6 +9,7 @@ use weir_packet::flow::{Direction, FlowOrder, IpVersion};
 use weir_packet::frame::Transport;
 use weir_packet::size::FrameSizes;
 use weir_testbed::dut::DutKind;
+use weir_testbed::link::LinkSpec;
 use weir_testbed::rules::RuleForm;
 use weir_testbed::spread::Spreading;
 
@@ -27,9 +28,9 @@ pub enum Cpus {
 }
 
 impl Cpus {
-    /// Can this device have them? A fast path is one thread's.
+    /// Can this device have them? A fast path, and a link, is one thread's.
     pub(crate) fn suit(self, dut: DutKind) -> bool {
-        self == Cpus::Count(1) || !dut.is_fast()
+        self == Cpus::Count(1) || !dut.is_one_thread()
     }
 }
 
@@ -42,6 +43,8 @@ pub struct PointSpec {
     pub rules: Option<u32>,
     /// Form of these rules; `None` without any.
     pub form: Option<RuleForm>,
+    /// The link of a bottleneck; `None` for another device.
+    pub link: Option<LinkSpec>,
     /// CPUs of the device under test.
     pub cpus: Cpus,
     /// Who does the work of its interfaces, or of this machine's before an external DUT; `None`: as it is.
@@ -86,6 +89,7 @@ impl PointSpec {
             dut,
             rules: None,
             form: None,
+            link: None,
             cpus: Cpus::Count(1),
             spreading: None,
             routing: None,
@@ -108,6 +112,7 @@ impl PointSpec {
             dut: DutKind::WIRE,
             rules: None,
             form: None,
+            link: None,
             cpus: Cpus::Count(1),
             spreading: None,
             routing: None,
@@ -126,6 +131,10 @@ impl PointSpec {
         let mut list = vec![("dut", self.dut.to_string())];
         list.extend(rules);
         list.extend(self.form.map(|form| ("filter", form.to_string())));
+        list.extend(self.link.iter().flat_map(|link| {
+            let LinkSpec { rate, buffer, aqm, delay } = link.clone();
+            [("rate", rate), ("buffer", buffer), ("aqm", aqm), ("delay", delay)]
+        }));
         // Those of an external DUT are its own affair.
         list.extend((self.dut != DutKind::EXTERNAL).then(|| ("cpus", self.cpus.to_string())));
         list.extend(self.spreading.iter().flat_map(spreading::settings));
@@ -167,8 +176,9 @@ impl PointSpec {
 
     /// Has it the same traffic, whatever the device is and does with it?
     pub(crate) fn has_traffic_of(&self, other: &PointSpec) -> bool {
-        let PointSpec { dut, rules, form, cpus, ref spreading, routing, .. } = *self;
-        PointSpec { dut, rules, form, cpus, spreading: spreading.clone(), routing, ..other.clone() } == *self
+        let PointSpec { dut, rules, form, ref link, cpus, ref spreading, routing, .. } = *self;
+        let (link, spreading) = (link.clone(), spreading.clone());
+        PointSpec { dut, rules, form, link, cpus, spreading, routing, ..other.clone() } == *self
     }
 
     /// Why this combination has no meaning; empty if it has one.
@@ -205,8 +215,12 @@ impl PointSpec {
             list.push(Conflict { axes: ["kind", "ip"], why });
         }
         if !self.cpus.suit(self.dut) {
-            let why = format!("the fast path of {} is one thread's: use cpus = 1", self.dut);
+            let what = if self.dut.is_fast() { "fast path" } else { "link" };
+            let why = format!("the {what} of {} is one thread's: use cpus = 1", self.dut);
             list.push(Conflict { axes: ["kind", "cpus"], why });
+        }
+        if let Some(why) = self.link.as_ref().and_then(|link| link.check().err()) {
+            list.push(Conflict { axes: ["buffer", "delay"], why });
         }
         if let Some(Routing { networks, .. }) = self.routing
             && networks > self.flows

@@ -372,6 +372,9 @@ impl Setup {
         };
         trial.reasons.extend(counted::remarks(counts));
         trial.reasons.extend(self.too_few_changes(used));
+        if let Some(late) = used.late() {
+            trial = late.judged(trial);
+        }
         if let Some(said) = self.said().filter(|_| load.tcp.is_some()) {
             trial = trial.with_detail(&said);
         }
@@ -525,6 +528,7 @@ pub(crate) fn bed_spec(spec: &PointSpec, cpus: &CpuPlan) -> BedSpec {
         sessions: spec.flows.max(SESSIONS),
         // One in each direction.
         fast_entries: (spec.flows * 2).max(FAST_ENTRIES),
+        link: spec.link.clone().unwrap_or_default(),
         ..BedSpec::plain(spec.dut, cpus.dut.clone())
     }
 }

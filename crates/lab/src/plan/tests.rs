@@ -102,7 +102,7 @@ fn each_mistake_has_its_line_and_remedy() {
         (
             "rules = 25",
             "colour = 1",
-            "p:4: `colour` is no option of [dut]: use kind, rules, filter, cpus, route_changes_per_s, interrupts, rps, xps, coalesce_us, faults",
+            "p:4: `colour` is no option of [dut]: use kind, rules, filter, rate, buffer, aqm, delay, cpus, route_changes_per_s, interrupts, rps, xps, coalesce_us, faults",
         ),
         (
             "kernel-forward\"",
@@ -335,7 +335,7 @@ fn all_mistakes_are_reported_at_once() {
          p:2: dut.kind: `router` is no device under test: use wire, kernel-forward, kernel-stateless, \
          kernel-stateful, kernel-nat, kernel-bridge, xdp-forward, node-forward, \
          node-forward-packet, node-stateless, node-stateful, node-nat, node-nat64, \
-         node-forward-fast, node-stateful-fast, node-nat-fast, prefix-nat, external, faulty\n\
+         node-forward-fast, node-stateful-fast, node-nat-fast, bottleneck, prefix-nat, external, faulty\n\
          p:3: `cpu` is no option of [dut]: did you mean `cpus`?\n\
          p:5: traffic.frame_bytes: `1` is no frame size: use 64 to 9018, imix, imix:GENOME, mix:64,128 or random:64-1518\n\
          p:6: traffic.flows: `0` is out of range: use a whole number from 1 to 16000000\n\

@@ -2,20 +2,26 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weir_lab::frames::Setup;
 use weir_lab::frames::{PointSpec, Routing};
+use weir_lab::record::{Owner, Verdict};
 use weir_load::TesterKind;
+use weir_load::counts::Load;
 use weir_packet::flow::{Direction, IpVersion};
 use weir_packet::frame::Transport;
 use weir_port::packet::Ring;
 use weir_testbed::dut::DutKind;
+use weir_testbed::link::LinkSpec;
 use weir_testbed::rules::RuleForm;
 use weir_testbed::topology::Side;
 
-use crate::bench::{Bench, on_rig, point, settings, shown, undisturbed};
+use crate::bench::{
+    Bench, assert_accounting_close, brief, for_both_testers, on_rig, point, settings, shown, undisturbed,
+};
 
+const MS: Duration = Duration::from_millis(1);
 const FRAMES: u64 = 1000;
 const FLOWS: u64 = 10;
 
@@ -241,5 +247,71 @@ fn the_nat_translates_every_source_and_the_router_none() {
             let (sources, dut) = sources_at_b(DutKind::KERNEL_FORWARD, ip);
             assert!(!sources.is_empty() && !sources.contains(&dut), "{sources:?}");
         }
+    });
+}
+
+#[test]
+fn a_bottleneck_holds_what_its_buffer_says() {
+    on_rig(|| {
+        for_both_testers(|tester| {
+            // 121 ms a frame: one is on the link, ten wait, and one more passes for each 121 ms that sending takes.
+            const SLOT: Duration = Duration::from_micros(121_120);
+            let link = LinkSpec { rate: "100kbit".into(), buffer: "15140".into(), ..LinkSpec::default() };
+            let spec = PointSpec { link: Some(link), ..PointSpec::plain(DutKind::BOTTLENECK, 1518, 10) };
+            let (trial, took) = undisturbed(|| {
+                let mut bench = Bench::new(&spec, tester, "");
+                let load =
+                    Load { max_frames: Some(60), drain: Some(SLOT * 10), ..Load::steady(60e3, SLOT * 100) };
+                let begin = Instant::now();
+                let trial = bench.offer(&load).expect("a trial");
+                let took = begin.elapsed();
+                let is_known = trial.counts().unexplained == 0 && trial.dropped_by(Owner::Tester) == 0;
+                if is_known && trial.counts().sent == 60 { Ok((trial, took)) } else { Err(shown(&trial)) }
+            });
+            let received = trial.counts().received;
+            let most = 12 + (took.as_nanos() / SLOT.as_nanos()) as u64;
+            assert!((11..=most).contains(&received), "{received} of at most {most}: {:#?}", brief(&trial));
+            let [drops] = &trial.drop_counters[..] else { panic!("{:#?}", brief(&trial)) };
+            assert_eq!(
+                (drops.name.as_str(), drops.owner, drops.frames),
+                ("queue_limit", Owner::Dut, 60 - received)
+            );
+            let record = serde_json::to_value(&trial).expect("a record");
+            let late = &record["link_lateness"];
+            assert_eq!(late["slot_ns"], 121_120_000, "{late}");
+            let is_late = late["p99_ns"].as_u64().expect("it is known") > 121_120_000;
+            assert_eq!(
+                is_late,
+                trial.reasons.iter().any(|why| why.contains("left the bottleneck")),
+                "{late}"
+            );
+        });
+    });
+}
+
+#[test]
+fn a_bottleneck_passes_as_many_frames_as_its_rate_and_its_buffer_allow() {
+    on_rig(|| {
+        for_both_testers(|tester| {
+            // 1518 bytes count as 1514, without FCS: 12.112 ms at 1 Mbit/s. Five of them may wait.
+            let link = LinkSpec { rate: "1Mbit".into(), buffer: "7570".into(), ..LinkSpec::default() };
+            let spec = PointSpec { link: Some(link), ..PointSpec::plain(DutKind::BOTTLENECK, 1518, 10) };
+            let trial = undisturbed(|| {
+                // Twice as many as it carries, 330 in all.
+                let load = Load { drain: Some(MS * 500), ..Load::steady(165.0, MS * 2000) };
+                let trial = Bench::new(&spec, tester, "").offer(&load).expect("a trial");
+                if trial.verdict == Verdict::Valid { Ok(trial) } else { Err(shown(&trial)) }
+            });
+            assert_accounting_close(&trial);
+            let frames = trial.counts();
+            // One each 12.112 ms from the first one on, and those that wait in the end.
+            assert!(frames.received.abs_diff(166 + 5) <= 3 && frames.sent == 330, "{:#?}", brief(&trial));
+            let [drops] = &trial.drop_counters[..] else { panic!("{:#?}", brief(&trial)) };
+            assert_eq!((drops.name.as_str(), drops.owner), ("queue_limit", Owner::Dut));
+            let record = serde_json::to_value(&trial).expect("a record");
+            let late = &record["link_lateness"];
+            assert_eq!(late["slot_ns"], 12_112_000, "{late}");
+            assert!(late["p99_ns"].as_u64().is_some_and(|p99| p99 <= 12_112_000), "{late}");
+        });
     });
 }

@@ -46,8 +46,11 @@ fn text(spec: &BedSpec, way: Way, ports: &[Port; 2]) -> String {
     let io = if way == Way::Packet { "packet" } else { "xdp" };
     let fast =
         if way == Way::Fast { format!("on, fast-entries {}", spec.fast_entries) } else { "off".into() };
+    // Who sleeps until a frame is due is late for it.
+    let wait = if spec.dut.function() == Function::Queue { "poll" } else { "sleep" };
     format!(
-        "node lan({lan}) {stages}\n> route({routes})\n> wan({wan})\nrun(io {io}, cpu {cpus}, fast {fast}, host none)\n"
+        "node lan({lan}) {stages}\n> route({routes})\n> wan({wan})\n\
+         run(io {io}, cpu {cpus}, fast {fast}, wait {wait}, host none)\n"
     )
 }
 
@@ -61,6 +64,7 @@ fn stages(spec: &BedSpec) -> String {
         Function::Stateless | Function::Stateful => "filter(rules.fw)".into(),
         Function::Nat => format!("> nat({nat})"),
         Function::Nat64 => format!("> nat({nat}, prefix64 {PREFIX64})"),
+        Function::Queue => format!("> {}", spec.link.stage()),
         Function::Forward | Function::Bridge | Function::Pass | Function::Faults | Function::Unknown => {
             String::new()
         }

@@ -118,6 +118,9 @@ pub(super) fn queues(queues: &[QueueCounts]) -> Value {
             "dropped": queue.dropped,
             "delayed": queue.behind.map(|(delayed, _)| delayed),
             "lost": queue.behind.map(|(_, lost)| lost),
+            "late_ns_p50": queue.late.percentile(0.5),
+            "late_ns_p99": queue.late.percentile(0.99),
+            "late_ns_max": queue.late.percentile(1.0),
         })
     };
     json!({ "queues": queues.iter().map(of).collect::<Vec<_>>() })

@@ -134,8 +134,16 @@ fn queues(shown: &Map<String, Value>) -> String {
             Some(delayed) => format!(" delayed {delayed} frames (lost {})\n", of("lost")),
             None => String::new(),
         };
+        // Nodes of before say nothing of it.
+        let late = match queue["late_ns_p99"].as_u64() {
+            Some(p99) => {
+                let [p50, p99, max] = [of("late_ns_p50"), p99, of("late_ns_max")].map(|ns| ns as f64 / 1e3);
+                format!(" late {p50:.1} us at the median, {p99:.1} us at 99 %, {max:.1} us at most\n")
+            }
+            None => String::new(),
+        };
         format!(
-            "queue {} {}: {link}\n Sent {} bytes {} frames (dropped {}, marked {})\n backlog {} bytes {} frames\n{behind}",
+            "queue {} {}: {link}\n Sent {} bytes {} frames (dropped {}, marked {})\n backlog {} bytes {} frames\n{behind}{late}",
             of("stage"),
             word("direction"),
             of("sent_bytes"),
@@ -194,14 +202,15 @@ mod tests {
         let queue = json!({
             "stage": 2, "direction": "inward", "aqm": "fq-codel", "bits_per_s": null, "limit_bytes": 0,
             "backlog_frames": 0, "backlog_bytes": 0, "sent_frames": 7, "sent_bytes": 7000, "marked": 0, "dropped": 0,
-            "delayed": 3, "lost": 1,
+            "delayed": 3, "lost": 1, "late_ns_p50": 100, "late_ns_p99": 12_345, "late_ns_max": 1_000_000,
         });
         assert_eq!(
             text(Shown::Queues, &json!({ "queues": [queue] })),
             "queue 2 inward: no limit\n \
              Sent 7000 bytes 7 frames (dropped 0, marked 0)\n \
              backlog 0 bytes 0 frames\n \
-             delayed 3 frames (lost 1)\n"
+             delayed 3 frames (lost 1)\n \
+             late 0.1 us at the median, 12.3 us at 99 %, 1000.0 us at most\n"
         );
         assert_eq!(text(Shown::Queues, &json!({ "queues": [] })), "the node has no queues\n");
     }

@@ -7,10 +7,12 @@ use weir_packet::flow::Direction;
 use weir_testbed::counters::{Delta, Snapshot};
 use weir_testbed::cpu::{self, CpuTimes, ThreadTimes};
 use weir_testbed::dut::System;
+use weir_testbed::link::Late;
 use weir_testbed::memory::KernelMemory;
 use weir_testbed::updates::Made;
 
 use super::Setup;
+use crate::frames::lateness::Lateness;
 use crate::frames::remote::Elsewhere;
 use crate::frames::verdict::Accounting;
 use crate::frames::witness::Seen;
@@ -26,6 +28,8 @@ pub(crate) struct Sample {
     memory: KernelMemory,
     /// By name, since the device's start.
     device_drops: Vec<(String, u64)>,
+    /// How late frames left its link, since its start.
+    late: Option<Late>,
     /// Time of the softirq threads of the device's CPUs, ns.
     softirq_ns: u64,
     clocks: Clocks,
@@ -69,6 +73,12 @@ impl Used {
         })
     }
 
+    /// How late frames left the link of the device, if it has one.
+    pub(crate) fn late(&self) -> Option<Lateness> {
+        let late = self.after.late.as_ref()?.since(self.before.late.as_ref()?);
+        Some(Lateness::of(&late.ns, late.slot_ns))
+    }
+
     pub(crate) fn clock_jump(&self) -> Duration {
         self.after.clocks.jump_since(&self.before.clocks)
     }
@@ -88,6 +98,7 @@ impl Setup {
             cost: self.bed.cost(&self.device.threads()),
             memory: KernelMemory::now(),
             device_drops: self.device.drops()?,
+            late: self.device.late()?,
             softirq_ns: self
                 .softirq_threads
                 .iter()

@@ -24,7 +24,8 @@ use weir_testbed::graph::{BOTTLENECK, Graph};
 use super::history::{History, Response};
 use super::mix::Mix;
 use super::plan::Cell;
-use super::run::{Lateness, Shared};
+use super::run::Shared;
+use crate::frames::lateness::Lateness;
 use crate::run::RunError;
 use crate::run::wires::{INTERVAL, Link, Passed, failed};
 

@@ -10,6 +10,7 @@ use super::history::{History, Response};
 use super::plan::{Bed, Buffers, Cell};
 use super::{real, report};
 use crate::figure::{figure, unit};
+use crate::frames::lateness::Lateness;
 use crate::record::{
     Better, Detail, Figure, Point, PointResult, ProcedureResult, Purpose, Statistic, Trial, Verdict,
 };
@@ -46,17 +47,6 @@ pub(super) struct Shared {
     /// What followed each change of the rate.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) responses: Vec<Response>,
-}
-
-/// How late frames left, on their way there.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(super) struct Lateness {
-    pub(super) p50_ns: u64,
-    pub(super) p95_ns: u64,
-    pub(super) p99_ns: u64,
-    pub(super) max_ns: u64,
-    /// Time of a full frame on the link: the figures do not count where it is less than the 99th percentile.
-    pub(super) slot_ns: u64,
 }
 
 /// K of Mathis' formula by two meanings of p.

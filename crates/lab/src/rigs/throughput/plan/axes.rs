@@ -11,11 +11,12 @@ use weir_packet::flow::{Direction, FlowOrder, IpVersion};
 use weir_packet::frame::Transport;
 use weir_packet::size::FrameSizes;
 use weir_testbed::dut::DutKind;
+use weir_testbed::link::LinkSpec;
 use weir_testbed::rules::RuleForm;
 use weir_testbed::spread::{Spread, Spreading};
 
-use crate::frames::SpreadAxes;
 use crate::frames::point::{Conflict, Cpus, PointSpec, Routing};
+use crate::frames::{LinkAxes, SpreadAxes};
 
 /// `[dut]`: each field is an axis with at least one value.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,6 +27,8 @@ pub struct DutAxes {
     pub rules: Vec<u32>,
     /// Forms of these rules; without rules they have none.
     pub filter: Vec<RuleForm>,
+    /// Links; only a bottleneck has one.
+    pub link: LinkAxes,
     /// CPU sets.
     pub cpus: Vec<Cpus>,
     /// Routes added or removed per second while frames pass; 0 = none. Only routers have routes.
@@ -88,6 +91,13 @@ pub(super) fn unused(dut: &DutAxes, traffic: &TrafficAxes) -> Vec<Unused> {
     let all: Vec<_> =
         combinations(dut, traffic).into_iter().map(|point| (point.conflicts(), point)).collect();
     let mut list = without_point(&all, ("dut", "kind"), &dut.kind, |point| point.dut);
+    for (key, values, part) in [
+        ("buffer", &dut.link.buffer, (|link| &link.buffer) as fn(&LinkSpec) -> &String),
+        ("delay", &dut.link.delay, |link| &link.delay),
+    ] {
+        let values: Vec<_> = values.iter().map(Some).collect();
+        list.extend(without_point(&all, ("dut", key), &values, |point| point.link.as_ref().map(part)));
+    }
     list.extend(without_point(&all, ("traffic", "frame_bytes"), &traffic.frame_bytes, |point| {
         point.frame.clone()
     }));
@@ -138,7 +148,7 @@ fn without_point<'p, T: PartialEq>(
 
 fn combinations(dut: &DutAxes, traffic: &TrafficAxes) -> Vec<PointSpec> {
     let mut list = Vec::new();
-    for Device { kind, filter: (rules, form), cpus, spreading } in devices(dut) {
+    for Device { kind, filter: (rules, form), link, cpus, spreading } in devices(dut) {
         for (routing, (ip, transport, flows, order, direction, broadcast_every)) in routed(kind, dut, traffic)
         {
             for frame in &traffic.frame_bytes {
@@ -146,6 +156,7 @@ fn combinations(dut: &DutAxes, traffic: &TrafficAxes) -> Vec<PointSpec> {
                     dut: kind,
                     rules,
                     form,
+                    link: link.clone(),
                     cpus,
                     spreading: spreading.clone(),
                     routing,
@@ -191,6 +202,7 @@ type Filter = (Option<u32>, Option<RuleForm>);
 struct Device {
     kind: DutKind,
     filter: Filter,
+    link: Option<LinkSpec>,
     cpus: Cpus,
     spreading: Option<Spreading>,
 }
@@ -208,8 +220,13 @@ fn devices(dut: &DutAxes) -> Vec<Device> {
         let cpus = if kind.has_cpus() { &dut.cpus[..] } else { &dut.cpus[..1] };
         let all = dut.spreading.all(kind);
         for &filter in &rules {
-            for &cpus in cpus {
-                list.extend(all.iter().cloned().map(|spreading| Device { kind, filter, cpus, spreading }));
+            for link in dut.link.all(kind) {
+                for &cpus in cpus {
+                    list.extend(all.iter().cloned().map(|spreading| {
+                        let link = link.clone();
+                        Device { kind, filter, link, cpus, spreading }
+                    }));
+                }
             }
         }
     }
@@ -249,6 +266,7 @@ mod tests {
             kind: vec![DutKind::KERNEL_FORWARD],
             rules: vec![25],
             filter: vec![RuleForm::NftChain],
+            link: LinkAxes::default(),
             cpus: vec![Cpus::Count(1)],
             route_changes_per_s: vec![0],
             spreading: SpreadAxes::default(),
@@ -320,6 +338,36 @@ mod tests {
             (Some(10), set),
         ];
         assert_eq!(filters.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn only_a_bottleneck_has_links() {
+        let (mut dut, mut traffic) = axes();
+        dut.kind.push(DutKind::BOTTLENECK);
+        dut.link.aqm.push("pie".into());
+        dut.link.buffer = vec!["64kB".into(), "1bdp".into()];
+        dut.link.delay.push("10ms".into());
+        traffic.frame_bytes.pop();
+        let links = |dut: &DutAxes| -> Vec<String> {
+            let link = |p: PointSpec| {
+                p.link.map_or("none".into(), |l| format!("{} {} {}", l.buffer, l.aqm, l.delay))
+            };
+            points(dut, &traffic).into_iter().map(link).collect()
+        };
+        let expected = [
+            "none",
+            "64kB fifo 0s",
+            "64kB fifo 10ms",
+            "64kB pie 0s",
+            "64kB pie 10ms",
+            "1bdp fifo 10ms",
+            "1bdp pie 10ms",
+        ];
+        assert_eq!(links(&dut), expected, "without a delay there is no bandwidth-delay product");
+        assert_eq!(unused(&dut, &traffic), []);
+        dut.link.delay.pop();
+        let unused = unused(&dut, &traffic);
+        assert_eq!((unused[0].key, unused[0].index, unused.len()), ("buffer", 1, 1), "{unused:?}");
     }
 
     #[test]

@@ -18,7 +18,7 @@ use super::percent;
 use super::read_procedures::read_procedures;
 use super::read_search::read_search;
 use crate::frames::read_external::read_external;
-use crate::frames::{Cpus, SpreadAxes};
+use crate::frames::{Cpus, LinkAxes, SpreadAxes};
 use crate::rigs::throughput::{Curve, Repeat, Throughput};
 
 /// Reads them all.
@@ -68,6 +68,7 @@ fn read_dut(section: &Section<'_>) -> Option<DutAxes> {
     );
     let rules = section.axis("rules", value::count(0..=10_000));
     let filter = section.axis("filter", value::choice("form of rules", &RuleForm::ALL));
+    let link = LinkAxes::read(section);
     let cpus = section.axis("cpus", value::parsed::<Cpus>);
     let changes = section.axis("route_changes_per_s", value::count(0..=MAX_CHANGES_PER_S));
     let spreading = SpreadAxes::read(section);
@@ -88,6 +89,7 @@ fn read_dut(section: &Section<'_>) -> Option<DutAxes> {
         kind: kind?,
         rules: rules.unwrap_or(vec![25]),
         filter: filter.unwrap_or(vec![RuleForm::NftChain]),
+        link,
         cpus: cpus.unwrap_or(vec![Cpus::All]),
         route_changes_per_s: changes.unwrap_or(vec![0]),
         spreading,

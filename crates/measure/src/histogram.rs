@@ -10,6 +10,9 @@ pub const LATENCY_BITS: u32 = 6;
 /// Buckets per octave of a lateness histogram: 8.
 pub const LATE_BITS: u32 = 3;
 
+/// Buckets of a latency histogram: 34 s and more are in the last one.
+pub const LATENCY_BUCKETS: usize = 1920;
+
 /// Counts per bucket of values in ns.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "Sparse", try_from = "Sparse")]
@@ -37,7 +40,7 @@ impl TryFrom<Sparse> for Histogram {
     type Error = String;
 
     fn try_from(Sparse { bits, buckets, filled }: Sparse) -> Result<Histogram, String> {
-        if buckets > weir_port::shared::LATENCY_BUCKETS {
+        if buckets > LATENCY_BUCKETS {
             return Err(format!("a histogram of {buckets} buckets"));
         }
         let mut histogram = Histogram::new(bits, buckets);
@@ -50,6 +53,11 @@ impl TryFrom<Sparse> for Histogram {
 }
 
 impl Histogram {
+    /// Empty, for latencies.
+    pub fn latency() -> Self {
+        Histogram::new(LATENCY_BITS, LATENCY_BUCKETS)
+    }
+
     /// Empty, with 2^`bits` buckets per octave.
     pub fn new(bits: u32, buckets: usize) -> Self {
         Histogram { bits, counts: vec![0; buckets] }
@@ -68,6 +76,12 @@ impl Histogram {
         }
     }
 
+    /// What was counted since an earlier state of it.
+    pub fn since(&self, earlier: &Histogram) -> Histogram {
+        let counts = self.counts.iter().zip(&earlier.counts).map(|(now, then)| now - then).collect();
+        Histogram { bits: self.bits, counts }
+    }
+
     /// Counts per bucket.
     pub fn counts(&self) -> &[u64] {
         &self.counts
@@ -75,7 +89,7 @@ impl Histogram {
 
     /// Whether it has 2^`bits` buckets per octave and so many of them, with counts of up to `most`: one that came from
     /// elsewhere may have any.
-    pub(crate) fn has_form(&self, bits: u32, buckets: usize, most: u64) -> bool {
+    pub fn has_form(&self, bits: u32, buckets: usize, most: u64) -> bool {
         self.bits == bits && self.counts.len() == buckets && self.counts.iter().all(|&n| n <= most)
     }
 
@@ -152,7 +166,7 @@ mod tests {
 
     #[test]
     fn percentiles_are_within_one_percent() {
-        let mut histogram = Histogram::new(LATENCY_BITS, weir_port::shared::LATENCY_BUCKETS);
+        let mut histogram = Histogram::new(LATENCY_BITS, LATENCY_BUCKETS);
         (1..=100_000).for_each(|v| histogram.record(v * 37));
         for (p, exact) in [(0.5, 1_850_000.0), (0.9, 3_330_000.0), (0.999, 3_696_300.0)] {
             let got = histogram.percentile(p) as f64;
