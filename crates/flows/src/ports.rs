@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::read_to_string;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use crate::preflight::setting;
+use crate::sys::setting;
 
 /// States in `/proc/net/tcp`.
 const TIME_WAIT: &str = "06";

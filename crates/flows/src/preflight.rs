@@ -1,12 +1,11 @@
 //! What is looked at before flows are made: descriptors, ports, backlog, memory of sockets.
 
 use std::collections::BTreeMap;
-use std::fs::read_to_string;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 use crate::FlowsError;
 use crate::ports::{Ports, Taken};
-use crate::sys::raise_descriptors;
+use crate::sys::{raise_descriptors, setting};
 
 /// Descriptors beside those of flows.
 const OTHERS: u64 = 64;
@@ -24,11 +23,6 @@ pub(crate) struct Limits {
     send_buffer: u64,
     /// Bytes that a socket may keep to be read, as the kernel grows it.
     pub(crate) receive_buffer: u64,
-}
-
-/// A setting of the network namespace of the calling thread; empty if there is none.
-pub(crate) fn setting(name: &str) -> String {
-    read_to_string(format!("/proc/sys/net/{name}")).unwrap_or_default()
 }
 
 impl Limits {

@@ -1,11 +1,17 @@
-//! System calls that the standard library lacks: options of TCP sockets, connecting without waiting.
+//! System calls that the standard library lacks: options of TCP sockets, connecting without waiting; settings of the kernel.
 
+use std::fs::read_to_string;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 use crate::info::{BYTES, Info};
+
+/// A setting of the network namespace of the calling thread; empty if there is none.
+pub(crate) fn setting(name: &str) -> String {
+    read_to_string(format!("/proc/sys/net/{name}")).unwrap_or_default()
+}
 
 pub(crate) fn checked(result: i32) -> io::Result<i32> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
