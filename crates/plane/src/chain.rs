@@ -37,15 +37,6 @@ impl Stage {
         }
     }
 
-    /// It comes into a plane with this seed, in which a flow has one hash for all stages. Nothing lives in it yet.
-    pub(crate) fn join(&mut self, seed: u64) {
-        match self {
-            Stage::Filter(filter) => filter.join(seed),
-            // They have hashes of their own.
-            Stage::Nat(_) | Stage::Queue(_) => {}
-        }
-    }
-
     fn tick(&mut self, step: &mut Step<'_, '_>) -> bool {
         match self {
             Stage::Filter(filter) => filter.tick(step),

@@ -99,43 +99,22 @@ impl Flow {
         }
     }
 
-    /// The hash of this flow, the same in all stages and threads of a node, and in either direction.
+    /// The hash of this flow, the same in either direction.
     #[inline(always)]
     pub(crate) fn hash(&self, secret: &Secret) -> u32 {
-        if let ([0, 0, 0xffff, low], [_, _, _, high]) = (self.low, self.high) {
-            return hash4((low, high), self.ports, self.kind, secret);
-        }
         let rest = u64::from(self.kind) << 32 | u64::from(self.ports);
+        if let ([0, 0, 0xffff, low], [_, _, _, high]) = (self.low, self.high) {
+            return secret.hash([0, 0, low, high], rest);
+        }
         secret.hash(self.high, u64::from(secret.hash(self.low, rest)))
     }
-
-    /// The hash of this frame's flow, which this is. It is computed for whoever asks first, and again where a stage has
-    /// rewritten the frame since.
-    #[inline(always)]
-    pub(crate) fn hash_in(&self, frame: &mut Frame<'_>, secret: &Secret) -> u32 {
-        match frame.flow_hash() {
-            0 => {
-                let hash = self.hash(secret);
-                frame.note_flow_hash(hash);
-                hash
-            }
-            known => known,
-        }
-    }
-}
-
-/// The hash of a flow of IPv4.
-#[inline(always)]
-fn hash4((low, high): (u32, u32), ports: u32, kind: u8, secret: &Secret) -> u32 {
-    secret.hash([0, 0, low, high], u64::from(kind) << 32 | u64::from(ports))
 }
 
 /// The hash by which flows are spread over next hops.
 #[inline]
-pub(crate) fn spread(frame: &mut Frame<'_>, secret: &Secret) -> u32 {
-    match (frame.fragment(), frame.flow_hash()) {
-        (Fragment::Whole, 0) => Flow::of(frame).hash_in(frame, secret),
-        (Fragment::Whole, known) => known,
+pub(crate) fn spread(frame: &Frame<'_>, secret: &Secret) -> u32 {
+    match frame.fragment() {
+        Fragment::Whole => Flow::of(frame).hash(secret),
         _ => without_ports(frame).hash(secret),
     }
 }
@@ -235,51 +214,8 @@ mod tests {
             ),
         ] {
             let secret = Secret::new(3);
-            let hash = |line: &str| {
-                with(line, |frame| {
-                    // A filter has asked before.
-                    Flow::of(frame).hash_in(frame, &secret);
-                    spread(frame, &secret)
-                })
-            };
+            let hash = |line: &str| with(line, |frame| spread(frame, &secret));
             assert_eq!(hash(first), hash(later), "{first}");
-        }
-    }
-
-    #[test]
-    fn a_hash_is_that_of_the_frame_as_it_is() {
-        let secret = Secret::new(3);
-        type Change = fn(&mut Frame<'_>);
-        let changes: [(&str, Change); 9] = [
-            ("set_src4", |frame| frame.set_src4(9)),
-            ("set_dst4", |frame| frame.set_dst4(9)),
-            ("set_source4", |frame| frame.set_source4(9, 99)),
-            ("set_destination4", |frame| frame.set_destination4(9, 99)),
-            ("set_sport", |frame| frame.set_sport(99)),
-            ("set_dport", |frame| frame.set_dport(99)),
-            ("swap_addresses", |frame| frame.swap_addresses()),
-            ("set_icmp_type", |frame| frame.set_icmp_type(0)),
-            ("read_ip", |frame| {
-                // The lowest byte of the source.
-                frame.ip_mut()[15] = 77;
-                let header = frame.ip_mut().first_chunk_mut::<20>().expect("a header");
-                weir_packet::checksum::write_ipv4(header);
-                frame.read_ip().expect("readable");
-            }),
-        ];
-        for (name, change) in changes {
-            let line = match name {
-                "set_icmp_type" => "icmp echo 10.0.0.1 > 10.0.0.2 id 7",
-                _ => "udp 10.0.0.1:1 > 10.0.0.2:2",
-            };
-            with(line, |frame| {
-                let before = Flow::of(frame).hash_in(frame, &secret);
-                assert_eq!(frame.flow_hash(), before, "{name}: it is kept");
-                change(frame);
-                let flow = Flow::of(frame);
-                assert_ne!(flow.hash(&secret), before, "{name}");
-                assert_eq!(flow.hash_in(frame, &secret), flow.hash(&secret), "{name}");
-            });
         }
     }
 }

@@ -105,8 +105,6 @@ pub struct Frame<'a> {
     dport: u16,
     src4: u32,
     dst4: u32,
-    /// The hash of its flow, if somebody has asked for it since it became what it is; else 0.
-    flow_hash: u32,
 }
 
 /// What the headers of a packet say.
@@ -155,7 +153,6 @@ impl<'a> Frame<'a> {
             dport: 0,
             src4: 0,
             dst4: 0,
-            flow_hash: 0,
         }
     }
 
@@ -195,7 +192,6 @@ impl<'a> Frame<'a> {
         self.l4_at = self.ip_at + headers.l4_at as u16;
         self.end = self.ip_at + headers.end as u16;
         (self.src4, self.dst4) = headers.addresses4;
-        self.flow_hash = 0;
         let ports = headers.ports.unwrap_or_default();
         (self.sport, self.dport) = ((ports >> 16) as u16, ports as u16);
         headers.ports.map(|_| ()).ok_or(Drop::Malformed)
@@ -543,17 +539,6 @@ impl Frame<'_> {
     pub fn addresses4(&self) -> (u32, u32) {
         debug_assert_eq!(self.kind, Kind::V4);
         (self.src4, self.dst4)
-    }
-
-    /// See [`crate::flow::Flow::hash_in`].
-    #[inline]
-    pub(crate) fn flow_hash(&self) -> u32 {
-        self.flow_hash
-    }
-
-    #[inline]
-    pub(crate) fn note_flow_hash(&mut self, hash: u32) {
-        self.flow_hash = hash;
     }
 
     /// Time to live of IPv4, hop limit of IPv6.

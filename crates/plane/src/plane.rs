@@ -56,8 +56,6 @@ pub struct Plane {
     pub(crate) cache: Option<Box<FlowCache>>,
     /// What somebody else passes on.
     pub(crate) fast: Option<Box<Book>>,
-    /// What nobody is to foresee follows from it: that of the first text, whatever texts come.
-    pub(crate) seed: u64,
     /// What is left to tell of stages that a panic ended.
     pub(crate) past: Past,
 }
@@ -105,7 +103,6 @@ impl Plane {
             accounting: Accounting::default(),
             cache: None,
             fast: None,
-            seed: config.seed,
             past: Past::default(),
         }
     }

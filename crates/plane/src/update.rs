@@ -260,10 +260,7 @@ impl Plane {
         let mut old: Vec<Option<Stage>> = self.pipeline.stages.drain(..).map(Some).collect();
         for source in &mut update.stages {
             let stage = match source {
-                Source::New(stage) => stage.take().map(|mut stage| {
-                    stage.join(self.seed);
-                    stage
-                }),
+                Source::New(stage) => stage.take(),
                 Source::Old(from, None) => old[*from].take(),
                 Source::Old(from, Some(update)) => old[*from].take().map(|stage| stage.taking(now, update)),
             };
@@ -500,30 +497,6 @@ mod tests {
             assert_eq!(passed, counted, "{what}: filters that it passed on behind the queue");
             assert!(plane.accounting().balance(), "{what}: {:?}", plane.accounting());
         }
-    }
-
-    /// Each text has a seed of its own, and a flow one hash in all stages.
-    #[test]
-    fn a_filter_that_comes_finds_connections_by_the_hash_of_those_that_were_there() {
-        let filter =
-            |name: &str| format!("filter(count {name} udp, accept state established, accept outward)");
-        let (a, b) = (filter("a"), filter("b"));
-        let old = Config { seed: 1, ..config(&format!("lan > {a} > wan")) };
-        let new = Config { seed: 2, ..config(&format!("lan > {a} > {b} > wan")) };
-        let mut plane = Plane::new(&old, &MACS);
-        plane.apply(Time::from_ms(1), &old, &new).expect("one more filter");
-        let mut sent = |line: &str, port: u8| {
-            let packet = packet(line).unwrap_or_else(|wrong| panic!("{wrong}"));
-            let mut buf = [&[0; HEAD_ROOM + 12][..], &[8, 0], &packet].concat();
-            let end = buf.len();
-            let mut batch = Batch::default();
-            batch.push(Frame::new(&mut buf, HEAD_ROOM, end, PortId(port)));
-            plane.run(Time::from_ms(1), &mut batch);
-            batch.outcome().next().expect("one").1
-        };
-        assert_eq!(sent("udp 198.18.0.1:1 > 198.19.0.9:53", 0), Verdict::Out(PortId(1)));
-        assert_eq!(sent("udp 198.19.0.9:53 > 198.18.0.1:1", 1), Verdict::Out(PortId(0)), "the answer");
-        assert_eq!(plane.connections(), 2);
     }
 
     /// Sends a packet from the left.

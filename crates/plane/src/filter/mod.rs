@@ -216,13 +216,6 @@ impl Filter {
         }
     }
 
-    /// It comes into a plane with this seed; nothing lives in it yet.
-    pub(crate) fn join(&mut self, seed: u64) {
-        self.seed = seed;
-        let most = self.rules.connections.map(|most| self.share.part(most));
-        self.connections = most.map(|most| Box::new(Connections::new(seed, most)));
-    }
-
     /// Takes other rules; those that are among the old ones as well keep what they have counted. Connections stay where
     /// the new rules ask for them. What is of no more use is left in `update`.
     pub(crate) fn take(&mut self, update: &mut Update) {

@@ -218,7 +218,7 @@ impl Connections {
 
     /// The connections of frames. Three passes, so that the lines of the index and those of the entries are on their
     /// way for all frames at once.
-    pub(crate) fn find(&self, step: &mut Step<'_, '_>, set: Set) -> Found {
+    pub(crate) fn find(&self, step: &Step<'_, '_>, set: Set) -> Found {
         let mut found = Found {
             flows: PerFrame::all(Flow::default()),
             hashes: PerFrame::all(0),
@@ -227,7 +227,7 @@ impl Connections {
         };
         for i in set {
             let flow = Flow::of(&step.frames[i]);
-            let hash = flow.hash_in(&mut step.frames[i], &self.secret);
+            let hash = flow.hash(&self.secret);
             (found.flows[i], found.hashes[i]) = (flow, hash);
         }
         // More than a second-level cache holds: it pays to ask for what is needed next.

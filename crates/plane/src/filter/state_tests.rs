@@ -43,7 +43,7 @@ fn offer(table: &mut Connections, bufs: &mut [Vec<u8>], now: Time) -> (Vec<State
         (Outbox::default(), Drops::default(), PerFrame::all(Verdict::Live));
     let set = Set::first(frames.len());
     let (count, frames, turned) = (frames.len(), Frames(&mut frames), Set::EMPTY);
-    let mut step = Step {
+    let step = Step {
         now,
         frames,
         outbox: &mut outbox,
@@ -52,7 +52,7 @@ fn offer(table: &mut Connections, bufs: &mut [Vec<u8>], now: Time) -> (Vec<State
         turned,
         stage: 0,
     };
-    let found = table.find(&mut step, set);
+    let found = table.find(&step, set);
     let refused = set.filter(|&i| table.passed(&step.frames[i], &found, i, now).is_err()).count();
     (found.states.in_order().take(count).collect(), refused)
 }

@@ -17,7 +17,6 @@ impl Frame<'_> {
         let delta = self.write4(12, self.src4, address);
         self.adjust_l4(delta);
         self.src4 = address;
-        self.flow_hash = 0;
     }
 
     /// Another destination address of IPv4.
@@ -25,7 +24,6 @@ impl Frame<'_> {
         let delta = self.write4(16, self.dst4, address);
         self.adjust_l4(delta);
         self.dst4 = address;
-        self.flow_hash = 0;
     }
 
     /// Another source, address and port (or identifier of a query) at once.
@@ -34,7 +32,7 @@ impl Frame<'_> {
         let delta = self.write4(12, self.src4, address);
         let at = if self.proto == ICMP { 4 } else { 0 };
         self.write_port(at, self.sport, port, delta);
-        (self.src4, self.sport, self.flow_hash) = (address, port, 0);
+        (self.src4, self.sport) = (address, port);
         if at == 4 {
             self.dport = port;
         }
@@ -46,7 +44,7 @@ impl Frame<'_> {
         let delta = self.write4(16, self.dst4, address);
         let at = if self.proto == ICMP { 4 } else { 2 };
         self.write_port(at, self.dport, port, delta);
-        (self.dst4, self.dport, self.flow_hash) = (address, port, 0);
+        (self.dst4, self.dport) = (address, port);
         if at == 4 {
             self.sport = port;
         }
@@ -95,7 +93,7 @@ impl Frame<'_> {
     pub fn set_sport(&mut self, port: u16) {
         let at = if self.proto == ICMP || self.proto == ICMP6 { 4 } else { 0 };
         self.rewrite_port(at, self.sport, port);
-        (self.sport, self.flow_hash) = (port, 0);
+        self.sport = port;
         if at == 4 {
             self.dport = port;
         }
@@ -107,7 +105,7 @@ impl Frame<'_> {
             return self.set_sport(port);
         }
         self.rewrite_port(2, self.dport, port);
-        (self.dport, self.flow_hash) = (port, 0);
+        self.dport = port;
     }
 
     /// Writes a port, and nothing else. `at` is 0, 2 or 4.
@@ -209,12 +207,11 @@ impl Frame<'_> {
             _ => self.header6_mut()[8..].split_at_mut(16),
         };
         src.swap_with_slice(dst);
-        (self.src4, self.dst4, self.flow_hash) = (self.dst4, self.src4, 0);
+        (self.src4, self.dst4) = (self.dst4, self.src4);
     }
 
     /// Another type of a message of ICMP.
     pub(crate) fn set_icmp_type(&mut self, kind: u8) {
-        self.flow_hash = 0;
         let l4 = self.l4_mut();
         let Some(place) = l4.first_mut() else { return };
         let old = std::mem::replace(place, kind);

@@ -520,8 +520,7 @@ impl Router {
     /// The quick way, and where it is left.
     #[inline]
     fn forward(&mut self, step: &mut Step<'_, '_>, dir: Dir, i: usize, hop: Hop) {
-        let hop =
-            if hop.0 >= GROUPS && hop != Hop::NONE { self.member(&mut step.frames[i], hop) } else { hop };
+        let hop = if hop.0 >= GROUPS && hop != Hop::NONE { self.member(&step.frames[i], hop) } else { hop };
         let frame = &mut step.frames[i];
         if let Some(&Next::Ready { port, mac }) = self.nexts.get(hop.0 as usize)
             && frame.ttl() > 1
@@ -586,7 +585,7 @@ impl Router {
     }
 
     /// The next hop of the group for this flow.
-    fn member(&self, frame: &mut Frame<'_>, hop: Hop) -> Hop {
+    fn member(&self, frame: &Frame<'_>, hop: Hop) -> Hop {
         self.member_of(hop, spread(frame, &self.secret))
     }
 
