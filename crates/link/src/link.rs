@@ -69,7 +69,8 @@ impl<T: Send + 'static> Link<T> {
     pub fn set_rate(&mut self, rate: &Rate, at: Time, seed: u64) {
         self.schedule = rate.schedule(at, seed);
         self.pace = Pace::new(self.schedule.bits_per_s());
-        self.resumes = Time::ZERO;
+        // What waits for the end of a pause starts now, and no earlier.
+        (self.now, self.resumes) = (self.now.max(at), Time::ZERO);
     }
 
     /// From now on another queue takes what arrives. The packets of the former one leave first, by its rules.
@@ -217,4 +218,55 @@ fn add(sum: &mut LinkCounts, queue: &Counters) {
     plus(&mut sum.departed, &queue.taken);
     sum.marked += queue.marked;
     sum.dropped.iter_mut().zip(&queue.dropped).for_each(|(to, more)| plus(to, more));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rate::Trace;
+
+    fn link(rate: &Rate) -> Link<u32> {
+        let at = Bottleneck { limit_bytes: 1_000_000, bits_per_s: rate.nominal(), seed: 1 };
+        Link::new(&Config::Fifo(Default::default()), &at, rate).unwrap()
+    }
+
+    /// 1000 bytes take 1 ms at 8 Mbit/s.
+    fn arrive(link: &mut Link<u32>, numbers: std::ops::Range<u32>, at: Time) {
+        numbers.for_each(|number| link.arrive(Packet::new(1000, 0, number), at, |_| ()));
+    }
+
+    /// Numbers and starts in us of what leaves until then.
+    fn departures(link: &mut Link<u32>, until: Time) -> Vec<(u32, u64)> {
+        let mut all = Vec::new();
+        link.advance(until, |one| all.push((one.packet.payload, one.starts.ns() / 1000)));
+        all
+    }
+
+    #[test]
+    fn a_rate_that_is_set_in_a_pause_counts_at_once() {
+        let trace = Trace::read("0 8mbit\n0.002 0\n100 8mbit\n").unwrap();
+        let mut link = link(&Rate::Trace(trace.into()));
+        arrive(&mut link, 0..6, Time::from_ms(1));
+        assert_eq!(departures(&mut link, Time::from_ms(50)), [(1, 2000)]);
+        assert_eq!(link.next_start(), Some(Time::from_s(100) + Time::from_ps(1)));
+        link.set_rate(&Rate::Constant(4_000_000), Time::from_ms(50), 1);
+        assert_eq!(departures(&mut link, Time::from_ms(53)), [(2, 50_000), (3, 52_000)]);
+    }
+
+    #[test]
+    fn what_is_drained_is_all_that_waits_and_time_may_begin_anew_then() {
+        let rate = Rate::Constant(8_000_000);
+        let mut link = link(&rate);
+        arrive(&mut link, 0..5, Time::ZERO);
+        let at = Bottleneck { limit_bytes: 1_000_000, bits_per_s: rate.nominal(), seed: 1 };
+        link.set_queue(&Config::Codel(Default::default()), &at).unwrap();
+        arrive(&mut link, 5..7, Time::ZERO);
+        let drained: Vec<u32> = link.drain(Time::from_us(500)).iter().map(|packet| packet.payload).collect();
+        assert_eq!(drained, [1, 2, 3, 4, 5, 6], "one is in service");
+        assert_eq!((link.backlog(), link.next_start()), (Tally::default(), None));
+        link.begin_anew(&Config::Fifo(Default::default()), &at, Time::from_us(600)).unwrap();
+        arrive(&mut link, 7..9, Time::ZERO);
+        assert_eq!(departures(&mut link, Time::from_ms(5)), [(7, 400), (8, 1400)]);
+        assert_eq!((link.counts().offered.packets, link.counts().departed.packets), (9, 9));
+    }
 }
