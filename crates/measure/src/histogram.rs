@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_histogram_that_travelled_is_the_same() {
-        let mut histogram = Histogram::new(LATE_BITS, weir_port::shared::LATE_BUCKETS);
+        let mut histogram = Histogram::new(LATE_BITS, 240);
         [0, 7, 7, 900, u64::MAX].into_iter().for_each(|value| histogram.record(value));
         assert_eq!(Histogram::try_from(Sparse::from(histogram.clone())), Ok(histogram));
         let empty = |buckets, filled| Histogram::try_from(Sparse { bits: 3, buckets, filled });
