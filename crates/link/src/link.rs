@@ -269,4 +269,18 @@ mod tests {
         assert_eq!(departures(&mut link, Time::from_ms(5)), [(7, 400), (8, 1400)]);
         assert_eq!((link.counts().offered.packets, link.counts().departed.packets), (9, 9));
     }
+
+    #[test]
+    fn a_schedule_goes_on_when_time_begins_anew() {
+        let trace = Rate::Trace(Trace::read("0 8mbit\n0.001 0\n0.003 8mbit\n").unwrap().into());
+        let mut link = link(&trace);
+        let at = Bottleneck { limit_bytes: 1_000_000, bits_per_s: trace.nominal(), seed: 1 };
+        link.begin_anew(&Config::Fifo(Default::default()), &at, Time::from_ms(2)).unwrap();
+        arrive(&mut link, 0..2, Time::ZERO);
+        assert_eq!(
+            departures(&mut link, Time::from_ms(5)),
+            [(0, 1000), (1, 2000)],
+            "the pause has 1 ms left"
+        );
+    }
 }
