@@ -21,8 +21,8 @@ const FRAMES: u64 = 100;
 const FPS: f64 = 10_000.0;
 const LONGEST: Duration = Duration::from_secs(1);
 /// On a machine that is busy with something else, tester or receiver may get no time in a trial as short as this, or in the
-/// moment after it.
-const TRIALS: usize = 3;
+/// moment after it: each trial waits twice as long for its frames as the one before.
+const TRIALS: u32 = 4;
 const DRAIN: Duration = Duration::from_millis(500);
 
 /// The interfaces of this machine that a plan names must be there and fit.
@@ -72,9 +72,10 @@ pub fn device(spec: &PointSpec, tester: TesterKind) -> Result<(), RunError> {
     let settings = Settings { tester, seed: 1, limits: Limits::default(), external: None, tsc_hz: None };
     let mut journal = Journal::in_dir(&journal::default_dir());
     let mut setup = Setup::build(spec, &settings, &Faults::default(), &mut journal)?;
-    let load = Load { max_frames: Some(FRAMES), drain: Some(DRAIN), ..Load::steady(FPS, LONGEST) };
     let stop = AtomicBool::new(false);
-    for _ in 0..TRIALS {
+    for n in 0..TRIALS {
+        let drain = Some(DRAIN * 2_u32.pow(n));
+        let load = Load { max_frames: Some(FRAMES), drain, ..Load::steady(FPS, LONGEST) };
         if setup.out_of_turn(&load, &Control::new(&stop, &|_, _| {}))? > 0 {
             return Ok(());
         }
