@@ -1,8 +1,8 @@
 //! Devices under test: who passes the frames on ([`System`]), and what is done with them ([`Function`]).
 //!
 //! Only the pairs of the table below can be made. A new one is a line there, with its name and with what it is made of;
-//! what a device can do follows from the methods of [`DutKind`]; what a node is told is written in `device/node.rs`, and
-//! what the kernel is told in `bed.rs` (`rule_set`) and `topology.rs`.
+//! what a device can do follows from the methods of [`DutKind`]; the text of a node is in `device/node.rs`, and
+//! the settings of the kernel are in `bed.rs` (`rule_set`) and `topology.rs`.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! The link of a bottleneck as the device under test: what its node is told, and how late that was.
+//! The link of a bottleneck as the device under test: the text of its node, and how late frames left.
 
 use weir_measure::histogram::Histogram;
 use weir_plane::QueueCounts;

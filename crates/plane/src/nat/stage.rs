@@ -82,7 +82,7 @@ impl Nat {
         self.fragments.limit(limits.fragments(self.table.share));
     }
 
-    /// Translates the frames of `set` on their way in `dir`, and tells who goes on.
+    /// Translates the frames of `set` on their way in `dir`, and returns those that go on.
     pub(crate) fn run(&mut self, step: &mut Step<'_, '_>, dir: Dir, set: Set) -> Set {
         self.table.expire(step.now);
         match dir {

@@ -18,7 +18,7 @@ use crate::time::Time;
 const AT_A_TIME: usize = 64;
 
 impl Table {
-    /// Leases the mapping of an inside end, a new one if need be, or goes on with it; tells its number.
+    /// Leases the mapping of an inside end, a new one if need be, or goes on with it; returns its number.
     pub(in crate::nat) fn lease(&mut self, now: Time, wish: Wish) -> Result<u32, Refused> {
         let Wish { inside, nonce, until, is_open } = wish;
         let old = self.leases.get(&inside);

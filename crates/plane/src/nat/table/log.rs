@@ -1,4 +1,4 @@
-//! What the log and the list of block events are told of a table.
+//! What the log and the list of block events get from a table.
 
 use super::Table;
 use crate::nat::block_events::{BlockEvent, BlockEvents, Kept};
