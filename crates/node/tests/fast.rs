@@ -1,12 +1,9 @@
 //! A node whose established sessions are passed on by XDP programs, beside one where all frames come to the plane.
 
-mod street;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use street::{HOST, Street};
 use weir_node::{Config, Opened, Snapshot, Table};
 use weir_packet::frame::Mac;
 use weir_plane::scenario::talk::{NODES, talk};
@@ -16,6 +13,8 @@ use weir_port::fast::{Fast, Gate};
 use weir_port::packet::{Receiver, Sender};
 use weir_testbed::rtnl::Rtnl;
 use weir_testkit::{PATIENCE, need_root};
+
+use crate::street::{HOST, Street};
 
 /// When a node in virtual time begins, by the clock of programs, where 0 is none.
 const START_NS: u64 = 1_000_000_000;

@@ -1,7 +1,5 @@
 //! Nodes that run: between wires in memory, and between those of the kernel.
 
-mod street;
-
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -9,7 +7,6 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use street::{HOST, Street};
 use weir_node::{Config, Node, Opened, Sessions, Snapshot};
 use weir_packet::checksum::write_ipv4;
 use weir_packet::flow::Flow;
@@ -22,6 +19,8 @@ use weir_testbed::namespace::Namespace;
 use weir_testbed::rtnl::Rtnl;
 use weir_testkit::wires::{End, Wire, address, default_route, join, set_up};
 use weir_testkit::{PATIENCE, accept, need_root};
+
+use crate::street::{HOST, Street};
 
 fn config(text: &str) -> Config {
     Config::read("test", text, &|name| Err(format!("no file {name}")))

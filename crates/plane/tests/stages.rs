@@ -3,7 +3,7 @@
 //! ```text
 //! others? > filter that remembers > others? > NAT? > others?       each time other filters are others
 //! ```
-//! `STAGES_SEEDS=1000 cargo test --release -p weir-plane --test stages` goes on for minutes.
+//! `STAGES_SEEDS=1000 cargo test --release -p weir-plane --test plane stages::` goes on for minutes.
 
 use std::time::Duration;
 

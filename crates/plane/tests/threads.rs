@@ -8,8 +8,7 @@ use weir_plane::Config;
 use weir_plane::scenario::{End, Target, VirtualNode, described, packet, read, suites};
 use weir_testkit::Dice;
 
-#[path = "hostile/frames.rs"]
-mod frames;
+use crate::frames;
 
 const THREADS: u8 = 3;
 

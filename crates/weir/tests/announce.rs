@@ -9,17 +9,11 @@ use std::process::Command;
 use std::time::Instant;
 
 use serde_json::Value;
-
-mod attack;
-#[allow(dead_code, reason = "other tests use more of it")]
-mod pair;
-#[allow(dead_code, reason = "other tests use more of it")]
-mod weir;
-
-use attack::{capture, limited, many_hosts, text};
-use pair::Pair;
-use weir::WEIR;
 use weir_testkit::{Folder, PATIENCE, Started, output};
+
+use crate::attack::{self, capture, limited, many_hosts, text};
+use crate::pair::Pair;
+use crate::weir::{self, WEIR};
 
 const ANNOUNCE: &str = "announce route 198.19.0.9/32 next-hop 192.0.2.1 community [65535:666]\n";
 const WITHDRAW: &str = "withdraw route 198.19.0.9/32 next-hop 192.0.2.1\n";

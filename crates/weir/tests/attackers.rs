@@ -6,27 +6,22 @@
 //! ```
 //! `crates/plane/tests/shares.rs` has the same in virtual time, with each frame accounted for.
 
-#[allow(dead_code, reason = "the tests of stacks use more of it")]
-mod hosts;
-mod storm;
-#[allow(dead_code, reason = "the tests of the node use more of it")]
-mod street;
-
 use std::io::Read;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use hosts::{at, find_path_mtu, pattern, set};
-use storm::{End, storm};
-use street::{At, LEFT4, NODE, RIGHT4, Street};
 use weir_plane::scenario::packet;
 use weir_port::packet::{BATCH, Sender};
 use weir_testbed::namespace::Namespace;
 use weir_testbed::rtnl::Rtnl;
 use weir_testkit::wires::address;
 use weir_testkit::{Dice, PATIENCE, need_root};
+
+use crate::hosts::{at, find_path_mtu, pattern, set};
+use crate::storm::{End, storm};
+use crate::street::{At, LEFT4, NODE, RIGHT4, Street};
 
 const LEFT6: At = ("2001:db8:1::2", "2001:db8:1::1");
 const RIGHT6: At = ("2001:db8:2::2", "2001:db8:2::1");

@@ -12,20 +12,13 @@ use std::time::Duration;
 use serde_json::Value;
 use weir_queue::{Bottleneck, Config, Pace, Time};
 use weir_testbed::namespace::Namespace;
-
-#[allow(dead_code, reason = "other tests use more of it")]
-mod confined;
-mod full_disk;
-mod kills;
-mod link;
-#[allow(dead_code, reason = "other tests use more of it")]
-mod weir;
-
-use full_disk::{refuses_output, shell_with_disk};
-use kills::{Kills, kill_after};
-use link::Street;
-use weir::WEIR;
 use weir_testkit::{PATIENCE, Started, Watch, accept, golden, has, need_root, output};
+
+use crate::confined;
+use crate::full_disk::{refuses_output, shell_with_disk};
+use crate::kills::{Kills, kill_after};
+use crate::link::Street;
+use crate::weir::{self, WEIR};
 
 /// Sends bytes from left to right over TCP, and has them all arrive.
 fn transfer(street: &Street, bytes: usize) {

@@ -16,17 +16,13 @@ use weir_port::packet::{BATCH, Sender};
 use weir_port::pcapng::read::{Item, Reader};
 use weir_testbed::namespace::Namespace;
 use weir_testbed::rtnl::Rtnl;
-
-mod confined;
-mod pair;
-mod terminal;
-mod weir;
-
-use pair::Pair;
-use terminal::InTerminal;
-use weir::{WEIR, refused};
 use weir_testkit::wires::{keep_quiet, set_up};
 use weir_testkit::{Ended, Folder, Started, output};
+
+use crate::confined;
+use crate::pair::Pair;
+use crate::terminal::InTerminal;
+use crate::weir::{self, WEIR, refused};
 
 /// A pair on which nobody but the test speaks.
 fn quiet_pair() -> Option<Pair> {
@@ -634,12 +630,9 @@ fn what_cannot_work_is_refused_with_a_remedy() {
         "cannot write /nowhere/x.pcapng: No such file or directory (os error 2)",
     );
     // A plain user has no capabilities. The program must be where that user may run it.
-    let copy = std::env::temp_dir().join(format!("weir-capture-{}-program", std::process::id()));
-    fs::copy(WEIR, &copy).unwrap();
-    fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
-    let mut command = Command::new(&copy);
+    let open = Folder::for_all();
+    let mut command = Command::new(weir::copy_to(open.join("weir")));
     let output = there.run(|| output(command.args(["capture", "-i", "b"]).uid(65_534).gid(65_534)));
-    fs::remove_file(&copy).unwrap();
     let said = String::from_utf8_lossy(&output.unwrap().stderr).to_string();
     assert!(said.contains("no permission to capture: run weir as root"), "{said}");
     // What is down is said, and captured from: it may come up.

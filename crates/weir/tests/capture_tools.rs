@@ -1,10 +1,9 @@
 //! `weir run peers-capture` and `peers-detect` as a user runs them: each program captures what was sent, or tells the
 //! attack, and says so in words that are read right.
 
-mod home;
-
-use home::{Home, trials};
 use weir_testkit::need_root;
+
+use crate::home::{Home, trials};
 
 #[test]
 fn what_programs_say_is_what_was_sent() {

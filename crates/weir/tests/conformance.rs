@@ -5,8 +5,10 @@ use std::process::Command;
 use serde_json::Value;
 use weir_testkit::{need_root, output};
 
+use crate::weir::WEIR;
+
 fn run(arguments: &[&str]) -> (i32, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    let mut command = Command::new(WEIR);
     let output = output(command.arg("conformance").args(arguments)).expect("it runs");
     let text = String::from_utf8(output.stdout).expect("text") + &String::from_utf8_lossy(&output.stderr);
     (output.status.code().expect("it ends by itself"), text)

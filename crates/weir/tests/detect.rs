@@ -8,23 +8,14 @@ use std::process::Command;
 
 use serde_json::Value;
 use weir_port::pcapng::read::{Item, Reader};
-
-#[allow(dead_code, reason = "other tests use more of it")]
-mod attack;
-mod confined;
-#[allow(dead_code, reason = "other tests use more of it")]
-mod full_disk;
-mod pair;
-mod terminal;
-#[allow(dead_code, reason = "captures use more of it")]
-mod weir;
-
-use attack::{capture, capture_of, limited, text};
-use full_disk::shell_with_disk;
-use pair::Pair;
-use terminal::InTerminal;
-use weir::WEIR;
 use weir_testkit::{Folder, Watch, accept, output};
+
+use crate::attack::{capture, capture_of, limited, text};
+use crate::confined;
+use crate::full_disk::shell_with_disk;
+use crate::pair::Pair;
+use crate::terminal::InTerminal;
+use crate::weir::{self, WEIR};
 
 fn detect(arguments: &[&str]) -> Command {
     let mut command = Command::new(WEIR);

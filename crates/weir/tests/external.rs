@@ -13,17 +13,13 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use weir_testbed::namespace::Namespace;
 use weir_testbed::rtnl::Rtnl;
-
-mod home;
-mod outside;
-#[allow(dead_code, reason = "other tests use more of it")]
-mod pair;
-
-use home::{Home, WEIR, trials};
-use outside::{Sshd, Watched, has_sshd, make_keys, traces, wait_for_traces, wire};
-use pair::bridge;
 use weir_testkit::wires::address;
 use weir_testkit::{need_root, output};
+
+use crate::home::{Home, trials};
+use crate::outside::{Sshd, Watched, has_sshd, make_keys, traces, wait_for_traces, wire};
+use crate::pair::bridge;
+use crate::weir::WEIR;
 
 /// What a plan through the box has in common.
 const PLAN: &str = r#"

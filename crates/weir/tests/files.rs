@@ -1,13 +1,13 @@
 //! `weir run files` as a user runs it: files are made, read and gone, whatever ends the run.
 
-mod home;
-
 use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 
-use home::{Home, WEIR, trials};
 use weir_testkit::is_root;
+
+use crate::home::{Home, trials};
+use crate::weir::WEIR;
 
 /// The run of a few files in the folder `files` of a home.
 fn arguments(home: &Home, sets: &[&str]) -> Vec<String> {

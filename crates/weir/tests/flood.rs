@@ -1,24 +1,20 @@
 //! A node under frames that nobody means well with, sent from both sides, while two hosts go on talking through it: what
 //! they say arrives as it was said, and the node's memory stays what it was. `FLOOD_S=300 cargo test --release -p weir
-//! --test flood -- --nocapture` goes on for minutes with each kind of port.
-
-#[path = "../../plane/tests/hostile/frames.rs"]
-mod frames;
-mod storm;
-#[allow(dead_code, reason = "the tests of the node use more of it")]
-mod street;
+//! --test weir flood:: -- --nocapture` goes on for minutes with each kind of port.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use storm::{End, storm};
-use street::{RIGHT4, Running, Street, WAYS};
 use weir_plane::scenario::packet;
 use weir_port::packet::BATCH;
 use weir_testbed::namespace::Namespace;
 use weir_testkit::{Dice, PATIENCE, accept, be_patient, need_root, number};
+
+use crate::frames;
+use crate::storm::{End, storm};
+use crate::street::{RIGHT4, Running, Street, WAYS};
 
 /// How long a flood lasts at least, s, where nobody says otherwise.
 const FLOOD_S: u64 = 3;

@@ -1,19 +1,14 @@
 //! `weir flows` when one end of it dies, or cannot write.
 
-#[allow(dead_code, reason = "other programs have disks")]
-mod full_disk;
-mod kills;
-#[allow(dead_code, reason = "other tests use more of it")]
-mod weir;
-
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use full_disk::refuses_output;
-use kills::{Kills, kill_after};
-use weir::WEIR;
 use weir_testbed::namespace::Namespace;
 use weir_testkit::{PATIENCE, Watch, need_root};
+
+use crate::full_disk::refuses_output;
+use crate::kills::{Kills, kill_after};
+use crate::weir::{self, WEIR};
 
 const SERVE: &str = "flows --serve --bind 127.0.0.1:5301";
 const LOAD: &str = "flows --to 127.0.0.1 --flows 8 --duration 0.5 --interval 0.1 --json";

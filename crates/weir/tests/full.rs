@@ -1,14 +1,12 @@
 //! Standard output that cannot be written: each program ends, says so, and fails.
 
-mod full_disk;
-#[allow(dead_code, reason = "runs that are looked at use more of it")]
-mod home;
-
 use std::net::TcpListener;
 
-use full_disk::refuses_output;
-use home::{Home, WEIR};
 use weir_testkit::need_root;
+
+use crate::full_disk::refuses_output;
+use crate::home::Home;
+use crate::weir::WEIR;
 
 const GRID: &str = r#"
 question = "Which queue is fair?"

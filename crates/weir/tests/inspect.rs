@@ -1,9 +1,5 @@
 //! `weir inspect` of real servers, each in a namespace of its own: those that are installed here are recognized as what they are.
 
-#[allow(dead_code, reason = "runs of plans use more of it")]
-mod home;
-mod kills;
-
 use std::fs;
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
@@ -15,11 +11,13 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use home::{Home, WEIR};
-use kills::{Kills, kill_after};
 use serde_json::{Value, json};
 use weir_testbed::namespace::Namespace;
 use weir_testkit::{need_root, output};
+
+use crate::home::Home;
+use crate::kills::{Kills, kill_after};
+use crate::weir::WEIR;
 
 const PORT: u16 = 8080;
 /// A server listens within this time on a loaded machine.

@@ -8,14 +8,12 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-mod home;
-mod kills;
-mod programs;
-
-use home::{Home, WEIR, trials};
-use kills::{Kills, kill_after};
-use programs::all_programs;
 use weir_testkit::need_root;
+
+use crate::home::{Home, trials};
+use crate::kills::{Kills, kill_after};
+use crate::programs::all_programs;
+use crate::weir::WEIR;
 
 /// All kinds of devices that hold something: rules, programs, threads.
 const PLAN: &str = r#"question = "What is left of it?"
@@ -65,12 +63,15 @@ fn names(folder: &str) -> BTreeSet<String> {
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// Every setting below `folder` that is no counter.
+/// What changes while nobody sets it: a counter, and the congestion controls that other tests load.
+const CHANGING: [&str; 2] = ["nf_conntrack_count", "tcp_available_congestion_control"];
+
+/// Every setting below `folder`.
 fn read_settings(folder: &Path, into: &mut BTreeMap<String, String>) {
     for path in fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
         if path.is_dir() {
             read_settings(&path, into);
-        } else if !path.ends_with("nf_conntrack_count") {
+        } else if !CHANGING.iter().any(|name| path.ends_with(name)) {
             // What cannot be read cannot be compared.
             into.extend(fs::read_to_string(&path).map(|text| (path.display().to_string(), text)));
         }

@@ -1,10 +1,6 @@
 //! `weir run mail`, `weir run peers-mail` and `weir mail` as a user runs them: everybody is delivered to, and that is what is
 //! recorded.
 
-mod full_disk;
-mod home;
-mod kills;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::net::SocketAddr;
@@ -12,13 +8,15 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use full_disk::{refuses_output, shell_with_disk};
-use home::{Home, WEIR, trials};
-use kills::{Kills, kill_after};
 use serde_json::Value;
 use weir_mail::command;
 use weir_mail::sink::{Faults, Listening, Received, Service};
 use weir_testkit::{Started, need_root, output};
+
+use crate::full_disk::{refuses_output, shell_with_disk};
+use crate::home::{Home, trials};
+use crate::kills::{Kills, kill_after};
+use crate::weir::WEIR;
 
 #[test]
 fn each_case_is_delivered_and_accounted_for() {

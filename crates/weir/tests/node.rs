@@ -1,8 +1,5 @@
 //! `weir node` as a user runs it: between two hosts with stacks of their own.
 
-mod confined;
-mod street;
-
 use std::collections::BTreeSet;
 use std::io::{BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -12,10 +9,13 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use street::{LEFT4, NODE, RIGHT4, Street, WAYS, WEIR, echo_over_tcp};
 use weir_testbed::namespace::Namespace;
 use weir_testbed::rtnl::Rtnl;
 use weir_testkit::{PATIENCE, accept, be_patient, need_root, output};
+
+use crate::confined;
+use crate::street::{LEFT4, NODE, RIGHT4, Running, Street, WAYS, echo_over_tcp};
+use crate::weir::WEIR;
 
 const ROUTER: &str = "node lan(198.18.0.1/24, on n0) > route > wan(192.0.2.1/24, on n1)\n";
 const NAT: &str =
@@ -225,7 +225,7 @@ fn full_disk(failure: &str) {
 }
 
 /// Ends a node as Ctrl-C does; whether that went well, and what it said beside its output.
-fn end_with_words(node: &mut street::Running<'_>) -> (bool, String) {
+fn end_with_words(node: &mut Running<'_>) -> (bool, String) {
     let child = node.child.take().unwrap();
     // SAFETY: the number of a child that nobody has waited for.
     assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGINT) }, 0);

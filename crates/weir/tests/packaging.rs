@@ -8,6 +8,8 @@ use std::process::Command;
 use serde_json::Value;
 use weir_testkit::{Folder, output};
 
+use crate::weir::WEIR;
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -23,7 +25,7 @@ fn one_command_makes_a_package_with_all_that_belongs_to_the_program() {
     }
     let folder = Folder::new();
     let mut command = Command::new(root().join("packaging/deb"));
-    command.args(["-b", env!("CARGO_BIN_EXE_weir"), "-o"]).arg(&folder);
+    command.args(["-b", WEIR, "-o"]).arg(&folder);
     // What is prepared goes there, too. A test program is large: it is not compressed.
     command.env("CARGO_TARGET_DIR", &folder).env("DPKG_DEB_COMPRESSOR_TYPE", "none");
     let made = output(&mut command).expect("it starts");
@@ -94,9 +96,7 @@ fn quick_measures_in_a_container() {
         return println!("skipped: no podman with a base image: packaging/container -f debian makes one");
     };
     let mut command = Command::new(root().join("packaging/container"));
-    command
-        .args(["-b", env!("CARGO_BIN_EXE_weir"), "-n", "weir-test", "-f", &base, "-t"])
-        .env("DPKG_DEB_COMPRESSOR_TYPE", "none");
+    command.args(["-b", WEIR, "-n", "weir-test", "-f", &base, "-t"]).env("DPKG_DEB_COMPRESSOR_TYPE", "none");
     let folder = Folder::new();
     let output = output(command.env("CARGO_TARGET_DIR", &folder)).expect("it starts");
     let _ = Command::new("podman").args(["rmi", "-f", "weir-test"]).output();

@@ -10,6 +10,8 @@ use serde_json::json;
 use weir_lab::store::{SqliteStore, Store};
 use weir_testkit::{Folder, need_root, output};
 
+use crate::weir::WEIR;
+
 /// Who has laid it.
 const OTHER: u32 = 12345;
 
@@ -92,7 +94,7 @@ fn check(line: &str, laid: &str, what: &str, plant: Plant) {
     let path = folder.join(laid);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     plant(&folder, &path);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    let mut command = Command::new(WEIR);
     command.args(line.replace("DIR", dir).split_whitespace()).current_dir(&folder);
     command.env("XDG_STATE_HOME", folder.join("state")).env_remove("SUDO_UID");
     // A node that runs all the same ends at once: its files have no frames.

@@ -8,14 +8,10 @@ use std::time::Instant;
 
 use serde_json::Value;
 use weir_testbed::rtnl::Rtnl;
-
-#[allow(dead_code, reason = "other tests use more of it")]
-mod street;
-#[allow(dead_code, reason = "other tests use more of it")]
-mod weir;
-
-use street::{Street, WEIR, echo_over_tcp};
 use weir_testkit::{PATIENCE, need_root, output};
+
+use crate::street::{Street, echo_over_tcp};
+use crate::weir::{self, WEIR};
 
 const NODE: &str = "127.0.0.1:9103";
 const CAPTURE: &str = "127.0.0.1:9104";

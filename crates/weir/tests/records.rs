@@ -3,11 +3,9 @@
 use std::fs;
 
 use serde_json::{Value, json};
-
-mod kept;
-
-use kept::Kept;
 use weir_testkit::{golden, need_root};
+
+use crate::kept::Kept;
 
 #[test]
 fn runs_are_compared_and_a_slower_one_can_fail() {

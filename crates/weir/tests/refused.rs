@@ -8,11 +8,10 @@ use std::process::{Command, Output};
 
 use rusqlite::Connection;
 use serde_json::Value;
-
-mod home;
-
-use home::{Home, WEIR, trials};
 use weir_testkit::{need_root, output};
+
+use crate::home::{Home, trials};
+use crate::weir::{self, WEIR};
 
 const PLAN: &str = r#"question = "Is it refused?"
 [dut]
@@ -264,17 +263,15 @@ fn a_kernel_without_live_frames() {
 fn without_privileges_xdp_is_refused() {
     need_root!();
     let home = home();
-    let weir = home.path("weir");
-    fs::copy(WEIR, &weir).expect("a copy: the checkout may be closed to others");
-    let mut command =
-        home.command(&[weir.to_str().expect("a plain path")], &["run", "tiny.toml", "--tester", "xdp"]);
+    let weir = weir::copy_to(home.path("weir"));
+    let mut command = home.command(&[&weir], &["run", "tiny.toml", "--tester", "xdp"]);
     let said = refusal(&output(command.uid(65534).gid(65534)).expect("weir starts"), 1);
     assert_eq!(
         said,
         "weir: the XDP tester needs CAP_SYS_ADMIN and CAP_NET_ADMIN: run weir as root, or choose --tester packet\n"
     );
     // Nor can it go into a user namespace of its own where there are none.
-    let mut command = home.command(&[weir.to_str().expect("a plain path")], &["run", "tiny.toml"]);
+    let mut command = home.command(&[&weir], &["run", "tiny.toml"]);
     let output = output(without(command.uid(65534).gid(65534), libc::SYS_unshare)).expect("weir starts");
     assert_eq!(
         refusal(&output, 1),

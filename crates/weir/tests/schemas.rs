@@ -5,16 +5,12 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
-
-#[allow(dead_code, reason = "tests of detect use more of it")]
-mod attack;
-#[allow(dead_code, reason = "tests of records use more of it")]
-mod kept;
-mod schema;
-
-use attack::{capture, limited, text};
-use kept::Kept;
 use weir_testkit::{Folder, output};
+
+use crate::attack::{capture, limited, text};
+use crate::kept::Kept;
+use crate::schema;
+use crate::weir::WEIR;
 
 fn schema_of(name: &str) -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../docs/schemas/{name}.schema.json"));
@@ -45,7 +41,7 @@ fn events_of_attacks() {
     let folder = Folder::new();
     let config = limited(&folder, 20_000, "");
     let file = folder.file("attack.pcapng", capture(30_000, 7));
-    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    let mut command = Command::new(WEIR);
     command.args(["detect", "--read", text(&file), "--config", text(&config), "--json"]);
     let output = output(&mut command).expect("weir starts");
     let lines = String::from_utf8(output.stdout).expect("text");

@@ -1,9 +1,8 @@
 //! `weir run servers` as a user runs it: every server and client that is here, each load, and what is recorded of it.
 
-mod home;
-
-use home::{Home, trials};
 use weir_testkit::need_root;
+
+use crate::home::{Home, trials};
 
 #[test]
 fn each_server_is_loaded_in_each_way() {

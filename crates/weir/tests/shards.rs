@@ -4,8 +4,7 @@ use std::process::{Command, Output};
 
 use weir_testkit::{Folder, output};
 
-/// The program.
-const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+use crate::weir::WEIR;
 
 /// Ten points: two of eight shards have two of them.
 const GRID: &str = r#"

@@ -5,26 +5,19 @@
 //!  left - n0 [ node ] n1 - right - far           the last wire takes shorter packets than the others
 //! ```
 
-#[allow(dead_code, reason = "runs use more of it")]
-mod home;
-mod hosts;
-#[allow(dead_code, reason = "runs use more of it")]
-mod outside;
-#[allow(dead_code, reason = "the tests of the node use more of it")]
-mod street;
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
 
-use home::Home;
-use hosts::{at, find_path_mtu, pattern, set};
-use outside::{Sshd, has_sshd, make_keys};
 use serde_json::Value;
-use street::{At, LEFT4, RIGHT4, Street, WAYS, settle, wire};
 use weir_testbed::namespace::Namespace;
 use weir_testkit::wires::{Wire, address};
 use weir_testkit::{PATIENCE, accept, need_root, output};
+
+use crate::home::Home;
+use crate::hosts::{at, find_path_mtu, pattern, set};
+use crate::outside::{Sshd, has_sshd, make_keys};
+use crate::street::{At, LEFT4, RIGHT4, Street, WAYS, settle, wire};
 
 const LEFT6: At = ("2001:db8:1::2", "2001:db8:1::1");
 const RIGHT6: At = ("2001:db8:2::2", "2001:db8:2::1");

@@ -1,8 +1,6 @@
 //! The unit that `weir node unit` prints, under a systemd of the test's own: process, mount, network and control group
 //! namespaces in which it is the first process.
 
-mod confined;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -10,7 +8,9 @@ use std::time::Instant;
 
 use weir_testkit::{PATIENCE, need_root, output};
 
-const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+use crate::confined;
+use crate::weir::WEIR;
+
 /// Longer than anything here takes on a loaded machine.
 const SYSTEMD: &str = "/usr/lib/systemd/systemd";
 

@@ -14,13 +14,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use weir_testbed::namespace::Namespace;
-
-mod link;
-#[allow(dead_code, reason = "other tests use more of it")]
-mod weir;
-
-use link::Street;
 use weir_testkit::{Started, need_root};
+
+use crate::link::Street;
 
 /// Payload whose frame has 1000 bytes.
 const PAYLOAD: usize = 1000 - 14 - 20 - 8;

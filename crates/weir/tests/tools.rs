@@ -5,15 +5,11 @@ use std::process::Command;
 use serde_json::Value;
 use weir_testbed::namespace::Namespace;
 use weir_testbed::rtnl::Rtnl;
-
-mod pair;
-#[allow(dead_code, reason = "captures use more of it")]
-mod weir;
-
-use pair::{Pair, bridge};
-use weir::{WEIR, refused};
 use weir_testkit::wires::set_up;
 use weir_testkit::{Folder, Started, output};
+
+use crate::pair::{Pair, bridge};
+use crate::weir::{self, WEIR, refused};
 
 /// A `weir receive` that counts already.
 fn receiving(namespace: &Namespace, line: &str) -> Started {

@@ -13,14 +13,12 @@ use std::process::{Command, ExitStatus, Output};
 use serde_json::Value;
 use weir_testbed::namespace::Namespace;
 use weir_testbed::rtnl::Rtnl;
-
-mod home;
-mod outside;
-
-use home::{Home, WEIR, trials};
-use outside::{Sshd, Watched, has_sshd, make_keys, traces, wait_for_traces, wire};
 use weir_testkit::wires::address;
 use weir_testkit::{need_root, output};
+
+use crate::home::{Home, trials};
+use crate::outside::{Sshd, Watched, has_sshd, make_keys, traces, wait_for_traces, wire};
+use crate::weir::WEIR;
 
 const PLAN: &str = r#"
 question = "What does the box forward?"

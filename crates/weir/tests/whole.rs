@@ -9,15 +9,12 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-
-mod home;
-mod programs;
-mod terminal;
-
-use home::{Home, WEIR, trials};
-use programs::all_programs;
-use terminal::InTerminal;
 use weir_testkit::{Started, Watch, need_root, output};
+
+use crate::home::{Home, trials};
+use crate::programs::all_programs;
+use crate::terminal::InTerminal;
+use crate::weir::{self, WEIR};
 
 const PLAN: &str = r#"question = "Does it forward?"
 [dut]
@@ -284,11 +281,9 @@ fn without_rights_it_measures_and_says_what_is_weaker() {
         return println!("skipped: a run as nobody needs setpriv, unshare and unprivileged user namespaces");
     }
     let home = home();
-    // The checkout may be closed to others.
-    let weir = home.path("weir");
-    fs::copy(WEIR, &weir).expect("a copy");
+    let weir = weir::copy_to(home.path("weir"));
     let mut words = nobody.to_vec();
-    words.push(weir.to_str().expect("a plain path"));
+    words.push(&weir);
     let mut command = home.command(&words, &["run", "tiny.toml"]);
     let output = output(&mut command).expect("weir starts");
     let said = String::from_utf8_lossy(&output.stderr);

@@ -1,5 +1,5 @@
 //! Nodes of every combination of stages, of one thread and of several, under crafted packets, for as long as is asked for: `HOSTILE_S=3600 cargo test
-//! --release -p weir-plane --test hostile crafted` searches an hour. What fails is made short and written to a file of
+//! --release -p weir-plane --test plane crafted` searches an hour. What fails is made short and written to a file of
 //! `target/tmp`; once it is mended it is kept in `corpus`, which is run each time.
 
 use std::fs;

@@ -12,8 +12,8 @@ use weir_testbed::ethtool::stats;
 use weir_testbed::rtnl::Rtnl;
 use weir_testkit::{Dice, PATIENCE, need_root};
 
-use super::wire::{LISTENER, SENDER, Wire, number_of};
 use super::{Far, Kind, Rig};
+use crate::wire::{LISTENER, SENDER, Wire, number_of};
 
 /// How often frames leave by the socket right behind some that have left live.
 const CHANGES: u32 = 2000;

@@ -7,7 +7,7 @@ const HEAD: &str = "\
 # Options of a plan
 
 This page is made from what `weir plan options` prints ([plans/options.toml](../plans/options.toml) and the options of each rig):
-`BLESS=1 cargo test -p weir --test documents`. The values are defaults or examples; options without a section stand at the top of a
+`BLESS=1 cargo test -p weir --test weir documents::`. The values are defaults or examples; options without a section stand at the top of a
 plan.
 
 ";

@@ -1,6 +1,6 @@
 //! Instants at which programs are killed: for one seed the same in each run, as far as the machine allows.
 //!
-//! `WEIR_KILLS=1000 cargo test -p weir --test TEST -- --nocapture` makes it a thousand, `WEIR_KILL_SEED` chooses others.
+//! `WEIR_KILLS=1000 cargo test -p weir --test weir TEST -- --nocapture` makes it a thousand, `WEIR_KILL_SEED` chooses others.
 
 use std::process::Child;
 use std::time::Duration;

@@ -12,7 +12,7 @@ use weir_testbed::namespace::Namespace;
 use weir_testkit::wires::{End, Wire, address, default_route, join, set_up, without_ipv6};
 use weir_testkit::{Folder, PATIENCE, Watch, accept, be_patient, output};
 
-pub(crate) const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+use crate::weir::WEIR;
 
 /// How frames come and go, and how many threads the node has.
 pub(crate) const WAYS: [(&str, u32); 4] = [("xdp", 1), ("packet", 1), ("xdp", 2), ("packet", 2)];

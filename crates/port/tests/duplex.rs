@@ -2,9 +2,6 @@
 
 mod offloads;
 mod order;
-#[path = "../capture/wire.rs"]
-#[allow(dead_code, reason = "captures use more of it")]
-mod wire;
 
 use std::fs::File as Bytes;
 use std::io::BufReader;
@@ -25,7 +22,8 @@ use weir_testbed::ethtool::{Offload, set_offload};
 use weir_testbed::namespace::Namespace;
 use weir_testbed::rtnl::Rtnl;
 use weir_testkit::{PATIENCE, is_root, need_root};
-use wire::{LISTENER, SENDER, Wire, frames};
+
+use crate::wire::{LISTENER, SENDER, Wire, frames};
 
 /// Chunks of a port under test: more than it has with the kernel.
 const CHUNKS: u32 = 8192;

@@ -20,7 +20,6 @@ pub(crate) fn refuses_output(mut command: Command, what: &str) {
 }
 
 /// A shell that runs a script, before which a disk of this size is mounted at `disk` in its folder. Nobody else sees it.
-#[allow(dead_code, reason = "not every program has files")]
 pub(crate) fn shell_with_disk(size: &str, script: &str) -> Command {
     let mut shell = Command::new("unshare");
     let script = format!("mkdir -p disk && mount -t tmpfs -o size={size} none disk || exit 99\n{script}");

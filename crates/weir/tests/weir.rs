@@ -1,5 +1,6 @@
 //! `weir` as a test runs it in a namespace: to its end, or until it says that it is ready.
 
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use weir_testbed::namespace::Namespace;
@@ -7,6 +8,15 @@ use weir_testkit::{Started, output};
 
 /// The program.
 pub(crate) const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+
+/// A copy of the program, which every user may run: the checkout may be closed to others. A process of its own writes it:
+/// nobody can start a file that is still open for writing in a child of this process (`ETXTBSY`), begun by another test.
+pub(crate) fn copy_to(path: PathBuf) -> String {
+    let copied =
+        output(Command::new("install").arg("--mode=755").arg(WEIR).arg(&path)).expect("install starts");
+    assert!(copied.status.success(), "{copied:?}");
+    path.into_os_string().into_string().expect("a plain path")
+}
 
 /// Runs `weir LINE` to its end.
 pub(crate) fn run(namespace: &Namespace, line: &str) -> Output {

@@ -66,7 +66,6 @@ impl InTerminal {
 
     /// The lines of its live view, without what places and colours them: those with a bar, and those above one. A line as
     /// wide as the terminal (80 columns) goes on in the next.
-    #[allow(dead_code, reason = "not every program has a live view")]
     pub(crate) fn live_lines(&self) -> Vec<String> {
         let text = String::from_utf8_lossy(&self.shown);
         let mut plain = String::new();

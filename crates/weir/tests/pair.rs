@@ -35,7 +35,6 @@ impl Pair {
 }
 
 /// A bridge on top of an interface, whose driver has no XDP.
-#[allow(dead_code, reason = "few tests need one")]
 pub(crate) fn bridge(namespace: &Namespace, name: &str, over: &str) {
     for line in [
         format!("link add {name} type bridge forward_delay 0"),

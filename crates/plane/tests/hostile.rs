@@ -1,15 +1,16 @@
 //! Nodes under frames that nobody means well with: cut, bent and random ones. Nothing panics, each frame is accounted
 //! for, and what leaves is sound if what came in was. `HOSTILE_SEEDS=5000 cargo test --release -p weir-plane --test
-//! hostile` goes on for minutes.
+//! plane hostile::` goes on for minutes.
 
 mod case;
-mod frames;
 mod search;
 
 use std::time::Duration;
 
 use case::{Arrivals, Bench, Case, fitting, mac};
 use weir_testkit::{Dice, number};
+
+use crate::frames;
 
 /// Nodes of every stage.
 const NODES: &[&str] = &[

@@ -6,21 +6,16 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Output};
 
-#[path = "../kept/mod.rs"]
-#[allow(dead_code, reason = "tests of records use more of it")]
-mod kept;
 mod licences;
 mod options;
 mod pages;
-#[path = "../schema/mod.rs"]
-mod schema;
 
-use kept::Kept;
 use pages::{Block, Page, commands, read, root};
 use weir_testkit::output;
 
-/// The program.
-const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+use crate::kept::Kept;
+use crate::schema;
+use crate::weir::WEIR;
 
 /// A capture file without a frame.
 const EMPTY_PCAP: [u8; 24] =

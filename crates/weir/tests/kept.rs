@@ -7,6 +7,8 @@ use weir_lab::record::{Point, PointResult, Run, RunState};
 use weir_lab::store::{SqliteStore, Store};
 use weir_testkit::{Folder, check_session, output};
 
+use crate::weir::WEIR;
+
 /// A store of its own, gone after the test.
 pub(crate) struct Kept {
     /// It is in here, and commands run here.
@@ -29,7 +31,6 @@ impl Kept {
     }
 
     /// A run that has failed before anything was measured.
-    #[allow(dead_code, reason = "not every test that keeps runs needs one")]
     pub(crate) fn failed_run(&self, day: u32) {
         let id = self.store.begin_run(&run(self.plan, day)).expect("kept");
         self.store.finish_run(id, RunState::Failed, &format!("2026-03-{day:02}T10:10:00Z")).expect("kept");
@@ -45,13 +46,12 @@ impl Kept {
 
     /// Runs `weir LINE` to its end.
     pub(crate) fn weir(&self, line: &str) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        let mut command = Command::new(WEIR);
         command.args(line.split_whitespace()).env("WEIR_STORE", self.folder.join("records.db"));
         output(command.current_dir(&self.folder)).expect("weir starts")
     }
 
     /// Commands of weir, and all that is said to them.
-    #[allow(dead_code, reason = "not every test that keeps runs looks at what is said")]
     pub(crate) fn check(&self, session: &str) {
         check_session(session, &self.folder, |line| {
             let output = self.weir(line);

@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 
 use weir_testbed::ethtool::{Offload, set_offload};
 use weir_testbed::namespace::Namespace;
-
-use crate::home::{Home, WEIR};
 use weir_testkit::wires::{End, Wire, join, set_up};
 use weir_testkit::{PATIENCE, Watch, output};
+
+use crate::home::Home;
+use crate::weir::WEIR;
 
 const SSHD: &str = "/usr/sbin/sshd";
 

@@ -6,11 +6,10 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 use weir_testkit::{Folder, check_session, output};
 
+use crate::weir::WEIR;
+
 /// A home of its own, gone after the test.
 pub(crate) struct Home(Folder);
-
-/// The program.
-pub(crate) const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 
 impl Home {
     /// A home with these plans: name and text.
@@ -39,7 +38,6 @@ impl Home {
 
     /// Runs the shipped plan of an experiment, its section changed by these options, without a report; what it says. On a busy
     /// machine a trial may be none.
-    #[allow(dead_code, reason = "not every program runs such plans")]
     pub(crate) fn experiment(&self, plan: &str, section: &str, options: &[&str], more: &[&str]) -> String {
         let sets: Vec<String> = options.iter().map(|option| format!("--set={section}.{option}")).collect();
         let mut arguments = vec!["run", plan, "--no-report"];
@@ -58,7 +56,6 @@ impl Home {
     }
 
     /// Commands of weir, and all that is said to them.
-    #[allow(dead_code, reason = "not every program looks at what is said")]
     pub(crate) fn check(&self, session: &str) {
         check_session(session, &self.0, |line| self.weir(&line.split(' ').collect::<Vec<_>>()));
     }

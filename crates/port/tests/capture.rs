@@ -1,13 +1,12 @@
 //! What every method of the capture ladder promises, on a wire between two namespaces.
 
-mod wire;
-
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use weir_port::capture::{Account, Buffer, BufferSize, Fanout, Method, Options, Queue};
 use weir_testkit::{PATIENCE, need_root};
-use wire::{LISTENER, Wire, frames, number_of};
+
+use crate::wire::{LISTENER, Wire, frames, number_of};
 
 /// Fan-outs have several sockets in all tests; methods without one do not care.
 const SOCKETS: u16 = 3;

@@ -4,11 +4,9 @@ use std::collections::BTreeSet;
 use std::fs;
 
 /// Loads and reads maps of eBPF; a bit of capabilities(7).
-#[allow(dead_code, reason = "not every test has a node")]
 pub(crate) const CAP_BPF: u64 = 1 << 39;
 
 /// The status of each thread of a process.
-#[allow(dead_code, reason = "a process may be in a namespace of its own")]
 pub(crate) fn statuses(pid: u32) -> String {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let read = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("status"));

@@ -3,7 +3,7 @@
 //! The naive one keeps mappings in maps and looks at all of them each time. Which port a new mapping gets it cannot
 //! know: it learns it from what left, and checks that nobody else has it, that it is of the pool, that it rested, and
 //! that the host keeps its address. All else it foretells: who passes, whereto, and that all checksums are right.
-//! `MODEL_SEEDS=5000 cargo test --release -p weir-plane --test nat_model` goes on for minutes; `MODEL_FROM=4000` begins
+//! `MODEL_SEEDS=5000 cargo test --release -p weir-plane --test plane nat_model::` goes on for minutes; `MODEL_FROM=4000` begins
 //! there. A schedule that fails is printed without the steps that are not needed, as a test can have it.
 
 mod model;

@@ -1,0 +1,4 @@
+//! The tests of `weir-apps` from outside, as one program.
+
+mod inspect;
+mod servers;

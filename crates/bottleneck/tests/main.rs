@@ -1,0 +1,4 @@
+//! The tests of `weir-bottleneck` from outside, as one program.
+
+mod exact;
+mod stage;

@@ -1,0 +1,4 @@
+//! The tests of `weir-mail` from outside, as one program.
+
+mod delivery;
+mod hostile;

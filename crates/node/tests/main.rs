@@ -1,0 +1,9 @@
+//! The tests of `weir-node` from outside, as one program.
+
+mod fast;
+mod rules;
+mod run;
+mod threads;
+
+// What they share.
+mod street;

@@ -1,0 +1,12 @@
+//! The tests of `weir-plane` from outside, as one program.
+
+mod flow_cache;
+mod hostile;
+mod nat_model;
+mod scenarios;
+mod shares;
+mod stages;
+mod threads;
+
+// What they share.
+mod frames;

@@ -1,0 +1,4 @@
+//! The tests of `weir-queue` from outside, as one program.
+
+mod contract;
+mod models;

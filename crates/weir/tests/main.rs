@@ -1,0 +1,55 @@
+//! The program as its users run it, a module for each of its commands and for each thing that may happen to it. All of
+//! them are one process: what a test changes in it, others see, and a name that holds the number of the process is not
+//! unique.
+
+mod announce;
+mod attackers;
+mod bottleneck;
+mod capture;
+mod capture_tools;
+mod conformance;
+mod detect;
+mod documents;
+mod external;
+mod files;
+mod flood;
+mod flows;
+mod full;
+mod inspect;
+mod killed;
+mod mail;
+mod node;
+mod packaging;
+mod planted;
+mod prometheus;
+mod records;
+mod refused;
+mod schemas;
+mod servers;
+mod shards;
+mod stacks;
+mod systemd;
+mod tc;
+mod tools;
+mod two_hosts;
+mod whole;
+
+// What they share.
+mod attack;
+mod confined;
+#[path = "../../plane/tests/frames.rs"]
+mod frames;
+mod full_disk;
+mod home;
+mod hosts;
+mod kept;
+mod kills;
+mod link;
+mod outside;
+mod pair;
+mod programs;
+mod schema;
+mod storm;
+mod street;
+mod terminal;
+mod weir;
