@@ -12,7 +12,7 @@ use weir_testkit::need_root;
 
 use crate::home::{Home, trials};
 use crate::kills::{Kills, kill_after};
-use crate::programs::all_programs;
+use crate::programs::{all_programs, programs_of_nobody};
 use crate::weir::WEIR;
 
 /// All kinds of devices that hold something: rules, programs, threads.
@@ -115,8 +115,8 @@ fn nothing_is_left_but_what_was_measured() {
         assert!(cleaned.status.success(), "{trace}: {cleaned:?}");
         let cleaned = String::from_utf8_lossy(&cleaned.stdout).into_owned();
         in_mid_trial += usize::from(cleaned.contains("was killed"));
-        // Whoever else works on this machine may load some meanwhile: those that are there now must go.
-        let left: BTreeSet<_> = all_programs().difference(&programs).copied().collect();
+        // Other tests have theirs meanwhile. What nobody holds now must go.
+        let left: BTreeSet<_> = programs_of_nobody().difference(&programs).copied().collect();
         wait_until(&format!("{trace}: programs are loaded"), || all_programs().is_disjoint(&left));
         assert_eq!(Traces::now(), before, "{trace}");
         assert_eq!(fs::read_dir(home.path("state/weir/journal")).into_iter().flatten().count(), 0, "{trace}");

@@ -12,7 +12,7 @@ use serde_json::Value;
 use weir_testkit::{Started, Watch, need_root, output};
 
 use crate::home::{Home, trials};
-use crate::programs::all_programs;
+use crate::programs::{all_programs, programs_of};
 use crate::terminal::InTerminal;
 use crate::weir::{self, WEIR};
 
@@ -72,21 +72,13 @@ fn inhabitant(held: &BTreeMap<u64, File>) -> Option<String> {
     })
 }
 
-/// Numbers of the eBPF programs that a process holds.
-fn programs(pid: u32) -> BTreeSet<u64> {
-    let fds = fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
-    let texts = fds.filter_map(|fd| fs::read_to_string(fd.path()).ok());
-    let number = |text: String| text.lines().find_map(|l| l.strip_prefix("prog_id:")?.trim().parse().ok());
-    texts.filter_map(number).collect()
-}
-
 /// Namespaces and programs of a run, once it has its second test bed: the first one, of the ceiling, is being taken
 /// down when its result is reported.
 fn held_by(pid: u32) -> (BTreeMap<u64, File>, BTreeSet<u64>) {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         let held = namespaces(Path::new(&format!("/proc/{pid}")));
-        let loaded = programs(pid);
+        let loaded = programs_of(Path::new(&format!("/proc/{pid}")));
         // Generator, two receivers; tester and device.
         if held.len() >= 2 && loaded.len() >= 3 && loaded.is_subset(&all_programs()) {
             return (held, loaded);
