@@ -59,9 +59,10 @@ impl Table {
         if self.is_empty() {
             return String::new();
         }
+        let numeric = self.numeric();
         let cells = |row: &[String], tag: &str| {
             let cell = |(i, text): (usize, &String)| {
-                let class = match (self.is_numeric(i), tag) {
+                let class = match (numeric[i], tag) {
                     (_, "td") if text.chars().count() > LONG => " class=\"w\"",
                     (true, _) => " class=\"n\"",
                     (false, _) => "",
@@ -92,16 +93,22 @@ impl Table {
         let lines = || rows.iter();
         let width = |i: usize| lines().map(|row| row[i].chars().count()).max().unwrap_or(0);
         let widths: Vec<_> = (0..self.head.len()).map(width).collect();
+        let numeric = self.numeric();
         let mut text = String::new();
         for row in lines() {
             let cells = row.iter().enumerate().map(|(i, cell)| {
                 let w = widths[i];
-                if self.is_numeric(i) { format!("{cell:>w$}") } else { format!("{cell:<w$}") }
+                if numeric[i] { format!("{cell:>w$}") } else { format!("{cell:<w$}") }
             });
             text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
             text.push('\n');
         }
         text
+    }
+
+    /// Which columns are numeric. Each cell is read for that, so that it is asked once for all rows.
+    fn numeric(&self) -> Vec<bool> {
+        (0..self.head.len()).map(|i| self.is_numeric(i)).collect()
     }
 
     /// True if all cells of a column are numbers, with a unit or without, or missing.
