@@ -55,12 +55,13 @@ fn build(spec: &PointSpec, faults: &str) -> Setup {
 
 /// A trial in which no frame was lost that was translated rightly: a machine that is busy may need a few.
 fn trial(setup: &mut Setup) -> (Trial, Translation) {
-    let load = Load {
-        max_frames: Some(FRAMES),
-        drain: Some(Duration::from_secs(2)),
-        ..Load::steady(5e3, Duration::from_secs(1))
-    };
-    for _ in 0..10 {
+    for n in 1..=10 {
+        // What a NAT does wrong never arrives, and is waited for.
+        let load = Load {
+            max_frames: Some(FRAMES),
+            drain: Some(n * Duration::from_millis(200)),
+            ..Load::steady(5e3, Duration::from_secs(1))
+        };
         let stop = AtomicBool::new(false);
         let trial = setup.trial(&load, Purpose::Procedure, &Control::new(&stop, &|_, _| {})).unwrap();
         let seen: Translation = trial.detail().expect("it is checked");
