@@ -83,7 +83,10 @@ mod tests {
             /// It has come to its end.
             is_there: Tried,
         }
-        loom::model(|| {
+        let mut model = loom::model::Builder::new();
+        // Of all interleavings those with three changes of threads that nothing forces (LOOM_MAX_PREEMPTIONS allows more).
+        model.preemption_bound = model.preemption_bound.or(Some(3));
+        model.check(|| {
             let rings = [Tried::new(0), Tried::new(0)];
             let world = Arc::new(World { crew: Crew::new(3), rings, is_there: Tried::new(0) });
             let second = world.clone();
