@@ -1,5 +1,7 @@
 //! Frames that nobody means well with: cut, bent and random ones, fragments that do not fit together.
 
+use std::sync::LazyLock;
+
 use weir_plane::scenario::packet;
 use weir_testkit::Dice;
 
@@ -42,11 +44,15 @@ const LINES: &[&str] = &[
     "proto/50 198.18.0.2 > 198.19.0.9 len 3",
 ];
 
+/// Their packets: reading a line takes longer than a node has for its packet.
+static PACKETS: LazyLock<Vec<Vec<u8>>> =
+    LazyLock::new(|| LINES.iter().map(|line| packet(line).expect("a packet")).collect());
+
 /// An IP packet as it is or bent, with what an Ethernet header says of it, behind `addresses`.
 pub(crate) fn frame(dice: &mut Dice, addresses: [u8; 12]) -> Vec<u8> {
-    let packet = packet(LINES[dice.roll(LINES.len())]).expect("a packet");
+    let packet = &PACKETS[dice.roll(PACKETS.len())];
     let kind = if packet[0] >> 4 == 4 { [8, 0] } else { [0x86, 0xdd] };
-    let mut frame = [&addresses[..], &kind, &packet].concat();
+    let mut frame = [&addresses[..], &kind, packet].concat();
     for _ in 0..dice.roll(4) {
         if frame.len() < 44 {
             break;
