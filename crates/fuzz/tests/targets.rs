@@ -12,7 +12,7 @@ const FEWEST: usize = 200;
 
 /// How long a target runs, s.
 fn seconds() -> u64 {
-    number("FUZZ_S", 10)
+    number("FUZZ_S", 3)
 }
 
 fn fails(target: &Target, input: &[u8]) -> bool {
