@@ -39,13 +39,14 @@ impl Drop for Sshd {
 }
 
 impl Sshd {
-    /// Starts one in a namespace, with keys of its own in `home`, and returns when it listens on `address`.
+    /// Starts one in a namespace, with keys of its own in `home`, and returns when it listens on `address`. Its shells are at home
+    /// there: what the user's own would run for each command takes longer than the command, and may print.
     pub(crate) fn start(home: &Home, namespace: &Namespace, address: &str) -> Sshd {
         let folder = home.path("").display().to_string();
         let config = format!(
             "Port 22\nListenAddress {address}\nHostKey {folder}host_key\nAuthorizedKeysFile {folder}user_key.pub\n\
              StrictModes no\nUsePAM no\nPidFile none\nPermitRootLogin yes\nPasswordAuthentication no\n\
-             KbdInteractiveAuthentication no\n"
+             KbdInteractiveAuthentication no\nSetEnv HOME={folder}\n"
         );
         fs::write(home.path("sshd_config"), config).expect("room for a file");
         // Its folder for unprivileged processes, seen in this namespace alone.
@@ -81,9 +82,10 @@ pub(crate) fn make_keys(home: &Home, address: &str) {
     let public = fs::read_to_string(home.path("host_key.pub")).expect("made above");
     fs::write(home.path("known_hosts"), format!("{address} {public}")).expect("room for a file");
     let folder = home.path("").display().to_string();
+    // One of the newest key exchanges takes longer than what a test has done by it.
     let config = format!(
         "Host *\n IdentityFile {folder}user_key\n IdentitiesOnly yes\n UserKnownHostsFile {folder}known_hosts\n \
-         StrictHostKeyChecking yes\n"
+         StrictHostKeyChecking yes\n KexAlgorithms curve25519-sha256\n"
     );
     fs::write(home.path("ssh_config"), config).expect("room for a file");
 }

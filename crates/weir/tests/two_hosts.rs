@@ -37,7 +37,7 @@ direction = "forward"
 [search]
 kind = "fixed"
 loads_fps = ["10k"]
-trial_s = 0.5
+trial_s = 0.2
 "#;
 
 /// The box drops each tenth of the frames that it forwards, and repeats each tenth that comes from side a.
