@@ -30,14 +30,14 @@ const BATCHES: usize = 150;
 
 /// How long all threads together search, s.
 fn seconds() -> u64 {
-    weir_testkit::number("HOSTILE_S", 60)
+    weir_testkit::number("HOSTILE_S", 30)
 }
 
-/// The node of a seed.
+/// The node of a seed: any of the combinations of stages with some ends, then each with the next ones.
 fn node(seed: u64) -> String {
     let kinds = STAGES.len() as u32;
     let those = (seed % (1 << kinds)) as usize;
-    let (left, right) = ENDS[(seed / (1 << kinds)) as usize % ENDS.len()];
+    let (left, right) = ENDS[(seed + (seed >> kinds)) as usize % ENDS.len()];
     let stages = STAGES.iter().enumerate().filter(|(n, _)| those >> n & 1 == 1).map(|(_, stage)| *stage);
     let parts: Vec<&str> = [left].into_iter().chain(stages).chain([right]).collect();
     parts.join(" > ")
