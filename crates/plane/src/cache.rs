@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::batch::{Batch, PerFrame, Set, Verdict};
-use crate::chain::{Entries, Stage};
+use crate::chain::{self, Entries, Stage};
 use crate::drops::Drops;
 use crate::frame::Frame;
 use crate::outbox::Outbox;
@@ -73,7 +73,7 @@ impl FlowCache {
             }
             self.report(pipeline);
             entries.remove_beginning(dir, hits);
-            pipeline.lead_in(dir, now, batch, &mut entries, outbox, drops)
+            chain::lead(&mut pipeline.stages, dir, now, batch, &mut entries, outbox, drops)
         });
         pipeline.let_out(now, batch, (outward, inward), outbox, drops);
     }

@@ -46,23 +46,10 @@ impl Pipeline {
         outbox: &mut Outbox,
         drops: &mut Drops,
     ) {
-        let outward = self.lead_in(Dir::Outward, now, batch, &mut entries, outbox, drops);
-        let inward = self.lead_in(Dir::Inward, now, batch, &mut entries, outbox, drops);
+        let stages = &mut self.stages;
+        let outward = chain::lead(stages, Dir::Outward, now, batch, &mut entries, outbox, drops);
+        let inward = chain::lead(stages, Dir::Inward, now, batch, &mut entries, outbox, drops);
         self.let_out(now, batch, (outward, inward), outbox, drops);
-    }
-
-    /// Leads a batch through the stages in a direction; returns those that came through.
-    #[inline]
-    pub(crate) fn lead_in(
-        &mut self,
-        dir: Dir,
-        now: Time,
-        batch: &mut Batch<'_>,
-        entries: &mut Entries,
-        outbox: &mut Outbox,
-        drops: &mut Drops,
-    ) -> Set {
-        chain::lead(&mut self.stages, dir, now, batch, entries, outbox, drops)
     }
 
     /// Frames leave that came through all stages, outward and inward.
