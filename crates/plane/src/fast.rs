@@ -318,8 +318,7 @@ impl Book {
     fn read(&mut self, pipeline: &mut Pipeline, numbers: Range<u32>) {
         let mut advanced = Vec::new();
         for number in numbers {
-            let Some((recipe, uses, tracks)) = self.fresh_uses(number) else { continue };
-            advanced.extend(tracks);
+            let Some((recipe, uses)) = self.fresh_uses(number, &mut advanced) else { continue };
             let holds = |stage: usize| {
                 let of_stage = recipe.depends.iter().filter(|depends| match depends.on {
                     On::Session { stage: of, .. } => of == stage,

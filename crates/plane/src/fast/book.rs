@@ -246,10 +246,10 @@ impl Book {
         Round::period(self.table.room()) * 2
     }
 
-    /// What an entry was used for that its stages do not know, and the connections that it belongs to.
-    pub(super) fn fresh_uses(&mut self, number: u32) -> Option<(Arc<Recipe>, Uses, Vec<Track>)> {
+    /// What an entry was used for that its stages do not know. The connections that it belongs to are added to `tracks`.
+    pub(super) fn fresh_uses(&mut self, number: u32, tracks: &mut Vec<Track>) -> Option<(Arc<Recipe>, Uses)> {
         let uses = self.table.uses(number);
-        let entry = self.entry_mut(number)?;
+        let entry = self.entries.get_mut(number as usize)?.as_mut()?;
         let fresh = Uses {
             frames: uses.frames - entry.frames,
             bytes: uses.bytes.saturating_sub(entry.bytes),
@@ -259,9 +259,9 @@ impl Book {
             return None;
         }
         (entry.frames, entry.bytes, entry.idle) = (uses.frames, uses.bytes, 0);
-        let (recipe, slots) = (entry.recipe.clone(), entry.slots.clone());
-        let tracks = slots.into_iter().filter_map(|slot| self.slots.taken.get(slot as usize));
-        Some((recipe, fresh, tracks.map(|(_, track)| *track).collect()))
+        let taken = entry.slots.iter().filter_map(|slot| self.slots.taken.get(*slot as usize));
+        tracks.extend(taken.map(|(_, track)| *track));
+        Some((entry.recipe.clone(), fresh))
     }
 
     /// Of these entries those that hold and are used, and will expire soon.
