@@ -28,7 +28,7 @@ mod way;
 pub use bridge::{Bridge, chunks_for};
 pub use clock::Clock;
 pub use log::{Entry, Log};
-pub use result::{Direction, Outcome, Quantiles, Snapshot, View};
+pub use result::{Direction, Outcome, Quantiles, Snapshot, View, too_late};
 pub use run::{Observe, run};
 pub use settings::{BackRate, SETTINGS, Settings};
 pub use way::{Counts, Leaving, Way};

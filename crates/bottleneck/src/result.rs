@@ -13,8 +13,6 @@ use crate::way::{Counts, Way};
 
 /// Bits of a full frame on the link: its time there is a slot.
 const SLOT_BITS: f64 = 1514.0 * 8.0;
-/// Lateness in slots, at the 99th percentile, from which a result is invalid.
-const MOST_SLOTS: f64 = 1.0;
 /// What ports call frames that they could not send.
 const NO_ROOM: &str = "no room to send";
 
@@ -37,6 +35,15 @@ impl Quantiles {
         let at = |p| histogram.percentile(p);
         Quantiles { p50: at(0.5), p95: at(0.95), p99: at(0.99), max: at(1.0) }
     }
+}
+
+/// Why figures do not count if frames left so late, at the 99th percentile; `None` where they do: up to a slot.
+pub fn too_late(p99_ns: u64, slot_ns: u64) -> Option<String> {
+    (p99_ns > slot_ns).then(|| {
+        format!(
+            "frames left the bottleneck up to {p99_ns} ns late at the 99th percentile, more than a slot of {slot_ns} ns"
+        )
+    })
 }
 
 /// What is to be seen of a direction, since the last look.
@@ -214,12 +221,8 @@ impl Direction {
     /// Why its figures do not count.
     fn faults(&self, name: &str) -> Vec<String> {
         let mut faults = Vec::new();
-        let (late, slot) = (self.lateness_ns.p99, self.slot_ns);
-        if self.sent > 0 && late as f64 > slot as f64 * MOST_SLOTS {
-            faults.push(format!(
-                "{name}: frames left up to {late} ns late at the 99th percentile, more than a slot of {slot} ns: give it a CPU of \
-                 its own, or a lower rate"
-            ));
+        if let Some(late) = too_late(self.lateness_ns.p99, self.slot_ns).filter(|_| self.sent > 0) {
+            faults.push(format!("{name}: {late}: give it a CPU of its own, or a lower rate"));
         }
         for (place, frames) in &self.port_drops {
             faults.push(format!("{name}: {frames} frames were lost in this program: {place}"));

@@ -1,6 +1,7 @@
 //! How late frames left the link of a bottleneck, and whether figures count in spite of it.
 
 use serde::{Deserialize, Serialize};
+use weir_bottleneck::too_late;
 use weir_load::histogram::Histogram;
 
 use crate::record::{Detail, Trial, Verdict};
@@ -29,13 +30,9 @@ impl Lateness {
 
     /// The trial with this, invalid if frames left more than a slot late.
     pub(crate) fn judged(&self, mut trial: Trial) -> Trial {
-        let Lateness { p99_ns, slot_ns, .. } = *self;
-        if p99_ns > slot_ns {
+        if let Some(late) = too_late(self.p99_ns, self.slot_ns) {
             trial.verdict = Verdict::Invalid;
-            let reason = format!(
-                "frames left the bottleneck up to {p99_ns} ns late at the 99th percentile, more than a slot of {slot_ns} ns: give the \
-                 machine a CPU that is not busy, or use a lower dut.rate"
-            );
+            let reason = format!("{late}: give the machine a CPU that is not busy, or use a lower dut.rate");
             trial.reasons.insert(0, reason);
         }
         trial.with_detail(self)
