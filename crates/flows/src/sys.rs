@@ -6,6 +6,9 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::time::{ClockId, clock_gettime};
+
 use crate::info::{BYTES, Info};
 
 /// A setting of the network namespace of the calling thread; empty if there is none.
@@ -99,10 +102,7 @@ pub(crate) fn info(socket: &impl AsRawFd) -> io::Result<Info> {
 
 /// CPU time of the calling thread.
 pub(crate) fn cpu_time() -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a pointer to one timespec, which lives through the call; this clock is there since Linux 2.6.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
-    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+    clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap_or_default()
 }
 
 /// Has a listening socket keep as many connections that nobody has accepted yet as the machine allows.
@@ -175,15 +175,9 @@ pub(crate) fn connect(to: SocketAddr, from: Option<IpAddr>, cc: Option<&str>) ->
 
 /// Allows this process as many descriptors as it may have; how many these are.
 pub(crate) fn raise_descriptors() -> u64 {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: pointers to one rlimit, which lives through the calls.
-    unsafe {
-        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) < 0 {
-            return 1024;
-        }
-        let most = libc::rlimit { rlim_cur: limit.rlim_max, ..limit };
-        if libc::setrlimit(libc::RLIMIT_NOFILE, &most) == 0 { most.rlim_cur } else { limit.rlim_cur }
-    }
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
