@@ -37,9 +37,15 @@ fn the_node_keeps_what_the_documentation_says() {
         .collect();
     let documented: Vec<[String; 3]> =
         documented.iter().map(|row| [row[1], row[2], row[4]].map(str::to_string)).collect();
-    assert_eq!(
-        found, documented,
-        "write it anew: weir conformance --against kernel --markdown > CONFORMANCE.md"
+    let without = |rows: &[[String; 3]], others: &[[String; 3]]| -> Vec<String> {
+        rows.iter().filter(|row| !others.contains(row)).map(|row| row.join(" | ")).collect()
+    };
+    assert!(
+        found == documented,
+        "CONFORMANCE.md differs; write it anew: weir conformance --against kernel --markdown > CONFORMANCE.md\n\
+         only found: {:#?}\nonly in CONFORMANCE.md: {:#?}\n(neither: the order differs)",
+        without(&found, &documented),
+        without(&documented, &found)
     );
 }
 
