@@ -1,4 +1,4 @@
-//! Who asked: under sudo the user who called it, whose rights decide what may be written, and whose the files are.
+//! Who asked: under sudo the user who called it. Files are written by the rights of this user, who owns them.
 
 use std::io::{self, ErrorKind};
 
@@ -28,7 +28,7 @@ pub fn is_root() -> bool {
 /// Opens something with the rights of the user who asked: where root was called by sudo, with those of its caller.
 ///
 /// # Errors
-/// What `open` returns. Where the caller may not, it is said whose rights were missing.
+/// What `open` returns. Where the caller may not, the error names the user.
 pub fn as_caller<T: Send>(open: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     match caller().filter(|_| is_root()) {
         Some(user) => in_thread_of(user, open).map_err(explained),

@@ -260,7 +260,7 @@ impl Worker {
         self.guarded(|plane| more = plane.tick(now));
         self.is_behind = more;
         self.resume();
-        // Before the questions leave whose answers others may get.
+        // Before questions leave: others may get their answers.
         for news in self.plane.news() {
             self.exchange.tell(&news);
         }

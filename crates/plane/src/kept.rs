@@ -108,7 +108,7 @@ pub(crate) struct Originated {
     pub(crate) buf: Vec<u8>,
 }
 
-/// Whose memory a frame is in.
+/// Who owns the memory that a frame is in.
 #[derive(Debug, PartialEq, Eq)]
 enum Memory {
     /// Nobody has the ticket.

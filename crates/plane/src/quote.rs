@@ -35,7 +35,7 @@ pub(crate) struct Quote<A> {
     pub(crate) is_answer: bool,
 }
 
-/// Why nobody can say whose the quoted packet was.
+/// Why nobody can say who sent the quoted packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unclear {
     /// It is cut short, a checksum is wrong, it is itself an error, or the error is a redirect.
@@ -58,7 +58,7 @@ fn ports(proto: u8, l4: &[u8; LEAST]) -> Result<(u16, u16), Unclear> {
     }
 }
 
-/// Whether the checksum of an error is right whose bytes have this sum; of a fragment nobody can say.
+/// Whether the checksum of an error is right if its bytes have this sum; of a fragment nobody can say.
 fn is_right(frame: &Frame<'_>, covered: u64) -> bool {
     frame.fragment() != Fragment::Whole || fold(covered) == 0xffff
 }

@@ -136,7 +136,7 @@ impl Steering {
         self.hand(owner)
     }
 
-    /// Whether it is a fragment of a packet whose thread only the first fragment tells.
+    /// Whether it is a fragment, and only the first one says which thread its packet belongs to.
     fn meets_others(&self, (frame, dir): (&Frame<'_>, Dir), stages: &[Stage]) -> bool {
         match self.together {
             Together::Inside => self.nats.is_piece((frame, dir), stages),

@@ -60,7 +60,7 @@ impl Profile {
         (own + consumer > 0.0).then(|| consumer / (own + consumer))
     }
 
-    /// Stacks of these threads, without whose they are.
+    /// Stacks of these threads, without the names of the threads.
     pub fn of<'a>(&'a self, who: &'a [&'a str]) -> impl Iterator<Item = (&'a str, u64)> {
         self.stacks.iter().filter_map(move |(stack, n)| {
             let (whose, functions) = stack.split_once(';')?;

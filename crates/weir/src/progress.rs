@@ -229,7 +229,7 @@ fn capacity(result: &PointResult) -> Option<String> {
     Some(format!("capacity {}{interval}", rate(figure.value?)))
 }
 
-/// The first figures of a point for whose rate nobody searched.
+/// The first figures of a point without a search for its rate.
 fn figures(result: &PointResult) -> Vec<String> {
     let figures = result.procedures.iter().flat_map(|procedure| &procedure.figures);
     let known = figures.filter_map(|figure| Some((&figure.name, figure.value?, &figure.unit)));

@@ -4,7 +4,7 @@
 //! A list that nobody reads takes no more events at some time. It says so when it is read, and who reads it then asks
 //! for all blocks: none is missing for good.
 
-/// A block of ports and whose it was.
+/// A block of ports and the host that had it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Kept {
     /// The host, IPv4 mapped into IPv6, words from the left.

@@ -33,7 +33,7 @@ pub struct Event {
     pub at: Time,
     /// What.
     pub what: What,
-    /// Whose it was, IPv4 mapped into IPv6, words from the left.
+    /// The host that had it, IPv4 mapped into IPv6, words from the left.
     pub inside: [u32; 4],
     /// Public address; 0 where there was none.
     pub outside: u32,

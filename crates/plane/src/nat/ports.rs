@@ -484,7 +484,7 @@ impl Pool {
         granted
     }
 
-    /// All blocks that hosts have, but those that are theirs for good, each with whose it is.
+    /// All blocks that hosts have, but those that are theirs for good, each with its host.
     pub(crate) fn granted_all(&self) -> impl Iterator<Item = (u32, Granted)> {
         let ids = self.sets.iter().enumerate().flat_map(|(set, of)| {
             (0..of.blocks.len()).map(move |index| BlockId { set: set as u16, index: index as u16 })

@@ -71,7 +71,7 @@ pub(crate) struct Slot {
     pub(crate) seen: Tick,
     pub(crate) track: Track,
     remote_address: u32,
-    /// Whose it is; 0: nobody's, it is static.
+    /// Its owner; 0: none, it is static.
     pub(crate) subscriber: u32,
     remote_port: u16,
     /// Outside address by number, and port.

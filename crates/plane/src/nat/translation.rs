@@ -20,7 +20,7 @@ pub(super) enum Translation {
     ToV4 { ends: (u32, u32), id: u16, bytes: usize },
     /// From IPv4 to IPv6.
     ToV6 { ends: (u128, u128), bytes: usize },
-    /// Another thread has it, whose it is.
+    /// It belongs to this other thread.
     Elsewhere { thread: u8 },
     /// It has a public address that is another box's as well, and goes there.
     Beyond,

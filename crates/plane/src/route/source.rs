@@ -88,7 +88,7 @@ impl Router {
         }
     }
 
-    /// Why a source is refused whose way back is this hop.
+    /// Why a source is refused if this hop leads back to it.
     #[inline]
     fn judge(&self, frame: &Frame<'_>, back: Hop) -> Option<Drop> {
         if is_martian(frame) {

@@ -1,5 +1,5 @@
-//! Where the fragments of a packet meet whose thread only the first one tells: by the port of a public address, or by the
-//! packet that an error of ICMP quotes.
+//! Where the fragments of a packet meet if only the first one says which thread it belongs to: by the port of a public
+//! address, or by the packet that an error of ICMP quotes.
 //!
 //! ```text
 //! any thread > the thread of both addresses and the identification > the thread that all of them belong to
@@ -57,7 +57,7 @@ impl Meeting {
         self.0[dir].pass(now, Extent::of(frame), &key(frame))
     }
 
-    /// A later fragment waits whose first has not come; returns those that gave way, of which it may be one.
+    /// A later fragment waits for its first one; returns those that gave way, of which it may be one.
     pub(super) fn wait(
         &mut self,
         now: Time,

@@ -1,4 +1,4 @@
-//! The NATs of a node as one, for who asks whose a frame is: each says where a frame leads on its way past them, until one
+//! The NATs of a node as one, for who asks which thread a frame belongs to: each says where a frame leads on its way past them, until one
 //! knows the thread.
 //!
 //! ```text
@@ -20,7 +20,7 @@ use crate::way::Dir;
 #[derive(Debug, Default)]
 pub(super) struct Nats(Vec<usize>);
 
-/// Whose a frame is.
+/// Which thread a frame belongs to.
 pub(super) enum Whose {
     Thread(u8),
     /// To be picked by this.
@@ -39,7 +39,7 @@ impl Nats {
         self.0.get(usize::from(number)).copied()
     }
 
-    /// Whose a frame is on its way in `dir`. That of a later fragment for a port is its first one's.
+    /// Which thread a frame belongs to on its way in `dir`. That of a later fragment for a port is its first one's.
     pub(super) fn whose(&self, (frame, dir): (&Frame<'_>, Dir), stages: &[Stage]) -> Whose {
         match (frame.kind(), dir) {
             (Kind::V4, Dir::Outward) => Whose::Mixed(self.outward(frame, stages)),

@@ -213,7 +213,7 @@ impl Verdict {
 pub struct DropCounter {
     /// Short name: `dut ring full`, `tester ring full`, `ip discards`, `conntrack full`, `filter`, ...
     pub name: String,
-    /// Whose loss it is.
+    /// Who lost them.
     pub owner: Owner,
     /// Frames.
     pub frames: u64,
@@ -221,7 +221,7 @@ pub struct DropCounter {
     pub source: String,
 }
 
-/// Whose loss a drop counter is.
+/// Who lost the frames of a drop counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Owner {

@@ -37,7 +37,7 @@ impl Table {
         self.log.push(Event { at, what, inside, outside, ports, proto: 0 });
     }
 
-    /// A block and whose it is.
+    /// A block and the host that has it.
     pub(super) fn kept(&self, subscriber: u32, block: Granted) -> Kept {
         Kept {
             inside: self.subscribers[subscriber].address,

@@ -1,4 +1,4 @@
-//! One NAT of several threads: whose a frame is. Each has tables and blocks of ports of its own, so that what two threads
+//! One NAT of several threads: which thread a frame belongs to. Each has tables and blocks of ports of its own, so that what two threads
 //! know never differs.
 //!
 //! | frame | belongs to the thread of |
@@ -11,7 +11,7 @@
 //! | an error of ICMP | the packet that it quotes, as if it came back |
 //!
 //! A frame from inside for a public address has two owners: the first translates its source, the second its destination.
-//! A forward holds its port in all threads, so that all know whose it is, and none gives the port to somebody else.
+//! A forward holds its port in all threads, so that all know its owner, and none gives the port to somebody else.
 //!
 //! Where NATs stand behind each other, an inside end of one may be a port that another, before it, has given out: its owner
 //! is that port's. So a flow is one thread's on its whole way, see `../../steer/nats.rs`.

@@ -18,7 +18,7 @@ const HEAD: &str = "weir: blocks of ports of a NAT\n";
 /// Of most lines.
 pub(super) const LINE_BYTES: u64 = 64;
 
-/// Blocks that are somebody's, each with whose it is.
+/// Blocks that hosts have, each with its host.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Live(BTreeMap<(u32, (u16, u16)), [u32; 4]>);
 
