@@ -22,11 +22,11 @@ use weir_testbed::fault::Faults;
 use weir_testbed::hog::Hog;
 use weir_testbed::journal::{self, Journal};
 
+use crate::error::RunError;
 use crate::frames::PointSpec;
 use crate::frames::{Settings, Setup};
 use crate::plan::Limits;
 use crate::record::{CpuUse, DropCounter, Fault, Finding, Purpose, Trial, Verdict};
-use crate::run::RunError;
 
 /// How long the machine may disturb what is planted.
 pub const PATIENCE: Duration = Duration::from_secs(60);

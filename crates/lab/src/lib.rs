@@ -10,6 +10,7 @@
 pub mod bench;
 pub mod check;
 pub mod conformance;
+pub mod error;
 pub mod frames;
 pub mod interface;
 pub mod machine;

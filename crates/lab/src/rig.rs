@@ -14,9 +14,9 @@ use std::time::Duration;
 use weir_config::Section;
 use weir_load::TesterKind;
 
+use crate::error::{RunError, Unfit};
 use crate::report::block::Part;
-use crate::run::preflight::Unfit;
-use crate::run::{RunError, Running};
+use crate::run::Running;
 use crate::run_data::RunData;
 
 /// A family of experiments.

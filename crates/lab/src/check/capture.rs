@@ -30,9 +30,9 @@ use weir_testbed::dut::DutKind;
 use weir_testbed::journal::{self, Journal};
 use weir_testbed::rtnl::Rtnl;
 
+use crate::error::RunError;
 use crate::frames::PointSpec;
 use crate::frames::mirror::Mirror;
-use crate::run::RunError;
 use crate::run::folder::Folder;
 
 /// Sizes of the frames alternately, and how many flows they are of.

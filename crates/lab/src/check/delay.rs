@@ -15,9 +15,9 @@ use weir_load::counts::Load;
 use weir_testbed::dut::DutKind;
 
 use super::{Checker, is_disturbed};
+use crate::error::RunError;
 use crate::frames::Setup;
 use crate::record::{Latency, Purpose};
-use crate::run::RunError;
 use crate::stats::{median, percentile};
 
 /// The delays that are added, to be multiples of the time between two frames and a third of it: no frame arrives while

@@ -13,7 +13,7 @@ use weir_testbed::bed::{Bed, Receivers};
 use weir_testbed::device::FaultSwitch;
 use weir_testbed::dut::{DutKind, Function, System};
 
-use super::RunError;
+use crate::error::RunError;
 
 /// What a reset does to a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -16,8 +16,8 @@ use weir_testbed::cpu::{CpuPlan, DutCpus, ThreadTimes};
 use weir_testbed::journal::Journal;
 use weir_testbed::topology::Side;
 
-use super::RunError;
 use super::setup::{bed_spec, mirrored, own_times, traffic};
+use crate::error::RunError;
 use crate::frames::PointSpec;
 
 /// Trials are so many times as long as what fits into the buffer.

@@ -16,8 +16,8 @@ use weir_testbed::error::{Error, Result};
 use weir_testbed::external::{ExternalSpec, Sample};
 use weir_testbed::namespace::Namespace;
 
-use super::RunError;
 use super::remote::{Hosts, Pair, Remote};
+use crate::error::RunError;
 use crate::frames::PointSpec;
 use crate::interface;
 use crate::record::{DropCounter, Owner};

@@ -11,10 +11,10 @@ use weir_testbed::fault::Faults;
 use weir_testbed::journal::{self, Journal};
 
 use super::setup::cpu_plan;
-use super::{PointSpec, RunError, Settings, Setup};
+use super::{PointSpec, Settings, Setup};
+use crate::error::{RunError, Unfit};
 use crate::interface;
 use crate::plan::Limits;
-use crate::run::preflight::Unfit;
 
 /// Frames of a trial, and how fast they come.
 const FRAMES: u64 = 100;

@@ -9,12 +9,11 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use uuid::Uuid;
-use weir_load::{LoadError, TesterKind};
-use weir_port::capture::{CaptureError, Method};
-use weir_testbed::device::DeviceError;
+use weir_load::TesterKind;
 use weir_testbed::journal::{self, Journal};
 use weir_testbed::process::{is_alive, this_process};
 
+pub use crate::error::RunError;
 use crate::frames::Settings;
 use crate::machine;
 use crate::plan::Plan;
@@ -24,7 +23,6 @@ use crate::store::{Store, StoreError};
 use crate::time;
 
 pub(crate) mod folder;
-pub mod preflight;
 pub(crate) mod process;
 pub(crate) mod programs;
 mod resume;
@@ -37,54 +35,6 @@ pub(crate) mod wires;
 
 pub use folder::sweep_folders;
 use resume::KeptTrials;
-
-/// What ended a run before its time.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// The test bed could not be built or read.
-    #[error(transparent)]
-    Testbed(#[from] weir_testbed::error::Error),
-    /// Sending or receiving failed.
-    #[error(transparent)]
-    Load(#[from] LoadError),
-    /// The device under test could not be started.
-    #[error(transparent)]
-    Device(#[from] DeviceError),
-    /// A method of the capture ladder could not be opened.
-    #[error(transparent)]
-    Capture(#[from] CaptureError),
-    /// Capturing ended early.
-    #[error("capturing by {method} ended early: {source}")]
-    Reading {
-        /// Which method.
-        method: Method,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// A device that was tried before the run.
-    #[error("none of {0} frames came through it")]
-    NothingPasses(u64),
-    /// What the plan needs does not work here; nothing was recorded.
-    #[error(transparent)]
-    Unfit(#[from] preflight::Unfit),
-    /// The record could not be written.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The plan asks for a search that cannot work.
-    #[error("the search of the plan cannot work: {0}")]
-    Search(String),
-    /// The run cannot go on.
-    #[error("run {id} cannot be resumed: {why}")]
-    Resume {
-        /// Its number.
-        id: i64,
-        /// Why not, and what to do.
-        why: String,
-    },
-    /// Stopped by the user.
-    #[error("interrupted; finished trials are kept in run {0}")]
-    Interrupted(i64),
-}
 
 /// What a run tells while it goes on.
 #[derive(Debug)]

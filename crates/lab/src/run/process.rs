@@ -13,7 +13,7 @@ use weir_testbed::error::Error;
 use weir_testbed::journal::{EntryId, Journal};
 
 use super::tree::{self, ProgramTime};
-use crate::run::RunError;
+use crate::error::RunError;
 
 /// It must be ready within this time, and at its end within this time after it was informed to.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -7,7 +7,8 @@ use std::collections::VecDeque;
 
 use weir_load::counts::Load;
 
-use super::{Options, RunError};
+use super::Options;
+use crate::error::RunError;
 use crate::machine;
 use crate::record::{Point, Purpose, Run, RunState, Tester, Trial};
 use crate::run_data::{PointData, RunData};

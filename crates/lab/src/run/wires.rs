@@ -10,7 +10,7 @@ use weir_port::duplex::{Packet, Pool, Port};
 use weir_port::thread;
 use weir_testbed::graph::Graph;
 
-use super::RunError;
+use crate::error::RunError;
 
 /// Length of an interval in which a bottleneck, or a load of flows, is looked at.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(100);

@@ -19,10 +19,10 @@ use weir_testbed::journal;
 use weir_testbed::namespace::Namespace;
 
 use super::{Fired, Hello, Opening, Reply, Request, SILENCE, VERSION};
+use crate::error::RunError;
 use crate::frames::outside::{self, Seat};
 use crate::frames::setup;
 use crate::machine;
-use crate::run::RunError;
 
 /// Time between two looks at how long nothing was heard.
 const LOOK: Duration = Duration::from_secs(1);

@@ -10,7 +10,7 @@ use weir_testbed::error::Result;
 
 use super::end::PATIENCE;
 use super::{Fired, Remote, Request};
-use crate::run::RunError;
+use crate::error::RunError;
 
 /// How often the remote clock is asked: the quickest answer counts.
 const CLOCK_READINGS: usize = 8;

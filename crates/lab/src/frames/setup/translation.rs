@@ -13,8 +13,8 @@ use weir_testbed::error::Error;
 use weir_testbed::topology::Side;
 
 use super::Setup;
+use crate::error::RunError;
 use crate::frames::remote::Hosts;
-use crate::run::RunError;
 
 /// From the first to the last address.
 pub(crate) type AddressRange = (Ipv4Addr, Ipv4Addr);

@@ -12,13 +12,13 @@ use weir_testbed::memory::KernelMemory;
 use weir_testbed::updates::Made;
 
 use super::Setup;
+use crate::error::RunError;
 use crate::frames::lateness::Lateness;
 use crate::frames::remote::Elsewhere;
 use crate::frames::verdict::Accounting;
 use crate::frames::witness::Seen;
 use crate::frames::{counted, outside};
 use crate::record::{Cost, CpuUse, Noise};
-use crate::run::RunError;
 use crate::time::Clocks;
 
 /// All counters at one moment.

@@ -9,9 +9,9 @@ use weir_load::TesterKind;
 use weir_port::bpf::BpfError;
 use weir_testbed::namespace::Namespace;
 
+use crate::error::Unfit;
 use crate::report::block::Part;
 use crate::rig::{Experiment, Rig};
-use crate::run::preflight::Unfit;
 use crate::run::{RunError, Running};
 use crate::run_data::RunData;
 

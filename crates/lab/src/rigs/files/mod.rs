@@ -7,9 +7,9 @@ use std::time::Duration;
 use weir_config::Section;
 use weir_load::TesterKind;
 
+use crate::error::Unfit;
 use crate::report::block::Part;
 use crate::rig::{Experiment, Programs, Rig};
-use crate::run::preflight::Unfit;
 use crate::run::{RunError, Running};
 use crate::run_data::RunData;
 

@@ -9,10 +9,10 @@ use weir_load::TesterKind;
 use weir_testbed::external::ExternalSpec;
 use weir_testbed::fault::Faults;
 
+use crate::error::Unfit;
 use crate::frames::{PointSpec, preflight};
 use crate::plan::Plan;
 use crate::rig::{Experiment, Rig};
-use crate::run::preflight::Unfit;
 use crate::run::{RunError, Running};
 
 mod capacity;

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use weir_load::TesterKind;
 
+use crate::error::Unfit;
 use crate::frames::preflight;
 use crate::rig::Experiment;
-use crate::run::preflight::Unfit;
 use crate::run::{RunError, Running};
 
 mod plan;
