@@ -23,9 +23,7 @@ use weir_testbed::hog::Hog;
 use weir_testbed::journal::{self, Journal};
 
 use crate::error::RunError;
-use crate::frames::PointSpec;
-use crate::frames::{Settings, Setup};
-use crate::plan::Limits;
+use crate::frames::{Limits, PointSpec, Settings, Setup};
 use crate::record::{CpuUse, DropCounter, Fault, Finding, Purpose, Trial, Verdict};
 
 /// How long the machine may disturb what is planted.

@@ -28,3 +28,4 @@ pub use link_axes::LinkAxes;
 pub use point::{Cpus, MIN_IPV6_FRAME_BYTES, PointSpec, Routing};
 pub use setup::{Settings, Setup};
 pub use spread_axes::SpreadAxes;
+pub use verdict::Limits;

@@ -11,10 +11,9 @@ use weir_testbed::fault::Faults;
 use weir_testbed::journal::{self, Journal};
 
 use super::setup::cpu_plan;
-use super::{PointSpec, Settings, Setup};
+use super::{Limits, PointSpec, Settings, Setup};
 use crate::error::{RunError, Unfit};
 use crate::interface;
-use crate::plan::Limits;
 
 /// Frames of a trial, and how fast they come.
 const FRAMES: u64 = 100;

@@ -38,12 +38,11 @@ pub(crate) use self::usage::own_times;
 use super::diagnosis::{Symptoms, diagnose};
 use super::disturbance::Disturbance;
 use super::remote::{Hosts, Remote};
-use super::verdict::Accounting;
+use super::verdict::{Accounting, Limits};
 use super::witness::{Parties, Witness, arrived, witnessed};
 use super::{counted, outside};
 use crate::error::RunError;
 use crate::frames::{Cpus, PointSpec};
-use crate::plan::Limits;
 use crate::record::{self, DropCounter, Noise, Owner, Purpose, Stream, Trial, Verdict};
 use crate::time;
 

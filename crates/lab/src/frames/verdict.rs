@@ -5,9 +5,29 @@ use std::time::Duration;
 use weir_load::counts::{Load, StreamCounts};
 
 use super::counted::load_parameters;
-use crate::plan::Limits;
 use crate::record::{Broadcasts, DropCounter, FrameCounts, Noise, Owner, Trial, Verdict};
 use crate::search::Measured;
+
+/// When a trial is not to be believed. Shares are 0..1.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Limits {
+    /// Lost frames that no counter explains, as a share of the frames sent.
+    pub unexplained: f64,
+    /// Difference between offered and sent rate, as a share of the offered rate.
+    pub rate_error: f64,
+    /// CPU time taken by the hypervisor.
+    pub steal: f64,
+    /// How often a noisy trial is repeated.
+    pub retries: u32,
+    /// Shall clocks of the CPUs tell when one of them stood still?
+    pub witness: bool,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { unexplained: 0.001, rate_error: 0.001, steal: 0.01, retries: 3, witness: true }
+    }
+}
 
 /// What a trial says to a search that asked for this load for so long. `rate_error`: the limit of the plan; too slow by more
 /// than that again and again, but never by much, is no noise.

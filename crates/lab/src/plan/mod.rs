@@ -15,6 +15,7 @@ mod short;
 
 use short::Form;
 
+use crate::frames::Limits;
 use crate::rig::{Experiment, Rig};
 use crate::rigs;
 pub use weir_config::{Mistake, Mistakes, Place};
@@ -36,27 +37,6 @@ pub struct Plan {
     pub short: Option<Duration>,
     /// TOML text with `--set` changes applied; reading it gives the same plan.
     pub text: String,
-}
-
-/// When a trial is not to be believed. Shares are 0..1.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Limits {
-    /// Lost frames that no counter explains, as a share of the frames sent.
-    pub unexplained: f64,
-    /// Difference between offered and sent rate, as a share of the offered rate.
-    pub rate_error: f64,
-    /// CPU time taken by the hypervisor.
-    pub steal: f64,
-    /// How often a noisy trial is repeated.
-    pub retries: u32,
-    /// Shall clocks of the CPUs tell when one of them stood still?
-    pub witness: bool,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Limits { unexplained: 0.001, rate_error: 0.001, steal: 0.01, retries: 3, witness: true }
-    }
 }
 
 impl Plan {

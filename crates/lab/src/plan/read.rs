@@ -5,9 +5,10 @@ use weir_config::value;
 use weir_config::{Mistake, Mistakes, Notes};
 use weir_config::{Section, shown};
 
+use super::Plan;
 use super::set::Set;
 use super::short::{self, Changes, Form};
-use super::{Limits, Plan};
+use crate::frames::Limits;
 use crate::rig::Rig;
 use crate::rigs;
 

@@ -6,9 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use weir_lab::frames::PointSpec;
-use weir_lab::frames::{Settings, Setup};
-use weir_lab::plan::Limits;
+use weir_lab::frames::{Limits, PointSpec, Settings, Setup};
 use weir_lab::record::{Owner, Purpose, Trial, Verdict};
 use weir_lab::run::RunError;
 use weir_load::counts::Load;

@@ -17,8 +17,7 @@ use weir_testkit::{Folder, need_root};
 
 use super::flows::Ranges;
 use super::{evidence, figure};
-use crate::frames::{PointSpec, Settings, Setup};
-use crate::plan::Limits;
+use crate::frames::{Limits, PointSpec, Settings, Setup};
 use crate::record::{Purpose, Translation, Trial};
 
 const FLOWS: u32 = 100;
