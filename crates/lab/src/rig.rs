@@ -17,6 +17,7 @@ use weir_load::TesterKind;
 use crate::error::{RunError, Unfit};
 use crate::report::block::Part;
 use crate::run::Running;
+use crate::run::programs::Programs;
 use crate::run_data::RunData;
 
 /// A family of experiments.
@@ -46,41 +47,6 @@ pub trait Rig: Sync {
     /// The sections of a report on a run; none if it is of another rig.
     fn parts(&self, _: &RunData) -> Vec<Part> {
         Vec::new()
-    }
-}
-
-/// Programs by somebody else, a line each: program, Debian package, services. In place of a package, `cargo:NAME` says that Debian
-/// has none, and that cargo installs it.
-#[derive(Debug, Clone, Copy)]
-pub struct Programs(pub(crate) &'static str);
-
-impl Programs {
-    fn lines(self) -> impl Iterator<Item = (&'static str, &'static str)> {
-        let lines = self.0.lines().filter(|line| !line.starts_with('#'));
-        lines.filter_map(|line| {
-            let mut words = line.split_whitespace();
-            words.next().zip(words.next())
-        })
-    }
-
-    /// Their names in the file system.
-    pub fn names(self) -> impl Iterator<Item = &'static str> {
-        self.lines().map(|(name, _)| name)
-    }
-
-    /// The Debian package that has one of them.
-    pub(crate) fn package(self, program: &str) -> &'static str {
-        self.lines().find(|(name, _)| *name == program).map_or("", |(_, package)| package)
-    }
-
-    /// Where one of them is to be had.
-    pub(crate) fn source(self, program: &str) -> String {
-        match self.package(program) {
-            package if package.starts_with("cargo:") => {
-                format!("no Debian package: cargo install {}", package.trim_start_matches("cargo:"))
-            }
-            package => format!("Debian package {package}"),
-        }
     }
 }
 
@@ -128,19 +94,5 @@ impl dyn Experiment {
     /// The experiment, if it is one of this rig.
     pub fn of<E: Experiment>(&self) -> Option<&E> {
         (self as &dyn Any).downcast_ref()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_list_of_programs_has_their_packages() {
-        let list = Programs(
-            "# program, package, services\nstenotype stenographer stenographer.service\nnc netcat\n",
-        );
-        assert_eq!(list.names().collect::<Vec<_>>(), ["stenotype", "nc"]);
-        assert_eq!((list.package("stenotype"), list.package("nc")), ("stenographer", "netcat"));
     }
 }

@@ -24,7 +24,7 @@ use crate::time;
 
 pub(crate) mod folder;
 pub(crate) mod process;
-pub(crate) mod programs;
+pub mod programs;
 mod resume;
 pub(crate) mod rounds;
 pub(crate) mod series;

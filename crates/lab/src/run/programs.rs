@@ -1,10 +1,43 @@
-//! Programs by others: are they here, and in which version.
+//! Programs by others: which ones a rig needs, whether they are here, and in which version.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::rig::Programs;
+/// Programs by somebody else, a line each: program, Debian package, services. In place of a package, `cargo:NAME` says that Debian
+/// has none, and that cargo installs it.
+#[derive(Debug, Clone, Copy)]
+pub struct Programs(pub(crate) &'static str);
+
+impl Programs {
+    fn lines(self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let lines = self.0.lines().filter(|line| !line.starts_with('#'));
+        lines.filter_map(|line| {
+            let mut words = line.split_whitespace();
+            words.next().zip(words.next())
+        })
+    }
+
+    /// Their names in the file system.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        self.lines().map(|(name, _)| name)
+    }
+
+    /// The Debian package that has one of them.
+    fn package(self, program: &str) -> &'static str {
+        self.lines().find(|(name, _)| *name == program).map_or("", |(_, package)| package)
+    }
+
+    /// Where one of them is to be had.
+    fn source(self, program: &str) -> String {
+        match self.package(program) {
+            package if package.starts_with("cargo:") => {
+                format!("no Debian package: cargo install {}", package.trim_start_matches("cargo:"))
+            }
+            package => format!("Debian package {package}"),
+        }
+    }
+}
 
 /// Where programs are looked for; users often lack the last ones.
 pub(crate) fn path() -> String {
@@ -64,6 +97,15 @@ pub(crate) fn not_weir() -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_list_of_programs_has_their_packages() {
+        let list = Programs(
+            "# program, package, services\nstenotype stenographer stenographer.service\nnc netcat\n",
+        );
+        assert_eq!(list.names().collect::<Vec<_>>(), ["stenotype", "nc"]);
+        assert_eq!((list.package("stenotype"), list.package("nc")), ("stenographer", "netcat"));
+    }
 
     #[test]
     fn versions_are_found_in_what_programs_say() {

@@ -9,7 +9,8 @@ use weir_load::TesterKind;
 
 use crate::error::Unfit;
 use crate::report::block::Part;
-use crate::rig::{Experiment, Programs, Rig};
+use crate::rig::{Experiment, Rig};
+use crate::run::programs::Programs;
 use crate::run::{RunError, Running};
 use crate::run_data::RunData;
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 use weir_config::Section;
 
 use crate::report::block::Part;
-use crate::rig::{Experiment, Programs, Rig};
+use crate::rig::{Experiment, Rig};
+use crate::run::programs::Programs;
 use crate::run::{RunError, Running};
 use crate::run_data::RunData;
 
