@@ -16,8 +16,8 @@ use weir_load::TesterKind;
 
 use crate::error::{RunError, Unfit};
 use crate::report::block::Part;
-use crate::run::Running;
 use crate::run::programs::Programs;
+use crate::run::running::Running;
 use crate::run_data::RunData;
 
 /// A family of experiments.

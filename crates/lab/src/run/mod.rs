@@ -5,9 +5,6 @@
 //! plan > preflight > Run > Experiment::run > rounds > trial: kept from an earlier part of the run, or measured > store
 //! ```
 
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
-
 use uuid::Uuid;
 use weir_load::TesterKind;
 use weir_testbed::journal::{self, Journal};
@@ -17,7 +14,7 @@ pub use crate::error::RunError;
 use crate::frames::Settings;
 use crate::machine;
 use crate::plan::Plan;
-use crate::record::{Point, PointResult, Run, RunState, Tester, Trial};
+use crate::record::{Run, RunState, Tester};
 use crate::run_data::RunData;
 use crate::store::{Store, StoreError};
 use crate::time;
@@ -27,6 +24,7 @@ pub(crate) mod process;
 pub mod programs;
 mod resume;
 pub(crate) mod rounds;
+pub(crate) mod running;
 pub(crate) mod series;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -35,78 +33,7 @@ pub(crate) mod wires;
 
 pub use folder::sweep_folders;
 use resume::KeptTrials;
-
-/// What a run tells while it goes on.
-#[derive(Debug)]
-pub enum Event<'a> {
-    /// The run has its number in the store.
-    Run(&'a Run),
-    /// A point begins.
-    Point {
-        /// Its number from 0; ceilings come before the points and have none.
-        index: Option<usize>,
-        /// Points of the plan.
-        count: usize,
-        /// The point.
-        point: &'a Point,
-    },
-    /// The next point of a round begins, where rounds go over all points.
-    Round {
-        /// The round, from 1.
-        number: usize,
-        /// Rounds in all.
-        of: usize,
-        /// How many points are done, the rounds so far as a share of them.
-        done: f64,
-        /// Points of the plan, or turns where there is nothing but rounds.
-        count: usize,
-        /// The point.
-        point: &'a Point,
-    },
-    /// What the rounds of a point have found so far, frames/s.
-    SoFar(&'a Point, f64),
-    /// A procedure begins at the point.
-    Procedure {
-        /// Its name, that of its section in the plan.
-        name: &'static str,
-        /// The share of the time at the point that has gone by, as far as the plan tells, 0..=1.
-        done: f64,
-    },
-    /// A trial begins.
-    Trial {
-        /// Frames/s; `None`: as fast as possible.
-        offered_fps: Option<f64>,
-        /// How long it sends.
-        duration: Duration,
-    },
-    /// Frames so far in this trial.
-    Progress {
-        /// Sent.
-        sent: u64,
-        /// Received.
-        received: u64,
-    },
-    /// A trial has ended and is kept.
-    Ended(&'a Trial),
-    /// A point has its result.
-    Result(&'a Point, &'a PointResult),
-    /// Something that the user should know.
-    Note(&'a str),
-}
-
-/// How to run a plan.
-pub struct Options<'a> {
-    /// Seed of all randomness.
-    pub seed: u64,
-    /// How to send and receive.
-    pub tester: TesterKind,
-    /// What is weaker than it could be, for the record.
-    pub tester_limits: Vec<String>,
-    /// Set to end the run.
-    pub stop: &'a AtomicBool,
-    /// Reported what goes on.
-    pub observe: &'a (dyn Fn(Event) + Sync),
-}
+pub use running::{Event, Options, Running};
 
 /// Runs the experiment of a plan; returns the number of the run in the store.
 ///
@@ -125,7 +52,7 @@ pub fn run(plan: &Plan, store: &dyn Store, options: &Options) -> Result<i64, Run
 /// # Errors
 /// [`RunError::Resume`] if it cannot go on here; otherwise as [`run()`].
 pub fn resume(plan: &Plan, data: RunData, store: &dyn Store, options: &Options) -> Result<i64, RunError> {
-    let (mut record, resumed) = KeptTrials::of(data, options)?;
+    let (mut record, resumed) = KeptTrials::of(data, generator_name(options.tester))?;
     plan.experiment.preflight(options.tester)?;
     record.process = this_process();
     record.failure = None;
@@ -213,41 +140,5 @@ fn generator_name(tester: TesterKind) -> &'static str {
     match tester {
         TesterKind::Xdp => "xdp-live-frames",
         TesterKind::Packet => "af-packet",
-    }
-}
-
-/// A run in progress, of this experiment: what the engine has for a rig.
-pub struct Running<'a, E = ()> {
-    pub(crate) record: &'a Run,
-    pub(crate) resumed: &'a KeptTrials,
-    pub(crate) experiment: &'a E,
-    pub(crate) store: &'a dyn Store,
-    pub(crate) options: &'a Options<'a>,
-    pub(crate) settings: Settings,
-    pub(crate) journal: Journal,
-}
-
-impl<'a> Running<'a> {
-    /// The same with the options of its experiment.
-    pub fn of<E>(self, experiment: &'a E) -> Running<'a, E> {
-        let Running { record, resumed, experiment: (), store, options, settings, journal } = self;
-        Running { record, resumed, experiment, store, options, settings, journal }
-    }
-}
-
-impl<E> Running<'_, E> {
-    /// A point of this run without a device under test.
-    pub(crate) fn point(&self, index: usize, dut: &str, settings: Vec<(&str, String)>) -> Point {
-        let settings = settings.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
-        Point { run_id: self.record.id, index, settings, dut: dut.into(), ..Point::default() }
-    }
-
-    /// Tells the result of a point, and keeps it unless an earlier part of this run has.
-    pub(crate) fn close(&self, point: &Point, result: PointResult) -> Result<(), RunError> {
-        if self.resumed.finished(point.index).is_none() {
-            self.store.finish_point(point.id, &result)?;
-        }
-        (self.options.observe)(Event::Result(point, &result));
-        Ok(())
     }
 }

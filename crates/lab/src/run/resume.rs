@@ -7,7 +7,6 @@ use std::collections::VecDeque;
 
 use weir_load::counts::Load;
 
-use super::Options;
 use crate::error::RunError;
 use crate::machine;
 use crate::record::{Point, Purpose, Run, RunState, Tester, Trial};
@@ -21,13 +20,13 @@ pub(crate) struct KeptTrials {
 }
 
 impl KeptTrials {
-    /// The past of a run that `options` continue.
+    /// The past of a run that goes on with this generator, if it has one.
     ///
     /// # Errors
     /// [`RunError::Resume`] if what is measured now could not stand beside what was measured then.
-    pub(crate) fn of(data: RunData, options: &Options) -> Result<(Run, KeptTrials), RunError> {
+    pub(crate) fn of(data: RunData, generator: &str) -> Result<(Run, KeptTrials), RunError> {
         let run = data.run;
-        obstacle(&run, options).map_or(Ok(()), |why| Err(RunError::Resume { id: run.id, why }))?;
+        obstacle(&run, generator).map_or(Ok(()), |why| Err(RunError::Resume { id: run.id, why }))?;
         Ok((run, KeptTrials { points: data.points }))
     }
 
@@ -57,7 +56,7 @@ impl KeptTrials {
 }
 
 /// Why a run cannot go on here and now.
-fn obstacle(run: &Run, options: &Options) -> Option<String> {
+fn obstacle(run: &Run, own_generator: &str) -> Option<String> {
     let (now, then) = (machine::gather(), &run.machine);
     let differs = |what: &str, then: &str, now: &str| {
         (then != now).then(|| {
@@ -75,7 +74,7 @@ fn obstacle(run: &Run, options: &Options) -> Option<String> {
             .or_else(|| match &run.tester {
                 // Without frames there is no tester.
                 Tester { generator, receiver, cpus, .. } if generator == receiver && cpus.is_empty() => None,
-                tester => differs("the tester", &tester.generator, super::generator_name(options.tester)),
+                tester => differs("the tester", &tester.generator, own_generator),
             }),
     }
 }

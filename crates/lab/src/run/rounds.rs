@@ -1,6 +1,6 @@
 //! Rounds of a comparison: all alternately, each time another one first.
 
-use super::{Event, Running};
+use super::running::{Event, Running};
 use crate::error::RunError;
 use crate::record::{Comparison, Point, PointResult, ProcedureResult};
 use crate::stats;

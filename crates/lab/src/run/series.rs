@@ -10,7 +10,7 @@ use weir_load::counts::Load;
 use weir_testbed::lock::measuring_lock;
 
 use super::resume::is_same;
-use super::{Event, Options, Running};
+use super::running::{Event, Options, Running};
 use crate::error::RunError;
 use crate::record::{Point, Purpose, Trial, Verdict};
 use crate::search::Measured;
