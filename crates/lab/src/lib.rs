@@ -3,6 +3,10 @@
 //! ```text
 //! plan.toml > Rig::read > points > search <-> trial > record
 //! ```
+//! Each uses only what stands further left; `run` begins a run, and its other files are the means that rigs have:
+//! ```text
+//! error < frames < run/* < rig < plan < run < rigs/* < rigs
+//! ```
 //! What is measured is kept by `weir_record` and read by `weir_report`. Searches and statistics (`weir_measure`) are pure: they
 //! ask a [`search::Measurer`] for trials and never see a clock, a socket or a file. The same code drives real frames and
 //! simulated devices.

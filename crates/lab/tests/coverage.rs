@@ -9,8 +9,8 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use weir_lab::plan;
 use weir_lab::record::GoalValue;
+use weir_lab::rigs::PLANS;
 use weir_lab::rigs::throughput::SearchSpec;
 use weir_lab::rng::Rng;
 use weir_lab::search::mlr::{self, Goal};
@@ -69,7 +69,7 @@ fn mlrsearch(goals: Vec<Goal>, max_fps: f64, confident: bool) -> Search {
 
 /// The goals of the plan `quick`, as shipped.
 fn quick() -> Vec<Goal> {
-    let plan = plan::load("quick", &[]).expect("it ships");
+    let plan = PLANS.load("quick", &[]).expect("it ships");
     let throughput = plan.throughput().expect("quick searches");
     let SearchSpec::Mlrsearch(spec) = &throughput.search else { panic!("quick has goals") };
     spec.goals.clone()

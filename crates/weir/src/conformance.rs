@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::{Context, Result};
 use serde_json::json;
 use weir_lab::conformance::{Finding, Verdict, examine};
-use weir_lab::plan;
+use weir_lab::rigs::PLANS;
 use weir_testbed::bed::{Bed, BedSpec};
 use weir_testbed::cpu::{CpuPlan, DutCpus};
 use weir_testbed::dut::DutKind;
@@ -35,7 +35,7 @@ fn bed(name: &str) -> Result<Bed> {
     let external = match name {
         "kernel" => None,
         plan => {
-            let plan = plan::load(plan, &[])?;
+            let plan = PLANS.load(plan, &[])?;
             let external = plan.throughput().and_then(|throughput| throughput.external.clone());
             Some(external.with_context(|| {
                 format!(

@@ -12,9 +12,8 @@ use serde_json::json;
 use weir_lab::frames::PointSpec;
 use weir_lab::frames::preflight;
 use weir_lab::machine;
-use weir_lab::plan;
 use weir_lab::record::Machine;
-use weir_lab::rigs;
+use weir_lab::rigs::{self, PLANS};
 use weir_lab::store::Store;
 use weir_load::TesterKind;
 use weir_port::bpf::{self, Program, congestion, object};
@@ -240,7 +239,7 @@ impl Findings {
 
     /// What `weir run quick` would try before it begins.
     fn quick(&mut self, tester: TesterKind) {
-        let plan = plan::load("quick", &[]).expect("a plan that ships can be read");
+        let plan = PLANS.load("quick", &[]).expect("a plan that ships can be read");
         let fit = plan.experiment.preflight(tester).map_err(Into::into);
         let works =
             format!("each device of the plan passes frames, sent by the {} tester", generate::name(tester));

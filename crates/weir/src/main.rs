@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use weir_config::plain;
-use weir_lab::plan;
+use weir_lab::rigs::PLANS;
 
 mod bench;
 mod bottleneck;
@@ -128,7 +128,7 @@ fn by(command: Command, mut out: &mut stdout::Output) -> Result<Outcome> {
         Command::Plan(PlanCommand::Check { plan, sets }) => check_plan(&plan, &sets, &mut out),
         Command::Plan(PlanCommand::List) => list_plans(&mut out),
         Command::Plan(PlanCommand::Show { name }) => show_plan(&name, &mut out),
-        Command::Plan(PlanCommand::Options) => Ok(out.write_all(plan::options().as_bytes())?),
+        Command::Plan(PlanCommand::Options) => Ok(out.write_all(PLANS.options().as_bytes())?),
         Command::Completions { shell } => Ok(out.write_all(&docs::completions(shell))?),
         Command::Man { output: None } => Ok(docs::man_page(&mut out)?),
         Command::Man { output: Some(folder) } => docs::man_pages(&folder)
@@ -147,8 +147,8 @@ fn check_plan(name: &str, sets: &Sets, out: &mut impl Write) -> Result<()> {
 }
 
 fn list_plans(out: &mut impl Write) -> Result<()> {
-    for (name, _) in plan::shipped() {
-        let plan = plan::load(name, &[])?;
+    for (name, _) in PLANS.shipped() {
+        let plan = PLANS.load(name, &[])?;
         writeln!(out, "{name:16} {}", plan.question)?;
         let short = plan.short.map(|time| format!("; --short: at most {}", time::in_words(time)));
         let (estimate, short) = (time::in_words(plan.estimate()), short.unwrap_or_default());
@@ -158,7 +158,7 @@ fn list_plans(out: &mut impl Write) -> Result<()> {
 }
 
 fn show_plan(name: &str, out: &mut impl Write) -> Result<()> {
-    Ok(out.write_all(plain(&plan::load(name, &[])?.text).as_bytes())?)
+    Ok(out.write_all(plain(&PLANS.load(name, &[])?.text).as_bytes())?)
 }
 
 #[cfg(test)]

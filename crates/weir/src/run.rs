@@ -8,11 +8,12 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use weir_config::plain;
-use weir_lab::plan::{self, Plan};
+use weir_lab::export;
+use weir_lab::plan::Plan;
+use weir_lab::rigs::{self, PLANS};
 use weir_lab::run::{self, Event, Options, RunError};
 use weir_lab::run_data::RunData;
 use weir_lab::store::{SqliteStore, Store};
-use weir_lab::{export, rigs};
 
 use crate::place::Place;
 use crate::progress::Progress;
@@ -44,7 +45,7 @@ fn once(arguments: &cli::Run, out: &mut impl Write) -> Result<(i64, Outcome)> {
     let resumed = arguments.resume.map(|id| records::find_whole(&session.store, id)).transpose()?;
     let plan = match (plans.into_iter().next(), &resumed) {
         (Some(plan), _) => plan,
-        (None, Some(data)) => plan::reload(&data.run.plan, &data.run.plan_toml)?,
+        (None, Some(data)) => PLANS.reload(&data.run.plan, &data.run.plan_toml)?,
         (None, None) => unreachable!("clap asks for one of them"),
     };
     // A baseline that is not there is reported before two minutes are spent.

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use weir_bottleneck::{SETTINGS, Settings, chunks_for};
 use weir_config::{rate, unit};
-use weir_lab::plan;
+use weir_lab::plan::PlanError;
+use weir_lab::rigs::PLANS;
 use weir_plane::scenario::{self, End, Target, VirtualNode, packet, suites};
 use weir_plane::{Batch, Beside, Config, Frame, HEAD_ROOM, Plane, PortId, Time, Verdict};
 use weir_testkit::Dice;
@@ -34,7 +35,7 @@ pub(super) fn detect_seeds() -> Vec<Vec<u8>> {
 /// A plan; one that is taken has points, takes a time, and is read again from its record.
 pub(super) fn plan(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
-    match plan::reload("fuzz", &text) {
+    match PLANS.reload("fuzz", &text) {
         Ok(plan) => {
             plan.estimate();
             // What a plan of two hundred axes would take is not asked for here.
@@ -42,7 +43,7 @@ pub(super) fn plan(input: &[u8]) {
                 plan.points();
             }
         }
-        Err(plan::PlanError::Mistakes(mistakes)) => check_refusal(mistakes.list.len(), mistakes),
+        Err(PlanError::Mistakes(mistakes)) => check_refusal(mistakes.list.len(), mistakes),
         Err(other) => panic!("{other}"),
     }
 }

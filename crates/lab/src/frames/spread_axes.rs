@@ -67,11 +67,12 @@ mod tests {
     use crate::frames::PointSpec;
     use weir_testkit::golden;
 
-    use crate::plan::{load, mistakes};
+    use crate::plan::mistakes;
+    use crate::rigs::PLANS;
 
     fn points(sets: &[&str]) -> Result<Vec<PointSpec>, String> {
         let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
-        let plan = load("router", &sets).map_err(|error| error.to_string())?;
+        let plan = PLANS.load("router", &sets).map_err(|error| error.to_string())?;
         assert!(plan.throughput().is_some());
         Ok(plan.points())
     }

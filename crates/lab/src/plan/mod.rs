@@ -13,11 +13,11 @@ mod read;
 mod set;
 mod short;
 
+use read::Label;
 use short::Form;
 
 use crate::frames::Limits;
 use crate::rig::{Experiment, Rig};
-use crate::rigs;
 pub use weir_config::{Mistake, Mistakes, Place};
 
 /// A valid plan.
@@ -71,58 +71,65 @@ pub enum PlanError {
     Mistakes(Mistakes),
 }
 
-/// The plans that ship with weir: name and text.
-pub fn shipped() -> Vec<(&'static str, &'static str)> {
-    rigs::all().flat_map(Rig::plans).copied().collect()
-}
+/// The plans of some rigs: those that ship with them, and others in files and records.
+#[derive(Clone, Copy)]
+pub struct Plans(pub(crate) &'static [&'static dyn Rig]);
 
-/// A plan with every option, each explained: the reference for those who write plans.
-pub fn options() -> String {
-    let parts = rigs::all().map(Rig::options).filter(|part| !part.is_empty());
-    parts.collect::<Vec<_>>().join("\n")
-}
-
-/// The plan `name_or_path` with the changes `sets` (`key.path=value`). The name of a shipped plan comes
-/// first; a file of the same name is reached as `./quick`.
-///
-/// # Errors
-/// See [`PlanError`]; the message says what to do.
-pub fn load(name_or_path: &str, sets: &[String]) -> Result<Plan, PlanError> {
-    load_form(name_or_path, Form::Full, sets)
-}
-
-/// The short form that a plan declares, with the changes `sets` on top.
-///
-/// # Errors
-/// As [`load`], and if it declares none.
-pub fn load_short(name_or_path: &str, sets: &[String]) -> Result<Plan, PlanError> {
-    load_form(name_or_path, Form::Short, sets)
-}
-
-fn load_form(name_or_path: &str, form: Form, sets: &[String]) -> Result<Plan, PlanError> {
-    if let Some((name, text)) = shipped().iter().find(|(name, _)| *name == name_or_path) {
-        return read::read(&read::Label { name, place: name }, text, form, sets).map_err(PlanError::Mistakes);
+impl Plans {
+    /// The plans that ship: name and text.
+    pub fn shipped(self) -> Vec<(&'static str, &'static str)> {
+        self.0.iter().flat_map(|rig| rig.plans()).copied().collect()
     }
-    let path = Path::new(name_or_path);
-    if !path.exists() {
-        let names: Vec<_> = shipped().iter().map(|(name, _)| *name).collect();
-        let remedy = weir_config::did_you_mean(name_or_path, &names);
-        return Err(PlanError::Unknown { name: name_or_path.to_string(), remedy });
-    }
-    let text = std::fs::read_to_string(path)
-        .map_err(|source| PlanError::File { path: name_or_path.to_string(), source })?;
-    let name = path.file_stem().map_or(name_or_path.into(), |stem| stem.to_string_lossy());
-    let label = read::Label { name: &name, place: name_or_path };
-    read::read(&label, &text, form, sets).map_err(PlanError::Mistakes)
-}
 
-/// The plan of a record: its name and its text as kept.
-///
-/// # Errors
-/// [`PlanError::Mistakes`] if another version of weir wrote it and this one reads it differently.
-pub fn reload(name: &str, text: &str) -> Result<Plan, PlanError> {
-    let label = read::Label { name, place: "the plan in the record" };
-    read::read(&label, text, Form::Full, &[]).map_err(PlanError::Mistakes)
+    /// A plan with every option, each explained: the reference for those who write plans.
+    pub fn options(self) -> String {
+        let parts = self.0.iter().map(|rig| rig.options()).filter(|part| !part.is_empty());
+        parts.collect::<Vec<_>>().join("\n")
+    }
+
+    /// The plan `name_or_path` with the changes `sets` (`key.path=value`). The name of a shipped plan comes
+    /// first; a file of the same name is reached as `./quick`.
+    ///
+    /// # Errors
+    /// See [`PlanError`]; the message says what to do.
+    pub fn load(self, name_or_path: &str, sets: &[String]) -> Result<Plan, PlanError> {
+        self.load_form(name_or_path, Form::Full, sets)
+    }
+
+    /// The short form that a plan declares, with the changes `sets` on top.
+    ///
+    /// # Errors
+    /// As [`Plans::load`], and if it declares none.
+    pub fn load_short(self, name_or_path: &str, sets: &[String]) -> Result<Plan, PlanError> {
+        self.load_form(name_or_path, Form::Short, sets)
+    }
+
+    fn load_form(self, name_or_path: &str, form: Form, sets: &[String]) -> Result<Plan, PlanError> {
+        let shipped = self.shipped();
+        if let Some((name, text)) = shipped.iter().find(|(name, _)| *name == name_or_path) {
+            return self.read(&Label { name, place: name }, text, form, sets).map_err(PlanError::Mistakes);
+        }
+        let path = Path::new(name_or_path);
+        if !path.exists() {
+            let names: Vec<_> = shipped.iter().map(|(name, _)| *name).collect();
+            let remedy = weir_config::did_you_mean(name_or_path, &names);
+            return Err(PlanError::Unknown { name: name_or_path.to_string(), remedy });
+        }
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| PlanError::File { path: name_or_path.to_string(), source })?;
+        let name = path.file_stem().map_or(name_or_path.into(), |stem| stem.to_string_lossy());
+        let label = Label { name: &name, place: name_or_path };
+        self.read(&label, &text, form, sets).map_err(PlanError::Mistakes)
+    }
+
+    /// The plan of a record: its name and its text as kept.
+    ///
+    /// # Errors
+    /// [`PlanError::Mistakes`] if another version of weir wrote it and this one reads it differently.
+    pub fn reload(self, name: &str, text: &str) -> Result<Plan, PlanError> {
+        let label = Label { name, place: "the plan in the record" };
+        self.read(&label, text, Form::Full, &[]).map_err(PlanError::Mistakes)
+    }
 }
 
 /// What is said of each of these settings, which are all wrong; `a=1 --set b=2` are two.

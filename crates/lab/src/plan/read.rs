@@ -5,12 +5,11 @@ use weir_config::value;
 use weir_config::{Mistake, Mistakes, Notes};
 use weir_config::{Section, shown};
 
-use super::Plan;
 use super::set::Set;
 use super::short::{self, Changes, Form};
+use super::{Plan, Plans};
 use crate::frames::Limits;
 use crate::rig::Rig;
-use crate::rigs;
 
 /// What the user calls a plan.
 pub(super) struct Label<'a> {
@@ -20,43 +19,69 @@ pub(super) struct Label<'a> {
     pub(super) place: &'a str,
 }
 
-/// Reads the plan in `text` with the changes `sets` (`key.path=value`) applied. A plan with a short form is right only
-/// if that is, too.
-pub(super) fn read(label: &Label<'_>, text: &str, form: Form, sets: &[String]) -> Result<Plan, Mistakes> {
-    let plan = read_form(label, text, form, sets);
-    let has_short =
-        form == Form::Full && Document::parse(text).is_ok_and(|d| Changes::of(d.as_item()).is_some());
-    let short = has_short.then(|| read_form(label, text, Form::Short, sets)).transpose();
-    match (plan, short) {
-        (Ok(plan), Ok(short)) => Ok(Plan { short: short.map(|plan| plan.estimate()), ..plan }),
-        (Err(full), Err(short)) => Err(full.and(short)),
-        (Err(mistakes), _) | (_, Err(mistakes)) => Err(mistakes),
-    }
-}
-
-fn read_form(label: &Label<'_>, text: &str, form: Form, sets: &[String]) -> Result<Plan, Mistakes> {
-    let notes = Notes::new("a plan", text);
-    let document = notes.parse();
-    let short = document.as_ref().filter(|_| form == Form::Short).map(Changes::of);
-    if let Some(None) = short {
-        let text =
-            "this plan has no short form: leave out --short, or add [short] with the options that differ";
-        notes.add(Some(0..0), "", text.to_string());
-    }
-    let changes = short.flatten();
-    let first = changes.as_ref().map_or(&[][..], |changes| &changes.sets);
-    let parsed = document.and_then(|document| with_sets(document, text, first, sets, &notes));
-    let plan = parsed.and_then(|(item, text)| {
-        let root = Section::root(item.as_table_like()?, &notes);
-        if is_from_the_future(&root) { None } else { read_plan(root, label.name, text) }
-    });
-    match plan {
-        Some(plan) if notes.is_empty() => Ok(plan),
-        _ => {
-            let mut mistakes = notes.to_mistakes(label.place);
-            changes.iter().for_each(|changes| changes.locate(&mut mistakes, &notes));
-            Err(mistakes)
+impl Plans {
+    /// Reads the plan in `text` with the changes `sets` (`key.path=value`) applied. A plan with a short form is right only
+    /// if that is, too.
+    pub(super) fn read(
+        self,
+        label: &Label<'_>,
+        text: &str,
+        form: Form,
+        sets: &[String],
+    ) -> Result<Plan, Mistakes> {
+        let plan = self.read_form(label, text, form, sets);
+        let has_short =
+            form == Form::Full && Document::parse(text).is_ok_and(|d| Changes::of(d.as_item()).is_some());
+        let short = has_short.then(|| self.read_form(label, text, Form::Short, sets)).transpose();
+        match (plan, short) {
+            (Ok(plan), Ok(short)) => Ok(Plan { short: short.map(|plan| plan.estimate()), ..plan }),
+            (Err(full), Err(short)) => Err(full.and(short)),
+            (Err(mistakes), _) | (_, Err(mistakes)) => Err(mistakes),
         }
+    }
+
+    fn read_form(self, label: &Label<'_>, text: &str, form: Form, sets: &[String]) -> Result<Plan, Mistakes> {
+        let notes = Notes::new("a plan", text);
+        let document = notes.parse();
+        let short = document.as_ref().filter(|_| form == Form::Short).map(Changes::of);
+        if let Some(None) = short {
+            let text =
+                "this plan has no short form: leave out --short, or add [short] with the options that differ";
+            notes.add(Some(0..0), "", text.to_string());
+        }
+        let changes = short.flatten();
+        let first = changes.as_ref().map_or(&[][..], |changes| &changes.sets);
+        let parsed = document.and_then(|document| with_sets(document, text, first, sets, &notes));
+        let plan = parsed.and_then(|(item, text)| {
+            let root = Section::root(item.as_table_like()?, &notes);
+            if is_from_the_future(&root) { None } else { self.read_plan(root, label.name, text) }
+        });
+        match plan {
+            Some(plan) if notes.is_empty() => Ok(plan),
+            _ => {
+                let mut mistakes = notes.to_mistakes(label.place);
+                changes.iter().for_each(|changes| changes.locate(&mut mistakes, &notes));
+                Err(mistakes)
+            }
+        }
+    }
+
+    fn read_plan(self, root: Section<'_>, name: &str, text: String) -> Option<Plan> {
+        let question = root.required("question", "\"How fast does this machine route?\"", value::text);
+        let cites = root.one("cites", value::text);
+        let limits = read_limits(root.section("limits"));
+        let kinds: Vec<(&dyn Rig, &str)> = self.0.iter().map(|rig| (*rig, rig.name())).collect();
+        let rig = match root.one("experiment", value::choice("experiment", &kinds)) {
+            Some(rig) => rig,
+            None if root.has("experiment") => return None,
+            None => kinds[0].0,
+        };
+        let experiment = rig.read(&root);
+        // Its options are read where they belong.
+        root.section("short");
+        root.finish();
+        let (name, short) = (name.to_string(), None);
+        Some(Plan { name, question: question?, cites, experiment: experiment?, limits, short, text })
     }
 }
 
@@ -107,24 +132,6 @@ fn is_from_the_future(root: &Section<'_>) -> bool {
         );
     }
     newer.is_some()
-}
-
-fn read_plan(root: Section<'_>, name: &str, text: String) -> Option<Plan> {
-    let question = root.required("question", "\"How fast does this machine route?\"", value::text);
-    let cites = root.one("cites", value::text);
-    let limits = read_limits(root.section("limits"));
-    let kinds: Vec<(&dyn Rig, &str)> = rigs::all().map(|rig| (rig, rig.name())).collect();
-    let rig = match root.one("experiment", value::choice("experiment", &kinds)) {
-        Some(rig) => rig,
-        None if root.has("experiment") => return None,
-        None => kinds[0].0,
-    };
-    let experiment = rig.read(&root);
-    // Its options are read where they belong.
-    root.section("short");
-    root.finish();
-    let (name, short) = (name.to_string(), None);
-    Some(Plan { name, question: question?, cites, experiment: experiment?, limits, short, text })
 }
 
 fn read_limits(section: Section<'_>) -> Limits {

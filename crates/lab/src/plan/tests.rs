@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::frames::Cpus;
+use crate::rigs::PLANS;
 use crate::rigs::throughput::{Procedures, SearchSpec, Throughput};
 use weir_packet::flow::{Direction, IpVersion};
 use weir_packet::size::FrameSizes;
@@ -22,12 +23,12 @@ max_fps = "2M"
 
 fn read(text: &str, sets: &[&str]) -> Result<Plan, Mistakes> {
     let sets: Vec<_> = sets.iter().map(|set| set.to_string()).collect();
-    read::read(&read::Label { name: "p", place: "p" }, text, Form::Full, &sets)
+    PLANS.read(&Label { name: "p", place: "p" }, text, Form::Full, &sets)
 }
 
 fn read_short(text: &str, sets: &[&str]) -> Result<Plan, Mistakes> {
     let sets: Vec<_> = sets.iter().map(|set| set.to_string()).collect();
-    read::read(&read::Label { name: "p", place: "p" }, text, Form::Short, &sets)
+    PLANS.read(&Label { name: "p", place: "p" }, text, Form::Short, &sets)
 }
 
 #[test]
@@ -407,7 +408,7 @@ fn defaults_are_those_of_the_cited_procedures() {
         |sections: &str| throughput(read(&format!("{plan}\"rfc2544\"\n{sections}"), &[]).unwrap()).procedures;
     assert_eq!(procedures(""), Procedures::default(), "what is not asked for is not measured");
     let sections: String = PROCEDURES.iter().map(|name| format!("[{name}]\n")).collect();
-    assert_eq!(procedures(&sections), throughput(read(&options(), &[]).unwrap()).procedures);
+    assert_eq!(procedures(&sections), throughput(read(&PLANS.options(), &[]).unwrap()).procedures);
     let SearchSpec::Classic(classic) = search("classic") else { panic!() };
     assert_eq!((classic.trial.as_secs(), classic.trials, classic.discard), (120, 10, 3));
     assert_eq!((classic.mean_loss, classic.half_loss), (0.0015, 0.001));
@@ -415,21 +416,21 @@ fn defaults_are_those_of_the_cited_procedures() {
 
 #[test]
 fn shipped_plans_are_valid() {
-    for (name, text) in shipped() {
-        let plan = load(name, &[]).unwrap_or_else(|error| panic!("{error}"));
+    for (name, text) in PLANS.shipped() {
+        let plan = PLANS.load(name, &[]).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!((&plan.name[..], &plan.text[..]), (name, text));
     }
     for (name, points) in [("rfc2544", 8), ("rfc8219", 16), ("flows", 21), ("soak", 1)] {
-        let (full, short) = (load(name, &[]).unwrap(), load_short(name, &[]).unwrap());
+        let (full, short) = (PLANS.load(name, &[]).unwrap(), PLANS.load_short(name, &[]).unwrap());
         assert_eq!(full.points().len(), points, "{name}");
         assert_eq!(full.short, Some(short.estimate()), "{name}");
         assert!(short.estimate() <= Duration::from_secs(150), "{name} takes {:?}", short.estimate());
         assert!(full.estimate() > 5 * short.estimate(), "{name} takes {:?}", full.estimate());
     }
     let modified = ["traffic.ip=[4,6]", "traffic.frame_bytes=[84,128,256,512,1024,1280,1518]"];
-    let modified = load("rfc2544", &modified.map(str::to_string)).expect("an example of the plan");
+    let modified = PLANS.load("rfc2544", &modified.map(str::to_string)).expect("an example of the plan");
     assert_eq!(modified.points().len(), 14);
-    let quick = load("quick", &[]).unwrap();
+    let quick = PLANS.load("quick", &[]).unwrap();
     assert_eq!(quick.points().len(), 8);
     assert!(
         quick.estimate() <= Duration::from_secs(110),
@@ -437,13 +438,14 @@ fn shipped_plans_are_valid() {
         quick.estimate()
     );
     let other = ["traffic.flows=[1,1000,1M]", "dut.kind=[kernel-nat,xdp-forward]"].map(str::to_string);
-    let other = load("quick", &other).unwrap_or_else(|error| panic!("an example of the README: {error}"));
+    let other =
+        PLANS.load("quick", &other).unwrap_or_else(|error| panic!("an example of the README: {error}"));
     assert_eq!(other.points().len(), 12);
-    let rules = load("rules", &[]).unwrap();
+    let rules = PLANS.load("rules", &[]).unwrap();
     assert_eq!(rules.points().len(), 72, "two devices x (none + seven forms x five numbers of rules)");
-    let bridge = load("bridge", &[]).unwrap();
+    let bridge = PLANS.load("bridge", &[]).unwrap();
     assert_eq!(bridge.points().len(), 7, "the sizes of RFC 2889");
-    let router = load("router", &[]).unwrap();
+    let router = PLANS.load("router", &[]).unwrap();
     assert_eq!(router.points().len(), 18, "three modes x three sizes x one CPU and all");
 }
 
@@ -518,8 +520,8 @@ fn a_box_is_described_completely_or_not_at_all() {
 
 #[test]
 fn the_reference_explains_every_option() {
-    read(&options(), &[]).unwrap_or_else(|error| panic!("{error}"));
-    let defaults = read(&options(), &[]).unwrap().limits;
+    read(&PLANS.options(), &[]).unwrap_or_else(|error| panic!("{error}"));
+    let defaults = read(&PLANS.options(), &[]).unwrap().limits;
     assert_eq!(defaults, Limits::default());
     let plan = |rest: &str| format!("question = \"?\"\n{rest}");
     let search = |kind: &str| plan(&format!("[search]\nkind = \"{kind}\"\nzzzzzz = 1"));
@@ -545,7 +547,10 @@ fn the_reference_explains_every_option() {
                 format!("[{option}]"),
                 format!("[search.{option}]"),
             ];
-            assert!(ways.iter().any(|way| options().contains(way)), "`{option}` is not explained ({known})");
+            assert!(
+                ways.iter().any(|way| PLANS.options().contains(way)),
+                "`{option}` is not explained ({known})"
+            );
         }
     }
 }
@@ -565,7 +570,7 @@ fn plans_are_found_by_name_or_path() {
     let folder = weir_testkit::Folder::new();
     let path = folder.join("mine.toml");
     std::fs::write(&path, PLAN.replace("rules = 25", "rules = -1")).unwrap();
-    let error = load(path.to_str().unwrap(), &[]).unwrap_err().to_string();
+    let error = PLANS.load(path.to_str().unwrap(), &[]).unwrap_err().to_string();
     assert_eq!(
         error,
         format!(
@@ -573,8 +578,8 @@ fn plans_are_found_by_name_or_path() {
             path.display()
         )
     );
-    assert_eq!(load(path.to_str().unwrap(), &["dut.rules=7".to_string()]).unwrap().name, "mine");
-    let error = load("quik", &[]).unwrap_err().to_string();
+    assert_eq!(PLANS.load(path.to_str().unwrap(), &["dut.rules=7".to_string()]).unwrap().name, "mine");
+    let error = PLANS.load("quik", &[]).unwrap_err().to_string();
     assert_eq!(error, "`quik` is neither a plan that ships with weir nor a file: did you mean `quick`?");
 }
 

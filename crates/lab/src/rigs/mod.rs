@@ -15,6 +15,7 @@ pub mod servers;
 mod sleep;
 pub mod throughput;
 
+use crate::plan::Plans;
 use crate::report::Sections;
 use crate::report::block::Part;
 use crate::rig::Rig;
@@ -35,6 +36,9 @@ const ALL: &[&dyn Rig] = &[
     #[cfg(test)]
     &sleep::SleepRig,
 ];
+
+/// The plans of all rigs.
+pub const PLANS: Plans = Plans(ALL);
 
 /// All rigs, in the order in which people read of them.
 pub fn all() -> impl Iterator<Item = &'static dyn Rig> {

@@ -6,13 +6,13 @@ use std::sync::atomic::AtomicBool;
 use weir_load::TesterKind;
 
 use super::{Event, Options};
-use crate::plan;
+use crate::rigs::PLANS;
 use crate::run_data::RunData;
 use crate::store::{MemoryStore, Store};
 
 /// Runs a plan with these options; what was measured, and what the user was shown.
 pub(crate) fn run(name: &str, sets: &[&str]) -> (RunData, Vec<String>) {
-    let plan = plan::load(name, &sets.iter().map(ToString::to_string).collect::<Vec<_>>()).unwrap();
+    let plan = PLANS.load(name, &sets.iter().map(ToString::to_string).collect::<Vec<_>>()).unwrap();
     let notes = Mutex::new(Vec::new());
     let observe = |event: Event| {
         if let Event::Note(note) = event {

@@ -3,8 +3,8 @@
 
 use std::sync::atomic::AtomicBool;
 
-use weir_lab::plan;
 use weir_lab::record::{ProcedureResult, Purpose, Trial};
+use weir_lab::rigs::PLANS;
 use weir_lab::run::{self, Options};
 use weir_lab::store::{SqliteStore, Store};
 use weir_load::TesterKind;
@@ -33,7 +33,7 @@ fn run(name: &str, rest: &str) -> Vec<(Vec<ProcedureResult>, Vec<Trial>)> {
 }
 
 fn run_text(name: &str, text: &str) -> Vec<(Vec<ProcedureResult>, Vec<Trial>)> {
-    let plan = plan::reload(name, text).unwrap_or_else(|error| panic!("{error}"));
+    let plan = PLANS.reload(name, text).unwrap_or_else(|error| panic!("{error}"));
     let folder = weir_testkit::Folder::new();
     let store = SqliteStore::open(&folder.join("records.db")).expect("a new file");
     let stop = AtomicBool::new(false);

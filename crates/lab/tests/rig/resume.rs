@@ -4,8 +4,9 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
 use rusqlite::Connection;
-use weir_lab::plan::{self, Plan};
+use weir_lab::plan::Plan;
 use weir_lab::record::{Purpose, RunState, Trial};
+use weir_lab::rigs::PLANS;
 use weir_lab::run::{self, Event, Options, RunError};
 use weir_lab::run_data::RunData;
 use weir_lab::store::{SqliteStore, Store};
@@ -39,7 +40,7 @@ struct Kept {
 impl Kept {
     /// A complete run of a plan.
     fn complete(plan: &str) -> (Kept, RunData) {
-        let plan = plan::reload("two", plan).expect("a valid plan");
+        let plan = PLANS.reload("two", plan).expect("a valid plan");
         let kept = Kept { folder: weir_testkit::Folder::new(), plan };
         let store = kept.store();
         let id = with_options(|_| {}, |options| run::run(&kept.plan, &store, options)).expect("it runs");

@@ -26,6 +26,6 @@ impl<T: Clone + Send + Sync + 'static> TypedValueParser for Known<T> {
 
 /// A plan that ships, or a file.
 pub(super) fn plan() -> Known<String> {
-    let names = || weir_lab::plan::shipped().into_iter().map(|(name, _)| name).collect();
+    let names = || weir_lab::rigs::PLANS.shipped().into_iter().map(|(name, _)| name).collect();
     Known { read: |text| Ok(text.to_string()), names }
 }

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Subcommand};
-use weir_lab::plan::{self, Plan, PlanError};
+use weir_lab::plan::{Plan, PlanError};
+use weir_lab::rigs::PLANS;
 
 use super::{Cli, FailOn, RunId, Side, Store, TesterKind, known};
 
@@ -137,7 +138,7 @@ pub(crate) struct Sets {
 impl Sets {
     /// The plan with these changes.
     pub(crate) fn load(&self, plan: &str) -> Result<Plan, PlanError> {
-        if self.short { plan::load_short(plan, &self.sets) } else { plan::load(plan, &self.sets) }
+        if self.short { PLANS.load_short(plan, &self.sets) } else { PLANS.load(plan, &self.sets) }
     }
 }
 

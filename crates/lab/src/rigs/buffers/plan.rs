@@ -296,12 +296,13 @@ fn rate_change(value: &Value) -> Result<(Duration, u64), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{load, load_short, mistakes};
+    use crate::plan::mistakes;
+    use crate::rigs::PLANS;
     use weir_testkit::golden;
 
     fn buffers(sets: &[&str]) -> Result<Buffers, String> {
         let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
-        let plan = load("buffers", &sets).map_err(|error| error.to_string())?;
+        let plan = PLANS.load("buffers", &sets).map_err(|error| error.to_string())?;
         Ok(plan.experiment.of::<Buffers>().expect("of this rig").clone())
     }
 
@@ -323,7 +324,7 @@ mod tests {
             "buffers.bed=real --set buffers.mix=prague",
             "buffers.bed=real --set buffers.ecn=true",
         ];
-        golden!("src/rigs/buffers/mistakes.txt", &mistakes(&sets, |sets| load("buffers", sets)));
+        golden!("src/rigs/buffers/mistakes.txt", &mistakes(&sets, |sets| PLANS.load("buffers", sets)));
         assert!(buffers(&["buffers.bed=real"]).is_ok());
     }
 
@@ -347,7 +348,7 @@ mod tests {
 
     #[test]
     fn the_short_form_is_short() {
-        let short = load_short("buffers", &[]).unwrap();
+        let short = PLANS.load_short("buffers", &[]).unwrap();
         assert!(short.estimate() <= Duration::from_secs(150), "{:?}", short.estimate());
         let grid = buffers(&[]).unwrap();
         assert!(grid.beds == [Bed::Simulated]);

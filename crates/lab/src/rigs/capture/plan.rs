@@ -234,14 +234,15 @@ pub(super) fn read(section: Section<'_>) -> Option<Ladder> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{load, load_short, mistakes};
+    use crate::plan::mistakes;
+    use crate::rigs::PLANS;
     use weir_testkit::golden;
 
     fn ladder(sets: &[&str]) -> Result<Ladder, String> {
         // Of the places to receive, one is enough for what these tests look at.
         let one = std::iter::once(&"capture.receive=apart");
         let sets: Vec<String> = one.chain(sets).map(|set| set.to_string()).collect();
-        let plan = load("capture", &sets).map_err(|error| error.to_string())?;
+        let plan = PLANS.load("capture", &sets).map_err(|error| error.to_string())?;
         let ladder = plan.experiment.of::<Ladder>().expect("of this rig").clone();
         Ok(ladder)
     }
@@ -313,7 +314,7 @@ mod tests {
             "capture.receive=there",
             "capture.rps=some",
         ];
-        golden!("src/rigs/capture/mistakes.txt", &mistakes(&sets, |sets| load("capture", sets)));
+        golden!("src/rigs/capture/mistakes.txt", &mistakes(&sets, |sets| PLANS.load("capture", sets)));
     }
 
     #[test]
@@ -324,7 +325,7 @@ mod tests {
 
     #[test]
     fn the_short_form_is_short() {
-        let short = load_short("capture", &[]).unwrap();
+        let short = PLANS.load_short("capture", &[]).unwrap();
         assert!(short.estimate() <= Duration::from_secs(150), "{:?}", short.estimate());
     }
 }

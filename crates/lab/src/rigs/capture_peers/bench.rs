@@ -224,14 +224,14 @@ mod tests {
     use weir_testkit::{Folder, need_root};
 
     use super::*;
-    use crate::plan::load;
+    use crate::rigs::PLANS;
 
     #[test]
     fn what_is_sent_in_turns_is_what_was_wanted() {
         need_root!();
         let folder = Folder::new();
         let set = format!("capture_peers.folder={}", folder.display());
-        let plan = load("peers-capture", &[set]).unwrap();
+        let plan = PLANS.load("peers-capture", &[set]).unwrap();
         let peers = plan.experiment.of::<CapturePeers>().expect("of this rig");
         let mut journal = Journal::in_dir(&folder.join("journal"));
         let spec = PointSpec::plain(DutKind::WIRE, 64, 10);

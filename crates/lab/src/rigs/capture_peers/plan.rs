@@ -181,7 +181,8 @@ pub(super) fn read(section: Section<'_>) -> Option<CapturePeers> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{load, load_short, mistakes};
+    use crate::plan::mistakes;
+    use crate::rigs::PLANS;
     use weir_testkit::golden;
 
     #[test]
@@ -194,12 +195,15 @@ mod tests {
             "capture_peers.buffer_bytes=1",
             "capture_peers.trials=0",
         ];
-        golden!("src/rigs/capture_peers/mistakes.txt", &mistakes(&sets, |sets| load("peers-capture", sets)));
+        golden!(
+            "src/rigs/capture_peers/mistakes.txt",
+            &mistakes(&sets, |sets| PLANS.load("peers-capture", sets))
+        );
     }
 
     #[test]
     fn the_short_form_is_short_and_has_rounds_enough_for_an_interval() {
-        let short = load_short("peers-capture", &[]).unwrap();
+        let short = PLANS.load_short("peers-capture", &[]).unwrap();
         assert!(short.estimate() <= Duration::from_secs(240), "{:?}", short.estimate());
         let short = short.experiment.of::<CapturePeers>().expect("of this rig").clone();
         assert!(short.rounds as usize >= crate::stats::FEWEST_FOR_INTERVAL);

@@ -80,12 +80,13 @@ pub(super) fn read(section: Section<'_>) -> Option<DetectPeers> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{load, load_short, mistakes};
+    use crate::plan::mistakes;
+    use crate::rigs::PLANS;
     use weir_testkit::golden;
 
     fn peers(sets: &[&str]) -> Result<DetectPeers, String> {
         let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
-        let plan = load("peers-detect", &sets).map_err(|error| error.to_string())?;
+        let plan = PLANS.load("peers-detect", &sets).map_err(|error| error.to_string())?;
         let peers = plan.experiment.of::<DetectPeers>().expect("of this rig").clone();
         Ok(peers)
     }
@@ -98,12 +99,15 @@ mod tests {
             "detect_peers.attack_fps=40k --set detect_peers.limit_fps=50k",
             "detect_peers.rounds=0",
         ];
-        golden!("src/rigs/detect_peers/mistakes.txt", &mistakes(&sets, |sets| load("peers-detect", sets)));
+        golden!(
+            "src/rigs/detect_peers/mistakes.txt",
+            &mistakes(&sets, |sets| PLANS.load("peers-detect", sets))
+        );
     }
 
     #[test]
     fn the_short_form_is_short() {
-        let short = load_short("peers-detect", &[]).unwrap();
+        let short = PLANS.load_short("peers-detect", &[]).unwrap();
         assert!(short.estimate() <= Duration::from_secs(150), "{:?}", short.estimate());
         assert_eq!(peers(&[]).unwrap().rounds, 6, "rounds enough for an interval");
     }

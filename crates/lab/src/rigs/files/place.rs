@@ -205,7 +205,7 @@ mod tests {
 
     fn plan(sets: &[&str]) -> Files {
         let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
-        let plan = crate::plan::load("files", &sets).unwrap();
+        let plan = crate::rigs::PLANS.load("files", &sets).unwrap();
         plan.experiment.of::<Files>().expect("of this rig").clone()
     }
 

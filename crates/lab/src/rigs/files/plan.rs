@@ -190,12 +190,13 @@ fn size(value: &Value) -> Result<u32, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{load, load_short, mistakes};
+    use crate::plan::mistakes;
+    use crate::rigs::PLANS;
     use weir_testkit::golden;
 
     fn files(sets: &[&str]) -> Result<Files, String> {
         let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
-        let plan = load("files", &sets).map_err(|error| error.to_string())?;
+        let plan = PLANS.load("files", &sets).map_err(|error| error.to_string())?;
         Ok(plan.experiment.of::<Files>().expect("of this rig").clone())
     }
 
@@ -208,7 +209,7 @@ mod tests {
             "files.files=0",
             "files.file_system=ext3",
         ];
-        golden!("src/rigs/files/mistakes.txt", &mistakes(&sets, |sets| load("files", sets)));
+        golden!("src/rigs/files/mistakes.txt", &mistakes(&sets, |sets| PLANS.load("files", sets)));
         assert_eq!(
             files(&["files.size=[4k, 128K, 1m, 8192]"]).unwrap().sizes,
             [4096, 131_072, 1 << 20, 8192]
@@ -217,7 +218,7 @@ mod tests {
 
     #[test]
     fn the_short_form_is_short_and_peers_make_what_they_can() {
-        let short = load_short("files", &[]).unwrap();
+        let short = PLANS.load_short("files", &[]).unwrap();
         assert!(short.estimate() <= Duration::from_secs(120), "{:?}", short.estimate());
         let peers = |work: &Work| matches!(work.who, Who::Peer(_));
         let work = files(&[]).unwrap().work();

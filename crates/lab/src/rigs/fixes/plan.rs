@@ -155,17 +155,21 @@ pub(super) fn read(section: Section<'_>) -> Option<Fixes> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{load, load_short, mistakes};
+    use crate::plan::mistakes;
+    use crate::rigs::PLANS;
     use weir_testkit::golden;
 
     #[test]
     fn all_fixes_are_measured_and_the_short_form_is_short() {
-        let plan = load("fixes", &[]).unwrap();
+        let plan = PLANS.load("fixes", &[]).unwrap();
         let full = plan.experiment.of::<Fixes>().expect("of this rig");
         assert_eq!(full.fixes, Fix::ALL.map(|(fix, _)| fix));
-        let short = load_short("fixes", &[]).unwrap().estimate();
+        let short = PLANS.load_short("fixes", &[]).unwrap().estimate();
         assert!(short <= Duration::from_secs(125), "{short:?}");
-        golden!("src/rigs/fixes/mistakes.txt", &mistakes(&["fixes.fix=backlok"], |sets| load("fixes", sets)));
+        golden!(
+            "src/rigs/fixes/mistakes.txt",
+            &mistakes(&["fixes.fix=backlok"], |sets| PLANS.load("fixes", sets))
+        );
     }
 
     #[test]

@@ -146,12 +146,13 @@ fn skew(value: &Value) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{load, load_short, mistakes};
+    use crate::plan::mistakes;
+    use crate::rigs::PLANS;
     use weir_testkit::golden;
 
     fn mail(name: &str, sets: &[&str]) -> Result<Mail, String> {
         let sets: Vec<String> = sets.iter().map(ToString::to_string).collect();
-        let plan = load(name, &sets).map_err(|error| error.to_string())?;
+        let plan = PLANS.load(name, &sets).map_err(|error| error.to_string())?;
         Ok(plan.experiment.of::<Mail>().expect("of this rig").clone())
     }
 
@@ -163,7 +164,7 @@ mod tests {
             "mail.recipients_per_transaction=0",
             "mail.skew=-1",
         ];
-        golden!("src/rigs/mail/mistakes.txt", &mistakes(&sets, |sets| load("mail", sets)));
+        golden!("src/rigs/mail/mistakes.txt", &mistakes(&sets, |sets| PLANS.load("mail", sets)));
     }
 
     #[test]
@@ -172,7 +173,7 @@ mod tests {
         assert_eq!((full.job.recipients, full.job.domains, full.rounds), (200_000, 9_113, 6));
         assert!([1500, 2500, 5000].iter().all(|n| full.connections.contains(n)));
         for name in ["mail", "peers-mail"] {
-            let short = load_short(name, &[]).unwrap();
+            let short = PLANS.load_short(name, &[]).unwrap();
             assert!(short.estimate() <= Duration::from_secs(150), "{name}: {:?}", short.estimate());
         }
     }

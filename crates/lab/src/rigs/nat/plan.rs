@@ -379,12 +379,13 @@ impl FromStr for PublicRange {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{load, load_short, mistakes};
+    use crate::plan::mistakes;
+    use crate::rigs::PLANS;
     use weir_testkit::golden;
 
     fn nat(name: &str, sets: &[&str]) -> Result<NatLoad, String> {
         let sets: Vec<String> = sets.iter().map(|set| (*set).to_string()).collect();
-        let plan = load(name, &sets).map_err(|error| error.to_string())?;
+        let plan = PLANS.load(name, &sets).map_err(|error| error.to_string())?;
         Ok(plan.experiment.of::<NatLoad>().expect("of this rig").clone())
     }
 
@@ -406,7 +407,7 @@ mod tests {
             "nat.udp_timeout_s=1",
             "nat.subscribers=1 --set nat.flows=64513",
         ];
-        golden!("src/rigs/nat/mistakes.txt", &mistakes(&sets, |sets| load("nat", sets)));
+        golden!("src/rigs/nat/mistakes.txt", &mistakes(&sets, |sets| PLANS.load("nat", sets)));
     }
 
     #[test]
@@ -433,7 +434,7 @@ mod tests {
     #[test]
     fn the_short_forms_take_three_minutes_at_most() {
         for name in ["nat", "nat-flows", "conntrack"] {
-            let short = load_short(name, &[]).unwrap();
+            let short = PLANS.load_short(name, &[]).unwrap();
             assert!(short.estimate() <= Duration::from_secs(150), "{name}: {:?}", short.estimate());
         }
     }

@@ -387,11 +387,11 @@ fn own_bytes() -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan;
+    use crate::rigs::PLANS;
 
     #[test]
     fn devices_at_the_same_traffic_are_a_group() {
-        let plan = plan::load("nat-flows", &["nat.flows=[1,10]".into()]).unwrap();
+        let plan = PLANS.load("nat-flows", &["nat.flows=[1,10]".into()]).unwrap();
         let points = plan.experiment.of::<NatLoad>().unwrap().points();
         let name = |point: &&NatPoint| format!("{} {}", point.spec.dut, point.spec.flows);
         let names: Vec<Vec<String>> =

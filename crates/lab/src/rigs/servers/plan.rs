@@ -217,12 +217,13 @@ fn rate(value: &Value) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{load, load_short, mistakes};
+    use crate::plan::mistakes;
+    use crate::rigs::PLANS;
     use weir_testkit::golden;
 
     fn servers(sets: &[&str]) -> Result<Servers, String> {
         let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
-        let plan = load("servers", &sets).map_err(|error| error.to_string())?;
+        let plan = PLANS.load("servers", &sets).map_err(|error| error.to_string())?;
         Ok(plan.experiment.of::<Servers>().expect("of this rig").clone())
     }
 
@@ -235,12 +236,12 @@ mod tests {
             "servers.concurrency=0",
             "servers.peers=apache",
         ];
-        golden!("src/rigs/servers/mistakes.txt", &mistakes(&sets, |sets| load("servers", sets)));
+        golden!("src/rigs/servers/mistakes.txt", &mistakes(&sets, |sets| PLANS.load("servers", sets)));
     }
 
     #[test]
     fn the_short_form_is_short() {
-        let short = load_short("servers", &[]).unwrap();
+        let short = PLANS.load_short("servers", &[]).unwrap();
         assert!(short.estimate() <= Duration::from_secs(120), "{:?}", short.estimate());
     }
 

@@ -133,13 +133,14 @@ mod tests {
     use weir_load::TesterKind;
 
     use super::*;
+    use crate::rigs::PLANS;
     use crate::run::{Event, Options};
     use crate::store::{MemoryStore, Store};
-    use crate::{compare, export, plan, report, run};
+    use crate::{compare, export, report, run};
 
     /// Runs the plan, or goes on with the first run; stops after so many trials.
     fn sleep(store: &dyn Store, resumed: bool, most: u32) -> Result<i64, RunError> {
-        let plan = plan::load("sleep", &[]).unwrap();
+        let plan = PLANS.load("sleep", &[]).unwrap();
         let (stop, ended) = (AtomicBool::new(false), Mutex::new(Cell::new(0)));
         let observe = |event: Event| {
             if let Event::Ended(_) = event {

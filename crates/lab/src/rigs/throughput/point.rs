@@ -343,12 +343,12 @@ impl First {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan;
+    use crate::rigs::PLANS;
 
     /// Who alternates with whom in the plan `node`, changed so.
     fn check(sets: &[&str], expected: &[&[&str]]) {
         let sets: Vec<String> = sets.iter().map(|set| (*set).to_string()).collect();
-        let specs = plan::load("node", &sets).expect("it ships").points();
+        let specs = PLANS.load("node", &sets).expect("it ships").points();
         let names = |group: &Group| group.iter().map(|(_, spec)| spec.dut.to_string()).collect::<Vec<_>>();
         assert_eq!(groups(&specs, true).iter().map(names).collect::<Vec<_>>(), expected, "{sets:?}");
         assert!(groups(&specs, false).iter().all(|group| group.len() == 1));

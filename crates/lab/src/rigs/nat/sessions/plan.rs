@@ -154,7 +154,8 @@ fn alpha(value: &toml_edit::Value) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{load, load_short, mistakes};
+    use crate::plan::mistakes;
+    use crate::rigs::PLANS;
     use weir_testkit::golden;
 
     #[test]
@@ -166,15 +167,15 @@ mod tests {
             "rfc9693.frame_bytes=9000",
             "rfc9693.frame_bytes=64",
         ];
-        golden!("src/rigs/nat/sessions/mistakes.txt", &mistakes(&sets, |sets| load("rfc9693", sets)));
+        golden!("src/rigs/nat/sessions/mistakes.txt", &mistakes(&sets, |sets| PLANS.load("rfc9693", sets)));
     }
 
     #[test]
     fn the_full_form_is_that_of_the_rfc_and_the_short_one_short() {
-        let plan = load("rfc9693", &[]).unwrap();
+        let plan = PLANS.load("rfc9693", &[]).unwrap();
         let full = plan.experiment.of::<Rfc9693>().unwrap();
         assert_eq!((full.repetitions, full.loss_ratio, full.trial), (10, 0.0, Duration::from_secs(60)));
-        let short = load_short("rfc9693", &[]).unwrap();
+        let short = PLANS.load_short("rfc9693", &[]).unwrap();
         assert!(short.estimate() <= Duration::from_secs(180), "{:?}", short.estimate());
     }
 }

@@ -183,7 +183,8 @@ fn read_floods(section: &Section<'_>, hosts: Hosts) -> Vec<Flood> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{load, load_short, mistakes};
+    use crate::plan::mistakes;
+    use crate::rigs::PLANS;
     use weir_testkit::golden;
 
     #[test]
@@ -195,17 +196,17 @@ mod tests {
             "nat_tcp.flood_from=above",
             "nat_tcp.subscribers=32768",
         ];
-        golden!("src/rigs/nat/tcp/mistakes.txt", &mistakes(&sets, |sets| load("nat-tcp", sets)));
+        golden!("src/rigs/nat/tcp/mistakes.txt", &mistakes(&sets, |sets| PLANS.load("nat-tcp", sets)));
     }
 
     #[test]
     fn each_flood_comes_from_each_side_and_the_short_form_is_short() {
         let sets = ["nat_tcp.flood=[\"10k\",\"1M\"]", "nat_tcp.flood_from=[\"inside\",\"both\"]"];
-        let plan = load("nat-tcp", &sets.map(String::from)).unwrap();
+        let plan = PLANS.load("nat-tcp", &sets.map(String::from)).unwrap();
         let floods = &plan.experiment.of::<TcpLoad>().unwrap().floods;
         let named: Vec<_> = floods.iter().map(|flood| (flood.fps, flood.from)).collect();
         assert_eq!(named, [(1e4, Side::Inside), (1e6, Side::Inside), (1e4, Side::Both), (1e6, Side::Both)]);
-        let short = load_short("nat-tcp", &[]).unwrap();
+        let short = PLANS.load_short("nat-tcp", &[]).unwrap();
         assert!(short.estimate() <= Duration::from_secs(180), "{:?}", short.estimate());
     }
 }

@@ -206,11 +206,11 @@ fn fewer(what: &str, here: u32, there: u32, rfc: &str) -> Option<String> {
 #[cfg(test)]
 pub(super) mod testing {
     use super::Known;
-    use crate::plan;
+    use crate::rigs::PLANS;
 
     /// A point of `quick` at which 0.5 M frames/s were found, on a wire of 1 M frames/s.
     pub(super) fn known() -> Known<'static> {
-        let spec = plan::load("quick", &[]).expect("a shipped plan").points().remove(0);
+        let spec = PLANS.load("quick", &[]).expect("a shipped plan").points().remove(0);
         Known {
             spec: Box::leak(Box::new(spec)),
             throughput_fps: Some(0.5e6),
