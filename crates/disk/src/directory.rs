@@ -12,7 +12,6 @@ use rustix::fs::{
     readlinkat, renameat, statat, unlinkat,
 };
 
-use crate::open::link;
 use crate::user::{User, as_caller};
 
 /// Links on the way to a directory, at most; as many as the kernel allows.
@@ -197,6 +196,11 @@ pub(crate) fn kind(found: &Stat) -> FileType {
 /// Root and the user who asks do themselves no harm.
 pub(crate) fn is_trusted(found: &Stat) -> bool {
     found.st_uid == 0 || found.st_uid == rustix::process::geteuid().as_raw()
+}
+
+/// The error of a link that is not followed.
+pub(crate) fn link() -> io::Error {
+    io::Error::new(ErrorKind::PermissionDenied, "it is a symbolic link: name the file to which it leads")
 }
 
 fn link_of_other(name: &OsStr, found: &Stat) -> io::Error {

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use rustix::fs::{FileType, OFlags, Stat};
 
-use crate::directory::{Directory, is_trusted, kind};
+use crate::directory::{Directory, is_trusted, kind, link};
 use crate::user::as_caller;
 
 /// Makes a new file, of the user who asked; what is there and no file (a pipe, a device) is opened, and without a reader
@@ -189,11 +189,6 @@ fn check_single(found: &Stat) -> io::Result<()> {
             "it is neither a file nor a pipe nor a character device",
         )),
     }
-}
-
-/// The error of a link that is not followed.
-pub(crate) fn link() -> io::Error {
-    io::Error::new(ErrorKind::PermissionDenied, "it is a symbolic link: name the file to which it leads")
 }
 
 fn no_file() -> io::Error {

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::FileType;
 
-use crate::directory::{Directory, MOST_LINKS};
-use crate::open::{link, special};
+use crate::directory::{Directory, MOST_LINKS, link};
+use crate::open::special;
 use crate::user::as_caller;
 
 /// Writes a whole file, of the user who asked, in the place of one that is there. A pipe or device is written to; a link
