@@ -12,8 +12,6 @@ use crate::server::{self, Service};
 
 const SERVER: &str = "app-server";
 const CLIENT: &str = "app-client";
-/// A program for one connection, which is its standard input.
-pub(crate) const ANSWER: &str = "app-answer";
 
 /// Said when a client holds its connections; what follows is how many.
 pub const HOLDING: &str = "holding ";
@@ -39,7 +37,7 @@ pub fn run_if_asked() -> Option<ExitCode> {
         CLIENT => order(arguments.next()).and_then(|demand: Demand| {
             client::load(&demand, |held| say(HOLDING, &held)).map(|outcome| say(DONE, &outcome))
         }),
-        ANSWER => order(arguments.next()).map(server::answer),
+        server::ANSWER => order(arguments.next()).map(server::answer),
         _ => return None,
     };
     Some(end(&name, result))

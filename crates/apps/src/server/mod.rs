@@ -41,7 +41,7 @@ pub(crate) mod fuzz {
 
 pub use dialogue::Reply;
 pub use http::BODY;
-pub(crate) use process::answer;
+pub(crate) use process::{ANSWER, answer};
 
 /// How a server is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -11,10 +11,12 @@ use serde::{Deserialize, Serialize};
 use super::dialogue::Dialogue;
 use super::thread::accept_for_ever;
 use super::{Architecture, Closing, Reply, Shop, is_passing};
-use crate::command;
 use crate::sys::{self, Forked, Signals, Waits};
 
 const END: [libc::c_int; 2] = [libc::SIGTERM, libc::SIGINT];
+
+/// Name of a program for one connection, which is its standard input.
+pub(crate) const ANSWER: &str = "app-answer";
 
 /// What a program that is started for one connection is to do.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -105,7 +107,7 @@ struct Program {
 impl Program {
     fn new(shop: Shop<'_>) -> io::Result<Program> {
         let order = Answer { reply: shop.service.reply, closing: shop.service.closing };
-        let arguments = ["weir", command::ANSWER, &serde_json::to_string(&order)?];
+        let arguments = ["weir", ANSWER, &serde_json::to_string(&order)?];
         let arguments = arguments.map(|text| CString::new(text).map_err(io::Error::from));
         Ok(Program {
             path: c"/proc/self/exe".into(),
