@@ -155,6 +155,16 @@ fn words(text: &[u8]) -> Vec<&[u8]> {
     text.chunk_by(|a, b| is_part(*a) && is_part(*b)).collect()
 }
 
+impl Step {
+    /// Changes its bytes, by what they are.
+    pub(crate) fn change(&mut self, dice: &mut Dice) {
+        self.bytes = match self.what {
+            What::Node => text_or_choices(dice, &self.bytes, &[]),
+            _ => bytes(dice, &self.bytes, &[]),
+        };
+    }
+}
+
 /// Steps one behind the other, see [`steps`](crate::steps).
 pub(crate) fn steps(dice: &mut Dice, input: &[u8], others: &[Vec<u8>]) -> Vec<u8> {
     let mut all: Vec<Step> = steps::of_bytes(input).collect();

@@ -8,7 +8,6 @@
 use weir_testkit::Dice;
 
 use crate::grammar::CHOICES;
-use crate::mutate;
 
 /// Longest step, in bytes.
 const LONGEST: usize = 9000;
@@ -58,14 +57,6 @@ impl Step {
         let bytes = (0..dice.roll(96)).map(|_| dice.roll(256) as u8);
         let mark = (what == What::Node).then_some(CHOICES);
         Step { what, port, wait, bytes: mark.into_iter().chain(bytes).collect() }
-    }
-
-    /// Changes its bytes, by what they are.
-    pub(crate) fn change(&mut self, dice: &mut Dice) {
-        self.bytes = match self.what {
-            What::Node => mutate::text_or_choices(dice, &self.bytes, &[]),
-            _ => mutate::bytes(dice, &self.bytes, &[]),
-        };
     }
 
     pub(crate) fn encoded(&self) -> Vec<u8> {
