@@ -230,7 +230,8 @@ impl PointSpec {
             );
             list.push(Conflict { axes: ["flows", "networks"], why });
         }
-        list.extend(self.spreading.iter().flat_map(|spreading| spreading::conflicts(self.dut, spreading)));
+        let spreading = self.spreading.iter().flat_map(|spreading| spreading::conflicts(self.dut, spreading));
+        list.extend(spreading.map(|(key, why)| Conflict { axes: [key, "kind"], why }));
         if self.groups > self.flows {
             let why =
                 format!("{0} groups need at least {0} flows: use more flows or fewer groups", self.groups);

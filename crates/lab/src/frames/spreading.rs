@@ -3,8 +3,6 @@
 use weir_testbed::dut::DutKind;
 use weir_testbed::spread::{Spread, Spreading};
 
-use super::point::Conflict;
-
 /// As name and value, in the order of the plan.
 pub(crate) fn settings(spreading: &Spreading) -> Vec<(&'static str, String)> {
     let Spreading { interrupts, rps, xps, coalesce_us } = spreading;
@@ -14,10 +12,10 @@ pub(crate) fn settings(spreading: &Spreading) -> Vec<(&'static str, String)> {
     list
 }
 
-/// Why this has no meaning for a device; empty if it has one.
-pub(crate) fn conflicts(kind: DutKind, spreading: &Spreading) -> Vec<Conflict> {
+/// The options that have no meaning for a device, and why.
+pub(crate) fn conflicts(kind: DutKind, spreading: &Spreading) -> Vec<(&'static str, String)> {
     let mut list = Vec::new();
-    let mut add = |key, why: String| list.push(Conflict { axes: [key, "kind"], why });
+    let mut add = |key, why: String| list.push((key, why));
     if spreading.interrupts != Spread::AsIs && kind != DutKind::EXTERNAL {
         add(
             "interrupts",

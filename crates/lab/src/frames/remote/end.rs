@@ -15,8 +15,8 @@ use weir_testbed::namespace::Namespace;
 use weir_testbed::rtnl::Mac;
 use weir_testbed::topology::Side;
 
-use super::heard::Heard;
-use super::link::{Link, Trouble};
+use super::heard::{Heard, Trouble};
+use super::link::Link;
 use super::{Opening, Request};
 use crate::record::Machine;
 

@@ -8,11 +8,19 @@ use weir_load::foreign::{MOST_CLOCK_NS, MOST_NS};
 use weir_testbed::counters::Device;
 use weir_testbed::rtnl::Mac;
 
-use super::link::Trouble;
 use super::{Fired, Reply};
 
 /// Bytes of a line. Counts of 256 flow groups with all buckets in use are less.
 const LONGEST: u64 = 64 << 20;
+
+/// Why a request has no result.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// The remote side cannot do it.
+    Failed(String),
+    /// The connection is of no use any more.
+    Lost(String),
+}
 
 /// What the remote side replies. What depends on the trial is checked where that is known.
 pub(crate) trait Heard: DeserializeOwned {

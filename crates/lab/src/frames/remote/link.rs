@@ -10,22 +10,13 @@ use std::time::{Duration, Instant};
 use weir_testbed::external::RemoteSpec;
 use weir_testbed::external::hooks;
 
-use super::heard::{self, Heard};
+use super::heard::{self, Heard, Trouble};
 use super::{BEAT, Hello, Reply, Request, VERSION};
 
 /// Time between two looks at whether to stop.
 const LOOK: Duration = Duration::from_millis(50);
 /// How long the remote side may take to end.
 const END: Duration = Duration::from_secs(5);
-
-/// Why a request has no result.
-#[derive(Debug)]
-pub(crate) enum Trouble {
-    /// The remote side cannot do it.
-    Failed(String),
-    /// The connection is of no use any more.
-    Lost(String),
-}
 
 /// An open connection. When it is dropped, the remote side has given its machine back, unless it cannot be reached.
 pub(crate) struct Link {

@@ -9,8 +9,8 @@ use weir_packet::size::FrameSizes;
 use weir_testbed::counters::Device;
 use weir_testbed::rtnl::Mac;
 
-use super::heard::{Heard, reply};
-use super::link::{Trouble, greeting};
+use super::heard::{Heard, Trouble, reply};
+use super::link::greeting;
 use super::{Fired, Reply, Request, VERSION, pair};
 use crate::frames::counted;
 use crate::machine::gather;
