@@ -4,10 +4,12 @@ use serde::{Deserialize, Serialize};
 use weir_apps::client::Percentiles;
 use weir_apps::files::{Filed, Phase};
 
-use super::report;
 use crate::figure::{figure, unit};
 use crate::record::{Detail, Figure, PointResult, ProcedureResult, Statistic};
 use crate::run::rounds;
+
+/// Of the section, and of the figures in records.
+pub(super) const ID: &str = "files";
 
 /// A trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -89,8 +91,7 @@ pub(super) fn result(found: &[Filing], durability: &str, rounds: u32) -> PointRe
     }));
     figures.retain(|figure| !figure.values.is_empty());
     let parameters = vec![("durable in the end".to_string(), durability.to_string())];
-    let procedure =
-        ProcedureResult { procedure: report::ID.into(), parameters, figures, ..Default::default() };
+    let procedure = ProcedureResult { procedure: ID.into(), parameters, figures, ..Default::default() };
     rounds::result(procedure, rounds, found.iter().flat_map(Filing::remarks).collect())
 }
 

@@ -1,15 +1,12 @@
 //! Files in a report: how many per second, how long each call takes, and what durability costs.
 
-use super::measured::Filing;
+use super::measured::{Filing, ID};
 use crate::report::bars::{Bar, BarChart, Group};
 use crate::report::block::{Block, Part};
 use crate::run_data::{MEASURES, PointData, RunData};
 use crate::stats;
 use crate::view::format::{full, list, or_dash, range, si, significant, time_ns};
 use crate::view::{Style, Table};
-
-/// Of the section, and of the figures in records.
-pub(super) const ID: &str = "files";
 
 const CAPTION: &str =
     "Files made per second, with all that makes them durable; median of the rounds. Longer is better.";

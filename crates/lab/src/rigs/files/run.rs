@@ -17,7 +17,6 @@ use super::measured::{self, Filing};
 use super::peer;
 use super::place::Place;
 use super::plan::{Files, Who, Work};
-use super::report;
 use crate::record::{Point, Purpose, Trial, Verdict};
 use crate::run::rounds::{Interleaved, interleave};
 use crate::run::series::{Asked, Series};
@@ -98,7 +97,7 @@ impl<'a> Filling<'a> {
 
     fn point_of(&self, work: &Work, index: usize, description: &str) -> Point {
         let settings = vec![
-            (MEASURES, report::ID.to_string()),
+            (MEASURES, measured::ID.to_string()),
             ("file_system", work.file_system.name().to_string()),
             ("files", self.experiment.files.to_string()),
             ("bytes", work.bytes.to_string()),

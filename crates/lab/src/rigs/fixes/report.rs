@@ -1,7 +1,7 @@
 //! Fixes in a report: each setting before and after, what it gained, and which gained nothing.
 
 use super::plan::{Fix, Quantity};
-use super::run::Found;
+use super::run::{Found, ID};
 use crate::record::Trial;
 use crate::report::block::{Block, Part};
 use crate::run_data::{MEASURES, PointData, RunData};
@@ -9,8 +9,6 @@ use crate::stats::{self, Ratio};
 use crate::view::Table;
 use crate::view::format::{or_dash, range, si, significant};
 
-/// Of the section, and of the figures in records.
-pub(super) const ID: &str = "fixes";
 /// Without an interval, a change below this says nothing.
 const LEAST: f64 = 0.05;
 

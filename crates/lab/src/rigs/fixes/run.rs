@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use super::bench::Bench;
 use super::plan::{Fix, Fixes, State};
-use super::report;
 use crate::figure::figure;
 use crate::record::{
     Better, Detail, Figure, Point, PointResult, ProcedureResult, Purpose, Statistic, Trial, Verdict,
@@ -14,6 +13,9 @@ use crate::run::rounds::{Interleaved, comparison, interleave};
 use crate::run::series::{Asked, Series};
 use crate::run::{Event, RunError, Running, programs};
 use crate::run_data::MEASURES;
+
+/// Of the section, and of the figures in records.
+pub(super) const ID: &str = "fixes";
 
 /// An experiment in progress.
 type Fixing<'a> = Running<'a, Fixes>;
@@ -70,14 +72,14 @@ impl<'a> Fixing<'a> {
         for (index, (fix, state)) in self.experiment.fixes.iter().flat_map(states).enumerate() {
             let (setting, value) = fix.text(state);
             let settings = vec![
-                (MEASURES, report::ID.to_string()),
+                (MEASURES, ID.to_string()),
                 ("fix", fix.name().to_string()),
                 ("state", state.name().to_string()),
                 ("setting", setting),
                 ("value", value),
                 ("load", fix.load()),
             ];
-            let mut point = self.point(index, report::ID, settings);
+            let mut point = self.point(index, ID, settings);
             point.notes.extend(absent.clone());
             let kept = self.resumed.enter(&mut point, self.store)?;
             let series = Series::new(self, &point, kept);
@@ -120,7 +122,7 @@ impl Entrant<'_> {
             comparison(self.found.iter().copied(), (before.point.index, before.found.iter().copied()))
         });
         let procedure = ProcedureResult {
-            procedure: report::ID.into(),
+            procedure: ID.into(),
             parameters: vec![("load".into(), self.fix.load())],
             figures: vec![Figure {
                 better: Some(if quantity.is_cost { Better::Lower } else { Better::Higher }),

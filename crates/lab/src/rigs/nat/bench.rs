@@ -42,7 +42,7 @@ pub(super) struct Bench<'a> {
 /// As fast as the tester can, to know how fast that is.
 const CEILING_TRIAL: Duration = Duration::from_millis(200);
 /// Nothing is paced above this share of it.
-const CEILING_SHARE: f64 = 0.9;
+pub(super) const CEILING_SHARE: f64 = 0.9;
 
 /// What the flows of a point are.
 pub(super) struct Given<'p> {

@@ -11,9 +11,8 @@ use std::time::Duration;
 use weir_load::counts::Load;
 use weir_measure::capacity::{Overload, Round, compared, rate};
 
-use super::bench::Bench;
-use super::plan::NatLoad;
-use super::run::CEILING_SHARE;
+use super::bench::{Bench, CEILING_SHARE};
+use super::plan::{APPROACH, NatLoad};
 use crate::figure::{figure, name, procedure, unit};
 use crate::record::{Comparison, Owner, ProcedureResult, Purpose, Statistic, Trial, Verdict};
 use crate::run::RunError;
@@ -23,8 +22,6 @@ const TIMES: f64 = 1.35;
 /// What will do of that.
 const LEAST: f64 = 1.2;
 const MOST: f64 = 1.5;
-/// Trials that look for the load.
-pub(super) const APPROACH: usize = 3;
 
 /// What a device has shown of its capacity.
 #[derive(Debug, Clone, Default)]

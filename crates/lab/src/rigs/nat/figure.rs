@@ -4,7 +4,7 @@ use weir_load::translation::NatFault;
 
 use crate::figure::{figure, unit};
 use crate::record::{Figure, Latency, ProcedureResult, Statistic, Translation, Trial, Verdict};
-use crate::run_data::latency;
+use crate::run_data::{PointData, latency};
 
 /// Of the procedure in records and of the section in reports.
 pub(super) const ID: &str = "nat";
@@ -24,6 +24,12 @@ pub(super) const PERCENTILES: [Percentile; 4] = [
     ("99th percentile", |l| l.p99_ns),
     ("99.9th percentile", |l| l.p999_ns),
 ];
+
+/// Frames/s there and back: in overload where that was measured, else that of the search.
+pub(super) fn rate_fps(data: &PointData) -> Option<f64> {
+    let capacity = data.capacity().and_then(|capacity| capacity.figures.first()?.value);
+    capacity.or_else(|| data.headline_fps())
+}
 
 /// What the table of flows takes.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -11,7 +11,6 @@ use weir_testbed::dut::{DutKind, Function};
 use weir_testbed::external::ExternalSpec;
 use weir_testbed::fault::Faults;
 
-use super::capacity;
 use super::flows::{MOST_SUBSCRIBERS, Ranges};
 use super::table::{TableAxes, TableSettings};
 use crate::frames::read_external::read_external;
@@ -19,6 +18,9 @@ use crate::frames::setup::AddressRange;
 use crate::frames::{Cpus, PointSpec, SpreadAxes};
 use crate::search::Search;
 use crate::search::mlr::{self, Goal};
+
+/// Trials that look for the load of a capacity.
+pub(super) const APPROACH: u32 = 3;
 
 /// The experiment: throughput, then steps of load, for each NAT. Lists are axes with at least one value.
 #[derive(Debug, Clone, PartialEq)]
@@ -147,7 +149,7 @@ impl NatLoad {
     /// Upper bound of the trial time at a point.
     pub(super) fn estimate_at(&self, spec: &PointSpec) -> Duration {
         let establish = Duration::from_secs_f64(f64::from(spec.flows) / self.establish_fps);
-        let capacity = self.capacity_trial * (self.capacity_trials + capacity::APPROACH as u32);
+        let capacity = self.capacity_trial * (self.capacity_trials + APPROACH);
         (establish + capacity + self.search.time_limit + self.trial * self.percent.len() as u32) * self.rounds
     }
 }

@@ -1,6 +1,6 @@
 //! What an ISP forum published in 2016 of NATs under the same load: 10,000 UDP flows, frames of 128 bytes.
 
-use super::report::rate_fps;
+use super::figure::rate_fps;
 use crate::record::Run;
 use crate::run_data::PointData;
 use crate::view::Table;

@@ -1,6 +1,6 @@
 //! The section of a NAT: is it right, how much does it translate, how long does that take, and what do flows cost.
 
-use super::figure::{CYCLES, ID, MEMORY, PERCENTILES, inside_fps, mistakes, round_trip_at};
+use super::figure::{CYCLES, ID, MEMORY, PERCENTILES, inside_fps, mistakes, rate_fps, round_trip_at};
 use super::published;
 use super::table::{self, CHAIN, EARLY_DROP, FORMULA, INSERT_FAILED, TABLE_DROP};
 use crate::record::{Latency, Translation, Trial, Verdict};
@@ -118,12 +118,6 @@ fn by_setting(points: &[&PointData], names: &[&str], cells: impl Fn(&PointData) 
         table.push(own.chain(cells(data)).collect());
     }
     table
-}
-
-/// Frames/s there and back: in overload where that was measured, else that of the search.
-pub(super) fn rate_fps(data: &PointData) -> Option<f64> {
-    let capacity = data.capacity().and_then(|capacity| capacity.figures.first()?.value);
-    capacity.or_else(|| data.headline_fps())
 }
 
 /// A figure of a point.

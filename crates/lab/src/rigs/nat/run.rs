@@ -14,7 +14,7 @@ use weir_testbed::conntrack::ConntrackStats;
 use weir_testbed::dut::DutKind;
 use weir_testbed::memory::KernelMemory;
 
-use super::bench::Bench;
+use super::bench::{Bench, CEILING_SHARE};
 use super::capacity::Capacity;
 use super::figure::{self, Footprint};
 use super::plan::{NatLoad, NatPoint};
@@ -36,8 +36,6 @@ const CEILING_TRIAL: Duration = Duration::from_millis(200);
 /// Paced trials after that: what the tester itself adds to each round trip, at shares of the ceiling.
 const WIRE_PERCENT: [f64; 3] = [1.0, 10.0, 50.0];
 const WIRE_TRIAL: Duration = Duration::from_millis(100);
-/// Nothing is paced above this share of the ceiling.
-pub(super) const CEILING_SHARE: f64 = 0.9;
 /// How often the flows are sent that no device has translated yet.
 const ESTABLISHMENTS: usize = 3;
 

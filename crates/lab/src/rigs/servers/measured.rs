@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use weir_apps::client::{Mode, Outcome};
 
-use super::report;
 use crate::figure::{figure, unit};
 use crate::record::{Detail, Figure, PointResult, ProcedureResult, Statistic};
 use crate::run::rounds;
+
+/// Of the section, and of the figures in records.
+pub(super) const ID: &str = "servers";
 
 /// A trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -216,7 +218,7 @@ pub(super) fn result(found: &[Served], rounds: u32) -> PointResult {
         of("connections open at the server", "connections", &|s| s.open.map(|(mean, _)| mean)),
     ]);
     figures.retain(|figure| !figure.values.is_empty());
-    let procedure = ProcedureResult { procedure: report::ID.into(), figures, ..Default::default() };
+    let procedure = ProcedureResult { procedure: ID.into(), figures, ..Default::default() };
     rounds::result(procedure, rounds, found.iter().flat_map(Served::remarks).collect())
 }
 

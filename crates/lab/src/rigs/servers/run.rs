@@ -13,7 +13,6 @@ use weir_testbed::cpu::CostSample;
 use super::bench::Bench;
 use super::measured::{self, Served};
 use super::plan::{Servers, Who, Work};
-use super::report;
 use crate::record::{Noise, Point, Purpose, Trial, Verdict};
 use crate::run::process::Failed;
 use crate::run::rounds::{Interleaved, interleave};
@@ -88,7 +87,7 @@ impl<'a> Serving<'a> {
             Mode::Hold(n) => ("hold", n.to_string()),
         };
         let mut settings = vec![
-            (MEASURES, report::ID.to_string()),
+            (MEASURES, measured::ID.to_string()),
             ("server", work.who.name().to_string()),
             ("reply", work.reply.name().to_string()),
             load,

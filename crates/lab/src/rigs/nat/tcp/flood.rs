@@ -7,11 +7,9 @@ use weir_load::tcp::FLOOD;
 use weir_packet::flow::Flow;
 use weir_rng::Rng;
 
-use super::plan::{Flood, Side};
+use super::plan::{FLOODERS, Flood, Side};
 use crate::frames::setup::{AddressRange, FIRST_HOST};
 
-/// Hosts that flood on each side. More than one, since a NAT may limit each.
-pub(super) const FLOODERS: u32 = 16;
 /// SYN from outside before they begin anew.
 const FROM_OUTSIDE: u32 = 65_536;
 const FIRST_PORT: u32 = 1024;

@@ -17,6 +17,7 @@ use crate::rig::Experiment;
 use crate::run::{RunError, Running};
 
 mod flood;
+mod name;
 mod plan;
 pub(super) mod report;
 mod run;

@@ -12,10 +12,12 @@ use weir_testbed::external::ExternalSpec;
 
 use super::super::flows::{MOST_SUBSCRIBERS, Ranges};
 use super::super::plan::{Hosts, PublicRange, check, check_external, read_devices, read_hosts};
-use super::flood::FLOODERS;
 use crate::frames::read_external::read_external;
 use crate::frames::setup::AddressRange;
 use crate::frames::{Cpus, PointSpec, SpreadAxes};
+
+/// Hosts that flood on each side. More than one, since a NAT may limit each.
+pub(super) const FLOODERS: u32 = 16;
 
 /// The experiment. Lists are axes with at least one value.
 #[derive(Debug, Clone, PartialEq)]

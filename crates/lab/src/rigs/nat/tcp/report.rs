@@ -1,33 +1,13 @@
 //! The section of TCP connections: rates, times, states of the kernel's table, and floods.
 
 use super::super::section::{Measured, find, irregular, parameters, points, with_ends};
+use super::name;
 use super::run::States;
 use crate::record::{Figure, Trial};
 use crate::report::block::{Block, Part};
 use crate::run_data::{PointData, RunData};
 use crate::view::Table;
 use crate::view::format::{count, full, or_dash, percent, time_ns};
-
-/// Names in records.
-pub(super) mod name {
-    use super::super::plan::Flood;
-
-    /// Of the procedure and the section.
-    pub(in crate::rigs::nat::tcp) const ID: &str = "nat-tcp";
-    pub(in crate::rigs::nat::tcp) const ESTABLISHED: &str = "TCP connection establishment rate";
-    pub(in crate::rigs::nat::tcp) const WHOLE: &str = "TCP connection rate";
-    pub(in crate::rigs::nat::tcp) const TOOK_MEDIAN: &str = "time of a TCP connection, median";
-    pub(in crate::rigs::nat::tcp) const TOOK_P99: &str = "time of a TCP connection, 99th percentile";
-    pub(in crate::rigs::nat::tcp) const CPS: &str = "connections/s";
-
-    /// All figures of floods begin so.
-    pub(in crate::rigs::nat::tcp) const FLOODED: &str = "TCP connections established under ";
-
-    /// Of a flood.
-    pub(in crate::rigs::nat::tcp) fn flooded(flood: &Flood) -> String {
-        format!("{FLOODED}{:.0} SYN/s from {}", flood.fps, flood.from.name())
-    }
-}
 
 const METHOD: &str = "Established: SYN, the answer to it back inside at the host that began, and the third segment outside; from a table \
     without connections. Connections: the same, 8 bytes each way, and FIN of both sides, seven segments in all, while the others \

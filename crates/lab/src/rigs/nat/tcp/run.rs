@@ -13,8 +13,8 @@ use super::super::bench::{Bench, Given};
 use super::super::sessions::highest;
 use super::super::table;
 use super::flood::{Mix, from_outside, named};
+use super::name;
 use super::plan::{Flood, TcpLoad};
-use super::report::name;
 use crate::figure::{figure, unit};
 use crate::frames::{PointSpec, Setup};
 use crate::record::{

@@ -3,7 +3,7 @@
 use weir_apps::client::Mode;
 use weir_apps::server::{Architecture, Reply};
 
-use super::measured::{Limit, Served};
+use super::measured::{ID, Limit, Served};
 use crate::report::block::{Block, Part};
 use crate::run_data::{MEASURES, PointData, RunData};
 use crate::stats;
@@ -13,9 +13,6 @@ mod sentences;
 mod tables;
 
 pub(super) use sentences::findings;
-
-/// Of the section, and of the figures in records.
-pub(super) const ID: &str = "servers";
 
 const METHOD: &str = "Each trial has a namespace, a server and a client of its own; server and client have CPUs of their own, and \
     talk over the loopback. Cost: CPU time and context switches of the server's process tree from when it was ready until its client \

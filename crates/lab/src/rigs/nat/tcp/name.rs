@@ -1,0 +1,19 @@
+//! Names in records.
+
+use super::plan::Flood;
+
+/// Of the procedure and the section.
+pub(super) const ID: &str = "nat-tcp";
+pub(super) const ESTABLISHED: &str = "TCP connection establishment rate";
+pub(super) const WHOLE: &str = "TCP connection rate";
+pub(super) const TOOK_MEDIAN: &str = "time of a TCP connection, median";
+pub(super) const TOOK_P99: &str = "time of a TCP connection, 99th percentile";
+pub(super) const CPS: &str = "connections/s";
+
+/// All figures of floods begin so.
+pub(super) const FLOODED: &str = "TCP connections established under ";
+
+/// Of a flood.
+pub(super) fn flooded(flood: &Flood) -> String {
+    format!("{FLOODED}{:.0} SYN/s from {}", flood.fps, flood.from.name())
+}
