@@ -9,6 +9,20 @@ use weir_sim::cc::Name;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mix(pub Vec<(u32, Name)>);
 
+/// The name under which a congestion control is had from the kernel, or loaded into it; `None` where there is none.
+pub(super) fn kernel_name(cc: Name) -> Option<&'static str> {
+    match cc {
+        Name::Reno => Some("reno"),
+        Name::Cubic => Some("cubic"),
+        Name::Bbr1 => Some("bbr"),
+        Name::Bbr2 => Some("bbr2"),
+        Name::Bbr3 => Some("bbr3"),
+        Name::Dctcp => Some("dctcp"),
+        // ECT(1) is not to be had from the kernel.
+        Name::Prague => None,
+    }
+}
+
 /// Round trips of the groups, ms: `10+100`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rtts(pub Vec<f64>);

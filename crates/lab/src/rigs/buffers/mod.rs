@@ -21,6 +21,7 @@ mod plan;
 mod real;
 mod report;
 mod run;
+mod shared;
 
 pub use mix::{Mix, Rtts, Shard};
 pub use plan::{Bed, Buffers};

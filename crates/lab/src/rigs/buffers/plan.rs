@@ -9,8 +9,7 @@ use weir_queue::{Config, Time};
 use weir_sim::cc::Name;
 use weir_sim::{Buffer, Group, Rate, Scenario};
 
-use super::mix::{Mix, Rtts, Shard};
-use super::real::kernel_name;
+use super::mix::{Mix, Rtts, Shard, kernel_name};
 use crate::view::format::list;
 
 /// The experiment. Lists are axes with at least one value.

@@ -22,9 +22,9 @@ use weir_testbed::ethtool::{Offload, set_offload};
 use weir_testbed::graph::{BOTTLENECK, Graph};
 
 use super::history::{History, Response};
-use super::mix::Mix;
+use super::mix::{Mix, kernel_name};
 use super::plan::Cell;
-use super::run::Shared;
+use super::shared::Shared;
 use crate::frames::lateness::Lateness;
 use crate::run::RunError;
 use crate::run::wires::{INTERVAL, Link, Passed, failed};
@@ -32,20 +32,6 @@ use crate::run::wires::{INTERVAL, Link, Passed, failed};
 /// Late bytes may arrive for so long.
 const GRACE: Duration = Duration::from_secs(30);
 const RECEIVER: &str = "198.18.0.254";
-
-/// The name under which a congestion control is had, see [`CongestionControl::provide`]; `None` where there is none.
-pub(super) fn kernel_name(cc: Name) -> Option<&'static str> {
-    match cc {
-        Name::Reno => Some("reno"),
-        Name::Cubic => Some("cubic"),
-        Name::Bbr1 => Some("bbr"),
-        Name::Bbr2 => Some("bbr2"),
-        Name::Bbr3 => Some("bbr3"),
-        Name::Dctcp => Some("dctcp"),
-        // ECT(1) is not to be had from the kernel.
-        Name::Prague => None,
-    }
-}
 
 /// Those of a mix, as long as this lives.
 pub(super) struct Controls(Vec<(Name, CongestionControl)>);
