@@ -15,8 +15,8 @@ use weir_measure::capacity::{self, Overload, Round, compared, places, rates};
 use weir_measure::placement::{Place, Probes};
 
 use super::CapacitySpec;
+use super::measuring::{CEILING_SHARE, Measuring, WARM_UP};
 use super::point::{Course, Entrant};
-use super::run::{CEILING_SHARE, Measuring, WARM_UP};
 use crate::figure::{figure, name, procedure, unit};
 use crate::frames::load_parameters;
 use crate::record::{Comparison, Owner, ProcedureResult, Purpose, Statistic, Trial, Verdict};

@@ -16,6 +16,7 @@ use crate::rig::{Experiment, Rig};
 use crate::run::{RunError, Running};
 
 mod capacity;
+mod measuring;
 mod plan;
 mod point;
 mod procedure;

@@ -12,8 +12,8 @@ use std::collections::{HashMap, VecDeque};
 use weir_load::counts::Load;
 
 use super::capacity::{self, Capacity};
+use super::measuring::{CEILING_SHARE, CeilingKey, Measuring, WARM_UP, Wire, ceiling_key};
 use super::procedure;
-use super::run::{CEILING_SHARE, CeilingKey, Measuring, WARM_UP, Wire, ceiling_key};
 use super::trials::{MOVED, Trials, search_once};
 use crate::figure::goal_result;
 use crate::frames::PointSpec;

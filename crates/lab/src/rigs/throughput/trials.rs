@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use weir_load::Control;
 use weir_load::counts::Load;
 
-use super::run::{Measuring, WARM_UP};
+use super::measuring::{Measuring, WARM_UP};
 use crate::frames::PointSpec;
 use crate::frames::Setup;
 use crate::frames::disturbance::Disturbance;
