@@ -16,11 +16,10 @@ use weir_measure::placement::{Place, Probes};
 
 use super::CapacitySpec;
 use super::measuring::{CEILING_SHARE, Measuring, WARM_UP};
-use super::point::{Course, Entrant};
+use super::trials::Trials;
 use crate::figure::{figure, name, procedure, unit};
-use crate::frames::load_parameters;
-use crate::record::{Comparison, Owner, ProcedureResult, Purpose, Statistic, Trial, Verdict};
-use crate::run::rounds::Interleaved;
+use crate::frames::{Setup, load_parameters};
+use crate::record::{Comparison, Owner, Point, ProcedureResult, Purpose, Statistic, Trial, Verdict};
 use crate::run::{Event, RunError};
 use crate::stats;
 
@@ -49,6 +48,16 @@ pub(super) struct Capacity {
     short: usize,
 }
 
+/// A point in the rounds: its device, and what they have found so far.
+pub(super) struct Overloaded<'e, 'a> {
+    pub(super) point: &'e Point,
+    pub(super) setup: &'e mut Setup,
+    pub(super) trials: &'e mut Trials<'a>,
+    /// What the tester manages with nothing in between, frames/s.
+    pub(super) ceiling_fps: f64,
+    pub(super) capacity: &'e mut Capacity,
+}
+
 /// The first point of the plan with the same traffic: what capacities are compared with.
 pub(super) struct Reference<'a> {
     /// Its order in the run.
@@ -58,37 +67,37 @@ pub(super) struct Reference<'a> {
 }
 
 impl Measuring<'_> {
-    /// All rounds of all points.
+    /// All rounds of all points: together as long as `ahead` of the `count` turns of the run.
     pub(super) fn capacity(
         &self,
         spec: &CapacitySpec,
-        all: &mut [&mut Entrant<'_>],
-        course: &Course,
+        all: &mut [Overloaded<'_, '_>],
+        (ahead, count): (usize, usize),
     ) -> Result<(), RunError> {
-        let (n, rounds, count) = (all.len(), spec.rounds as usize, course.interleaved);
+        let (n, rounds) = (all.len(), spec.rounds as usize);
         let observe = self.options.observe;
-        let share = |done: usize| (course.ahead * done) as f64 / (n * (1 + rounds)) as f64;
+        let share = |done: usize| (ahead * done) as f64 / (n * (1 + rounds)) as f64;
         for (done, entrant) in all.iter_mut().enumerate() {
-            observe(Event::Point { index: Some(share(done) as usize), count, point: entrant.point() });
+            observe(Event::Point { index: Some(share(done) as usize), count, point: entrant.point });
             self.approach(spec, entrant)?;
         }
         for round in 1..=rounds {
             for (done, i) in capacity::order(self.record.seed, round - 1, n).into_iter().enumerate() {
-                let (done, point) = (share(n * round + done), all[i].point());
+                let (done, point) = (share(n * round + done), all[i].point);
                 observe(Event::Round { number: round, of: rounds, done, count, point });
-                self.round(spec, all[i])?;
+                turn(spec, &mut all[i])?;
                 let so_far = all[i].capacity.fps(&[None]);
-                so_far.into_iter().for_each(|fps| observe(Event::SoFar(all[i].point(), fps)));
+                so_far.into_iter().for_each(|fps| observe(Event::SoFar(all[i].point, fps)));
             }
         }
         Ok(())
     }
 
     /// Finds the load of a point: so many times what the device forwards of it.
-    fn approach(&self, spec: &CapacitySpec, entrant: &mut Entrant<'_>) -> Result<(), RunError> {
-        let overload = overload(spec, entrant.ceiling_fps());
-        let min = self.experiment.search.min_fps().min(entrant.ceiling_fps());
-        let (setup, trials) = entrant.bench();
+    fn approach(&self, spec: &CapacitySpec, point: &mut Overloaded<'_, '_>) -> Result<(), RunError> {
+        let Overloaded { setup, trials, ceiling_fps, capacity, .. } = point;
+        let overload = overload(spec, *ceiling_fps);
+        let min = self.experiment.search.min_fps().min(*ceiling_fps);
         trials.one(setup, &Load::steady(min, WARM_UP), Purpose::WarmUp)?;
         let mut fps = overload.most_fps;
         for _ in 0..CapacitySpec::APPROACH {
@@ -100,18 +109,16 @@ impl Measuring<'_> {
             }
             fps = next;
         }
-        entrant.capacity.next_fps = fps;
+        capacity.next_fps = fps;
         Ok(())
     }
+}
 
-    fn round(&self, spec: &CapacitySpec, entrant: &mut Entrant<'_>) -> Result<(), RunError> {
-        let overload = overload(spec, entrant.ceiling_fps());
-        let fps = entrant.capacity.next_fps;
-        let (setup, trials) = entrant.bench();
-        let trial = trials.one(setup, &load(spec, fps), Purpose::Procedure)?;
-        entrant.capacity.note(&trial, &overload);
-        Ok(())
-    }
+fn turn(spec: &CapacitySpec, point: &mut Overloaded<'_, '_>) -> Result<(), RunError> {
+    let Overloaded { setup, trials, ceiling_fps, capacity, .. } = point;
+    let trial = trials.one(setup, &load(spec, capacity.next_fps), Purpose::Procedure)?;
+    capacity.note(&trial, &overload(spec, *ceiling_fps));
+    Ok(())
 }
 
 fn overload(spec: &CapacitySpec, ceiling_fps: f64) -> Overload {

@@ -11,7 +11,7 @@ use std::collections::{HashMap, VecDeque};
 
 use weir_load::counts::Load;
 
-use super::capacity::{self, Capacity};
+use super::capacity::{self, Capacity, Overloaded};
 use super::measuring::{CEILING_SHARE, CeilingKey, Measuring, WARM_UP, Wire, ceiling_key};
 use super::procedure;
 use super::trials::{MOVED, Trials, search_once};
@@ -58,14 +58,14 @@ pub(super) struct Course {
 }
 
 /// A point in progress.
-pub(super) struct Entrant<'a> {
+struct Entrant<'a> {
     point: Point,
     spec: &'a PointSpec,
     setup: Setup,
     trials: Trials<'a>,
     ceiling_fps: f64,
     /// What it forwards in overload, where the plan asks for that.
-    pub(super) capacity: Capacity,
+    capacity: Capacity,
     /// The same as a result, and frames/s.
     forwards: Option<(ProcedureResult, Option<f64>)>,
     repetitions: u32,
@@ -73,17 +73,11 @@ pub(super) struct Entrant<'a> {
     found: Vec<Vec<GoalOutcome>>,
 }
 
-impl Entrant<'_> {
-    /// What the tester manages with nothing in between, frames/s.
-    pub(super) fn ceiling_fps(&self) -> f64 {
-        self.ceiling_fps
-    }
-}
-
 impl<'a> Entrant<'a> {
-    /// What its trials are made with.
-    pub(super) fn bench(&mut self) -> (&mut Setup, &mut Trials<'a>) {
-        (&mut self.setup, &mut self.trials)
+    /// As it takes part in the rounds of the capacity.
+    fn overloaded(&mut self) -> Overloaded<'_, 'a> {
+        let Entrant { point, setup, trials, ceiling_fps, capacity, .. } = self;
+        Overloaded { point, setup, trials, ceiling_fps: *ceiling_fps, capacity }
     }
 }
 
@@ -173,7 +167,8 @@ impl Measuring<'_> {
         mut all: Vec<&mut Entrant<'_>>,
         course: &Course,
     ) -> Result<(), RunError> {
-        self.capacity(spec, &mut all, course)?;
+        let mut overloaded: Vec<_> = all.iter_mut().map(|entrant| entrant.overloaded()).collect();
+        self.capacity(spec, &mut overloaded, (course.ahead, course.interleaved))?;
         let specs = self.experiment.points();
         let of = |data: &PointData| Capacity::of_kept(spec, &data.trials);
         let before = self.resumed.points().filter(|data| data.point.result.is_some());
