@@ -1,6 +1,7 @@
 //! What is measured at a point, and what weir's engine and receivers are asked for there.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::time::Duration;
 
 use weir_mail::dns::{NameServer, Zone};
 use weir_mail::engine::{Manner, Order, Patience, PerDomain, Retry, Route, Window};
@@ -57,6 +58,25 @@ pub(super) fn name(who: Who) -> &'static str {
 }
 
 impl Mail {
+    /// Starting and ending what a trial needs.
+    const AROUND: Duration = Duration::from_secs(1);
+    /// What the whole task, or a pair of programs, takes at most.
+    const LONG: Duration = Duration::from_secs(15);
+
+    /// The longest time that it takes, about.
+    pub(super) fn estimate(&self) -> Duration {
+        self.cases().iter().map(|case| self.length(*case) + Mail::AROUND).sum::<Duration>() * self.rounds
+    }
+
+    /// The length of a trial as recorded.
+    pub(super) fn length(&self, case: Case) -> Duration {
+        match case {
+            Case::Ramp(_) => self.warm_up + self.trial,
+            Case::Capacity => self.trial,
+            Case::Whole | Case::Pair(..) => Mail::LONG,
+        }
+    }
+
     /// All that is measured.
     pub(super) fn cases(&self) -> Vec<Case> {
         let mut cases: Vec<Case> = self.connections.iter().map(|&n| Case::Ramp(n)).collect();

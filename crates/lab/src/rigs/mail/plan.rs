@@ -6,8 +6,6 @@ use toml_edit::Value;
 use weir_config::{Section, shown, value};
 use weir_mail::Job;
 
-use super::case::Case;
-
 /// The experiment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mail {
@@ -69,27 +67,6 @@ impl MailPeer {
     /// The name of its program.
     pub fn name(self) -> &'static str {
         MailPeer::ALL.iter().find(|(peer, _)| *peer == self).expect("every peer is in ALL").1
-    }
-}
-
-impl Mail {
-    /// Starting and ending what a trial needs.
-    const AROUND: Duration = Duration::from_secs(1);
-    /// What the whole task, or a pair of programs, takes at most.
-    const LONG: Duration = Duration::from_secs(15);
-
-    /// The longest time that it takes, about.
-    pub(super) fn estimate(&self) -> Duration {
-        self.cases().iter().map(|case| self.length(*case) + Mail::AROUND).sum::<Duration>() * self.rounds
-    }
-
-    /// The length of a trial as recorded.
-    pub(super) fn length(&self, case: Case) -> Duration {
-        match case {
-            Case::Ramp(_) => self.warm_up + self.trial,
-            Case::Capacity => self.trial,
-            Case::Whole | Case::Pair(..) => Mail::LONG,
-        }
     }
 }
 
