@@ -88,6 +88,34 @@ mod tests {
             .collect()
     }
 
+    /// What stands further left in the order of `lib.rs` imports nothing that stands further right.
+    #[test]
+    fn imports_follow_the_order_of_the_rooms() {
+        const ORDER: [&str; 7] = ["error", "frames", "run/*", "rig", "plan", "run", "rigs"];
+        let rank = |room: &str| ORDER.iter().position(|name| *name == room);
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        let mut wrong = Vec::new();
+        for file in sources(&source) {
+            let place = file.strip_prefix(&source).unwrap().with_extension("");
+            let way: Vec<&str> = place.iter().map(|part| part.to_str().unwrap()).collect();
+            let own = if way[0] == "run" && way[1] != "mod" { "run/*" } else { way[0] };
+            let Some(own) = rank(own).filter(|_| !["tests", "testing"].contains(way.last().unwrap())) else {
+                continue;
+            };
+            let text = fs::read_to_string(&file).unwrap();
+            let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+            for line in code.lines().filter(|line| !line.trim_start().starts_with("//")) {
+                for room in named(line, "crate::") {
+                    let of_run = named(line, "crate::run::").into_iter().next();
+                    let is_means = of_run.is_some_and(|name| !name.starts_with(char::is_uppercase));
+                    let used = if room == "run" && is_means { "run/*" } else { room };
+                    wrong.extend(rank(used).filter(|used| *used > own).map(|_| format!("{way:?}: {line}")));
+                }
+            }
+        }
+        assert!(wrong.is_empty(), "{wrong:#?}");
+    }
+
     /// Plan, engine and trials with frames do not know a certain rig, and no rig knows another one.
     #[test]
     fn a_rig_is_used_by_nobody_but_itself() {
