@@ -12,7 +12,7 @@
 //! | `cpu N`, `cpu 2-5 7` | a thread on each of these CPUs | one thread, on any |
 //! | `threads N` | so many threads, on any CPUs, which share nothing: each has its queue of each port, and its sessions | 1 |
 //! | `wait sleep` | without frames a thread sleeps | this |
-//! | `wait poll` | it looks again at once, and takes all of its CPU | |
+//! | `wait poll` | it looks again at once, takes all of its CPU, and is preferred there to other work (nice -20), if the node may | |
 //! | `fast off` | every frame comes to the plane | this |
 //! | `fast on` | frames of established sessions are passed on by XDP programs at the ports, without coming to the plane | |
 //! | `fast-entries 131072` | flows in one direction that these programs know at a time | 131072 |

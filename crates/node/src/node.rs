@@ -14,7 +14,7 @@ use weir_port::thread;
 
 use crate::backend::OpenError;
 use crate::bell::Bell;
-use crate::config::Config;
+use crate::config::{Config, Settings, Wait};
 use crate::counters::{Shown, Snapshot};
 use crate::opened::{Blueprint, by_thread};
 use crate::worker::{Last, Mishap, Request, Strings, Worker};
@@ -67,7 +67,7 @@ impl Thread {
     fn start(
         mut worker: Worker,
         bell: Arc<Bell>,
-        (cpu, work): (Option<usize>, Work),
+        (cpu, wait, work): (Option<usize>, Wait, Work),
     ) -> Result<Thread, NodeError> {
         let first = worker.snapshot().map_err(thread_error("asking the ports"))?;
         let shown = Arc::new(Shown::new(&first));
@@ -78,6 +78,10 @@ impl Thread {
         let run = move || {
             let done = cpu.map_or(Ok(()), thread::pin_to).map(|()| thread::number());
             let failed = done.is_err();
+            if wait == Wait::Poll {
+                // Without the right to it, frames are later where this machine has other work.
+                let _ = thread::prefer();
+            }
             // A kernel without such filters is no reason not to forward.
             let _ = confine(work);
             // Whoever starts us waits for it.
@@ -168,7 +172,7 @@ impl Node {
         (began, work): (SystemTime, Work),
         workers: impl Iterator<Item = (Worker, Arc<Bell>)>,
     ) -> Result<Node, NodeError> {
-        let cpus = kind.settings.threads.clone();
+        let Settings { threads: cpus, wait, .. } = kind.settings.clone();
         let mut node = Node {
             began,
             kind: Mutex::new(kind),
@@ -177,7 +181,7 @@ impl Node {
             threads: Vec::new(),
         };
         for ((worker, bell), cpu) in workers.zip(cpus) {
-            node.threads.push(Thread::start(worker, bell, (cpu, work))?);
+            node.threads.push(Thread::start(worker, bell, (cpu, wait, work))?);
         }
         Ok(node)
     }
