@@ -143,6 +143,13 @@ impl Setup {
                 cpus.tester
             ));
         }
+        if spec.dut == DutKind::NODE_NAT_FAST && !spec.keeps_whole {
+            notes.push(
+                "These frames may be fragmented, so that the node's NAT gives each an identification of its own; its fast path cannot, and \
+                 passes none of them on: set `traffic.dont_fragment = true` to measure it."
+                    .to_string(),
+            );
+        }
         if kind != settings.tester {
             notes.push(format!("Frames of {} bytes are sent through AF_PACKET sockets.", spec.frame));
         }
