@@ -126,6 +126,8 @@ impl CongestionControl for Cubic {
         self.undo = (self.cwnd, self.ssthresh);
         self.reduce();
         self.cwnd = 1.0;
+        // the plateau is where avoidance begins then, with K = 0 (section 4.8)
+        self.w_max = 0.0;
     }
 
     fn on_spurious(&mut self, _connection: &Connection) {
@@ -196,6 +198,21 @@ mod tests {
         let reached_s = reached_s.unwrap();
         assert!((reached_s - (9.0856 - 2.5f64.cbrt())).abs() < 0.3, "{reached_s} s");
         assert!(cubic.cwnd > 1005.0, "beyond the plateau it grows again: {}", cubic.cwnd);
+    }
+
+    #[test]
+    fn after_a_timeout_the_plateau_is_where_avoidance_begins() {
+        let mut cubic = Cubic::new(Ecn::NotEct);
+        cubic.cwnd = 100.0;
+        cubic.on_timeout(&at(0.0));
+        assert_eq!((cubic.cwnd, cubic.ssthresh), (1.0, 70.0));
+        let ack = Ack { delivered: 1, ce: 0, rtt: None, rate: RateSample::default() };
+        // slow start up to the threshold, then avoidance from 1 s on
+        for _ in 0..70 {
+            cubic.on_ack(&ack, &at(1.0));
+        }
+        let epoch = cubic.epoch.unwrap();
+        assert_eq!((epoch.k_s, epoch.w_max, epoch.w_est.floor()), (0.0, 70.0, 70.0));
     }
 
     #[test]
