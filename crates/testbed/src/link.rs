@@ -1,5 +1,6 @@
 //! The link of a bottleneck as the device under test: the text of its node, and how late frames left.
 
+use weir_link::Rate;
 use weir_measure::histogram::Histogram;
 use weir_plane::QueueCounts;
 
@@ -42,6 +43,11 @@ impl LinkSpec {
             let texts: Vec<String> = mistakes.list.into_iter().map(|mistake| mistake.text).collect();
             texts.join("; ")
         })
+    }
+
+    /// The highest rate there is in each direction, bits/s, of a link that can be ([`LinkSpec::check`]).
+    pub fn highest_bits_per_s(&self) -> u64 {
+        Rate::read(&self.rate).expect("a rate that was checked").highest()
     }
 
     /// The stage of a node that is this link.

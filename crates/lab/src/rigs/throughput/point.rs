@@ -10,6 +10,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use weir_load::counts::Load;
+use weir_testbed::link::LinkSpec;
 
 use super::capacity::{self, Capacity, Overloaded};
 use super::measuring::{CEILING_SHARE, CeilingKey, Measuring, WARM_UP, Wire, ceiling_key};
@@ -27,6 +28,9 @@ use crate::search::GoalOutcome;
 
 /// A search goes up to this times the capacity.
 const ABOVE_CAPACITY: f64 = 1.3;
+
+/// A bottleneck is offered up to this times its rate: far above it, the frames that it drops take the time of those that are due.
+const ABOVE_RATE: f64 = 2.0;
 
 /// Points of a plan that are measured together, with their numbers in the plan.
 pub(super) type Group<'p> = Vec<(usize, &'p PointSpec)>;
@@ -55,6 +59,12 @@ pub(super) struct Course {
     pub(super) done: usize,
     /// Notes that the user has read.
     pub(super) reported: Vec<String>,
+}
+
+/// What a device is offered at most, whatever the tester could send, frames/s.
+fn most_fps(spec: &PointSpec) -> f64 {
+    let link_fps = |link: &LinkSpec| ABOVE_RATE * spec.frame.line_fps(link.highest_bits_per_s() as f64);
+    spec.link.as_ref().map_or(f64::INFINITY, link_fps)
 }
 
 /// A point in progress.
@@ -143,7 +153,7 @@ impl Measuring<'_> {
             let wire = course.wires[&ceiling_key(spec)];
             wire.min_ns.iter().for_each(|min_ns| Setup::compare_to_wire(&mut setup, *min_ns));
             let trials = Trials::new(self, (&point, spec), kept);
-            let ceiling_fps = wire.ceiling_fps;
+            let ceiling_fps = most_fps(spec).min(wire.ceiling_fps);
             let (capacity, forwards) = (Capacity::default(), None);
             Entrant {
                 point,
@@ -363,6 +373,19 @@ mod tests {
         check(
             &[two, "dut.route_changes_per_s=10"],
             &[&["node-nat"], &["node-nat"], &["kernel-nat"], &["kernel-nat"]],
+        );
+    }
+
+    #[test]
+    fn a_bottleneck_is_offered_little_more_than_its_rate() {
+        let link = r#"dut.kind=["kernel-forward","bottleneck"]"#;
+        let sets = [link, "dut.rate=lte:10Mbit", "traffic.frame_bytes=1518", "repeat.in_turn=false"]
+            .map(str::to_string);
+        let specs = PLANS.load("node", &sets).expect("it ships").points();
+        // A model goes up to 4 times its mean, and a frame takes 1538 bytes of a line.
+        assert_eq!(
+            specs.iter().map(|spec| most_fps(spec).round()).collect::<Vec<_>>(),
+            [f64::INFINITY, 6502.0]
         );
     }
 }
