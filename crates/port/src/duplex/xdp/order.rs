@@ -155,7 +155,7 @@ mod tests {
     fn many_calls_need_many_frames_each() {
         // Each so many us; the way after two seconds.
         for (frames, each_us, way) in [
-            (25, 450, Way::Socket),
+            (15, 450, Way::Socket),
             (60, 450, Way::Live),
             (250, 500, Way::Live),
             (25, 10_000, Way::Live),
