@@ -121,6 +121,14 @@ pub struct Outcome {
     pub series: Series,
 }
 
+impl Outcome {
+    /// Segments that the queue dropped, per segment offered, all flows together.
+    pub fn loss(&self) -> f64 {
+        let sum = |of: fn(&FlowOutcome) -> u64| self.flows.iter().map(of).sum::<u64>() as f64;
+        sum(|flow| flow.dropped) / sum(|flow| flow.offered).max(1.0)
+    }
+}
+
 /// Jain's index of fairness: 1 if all are equal, 1/n if one has all; 1 for none.
 pub fn jain(shares: impl Iterator<Item = f64>) -> f64 {
     let (mut n, mut sum, mut squares) = (0.0, 0.0, 0.0);

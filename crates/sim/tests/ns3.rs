@@ -21,13 +21,8 @@ const FIGURES: [Figure; 6] = [
     Figure { name: "share of the first group", of: |outcome| outcome.groups[0].share, by: 0.05, part: 0.0 },
     Figure { name: "median sojourn", of: |outcome| outcome.sojourn.p50_s, by: 0.003, part: 0.2 },
     Figure { name: "p99 of the sojourn", of: |outcome| outcome.sojourn.p99_s, by: 0.003, part: 0.2 },
-    Figure { name: "loss", of: loss, by: 0.002, part: 0.5 },
+    Figure { name: "loss", of: Outcome::loss, by: 0.002, part: 0.5 },
 ];
-
-fn loss(outcome: &Outcome) -> f64 {
-    let sum = |of: fn(&weir_sim::FlowOutcome) -> u64| outcome.flows.iter().map(of).sum::<u64>() as f64;
-    sum(|flow| flow.dropped) / sum(|flow| flow.offered)
-}
 
 fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();

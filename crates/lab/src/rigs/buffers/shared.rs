@@ -71,7 +71,6 @@ impl Detail for Shared {
 
 impl Shared {
     pub(super) fn of(outcome: Outcome, scenario: &Scenario) -> Shared {
-        let sum = |of: fn(&weir_sim::FlowOutcome) -> u64| outcome.flows.iter().map(of).sum::<u64>() as f64;
         Shared {
             mathis: Mathis::of(&outcome, scenario),
             responses: Response::all(&outcome.series, scenario),
@@ -81,7 +80,7 @@ impl Shared {
             jain_least: outcome.jain_min_after_convergence,
             convergence_s: outcome.convergence_s,
             sojourn: outcome.sojourn,
-            loss: sum(|flow| flow.dropped) / sum(|flow| flow.offered).max(1.0),
+            loss: outcome.loss(),
             stalled: outcome.flows.iter().filter(|flow| flow.stalled).count(),
             groups: outcome.groups,
             invalid: Vec::new(),
