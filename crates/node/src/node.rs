@@ -14,7 +14,7 @@ use weir_port::thread;
 
 use crate::backend::OpenError;
 use crate::bell::Bell;
-use crate::config::{Config, Settings, Wait};
+use crate::config::{Config, Wait};
 use crate::counters::{Shown, Snapshot};
 use crate::opened::{Blueprint, by_thread};
 use crate::worker::{Last, Mishap, Request, Strings, Worker};
@@ -172,7 +172,7 @@ impl Node {
         (began, work): (SystemTime, Work),
         workers: impl Iterator<Item = (Worker, Arc<Bell>)>,
     ) -> Result<Node, NodeError> {
-        let Settings { threads: cpus, wait, .. } = kind.settings.clone();
+        let (cpus, wait) = (kind.settings.threads.clone(), kind.settings.wait);
         let mut node = Node {
             began,
             kind: Mutex::new(kind),
