@@ -294,13 +294,22 @@ fn a_bottleneck_passes_as_many_frames_as_its_rate_and_its_buffer_allow() {
     on_rig(|| {
         for_both_testers(|tester| {
             // 1518 bytes count as 1514, without FCS: 12.112 ms at 1 Mbit/s. Five of them may wait.
+            const SLOT_NS: u64 = 12_112_000;
             let link = LinkSpec { rate: "1Mbit".into(), buffer: "7570".into(), ..LinkSpec::default() };
             let spec = PointSpec { link: Some(link), ..PointSpec::plain(DutKind::BOTTLENECK, 1518, 10) };
-            let trial = undisturbed(|| {
+            let (trial, late) = undisturbed(|| {
                 // Twice as many as it carries, 330 in all.
                 let load = Load { drain: Some(MS * 500), ..Load::steady(165.0, MS * 2000) };
                 let trial = Bench::new(&spec, tester, "").offer(&load).expect("a trial");
-                if trial.verdict == Verdict::Valid { Ok(trial) } else { Err(shown(&trial)) }
+                let late = serde_json::to_value(&trial).expect("a record")["link_lateness"].take();
+                // A machine that stands still for some slots, once, leaves the 99th percentile alone, and takes frames.
+                let stood_still =
+                    late["max_ns"].as_u64().is_some_and(|max| max.max(trial.noise.late_max_ns) > SLOT_NS);
+                if trial.verdict == Verdict::Valid && !stood_still {
+                    Ok((trial, late))
+                } else {
+                    Err(shown(&trial))
+                }
             });
             assert_accounting_close(&trial);
             let frames = trial.counts();
@@ -308,10 +317,8 @@ fn a_bottleneck_passes_as_many_frames_as_its_rate_and_its_buffer_allow() {
             assert!(frames.received.abs_diff(166 + 5) <= 3 && frames.sent == 330, "{:#?}", brief(&trial));
             let [drops] = &trial.drop_counters[..] else { panic!("{:#?}", brief(&trial)) };
             assert_eq!((drops.name.as_str(), drops.owner), ("queue_limit", Owner::Dut));
-            let record = serde_json::to_value(&trial).expect("a record");
-            let late = &record["link_lateness"];
-            assert_eq!(late["slot_ns"], 12_112_000, "{late}");
-            assert!(late["p99_ns"].as_u64().is_some_and(|p99| p99 <= 12_112_000), "{late}");
+            assert_eq!(late["slot_ns"], SLOT_NS, "{late}");
+            assert!(late["p99_ns"].as_u64().is_some_and(|p99| p99 <= SLOT_NS), "{late}");
         });
     });
 }
