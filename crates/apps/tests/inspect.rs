@@ -73,26 +73,27 @@ fn expected(built: Built) -> Seen {
 #[test]
 fn each_architecture_is_recognized() {
     for closing in [Closing::AfterClient, Closing::AfterReply] {
-        for (built, name) in Built::ALL {
-            if let Some(obstacle) = built.obstacle() {
-                println!("skipped: {name}: {obstacle}");
-                continue;
+        std::thread::scope(|scope| {
+            for (built, name) in Built::ALL {
+                match built.obstacle() {
+                    Some(obstacle) => println!("skipped: {name}: {obstacle}"),
+                    None => drop(scope.spawn(move || is_recognized(built, name, closing))),
+                }
             }
-            let server = Server::start(built, closing);
-            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, server.port));
-            let listener = find(&Target::Address(address), None).unwrap().expect("it is here");
-            let by_pid = find(&Target::Pid(server.child.id()), None).unwrap().expect("it is here");
-            assert_eq!(listener.address, by_pid.address);
-            let evidence = from_inside(&listener, 40).unwrap();
-            assert_eq!(evidence.instant.is_some(), closing == Closing::AfterReply, "{name}: {evidence:#?}");
-            let verdict = decide(&evidence);
-            assert_eq!(
-                verdict.architecture,
-                expected(built),
-                "{name}, {closing:?}: {verdict:#?} {evidence:#?}"
-            );
-        }
+        });
     }
+}
+
+fn is_recognized(built: Built, name: &str, closing: Closing) {
+    let server = Server::start(built, closing);
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, server.port));
+    let listener = find(&Target::Address(address), None).unwrap().expect("it is here");
+    let by_pid = find(&Target::Pid(server.child.id()), None).unwrap().expect("it is here");
+    assert_eq!(listener.address, by_pid.address);
+    let evidence = from_inside(&listener, 40).unwrap();
+    assert_eq!(evidence.instant.is_some(), closing == Closing::AfterReply, "{name}: {evidence:#?}");
+    let verdict = decide(&evidence);
+    assert_eq!(verdict.architecture, expected(built), "{name}, {closing:?}: {verdict:#?} {evidence:#?}");
 }
 
 #[test]

@@ -1,8 +1,6 @@
 //! Standard output that cannot be written: each program ends, says so, and fails.
 
-use std::net::TcpListener;
-
-use weir_testkit::need_root;
+use weir_testkit::{Started, need_root};
 
 use crate::full_disk::refuses_output;
 use crate::home::Home;
@@ -67,12 +65,15 @@ fn records_and_shards() {
 #[test]
 fn servers_that_are_inspected() {
     let home = Home::new(&[]);
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let target = listener.local_addr().expect("it is bound").to_string();
+    // A process of its own: this one starts threads for other tests, and inspect waits until a server does not change.
+    let mut server = Started::new(home.command(&[WEIR], &["flows", "--serve", "--bind", "127.0.0.1:0"]));
+    server.await_words("serving at");
+    let target = server.pid().to_string();
     for more in [&[][..], &["--json"]] {
         let words = [&["inspect", &target, "--connections", "4"], more].concat();
         refuses_output(home.command(&[WEIR], &words), &format!("inspect {more:?}"));
     }
+    server.interrupt();
 }
 
 /// Runs of rigs that have namespaces, servers and files.
