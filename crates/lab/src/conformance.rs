@@ -14,8 +14,9 @@ use std::time::{Duration, Instant};
 use weir_packet::checksum::write_ipv4;
 use weir_plane::scenario::{End, Scenario, Target, VirtualNode, suites};
 use weir_port::packet::{PacketError, Receiver, Sender};
-use weir_testbed::bed::{Bed, Port};
+use weir_testbed::bed::Bed;
 use weir_testbed::error::Error as BedError;
+use weir_testbed::interface::Port;
 use weir_testbed::topology::Side;
 
 /// Whether a requirement is kept.

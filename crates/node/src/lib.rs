@@ -13,6 +13,7 @@
 
 mod backend;
 mod bell;
+mod blueprint;
 mod config;
 mod counters;
 mod crew;

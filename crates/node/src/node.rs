@@ -14,9 +14,9 @@ use weir_port::thread;
 
 use crate::backend::OpenError;
 use crate::bell::Bell;
+use crate::blueprint::{Blueprint, by_thread};
 use crate::config::{Config, Wait};
 use crate::counters::{Shown, Snapshot};
-use crate::opened::{Blueprint, by_thread};
 use crate::worker::{Last, Mishap, Request, Strings, Worker};
 
 /// What goes wrong with a node.

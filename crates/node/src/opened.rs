@@ -1,11 +1,9 @@
 //! A node before it runs: its ports are opened with all privileges, its threads share nothing from here on.
 
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use weir_packet::frame::Mac;
-use weir_plane::{BATCH, Kept, Plane, Share, Time};
+use weir_plane::{BATCH, Kept, Time};
 use weir_port::bpf::now_ns;
 use weir_port::confined::Work;
 use weir_port::duplex::{Pool, Port};
@@ -13,7 +11,8 @@ use weir_port::fast::{Fast, FastPort};
 
 use crate::backend::{Backend, OpenError, Wanted, taps};
 use crate::bell::Bell;
-use crate::config::{Config, Fast as Wish, Host, Settings};
+use crate::blueprint::Blueprint;
+use crate::config::{Config, Fast as Wish, Host};
 use crate::fast::{Table, Worth};
 use crate::handover::{RING_BYTES, exchanges};
 use crate::node::{Node, NodeError, thread_error};
@@ -29,48 +28,6 @@ const MOST_QUEUED_CHUNKS: u64 = 1 << 16;
 const QUEUED_BYTES: u64 = 1514;
 /// Ethernet header with two tags.
 const ETHERNET: usize = 22;
-
-/// What its plane is made of.
-#[derive(Debug, Clone)]
-pub(crate) struct Blueprint {
-    pub(crate) backends: Vec<Backend>,
-    pub(crate) settings: Settings,
-    pub(crate) config: weir_plane::Config,
-    macs: Vec<Mac>,
-}
-
-impl Blueprint {
-    fn new(config: &Config, macs: Vec<Mac>) -> Blueprint {
-        let Config { plane, backends, settings } = config.clone();
-        let config = plane.shared_by(settings.threads.len() as u8);
-        Blueprint { backends, settings, config, macs }
-    }
-
-    /// A plane for each thread, of which nobody can foretell the ports.
-    pub(crate) fn planes(&self) -> Vec<Plane> {
-        let is_taken = self.settings.host != Host::Nobody;
-        let plane = |config: &weir_plane::Config| {
-            let plane = Plane::new(config, &self.macs);
-            if is_taken { plane } else { plane.without_machine() }
-        };
-        by_thread(self.config.clone(), self.settings.threads.len(), plane)
-    }
-}
-
-/// What comes of a text for each of so many threads: its share, and a seed that nobody can foretell.
-pub(crate) fn by_thread<T>(
-    mut config: weir_plane::Config,
-    threads: usize,
-    mut of: impl FnMut(&weir_plane::Config) -> T,
-) -> Vec<T> {
-    config.seed = RandomState::new().hash_one(0);
-    let threads = threads as u8;
-    let one = |thread| {
-        config.share = Share { thread, of: threads };
-        of(&config)
-    };
-    (0..threads).map(one).collect()
-}
 
 /// The longest frame of any port.
 fn longest(ports: &[weir_plane::Port]) -> usize {

@@ -12,11 +12,12 @@ use crate::dut::{DutKind, Function, System};
 use crate::error::{Error, Result};
 use crate::external::{External, ExternalSpec, PortEnd};
 use crate::graph::{End, Graph, Host};
+use crate::interface::Port;
 use crate::journal::Journal;
 use crate::link::LinkSpec;
 use crate::namespace::Namespace;
 use crate::receive::{self, NapiThread};
-use crate::rtnl::{Mac, VethConfig};
+use crate::rtnl::VethConfig;
 use crate::rules::{Filter, Policy, RuleCounter, RuleForm, RuleSet};
 use crate::spread::{self, Setting, Spreading, Trees, Written};
 use crate::sys;
@@ -82,21 +83,6 @@ impl BedSpec {
             publish: None,
         }
     }
-}
-
-/// One of the tester's two ports, or of the DUT's.
-#[derive(Clone)]
-pub struct Port {
-    /// Interface name.
-    pub ifname: String,
-    /// Interface number in its namespace; 0: none, or on another host.
-    pub ifindex: u32,
-    /// Its address: the source of frames sent here.
-    pub mac: Mac,
-    /// The destination of frames sent here: the other end of the wire, or what a bridge has there behind it.
-    pub next_hop_mac: Mac,
-    /// Where it is.
-    pub namespace: Namespace,
 }
 
 /// Who receives for the DUT.
@@ -256,7 +242,7 @@ impl Bed {
         let several = self.dut().is_some() && self.spec.dut_cpus.len() > 1;
         if asked.is_none() && several {
             self.ends().filter(|end| end.owner == Owner::Dut).for_each(|end| {
-                receive::spread(end, &self.spec, &mut notes);
+                receive::spread(end, &self.spec.dut_cpus, self.spec.rx_queues, &mut notes);
             });
         }
         let cpus = asked.unwrap_or_else(|| if several { self.spec.dut_cpus.clone() } else { Vec::new() });
@@ -344,16 +330,12 @@ impl Bed {
 
     /// The tester's namespace.
     pub fn tester(&self) -> &Namespace {
-        self.host_of(Owner::Tester).expect("each bed has a tester")
+        self.graph.host_of(Owner::Tester).expect("each bed has a tester")
     }
 
     /// The DUT's namespace; None for a wire and for an external DUT.
     pub fn dut(&self) -> Option<&Namespace> {
-        self.host_of(Owner::Dut)
-    }
-
-    fn host_of(&self, owner: Owner) -> Option<&Namespace> {
-        self.graph.hosts().iter().find(|host| host.owner == owner).map(|host| &host.namespace)
+        self.graph.host_of(Owner::Dut)
     }
 
     /// The external DUT, if it is one.
@@ -412,7 +394,7 @@ impl Bed {
 
     /// All counters of the bed, now.
     pub fn snapshot(&self) -> Result<Snapshot> {
-        Snapshot::take(self)
+        Snapshot::take(&self.graph, self.spec.dut, self.rules.as_ref(), self.external.as_ref())
     }
 
     /// What the DUT's threads, `others` among them, and all CPUs have used until now.
@@ -421,16 +403,8 @@ impl Bed {
         CostSample::take(&threads.chain(others.iter().copied()).collect::<Vec<_>>())
     }
 
-    pub(crate) fn rules(&self) -> Option<&RuleSet> {
-        self.rules.as_ref()
-    }
-
     pub(crate) fn ends(&self) -> impl Iterator<Item = &End> {
         self.graph.ends()
-    }
-
-    pub(crate) fn graph(&self) -> &Graph {
-        &self.graph
     }
 }
 

@@ -19,26 +19,15 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use serde::{Deserialize, Serialize};
-
-use crate::bed::Bed;
 use crate::conntrack::{self, ConntrackStats};
-use crate::dut::{Function, System};
+use crate::dut::{DutKind, Function, System};
 use crate::error::Result;
-use crate::ethtool;
-use crate::external;
-use crate::rtnl::{LinkStats, Rtnl};
-use crate::rules::Verdicts;
+use crate::external::{self, External};
+use crate::graph::Graph;
+use crate::interface::{Device, read_device, subtract};
+use crate::rtnl::Rtnl;
+use crate::rules::{RuleSet, Verdicts};
 use crate::topology::{BRIDGE, Owner};
-
-/// Counters of one interface.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Device {
-    /// IFLA_STATS64.
-    pub link: LinkStats,
-    /// `ethtool -S`, by name.
-    pub driver: BTreeMap<String, u64>,
-}
 
 /// One CPU's line of /proc/net/softnet_stat. The counters are those of the machine, not of a namespace.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -94,29 +83,34 @@ pub struct Drop {
 }
 
 impl Snapshot {
-    /// Reads all counters.
-    pub(crate) fn take(bed: &Bed) -> Result<Snapshot> {
+    /// Reads all counters of a bed with this DUT.
+    pub(crate) fn take(
+        graph: &Graph,
+        dut: DutKind,
+        rules: Option<&RuleSet>,
+        external: Option<&External>,
+    ) -> Result<Snapshot> {
         let mut snapshot = Snapshot::default();
-        for (sender, receiver) in bed.graph().directions() {
+        for (sender, receiver) in graph.directions() {
             snapshot.directions.push(Direction {
                 sender: sender.name,
                 receiver: receiver.name,
                 receiver_owner: receiver.owner,
             });
         }
-        for end in bed.ends() {
+        for end in graph.ends() {
             let mut device = end.namespace.run(|| read_device(end.name))?;
-            if end.owner == Owner::Dut && bed.spec().dut.takes_by_xdp() {
+            if end.owner == Owner::Dut && dut.takes_by_xdp() {
                 device.forget_drops();
             }
             snapshot.devices.insert(end.name, device);
         }
         // After the devices: what drops a frame counts it here first, so that no frame is found there alone.
         snapshot.softnet = read_softnet();
-        snapshot.external = bed.external().map(|box_| box_.sample()).transpose()?;
-        let Some(dut) = bed.dut() else { return Ok(snapshot) };
-        dut.run(|| {
-            match (bed.spec().dut.system(), bed.spec().dut.function()) {
+        snapshot.external = external.map(External::sample).transpose()?;
+        let Some(host) = graph.host_of(Owner::Dut) else { return Ok(snapshot) };
+        host.run(|| {
+            match (dut.system(), dut.function()) {
                 // It takes frames from sockets; what the kernel thinks of its copies is no loss.
                 (System::Faulty | System::Node(_), _) => {}
                 (_, Function::Bridge) => {
@@ -127,7 +121,7 @@ impl Snapshot {
                 _ => snapshot.ip = read_ip(),
             }
             snapshot.conntrack = conntrack::stats()?;
-            if let Some(rules) = bed.rules() {
+            if let Some(rules) = rules {
                 snapshot.filter = rules.verdicts()?;
             }
             Ok(snapshot)
@@ -135,7 +129,7 @@ impl Snapshot {
     }
 
     /// What was counted since `earlier`, a snapshot of the same bed. Rule counters start at 0 with
-    /// [`Bed::reset`]: take `earlier` after it.
+    /// [`crate::bed::Bed::reset`]: take `earlier` after it.
     pub fn since(&self, earlier: &Snapshot) -> Delta {
         let mut delta = self.clone();
         for (name, device) in &mut delta.devices {
@@ -158,37 +152,6 @@ impl Snapshot {
             delta.external = Some(now.since(before));
         }
         Delta(delta)
-    }
-}
-
-impl Device {
-    pub(crate) fn subtract(&mut self, before: &Device) {
-        let (now, then) = (&mut self.link, &before.link);
-        now.rx_packets = now.rx_packets.saturating_sub(then.rx_packets);
-        now.tx_packets = now.tx_packets.saturating_sub(then.tx_packets);
-        now.rx_errors = now.rx_errors.saturating_sub(then.rx_errors);
-        now.tx_errors = now.tx_errors.saturating_sub(then.tx_errors);
-        now.rx_dropped = now.rx_dropped.saturating_sub(then.rx_dropped);
-        now.tx_dropped = now.tx_dropped.saturating_sub(then.tx_dropped);
-        now.rx_missed = now.rx_missed.saturating_sub(then.rx_missed);
-        subtract(&mut self.driver, &before.driver);
-    }
-
-    /// Leaves out what the driver dropped: frames that found no room in sockets of AF_XDP, whose owner names them
-    /// better.
-    fn forget_drops(&mut self) {
-        let drops = self.queues("rx_queue_", "drops");
-        self.link.rx_dropped = self.link.rx_dropped.saturating_sub(drops);
-        self.driver.retain(|name, _| !(name.starts_with("rx_queue_") && name.ends_with("_drops")));
-    }
-
-    /// A driver counter summed over queues: `rx_queue_` and `drops` for `rx_queue_N_drops`.
-    fn queues(&self, prefix: &str, name: &str) -> u64 {
-        let of_queue = |counter: &str| {
-            let (queue, rest) = counter.strip_prefix(prefix)?.split_once('_')?;
-            queue.parse::<u32>().ok().filter(|_| rest == name)
-        };
-        self.driver.iter().filter(|(counter, _)| of_queue(counter).is_some()).map(|(_, value)| value).sum()
     }
 }
 
@@ -290,12 +253,6 @@ impl Delta {
     }
 }
 
-fn subtract(now: &mut BTreeMap<String, u64>, before: &BTreeMap<String, u64>) {
-    for (name, value) in now {
-        *value = value.saturating_sub(before.get(name).copied().unwrap_or(0));
-    }
-}
-
 fn conntrack_since(now: &ConntrackStats, before: &ConntrackStats) -> ConntrackStats {
     ConntrackStats {
         entries: now.entries,
@@ -306,13 +263,6 @@ fn conntrack_since(now: &ConntrackStats, before: &ConntrackStats) -> ConntrackSt
         chain_too_long: now.chain_too_long.saturating_sub(before.chain_too_long),
         invalid: now.invalid.saturating_sub(before.invalid),
     }
-}
-
-/// An interface of the calling thread's namespace.
-pub(crate) fn read_device(name: &str) -> Result<Device> {
-    let link = Rtnl::open()?.link(name)?.stats;
-    // Some drivers have none.
-    Ok(Device { link, driver: ethtool::stats(name).unwrap_or_default().into_iter().collect() })
 }
 
 /// The IP counters of the calling thread's namespace.
@@ -362,6 +312,7 @@ fn parse_softnet(text: &str) -> BTreeMap<usize, Softnet> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rtnl::LinkStats;
 
     fn device(rx_dropped: u64, tx_dropped: u64, driver: &[(&str, u64)]) -> Device {
         let link = LinkStats { rx_dropped, tx_dropped, ..LinkStats::default() };

@@ -10,9 +10,10 @@ use weir_packet::flow::IpVersion;
 use weir_port::bpf::{BpfError, Link, Mode, Program, now_ns, object};
 use weir_port::packet::{BATCH, PacketError, Receiver, Sender};
 
-use crate::bed::{Bed, Port};
+use crate::bed::Bed;
 use crate::dut::{Function, System};
 use crate::fault::{FaultLine, Faults};
+use crate::interface::Port;
 use crate::link::Late;
 use weir_node::{Node, NodeError, Snapshot};
 

@@ -150,6 +150,11 @@ impl Graph {
         End { host, name, owner: *owner, side, mac, ifindex: 0, namespace: namespace.clone() }
     }
 
+    /// Where the host is that this one answers for.
+    pub(crate) fn host_of(&self, owner: Owner) -> Option<&Namespace> {
+        self.hosts.iter().find(|host| host.owner == owner).map(|host| &host.namespace)
+    }
+
     /// All hosts, in the order of the plan.
     pub fn hosts(&self) -> &[Host] {
         &self.hosts

@@ -28,7 +28,6 @@ use serde::{Deserialize, Serialize};
 use weir_disk::{Directory, replace_in};
 
 use crate::error::{Error, Result};
-use crate::namespace::published;
 use crate::process::{Origin, start_time};
 
 /// A change of the machine that outlives the process, with what is needed to undo it.
@@ -457,6 +456,11 @@ pub fn default_dir() -> PathBuf {
 pub(crate) fn dying_with_parent(command: &mut Command) -> &mut Command {
     // SAFETY: one prctl(2) between fork and exec: async-signal-safe, no allocation.
     unsafe { command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?)) }
+}
+
+/// Where a published namespace appears.
+pub(crate) fn published(name: &str) -> PathBuf {
+    Path::new("/run/netns").join(name)
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ pub mod fault;
 pub mod graph;
 pub mod handover;
 pub mod hog;
+pub mod interface;
 pub mod journal;
 pub mod link;
 pub mod lock;

@@ -11,7 +11,7 @@ use std::any::Any;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle, ThreadId};
@@ -20,7 +20,7 @@ use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::error::{Error, Result};
-use crate::journal::{Change, EntryId, Journal};
+use crate::journal::{Change, EntryId, Journal, published};
 use crate::rtnl::Rtnl;
 use crate::sys;
 
@@ -173,11 +173,6 @@ impl Namespace {
         let source = format!("/proc/self/fd/{}", self.fd().as_raw_fd());
         mount_bind(source, path).map_err(|error| Error::os(&what)(error.into()))
     }
-}
-
-/// Where a published namespace appears.
-pub(crate) fn published(name: &str) -> PathBuf {
-    Path::new("/run/netns").join(name)
 }
 
 impl Drop for Shared {

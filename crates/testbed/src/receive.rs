@@ -13,7 +13,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 
-use crate::bed::BedSpec;
 use crate::graph::End;
 use crate::napi;
 use crate::spread::cpu_mask;
@@ -106,16 +105,16 @@ pub(crate) fn share(threads: &[NapiThread], notes: &mut Vec<String>) {
 /// The shortest slice that Linux gives.
 const SLICE_NS: u64 = 100_000;
 
-/// Spreads the frames of each of the DUT's receive queues over its CPUs, by flow.
-pub(crate) fn spread(end: &End, spec: &BedSpec, notes: &mut Vec<String>) {
-    let mask = cpu_mask(&spec.dut_cpus);
-    for queue in 0..spec.rx_queues {
+/// Spreads the frames of each of these receive queues of the DUT's over its CPUs, by flow.
+pub(crate) fn spread(end: &End, cpus: &[usize], queues: u32, notes: &mut Vec<String>) {
+    let mask = cpu_mask(cpus);
+    for queue in 0..queues {
         let path = format!("/sys/class/net/{}/queues/rx-{queue}/rps_cpus", end.name);
         let written = end.namespace.run(|| fs::write(&path, &mask));
         if let Err(error) = written {
             notes.push(format!(
                 "Queue {queue} of {} is not spread over CPUs {:?} ({error}): one CPU does all of its work.",
-                end.name, spec.dut_cpus
+                end.name, cpus
             ));
         }
     }

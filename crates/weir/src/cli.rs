@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use weir_lab::store;
 
 mod bottleneck;
 mod capture;
@@ -207,6 +208,17 @@ pub(crate) struct Store {
     /// File with the records [default: weir/records.db in the XDG data folder]
     #[arg(long, value_name = "FILE", env = "WEIR_STORE")]
     pub(crate) store: Option<PathBuf>,
+}
+
+impl Store {
+    /// The file that the user names, or the one in the data folder.
+    pub(crate) fn path(&self) -> anyhow::Result<PathBuf> {
+        if let Some(path) = &self.store {
+            return Ok(path.clone());
+        }
+        let variable = |name| std::env::var_os(name);
+        Ok(store::default_path(variable("XDG_DATA_HOME").as_deref(), variable("HOME").as_deref())?)
+    }
 }
 
 /// How the tester sends and receives.

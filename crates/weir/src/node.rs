@@ -38,7 +38,8 @@ use crate::run::stop_flag;
 use crate::{Outcome, capture, say};
 use control::Control;
 use mishaps::Mishaps;
-use notes::{Events, KeptBlocks, Notes, Unwritten};
+use notes::{Events, KeptBlocks, Notes};
+use reported::Unwritten;
 use request::{Apply, Request};
 
 /// Counters for Prometheus are not older.

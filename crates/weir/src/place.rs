@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use weir_lab::run_data::RunData;
 use weir_lab::{report, rigs};
 
-use crate::{cli, records, say};
+use crate::{cli, say};
 
 /// Who may read a report.
 pub(crate) const REPORT: u32 = 0o644;
@@ -35,7 +35,7 @@ impl Place {
             Some(path) if path.is_dir() => Ok(Place::Folder(path.into())),
             Some(path) => Ok(Place::File(path.into())),
             None => {
-                let records = records::path(store)?;
+                let records = store.path()?;
                 let beside = records.parent().unwrap_or(Path::new("")).join(FOLDER);
                 let made = weir_disk::as_caller(|| std::fs::create_dir_all(&beside));
                 let usable = made.is_ok() && weir_disk::check_writable(&beside).is_ok();

@@ -1,12 +1,12 @@
 //! `weir list`, `weir show`, `weir report`, `weir export`, `weir trend`: looking at what was kept.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use weir_config::plain;
 use weir_lab::run_data::RunData;
-use weir_lab::store::{self, SqliteStore, Store};
+use weir_lab::store::{SqliteStore, Store};
 use weir_lab::trend::{self, Filter};
 use weir_lab::{export, rigs};
 
@@ -14,18 +14,9 @@ use crate::cli::ExportFormat;
 use crate::place::{Place, REPORT};
 use crate::{cli, say};
 
-/// The file that the user names, or the one in the data folder.
-pub(crate) fn path(arguments: &cli::Store) -> Result<PathBuf> {
-    if let Some(path) = &arguments.store {
-        return Ok(path.clone());
-    }
-    let variable = |name| std::env::var_os(name);
-    Ok(store::default_path(variable("XDG_DATA_HOME").as_deref(), variable("HOME").as_deref())?)
-}
-
 /// Opens it, and makes it if it is not there.
 pub(crate) fn open(arguments: &cli::Store) -> Result<SqliteStore> {
-    Ok(SqliteStore::open(&path(arguments)?)?)
+    Ok(SqliteStore::open(&arguments.path()?)?)
 }
 
 /// Opens it to look at what was kept: a file that the user names must be there.

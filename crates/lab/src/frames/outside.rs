@@ -10,10 +10,10 @@ use weir_packet::flow::{Direction, IpVersion};
 use weir_port::bpf::Mode;
 use weir_port::duplex::takes_redirected;
 use weir_testbed::bed::Bed;
-use weir_testbed::counters::Device;
 use weir_testbed::dut::DutKind;
 use weir_testbed::error::{Error, Result};
 use weir_testbed::external::{ExternalSpec, Sample};
+use weir_testbed::interface::Device;
 use weir_testbed::namespace::Namespace;
 
 use super::remote::{Hosts, Pair, Remote};

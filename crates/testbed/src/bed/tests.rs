@@ -6,6 +6,7 @@ use super::*;
 use crate::counters::Delta;
 use crate::device::Device;
 use crate::fault::Faults;
+use crate::rtnl::Mac;
 use crate::spread::Spread;
 use crate::sys;
 use crate::updates::Updates;

@@ -5,8 +5,9 @@ use std::net::IpAddr;
 
 use weir_node::{Config, Node, NodeError, Opened, Snapshot};
 
-use crate::bed::{Bed, BedSpec, Port, SESSIONS};
+use crate::bed::{Bed, BedSpec, SESSIONS};
 use crate::dut::{Function, Way};
+use crate::interface::Port;
 use crate::rules::others::{Other, others};
 use crate::rules::test_network;
 use crate::topology::{D0, D1, Side};

@@ -5,8 +5,8 @@ use weir_port::bpf::{Memory, Mode, Program, object};
 use weir_port::translation::PrefixNat;
 
 use super::{Device, DeviceError};
-use crate::bed::Port;
 use crate::fault::{Faults, NatMistake, NatMistakes};
+use crate::interface::Port;
 
 /// 198.18.128.0/17, where the tester has its hosts.
 const PRIVATE_NET: u32 = 0xc612_8000;

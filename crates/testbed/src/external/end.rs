@@ -5,9 +5,8 @@ use std::net::IpAddr;
 use weir_packet::neighbour::Host;
 
 use super::neighbours::{self, Responder};
-use crate::bed::Port;
-use crate::counters::{Device, read_device};
 use crate::error::Result;
+use crate::interface::{Device, Port, read_device};
 use crate::namespace::Namespace;
 use crate::rtnl::{Mac, Rtnl};
 

@@ -15,9 +15,8 @@ use std::sync::Arc;
 
 use weir_packet::flow::IpVersion;
 
-use crate::bed::Port;
-use crate::counters::Device;
 use crate::error::{Error, Result};
+use crate::interface::{Device, Port};
 use crate::namespace::Namespace;
 use crate::rtnl::Mac;
 use crate::topology::Side;

@@ -13,11 +13,9 @@ use weir_packet::headers::{self, Headers};
 use weir_port::pcapng::{ETHERNET, Interface, Packet, write};
 
 use super::SNAP;
-use super::writer::{Full, Output, Writer, Written};
+use super::writer::{Full, Output, PRIVATE, Writer, Written};
 use crate::say;
 
-/// What was said over a network is its user's own.
-pub(super) const PRIVATE: u32 = 0o600;
 /// Bytes that wait for the disk, of one attack. More are left out, and counted in the file.
 const WAITING_BYTES: usize = 8 << 20;
 /// And of all attacks together.

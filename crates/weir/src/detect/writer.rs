@@ -14,9 +14,10 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use weir_detect::CaptureSpec;
 
-use super::captures::PRIVATE;
 use crate::say;
 
+/// What was said over a network is its user's own.
+pub(super) const PRIVATE: u32 = 0o600;
 /// Pieces that the thread has not written yet ...
 const PIECES: usize = 1024;
 /// ... and their bytes, about.

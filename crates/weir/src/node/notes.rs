@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -13,7 +13,7 @@ use weir_node::{Ended, Node, NodeError};
 use weir_plane::Event;
 
 use super::blocks::Blocks;
-use super::reported;
+use super::reported::{self, Unwritten};
 use crate::cli::BlocksFailure;
 use crate::say;
 
@@ -21,15 +21,6 @@ use crate::say;
 const LOOK: Duration = Duration::from_millis(100);
 /// How often a disk that has failed is tried again.
 const AGAIN: Duration = Duration::from_secs(1);
-
-/// What is not on disk, for others to look at.
-#[derive(Debug, Default)]
-pub(super) struct Unwritten {
-    /// Events that are in no file, ever.
-    pub(super) events: AtomicU64,
-    /// Changes of blocks that wait for the disk.
-    pub(super) blocks: AtomicU64,
-}
 
 /// The files.
 pub(super) struct Notes<'a> {

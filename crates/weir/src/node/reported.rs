@@ -1,14 +1,13 @@
 //! What is reported of a node: JSON, the same as text, and Prometheus' format.
 
 use std::net::Ipv4Addr;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value, json};
 use weir_node::Snapshot;
 use weir_plane::{Accounting, Dir, Event, FastState, Punts, QueueCounts, What, address_of};
 
-use super::notes::Unwritten;
 use crate::prometheus::{metric, quoted};
 
 /// Where all frames are: in the node, and if it has several threads, in each.
@@ -237,6 +236,15 @@ pub(super) fn prometheus(threads: &[Snapshot], names: &[String]) -> String {
     let help = "Frames of each thread; it hands those over that belong to another, which takes them";
     metric(&mut page, "node_thread_frames_total", help, threads);
     page
+}
+
+/// What is not on disk, for others to look at.
+#[derive(Debug, Default)]
+pub(super) struct Unwritten {
+    /// Events that are in no file, ever.
+    pub(super) events: AtomicU64,
+    /// Changes of blocks that wait for the disk.
+    pub(super) blocks: AtomicU64,
 }
 
 /// What is not on disk, as counters.

@@ -5,7 +5,7 @@ use std::io::{BufRead, Read};
 use serde::de::DeserializeOwned;
 use weir_load::counts::Counts;
 use weir_load::foreign::{MOST_CLOCK_NS, MOST_NS};
-use weir_testbed::counters::Device;
+use weir_testbed::interface::Device;
 use weir_testbed::rtnl::Mac;
 
 use super::{Fired, Reply};

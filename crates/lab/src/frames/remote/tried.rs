@@ -6,7 +6,7 @@ use weir_load::counts::{Counts, GroupCounts, Load, Sent, StreamCounts, Traffic, 
 use weir_packet::flow::{Direction, FlowOrder, FlowSpec};
 use weir_packet::frame::{Ends, Transport};
 use weir_packet::size::FrameSizes;
-use weir_testbed::counters::Device;
+use weir_testbed::interface::Device;
 use weir_testbed::rtnl::Mac;
 
 use super::heard::{Heard, Trouble, reply};

@@ -3,8 +3,8 @@
 use weir_load::counts::Traffic;
 use weir_packet::flow::{self, FlowSpec};
 use weir_packet::frame::{Ends, Transport};
-use weir_testbed::bed::Port;
 use weir_testbed::dut::Function;
+use weir_testbed::interface::Port;
 use weir_testbed::topology::Side;
 
 use crate::frames::PointSpec;
