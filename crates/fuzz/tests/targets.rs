@@ -1,4 +1,4 @@
-//! Every target for some seconds under inputs made of its seeds: `FUZZ_S=600 cargo test --release -p weir-fuzz` goes on for ten
+//! Every target for a second under inputs made of its seeds: `FUZZ_S=600 cargo test --release -p weir-fuzz` goes on for ten
 //! minutes each. What fails is made short and written to a file of `target/tmp`; once it is mended it is kept in `corpus`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,7 +12,7 @@ const FEWEST: usize = 200;
 
 /// How long a target runs, s.
 fn seconds() -> u64 {
-    number("FUZZ_S", 3)
+    number("FUZZ_S", 1)
 }
 
 fn fails(target: &Target, input: &[u8]) -> bool {

@@ -46,7 +46,7 @@ type Flood = fn(&mut Attacker) -> (End, String);
 const BETWEEN: u32 = 300;
 const STEP: Duration = Duration::from_millis(10);
 /// How often the honest host does all that it does.
-const ROUNDS: u32 = 5;
+const ROUNDS: u32 = 3;
 
 /// An honest host at 198.18.0.200 and one far away at 198.19.0.200, through a node that somebody floods.
 struct Street {

@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use weir_plane::scenario::packet;
-use weir_port::packet::{BATCH, Sender};
+use weir_port::packet::Sender;
 use weir_testbed::namespace::Namespace;
 use weir_testbed::rtnl::Rtnl;
 use weir_testkit::wires::address;
@@ -31,6 +31,9 @@ const NARROW: u32 = 1300;
 const ROUNDS: u8 = 3;
 /// No attack may have more sessions than the limits of the nodes say.
 const MOST_SESSIONS: u64 = 2100;
+/// What an attacker sends at once, each millisecond or later: far more than any limit, and less than a node that waits for a CPU
+/// loses in its ring, before it can tell one host from another.
+const FRAMES: usize = 16;
 /// A client that asks nothing is dropped when more than these are there.
 const PLACES: usize = 16;
 const IDLE_CLIENTS: usize = 40;
@@ -212,7 +215,7 @@ impl Attack {
         };
         let mut attacker = Attacker { dice: Dice::new(7), mapped };
         storm(host, name, over, || {
-            (0..BATCH).map(|_| frame(number, &(self.packet)(&mut attacker))).collect()
+            (0..FRAMES).map(|_| frame(number, &(self.packet)(&mut attacker))).collect()
         });
     }
 }

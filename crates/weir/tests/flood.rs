@@ -17,7 +17,7 @@ use crate::storm::{End, storm};
 use crate::street::{RIGHT4, Running, Street, WAYS};
 
 /// How long a flood lasts at least, s, where nobody says otherwise.
-const FLOOD_S: u64 = 3;
+const FLOOD_S: u64 = 1;
 /// Bytes that arrive each way before it ends.
 const LEAST_BYTES: u64 = 500_000;
 /// What a thread of the node may grow by, KiB: tables of fixed size that fill up, and for each session or connection its entry of 64

@@ -1,6 +1,6 @@
 //! Runs that are killed at random instants: they leave their finished trials, and nothing else.
 //!
-//! Eight kills, or as many as `WEIR_KILLS` says.
+//! Five kills, or as many as `WEIR_KILLS` says.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -109,7 +109,7 @@ fn nothing_is_left_but_what_was_measured() {
     assert!(matches!(whole.status.code(), Some(0 | 3)), "{whole:?}");
     let length = begun.elapsed();
     let (before, programs) = (Traces::now(), all_programs());
-    let (mut kills, mut reported, mut in_mid_trial) = (Kills::new(8), 0, 0);
+    let (mut kills, mut reported, mut in_mid_trial) = (Kills::new(5), 0, 0);
     while let Some((delay, trace)) = kills.next(length) {
         let kept = killed_after(&home, delay);
         let cleaned = home.weir(&["clean"]);

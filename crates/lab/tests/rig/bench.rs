@@ -22,7 +22,7 @@ use crate::crowd::is_crowded;
 
 /// How long a machine may be too busy to let one trial alone, and all tests together.
 const PATIENCE: Duration = Duration::from_secs(20);
-const PATIENCE_OF_ALL: Duration = Duration::from_secs(60);
+const PATIENCE_OF_ALL: Duration = Duration::from_secs(30);
 /// The same for one trial when that is spent, or where there is a crowd, beside which nothing is ever in time.
 const LEAST_PATIENCE: Duration = Duration::from_secs(5);
 /// Frames that do not arrive for so long are not under way any more, though the device may wait for a CPU.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use weir_lab::check::{Answer, Checker, DELAYS, PLANTS, Proof};
+use weir_lab::check::{Answer, Checker, DELAYS, PLANTS, Plant, Proof};
 use weir_load::TesterKind;
 
 use crate::bench::{not_tested, on_rig, shown};
@@ -14,7 +14,18 @@ const FRAMES: u64 = 100_000;
 const FPS: f64 = 50e3;
 /// How long the machine may disturb the plants of a test, all together. When that is spent, each still has one trial: what is
 /// named wrongly still shows.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// Faults that only one of the testers has to name: what names them is the same for both.
+const OF_ONE: [&str; 7] = [
+    "loss 1e-3",
+    "loss 1e-4",
+    "bursts of 40",
+    "reordered by 1",
+    "reordered by 50",
+    "delay 0.5 ms",
+    "stall 2 ms",
+];
 
 #[test]
 fn planted_faults_are_named_and_nothing_else() {
@@ -22,7 +33,10 @@ fn planted_faults_are_named_and_nothing_else() {
         let (mut restless, mut patience) = (Vec::new(), PATIENCE);
         for tester in [TesterKind::Xdp, TesterKind::Packet] {
             let checker = Checker::new(tester, 1).expect("root builds rigs");
-            for plant in PLANTS.iter().filter(|plant| plant.frames <= FRAMES) {
+            let is_tried = |plant: &&Plant| {
+                plant.frames <= FRAMES && (tester == TesterKind::Xdp || !OF_ONE.contains(&plant.name))
+            };
+            for plant in PLANTS.iter().filter(is_tried) {
                 let plant = &plant.at_most(FPS);
                 let begin = Instant::now();
                 let (answer, disturbed) = checker.plant(plant, patience).expect("a trial");

@@ -30,7 +30,7 @@ const BATCHES: usize = 150;
 
 /// How long all threads together search, s.
 fn seconds() -> u64 {
-    weir_testkit::number("HOSTILE_S", 30)
+    weir_testkit::number("HOSTILE_S", 12)
 }
 
 /// The node of a seed: any of the combinations of stages with some ends, then each with the next ones.
