@@ -1,4 +1,5 @@
-//! Why the simulator is apart from two published figures. Each test changes the one thing that is said to be the cause.
+//! Why the simulator is apart from two published figures, and from the kernel and ns-3. Each test changes the one thing that is said
+//! to be the cause.
 
 use weir_queue::{Config, Time};
 use weir_sim::cc::Name;
@@ -64,5 +65,30 @@ fn bbr1_takes_what_the_model_says_if_its_round_trip_contains_the_queue_of_cubic(
             assumed > free + 0.2 && (assumed - model).abs() < 0.17,
             "{bdp} BDP: {assumed:.2} with the model's round trip"
         );
+    }
+}
+
+/// The share of five Reno flows beside five of CUBIC at 20 Mbit/s and 20 ms, whose ACKs come in groups.
+fn share_of_reno(bdp: f64, ack_every: Time) -> f64 {
+    let rtt = Time::from_ms(20);
+    let group = |cc| {
+        let impairment = Impairment { ack_every, ..Impairment::default() };
+        Group { impairment, spread: rtt, ..Group::new(5, cc, rtt) }
+    };
+    fifo(20, bdp, vec![group(Name::Reno), group(Name::Cubic)], 40).run().unwrap().groups[0].share
+}
+
+#[test]
+fn bursts_give_reno_beside_cubic_what_it_has_in_the_kernel_and_in_ns3() {
+    // docs/bottleneck.md
+    for (bdp, kernel, ns3) in [(0.5, 0.479, 0.651), (1.0, 0.466, 0.592), (4.0, 0.471, 0.515)] {
+        let [none, one, two] = [0, 1, 2].map(|ms| share_of_reno(bdp, Time::from_ms(ms)));
+        println!(
+            "Reno beside CUBIC, {bdp} BDP: {none:.3} without bursts, {one:.3} of 1 ms, kernel {kernel}, {two:.3} of 2 ms, \
+             ns-3 {ns3}"
+        );
+        assert!(none < kernel - 0.03, "{bdp} BDP: {none:.3} without bursts");
+        assert!((one - kernel).abs() < 0.05, "{bdp} BDP: {one:.3} with bursts of 1 ms, kernel {kernel}");
+        assert!(two > one + 0.05, "{bdp} BDP: {two:.3} with bursts of 2 ms");
     }
 }
