@@ -105,6 +105,28 @@ pub(crate) fn cpu_time() -> Duration {
     clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap_or_default()
 }
 
+/// While it lives, no thread of the usual kind takes the CPU from the calling one, whatever its nice value; where that is allowed.
+pub(crate) struct Unpreempted(());
+
+impl Unpreempted {
+    pub(crate) fn begin() -> Unpreempted {
+        schedule(libc::SCHED_FIFO, 1);
+        Unpreempted(())
+    }
+}
+
+impl Drop for Unpreempted {
+    fn drop(&mut self) {
+        schedule(libc::SCHED_OTHER, 0);
+    }
+}
+
+/// How the kernel schedules the calling thread from now on, if it may.
+fn schedule(policy: i32, sched_priority: i32) {
+    // SAFETY: the parameters live through the call.
+    unsafe { libc::sched_setscheduler(0, policy, &libc::sched_param { sched_priority }) };
+}
+
 /// Has a listening socket keep as many connections that nobody has accepted yet as the machine allows.
 pub(crate) fn widen_backlog(listener: &impl AsRawFd) -> io::Result<()> {
     // SAFETY: no pointers.
@@ -195,5 +217,16 @@ mod tests {
         assert!(began.elapsed() >= used);
         let of_another = std::thread::spawn(cpu_time).join().unwrap();
         assert!(of_another < cpu_time(), "{of_another:?} of a thread that has only begun");
+    }
+
+    #[test]
+    fn a_thread_is_scheduled_as_before_in_the_end() {
+        // SAFETY: no pointers.
+        let policy = || unsafe { libc::sched_getscheduler(0) };
+        let before = policy();
+        let unpreempted = Unpreempted::begin();
+        assert!([before, libc::SCHED_FIFO].contains(&policy()), "where it is not allowed, nothing changes");
+        drop(unpreempted);
+        assert_eq!(policy(), before);
     }
 }

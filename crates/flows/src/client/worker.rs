@@ -26,6 +26,9 @@ const CHUNK: usize = 128 << 10;
 const WRITES: usize = 8;
 /// Bytes of the first write, so that all flows begin soon: a full segment, but no more than this.
 const FIRST: usize = 14_480;
+/// Flows whose first bytes a thread writes without being preempted: while it does, a bottleneck on the same CPU takes none of them, and
+/// its ring has room for no more.
+const TOGETHER: usize = 1000;
 /// A thread that sleeps wakes up late by less than this: it looks at the clock for the rest of the time to the barrier.
 const WAKES_LATE: Duration = Duration::from_micros(200);
 /// Bytes that a flow keeps that were not sent yet: those of a millisecond, at least this. With less, a thread with one fast flow
@@ -276,6 +279,7 @@ impl Worker {
 
     /// The first bytes of these flows: nothing else is done until all of them have begun.
     fn first_bytes(&mut self, due: &[usize], start: Instant) -> Result<(), FlowsError> {
+        let unpreempted = (due.len() <= TOGETHER).then(sys::Unpreempted::begin);
         let (began, cpu_time) = (Instant::now(), sys::cpu_time());
         for &index in due {
             self.flows[index].sends = true;
@@ -286,6 +290,7 @@ impl Worker {
             flow.progress_at = now;
         }
         self.without_cpu += began.elapsed().saturating_sub(sys::cpu_time().saturating_sub(cpu_time));
+        drop(unpreempted);
         for &index in due {
             if let Some(stream) = &self.flows[index].stream {
                 self.epoll.add(stream, WRITE, index as u64).map_err(FlowsError::at("waiting for sockets"))?;
