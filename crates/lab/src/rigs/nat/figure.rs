@@ -2,9 +2,10 @@
 
 use weir_load::translation::NatFault;
 
+use super::plan::Step;
 use crate::figure::{figure, unit};
 use crate::record::{Figure, Latency, ProcedureResult, Statistic, Translation, Trial, Verdict};
-use crate::run_data::{PointData, latency};
+use crate::run_data::{PointData, latency, loss_ratio};
 
 /// Of the procedure in records and of the section in reports.
 pub(super) const ID: &str = "nat";
@@ -43,41 +44,48 @@ pub(super) struct Footprint {
 /// From this many flows on the memory of one can be seen among everything else.
 const VISIBLE_FLOWS: u64 = 10_000;
 
-/// Round trip at a share of the maximum: `round trip at 50 %, median`.
-pub(super) fn round_trip_at(percentile: &str, percent: f64) -> String {
-    format!("round trip at {percent} %, {percentile}")
+/// Round trip at a step of load: `round trip at 50 %, median`.
+pub(super) fn round_trip_at(percentile: &str, step: Step) -> String {
+    format!("round trip at {step}, {percentile}")
+}
+
+/// Frames that were lost at a step of load, there and back.
+pub(super) fn loss_at(step: Step) -> String {
+    format!("{LOSS_AT}{step}")
+}
+
+const LOSS_AT: &str = "loss at ";
+
+/// The step of such a figure, by its name.
+pub(super) fn step_of_loss(name: &str) -> Option<Step> {
+    name.strip_prefix(LOSS_AT)?.parse().ok()
 }
 
 /// The result of the steps of load.
-pub(super) fn procedure(
-    steps: &[Trial],
-    maximum_fps: Option<f64>,
-    footprint: Option<Footprint>,
-) -> ProcedureResult {
+pub(super) fn procedure(steps: &[(Step, Trial)], footprint: Option<Footprint>) -> ProcedureResult {
     let mut figures = Vec::new();
-    let valid: Vec<&Trial> = steps.iter().filter(|trial| trial.verdict == Verdict::Valid).collect();
-    let most = valid.iter().map(|trial| inside_fps(trial)).reduce(f64::max);
+    let valid: Vec<&(Step, Trial)> =
+        steps.iter().filter(|(_, trial)| trial.verdict == Verdict::Valid).collect();
+    let most = valid.iter().map(|(_, trial)| inside_fps(trial)).reduce(f64::max);
     figures.extend(most.map(|fps| one(TRANSLATED, unit::FRAMES_PER_S, vec![fps])));
     if let Some(Footprint { flows, bytes }) = footprint.filter(|print| print.flows >= VISIBLE_FLOWS) {
         figures.push(one(MEMORY, BYTES, vec![bytes / flows as f64]));
     }
-    if let Some(maximum_fps) = maximum_fps {
-        let percent = |trial: &Trial| (trial.counts().offered_fps / maximum_fps * 1000.0).round() / 10.0;
-        let mut shares: Vec<f64> = valid.iter().map(|trial| percent(trial)).collect();
-        shares.sort_by(f64::total_cmp);
-        shares.dedup();
-        for share in shares {
-            let at: Vec<&&Trial> = valid.iter().filter(|trial| percent(trial) == share).collect();
-            let of = |value: fn(&Latency) -> u64| -> Vec<f64> {
-                at.iter().filter_map(|t| latency(&t.streams)).map(|l| value(&l) as f64 / 1e9).collect()
-            };
-            figures.extend(
-                PERCENTILES.map(|(name, value)| one(round_trip_at(name, share), unit::SECONDS, of(value))),
-            );
-            if share == 100.0 {
-                let cycles: Vec<f64> = at.iter().filter_map(|t| t.cost.cycles_per_frame).collect();
-                figures.push(one(CYCLES, CYCLES_UNIT, cycles));
-            }
+    for (n, (step, _)) in valid.iter().enumerate() {
+        if valid[..n].iter().any(|(earlier, _)| earlier == step) {
+            continue;
+        }
+        let at = || valid.iter().filter(|(other, _)| other == step).map(|(_, trial)| trial);
+        let of = |value: fn(&Latency) -> u64| -> Vec<f64> {
+            at().filter_map(|t| latency(&t.streams)).map(|l| value(&l) as f64 / 1e9).collect()
+        };
+        figures.extend(
+            PERCENTILES.map(|(name, value)| one(round_trip_at(name, *step), unit::SECONDS, of(value))),
+        );
+        figures.push(one(loss_at(*step), unit::RATIO, at().filter_map(loss_ratio).collect()));
+        if *step == Step::Percent(100.0) {
+            let cycles = at().filter_map(|t| t.cost.cycles_per_frame).collect();
+            figures.push(one(CYCLES, CYCLES_UNIT, cycles));
         }
     }
     figures.retain(|figure| !figure.values.is_empty());

@@ -1,5 +1,6 @@
 //! `[nat]`: devices, flows and loads of the experiment `nat`.
 
+use std::fmt;
 use std::net::Ipv4Addr;
 use std::str::FromStr;
 use std::time::Duration;
@@ -55,8 +56,8 @@ pub struct NatLoad {
     pub capacity_trial: Duration,
     /// The search for the maximum.
     pub search: NatSearch,
-    /// Steps of load after it, percent of the maximum; none: no steps.
-    pub percent: Vec<f64>,
+    /// Steps of load after it.
+    pub steps: Vec<Step>,
     /// Length of a trial at a step.
     pub trial: Duration,
     /// How often all of this is repeated; devices alternate.
@@ -72,6 +73,15 @@ pub struct Hosts {
     pub destinations: u32,
     /// Destination ports, from 1.
     pub destination_ports: u32,
+}
+
+/// A step of load after the search.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Step {
+    /// Percent of the maximum that the device reached.
+    Percent(f64),
+    /// Frames/s, the same for all devices.
+    Fps(f64),
 }
 
 /// The search for the highest load at which almost no frame is lost there and back.
@@ -150,7 +160,40 @@ impl NatLoad {
     pub(super) fn estimate_at(&self, spec: &PointSpec) -> Duration {
         let establish = Duration::from_secs_f64(f64::from(spec.flows) / self.establish_fps);
         let capacity = self.capacity_trial * (self.capacity_trials + APPROACH);
-        (establish + capacity + self.search.time_limit + self.trial * self.percent.len() as u32) * self.rounds
+        (establish + capacity + self.search.time_limit + self.trial * self.steps.len() as u32) * self.rounds
+    }
+}
+
+impl Step {
+    /// Its load, where the device's maximum is this one.
+    pub(super) fn fps(self, maximum_fps: Option<f64>) -> Option<f64> {
+        match self {
+            Step::Percent(percent) => Some(maximum_fps? * percent / 100.0),
+            Step::Fps(fps) => Some(fps),
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Step::Percent(percent) => write!(f, "{percent} %"),
+            Step::Fps(fps) => write!(f, "{fps} frames/s"),
+        }
+    }
+}
+
+impl FromStr for Step {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Step, ()> {
+        let (number, unit) = text.split_once(' ').ok_or(())?;
+        let number = number.parse().map_err(drop)?;
+        match unit {
+            "%" => Ok(Step::Percent(number)),
+            "frames/s" => Ok(Step::Fps(number)),
+            _ => Err(()),
+        }
     }
 }
 
@@ -207,7 +250,8 @@ pub(super) fn read(root: &Section<'_>) -> Option<NatLoad> {
         section.wrong("capacity_trial_s", format!("has no room for windows: use {shortest} or more"));
     }
     let search = read_search(&section);
-    let percent = section.axis("percent", percent).unwrap_or_default();
+    let percent = section.axis("percent", percent).unwrap_or_default().into_iter().map(Step::Percent);
+    let loads_fps = section.axis("loads_fps", value::fps).unwrap_or_default().into_iter().map(Step::Fps);
     let trial = section.one("trial_s", value::seconds).unwrap_or(Duration::from_secs(1));
     let rounds = section.one("rounds", value::count(1..=1000)).unwrap_or(1);
     let tables = read_tables(&section, kind.as_deref());
@@ -234,7 +278,7 @@ pub(super) fn read(root: &Section<'_>) -> Option<NatLoad> {
         capacity_trials,
         capacity_trial,
         search,
-        percent,
+        steps: percent.chain(loads_fps).collect(),
         trial,
         rounds,
     })
@@ -400,6 +444,7 @@ mod tests {
             "nat.flow_order=sequential",
             "nat.subscribers=0",
             "nat.percent=0",
+            "nat.loads_fps=fast",
             "nat.public=192.0.2.9-192.0.2.1",
             "nat.cpus=2",
             "nat.kind=external",
@@ -430,7 +475,8 @@ mod tests {
     fn s1_is_followed_to_the_letter() {
         let plan = nat("nat", &[]).unwrap();
         assert_eq!((&plan.flows[..], &plan.frame_bytes[..]), (&[10_000][..], &[FrameSizes::Fixed(128)][..]));
-        assert!(plan.percent.is_sorted() && plan.percent.last() == Some(&200.0), "{:?}", plan.percent);
+        let loads: Vec<f64> = plan.steps.iter().filter_map(|step| step.fps(Some(100.0))).collect();
+        assert!(loads.is_sorted() && plan.steps.last() == Some(&Step::Percent(200.0)), "{loads:?}");
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! The section of a NAT: is it right, how much does it translate, how long does that take, and what do flows cost.
 
-use super::figure::{CYCLES, ID, MEMORY, PERCENTILES, inside_fps, mistakes, rate_fps, round_trip_at};
+use super::figure::{
+    CYCLES, ID, MEMORY, PERCENTILES, inside_fps, loss_at, mistakes, rate_fps, round_trip_at, step_of_loss,
+};
+use super::plan::Step;
 use super::published;
 use super::table::{self, CHAIN, EARLY_DROP, FORMULA, INSERT_FAILED, TABLE_DROP};
 use crate::record::{Latency, Translation, Trial, Verdict};
@@ -42,7 +45,11 @@ pub(super) fn parts(data: &RunData) -> Vec<Part> {
         blocks.push(Block::Bullets(broken));
     }
     blocks.extend(curves(data));
-    blocks.push(Block::Table(steps(data)));
+    let alike = alike(&points);
+    if !alike.is_empty() {
+        blocks.extend([Block::Heading("At the same load"), Block::Table(alike)]);
+    }
+    blocks.extend([Block::Heading("All steps of load"), Block::Table(steps(data))]);
     blocks.push(Block::Note(METHOD.into()));
     let flows = flows(&points);
     if !flows.is_empty() {
@@ -83,7 +90,9 @@ const TABLE_NOTE: &str = "Per bucket: each flow is in the chains of both its dir
 /// it. No table is wider than a terminal.
 fn tables(points: &[&PointData]) -> Vec<(&'static str, Table)> {
     let number = |data: &PointData, name: &str, text: fn(f64) -> String| or_dash(value(data, name), text);
-    let trip = |data: &PointData, name: &str| number(data, &round_trip_at(name, 50.0), |s| time_ns(s * 1e9));
+    let trip = |data: &PointData, name: &str| {
+        number(data, &round_trip_at(name, Step::Percent(50.0)), |s| time_ns(s * 1e9))
+    };
     let speed = by_setting(points, &["per bucket", "frames/s", "RTT p50", "RTT p99"], |data| {
         let fps = or_dash(rate_fps(data), full);
         vec![number(data, CHAIN, significant), fps, trip(data, "median"), trip(data, "99th percentile")]
@@ -237,6 +246,36 @@ fn is_step(trial: &Trial) -> bool {
     trial.purpose == crate::record::Purpose::Curve
 }
 
+/// Loads that all devices had, the least first, with the medians of their repetitions.
+fn alike(points: &[&PointData]) -> Table {
+    let mut table = Table::new(&["Load, frames/s", "NAT", "RTT median", "RTT p99", "RTT p99.9", "Loss"]);
+    let mut loads: Vec<f64> = points.iter().flat_map(|data| loads_of(data)).collect();
+    loads.sort_by(f64::total_cmp);
+    loads.dedup();
+    for fps in loads {
+        let step = Step::Fps(fps);
+        for data in points.iter().filter(|data| value(data, &loss_at(step)).is_some()) {
+            let of = |name: String, text: fn(f64) -> String| or_dash(value(data, &name), text);
+            let times =
+                PERCENTILES[1..].iter().map(|(name, _)| of(round_trip_at(name, step), |s| time_ns(s * 1e9)));
+            let row = [full(fps), data.point.dut.clone()].into_iter().chain(times);
+            table.push(row.chain([of(loss_at(step), percent)]).collect());
+        }
+    }
+    table
+}
+
+/// The loads of a device that others had, too.
+fn loads_of(data: &PointData) -> impl Iterator<Item = f64> {
+    let procedures = data.point.result.iter().flat_map(|result| &result.procedures);
+    procedures.flat_map(|procedure| &procedure.figures).filter_map(|figure| {
+        match step_of_loss(&figure.name) {
+            Some(Step::Fps(fps)) => Some(fps),
+            _ => None,
+        }
+    })
+}
+
 /// All steps of all devices.
 fn steps(data: &RunData) -> Table {
     let mut table = Table::new(&[
@@ -379,11 +418,13 @@ mod tests {
     use crate::record::{PointResult, Purpose};
     use crate::report::block::{page, terminal};
 
-    /// A NAT with two steps of load.
+    /// A NAT with two steps of load, the second one as many frames/s for all.
     fn point(index: usize, dut: &str, faults: Vec<(NatFault, u64)>) -> PointData {
         let mut data = fixture::point(index, dut, 128, 400_000.0);
         let maximum = data.headline_fps().unwrap();
-        for (trial, share) in data.trials.iter_mut().filter(|t| t.purpose == Purpose::Curve).zip([0.5, 1.0]) {
+        let mut steps = Vec::new();
+        let planned = [Step::Percent(50.0), Step::Fps(maximum)];
+        for (trial, step) in data.trials.iter_mut().filter(|t| t.purpose == Purpose::Curve).zip(planned) {
             let evidence = (!faults.is_empty()).then(|| "leak.pcapng".to_string());
             let inside = trial.counts().received;
             let seen = Translation {
@@ -394,13 +435,14 @@ mod tests {
                 evidence,
                 faults: faults.clone(),
             };
-            let at_step = trial.clone().counting(|counts| counts.offered_fps = share * maximum);
+            let offered_fps = step.fps(Some(maximum)).unwrap();
+            let at_step = trial.clone().counting(|counts| counts.offered_fps = offered_fps);
             *trial = at_step.with_detail(&seen);
+            steps.push((step, trial.clone()));
         }
         data.point.settings.push(("flow_order".into(), "unique".into()));
-        let steps: Vec<Trial> = data.trials.iter().filter(|t| t.purpose == Purpose::Curve).cloned().collect();
         let footprint = Some(super::super::figure::Footprint { flows: 10_000, bytes: 3.2e6 });
-        let procedure = super::super::figure::procedure(&steps, Some(maximum), footprint);
+        let procedure = super::super::figure::procedure(&steps, footprint);
         let result = data.point.result.take().unwrap_or_default();
         data.point.result = Some(PointResult { procedures: vec![procedure], ..result });
         data

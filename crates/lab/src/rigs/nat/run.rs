@@ -17,7 +17,7 @@ use weir_testbed::memory::KernelMemory;
 use super::bench::{Bench, CEILING_SHARE};
 use super::capacity::Capacity;
 use super::figure::{self, Footprint};
-use super::plan::{NatLoad, NatPoint};
+use super::plan::{NatLoad, NatPoint, Step};
 use super::table::{self, TableSettings};
 use crate::figure::goal_result;
 use crate::frames::{PointSpec, Setup};
@@ -45,9 +45,9 @@ struct Entrant<'a> {
     ceiling_fps: f64,
     /// What each round found.
     found: Vec<Vec<GoalOutcome>>,
-    /// The highest load of the first round: steps are shares of it in all rounds.
+    /// The highest load of the first round: steps are percentages of it in all rounds.
     maximum_fps: Option<f64>,
-    steps: Vec<Trial>,
+    steps: Vec<(Step, Trial)>,
     footprint: Option<Footprint>,
     capacity: Capacity,
     /// What the kernel's connection table counted in the last round.
@@ -245,14 +245,12 @@ impl Measuring<'_> {
         let goals = entrant.bench.search(&search)?;
         let found = goals.first().and_then(|goal| goal.value.fps);
         entrant.found.push(goals);
-        let Some(maximum_fps) = entrant.maximum_fps.or(found) else { return Ok(()) };
-        entrant.maximum_fps = Some(maximum_fps);
-        for percent in &self.experiment.percent {
-            let fps = maximum_fps * percent / 100.0;
-            if fps <= entrant.ceiling_fps * CEILING_SHARE {
-                let load = Load::steady(fps, self.experiment.trial);
-                entrant.steps.push(entrant.bench.believed(&load, Purpose::Curve)?);
-            }
+        entrant.maximum_fps = entrant.maximum_fps.or(found);
+        for &step in &self.experiment.steps {
+            let fps = step.fps(entrant.maximum_fps).filter(|fps| *fps <= entrant.ceiling_fps * CEILING_SHARE);
+            let Some(fps) = fps else { continue };
+            let load = Load::steady(fps, self.experiment.trial);
+            entrant.steps.push((step, entrant.bench.believed(&load, Purpose::Curve)?));
         }
         Ok(())
     }
@@ -301,7 +299,7 @@ impl Measuring<'_> {
         let (max, ceiling_fps) = (entrant.maximum_fps, entrant.ceiling_fps);
         let procedures = match &entrant.absent {
             None => {
-                let mut procedure = figure::procedure(&entrant.steps, max, entrant.footprint);
+                let mut procedure = figure::procedure(&entrant.steps, entrant.footprint);
                 procedure.figures.extend(entrant.table.iter().cloned());
                 procedure.irregular = figure::mistakes(entrant.bench.wrong.iter().cloned());
                 vec![procedure]
@@ -309,8 +307,8 @@ impl Measuring<'_> {
             Some(_) => Vec::new(),
         };
         let mut result = PointResult { search: "mlrsearch".into(), goals, comparisons, procedures };
-        let most = self.experiment.percent.last().copied().unwrap_or(100.0);
-        if max.is_some_and(|fps| fps * most / 100.0 > ceiling_fps * CEILING_SHARE) {
+        let mut loads = self.experiment.steps.iter().filter_map(|step| step.fps(max));
+        if loads.any(|fps| fps > ceiling_fps * CEILING_SHARE) {
             let text = format!(
                 "the tester ends the steps of load: it manages {ceiling_fps:.0} frames/s there and back"
             );
