@@ -1,28 +1,25 @@
 //! The calling thread: where it runs, and what the kernel calls it.
 
 use std::io;
+use std::num::NonZeroU64;
+
+use rustix::process::setpriority_process;
+use rustix::thread::{CpuSet, gettid, sched_setaffinity, set_current_timer_slack};
 
 /// Pins the calling thread to one CPU.
 pub fn pin_to(cpu: usize) -> io::Result<()> {
-    // SAFETY: an all-zero set is valid; CPU_SET stays within it because the kernel's CPU numbers do.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(cpu, &mut set);
-        if libc::sched_setaffinity(0, size_of_val(&set), &set) != 0 {
-            return Err(io::Error::last_os_error());
-        }
+    let mut set = CpuSet::new();
+    if cpu < CpuSet::MAX_CPU {
+        set.set(cpu);
     }
-    Ok(())
+    // The kernel refuses a set without a CPU of this machine.
+    Ok(sched_setaffinity(None, &set)?)
 }
 
 /// Has the waits of the calling thread end when they are over: the kernel may otherwise be 50 us late, to save power
 /// (PR_SET_TIMERSLACK).
 pub fn exact_waits() -> io::Result<()> {
-    // SAFETY: a number, no pointers.
-    match unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    Ok(set_current_timer_slack(Some(NonZeroU64::MIN))?)
 }
 
 /// Has the scheduler prefer the calling thread to those of ordinary priority (nice -20), if there is another CPU for these. Real time
@@ -30,17 +27,15 @@ pub fn exact_waits() -> io::Result<()> {
 pub fn prefer() -> io::Result<()> {
     // SAFETY: numbers, no pointers.
     let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
-    // SAFETY: numbers, no pointers; 0 is the calling thread.
-    if cpus > 1 && unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) } != 0 {
-        return Err(io::Error::last_os_error());
+    if cpus > 1 {
+        setpriority_process(None, -20)?;
     }
     Ok(())
 }
 
 /// Its number among all processes and threads.
 pub fn number() -> u32 {
-    // SAFETY: no arguments, cannot fail.
-    unsafe { libc::gettid() as u32 }
+    gettid().as_raw_nonzero().get().cast_unsigned()
 }
 
 #[cfg(test)]

@@ -217,8 +217,7 @@ impl Pumps {
                 let _ = number.send(weir_port::thread::number());
                 // Without the right to move to that CPU it runs where the scheduler puts it.
                 let _ = crate::sys::set_affinity(0, &[cpu]);
-                // To the microsecond, not to the 50 of others.
-                crate::sys::exact_timers();
+                let _ = weir_port::thread::exact_waits();
                 pump(receiver, &sender, line, &switch, &stop, &dropped);
             });
             pumps.threads.push((started.recv().expect("it says its number first"), thread));

@@ -2,21 +2,14 @@
 //! few other files of this crate need unsafe.
 
 use std::io;
-use std::num::NonZeroU64;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use rustix::process::Pid;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, set_current_timer_slack};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// Result of a system call that returns -1 and sets errno.
 pub(crate) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
-}
-
-/// Lets waits of the calling thread end when they should, not up to 50 us later.
-pub(crate) fn exact_timers() {
-    let result = set_current_timer_slack(Some(NonZeroU64::MIN));
-    debug_assert_eq!(result, Ok(()), "any thread may set its slack");
 }
 
 /// Puts a thread before all ordinary ones; 0: the calling one.
