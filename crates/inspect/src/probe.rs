@@ -10,7 +10,7 @@ use std::time::{Duration, Instant as Moment};
 
 use crate::evidence::{Evidence, Instant, Outside, Step};
 use crate::hold::{self, Held};
-use crate::sockets;
+use crate::sockets::{self, Socket};
 use crate::starts::Starts;
 use crate::tasks::{Tasks, Wait, pids, socket_inodes};
 use crate::verdict::{Verdict, from_greetings};
@@ -204,8 +204,13 @@ struct Probe<'a> {
 
 impl Probe<'_> {
     fn tasks(&self) -> Tasks {
-        let (all, port) = (sockets::of(self.listener.pid), self.listener.address.port());
-        Tasks::of(&sockets::listening(&all, port), &sockets::connections(&all, port))
+        self.tasks_of(&sockets::of(self.listener.pid))
+    }
+
+    /// Those that have one of these sockets.
+    fn tasks_of(&self, all: &[Socket]) -> Tasks {
+        let port = self.listener.address.port();
+        Tasks::of(&sockets::listening(all, port), &sockets::connections(all, port))
     }
 
     /// Looks until the server does not change any more; for `patience` while connections wait for it.
@@ -216,7 +221,7 @@ impl Probe<'_> {
             let open = held.look();
             let all = sockets::of(self.listener.pid);
             let accepted = sockets::accepted(&all, self.listener.address.port(), &held.ports());
-            let tasks = self.tasks();
+            let tasks = self.tasks_of(&all);
             let step = Step {
                 held: open,
                 accepted,
