@@ -178,28 +178,28 @@ fn the_machine_gets_its_frames_by_reason() {
 /// Some wait in the memory that they came in, the others as copies.
 #[test]
 fn frames_wait_in_a_queue_and_give_their_memory_back() {
-    let mut rig = Rig::new("lan > queue(outward 200Mbit, aqm fifo, limit 1MB) > wan", 1, RING_BYTES);
+    let mut rig = Rig::new("lan > queue(outward 20Mbit, aqm fifo, limit 1MB) > wan", 1, RING_BYTES);
     let free = rig.workers[0].free_chunks();
-    for round in 0..3 {
+    let (mut rounds, mut waited) = (0, 0);
+    // Where this thread has no CPU for the 80 ms that they take, none waits when it looks.
+    while waited < 3 && rounds < 50 {
         for n in 0..200 {
             assert!(rig.wires[0][0].send(&frame(n, true, 1000)));
         }
         rig.settle();
         let mut left = rig.left(1);
-        assert!(
-            left.len() < 200 && rig.counted().accounting.kept > 0,
-            "{round}: {} left at once",
-            left.len()
-        );
+        waited += usize::from(left.len() < 200 && rig.counted().accounting.kept > 0);
         while left.len() < 200 {
             rig.workers[0].turn().expect("it works");
             left.extend(rig.left(1));
         }
         let expected: Vec<_> = (0..200).map(|n| (0, frame(n, true, 1000))).collect();
-        assert!(left == expected, "{round}: in their order, as they came");
+        assert!(left == expected, "{rounds}: in their order, as they came");
+        rounds += 1;
     }
     let seen = rig.counted().accounting;
-    assert_eq!((seen.kept, seen.left, rig.workers[0].free_chunks()), (0, 600, free), "{seen:?}");
+    assert_eq!((waited, seen.kept, seen.left), (3, 0, rounds * 200), "{seen:?}");
+    assert_eq!(rig.workers[0].free_chunks(), free, "{seen:?}");
 }
 
 /// A plane that is replaced takes what it kept with it, but not the memory.
