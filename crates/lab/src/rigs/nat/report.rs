@@ -6,7 +6,7 @@ use super::figure::{
 use super::plan::Step;
 use super::published;
 use super::table::{self, CHAIN, EARLY_DROP, FORMULA, INSERT_FAILED, TABLE_DROP};
-use crate::record::{Latency, Translation, Trial, Verdict};
+use crate::record::{Figure, Latency, Translation, Trial, Verdict};
 use crate::report::block::{Block, Part};
 use crate::report::lines::{Axis, Dot, DotKind, Line, Panel, range};
 use crate::run_data::{PointData, RunData, latency, loss_ratio};
@@ -129,10 +129,14 @@ fn by_setting(points: &[&PointData], names: &[&str], cells: impl Fn(&PointData) 
     table
 }
 
-/// A figure of a point.
+/// The figures of a point.
+fn figures(data: &PointData) -> impl Iterator<Item = &Figure> {
+    let procedures = data.point.result.iter().flat_map(|result| &result.procedures);
+    procedures.flat_map(|procedure| &procedure.figures)
+}
+
 fn value(data: &PointData, name: &str) -> Option<f64> {
-    let procedures = &data.point.result.as_ref()?.procedures;
-    procedures.iter().flat_map(|procedure| &procedure.figures).find(|figure| figure.name == name)?.value
+    figures(data).find(|figure| figure.name == name)?.value
 }
 
 /// The setting that this machine should have for the most flows that were measured.
@@ -246,34 +250,28 @@ fn is_step(trial: &Trial) -> bool {
     trial.purpose == crate::record::Purpose::Curve
 }
 
-/// Loads that all devices had, the least first, with the medians of their repetitions.
+/// Loads that all devices had, the least first, with the medians of their valid trials.
 fn alike(points: &[&PointData]) -> Table {
-    let mut table = Table::new(&["Load, frames/s", "NAT", "RTT median", "RTT p99", "RTT p99.9", "Loss"]);
-    let mut loads: Vec<f64> = points.iter().flat_map(|data| loads_of(data)).collect();
+    let head = ["Load, frames/s", "NAT", "RTT median", "RTT p99", "RTT p99.9", "Loss", "Trials"];
+    let mut table = Table::new(&head);
+    let load = |figure: &Figure| match step_of_loss(&figure.name) {
+        Some(Step::Fps(fps)) => Some(fps),
+        _ => None,
+    };
+    let mut loads: Vec<f64> = points.iter().flat_map(|data| figures(data).filter_map(load)).collect();
     loads.sort_by(f64::total_cmp);
     loads.dedup();
     for fps in loads {
         let step = Step::Fps(fps);
-        for data in points.iter().filter(|data| value(data, &loss_at(step)).is_some()) {
-            let of = |name: String, text: fn(f64) -> String| or_dash(value(data, &name), text);
-            let times =
-                PERCENTILES[1..].iter().map(|(name, _)| of(round_trip_at(name, step), |s| time_ns(s * 1e9)));
+        for data in points {
+            let Some(loss) = figures(data).find(|figure| figure.name == loss_at(step)) else { continue };
+            let time = |name| or_dash(value(data, &round_trip_at(name, step)), |s| time_ns(s * 1e9));
+            let times = PERCENTILES[1..].iter().map(|(name, _)| time(name));
             let row = [full(fps), data.point.dut.clone()].into_iter().chain(times);
-            table.push(row.chain([of(loss_at(step), percent)]).collect());
+            table.push(row.chain([or_dash(loss.value, percent), loss.values.len().to_string()]).collect());
         }
     }
     table
-}
-
-/// The loads of a device that others had, too.
-fn loads_of(data: &PointData) -> impl Iterator<Item = f64> {
-    let procedures = data.point.result.iter().flat_map(|result| &result.procedures);
-    procedures.flat_map(|procedure| &procedure.figures).filter_map(|figure| {
-        match step_of_loss(&figure.name) {
-            Some(Step::Fps(fps)) => Some(fps),
-            _ => None,
-        }
-    })
 }
 
 /// All steps of all devices.
