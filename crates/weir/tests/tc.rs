@@ -345,14 +345,15 @@ fn both_limit_pie_to_the_frame() {
 fn both_pies_signal_before_the_limit() {
     need_tc!();
     let flows = [1; 1000];
-    for ecn in [0, 2] {
-        // Twice the rate, for ten seconds.
+    // 800 kbit/s for ten seconds: twice the rate; and 3 % above it, where the chance is below a tenth, up to which PIE marks, for long
+    // enough to mark one or two.
+    for (ecn, rate) in [(0, "400kbit"), (2, "775kbit")] {
         let offer = || Offer { flows: &flows, ecn, pause: Duration::from_millis(10) };
         let both = beside(
             if ecn == 0 { "pie" } else { "pie, ECT(0)" },
             // Unlike Linux's, it sleeps while less than a third of the buffer is used.
-            ("--rate 400kbit --buffer 10MB --aqm pie:wake_share=0", offer()),
-            ("400kbit", "pie limit 10000 target 15ms tupdate 15ms ecn", offer()),
+            (&format!("--rate {rate} --buffer 10MB --aqm pie:wake_share=0"), offer()),
+            (rate, "pie limit 10000 target 15ms tupdate 15ms ecn", offer()),
         );
         // How many, chance and the speed of the machine decide.
         for passed in both {
