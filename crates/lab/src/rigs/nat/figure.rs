@@ -56,9 +56,9 @@ pub(super) fn loss_at(step: Step) -> String {
 
 const LOSS_AT: &str = "loss at ";
 
-/// The step of such a figure, by its name.
-pub(super) fn step_of_loss(name: &str) -> Option<Step> {
-    name.strip_prefix(LOSS_AT)?.parse().ok()
+/// The load in frames/s of such a figure, by its name, if it is the same for all devices.
+pub(super) fn shared_load(name: &str) -> Option<f64> {
+    name.strip_prefix(LOSS_AT)?.strip_suffix(unit::FRAMES_PER_S)?.trim_end().parse().ok()
 }
 
 /// The result of the steps of load.
@@ -71,10 +71,13 @@ pub(super) fn procedure(steps: &[(Step, Trial)], footprint: Option<Footprint>) -
     if let Some(Footprint { flows, bytes }) = footprint.filter(|print| print.flows >= VISIBLE_FLOWS) {
         figures.push(one(MEMORY, BYTES, vec![bytes / flows as f64]));
     }
-    for (n, (step, _)) in valid.iter().enumerate() {
-        if valid[..n].iter().any(|(earlier, _)| earlier == step) {
-            continue;
+    let mut planned: Vec<Step> = Vec::new();
+    for (step, _) in steps {
+        if !planned.contains(step) {
+            planned.push(*step);
         }
+    }
+    for step in &planned {
         let at = || valid.iter().filter(|(other, _)| other == step).map(|(_, trial)| trial);
         let of = |value: fn(&Latency) -> u64| -> Vec<f64> {
             at().filter_map(|t| latency(&t.streams)).map(|l| value(&l) as f64 / 1e9).collect()

@@ -14,6 +14,7 @@ use weir_testbed::fault::Faults;
 
 use super::flows::{MOST_SUBSCRIBERS, Ranges};
 use super::table::{TableAxes, TableSettings};
+use crate::figure::unit;
 use crate::frames::read_external::read_external;
 use crate::frames::setup::AddressRange;
 use crate::frames::{Cpus, PointSpec, SpreadAxes};
@@ -178,21 +179,7 @@ impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Step::Percent(percent) => write!(f, "{percent} %"),
-            Step::Fps(fps) => write!(f, "{fps} frames/s"),
-        }
-    }
-}
-
-impl FromStr for Step {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Step, ()> {
-        let (number, unit) = text.split_once(' ').ok_or(())?;
-        let number = number.parse().map_err(drop)?;
-        match unit {
-            "%" => Ok(Step::Percent(number)),
-            "frames/s" => Ok(Step::Fps(number)),
-            _ => Err(()),
+            Step::Fps(fps) => write!(f, "{fps} {}", unit::FRAMES_PER_S),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The section of a NAT: is it right, how much does it translate, how long does that take, and what do flows cost.
 
 use super::figure::{
-    CYCLES, ID, MEMORY, PERCENTILES, inside_fps, loss_at, mistakes, rate_fps, round_trip_at, step_of_loss,
+    CYCLES, ID, MEMORY, PERCENTILES, inside_fps, loss_at, mistakes, rate_fps, round_trip_at, shared_load,
 };
 use super::plan::Step;
 use super::published;
@@ -254,10 +254,7 @@ fn is_step(trial: &Trial) -> bool {
 fn alike(points: &[&PointData]) -> Table {
     let head = ["Load, frames/s", "NAT", "RTT median", "RTT p99", "RTT p99.9", "Loss", "Trials"];
     let mut table = Table::new(&head);
-    let load = |figure: &Figure| match step_of_loss(&figure.name) {
-        Some(Step::Fps(fps)) => Some(fps),
-        _ => None,
-    };
+    let load = |figure: &Figure| shared_load(&figure.name);
     let mut loads: Vec<f64> = points.iter().flat_map(|data| figures(data).filter_map(load)).collect();
     loads.sort_by(f64::total_cmp);
     loads.dedup();
