@@ -7,8 +7,6 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use crate::sys;
-
 /// Steps of one sample: some 10 us.
 const STEPS: u64 = 2000;
 /// Samples; their median is the result, so that interrupts do not count.
@@ -18,7 +16,7 @@ const SAMPLES: usize = 11;
 /// `None` where the thread may not run there.
 pub fn core_step_ns(cpu: usize) -> Option<f64> {
     let probe = || {
-        sys::set_affinity(0, &[cpu]).ok()?;
+        weir_port::thread::pin_to(cpu).ok()?;
         let mut samples: Vec<f64> = (0..SAMPLES).map(|_| sample()).collect();
         samples.sort_by(f64::total_cmp);
         samples.get(SAMPLES / 2).copied()
@@ -66,6 +64,7 @@ fn step() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys;
 
     #[test]
     fn a_step_takes_some_time() {

@@ -216,7 +216,7 @@ impl Pumps {
             let thread = std::thread::spawn(move || {
                 let _ = number.send(weir_port::thread::number());
                 // Without the right to move to that CPU it runs where the scheduler puts it.
-                let _ = crate::sys::set_affinity(0, &[cpu]);
+                let _ = weir_port::thread::pin_to(cpu);
                 let _ = weir_port::thread::exact_waits();
                 pump(receiver, &sender, line, &switch, &stop, &dropped);
             });

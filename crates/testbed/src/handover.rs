@@ -8,8 +8,6 @@ use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::sys;
-
 /// Handovers of one sample: some 20 us.
 const ROUNDS: u64 = 100;
 /// Samples; their median is the result, so that a stall does not count.
@@ -31,7 +29,7 @@ pub fn handover_ns(a: usize, b: usize) -> Option<f64> {
     std::thread::scope(|scope| {
         scope.spawn(|| echo(b, &line.0, &stop));
         let probe = scope.spawn(|| {
-            let result = sys::set_affinity(0, &[a]).ok().and_then(|()| samples(&line.0));
+            let result = weir_port::thread::pin_to(a).ok().and_then(|()| samples(&line.0));
             stop.store(true, Ordering::Relaxed);
             result
         });
@@ -41,7 +39,7 @@ pub fn handover_ns(a: usize, b: usize) -> Option<f64> {
 
 /// Answers each odd number with the even one that follows.
 fn echo(cpu: usize, line: &AtomicU64, stop: &AtomicBool) {
-    if sys::set_affinity(0, &[cpu]).is_err() {
+    if weir_port::thread::pin_to(cpu).is_err() {
         return;
     }
     while !stop.load(Ordering::Relaxed) {
@@ -78,6 +76,7 @@ fn samples(line: &AtomicU64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys;
 
     #[test]
     fn a_line_takes_some_time_between_two_cpus_and_none_on_one() {

@@ -20,7 +20,7 @@ impl Hog {
         let stop = Arc::new(AtomicBool::new(false));
         let (seen, (tell, reported)) = (stop.clone(), mpsc::channel());
         let thread = std::thread::spawn(move || {
-            let placed = sys::set_affinity(0, &[cpu]).and_then(|()| sys::run_in_real_time(0));
+            let placed = weir_port::thread::pin_to(cpu).and_then(|()| sys::run_in_real_time(0));
             tell.send(placed.is_ok()).expect("somebody waits");
             while placed.is_ok() && !seen.load(Ordering::Relaxed) {
                 std::hint::spin_loop();

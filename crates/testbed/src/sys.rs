@@ -74,7 +74,7 @@ pub(crate) fn set_option(
     check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, (&raw const value).cast(), size) }).map(drop)
 }
 
-/// Binds a thread to CPUs (0 = the calling thread).
+/// Binds another thread to CPUs; the calling one: `weir_port::thread::pin_to`.
 pub(crate) fn set_affinity(tid: u32, cpus: &[usize]) -> io::Result<()> {
     let mut set = CpuSet::new();
     cpus.iter().filter(|&&cpu| cpu < CpuSet::MAX_CPU).for_each(|&cpu| set.set(cpu));

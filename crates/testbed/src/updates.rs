@@ -15,7 +15,6 @@ use crate::bed::Bed;
 use crate::cpu::ThreadTimes;
 use crate::error::Result;
 use crate::rtnl::Rtnl;
-use crate::sys;
 use crate::topology::Side;
 
 /// Most changes per second that a plan may ask for.
@@ -50,7 +49,7 @@ impl Updates {
         let gap = Duration::from_secs(1) / changes_per_s.max(1);
         let thread = dut.spawn("routes", move || {
             // Without the right to move there it runs where the scheduler puts it.
-            let _ = sys::set_affinity(0, &cpus[..1]);
+            let _ = weir_port::thread::pin_to(cpus[0]);
             let own = weir_port::thread::number();
             let (mut rtnl, start) = (Rtnl::open()?, Instant::now());
             let mut change = |n: u64| {

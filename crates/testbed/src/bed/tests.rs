@@ -454,7 +454,7 @@ fn a_full_backlog_is_named() {
     let bed = build(&wanted);
     let mask = format!("{:x}", 1 << first);
     bed.dut().unwrap().run(|| std::fs::write("/sys/class/net/d0/queues/rx-0/rps_cpus", mask)).unwrap();
-    sys::set_affinity(0, &[last]).unwrap();
+    weir_port::thread::pin_to(last).unwrap();
     let port = &bed.ports()[0];
     let (socket, frame) = (PacketSocket::open(port), Frame::new(V4, Side::A, 1).to(port));
     let before = bed.snapshot().unwrap();
