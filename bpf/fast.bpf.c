@@ -222,10 +222,15 @@ static __always_inline int read(void *data, void *end, struct fast_key *key, __u
 	return -1;
 }
 
+static __always_inline int has_key(const struct fast_entry *entry, const struct fast_key *key)
+{
+	const __u64 *own = (const __u64 *)&entry->key, *words = (const __u64 *)key;
+	return own[0] == words[0] && own[1] == words[1];
+}
+
 /* The entry that one of a bucket's slots leads to, and its number. */
 static __always_inline struct fast_entry *in_bucket(const struct fast_key *key, __u32 index, __u32 part, __u32 *of)
 {
-	const __u64 *words = (const __u64 *)key;
 	struct fast_bucket *bucket = bpf_map_lookup_elem(&buckets, &index);
 	if (!bucket)
 		return 0;
@@ -235,10 +240,7 @@ static __always_inline struct fast_entry *in_bucket(const struct fast_key *key, 
 			continue;
 		__u32 number = (__u32)slot - 1;
 		struct fast_entry *entry = bpf_map_lookup_elem(&entries, &number);
-		if (!entry)
-			continue;
-		const __u64 *own = (const __u64 *)&entry->key;
-		if (own[0] == words[0] && own[1] == words[1]) {
+		if (entry && has_key(entry, key)) {
 			*of = number;
 			return entry;
 		}
@@ -249,7 +251,12 @@ static __always_inline struct fast_entry *in_bucket(const struct fast_key *key, 
 static __always_inline struct fast_entry *find(const struct fast_key *key, const struct fast_control *all, __u32 *number)
 {
 	__u32 hash = fast_hash(key, all->seed), mask = *(volatile __u32 *)&all->mask;
-	struct fast_entry *entry = in_bucket(key, hash & mask, hash, number);
+	*number = fast_place(hash, all->room);
+	struct fast_entry *entry = bpf_map_lookup_elem(&entries, number);
+	/* One that holds no more may have another one in its place. */
+	if (entry && has_key(entry, key) && !(*(volatile __u8 *)&entry->flags & IS_OVER))
+		return entry;
+	entry = in_bucket(key, hash & mask, hash, number);
 	return entry ? entry : in_bucket(key, fast_other(hash) & mask, hash, number);
 }
 

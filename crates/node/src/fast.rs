@@ -163,6 +163,10 @@ impl FastTable for Table {
         self.fast.room()
     }
 
+    fn place(&self, key: &FlowKey) -> u32 {
+        self.fast.place(&key_of(key))
+    }
+
     fn insert(&mut self, key: &FlowKey, number: u32, rule: &FlowRule) -> bool {
         self.read[number as usize] = Read::default();
         let side_of = |(slot, side): (u32, u8)| slot * 2 + u32::from(side) + 1;

@@ -19,6 +19,7 @@
 
 mod book;
 mod entry;
+mod numbers;
 mod round;
 
 use std::fmt::Debug;
@@ -114,6 +115,8 @@ pub struct FastState {
 pub trait FastTable: Debug + Send {
     /// How many entries, and connections, there is room for.
     fn room(&self) -> u32;
+    /// The number that is best for an entry with this key.
+    fn place(&self, key: &FlowKey) -> u32;
     /// A key leads to this entry from now on, which is unused; false if there is no room.
     fn insert(&mut self, key: &FlowKey, number: u32, rule: &FlowRule) -> bool;
     /// A key leads nowhere any more.

@@ -8,8 +8,8 @@
 //! Entries, what leads to them, epochs and counters lie in memory that both sides map, so that nothing that is done to them
 //! takes a call of the system.
 //!
-//! Invariant: an entry is written before a key leads to it; kept by whoever calls: its number is used again only when no
-//! program can hold it any more.
+//! Invariant: an entry that is written is over, and holds once the whole of it is there; kept by whoever calls: its number is used
+//! again only when no program can hold it any more.
 
 pub mod bench;
 mod index;
@@ -17,6 +17,7 @@ pub(crate) mod layout;
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 
 use index::Index;
 use layout::IS_OVER;
@@ -63,7 +64,8 @@ impl Fast {
         let program = Program::load(WHAT, object::FAST, &sizes)?;
         let index = Index::new(program.memory("buckets", buckets as usize)?);
         let control: Memory<Control> = program.memory("control", 1)?;
-        control.set(0, &Control { seed: index.seed, mask: index.mask(), ..Control::default() });
+        control
+            .set(0, &Control { seed: index.seed, mask: index.mask(), room: entries, ..Control::default() });
         Ok(Fast {
             index,
             entries: program.memory("entries", entries as usize)?,
@@ -121,13 +123,26 @@ impl Fast {
         }
     }
 
+    /// The number of the entry in which programs find this key soonest.
+    pub fn place(&self, key: &Key) -> u32 {
+        self.index.place(key, self.room())
+    }
+
     /// Has a key lead to an entry, which is written here; false if there is no room.
     #[must_use]
     pub fn insert(&self, key: &Key, number: u32, entry: &Entry, sides: &Sides) -> bool {
-        self.entries.set(number as usize, &Entry { key: *key, ..*entry });
+        // Programs look here before any key leads here.
+        self.set_flags(number, IS_OVER);
+        fence(Ordering::Release);
+        self.entries.set(number as usize, &Entry { key: *key, flags: entry.flags | IS_OVER, ..*entry });
         self.sides.set(number as usize, sides);
         let publish = |mask: u32| self.control.set_field(0, mask, field!(Control, mask));
-        self.index.insert(key, number, &self.entries, publish)
+        let has_room = self.index.insert(key, number, &self.entries, publish);
+        if has_room {
+            fence(Ordering::Release);
+            self.set_flags(number, entry.flags);
+        }
+        has_room
     }
 
     /// A key leads nowhere any more; false if it did not lead anywhere.

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::entry::{Slots, Track};
+use super::numbers::Numbers;
 use super::round::{PIECE, Round};
 use super::{FastTable, FlowKey, FlowRule};
 use crate::recipe::{Key, On, Recipe, Uses};
@@ -40,9 +41,7 @@ pub(crate) struct Book {
     by_key: HashMap<FlowKey, u32>,
     by_session: HashMap<Track, Vec<u32>>,
     entries: Vec<Option<Entry>>,
-    free: Vec<u32>,
-    /// All numbers from here on were never used.
-    top: u32,
+    numbers: Numbers,
     /// Entries whose key has gone, and when; the oldest first.
     leaving: VecDeque<(u32, Time)>,
     slots: TrackSlots,
@@ -99,8 +98,7 @@ impl Book {
             by_key: HashMap::with_capacity(room as usize),
             by_session: HashMap::with_capacity(room as usize),
             entries: (0..room).map(|_| None).collect(),
-            free: (0..room).rev().collect(),
-            top: 0,
+            numbers: Numbers::new(room),
             leaving: VecDeque::new(),
             slots: TrackSlots { free: (0..room).rev().collect(), ..TrackSlots::default() },
             lately: vec![0; (room as usize * LATELY).next_power_of_two().max(LEAST_LATELY)].into(),
@@ -133,7 +131,7 @@ impl Book {
             // Where it holds, the frame came before it, or is one of those that are always left to the plane.
             return entry.is_over || entry.epochs != self.epochs || !in_time;
         }
-        if self.free.is_empty() {
+        if self.numbers.are_all_taken() {
             return false;
         }
         let mut hasher = DefaultHasher::new();
@@ -156,13 +154,13 @@ impl Book {
     pub(super) fn insert(&mut self, now: Time, (flow, key): (FlowKey, Key), recipe: Recipe, rule: FlowRule) {
         let slots: Vec<u32> = rule.tracks.iter().flatten().map(|(slot, _)| *slot).collect();
         let is_late = rule.until.is_some_and(|until| until <= now);
-        let number = if is_late { None } else { self.free.pop() };
+        let number = if is_late { None } else { self.numbers.take_near(self.table.place(&flow)) };
         let Some(number) = number else {
             slots.into_iter().for_each(|slot| self.slots.leave(slot));
             return self.forget(&flow, now);
         };
         if !self.table.insert(&flow, number, &rule) {
-            self.free.push(number);
+            self.numbers.give_back(number);
             slots.into_iter().for_each(|slot| self.slots.leave(slot));
             return self.forget(&flow, now);
         }
@@ -188,7 +186,6 @@ impl Book {
             is_past: false,
             slots,
         };
-        self.top = self.top.max(number + 1);
         if let Some(slot) = self.entries.get_mut(number as usize) {
             *slot = Some(entry);
         }
@@ -233,12 +230,12 @@ impl Book {
 
     /// The numbers of all entries.
     pub(super) fn numbers(&self) -> Range<u32> {
-        0..self.top
+        0..self.table.room()
     }
 
     /// The entries that it is time to read.
     pub(super) fn due(&mut self, now: Time) -> Range<u32> {
-        self.round.due(now, self.top)
+        self.round.due(now, self.table.room())
     }
 
     /// Entries expire so long before their session: longer than between two readings.
@@ -248,6 +245,9 @@ impl Book {
 
     /// What an entry was used for that its stages do not know. The connections that it belongs to are added to `tracks`.
     pub(super) fn fresh_uses(&mut self, number: u32, tracks: &mut Vec<Track>) -> Option<(Arc<Recipe>, Uses)> {
+        if !self.numbers.is_taken(number) {
+            return None;
+        }
         let uses = self.table.uses(number);
         let entry = self.entries.get_mut(number as usize)?.as_mut()?;
         let fresh = Uses {
@@ -274,7 +274,8 @@ impl Book {
                 && entry.epochs == self.epochs
                 && entry.until.is_some_and(|u| u < soon)
         };
-        let all = numbers.filter_map(|number| Some((number, self.entry(number)?)));
+        let taken = numbers.filter(|number| self.numbers.is_taken(*number));
+        let all = taken.filter_map(|number| Some((number, self.entry(number)?)));
         all.filter(|(_, entry)| is_one(entry)).map(|(number, entry)| (number, entry.key)).collect()
     }
 
@@ -291,6 +292,9 @@ impl Book {
     pub(super) fn tidy(&mut self, numbers: Range<u32>, now: Time) {
         let mut old = Vec::new();
         for number in numbers {
+            if !self.numbers.is_taken(number) {
+                continue;
+            }
             let Some(entry) = self.entry_mut(number).filter(|entry| !entry.is_leaving) else { continue };
             entry.idle += 1;
             if entry.is_over || entry.idle > IDLE_ROUNDS {
@@ -305,7 +309,7 @@ impl Book {
             if let Some(entry) = self.entries.get_mut(number as usize).and_then(Option::take) {
                 entry.slots.into_iter().for_each(|slot| self.slots.leave(slot));
             }
-            self.free.push(number);
+            self.numbers.give_back(number);
         }
     }
 

@@ -34,12 +34,16 @@ pub struct Cost {
 const REMOTE: u32 = 0xc613_0009;
 const PUBLIC: u32 = 0xc000_0201;
 
+/// Entries that a node has room for, unless it is told otherwise.
+const ROOM: u32 = 131_072;
+
 /// Passes on `frames` frames of UDP of so many flows in random order, through a NAT and a router, in each of so many rounds.
 ///
 /// # Errors
 /// The kernel refuses the program, or not all frames were passed on.
 pub fn nat(flows: u32, frames: u32, rounds: usize) -> Result<Vec<Cost>, BpfError> {
-    let fast = Fast::new(flows)?;
+    let fast = Fast::new(flows.max(ROOM))?;
+    let mut taken = vec![false; fast.room() as usize];
     fast.set_on(true);
     let program = Program::load_sharing(
         "cost of the fast path",
@@ -53,7 +57,11 @@ pub fn nat(flows: u32, frames: u32, rounds: usize) -> Result<Vec<Cost>, BpfError
     program.write("outs", 1, &1_u32)?;
     for flow in 0..flows {
         let (inside, port) = (0x0a00_0000 + flow / 63, 5000 + (flow % 63) as u16);
-        if !fast.insert(&key(inside, port), flow, &entry(flow), &Sides::default()) {
+        let key = key(inside, port);
+        let place = fast.place(&key) as usize;
+        let number = (place..taken.len()).chain(0..place).find(|n| !taken[*n]).unwrap_or(place);
+        taken[number] = true;
+        if !fast.insert(&key, number as u32, &entry(flow), &Sides::default()) {
             let source = io::Error::other("it has no room for another flow");
             return Err(BpfError::Map { name: "buckets", source });
         }

@@ -1,10 +1,13 @@
 //! Which entry a flow has: a hash in memory that XDP programs read and the plane alone writes.
 //!
 //! ```text
-//!   key > hash > bucket | slot slot slot slot slot slot slot slot |  a cache line
+//!   key > hash > entry at its place, if it has this key
+//!              > bucket | slot slot slot slot slot slot slot slot |  a cache line
 //!              > other  | slot ..                                 |
 //!   slot: the hash, number of the entry + 1 > entry, which has its key
 //! ```
+//! Programs look at the place first, and wait for one cache line there: whoever chooses the numbers of entries takes it if it is free.
+//!
 //! A key is in one of two buckets: the first one unless many are there already, so that most lookups read one line, and a table
 //! that is half full loses none. A slot is written at once and after its entry: a program sees the whole of it or nothing.
 //!
@@ -49,6 +52,11 @@ impl Index {
         let mask = AtomicU32::new(FIRST_BUCKETS.min(buckets.len() as u32) - 1);
         let seed = RandomState::new().build_hasher().finish();
         Index { buckets, seed, mask, keys: AtomicU32::new(0) }
+    }
+
+    /// Where, of so many entries, programs look first for one with this key.
+    pub(super) fn place(&self, key: &Key, room: u32) -> u32 {
+        ((u64::from(hash(key, self.seed)) * u64::from(room)) >> 32) as u32
     }
 
     /// Buckets in use - 1.

@@ -149,8 +149,8 @@ shared! {
         pub seed: u64,
         /// Buckets - 1.
         pub mask: u32,
-        /// To 40 bytes.
-        pub pad: u32,
+        /// Entries that there is room for.
+        pub room: u32,
     }
 }
 
