@@ -39,7 +39,7 @@ fn row(bench: &mut Bench<'_>, name: &str, texts: impl FnOnce(&[String]) -> Vec<C
     }
     let mut random = Rng::new(11);
     let rules: Vec<String> = filter::lines(10_000, &mut random);
-    let routes = forward::routes(1_000_000, false, &mut random);
+    let routes = forward::routes(1_000_000, 1, false, &mut random);
     let mut texts = texts(&rules).into_iter().map(|mut text| {
         text.routes = Some(routes.clone());
         text

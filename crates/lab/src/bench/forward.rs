@@ -36,17 +36,18 @@ const TEXT: &str = "lan(198.18.0.1/24, 2001:db8:1::1/64) route > wan(198.19.0.1/
 const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
 
 pub(super) fn rows(bench: &mut Bench<'_>) -> io::Result<()> {
-    for (name, prefixes, v6) in [
-        ("forward 1 prefix IPv4", 1, false),
-        ("forward 1M prefixes IPv4", 1_000_000, false),
-        ("forward 1 prefix IPv6", 1, true),
-        ("forward 1M prefixes IPv6", 1_000_000, true),
+    for (name, prefixes, hops, v6) in [
+        ("forward 1 prefix IPv4", 1, 1, false),
+        ("forward 1 prefix, 2 next hops IPv4", 1, 2, false),
+        ("forward 1M prefixes IPv4", 1_000_000, 1, false),
+        ("forward 1 prefix IPv6", 1, 1, true),
+        ("forward 1M prefixes IPv6", 1_000_000, 1, true),
     ] {
         if !bench.wants(name) {
             continue;
         }
         let mut random = Rng::new(7);
-        let routes = routes(prefixes, v6, &mut random);
+        let routes = routes(prefixes, hops, v6, &mut random);
         let mut plane = router();
         for route in &routes {
             plane.add_route(route).expect("a neighbour");
@@ -77,18 +78,23 @@ pub(super) fn router() -> Plane {
     Plane::new(&config, &MACS)
 }
 
-pub(super) fn routes(count: usize, v6: bool, random: &mut Rng) -> Vec<Route> {
-    let gateway = |random: &mut Rng| -> IpAddr {
-        let n = 2 + random.below(GATEWAYS) as u8;
-        if v6 {
-            [0x20, 1, 0xd, 0xb8, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, n].into()
-        } else {
-            [198, 19, 0, n].into()
-        }
+/// Routes to so many prefixes, each with so many next hops of equal cost.
+pub(super) fn routes(count: usize, hops: usize, v6: bool, random: &mut Rng) -> Vec<Route> {
+    let gateways = |random: &mut Rng| {
+        let first = random.below(GATEWAYS);
+        let gateway = |hop: usize| -> IpAddr {
+            let n = 2 + ((first + hop) % GATEWAYS) as u8;
+            if v6 {
+                [0x20, 1, 0xd, 0xb8, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, n].into()
+            } else {
+                [198, 19, 0, n].into()
+            }
+        };
+        (0..hops).map(gateway).collect()
     };
     if count == 1 {
         let all = if v6 { "::/0" } else { "0.0.0.0/0" };
-        let target = Target::Via(vec![gateway(random)]);
+        let target = Target::Via(gateways(random));
         return vec![Route { prefix: all.parse().expect("a prefix"), target }];
     }
     let allocations: Vec<u128> = (0..ALLOCATIONS)
@@ -112,7 +118,7 @@ pub(super) fn routes(count: usize, v6: bool, random: &mut Rng) -> Vec<Route> {
             (Ipv4Addr::from(address & mask4(len)).into(), len)
         };
         let prefix = Prefix { address, len };
-        routes.insert(prefix, Route { prefix, target: Target::Via(vec![gateway(random)]) });
+        routes.insert(prefix, Route { prefix, target: Target::Via(gateways(random)) });
     }
     let mut routes: Vec<Route> = routes.into_values().collect();
     // In no order.
