@@ -31,9 +31,13 @@ type Measuring<'a> = Running<'a, TcpLoad>;
 
 /// What is measured beside a rate is so at this share of it: below it, whatever the machine does meanwhile.
 const SAFE: f64 = 0.5;
-/// The lowest rate of a search, connections/s, and the longest time in which connections are begun, s.
+/// The lowest rate of a search, connections/s, and the longest time in which those of a trial are begun, s.
 const LEAST_CPS: f64 = 1000.0;
 const LONGEST_S: f64 = 5.0;
+/// The longest time in which those are begun that are held: a million at a rate that any device stands.
+const LONGEST_HOLD_S: f64 = 40.0;
+/// Of those that are held, this share must be open: a machine that stands still for some ms loses segments of a million.
+const OPEN: f64 = 0.99;
 /// Fewer connections are established in too short a time to say how fast.
 const FEW: u32 = 1000;
 /// So fast they are established then, connections/s.
@@ -62,6 +66,8 @@ struct Talker<'e, 'a> {
     flows: Vec<Flow>,
     seed: u64,
     held: u32,
+    /// So many of these are open.
+    open: u64,
     /// SYN/s that the tester sends.
     ceiling_cps: f64,
     /// How fast connections are established that are held.
@@ -122,6 +128,7 @@ impl Measuring<'_> {
             flows,
             seed,
             held,
+            open: 0,
             ceiling_cps: 0.0,
             hold_cps: FEW_CPS,
             are_kept: false,
@@ -179,18 +186,19 @@ impl Talker<'_, '_> {
         let (error, max, connections) =
             (self.experiment.error, self.ceiling_cps, self.experiment.connections);
         if self.held >= FEW {
-            let found = highest(max, (error, least(self.held)), |rate| self.establishes(rate))?;
+            let found =
+                highest(max, (error, least(self.held, LONGEST_HOLD_S)), |rate| self.establishes(rate))?;
             values.add(name::ESTABLISHED, name::CPS, found);
-            let Some(rate) = found else {
+            self.hold_cps = found.map_or(least(self.held, LONGEST_HOLD_S), |rate| rate * SAFE);
+            if found.is_none() && !self.hold_all()? {
                 let text = "not all connections could be established at any rate: the table may be too small";
                 values.irregular.push(text.into());
                 return Ok(());
-            };
-            self.hold_cps = rate * SAFE;
+            }
         }
         // More segments are needed for them.
         let most = values.last(name::ESTABLISHED).unwrap_or(max);
-        let found = highest(most, (error, least(connections)), |rate| self.completes(rate))?;
+        let found = highest(most, (error, least(connections, LONGEST_S)), |rate| self.completes(rate))?;
         values.add(name::WHOLE, name::CPS, found);
         let Some(rate) = found else {
             values.irregular.push("not all connections could be completed at any rate".into());
@@ -201,6 +209,12 @@ impl Talker<'_, '_> {
             values.irregular.push(text);
         }
         self.lives(rate * SAFE, values)?;
+        let missing = u64::from(self.held).saturating_sub(self.open);
+        if missing > 0 {
+            let text =
+                format!("{missing} of the connections to be held were not established, and were not open");
+            values.irregular.push(text);
+        }
         for flood in &self.experiment.floods {
             self.flooded(rate * SAFE, flood, values)?;
         }
@@ -254,15 +268,17 @@ impl Talker<'_, '_> {
         Ok(false)
     }
 
-    /// Establishes those that are held at a rate that they stand; a machine that is busy may need a few trials.
+    /// Establishes those that are held at a rate that they stand, nearly all of them; a machine that is busy may need a few
+    /// trials.
     fn hold_all(&mut self) -> Result<bool, RunError> {
         for _ in 0..=self.bench.retries() {
             let trial = self.hold(self.hold_cps)?;
-            if is_complete(&trial, self.held, |said| said.established) {
+            self.open = said(&trial).established;
+            if !is_wrong(&trial) && self.open as f64 >= f64::from(self.held) * OPEN {
                 return Ok(true);
             }
             // How fast they were established is no result, so that the machine may get more time for it.
-            self.hold_cps = (self.hold_cps / 2.0).max(least(self.held));
+            self.hold_cps = (self.hold_cps / 2.0).max(least(self.held, LONGEST_HOLD_S));
         }
         Ok(false)
     }
@@ -311,24 +327,21 @@ impl Talker<'_, '_> {
             return Ok(None);
         }
         self.note_states("others opened, used, closed")?;
-        let closed = self.held.div_ceil(2);
-        let parts: [(&str, Part, Count); 3] = [
-            ("held ones used", self.part(Act::Data), |said| said.exchanged),
-            ("half of them closed", Part { act: Act::Close, first: 0, count: closed }, |said| said.closed),
-            (
-                "the others reset",
-                Part { act: Act::Reset, first: closed, count: self.held - closed },
-                |said| said.reset,
-            ),
+        let half = self.held.div_ceil(2);
+        let parts = [
+            ("held ones used", self.part(Act::Data)),
+            ("half of them closed", Part { act: Act::Close, first: 0, count: half }),
+            ("the others reset", Part { act: Act::Reset, first: half, count: self.held - half }),
         ];
-        for (after, part, of) in parts.into_iter().filter(|(_, part, _)| part.count > 0) {
-            let trial = self.one(&self.load(part, self.hold_cps))?;
-            if trial.detail::<Said>().map_or(0, |said| of(&said)) < part.count.into() {
-                return Ok(None);
-            }
+        let (mut used, mut ended) = (0, 0);
+        for (after, part) in parts.into_iter().filter(|(_, part)| part.count > 0) {
+            let said = said(&self.one(&self.load(part, self.hold_cps))?);
+            used += said.exchanged;
+            ended += said.closed + said.reset;
             self.note_states(after)?;
         }
-        Ok(latency(&whole.streams))
+        let all = used >= self.open && ended >= self.open;
+        Ok(latency(&whole.streams).filter(|_| all))
     }
 
     /// Keeps what the kernel's table has now, where it is the kernel that tracks.
@@ -373,8 +386,7 @@ impl Talker<'_, '_> {
                 self.load(part, fps)
             };
             let trial = self.one(&load)?;
-            let said: Said = trial.detail().unwrap_or_default();
-            let share = said.answered as f64 / f64::from(mix.connections);
+            let share = said(&trial).answered as f64 / f64::from(mix.connections);
             values.add(name::flooded(flood), unit::RATIO, Some(share));
             self.note_states(&format!("flood of {:.0} SYN/s from {}", flood.fps, flood.from.name()))?;
         }
@@ -417,9 +429,9 @@ impl Talker<'_, '_> {
     }
 }
 
-/// The lowest rate that is tried.
-fn least(connections: u32) -> f64 {
-    LEAST_CPS.max(f64::from(connections) / LONGEST_S)
+/// The lowest rate that is tried, if they are begun in this time at the latest.
+fn least(connections: u32, longest_s: f64) -> f64 {
+    LEAST_CPS.max(f64::from(connections) / longest_s)
 }
 
 /// Does the device stand this rate? Unknown where the trial cannot be believed; but what it does not stand at a lower rate than
@@ -435,8 +447,15 @@ fn judged(trial: &Trial, connections: u32, of: Count) -> Option<bool> {
 
 /// Were all connections answered inside, at the right host, and did all come as far as this, with nothing translated wrongly?
 fn is_complete(trial: &Trial, connections: u32, of: Count) -> bool {
-    let said: Said = trial.detail().unwrap_or_default();
-    let is_wrong = trial.detail::<Translation>().is_some_and(|seen| !seen.faults.is_empty());
-    let all = u64::from(connections);
-    trial.counts().sent == all && said.answered == all && of(&said) == all && !is_wrong
+    let (all, said) = (u64::from(connections), said(trial));
+    trial.counts().sent == all && said.answered == all && of(&said) == all && !is_wrong(trial)
+}
+
+/// Was anything translated wrongly?
+fn is_wrong(trial: &Trial) -> bool {
+    trial.detail::<Translation>().is_some_and(|seen| !seen.faults.is_empty())
+}
+
+fn said(trial: &Trial) -> Said {
+    trial.detail().unwrap_or_default()
 }
