@@ -13,6 +13,7 @@ use crate::drops::Drops;
 use crate::filter::Filter;
 use crate::nat::Nat;
 use crate::outbox::Outbox;
+use crate::police::Police;
 use crate::queue::Queue;
 use crate::recipe::{Note, Uses};
 use crate::stage::Step;
@@ -26,6 +27,7 @@ pub(crate) enum Stage {
     Filter(Box<Filter>),
     Nat(Box<Nat>),
     Queue(Box<Queue>),
+    Police(Box<Police>),
 }
 
 impl Stage {
@@ -34,6 +36,7 @@ impl Stage {
             Stage::Filter(filter) => filter.run(step, dir, set),
             Stage::Nat(nat) => nat.run(step, dir, set),
             Stage::Queue(queue) => queue.run(step, dir, set),
+            Stage::Police(police) => police.run(step, dir, set),
         }
     }
 
@@ -42,6 +45,7 @@ impl Stage {
             Stage::Filter(filter) => filter.tick(step),
             Stage::Nat(nat) => nat.tick(step),
             Stage::Queue(queue) => queue.tick(step),
+            Stage::Police(_) => false,
         }
     }
 
@@ -51,6 +55,7 @@ impl Stage {
             Stage::Filter(filter) => filter.due(now),
             Stage::Nat(nat) => nat.due(now),
             Stage::Queue(queue) => queue.due(now),
+            Stage::Police(_) => None,
         }
     }
 
@@ -70,6 +75,8 @@ impl Stage {
             Stage::Filter(filter) => filter.let_go(outbox, entry),
             Stage::Nat(nat) => nat.let_go(outbox, entry),
             Stage::Queue(queue) => queue.let_go(now, outbox, entry),
+            // Nothing waits in it.
+            Stage::Police(_) => {}
         }
     }
 }

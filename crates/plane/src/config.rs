@@ -11,6 +11,7 @@ use weir_packet::steer::Spread;
 use crate::filter;
 use crate::limits::Limits;
 use crate::nat::{self, Deterministic, Sharding};
+use crate::police;
 use crate::port::Port;
 use crate::prefix::Prefix;
 use crate::queue;
@@ -46,10 +47,11 @@ pub(crate) enum StageConfig {
     Filter(Box<filter::Config>),
     Nat(Box<nat::Config>),
     Queue(Box<queue::Config>),
+    Police(Box<police::Config>),
 }
 
 /// Names of the stages.
-const STAGES: &[&str] = &["route", "filter", "nat", "queue"];
+const STAGES: &[&str] = &["route", "filter", "nat", "queue", "police"];
 /// Most ports of a node.
 const MOST_PORTS: usize = 64;
 
@@ -92,6 +94,11 @@ impl Config {
                         leave the queue out"
                 .into());
         }
+        if self.stages.iter().any(|stage| matches!(stage, StageConfig::Police(_))) {
+            return Err("a `police` limits all that a subscriber sends and receives, which several threads cannot share: run \
+                        the node with one thread, or leave the police out"
+                .into());
+        }
         let nats: Vec<&nat::Config> = self.nats().collect();
         for (n, nat) in nats.iter().enumerate() {
             nat.may_share(threads)?;
@@ -110,7 +117,7 @@ impl Config {
     pub fn instead_of(self, old: &Config, threads: u8) -> Config {
         let sharding = |from: Option<usize>| match &old.stages[from?] {
             StageConfig::Nat(nat) => nat.sharding,
-            StageConfig::Filter(_) | StageConfig::Queue(_) => None,
+            StageConfig::Filter(_) | StageConfig::Queue(_) | StageConfig::Police(_) => None,
         };
         let shardings: Vec<_> = align(&old.stages, &self.stages).into_iter().map(sharding).collect();
         self.dealt(threads, &shardings)
@@ -134,7 +141,7 @@ impl Config {
     pub fn queued_bytes(&self) -> u64 {
         let of = |stage: &StageConfig| match stage {
             StageConfig::Queue(queue) => queue.all_bytes(),
-            StageConfig::Filter(_) | StageConfig::Nat(_) => 0,
+            StageConfig::Filter(_) | StageConfig::Nat(_) | StageConfig::Police(_) => 0,
         };
         self.stages.iter().map(of).fold(0, u64::saturating_add)
     }
@@ -142,7 +149,7 @@ impl Config {
     fn nats(&self) -> impl Iterator<Item = &nat::Config> {
         self.stages.iter().filter_map(|stage| match stage {
             StageConfig::Nat(nat) => Some(&**nat),
-            StageConfig::Filter(_) | StageConfig::Queue(_) => None,
+            StageConfig::Filter(_) | StageConfig::Queue(_) | StageConfig::Police(_) => None,
         })
     }
 
@@ -268,6 +275,7 @@ fn stage(item: &Item, ports: &[Port], file: FileOf<'_>, notes: &Notes<'_>) -> Op
         }
         "nat" => Some(StageConfig::Nat(Box::new(nat::Config::read(item, notes)))),
         "queue" => Some(StageConfig::Queue(Box::new(queue::Config::read(item, file, notes)))),
+        "police" => Some(StageConfig::Police(Box::new(police::Config::read(item, ports, notes)))),
         name => {
             item.wrong(notes, format!("`{name}` is no stage, and ports stand at the ends"));
             None

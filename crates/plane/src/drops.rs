@@ -70,6 +70,7 @@ reasons! {
     NatFragment "nat_fragment" "its first fragment did not come (RFC 4787 REQ-14)",
     FragmentLimit "fragment_limit" "it waited for its first fragment and gave way to others: of all hosts its own had most that waited, see `limits`",
     NatJoined "nat_joined" "a fragment of an error of ICMP, which NAT64 translates in one fragment: in that one all of it goes on",
+    PoliceRate "police_rate" "its subscriber sends or receives more than its profile allows, see `police`",
     QueueLimit "queue_limit" "as much waits for the link of its queue as may, see `limit` of `queue`",
     QueueAqm "queue_aqm" "the AQM of its queue signals congestion by a drop, see `aqm` of `queue`",
     QueueLoss "queue_loss" "lost behind the link of its queue, see `loss` of `queue`",

@@ -271,7 +271,7 @@ impl Book {
             let numbers = match kind {
                 Stage::Filter(filter) => filter.renewed(),
                 Stage::Nat(nat) => nat.table.renewed(),
-                Stage::Queue(_) => continue,
+                Stage::Queue(_) | Stage::Police(_) => continue,
             };
             renewed.extend(numbers.into_iter().map(|number| (stage, number)));
         }
@@ -289,7 +289,7 @@ impl Book {
         match pipeline.stages.get_mut(track.0) {
             Some(Stage::Filter(filter)) => filter.catch_up(track.1, &progress),
             Some(Stage::Nat(nat)) => nat.table.catch_up(track.1, &progress),
-            Some(Stage::Queue(_)) | None => {}
+            Some(Stage::Queue(_) | Stage::Police(_)) | None => {}
         }
     }
 
@@ -360,7 +360,7 @@ fn watch(pipeline: &mut Pipeline, is_on: bool) {
         match stage {
             Stage::Filter(filter) => filter.watch(is_on),
             Stage::Nat(nat) => nat.table.watch(is_on),
-            Stage::Queue(_) => {}
+            Stage::Queue(_) | Stage::Police(_) => {}
         }
     }
 }
@@ -380,7 +380,7 @@ fn tracks_of(pipeline: &Pipeline, key: &Key, dir: Dir) -> Vec<Track> {
                 all.push((stage, number));
                 at = at.behind(rewrite);
             }
-            Stage::Queue(_) => {}
+            Stage::Queue(_) | Stage::Police(_) => {}
         }
     }
     all
@@ -391,6 +391,6 @@ fn progress(pipeline: &Pipeline, (stage, number): Track) -> Option<Progress> {
     match pipeline.stages.get(stage)? {
         Stage::Filter(filter) => filter.progress(number),
         Stage::Nat(nat) => nat.table.progress(number),
-        Stage::Queue(_) => None,
+        Stage::Queue(_) | Stage::Police(_) => None,
     }
 }

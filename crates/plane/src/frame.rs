@@ -74,12 +74,23 @@ pub(crate) struct Known {
     pub(crate) ethernet: u8,
     pub(crate) is_awaited: bool,
     pub(crate) stays_inside: bool,
+    /// See [`Frame::class`].
+    pub(crate) class: u8,
+    /// See [`Frame::subscriber`].
+    pub(crate) subscriber: u32,
 }
 
 impl Known {
     /// Of a frame of the node's own, which has no tags.
     pub(crate) fn untagged(port: PortId) -> Known {
-        Known { port, ethernet: ETHERNET as u8, is_awaited: false, stays_inside: false }
+        Known {
+            port,
+            ethernet: ETHERNET as u8,
+            is_awaited: false,
+            stays_inside: false,
+            class: 0,
+            subscriber: 0,
+        }
     }
 }
 
@@ -97,6 +108,10 @@ pub struct Frame<'a> {
     pub(crate) is_awaited: bool,
     /// It goes from one port of the left end to another: no NAT is between them.
     pub(crate) stays_inside: bool,
+    /// What a rule of a filter has said that it is, 0 to 7; 0 if none has.
+    pub(crate) class: u8,
+    /// Whose frame it is, as a hash, on its present way outward or inward; 0 if no policer has seen it there.
+    pub(crate) subscriber: u32,
     kind: Kind,
     proto: u8,
     fragment: Fragment,
@@ -145,6 +160,8 @@ impl<'a> Frame<'a> {
             port,
             is_awaited: false,
             stays_inside: false,
+            class: 0,
+            subscriber: 0,
             kind: Kind::Other,
             proto: 0,
             fragment: Fragment::Whole,
@@ -204,12 +221,21 @@ impl<'a> Frame<'a> {
             ethernet: (self.ip_at - self.start) as u8,
             is_awaited: self.is_awaited,
             stays_inside: self.stays_inside,
+            class: self.class,
+            subscriber: self.subscriber,
         }
+    }
+
+    /// What is known of a copy of it without tags, which [`Frame::copy`] makes.
+    pub(crate) fn known_of_copy(&self) -> Known {
+        let (class, subscriber) = (self.class, self.subscriber);
+        Known { class, subscriber, ..Known::untagged(self.port) }
     }
 
     /// Reads the headers again of a frame that was known so.
     pub(crate) fn read_known(&mut self, known: &Known) -> Result<(), Drop> {
         (self.is_awaited, self.stays_inside) = (known.is_awaited, known.stays_inside);
+        (self.class, self.subscriber) = (known.class, known.subscriber);
         self.read(usize::from(known.ethernet) - 2)
     }
 

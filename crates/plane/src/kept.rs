@@ -281,6 +281,11 @@ impl Kept {
         (known, then.expect("it was decided"))
     }
 
+    /// A frame that is kept is of this class.
+    pub(crate) fn classify(&mut self, ticket: Ticket, class: u8) {
+        self.slots[ticket.number()].known.class = class;
+    }
+
     /// What is known of a frame that is kept.
     pub(crate) fn known(&self, ticket: Ticket) -> Known {
         self.slots[ticket.number()].known

@@ -89,7 +89,10 @@ impl Outbox {
     pub(crate) fn send(&mut self, entry: Entry, port: PortId, buf: Vec<u8>) {
         self.made += 1;
         match self.waiting.len() < MOST {
-            true => self.waiting.push(originated(entry, port, buf)),
+            true => {
+                let known = Known::untagged(port);
+                self.waiting.push(Originated { then: Then::On(entry), known, buf });
+            }
             false => self.refused += 1,
         }
     }
@@ -142,9 +145,9 @@ impl Outbox {
     }
 
     /// A copy that was kept goes on.
-    pub(crate) fn emit_copy(&mut self, entry: Entry, port: PortId, buf: Vec<u8>) {
+    pub(crate) fn emit_copy(&mut self, entry: Entry, known: Known, buf: Vec<u8>) {
         self.kept_count -= 1;
-        self.waiting.push(originated(entry, port, buf));
+        self.waiting.push(Originated { then: Then::On(entry), known, buf });
     }
 
     /// A fragment that was kept goes no further: others have the room.
@@ -157,8 +160,4 @@ impl Outbox {
     pub(crate) fn discard_copies(&mut self, frames: u64) {
         self.kept_count -= frames;
     }
-}
-
-fn originated(entry: Entry, port: PortId, buf: Vec<u8>) -> Originated {
-    Originated { then: Then::On(entry), known: Known::untagged(port), buf }
 }

@@ -107,7 +107,7 @@ impl Pipeline {
             (On::Session { stage, number }, _) => match self.stages.get(stage) {
                 Some(Stage::Filter(filter)) => filter.epoch(number),
                 Some(Stage::Nat(nat)) => nat.table.epoch(number),
-                Some(Stage::Queue(_)) | None => 0,
+                Some(Stage::Queue(_) | Stage::Police(_)) | None => 0,
             },
         }
     }
@@ -118,7 +118,7 @@ impl Pipeline {
     /// They must pass the stages.
     pub(crate) fn recipe(&self, now: Time, key: Key) -> Result<Recipe, Never> {
         let dir = if usize::from(key.port.0) < self.left { Dir::Outward } else { Dir::Inward };
-        let (mut at, mut parts, mut until) = (key, Vec::new(), None);
+        let (mut at, mut class, mut parts, mut until) = (key, 0, Vec::new(), None);
         let mut depends = vec![On::Text];
         let count = self.stages.len();
         let order = (0..count).map(|n| if dir == Dir::Outward { n } else { count - 1 - n });
@@ -130,8 +130,13 @@ impl Pipeline {
                     queue.recipe(dir)?;
                     continue;
                 }
+                Stage::Police(police) => {
+                    police.recipe(dir, &at, class)?;
+                    continue;
+                }
             };
             at = at.behind(part.rewrite);
+            class = part.class.unwrap_or(class);
             depends.extend(part.sessions.iter().map(|&number| On::Session { stage, number }));
             until = match (until, part.until) {
                 (Some(a), Some(b)) => Some(Tick::earlier(a, b)),

@@ -31,6 +31,7 @@ use crate::nat::{BlockEvent, Event, Kept, Usage};
 use crate::outbox::Outbox;
 use crate::past::Past;
 use crate::pipeline::{Exit, Pipeline};
+use crate::police::PoliceCounts;
 use crate::port::Port;
 use crate::prefix::Prefix;
 use crate::queue::QueueCounts;
@@ -332,7 +333,16 @@ impl Plane {
     pub fn queue_counts(&self) -> Vec<QueueCounts> {
         let of = |(n, stage): (usize, &Stage)| match stage {
             Stage::Queue(queue) => queue.counts(n + 1).collect(),
-            Stage::Filter(_) | Stage::Nat(_) => Vec::new(),
+            Stage::Filter(_) | Stage::Nat(_) | Stage::Police(_) => Vec::new(),
+        };
+        self.pipeline.stages.iter().enumerate().flat_map(of).collect()
+    }
+
+    /// What its policers have done, in the order of the text.
+    pub fn police_counts(&self) -> Vec<PoliceCounts> {
+        let of = |(n, stage): (usize, &Stage)| match stage {
+            Stage::Police(police) => police.counts(n + 1).collect(),
+            Stage::Filter(_) | Stage::Nat(_) | Stage::Queue(_) => Vec::new(),
         };
         self.pipeline.stages.iter().enumerate().flat_map(of).collect()
     }
@@ -371,7 +381,7 @@ impl Plane {
             match stage {
                 Stage::Filter(filter) => filter.limit(limits),
                 Stage::Nat(nat) => nat.limit(limits),
-                Stage::Queue(_) => {}
+                Stage::Queue(_) | Stage::Police(_) => {}
             }
         }
         self.steering.limit(limits);

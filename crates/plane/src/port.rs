@@ -24,7 +24,7 @@ use crate::route::Rpf;
 use crate::text::{Arg, Item};
 
 /// Names of items that are no ports.
-const NO_PORTS: &[&str] = &["route", "filter", "nat", "queue", "limits"];
+const NO_PORTS: &[&str] = &["route", "filter", "nat", "queue", "police", "limits"];
 
 /// What a text says of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]

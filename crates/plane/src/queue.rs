@@ -105,7 +105,7 @@ impl Queue {
             way.begin_anew(&self.config, dir, self.seed, step.now);
         }
         for i in set {
-            let (packet, path) = packet(&step.frames[i], &self.config);
+            let (packet, path) = packet(&step.frames[i], dir, &self.config);
             way.arrive(packet, path, step.keep(i), step.now);
         }
         way.emit(step, onward);
@@ -377,8 +377,9 @@ fn then(carried: &Carried, entry: Entry) -> Then {
     if carried.is_marked { Then::Marked(entry) } else { Then::On(entry) }
 }
 
-/// A frame as queues see it, and its path.
-fn packet(frame: &Frame<'_>, config: &Config) -> (Packet<()>, usize) {
+/// A frame as queues see it, and its path. Where a policer has seen it on its way, its subscriber stands in the place of the
+/// inside address, which a NAT may have taken off meanwhile.
+fn packet(frame: &Frame<'_>, dir: Dir, config: &Config) -> (Packet<()>, usize) {
     let mut packet = Packet::new(frame.bytes().len() as u32 + config.overhead, 0, ());
     let (from, to): (IpAddr, IpAddr);
     match frame.kind() {
@@ -392,6 +393,11 @@ fn packet(frame: &Frame<'_>, config: &Config) -> (Packet<()>, usize) {
             (packet.source, packet.destination) = (mix6(src), mix6(dst));
             (from, to) = (IpAddr::V6(src.into()), IpAddr::V6(dst.into()));
         }
+    }
+    match (frame.subscriber, dir) {
+        (0, _) => {}
+        (subscriber, Dir::Outward) => packet.source = subscriber,
+        (subscriber, Dir::Inward) => packet.destination = subscriber,
     }
     // Fragments have no ports, so that they count for none of a packet that is cut.
     let ports = if frame.fragment() == Fragment::Whole { frame.ports() } else { (0, 0) };

@@ -104,6 +104,8 @@ pub(crate) enum Rewrite {
 #[derive(Debug)]
 pub(crate) struct Part {
     pub(crate) rewrite: Rewrite,
+    /// The class that it gives them, if it does.
+    pub(crate) class: Option<u8>,
     /// Sessions that it depends on, by the number that the stage has for them.
     pub(crate) sessions: Vec<u32>,
     /// How long it holds without the stage being asked; `None`: as long as its epochs.

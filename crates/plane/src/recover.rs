@@ -49,6 +49,10 @@ impl Plane {
                     queue.begin_anew(now);
                     "queue"
                 }
+                Stage::Police(police) => {
+                    police.begin_anew();
+                    "police"
+                }
             };
             (k, name)
         });
@@ -75,6 +79,7 @@ impl Plane {
                     copies += copies_of_nat;
                 }
                 Stage::Queue(queue) => kept.extend(queue.waiting()),
+                Stage::Police(_) => {}
             }
         }
         if let Exit::Router(router) = &self.pipeline.exit {

@@ -50,7 +50,7 @@ impl Plane {
                 let Page { records, next } = filter.shown(number);
                 (records.into_iter().map(|one| Session(Kind::Filter(one))).collect(), next)
             }
-            Some(Stage::Queue(_)) => (Vec::new(), None),
+            Some(Stage::Queue(_) | Stage::Police(_)) => (Vec::new(), None),
             None => return (Vec::new(), None),
         };
         match next {

@@ -76,8 +76,8 @@ impl Steering {
             Stage::Filter(filter) if filter.is_stateful() => Together::Ends,
             Stage::Filter(_) => Together::Fragments,
             Stage::Nat(_) => Together::Inside,
-            // With one there is one thread.
-            Stage::Queue(_) => Together::Nothing,
+            // With one of these there is one thread.
+            Stage::Queue(_) | Stage::Police(_) => Together::Nothing,
         };
         self.together = stages.iter().map(of).max().unwrap_or(Together::Nothing);
         self.nats = Nats::of(stages);

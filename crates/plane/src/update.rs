@@ -7,7 +7,7 @@
 //!
 //! | of the stages | what lives |
 //! |---|---|
-//! | one stays, see `config/align.rs`, as it was or changed | lives on, see `filter/ruleset.rs`, `nat/table/apply.rs` |
+//! | one stays, see `config/align.rs`, as it was or changed | lives on, see `filter/ruleset.rs`, `nat/table/apply.rs`, `police.rs` |
 //! | one comes | begins empty: a connection that is under way is new to a filter, and unknown to a NAT |
 //! | one goes | is gone; the log tells of a NAT's sessions and blocks that they have ended. Frames that waited in it go on |
 //! | one is moved past another | the same: it goes there and comes here |
@@ -29,6 +29,7 @@ use crate::nat;
 use crate::past::Past;
 use crate::pipeline::Exit;
 use crate::plane::{Plane, stage_of};
+use crate::police;
 use crate::prefix::Prefix;
 use crate::queue;
 use crate::route::{Options, Route, Target};
@@ -71,6 +72,7 @@ enum StageUpdate {
     Filter(Box<filter::Update>),
     Nat(Box<nat::Update>),
     Queue(Box<queue::Config>),
+    Police(Box<police::Update>),
 }
 
 #[derive(Debug)]
@@ -127,7 +129,7 @@ impl Update {
                     past.events.extend(events);
                     past.lost += lost;
                 }
-                Stage::Queue(_) => {}
+                Stage::Queue(_) | Stage::Police(_) => {}
             }
         }
         past
@@ -174,6 +176,9 @@ fn stage_update(old: &StageConfig, new: &StageConfig) -> Option<StageUpdate> {
             Some(StageUpdate::Filter(Box::new(filter::Update::prepare(old, new))))
         }
         (StageConfig::Queue(_), StageConfig::Queue(new)) => Some(StageUpdate::Queue(new.clone())),
+        (StageConfig::Police(old), StageConfig::Police(new)) => {
+            Some(StageUpdate::Police(Box::new(police::Update::prepare(old, new))))
+        }
         _ => unreachable!("a stage stays what it is"),
     }
 }
@@ -298,6 +303,7 @@ impl Stage {
             (Stage::Nat(nat), StageUpdate::Nat(update)) => nat.take(now, update),
             (Stage::Filter(filter), StageUpdate::Filter(update)) => filter.take(update),
             (Stage::Queue(queue), StageUpdate::Queue(config)) => queue.take(now, config),
+            (Stage::Police(police), StageUpdate::Police(update)) => police.take(now, update),
             _ => unreachable!("a stage stays what it is"),
         }
         self

@@ -50,6 +50,7 @@ fn worth(old: &StageConfig, new: &StageConfig) -> Option<u64> {
         (StageConfig::Filter(old), StageConfig::Filter(new)) if old.is_stateful() && new.is_stateful() => 1,
         (StageConfig::Filter(_), StageConfig::Filter(_)) => 0,
         (StageConfig::Queue(old), StageConfig::Queue(new)) if old.has_the_shape_of(new) => 0,
+        (StageConfig::Police(old), StageConfig::Police(new)) if old.has_the_shape_of(new) => 0,
         _ => return None,
     };
     // How threads share a NAT is no matter of its text.

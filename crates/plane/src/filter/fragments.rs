@@ -26,7 +26,8 @@ const TCP_HEADER: usize = 20;
 /// What becomes of a later fragment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Later {
-    Passes,
+    /// It passes, and the rule that has accepted the first one may say its class.
+    Passes(Option<u8>),
     /// It is judged like any frame.
     Judged,
     /// Its verdict is decided.
@@ -36,7 +37,8 @@ pub(super) enum Later {
 /// What became of the first fragment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum First {
-    Passed,
+    /// By a rule that may say its class.
+    Passed(Option<u8>),
     Refused,
 }
 
@@ -73,7 +75,10 @@ impl FragmentTable {
         for Waiting { extent, frame } in fragments.take(&key) {
             fragments.pass(step.now, extent, &key);
             match first {
-                First::Passed => step.outbox.emit(frame, Then::On(step.onward(dir))),
+                First::Passed(class) => {
+                    class.into_iter().for_each(|class| step.outbox.kept.classify(frame, class));
+                    step.outbox.emit(frame, Then::On(step.onward(dir)));
+                }
                 First::Refused => give_up(step, frame),
             }
         }
@@ -91,7 +96,7 @@ impl FragmentTable {
         }
         let (key, fragments) = (key(frame), &mut self.0[dir]);
         match fragments.pass(step.now, Extent::of(frame), &key) {
-            Some(First::Passed) => return Later::Passes,
+            Some(First::Passed(class)) => return Later::Passes(class),
             Some(First::Refused) => step.drop(i, Drop::FilterFragment),
             None => {
                 let (host, extent) = (Host::of(frame), Extent::of(frame));

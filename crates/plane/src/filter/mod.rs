@@ -54,6 +54,7 @@ use crate::time::Time;
 use crate::way::{Dir, Entry, Share};
 
 pub(crate) use self::passage::Passage;
+pub(crate) use self::rules::{CLASSES, class};
 pub(crate) use self::ruleset::Update;
 pub(crate) use self::state::Connection;
 
@@ -301,7 +302,7 @@ impl Filter {
         let Ruleset { source, counts, policy, .. } = &self.rules;
         let rules = source.rules.iter().map(|rule| rule.text.as_str());
         let name = match policy.0 {
-            Act::Accept => "policy accept",
+            Act::Accept { .. } => "policy accept",
             Act::Reject => "policy reject",
             _ => "policy drop",
         };
@@ -326,7 +327,10 @@ impl Filter {
             if step.frames[i].fragment() == Fragment::Later {
                 match self.fragments.later(step, i, dir, self.rules.asks_first_fragments) {
                     Later::Judged => continue,
-                    Later::Passes => passed.insert(i),
+                    Later::Passes(class) => {
+                        classify(&mut step.frames[i], class);
+                        passed.insert(i);
+                    }
                     Later::Gone => {}
                 }
                 judged.remove(i);
@@ -371,7 +375,10 @@ impl Filter {
             count.frames += 1;
             count.bytes += bytes;
             match act {
-                Act::Accept => passed.insert(i),
+                Act::Accept { class } => {
+                    classify(&mut step.frames[i], class);
+                    passed.insert(i);
+                }
                 Act::Drop if rule == NONE => step.drop(i, Drop::FilterPolicy),
                 Act::Drop => step.drop(i, Drop::FilterDrop),
                 Act::Reject => reject(step, dir, i),
@@ -389,7 +396,7 @@ impl Filter {
                 }
             }
             if step.frames[i].fragment() == Fragment::First {
-                let first = if act == Act::Accept { First::Passed } else { First::Refused };
+                let first = if let Act::Accept { class } = act { First::Passed(class) } else { First::Refused };
                 self.fragments.judged(step, i, dir, first);
             }
         }
@@ -471,6 +478,14 @@ fn fill(key: &mut Key, frame: &Frame<'_>, dir: Dir, state: State) {
     let later = if frame.fragment() == Fragment::Later { LATER } else { 0 };
     let meta = 1 << state | 1 << (STATES + key.words[DIR]) | later;
     key.words[BITS] = match_ranges::bits(frame.tcp_flags(), meta);
+}
+
+/// The rule that has accepted a frame may say its class.
+#[inline]
+fn classify(frame: &mut Frame<'_>, class: Option<u8>) {
+    if let Some(class) = class {
+        frame.class = class;
+    }
 }
 
 /// The frame goes no further, and its sender is informed as if nobody listened there.

@@ -42,8 +42,11 @@ impl Filter {
         let state = if open.is_some() { State::Established } else { State::New };
         let (rules, by_policy) =
             self.accepted_by(of(key, dir, state), matches!(key.ends, Ends::V4 { .. }))?;
+        let accepts = rules.last().filter(|_| !by_policy).and_then(|&rule| self.rules.acts.get(rule as usize));
+        let class = if let Some(Act::Accept { class }) = accepts { *class } else { None };
         Ok(Part {
             rewrite: Rewrite::Nothing,
+            class,
             sessions: open.iter().map(|open| open.number).collect(),
             until: open.and_then(|open| open.until),
             note: Note::Filter(Passage {
@@ -70,8 +73,8 @@ impl Filter {
             let act =
                 if rule == NONE { Some(&self.rules.policy.0) } else { self.rules.acts.get(rule as usize) };
             match act {
-                Some(Act::Accept) if rule == NONE => return Ok((rules, true)),
-                Some(Act::Accept) => {
+                Some(Act::Accept { .. }) if rule == NONE => return Ok((rules, true)),
+                Some(Act::Accept { .. }) => {
                     rules.push(rule);
                     return Ok((rules, false));
                 }

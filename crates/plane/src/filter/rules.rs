@@ -24,6 +24,7 @@
 //! | `flags F/M` | flags of TCP: of those in M exactly F are set; `none` for no flag |
 //! | `type T` | types of ICMP by name or number, `T/CODE` with a code; several with commas between |
 //! | `state S` | of its connection: `new`, `established`, `related`, `invalid`; several with commas between |
+//! | `class N` | what `accept` accepts is of this class from there on, 0 to 7: see `police.rs`, which limits classes |
 //!
 //! Where a frame will leave is found out behind all stages, so that no rule can ask for it: say `outward`, `inward`, or
 //! `to` and the networks there. A later fragment has no ports, flags, types and state, and follows its first one, see
@@ -72,6 +73,8 @@ pub(crate) struct Rule {
     pub(crate) types: Vec<(u16, u16)>,
     /// Bits of the states; 0 where none is named.
     pub(crate) states: u8,
+    /// The class that frames get which it accepts.
+    pub(crate) class: Option<u8>,
 }
 
 impl Rule {
@@ -171,12 +174,14 @@ const TYPES6: &[(&str, u8)] = &[
 pub(crate) const STATES: &[&str] = &["new", "established", "related", "invalid"];
 /// What a line begins with.
 pub(crate) const BEGINNINGS: &[&str] = &["accept", "drop", "reject", "count", "log", "policy", "connections"];
+/// Classes of frames, from 0.
+pub(crate) const CLASSES: u8 = 8;
 /// Connections that are remembered, if nothing is said, and the most that may be.
 const CONNECTIONS: u32 = 1 << 22;
 const MOST_CONNECTIONS: u32 = 100_000_000;
 const WORDS: &[&str] = &[
     "in", "outward", "inward", "ip", "ip6", "tcp", "udp", "sctp", "icmp", "icmp6", "gre", "esp", "ah",
-    "proto", "from", "to", "port", "flags", "type", "state",
+    "proto", "from", "to", "port", "flags", "type", "state", "class",
 ];
 
 /// Reads the rules that the user calls `file`, for a node with these ports.
@@ -213,6 +218,7 @@ pub(crate) fn read(file: &str, text: &str, ports: &[Port]) -> Result<Rules, Mist
                 flags: None,
                 types: Vec::new(),
                 states: 0,
+                class: None,
             };
             reading.rule(rule).map(|rule| rules.rules.push(rule))
         };
@@ -329,6 +335,7 @@ impl<'a> Reading<'a> {
                     let states = self.list("states", |text| bit(text, STATES))?;
                     rule.states = states.into_iter().fold(0, |all, bit| all | bit);
                 }
+                "class" => rule.class = Some(self.class()?),
                 text if kind == "proto" => rule.protos = self.protos(text)?,
                 "out" => {
                     let text = "where a frame leaves is found out behind all stages: say `outward` or `inward`, or `to` \
@@ -381,6 +388,9 @@ impl<'a> Reading<'a> {
     fn check(&self, rule: &Rule) -> Result<(), Wrong> {
         let only =
             |protos: &[u8]| !rule.protos.is_empty() && rule.protos.iter().all(|proto| protos.contains(proto));
+        if rule.class.is_some() && rule.action != Action::Accept {
+            return self.wrong("only what is accepted has a class: write it into a rule with `accept`".into());
+        }
         let has_ports = !rule.from.ports.is_empty() || !rule.to.ports.is_empty();
         if has_ports && !only(&[TCP, UDP, SCTP]) {
             return self.wrong("ports are those of tcp, udp or sctp: name one of them in front".into());
@@ -427,6 +437,11 @@ impl<'a> Reading<'a> {
             Ok(number) if number < u8::MAX => Ok(number),
             _ => self.wrong(format!("`{text}` is no protocol number: use 0 to 254")),
         }
+    }
+
+    fn class(&mut self) -> Result<u8, Wrong> {
+        let text = self.next("a class of 0 to 7")?;
+        class(text).or_else(|text| self.wrong(text))
     }
 
     fn port(&mut self) -> Result<PortId, Wrong> {
@@ -510,6 +525,15 @@ impl<'a> Reading<'a> {
     }
 }
 
+/// A class of frames.
+///
+/// # Errors
+/// There is no such class.
+pub(crate) fn class(text: &str) -> Result<u8, String> {
+    let class = text.parse().ok().filter(|class| (0..CLASSES).contains(class));
+    class.ok_or_else(|| format!("`{text}` is no class: use 0 to {}", CLASSES - 1))
+}
+
 fn proto(name: &str) -> Option<u8> {
     PROTOS.iter().find(|(proto, _)| *proto == name).map(|(_, number)| *number)
 }
@@ -579,6 +603,12 @@ mod tests {
             ),
             ("accept type echo-request", "types are those of icmp or icmp6: name one of them in front"),
             ("accept icmp type echo-requst", "`echo-requst` is no type: did you mean `echo-request`?"),
+            ("accept udp class 8", "`8` is no class: use 0 to 7"),
+            ("accept udp class", "the rule ends where it needs a class of 0 to 7"),
+            (
+                "drop udp class 1",
+                "only what is accepted has a class: write it into a rule with `accept`",
+            ),
             ("accept state newish", "`newish` is no state: did you mean `new`?"),
             ("accept tcp from any tcp", "`tcp` is said already in this rule"),
             ("accept from 10.0.0.1 to ::1", "`from` and `to` are of two versions of IP: no frame is of both"),

@@ -11,7 +11,10 @@ use super::{Config, Count};
 /// What is done when a rule holds for a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Act {
-    Accept,
+    /// Frames get this class, or keep theirs.
+    Accept {
+        class: Option<u8>,
+    },
     Drop,
     Reject,
     Count,
@@ -38,12 +41,12 @@ impl Ruleset {
     pub(super) fn new(config: &Config) -> Ruleset {
         let source = config.rules.clone();
         let match_ranges = MatchRanges::of(&source).expect("the text was refused otherwise");
-        let acts: Vec<Act> = source.rules.iter().map(|rule| act(&rule.action)).collect();
+        let acts: Vec<Act> = source.rules.iter().map(|rule| act(&rule.action, rule.class)).collect();
         Ruleset {
             program: Program::new(&match_ranges),
             counts: vec![Count::default(); acts.len()],
             acts,
-            policy: (act(&source.policy), Count::default()),
+            policy: (act(&source.policy, None), Count::default()),
             connections: source.rules.iter().any(|rule| rule.states != 0).then_some(source.connections),
             asks_first_fragments: source.rules.iter().any(Rule::asks_first_piece),
             source,
@@ -56,9 +59,9 @@ impl Ruleset {
     }
 }
 
-fn act(action: &Action) -> Act {
+fn act(action: &Action, class: Option<u8>) -> Act {
     match action {
-        Action::Accept => Act::Accept,
+        Action::Accept => Act::Accept { class },
         Action::Drop => Act::Drop,
         Action::Reject => Act::Reject,
         Action::Count(_) => Act::Count,

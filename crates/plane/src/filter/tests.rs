@@ -248,6 +248,39 @@ fn rules_that_stay_go_on_counting() {
     assert_eq!(counts(&plane), [1, 2, 3, 1]);
 }
 
+/// Of thousands of rules, in several trees, each gives its own class, to packets of either version of IP; what it leaves as it was has
+/// class 0.
+#[test]
+fn frames_have_the_class_of_the_rule_that_accepts_them() {
+    let class = |port: u16| (port % 10 < 8).then_some((port % 10) as u8);
+    let rule = |port: u16| match class(port) {
+        Some(class) => format!("accept udp to any port {port} class {class}, count all"),
+        None => format!("accept udp to any port {port}"),
+    };
+    let rules = (1..=2000).map(rule).collect::<Vec<_>>().join(", ");
+    let text = format!("lan > filter({rules}, policy accept) > wan");
+    let config = Config::read("n", &text).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    let mut plane = Plane::new(&config, &[[2; 6], [4; 6]]);
+    for ports in (1..=2010).collect::<Vec<u16>>().chunks(32) {
+        let v6 = |port: &u16| {
+            let packet = crate::scenario::packet(&format!("udp [2001:db8:1::1]:5 > [2001:db8:2::9]:{port}"));
+            [&[2; 12][..], &[0x86, 0xdd], &packet.expect("a packet")].concat()
+        };
+        let frames = ports.iter().map(|port| datagram(5, *port)).chain(ports.iter().map(v6));
+        let mut buffers: Vec<Vec<u8>> = frames.map(|frame| [&[0; HEAD_ROOM][..], &frame].concat()).collect();
+        let mut batch = Batch::default();
+        for buf in &mut buffers {
+            let end = buf.len();
+            batch.push(Frame::new(buf, HEAD_ROOM, end, PortId(0)));
+        }
+        plane.run(Time::from_ms(1), &mut batch);
+        for (port, (frame, _)) in ports.iter().chain(ports).zip(batch.outcome()) {
+            let expected = if *port > 2000 { None } else { class(*port) };
+            assert_eq!(frame.class, expected.unwrap_or(0), "port {port}, {:?}", frame.kind());
+        }
+    }
+}
+
 /// A datagram from inside.
 fn datagram(sport: u16, dport: u16) -> Vec<u8> {
     let ends = Ends::v4([2; 6], [4; 6]);

@@ -26,7 +26,7 @@ use super::table::Table;
 use super::translation::{Translation, send6};
 use crate::drops::Drop;
 use crate::extensions::MORE4;
-use crate::frame::{ETHERNET, Fragment, Frame, HEAD_ROOM, Kind, PortId};
+use crate::frame::{ETHERNET, Fragment, Frame, HEAD_ROOM, Kind, Known};
 use crate::kept::{Then, Ticket};
 use crate::outbox::Outbox;
 use crate::stage::{ByDir, Step};
@@ -81,10 +81,10 @@ enum Stored {
     Copied(Copied),
 }
 
-/// The copy of a frame without tags, with head room in front, and the port that it came in by.
+/// The copy of a frame without tags, with head room in front, and what is known of it.
 #[derive(Debug)]
 struct Copied {
-    port: PortId,
+    known: Known,
     buf: Vec<u8>,
 }
 
@@ -93,7 +93,7 @@ impl Copied {
     #[expect(clippy::expect_used, reason = "the copy of a frame that was read")]
     fn frame(&mut self) -> Frame<'_> {
         let end = self.buf.len();
-        let mut frame = Frame::new(&mut self.buf, HEAD_ROOM, end, self.port);
+        let mut frame = Frame::new(&mut self.buf, HEAD_ROOM, end, self.known.port);
         frame.read(ETHERNET - 2).expect("it was read when it came");
         frame
     }
@@ -103,7 +103,7 @@ impl Stored {
     fn go_on(self, outbox: &mut Outbox, entry: Entry) {
         match self {
             Stored::Kept(frame) => outbox.emit(frame, Then::On(entry)),
-            Stored::Copied(Copied { port, buf }) => outbox.emit_copy(entry, port, buf),
+            Stored::Copied(Copied { known, buf }) => outbox.emit_copy(entry, known, buf),
         }
     }
 
@@ -332,7 +332,7 @@ impl Fragments {
         let fragment = match table.config.prefix64 {
             None => Stored::Kept(step.keep(i)),
             Some(_) => {
-                let copied = Copied { port: frame.port, buf: frame.copy() };
+                let copied = Copied { known: frame.known_of_copy(), buf: frame.copy() };
                 step.keep_copy(i);
                 Stored::Copied(copied)
             }
@@ -376,7 +376,7 @@ impl Fragments {
         let first = Extent::of(&first);
         self.of(&key).learn(step.now, first, key, Translation::Gathered { bytes });
         let entry = step.again(key.dir);
-        all.into_iter().for_each(|copied| step.outbox.emit_copy(entry, copied.port, copied.buf));
+        all.into_iter().for_each(|copied| step.outbox.emit_copy(entry, copied.known, copied.buf));
     }
 }
 
@@ -384,12 +384,12 @@ impl Fragments {
 fn join(step: &mut Step<'_, '_>, dir: Dir, mut all: Vec<Copied>) {
     let fragments = all.len() as u64;
     let l4: Vec<u8> = all.iter_mut().flat_map(|copied| copied.frame().l4().to_vec()).collect();
-    let whole = all.first_mut().and_then(|first| Some((first.port, whole(&first.frame(), &l4)?)));
+    let whole = all.first_mut().and_then(|first| Some((first.known, whole(&first.frame(), &l4)?)));
     let lapsed = fragments - u64::from(whole.is_some());
     step.outbox.discard_copies(lapsed);
     (0..lapsed).for_each(|_| step.drops.count(Drop::NatJoined));
-    if let Some((port, buf)) = whole {
-        step.outbox.emit_copy(step.again(dir), port, buf);
+    if let Some((known, buf)) = whole {
+        step.outbox.emit_copy(step.again(dir), known, buf);
     }
 }
 

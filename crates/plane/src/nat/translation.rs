@@ -67,12 +67,12 @@ pub(super) fn send6(table: &Table, step: &mut Step<'_, '_>, i: usize, translatio
         // Without tags.
         let (dst, src) = frame.macs();
         frame.set_ethernet(dst, src, &[]);
-        let (port, later) = (frame.port, fragment::cut(frame, mtu));
+        let (known, later) = (frame.known_of_copy(), fragment::cut(frame, mtu));
         step.outbox.keep_copies(later.len());
         let entry = step.onward(Dir::Inward);
         for buf in later {
-            match translated_copy(buf, port, translation) {
-                Ok(buf) => step.outbox.emit_copy(entry, port, buf),
+            match translated_copy(buf, known.port, translation) {
+                Ok(buf) => step.outbox.emit_copy(entry, known, buf),
                 Err(reason) => {
                     step.outbox.discard_copies(1);
                     step.drops.count(reason);
@@ -88,18 +88,21 @@ pub(super) fn send6(table: &Table, step: &mut Step<'_, '_>, i: usize, translatio
 }
 /// What a frame became goes on in its place, and to a host inside if it is for a public address.
 pub(super) fn send_on(table: &Table, step: &mut Step<'_, '_>, i: usize, mut buf: Vec<u8>) -> Next {
-    let (port, end) = (step.frames[i].port, buf.len());
-    let mut frame = Frame::new(&mut buf, HEAD_ROOM, end, port);
+    let (mut known, end) = (step.frames[i].known_of_copy(), buf.len());
+    let mut frame = Frame::new(&mut buf, HEAD_ROOM, end, known.port);
     if let Err(reason) = frame.read(ETHERNET - 2) {
         return Next::Drop(reason);
     }
     let entry = match frame.kind() {
-        Kind::V4 if table.is_public(frame.addresses4().1) => hairpin_entry(table, step, &frame),
+        Kind::V4 if table.is_public(frame.addresses4().1) => {
+            known.subscriber = 0;
+            hairpin_entry(table, step, &frame)
+        }
         Kind::V4 => step.onward(Dir::Outward),
         _ => step.onward(Dir::Inward),
     };
     step.keep_copy(i);
-    step.outbox.emit_copy(entry, port, buf);
+    step.outbox.emit_copy(entry, known, buf);
     Next::Gone
 }
 

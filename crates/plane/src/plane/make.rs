@@ -11,6 +11,7 @@ use crate::frame::PortId;
 use crate::nat::{Mtus, Nat};
 use crate::neighbour::Link;
 use crate::pipeline::Exit;
+use crate::police::Police;
 use crate::port::Port;
 use crate::prefix::Prefix;
 use crate::queue::Queue;
@@ -62,6 +63,7 @@ pub(crate) fn stage_of(stage: &StageConfig, config: &Config) -> Stage {
             Stage::Filter(Box::new(filter))
         }
         StageConfig::Queue(queue) => Stage::Queue(Box::new(Queue::new(queue, config.seed))),
+        StageConfig::Police(police) => Stage::Police(Box::new(Police::new(police, config.seed))),
         StageConfig::Nat(nat) => {
             let local: Vec<IpAddr> = config.ports.iter().flat_map(local_addresses).collect();
             let has6 = local.iter().any(IpAddr::is_ipv6);

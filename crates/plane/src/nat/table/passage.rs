@@ -77,6 +77,7 @@ impl Table {
             [a, b] => a.or(b),
         };
         Ok(Part {
+            class: None,
             rewrite: found.rewrite,
             sessions: vec![found.mapping, found.session],
             until,
