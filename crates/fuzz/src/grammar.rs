@@ -114,6 +114,22 @@ const QUEUE: &[Piece] = &[
     (8, &["reorder 10%"]),
     (8, &["reorder-by 10ms"]),
 ];
+const POLICE: &[Piece] = &[
+    (
+        1,
+        &[
+            "profile a outward 1Mbit inward 500kbit",
+            "profile a outward 1kbit burst 2kB",
+            "profile a inward 8kbit burst 10ms",
+        ],
+    ),
+    (2, &["profile a class 1 outward 8kbit", "profile a class 0 inward 8kbit"]),
+    (4, &["profile b outward 100kbit burst 1514", "profile b outward 0"]),
+    (2, &["198.18.0.2/32 none", "198.18.0.2 a", "2001:db8:1::/64 a"]),
+    (4, &["each6 128", "each6 32"]),
+    (2, &["subscribers 1", "subscribers 9"]),
+    (1, &["others a", "others a", "others none", "others b"]),
+];
 const LIMITS: &[Piece] = &[
     (2, &["fragments 1", "fragments 2"]),
     (2, &["fragmented-packets 1", "fragmented-packets 2"]),
@@ -144,6 +160,7 @@ const RULE: &[Piece] = &[
     ),
     (4, &["to any port 53,80", "to 198.19.0.9", "to 2001:db8:2::/64", "to any port 1024-65535"]),
     (2, &["state new", "state established,related", "state established", "state invalid"]),
+    (4, &["class 1", "class 0"]),
     (6, &["flags syn/syn", "flags syn/syn,ack", "flags none/fin", "type echo-request"]),
 ];
 const POLICIES: &[&str] = &["policy accept", "policy accept", "policy drop", "policy reject"];
@@ -221,14 +238,15 @@ pub(crate) fn node(dice: &mut Dice, ends: &Ends) -> String {
 }
 
 fn stage(dice: &mut Dice) -> String {
-    match dice.roll(5) {
+    match dice.roll(6) {
         0 | 1 => {
             let mut rules = (0..dice.roll(5)).map(|_| arguments(dice, RULE).join(" ")).collect::<Vec<_>>();
             rules.push(dice.pick(POLICIES).expect("there are some").to_string());
             item("filter", &rules.iter().map(String::as_str).collect::<Vec<_>>())
         }
         2 | 3 => item("nat", &arguments(dice, NAT)),
-        _ => item("queue", &arguments(dice, QUEUE)),
+        4 => item("queue", &arguments(dice, QUEUE)),
+        _ => item("police", &arguments(dice, POLICE)),
     }
 }
 

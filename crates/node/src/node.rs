@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::SystemTime;
 
-use weir_plane::{BlockEvent, Count, Cursor, Event, FastState, Kept, Past, QueueCounts, Update};
+use weir_plane::{
+    BlockEvent, Count, Cursor, Event, FastState, Kept, Past, PoliceCounts, QueueCounts, Update,
+};
 use weir_port::bpf::BpfError;
 use weir_port::confined::{Work, confine};
 use weir_port::thread;
@@ -298,6 +300,14 @@ impl Node {
     /// It has ended.
     pub fn queues(&self) -> Result<Vec<QueueCounts>, NodeError> {
         Ok(self.ask(|worker| worker.plane.queue_counts())?.into_iter().flatten().collect())
+    }
+
+    /// What its policers have done, in the order of the text.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn policers(&self) -> Result<Vec<PoliceCounts>, NodeError> {
+        Ok(self.ask(|worker| worker.plane.police_counts())?.into_iter().flatten().collect())
     }
 
     /// Frames that rules of its filters have written down since the last call, in words.

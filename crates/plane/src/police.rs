@@ -299,6 +299,7 @@ fn name(config: &Config, profile: usize) -> String {
 mod tests {
     use super::*;
     use crate::batch::{BATCH, Batch, Verdict};
+    use crate::chain::Stage;
     use crate::config;
     use crate::frame::{HEAD_ROOM, PortId};
     use crate::plane::Plane;
@@ -343,7 +344,8 @@ mod tests {
         // A frame of 1000 bytes takes 100 us.
         while ns < 300_000_000 {
             let frames = 10 + random.below(50) as usize;
-            all += passed(&mut plane, Time::from_ns(ns), 0, "udp 198.18.0.1:5 > 198.19.0.9:53 len 958", frames);
+            all +=
+                passed(&mut plane, Time::from_ns(ns), 0, "udp 198.18.0.1:5 > 198.19.0.9:53 len 958", frames);
             assert_eq!(all as u64, 10 + ns / 100_000, "at {ns} ns");
             // No longer than the burst lasts.
             ns += random.below(900_000);
@@ -374,7 +376,10 @@ mod tests {
                 }
                 plane.run(now, &mut batch);
                 let out = batch.outcome().filter(|(_, verdict)| matches!(verdict, Verdict::Out(_))).count();
-                assert_eq!(out, BATCH, "it is not the flood that is limited, whose addresses send one frame each");
+                assert_eq!(
+                    out, BATCH,
+                    "it is not the flood that is limited, whose addresses send one frame each"
+                );
                 // Twice its rate, which is a frame of 1000 bytes in 1 ms.
                 all += passed(&mut plane, now, 0, "udp 198.18.0.1:5 > 198.19.0.9:53 len 958", 1);
                 assert!(all as u64 <= 10 + ms, "{all} frames at {ms} ms");
@@ -387,7 +392,8 @@ mod tests {
     /// What is asked of profiles, classes, directions and addresses, as rows: port, packet, and how many of nine frames of 1000 bytes pass.
     #[test]
     fn each_subscriber_has_the_rate_of_its_profile_class_and_direction() {
-        let text = "lan > filter(accept udp to any port 5060 class 1, accept udp from any port 5060 class 1, \
+        let text =
+            "lan > filter(accept udp to any port 5060 class 1, accept udp from any port 5060 class 1, \
                     accept udp to any port 7 class 7, policy accept) > police(
                     profile basic outward 8Mbit inward 16Mbit burst 3000,
                     profile basic class 1 outward 8Mbit burst 2000,
@@ -430,7 +436,8 @@ mod tests {
 
     #[test]
     fn a_subscriber_has_the_network_of_ipv6_that_the_text_says() {
-        for (each6, expected) in [("each6 56", [3, 0, 0]), ("each6 64", [3, 3, 0]), ("each6 128", [3, 3, 3])] {
+        for (each6, expected) in [("each6 56", [3, 0, 0]), ("each6 64", [3, 3, 0]), ("each6 128", [3, 3, 3])]
+        {
             let text = format!("lan > police(profile p outward 8Mbit burst 3000, others p, {each6}) > wan");
             let mut plane = Plane::new(&config(&text), &MACS);
             let hosts = ["2001:db8:1::1", "2001:db8:1:1::1", "2001:db8:1:1::2"];
@@ -493,5 +500,59 @@ mod tests {
             assert_eq!(passed(&mut plane, now, 0, line, 9), at_once, "{new}");
             assert_eq!(passed(&mut plane, Time::from_ms(6), 0, line, 9), a_ms_later, "{new}");
         }
+    }
+
+    /// Whose frames wait in the queues of a node.
+    fn subscribers_in_queues(plane: &Plane) -> Vec<u32> {
+        let queues = plane.pipeline.stages.iter().filter_map(|stage| match stage {
+            Stage::Queue(queue) => Some(queue.waiting()),
+            _ => None,
+        });
+        queues.flatten().map(|ticket| plane.outbox.kept.known(ticket).subscriber).collect()
+    }
+
+    /// Frames keep their subscriber when a NAT copies them, and have none when it turns them.
+    #[test]
+    fn queues_behind_a_nat_see_subscribers() {
+        let host = mix6(0x2001_0db8_0001_u128 << 80);
+        let nat64 = "prefix64 2001:db8:64::/96";
+        let fragment =
+            |at: &str| format!("udp [2001:db8:1::1]:5 > [2001:db8:64::c613:9]:53 whole 1600 frag {at} id 7");
+        for (queue, frames, expected) in [
+            (
+                "outward 8kbit",
+                vec!["udp [2001:db8:1::1]:5 > [2001:db8:64::c613:9]:53".to_string(); 2],
+                vec![host],
+            ),
+            ("outward 8kbit", vec![fragment("800 len 808"), fragment("0+ len 800")], vec![host]),
+            (
+                "outward 8kbit",
+                vec!["udp 198.18.0.1:5 > 198.19.0.9:53".to_string(); 3],
+                vec![mix4(0xc612_0001); 2],
+            ),
+        ] {
+            let text = format!(
+                "lan > police(others none) > nat(public 192.0.2.1, {nat64}) > queue({queue}, aqm fifo) > wan"
+            );
+            let mut plane = Plane::new(&config(&text), &MACS);
+            for line in &frames {
+                send(&mut plane, line);
+            }
+            assert_eq!(subscribers_in_queues(&plane), expected, "{frames:?}");
+        }
+        let text = "lan > police(others none) > queue(inward 8kbit, aqm fifo) >
+                    nat(public 192.0.2.1, forward udp 192.0.2.1:53 to 198.18.0.9:53) > wan";
+        let mut plane = Plane::new(&config(text), &MACS);
+        (0..3).for_each(|_| send(&mut plane, "udp 198.18.0.1:5 > 192.0.2.1:53"));
+        assert_eq!(subscribers_in_queues(&plane), [0, 0], "of nobody whom a policer has seen inward");
+    }
+
+    fn send(plane: &mut Plane, line: &str) {
+        let mut buf = frame(line);
+        let end = buf.len();
+        let mut batch = Batch::default();
+        batch.push(Frame::new(&mut buf, HEAD_ROOM, end, PortId(0)));
+        plane.run(Time::default(), &mut batch);
+        assert_eq!(plane.accounting().drops.total(), 0, "{line}: {:?}", plane.accounting());
     }
 }

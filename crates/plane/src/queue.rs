@@ -394,14 +394,17 @@ fn packet(frame: &Frame<'_>, dir: Dir, config: &Config) -> (Packet<()>, usize) {
             (from, to) = (IpAddr::V6(src.into()), IpAddr::V6(dst.into()));
         }
     }
-    match (frame.subscriber, dir) {
-        (0, _) => {}
-        (subscriber, Dir::Outward) => packet.source = subscriber,
-        (subscriber, Dir::Inward) => packet.destination = subscriber,
-    }
     // Fragments have no ports, so that they count for none of a packet that is cut.
     let ports = if frame.fragment() == Fragment::Whole { frame.ports() } else { (0, 0) };
     packet.flow = flow(packet.source, packet.destination, ports, frame.proto());
+    if frame.subscriber != 0 {
+        match dir {
+            Dir::Outward => packet.source = frame.subscriber,
+            Dir::Inward => packet.destination = frame.subscriber,
+        }
+        // Fragments of two subscribers may have one public address.
+        packet.flow ^= frame.subscriber;
+    }
     packet.ecn = Ecn::from_bits(frame.ecn());
     (packet, config.behind.as_ref().map_or(0, |paths| paths.of(from, to)))
 }

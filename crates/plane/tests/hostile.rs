@@ -27,6 +27,10 @@ const NODES: &[&str] = &[
     "node nat(public 192.0.2.1 ports 1040-1043, block 4, prefix64 2001:db8:2::/96, mss 1200, log sessions)",
     "node lan > filter(accept udp to port 53, accept outward) > queue(outward 1Mbit, inward 500kbit, aqm codel, limit 8kB)
         > nat(public 192.0.2.1, prefix64 2001:db8:2::/96) > wan(vlan 7)",
+    "node lan > filter(accept udp to port 53 class 1, accept udp class 2, policy accept)
+        > police(profile a outward 100kbit inward 200kbit burst 3000, profile a class 1 outward 8kbit,
+            198.18.0.2/32 none, others a, subscribers 1)
+        > nat(public 192.0.2.1, prefix64 2001:db8:2::/96) > queue(outward 500kbit, aqm cake, limit 20kB) > wan",
 ];
 
 /// So many frames, at most, that arrive together some time after those before.
@@ -72,6 +76,7 @@ pub(crate) const STAGES: &[&str] = &[
     "nat(public 192.0.2.1 ports 1040-1047, block 4, prefix64 2001:db8:2::/96, mss 1200, log sessions)",
     "filter(log 1/9 udp, drop proto 47, policy accept)",
     "queue(outward 2Mbit, inward 1Mbit, aqm codel, limit 20kB)",
+    "police(profile a outward 100kbit inward 200kbit burst 3000, 198.18.0.2/32 none, others a, subscribers 9)",
     "nat(public 198.18.9.0/30, forward tcp 198.18.9.1:80 to 198.18.0.2:1000, one-to-one 192.0.2.9 to 198.18.0.3)",
 ];
 

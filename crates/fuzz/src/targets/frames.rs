@@ -204,6 +204,7 @@ impl Bench {
         }
         self.plane.filter_counts();
         self.plane.queue_counts();
+        self.plane.police_counts();
         self.plane.logged();
         self.plane.events();
         self.plane.blocks();

@@ -396,7 +396,8 @@ impl Filter {
                 }
             }
             if step.frames[i].fragment() == Fragment::First {
-                let first = if let Act::Accept { class } = act { First::Passed(class) } else { First::Refused };
+                let first =
+                    if let Act::Accept { class } = act { First::Passed(class) } else { First::Refused };
                 self.fragments.judged(step, i, dir, first);
             }
         }

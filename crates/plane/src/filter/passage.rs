@@ -42,7 +42,8 @@ impl Filter {
         let state = if open.is_some() { State::Established } else { State::New };
         let (rules, by_policy) =
             self.accepted_by(of(key, dir, state), matches!(key.ends, Ends::V4 { .. }))?;
-        let accepts = rules.last().filter(|_| !by_policy).and_then(|&rule| self.rules.acts.get(rule as usize));
+        let accepts =
+            rules.last().filter(|_| !by_policy).and_then(|&rule| self.rules.acts.get(rule as usize));
         let class = if let Some(Act::Accept { class }) = accepts { *class } else { None };
         Ok(Part {
             rewrite: Rewrite::Nothing,

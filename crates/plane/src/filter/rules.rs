@@ -389,7 +389,8 @@ impl<'a> Reading<'a> {
         let only =
             |protos: &[u8]| !rule.protos.is_empty() && rule.protos.iter().all(|proto| protos.contains(proto));
         if rule.class.is_some() && rule.action != Action::Accept {
-            return self.wrong("only what is accepted has a class: write it into a rule with `accept`".into());
+            return self
+                .wrong("only what is accepted has a class: write it into a rule with `accept`".into());
         }
         let has_ports = !rule.from.ports.is_empty() || !rule.to.ports.is_empty();
         if has_ports && !only(&[TCP, UDP, SCTP]) {
@@ -605,10 +606,7 @@ mod tests {
             ("accept icmp type echo-requst", "`echo-requst` is no type: did you mean `echo-request`?"),
             ("accept udp class 8", "`8` is no class: use 0 to 7"),
             ("accept udp class", "the rule ends where it needs a class of 0 to 7"),
-            (
-                "drop udp class 1",
-                "only what is accepted has a class: write it into a rule with `accept`",
-            ),
+            ("drop udp class 1", "only what is accepted has a class: write it into a rule with `accept`"),
             ("accept state newish", "`newish` is no state: did you mean `new`?"),
             ("accept tcp from any tcp", "`tcp` is said already in this rule"),
             ("accept from 10.0.0.1 to ::1", "`from` and `to` are of two versions of IP: no frame is of both"),

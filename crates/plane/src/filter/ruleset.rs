@@ -18,7 +18,9 @@ pub(super) enum Act {
     Drop,
     Reject,
     Count,
-    Log { every: u64 },
+    Log {
+        every: u64,
+    },
 }
 
 /// Rules with what they held for.

@@ -205,8 +205,7 @@ mod tests {
     fn a_bucket_is_full_after_a_pause_and_never_more_than_full() {
         let mut table = Table::new(Limit::with_ns(8_000_000, 4_000_000, 1514), 8);
         assert_eq!(table.buckets.limit().burst_bytes(), 4000);
-        let mut burst =
-            |ms: u64| (0..100).filter(|_| table.allow(ms * 1_000_000, 1, 1000)).count();
+        let mut burst = |ms: u64| (0..100).filter(|_| table.allow(ms * 1_000_000, 1, 1000)).count();
         assert_eq!([burst(0), burst(1), burst(3), burst(1_000_000)], [4, 1, 2, 4]);
         assert_eq!(Limit::with_ns(1000, 1000, 1514).burst_bytes(), 1514);
     }
@@ -229,10 +228,16 @@ mod tests {
                 // Twice its rate.
                 if us % 500 == 0 {
                     passed += if table.allow(ns, 1, 1000) { 1000 } else { 0 };
-                    assert!(passed * BYTE <= limit.burst + 8_000_000 * u128::from(ns), "seed {seed}, {us} us");
+                    assert!(
+                        passed * BYTE <= limit.burst + 8_000_000 * u128::from(ns),
+                        "seed {seed}, {us} us"
+                    );
                 }
                 if us % 10_000 == 0 {
-                    assert!(table.allow(ns, 2, 1000), "seed {seed}, {us} us: a frame of one who sends little");
+                    assert!(
+                        table.allow(ns, 2, 1000),
+                        "seed {seed}, {us} us: a frame of one who sends little"
+                    );
                 }
             }
             assert!(passed >= 1_005_000, "seed {seed}: {passed} bytes of 1010000");

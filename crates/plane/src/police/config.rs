@@ -101,8 +101,13 @@ impl Config {
     pub(crate) fn read(item: &Item, ports: &[Port], notes: &Notes<'_>) -> Config {
         let of_port = |port: &Port| port.mtu + ETHERNET + TAG * port.vlan.len() as u16;
         let longest = ports.iter().map(of_port).max().unwrap_or_default().max(FRAME);
-        let config =
-            Config { profiles: Vec::new(), networks: Vec::new(), others: None, each6: 64, subscribers: 1 << 16 };
+        let config = Config {
+            profiles: Vec::new(),
+            networks: Vec::new(),
+            others: None,
+            each6: 64,
+            subscribers: 1 << 16,
+        };
         let mut reading = Reading { config, longest: longest.into(), having: Vec::new() };
         for arg in &item.args {
             if let Err(text) = reading.argument(arg) {
@@ -156,8 +161,13 @@ impl<'a> Reading<'a> {
             }
             ["subscribers", number] => {
                 let number = number.parse().ok().filter(|number| SUBSCRIBERS.contains(number));
-                let wrong =
-                    || format!("subscribers takes a number from {} to {}", SUBSCRIBERS.start(), SUBSCRIBERS.end());
+                let wrong = || {
+                    format!(
+                        "subscribers takes a number from {} to {}",
+                        SUBSCRIBERS.start(),
+                        SUBSCRIBERS.end()
+                    )
+                };
                 self.config.subscribers = number.ok_or_else(wrong)?;
                 Ok(())
             }
@@ -175,7 +185,9 @@ impl<'a> Reading<'a> {
             [prefix, ..] if prefix.contains(['.', ':']) => {
                 Err(format!("`{prefix}` needs one profile: write `{prefix} basic`, or `{prefix} none`"))
             }
-            [name, ..] => Err(format!("`{name}` is no argument of a policer: {}", did_you_mean(name, &NAMES))),
+            [name, ..] => {
+                Err(format!("`{name}` is no argument of a policer: {}", did_you_mean(name, &NAMES)))
+            }
             [] => Ok(()),
         }
     }
@@ -251,7 +263,10 @@ impl<'a> Reading<'a> {
             None if name == NONE => Ok(None),
             None => Err(match &names[..] {
                 [] => format!("there is no profile `{name}`: write `profile {name} outward 20Mbit`"),
-                names => format!("there is no profile `{name}`: {}", did_you_mean(name, &[names, &[NONE]].concat())),
+                names => format!(
+                    "there is no profile `{name}`: {}",
+                    did_you_mean(name, &[names, &[NONE]].concat())
+                ),
             }),
             found => Ok(found),
         };
@@ -303,7 +318,9 @@ fn example(name: &str) -> &'static str {
 /// A rate in bits/s that does not change.
 fn rate(text: &str) -> Result<u64, String> {
     if text.trim_end_matches(|unit: char| unit.is_ascii_alphabetic() || unit == '/').parse() == Ok(0.0) {
-        return Err("at a rate of 0 nothing passes: write 1kbit or more, or drop these frames in a filter".into());
+        return Err(
+            "at a rate of 0 nothing passes: write 1kbit or more, or drop these frames in a filter".into()
+        );
     }
     let constant = || format!("`{text}`: a subscriber has a constant rate: write 20Mbit");
     match Rate::read_with(text, |_| Err(constant()))? {

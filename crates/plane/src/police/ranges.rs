@@ -13,7 +13,11 @@ pub(super) struct Ranges<A, T> {
 impl<A: Copy + Ord + Default, T: Copy + PartialEq> Ranges<A, T> {
     /// Of networks, each from its first to its last address, none of which cuts another one in two; `else_` where there is none.
     /// `after` is the next address, if there is one.
-    pub(super) fn new(mut networks: Vec<(A, A, T)>, else_: T, after: impl Fn(A) -> Option<A>) -> Ranges<A, T> {
+    pub(super) fn new(
+        mut networks: Vec<(A, A, T)>,
+        else_: T,
+        after: impl Fn(A) -> Option<A>,
+    ) -> Ranges<A, T> {
         // Of those that begin together the wider one first.
         networks.sort_by(|(a, a_last, _), (b, b_last, _)| (a, b_last).cmp(&(b, a_last)));
         let mut ranges = Ranges { begins: vec![A::default()], said: vec![else_] };
@@ -28,7 +32,13 @@ impl<A: Copy + Ord + Default, T: Copy + PartialEq> Ranges<A, T> {
     }
 
     /// Networks end that do so before `until`; behind each is what is around it.
-    fn close(&mut self, around: &mut Vec<(A, T)>, until: Option<A>, else_: T, after: impl Fn(A) -> Option<A>) {
+    fn close(
+        &mut self,
+        around: &mut Vec<(A, T)>,
+        until: Option<A>,
+        else_: T,
+        after: impl Fn(A) -> Option<A>,
+    ) {
         while let Some((last, _)) = around.pop_if(|(last, _)| until.is_none_or(|until| *last < until)) {
             if let Some(next) = after(last) {
                 self.begin(next, around.last().map_or(else_, |(_, said)| *said));

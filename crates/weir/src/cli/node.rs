@@ -136,6 +136,8 @@ pub(crate) enum Shown {
     Rules,
     /// Queues: rate, what waits, what was sent, marked and dropped
     Queues,
+    /// Policers: by profile its rate, the subscribers that are known, what passed and what was dropped
+    Police,
     /// Frames that rules have logged since this was last shown
     Log,
     /// Flows that XDP programs pass on, their frames, and why others came to the node: see `run(fast on)`

@@ -129,6 +129,7 @@ pub(super) fn answer(
             Ok(json!({ "rules": shown.flatten().collect::<Vec<_>>() }))
         }
         Shown::Queues => Ok(reported::queues(&node.queues()?)),
+        Shown::Police => Ok(reported::police(&node.policers()?)),
         Shown::Log => Ok(json!({ "log": node.logged()? })),
         Shown::Fast => Ok(reported::fast(node.fast()?.as_ref(), names)),
         Shown::Routes => Ok(json!({ "routes": node.routes() })),

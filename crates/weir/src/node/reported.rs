@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value, json};
 use weir_node::Snapshot;
-use weir_plane::{Accounting, Dir, Event, FastState, Punts, QueueCounts, What, address_of};
+use weir_plane::{Accounting, Dir, Event, FastState, PoliceCounts, Punts, QueueCounts, What, address_of};
 
 use crate::prometheus::{metric, quoted};
 
@@ -105,7 +105,7 @@ pub(super) fn queues(queues: &[QueueCounts]) -> Value {
     let of = |queue: &QueueCounts| {
         json!({
             "stage": queue.stage,
-            "direction": if queue.dir == Dir::Outward { "outward" } else { "inward" },
+            "direction": direction(queue.dir),
             "aqm": queue.aqm,
             "bits_per_s": queue.bits_per_s,
             "limit_bytes": queue.limit_bytes,
@@ -123,6 +123,33 @@ pub(super) fn queues(queues: &[QueueCounts]) -> Value {
         })
     };
     json!({ "queues": queues.iter().map(of).collect::<Vec<_>>() })
+}
+
+/// What policers have done, by stage, profile, class and direction.
+pub(super) fn police(rates: &[PoliceCounts]) -> Value {
+    let of = |rate: &PoliceCounts| {
+        json!({
+            "stage": rate.stage,
+            "profile": rate.profile,
+            "class": rate.class,
+            "direction": direction(rate.dir),
+            "bits_per_s": rate.bits_per_s,
+            "burst_bytes": rate.burst_bytes,
+            "subscribers": rate.subscribers,
+            "displaced": rate.displaced,
+            "passed_frames": rate.passed.0,
+            "passed_bytes": rate.passed.1,
+            "dropped": rate.dropped,
+        })
+    };
+    json!({ "police": rates.iter().map(of).collect::<Vec<_>>() })
+}
+
+fn direction(dir: Dir) -> &'static str {
+    match dir {
+        Dir::Outward => "outward",
+        Dir::Inward => "inward",
+    }
 }
 
 /// What a NAT wrote down, in a node that began then; `lost` events there was no room for so far.

@@ -19,6 +19,7 @@ pub(super) fn text(what: Shown, answer: &Value) -> String {
         (Shown::Drops, Value::Object(drops)) => dropped(drops),
         (Shown::Rules, Value::Object(shown)) => rules(shown),
         (Shown::Queues, Value::Object(shown)) => queues(shown),
+        (Shown::Police, Value::Object(shown)) => police(shown),
         _ => return reported::text(answer),
     };
     // Names in it are those of a text that somebody wrote.
@@ -157,6 +158,34 @@ fn queues(shown: &Map<String, Value>) -> String {
     queues.iter().map(one).collect()
 }
 
+/// As `tc -s filter show` does of its policers, a rate of a profile each.
+fn police(shown: &Map<String, Value>) -> String {
+    let rates: Vec<&Value> = shown.get("police").and_then(Value::as_array).into_iter().flatten().collect();
+    if rates.is_empty() {
+        return "the node has no policers, or they limit nothing\n".into();
+    }
+    let one = |rate: &&Value| {
+        let of = |name: &str| number(rate.get(name));
+        let word = |name: &str| rate[name].as_str().unwrap_or_default().to_string();
+        let class = rate["class"].as_u64().map_or_else(String::new, |class| format!(" class {class}"));
+        format!(
+            "police {} {}{class} {}: {} burst {} bytes\n Passed {} bytes {} frames (dropped {})\n \
+             subscribers {} (displaced {})\n",
+            of("stage"),
+            word("profile"),
+            word("direction"),
+            Rate::BitsPerS(of("bits_per_s") as f64),
+            of("burst_bytes"),
+            of("passed_bytes"),
+            of("passed_frames"),
+            of("dropped"),
+            of("subscribers"),
+            of("displaced"),
+        )
+    };
+    rates.iter().map(one).collect()
+}
+
 fn number(value: Option<&Value>) -> u64 {
     value.and_then(Value::as_u64).unwrap_or_default()
 }
@@ -213,6 +242,29 @@ mod tests {
              late 0.1 us at the median, 12.3 us at 99 %, 1000.0 us at most\n"
         );
         assert_eq!(text(Shown::Queues, &json!({ "queues": [] })), "the node has no queues\n");
+    }
+
+    #[test]
+    fn policers_read_like_those_of_tc() {
+        let rate = json!({
+            "stage": 2, "profile": "basic", "class": null, "direction": "outward", "bits_per_s": 20_000_000,
+            "burst_bytes": 250_000, "subscribers": 12, "displaced": 0, "passed_frames": 7, "passed_bytes": 7000, "dropped": 3,
+        });
+        let mut of_class = rate.clone();
+        (of_class["class"], of_class["direction"]) = (1.into(), "inward".into());
+        assert_eq!(
+            text(Shown::Police, &json!({ "police": [rate, of_class] })),
+            "police 2 basic outward: 20Mbit/s burst 250000 bytes\n \
+             Passed 7000 bytes 7 frames (dropped 3)\n \
+             subscribers 12 (displaced 0)\n\
+             police 2 basic class 1 inward: 20Mbit/s burst 250000 bytes\n \
+             Passed 7000 bytes 7 frames (dropped 3)\n \
+             subscribers 12 (displaced 0)\n"
+        );
+        assert_eq!(
+            text(Shown::Police, &json!({ "police": [] })),
+            "the node has no policers, or they limit nothing\n"
+        );
     }
 
     #[test]
