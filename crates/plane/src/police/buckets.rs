@@ -119,7 +119,7 @@ impl Buckets {
     }
 
     fn set(&self, hash: u32) -> usize {
-        (u64::from(hash) * self.subscribers.len() as u64 >> 32) as usize
+        ((u64::from(hash) * self.subscribers.len() as u64) >> 32) as usize
     }
 
     /// Has the lines of a subscriber with this hash on their way.

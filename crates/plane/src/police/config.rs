@@ -193,6 +193,7 @@ impl<'a> Reading<'a> {
     }
 
     /// `NAME [class N] [outward RATE] [inward RATE] [burst TIME|SIZE]`.
+    #[expect(clippy::indexing_slicing, reason = "chunks have a word, and a profile that was found is there")]
     fn profile(&mut self, name: &str, words: &[&str]) -> Result<(), String> {
         const WORDS: [&str; 4] = ["class", "outward", "inward", "burst"];
         if name == NONE || WORDS.contains(&name) {
@@ -257,6 +258,7 @@ impl<'a> Reading<'a> {
     }
 
     /// Gives networks, and all others, their profiles.
+    #[expect(clippy::indexing_slicing, reason = "arguments that name a profile have two words")]
     fn assign(&mut self, notes: &Notes<'_>) {
         let names: Vec<&str> = self.config.profiles.iter().map(|profile| profile.name.as_str()).collect();
         let of = |name: &str| match names.iter().position(|known| *known == name) {

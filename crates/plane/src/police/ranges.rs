@@ -80,7 +80,7 @@ mod tests {
             for n in 0..random.below(12) as u32 {
                 let len = if random.below(8) == 0 { 0 } else { 24 + random.below(9) as u8 };
                 let top = if random.below(3) == 0 { 0xffff_ff00 } else { 0xc612_0000 };
-                let first = (top | random.below(64) as u32 * 5) & mask4(len);
+                let first = (top | (random.below(64) as u32 * 5)) & mask4(len);
                 if networks.iter().all(|&(other, other_len, _)| (other, other_len) != (first, len)) {
                     networks.push((first, len, n + 1));
                 }
