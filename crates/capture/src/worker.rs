@@ -173,6 +173,9 @@ impl Worker {
                 Ok(taken) => taken,
                 Err(error) => {
                     counts.reading.failed = Some(error.to_string());
+                    // What had arrived before, an interface that has gone leaves here.
+                    let mut count = |frame: &Frame<'_>| counts.count(frame, shared, longest);
+                    while self.queue.take(self.quiet, &mut count).is_ok_and(|taken| taken > 0) {}
                     break;
                 }
             };
