@@ -361,12 +361,10 @@ mod tests {
 
     #[test]
     fn devices_of_the_same_job_at_the_same_traffic_are_a_group() {
-        let forward: &[&str] =
-            &["kernel-forward", "node-forward", "node-forward-fast", "node-forward-packet"];
-        let filters: [&[&str]; 2] =
-            [&["kernel-stateless", "node-stateless"], &["kernel-stateful", "node-stateful"]];
+        let forward: &[&str] = &["xdp-forward", "kernel-forward", "node-forward", "node-forward-fast"];
+        let stateful: &[&str] = &["kernel-stateful", "node-stateful", "node-stateful-fast"];
         let nat: &[&str] = &["kernel-nat", "node-nat", "node-nat-fast"];
-        check(&["traffic.frame_bytes=64"], &[forward, filters[0], filters[1], nat]);
+        check(&["traffic.frame_bytes=64"], &[forward, stateful, nat]);
         let two = r#"dut.kind=["node-nat","kernel-nat"]"#;
         check(&[two], &[&["node-nat", "kernel-nat"], &["node-nat", "kernel-nat"]]);
         // Only the kernel's routes are changed.
