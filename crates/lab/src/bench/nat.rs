@@ -1,6 +1,6 @@
 //! NAT44: look-up, state, rewrite, for as many flows as a row says; 63 flows of each host, UDP or TCP, out and in, the
-//! next frame of a random flow or of the next one. The row of a bump in the wire is what all of it costs without NAT:
-//! headers read, checksum of the header verified, verdict decided.
+//! next frame of a random flow or of the next one; and with a route behind the NAT, as a router does. The row of a bump in
+//! the wire is what all of it costs without NAT: headers read, checksum of the header verified, verdict decided.
 
 use std::io;
 
@@ -12,6 +12,7 @@ use crate::rng::Rng;
 const FLOWS_PER_HOST: u32 = 63;
 const REMOTE: u32 = 0xc613_0009;
 const INSIDE: u32 = 0x0a00_0000;
+const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
 
 #[derive(Clone, Copy, PartialEq)]
 enum Proto {
@@ -41,8 +42,12 @@ pub(super) fn rows(bench: &mut Bench<'_>) -> io::Result<()> {
         ] {
             let what = format!("nat {name} {} {} {}", proto.name(), order.name(), ["out", "in"][dir]);
             if bench.wants(&what) {
-                established(bench, &what, flows, (proto, order, dir as u8))?;
+                established(bench, &what, nat(flows), flows, (proto, order, dir as u8))?;
             }
+        }
+        let what = format!("nat and route {name} udp random out");
+        if bench.wants(&what) {
+            established(bench, &what, routed(flows), flows, (Proto::Udp, Order::Random, 0))?;
         }
     }
     for (count, entries) in [("1", 1), ("10k", 10_000)] {
@@ -80,17 +85,28 @@ const FLAG_ACK: u8 = 16;
 
 fn plane(text: &str) -> Plane {
     let config = Config::read("bench", text).unwrap_or_else(|mistakes| panic!("{mistakes}"));
-    Plane::new(&config, &[[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]])
+    Plane::new(&config, &MACS)
 }
 
-/// A NAT with room for so many flows.
+/// A NAT with room for so many flows, in the wire.
 fn nat(flows: u32) -> Plane {
+    plane(&format!("node {}", stage(flows)))
+}
+
+/// The same in front of a default route.
+fn routed(flows: u32) -> Plane {
+    plane(&format!(
+        "lan(10.0.0.1/8) > {} > route(default via 198.18.0.2) >
+         wan(198.18.0.1/24, neighbour 198.18.0.2 02:00:00:00:cc:02)",
+        stage(flows)
+    ))
+}
+
+fn stage(flows: u32) -> String {
     let addresses = flows.div_ceil(1008 * FLOWS_PER_HOST) * 5 / 4 + 1;
     let last = std::net::Ipv4Addr::from(0xc000_0200 + addresses);
-    plane(&format!(
-        "node nat(public 192.0.2.0-{last}, block 64, blocks 2, sessions {}, log nothing)",
-        flows.saturating_mul(2).max(1000)
-    ))
+    let sessions = flows.saturating_mul(2).max(1000);
+    format!("nat(public 192.0.2.0-{last}, block 64, blocks 2, sessions {sessions}, log nothing)")
 }
 
 /// Inside address and port of a flow.
@@ -101,10 +117,10 @@ fn flow(n: u32) -> (u32, u16) {
 fn established(
     bench: &mut Bench<'_>,
     name: &str,
+    mut plane: Plane,
     flows: u32,
     (proto, order, dir): (Proto, Order, u8),
 ) -> io::Result<()> {
-    let mut plane = nat(flows);
     let mut outside = vec![(0_u32, 0_u16); flows as usize];
     let mut learn = |n: u32, bytes: &[u8]| {
         let word = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
@@ -264,7 +280,9 @@ fn pass(
 
 /// Writes a frame of 64 bytes (60 without its check sequence) from the inside.
 fn frame(buf: &mut [u8], proto: Proto, inside: (u32, u16), flags: u8) -> usize {
-    write(buf, proto, inside, (REMOTE, 80), flags)
+    let bytes = write(buf, proto, inside, (REMOTE, 80), flags);
+    buf[..6].copy_from_slice(&MACS[0]);
+    bytes
 }
 
 /// And one from the outside.
