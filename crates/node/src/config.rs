@@ -26,7 +26,7 @@ use std::ops::RangeInclusive;
 use weir_config::{Mistakes, Notes, did_you_mean};
 use weir_plane::text::{Arg, Item};
 use weir_plane::{Beside, MOST_THREADS, Port};
-use weir_port::fast::PORTS;
+use weir_port::fast::{PORTS, ROOM};
 
 use crate::backend::Backend;
 
@@ -88,8 +88,7 @@ pub enum Host {
 }
 
 const ARGS: &[&str] = &["io", "cpu", "threads", "wait", "host", "fast", "fast-entries"];
-/// Entries of a fast path, and which numbers of them it may have.
-const FAST_ENTRIES: u32 = 1 << 17;
+/// How many entries a fast path may have.
 const MOST_FAST_ENTRIES: RangeInclusive<u32> = 1024..=1 << 23;
 
 /// What is read of `run`.
@@ -115,7 +114,7 @@ impl Config {
             wait: Wait::Sleep,
             host: Host::Kernel,
             fast: Fast::Off,
-            fast_entries: FAST_ENTRIES,
+            fast_entries: ROOM,
         };
         let mut run = Run { usual: Backend::Xdp, settings, threads_said: None };
         let (mut run_item, mut items) = (None, Vec::new());
@@ -342,7 +341,7 @@ mod tests {
             wait: Wait::Poll,
             host: Host::Tap("tap0".into()),
             fast: Fast::Off,
-            fast_entries: FAST_ENTRIES,
+            fast_entries: ROOM,
         };
         assert_eq!(config.settings, settings);
         let config = read("lan > wan run(io packet)").expect("right");

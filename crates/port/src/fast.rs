@@ -29,6 +29,8 @@ pub use layout::{
 use crate::bpf::{BpfError, Memory, Program, now_ns, object};
 use crate::field;
 
+/// Entries that there is room for, unless somebody asks for another number.
+pub const ROOM: u32 = 1 << 17;
 /// Maps that all instances of the program share.
 const SHARED: [&str; 7] = ["outs", "buckets", "entries", "sides", "tracks", "control", "counts"];
 const WHAT: &str = "fast path of a node";

@@ -31,7 +31,7 @@ pub const QUEUES: std::ops::RangeInclusive<u32> = 1..=64;
 /// Sessions that a NAT of ours has room for unless there are more flows.
 pub const SESSIONS: u32 = 2_000_000;
 /// Entries that the fast path of a node of ours has room for unless there are more flows.
-pub const FAST_ENTRIES: u32 = 1 << 17;
+pub const FAST_ENTRIES: u32 = weir_port::fast::ROOM;
 
 /// What to build.
 #[derive(Debug, Clone, PartialEq, Eq)]

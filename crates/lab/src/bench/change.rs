@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use weir_plane::{Beside, Config, Plane, Time, Update};
 
-use super::probe::Bench;
+use super::probe::{Bench, MACS};
 use super::{filter, forward};
 use crate::rng::Rng;
 
@@ -45,7 +45,7 @@ fn row(bench: &mut Bench<'_>, name: &str, texts: impl FnOnce(&[String]) -> Vec<C
         text
     });
     let mut before = texts.next().expect("one more than changes");
-    let mut plane = Plane::new(&before, &filter::MACS);
+    let mut plane = Plane::new(&before, &MACS);
     let (mut prepared_ms, mut waits_us) = (Vec::new(), Vec::new());
     for after in texts {
         let begin = Instant::now();

@@ -6,10 +6,8 @@ use std::net::Ipv4Addr;
 
 use weir_plane::{Batch, Beside, Config, Frame, HEAD_ROOM, Plane, PortId, Time, mask4};
 
-use super::probe::{Bench, headers};
+use super::probe::{Bench, MACS, headers};
 use crate::rng::Rng;
-
-pub(super) const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
 
 /// What a rule asks and a frame has.
 #[derive(Clone, Copy)]

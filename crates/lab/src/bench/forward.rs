@@ -8,7 +8,7 @@ use weir_packet::checksum::write_ipv4;
 use weir_plane::route::{Route, Target};
 use weir_plane::{Config, Plane, PortId, Prefix, mask4, mask6};
 
-use super::probe::Bench;
+use super::probe::{Bench, MACS};
 use crate::rng::Rng;
 
 /// Prefixes of each length out of a hundred.
@@ -33,7 +33,6 @@ const ALLOCATIONS: usize = 40_000;
 const GATEWAYS: usize = 16;
 
 const TEXT: &str = "lan(198.18.0.1/24, 2001:db8:1::1/64) route > wan(198.19.0.1/24, 2001:db8:2::1/64";
-const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
 
 pub(super) fn rows(bench: &mut Bench<'_>) -> io::Result<()> {
     for (name, prefixes, hops, v6) in [

@@ -6,13 +6,12 @@ use std::io;
 
 use weir_plane::{BATCH, Batch, Config, Frame, HEAD_ROOM, Plane, PortId, Time};
 
-use super::probe::{Bench, headers};
+use super::probe::{Bench, MACS, headers};
 use crate::rng::Rng;
 
 const FLOWS_PER_HOST: u32 = 63;
 const REMOTE: u32 = 0xc613_0009;
 const INSIDE: u32 = 0x0a00_0000;
-const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
 
 #[derive(Clone, Copy, PartialEq)]
 enum Proto {

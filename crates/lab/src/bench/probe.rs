@@ -11,6 +11,8 @@ use weir_plane::{BATCH, Batch, Frame, HEAD_ROOM, Plane, PortId, Time};
 
 use super::Form;
 
+/// Ethernet addresses of the two ports of a node.
+pub(super) const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
 /// Frames in memory at a time.
 const FRAMES: usize = 1024;
 /// Room of a frame.

@@ -5,8 +5,7 @@ use std::io;
 
 use weir_plane::{BATCH, Batch, Config, Frame, HEAD_ROOM, Plane, PortId, Share, Time, Verdict};
 
-use super::filter::MACS;
-use super::probe::{Bench, headers};
+use super::probe::{Bench, MACS, headers};
 use crate::rng::Rng;
 
 const TEXT: &str = "nat(public 192.0.2.0/28, block 64, blocks 2, log nothing)";

@@ -4,7 +4,7 @@ use std::io;
 
 use weir_packet::checksum::write_ipv4;
 
-use super::{Entry, Fast, Gate, IS_ENDLESS, IS_REWRITTEN, IS_ROUTED, Key, SHARED, Sides};
+use super::{Entry, Fast, Gate, IS_ENDLESS, IS_REWRITTEN, IS_ROUTED, Key, ROOM, SHARED, Sides};
 use crate::bpf::{BpfError, Program, object};
 use crate::shared::shared;
 
@@ -33,9 +33,6 @@ pub struct Cost {
 
 const REMOTE: u32 = 0xc613_0009;
 const PUBLIC: u32 = 0xc000_0201;
-
-/// Entries that a node has room for, unless it is told otherwise.
-const ROOM: u32 = 131_072;
 
 /// Passes on `frames` frames of UDP of so many flows in random order, through a NAT and a router, in each of so many rounds.
 ///

@@ -30,7 +30,7 @@ fn counted(counters: &Map<String, Value>) -> String {
     let of = |name: &str| number(counters.get(name));
     let drops = counters.get("drops").and_then(Value::as_object);
     let is_port = |name: &str, port: &str| name.strip_prefix(port).is_some_and(|rest| rest.starts_with(": "));
-    let ports: Vec<&Value> = counters.get("ports").and_then(Value::as_array).into_iter().flatten().collect();
+    let ports = list(counters, "ports");
     let name = |port: &Value| port["port"].as_str().unwrap_or_default().to_string();
     let own =
         drops.into_iter().flatten().filter(|(reason, _)| !ports.iter().any(|p| is_port(reason, &name(p))));
@@ -64,7 +64,7 @@ fn counted(counters: &Map<String, Value>) -> String {
         let sum = lost.iter().map(|(_, n)| n).sum();
         text += &with_reasons(" Dropped", sum, lost.into_iter());
     }
-    for thread in counters.get("threads").and_then(Value::as_array).into_iter().flatten() {
+    for thread in list(counters, "threads") {
         let of = |name: &str| number(thread.get(name));
         text += &format!(
             "thread {}\n Entered {} frames, from others {}, to others {}, left {}, dropped {}\n",
@@ -104,7 +104,7 @@ fn dropped(drops: &Map<String, Value>) -> String {
 }
 
 fn rules(shown: &Map<String, Value>) -> String {
-    let rules: Vec<&Value> = shown.get("rules").and_then(Value::as_array).into_iter().flatten().collect();
+    let rules = list(shown, "rules");
     if rules.is_empty() {
         return "the node has no rules\n".into();
     }
@@ -117,7 +117,7 @@ fn rules(shown: &Map<String, Value>) -> String {
 
 /// As `tc -s qdisc show` does.
 fn queues(shown: &Map<String, Value>) -> String {
-    let queues: Vec<&Value> = shown.get("queues").and_then(Value::as_array).into_iter().flatten().collect();
+    let queues = list(shown, "queues");
     if queues.is_empty() {
         return "the node has no queues\n".into();
     }
@@ -160,7 +160,7 @@ fn queues(shown: &Map<String, Value>) -> String {
 
 /// As `tc -s filter show` does of its policers, a rate of a profile each.
 fn police(shown: &Map<String, Value>) -> String {
-    let rates: Vec<&Value> = shown.get("police").and_then(Value::as_array).into_iter().flatten().collect();
+    let rates = list(shown, "police");
     if rates.is_empty() {
         return "the node has no policers, or they limit nothing\n".into();
     }
@@ -184,6 +184,11 @@ fn police(shown: &Map<String, Value>) -> String {
         )
     };
     rates.iter().map(one).collect()
+}
+
+/// What an answer lists under this name.
+fn list<'a>(answer: &'a Map<String, Value>, name: &str) -> Vec<&'a Value> {
+    answer.get(name).and_then(Value::as_array).into_iter().flatten().collect()
 }
 
 fn number(value: Option<&Value>) -> u64 {
