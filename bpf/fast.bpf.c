@@ -59,6 +59,14 @@ struct {
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, __u32);
+	__type(value, struct fast_wide);
+} wides SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
 	__type(value, struct fast_track);
 } tracks SEC(".maps");
 
@@ -94,21 +102,32 @@ static __always_inline __u64 delta_of(__u32 before, __u32 after)
 	return (__u64)(__u32)~before + after;
 }
 
+/* Where packets and their fields are in a frame. Offsets are constants wherever they are used, so that the verifier sees them. */
+#define IP 14
+#define V4_ADDRESSES (IP + 12)
+#define V6_ADDRESSES (IP + 8)
+#define V4_TRANSPORT (IP + 20)
+#define V6_TRANSPORT (IP + 40)
+#define UDP 8
+#define TCP 20
+
 /* Does the field hold the sum of the pseudo header alone? Then the sender left it to a network card. */
-static __always_inline int looks_partial(void *data, const __u8 protocol, __u32 l4_bytes)
+static __always_inline int looks_partial(void *data, const __u32 at, const __u8 protocol, __u32 bytes)
 {
-	__u32 *address = data + 26;
-	__u16 field = *(__u16 *)(data + (protocol == 6 ? 50 : 40));
-	__u32 sum = fold((__u64)address[0] + address[1] + swap16(protocol) + swap16(l4_bytes));
+	__u64 sum = swap16(protocol) + swap16(bytes);
+	for (__u32 from = at == V4_TRANSPORT ? V4_ADDRESSES : V6_ADDRESSES; from < at; from += 4)
+		sum += *(__u32 *)(data + from);
+	__u16 field = *(__u16 *)(data + at + (protocol == 6 ? 16 : 6));
 	if (protocol == 17) {
-		__u16 to = *(__u16 *)(data + 36);
+		__u16 to = *(__u16 *)(data + at + 2);
 		/* Of a packet in a tunnel that checksum may be unfinished, too. */
 		if (to == swap16(4789) || to == swap16(6081))
 			return 1;
 		if (!field)
 			return 0;
 	}
-	return field == sum || (!field && sum == 0xffff);
+	__u16 partial = fold(sum);
+	return field == partial || (!field && partial == 0xffff);
 }
 
 /* What a plain segment says of its connection: Track::advance. Frames of a side come one after the other, so that nobody
@@ -127,14 +146,15 @@ static __always_inline void advance(__u32 code, __u32 seq, __u32 ack, __u32 byte
 	}
 }
 
-static __always_inline void follow(__u32 number, void *data, __u32 l4_bytes)
+/* The connections of an entry go on by a segment of so many bytes. */
+static __always_inline void follow(__u32 number, void *data, const __u32 at, __u32 bytes)
 {
 	struct fast_sides *of = bpf_map_lookup_elem(&sides, &number);
 	if (!of)
 		return;
-	__u8 *tcp = data + 34;
+	__u8 *tcp = data + at;
 	__u32 seq = __builtin_bswap32(*(__u32 *)(tcp + 4)), ack = __builtin_bswap32(*(__u32 *)(tcp + 8));
-	__u32 bytes = l4_bytes - (tcp[12] >> 4) * 4;
+	bytes -= (tcp[12] >> 4) * 4;
 	__u16 window = swap16(*(__u16 *)(tcp + 14));
 	for (int i = 0; i < FAST_TRACKS; i++)
 		if (of->track[i])
@@ -171,10 +191,78 @@ static __always_inline void rewrite(const struct fast_key *key, const struct fas
 		*ip_check = changed(*ip_check, ip_delta);
 }
 
-/* Whether frames like this one can have an entry; if so its key, and its length. */
-static __always_inline int read(void *data, void *end, struct fast_key *key, __u32 *total)
+/* The ports, and the flags of TCP, of a transport of so many bytes, the first 8 of which are in the frame; a reason if frames like
+ * it have no entry. */
+static __always_inline int read_transport(void *data, void *end, const __u32 at, __u32 bytes, struct fast_key *key)
 {
-	if (data + 42 > end || *(__u16 *)(data + 12) != swap16(0x0800))
+	if (key->protocol == 6) {
+		if (data + at + TCP > end)
+			return PUNT_HEADER;
+		__u32 header = (*(__u8 *)(data + at + 12) >> 4) * 4;
+		if (header < TCP || header > bytes)
+			return PUNT_HEADER;
+		key->flags = *(__u8 *)(data + at + 13);
+		if (key->flags & 0x07)
+			return PUNT_FLAGS;
+		if (port.checks_partial && looks_partial(data, at, 6, bytes))
+			return PUNT_PARTIAL;
+	} else if (key->protocol == 17) {
+		if (port.checks_partial && looks_partial(data, at, 17, bytes))
+			return PUNT_PARTIAL;
+	} else {
+		return PUNT_PROTOCOL;
+	}
+	key->sport = *(__u16 *)(data + at);
+	key->dport = *(__u16 *)(data + at + 2);
+	return -1;
+}
+
+/* The key of a packet, and its length; a reason if such packets have no entry. */
+static __always_inline int read4(void *data, void *end, struct fast_key *key, __u32 *total)
+{
+	if (data + V4_TRANSPORT + UDP > end)
+		return PUNT_HEADER;
+	__u64 sum = (__u64)*(__u16 *)(data + 14) + *(__u16 *)(data + 16) + *(__u32 *)(data + 18) +
+		    *(__u32 *)(data + 22) + *(__u32 *)(data + 26) + *(__u32 *)(data + 30);
+	__u32 bytes = swap16(*(__u16 *)(data + 16));
+	if (*(__u8 *)(data + IP) != 0x45 || fold(sum) != 0xffff || bytes < 28 || bytes + IP > (__u32)(end - data))
+		return PUNT_HEADER;
+	__u16 place = swap16(*(__u16 *)(data + 20));
+	if (place & 0x3fff)
+		return PUNT_FRAGMENT;
+	if (*(__u8 *)(data + 22) <= 1)
+		return PUNT_TTL;
+	key->src = *(__u32 *)(data + V4_ADDRESSES);
+	key->dst = *(__u32 *)(data + V4_ADDRESSES + 4);
+	key->protocol = *(__u8 *)(data + 23);
+	key->kind = place & 0x4000 ? KIND_V4_WHOLE : KIND_V4;
+	*total = bytes;
+	return read_transport(data, end, V4_TRANSPORT, bytes - 20, key);
+}
+
+static __always_inline int read6(void *data, void *end, struct fast_key *key, __u32 *total, __u64 seed)
+{
+	if (data + V6_TRANSPORT + UDP > end)
+		return PUNT_HEADER;
+	__u32 bytes = swap16(*(__u16 *)(data + 18));
+	if (*(__u8 *)(data + IP) >> 4 != 6 || bytes < UDP || bytes + V6_TRANSPORT > (__u32)(end - data))
+		return PUNT_HEADER;
+	if (*(__u8 *)(data + 21) <= 1)
+		return PUNT_TTL;
+	key->src = fast_hash(data + V6_ADDRESSES, seed);
+	key->dst = fast_hash(data + V6_ADDRESSES + 16, seed);
+	key->protocol = *(__u8 *)(data + 20);
+	key->kind = KIND_V6;
+	*total = bytes + 40;
+	return read_transport(data, end, V6_TRANSPORT, bytes, key);
+}
+
+static __always_inline int read(void *data, void *end, struct fast_key *key, __u32 *total, __u64 seed)
+{
+	if (data + IP > end)
+		return PUNT_TYPE;
+	__u16 type = *(__u16 *)(data + 12);
+	if (type != swap16(0x0800) && type != swap16(0x86dd))
 		return PUNT_TYPE;
 	if (port.is_router) {
 		if (*(__u32 *)data != *(__u32 *)port.mac || *(__u16 *)(data + 4) != *(__u16 *)(port.mac + 4))
@@ -182,44 +270,9 @@ static __always_inline int read(void *data, void *end, struct fast_key *key, __u
 	} else if (*(__u8 *)data & 1) {
 		return PUNT_ADDRESS;
 	}
-	__u64 sum = (__u64)*(__u16 *)(data + 14) + *(__u16 *)(data + 16) + *(__u32 *)(data + 18) +
-		    *(__u32 *)(data + 22) + *(__u32 *)(data + 26) + *(__u32 *)(data + 30);
-	__u32 bytes = swap16(*(__u16 *)(data + 16));
-	if (*(__u8 *)(data + 14) != 0x45 || fold(sum) != 0xffff || bytes < 28 || bytes + 14 > (__u32)(end - data))
-		return PUNT_HEADER;
-	__u16 place = swap16(*(__u16 *)(data + 20));
-	if (place & 0x3fff)
-		return PUNT_FRAGMENT;
-	if (*(__u8 *)(data + 22) <= 1)
-		return PUNT_TTL;
-	__u8 protocol = *(__u8 *)(data + 23), flags = 0;
-	if (protocol == 6) {
-		if (data + 54 > end)
-			return PUNT_HEADER;
-		__u32 header = (*(__u8 *)(data + 46) >> 4) * 4;
-		if (bytes < 40 || header < 20 || header + 20 > bytes)
-			return PUNT_HEADER;
-		flags = *(__u8 *)(data + 47);
-		if (flags & 0x07)
-			return PUNT_FLAGS;
-		if (port.checks_partial && looks_partial(data, 6, bytes - 20))
-			return PUNT_PARTIAL;
-	} else if (protocol == 17) {
-		if (port.checks_partial && looks_partial(data, 17, bytes - 20))
-			return PUNT_PARTIAL;
-	} else {
-		return PUNT_PROTOCOL;
-	}
-	key->src = *(__u32 *)(data + 26);
-	key->dst = *(__u32 *)(data + 30);
-	key->sport = *(__u16 *)(data + 34);
-	key->dport = *(__u16 *)(data + 36);
 	key->port = port.number;
-	key->protocol = protocol;
-	key->flags = flags;
-	key->keeps_whole = (place & 0x4000) != 0;
-	*total = bytes;
-	return -1;
+	key->flags = 0;
+	return type == swap16(0x0800) ? read4(data, end, key, total) : read6(data, end, key, total, seed);
 }
 
 static __always_inline int has_key(const struct fast_entry *entry, const struct fast_key *key)
@@ -260,6 +313,14 @@ static __always_inline struct fast_entry *find(const struct fast_key *key, const
 	return entry ? entry : in_bucket(key, fast_other(hash) & mask, hash, number);
 }
 
+/* Whether the addresses of a packet of IPv6 are those of an entry. */
+static __always_inline int has_addresses(void *data, __u32 number)
+{
+	struct fast_wide *wide = bpf_map_lookup_elem(&wides, &number);
+	const __u64 *own = (const __u64 *)wide, *words = data + V6_ADDRESSES;
+	return wide && own[0] == words[0] && own[1] == words[1] && own[2] == words[2] && own[3] == words[3];
+}
+
 /* Whether an entry holds now, for a packet of this length. */
 static __always_inline int holds(const struct fast_entry *entry, const struct fast_control *all, __u32 now, __u32 bytes)
 {
@@ -279,6 +340,39 @@ static __always_inline int leave_to_plane(struct xdp_md *ctx, struct fast_counts
 	return bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_PASS);
 }
 
+/* Does to a packet what its entry says, unless it is another flow's. */
+static __always_inline int pass4(void *data, void *end, const struct fast_key *key, const struct fast_entry *entry, __u32 number,
+				 __u32 bytes)
+{
+	if (key->protocol == 6) {
+		if (data + V4_TRANSPORT + TCP > end)
+			return PUNT_HEADER;
+		if (entry->flags & IS_FOLLOWED)
+			follow(number, data, V4_TRANSPORT, bytes - 20);
+		rewrite(key, entry, data, 6);
+	} else {
+		rewrite(key, entry, data, 17);
+	}
+	return -1;
+}
+
+static __always_inline int pass6(void *data, void *end, const struct fast_key *key, const struct fast_entry *entry, __u32 number,
+				 __u32 bytes)
+{
+	if (!has_addresses(data, number))
+		return PUNT_UNKNOWN;
+	if (key->protocol == 6 && entry->flags & IS_FOLLOWED) {
+		if (data + V6_TRANSPORT + TCP > end)
+			return PUNT_HEADER;
+		follow(number, data, V6_TRANSPORT, bytes - 40);
+	}
+	if (entry->flags & IS_ROUTED) {
+		(*(__u8 *)(data + 21))--;
+		__builtin_memcpy(data, entry->macs, 12);
+	}
+	return -1;
+}
+
 static __always_inline int pass(struct xdp_md *ctx)
 {
 	void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
@@ -290,7 +384,7 @@ static __always_inline int pass(struct xdp_md *ctx)
 		return bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_PASS);
 	if (!*(volatile __u32 *)&all->on)
 		return leave_to_plane(ctx, count, PUNT_OFF);
-	int reason = read(data, end, &key, &bytes);
+	int reason = read(data, end, &key, &bytes, all->seed);
 	if (reason >= 0)
 		return leave_to_plane(ctx, count, reason);
 	struct fast_entry *entry = find(&key, all, &number);
@@ -301,15 +395,12 @@ static __always_inline int pass(struct xdp_md *ctx)
 	reason = holds(entry, all, now, bytes);
 	if (reason >= 0)
 		return leave_to_plane(ctx, count, reason);
-	if (key.protocol == 6) {
-		if (data + 54 > end)
-			return leave_to_plane(ctx, count, PUNT_HEADER);
-		if (entry->flags & IS_FOLLOWED)
-			follow(number, data, bytes - 20);
-		rewrite(&key, entry, data, 6);
-	} else {
-		rewrite(&key, entry, data, 17);
-	}
+	if (key.kind == KIND_V6)
+		reason = pass6(data, end, &key, entry, number, bytes);
+	else
+		reason = pass4(data, end, &key, entry, number, bytes);
+	if (reason >= 0)
+		return leave_to_plane(ctx, count, reason);
 	__sync_fetch_and_add(&entry->used, FAST_FRAME + bytes);
 	entry->last = now;
 	__u32 out = entry->out & (FAST_PORTS - 1);

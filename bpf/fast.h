@@ -12,12 +12,12 @@
 /* Why a frame is left to the plane. */
 enum fast_punt {
 	PUNT_OFF,           /* the plane is about to change */
-	PUNT_TYPE,          /* no IPv4, or it has a VLAN tag */
+	PUNT_TYPE,          /* no IP, or it has a VLAN tag */
 	PUNT_ADDRESS,       /* its Ethernet address is a group's, or not that of the router */
-	PUNT_HEADER,        /* IP options, a wrong length or checksum */
+	PUNT_HEADER,        /* options of IPv4, a wrong length or checksum */
 	PUNT_FRAGMENT,
 	PUNT_TTL,           /* no hop left */
-	PUNT_PROTOCOL,      /* neither TCP nor UDP */
+	PUNT_PROTOCOL,      /* neither TCP nor UDP, or extension headers before it */
 	PUNT_FLAGS,         /* it begins or ends a connection of TCP */
 	PUNT_UNKNOWN,       /* no entry for it */
 	PUNT_STALE,         /* what the entry depends on has changed */
@@ -27,7 +27,12 @@ enum fast_punt {
 	PUNT_REASONS,
 };
 
-/* What a flow is known by; addresses and ports in network order. */
+/* Packets of a flow. */
+#define KIND_V4 0
+#define KIND_V4_WHOLE 1            /* they may not be cut into fragments */
+#define KIND_V6 2
+
+/* What a flow is known by; addresses and ports in network order. Of IPv6 it has hashes of the addresses: see fast_wide. */
 struct fast_key {
 	__u32 src;
 	__u32 dst;
@@ -36,7 +41,7 @@ struct fast_key {
 	__u8 port;           /* of the node */
 	__u8 protocol;
 	__u8 flags;          /* of TCP */
-	__u8 keeps_whole;    /* may not be cut into fragments */
+	__u8 kind;
 } __attribute__((aligned(8)));
 
 /* Where entries are found that are not where their hash says, see fast_place: each key has two buckets, which a part of its hash
@@ -73,6 +78,12 @@ struct fast_entry {
 /* Connections that the frames of an entry belong to, by the number of the entry. */
 struct fast_sides {
 	__u32 track[FAST_TRACKS];     /* 0: none; else number * 2 + side + 1 */
+};
+
+/* Addresses of a flow of IPv6, by the number of its entry: two flows may have the same hashes. */
+struct fast_wide {
+	__u64 src[2];
+	__u64 dst[2];
 };
 
 /* Nanoseconds of a tick, as a power of two: those of the plane's sessions (table/timers.rs). Ticks begin anew after 52 days. */
@@ -120,17 +131,18 @@ _Static_assert(sizeof(struct fast_key) == 16, "layout.rs");
 _Static_assert(sizeof(struct fast_entry) == 64, "layout.rs");
 _Static_assert(sizeof(struct fast_track) == 32, "layout.rs");
 _Static_assert(sizeof(struct fast_sides) == 8, "layout.rs");
+_Static_assert(sizeof(struct fast_wide) == 32, "layout.rs");
 _Static_assert(sizeof(struct fast_control) == 40, "layout.rs");
 _Static_assert(sizeof(struct fast_bucket) == 64, "layout.rs");
 _Static_assert(sizeof(struct fast_counts) == 384, "layout.rs");
 _Static_assert(sizeof(struct fast_port) == 24, "layout.rs");
 _Static_assert((int)PUNT_REASONS <= FAST_PORTS, "punts");
 
-/* The part of a key's hash that is in its slot, and says its buckets: this one and fast_other. crates/port/src/fast/index.rs
+/* Of 16 bytes: of a key it is what stands in its slot, and says its buckets: this one and fast_other. crates/port/src/fast/index.rs
  * does the same. */
-static inline __attribute__((always_inline)) __u32 fast_hash(const struct fast_key *key, __u64 seed)
+static inline __attribute__((always_inline)) __u32 fast_hash(const void *bytes, __u64 seed)
 {
-	const __u64 *words = (const __u64 *)key;
+	const __u64 *words = bytes;
 	__u64 hash = (words[0] ^ seed) * 0x9e3779b97f4a7c15ULL;
 	hash = (hash ^ hash >> 32 ^ words[1]) * 0xbf58476d1ce4e5b9ULL;
 	hash = (hash ^ hash >> 29) * 0x94d049bb133111ebULL;

@@ -4,10 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_plane::{FastCounts, FastTable, FlowKey, FlowRule, FlowUses, Progress, Time};
+use weir_plane::{Ends, FastCounts, FastTable, FlowKey, FlowRule, FlowUses, Progress, Time};
 use weir_port::fast::{
-    Entry, FRAME, Fast, IS_ENDLESS, IS_FOLLOWED, IS_REWRITTEN, IS_ROUTED, Key, NO_ENTRY, PUNTS, Sides,
-    TICK_BITS, Track,
+    Entry, FRAME, Fast, IS_ENDLESS, IS_FOLLOWED, IS_REWRITTEN, IS_ROUTED, KIND_V4, KIND_V4_WHOLE, Key,
+    NO_ENTRY, PUNTS, Sides, TICK_BITS, Track, Wide,
 };
 
 /// Ticks tell times apart that are less than 26 days away.
@@ -23,6 +23,7 @@ pub struct Table {
     epochs: ([u32; 3], u32),
     /// What is known of the uses of each entry.
     read: Vec<Read>,
+    is_eager: bool,
 }
 
 /// The counter of an entry when it was read last, and what it was used for until then.
@@ -52,7 +53,7 @@ impl Table {
     pub fn new(fast: Arc<Fast>, start_ns: u64, ports: usize) -> Table {
         let read = vec![Read::default(); fast.room() as usize];
         fast.set_start(start_ns);
-        Table { fast, start_ns, ports, epochs: ([0; 3], 0), read }
+        Table { fast, start_ns, ports, epochs: ([0; 3], 0), read, is_eager: false }
     }
 
     /// A time of the node as a tick of programs, which tell no time that is further away.
@@ -75,25 +76,52 @@ impl Table {
         (now, behind_ns.div_ceil(1 << TICK_BITS) as u32)
     }
 
+    /// Has each flow make an entry with its first frame, so that tests meet more of them.
+    #[must_use]
+    pub fn eager(self, is_eager: bool) -> Table {
+        Table { is_eager, ..self }
+    }
+
+    /// The key of a flow as programs have it, and its addresses if it is of IPv6.
+    fn key_of(&self, flow: &FlowKey) -> (Key, Option<Wide>) {
+        let key = Key {
+            sport: flow.ports.0.to_be(),
+            dport: flow.ports.1.to_be(),
+            port: flow.port.0,
+            protocol: flow.proto,
+            flags: flow.flags,
+            kind: if flow.keeps_whole { KIND_V4_WHOLE } else { KIND_V4 },
+            ..Key::default()
+        };
+        match flow.ends {
+            Ends::V4 { src, dst } => (Key { src: src.to_be(), dst: dst.to_be(), ..key }, None),
+            Ends::V6 { src, dst } => {
+                let wide = Wide { src: src.to_be_bytes(), dst: dst.to_be_bytes() };
+                (self.fast.key6(&key, &wide), Some(wide))
+            }
+        }
+    }
+
     fn entry(&self, rule: &FlowRule) -> Entry {
-        let (dst, src, most) = rule.routed.unwrap_or_default();
+        let ((src, dst), (sport, dport)) = rule.rewritten.unwrap_or_default();
+        let (receiver, sender, most) = rule.routed.unwrap_or_default();
         let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
         let (known, epoch) = self.epochs;
         Entry {
             until: rule.until.map_or(0, |until| self.tick(until)),
             // What was made of older ones never holds.
             epoch: if rule.epochs == known { epoch } else { epoch.wrapping_sub(1) },
-            src: rule.ends.0.to_be(),
-            dst: rule.ends.1.to_be(),
-            sport: rule.ports.0.to_be(),
-            dport: rule.ports.1.to_be(),
+            src: src.to_be(),
+            dst: dst.to_be(),
+            sport: sport.to_be(),
+            dport: dport.to_be(),
             most,
             out: rule.out.0,
             flags: flag(rule.routed.is_some(), IS_ROUTED)
-                | flag(rule.is_rewritten, IS_REWRITTEN)
+                | flag(rule.rewritten.is_some(), IS_REWRITTEN)
                 | flag(rule.until.is_none(), IS_ENDLESS)
                 | flag(rule.tracks.iter().any(Option::is_some), IS_FOLLOWED),
-            macs: [dst, src],
+            macs: [receiver, sender],
             ..Entry::default()
         }
     }
@@ -144,39 +172,30 @@ impl Worth {
     }
 }
 
-/// The key of a flow as programs have it.
-pub fn key_of(flow: &FlowKey) -> Key {
-    Key {
-        src: flow.ends.0.to_be(),
-        dst: flow.ends.1.to_be(),
-        sport: flow.ports.0.to_be(),
-        dport: flow.ports.1.to_be(),
-        port: flow.port.0,
-        protocol: flow.proto,
-        flags: flow.flags,
-        keeps_whole: flow.keeps_whole.into(),
-    }
-}
-
 impl FastTable for Table {
     fn room(&self) -> u32 {
         self.fast.room()
     }
 
+    fn is_eager(&self) -> bool {
+        self.is_eager
+    }
+
     fn place(&self, key: &FlowKey) -> u32 {
-        self.fast.place(&key_of(key))
+        self.fast.place(&self.key_of(key).0)
     }
 
     fn insert(&mut self, key: &FlowKey, number: u32, rule: &FlowRule) -> bool {
         self.read[number as usize] = Read::default();
         let side_of = |(slot, side): (u32, u8)| slot * 2 + u32::from(side) + 1;
         let sides = Sides { track: rule.tracks.map(|track| track.map_or(0, side_of)) };
-        self.fast.insert(&key_of(key), number, &self.entry(rule), &sides)
+        let (key, wide) = self.key_of(key);
+        self.fast.insert(&key, number, &self.entry(rule), (&sides, wide.as_ref()))
     }
 
     fn remove(&mut self, key: &FlowKey) {
         // One that is not there is as good as removed.
-        self.fast.remove(&key_of(key));
+        self.fast.remove(&self.key_of(key).0);
     }
 
     fn prolong(&mut self, number: u32, until: Option<Time>) {

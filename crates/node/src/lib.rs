@@ -31,7 +31,7 @@ pub use backend::{Backend, OpenError};
 pub use config::Fast;
 pub use config::{Config, Host, Settings, Wait, cpus_of};
 pub use counters::{PortCounts, Snapshot};
-pub use fast::{Table, key_of};
+pub use fast::Table;
 pub use node::{Ended, Node, NodeError, Sessions};
 pub use opened::Opened;
 pub use worker::Mishap;

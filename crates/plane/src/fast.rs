@@ -30,9 +30,9 @@ use weir_packet::headers::TCP;
 
 use crate::batch::{Batch, PerFrame, Verdict};
 use crate::chain::{Entries, Stage};
-use crate::frame::{Fragment, Kind, PortId};
+use crate::frame::{Fragment, PortId};
 use crate::pipeline::Pipeline;
-use crate::recipe::{Key, On};
+use crate::recipe::{Ends, Key, On};
 use crate::table::tcp::Progress;
 use crate::time::Time;
 use crate::way::{Dir, Way};
@@ -46,7 +46,7 @@ pub struct FlowKey {
     /// The port that its frames come in by.
     pub port: PortId,
     /// Source and destination.
-    pub ends: (u32, u32),
+    pub ends: Ends,
     /// Their ports.
     pub ports: (u16, u16),
     /// TCP or UDP.
@@ -60,12 +60,8 @@ pub struct FlowKey {
 /// What is done to the frames of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowRule {
-    /// Source and destination that they leave with.
-    pub ends: (u32, u32),
-    /// Their ports.
-    pub ports: (u16, u16),
-    /// A stage rewrites these.
-    pub is_rewritten: bool,
+    /// Source and destination that they leave with, and their ports, if a stage rewrites these.
+    pub rewritten: Option<((u32, u32), (u16, u16))>,
     /// The port that they leave by.
     pub out: PortId,
     /// By a router: destination and source of Ethernet, and the longest packet. It takes a hop to live.
@@ -115,6 +111,11 @@ pub struct FastState {
 pub trait FastTable: Debug + Send {
     /// How many entries, and connections, there is room for.
     fn room(&self) -> u32;
+    /// Whether the first frame of a flow makes an entry already. Else the second one does: for a flow of one frame an entry is
+    /// work for nothing.
+    fn is_eager(&self) -> bool {
+        false
+    }
     /// The number that is best for an entry with this key.
     fn place(&self, key: &FlowKey) -> u32;
     /// A key leads to this entry from now on, which is unused; false if there is no room.
@@ -230,7 +231,7 @@ impl Book {
         for dir in [Dir::Outward, Dir::Inward] {
             for i in entries.beginning(dir) {
                 let frame = &batch[i];
-                if batch.ways[i] != Way::Wire || frame.kind() != Kind::V4 {
+                if batch.ways[i] != Way::Wire || !frame.is_ip() {
                     continue;
                 }
                 before.keys[i] = Key::of(frame).ok();
@@ -302,7 +303,7 @@ impl Book {
 
     /// A frame with this key came to the plane and was passed on: the next one need not.
     fn consider(&mut self, pipeline: &Pipeline, now: Time, key: &Key) {
-        let Some(flow) = FlowKey::of(key) else { return };
+        let flow = FlowKey::of(key);
         if !self.wants(&flow, now) {
             return;
         }
@@ -375,11 +376,15 @@ fn tracks_of(pipeline: &Pipeline, key: &Key, dir: Dir) -> Vec<Track> {
             Stage::Filter(filter) => {
                 all.extend(filter.connection_of(&at).map(|number| (stage, number)));
             }
-            Stage::Nat(nat) => {
-                let Some((number, rewrite)) = nat.table.session_for(&at, dir) else { return all };
-                all.push((stage, number));
-                at = at.behind(rewrite);
-            }
+            Stage::Nat(nat) => match nat.table.session_for(&at, dir) {
+                Some((number, rewrite)) => {
+                    all.push((stage, number));
+                    at = at.behind(rewrite);
+                }
+                // It passes as it is.
+                None if matches!(at.ends, Ends::V6 { .. }) => {}
+                None => return all,
+            },
             Stage::Queue(_) | Stage::Police(_) => {}
         }
     }

@@ -70,6 +70,7 @@ pub use police::PoliceCounts;
 pub use port::Port;
 pub use prefix::{Prefix, mask4, mask6};
 pub use queue::QueueCounts;
+pub use recipe::Ends;
 pub use recover::Recovered;
 pub use sessions::{Cursor, Session};
 pub use table::tcp::Progress;

@@ -125,7 +125,10 @@ impl Pipeline {
         for (stage, kind) in order.filter_map(|k| Some((k, self.stages.get(k)?))) {
             let part = match kind {
                 Stage::Filter(filter) => filter.recipe(now, &at, dir)?,
-                Stage::Nat(nat) => nat.table.recipe(now, &at, dir)?,
+                Stage::Nat(nat) => match nat.table.recipe(now, &at, dir)? {
+                    Some(part) => part,
+                    None => continue,
+                },
                 Stage::Queue(queue) => {
                     queue.recipe(dir)?;
                     continue;

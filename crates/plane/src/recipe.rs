@@ -25,9 +25,21 @@ use crate::table::timers::Tick;
 
 /// Both addresses of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Ends {
-    V4 { src: u32, dst: u32 },
-    V6 { src: u128, dst: u128 },
+pub enum Ends {
+    /// Of IPv4.
+    V4 {
+        /// Where it comes from.
+        src: u32,
+        /// Where it goes.
+        dst: u32,
+    },
+    /// Of IPv6.
+    V6 {
+        /// Where it comes from.
+        src: u128,
+        /// Where it goes.
+        dst: u128,
+    },
 }
 
 /// All that a stage may look at in a frame whose flow is cached.

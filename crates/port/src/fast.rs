@@ -22,8 +22,8 @@ use std::sync::atomic::{Ordering, fence};
 use index::Index;
 use layout::IS_OVER;
 pub use layout::{
-    Control, Counts, Entry, FRAME, Gate, IS_ENDLESS, IS_FOLLOWED, IS_REWRITTEN, IS_ROUTED, Key, NO_ENTRY,
-    PORTS, PUNTS, Sides, TICK_BITS, TRACKS, Track,
+    Control, Counts, Entry, FRAME, Gate, IS_ENDLESS, IS_FOLLOWED, IS_REWRITTEN, IS_ROUTED, KIND_V4,
+    KIND_V4_WHOLE, KIND_V6, Key, NO_ENTRY, PORTS, PUNTS, Sides, TICK_BITS, TRACKS, Track, Wide,
 };
 
 use crate::bpf::{BpfError, Memory, Program, now_ns, object};
@@ -32,7 +32,7 @@ use crate::field;
 /// Entries that there is room for, unless somebody asks for another number.
 pub const ROOM: u32 = 1 << 17;
 /// Maps that all instances of the program share.
-const SHARED: [&str; 7] = ["outs", "buckets", "entries", "sides", "tracks", "control", "counts"];
+const SHARED: [&str; 8] = ["outs", "buckets", "entries", "sides", "wides", "tracks", "control", "counts"];
 const WHAT: &str = "fast path of a node";
 
 /// The maps, with an instance of the program that is attached nowhere.
@@ -41,6 +41,7 @@ pub struct Fast {
     index: Index,
     entries: Memory<Entry>,
     sides: Memory<Sides>,
+    wides: Memory<Wide>,
     tracks: Memory<Track>,
     control: Memory<Control>,
     counts: Memory<Counts>,
@@ -59,6 +60,7 @@ impl Fast {
             ("buckets", buckets),
             ("entries", entries),
             ("sides", entries),
+            ("wides", entries),
             ("tracks", entries),
             ("counts", cpus),
             ("sockets", 1),
@@ -72,6 +74,7 @@ impl Fast {
             index,
             entries: program.memory("entries", entries as usize)?,
             sides: program.memory("sides", entries as usize)?,
+            wides: program.memory("wides", entries as usize)?,
             tracks: program.memory("tracks", entries as usize)?,
             control,
             counts: program.memory("counts", cpus as usize)?,
@@ -125,19 +128,31 @@ impl Fast {
         }
     }
 
+    /// The key of a flow of IPv6 with these addresses.
+    pub fn key6(&self, key: &Key, wide: &Wide) -> Key {
+        Key { src: self.index.hash6(wide.src), dst: self.index.hash6(wide.dst), kind: KIND_V6, ..*key }
+    }
+
     /// The number of the entry in which programs find this key soonest.
     pub fn place(&self, key: &Key) -> u32 {
         self.index.place(key, self.room())
     }
 
-    /// Has a key lead to an entry, which is written here; false if there is no room.
+    /// Has a key lead to an entry, which is written here with what belongs to it; false if there is no room.
     #[must_use]
-    pub fn insert(&self, key: &Key, number: u32, entry: &Entry, sides: &Sides) -> bool {
+    pub fn insert(
+        &self,
+        key: &Key,
+        number: u32,
+        entry: &Entry,
+        (sides, wide): (&Sides, Option<&Wide>),
+    ) -> bool {
         // Programs look here before any key leads here.
         self.set_flags(number, IS_OVER);
         fence(Ordering::Release);
         self.entries.set(number as usize, &Entry { key: *key, flags: entry.flags | IS_OVER, ..*entry });
         self.sides.set(number as usize, sides);
+        wide.into_iter().for_each(|wide| self.wides.set(number as usize, wide));
         let publish = |mask: u32| self.control.set_field(0, mask, field!(Control, mask));
         let has_room = self.index.insert(key, number, &self.entries, publish);
         if has_room {

@@ -124,7 +124,8 @@ impl Book {
         }
     }
 
-    /// Whether a frame with this key, which came to the plane, is a reason to make an entry: the second one is.
+    /// Whether a frame with this key, which came to the plane, is a reason to make an entry: the second one is, or the first
+    /// one if the table is eager.
     pub(super) fn wants(&mut self, flow: &FlowKey, now: Time) -> bool {
         if let Some(entry) = self.by_key.get(flow).and_then(|&number| self.entry(number)) {
             let in_time = entry.until.is_none_or(|until| now < until);
@@ -133,6 +134,9 @@ impl Book {
         }
         if self.numbers.are_all_taken() {
             return false;
+        }
+        if self.table.is_eager() {
+            return true;
         }
         let mut hasher = DefaultHasher::new();
         flow.hash(&mut hasher);

@@ -13,11 +13,9 @@ use crate::time::Time;
 pub(crate) type Track = (usize, u32);
 
 impl FlowKey {
-    /// That of IPv4.
-    pub(super) fn of(key: &Key) -> Option<FlowKey> {
-        let Ends::V4 { src, dst } = key.ends else { return None };
-        let Key { port, ports, proto, flags, keeps_whole, .. } = *key;
-        Some(FlowKey { port, ends: (src, dst), ports, proto, flags, keeps_whole })
+    pub(super) fn of(key: &Key) -> FlowKey {
+        let Key { port, ends, ports, proto, flags, keeps_whole, .. } = *key;
+        FlowKey { port, ends, ports, proto, flags, keeps_whole }
     }
 }
 
@@ -48,14 +46,12 @@ pub(super) fn rule_of(
 ) -> FlowRule {
     let at = recipe.parts.iter().fold(*key, |at, (_, part)| at.behind(part.rewrite));
     let is_rewritten = recipe.parts.iter().any(|(_, part)| part.rewrite != Rewrite::Nothing);
-    let ends = match at.ends {
-        Ends::V4 { src, dst } => (src, dst),
-        Ends::V6 { .. } => (0, 0),
+    let rewritten = match at.ends {
+        Ends::V4 { src, dst } if is_rewritten => Some(((src, dst), at.ports)),
+        _ => None,
     };
     FlowRule {
-        ends,
-        ports: at.ports,
-        is_rewritten,
+        rewritten,
         out: recipe.out.port,
         routed: recipe.out.routed,
         tracks,

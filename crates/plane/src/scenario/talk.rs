@@ -27,6 +27,14 @@ pub const NODES: &[(&str, &str)] = &[
          nat(public 192.0.2.1-192.0.2.2, mss 1400) > filter(count t tcp, policy accept) > \
          route(198.19.0.0/16 via 198.51.100.3 via 198.51.100.4) > wan(198.51.100.1/24)",
     ),
+    (
+        "lan(198.18.0.1/16, 2001:db8:1::1/64) filter(count u udp, accept outward, accept state established) > \
+         nat(public 192.0.2.1, prefix64 2001:db8:64::/96) > \
+         route(default via 198.51.100.2, default via 2001:db8:2::2) > wan(198.51.100.1/24, 2001:db8:2::1/64)",
+        "lan(198.18.0.1/16, 2001:db8:1::1/64) filter(drop udp to port 53, accept outward, accept state established) > \
+         nat(public 192.0.2.1, prefix64 2001:db8:9::/96) > \
+         route(default via 198.51.100.2, default via 2001:db8:2::3) > wan(198.51.100.1/24, 2001:db8:2::1/64)",
+    ),
     // Stages come, go and stand elsewhere: what a shortcut knows of them by number is of the text before.
     (
         "filter(count u udp, policy accept) > nat(public 192.0.2.1, udp-timeout 120s) > \
@@ -89,7 +97,11 @@ impl Talk {
         };
         self.sent[side] += more;
         // Some were lost on their way, and some acknowledge what nobody has sent.
-        let ack = if dice.roll(9) == 0 { ack + dice.roll(3000) } else { ack };
+        let ack = match dice.roll(9) {
+            0 => ack + dice.roll(3000),
+            1 => ack + dice.roll(40),
+            _ => ack,
+        };
         let len = if flags.contains('S') || flags.contains('F') || flags == "R" { 0 } else { more };
         (end, format!("{line} {flags} df seq {seq} ack {ack} len {len}"))
     }
@@ -102,12 +114,13 @@ impl Talk {
 pub fn talk(nodes: &mut [VirtualNode; 2], seed: u64, (text, other): (&str, &str)) {
     let mut dice = Dice(seed);
     let mut talks: Vec<Talk> = (0..12)
-        .map(|n| Talk {
-            proto: ["udp", "tcp"][n % 2],
-            inside: format!("198.18.0.{}:{}", 2 + n % 4, 5000 + n),
-            remote: format!("198.19.0.{}:{}", 9 + n % 3, [53, 80][n % 2]),
-            outside: None,
-            sent: [0, 0],
+        .map(|n| {
+            let (host, port, far, service) = (2 + n % 4, 5000 + n, 9 + n % 3, [53, 80][n % 2]);
+            let (inside, remote) = match n % 3 {
+                2 => (format!("[2001:db8:1::{host}]:{port}"), format!("[2001:db8:9::{far}]:{service}")),
+                _ => (format!("198.18.0.{host}:{port}"), format!("198.19.0.{far}:{service}")),
+            };
+            Talk { proto: ["udp", "tcp"][n % 2], inside, remote, outside: None, sent: [0, 0] }
         })
         .collect();
     nodes.iter_mut().for_each(|node| node.configure(&format!("node {text}")).expect("a node"));
@@ -149,7 +162,8 @@ pub fn talk(nodes: &mut [VirtualNode; 2], seed: u64, (text, other): (&str, &str)
             // Whoever sent it: the one that has no other, or the same.
             let is_it = |talk: &&mut Talk| {
                 lines.iter().any(|(_, _, line)| line.contains(&talk.inside))
-                    && (text.contains("nat") || talk.inside.rsplit(':').next() == port)
+                    && (text.contains("nat") && !from.starts_with('[')
+                        || talk.inside.rsplit(':').next() == port)
             };
             if let Some(talk) = of_it.find(is_it) {
                 talk.outside = Some(from.to_string());

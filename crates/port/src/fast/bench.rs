@@ -4,7 +4,9 @@ use std::io;
 
 use weir_packet::checksum::write_ipv4;
 
-use super::{Entry, Fast, Gate, IS_ENDLESS, IS_REWRITTEN, IS_ROUTED, Key, ROOM, SHARED, Sides};
+use super::{
+    Entry, Fast, Gate, IS_ENDLESS, IS_REWRITTEN, IS_ROUTED, KIND_V4_WHOLE, Key, ROOM, SHARED, Sides,
+};
 use crate::bpf::{BpfError, Program, object};
 use crate::shared::shared;
 
@@ -58,7 +60,7 @@ pub fn nat(flows: u32, frames: u32, rounds: usize) -> Result<Vec<Cost>, BpfError
         let place = fast.place(&key) as usize;
         let number = (place..taken.len()).chain(0..place).find(|n| !taken[*n]).unwrap_or(place);
         taken[number] = true;
-        if !fast.insert(&key, number as u32, &entry(flow), &Sides::default()) {
+        if !fast.insert(&key, number as u32, &entry(flow), (&Sides::default(), None)) {
             let source = io::Error::other("it has no room for another flow");
             return Err(BpfError::Map { name: "buckets", source });
         }
@@ -93,7 +95,7 @@ fn key(inside: u32, port: u16) -> Key {
         sport: port.to_be(),
         dport: 80_u16.to_be(),
         protocol: 17,
-        keeps_whole: 1,
+        kind: KIND_V4_WHOLE,
         ..Key::default()
     }
 }

@@ -56,7 +56,13 @@ impl Index {
 
     /// Where, of so many entries, programs look first for one with this key.
     pub(super) fn place(&self, key: &Key, room: u32) -> u32 {
-        ((u64::from(hash(key, self.seed)) * u64::from(room)) >> 32) as u32
+        ((u64::from(hash_of(key, self.seed)) * u64::from(room)) >> 32) as u32
+    }
+
+    /// What stands in a key for an address of IPv6.
+    pub(super) fn hash6(&self, address: [u8; 16]) -> u32 {
+        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = address;
+        hash([[a, b, c, d, e, f, g, h], [i, j, k, l, m, n, o, p]], self.seed)
     }
 
     /// Buckets in use - 1.
@@ -72,7 +78,7 @@ impl Index {
         entries: &Memory<Entry>,
         publish: impl Fn(u32),
     ) -> bool {
-        let hash = hash(key, self.seed);
+        let hash = hash_of(key, self.seed);
         let known = self.find(key, hash, entries);
         while known.is_none() && self.is_crowded(hash) && self.grow(&publish) {}
         let Some((bucket, slot)) = known.or_else(|| self.free(hash)) else {
@@ -86,7 +92,7 @@ impl Index {
 
     /// A key leads nowhere any more; false if it did not lead anywhere.
     pub(super) fn remove(&self, key: &Key, entries: &Memory<Entry>) -> bool {
-        let Some((bucket, slot)) = self.find(key, hash(key, self.seed), entries) else { return false };
+        let Some((bucket, slot)) = self.find(key, hash_of(key, self.seed), entries) else { return false };
         self.keys.fetch_sub(1, Ordering::Relaxed);
         self.set(bucket, slot, 0);
         true
@@ -95,7 +101,7 @@ impl Index {
     fn find(&self, key: &Key, hash: u32, entries: &Memory<Entry>) -> Option<Place> {
         let leads = |slot: u64| {
             let number = (slot as u32).wrapping_sub(1) as usize;
-            slot != 0 && hash_of(slot) == hash && entries.get(number).key == *key
+            slot != 0 && hash_in(slot) == hash && entries.get(number).key == *key
         };
         self.of(hash).into_iter().find_map(|bucket| {
             let slot = self.buckets.get(bucket).slots.iter().position(|slot| leads(*slot))?;
@@ -119,7 +125,7 @@ impl Index {
         let moving = |bucket: usize| {
             let slots = self.buckets.get(bucket).slots.into_iter().enumerate();
             slots.filter(move |&(_, slot)| {
-                let hash = hash_of(slot);
+                let hash = hash_in(slot);
                 let which = usize::from(buckets_of(hash, mask)[0] != bucket);
                 slot != 0 && buckets_of(hash, more)[which] != bucket
             })
@@ -165,17 +171,21 @@ fn slot_of(hash: u32, number: u32) -> u64 {
     u64::from(hash) << 32 | u64::from(number + 1)
 }
 
-fn hash_of(slot: u64) -> u32 {
+fn hash_in(slot: u64) -> u32 {
     (slot >> 32) as u32
 }
 
-/// `fast_hash` of bpf/fast.h.
-fn hash(key: &Key, seed: u64) -> u32 {
-    let half = |bytes: [u8; 8]| u64::from_ne_bytes(bytes);
+fn hash_of(key: &Key, seed: u64) -> u32 {
     let [a, b] = [key.src.to_ne_bytes(), key.dst.to_ne_bytes()];
     let [c, d] = [key.sport.to_ne_bytes(), key.dport.to_ne_bytes()];
-    let first = half([a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3]]);
-    let second = half([c[0], c[1], d[0], d[1], key.port, key.protocol, key.flags, key.keeps_whole]);
+    let ends = [a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3]];
+    let rest = [c[0], c[1], d[0], d[1], key.port, key.protocol, key.flags, key.kind];
+    hash([ends, rest], seed)
+}
+
+/// `fast_hash` of bpf/fast.h.
+fn hash(halves: [[u8; 8]; 2], seed: u64) -> u32 {
+    let [first, second] = halves.map(u64::from_ne_bytes);
     let mut hash = (first ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     hash = (hash ^ hash >> 32 ^ second).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     hash = (hash ^ hash >> 29).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -28,7 +28,7 @@ pub const NO_ENTRY: &str = "no entry";
 /// Why frames are left to the plane, in the order of `enum fast_punt`.
 pub const PUNTS: [&str; 13] = [
     "being changed",
-    "no IPv4",
+    "no IP",
     "Ethernet address",
     "header",
     "fragment",
@@ -42,8 +42,16 @@ pub const PUNTS: [&str; 13] = [
     "unfinished checksum",
 ];
 
+/// Kinds of packets of a flow, see [`Key::kind`]: of IPv4.
+pub const KIND_V4: u8 = 0;
+/// Of IPv4, which may not be cut into fragments.
+pub const KIND_V4_WHOLE: u8 = 1;
+/// Of IPv6.
+pub const KIND_V6: u8 = 2;
+
 shared! {
-    /// What a flow is known by; addresses and ports in network order.
+    /// What a flow is known by; addresses and ports in network order. Of IPv6 it has hashes of the addresses, see
+    /// [`super::Fast::key6`].
     #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
     #[repr(align(8))]
     pub struct Key {
@@ -61,8 +69,8 @@ shared! {
         pub protocol: u8,
         /// Flags of TCP.
         pub flags: u8,
-        /// 1: it may not be cut into fragments.
-        pub keeps_whole: u8,
+        /// [`KIND_V4`] and the others.
+        pub kind: u8,
     }
 }
 
@@ -115,6 +123,17 @@ shared! {
     pub struct Sides {
         /// 0: none; else number * 2 + side + 1.
         pub track: [u32; TRACKS],
+    }
+}
+
+shared! {
+    /// Addresses of a flow of IPv6, in network order.
+    #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+    pub struct Wide {
+        /// Source address.
+        pub src: [u8; 16],
+        /// Destination address.
+        pub dst: [u8; 16],
     }
 }
 

@@ -41,12 +41,19 @@ struct Found {
 }
 
 impl Table {
-    /// What it does to frames with this key on their way in `dir`.
+    /// What it does to frames with this key on their way in `dir`; `None`: it has nothing to do with them.
     ///
     /// # Errors
     /// They must come here.
-    pub(crate) fn recipe(&self, now: Time, key: &Key, dir: Dir) -> Result<Part, Never> {
-        let Ends::V4 { src, dst } = key.ends else { return Err(Never::Kind) };
+    pub(crate) fn recipe(&self, now: Time, key: &Key, dir: Dir) -> Result<Option<Part>, Never> {
+        let (src, dst) = match key.ends {
+            Ends::V4 { src, dst } => (src, dst),
+            Ends::V6 { dst, .. } => {
+                let is_translated = self.config.prefix64.is_some_and(|prefix| prefix.extract(dst).is_some());
+                // Most of them get an identification.
+                return if is_translated { Err(Never::Identification) } else { Ok(None) };
+            }
+        };
         if self.is_special() {
             return Err(Never::Configured);
         }
@@ -76,13 +83,13 @@ impl Table {
             [Some(a), Some(b)] => Some(Tick::earlier(a, b)),
             [a, b] => a.or(b),
         };
-        Ok(Part {
+        Ok(Some(Part {
             class: None,
             rewrite: found.rewrite,
             sessions: vec![found.mapping, found.session],
             until,
             note: Note::Nat(Passage { session: found.session, side: found.side, refreshes }),
-        })
+        }))
     }
 
     fn outward_found(&self, key: &Key, (src, dst): (u32, u32)) -> Result<Found, Never> {
