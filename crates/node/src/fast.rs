@@ -21,25 +21,9 @@ pub struct Table {
     ports: usize,
     /// Those of the text, of routes and of neighbours, and the one that stands for all three.
     epochs: ([u32; 3], u32),
-    /// What is known of the uses of each entry.
-    read: Vec<Read>,
+    /// The counter of each entry when it was read last.
+    read: Vec<u64>,
     is_eager: bool,
-}
-
-/// The counter of an entry when it was read last, and what it was used for until then.
-#[derive(Debug, Clone, Copy, Default)]
-struct Read {
-    used: u64,
-    frames: u64,
-    bytes: u64,
-}
-
-impl Read {
-    /// The counter is this now. It begins anew after so many frames and bytes as no entry sees between two sweeps.
-    fn advance(&mut self, used: u64) {
-        let fresh = used.wrapping_sub(self.used);
-        *self = Read { used, frames: self.frames + fresh / FRAME, bytes: self.bytes + fresh % FRAME };
-    }
 }
 
 impl fmt::Debug for Table {
@@ -51,7 +35,7 @@ impl fmt::Debug for Table {
 impl Table {
     /// For a node that began at `start_ns` of CLOCK_MONOTONIC and has so many ports.
     pub fn new(fast: Arc<Fast>, start_ns: u64, ports: usize) -> Table {
-        let read = vec![Read::default(); fast.room() as usize];
+        let read = vec![0; fast.room() as usize];
         fast.set_start(start_ns);
         Table { fast, start_ns, ports, epochs: ([0; 3], 0), read, is_eager: false }
     }
@@ -133,6 +117,12 @@ fn latest(now: u32, tick: u32, behind: u32) -> u32 {
     now.wrapping_sub(age)
 }
 
+/// The frames and bytes that a counter has counted since it was this. It begins anew after so many as no entry sees between two readings.
+fn fresh(before: u64, now: u64) -> Option<(u64, u64)> {
+    let fresh = now.wrapping_sub(before);
+    (fresh > 0).then_some((fresh / FRAME, fresh % FRAME))
+}
+
 /// Whether entries are worth what it costs each frame to look for one. An entry saves a frame the way through the node, several
 /// times what the look costs (docs/node.md): with fewer hits than a quarter of the misses the node is faster without.
 #[derive(Debug, Default)]
@@ -186,7 +176,7 @@ impl FastTable for Table {
     }
 
     fn insert(&mut self, key: &FlowKey, number: u32, rule: &FlowRule) -> bool {
-        self.read[number as usize] = Read::default();
+        self.read[number as usize] = 0;
         let side_of = |(slot, side): (u32, u8)| slot * 2 + u32::from(side) + 1;
         let sides = Sides { track: rule.tracks.map(|track| track.map_or(0, side_of)) };
         let (key, wide) = self.key_of(key);
@@ -206,18 +196,22 @@ impl FastTable for Table {
         self.fast.end(number);
     }
 
-    fn uses(&mut self, number: u32) -> FlowUses {
+    fn fresh_uses(&mut self, number: u32) -> Option<FlowUses> {
         let (used, last) = self.fast.uses(number);
-        let read = &mut self.read[number as usize];
-        read.advance(used);
-        let (frames, bytes) = (read.frames, read.bytes);
-        FlowUses { frames, bytes, last: self.last(last) }
+        let before = std::mem::replace(&mut self.read[number as usize], used);
+        let (frames, bytes) = fresh(before, used)?;
+        Some(FlowUses { frames, bytes, last: self.last(last) })
     }
 
     fn set_epochs(&mut self, epochs: [u32; 3]) {
         if self.epochs.0 != epochs {
             self.epochs = (epochs, self.epochs.1.wrapping_add(1));
         }
+        self.fast.set_epoch(self.epochs.1);
+    }
+
+    fn end_all(&mut self) {
+        self.epochs.1 = self.epochs.1.wrapping_add(1);
         self.fast.set_epoch(self.epochs.1);
     }
 
@@ -288,15 +282,13 @@ mod tests {
 
     #[test]
     fn a_counter_that_begins_anew_loses_nothing() {
-        let mut read = Read::default();
         let mut used = 0_u64;
-        let (mut frames, mut bytes) = (0, 0);
         // 2^28 frames are a turn of the counter.
-        for (n, size) in [(1, 1500), (200 << 20, 46), (100 << 20, 100), (7, 65_535), (250 << 20, 28)] {
-            used = used.wrapping_add(n * (FRAME + size));
-            (frames, bytes) = (frames + n, bytes + n * size);
-            read.advance(used);
-            assert_eq!((read.frames, read.bytes), (frames, bytes));
+        for (frames, size) in [(1, 1500), (200 << 20, 46), (100 << 20, 100), (7, 65_535), (250 << 20, 28)] {
+            let before = used;
+            used = used.wrapping_add(frames * (FRAME + size));
+            assert_eq!(fresh(before, used), Some((frames, frames * size)));
+            assert_eq!(fresh(used, used), None);
         }
     }
 }

@@ -418,11 +418,17 @@ impl Node {
         answers(self.threads.iter().map(new).collect()).map(drop)
     }
 
-    /// Has each thread do something between two batches, and waits for what comes of it.
+    /// Has each thread say or do something between two batches, when it knows of all frames until now, and waits for what comes of it.
     fn ask<T: Send + 'static>(
         &self,
         what: impl Fn(&mut Worker) -> T + Clone + Send + 'static,
     ) -> Result<Vec<T>, NodeError> {
+        let mut next = Some(0);
+        while let Some(from) = next {
+            let settle = move |worker: &mut Worker| worker.plane.settle_some(from);
+            let rest = answers(self.threads.iter().map(|thread| thread.ask(settle)).collect())?;
+            next = rest.into_iter().flatten().max();
+        }
         // All of them at once, then one after the other.
         answers(self.threads.iter().map(|thread| thread.ask(what.clone())).collect())
     }

@@ -209,9 +209,7 @@ impl Worker {
 
     /// Does what was asked for; false when nobody can ask any more.
     fn answer(&mut self, strings: &mut Strings) -> bool {
-        // Whoever asks hears of frames that did not come to the plane, too.
         self.now = Time::from_ns(now_ns() - self.start_ns);
-        self.plane.settle_fast();
         // Read as well as written, and before the requests are looked at: one that is not found here is reported once more.
         strings.asked.swap(false, Ordering::Acquire);
         loop {
@@ -517,13 +515,13 @@ impl Worker {
         let counts = self.plane.fast_state().map(|state| state.counts);
         let pays =
             self.worth.as_mut().zip(counts).is_none_or(|(worth, counts)| worth.judge(self.now, &counts));
-        self.plane.use_fast(self.now, can && pays);
+        self.plane.use_fast(can && pays);
         can
     }
 
     /// Goes on with another plane.
     pub(crate) fn begin_anew(&mut self, plane: Plane) {
-        let fast = self.plane.take_fast(self.now);
+        let fast = self.plane.take_fast();
         self.plane = plane;
         self.kept.clear(&mut self.pool);
         if let Some(table) = fast {
@@ -534,7 +532,8 @@ impl Worker {
 
     /// Nothing new comes in; what is there leaves, and what other threads have handed over until they are done as well.
     fn drain(&mut self) -> io::Result<()> {
-        self.plane.use_fast(self.now, false);
+        self.plane.use_fast(false);
+        self.plane.settle_fast();
         self.ports.iter_mut().try_for_each(|port| port.stop())?;
         let end_ns = now_ns() + DRAIN.as_nanos() as u64;
         while self.turn()? && now_ns() < end_ns {}

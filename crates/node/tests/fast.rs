@@ -116,6 +116,36 @@ fn a_node_with_programs_does_as_the_scenarios_say() {
     assert!(passed > 5 && left > 1000, "only {passed} frames passed by programs, and {left} did not");
 }
 
+/// What more entries were used for than are read at once is known before the stages change.
+#[test]
+fn a_change_loses_no_count_of_many_entries() {
+    need_root!();
+    const FLOWS: u16 = 5000;
+    let program = Program { fast: Arc::new(Fast::new(1 << 14).expect("a program")), is_eager: true };
+    let mut node = VirtualNode::default().with_fast(Box::new(program));
+    let mut at = Duration::from_millis(1);
+    for (round, more) in ["", "count some udp to port 53, ", ""].into_iter().enumerate() {
+        let text = format!("node lan > filter(count all udp, {more}policy accept) > wan");
+        node.configure(&text).expect("a node");
+        let before = served(&node);
+        for _ in 0..3 {
+            at += Duration::from_millis(1);
+            for flow in 0..FLOWS {
+                let line = format!("udp 198.18.0.1:{} > 198.19.0.9:80 df len 30", 1000 + flow);
+                node.send(at, End::Left, &packet(&line).expect("a packet"));
+            }
+        }
+        assert!(served(&node) - before >= u64::from(FLOWS) * 3 / 2, "round {round}: {:?}", node.fast_state());
+        // Nothing has read the entries but the change, which leaves this filter as it is.
+        node.configure(&text.replace("accept) >", "accept) > filter(policy accept) >")).expect("another");
+        let frames = node.rules()[0][0]
+            .iter()
+            .find(|(rule, _)| rule == "count all udp")
+            .map(|(_, count)| count.frames);
+        assert_eq!(frames, Some(3 * u64::from(FLOWS)), "round {round}");
+    }
+}
+
 /// Changes a packet, or not: any bit of the headers, its length, or a header whose checksum is right all the same.
 fn changed(mut bytes: Vec<u8>, roll: &mut impl FnMut(usize) -> usize) -> Vec<u8> {
     let is_v4 = bytes[0] >> 4 == 4;

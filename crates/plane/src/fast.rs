@@ -74,10 +74,10 @@ pub struct FlowRule {
     pub until: Option<Time>,
 }
 
-/// How often an entry was used.
+/// What an entry was used for since somebody asked last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FlowUses {
-    /// Frames so far.
+    /// Frames.
     pub frames: u64,
     /// Bytes of their packets.
     pub bytes: u64,
@@ -126,10 +126,12 @@ pub trait FastTable: Debug + Send {
     fn prolong(&mut self, number: u32, until: Option<Time>);
     /// An entry holds no more, from now on.
     fn end(&mut self, number: u32);
-    /// How often an entry was used; also after its key has gone.
-    fn uses(&mut self, number: u32) -> FlowUses;
+    /// What an entry was used for since the last call; also after its key has gone. `None`: nothing.
+    fn fresh_uses(&mut self, number: u32) -> Option<FlowUses>;
     /// Entries with other epochs hold no more, from now on.
     fn set_epochs(&mut self, epochs: [u32; 3]);
+    /// No entry holds any more.
+    fn end_all(&mut self);
     /// Whether entries are used at all, from now on.
     fn set_on(&mut self, on: bool);
     /// How far a connection has come.
@@ -158,21 +160,19 @@ impl Book {
     }
 
     /// Nobody does any longer; the table, and how many frames passed by it.
-    pub(crate) fn end(mut self, pipeline: &mut Pipeline, now: Time) -> (Box<dyn FastTable>, u64) {
-        self.stop(pipeline, now);
+    pub(crate) fn end(mut self, pipeline: &mut Pipeline) -> (Box<dyn FastTable>, u64) {
+        self.table.set_on(false);
+        self.read_all(pipeline);
         watch(pipeline, false);
         let frames = self.served();
-        (self.table, frames)
+        (self.emptied(), frames)
     }
 
     /// Whether frames can leave so.
-    pub(crate) fn set_on(&mut self, pipeline: &mut Pipeline, now: Time, on: bool) {
-        if self.is_on && !on {
-            self.stop(pipeline, now);
-        }
+    pub(crate) fn set_on(&mut self, on: bool) {
         if self.is_on != on {
             self.is_on = on;
-            self.table.set_on(on);
+            self.table.set_on(on && !self.is_paused);
         }
     }
 
@@ -197,25 +197,26 @@ impl Book {
         self.read(pipeline, self.numbers());
     }
 
-    /// The stages are about to change: no entry is used any more, and what they were used for is known here.
-    pub(crate) fn stop(&mut self, pipeline: &mut Pipeline, now: Time) {
-        self.table.set_on(false);
-        self.read_all(pipeline);
-        self.clear(now);
+    /// Reads what some entries were used for, from this number on; the first one of those that are left.
+    pub(crate) fn read_some(&mut self, pipeline: &mut Pipeline, from: u32) -> Option<u32> {
+        let (numbers, rest) = self.some_from(from);
+        self.read(pipeline, numbers);
+        rest
     }
 
-    /// The stages have changed.
-    pub(crate) fn start(&mut self, pipeline: &mut Pipeline) {
+    /// No entry is used until the stages have changed; false: so it was already.
+    pub(crate) fn pause(&mut self) -> bool {
+        self.table.set_on(false);
+        !std::mem::replace(&mut self.is_paused, true)
+    }
+
+    /// The stages have changed, after a pause in which all entries were read.
+    pub(crate) fn resume(&mut self, pipeline: &mut Pipeline) {
+        self.clear();
         self.set_epochs(epochs(pipeline));
+        self.is_paused = false;
         self.table.set_on(self.is_on);
         watch(pipeline, true);
-    }
-
-    /// After a panic nobody knows what there is.
-    pub(crate) fn recover(&mut self, pipeline: &mut Pipeline, now: Time) {
-        self.table.set_on(false);
-        self.clear(now);
-        self.start(pipeline);
     }
 
     /// What is to be known before a batch passes the stages.

@@ -62,7 +62,9 @@ impl Plane {
         let held = (kept.len() + copies) as u64;
         self.outbox.kept_count = held + self.outbox.kept.recover(&kept);
         if let Some(book) = &mut self.fast {
-            book.recover(&mut self.pipeline, now);
+            // What it was used for since it was read last nobody knows.
+            book.pause();
+            book.resume(&mut self.pipeline);
         }
         Recovered { frames: self.write_off(), stage }
     }

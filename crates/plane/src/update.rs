@@ -56,6 +56,8 @@ pub struct Update {
     gateways: Vec<IpAddr>,
     /// When part of it was done, if any is.
     begun: Option<Time>,
+    /// The first entry of the fast path that is to be read before.
+    settled: u32,
 }
 
 /// A stage of the new text.
@@ -113,7 +115,7 @@ impl Update {
         let translated = new.ports[new.left..].iter().map(|_| new.translated()).collect();
         let (limits, options) = (new.limits, new.options);
         let gone = Vec::new();
-        Ok(Update { stages, gone, limits, translated, routes, options, gateways, begun: None })
+        Ok(Update { stages, gone, limits, translated, routes, options, gateways, begun: None, settled: 0 })
     }
 
     /// What is left to tell of the stages that went, once all is done; all else that is of no more use is freed. It takes
@@ -228,10 +230,12 @@ impl Plane {
     pub fn commit(&mut self, now: Time, update: &mut Update) -> bool {
         self.outbox.kept.begin();
         if update.begun.is_none() {
+            if self.pause_fast(&mut update.settled) {
+                return true;
+            }
             update.begun = Some(now);
-            self.stop_fast(now);
             self.take_stages(now, update);
-            self.start_fast();
+            self.resume_fast();
         }
         let more = self.take_routes(update);
         self.publish();

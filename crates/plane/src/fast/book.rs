@@ -16,7 +16,7 @@ use std::time::Duration;
 use super::entry::{Slots, Track};
 use super::numbers::Numbers;
 use super::round::{PIECE, Round};
-use super::{FastTable, FlowKey, FlowRule};
+use super::{FastTable, FlowKey, FlowRule, FlowUses};
 use crate::recipe::{Key, On, Recipe, Uses};
 use crate::table::tcp::Progress;
 use crate::table::timers::Tick;
@@ -28,6 +28,8 @@ const LATELY: usize = 2;
 const LEAST_LATELY: usize = 1 << 13;
 /// Rounds without a frame until an entry gives its room back.
 const IDLE_ROUNDS: u32 = 30;
+/// So many entries are read between two batches for somebody who asks: some 0.5 ms.
+const AT_ONCE: u32 = 2048;
 /// What is to expire so long after two margins is looked at again, if it was used.
 const EARLY: Duration = Duration::from_secs(16);
 
@@ -36,7 +38,13 @@ pub(crate) struct Book {
     pub(super) table: Box<dyn FastTable>,
     /// Frames can leave so.
     pub(super) is_on: bool,
+    /// No entry is used for the time being.
+    pub(super) is_paused: bool,
     round: Round,
+    /// That of the entries which hold: others are of stages that have changed, and go one after the other.
+    generation: u32,
+    /// How many there are.
+    live: u64,
     epochs: [u32; 3],
     by_key: HashMap<FlowKey, u32>,
     by_session: HashMap<Track, Vec<u32>>,
@@ -57,15 +65,12 @@ struct Entry {
     recipe: Arc<Recipe>,
     epochs: [u32; 3],
     until: Option<Time>,
-    /// Uses that the stages know of.
-    frames: u64,
-    bytes: u64,
+    generation: u32,
+    /// Rounds without a frame.
     idle: u32,
     is_over: bool,
     /// Its key has gone.
     is_leaving: bool,
-    /// Its stages are others by now.
-    is_past: bool,
     slots: Vec<u32>,
 }
 
@@ -92,7 +97,10 @@ impl Book {
         Book {
             table,
             is_on: false,
+            is_paused: false,
             round: Round::default(),
+            generation: 0,
+            live: 0,
             epochs: [0; 3],
             // Neither has to grow while frames wait.
             by_key: HashMap::with_capacity(room as usize),
@@ -108,7 +116,7 @@ impl Book {
 
     /// Entries that there are.
     pub(super) fn entries(&self) -> u64 {
-        self.by_key.len() as u64
+        self.live
     }
 
     /// Frames that did not come to the plane.
@@ -130,7 +138,7 @@ impl Book {
         if let Some(entry) = self.by_key.get(flow).and_then(|&number| self.entry(number)) {
             let in_time = entry.until.is_none_or(|until| now < until);
             // Where it holds, the frame came before it, or is one of those that are always left to the plane.
-            return entry.is_over || entry.epochs != self.epochs || !in_time;
+            return !self.is_valid(entry) || !in_time;
         }
         if self.numbers.are_all_taken() {
             return false;
@@ -144,6 +152,11 @@ impl Book {
         let Some(place) = self.lately.get_mut((hash >> 32) as usize % parts) else { return false };
         let part = hash as u32 | 1;
         std::mem::replace(place, part) == part
+    }
+
+    /// Whether an entry is of what there is today.
+    fn is_valid(&self, entry: &Entry) -> bool {
+        !entry.is_over && entry.generation == self.generation && entry.epochs == self.epochs
     }
 
     fn entry(&self, number: u32) -> Option<&Entry> {
@@ -182,14 +195,13 @@ impl Book {
             recipe: Arc::new(recipe),
             epochs: rule.epochs,
             until: rule.until,
-            frames: 0,
-            bytes: 0,
+            generation: self.generation,
             idle: 0,
             is_over: false,
             is_leaving: false,
-            is_past: false,
             slots,
         };
+        self.live += 1;
         if let Some(slot) = self.entries.get_mut(number as usize) {
             *slot = Some(entry);
         }
@@ -209,7 +221,8 @@ impl Book {
         self.leaving.push_back((number, now));
         let Some(entry) = self.entry_mut(number) else { return };
         (entry.is_over, entry.is_leaving) = (true, true);
-        let recipe = entry.recipe.clone();
+        let (recipe, generation) = (entry.recipe.clone(), entry.generation);
+        self.live -= u64::from(generation == self.generation);
         for depends in &recipe.depends {
             if let On::Session { stage, number: session } = depends.on
                 && let Some(all) = self.by_session.get_mut(&(stage, session))
@@ -237,6 +250,12 @@ impl Book {
         0..self.table.room()
     }
 
+    /// Numbers from this one on, few of which are taken, and the first one behind them if there is any.
+    pub(super) fn some_from(&self, from: u32) -> (Range<u32>, Option<u32>) {
+        let (end, room) = (self.numbers.end_of(from, AT_ONCE), self.table.room());
+        (from..end.min(room), (end < room).then_some(end))
+    }
+
     /// The entries that it is time to read.
     pub(super) fn due(&mut self, now: Time) -> Range<u32> {
         self.round.due(now, self.table.room())
@@ -252,31 +271,22 @@ impl Book {
         if !self.numbers.is_taken(number) {
             return None;
         }
-        let uses = self.table.uses(number);
+        let FlowUses { frames, bytes, last } = self.table.fresh_uses(number)?;
         let entry = self.entries.get_mut(number as usize)?.as_mut()?;
-        let fresh = Uses {
-            frames: uses.frames - entry.frames,
-            bytes: uses.bytes.saturating_sub(entry.bytes),
-            last: Tick::of(uses.last),
-        };
-        if fresh.frames == 0 || entry.is_past {
+        if entry.generation != self.generation {
             return None;
         }
-        (entry.frames, entry.bytes, entry.idle) = (uses.frames, uses.bytes, 0);
+        entry.idle = 0;
         let taken = entry.slots.iter().filter_map(|slot| self.slots.taken.get(*slot as usize));
         tracks.extend(taken.map(|(_, track)| *track));
-        Some((entry.recipe.clone(), fresh))
+        Some((entry.recipe.clone(), Uses { frames, bytes, last: Tick::of(last) }))
     }
 
     /// Of these entries those that hold and are used, and will expire soon.
     pub(super) fn about_to_expire(&self, numbers: Range<u32>, now: Time) -> Vec<(u32, Key)> {
         let soon = now + self.margin() * 2 + EARLY;
         let is_one = |entry: &&Entry| {
-            entry.idle == 0
-                && !entry.is_over
-                && !entry.is_leaving
-                && entry.epochs == self.epochs
-                && entry.until.is_some_and(|u| u < soon)
+            entry.idle == 0 && self.is_valid(entry) && entry.until.is_some_and(|until| until < soon)
         };
         let taken = numbers.filter(|number| self.numbers.is_taken(*number));
         let all = taken.filter_map(|number| Some((number, self.entry(number)?)));
@@ -294,14 +304,14 @@ impl Book {
 
     /// Takes away what of these is over or idle, and has numbers be used again that nobody holds.
     pub(super) fn tidy(&mut self, numbers: Range<u32>, now: Time) {
-        let mut old = Vec::new();
+        let (mut old, generation) = (Vec::new(), self.generation);
         for number in numbers {
             if !self.numbers.is_taken(number) {
                 continue;
             }
             let Some(entry) = self.entry_mut(number).filter(|entry| !entry.is_leaving) else { continue };
             entry.idle += 1;
-            if entry.is_over || entry.idle > IDLE_ROUNDS {
+            if entry.is_over || entry.generation != generation || entry.idle > IDLE_ROUNDS {
                 old.push(entry.flow);
             }
         }
@@ -317,20 +327,20 @@ impl Book {
         }
     }
 
-    /// There are no entries any more, and what they were used for is known.
-    pub(super) fn clear(&mut self, now: Time) {
-        for (flow, number) in std::mem::take(&mut self.by_key) {
+    /// No entry holds any more, and what they were used for is known: each goes when it is its turn.
+    pub(super) fn clear(&mut self) {
+        self.table.end_all();
+        (self.generation, self.live) = (self.generation.wrapping_add(1), 0);
+        self.slots.by_track.clear();
+    }
+
+    /// The table, without entries.
+    pub(super) fn emptied(mut self) -> Box<dyn FastTable> {
+        for (flow, number) in self.by_key.drain() {
             self.table.remove(&flow);
             self.table.end(number);
-            self.leaving.push_back((number, now));
         }
-        self.by_session.clear();
-        for (number, _) in &self.leaving {
-            if let Some(Some(entry)) = self.entries.get_mut(*number as usize) {
-                (entry.is_leaving, entry.is_past) = (true, true);
-            }
-        }
-        self.slots.by_track.clear();
+        self.table
     }
 }
 

@@ -28,6 +28,17 @@ impl Numbers {
         self.taken.get(number as usize / 64).is_some_and(|word| word >> (number % 64) & 1 != 0)
     }
 
+    /// The first number behind `from`, or a little more than it takes to have `wanted` that are taken between them.
+    pub(super) fn end_of(&self, from: u32, wanted: u32) -> u32 {
+        let mut seen = 0;
+        let words = self.taken.iter().enumerate().skip(from as usize / 64);
+        let enough = words.map(|(word, bits)| (word, bits.count_ones())).find(|(_, bits)| {
+            seen += bits;
+            seen >= wanted
+        });
+        enough.map_or(self.taken.len(), |(word, _)| word + 1) as u32 * 64
+    }
+
     /// Takes one that is free: this one, or else the next after it, the first of all after the last.
     pub(super) fn take_near(&mut self, wanted: u32) -> Option<u32> {
         let (first, words) = (wanted as usize / 64, self.taken.len());
@@ -74,6 +85,9 @@ mod tests {
             }
             assert!(numbers.are_all_taken());
             assert_eq!(numbers.take_near(0), None);
+            assert_eq!(numbers.end_of(0, room + 1), room.next_multiple_of(64));
+            assert_eq!(numbers.end_of(room - 1, 1), room.next_multiple_of(64));
+            assert_eq!(numbers.end_of(0, 65.min(room)), 65.min(room).next_multiple_of(64));
             numbers.give_back(room / 2);
             numbers.give_back(room / 2);
             assert_eq!((numbers.take_near(room - 1), numbers.take_near(0)), (Some(room / 2), None));

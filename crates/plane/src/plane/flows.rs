@@ -29,17 +29,17 @@ impl Plane {
     }
 
     /// Nobody does any longer. What frames were counted as stays.
-    pub fn take_fast(&mut self, now: Time) -> Option<Box<dyn FastTable>> {
-        let (table, frames) = self.fast.take()?.end(&mut self.pipeline, now);
+    pub fn take_fast(&mut self) -> Option<Box<dyn FastTable>> {
+        let (table, frames) = self.fast.take()?.end(&mut self.pipeline);
         self.accounting.entered += frames;
         self.accounting.left += frames;
         Some(table)
     }
 
     /// Whether frames can leave otherwise than by the plane: it is asked for again whenever that may have changed.
-    pub fn use_fast(&mut self, now: Time, on: bool) {
+    pub fn use_fast(&mut self, on: bool) {
         if let Some(book) = &mut self.fast {
-            book.set_on(&mut self.pipeline, now, on);
+            book.set_on(on);
         }
     }
 
@@ -53,6 +53,11 @@ impl Plane {
         if let Some(book) = &mut self.fast {
             book.read_all(&mut self.pipeline);
         }
+    }
+
+    /// The same for some entries, from this number on, so that no frame waits for all of them; the next number, if there is one.
+    pub fn settle_some(&mut self, from: u32) -> Option<u32> {
+        self.fast.as_mut()?.read_some(&mut self.pipeline, from)
     }
 
     /// A batch passes the stages, and what it says of flows reaches whoever passes on frames in the plane's place.
@@ -73,17 +78,19 @@ impl Plane {
         }
     }
 
-    /// The stages are about to change.
-    pub(crate) fn stop_fast(&mut self, now: Time) {
-        if let Some(book) = &mut self.fast {
-            book.stop(&mut self.pipeline, now);
-        }
+    /// The stages are about to change: reads some of the entries from this number on, all of them while they are used, and then
+    /// what little is new while they are not. `true`: there is more.
+    pub(crate) fn pause_fast(&mut self, from: &mut u32) -> bool {
+        let rest = self.settle_some(*from);
+        let Some(book) = &mut self.fast else { return false };
+        *from = rest.unwrap_or(0);
+        rest.is_some() || book.pause()
     }
 
     /// The stages have changed.
-    pub(crate) fn start_fast(&mut self) {
+    pub(crate) fn resume_fast(&mut self) {
         if let Some(book) = &mut self.fast {
-            book.start(&mut self.pipeline);
+            book.resume(&mut self.pipeline);
         }
     }
 }

@@ -378,7 +378,7 @@ impl Target for VirtualNode {
             self.planes.iter_mut().for_each(|plane| plane.cache_flows(self.is_cached));
             if let (Some(fast), [plane]) = (&self.fast, &mut self.planes[..]) {
                 plane.set_fast(fast.table());
-                plane.use_fast(Time::default() + self.now, true);
+                plane.use_fast(true);
             }
         }
         self.config = Some(config);
