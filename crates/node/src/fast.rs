@@ -175,6 +175,10 @@ impl FastTable for Table {
         self.fast.place(&self.key_of(key).0)
     }
 
+    fn find(&self, key: &FlowKey) -> Option<u32> {
+        self.fast.find(&self.key_of(key).0)
+    }
+
     fn insert(&mut self, key: &FlowKey, number: u32, rule: &FlowRule) -> bool {
         self.read[number as usize] = 0;
         let side_of = |(slot, side): (u32, u8)| slot * 2 + u32::from(side) + 1;

@@ -118,6 +118,8 @@ pub trait FastTable: Debug + Send {
     }
     /// The number that is best for an entry with this key.
     fn place(&self, key: &FlowKey) -> u32;
+    /// The entry that a key leads to; of two flows of IPv6 it may be the other one's.
+    fn find(&self, key: &FlowKey) -> Option<u32>;
     /// A key leads to this entry from now on, which is unused; false if there is no room.
     fn insert(&mut self, key: &FlowKey, number: u32, rule: &FlowRule) -> bool;
     /// A key leads nowhere any more.

@@ -138,6 +138,11 @@ impl Fast {
         self.index.place(key, self.room())
     }
 
+    /// The entry that a key leads to.
+    pub fn find(&self, key: &Key) -> Option<u32> {
+        self.index.number(key, &self.entries)
+    }
+
     /// Has a key lead to an entry, which is written here with what belongs to it; false if there is no room.
     #[must_use]
     pub fn insert(

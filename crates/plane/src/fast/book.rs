@@ -46,7 +46,6 @@ pub(crate) struct Book {
     /// How many there are.
     live: u64,
     epochs: [u32; 3],
-    by_key: HashMap<FlowKey, u32>,
     by_session: HashMap<Track, Vec<u32>>,
     entries: Vec<Option<Entry>>,
     numbers: Numbers,
@@ -60,7 +59,6 @@ pub(crate) struct Book {
 }
 
 struct Entry {
-    flow: FlowKey,
     key: Key,
     recipe: Arc<Recipe>,
     epochs: [u32; 3],
@@ -85,7 +83,7 @@ struct TrackSlots {
 
 impl fmt::Debug for Book {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Book").field("entries", &self.by_key.len()).field("is_on", &self.is_on).finish()
+        f.debug_struct("Book").field("entries", &self.live).field("is_on", &self.is_on).finish()
     }
 }
 
@@ -102,8 +100,7 @@ impl Book {
             generation: 0,
             live: 0,
             epochs: [0; 3],
-            // Neither has to grow while frames wait.
-            by_key: HashMap::with_capacity(room as usize),
+            // It need not grow while frames wait.
             by_session: HashMap::with_capacity(room as usize),
             entries: (0..room).map(|_| None).collect(),
             numbers: Numbers::new(room),
@@ -135,7 +132,7 @@ impl Book {
     /// Whether a frame with this key, which came to the plane, is a reason to make an entry: the second one is, or the first
     /// one if the table is eager.
     pub(super) fn wants(&mut self, flow: &FlowKey, now: Time) -> bool {
-        if let Some(entry) = self.by_key.get(flow).and_then(|&number| self.entry(number)) {
+        if let Some(entry) = self.number_of(flow).and_then(|number| self.entry(number)) {
             let in_time = entry.until.is_none_or(|until| now < until);
             // Where it holds, the frame came before it, or is one of those that are always left to the plane.
             return !self.is_valid(entry) || !in_time;
@@ -152,6 +149,13 @@ impl Book {
         let Some(place) = self.lately.get_mut((hash >> 32) as usize % parts) else { return false };
         let part = hash as u32 | 1;
         std::mem::replace(place, part) == part
+    }
+
+    /// The entry that a flow has: where the table takes two flows of IPv6 for one, it is that of either.
+    fn number_of(&self, flow: &FlowKey) -> Option<u32> {
+        let number = self.table.find(flow)?;
+        let entry = self.entry(number)?;
+        (!entry.is_leaving && FlowKey::of(&entry.key) == *flow).then_some(number)
     }
 
     /// Whether an entry is of what there is today.
@@ -176,21 +180,19 @@ impl Book {
             slots.into_iter().for_each(|slot| self.slots.leave(slot));
             return self.forget(&flow, now);
         };
+        let old = self.number_of(&flow);
         if !self.table.insert(&flow, number, &rule) {
             self.numbers.give_back(number);
             slots.into_iter().for_each(|slot| self.slots.leave(slot));
             return self.forget(&flow, now);
         }
-        if let Some(old) = self.by_key.insert(flow, number) {
-            self.leave(old, now);
-        }
+        old.into_iter().for_each(|old| self.leave(old, now));
         for depends in &recipe.depends {
             if let On::Session { stage, number: session } = depends.on {
                 self.by_session.entry((stage, session)).or_default().push(number);
             }
         }
         let entry = Entry {
-            flow,
             key,
             recipe: Arc::new(recipe),
             epochs: rule.epochs,
@@ -209,9 +211,19 @@ impl Book {
 
     /// A flow has no entry any more.
     pub(super) fn forget(&mut self, flow: &FlowKey, now: Time) {
-        if let Some(number) = self.by_key.remove(flow) {
-            self.table.remove(flow);
-            self.leave(number, now);
+        self.number_of(flow).into_iter().for_each(|number| self.give_up(number, now));
+    }
+
+    /// An entry goes, and its key leads to it no more.
+    fn give_up(&mut self, number: u32, now: Time) {
+        self.let_go(number);
+        self.leave(number, now);
+    }
+
+    fn let_go(&mut self, number: u32) {
+        let Some(flow) = self.entry(number).map(|entry| FlowKey::of(&entry.key)) else { return };
+        if self.number_of(&flow) == Some(number) {
+            self.table.remove(&flow);
         }
     }
 
@@ -312,10 +324,10 @@ impl Book {
             let Some(entry) = self.entry_mut(number).filter(|entry| !entry.is_leaving) else { continue };
             entry.idle += 1;
             if entry.is_over || entry.generation != generation || entry.idle > IDLE_ROUNDS {
-                old.push(entry.flow);
+                old.push(number);
             }
         }
-        old.iter().for_each(|flow| self.forget(flow, now));
+        old.into_iter().for_each(|number| self.give_up(number, now));
         let margin = self.margin();
         for _ in 0..PIECE {
             let gone = self.leaving.pop_front_if(|(_, since)| now - *since >= margin);
@@ -336,9 +348,11 @@ impl Book {
 
     /// The table, without entries.
     pub(super) fn emptied(mut self) -> Box<dyn FastTable> {
-        for (flow, number) in self.by_key.drain() {
-            self.table.remove(&flow);
-            self.table.end(number);
+        for number in self.numbers() {
+            if self.numbers.is_taken(number) {
+                self.let_go(number);
+                self.table.end(number);
+            }
         }
         self.table
     }

@@ -98,6 +98,12 @@ impl Index {
         true
     }
 
+    /// The entry that a key leads to.
+    pub(super) fn number(&self, key: &Key, entries: &Memory<Entry>) -> Option<u32> {
+        let (bucket, slot) = self.find(key, hash_of(key, self.seed), entries)?;
+        self.buckets.get(bucket).slots.get(slot).map(|slot| *slot as u32 - 1)
+    }
+
     fn find(&self, key: &Key, hash: u32, entries: &Memory<Entry>) -> Option<Place> {
         let leads = |slot: u64| {
             let number = (slot as u32).wrapping_sub(1) as usize;
