@@ -26,7 +26,7 @@ use std::ops::RangeInclusive;
 use weir_config::{Mistakes, Notes, did_you_mean};
 use weir_plane::text::{Arg, Item};
 use weir_plane::{Beside, MOST_THREADS, Port};
-use weir_port::fast::{PORTS, ROOM};
+use weir_port::fast::{MOST_ROOM, PORTS, ROOM};
 
 use crate::backend::Backend;
 
@@ -89,7 +89,7 @@ pub enum Host {
 
 const ARGS: &[&str] = &["io", "cpu", "threads", "wait", "host", "fast", "fast-entries"];
 /// How many entries a fast path may have.
-const MOST_FAST_ENTRIES: RangeInclusive<u32> = 1024..=1 << 23;
+const MOST_FAST_ENTRIES: RangeInclusive<u32> = 1024..=MOST_ROOM;
 
 /// What is read of `run`.
 struct Run {

@@ -31,6 +31,8 @@ use crate::field;
 
 /// Entries that there is room for, unless somebody asks for another number.
 pub const ROOM: u32 = 1 << 17;
+/// How many there can be room for at most.
+pub const MOST_ROOM: u32 = 1 << 23;
 /// Maps that all instances of the program share.
 const SHARED: [&str; 8] = ["outs", "buckets", "entries", "sides", "wides", "tracks", "control", "counts"];
 const WHAT: &str = "fast path of a node";

@@ -30,8 +30,8 @@ pub const QUEUES: std::ops::RangeInclusive<u32> = 1..=64;
 
 /// Sessions that a NAT of ours has room for unless there are more flows.
 pub const SESSIONS: u32 = 2_000_000;
-/// Entries that the fast path of a node of ours has room for unless there are more flows.
-pub const FAST_ENTRIES: u32 = weir_port::fast::ROOM;
+/// Entries that the fast path of a node of ours has room for: the least number unless there are more flows.
+pub const FAST_ENTRIES: std::ops::RangeInclusive<u32> = weir_port::fast::ROOM..=weir_port::fast::MOST_ROOM;
 
 /// What to build.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,7 +78,7 @@ impl BedSpec {
             rx_queues: 1,
             spreading: Spreading::default(),
             sessions: SESSIONS,
-            fast_entries: FAST_ENTRIES,
+            fast_entries: *FAST_ENTRIES.start(),
             link: LinkSpec::default(),
             publish: None,
         }
