@@ -39,6 +39,7 @@ use crate::way::{Dir, Way};
 
 pub(crate) use book::Book;
 use entry::{Track, rule_of, until_of};
+use round::PAUSE;
 
 /// What a flow is known by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -188,10 +189,17 @@ impl Book {
         let piece = self.due(now);
         let any = !piece.is_empty();
         if any {
-            self.read(pipeline, piece.clone());
+            if self.read(pipeline, piece.clone()) {
+                self.used = now;
+            }
             self.keep_up(pipeline, piece, now);
         }
         any
+    }
+
+    /// When more entries are to be read: while they are used often, so that no frame waits long for the thread that reads them.
+    pub(crate) fn next_read(&self, now: Time) -> Option<Time> {
+        (now - self.used < self.margin()).then_some(now + PAUSE)
     }
 
     /// Reads what all entries were used for.
@@ -321,11 +329,12 @@ impl Book {
         self.insert(now, (flow, *key), recipe, rule);
     }
 
-    /// Reads what these entries were used for, and how far their connections have come by that.
-    fn read(&mut self, pipeline: &mut Pipeline, numbers: Range<u32>) {
-        let mut advanced = Vec::new();
+    /// Reads what these entries were used for, and how far their connections have come by that; `false`: for nothing.
+    fn read(&mut self, pipeline: &mut Pipeline, numbers: Range<u32>) -> bool {
+        let (mut advanced, mut any) = (Vec::new(), false);
         for number in numbers {
             let Some((recipe, uses)) = self.fresh_uses(number, &mut advanced) else { continue };
+            any = true;
             let holds = |stage: usize| {
                 let of_stage = recipe.depends.iter().filter(|depends| match depends.on {
                     On::Session { stage: of, .. } => of == stage,
@@ -341,6 +350,7 @@ impl Book {
             }
         }
         advanced.into_iter().for_each(|track| self.pull(pipeline, track));
+        any
     }
 
     /// Of these entries those that are used hold on as long as their sessions, and those that are not give their room back.

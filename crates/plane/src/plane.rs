@@ -198,15 +198,16 @@ impl Plane {
         more
     }
 
-    /// When [`Plane::tick`] is to be called at the latest, if nothing comes before: the least of what its stages, steering and
-    /// neighbours wait for. `None`: nothing is due until a frame comes.
+    /// When [`Plane::tick`] is to be called at the latest, if nothing comes before: the least of what its stages, steering,
+    /// neighbours and fast path wait for. `None`: nothing is due until a frame comes.
     pub fn due(&self, now: Time) -> Option<Time> {
         let router = match &self.pipeline.exit {
             Exit::Router(router) => router.due(),
             Exit::Across => None,
         };
         let stages = self.pipeline.stages.iter().filter_map(|stage| stage.due(now));
-        stages.chain(self.steering.due()).chain(router).min()
+        let fast = self.fast.as_ref().and_then(|book| book.next_read(now));
+        stages.chain(self.steering.due()).chain(router).chain(fast).min()
     }
 
     /// Frames of the node's own that leave since the last call.

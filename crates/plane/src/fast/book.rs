@@ -41,6 +41,8 @@ pub(crate) struct Book {
     /// No entry is used for the time being.
     pub(super) is_paused: bool,
     round: Round,
+    /// When the last use of any was read.
+    pub(super) used: Time,
     /// That of the entries which hold: others are of stages that have changed, and go one after the other.
     generation: u32,
     /// How many there are.
@@ -97,6 +99,7 @@ impl Book {
             is_on: false,
             is_paused: false,
             round: Round::default(),
+            used: Time::default(),
             generation: 0,
             live: 0,
             epochs: [0; 3],

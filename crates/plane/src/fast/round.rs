@@ -11,6 +11,8 @@ const ROUND: Duration = Duration::from_secs(1);
 const EACH_ROUND: u32 = 1 << 17;
 /// So many entries are read at once: frames wait for them.
 pub(super) const PIECE: u32 = 128;
+/// A thread with nothing else to do reads again after this time: the entries of so long are few.
+pub(super) const PAUSE: Duration = Duration::from_millis(5);
 
 /// One reading of all entries.
 #[derive(Default)]
