@@ -359,6 +359,9 @@ static __always_inline int pass4(void *data, void *end, const struct fast_key *k
 static __always_inline int pass6(void *data, void *end, const struct fast_key *key, const struct fast_entry *entry, __u32 number,
 				 __u32 bytes)
 {
+	/* As read6 has seen; older verifiers forget it. */
+	if (data + V6_TRANSPORT + UDP > end)
+		return PUNT_HEADER;
 	if (!has_addresses(data, number))
 		return PUNT_UNKNOWN;
 	if (key->protocol == 6 && entry->flags & IS_FOLLOWED) {
