@@ -42,6 +42,8 @@ const OPEN: f64 = 0.99;
 const FEW: u32 = 1000;
 /// So fast they are established then, connections/s.
 const FEW_CPS: f64 = 5000.0;
+/// Connections may be completed at so many times the rate at which those that are held were established.
+const MORE: f64 = 4.0;
 /// SYN that leave inside under a flood for each connection without one, at most.
 const FLOOD_ROOM: u32 = 10;
 
@@ -197,8 +199,11 @@ impl Talker<'_, '_> {
                 return Ok(());
             }
         }
-        // More segments are needed for them.
-        let most = values.last(name::ESTABLISHED).unwrap_or(max);
+        // More segments are needed for them. Each step establishes those that are held anew: where no rate of that is known, the one that
+        // was enough says where to begin.
+        let begin = if self.held >= FEW { (self.hold_cps * MORE).min(max) } else { max };
+        let known = values.last(name::ESTABLISHED);
+        let most = known.unwrap_or(begin);
         let found = highest(most, (error, least(connections, LONGEST_S)), |rate| self.completes(rate))?;
         values.add(name::WHOLE, name::CPS, found);
         let Some(rate) = found else {
@@ -207,6 +212,9 @@ impl Talker<'_, '_> {
         };
         if rate >= max {
             let text = format!("the tester ends the search: it begins {max:.0} connections/s at most");
+            values.irregular.push(text);
+        } else if rate >= begin && known.is_none() {
+            let text = format!("the search began at {begin:.0} connections/s: the device may be faster");
             values.irregular.push(text);
         }
         self.lives(rate * SAFE, values)?;
