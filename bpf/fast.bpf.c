@@ -340,7 +340,7 @@ static __always_inline int leave_to_plane(struct xdp_md *ctx, struct fast_counts
 	return bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_PASS);
 }
 
-/* Does to a packet what its entry says, unless it is another flow's. */
+/* Does to a packet what its entry says; a reason if it cannot. */
 static __always_inline int pass4(void *data, void *end, const struct fast_key *key, const struct fast_entry *entry, __u32 number,
 				 __u32 bytes)
 {

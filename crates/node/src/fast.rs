@@ -214,11 +214,6 @@ impl FastTable for Table {
         self.fast.set_epoch(self.epochs.1);
     }
 
-    fn end_all(&mut self) {
-        self.epochs.1 = self.epochs.1.wrapping_add(1);
-        self.fast.set_epoch(self.epochs.1);
-    }
-
     fn set_on(&mut self, on: bool) {
         self.fast.set_on(on);
     }

@@ -133,8 +133,6 @@ pub trait FastTable: Debug + Send {
     fn fresh_uses(&mut self, number: u32) -> Option<FlowUses>;
     /// Entries with other epochs hold no more, from now on.
     fn set_epochs(&mut self, epochs: [u32; 3]);
-    /// No entry holds any more.
-    fn end_all(&mut self);
     /// Whether entries are used at all, from now on.
     fn set_on(&mut self, on: bool);
     /// How far a connection has come.
@@ -220,10 +218,10 @@ impl Book {
         !std::mem::replace(&mut self.is_paused, true)
     }
 
-    /// The stages have changed, after a pause in which all entries were read.
+    /// The stages have changed, and the epoch of the text, after a pause in which all entries were read.
     pub(crate) fn resume(&mut self, pipeline: &mut Pipeline) {
-        self.clear();
         self.set_epochs(epochs(pipeline));
+        self.clear();
         self.is_paused = false;
         self.table.set_on(self.is_on);
         watch(pipeline, true);

@@ -42,8 +42,7 @@ fn a_full_table_has_each_key_once() {
 #[test]
 fn a_key_is_found_in_the_entry_that_holds() {
     weir_testkit::need_root!();
-    let fast = Fast::new(1024).expect("a program");
-    fast.set_on(true);
+    let fast = switched_on();
     let (key, _) = key_of(&fast, &ENDS4, 17, 53);
     let frame = frame_of(&ENDS4, 17, 53, 26);
     let leaves = || fast.try_on(&Gate::default(), 1, &frame).expect("a program").0;
@@ -71,8 +70,7 @@ fn a_key_is_found_in_the_entry_that_holds() {
 #[test]
 fn frames_with_unfinished_checksums_are_left_to_the_plane() {
     weir_testkit::need_root!();
-    let fast = Fast::new(1024).expect("a program");
-    fast.set_on(true);
+    let fast = switched_on();
     let gate = Gate { checks_partial: 1, ..Gate::default() };
     for ends in [&ENDS4[..], &ENDS6] {
         for (protocol, at, length) in [(17, 6, 26_u16), (6, 16, 26)] {
@@ -104,8 +102,7 @@ fn frames_with_unfinished_checksums_are_left_to_the_plane() {
 #[test]
 fn an_entry_of_ipv6_is_that_of_its_addresses() {
     weir_testkit::need_root!();
-    let fast = Fast::new(1024).expect("a program");
-    fast.set_on(true);
+    let fast = switched_on();
     let (key, own) = key_of(&fast, &ENDS6, 17, 53);
     let own = own.expect("addresses of IPv6");
     let frame = frame_of(&ENDS6, 17, 53, 26);
@@ -141,8 +138,7 @@ fn an_entry_of_ipv6_is_that_of_its_addresses() {
 #[test]
 fn connections_are_followed() {
     weir_testkit::need_root!();
-    let fast = Fast::new(1024).expect("a program");
-    fast.set_on(true);
+    let fast = switched_on();
     for ends in [&ENDS4[..], &ENDS6] {
         let (key, wide) = key_of(&fast, ends, 6, 80);
         // The second side of connection 7, and the first one of connection 9.
@@ -166,6 +162,13 @@ fn connections_are_followed() {
         };
         assert_eq!([fast.track(7), fast.track(9)], [came(1), came(0)], "{} bytes of addresses", ends.len());
     }
+}
+
+/// Maps with room for 1024 entries, which are used.
+fn switched_on() -> Fast {
+    let fast = Fast::new(1024).expect("a program");
+    fast.set_on(true);
+    fast
 }
 
 /// A flag of TCP.

@@ -534,7 +534,6 @@ pub(crate) fn bed_spec(spec: &PointSpec, cpus: &CpuPlan) -> BedSpec {
         mtu: u32::from(spec.frame.max()).saturating_sub(18).max(1500),
         spreading: spec.spreading.clone().unwrap_or_default(),
         sessions: spec.flows.max(SESSIONS),
-        // One in each direction.
         // Each flow has one in each direction, and finds it sooner where half of the room is free.
         fast_entries: spec.flows.saturating_mul(4).clamp(*FAST_ENTRIES.start(), *FAST_ENTRIES.end()),
         link: spec.link.clone().unwrap_or_default(),

@@ -43,9 +43,7 @@ pub(crate) struct Book {
     round: Round,
     /// When the last use of any was read.
     pub(super) used: Time,
-    /// That of the entries which hold: others are of stages that have changed, and go one after the other.
-    generation: u32,
-    /// How many there are.
+    /// How many there are of the present text: others go one after the other.
     live: u64,
     epochs: [u32; 3],
     by_session: HashMap<Track, Vec<u32>>,
@@ -65,7 +63,6 @@ struct Entry {
     recipe: Arc<Recipe>,
     epochs: [u32; 3],
     until: Option<Time>,
-    generation: u32,
     /// Rounds without a frame.
     idle: u32,
     is_over: bool,
@@ -100,7 +97,6 @@ impl Book {
             is_paused: false,
             round: Round::default(),
             used: Time::default(),
-            generation: 0,
             live: 0,
             epochs: [0; 3],
             // It need not grow while frames wait.
@@ -163,7 +159,12 @@ impl Book {
 
     /// Whether an entry is of what there is today.
     fn is_valid(&self, entry: &Entry) -> bool {
-        !entry.is_over && entry.generation == self.generation && entry.epochs == self.epochs
+        !entry.is_over && entry.epochs == self.epochs
+    }
+
+    /// Whether the stages that an entry was made of are those of today.
+    fn is_of_text(&self, entry: &Entry) -> bool {
+        entry.epochs.first() == self.epochs.first()
     }
 
     fn entry(&self, number: u32) -> Option<&Entry> {
@@ -200,7 +201,6 @@ impl Book {
             recipe: Arc::new(recipe),
             epochs: rule.epochs,
             until: rule.until,
-            generation: self.generation,
             idle: 0,
             is_over: false,
             is_leaving: false,
@@ -234,10 +234,10 @@ impl Book {
     fn leave(&mut self, number: u32, now: Time) {
         self.table.end(number);
         self.leaving.push_back((number, now));
+        self.live -= u64::from(self.entry(number).is_some_and(|entry| self.is_of_text(entry)));
         let Some(entry) = self.entry_mut(number) else { return };
         (entry.is_over, entry.is_leaving) = (true, true);
-        let (recipe, generation) = (entry.recipe.clone(), entry.generation);
-        self.live -= u64::from(generation == self.generation);
+        let recipe = entry.recipe.clone();
         for depends in &recipe.depends {
             if let On::Session { stage, number: session } = depends.on
                 && let Some(all) = self.by_session.get_mut(&(stage, session))
@@ -287,10 +287,10 @@ impl Book {
             return None;
         }
         let FlowUses { frames, bytes, last } = self.table.fresh_uses(number)?;
-        let entry = self.entries.get_mut(number as usize)?.as_mut()?;
-        if entry.generation != self.generation {
+        if !self.is_of_text(self.entry(number)?) {
             return None;
         }
+        let entry = self.entries.get_mut(number as usize)?.as_mut()?;
         entry.idle = 0;
         let taken = entry.slots.iter().filter_map(|slot| self.slots.taken.get(*slot as usize));
         tracks.extend(taken.map(|(_, track)| *track));
@@ -319,14 +319,14 @@ impl Book {
 
     /// Takes away what of these is over or idle, and has numbers be used again that nobody holds.
     pub(super) fn tidy(&mut self, numbers: Range<u32>, now: Time) {
-        let (mut old, generation) = (Vec::new(), self.generation);
+        let (mut old, text) = (Vec::new(), self.epochs.first().copied());
         for number in numbers {
             if !self.numbers.is_taken(number) {
                 continue;
             }
             let Some(entry) = self.entry_mut(number).filter(|entry| !entry.is_leaving) else { continue };
             entry.idle += 1;
-            if entry.is_over || entry.generation != generation || entry.idle > IDLE_ROUNDS {
+            if entry.is_over || entry.epochs.first().copied() != text || entry.idle > IDLE_ROUNDS {
                 old.push(number);
             }
         }
@@ -342,10 +342,9 @@ impl Book {
         }
     }
 
-    /// No entry holds any more, and what they were used for is known: each goes when it is its turn.
+    /// The text is another one, so that no entry holds any more; each goes when it is its turn.
     pub(super) fn clear(&mut self) {
-        self.table.end_all();
-        (self.generation, self.live) = (self.generation.wrapping_add(1), 0);
+        self.live = 0;
         self.slots.by_track.clear();
     }
 

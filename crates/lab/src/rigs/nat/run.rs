@@ -36,10 +36,10 @@ const CEILING_TRIAL: Duration = Duration::from_millis(200);
 /// Paced trials after that: what the tester itself adds to each round trip, at shares of the ceiling.
 const WIRE_PERCENT: [f64; 3] = [1.0, 10.0, 50.0];
 const WIRE_TRIAL: Duration = Duration::from_millis(100);
-/// For how long they are sent for that at most, in times that it takes to send them once as fast as the plan says: half as fast after
-/// each time that a tenth of them was not answered.
+/// For how long flows are sent until all are answered, at most, in times that it takes to send them once as fast as the plan says.
 const ESTABLISHMENTS: f64 = 12.0;
-const UNANSWERED: f64 = 0.1;
+/// Where fewer than this share is answered, they are sent half as fast the next time.
+const ANSWERED: f64 = 0.9;
 
 /// A NAT in progress.
 struct Entrant<'a> {
@@ -257,7 +257,7 @@ impl Measuring<'_> {
         Ok(())
     }
 
-    /// Sends a frame of each flow, until all are established and known, or no more become so.
+    /// Sends a frame of each flow, until all are established and known, or for long enough.
     fn establish(&self, entrant: &mut Entrant<'_>) -> Result<(), RunError> {
         let bench = &mut entrant.bench;
         if !bench.is_new() {
@@ -280,7 +280,7 @@ impl Measuring<'_> {
             let trial = bench.one(&load, Purpose::WarmUp)?;
             let inside = trial.detail::<Translation>().map_or(0, |seen| seen.flows_inside);
             passes -= u32::from(inside >= flows);
-            if (inside as f64) < flows as f64 * (1.0 - UNANSWERED) {
+            if (inside as f64) < flows as f64 * ANSWERED {
                 each *= 2.0;
             }
         }
