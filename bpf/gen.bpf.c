@@ -11,7 +11,10 @@
  *
  * The kernel passes redirected frames on at the end of a batch of runs, and waking a receiver that sleeps
  * costs the sender a microsecond or two. At rates where each frame would find a sleeper, frames leave in
- * small groups: the first run of a batch waits until its last frame is due, too.
+ * small groups: the first run of a group waits until its last frame is due, too.
+ *
+ * The kernel keeps as many pages as a batch has runs. Those that come back when so many wait already are freed, on the DUT's CPU: a
+ * device in overload gives many back at once. Then batches are long, and groups are what the kernel passes on before their end.
  *
  * Pacing: a stream has a gap between frames, or two of them in turn (see struct weir_phase). A late generator catches up at 1.25 times the
  * nominal rate, not in one burst: a stall of the tester must not become an overload of the DUT.
@@ -92,9 +95,9 @@ static __always_inline struct weir_stream *next_stream(__u32 *index, __u64 *when
 	}
 	if (!s->paced)
 		return s;
-	/* Catching up, the gap is on average never below 4/5 of the nominal one: a leaky bucket that holds one
-	 * group (GCRA, ITU-T I.371). */
-	__u64 group_q16 = gen.group_ns ? (__u64)WEIR_GROUP_NS << 16 : 0;
+	/* Catching up, the gap is on average never below 4/5 of the nominal one: a leaky bucket that holds two
+	 * groups (GCRA, ITU-T I.371). */
+	__u64 group_q16 = gen.group_ns << 17;
 	__u64 allowed_q16 = s->allowed_q16 > group_q16 ? s->allowed_q16 - group_q16 : 0;
 	*when = ((s->due_q16 > allowed_q16 ? s->due_q16 : allowed_q16) + 0xffff) >> 16;
 	return s;
@@ -237,7 +240,7 @@ SEC("xdp")
 int generate(struct xdp_md *ctx)
 {
 	__u32 run = gen.run;
-	gen.run = run + 1 >= gen.batch ? 0 : run + 1;
+	gen.run = run + 1 >= gen.group ? 0 : run + 1;
 	if (!gen.active)
 		return XDP_DROP;
 	/* At full speed the clock would be a third of the cost of a frame: it is read in every eighth run. */
@@ -261,12 +264,14 @@ int generate(struct xdp_md *ctx)
 		return XDP_DROP;
 	__u64 now = time - gen.start_ns, until = run ? when : when + gen.group_ns;
 	if (now < until) {
-		/* No frame that has left the program waits for the end of this batch, unless it is short. */
+		/* No frame that has left the program waits for the end of this group, unless it is short. */
 		if (gen.left && (gen.group_ns || when - now > WEIR_NEAR_NS))
 			return XDP_DROP;
 		gen.clock_ns = time = wait_until(time, gen.start_ns + until);
 		now = time - gen.start_ns;
-		if (now < when || time >= gen.stop_ns)
+		if (now < until && !run)
+			gen.run = 0;
+		if (now < until || time >= gen.stop_ns)
 			return XDP_DROP;
 	}
 	gen.left = 1;

@@ -12,7 +12,6 @@
 #define WEIR_SIZES 64              /* sizes in a cycle */
 #define WEIR_LATE_BUCKETS 256      /* lateness: 8 buckets per octave */
 #define WEIR_LATENCY_BUCKETS 1920  /* latency: 64 buckets per octave, error below 1 % */
-#define WEIR_GROUP_NS 24000        /* frames of twice the longest batch may leave together */
 #define WEIR_LOOKS 1024            /* at the clock, of some 20 ns each, in one wait */
 #define WEIR_NEAR_NS 1000          /* a frame that has left a run waits so long for the next one of its batch */
 #define WEIR_WINDOW_WORDS 1024     /* duplicate detection reaches back 64 K frames */
@@ -100,10 +99,10 @@ struct weir_gen {
 	__u64 stop_ns;        /* no frame leaves later, sent or not */
 	__u64 clock_ns;       /* the clock when it was last read */
 	__u64 seed;           /* state of the generator of random sizes */
-	__u64 group_ns;       /* from the first frame of a batch to the last: they leave together */
-	__u32 batch;          /* runs between two flushes of the kernel */
-	__u32 left;           /* a frame has left in this batch */
-	__u32 run;            /* runs so far in this batch */
+	__u64 group_ns;       /* from the first frame of a group to the last: they leave together */
+	__u32 group;          /* runs that belong together: a batch of the kernel, or a part of it */
+	__u32 left;           /* a frame has left in this group */
+	__u32 run;            /* runs so far in this group */
 	__u32 size_count;     /* 0: random between size[0] and size[1] */
 	__u16 size[WEIR_SIZES];   /* bytes without FCS */
 	__u16 size_max;       /* length of the frames handed in */

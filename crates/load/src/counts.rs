@@ -82,9 +82,10 @@ pub struct Load {
     pub timed_from: Duration,
     /// Shall differences between latencies be counted?
     pub ipdv: bool,
-    /// Shall it be noted when frames arrived, about each millisecond? Only the XDP receiver does.
+    /// Shall the device be in overload? Then it is noted when frames arrived, about each millisecond, and frames may leave 16 at a
+    /// time. Only the XDP tester does.
     #[serde(default)]
-    pub marks: bool,
+    pub overload: bool,
     /// Before each n-th frame of a stream goes a broadcast (RFC 2544, section 11.1), in addition; `None` = never.
     pub broadcast_every: Option<NonZeroU32>,
     /// The part of TCP connections that each frame of stream 0 begins, where the XDP tester has both ends of them.
@@ -132,7 +133,7 @@ impl Load {
             drain: None,
             timed_from: Duration::ZERO,
             ipdv: false,
-            marks: false,
+            overload: false,
             broadcast_every: None,
             tcp: None,
             share: None,
@@ -148,7 +149,7 @@ impl Load {
     /// own clock: those from another host never are.
     pub(crate) fn watch(&self) -> Watch {
         let merge_ns = u64::try_from(self.merge.as_nanos()).unwrap_or(u64::MAX / 2);
-        let mark_shift = self.marks.then(|| mark_shift(self.duration));
+        let mark_shift = self.overload.then(|| mark_shift(self.duration));
         Watch { merge_ns, timed_from_ns: u64::MAX, ipdv: self.ipdv, mark_shift, tcp: self.tcp }
     }
 }

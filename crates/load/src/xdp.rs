@@ -23,8 +23,8 @@ pub const MAX_FRAME_BYTES: u16 = 3392 + FCS_BYTES as u16;
 
 /// At full speed a frame's time stamp is at most eight frames old, 0.4 us.
 const FULL_SPEED_CLOCK_MASK: u32 = 7;
-/// Batches of one call of the generator, some milliseconds.
-const BATCHES_PER_CALL: u32 = 256;
+/// Groups of one call of the generator, some milliseconds.
+const GROUPS_PER_CALL: u32 = 256;
 
 mod checker;
 mod receiver;
@@ -122,13 +122,13 @@ impl XdpGenerator {
         let grace = if load.fps.is_some() { grace(load.duration) } else { Duration::ZERO };
         state.stop_ns = state.start_ns + (load.duration + grace).as_nanos() as u64;
         let batch = Batch::of(load);
-        (state.batch, state.group_ns) = (batch.runs, batch.group_ns);
+        (state.group, state.group_ns) = (batch.group, batch.group_ns);
         state.clock_mask = if at_full_speed(load) { FULL_SPEED_CLOCK_MASK } else { 0 };
         self.memory.set(0, &state);
         let frame = self.first_frame();
         while self.memory.field(0, field!(Gen, active)) != 0 && !control.stopped() {
             self.memory.set_field(0, 0, field!(Gen, run));
-            self.program.run_live(&frame, batch.runs * BATCHES_PER_CALL, batch.runs)?;
+            self.program.run_live(&frame, batch.group * GROUPS_PER_CALL, batch.runs)?;
             control.report(self.sent(), arrived());
         }
         Ok(Duration::from_nanos(now_ns().saturating_sub(start.at_ns)))
@@ -151,7 +151,7 @@ impl XdpGenerator {
         // The last turn begins when the load ends.
         state.stop_ns = start.at_ns + (load.duration + 2 * turn).as_nanos() as u64;
         let batch = Batch::of(&unpaced);
-        (state.batch, state.clock_mask) = (batch.runs, FULL_SPEED_CLOCK_MASK);
+        (state.group, state.clock_mask) = (batch.group, FULL_SPEED_CLOCK_MASK);
         self.memory.set(0, &state);
         let frame = self.first_frame();
         let (mut due, mut at) = (0, start.at_ns);
@@ -167,7 +167,7 @@ impl XdpGenerator {
                 self.memory.set_field(0, 0, field!(Gen, run));
                 // One more run finds that all is sent.
                 let runs = (due - before) as u32 + 1;
-                self.program.run_live(&frame, runs.min(batch.runs * BATCHES_PER_CALL), batch.runs)?;
+                self.program.run_live(&frame, runs.min(batch.group * GROUPS_PER_CALL), batch.runs)?;
             }
             control.report(self.sent(), 0);
         }
@@ -339,10 +339,14 @@ fn size_table(sizes: &FrameSizes) -> (u32, [u16; weir_packet::size::MAX_CYCLE]) 
     }
 }
 
-/// Program runs of a batch, and the time from its first frame to its last, for which the first run waits.
+/// How frames leave together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Batch {
+    /// Program runs of a batch of the kernel, which are the pages that it keeps.
     runs: u32,
+    /// Runs of a group: the whole batch, or a part that the kernel passes on before its end.
+    group: u32,
+    /// From the first frame of a group to its last, for which the first run waits.
     group_ns: u64,
 }
 
@@ -352,9 +356,11 @@ const ALONE_FPS: f64 = 80e3;
 const STEADY_FPS: f64 = 3e6;
 /// Longest batch of the kernel, in runs.
 const LONGEST_BATCH: u32 = 256;
+/// So many frames to one interface the kernel passes on before the end of a batch.
+const BULK: u32 = 16;
 /// What becomes due in so much time leaves as a group.
 const ROUND_S: f64 = 11.5e-6;
-/// A batch of frames that each wait for their time. Of those the kernel passes on 16 at a time, whatever the batch.
+/// A batch of frames that each wait for their time.
 const STEADY_BATCH_S: f64 = 20e-6;
 
 impl Batch {
@@ -367,20 +373,30 @@ impl Batch {
             _ => load.fps,
         };
         match fps {
-            Some(fps) if fps < ALONE_FPS => Batch { runs: 1, group_ns: 0 },
+            Some(fps) if fps < ALONE_FPS => Batch::whole(1, 0),
+            // A device in overload gives many pages back at once: those that the kernel has no room for are freed, which takes the
+            // device's CPU a third of the time of a frame that an XDP program redirects.
+            Some(fps) if fps < STEADY_FPS && load.overload => {
+                let group_ns = (f64::from(BULK) / fps * 1e9) as u64;
+                Batch { runs: LONGEST_BATCH, group: BULK, group_ns }
+            }
             Some(fps) if fps < STEADY_FPS => {
                 let later = (fps * ROUND_S) as u32;
-                Batch { runs: later + 1, group_ns: (f64::from(later) / fps * 1e9) as u64 }
+                Batch::whole(later + 1, (f64::from(later) / fps * 1e9) as u64)
             }
-            Some(fps) => Batch { runs: LONGEST_BATCH.min((fps * STEADY_BATCH_S) as u32), group_ns: 0 },
-            None => Batch { runs: LONGEST_BATCH, group_ns: 0 },
+            Some(fps) => Batch::whole(LONGEST_BATCH.min((fps * STEADY_BATCH_S) as u32), 0),
+            None => Batch::whole(LONGEST_BATCH, 0),
         }
+    }
+
+    /// A batch that is one group.
+    fn whole(runs: u32, group_ns: u64) -> Batch {
+        Batch { runs, group: runs, group_ns }
     }
 
     /// A burst leaves as a whole, and without waiting for more.
     fn of_bursts(frames: u32) -> Batch {
-        let runs = frames.min(LONGEST_BATCH).next_power_of_two().max(FULL_SPEED_CLOCK_MASK + 1);
-        Batch { runs, group_ns: 0 }
+        Batch::whole(frames.min(LONGEST_BATCH).next_power_of_two().max(FULL_SPEED_CLOCK_MASK + 1), 0)
     }
 }
 
@@ -418,6 +434,13 @@ mod tests {
             }
             let due = 1.0 + fps * batch.group_ns as f64 / 1e9;
             assert!((due - f64::from(batch.runs)).abs() < 0.01, "{fps}: {batch:?}");
+            let overload = Batch::of(&Load { overload: true, ..Load::steady(fps, Duration::from_secs(1)) });
+            let due = fps * overload.group_ns as f64 / 1e9;
+            assert!(
+                fps < ALONE_FPS && overload == batch || (due - f64::from(BULK)).abs() < 0.01,
+                "{fps}: {overload:?}"
+            );
+            assert_eq!(overload.runs % overload.group, 0, "the end of a batch parts no group");
         }
         for frames in [1, 2, 16, 17, 64, 256, 1024, u32::MAX] {
             let batch = Batch::of_bursts(frames);

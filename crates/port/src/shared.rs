@@ -177,13 +177,13 @@ shared! {
         pub clock_ns: u64,
         /// State of the generator of random sizes.
         pub seed: u64,
-        /// From the first frame of a batch to the last, ns: they leave together.
+        /// From the first frame of a group to the last, ns: they leave together.
         pub group_ns: u64,
-        /// Program runs between two flushes of the kernel.
-        pub batch: u32,
-        /// 1 if a frame has left in this batch.
+        /// Program runs that belong together: a batch of the kernel, or a part of it.
+        pub group: u32,
+        /// 1 if a frame has left in this group.
         pub left: u32,
-        /// Runs so far in this batch.
+        /// Runs so far in this group.
         pub run: u32,
         /// Entries of `size` in use; 0 = random between the first two.
         pub size_count: u32,

@@ -39,7 +39,7 @@ pub(crate) fn load_parameters(load: &Load) -> Vec<(String, String)> {
     if load.ipdv {
         add("ipdv", "counted".into());
     }
-    if load.marks {
+    if load.overload {
         add("arrivals", "counted in windows".into());
     }
     if let Some(every) = load.broadcast_every {

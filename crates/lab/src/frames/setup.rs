@@ -280,7 +280,7 @@ impl Setup {
         Beside { disturbance, witness }: Beside<'_>,
     ) -> Result<(Counts, Used), RunError> {
         let handover_ns_before = self.dut_cpu().and_then(|cpu| handover_ns(self.cpus.tester[0], cpu));
-        let core_step_before_ns = self.dut_cpu().filter(|_| load.marks).and_then(core_step_ns);
+        let core_step_before_ns = self.dut_cpu().filter(|_| load.overload).and_then(core_step_ns);
         let before = self.sample()?;
         let updates = match self.route_changes_per_s() {
             0 => None,
@@ -307,7 +307,7 @@ impl Setup {
         }
         let routes = updates.map(Updates::stop).transpose()?;
         let after = self.sample()?;
-        let watched = self.dut_cpu().filter(|_| load.marks);
+        let watched = self.dut_cpu().filter(|_| load.overload);
         let core_step_after_ns = watched.and_then(core_step_ns);
         let handover_after_ns = watched.and_then(|cpu| handover_ns(self.cpus.tester[0], cpu));
         let core_steps_ns = core_step_before_ns.zip(core_step_after_ns).map(<[f64; 2]>::from);
@@ -352,7 +352,7 @@ impl Setup {
             )
         });
         let stops = witnessed.as_ref().map_or(&[][..], |seen| &seen.stops);
-        let windows = if load.marks { arrived(counts, load, stops) } else { Vec::new() };
+        let windows = if load.overload { arrived(counts, load, stops) } else { Vec::new() };
         // A single burst lasts as long as it takes.
         let duration = if load.max_frames.is_some() { counts.sending } else { load.duration };
         let duration_s = duration.as_secs_f64();

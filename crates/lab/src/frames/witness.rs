@@ -42,7 +42,7 @@ impl Witness {
     /// For a trial of this purpose. `None` where nobody asks for stops, and where the kernel has no such clocks. Latencies
     /// are measured without it: a tick delays a frame.
     pub(crate) fn of(idles: &Arc<Idles>, load: &Load, purpose: Purpose) -> Option<Witness> {
-        let wanted = purpose == Purpose::Search || load.marks;
+        let wanted = purpose == Purpose::Search || load.overload;
         let most = ((load.duration + BESIDE).as_nanos() / PERIOD.as_nanos()) as usize;
         let ticker = wanted.then(|| Ticker::new(idles.watched(), PERIOD, most).ok()).flatten()?;
         let noting = idles.start().ok()?;
@@ -220,7 +220,7 @@ mod tests {
                 .collect()
         };
         let counts = counts(vec![stream(0, marks(600_000, 0)), stream(1, marks(300_000, 300))]);
-        let load = Load { marks: true, ..Load::steady(2e6, Duration::from_millis(100)) };
+        let load = Load { overload: true, ..Load::steady(2e6, Duration::from_millis(100)) };
         let windows = arrived(&counts, &load, &[]);
         assert_eq!(windows.len(), 5);
         assert!(windows.iter().all(|w| w.ran && (w.fps() / 900e3 - 1.0).abs() < 1e-3), "{windows:?}");

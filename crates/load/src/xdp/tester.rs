@@ -100,7 +100,7 @@ impl XdpTester {
         let receiver = &self.receivers[self.traffic.arrival(stream.stream)];
         let arrived = |(i, group): (usize, &GroupCounts)| receiver.group(i as u32, group.sent);
         stream.groups = stream.groups.iter().enumerate().map(arrived).collect::<Result<_, _>>()?;
-        if load.marks {
+        if load.overload {
             stream.marks = receiver.marks(stream.start_ns);
         }
         if load.ipdv {

@@ -126,7 +126,7 @@ fn approach(trial: Duration, bench: &mut Bench<'_>, overload: &Overload) -> Resu
 }
 
 fn load(fps: f64, trial: Duration) -> Load {
-    Load { marks: true, ..Load::steady(fps, trial) }
+    Load { overload: true, ..Load::steady(fps, trial) }
 }
 
 /// Frames/s that came back inside as they should, over the windows of a trial.

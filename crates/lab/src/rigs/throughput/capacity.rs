@@ -128,12 +128,12 @@ fn overload(spec: &CapacitySpec, ceiling_fps: f64) -> Overload {
 
 /// Is this one of the trials in which arrivals were noted, whatever else its load was?
 fn is_of_capacity(trial: &Trial) -> bool {
-    let load = Load { marks: true, ..Load::full_speed(Duration::ZERO) };
+    let load = Load { overload: true, ..Load::full_speed(Duration::ZERO) };
     trial.purpose == Purpose::Procedure && load_parameters(&load).iter().all(|one| trial.load.contains(one))
 }
 
 fn load(spec: &CapacitySpec, fps: f64) -> Load {
-    Load { marks: true, ..Load::steady(fps, spec.trial) }
+    Load { overload: true, ..Load::steady(fps, spec.trial) }
 }
 
 /// What a device forwarded in a trial, frames/s: over its windows, or, where arrivals are not noted, all of it. What the

@@ -42,6 +42,8 @@ pub struct TcpLoad {
     pub timeout: Duration,
     /// A search ends when its bounds are this close, relative to the upper one.
     pub error: f64,
+    /// This share of the connections of a trial may fail.
+    pub failures: f64,
     /// Floods, each tried after the searches; none: nothing.
     pub floods: Vec<Flood>,
     /// Independent repetitions.
@@ -88,7 +90,7 @@ const MOST_CONCURRENT: u32 = 2_000_000;
 /// Most connections of a trial.
 const MOST_CONNECTIONS: u32 = 1_000_000;
 /// Rates that a search tries.
-const TRIALS: u32 = 12;
+pub(super) const TRIALS: u32 = 12;
 /// A rate that any device can establish at, to estimate times.
 const ASSUMED_CPS: f64 = 50e3;
 
@@ -115,10 +117,10 @@ impl TcpLoad {
         list
     }
 
-    /// All connections of a point: those that are held, then the others.
-    pub(super) fn ranges(&self, held: u32) -> Ranges {
+    /// All connections of a point: those that are held, then those of so many trials.
+    pub(super) fn ranges(&self, held: u32, trials: u32) -> Ranges {
         let Hosts { subscribers, destinations, destination_ports } = self.hosts;
-        let flows = held + self.connections;
+        let flows = held + self.connections * trials;
         Ranges { flows, subscribers: subscribers.min(flows), destinations, destination_ports }
     }
 
@@ -145,6 +147,7 @@ pub(in crate::rigs::nat) fn read(root: &Section<'_>) -> Option<TcpLoad> {
     let public = section.axis("public", value::parsed::<PublicRange>).unwrap_or_default();
     let timeout = section.one("timeout_s", value::seconds).unwrap_or(Duration::from_millis(500));
     let error = section.one("error", value::width).unwrap_or(0.02);
+    let failures = section.one("failures", value::ratio).unwrap_or(0.0);
     let floods = read_floods(&section, hosts);
     let repetitions = section.one("repetitions", value::count(1..=1000)).unwrap_or(1);
     let all: Vec<u32> = concurrent.iter().map(|held| held + connections).collect();
@@ -164,6 +167,7 @@ pub(in crate::rigs::nat) fn read(root: &Section<'_>) -> Option<TcpLoad> {
         external,
         timeout,
         error,
+        failures,
         floods,
         repetitions,
     })
@@ -194,6 +198,7 @@ mod tests {
         let sets = [
             "nat_tcp.concurrent=5000000",
             "nat_tcp.connections=1",
+            "nat_tcp.failures=\"100%\"",
             "nat_tcp.kind=external",
             "nat_tcp.flood_from=above",
             "nat_tcp.subscribers=32768",

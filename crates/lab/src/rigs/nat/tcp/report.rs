@@ -11,8 +11,10 @@ use crate::view::format::{count, full, or_dash, percent, time_ns};
 
 const METHOD: &str = "Established: SYN, the answer to it back inside at the host that began, and the third segment outside; from a table \
     without connections. Connections: the same, 8 bytes each way, and FIN of both sides, seven segments in all, while the others \
-    are open. Each rate is the highest at which all connections of a trial complete, found by halving; nothing is sent twice. Times \
-    are from SYN to the last segment, at half of that rate. Both ends are programs that answer on the device's CPU.";
+    are open. Each rate is the highest at which all connections of a trial complete, but for the share that may fail, found by \
+    halving; nothing is sent twice. A rate that is reached while the machine disturbs the trial counts, one that is missed then does \
+    not. Where many are held, up to twelve trials follow each other beside the same ones, each with other connections. Times are from \
+    SYN to the last segment, at half of that rate. Both ends are programs that answer on the device's CPU.";
 
 const FLOODS: &str = "Share of connections whose SYN was answered inside, at half of the rate without a flood. SYN from inside are of 16 \
     hosts of their own, each from another port; those from outside go to ports of the public addresses. Nobody answers them, and \

@@ -14,7 +14,7 @@ use super::super::sessions::highest;
 use super::super::table;
 use super::flood::{Mix, from_outside, named};
 use super::name;
-use super::plan::{Flood, TcpLoad};
+use super::plan::{Flood, TRIALS, TcpLoad};
 use crate::figure::{figure, unit};
 use crate::frames::{PointSpec, Setup};
 use crate::record::{
@@ -38,6 +38,8 @@ const LONGEST_S: f64 = 5.0;
 const LONGEST_HOLD_S: f64 = 40.0;
 /// Of those that are held, this share must be open: a machine that stands still for some ms loses segments of a million.
 const OPEN: f64 = 0.99;
+/// A trial that the machine disturbed shows that a device stands a rate, if at most this share of it was missing.
+const RATE_ERROR: f64 = 0.01;
 /// Fewer connections are established in too short a time to say how fast.
 const FEW: u32 = 1000;
 /// So fast they are established then, connections/s.
@@ -64,10 +66,13 @@ impl Detail for States {
 struct Talker<'e, 'a> {
     experiment: &'e TcpLoad,
     bench: Bench<'a>,
-    /// Connections that are held, then the others.
+    /// Connections that are held, then those of so many trials.
     flows: Vec<Flow>,
+    trials: u32,
     seed: u64,
     held: u32,
+    /// So many of them are over: after the last one, connections are held anew.
+    over: u32,
     /// So many of these are open.
     open: u64,
     /// SYN/s that the tester sends.
@@ -119,17 +124,20 @@ impl Measuring<'_> {
 
     fn point_of(&mut self, spec: &PointSpec, place: (usize, usize)) -> Result<(), RunError> {
         let (experiment, seed, held) = (self.experiment, self.settings.seed, spec.flows);
-        let flows = experiment.ranges(held).list(spec.order, seed);
+        let trials = trials(&spec.dut, held, experiment.connections);
+        let flows = experiment.ranges(held, trials).list(spec.order, seed);
         let flooding = if experiment.floods.is_empty() { 1 } else { FLOOD_ROOM };
-        let room = held + experiment.connections * flooding;
+        let room = held + experiment.connections * flooding.max(trials);
         let given = Given { flows: flows.clone(), room, public: &experiment.public };
         let Some(bench) = Bench::open(self, spec, place, given)? else { return Ok(()) };
         let mut talker = Talker {
             experiment,
             bench,
             flows,
+            trials,
             seed,
             held,
+            over: 0,
             open: 0,
             ceiling_cps: 0.0,
             hold_cps: FEW_CPS,
@@ -187,6 +195,7 @@ impl Talker<'_, '_> {
     fn repetition(&mut self, values: &mut Values) -> Result<(), RunError> {
         let (error, max, connections) =
             (self.experiment.error, self.ceiling_cps, self.experiment.connections);
+        self.over = self.trials;
         if self.held >= FEW {
             let found =
                 highest(max, (error, least(self.held, LONGEST_HOLD_S)), |rate| self.establishes(rate))?;
@@ -199,8 +208,7 @@ impl Talker<'_, '_> {
                 return Ok(());
             }
         }
-        // More segments are needed for them. Each step establishes those that are held anew: where no rate of that is known, the one that
-        // was enough says where to begin.
+        // More segments are needed for them. Where no rate of those that are held is known, the one that was enough says where to begin.
         let begin = if self.held >= FEW { (self.hold_cps * MORE).min(max) } else { max };
         let known = values.last(name::ESTABLISHED);
         let most = known.unwrap_or(begin);
@@ -233,7 +241,10 @@ impl Talker<'_, '_> {
     /// This of all connections that it is for.
     fn part(&self, act: Act) -> Part {
         match act {
-            Act::Whole => Part { act, first: self.held, count: self.experiment.connections },
+            Act::Whole => {
+                let count = self.experiment.connections;
+                Part { act, first: self.held + self.over * count, count }
+            }
             Act::Hold | Act::Data | Act::Close | Act::Reset => Part { act, first: 0, count: self.held },
         }
     }
@@ -269,7 +280,7 @@ impl Talker<'_, '_> {
     fn establishes(&mut self, rate: f64) -> Result<bool, RunError> {
         for _ in 0..=self.bench.retries() {
             let trial = self.hold(rate)?;
-            if let Some(passes) = judged(&trial, self.held, |said| said.established) {
+            if let Some(passes) = self.judged(&trial, self.held, |said| said.established) {
                 return Ok(passes);
             }
         }
@@ -284,6 +295,7 @@ impl Talker<'_, '_> {
             let trial = self.hold(self.hold_cps)?;
             self.open = said(&trial).established;
             if !is_wrong(&trial) && self.open as f64 >= f64::from(self.held) * OPEN {
+                self.over = 0;
                 return Ok(true);
             }
             // How fast they were established is no result, so that the machine may get more time for it.
@@ -294,13 +306,13 @@ impl Talker<'_, '_> {
 
     /// Can connections be established, used and closed at this rate, while others are open?
     fn completes(&mut self, rate: f64) -> Result<bool, RunError> {
-        let load = self.load(self.part(Act::Whole), rate);
         for _ in 0..=self.bench.retries() {
-            if !self.hold_all()? {
+            if self.over == self.trials && !self.hold_all()? {
                 break;
             }
-            let trial = self.one(&load)?;
-            if let Some(passes) = judged(&trial, self.experiment.connections, |said| said.closed) {
+            let trial = self.one(&self.load(self.part(Act::Whole), rate))?;
+            self.over += 1;
+            if let Some(passes) = self.judged(&trial, self.experiment.connections, |said| said.closed) {
                 return Ok(passes);
             }
         }
@@ -332,7 +344,7 @@ impl Talker<'_, '_> {
         }
         self.note_states("established")?;
         let whole = self.one(&self.load(self.part(Act::Whole), rate))?;
-        if !is_complete(&whole, self.experiment.connections, |said| said.closed) {
+        if !self.is_complete(&whole, self.experiment.connections, |said| said.closed) {
             return Ok(None);
         }
         self.note_states("others opened, used, closed")?;
@@ -349,8 +361,35 @@ impl Talker<'_, '_> {
             ended += said.closed + said.reset;
             self.note_states(after)?;
         }
-        let all = used >= self.open && ended >= self.open;
+        let all = [used, ended].iter().all(|came| *came >= self.enough_of(self.open));
         Ok(latency(&whole.streams).filter(|_| all))
+    }
+
+    /// So many of these connections must come as far as they are to.
+    fn enough_of(&self, connections: u64) -> u64 {
+        (connections as f64 * (1.0 - self.experiment.failures)).ceil() as u64
+    }
+
+    /// Does the device stand this rate? Unknown where the trial cannot be believed; but what it does not stand at a lower rate than was
+    /// to be sent, it does not stand, and what it stands while the machine is disturbed, it does stand.
+    fn judged(&self, trial: &Trial, connections: u32, of: Count) -> Option<bool> {
+        let passes = self.is_complete(trial, connections, of);
+        match trial.verdict {
+            Verdict::Valid => Some(passes),
+            Verdict::TesterLimited => {
+                (!passes && trial.counts().sent == u64::from(connections)).then_some(false)
+            }
+            Verdict::Noisy => (passes && trial.noise.rate_error >= -RATE_ERROR).then_some(true),
+            Verdict::Invalid => None,
+        }
+    }
+
+    /// Were enough of all connections answered inside, at the right host, and did enough come as far as this, with nothing translated
+    /// wrongly?
+    fn is_complete(&self, trial: &Trial, connections: u32, of: Count) -> bool {
+        let (all, said) = (u64::from(connections), said(trial));
+        let enough = said.answered.min(of(&said)) >= self.enough_of(all);
+        trial.counts().sent == all && enough && !is_wrong(trial)
     }
 
     /// Keeps what the kernel's table has now, where it is the kernel that tracks.
@@ -409,7 +448,7 @@ impl Talker<'_, '_> {
     }
 
     fn parameters(&self) -> Vec<(String, String)> {
-        let TcpLoad { hosts, connections, timeout, error, .. } = self.experiment;
+        let TcpLoad { hosts, connections, timeout, error, failures, .. } = self.experiment;
         let public: Vec<String> = self.bench.setup.public().iter().map(|range| named(*range)).collect();
         let mut list: Vec<(String, String)> = [
             ("connections held", self.held.to_string()),
@@ -422,6 +461,7 @@ impl Talker<'_, '_> {
             ("retransmissions", "none: a connection ends with its first segment that is lost".to_string()),
             ("timeout", format!("{} s", timeout.as_secs_f64())),
             ("error of a search", format!("{} % of the rate", error * 100.0)),
+            ("connections that may fail", format!("{} %", failures * 100.0)),
             ("rate of floods and times", format!("{} % of the highest", SAFE * 100.0)),
         ]
         .map(|(name, value)| (name.to_string(), value))
@@ -438,26 +478,21 @@ impl Talker<'_, '_> {
     }
 }
 
+/// So many trials follow each other beside the same held connections, each with connections that the device does not know yet: no
+/// more than its table certainly has room for.
+pub(super) fn trials(dut: &DutKind, held: u32, connections: u32) -> u32 {
+    let most = match *dut {
+        DutKind::KERNEL_NAT => table::now("nf_conntrack_max").unwrap_or(0),
+        _ if dut.is_node() => u64::MAX,
+        _ => 0,
+    };
+    let room = most.saturating_sub(held.into()).min(u64::from(held));
+    (room as u32 / connections).clamp(1, TRIALS)
+}
+
 /// The lowest rate that is tried, if they are begun in this time at the latest.
 fn least(connections: u32, longest_s: f64) -> f64 {
     LEAST_CPS.max(f64::from(connections) / longest_s)
-}
-
-/// Does the device stand this rate? Unknown where the trial cannot be believed; but what it does not stand at a lower rate than
-/// was to be sent, it does not stand.
-fn judged(trial: &Trial, connections: u32, of: Count) -> Option<bool> {
-    let passes = is_complete(trial, connections, of);
-    match trial.verdict {
-        Verdict::Valid => Some(passes),
-        Verdict::TesterLimited => (!passes && trial.counts().sent == u64::from(connections)).then_some(false),
-        Verdict::Noisy | Verdict::Invalid => None,
-    }
-}
-
-/// Were all connections answered inside, at the right host, and did all come as far as this, with nothing translated wrongly?
-fn is_complete(trial: &Trial, connections: u32, of: Count) -> bool {
-    let (all, said) = (u64::from(connections), said(trial));
-    trial.counts().sent == all && said.answered == all && of(&said) == all && !is_wrong(trial)
 }
 
 /// Was anything translated wrongly?

@@ -13,6 +13,7 @@ use weir_testkit::need_root;
 
 use super::super::flows::Ranges;
 use super::super::tests::device;
+use super::run::trials;
 use crate::frames::{PointSpec, Setup};
 use crate::record::{Purpose, Translation};
 
@@ -82,6 +83,19 @@ fn conversation(setup: &mut Setup) -> Vec<Vec<(String, u64)>> {
         return states;
     }
     panic!("segments were lost in each of 10 conversations");
+}
+
+#[test]
+fn trials_beside_the_same_connections_take_no_more_room_than_these() {
+    for (dut, held, expected) in [
+        (DutKind::NODE_NAT, 1, 1),
+        (DutKind::NODE_NAT, 100_000, 5),
+        (DutKind::NODE_NAT_FAST, 1_000_000, 12),
+        (DutKind::KERNEL_NAT, u32::MAX, 1),
+        (DutKind::EXTERNAL, 1_000_000, 1),
+    ] {
+        assert_eq!(trials(&dut, held, 20_000), expected, "{dut} {held}");
+    }
 }
 
 #[test]
