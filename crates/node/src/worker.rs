@@ -197,8 +197,11 @@ impl Worker {
             if self.now - self.checked > CHECK {
                 self.check()?;
             }
-            if idle && self.wait == Wait::Sleep && !self.is_behind {
-                self.sleep()?;
+            match (idle && self.wait == Wait::Sleep, self.is_behind) {
+                (true, false) => self.sleep()?,
+                // What is left to be done is not urgent: whoever receives frames on this CPU goes first.
+                (true, true) => std::thread::yield_now(),
+                (false, _) => {}
             }
         }
         self.drain()?;

@@ -333,15 +333,12 @@ impl Book {
         for number in numbers {
             let Some((recipe, uses)) = self.fresh_uses(number, &mut advanced) else { continue };
             any = true;
-            let holds = |stage: usize| {
-                let of_stage = recipe.depends.iter().filter(|depends| match depends.on {
-                    On::Session { stage: of, .. } => of == stage,
-                    _ => depends.on == On::Text,
+            for (stage, part) in &recipe.parts {
+                let holds = recipe.depends.iter().all(|depends| match depends.on {
+                    On::Session { stage: of, .. } if of != *stage => true,
+                    On::Routes | On::Neighbours => true,
+                    on => pipeline.epoch(on) == depends.epoch,
                 });
-                of_stage.into_iter().all(|depends| pipeline.epoch(depends.on) == depends.epoch)
-            };
-            let holding: Vec<bool> = recipe.parts.iter().map(|(stage, _)| holds(*stage)).collect();
-            for ((stage, part), holds) in recipe.parts.iter().zip(holding) {
                 if let Some(stage) = pipeline.stages.get_mut(*stage) {
                     stage.used(&part.note, &uses, holds);
                 }

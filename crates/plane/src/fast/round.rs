@@ -9,8 +9,8 @@ use crate::time::Time;
 const ROUND: Duration = Duration::from_secs(1);
 /// Rounds over more entries than this take longer, so that they take no more of a thread's time.
 const EACH_ROUND: u32 = 1 << 17;
-/// So many entries are read at once: frames wait for them.
-pub(super) const PIECE: u32 = 128;
+/// So many entries are read at once, in some 50 us: frames may wait for them.
+pub(super) const PIECE: u32 = 32;
 /// A thread with nothing else to do reads again after this time: the entries of so long are few.
 pub(super) const PAUSE: Duration = Duration::from_millis(5);
 
