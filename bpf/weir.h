@@ -13,7 +13,7 @@
 #define WEIR_LATE_BUCKETS 256      /* lateness: 8 buckets per octave */
 #define WEIR_LATENCY_BUCKETS 1920  /* latency: 64 buckets per octave, error below 1 % */
 #define WEIR_LOOKS 1024            /* at the clock, of some 20 ns each, in one wait */
-#define WEIR_NEAR_NS 1000          /* a frame that has left a run waits so long for the next one of its batch */
+#define WEIR_NEAR_NS 1000          /* a frame that has left a run waits so long for the next one of its group */
 #define WEIR_WINDOW_WORDS 1024     /* duplicate detection reaches back 64 K frames */
 #define WEIR_GAPS 16               /* gaps that late frames may still fill; a power of two */
 #define WEIR_EVENTS 1024           /* periods of loss that are kept; a power of two */

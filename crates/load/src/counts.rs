@@ -140,6 +140,11 @@ impl Load {
         }
     }
 
+    /// `fps` frames/s evenly over `duration`, which are more than the device forwards.
+    pub fn overload(fps: f64, duration: Duration) -> Load {
+        Load { overload: true, ..Load::steady(fps, duration) }
+    }
+
     /// As fast as the tester can, over `duration`.
     pub fn full_speed(duration: Duration) -> Load {
         Load { fps: None, ..Load::steady(0.0, duration) }

@@ -434,7 +434,7 @@ mod tests {
             }
             let due = 1.0 + fps * batch.group_ns as f64 / 1e9;
             assert!((due - f64::from(batch.runs)).abs() < 0.01, "{fps}: {batch:?}");
-            let overload = Batch::of(&Load { overload: true, ..Load::steady(fps, Duration::from_secs(1)) });
+            let overload = Batch::of(&Load::overload(fps, Duration::from_secs(1)));
             let due = fps * overload.group_ns as f64 / 1e9;
             assert!(
                 fps < ALONE_FPS && overload == batch || (due - f64::from(BULK)).abs() < 0.01,

@@ -220,7 +220,7 @@ mod tests {
                 .collect()
         };
         let counts = counts(vec![stream(0, marks(600_000, 0)), stream(1, marks(300_000, 300))]);
-        let load = Load { overload: true, ..Load::steady(2e6, Duration::from_millis(100)) };
+        let load = Load::overload(2e6, Duration::from_millis(100));
         let windows = arrived(&counts, &load, &[]);
         assert_eq!(windows.len(), 5);
         assert!(windows.iter().all(|w| w.ran && (w.fps() / 900e3 - 1.0).abs() < 1e-3), "{windows:?}");

@@ -116,7 +116,7 @@ fn in_overload_frames_wait_for_a_group() {
     on_rig(|| {
         // With the lower rate a group is longer than the generator waits at a time.
         for (fps, gap_ns) in [(100e3, 10_000), (400e3, 2500)] {
-            let load = Load { overload: true, ..Load::steady(fps, MS * 200) };
+            let load = Load::overload(fps, MS * 200);
             let total = 200_000_000 / gap_ns;
             let trial = check_dates(TesterKind::Xdp, load, total, 101, |i| i * gap_ns);
             let events = trial.streams[0].loss_events.iter().zip(1..);

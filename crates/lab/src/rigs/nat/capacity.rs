@@ -51,7 +51,7 @@ impl Capacity {
             None => approach(experiment.capacity_trial, bench, &overload)?,
         };
         for _ in 0..experiment.capacity_trials {
-            let trial = bench.one(&load(fps, experiment.capacity_trial), Purpose::Procedure)?;
+            let trial = bench.one(&Load::overload(fps, experiment.capacity_trial), Purpose::Procedure)?;
             let found = translated(&trial);
             self.trials.push(Round { fps: found, place: None });
             if let Some(found) = found {
@@ -114,7 +114,7 @@ impl Capacity {
 fn approach(trial: Duration, bench: &mut Bench<'_>, overload: &Overload) -> Result<f64, RunError> {
     let mut fps = overload.most_fps;
     for _ in 0..APPROACH {
-        let trial = bench.one(&load(fps, trial), Purpose::Procedure)?;
+        let trial = bench.one(&Load::overload(fps, trial), Purpose::Procedure)?;
         let Some(found) = translated(&trial) else { continue };
         let next = overload.next_fps(fps, found);
         if next == fps {
@@ -123,10 +123,6 @@ fn approach(trial: Duration, bench: &mut Bench<'_>, overload: &Overload) -> Resu
         fps = next;
     }
     Ok(fps)
-}
-
-fn load(fps: f64, trial: Duration) -> Load {
-    Load { overload: true, ..Load::steady(fps, trial) }
 }
 
 /// Frames/s that came back inside as they should, over the windows of a trial.

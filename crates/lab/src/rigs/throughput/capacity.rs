@@ -101,7 +101,7 @@ impl Measuring<'_> {
         trials.one(setup, &Load::steady(min, WARM_UP), Purpose::WarmUp)?;
         let mut fps = overload.most_fps;
         for _ in 0..CapacitySpec::APPROACH {
-            let trial = trials.one(setup, &load(spec, fps), Purpose::Procedure)?;
+            let trial = trials.one(setup, &Load::overload(fps, spec.trial), Purpose::Procedure)?;
             let Some(forwarded) = forwarded(&trial) else { continue };
             let next = overload.next_fps(fps, forwarded);
             if next == fps {
@@ -116,7 +116,7 @@ impl Measuring<'_> {
 
 fn turn(spec: &CapacitySpec, point: &mut Overloaded<'_, '_>) -> Result<(), RunError> {
     let Overloaded { setup, trials, ceiling_fps, capacity, .. } = point;
-    let trial = trials.one(setup, &load(spec, capacity.next_fps), Purpose::Procedure)?;
+    let trial = trials.one(setup, &Load::overload(capacity.next_fps, spec.trial), Purpose::Procedure)?;
     capacity.note(&trial, &overload(spec, *ceiling_fps));
     Ok(())
 }
@@ -130,10 +130,6 @@ fn overload(spec: &CapacitySpec, ceiling_fps: f64) -> Overload {
 fn is_of_capacity(trial: &Trial) -> bool {
     let load = Load { overload: true, ..Load::full_speed(Duration::ZERO) };
     trial.purpose == Purpose::Procedure && load_parameters(&load).iter().all(|one| trial.load.contains(one))
-}
-
-fn load(spec: &CapacitySpec, fps: f64) -> Load {
-    Load { overload: true, ..Load::steady(fps, spec.trial) }
 }
 
 /// What a device forwarded in a trial, frames/s: over its windows, or, where arrivals are not noted, all of it. What the
