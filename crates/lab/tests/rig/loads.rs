@@ -114,18 +114,15 @@ fn bursts_at_full_speed_leave_at_once() {
 #[test]
 fn in_overload_frames_wait_for_a_group() {
     on_rig(|| {
-        // With the lower rate a group is longer than the generator waits at a time.
-        for (fps, gap_ns) in [(100e3, 10_000), (400e3, 2500)] {
-            let load = Load::overload(fps, MS * 200);
-            let total = 200_000_000 / gap_ns;
-            let trial = check_dates(TesterKind::Xdp, load, total, 101, |i| i * gap_ns);
-            let events = trial.streams[0].loss_events.iter().zip(1..);
-            let mut late_ns: Vec<u64> =
-                events.map(|(e, i)| e.first_sent_ns - (i * 101 - 1) * gap_ns).collect();
-            late_ns.sort_unstable();
-            let median_ns = late_ns[late_ns.len() / 2];
-            assert!(median_ns > 6 * gap_ns, "half of 16 in the middle: {median_ns} ns late");
-        }
+        // A group is longer than the generator waits at a time. The device passes on as many frames on a slow machine, too.
+        const GAP_NS: u64 = 10_000;
+        let load = Load::overload(100e3, MS * 200);
+        let trial = check_dates(TesterKind::Xdp, load, 20_000, 101, |i| i * GAP_NS);
+        let events = trial.streams[0].loss_events.iter().zip(1..);
+        let mut late_ns: Vec<u64> = events.map(|(e, i)| e.first_sent_ns - (i * 101 - 1) * GAP_NS).collect();
+        late_ns.sort_unstable();
+        let median_ns = late_ns[late_ns.len() / 2];
+        assert!(median_ns > 6 * GAP_NS, "half of 16 in the middle: {median_ns} ns late");
     });
 }
 
