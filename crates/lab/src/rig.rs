@@ -15,6 +15,7 @@ use weir_config::Section;
 use weir_load::TesterKind;
 
 use crate::error::{RunError, Unfit};
+use crate::report::answer::Answer;
 use crate::report::block::Part;
 use crate::run::programs::Programs;
 use crate::run::running::Running;
@@ -38,6 +39,12 @@ pub trait Rig: Sync {
 
     /// Reads its sections of a plan; `None` if they have mistakes, which are noted.
     fn read(&self, root: &Section<'_>) -> Option<Arc<dyn Experiment>>;
+
+    /// The answer to the question of a run: what its first screen shows. `None` if the run is of another rig, or if a comparison
+    /// of devices by their rates answers the question.
+    fn answer(&self, _: &RunData) -> Option<Answer> {
+        None
+    }
 
     /// What a run says, one sentence each, for the summary.
     fn findings(&self, _: &RunData) -> Vec<String> {

@@ -17,6 +17,7 @@ pub mod throughput;
 
 use crate::plan::Plans;
 use crate::report::Sections;
+use crate::report::answer::Answer;
 use crate::report::block::Part;
 use crate::rig::Rig;
 use crate::run_data::RunData;
@@ -59,6 +60,10 @@ impl Sections for All {
 
     fn parts(&self, data: &RunData) -> Vec<Part> {
         all().flat_map(|rig| rig.parts(data)).collect()
+    }
+
+    fn answer(&self, data: &RunData) -> Option<Answer> {
+        all().find_map(|rig| rig.answer(data))
     }
 }
 

@@ -41,7 +41,7 @@ pub fn tabular(data: &RunData, of_rigs: &dyn Sections) -> String {
         });
         tables.map(move |table| (heading.clone(), table)).collect::<Vec<_>>()
     });
-    let first = [("Answer".to_string(), report::answer::table(&all))];
+    let first = [("Answer".to_string(), report::answer::of_run(data, of_rigs).table)];
     let tables = first.into_iter().chain(sheets).chain(parts).filter(|(_, table)| !table.is_empty());
     tables.map(|(title, table)| format!("% {}\n{}", title.replace('\n', " "), bare(&table))).collect()
 }

@@ -27,21 +27,17 @@ pub fn list(runs: &[Run]) -> String {
     table.text()
 }
 
-/// The answer of a run for a terminal of so many columns: a line for each device, then three sentences. Runs in which no
-/// device was measured have their tables after the sentences.
+/// The answer of a run for a terminal of so many columns: the question, the sentence that answers it, the numbers, further
+/// sentences. Without a table of the answer, all tables of the run follow.
 pub fn answer(data: &RunData, of_rigs: &dyn Sections, columns: usize) -> String {
-    let all = Comparison::new(std::slice::from_ref(data));
-    let table = answer::table(&all);
-    let sentences = answer::sentences(&all, data, of_rigs);
-    let sentences: String = sentences.iter().map(|sentence| wrapped(sentence, columns)).collect();
-    if table.is_empty() {
-        return if sentences.is_empty() {
-            show(data, of_rigs)
-        } else {
-            format!("{sentences}\n{}", show(data, of_rigs))
-        };
+    let answer = answer::of_run(data, of_rigs);
+    let sentences: Vec<String> = answer.sentences.iter().map(|sentence| wrapped(sentence, columns)).collect();
+    let Some((first, others)) = sentences.split_first() else { return show(data, of_rigs) };
+    if answer.table.is_empty() {
+        return format!("{}\n{}", sentences.concat(), show(data, of_rigs));
     }
-    format!("{}\n{}\n{sentences}", wrapped(&data.run.question, columns), table.text())
+    let question = wrapped(&data.run.question, columns);
+    format!("{question}{first}\n{}\n{}", answer.table.text(), others.concat())
 }
 
 /// A sentence in lines of at most so many columns, without the narrow spaces of a page. A word that is longer stays whole.

@@ -1,8 +1,10 @@
-//! The answer of a run in one screen: a line for each device and three sentences. A terminal and the first screen of a report
-//! have the same.
+//! The answer to the question of a run, in one screen: sentences, a table and a drawing. A terminal and the first screen of a
+//! report have the same. A rig answers the question of its plans; where it has no answer of its own, devices are compared by
+//! their rates.
 
+use super::block::Block;
 use super::cost::median_cycles_per_frame;
-use super::{Sections, summary};
+use super::{Sections, summary, throughput};
 use crate::figure::name;
 use crate::record::Trial;
 use crate::run_data::{PointData, RunData, latency};
@@ -16,12 +18,44 @@ const HALF: (f64, f64, f64) = (0.35, 0.65, 0.5);
 /// Sentences; the others are among the findings.
 const SENTENCES: usize = 3;
 
+/// The answer to the question of a run.
+#[derive(Default)]
+pub struct Answer {
+    /// The first one answers the question; the others say what limits that answer. A first screen shows three of them.
+    pub sentences: Vec<String>,
+    /// The numbers that the answer was taken from, at most 80 characters wide on a terminal.
+    pub table: Table,
+    /// What the columns of the table are.
+    pub columns: String,
+    /// The same numbers as a drawing, for pages.
+    pub drawing: Option<Block>,
+}
+
+/// The answer of one run: that of its rig, or its devices compared by their rates.
+pub fn of_run(data: &RunData, of_rigs: &dyn Sections) -> Answer {
+    let all = Comparison::new(std::slice::from_ref(data));
+    let mut answer = of_rigs.answer(data).unwrap_or_else(|| by_rates(&all, data, of_rigs));
+    answer.sentences = summary::state(data).into_iter().chain(answer.sentences).take(SENTENCES).collect();
+    answer
+}
+
+/// The devices of one run compared by the rates that they forward.
+fn by_rates(all: &Comparison<'_>, data: &RunData, of_rigs: &dyn Sections) -> Answer {
+    Answer { sentences: sentences(all, data, of_rigs), ..rates(all) }
+}
+
+/// Rates of all devices of all runs, without a sentence.
+pub(super) fn rates(all: &Comparison<'_>) -> Answer {
+    let (table, drawing) = (table(all), throughput::first(all));
+    Answer { sentences: Vec::new(), table, columns: COLUMNS.into(), drawing }
+}
+
 /// What the columns of the table are.
-pub const COLUMNS: &str = "of plain: the rate divided by that of kernel-forward; cycles: reference cycles of the device \
+const COLUMNS: &str = "of plain: the rate divided by that of kernel-forward; cycles: reference cycles of the device \
     per frame; p99: 99th percentile of the latency at about half of the rate.";
 
 /// A line for each device and frame size; empty where no device was measured.
-pub fn table(all: &Comparison<'_>) -> Table {
+fn table(all: &Comparison<'_>) -> Table {
     let head = ["frame", "device", "frames/s", "95 % interval", "of plain", "cycles", "p99 at half"];
     let mut table = Table::new(&head);
     for (series, point) in all.all().into_iter().filter(|(series, _)| !series.is_ceiling()) {
@@ -39,23 +73,19 @@ pub fn table(all: &Comparison<'_>) -> Table {
     table.without_empty(&["frames/s", "95 % interval", "of plain", "cycles", "p99 at half"])
 }
 
-/// What the run says in three sentences, the answer to its question first.
-pub fn sentences(all: &Comparison<'_>, data: &RunData, of_rigs: &dyn Sections) -> Vec<String> {
+/// What the run says, the answer to its question first.
+fn sentences(all: &Comparison<'_>, data: &RunData, of_rigs: &dyn Sections) -> Vec<String> {
     let own = || all.series.iter().filter(|series| series.run.id == data.run.id && !series.is_ceiling());
-    let mut sentences = Vec::new();
-    sentences.extend(summary::state(data));
     let of_rigs = of_rigs.findings(data);
     let has_rates = || own().any(|series| series.points.iter().any(|point| headline(point).is_some()));
     match (base(own()), all.frames.first()) {
         (Some(base), Some(frame)) if of_rigs.is_empty() || has_rates() => {
-            sentences.extend(fastest_and_slowest(all, base, own().collect(), frame));
-            sentences.push(summary::ceiling(all, data));
-            sentences.extend(summary::verdicts(data));
+            let rates = fastest_and_slowest(all, base, own().collect(), frame);
+            let ceiling = summary::ceiling(all, data);
+            rates.into_iter().chain([ceiling]).chain(summary::verdicts(data)).collect()
         }
-        _ => sentences.extend(of_rigs),
+        _ => of_rigs,
     }
-    sentences.truncate(SENTENCES);
-    sentences
 }
 
 /// The device that forwards only, or the first one.
@@ -68,7 +98,7 @@ where
 }
 
 /// The rate that stands first: what is forwarded in steady overload where that was measured, else that of the first goal.
-pub(super) fn headline(point: &PointData) -> Option<Rate> {
+pub fn headline(point: &PointData) -> Option<Rate> {
     let capacity = || {
         let figure = point.capacity()?.figures.first()?;
         Some(Rate { fps: figure.value?, interval: figure.interval, bound: Bound::Exact })
@@ -188,8 +218,40 @@ mod tests {
         let mut data = fixture::quick();
         data.run.state = crate::record::RunState::Interrupted;
         let runs = [data];
-        let found = sentences(&Comparison::new(&runs), &runs[0], &());
+        let found = of_run(&runs[0], &()).sentences;
         assert!(found[0].starts_with("The run was interrupted"), "{found:?}");
+    }
+
+    #[test]
+    fn a_rig_answers_in_place_of_rates() {
+        struct OfRig;
+        impl Sections for OfRig {
+            fn findings(&self, _: &RunData) -> Vec<String> {
+                vec!["A finding.".into()]
+            }
+
+            fn parts(&self, _: &RunData) -> Vec<crate::report::block::Part> {
+                Vec::new()
+            }
+
+            fn answer(&self, _: &RunData) -> Option<Answer> {
+                let mut table = Table::new(&["rules"]);
+                table.push(vec!["25".into()]);
+                Some(Answer { sentences: vec!["A rule costs 9 cycles.".into()], table, ..Answer::default() })
+            }
+        }
+        let data = fixture::quick();
+        let answer = of_run(&data, &OfRig);
+        assert_eq!((answer.sentences.len(), answer.table.rows().len()), (1, 1));
+        let text = crate::export::answer(&data, &OfRig, 80);
+        assert!(text.contains("A rule costs 9 cycles.\n\nrules\n"), "{text}");
+        let page = crate::report::html(&[data], &OfRig);
+        let first = page.split("id=\"findings\"").next().unwrap();
+        assert!(
+            first.contains("A rule costs 9 cycles.") && first.contains("<th class=\"n\">rules"),
+            "{first}"
+        );
+        assert!(!first.contains("<figure>"), "no drawing of rates");
     }
 
     #[test]

@@ -70,7 +70,7 @@ impl Block {
             .flat_map(|(name, table)| [Block::Sentence(format!("{name}:")), Block::Table(table)])
     }
 
-    fn html(&self) -> String {
+    pub(super) fn html(&self) -> String {
         match self {
             Block::Heading(text) => format!("<h3>{}</h3>\n", escape(text)),
             Block::Sentence(text) => paragraph(text),

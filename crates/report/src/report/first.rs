@@ -1,7 +1,9 @@
 //! The first screen: the question, the answer, one drawing, one table, and in three lines how it was measured, how far to
 //! trust it, and where. Everything else is below.
 
-use super::{Sections, answer, throughput};
+use super::Sections;
+use super::answer::{self, Answer};
+use super::block::Block;
 use crate::run_data::{RunData, name};
 use crate::view::format::{count, list, whole_percent};
 use crate::view::page::{note, paragraph};
@@ -17,13 +19,16 @@ pub(super) fn html(all: &Comparison<'_>, title: &str, of_rigs: &dyn Sections) ->
     questions.dedup();
     let question = if questions.is_empty() { title.to_string() } else { questions.join(" ") };
     let kickers = all.runs.iter().map(|data| format!("<p class=\"kicker\">{}</p>\n", escape(&kicker(data))));
+    let of_runs: Vec<Answer> = all.runs.iter().map(|data| answer::of_run(data, of_rigs)).collect();
+    let shown = match &of_runs[..] {
+        [one] => numbers(one),
+        _ => numbers(&answer::rates(all)),
+    };
     format!(
-        "<header>\n{}<h1>{}</h1>\n{}</header>\n<div class=\"first\">\n{}<div>\n{}</div>\n</div>\n{}",
+        "<header>\n{}<h1>{}</h1>\n{}</header>\n{shown}{}",
         kickers.collect::<String>(),
         escape(&question),
-        answers(all, of_rigs),
-        throughput::first(all),
-        table(all),
+        sentences(all, &of_runs),
         in_short(all)
     )
 }
@@ -34,27 +39,31 @@ fn kicker(data: &RunData) -> String {
     format!("weir: {}, run {} ({}), {}", run.plan, run.id, name(&run.state), run.started)
 }
 
-/// The first sentence of each run, larger; the others of a single run behind it.
-fn answers(all: &Comparison<'_>, of_rigs: &dyn Sections) -> String {
-    let of = |data: &RunData| {
-        let sentences = answer::sentences(all, data, of_rigs);
-        let sentence = sentences.first().cloned().unwrap_or_default();
+/// The first sentence of each run, larger.
+fn sentences(all: &Comparison<'_>, of_runs: &[Answer]) -> String {
+    let of = |(data, answer): (&RunData, &Answer)| {
+        let sentence = answer.sentences.first()?;
         let run = if all.runs.len() > 1 { format!("Run {}: ", data.run.id) } else { String::new() };
-        if sentence.is_empty() { String::new() } else { format!("{run}{sentence}") }
+        Some(format!("<p class=\"answer\">{}</p>\n", escape(&format!("{run}{sentence}"))))
     };
-    let answers = all.runs.iter().map(of).filter(|text| !text.is_empty());
-    answers.map(|text| format!("<p class=\"answer\">{}</p>\n", escape(&text))).collect()
+    all.runs.iter().zip(of_runs).filter_map(of).collect()
 }
 
-fn table(all: &Comparison<'_>) -> String {
-    let table = answer::table(all);
+/// Drawing and table of an answer.
+fn numbers(answer: &Answer) -> String {
+    let drawing = answer.drawing.as_ref().map_or_else(String::new, Block::html);
+    format!("<div class=\"first\">\n{drawing}<div>\n{}</div>\n</div>\n", table(answer))
+}
+
+fn table(answer: &Answer) -> String {
+    let table = &answer.table;
     if table.rows().len() > ROWS {
         let more = table.rows().len() - ROWS;
         let mut first = Table::new(table.head());
         table.rows().iter().take(ROWS).for_each(|row| first.push(row.clone()));
         return first.html() + &paragraph(&format!("{} below.", count(more, "further line")));
     }
-    if table.is_empty() { String::new() } else { table.html() + &note(answer::COLUMNS) }
+    if table.is_empty() { String::new() } else { table.html() + &note(&answer.columns) }
 }
 
 /// Method, trust and machine, a line each, with links.

@@ -42,6 +42,11 @@ pub trait Sections: Sync {
 
     /// Sections of the report.
     fn parts(&self, data: &RunData) -> Vec<block::Part>;
+
+    /// The answer to the question of the run; `None` where a comparison of devices by their rates answers it.
+    fn answer(&self, _: &RunData) -> Option<answer::Answer> {
+        None
+    }
 }
 
 /// Where no rig is asked.

@@ -2,6 +2,7 @@
 
 use super::answer::headline;
 use super::bars::{Bar, BarChart, Group};
+use super::block::Block;
 use super::loss::drawn;
 use crate::record::GoalResult;
 use crate::run_data::{PointData, WIRE};
@@ -73,7 +74,7 @@ fn one_figure(all: &Comparison<'_>, frames: &[&str]) -> String {
 }
 
 /// The one drawing of the first screen: rates with their intervals, of so many frame sizes as fit there.
-pub(super) fn first(all: &Comparison<'_>) -> String {
+pub(super) fn first(all: &Comparison<'_>) -> Option<Block> {
     let most = all.frames.iter().map(|frame| all.at(frame).len()).max().unwrap_or(0);
     let fits = if most * 2 <= FIRST_ROWS { 2 } else { 1 };
     let ends = [all.frames.first(), all.frames.last()];
@@ -81,13 +82,13 @@ pub(super) fn first(all: &Comparison<'_>) -> String {
     frames.dedup();
     let rates = all.all().into_iter().filter_map(|(_, point)| headline(point));
     if rates.count() == 0 || most > ROWS {
-        return String::new();
+        return None;
     }
     let drawing = chart(all, &frames, (Unit::Frames, headline));
     let drawing = drawing.draw("Frames/s", "The numbers are in the table below.");
     let caption = "Frames/s in steady overload, or where that was not measured those that meet the first goal, with 95 % \
                    intervals (whiskers). The tester without a device is cut.";
-    figure("", &[drawing], caption, &Table::default())
+    Some(Block::Wide(drawing, caption))
 }
 
 #[derive(Debug, Clone, Copy)]
