@@ -64,6 +64,8 @@ fn frame(n: u32, hosts: u32) -> Headers {
         ports: (random as u16, 53),
         tcp_flags: 0,
         later_fragment: false,
+        is_cut: false,
+        header_bytes: 42,
     }
 }
 

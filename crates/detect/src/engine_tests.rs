@@ -31,6 +31,8 @@ fn udp(dst: [u8; 4]) -> Headers {
         ports: (53, 4000),
         tcp_flags: 0,
         later_fragment: false,
+        is_cut: false,
+        header_bytes: 42,
     }
 }
 

@@ -156,6 +156,8 @@ mod tests {
                 ports: ((n % 50_000) as u16, if n % 2 == 0 { 53 } else { (n % 10_000) as u16 }),
                 tcp_flags: 0,
                 later_fragment: false,
+                is_cut: false,
+                header_bytes: 42,
             };
             sample.offer(&headers, 60, Direction::In);
         }

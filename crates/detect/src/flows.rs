@@ -91,6 +91,8 @@ mod tests {
             ports: (1024 + (n % 1000) as u16, 53),
             tcp_flags: 0,
             later_fragment: false,
+            is_cut: false,
+            header_bytes: 42,
         }
     }
 

@@ -1,8 +1,11 @@
-//! Who talks to whom in a frame off any wire: Ethernet with its VLAN tags, IP, and the ports behind it. Nothing is
-//! checked beyond what is needed to read on; what cannot be read is left out, and no input panics.
+//! Who talks to whom in a frame off any wire: what encapsulates the packet (see [`crate::encapsulation`]), IP, and the ports
+//! behind it. Nothing is checked beyond what is needed to read on; what cannot be read is left out, and no input panics.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 
 use std::net::IpAddr;
+
+use crate::encapsulation::{EtherType, Link, Network, Unread, network};
+use crate::flow::IpVersion;
 
 /// Protocol numbers of IP.
 pub const ICMP: u8 = 1;
@@ -20,8 +23,6 @@ pub const SYN: u8 = 0x02;
 /// The acknowledgement field counts.
 pub const ACK: u8 = 0x10;
 
-/// VLAN tags of a frame that are read; more are no frame of this world.
-const MAX_TAGS: usize = 4;
 /// IPv6 extension headers that are followed.
 const MAX_EXTENSIONS: usize = 8;
 
@@ -41,9 +42,31 @@ pub struct Headers {
     pub tcp_flags: u8,
     /// Neither the first fragment nor a whole packet.
     pub later_fragment: bool,
+    /// The frame ends before the ports, or the flags of TCP: these are zero though the packet has them.
+    pub is_cut: bool,
+    /// Bytes of the frame before the payload of TCP, UDP and others, as far as headers are known.
+    pub header_bytes: u16,
 }
 
 impl Headers {
+    /// Reads ports and flags of the transport; false where they should be there, and are not.
+    fn read_transport(&mut self, bytes: &[u8]) -> bool {
+        match (self.protocol, bytes) {
+            (TCP | UDP | SCTP, &[a, b, c, d, ref rest @ ..]) => {
+                self.ports = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
+                match (self.protocol, rest.get(9)) {
+                    (TCP, Some(&flags)) => self.tcp_flags = flags,
+                    (TCP, None) => return false,
+                    _ => {}
+                }
+            }
+            (ICMP | ICMP6, &[kind, code, ..]) => self.ports = (kind.into(), code.into()),
+            (TCP | UDP | SCTP | ICMP | ICMP6, _) => return false,
+            _ => {}
+        }
+        true
+    }
+
     /// A TCP segment that opens a connection.
     pub fn opens(&self) -> bool {
         self.protocol == TCP && self.tcp_flags & (SYN | ACK) == SYN
@@ -53,20 +76,25 @@ impl Headers {
 /// Reads the headers of an Ethernet frame; `None` if it carries no IP or ends too early.
 #[inline]
 pub fn read(frame: &[u8]) -> Option<Headers> {
-    let (_addresses, mut rest) = frame.split_first_chunk::<12>()?;
-    for _ in 0..=MAX_TAGS {
-        let (&kind, behind) = rest.split_first_chunk()?;
-        match u16::from_be_bytes(kind) {
-            0x8100 | 0x88a8 | 0x9100 => rest = behind.get(2..)?,
-            0x0800 => return read_v4(behind),
-            0x86dd => return read_v6(behind),
-            _ => return None,
-        }
-    }
-    None
+    read_link(Link::Ethernet, frame).ok()
 }
 
-fn read_v4(ip: &[u8]) -> Option<Headers> {
+/// Reads the headers of a frame of a link.
+///
+/// # Errors
+/// It carries no IP that can be read.
+#[inline]
+pub fn read_link(link: Link, frame: &[u8]) -> Result<Headers, Unread> {
+    let Network { ip, at } = network(link, frame)?;
+    let packet = frame.get(at..).unwrap_or_default();
+    match ip {
+        IpVersion::V4 => read_v4(packet, at).ok_or(Unread::Unknown(EtherType(0x0800))),
+        IpVersion::V6 => read_v6(packet, at).ok_or(Unread::Unknown(EtherType(0x86dd))),
+    }
+}
+
+/// The packet begins at `at` in its frame.
+fn read_v4(ip: &[u8], at: usize) -> Option<Headers> {
     let header = ip.first_chunk::<20>()?;
     let length = words(header[0] & 15);
     if header[0] >> 4 != 4 || length < 20 {
@@ -75,19 +103,22 @@ fn read_v4(ip: &[u8]) -> Option<Headers> {
     let [.., a, b, c, d, e, f, g, h] = *header;
     let later_fragment = u16::from_be_bytes([header[6], header[7]]) & 0x1fff != 0;
     let ends = ([a, b, c, d].into(), [e, f, g, h].into());
-    Some(behind(ip.get(length..), header[9], later_fragment, ends))
+    let transport = Transport { bytes: ip.get(length..), at: at.saturating_add(length) };
+    Some(behind(&transport, header[9], later_fragment, ends))
 }
 
-fn read_v6(ip: &[u8]) -> Option<Headers> {
+/// The packet begins at `at` in its frame.
+fn read_v6(ip: &[u8], at: usize) -> Option<Headers> {
     let (header, behind_header) = ip.split_first_chunk::<40>()?;
     if header[0] >> 4 != 6 {
         return None;
     }
     let address = |bytes: &[u8]| Some(IpAddr::from(<[u8; 16]>::try_from(bytes).ok()?));
     let ends = (address(&header[8..24])?, address(&header[24..40])?);
-    let (mut protocol, mut rest, mut later_fragment) = (header[6], Some(behind_header), false);
+    let (mut protocol, mut later_fragment) = (header[6], false);
+    let mut rest = Transport { bytes: Some(behind_header), at: at.saturating_add(40) };
     for _ in 0..MAX_EXTENSIONS {
-        let Some(&[next, length, ref others @ ..]) = rest else { break };
+        let Some(&[next, length, ref others @ ..]) = rest.bytes else { break };
         let bytes = match protocol {
             // Hop by hop, routing, destination options, mobility, HIP, shim6 (RFC 7045).
             0 | 43 | 60 | 135 | 139 | 140 => extension_bytes(length),
@@ -99,9 +130,18 @@ fn read_v6(ip: &[u8]) -> Option<Headers> {
             }
             _ => break,
         };
-        (protocol, rest) = (next, rest.and_then(|rest| rest.get(bytes..)));
+        let behind = rest.bytes.and_then(|rest| rest.get(bytes..));
+        (protocol, rest) = (next, Transport { bytes: behind, at: rest.at.saturating_add(bytes) });
     }
-    Some(behind(rest, protocol, later_fragment, ends))
+    Some(behind(&rest, protocol, later_fragment, ends))
+}
+
+/// What stands behind an IP header.
+struct Transport<'a> {
+    /// `None`: the frame ends before.
+    bytes: Option<&'a [u8]>,
+    /// Where it begins in its frame.
+    at: usize,
 }
 
 /// Bytes of so many words of 32 bits: so headers of IPv4 and TCP say how long they are.
@@ -117,23 +157,35 @@ pub fn extension_bytes(length: u8) -> usize {
     (usize::from(length) + 1) * 8
 }
 
-/// What stands behind an IP header, if anything does.
-fn behind(l4: Option<&[u8]>, protocol: u8, later_fragment: bool, ends: (IpAddr, IpAddr)) -> Headers {
-    let (src, dst) = ends;
-    let mut headers = Headers { src, dst, protocol, ports: (0, 0), tcp_flags: 0, later_fragment };
-    if later_fragment {
-        return headers;
+/// The headers of a packet with this transport.
+fn behind(
+    transport: &Transport<'_>,
+    protocol: u8,
+    later_fragment: bool,
+    (src, dst): (IpAddr, IpAddr),
+) -> Headers {
+    let mut headers = Headers {
+        src,
+        dst,
+        protocol,
+        ports: (0, 0),
+        tcp_flags: 0,
+        later_fragment,
+        is_cut: false,
+        header_bytes: 0,
+    };
+    let mut length = 0;
+    if !later_fragment {
+        let bytes = transport.bytes.unwrap_or_default();
+        length = match protocol {
+            TCP => bytes.get(12).map_or(20, |offset| words(offset >> 4).max(20)),
+            UDP | ICMP | ICMP6 => 8,
+            SCTP => 12,
+            _ => 0,
+        };
+        headers.is_cut = !headers.read_transport(bytes);
     }
-    match (protocol, l4) {
-        (TCP | UDP | SCTP, Some(&[a, b, c, d, ref rest @ ..])) => {
-            headers.ports = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
-            if let (TCP, Some(&flags)) = (protocol, rest.get(9)) {
-                headers.tcp_flags = flags;
-            }
-        }
-        (ICMP | ICMP6, Some(&[kind, code, ..])) => headers.ports = (kind.into(), code.into()),
-        _ => {}
-    }
+    headers.header_bytes = u16::try_from(transport.at.saturating_add(length)).unwrap_or(u16::MAX);
     headers
 }
 
@@ -233,6 +285,42 @@ mod tests {
             tcp[47] = flags;
             assert_eq!(read(&tcp).expect("readable").opens(), opens, "{flags:#x}");
         }
+    }
+
+    #[test]
+    fn headers_behind_pppoe_and_labels_are_read_and_counted() {
+        let inside = |header: &[u8]| {
+            let mut bytes = frame(IpVersion::V4);
+            bytes.splice(12..14, header.iter().copied());
+            read(&bytes).expect("readable")
+        };
+        for (header, bytes) in [
+            (&[0x08, 0x00][..], 14),
+            (&[0x88, 0x64, 0x11, 0, 0, 1, 0, 82, 0, 0x21], 22),
+            (&[0x88, 0x47, 0, 1, 0, 255, 0, 2, 1, 255], 22),
+        ] {
+            let headers = inside(header);
+            assert_eq!((headers.ports, headers.header_bytes), ((1024, 49151), bytes + 28), "{header:02x?}");
+        }
+    }
+
+    #[test]
+    fn a_frame_that_ends_before_ports_or_flags_says_so() {
+        let udp = frame(IpVersion::V4);
+        let mut tcp = udp.clone();
+        (tcp[23], tcp[46]) = (TCP, 0x80);
+        for (whole, needed, header_bytes) in [(&udp, 38, 42), (&tcp, 48, 66)] {
+            for length in 34..60 {
+                let headers = read(&whole[..length]).expect("addresses are there");
+                assert_eq!(headers.is_cut, length < needed, "{length}");
+                if length >= needed {
+                    assert_eq!(headers.header_bytes, header_bytes);
+                }
+            }
+        }
+        let mut later = tcp;
+        later[21] = 9;
+        assert!(!read(&later[..34]).expect("addresses are there").is_cut, "it has no ports");
     }
 
     #[test]

@@ -4,6 +4,8 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use weir_packet::encapsulation::{self, Link, Network};
+use weir_packet::flow::IpVersion;
 use weir_packet::{frame as test_frame, headers, neighbour};
 use weir_plane::scenario::{Vector, packet, suites};
 use weir_plane::{Batch, Config, Cursor, Fragment, Frame, HEAD_ROOM, Plane, PortId, Shelf, Time, Verdict};
@@ -16,10 +18,16 @@ use crate::steps::{self, Step, What};
 
 /// Each of the parsers: what is read of a part is what is read of the whole.
 pub(super) fn frame(bytes: &[u8]) {
-    let whole = headers::read(bytes);
-    if let Some(part) = headers::read(&bytes[..bytes.len().saturating_sub(1)]) {
-        let whole = whole.expect("a frame that is longer can be read, too");
-        assert_eq!((part.src, part.dst), (whole.src, whole.dst));
+    for link in [Link::Ethernet, Link::RawIp, Link::Cooked, Link::Cooked2] {
+        let whole = headers::read_link(link, bytes);
+        if let Ok(part) = headers::read_link(link, &bytes[..bytes.len().saturating_sub(1)]) {
+            let whole = whole.expect("a frame that is longer can be read, too");
+            assert_eq!((part.src, part.dst), (whole.src, whole.dst));
+        }
+        if let Ok(Network { ip, at }) = encapsulation::network(link, bytes) {
+            let header = if ip == IpVersion::V4 { 20 } else { 40 };
+            assert!(at + header <= bytes.len(), "the fixed header is there");
+        }
     }
     if let test_frame::Parsed::Test(signature) = test_frame::parse(bytes) {
         let mut turned = bytes.to_vec();
@@ -30,7 +38,22 @@ pub(super) fn frame(bytes: &[u8]) {
 }
 
 pub(super) fn frame_seeds() -> Vec<Vec<u8>> {
-    SENT.iter().flatten().map(|record| record.bytes.clone()).collect()
+    let sent: Vec<_> = SENT.iter().flatten().map(|record| record.bytes.clone()).collect();
+    // The same type fields and headers in front of a packet each: VLAN tags, PPPoE, MPLS, SNAP.
+    let layers: [&[u8]; 4] = [
+        &[0x88, 0xa8, 0, 7, 0x81, 0, 0, 8],
+        &[0x88, 0x64, 0x11, 0, 0, 1, 0, 30, 0, 0x21],
+        &[0x88, 0x47, 0, 1, 0, 255, 0, 2, 1, 255],
+        &[0, 38, 0xaa, 0xaa, 3, 0, 0, 0],
+    ];
+    let wrapped = layers.into_iter().zip(sent.iter().step_by(7)).map(|(layer, frame)| {
+        let mut frame = frame.clone();
+        // Those that say themselves what follows take the place of the EtherType.
+        let replaced = if layer[0] == 0x88 && layer[1] != 0xa8 { 14 } else { 12 };
+        frame.splice(12..replaced, layer.iter().copied());
+        frame
+    });
+    wrapped.collect::<Vec<_>>().into_iter().chain(sent).collect()
 }
 
 /// The nodes of all scenarios, in order.
