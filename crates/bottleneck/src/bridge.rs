@@ -3,15 +3,16 @@
 use std::io;
 
 use weir_load::histogram::Histogram;
+use weir_packet::ecn;
 use weir_port::duplex::{BATCH, Chunk, Pool, Port};
 use weir_queue::Time;
 
 use crate::clock::Clock;
+use crate::frame;
 use crate::log::Log;
 use crate::result::{Outcome, Place, Snapshot, direction};
 use crate::settings::Settings;
 use crate::way::{Way, histogram};
-use crate::{ecn, frame};
 
 /// Frames of one system call: those at its end leave that much later.
 const GROUP: usize = 8;
@@ -42,6 +43,8 @@ pub struct Bridge {
     ways: [Way<Chunk>; 2],
     lateness: [Histogram; 2],
     latest_ns: [u64; 2],
+    /// Frames of which no packet could be read.
+    unread: [u64; 2],
     settings: Settings,
     batch: Vec<Chunk>,
     leaving: Vec<Chunk>,
@@ -64,6 +67,7 @@ impl Bridge {
             pool,
             lateness: [histogram(), histogram()],
             latest_ns: [0; 2],
+            unread: [0; 2],
             settings,
             batch: Vec::with_capacity(BATCH),
             leaving: Vec::with_capacity(GROUP),
@@ -96,7 +100,9 @@ impl Bridge {
                 if stamps.is_empty() { (0, until) } else { (clock.epoch_ns(), clock.now()) };
             for (i, chunk) in self.batch.drain(..).enumerate() {
                 let stamp = stamps.get(i).map(|stamp| Time::from_ns(stamp.saturating_sub(epoch_ns)));
-                let (packet, path) = frame::packet(self.pool.bytes(&chunk), way.paths());
+                let frame::Seen { packet, path, is_unread } =
+                    frame::see(self.pool.bytes(&chunk), way.paths());
+                self.unread[number] += u64::from(is_unread);
                 way.arrive(packet.carrying(chunk), path, stamp.map_or(now, |at| at.min(now)));
             }
             if all {
@@ -185,6 +191,7 @@ impl Bridge {
                 way: &self.ways[number],
                 lateness: &self.lateness[number],
                 latest_ns: self.latest_ns[number],
+                unread: self.unread[number],
                 came: &accounts[number],
                 went: &accounts[1 - number],
                 settings: &self.settings,

@@ -17,7 +17,6 @@
 
 mod bridge;
 mod clock;
-mod ecn;
 mod frame;
 mod log;
 mod result;

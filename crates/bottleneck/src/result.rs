@@ -124,6 +124,9 @@ pub struct Direction {
     pub entered: u64,
     /// .. and their bytes.
     pub entered_bytes: u64,
+    /// Of these, frames without a packet of IP that could be read, but for ARP and the like: to the queue they are flows by their
+    /// Ethernet addresses, and without ECN.
+    pub unread: u64,
     /// Frames that the queue dropped, by reason.
     pub dropped: BTreeMap<&'static str, u64>,
     /// Frames that got CE.
@@ -168,6 +171,7 @@ pub(crate) struct Place<'a> {
     pub(crate) way: &'a Way<Chunk>,
     pub(crate) lateness: &'a Histogram,
     pub(crate) latest_ns: u64,
+    pub(crate) unread: u64,
     pub(crate) came: &'a Account,
     pub(crate) went: &'a Account,
     pub(crate) settings: &'a Settings,
@@ -194,6 +198,7 @@ pub(crate) fn direction(place: Place<'_>) -> Direction {
         slot_ns: (SLOT_BITS / rate.unwrap_or(settings.rate.nominal()) as f64 * 1e9) as u64,
         entered: counts.entered.packets,
         entered_bytes: counts.entered.bytes,
+        unread: place.unread,
         dropped: reasons.map(|(reason, tally)| (reason.name(), tally.packets)).collect(),
         marked: counts.marked,
         lost: counts.lost.packets,

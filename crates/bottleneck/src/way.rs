@@ -146,7 +146,7 @@ impl<T: Send + 'static> Way<T> {
         Ok(())
     }
 
-    /// The paths that [`crate::frame::packet`] looks up.
+    /// The paths that [`crate::frame::see`] looks up.
     pub(crate) fn paths(&self) -> &Paths {
         self.behind.paths()
     }

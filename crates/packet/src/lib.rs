@@ -6,6 +6,7 @@
 mod named;
 
 pub mod checksum;
+pub mod ecn;
 pub mod encapsulation;
 pub mod fields;
 pub mod flow;

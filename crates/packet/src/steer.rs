@@ -45,6 +45,18 @@ pub fn flow(source: u32, destination: u32, (sport, dport): (u16, u16), protocol:
     mix4(ends ^ mix4(ports).wrapping_mul(PICK) ^ u32::from(protocol))
 }
 
+/// A frame of Ethernet without a packet that can be read: its mixed source and destination, and its flow, by addresses and type.
+pub fn ends_of_frame(frame: &[u8]) -> (u32, u32, u32) {
+    let address = |at: usize| {
+        let bytes = frame.get(at..).and_then(|rest| rest.first_chunk::<6>()).copied().unwrap_or_default();
+        mix6(bytes.into_iter().fold(0, |all, byte| all << 8 | u128::from(byte)))
+    };
+    let kind =
+        frame.get(12..).and_then(|rest| rest.first_chunk()).map_or(0, |kind| u16::from_be_bytes(*kind));
+    let (destination, source) = (address(0), address(6));
+    (source, destination, flow(source, destination, (kind, 0), 0))
+}
+
 /// The thread, of so many, of a mixed address or a sum of them.
 #[inline]
 pub fn pick(mixed: u32, of: u8) -> u8 {

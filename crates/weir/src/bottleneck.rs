@@ -208,6 +208,7 @@ fn accounting(way: &Direction, from: &str, to: &str) -> String {
     line(way.delayed as i64, "on their way at the end");
     way.port_drops.iter().for_each(|(place, frames)| line(*frames as i64, place));
     line(way.unexplained, "unexplained");
+    line(way.unread as i64, "of them without IP headers that can be read: no flows, no ECN");
     let ms = |ns: u64| ns as f64 / 1e6;
     let (sojourn, late) = (&way.sojourn_ns, &way.lateness_ns);
     text += &format!(
