@@ -12,24 +12,33 @@ use weir_rng::Rng;
 /// Between two looks at both.
 const STEP: Time = Time::from_us(50);
 
-/// A frame of UDP of a flow, with a number in it.
-fn frame(bytes: usize, flow: u8, ecn: u8, number: u32) -> Vec<u8> {
-    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0, 0x45, ecn];
-    frame.extend((bytes as u16 - 14).to_be_bytes());
-    frame.extend([0, 9, 0, 0, 64, 17, 0, 0, 198, 18, 0, flow, 192, 0, 2, 1, 0, 7, 0, flow]);
-    frame.extend((bytes as u16 - 34).to_be_bytes());
-    frame.extend([0; 2]);
-    frame.extend(number.to_be_bytes());
-    frame.resize(bytes, 0);
-    weir_packet::checksum::write_ipv4(&mut frame[14..34]);
-    frame
+/// What stands between the Ethernet addresses and a packet: nothing but its type, PPPoE, MPLS, SNAP, or what cannot be read.
+const FRONTS: [&[u8]; 5] = [
+    &[8, 0],
+    &[0x88, 0x64, 0x11, 0, 0, 1, 0, 42, 0, 0x21],
+    &[0x88, 0x47, 0, 1, 1, 64],
+    &[0, 48, 0xaa, 0xaa, 3, 0, 0, 0, 8, 0],
+    &[0x88, 0xb5],
+];
+
+/// A frame with a packet of UDP of a flow, with a number at its end.
+fn frame(front: &[u8], bytes: usize, flow: u8, ecn: u8, number: u32) -> Vec<u8> {
+    let mut packet = vec![0x45, ecn];
+    let packet_bytes = (bytes - 12 - front.len()) as u16;
+    packet.extend(packet_bytes.to_be_bytes());
+    packet.extend([0, 9, 0, 0, 64, 17, 0, 0, 198, 18, 0, flow, 192, 0, 2, 1, 0, 7, 0, flow]);
+    packet.extend((packet_bytes - 20).to_be_bytes());
+    packet.resize(usize::from(packet_bytes) - 4, 0);
+    packet.extend(number.to_be_bytes());
+    weir_packet::checksum::write_ipv4(&mut packet[..20]);
+    [&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1], front, &packet].concat()
 }
 
 /// What came out by which look: its number and its ECN field.
 type Out = Vec<(u64, u32, u8)>;
 
 fn out(look: u64, frame: &[u8]) -> (u64, u32, u8) {
-    (look, u32::from_be_bytes(frame[42..46].try_into().unwrap()), frame[15] & 3)
+    (look, u32::from_be_bytes(*frame.last_chunk().unwrap()), weir_packet::ecn::bits(frame))
 }
 
 struct Bottleneck {
@@ -131,7 +140,8 @@ fn a_stage_does_what_a_bottleneck_does() {
             let mut arrived = Vec::new();
             for _ in 0..if rng.below(12) == 0 { rng.below(4) } else { 0 } {
                 let (bytes, flow) = (1514 - rng.below(2) * 1000, 1 + rng.below(4) as u8);
-                arrived.push(frame(bytes, flow, rng.below(4) as u8, number));
+                let front = FRONTS[rng.below(FRONTS.len())];
+                arrived.push(frame(front, bytes, flow, rng.below(4) as u8, number));
                 number += 1;
             }
             bottleneck.look(look, &arrived, &mut expected);
@@ -150,6 +160,7 @@ fn a_stage_does_what_a_bottleneck_does() {
             (there.marked, Some((there.delayed, there.lost))),
             "{aqm}"
         );
+        assert!(there.unread > 100, "{aqm}: {}", there.unread);
         assert_eq!(counts.dropped, there.dropped.values().sum::<u64>(), "{aqm}");
         assert!(counts.sent.0 > 500 && counts.dropped > 500, "{aqm}: {counts:?}");
     }

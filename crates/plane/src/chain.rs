@@ -40,6 +40,29 @@ impl Stage {
         }
     }
 
+    /// The same for frames that are no packets of IP, which a bump in the wire has. A NAT translates none of them, and they are
+    /// of no subscriber.
+    #[cold]
+    fn run_no_ip(&mut self, step: &mut Step<'_, '_>, dir: Dir, set: Set) -> Set {
+        match self {
+            Stage::Filter(filter) => filter.run_no_ip(step, dir, set),
+            Stage::Queue(queue) => queue.run(step, dir, set),
+            Stage::Nat(_) | Stage::Police(_) => set,
+        }
+    }
+
+    /// All frames of a set, of which these are no packets of IP.
+    #[inline]
+    fn run_all(&mut self, step: &mut Step<'_, '_>, dir: Dir, set: Set, no_ip: Set) -> Set {
+        let no_ip = set.and(no_ip);
+        if no_ip.is_empty() {
+            return self.run(step, dir, set);
+        }
+        let packets = set.without(no_ip);
+        let passed = if packets.is_empty() { packets } else { self.run(step, dir, packets) };
+        passed.or(self.run_no_ip(step, dir, no_ip))
+    }
+
     fn tick(&mut self, step: &mut Step<'_, '_>) -> bool {
         match self {
             Stage::Filter(filter) => filter.tick(step),
@@ -81,15 +104,24 @@ impl Stage {
     }
 }
 
-/// Where the frames of a batch enter: `outward[k]` before stage k, `inward[k]` behind stage k - 1, `right` behind all.
+/// Where the frames of a batch enter: `outward[k]` before stage k, `inward[k]` behind stage k - 1, `right` behind all; and which
+/// of them are no packets of IP.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Entries {
     outward: [Set; MOST_STAGES + 1],
     inward: [Set; MOST_STAGES + 1],
     right: Set,
+    no_ip: Set,
 }
 
 impl Entries {
+    /// One more frame, which is no packet of IP.
+    #[cold]
+    pub(crate) fn insert_no_ip(&mut self, i: usize, entry: Entry) {
+        self.no_ip.insert(i);
+        self.insert(i, entry);
+    }
+
     /// One more frame.
     pub(crate) fn insert(&mut self, i: usize, entry: Entry) {
         match entry {
@@ -174,7 +206,7 @@ fn outward(stages: &mut [Stage], step: &mut Step<'_, '_>, entries: &mut Entries)
             (step.stage, step.turned, step.outbox.at_work) = (k, Set::EMPTY, Some(k));
             #[cfg(feature = "faults")]
             crate::faults::strike(step, outward);
-            outward = stage.run(step, Dir::Outward, outward).without(step.turned);
+            outward = stage.run_all(step, Dir::Outward, outward, entries.no_ip).without(step.turned);
             entries.inward[k] = entries.inward[k].or(step.turned);
         }
     }
@@ -187,7 +219,7 @@ fn inward(stages: &mut [Stage], step: &mut Step<'_, '_>, entries: &Entries) -> S
     for (k, stage) in stages.iter_mut().enumerate().rev() {
         if !inward.is_empty() {
             (step.stage, step.turned, step.outbox.at_work) = (k, Set::EMPTY, Some(k));
-            inward = stage.run(step, Dir::Inward, inward);
+            inward = stage.run_all(step, Dir::Inward, inward, entries.no_ip);
         }
         inward = inward.or(entries.inward[k]);
     }

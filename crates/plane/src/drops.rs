@@ -35,6 +35,7 @@ reasons! {
     FilterDrop "filter_drop" "a rule of the filter drops it",
     FilterReject "filter_reject" "a rule or the policy of the filter refuses it, and its sender is informed",
     FilterPolicy "filter_policy" "no rule of the filter decides about it, and its policy is to drop",
+    FilterEthertype "filter_ethertype" "no packet of IP: no rule of the filter accepts its EtherType, and its policy is to drop",
     FilterFragment "filter_fragment" "the first fragment of its packet did not pass or never came, or it would overwrite what that says (RFC 3128)",
     FilterTable "filter_table" "it begins a connection, and there are too many to remember one more",
     MartianSource "martian_source" "nobody can have its source address (RFC 1812, section 5.3.7)",

@@ -455,6 +455,18 @@ impl Frame<'_> {
         usize::from(self.ip_at - self.start) > ETHERNET
     }
 
+    /// What its header says that it carries: an EtherType, or of 802.3 a length, which is less than 0x0600. It was read.
+    pub(crate) fn ether_type(&self) -> u16 {
+        self.between(self.ip_at - 2, self.ip_at).first_chunk().map_or(0, |kind| u16::from_be_bytes(*kind))
+    }
+
+    /// The tag behind those of its port, of which that has so many; it names a priority and no VLAN (IEEE 802.1Q, section 9.6).
+    pub(crate) fn priority_tag(&self, tags_of_port: usize) -> Option<[u8; 4]> {
+        let at = ETHERNET - 2 + 4 * tags_of_port;
+        let is_there = usize::from(self.ip_at - self.start) == at + 4 + 2;
+        self.bytes().get(at..).and_then(<[u8]>::first_chunk).copied().filter(|_| is_there)
+    }
+
     /// Where the frame is in its buffer.
     pub fn range(&self) -> Range<usize> {
         self.start.into()..self.end.into()

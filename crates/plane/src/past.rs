@@ -50,7 +50,8 @@ mod tests {
             ports: (1, 1),
             proto: 0,
         };
-        let logged = |n| Logged { time: Time::from_ms(n), rule: String::new(), packet: Vec::new() };
+        let logged =
+            |n| Logged { time: Time::from_ms(n), rule: String::new(), ether_type: 0, packet: Vec::new() };
         let of = |events: usize, ms: u64| Past {
             events: vec![event; events],
             lost: 1,

@@ -5,7 +5,7 @@
 use crate::batch::{Batch, Frames, Set, Verdict};
 use crate::chain::{self, Entries, Stage};
 use crate::drops::Drops;
-use crate::frame::PortId;
+use crate::frame::{Frame, PortId};
 use crate::outbox::Outbox;
 use crate::recipe::{Depends, Key, Never, On, Out, Recipe};
 use crate::route::Router;
@@ -76,15 +76,30 @@ impl Pipeline {
 
     /// Frames leave with the tags of their port.
     pub(crate) fn leave(&self, batch: &mut Batch<'_>, set: Set, port: PortId) {
-        let tags = self.tags(port);
+        let is_tagged = !self.tags(port).is_empty();
         for i in set {
             let frame = &mut batch[i];
-            if frame.has_tags() || !tags.is_empty() {
-                let (dst, src) = frame.macs();
-                frame.set_ethernet(dst, src, tags);
+            if frame.has_tags() || is_tagged {
+                self.retag(frame, port);
             }
             batch.verdicts[i] = Verdict::Out(port);
         }
+    }
+
+    /// A frame gets the tags of the port that it leaves by in place of those of the one that it came in by; a priority tag stays
+    /// behind them.
+    fn retag(&self, frame: &mut Frame<'_>, port: PortId) {
+        let (dst, src) = frame.macs();
+        let own = self.tags(port);
+        let Some(priority) = frame.priority_tag(self.tags(frame.port).len()) else {
+            return frame.set_ethernet(dst, src, own);
+        };
+        let (mut tags, mut count) = ([[0; 4]; 3], 0);
+        for (place, &tag) in tags.iter_mut().zip(own.iter().chain([&priority])) {
+            *place = tag;
+            count += 1;
+        }
+        frame.set_ethernet(dst, src, tags.get(..count).unwrap_or_default());
     }
 
     /// The tags of a port.

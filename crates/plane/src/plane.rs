@@ -15,7 +15,7 @@ mod make;
 
 use weir_packet::frame::Mac;
 
-use crate::batch::{BATCH, Batch, Set, Verdict};
+use crate::batch::{BATCH, Batch, Verdict};
 use crate::cache::FlowCache;
 use crate::chain::{self, Entries, Stage};
 use crate::config::Config;
@@ -134,7 +134,7 @@ impl Plane {
         let mut entries = Entries::default();
         for (i, (known, then)) in kept.iter().enumerate() {
             match self.go_on(now, &mut batch[i], known, *then) {
-                Ok(entry) => entries.insert(i, entry),
+                Ok(entry) => enter(&mut entries, batch, i, entry),
                 Err(verdict) => self.decide(batch, i, verdict),
             }
         }
@@ -509,12 +509,6 @@ impl Plane {
         was_there
     }
 
-    /// A frame that no stage looks at passes a bump in the wire as it is.
-    fn across(&self, batch: &mut Batch<'_>, i: usize) {
-        let to = if usize::from(batch[i].port.0) < self.pipeline.left { self.pipeline.left } else { 0 };
-        self.pipeline.leave(batch, Set::one(i), PortId(to as u8));
-    }
-
     /// Leads the node's own frames through the chain until it has no more to say.
     pub(crate) fn run_outbox(&mut self, now: Time) {
         while !self.outbox.waiting.is_empty() {
@@ -526,7 +520,7 @@ impl Plane {
                 let end = buf.len();
                 batch.push(Frame::new(buf, HEAD_ROOM, end, known.port));
                 match self.go_on(now, &mut batch[i], known, *then) {
-                    Ok(entry) => entries.insert(i, entry),
+                    Ok(entry) => enter(&mut entries, &batch, i, entry),
                     Err(verdict) => self.decide(&mut batch, i, verdict),
                 }
             }
@@ -557,6 +551,14 @@ impl Plane {
         (0..gave_way).for_each(|_| self.accounting.drops.count(Drop::FragmentLimit));
         let lost = std::mem::take(&mut self.outbox.lost);
         (0..lost).for_each(|_| self.accounting.drops.count(Drop::Panic));
+    }
+}
+
+/// A frame of a batch enters the chain.
+fn enter(entries: &mut Entries, batch: &Batch<'_>, i: usize, entry: Entry) {
+    match batch[i].is_ip() {
+        true => entries.insert(i, entry),
+        false => entries.insert_no_ip(i, entry),
     }
 }
 
@@ -599,7 +601,17 @@ mod tests {
         assert_eq!((verdict, &bytes[..]), (Verdict::Out(PortId(1)), &buffer(&tags)[HEAD_ROOM..]));
         assert_eq!(passed("lan(vlan 7.9) > wan", 0, &[[0x88, 0xa8, 0xe0, 7], tags[1]]).1, plain);
         // A priority alone is no VLAN.
-        assert_eq!(passed("lan > wan", 0, &[[0x81, 0, 0xe0, 0]]), (Verdict::Out(PortId(1)), plain));
+        let priority = [0x81, 0, 0xe0, 0];
+        for (text, port, before, behind) in [
+            ("lan > wan", 0, &[priority][..], &[priority][..]),
+            ("lan > wan(vlan 7.9)", 0, &[priority], &[tags[0], tags[1], priority]),
+            ("lan(vlan 7.9) > wan", 0, &[tags[0], tags[1], priority], &[priority]),
+            ("lan(vlan 7.9) > wan(vlan 9)", 0, &[tags[0], tags[1], priority], &[tags[1], priority]),
+            ("lan(vlan 9) > wan(vlan 7.9)", 1, &[tags[0], tags[1]], &[tags[1]]),
+        ] {
+            let bytes = buffer(behind)[HEAD_ROOM..].to_vec();
+            assert_eq!(passed(text, port, before), (Verdict::Out(PortId(1 - port)), bytes), "{text}");
+        }
         for (text, tags) in
             [("lan > wan", &tags[1..]), ("lan(vlan 9) > wan", &[]), ("lan(vlan 9) > wan", &tags[..1])]
         {

@@ -25,7 +25,8 @@ use std::time::Duration;
 
 use weir_link::{Behind, Departure, Link};
 use weir_measure::histogram::Histogram;
-use weir_packet::steer::{flow, mix4, mix6};
+use weir_packet::headers::{self, Headers};
+use weir_packet::steer::{ends_of_frame, flow, mix4, mix6};
 use weir_queue::{Ecn, Packet, Reason, Tally};
 
 use crate::batch::Set;
@@ -388,7 +389,8 @@ fn packet(frame: &Frame<'_>, dir: Dir, config: &Config) -> (Packet<()>, usize) {
             (packet.source, packet.destination) = (mix4(src), mix4(dst));
             (from, to) = (IpAddr::V4(src.into()), IpAddr::V4(dst.into()));
         }
-        _ => {
+        Kind::Arp | Kind::Other => return enclosed(frame, packet, config),
+        Kind::V6 => {
             let (src, dst) = frame.addresses6();
             (packet.source, packet.destination) = (mix6(src), mix6(dst));
             (from, to) = (IpAddr::V6(src.into()), IpAddr::V6(dst.into()));
@@ -407,6 +409,24 @@ fn packet(frame: &Frame<'_>, dir: Dir, config: &Config) -> (Packet<()>, usize) {
     }
     packet.ecn = Ecn::from_bits(frame.ecn());
     (packet, config.behind.as_ref().map_or(0, |paths| paths.of(from, to)))
+}
+
+/// The same of a frame of a bump in the wire that is no packet of IP, but may enclose one, as `weir bottleneck` sees it.
+#[cold]
+fn enclosed(frame: &Frame<'_>, mut packet: Packet<()>, config: &Config) -> (Packet<()>, usize) {
+    let path = |from: IpAddr, to: IpAddr| config.behind.as_ref().map_or(0, |paths| paths.of(from, to));
+    let Some(Headers { src, dst, ports, protocol, .. }) = headers::read(frame.bytes()) else {
+        (packet.source, packet.destination, packet.flow) = ends_of_frame(frame.bytes());
+        return (packet, config.behind.as_ref().map_or(0, |paths| paths.others()));
+    };
+    let mix = |address: IpAddr| match address {
+        IpAddr::V4(address) => mix4(address.to_bits()),
+        IpAddr::V6(address) => mix6(address.to_bits()),
+    };
+    (packet.source, packet.destination) = (mix(src), mix(dst));
+    packet.flow = flow(packet.source, packet.destination, ports, protocol);
+    packet.ecn = Ecn::from_bits(frame.ecn());
+    (packet, path(src, dst))
 }
 
 /// Some tickets, a bit for each.

@@ -97,9 +97,11 @@ impl Craft {
         }
         remember(&mut self.sent[port], packet.clone(), &mut self.dice);
         let is_v6 = packet.first().is_some_and(|first| first >> 4 == 6);
-        let types = [if is_v6 { [0x86, 0xdd] } else { [8, 0] }, [8, 6], [0x81, 0], [0x88, 0xa8]];
-        let kind = if self.dice.one_in(24) { types[self.dice.roll(4)] } else { types[0] };
-        (kind, packet)
+        let own = if is_v6 { [0x86, 0xdd] } else { [8, 0] };
+        if self.dice.one_in(24) {
+            return self.dice.enclosed(own, packet);
+        }
+        (own, packet)
     }
 
     /// An error of ICMP about a packet, to whom it came from.
@@ -164,6 +166,20 @@ impl Odd {
 
     fn bytes(&mut self, most: usize) -> Vec<u8> {
         (0..self.roll(most + 1)).map(|_| self.byte()).collect()
+    }
+
+    /// A packet with its own EtherType in a frame of another kind, or with another EtherType.
+    fn enclosed(&mut self, own: [u8; 2], packet: Vec<u8>) -> ([u8; 2], Vec<u8>) {
+        let ppp = if own == [8, 0] { [0x00, 0x21] } else { [0x00, 0x57] };
+        let length = |bytes: usize| (bytes as u16).to_be_bytes();
+        let (kind, front) = match self.roll(8) {
+            0 => ([0x88, 0x64], [&[0x11, 0, 0, 7][..], &length(packet.len() + 2), &ppp].concat()),
+            1 => ([0x88, 0x47], vec![0, 1, 1, 64]),
+            2 => (length(packet.len() + 8), [&[0xaa, 0xaa, 3, 0, 0, 0][..], &own].concat()),
+            3 => ([0x81, 0], [&[0xe0, 0][..], &own].concat()),
+            _ => (self.pick(&[[8, 6], [0x81, 0], [0x88, 0xa8], [0x88, 0xcc], [0x86, 0xdd]]), Vec::new()),
+        };
+        (kind, [front, packet].concat())
     }
 
     /// An address of one kind of IP.

@@ -73,7 +73,9 @@ impl MatchRanges {
 
     /// The match ranges of a rule: one for each combination of what its lists hold.
     fn add(&mut self, number: u32, rule: &Rule) {
-        for asked in combinations(number, rule) {
+        // Those that ask for an EtherType hold for no packet of IP, see `no_ip.rs`.
+        let combinations = if rule.ether_types.is_empty() { combinations(number, rule) } else { Vec::new() };
+        for asked in combinations {
             let (v4, v6) = (rule.version != Some(Version::V6), rule.version != Some(Version::V4));
             let is_for = |proto: u8| rule.protos.is_empty() || rule.protos.iter().any(|&p| p != proto);
             if v4 && is_for(ICMP6) {

@@ -11,14 +11,14 @@
 //! | a file name, with a dot or a slash in it | the rules are in that file |
 //! | a rule, `policy ...`, `connections ...` | as a line of a file; several arguments are several lines |
 //!
-//! What a router hears about neighbours (ARP, neighbour discovery) passes no filter. A bump in the wire passes ARP and
-//! judges neighbour discovery as any other packet: let it through with `accept icmp6 type neighbour-solicitation` and
-//! `neighbour-advertisement`. Errors that the node sends pass the filters on their way back, in the state `related`.
+//! What a router hears about neighbours (ARP, neighbour discovery) passes no filter. In a bump in the wire all frames do, see
+//! `no_ip.rs`. Errors that the node sends pass the filters on their way back, in the state `related`.
 
 mod classify;
 mod compile;
 mod fragments;
 mod match_ranges;
+mod no_ip;
 mod passage;
 mod rules;
 mod ruleset;
@@ -147,6 +147,8 @@ pub struct Logged {
     pub time: Time,
     /// The rule.
     pub rule: String,
+    /// What it carries.
+    pub ether_type: u16,
     /// The first bytes of the packet, enough for its headers.
     pub packet: Vec<u8>,
 }
@@ -156,9 +158,10 @@ impl fmt::Display for Logged {
     /// When, who to whom, and why it is written down.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.3} s  ", self.time.ns() as f64 / 1e9)?;
-        let is_v4 = self.packet.first().is_some_and(|first| first >> 4 == 4);
-        let ether_type: [u8; 2] = if is_v4 { [0x08, 0x00] } else { [0x86, 0xdd] };
-        let frame = [&[0; 12][..], &ether_type, &self.packet].concat();
+        let frame = [&[0; 12][..], &self.ether_type.to_be_bytes(), &self.packet].concat();
+        if !matches!(self.ether_type, 0x0800 | 0x86dd) {
+            write!(f, "EtherType {:#06x} ", self.ether_type)?;
+        }
         if let Some(Headers { src, dst, protocol, ports: (sport, dport), .. }) = headers::read(&frame) {
             match headers::protocol_name(protocol) {
                 Some(name) => write!(f, "{name} ")?,
@@ -297,16 +300,17 @@ impl Filter {
         self.connections.as_ref().map_or(0, |connections| connections.live())
     }
 
-    /// The rules as they were written, with what they held for, and the policy.
+    /// The rules as they were written, with what they held for, the policy, and what was accepted in spite of it.
     pub(crate) fn counts(&self) -> impl Iterator<Item = (&str, Count)> {
-        let Ruleset { source, counts, policy, .. } = &self.rules;
+        let Ruleset { source, counts, policy, by_default, .. } = &self.rules;
         let rules = source.rules.iter().map(|rule| rule.text.as_str());
         let name = match policy.0 {
             Act::Accept { .. } => "policy accept",
             Act::Reject => "policy reject",
             _ => "policy drop",
         };
-        rules.zip(counts.iter().copied()).chain([(name, policy.1)])
+        let by_default = Some((no_ip::DEFAULT, *by_default)).filter(|(_, count)| count.frames > 0);
+        rules.zip(counts.iter().copied()).chain([(name, policy.1)]).chain(by_default)
     }
 
     /// Frames that were written down since the last call.
@@ -367,13 +371,12 @@ impl Filter {
         let Asked { frames, rules } = asked;
         for n in 0..rules.len {
             let (i, rule) = (usize::from(frames[n]) % BATCH, rules.found[n]);
-            let bytes = step.frames[i].ip().len() as u64;
+            let bytes = step.frames[i].ip_bytes();
             let (act, count) = match rule {
-                NONE => (self.rules.policy.0, &mut self.rules.policy.1),
+                NONE => self.rules.by_policy(&step.frames[i]),
                 rule => (self.rules.acts[rule as usize], &mut self.rules.counts[rule as usize]),
             };
-            count.frames += 1;
-            count.bytes += bytes;
+            count.add(bytes);
             match act {
                 Act::Accept { class } => {
                     classify(&mut step.frames[i], class);
@@ -427,6 +430,7 @@ impl Filter {
         self.logged.push_back(Logged {
             time: step.now,
             rule: self.rules.source.rules[rule as usize].text.clone(),
+            ether_type: step.frames[i].ether_type(),
             packet: packet.get(..LOGGED_BYTES).unwrap_or(packet).to_vec(),
         });
     }

@@ -24,6 +24,7 @@
 //! | `flags F/M` | flags of TCP: of those in M exactly F are set; `none` for no flag |
 //! | `type T` | types of ICMP by name or number, `T/CODE` with a code; several with commas between |
 //! | `state S` | of its connection: `new`, `established`, `related`, `invalid`; several with commas between |
+//! | `arp`, `pppoe`, `lldp`, `llc`, `ethertype N` | frames that are no packets of IP, by their EtherType (`0x88cc`); several with commas between; `llc`: those with a length in its place |
 //! | `class N` | what `accept` accepts is of this class from there on, 0 to 7: see `police.rs`, which limits classes |
 //!
 //! Where a frame will leave is found out behind all stages, so that no rule can ask for it: say `outward`, `inward`, or
@@ -65,6 +66,8 @@ pub(crate) struct Rule {
     pub(crate) version: Option<Version>,
     /// Any, where there is none.
     pub(crate) protos: Vec<u8>,
+    /// EtherTypes as ranges: it is for frames that are no packets of IP.
+    pub(crate) ether_types: Vec<(u16, u16)>,
     pub(crate) from: EndMatch,
     pub(crate) to: EndMatch,
     /// Flags that are set, of those that count.
@@ -84,15 +87,16 @@ impl Rule {
         has_ports || !self.types.is_empty() || self.flags.is_some() || self.states != 0
     }
 
-    /// Whether it decides about each frame that gets to it.
+    /// Whether it asks for anything that a packet of IP says.
+    pub(crate) fn asks_ip(&self) -> bool {
+        let asks_ends = self.from != EndMatch::default() || self.to != EndMatch::default();
+        self.version.is_some() || !self.protos.is_empty() || asks_ends || self.asks_first_piece()
+    }
+
+    /// Whether it decides about each packet of IP that gets to it.
     pub(crate) fn ends_all(&self) -> bool {
-        let asks_nothing = self.port.is_none()
-            && self.dir.is_none()
-            && self.version.is_none()
-            && self.protos.is_empty()
-            && self.from == EndMatch::default()
-            && self.to == EndMatch::default()
-            && self.states == 0;
+        let asks_nothing =
+            self.port.is_none() && self.dir.is_none() && self.ether_types.is_empty() && !self.asks_ip();
         asks_nothing && !matches!(self.action, Action::Count(_) | Action::Log(_))
     }
 }
@@ -132,6 +136,13 @@ const PROTOS: &[(&str, u8)] = &[
     ("gre", 47),
     ("esp", 50),
     ("ah", 51),
+];
+/// Frames that are no packets of IP; `llc`: a length stands in the place of an EtherType (IEEE 802.3, section 3.2.6).
+const ETHER_TYPES: &[(&str, (u16, u16))] = &[
+    ("arp", (0x0806, 0x0806)),
+    ("pppoe", (0x8863, 0x8864)),
+    ("lldp", (0x88cc, 0x88cc)),
+    ("llc", (0, 0x05ff)),
 ];
 const FLAGS: &[(&str, u8)] = &[
     ("fin", 0x01),
@@ -180,8 +191,32 @@ pub(crate) const CLASSES: u8 = 8;
 const CONNECTIONS: u32 = 1 << 22;
 const MOST_CONNECTIONS: u32 = 100_000_000;
 const WORDS: &[&str] = &[
-    "in", "outward", "inward", "ip", "ip6", "tcp", "udp", "sctp", "icmp", "icmp6", "gre", "esp", "ah",
-    "proto", "from", "to", "port", "flags", "type", "state", "class",
+    "in",
+    "outward",
+    "inward",
+    "ip",
+    "ip6",
+    "tcp",
+    "udp",
+    "sctp",
+    "icmp",
+    "icmp6",
+    "gre",
+    "esp",
+    "ah",
+    "proto",
+    "from",
+    "to",
+    "port",
+    "flags",
+    "type",
+    "state",
+    "class",
+    "arp",
+    "pppoe",
+    "lldp",
+    "llc",
+    "ethertype",
 ];
 
 /// Reads the rules that the user calls `file`, for a node with these ports.
@@ -213,6 +248,7 @@ pub(crate) fn read(file: &str, text: &str, ports: &[Port]) -> Result<Rules, Mist
                 dir: None,
                 version: None,
                 protos: Vec::new(),
+                ether_types: Vec::new(),
                 from: EndMatch::default(),
                 to: EndMatch::default(),
                 flags: None,
@@ -289,6 +325,7 @@ impl<'a> Reading<'a> {
         while let Some(word) = self.words.pop() {
             self.last = word.span;
             let kind = match word.text {
+                text if ether_type(first_of(text)).is_some() => "ethertype",
                 text if proto(text).is_some() || text.contains(',') => "proto",
                 "inward" => "outward",
                 "ip6" => "ip",
@@ -306,6 +343,7 @@ impl<'a> Reading<'a> {
                 "ip" => rule.version = Some(Version::V4),
                 "ip6" => rule.version = Some(Version::V6),
                 "proto" => rule.protos = vec![self.number()?],
+                "ethertype" => rule.ether_types = self.list("EtherTypes, as in 0x88cc", numbered)?,
                 "from" | "to" => {
                     side = Some(word.text);
                     // `to port 80` is `to any port 80`.
@@ -337,6 +375,7 @@ impl<'a> Reading<'a> {
                 }
                 "class" => rule.class = Some(self.class()?),
                 text if kind == "proto" => rule.protos = self.protos(text)?,
+                text if kind == "ethertype" => rule.ether_types = self.ether_types(text)?,
                 "out" => {
                     let text = "where a frame leaves is found out behind all stages: say `outward` or `inward`, or `to` \
                                 and the networks there";
@@ -391,6 +430,16 @@ impl<'a> Reading<'a> {
         if rule.class.is_some() && rule.action != Action::Accept {
             return self
                 .wrong("only what is accepted has a class: write it into a rule with `accept`".into());
+        }
+        if !rule.ether_types.is_empty() && rule.asks_ip() {
+            return self.wrong(
+                "frames that are no packets of IP have an EtherType, and nothing of IP: write two rules"
+                    .into(),
+            );
+        }
+        if !rule.ether_types.is_empty() && rule.action == Action::Reject {
+            return self
+                .wrong("the sender of a frame that is no packet of IP cannot be informed: drop it".into());
         }
         let has_ports = !rule.from.ports.is_empty() || !rule.to.ports.is_empty();
         if has_ports && !only(&[TCP, UDP, SCTP]) {
@@ -484,6 +533,15 @@ impl<'a> Reading<'a> {
         text.split(',').map(read).collect::<Result<_, _>>().or_else(|text| self.wrong(text))
     }
 
+    fn ether_types(&self, text: &str) -> Result<Vec<(u16, u16)>, Wrong> {
+        let names: Vec<&str> = ETHER_TYPES.iter().map(|(name, _)| *name).collect();
+        let read = |name: &str| {
+            ether_type(name)
+                .ok_or_else(|| format!("`{name}` is no EtherType: {}", did_you_mean(name, &names)))
+        };
+        text.split(',').map(read).collect::<Result<_, _>>().or_else(|text| self.wrong(text))
+    }
+
     fn flags(&mut self) -> Result<(u8, u8), Wrong> {
         let text = self.next("flags, as in `flags syn/syn,ack`")?;
         let (set, of) = text.split_once('/').unwrap_or((text, text));
@@ -537,6 +595,28 @@ pub(crate) fn class(text: &str) -> Result<u8, String> {
 
 fn proto(name: &str) -> Option<u8> {
     PROTOS.iter().find(|(proto, _)| *proto == name).map(|(_, number)| *number)
+}
+
+/// The first of several with commas between.
+fn first_of(text: &str) -> &str {
+    text.split(',').next().unwrap_or(text)
+}
+
+/// An EtherType with a name.
+fn ether_type(name: &str) -> Option<(u16, u16)> {
+    ETHER_TYPES.iter().find(|(known, _)| *known == name).map(|(_, range)| *range)
+}
+
+/// An EtherType as a number.
+fn numbered(text: &str) -> Result<(u16, u16), String> {
+    let number = text.strip_prefix("0x").and_then(|digits| u16::from_str_radix(digits, 16).ok());
+    match number {
+        Some(0x0800) => Err("packets of IPv4 are `ip`, not `ethertype`".into()),
+        Some(0x86dd) => Err("packets of IPv6 are `ip6`, not `ethertype`".into()),
+        Some(0x8100 | 0x88a8) => Err("tags are those of a port: write `vlan` there".into()),
+        Some(number) if number >= 0x0600 => Ok((number, number)),
+        _ => Err(format!("`{text}` is no EtherType: write four digits in hexadecimal, 0x0600 to 0xffff")),
+    }
 }
 
 fn bit(text: &str, names: &[&str]) -> Result<u8, String> {
@@ -604,6 +684,19 @@ mod tests {
             ),
             ("accept type echo-request", "types are those of icmp or icmp6: name one of them in front"),
             ("accept icmp type echo-requst", "`echo-requst` is no type: did you mean `echo-request`?"),
+            (
+                "accept ethertype 88cc",
+                "`88cc` is no EtherType: write four digits in hexadecimal, 0x0600 to 0xffff",
+            ),
+            ("accept ethertype 0x0800", "packets of IPv4 are `ip`, not `ethertype`"),
+            ("accept ethertype 0x8100", "tags are those of a port: write `vlan` there"),
+            ("accept arp,lldpp", "`lldpp` is no EtherType: did you mean `lldp`?"),
+            (
+                "accept pppoe state new",
+                "frames that are no packets of IP have an EtherType, and nothing of IP: write two rules",
+            ),
+            ("reject arp", "the sender of a frame that is no packet of IP cannot be informed: drop it"),
+            ("accept arp lldp", "`lldp` is said already in this rule"),
             ("accept udp class 8", "`8` is no class: use 0 to 7"),
             ("accept udp class", "the rule ends where it needs a class of 0 to 7"),
             ("drop udp class 1", "only what is accepted has a class: write it into a rule with `accept`"),

@@ -4,9 +4,11 @@
 use std::collections::HashMap;
 
 use super::compile::{MatchRanges, Program};
+use super::no_ip::{NoIpRule, is_by_default};
 use super::rules::{Action, Rule, Rules};
 use super::state::Connections;
 use super::{Config, Count};
+use crate::frame::Frame;
 
 /// What is done when a rule holds for a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,8 +32,12 @@ pub(super) struct Ruleset {
     pub(super) program: Program,
     pub(super) acts: Vec<Act>,
     pub(super) counts: Vec<Count>,
+    /// Rules that may hold for frames that are no packets of IP, in their order.
+    pub(super) no_ip: Vec<NoIpRule>,
     /// What the policy was used for.
     pub(super) policy: (Act, Count),
+    /// What no rule decides about, and the policy does not either.
+    pub(super) by_default: Count,
     /// How many connections are remembered, if a rule asks for them.
     pub(super) connections: Option<u32>,
     /// A rule asks for what only the first fragment of a packet has.
@@ -48,10 +54,23 @@ impl Ruleset {
             program: Program::new(&match_ranges),
             counts: vec![Count::default(); acts.len()],
             acts,
+            no_ip: NoIpRule::of(&source.rules),
             policy: (act(&source.policy, None), Count::default()),
+            by_default: Count::default(),
             connections: source.rules.iter().any(|rule| rule.states != 0).then_some(source.connections),
             asks_first_fragments: source.rules.iter().any(Rule::asks_first_piece),
             source,
+        }
+    }
+
+    /// What becomes of a packet that no rule decides about, and where that is counted.
+    #[inline]
+    pub(super) fn by_policy(&mut self, frame: &Frame<'_>) -> (Act, &mut Count) {
+        match self.policy.0 {
+            Act::Drop | Act::Reject if is_by_default(frame) => {
+                (Act::Accept { class: None }, &mut self.by_default)
+            }
+            policy => (policy, &mut self.policy.1),
         }
     }
 
@@ -103,5 +122,6 @@ impl Update {
         if self.rules.policy.0 == old.policy.0 {
             self.rules.policy.1 = old.policy.1;
         }
+        self.rules.by_default = old.by_default;
     }
 }

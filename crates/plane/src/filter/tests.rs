@@ -15,7 +15,7 @@ use crate::port::Port;
 use crate::prefix::Prefix;
 use crate::random::Random;
 use crate::way::Dir;
-use crate::{Batch, Frame, HEAD_ROOM, Plane, PortId, Time, Verdict};
+use crate::{Batch, Drop, Frame, HEAD_ROOM, Plane, PortId, Time, Verdict};
 
 fn one<'a>(random: &mut Random, of: &[&'a str]) -> &'a str {
     of[random.below(of.len() as u64) as usize]
@@ -218,6 +218,44 @@ fn a_share_of_frames_is_written_down() {
     assert!(plane.logged().is_empty());
     let frames: Vec<u64> = plane.filter_counts()[0].iter().map(|(_, count)| count.frames).collect();
     assert_eq!(frames, [7, 7]);
+}
+
+/// Rules about frames that are no packets of IP count and log, and so does what is accepted in spite of the policy.
+#[test]
+fn frames_that_are_no_packets_of_ip_are_counted_and_written_down() {
+    let config = Config::read("n", "lan > filter(log 1/1 pppoe, accept pppoe) > wan").expect("a node");
+    let mut plane = Plane::new(&config, &[[2; 6], [4; 6]]);
+    let session = [&[0x88, 0x64, 0x11, 0, 0, 7, 0, 48, 0, 0x21][..], &datagram(1, 53)[14..]].concat();
+    let solicitation =
+        crate::scenario::packet("icmp 135 fe80::1 > ff02::1:ff00:2 ttl 255").expect("a packet");
+    for (behind, out) in [
+        (session, true),
+        (vec![8, 6, 0, 1, 8, 0], true),
+        ([&[0x86, 0xdd], &solicitation[..]].concat(), true),
+        (vec![0x88, 0xcc, 2, 7], false),
+    ] {
+        let mut buf = [&[0; HEAD_ROOM][..], &[2; 12], &behind].concat();
+        let end = buf.len();
+        let mut batch = Batch::default();
+        batch.push(Frame::new(&mut buf, HEAD_ROOM, end, PortId(0)));
+        plane.run(Time::from_ms(1), &mut batch);
+        let (_, verdict) = batch.outcome().next().expect("one");
+        let expected = if out { Verdict::Out(PortId(1)) } else { Verdict::Dropped(Drop::FilterEthertype) };
+        assert_eq!(verdict, expected, "{behind:02x?}");
+    }
+    let lines: Vec<String> = plane.logged().iter().map(ToString::to_string).collect();
+    assert_eq!(lines, ["0.001 s  EtherType 0x8864 UDP 198.18.0.5:1 > 192.0.2.1:53  by `log 1/1 pppoe`"]);
+    let [counts] = &plane.filter_counts()[..] else { panic!("one filter") };
+    let counts: Vec<(&str, u64)> = counts.iter().map(|(rule, count)| (&rule[..], count.frames)).collect();
+    assert_eq!(
+        counts,
+        [
+            ("log 1/1 pppoe", 1),
+            ("accept pppoe", 1),
+            ("policy drop", 1),
+            ("accept arp, neighbour discovery (where no rule decides)", 2)
+        ]
+    );
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Changes of a frame, each of which leaves its checksums right: by what the change adds to them (RFC 1624).
 
+use weir_packet::ecn;
 use weir_packet::frame::Mac;
 use weir_packet::headers::{ICMP, ICMP6, TCP, UDP};
 
@@ -179,11 +180,12 @@ impl Frame<'_> {
         }
     }
 
-    /// The ECN field, two bits (RFC 3168).
+    /// The ECN field, two bits (RFC 3168); of a frame that is no packet of IP, that of the packet which it encloses.
     pub(crate) fn ecn(&self) -> u8 {
         match self.kind {
             Kind::V4 => self.header4()[1] & 3,
-            _ => self.header6()[1] >> 4 & 3,
+            Kind::V6 => self.header6()[1] >> 4 & 3,
+            Kind::Arp | Kind::Other => ecn::bits(self.bytes()),
         }
     }
 
@@ -196,7 +198,8 @@ impl Frame<'_> {
                 header[1] |= 3;
                 adjust(header, 10, delta16(old, old | 3));
             }
-            _ => self.header6_mut()[1] |= 0x30,
+            Kind::V6 => self.header6_mut()[1] |= 0x30,
+            Kind::Arp | Kind::Other => ecn::mark(self.between_mut(self.start, self.end)),
         }
     }
 
@@ -252,13 +255,14 @@ impl Frame<'_> {
     }
 
     /// The Ethernet header anew, with these tags (each of four bytes, the outer one first) between the addresses and
-    /// the type. It ends where the packet begins; the frame begins earlier or later for it.
+    /// the type. It ends where the packet begins; the frame begins earlier or later for it. There is room for two tags, and for
+    /// one more where the frame has one.
     #[expect(
         clippy::indexing_slicing,
-        reason = "tags fit into the head room, which stands before a frame that was read"
+        reason = "tags fit into the head room and the tags there are, which stand before a frame that was read"
     )]
     pub(crate) fn set_ethernet(&mut self, dst: Mac, src: Mac, tags: &[[u8; 4]]) {
-        debug_assert!(tags.len() * 4 <= HEAD_ROOM);
+        debug_assert!(tags.len() * 4 + ETHERNET <= usize::from(self.ip_at));
         let start = usize::from(self.ip_at) - ETHERNET - tags.len() * 4;
         self.start = start as u16;
         let (addresses, rest) = self.buf[start..].split_at_mut(2 * size_of::<Mac>());

@@ -16,6 +16,7 @@ impl Plane {
     /// Reads the headers of frames off the wire; those that are none of the stages' business get their verdict here.
     pub(super) fn admit(&mut self, now: Time, batch: &mut Batch<'_>) -> Entries {
         let (mut admitted, mut others, mut of_left) = (Set::EMPTY, Set::EMPTY, Set::EMPTY);
+        let mut no_ip = Set::EMPTY;
         let router = if let Exit::Router(router) = &self.pipeline.exit { Some(&**router) } else { None };
         for (i, frame) in batch.frames.iter_mut().enumerate() {
             if let Err(reason) = open(frame, self.pipeline.tags(frame.port)) {
@@ -37,14 +38,23 @@ impl Plane {
             match is_new.then(|| self.greet(now, &batch[i])).flatten() {
                 Some(verdict) => self.decide(batch, i, verdict),
                 None if batch[i].is_ip() => admitted.insert(i),
-                None => self.across(batch, i),
+                None => no_ip.insert(i),
             }
         }
         admitted = self.vet(now, batch, admitted, of_left);
-        if batch.handed == 0 && self.steering.is_alone() {
-            return Entries::begin(admitted.and(of_left), admitted.without(of_left));
+        let is_own = batch.handed == 0 && self.steering.is_alone();
+        let mut entries = match is_own {
+            true => Entries::begin(admitted.and(of_left), admitted.without(of_left)),
+            false => Entries::default(),
+        };
+        for i in no_ip {
+            // They are of no flow that belongs to a thread.
+            let dir = if of_left.contains(i) { Dir::Outward } else { Dir::Inward };
+            entries.insert_no_ip(i, Entry::Begin(dir));
         }
-        let mut entries = Entries::default();
+        if is_own {
+            return entries;
+        }
         for i in admitted {
             let dir = if of_left.contains(i) { Dir::Outward } else { Dir::Inward };
             let way = batch.ways[i];

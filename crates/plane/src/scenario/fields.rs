@@ -5,6 +5,7 @@
 //! icmp echo 198.18.0.1 > 198.19.0.9 id 7                    icmp unreachable/1 198.19.0.9 > 192.0.2.1 {udp ... > ...}
 //! udp [2001:db8::1]:1111 > [2001:db8:9::9]:53               proto/47 198.18.0.1 > 198.19.0.9
 //! ```
+//! A packet with `ether` stands in a frame of another kind, see `ether.rs`: `udp 198.18.0.1:1 > 198.19.0.9:2 ether pppoe`.
 //!
 //! In a pattern `*` stands for anything, or nothing, and `$name` for what it stood for where it was first met; what is not named
 //! is not compared. In what is sent, `1000+` is one more with each repetition.
@@ -21,7 +22,7 @@ pub(super) type Names = BTreeMap<String, String>;
 /// Options that have a value.
 const VALUED: &[&str] = &[
     "ttl", "tos", "id", "frag", "len", "whole", "data", "seq", "ack", "win", "mss", "mtu", "cut", "options",
-    "pcp", "want", "for", "nonce", "result", "granted",
+    "pcp", "want", "for", "nonce", "result", "granted", "ether",
 ];
 /// Options that are there or not.
 const FLAGS: &[&str] = &["df", "nosum", "badsum", "badip"];

@@ -4,6 +4,7 @@
 //! text > Scenario > run > Target (VirtualNode: the plane)        each packet that leaves is read, summed and compared
 //! ```
 
+mod ether;
 mod fields;
 mod fragments;
 mod pcp;

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::ether;
 use super::fields::{self, Fields, Names};
 use super::fragments::Reassembly;
 use super::text::{Action, End, Scenario, Step, When};
-use super::wire;
 
 /// What a scenario is run against.
 pub trait Target {
@@ -16,13 +16,13 @@ pub trait Target {
     /// Why it cannot be.
     fn configure(&mut self, text: &str) -> Result<(), String>;
 
-    /// An IP packet comes in at an end, so long after the beginning.
+    /// An IP packet comes in at an end, so long after the beginning; or another frame, see `ether.rs`.
     fn send(&mut self, at: Duration, end: End, packet: &[u8]);
 
     /// Nothing comes in until then.
     fn wait(&mut self, until: Duration);
 
-    /// The packets that left since the last call.
+    /// The packets that left since the last call, and other frames.
     fn left(&mut self) -> Vec<(End, Vec<u8>)>;
 
     /// How often to look before what must leave is given up: more than once where a target may be late.
@@ -90,7 +90,7 @@ impl<T: Target> Play<'_, T> {
                     self.now = *time;
                 }
                 for repetition in 0..step.times {
-                    let packet = wire::packet(&fields::resolved(packet, &self.names, repetition)?)?;
+                    let packet = ether::packet(&fields::resolved(packet, &self.names, repetition)?)?;
                     self.target.send(self.now, *end, &packet);
                 }
             }
@@ -114,8 +114,10 @@ impl<T: Target> Play<'_, T> {
     fn collect(&mut self) -> Result<(), String> {
         for (end, packet) in self.target.left() {
             let broken = |wrong: String| format!("what left is broken: {wrong}: {packet:02x?}");
-            let seen = wire::seen(&packet).map_err(broken)?;
-            self.fragments.add(&packet).map_err(broken)?;
+            let seen = ether::seen(&packet).map_err(broken)?;
+            if !ether::is_frame(&packet) {
+                self.fragments.add(&packet).map_err(broken)?;
+            }
             self.left.push((end, seen));
         }
         Ok(())

@@ -211,13 +211,26 @@ impl VirtualNode {
         frame
     }
 
-    /// A frame without tags.
-    fn untagged(mut frame: Vec<u8>) -> Vec<u8> {
+    /// A frame without the tags of the port that it left by; of one for the machine, without any.
+    fn untagged(&self, port: Option<PortId>, mut frame: Vec<u8>) -> Vec<u8> {
         let at = ETHERNET - 2;
-        while matches!(frame.get(at..at + 2), Some([0x81, 0x00] | [0x88, 0xa8])) {
-            frame.drain(at..at + 4);
+        let port = port.and_then(|port| self.config.as_ref()?.ports.get(usize::from(port.0)));
+        let most = port.map_or(usize::MAX, |port| port.vlan.len());
+        for _ in 0..most {
+            match frame.get(at..at + 2) {
+                Some([0x81, 0x00] | [0x88, 0xa8]) => frame.drain(at..at + 4),
+                _ => break,
+            };
         }
         frame
+    }
+
+    /// The packet of a frame, or what stands for a frame that is none of IP, see `ether.rs`.
+    fn packet(frame: &[u8]) -> Vec<u8> {
+        match &frame[ETHERNET - 2..] {
+            [0x08, 0x00, packet @ ..] | [0x86, 0xdd, packet @ ..] => packet.to_vec(),
+            other => [&[0], other].concat(),
+        }
     }
 
     /// What has come is a batch now.
@@ -321,12 +334,12 @@ impl VirtualNode {
     }
 
     fn leaves(&mut self, port: Option<PortId>, bytes: Vec<u8>) {
-        let bytes = Self::untagged(bytes);
+        let bytes = self.untagged(port, bytes);
         let heard = neighbour::parse(&bytes);
         let Some(port) = port else {
             // What the node has learnt from, the machine may learn from too.
             if heard.is_none() {
-                self.left.push((End::Local, bytes[ETHERNET..].to_vec()));
+                self.left.push((End::Local, Self::packet(&bytes)));
             }
             return;
         };
@@ -339,7 +352,7 @@ impl VirtualNode {
                 self.frames(&[(port, answer)]);
             }
             Some(Heard::Answer(_)) => {}
-            None => self.left.push((self.end(port), bytes[ETHERNET..].to_vec())),
+            None => self.left.push((self.end(port), Self::packet(&bytes))),
         }
     }
 
@@ -391,11 +404,14 @@ impl Target for VirtualNode {
         }
         let right = self.config.as_ref().map_or(1, |config| config.left) as u8;
         let port = if end == End::Left { PortId(0) } else { PortId(right) };
-        let (ether_type, source): ([u8; 2], _) =
-            if packet[0] >> 4 == 4 { ([8, 0], 12..16) } else { ([0x86, 0xdd], 20..24) };
+        let (ether_type, source, packet): (&[u8], _, _) = match packet[0] >> 4 {
+            4 => (&[8, 0], 12..16, packet),
+            6 => (&[0x86, 0xdd], 20..24, packet),
+            _ => (&[], 0..4, &packet[1..]),
+        };
         // Each host has an Ethernet address of its own.
         let host = [&[2, 0xcc], packet.get(source).unwrap_or(&[0; 4])].concat();
-        let frame = self.tagged(port, [&Self::mac(port), &host[..], &ether_type, packet].concat());
+        let frame = self.tagged(port, [&Self::mac(port), &host[..], ether_type, packet].concat());
         match &mut self.arrived {
             Some(arrived) => arrived.push((port, frame)),
             None => self.frames(&[(port, frame)]),

@@ -1,0 +1,69 @@
+//! Packets of scenarios in frames of another kind than one with the packet's own EtherType.
+//!
+//! | `ether` | frame |
+//! |---|---|
+//! | `priority` | with a tag that names a priority and no VLAN (IEEE 802.1Q, section 9.6) |
+//! | `pppoe` | in a session of PPPoE (RFC 2516) |
+//! | `mpls` | with one label (RFC 3032) |
+//! | `snap` | with a length and a SNAP header (RFC 1042) |
+//! | `0x88cc` | with this EtherType, or this length, in front of the packet |
+//!
+//! Where targets exchange packets such a frame is a byte of zero, which begins no packet of IP, and what stands behind the Ethernet
+//! addresses.
+
+use super::fields::Fields;
+use super::wire;
+
+/// PPP's number of IPv4 and IPv6, and the EtherType of either.
+const VERSIONS: [([u8; 2], [u8; 2]); 2] = [([0x00, 0x21], [0x08, 0x00]), ([0x00, 0x57], [0x86, 0xdd])];
+const PRIORITY: [u8; 4] = [0x81, 0x00, 0xe0, 0x00];
+const PPPOE: [u8; 6] = [0x88, 0x64, 0x11, 0x00, 0x00, 0x07];
+/// Label 16, the last one, 64 hops to live.
+const MPLS: [u8; 6] = [0x88, 0x47, 0x00, 0x01, 0x01, 0x40];
+const SNAP: [u8; 6] = [0xaa, 0xaa, 0x03, 0x00, 0x00, 0x00];
+
+/// Whether this is a frame and no packet of IP.
+pub(super) fn is_frame(packet: &[u8]) -> bool {
+    packet.first() == Some(&0)
+}
+
+/// The frame of a packet, from the byte of zero on, or the packet itself.
+pub(super) fn packet(fields: &Fields) -> Result<Vec<u8>, String> {
+    let packet = wire::packet(fields)?;
+    let Some(ether) = fields.get("ether") else { return Ok(packet) };
+    let (ppp, own) = VERSIONS[usize::from(packet[0] >> 4 == 6)];
+    let length = |bytes: usize| (bytes as u16).to_be_bytes();
+    let front = match ether.as_str() {
+        "priority" => [&PRIORITY[..], &own].concat(),
+        "pppoe" => [&PPPOE[..], &length(packet.len() + 2), &ppp].concat(),
+        "mpls" => MPLS.to_vec(),
+        "snap" => [&length(packet.len() + 8)[..], &SNAP, &own].concat(),
+        number => number
+            .strip_prefix("0x")
+            .and_then(|digits| u16::from_str_radix(digits, 16).ok())
+            .ok_or_else(|| {
+                format!("`ether {number}`: use priority, pppoe, mpls, snap, or a number as 0x88cc")
+            })?
+            .to_be_bytes()
+            .to_vec(),
+    };
+    Ok([&[0][..], &front, &packet].concat())
+}
+
+/// What a packet says, or the one in a frame.
+pub(super) fn seen(packet: &[u8]) -> Result<Fields, String> {
+    if !is_frame(packet) {
+        return wire::seen(packet);
+    }
+    let &[_, a, b, ref rest @ ..] = packet else { return Err("it ends before its EtherType".into()) };
+    let (ether, skipped) = match (u16::from_be_bytes([a, b]), rest) {
+        (0x8100, [_, 0, ..]) => ("priority".to_string(), 4),
+        (0x8864, _) => ("pppoe".to_string(), 8),
+        (0x8847, _) => ("mpls".to_string(), 4),
+        (..0x0600, [0xaa, ..]) => ("snap".to_string(), 8),
+        (number, _) => (format!("{number:#06x}"), 0),
+    };
+    let mut fields = wire::seen(rest.get(skipped..).ok_or("it ends before its packet")?)?;
+    fields.insert("ether".to_string(), ether);
+    Ok(fields)
+}
