@@ -13,10 +13,18 @@ pub const ICMP: u8 = 1;
 pub const TCP: u8 = 6;
 /// UDP.
 pub const UDP: u8 = 17;
+/// DCCP (RFC 4340).
+pub const DCCP: u8 = 33;
+/// The authentication header (RFC 4302).
+pub const AH: u8 = 51;
 /// ICMP for IPv6.
 pub const ICMP6: u8 = 58;
 /// SCTP.
 pub const SCTP: u8 = 132;
+/// UDP-Lite (RFC 3828).
+pub const UDP_LITE: u8 = 136;
+/// The host identity protocol (RFC 7401).
+pub const HIP: u8 = 139;
 
 /// Flags of TCP.
 pub const SYN: u8 = 0x02;

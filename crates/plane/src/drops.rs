@@ -65,6 +65,7 @@ reasons! {
     NatSessions "nat_sessions" "the NAT has all the sessions that it may have (RFC 6888 REQ-5)",
     NatConflict "nat_conflict" "another host of its public address talks to that remote end without ports",
     NatProtocol "nat_protocol" "the NAT has no mapping for its protocol",
+    NatAuthenticated "nat_authenticated" "its authentication header covers its addresses, which the NAT would change (RFC 3715, section 2.1)",
     NatNotGlobal "nat_not_global" "64:ff9b::/96 does not stand for its private or special address of IPv4, another prefix does (RFC 6052, section 3.1)",
     NatRouted "nat_routed" "its source says by which nodes it goes, which cannot be translated (RFC 7915, sections 4.1 and 5.1)",
     NatBadIcmp "nat_bad_icmp" "an error of ICMP that is broken, quotes what is broken or what its receiver did not send, or is a redirect (RFC 5508 REQ-3)",

@@ -26,7 +26,7 @@ use crate::extensions::{self, FragmentHeader};
 use crate::query::{self, Query};
 
 pub(crate) use crate::extensions::IPV6;
-pub(crate) use rewrite::{adjust, adjust_udp, delta16, delta32};
+pub(crate) use rewrite::{adjust, adjust_transport, delta16, delta32};
 
 /// Number of a port of the node, in the order of its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

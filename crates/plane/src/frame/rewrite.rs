@@ -2,7 +2,7 @@
 
 use weir_packet::ecn;
 use weir_packet::frame::Mac;
-use weir_packet::headers::{ICMP, ICMP6, TCP, UDP};
+use weir_packet::headers::{DCCP, HIP, ICMP, ICMP6, TCP, UDP, UDP_LITE};
 
 use super::{ETHERNET, Fragment, Frame, HEAD_ROOM, Kind};
 use crate::drops::Drop;
@@ -140,10 +140,8 @@ impl Frame<'_> {
         let proto = self.proto;
         let l4 = self.l4_mut();
         match proto {
-            TCP => adjust(l4, 16, delta),
-            UDP => adjust_udp(l4, delta),
             ICMP6 if v6 => adjust(l4, 2, delta),
-            _ => {}
+            _ => adjust_transport(l4, proto, delta),
         }
     }
 
@@ -284,10 +282,24 @@ pub(crate) fn adjust(bytes: &mut [u8], at: usize, delta: u32) {
     *field = (!fold16(old + delta)).to_be_bytes();
 }
 
+/// The checksum of a transport that covers the addresses of its packet, after a change of what it covers. Of those that a NAT of
+/// IPv4 may see these are all (RFC 9293, 768, 3828, 4340, 7401): SCTP's covers no addresses, and what an authentication header
+/// covers cannot be changed.
+#[inline]
+pub(crate) fn adjust_transport(l4: &mut [u8], proto: u8, delta: u32) {
+    match proto {
+        TCP => adjust(l4, 16, delta),
+        UDP | UDP_LITE => adjust_udp(l4, delta),
+        DCCP => adjust(l4, 6, delta),
+        HIP => adjust(l4, 4, delta),
+        _ => {}
+    }
+}
+
 /// The same for UDP: a checksum of zero says that there is none, and one that comes out as zero is sent as all ones
 /// (RFC 768).
 #[inline]
-pub(crate) fn adjust_udp(l4: &mut [u8], delta: u32) {
+fn adjust_udp(l4: &mut [u8], delta: u32) {
     let Some(header) = l4.first_chunk_mut::<8>().filter(|header| header[6..] != [0, 0]) else { return };
     adjust(header, 6, delta);
     if header[6..] == [0, 0] {

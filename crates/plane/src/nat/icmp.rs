@@ -22,7 +22,7 @@ use super::slot::{Inside, Kind, Remote};
 use super::table::Table;
 use crate::address::mapped4;
 use crate::drops::Drop;
-use crate::frame::{Fragment, adjust, adjust_udp, delta16, delta32};
+use crate::frame::{Fragment, adjust, adjust_transport, delta16, delta32};
 use crate::quote::ERROR;
 use crate::stage::Step;
 use crate::way::Dir;
@@ -49,14 +49,14 @@ fn requote(l4: &mut [u8], quote: &Quote, end: End, (address, port): (u32, u16)) 
     let Some(ip) = ip.get_mut(ERROR..) else { return };
     put(ip, at, address.to_be_bytes());
     adjust(ip, 10, delta);
+    let mut covered = delta;
     if matches!(quote.proto, TCP | UDP | ICMP) {
         put(inner, port_at, port.to_be_bytes());
+        covered = covered.saturating_add(port_delta);
     }
     match quote.proto {
-        TCP => adjust(inner, 16, delta.saturating_add(port_delta)),
-        UDP => adjust_udp(inner, delta.saturating_add(port_delta)),
         ICMP => adjust(inner, 2, port_delta),
-        _ => {}
+        proto => adjust_transport(inner, proto, covered),
     }
     let after = fold(sum(l4));
     adjust(l4, 2, delta16(before, after));

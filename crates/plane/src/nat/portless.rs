@@ -4,8 +4,10 @@
 //! inside, protocol, remote  <->  outside address, protocol, remote        found by either side
 //! ```
 //! A second host that shares the public address with the first and talks to the same remote end gets nothing: nobody could
-//! tell to whom an answer is.
+//! tell to whom an answer is. What an authentication header covers says the inside address: its receiver would drop it.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
+
+use weir_packet::headers::AH;
 
 use super::next::{Next, refuse};
 use super::slot::Inside;
@@ -20,6 +22,9 @@ pub(super) fn out(table: &mut Table, step: &mut Step<'_, '_>, i: usize) -> Next 
     let (src, dst) = frame.addresses4();
     if table.is_public(dst) {
         return if table.node.local.contains(&dst) { Next::On } else { Next::Drop(Drop::NatProtocol) };
+    }
+    if frame.proto() == AH {
+        return Next::Drop(Drop::NatAuthenticated);
     }
     let inside = Inside { address: mapped4(src), port: 0, proto: frame.proto() };
     let number = match table.outbound_portless(step.now, inside, dst) {

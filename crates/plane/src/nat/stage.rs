@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 
-use weir_packet::headers::UDP;
+use weir_packet::headers::{AH, UDP};
 
 use super::config::Config;
 use super::flow::{Arrival, Flow, clamp, ends, flow, has_ports, is_plain, is_v4, remote};
@@ -415,6 +415,9 @@ impl Nat {
             return icmp::error_out(&mut self.table, step, i);
         }
         if let Some(pair) = self.table.config.pairs.of(src) {
+            if frame.proto() == AH {
+                return Next::Drop(Drop::NatAuthenticated);
+            }
             frame.set_src4(pair.outside);
             return if self.table.is_public(dst) { Next::Hairpin } else { Next::On };
         }
@@ -448,6 +451,9 @@ impl Nat {
             return icmp::error_back(&mut self.table, &mut self.fragments, step, i);
         }
         if let Some(pair) = self.table.config.pairs.at(dst) {
+            if frame.proto() == AH {
+                return Next::Drop(Drop::NatAuthenticated);
+            }
             frame.set_dst4(pair.inside);
             return Next::On;
         }

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use weir_packet::checksum::{fold, sum, write_ipv4};
-use weir_packet::headers::{ICMP, ICMP6, SCTP, TCP, UDP};
+use weir_packet::headers::{DCCP, HIP, ICMP, ICMP6, SCTP, TCP, UDP, UDP_LITE};
 
 use super::fields::Fields;
 use super::pcp;
@@ -187,6 +187,14 @@ fn transport(read: &Reader<'_>, proto: u8) -> Result<Vec<u8>, String> {
             l4.extend([&port("sport")?[..], &port("dport")?, &[0; 8]].concat());
             l4.extend(payload(read, len)?);
         }
+        UDP_LITE | DCCP | HIP if len < 8 => {
+            return Err(format!("protocol {proto} has a header of 8 bytes or more"));
+        }
+        // All of it is covered, as the zero in this place says.
+        UDP_LITE | DCCP | HIP => {
+            l4.extend(payload(read, len)?);
+            l4[4..8].fill(0);
+        }
         _ => l4.extend(payload(read, len)?),
     }
     Ok(l4)
@@ -206,7 +214,8 @@ fn icmp_type(text: &str, v6: bool) -> Result<(u8, u8), String> {
 
 fn checksum(read: &Reader<'_>, proto: u8, l4: &mut [u8], ends: (IpAddr, IpAddr)) {
     let at = match proto {
-        UDP => 6,
+        UDP | UDP_LITE | DCCP => 6,
+        HIP => 4,
         TCP => 16,
         ICMP | ICMP6 => 2,
         _ => return,
@@ -338,7 +347,7 @@ pub(super) fn judge(origin: &Origin, l4: &[u8]) -> Result<(), String> {
 fn is_right(proto: u8, l4: &[u8], ends: (IpAddr, IpAddr)) -> bool {
     match proto {
         UDP if l4.get(6..8).is_none_or(|sum| sum == [0, 0]) => ends.0.is_ipv4(),
-        UDP | TCP | ICMP | ICMP6 => fold(covered(proto, l4, ends)) == 0xffff,
+        UDP | TCP | ICMP | ICMP6 | UDP_LITE | DCCP | HIP => fold(covered(proto, l4, ends)) == 0xffff,
         _ => true,
     }
 }

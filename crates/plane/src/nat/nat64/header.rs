@@ -3,11 +3,11 @@
 
 use weir_packet::checksum::{fold, pseudo_header, sum, write_ipv4};
 use weir_packet::fields::put;
-use weir_packet::headers::{ICMP, ICMP6, TCP, UDP};
+use weir_packet::headers::{ICMP, ICMP6, UDP};
 
 use crate::drops::Drop;
 use crate::extensions::{FRAGMENT as FRAGMENT_HEADER, MORE4};
-use crate::frame::{Fragment, Frame, IPV4, IPV6, Kind, adjust, adjust_udp, delta16};
+use crate::frame::{Fragment, Frame, IPV4, IPV6, Kind, adjust, adjust_transport, delta16};
 
 /// Smallest packet that every link of IPv6 carries; translated ones up to it may be cut (RFC 7915, section 5.1).
 const ALWAYS_FITS: usize = 1260;
@@ -22,11 +22,7 @@ pub(super) fn proto4(proto: u8) -> u8 {
 /// Changes the checksum of the transport for other addresses, as sums (RFC 7915, sections 4.5 and 5.5).
 pub(super) fn readdress(l4: &mut [u8], proto: u8, old: u64, new: u64) {
     let delta = delta16(fold(old), fold(new));
-    match proto {
-        TCP => adjust(l4, 16, delta),
-        UDP => adjust_udp(l4, delta),
-        _ => {}
-    }
+    adjust_transport(l4, proto, delta);
 }
 
 /// A header of IPv4.
@@ -175,6 +171,8 @@ pub(in crate::nat) fn to_v6(
 
 #[cfg(test)]
 mod tests {
+    use weir_packet::headers::TCP;
+
     use super::*;
     use crate::frame::{ETHERNET, HEAD_ROOM};
 
