@@ -31,18 +31,35 @@ const PORT: &[Piece] = &[
 const LEFT: &[Piece] = &[
     (1, &["198.18.0.1/16", "198.18.0.1/24"]),
     (2, &["2001:db8:1::1/64"]),
+    (6, &["fe80::2/64", "fe80::2/8", "2001:db8:1:1::1/128"]),
     (2, &["neighbour 198.18.0.2 02:00:00:00:00:01"]),
     (4, &["rpf off", "rpf strict", "rpf loose", "rpf end"]),
 ];
 const RIGHT: &[Piece] = &[
     (1, &["198.19.0.1/16", "198.19.0.1/24"]),
     (2, &["2001:db8:2::1/64"]),
+    (6, &["fe80::2/64", "fe80::2/8", "198.21.0.1/31", "198.21.0.1/32"]),
+    (6, &["neighbour fe80::1 02:00:00:00:00:03"]),
     (1, &["neighbour 198.19.0.9 02:00:00:00:00:02"]),
     (4, &["rpf off", "rpf strict", "rpf loose", "rpf end"]),
 ];
 const THIRD: &[Piece] = &[(1, &["198.20.0.1/16"]), (2, &["2001:db8:3::1/64"])];
 const ROUTE: &[Piece] = &[
-    (2, &["default via 198.19.0.9", "default via 198.19.0.9 via 198.19.0.8"]),
+    (
+        2,
+        &["default via 198.19.0.9", "default via 198.19.0.9 via 198.19.0.8", "default via 198.19.0.9 on wan"],
+    ),
+    (
+        3,
+        &[
+            "default via fe80::1 on wan",
+            "default via fe80::1 on wan via fe80::1 on lan",
+            "default via fe80::1",
+            "default via 2001:db8:2::9",
+            "2001:db8:9::/48 via fe80::9 on lan",
+        ],
+    ),
+    (6, &["2001:db8:2::9/128 via fe80::1 on wan", "198.19.0.8/32 via 198.19.0.9", "fec0::/10 via fe00::5"]),
     (4, &["192.0.2.0/24 blackhole", "192.0.2.0/24 unreachable", "192.0.2.0/24 prohibit"]),
     (4, &["options drop", "options ignore", "options fill"]),
 ];
@@ -149,6 +166,7 @@ const RULE: &[Piece] = &[
     (1, &["accept", "accept", "accept", "drop", "reject", "count x", "log 1/2"]),
     (2, &["outward", "inward", "in lan"]),
     (2, &["udp", "tcp", "icmp", "icmp6", "ip", "ip6", "tcp,udp", "proto 47"]),
+    (6, &["arp", "pppoe", "llc,lldp", "ethertype 0x8847,0x88b5"]),
     (
         4,
         &[

@@ -301,6 +301,27 @@ mod tests {
                 "lan(198.18.0.1/24) > route\n> wan(198.18.0.9/24)",
                 "n:2: 198.18.0.0/24 is the network of `lan` already",
             ),
+            (
+                "lan(2001:db8:1::1/64) > route(\ndefault via fe80::1)\n> wan(2001:db8:2::1/64, fe80::2/64)",
+                "n:2: fe80::1 may be a neighbour at each port: write at which, as in `via fe80::1 on wan`",
+            ),
+            (
+                "lan(2001:db8:1::1/64) > route(\ndefault via fe80::1 on wna)\n> wan(2001:db8:2::1/64)",
+                "n:2: `wna` is no port of the node: use lan, wan",
+            ),
+            (
+                "lan(2001:db8:1::1/64) > route(\ndefault via fe80::1 on wan)\n> wan(198.18.0.1/24)",
+                "n:2: `wan` has no address of IPv6, from which fe80::1 can be asked for",
+            ),
+            (
+                "lan(198.18.1.1/24) > route(\ndefault via 198.18.1.2 on wan)\n> wan(198.18.0.1/24)",
+                "n:2: 198.18.1.2 is in no network of `wan`",
+            ),
+            ("lan(198.18.1.1/24) > route(\ndefault via)", "n:2: `default via` is no route"),
+            ("lan(198.18.1.1/24) > route(\ndefault via 198.18.1.2 on)", "n:2: `on` takes a port"),
+            ("lan(198.18.1.1/24) > route(\ndefault via 198.18.1.2 or)", "n:2: `or `: write `via`"),
+            // A network of addresses that all links have holds no neighbour that is known without its port.
+            ("lan(fe80::1/8) > route(\ndefault via fec0::5)", "n:2: fec0::5 is in the network of no port"),
             ("lan\n> route > wan\nlan", "n:3: there is a port `lan` already"),
             (
                 "lan(198.18.0.1/24) > route(\n127.0.0.0/8 via 198.18.0.2)",

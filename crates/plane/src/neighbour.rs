@@ -46,7 +46,7 @@ const MOST_WAITING: usize = 8;
 /// Frames that wait for any; beyond, one waits for each.
 const MOST_FRAMES_WAITING: usize = 1024;
 /// Neighbours.
-const MOST: usize = 1 << 17;
+pub(crate) const MOST: usize = 1 << 17;
 /// Deadlines that one tick looks at.
 const PER_TICK: usize = 64;
 
@@ -184,9 +184,7 @@ impl Neighbours {
 
     /// The port whose network holds an address.
     pub(crate) fn port_of(&self, ip: IpAddr) -> Option<PortId> {
-        let holds = |link: &Link| {
-            link.addresses.iter().any(|local| local.contains(ip) && !is_link_local(local.address))
-        };
+        let holds = |link: &Link| link.addresses.iter().any(|local| is_near(local, ip));
         self.links.iter().position(holds).map(|port| PortId(port as u8))
     }
 
@@ -578,6 +576,12 @@ fn link_local(mac: Mac) -> Prefix {
     let [a, b, c, d, e, f] = mac;
     let address = Ipv6Addr::from([0xfe, 0x80, 0, 0, 0, 0, 0, 0, a ^ 2, b, c, 0xff, 0xfe, d, e, f]);
     Prefix { address: address.into(), len: 64 }
+}
+
+/// Whether an address is that of a neighbour of a port with this one: each link has link-local addresses, so that these say
+/// nothing.
+pub(crate) fn is_near(local: &Prefix, ip: IpAddr) -> bool {
+    local.contains(ip) && !is_link_local(local.address)
 }
 
 pub(crate) fn is_link_local(ip: IpAddr) -> bool {

@@ -19,7 +19,6 @@
 //! names a direction.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::net::IpAddr;
 
 use crate::chain::Stage;
 use crate::config::{Config, StageConfig, align};
@@ -32,7 +31,7 @@ use crate::plane::{Plane, stage_of};
 use crate::police;
 use crate::prefix::Prefix;
 use crate::queue;
-use crate::route::{Options, Route, Target};
+use crate::route::{NextHop, Options, Route, Target};
 use crate::time::Time;
 use crate::way::{Dir, Entry};
 
@@ -53,7 +52,7 @@ pub struct Update {
     routes: VecDeque<RouteUpdate>,
     options: Options,
     /// Next hops of the new routes.
-    gateways: Vec<IpAddr>,
+    gateways: Vec<NextHop>,
     /// When part of it was done, if any is.
     begun: Option<Time>,
     /// The first entry of the fast path that is to be read before.
@@ -316,6 +315,8 @@ impl Stage {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use super::*;
     use weir_packet::frame::Mac;
 
@@ -410,7 +411,7 @@ mod tests {
         let gateway = |n: u32| IpAddr::from((0x0a01_0000 + n).to_be_bytes());
         let route = |n: u32| Route {
             prefix: Prefix { address: gateway(n), len: 32 },
-            target: Target::Via(vec![gateway(n)]),
+            target: Target::Via(vec![gateway(n).into()]),
         };
         new.routes = Some((0..1 << 17 | 1).map(route).collect());
         let update = Update::prepare(&old, &new).expect("nobody has counted neighbours yet");

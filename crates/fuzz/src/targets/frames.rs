@@ -380,6 +380,58 @@ mod tests {
         assert!(repaired > as_they_are * 5 / 4, "{repaired}, {as_they_are}");
     }
 
+    /// What a check accepts must run, and become each other node that a check accepts: texts from a grammar, of which most say what no
+    /// scenario does. The mistakes of a text are those of `weir node check`, which reads it as `run` and `apply` do.
+    #[test]
+    fn whatever_a_check_accepts_runs_and_can_be_applied() {
+        const TEXTS: usize = 10_000;
+        let (mut accepted, mut applied, mut seed) = (0, 0, 0);
+        while accepted < TEXTS {
+            seed += 1;
+            let dice = &mut Dice::new(seed);
+            let ends = Ends::new(dice);
+            let mut bench: Option<Bench> = None;
+            for _ in 0..4 {
+                let (node, run) = (grammar::node(dice, &ends), grammar::run(dice));
+                let all = node.clone() + &run;
+                let read = weir_node::Config::read("fuzz", &all, &|_| Err("no file".into()));
+                let Ok(config) = read else { continue };
+                accepted += 1;
+                let text = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                    of_threads(&config);
+                    match &mut bench {
+                        Some(bench) => bench.apply(config.plane),
+                        None => bench = Some(Bench::new(config.plane)),
+                    }
+                    for _ in 0..2 {
+                        let step = Step::chosen(dice, What::Crafted);
+                        bench.iter_mut().for_each(|bench| bench.go(&step));
+                    }
+                }));
+                assert!(text.is_ok(), "seed {seed}: {all}");
+            }
+            applied += bench.map_or(0, |bench| bench.reached.applied);
+        }
+        println!(
+            "{accepted} of {} texts were accepted, {applied} of them applied to a running node",
+            seed * 4
+        );
+        assert!(applied > TEXTS as u64 / 4, "{applied}");
+    }
+
+    /// The planes of a node of two or three threads, if it is one.
+    fn of_threads(config: &weir_node::Config) {
+        let threads = config.settings.threads.len() as u8;
+        if !(2..4).contains(&threads) {
+            return;
+        }
+        let mut plane = config.plane.clone().shared_by(threads);
+        for thread in 0..threads {
+            plane.share = weir_plane::Share { thread, of: threads };
+            Plane::new(&plane, &macs(&plane));
+        }
+    }
+
     #[test]
     fn changed_inputs_get_behind_the_first_checks() {
         let plane = reach(through_plane, &plane_seeds(), mutate_plane);

@@ -89,7 +89,7 @@ pub(super) fn routes(count: usize, hops: usize, v6: bool, random: &mut Rng) -> V
                 [198, 19, 0, n].into()
             }
         };
-        (0..hops).map(gateway).collect()
+        (0..hops).map(|hop| gateway(hop).into()).collect()
     };
     if count == 1 {
         let all = if v6 { "::/0" } else { "0.0.0.0/0" };

@@ -2,11 +2,13 @@
 //!
 //! ```text
 //! route(default via 198.18.0.1, 10.0.0.0/8 via 198.18.0.1 via 198.18.0.5, 192.0.2.0/24 blackhole)
+//! route(default via fe80::1 on wan)
 //! ```
 //!
 //! | argument | meaning |
 //! |---|---|
 //! | `PREFIX via ADDRESS` | by this neighbour, which lies in the network of a port; several are used by flow, with equal shares |
+//! | `PREFIX via ADDRESS on PORT` | by this neighbour at this port; a link-local address of IPv6 needs the port, since each link has such addresses |
 //! | `PREFIX blackhole` | dropped in silence |
 //! | `PREFIX unreachable` | dropped, and the sender is informed that nobody is there |
 //! | `PREFIX prohibit` | dropped, and the sender is informed that it may not |
@@ -14,14 +16,20 @@
 //!
 //! `default` stands for `0.0.0.0/0`, or `::/0` where the neighbour has an address of IPv6. The networks of the ports
 //! need no route.
+//!
+//! A next hop with a link-local address is what a provider's router is known by (RFC 4861, section 4.2). The port needs an address
+//! of IPv6 of its own, and no network of link-local addresses: it has the link-local address that follows from its Ethernet
+//! address (RFC 4291, section 2.1 and appendix A), and asks for the next hop from that one (RFC 4861, section 7.2.2).
 
 use std::collections::HashSet;
 use std::fmt;
 use std::net::IpAddr;
 
-use weir_config::Notes;
+use weir_config::{Notes, did_you_mean};
 
 use super::Options;
+use crate::frame::PortId;
+use crate::neighbour::{MOST as MOST_NEIGHBOURS, is_link_local, is_near};
 use crate::port::Port;
 use crate::prefix::Prefix;
 use crate::text::{Arg, Item};
@@ -39,7 +47,7 @@ pub struct Route {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// To one of these neighbours, at least one; a flow keeps its neighbour.
-    Via(Vec<IpAddr>),
+    Via(Vec<NextHop>),
     /// Nowhere, in silence.
     Blackhole,
     /// Nowhere: nobody is there.
@@ -48,12 +56,27 @@ pub enum Target {
     Prohibit,
 }
 
+/// A neighbour that routes lead to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NextHop {
+    /// Its address.
+    pub address: IpAddr,
+    /// The port at whose link it is; `None`: that whose network has the address.
+    pub port: Option<PortId>,
+}
+
+impl From<IpAddr> for NextHop {
+    fn from(address: IpAddr) -> NextHop {
+        NextHop { address, port: None }
+    }
+}
+
 impl fmt::Display for Route {
     /// As the text says it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.prefix)?;
         match &self.target {
-            Target::Via(hops) => hops.iter().try_for_each(|hop| write!(f, " via {hop}")),
+            Target::Via(hops) => hops.iter().try_for_each(|hop| write!(f, " via {}", hop.address)),
             Target::Blackhole => f.write_str(" blackhole"),
             Target::Unreachable => f.write_str(" unreachable"),
             Target::Prohibit => f.write_str(" prohibit"),
@@ -86,6 +109,18 @@ pub(crate) fn read(item: &Item, ports: &[Port], notes: &Notes<'_>) -> (Vec<Route
             Err(text) => arg.wrong(notes, text),
         }
     }
+    let hops = routes.iter().filter_map(|route| match &route.target {
+        Target::Via(hops) => Some(hops),
+        Target::Blackhole | Target::Unreachable | Target::Prohibit => None,
+    });
+    let hops: HashSet<&NextHop> = hops.flatten().collect();
+    let all = hops.len() + ports.iter().map(|port| port.neighbours.len()).sum::<usize>();
+    if all > MOST_NEIGHBOURS {
+        item.wrong(
+            notes,
+            format!("a node knows at most {MOST_NEIGHBOURS} neighbours: these are {all} next hops"),
+        );
+    }
     (routes, options)
 }
 
@@ -95,13 +130,13 @@ fn route(arg: &Arg, ports: &[Port]) -> Result<Route, String> {
         ["blackhole"] => Target::Blackhole,
         ["unreachable"] => Target::Unreachable,
         ["prohibit"] => Target::Prohibit,
-        ["via", ..] if words.len() % 2 == 1 => Target::Via(gateways(&words[1..], ports)?),
+        ["via", _, ..] => Target::Via(gateways(&words[1..], ports)?),
         _ => {
             let example = "write PREFIX via ADDRESS, or PREFIX with blackhole, unreachable or prohibit";
             return Err(format!("`{}` is no route: {example}", words.join(" ")));
         }
     };
-    let v6 = matches!(&target, Target::Via(hops) if hops[0].is_ipv6());
+    let v6 = matches!(&target, Target::Via(hops) if hops[0].address.is_ipv6());
     let prefix: Prefix = match words[0] {
         "default" => if v6 { "::/0" } else { "0.0.0.0/0" }.parse().expect("a prefix"),
         text => text.parse::<Prefix>()?,
@@ -115,7 +150,7 @@ fn route(arg: &Arg, ports: &[Port]) -> Result<Route, String> {
         ));
     }
     match &target {
-        Target::Via(hops) if hops.iter().any(|hop| hop.is_ipv4() != prefix.address.is_ipv4()) => {
+        Target::Via(hops) if hops.iter().any(|hop| hop.address.is_ipv4() != prefix.address.is_ipv4()) => {
             Err(format!("`{}` goes by neighbours of another version of IP", words.join(" ")))
         }
         _ => Ok(Route { prefix, target }),
@@ -137,28 +172,62 @@ fn is_of_nobody(prefix: Prefix) -> bool {
     }
 }
 
-/// Reads `via A via B ...`.
-fn gateways(words: &[&str], ports: &[Port]) -> Result<Vec<IpAddr>, String> {
-    let mut gateways = Vec::new();
-    for pair in words.chunks(2) {
-        let [via, text] = pair else { unreachable!("an even number of words") };
+/// Reads `via A via B on PORT ...`.
+fn gateways(words: &[&str], ports: &[Port]) -> Result<Vec<NextHop>, String> {
+    let (mut gateways, mut rest) = (Vec::new(), words);
+    while let Some((via, behind)) = rest.split_first() {
+        let text = behind.first().copied().unwrap_or_default();
         let address = text.parse::<IpAddr>().ok().filter(|_| *via == "via");
         let address = address.ok_or(format!("`{via} {text}`: write `via` and an address"))?;
-        let near = |port: &Port| port.addresses.iter().any(|local| local.contains(address));
-        if !ports.iter().any(near) {
-            return Err(format!(
-                "{address} is in the network of no port: name a neighbour, or give a port an address"
-            ));
-        }
-        if ports.iter().any(|port| port.addresses.iter().any(|local| local.host() == address)) {
-            return Err(format!("{address} is the node itself: name a neighbour"));
-        }
-        if !gateways.contains(&address) {
-            gateways.push(address);
+        let port = match behind[1..] {
+            ["on", name, ..] => Some(name),
+            ["on"] => return Err("`on` takes a port of the node".into()),
+            _ => None,
+        };
+        rest = &behind[if port.is_some() { 3 } else { 1 }..];
+        let hop = next_hop(address, port, ports)?;
+        if !gateways.contains(&hop) {
+            gateways.push(hop);
         }
     }
     match gateways.len() <= MOST_HOPS {
         true => Ok(gateways),
         false => Err(format!("a route has at most {MOST_HOPS} next hops: these are {}", gateways.len())),
+    }
+}
+
+/// The neighbour with this address, at this port if one is named.
+fn next_hop(address: IpAddr, port: Option<&str>, ports: &[Port]) -> Result<NextHop, String> {
+    if ports.iter().any(|port| port.addresses.iter().any(|local| local.host() == address)) {
+        return Err(format!("{address} is the node itself: name a neighbour"));
+    }
+    let is_at = |port: &Port| port.addresses.iter().any(|local| is_near(local, address));
+    let Some(name) = port else {
+        return match (is_link_local(address), ports.iter().any(is_at)) {
+            (true, _) => Err(format!(
+                "{address} may be a neighbour at each port: write at which, as in `via {address} on {}`",
+                ports.last().map_or("wan", |port| &port.name)
+            )),
+            (false, true) => Ok(address.into()),
+            (false, false) => Err(format!(
+                "{address} is in the network of no port: name a neighbour, or give a port an address"
+            )),
+        };
+    };
+    let Some(number) = ports.iter().position(|port| port.name == name) else {
+        let names: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
+        return Err(format!("`{name}` is no port of the node: {}", did_you_mean(name, &names)));
+    };
+    let hop = NextHop { address, port: Some(PortId(number as u8)) };
+    let has_v6 = ports[number].addresses.iter().any(|local| local.address.is_ipv6());
+    match is_link_local(address) {
+        true if has_v6 => Ok(hop),
+        true => Err(format!(
+            "`{name}` has no address of IPv6, from which {address} can be asked for: give it one, as in {name}(fe80::2/64)"
+        )),
+        false if is_at(&ports[number]) => Ok(hop),
+        false => Err(format!(
+            "{address} is in no network of `{name}`: name a neighbour, or give the port an address"
+        )),
     }
 }

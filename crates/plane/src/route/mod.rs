@@ -13,7 +13,7 @@ pub mod v4;
 pub mod v6;
 
 pub(crate) use config::read;
-pub use config::{Route, Target};
+pub use config::{NextHop, Route, Target};
 pub use options::Options;
 pub use router::NoLink;
 pub(crate) use router::Router;

@@ -17,7 +17,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use weir_packet::frame::Mac;
 use weir_packet::neighbour;
 
-use super::config::{Route, Target};
+use super::config::{NextHop, Route, Target};
 use super::group::Group;
 use super::hops::{End, hops};
 use super::options::{self, Options, Writer};
@@ -235,9 +235,8 @@ impl Router {
             Target::Prohibit => PROHIBIT,
             Target::Via(gateways) => {
                 let mut members = Vec::with_capacity(gateways.len());
-                for &gateway in gateways {
-                    let port = self.neighbours.port_of(gateway).ok_or(NoLink(gateway))?;
-                    let slot = self.neighbours.slot(port, gateway).ok_or(NoLink(gateway))?;
+                for gateway in gateways {
+                    let slot = self.slot_of(gateway).ok_or(NoLink(gateway.address))?;
                     members.push(NEIGHBOURS + slot.0);
                 }
                 self.settle();
@@ -252,6 +251,17 @@ impl Router {
             self.unpin(old);
         }
         Ok(())
+    }
+
+    /// The port of a next hop.
+    fn port_of(&self, hop: &NextHop) -> Option<PortId> {
+        hop.port.or_else(|| self.neighbours.port_of(hop.address))
+    }
+
+    /// The neighbour that a next hop is, new if need be.
+    fn slot_of(&mut self, hop: &NextHop) -> Option<Slot> {
+        let port = self.port_of(hop)?;
+        self.neighbours.slot(port, hop.address)
     }
 
     /// Takes a route out; false if there is none for this prefix.
@@ -277,14 +287,13 @@ impl Router {
     ///
     /// # Errors
     /// A next hop that is no neighbour; nothing has changed then.
-    pub(crate) fn keep(&mut self, gateways: &[IpAddr]) -> Result<(), NoLink> {
-        for (n, &gateway) in gateways.iter().enumerate() {
-            let port = self.neighbours.port_of(gateway);
-            match port.and_then(|port| self.neighbours.slot(port, gateway)) {
+    pub(crate) fn keep(&mut self, gateways: &[NextHop]) -> Result<(), NoLink> {
+        for (n, gateway) in gateways.iter().enumerate() {
+            match self.slot_of(gateway) {
                 Some(slot) => self.neighbours.pin(slot),
                 None => {
                     self.let_go(gateways.get(..n).unwrap_or_default());
-                    return Err(NoLink(gateway));
+                    return Err(NoLink(gateway.address));
                 }
             }
         }
@@ -293,9 +302,9 @@ impl Router {
 
     /// No longer keeps them but for the routes that need them.
     #[expect(clippy::expect_used, reason = "of a change of the text, which has kept them")]
-    pub(crate) fn let_go(&mut self, gateways: &[IpAddr]) {
-        for &gateway in gateways {
-            let slot = self.neighbours.port_of(gateway).and_then(|port| self.neighbours.find(port, gateway));
+    pub(crate) fn let_go(&mut self, gateways: &[NextHop]) {
+        for gateway in gateways {
+            let slot = self.port_of(gateway).and_then(|port| self.neighbours.find(port, gateway.address));
             self.neighbours.unpin(slot.expect("it was kept"));
         }
         self.settle();
