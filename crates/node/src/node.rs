@@ -89,7 +89,8 @@ impl Thread {
             // Whoever starts us waits for it.
             let _ = ready.send(done);
             if failed {
-                Last { counted: Ok(first), events: (Vec::new(), 0), blocks: Vec::new() }
+                let (blocks, ended_early) = (Vec::new(), Vec::new());
+                Last { counted: Ok(first), events: (Vec::new(), 0), blocks, ended_early }
             } else {
                 worker.run(strings)
             }
@@ -143,6 +144,8 @@ pub struct Ended {
     pub events: (Vec<Event>, u64),
     /// The blocks of ports that hosts had, but those that follow from their addresses.
     pub blocks: Vec<Kept>,
+    /// Why what was to arrive by a port, a capture file, has ended early. What came before was forwarded.
+    pub ended_early: Vec<String>,
 }
 
 /// Sessions of a node at a time.
@@ -441,14 +444,16 @@ impl Node {
     /// Ends it: nothing new comes in, what is there leaves.
     pub fn stop(mut self) -> Ended {
         let (mut counted, mut events, mut blocks) = (Vec::new(), Vec::new(), Vec::new());
+        let mut ended_early = Vec::new();
         for last in self.let_go() {
             counted.push(last.counted);
             events.push(last.events);
             blocks.extend(last.blocks);
+            ended_early.extend(last.ended_early);
         }
         let threads = counted.into_iter().collect::<io::Result<_>>().map_err(NodeError::Stopped);
         let past = self.past.get_mut().expect("nobody panics with it");
-        Ended { threads, events: in_order(past.events(), events), blocks }
+        Ended { threads, events: in_order(past.events(), events), blocks, ended_early }
     }
 
     fn let_go(&mut self) -> Vec<Last> {

@@ -139,6 +139,8 @@ pub(crate) struct Last {
     pub(crate) events: (Vec<Event>, u64),
     /// The blocks of ports that hosts have.
     pub(crate) blocks: Vec<Kept>,
+    /// Why what was to arrive by a port has ended early.
+    pub(crate) ended_early: Vec<String>,
 }
 
 /// What became of a frame, and where it begins and ends now.
@@ -177,7 +179,8 @@ impl Worker {
     /// Works until the strings are let go, or nothing can arrive any more; then takes what is there, and sends it.
     pub(crate) fn run(&mut self, strings: Strings) -> Last {
         let counted = self.work(strings);
-        Last { counted, events: self.plane.events(), blocks: self.plane.blocks() }
+        let ended_early = self.ports.iter().filter_map(|port| port.ended_early()).collect();
+        Last { counted, events: self.plane.events(), blocks: self.plane.blocks(), ended_early }
     }
 
     fn work(&mut self, mut strings: Strings) -> io::Result<Snapshot> {

@@ -300,19 +300,45 @@ fn blocks_of_ports_are_known_whatever_the_log_holds_and_however_many_there_are()
     assert_eq!(hosts(node.stop().blocks), 5, "nobody has asked since the NAT is there");
 }
 
-#[test]
-fn a_node_with_files_ends_with_them() {
+/// So many frames as a capture file.
+fn capture_of(frames: &[Vec<u8>]) -> Vec<u8> {
     use weir_port::pcapng::{ETHERNET, Interface, Packet, write};
-    let folder = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
-    let [from, to] = ["node-in.pcapng", "node-out.pcapng"].map(|name| folder.join(name));
     let mut capture = vec![];
     write::section(&mut capture, &write::Author::default());
     write::interface(&mut capture, &Interface { link_type: ETHERNET, ..Interface::default() });
-    for bytes in &frames(200) {
+    for bytes in frames {
         let wire_len = bytes.len() as u32;
         write::packet(&mut capture, &Packet { interface: 0, at_ns: 1, wire_len, bytes, dropped: 0 });
     }
-    std::fs::write(&from, capture).unwrap();
+    capture
+}
+
+/// Its writer was killed, or the disk was full: what is whole is forwarded, and the node says where the file ends.
+#[test]
+fn a_node_forwards_all_that_is_complete_of_a_file_that_ends_early() {
+    let folder = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let [from, to] = ["node-cut.pcapng", "node-cut-out.pcapng"].map(|name| folder.join(name));
+    let capture = capture_of(&frames(201));
+    std::fs::write(&from, &capture[..capture.len() - 5]).unwrap();
+    let _ = std::fs::remove_file(&to);
+    let text = format!("lan(on pcapng:{}:) > wan(on pcapng::{})", from.display(), to.display());
+    let node = Opened::new(&config(&text)).unwrap().start().unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    while !node.has_ended() && Instant::now() < deadline {
+        std::thread::yield_now();
+    }
+    let ended = node.stop();
+    let last = Snapshot::sum(&ended.threads.unwrap());
+    assert_eq!((last.accounting.left, last.ports[1].sent), (200, 200), "{last:?}");
+    let [reason] = &ended.ended_early[..] else { panic!("{:?}", ended.ended_early) };
+    assert!(reason.starts_with(&format!("{}: at byte", from.display())), "{reason}");
+}
+
+#[test]
+fn a_node_with_files_ends_with_them() {
+    let folder = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let [from, to] = ["node-in.pcapng", "node-out.pcapng"].map(|name| folder.join(name));
+    std::fs::write(&from, capture_of(&frames(200))).unwrap();
     // That of an earlier run; a node makes only what is not there.
     let _ = std::fs::remove_file(&to);
     let (from_name, to_name) = (from.display(), to.display());

@@ -96,6 +96,11 @@ pub trait Port: Send {
     /// How frames come and go, for people.
     fn method(&self) -> String;
 
+    /// Why what was to arrive has ended early. What came before has arrived.
+    fn ended_early(&self) -> Option<String> {
+        None
+    }
+
     /// What is in its way, and what to do about it.
     fn obstacle(&self) -> Option<String> {
         None

@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use weir_capture::privilege;
 use weir_node::{Config, Node, Opened, cpus_of};
 
@@ -213,7 +213,10 @@ fn end(
         true => writeln!(out, "{accounting}")?,
         false => out.write_all(reported::text(&accounting).as_bytes())?,
     }
-    Ok(Outcome::Done)
+    match &ended.ended_early[..] {
+        [] => Ok(Outcome::Done),
+        reasons => bail!("{}; the frames before that were forwarded", reasons.join("; ")),
+    }
 }
 
 fn show(arguments: &NodeShow, out: &mut impl Write) -> Result<()> {

@@ -24,6 +24,9 @@ pub enum FileError {
 /// Frames of files.
 pub struct File {
     from: Option<Reader<BufReader<std::fs::File>>>,
+    /// The file that frames come out of, and why no more can be read of it.
+    from_path: PathBuf,
+    broken: Option<ReadError>,
     to: Option<BufWriter<std::fs::File>>,
     /// A block on its way to the file.
     block: Vec<u8>,
@@ -38,13 +41,15 @@ impl File {
     /// # Errors
     /// A file that cannot be opened, or is no capture; `to` is there already.
     pub fn open(from: Option<&Path>, to: Option<&Path>) -> Result<File, FileError> {
+        let from_path = from.map(Path::to_path_buf).unwrap_or_default();
         let from = from.map(|path| {
             let file = std::fs::File::open(path).map_err(|error| FileError::Open(path.into(), error))?;
             Reader::open(BufReader::new(file)).map_err(|error| FileError::Read(path.into(), error))
         });
         let to = to.map(|path| begin(path).map_err(|error| FileError::Open(path.into(), error)));
         let (from, to) = (from.transpose()?, to.transpose()?);
-        Ok(File { from, to, block: Vec::new(), received: 0, sent: 0, lost: Lost::default() })
+        let (block, lost) = (Vec::new(), Lost::default());
+        Ok(File { from, from_path, broken: None, to, block, received: 0, sent: 0, lost })
     }
 }
 
@@ -62,7 +67,15 @@ impl Port for File {
     fn receive(&mut self, pool: &mut Pool, into: &mut Vec<Chunk>) -> io::Result<()> {
         for _ in 0..BATCH {
             let Some(from) = &mut self.from else { break };
-            match from.next_item().map_err(io::Error::other)? {
+            let item = match from.next_item() {
+                Ok(item) => item,
+                // What could be read is forwarded first.
+                Err(error) => {
+                    (self.from, self.broken) = (None, Some(error));
+                    break;
+                }
+            };
+            match item {
                 Some(Item::Packet(packet)) => {
                     let before = into.len();
                     into.extend(copied(pool, packet.bytes, &mut self.lost));
@@ -106,6 +119,10 @@ impl Port for File {
 
     fn is_over(&self) -> bool {
         self.from.is_none()
+    }
+
+    fn ended_early(&self) -> Option<String> {
+        self.broken.as_ref().map(|error| format!("{}: {error}", self.from_path.display()))
     }
 
     fn account(&mut self) -> io::Result<Account> {
