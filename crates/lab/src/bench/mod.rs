@@ -39,3 +39,25 @@ pub fn plane(wanted: &str, form: Form, out: &mut dyn Write) -> io::Result<()> {
     change::rows(&mut bench)?;
     bench.end()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The addresses of a row are those of hosts, so that all its frames leave; a row that loses some fails.
+    #[test]
+    fn a_row_measures_frames_that_leave() {
+        let mut out = Vec::new();
+        for wanted in ["nat and route 10k", "forward 1 prefix IPv4", "nat 1 udp random"] {
+            plane(wanted, Form::Json, &mut out).unwrap_or_else(|error| panic!("{error}"));
+        }
+        let mut bench = probe::Bench::new("", Form::Json, &mut out);
+        let mut router = forward::router();
+        let prefix = "64.0.0.0/3".parse().expect("a prefix");
+        let frame = |buf: &mut [u8]| (forward::frame(buf, prefix, 5), weir_plane::PortId(0));
+        bench.row("no route", &mut router, 0, frame).expect("written");
+        let wrong = bench.end().expect_err("no frame has left").to_string();
+        assert!(wrong.contains("of these rows did not leave: no route: "), "{wrong}");
+        assert!(wrong.contains(" of 16384 left: no_route 16384"), "{wrong}");
+    }
+}

@@ -94,8 +94,9 @@ fn nat(flows: u32) -> Plane {
 
 /// The same in front of a default route.
 fn routed(flows: u32) -> Plane {
+    // No host of the rows has the router's address.
     plane(&format!(
-        "lan(10.0.0.1/8) > {} > route(default via 198.18.0.2) >
+        "lan(10.200.0.1/8) > {} > route(default via 198.18.0.2) >
          wan(198.18.0.1/24, neighbour 198.18.0.2 02:00:00:00:cc:02)",
         stage(flows)
     ))
