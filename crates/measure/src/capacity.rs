@@ -94,6 +94,30 @@ pub fn rate(windows: &[Window]) -> Option<f64> {
     median(&ran).filter(|fps| ran.len() >= FEWEST && *fps > 0.0)
 }
 
+/// Is a device in overload that is offered so much and forwards so much? If it is not, it may have more.
+pub fn is_overloaded(offered_fps: f64, forwarded_fps: f64) -> bool {
+    offered_fps >= 1.05 * forwarded_fps
+}
+
+/// From this share of the tester's ceiling on, the tester limits what is forwarded.
+const OF_CEILING: f64 = 0.95;
+
+/// What was offered in a round, and what was forwarded of it, frames/s.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Offer {
+    /// The load that was really sent.
+    pub offered_fps: f64,
+    /// What came of it.
+    pub forwarded_fps: f64,
+}
+
+/// Is a capacity a lower bound, since the tester was the limit? It is near the tester's ceiling, the rate with no device in
+/// between, or the device was not in overload in half of the rounds.
+pub fn is_lower_bound(fps: f64, ceiling_fps: Option<f64>, rounds: &[Offer]) -> bool {
+    let short = rounds.iter().filter(|round| !is_overloaded(round.offered_fps, round.forwarded_fps)).count();
+    ceiling_fps.is_some_and(|ceiling| fps >= OF_CEILING * ceiling) || (short > 0 && 2 * short >= rounds.len())
+}
+
 /// What a device is offered in overload, by what it forwarded of an earlier load: as many times as much as it carries.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Overload {

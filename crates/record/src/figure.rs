@@ -2,7 +2,7 @@
 
 use weir_measure::search::GoalValue;
 
-use crate::record::{Better, Figure, GoalResult, Statistic};
+use crate::record::{Better, Bound, Figure, GoalResult, Statistic};
 use weir_measure::stats;
 
 /// Names of procedures, in the order in which they are made.
@@ -162,7 +162,7 @@ pub fn figure(name: impl Into<String>, unit: &str, statistic: Statistic, values:
     };
     let name = name.into();
     let better = Some(usually_better(&name, unit));
-    Figure { name, unit: unit.into(), better, statistic, value, values, interval }
+    Figure { name, unit: unit.into(), better, statistic, value, values, interval, bound: Bound::Exact }
 }
 
 /// What is never below nothing has no interval that reaches there.

@@ -71,7 +71,16 @@ fn procedure(of: &str, throughput: f64, line: f64) -> ProcedureResult {
     let figure = |name: &str, unit: &str, statistic, values: Vec<f64>| {
         let value = weir_measure::stats::median(&values);
         let interval = weir_measure::stats::median_interval(&values);
-        Figure { name: name.into(), unit: unit.into(), better: None, statistic, value, values, interval }
+        Figure {
+            name: name.into(),
+            unit: unit.into(),
+            better: None,
+            statistic,
+            value,
+            values,
+            interval,
+            ..Figure::default()
+        }
     };
     let median = |name: &str, base: f64| figure(name, "s", Statistic::Median, times(base));
     let average = |name: &str, unit: &str, base: f64| figure(name, unit, Statistic::Average, times(base));

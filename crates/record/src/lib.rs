@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bounds;
 pub mod figure;
 #[cfg(any(test, feature = "fixture"))]
 pub mod fixture;

@@ -16,6 +16,7 @@ pub fn merged(runs: &[RunData]) -> Option<RunData> {
             None => all.points.push(point.clone()),
         }
     }
+    all.mark_bounds();
     Some(all)
 }
 

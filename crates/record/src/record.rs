@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+mod bound;
 mod capture;
 mod cost;
 mod detail;
@@ -15,6 +16,7 @@ mod stream;
 mod translation;
 mod trial;
 
+pub use bound::Bound;
 pub use capture::{Capture, CaptureTime};
 pub use cost::{Cost, CpuUse, Departures, Noise};
 pub use detail::{Detail, Details};

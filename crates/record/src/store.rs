@@ -66,14 +66,16 @@ pub trait Store {
     /// The trials of a point, in order.
     fn trials(&self, point_id: i64) -> Result<Vec<Trial>, StoreError>;
 
-    /// A run with all its points and trials.
+    /// A run with all its points and trials, in which capacities that are bounds are marked.
     fn run_data(&self, id: i64) -> Result<RunData, StoreError> {
         let run = self.run(id)?;
         let points = self.points(id)?.into_iter().map(|point| {
             let trials = self.trials(point.id)?;
             Ok(PointData { point, trials })
         });
-        Ok(RunData { run, points: points.collect::<Result<_, StoreError>>()? })
+        let mut data = RunData { run, points: points.collect::<Result<_, StoreError>>()? };
+        data.mark_bounds();
+        Ok(data)
     }
 }
 

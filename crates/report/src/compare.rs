@@ -14,7 +14,7 @@ pub mod text;
 
 use serde::Serialize;
 
-use crate::record::Better;
+use crate::record::{Better, Bound};
 use crate::run_data::{PointData, RunData};
 use crate::stats::CONFIDENCE;
 use crate::view::handover;
@@ -57,8 +57,15 @@ pub struct Row {
     pub base: Option<f64>,
     /// The same of the other run.
     pub other: Option<f64>,
-    /// `other / base`; that of a capacity is at equal speed of the core, see [`Compared::core_steps`].
+    /// How `base` relates to the true value: a capacity that the tester limits is a lower bound.
+    pub base_bound: Bound,
+    /// The same of the other run.
+    pub other_bound: Bound,
+    /// `other / base`; that of a capacity is at equal speed of the core, see [`Compared::core_steps`]. `None` where nothing
+    /// follows from the two.
     pub ratio: Option<f64>,
+    /// How `ratio` relates to the true one.
+    pub ratio_bound: Bound,
     /// What the ratio may be.
     pub interval: Option<Interval>,
     /// Probability of such a ratio between equals, for this row alone.
@@ -307,6 +314,8 @@ fn row(
     apart: Option<&str>,
 ) -> Row {
     let why = apart.map(String::from).or_else(|| quantity::apart(base, other));
+    let bound = other.bound.over(base.bound);
+    let found = found.filter(|_| bound != Bound::NoResult);
     Row {
         frame: frame.into(),
         device: device.into(),
@@ -315,7 +324,10 @@ fn row(
         better: base.better,
         base: base.median(),
         other: other.median(),
+        base_bound: base.bound,
+        other_bound: other.bound,
         ratio: found.map(|f| f.value),
+        ratio_bound: bound,
         interval: found.and_then(|f| f.interval),
         p: found.and_then(|f| f.p),
         p_holm: None,
@@ -346,12 +358,21 @@ fn verdict(row: &Row) -> (Verdict, Option<String>) {
     };
     let contains_one = (interval.low..=interval.high).contains(&1.0);
     let shown = row.p_holm.is_some_and(|p| p < 1.0 - CONFIDENCE);
+    let is_known = match row.ratio_bound {
+        Bound::AtLeast => shown && ratio > 1.0,
+        Bound::AtMost => shown && ratio < 1.0,
+        _ => true,
+    };
     match (interval.source, contains_one, shown) {
+        _ if !is_known => (Verdict::CannotTell, Some(LIMITED.into())),
         (Source::Bounds, true, _) | (Source::Repetitions, _, false) => (Verdict::NoDifference, None),
         (Source::Bounds, false, _) => (Verdict::CannotTell, Some(NO_SCATTER.into())),
         (Source::Repetitions, _, true) => (quantity::direction(row.better, &row.unit, ratio), None),
     }
 }
+
+/// Why a lower bound does not tell.
+const LIMITED: &str = "the tester was the limit in one of the runs (≥): its value is a lower bound";
 
 /// Why a single search is not enough, and the remedy.
 const NO_SCATTER: &str = "fewer than two repetitions in a run, so that their scatter is not known: repeat with \

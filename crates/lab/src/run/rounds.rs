@@ -73,10 +73,10 @@ pub(crate) fn comparison(
     let ratio = stats::ratio(&pairs)?;
     Some(Comparison {
         point_index,
-        place: None,
         ratio: ratio.value,
         interval: ratio.interval,
         rounds: pairs.len(),
+        ..Comparison::default()
     })
 }
 

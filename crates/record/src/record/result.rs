@@ -4,6 +4,8 @@ use serde::{Deserialize, Serialize};
 use weir_measure::placement::Place;
 use weir_measure::search::GoalValue;
 
+use super::Bound;
+
 /// What the search found at a point.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PointResult {
@@ -81,6 +83,9 @@ pub struct Figure {
     /// Interval (95 %) of `value`: of a median from order statistics, with six repetitions or more; of an average by
     /// Student, with three or more.
     pub interval: Option<(f64, f64)>,
+    /// How `value` relates to the true one; see [`RunData::mark_bounds`](crate::run_data::RunData::mark_bounds).
+    #[serde(default, skip_serializing_if = "Bound::is_exact")]
+    pub bound: Bound,
 }
 
 /// Which values of a figure are the better ones.
@@ -107,7 +112,7 @@ pub enum Statistic {
 }
 
 /// A rate divided by that of another point, round by round.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// Order of the other point in the run.
     pub point_index: usize,
@@ -120,6 +125,9 @@ pub struct Comparison {
     pub interval: Option<(f64, f64)>,
     /// Rounds in which both have a rate.
     pub rounds: usize,
+    /// How `ratio` relates to the true one: the tester may have been the limit of one of the two, or of both.
+    #[serde(default, skip_serializing_if = "Bound::is_exact")]
+    pub bound: Bound,
 }
 
 /// The result for one goal of a search. Rates are frames/s, all directions together.

@@ -5,9 +5,10 @@ use weir_measure::placement::{Place, Placement};
 use super::{CoreSteps, Interval, Source, Verdict};
 use crate::figure::unit::{CYCLES, FRAMES_PER_S, SECONDS, TIMES};
 use crate::figure::{name, procedure};
-use crate::record::{Better, Figure, GoalResult, ProcedureResult};
+use crate::record::{Better, Bound, Figure, GoalResult, ProcedureResult};
 use crate::run_data::PointData;
 use crate::stats::{Sample, median, unpaired_ratio};
+use crate::view::Rate;
 
 /// What a quantity is measured by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +39,8 @@ pub struct Quantity {
     open: f64,
     /// All that defines it.
     pub parameters: Vec<(String, String)>,
+    /// How its median relates to the true value.
+    pub bound: Bound,
     /// Why it says less than it should.
     pub irregular: Vec<String>,
 }
@@ -79,6 +82,7 @@ fn goal(goal: &GoalResult) -> Quantity {
         open: bounds.iter().map(|(low, high)| high / low).fold(1.0, f64::max),
         // The range of loads follows from the ceiling that each run measures anew.
         parameters: without(&goal.parameters, &["min load", "max load"]),
+        bound: Rate::of(goal).map_or(Bound::Exact, |rate| rate.bound),
         irregular,
     }
 }
@@ -95,6 +99,7 @@ fn figure(procedure: &ProcedureResult, figure: &Figure) -> Quantity {
         open: if is_capacity { between_runs(&figure.name) } else { 1.0 },
         // Loads follow from the throughput that each run finds anew.
         parameters: Vec::new(),
+        bound: figure.bound,
         irregular: Vec::new(),
     }
 }
@@ -202,11 +207,18 @@ pub fn apart(base: &Quantity, other: &Quantity) -> Option<String> {
                 q.irregular.join(", ")
             ));
         }
+        if q.bound == Bound::NoResult {
+            return Some(format!(
+                "the {which} run has no result: its interval is too wide, or both rates of a ratio are bounds"
+            ));
+        }
         if q.values.iter().any(|v| *v <= 0.0) {
             return Some(format!("the {which} run has a value of 0, which has no ratio"));
         }
     }
-    None
+    let is_limited = |q: &Quantity| q.bound == Bound::AtLeast;
+    (is_limited(base) && is_limited(other))
+        .then(|| "the tester was the limit in both runs: each value is a lower bound".into())
 }
 
 /// What a ratio means of a figure that is better this way.

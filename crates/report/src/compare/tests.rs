@@ -443,3 +443,42 @@ fn capacities_are_compared_at_equal_speed_of_the_core() {
     assert_eq!(verdicts(&found)[..2], [Verdict::Slower; 2], "{:?}", found.rows);
     assert_eq!(compare(&base, &same, &[Across::Machine]).core_steps, None);
 }
+
+#[test]
+fn the_limit_of_the_tester_is_no_value_of_the_device() {
+    use Bound::{AtLeast, AtMost, Exact, NoResult};
+    for (bounds, speeds, ratio, verdict) in [
+        ([Exact, Exact], [1e6, 1e6], Exact, Verdict::NoDifference),
+        ([AtLeast, AtLeast], [1e6, 1.2e6], NoResult, Verdict::CannotTell),
+        ([Exact, AtLeast], [1e6, 1.2e6], AtLeast, Verdict::Faster),
+        ([Exact, AtLeast], [1e6, 0.8e6], AtLeast, Verdict::CannotTell),
+        ([AtLeast, Exact], [1e6, 0.8e6], AtMost, Verdict::Slower),
+        ([AtLeast, Exact], [1e6, 1e6], AtMost, Verdict::CannotTell),
+        ([Exact, NoResult], [1e6, 0.8e6], NoResult, Verdict::CannotTell),
+    ] {
+        let mut rng = Rng::new(7);
+        let run = |id, speed, bound, rng: &mut Rng| {
+            let mut data = rounds(rng, id, [speed; 2], "near cores");
+            data.points.truncate(1);
+            data.points[0].point.result.as_mut().unwrap().procedures[0].figures[0].bound = bound;
+            data
+        };
+        let base = run(1, speeds[0], bounds[0], &mut rng);
+        let other = run(2, speeds[1], bounds[1], &mut rng);
+        let compared = compare(&base, &other, &[]);
+        let row = &compared.rows[0];
+        assert_eq!((row.ratio_bound, row.verdict), (ratio, verdict), "{bounds:?}: {row:?}");
+        assert_eq!(row.ratio.is_none(), ratio == NoResult, "{bounds:?}: {row:?}");
+        let text = text(&compared).replace("≤ 0.001", "");
+        for bound in [AtLeast, AtMost] {
+            let times = bounds.iter().chain([&ratio]).filter(|b| **b == bound).count();
+            let found = text
+                .lines()
+                .filter(|line| line.contains("capacity"))
+                .flat_map(|line| line.matches(bound.sign().trim_end()));
+            assert_eq!(found.count(), times, "{text}");
+        }
+        let json = serde_json::to_value(row).unwrap();
+        assert_eq!(json["other_bound"], serde_json::to_value(bounds[1]).unwrap());
+    }
+}

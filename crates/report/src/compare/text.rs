@@ -94,9 +94,9 @@ fn rows(compared: &Compared) -> String {
             row.frame.clone(),
             row.device.clone(),
             row.quantity.clone(),
-            or_dash(row.base, |v| value(v, &row.unit)),
-            or_dash(row.other, |v| value(v, &row.unit)),
-            or_dash(row.ratio, ratio),
+            or_dash(row.base, |v| row.base_bound.sign().to_string() + &value(v, &row.unit)),
+            or_dash(row.other, |v| row.other_bound.sign().to_string() + &value(v, &row.unit)),
+            or_dash(row.ratio, |r| row.ratio_bound.sign().to_string() + &ratio(r)),
             or_dash(row.interval, |i| {
                 let of = if i.source == Source::Bounds { " (bounds)" } else { "" };
                 format!("{} – {}{of}", ratio(i.low), ratio(i.high))

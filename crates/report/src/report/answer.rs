@@ -9,7 +9,7 @@ use crate::figure::name;
 use crate::record::Trial;
 use crate::run_data::{PointData, RunData, latency};
 use crate::view::format::{bracketed, full, or_dash, si, significant, time_ns};
-use crate::view::{Bound, Comparison, Rate, Series, Table, frame_name};
+use crate::view::{Bound, Comparison, Rate, Ratio, Series, Table, frame_name};
 
 /// What the others are divided by, where a run has it.
 const PLAIN: &str = "kernel-forward";
@@ -65,7 +65,7 @@ fn table(all: &Comparison<'_>) -> Table {
             series.label.clone(),
             or_dash(rate, |rate| rate.sign()),
             or_dash(rate.and_then(|rate| rate.interval), |(low, high)| format!("{}–{}", si(low), si(high))),
-            or_dash(of_plain(all, series, point), |(ratio, _)| significant(ratio)),
+            or_dash(of_plain(all, series, point), |ratio| ratio.sign()),
             or_dash(cycles(point), full),
             or_dash(p99_at_half(point), time_ns),
         ]);
@@ -81,8 +81,10 @@ fn sentences(all: &Comparison<'_>, data: &RunData, of_rigs: &dyn Sections) -> Ve
     match (base(own()), all.frames.first()) {
         (Some(base), Some(frame)) if of_rigs.is_empty() || has_rates() => {
             let rates = fastest_and_slowest(all, base, own().collect(), frame);
+            let points: Vec<&PointData> = own().flat_map(|series| series.points.iter().copied()).collect();
+            let limit = tester_is_limit(data, &points);
             let ceiling = summary::ceiling(all, data);
-            rates.into_iter().chain([ceiling]).chain(summary::verdicts(data)).collect()
+            rates.into_iter().chain(limit).chain([ceiling]).chain(summary::verdicts(data)).collect()
         }
         _ => of_rigs,
     }
@@ -99,11 +101,7 @@ where
 
 /// The rate that stands first: what is forwarded in steady overload where that was measured, else that of the first goal.
 pub fn headline(point: &PointData) -> Option<Rate> {
-    let capacity = || {
-        let figure = point.capacity()?.figures.first()?;
-        Some(Rate { fps: figure.value?, interval: figure.interval, bound: Bound::Exact })
-    };
-    capacity().or_else(|| Rate::headline(point))
+    Rate::capacity(point).or_else(|| Rate::headline(point))
 }
 
 /// Reference cycles of the device per frame, at that rate: figures of the placement that stands first come first.
@@ -131,40 +129,61 @@ fn fastest_and_slowest(
         Some(_) => " (capacity, in overload)".to_string(),
         None => point.goals().first().map_or_else(String::new, |goal| format!(" ({})", goal.goal)),
     };
+    if rate.bound == Bound::NoResult {
+        let rounds = rate
+            .interval
+            .map_or_else(String::new, |(low, high)| format!(": {} to {} frames/s", si(low), si(high)));
+        return Some(format!(
+            "At {size} there is no result for {}, whose interval is too wide{rounds}.",
+            base.name
+        ));
+    }
     let interval =
         rate.interval.map_or_else(String::new, |(low, high)| format!(", {} to {}", si(low), si(high)));
     let reach = format!("At {size} {} forwards {} frames/s{interval}{goal}", base.name, rate.words());
     let others = own.iter().filter(|series| series.name != base.name);
     let slowest = others
         .filter_map(|series| Some((series, of_plain(all, series, series.at(frame)?)?)))
-        .min_by(|a, b| a.1.0.total_cmp(&b.1.0));
+        .min_by(|a, b| a.1.value.total_cmp(&b.1.value));
     Some(match slowest {
-        Some((series, (ratio, interval))) => {
+        Some((series, Ratio { value, interval, bound })) => {
             let interval = interval.map_or_else(String::new, bracketed);
-            format!("{reach}; {} has {}{interval} of that.", series.name, significant(ratio))
+            format!("{reach}; {} has {}{}{interval} of that.", series.name, bound.words(), significant(value))
         }
         None => format!("{reach}."),
     })
 }
 
+/// Says so where the tester was the limit at some of these points of a run, and what helps.
+pub fn tester_is_limit(data: &RunData, points: &[&PointData]) -> Option<String> {
+    let is_limited = |point: &&&PointData| headline(point).is_some_and(|rate| rate.bound == Bound::AtLeast);
+    let limited = points.iter().filter(is_limited).count();
+    let at = match points.len() {
+        n if n == limited => String::new(),
+        n => format!(" at {limited} of {n} points"),
+    };
+    (limited > 0).then(|| {
+        format!(
+            "The tester is the limit{at}: devices may forward more than rates with ≥ say; {}.",
+            summary::remedy(data)
+        )
+    })
+}
+
 /// The rate of a point divided by that of plain forwarding at the same frames in the same run, with its interval: round by
-/// round where they alternated.
-fn of_plain(
-    all: &Comparison<'_>,
-    series: &Series<'_>,
-    point: &PointData,
-) -> Option<(f64, Option<(f64, f64)>)> {
+/// round where they alternated. `None` where the tester was the limit of both.
+fn of_plain(all: &Comparison<'_>, series: &Series<'_>, point: &PointData) -> Option<Ratio> {
     let is_plain = |(other, plain): &(&Series<'_>, &PointData)| {
         other.run.id == series.run.id && plain.point.dut == PLAIN && is_alike(plain, point)
     };
     let (_, plain) = all.at(&point.point.frame).into_iter().find(is_plain)?;
     let rounds = point.capacity().map_or(point.comparisons(), |capacity| &capacity.comparisons);
     let by_rounds = rounds.iter().find(|c| c.point_index == plain.point.index);
-    if let Some(comparison) = by_rounds {
-        return Some((comparison.ratio, comparison.interval));
+    let whole = headline(point)?.over(&headline(plain)?);
+    match by_rounds {
+        Some(comparison) => whole.and_then(|whole| whole.of_rounds(comparison)),
+        None => whole,
     }
-    let ratio = headline(point)?.over(&headline(plain)?)?;
-    Some((ratio.value, ratio.interval))
 }
 
 /// Do two points differ in the device and its filter alone?
@@ -178,7 +197,7 @@ fn is_alike(a: &PointData, b: &PointData) -> bool {
 
 /// 99th percentile of the latency at about half of the throughput, ns.
 fn p99_at_half(point: &PointData) -> Option<f64> {
-    let fps = headline(point).filter(|rate| rate.bound != Bound::Rough)?.fps;
+    let fps = headline(point).filter(|rate| !matches!(rate.bound, Bound::Rough | Bound::NoResult))?.fps;
     let (from, to, half) = HALF;
     let share = |trial: &Trial| trial.counts().offered_fps / fps;
     let timed = point.valid().filter(|trial| (from..=to).contains(&share(trial)));
@@ -211,6 +230,75 @@ mod tests {
             ProcedureResult { procedure: procedure::CAPACITY.into(), figures, ..ProcedureResult::default() };
         result.procedures.push(capacity);
         assert!(without != Some(1234.0) && cycles(point) == Some(1234.0), "{without:?}");
+    }
+
+    /// The run of the fixture with these capacities and ceiling at 64 bytes, of a tester of sockets.
+    fn limited(ceiling: f64, capacities: &[(&str, f64)]) -> RunData {
+        use crate::figure::{figure, procedure, unit};
+        use crate::record::{ProcedureResult, Statistic};
+        let mut data = fixture::quick();
+        data.run.tester.receiver = "af-packet".into();
+        data.points.retain(|p| {
+            p.point.frame == "64" && (p.is_ceiling() || capacities.iter().any(|(dut, _)| p.point.dut == *dut))
+        });
+        for point in &mut data.points {
+            let result = point.point.result.as_mut().expect("a result");
+            match capacities.iter().find(|(dut, _)| point.point.dut == *dut) {
+                Some((_, fps)) => {
+                    let figures =
+                        vec![figure(name::CAPACITY, unit::FRAMES_PER_S, Statistic::Median, vec![*fps; 6])];
+                    let procedure = procedure::CAPACITY.into();
+                    result.procedures =
+                        vec![ProcedureResult { procedure, figures, ..ProcedureResult::default() }];
+                }
+                None => result.goals[0].fps_median = Some(ceiling),
+            }
+        }
+        data.mark_bounds();
+        data
+    }
+
+    #[test]
+    fn the_limit_of_the_tester_is_no_capacity_of_the_device() {
+        let all = [("kernel-forward", 323e3), ("kernel-stateful", 317e3), ("kernel-nat", 325e3)];
+        let some = [("kernel-forward", 323e3), ("kernel-nat", 100e3)];
+        for (capacities, rates, ratios, said) in [
+            (&all[..], "≥ 323 k, ≥ 317 k, ≥ 325 k", "", "The tester is the limit: devices"),
+            (&some, "≥ 323 k, 100 k", "≤ 0.310", "The tester is the limit at 1 of 2 points: devices"),
+        ] {
+            let runs = [limited(331e3, capacities)];
+            let comparison = Comparison::new(&runs);
+            let plain = |text: &str| text.replace('\u{202f}', " ");
+            let table = table(&comparison);
+            let column = |name: &str| {
+                let at = table.head().iter().position(|head| head == name);
+                let cells = table.rows().iter().filter_map(|row| Some(plain(&row[at?])));
+                cells.filter(|cell| cell != "–").collect::<Vec<_>>()
+            };
+            assert_eq!(column("frames/s").join(", "), rates);
+            let others = column("of plain").into_iter().filter(|cell| cell.starts_with('≤'));
+            assert_eq!(others.collect::<Vec<_>>().join(", "), ratios);
+            let found = sentences(&comparison, &runs[0], &());
+            assert!(plain(&found[0]).contains("forwards at least 323 k frames/s"), "{found:?}");
+            assert!(found[1].starts_with(said) && found[1].contains("run weir as root"), "{found:?}");
+            assert!(!found[0].contains("1.00"), "{found:?}");
+            let Some(Block::Wide(drawing, _)) = throughput::first(&comparison) else { panic!("no drawing") };
+            assert!(plain(&drawing).contains("≥ 323 k"), "{drawing}");
+        }
+    }
+
+    #[test]
+    fn a_wide_interval_is_said_to_be_no_result() {
+        let mut data = limited(4e6, &[("kernel-forward", 163e3)]);
+        let point = data.points.iter_mut().find(|p| p.point.dut == "kernel-forward").expect("it is there");
+        let figure = &mut point.point.result.as_mut().expect("a result").procedures[0].figures[0];
+        figure.interval = Some((5.7e3, 327e3));
+        data.mark_bounds();
+        let runs = [data];
+        let comparison = Comparison::new(&runs);
+        let found = sentences(&comparison, &runs[0], &());
+        assert!(found[0].contains("no result for kernel-forward"), "{found:?}");
+        assert_eq!(table(&comparison).rows()[0][2], "no result");
     }
 
     #[test]

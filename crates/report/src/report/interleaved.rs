@@ -4,7 +4,7 @@ use crate::record;
 use crate::run_data::{PointData, RunData};
 use crate::view::format::{bracketed, or_dash, range, significant};
 use crate::view::page::note;
-use crate::view::{Bound, Comparison, Rate, Series, Table, frame_name};
+use crate::view::{Comparison, Rate, Ratio, Series, Table, frame_name};
 
 /// The table with what must be known to read it; empty where no devices alternated.
 pub(super) fn html(all: &Comparison<'_>) -> String {
@@ -21,20 +21,20 @@ pub(super) fn html(all: &Comparison<'_>) -> String {
 
 const EXPLANATION: &str = "These devices stood beside each other and were searched alternately, another one first in each round. \
     Ratios are formed round by round, so that what the machine does to both of a pair cancels out; shown are their median and its \
-    exact 95 % interval, which needs six rounds. ≥, ≤: one of the two searches ended at the tester's limit, \
-    ~: both did, or one ended early.";
+    exact 95 % interval, which needs six rounds. ≥, ≤: one of the two searches ended at the tester's limit; \
+    where both did, or one ended early, there is no ratio.";
 
 /// A line per device and the one that it is divided by.
 pub fn table(all: &Comparison<'_>) -> Table {
     let mut table = Table::new(&["Frame", "Device", "by", "Goal", "Ratio", "95 % interval", "Rounds"]);
     for pair in pairs(all) {
-        let record::Comparison { ratio, interval, rounds, .. } = *pair.comparison;
+        let record::Comparison { interval, rounds, .. } = *pair.comparison;
         table.push(vec![
             pair.own.1.point.frame.clone(),
             pair.own.0.label.clone(),
             pair.other.0.label.clone(),
             pair.own.1.goals().first().map_or_else(String::new, |goal| goal.goal.clone()),
-            format!("{}{}", pair.sign(), significant(ratio)),
+            or_dash(pair.ratio(), |ratio| ratio.sign()),
             or_dash(interval, range),
             rounds.to_string(),
         ]);
@@ -46,17 +46,20 @@ pub fn table(all: &Comparison<'_>) -> Table {
 pub(super) fn findings(all: &Comparison<'_>, data: &RunData) -> Vec<String> {
     let pairs = pairs(all).into_iter().filter(|pair| pair.own.0.run.id == data.run.id);
     let sentence = |pair: Pair<'_>| {
-        let record::Comparison { ratio, interval, rounds, .. } = *pair.comparison;
+        let Ratio { value, interval, bound } = pair.ratio()?;
         let interval = interval.map_or_else(String::new, bracketed);
-        let rounds = if rounds == 1 { "one round".to_string() } else { format!("{rounds} rounds") };
+        let rounds = match pair.comparison.rounds {
+            1 => "one round".to_string(),
+            rounds => format!("{rounds} rounds"),
+        };
         let (own, other) = (&pair.own.0.name, &pair.other.0.name);
-        let (sign, ratio) = (pair.sign(), significant(ratio));
+        let (words, ratio) = (bound.words(), significant(value));
         let frame = frame_name(&pair.own.1.point.frame);
-        format!(
-            "Alternately at {frame}, {own} passes {sign}{ratio} times{interval} as many frames as {other}, in {rounds}."
-        )
+        Some(format!(
+            "Alternately at {frame}, {own} passes {words}{ratio} times{interval} as many frames as {other}, in {rounds}."
+        ))
     };
-    pairs.map(sentence).collect()
+    pairs.filter_map(sentence).collect()
 }
 
 type Placed<'a> = (&'a Series<'a>, &'a PointData);
@@ -69,15 +72,10 @@ struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    /// What the bounds of the two rates leave of their ratio.
-    fn sign(&self) -> &'static str {
-        let bound = |(_, point): Placed<'_>| Rate::headline(point).map(|rate| rate.bound);
-        match [self.own, self.other].map(bound) {
-            [Some(Bound::Exact), Some(Bound::Exact)] => "",
-            [Some(Bound::AtLeast), Some(Bound::Exact)] => "≥\u{202f}",
-            [Some(Bound::Exact), Some(Bound::AtLeast)] => "≤\u{202f}",
-            _ => "~\u{202f}",
-        }
+    /// What the bounds of the two rates leave of their ratio; `None` where both are bounds, or one is rough.
+    fn ratio(&self) -> Option<Ratio> {
+        let [own, other] = [self.own, self.other].map(|(_, point)| Rate::headline(point));
+        own?.over(&other?)?.of_rounds(self.comparison)
     }
 }
 
@@ -113,10 +111,10 @@ mod tests {
         let result = data.points[nat].point.result.as_mut().expect("a result");
         result.comparisons = vec![record::Comparison {
             point_index,
-            place: None,
             ratio: 0.59,
             interval: Some((0.55, 0.61)),
             rounds: 6,
+            ..record::Comparison::default()
         }];
         result.goals[0].repetitions[0].irregular = irregular.map(String::from);
         let runs = [data];
@@ -139,7 +137,7 @@ mod tests {
         check(
             Some("tester-limited"),
             "64 kernel-nat kernel-forward NDR ≥0.590 0.550–0.610 6",
-            "Alternately at 64 bytes, kernel-nat passes ≥ 0.590 times (0.550 to 0.610) as many frames as kernel-forward, in 6 rounds.",
+            "Alternately at 64 bytes, kernel-nat passes at least 0.590 times (0.550 to 0.610) as many frames as kernel-forward, in 6 rounds.",
         );
     }
 

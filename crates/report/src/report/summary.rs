@@ -3,6 +3,7 @@
 
 mod comparisons;
 
+use super::answer::headline;
 use super::{Sections, interleaved, rules};
 use crate::record::{CpuUse, GoalResult, Latency, RunState, Trial, Verdict};
 use crate::run_data::{Measures, PointData, RunData, TESTER, is_near, latency};
@@ -150,6 +151,9 @@ fn ended(goal: &GoalResult) -> String {
     let mut reasons: Vec<_> = goal.repetitions.iter().filter_map(|r| r.irregular.clone()).collect();
     reasons.sort();
     reasons.dedup();
+    if reasons.is_empty() {
+        return "has an interval that is too wide for a result".into();
+    }
     format!("ended irregularly ({})", list(&reasons))
 }
 
@@ -240,8 +244,9 @@ pub(super) fn ceiling(all: &Comparison<'_>, data: &RunData) -> String {
         let here = || data.points.iter().filter(|p| p.point.frame == *frame);
         let ceilings = here().filter(|p| p.is_ceiling()).filter_map(|p| Some((p, Rate::headline(p)?)));
         let ceiling = ceilings.max_by(|a, b| a.1.fps.total_cmp(&b.1.fps));
-        let fastest =
-            here().filter(|p| !p.is_ceiling()).filter_map(PointData::headline_fps).max_by(f64::total_cmp);
+        let rates = here().filter(|p| !p.is_ceiling()).filter_map(headline);
+        let known = rates.filter(|rate| rate.bound != Bound::NoResult);
+        let fastest = known.map(|rate| rate.fps).max_by(f64::total_cmp);
         let Some(((point, rate), fastest)) = ceiling.zip(fastest.filter(|fps| *fps > 0.0)) else { continue };
         let margin = rate.fps / fastest;
         if closest.is_none_or(|(m, _, _)| margin < m) {
@@ -283,8 +288,19 @@ fn reach_of_tester(ceiling: &PointData, rate: &Rate) -> String {
     }
 }
 
-/// Did a search end at what the tester can do?
+/// What helps where the tester is the limit.
+pub(super) fn remedy(data: &RunData) -> &'static str {
+    match data.run.tester.receiver.as_str() {
+        "af-packet" => "run weir as root, whose XDP tester sends several times as much",
+        _ => "this machine's tester sends no more",
+    }
+}
+
+/// Is the capacity a lower bound, or did a search end at what the tester can do?
 fn tester_limited(point: &PointData) -> bool {
+    if let Some(rate) = Rate::capacity(point) {
+        return rate.bound == Bound::AtLeast;
+    }
     let goals = point.point.result.iter().flat_map(|result| &result.goals);
     let irregular = goals.flat_map(|goal| &goal.repetitions).filter_map(|r| r.irregular.as_deref());
     irregular.into_iter().any(|reason| reason == Irregular::TesterLimited.to_string())

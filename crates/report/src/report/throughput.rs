@@ -8,7 +8,7 @@ use crate::record::GoalResult;
 use crate::run_data::{PointData, WIRE};
 use crate::view::format::{exact, full, or_dash, percent, si, unprefixed};
 use crate::view::page::{figure, note, section};
-use crate::view::{Comparison, Rate, Series, Table, frame_name};
+use crate::view::{Bound, Comparison, Rate, Series, Table, frame_name};
 
 /// Rows that one figure holds: about a printed page.
 const ROWS: usize = 40;
@@ -29,8 +29,8 @@ pub(super) fn html(all: &Comparison<'_>) -> String {
 }
 
 const EXPLANATION: &str = "Rates are frames per second of all directions together; Mbit/s count the bits of \
-    frames with FCS, without preamble and gap. ≥: the search ended without an upper bound, the device may be \
-    faster; ~: it ended early. “Of ceiling” relates to the tester without a device (its rate at full speed, where it was not searched; before an \
+    frames with FCS, without preamble and gap. ≥: the search ended without an upper bound, or the tester was the limit: the device may be \
+    faster; ~: the search ended early; ?: the interval is too wide for a result. “Of ceiling” relates to the tester without a device (its rate at full speed, where it was not searched; before an \
     external DUT, what it sends), “of line” to the theoretical \
     maximum of the plan's line rate. “Peak received” is the highest rate received in a valid trial, whatever \
     the loss.";
@@ -87,7 +87,7 @@ pub(super) fn first(all: &Comparison<'_>) -> Option<Block> {
     let drawing = chart(all, &frames, (Unit::Frames, headline));
     let drawing = drawing.draw("Frames/s", "The numbers are in the table below.");
     let caption = "Frames/s in steady overload, or where that was not measured those that meet the first goal, with 95 % \
-                   intervals (whiskers). The tester without a device is cut.";
+                   intervals (whiskers). ≥: the tester was the limit, the device may forward more. The tester without a device is cut.";
     Some(Block::Wide(drawing, caption))
 }
 
@@ -120,7 +120,10 @@ impl Unit {
     }
 
     fn text(self, point: &PointData, rate: &Rate) -> String {
-        format!("{}{}", rate.bound.sign(), (self.number())(self.of(point, rate.fps)))
+        match rate.bound {
+            Bound::NoResult => rate.sign(),
+            bound => format!("{}{}", bound.sign(), (self.number())(self.of(point, rate.fps))),
+        }
     }
 }
 
@@ -152,7 +155,7 @@ fn bar(series: &Series<'_>, point: &PointData, (unit, headline): Length) -> Bar 
     };
     Bar {
         label: series.label.clone(),
-        value: rate.map(|r| unit.of(point, r.fps)),
+        value: rate.filter(|r| r.bound != Bound::NoResult).map(|r| unit.of(point, r.fps)),
         parts: Vec::new(),
         interval: rate.and_then(|r| r.interval).map(|(a, b)| (unit.of(point, a), unit.of(point, b))),
         ticks: others.map(|r| unit.of(point, r.fps)).collect(),

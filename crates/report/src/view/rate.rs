@@ -1,21 +1,12 @@
 //! A rate as it may be claimed: with its interval, and "at least" where the search ended without an upper bound.
 
-use super::format::si;
+use super::format::{si, significant};
+use crate::record;
+pub use crate::record::Bound;
 use crate::record::{GoalResult, GoalValue, Trial, Verdict};
 use crate::run_data::{PointData, received_fps};
 
-/// How a rate relates to the device's true rate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bound {
-    /// The search closed in on it.
-    Exact,
-    /// The device may be faster.
-    AtLeast,
-    /// The search ended early; the device may be faster or slower.
-    Rough,
-}
-
-/// The rate found for a goal.
+/// The rate found for a goal, or in overload.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rate {
     /// Frames/s, all directions together.
@@ -33,20 +24,27 @@ pub struct Ratio {
     pub value: f64,
     /// Smallest and largest quotient that the two intervals allow: wider than a 95 % interval.
     pub interval: Option<(f64, f64)>,
+    /// What it bounds.
+    pub bound: Bound,
 }
 
 impl Rate {
+    /// What is forwarded in steady overload; `None` where that was not measured.
+    pub fn capacity(point: &PointData) -> Option<Rate> {
+        let figure = point.capacity()?.figures.first()?;
+        Some(Rate { fps: figure.value?, interval: figure.interval, bound: figure.bound })
+    }
+
     /// The rate of a goal; `None` if none was found.
     pub fn of(goal: &GoalResult) -> Option<Rate> {
-        let bound =
-            goal.repetitions.iter().filter_map(bound).max_by_key(|b| *b as u8).unwrap_or(Bound::Exact);
+        let bound = goal.repetitions.iter().filter_map(bound).max().unwrap_or(Bound::Exact);
         // The search of a single repetition may know its own; ends that are open are no interval.
         let searched = || match &goal.repetitions[..] {
             [one] => one.interval.as_ref().and_then(|i| i.low_fps.zip(i.high_fps)),
             _ => None,
         };
         let interval = goal.fps_interval.or_else(searched);
-        goal.fps_median.map(|fps| Rate { fps, interval, bound })
+        goal.fps_median.map(|fps| Rate { fps, interval, bound: bound.within(interval) })
     }
 
     /// The rate of a point's first goal. A wire without one is judged by what came through it in trials that
@@ -59,42 +57,42 @@ impl Rate {
         searched.or_else(|| if point.is_ceiling() { wire() } else { None })
     }
 
-    /// This rate divided by another; `None` unless both are exact: a quotient of bounds says nothing that a
-    /// reader would take right.
+    /// This rate divided by another; `None` where nothing follows from the two: both are bounds, or one is rough.
     pub fn over(&self, base: &Rate) -> Option<Ratio> {
         let interval = self.interval.zip(base.interval).map(|(a, b)| (a.0 / b.1, a.1 / b.0));
-        let exact = [self.bound, base.bound] == [Bound::Exact; 2] && base.fps > 0.0;
-        exact.then(|| Ratio { value: self.fps / base.fps, interval })
+        let bound = self.bound.over(base.bound);
+        let says = bound != Bound::NoResult && base.fps > 0.0;
+        says.then(|| Ratio { value: self.fps / base.fps, interval, bound })
     }
 
-    /// `412 k`, `at least 4.12 M`.
+    /// Before a unit in a sentence: `412 k`, `at least 4.12 M`, `an unknown number of`.
     pub fn words(&self) -> String {
-        format!("{}{}", self.bound.words(), si(self.fps))
+        match self.bound {
+            Bound::NoResult => "an unknown number of".into(),
+            bound => format!("{}{}", bound.words(), si(self.fps)),
+        }
     }
 
-    /// `412 k`, `≥ 4.12 M`.
+    /// In a table or drawing: `412 k`, `≥ 4.12 M`, `no result`.
     pub fn sign(&self) -> String {
-        format!("{}{}", self.bound.sign(), si(self.fps))
+        match self.bound {
+            Bound::NoResult => "no result".into(),
+            bound => format!("{}{}", bound.sign(), si(self.fps)),
+        }
     }
 }
 
-impl Bound {
-    /// Before a number in a sentence.
-    pub fn words(self) -> &'static str {
-        match self {
-            Bound::Exact => "",
-            Bound::AtLeast => "at least ",
-            Bound::Rough => "roughly ",
-        }
+impl Ratio {
+    /// The same with the value and the interval of rounds in which both were measured; `None` where that is too wide.
+    pub fn of_rounds(self, rounds: &record::Comparison) -> Option<Ratio> {
+        let record::Comparison { ratio: value, interval, .. } = *rounds;
+        let bound = self.bound.within(interval);
+        (bound != Bound::NoResult).then_some(Ratio { value, interval, bound })
     }
 
-    /// Before a number in a table or figure.
-    pub fn sign(self) -> &'static str {
-        match self {
-            Bound::Exact => "",
-            Bound::AtLeast => "≥\u{202f}",
-            Bound::Rough => "~\u{202f}",
-        }
+    /// `0.590`, `≥ 0.590`.
+    pub fn sign(&self) -> String {
+        format!("{}{}", self.bound.sign(), significant(self.value))
     }
 }
 
@@ -148,6 +146,14 @@ mod tests {
         };
         assert_eq!(interval(Some(900.0), Some(1100.0)), Some((900.0, 1100.0)));
         assert_eq!(interval(Some(900.0), None), None, "an open end");
+        let interval = RateInterval {
+            low_fps: Some(6.0),
+            high_fps: Some(1100.0),
+            confidence: 0.95,
+            method: "test".into(),
+        };
+        goal.repetitions[0].interval = Some(interval);
+        assert_eq!(Rate::of(&goal).expect("a rate").sign(), "no result", "too wide");
     }
 
     #[test]
@@ -169,8 +175,11 @@ mod tests {
         let at_least = Rate { bound: Bound::AtLeast, fps: 2000.0, interval: None };
         let ratio = exact.over(&exact).unwrap();
         assert_eq!((ratio.value, ratio.interval), (1.0, Some((900.0 / 1100.0, 1100.0 / 900.0))));
-        assert_eq!(at_least.over(&exact), None);
-        assert_eq!(exact.over(&at_least), None);
+        let bound = |own: &Rate, base: &Rate| own.over(base).map(|ratio| ratio.bound);
+        assert_eq!(bound(&at_least, &exact), Some(Bound::AtLeast));
+        assert_eq!(bound(&exact, &at_least), Some(Bound::AtMost));
+        assert_eq!(bound(&at_least, &at_least), None, "of two lower bounds");
+        assert_eq!(bound(&Rate { bound: Bound::Rough, ..exact }, &exact), None);
         assert_eq!(exact.over(&Rate { fps: 0.0, ..exact }), None);
     }
 }

@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use weir_load::counts::Load;
-use weir_measure::capacity::{Overload, Round, compared, rate};
+use weir_measure::capacity::{Overload, Round, compared, is_overloaded, rate};
 
 use super::bench::{Bench, CEILING_SHARE};
 use super::plan::{APPROACH, NatLoad};
@@ -55,7 +55,7 @@ impl Capacity {
             let found = translated(&trial);
             self.trials.push(Round { fps: found, place: None });
             if let Some(found) = found {
-                self.short += usize::from(trial.sent_fps() < 1.05 * found);
+                self.short += usize::from(!is_overloaded(trial.sent_fps(), found));
                 self.cycles.extend(trial.cost.cycles_per_frame);
                 fps = overload.next_fps(fps, found);
             }
@@ -82,14 +82,15 @@ impl Capacity {
         let comparisons = reference.and_then(|(point_index, other)| {
             let (ratio, rounds) = compared(&self.trials, other, None)?;
             let (ratio, interval) = (ratio.value, ratio.interval);
-            Some(Comparison { point_index, place: None, ratio, interval, rounds })
+            Some(Comparison { point_index, ratio, interval, rounds, ..Comparison::default() })
         });
         let mut irregular = Vec::new();
         if self.short > 0 {
             irregular.push(format!(
-                "In {} of {} trials the tester could not offer more than the device translates: the capacity is a lower bound.",
+                "In {} of {} trials the tester could not offer more than the device translates{}.",
                 self.short,
-                self.trials.len()
+                self.trials.len(),
+                if 2 * self.short >= self.trials.len() { ": the capacity is a lower bound" } else { "" }
             ));
         }
         if lost > 0 {

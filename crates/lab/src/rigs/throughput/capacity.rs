@@ -26,8 +26,6 @@ use crate::stats;
 /// The load is right between these shares of what is wanted.
 const LOW: f64 = 0.89;
 const HIGH: f64 = 1.11;
-/// A device that is offered less than this times what it forwards is not in overload.
-const OVERLOADED: f64 = 1.05;
 
 /// What a point has of its capacity.
 #[derive(Debug, Clone, Default)]
@@ -148,8 +146,7 @@ impl Capacity {
     fn note(&mut self, trial: &Trial, overload: &Overload) {
         let fps = forwarded(trial);
         let offered = trial.sent_fps();
-        let overloaded = fps.is_some_and(|fps| offered >= OVERLOADED * fps);
-        self.short += usize::from(fps.is_some() && !overloaded);
+        self.short += usize::from(fps.is_some_and(|fps| !capacity::is_overloaded(offered, fps)));
         let noise = &trial.noise;
         let core_step_ns = noise.core_step_ns.map_or([None; 2], |steps| steps.map(Some));
         let handover_ns = [noise.handover_ns, noise.handover_after_ns];
@@ -226,6 +223,7 @@ impl Capacity {
                 ratio: ratio.value,
                 interval: ratio.interval,
                 rounds,
+                ..Comparison::default()
             });
             let by = name::at_place(name::CAPACITY_RATIO, *place);
             let pairs = self.rounds.iter().zip(reference.rounds);
@@ -254,14 +252,19 @@ impl Capacity {
         list
     }
 
+    /// Was the device not in overload in half of the rounds? Then it may have more.
+    fn is_short(&self) -> bool {
+        2 * self.short >= self.rounds.len()
+    }
+
     fn irregular(&self) -> Vec<String> {
         let mut list = Vec::new();
         if self.short > 0 {
             list.push(format!(
-                "In {} of {} rounds the tester could not offer more than the device forwards: the capacity is a lower \
-                 bound.",
+                "In {} of {} rounds the tester could not offer more than the device forwards{}.",
                 self.short,
-                self.rounds.len()
+                self.rounds.len(),
+                if self.is_short() { ": the capacity is a lower bound" } else { "" }
             ));
         }
         let lost = self.rounds.iter().filter(|round| round.fps.is_none()).count();

@@ -170,7 +170,7 @@ fn of_run(row: &Row, (first, later): (i64, i64)) -> Option<String> {
         (None, Verdict::NoDifference) => no_difference(&other, &base, &rate),
         (None, _) => {
             let interval = row.interval.map(|i| (i.low, i.high));
-            sentence(&other, &base, &rate, &Ratio { value: row.ratio?, interval })
+            sentence(&other, &base, &rate, &Ratio { value: row.ratio?, interval, bound: row.ratio_bound })
         }
     })
 }

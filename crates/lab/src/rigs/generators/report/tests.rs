@@ -12,10 +12,10 @@ fn generator(index: usize, name: &str, flows: &str, fps: Option<f64>, against: &
     let goal = data.point.result.take().unwrap().goals.remove(0);
     let comparison = |(point_index, ratio): &(usize, f64)| Comparison {
         point_index: *point_index,
-        place: None,
         ratio: *ratio,
         interval: Some((ratio * 0.9, ratio * 1.1)),
         rounds: 5,
+        ..Comparison::default()
     };
     let comparisons = against.iter().map(comparison).collect();
     let goals = fps.map(|_| goal).into_iter().collect();
