@@ -28,7 +28,7 @@ pub mod translation;
 pub mod xdp;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use counts::{Counts, Load, Sent, Traffic};
 use serde::{Deserialize, Serialize};
@@ -41,6 +41,10 @@ const GRACE_SHARE: f64 = 0.02;
 const GRACE_MIN: Duration = Duration::from_millis(10);
 /// Time from arming a generator to its first frame.
 const LEAD: Duration = Duration::from_micros(500);
+/// After a trial whose frames are not all accounted for, nothing may arrive for so long before the next one begins: a device that is slow
+/// to give them back has calls of 25 ms.
+const DRAIN_QUIET: Duration = Duration::from_millis(60);
+const DRAIN_MOST: Duration = Duration::from_secs(2);
 /// Time between two looks at a trial's progress.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -196,6 +200,25 @@ impl Tester {
         match &mut self.means {
             Means::Xdp(tester) => Ok(tester.settle(load, sent, control)?),
             Means::Packet(tester) => Ok(tester.settle(load, sent, control)?),
+        }
+    }
+
+    /// How long a call of the generator took before the last trial; `None` where sockets send.
+    pub fn call(&self) -> Option<Duration> {
+        self.as_xdp().and_then(XdpTester::call)
+    }
+
+    /// Waits until nothing of the last trial arrives any more, at most two seconds.
+    pub fn drain(&self, control: &Control) {
+        let arrived = || self.as_xdp().map_or(0, XdpTester::all_arrived);
+        let begin = Instant::now();
+        let mut last = (arrived(), begin);
+        while last.1.elapsed() < DRAIN_QUIET && begin.elapsed() < DRAIN_MOST && !control.stopped() {
+            std::thread::sleep(Duration::from_millis(1));
+            let now = arrived();
+            if now != last.0 {
+                last = (now, Instant::now());
+            }
         }
     }
 

@@ -16,6 +16,9 @@ use crate::refusal;
 use crate::shared::Shared;
 
 pub mod congestion;
+mod slot;
+
+pub use slot::{SLOW_CALL, Slot};
 
 /// Objects, compiled from `bpf/*.bpf.c` by `bpf/build`.
 pub mod object {

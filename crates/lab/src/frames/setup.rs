@@ -80,6 +80,8 @@ pub struct Setup {
     translation: Option<Translation>,
     /// The kernel's softirq threads on the device's CPUs.
     softirq_threads: Vec<u32>,
+    /// Were frames of the last trial not accounted for? They may still be in the device.
+    unsettled: bool,
     /// When the CPUs in use are idle; `None` where the kernel does not say it.
     idles: OnceCell<Option<Arc<Idles>>>,
 }
@@ -170,6 +172,7 @@ impl Setup {
             wire_min_ns,
             translation,
             softirq_threads,
+            unsettled: false,
             idles: OnceCell::new(),
         })
     }
@@ -244,6 +247,7 @@ impl Setup {
         match measured {
             Ok((counts, used)) => {
                 let mut accounting = self.accounting(&counts, &used);
+                self.unsettled = accounting.unexplained() > 0 || accounting.strays > 0;
                 if disturbance.is_some_and(Disturbance::hides_frames) {
                     accounting
                         .explain_rest("links down", "sent meanwhile: all that no other counter explains");
@@ -279,6 +283,9 @@ impl Setup {
         control: &Control,
         Beside { disturbance, witness }: Beside<'_>,
     ) -> Result<(Counts, Used), RunError> {
+        if std::mem::take(&mut self.unsettled) {
+            self.tester.drain(control);
+        }
         let handover_ns_before = self.dut_cpu().and_then(|cpu| handover_ns(self.cpus.tester[0], cpu));
         let core_step_before_ns = self.dut_cpu().filter(|_| load.overload).and_then(core_step_ns);
         let before = self.sample()?;

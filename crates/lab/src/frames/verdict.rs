@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use weir_load::counts::{Load, StreamCounts};
+use weir_port::bpf::SLOW_CALL;
 
 use super::counted::load_parameters;
 use crate::record::{Broadcasts, DropCounter, FrameCounts, Noise, Owner, Trial, Verdict};
@@ -124,13 +125,16 @@ impl Accounting {
     }
 }
 
-/// The verdict on a trial and its reasons; the gravest comes first.
+/// The verdict on a trial and its reasons. A tester that does not send comes first, since the rest follows from it; then the gravest.
 pub(crate) fn judge(accounting: &Accounting, noise: &Noise, limits: &Limits) -> (Verdict, Vec<String>) {
-    let mut found = invalid(accounting, limits);
-    found.extend(tester_limited(accounting, noise, limits));
-    found.extend(noisy(noise, limits));
-    found.sort_by_key(|(verdict, _)| gravity(*verdict));
-    let verdict = found.first().map_or(Verdict::Valid, |(verdict, _)| *verdict);
+    let mut others = invalid(accounting, limits);
+    others.extend(lost_itself(accounting, noise, limits));
+    others.extend(noisy(noise, limits));
+    others.sort_by_key(|(verdict, _)| gravity(*verdict));
+    let mut found = does_not_send(accounting, noise);
+    found.append(&mut others);
+    let verdicts = found.iter().map(|(verdict, _)| *verdict);
+    let verdict = verdicts.min_by_key(|verdict| gravity(*verdict)).unwrap_or(Verdict::Valid);
     (verdict, found.into_iter().map(|(_, reason)| reason).collect())
 }
 
@@ -192,9 +196,6 @@ fn invalid(accounting: &Accounting, limits: &Limits) -> Vec<(Verdict, String)> {
     if share(accounting.strays, accounting.sent) > limits.unexplained {
         found.push(format!("{} frames of another trial or stream arrived", accounting.strays));
     }
-    if accounting.sent == 0 && accounting.offered > 0 {
-        found.push("no frame left the tester".to_string());
-    }
     if accounting.clock_jump > CLOCK_JUMP {
         let jump_s = accounting.clock_jump.as_secs_f64();
         found.push(format!("the clock jumped by {jump_s:.3} s: it was set, or the machine slept"));
@@ -202,17 +203,40 @@ fn invalid(accounting: &Accounting, limits: &Limits) -> Vec<(Verdict, String)> {
     found.into_iter().map(|reason| (Verdict::Invalid, reason)).collect()
 }
 
-fn tester_limited(accounting: &Accounting, noise: &Noise, limits: &Limits) -> Option<(Verdict, String)> {
-    let own = accounting.dropped_by(Owner::Tester);
+/// A tester that sent nothing, or much less than it was to.
+fn does_not_send(accounting: &Accounting, noise: &Noise) -> Vec<(Verdict, String)> {
+    let mut found = Vec::new();
+    if accounting.sent == 0 && accounting.offered > 0 {
+        found.push((Verdict::Invalid, "no frame left the tester".to_string()));
+    }
     if noise.rate_error < -TOO_SLOW {
         let sent = percent(1.0 + noise.rate_error);
-        Some((Verdict::TesterLimited, format!("the tester sent at only {sent} of the offered rate")))
-    } else if share(own, accounting.sent) > limits.rate_error {
-        let reason = format!("the tester itself lost {own} of {} frames", accounting.sent);
-        Some((Verdict::TesterLimited, reason))
-    } else {
-        None
+        let call = noise.call_ns.map_or_else(String::new, slow_call);
+        found.push((
+            Verdict::TesterLimited,
+            format!("the tester sent at only {sent} of the offered rate{call}"),
+        ));
     }
+    found
+}
+
+/// How long a call of the generator takes, and why that is so long.
+fn slow_call(ns: u64) -> String {
+    let call = format!("; a call of its generator takes {:.3} ms", ns as f64 / 1e6);
+    let is_slow = Duration::from_nanos(ns) > SLOW_CALL;
+    let why = if is_slow { NO_SLOT } else { "" };
+    format!("{call}{why}")
+}
+
+/// What a call of 25 ms means.
+const NO_SLOT: &str = ", as without a slot in the kernel's XDP dispatcher, which has 48 for all programs of the machine: measure \
+    fewer devices at once";
+
+fn lost_itself(accounting: &Accounting, noise: &Noise, limits: &Limits) -> Option<(Verdict, String)> {
+    let own = accounting.dropped_by(Owner::Tester);
+    let lost = noise.rate_error >= -TOO_SLOW && share(own, accounting.sent) > limits.rate_error;
+    let reason = || format!("the tester itself lost {own} of {} frames", accounting.sent);
+    lost.then(|| (Verdict::TesterLimited, reason()))
 }
 
 fn noisy(noise: &Noise, limits: &Limits) -> Vec<(Verdict, String)> {
@@ -352,6 +376,17 @@ mod tests {
         ] {
             check(accounting(9, 9, 9, &[]), noise, verdict, reason);
         }
+        // A tester that does not send comes first: frames of the trial before that are still in the device unbalance this one.
+        let calls = |ms: u64| Noise { call_ns: Some(ms * 1_000_000), ..Noise::default() };
+        for (ms, why) in [(25, NO_SLOT), (1, "")] {
+            let reason = format!(
+                "the tester sent at only 3.500 % of the offered rate; a call of its generator takes {ms}.000 ms{why}; {}; 450 \
+                 frames received, but only 350 sent",
+                unbalanced("-100 of 350")
+            );
+            check(accounting(10_000, 350, 450, &[]), calls(ms), Invalid, &reason);
+        }
+        check(accounting(10_000, 10_000, 10_000, &[]), calls(25), Valid, "");
         let both = format!("{half}; the hypervisor took 50.000 % of the CPUs (limit 1.000 %)");
         check(accounting(10_000, 5_000, 5_000, &[]), noise(0.5, 0.0, 0), TesterLimited, &both);
     }

@@ -19,6 +19,8 @@ pub struct XdpTester {
     pub(super) receivers: [XdpReceiver; 2],
     pub(super) traffic: Traffic,
     pub(super) ports: [Interface; 2],
+    /// How long a call of the generator took before the last trial.
+    call: Option<Duration>,
 }
 
 impl XdpTester {
@@ -34,7 +36,7 @@ impl XdpTester {
         }
         let groups = traffic.flows.groups;
         let receivers = [XdpReceiver::new(ports[0], groups)?, XdpReceiver::new(ports[1], groups)?];
-        Ok(XdpTester { generator, receivers, traffic, ports })
+        Ok(XdpTester { generator, receivers, traffic, ports, call: None })
     }
 
     /// See [`XdpGenerator::hold_slot`].
@@ -53,7 +55,22 @@ impl XdpTester {
         if let Some(checker) = self.receivers[0].checker() {
             self.generator.salt = checker.salt();
         }
+        self.call = Some(self.generator.ready()?);
         Ok(())
+    }
+
+    /// See [`crate::Tester::call`].
+    pub(crate) fn call(&self) -> Option<Duration> {
+        self.call
+    }
+
+    /// All frames that arrived since the last trial began, whatever they are.
+    pub(crate) fn all_arrived(&self) -> u64 {
+        let all = |receiver: &XdpReceiver| {
+            let port = receiver.port_counts();
+            receiver.received() + port.stale + port.misdelivered + port.reflected + port.corrupted
+        };
+        self.receivers.iter().map(all).sum()
     }
 
     /// See [`crate::Tester::send`].

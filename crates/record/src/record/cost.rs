@@ -67,6 +67,9 @@ pub struct Noise {
     pub late_p999_ns: u64,
     /// Largest departure lateness, ns.
     pub late_max_ns: u64,
+    /// How long a call of the generator took just before the trial in which it sent nothing, ns; `None` where sockets send.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call_ns: Option<u64>,
     /// Time of a cache line from the tester's CPU to the DUT's just before the trial, ns. On a virtual machine
     /// it tells where the host had put the virtual CPUs.
     #[serde(default)]

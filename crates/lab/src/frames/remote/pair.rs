@@ -35,6 +35,24 @@ impl Hosts {
             Hosts::Two(pair) => pair.trial(load, control),
         }
     }
+
+    /// The tester of this host.
+    fn near(&self) -> &Tester {
+        match self {
+            Hosts::One(tester) => tester,
+            Hosts::Two(pair) => &pair.near,
+        }
+    }
+
+    /// See [`Tester::call`].
+    pub(crate) fn call(&self) -> Option<Duration> {
+        self.near().call()
+    }
+
+    /// See [`Tester::drain`]: what arrives at this host.
+    pub(crate) fn drain(&self, control: &Control) {
+        self.near().drain(control);
+    }
 }
 
 /// What a trial tells of the tester on another host, beyond its counts.

@@ -136,6 +136,7 @@ impl Setup {
             rate_error: counted::rate_error(counts, load),
             late_p999_ns: counts.streams.iter().map(|s| s.late.percentile(0.999)).max().unwrap_or(0),
             late_max_ns: counts.streams.iter().map(|s| s.late_max_ns).max().unwrap_or(0),
+            call_ns: self.tester.call().map(|call| call.as_nanos() as u64),
             handover_ns: used.handovers_ns[0],
             handover_after_ns: used.handovers_ns[1],
             core_step_ns: used.core_steps_ns,

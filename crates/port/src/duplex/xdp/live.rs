@@ -17,12 +17,13 @@ use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{self, OFlags};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
 use super::super::{CaptureError, Chunk, Pool};
-use crate::bpf::{Link, Memory, Mode, Program, object};
+use crate::bpf::{Memory, Program, SLOW_CALL, Slot, object};
 use crate::capture::Interface;
 use crate::shared::{LEAVING, LEAVING_BYTES, Leave};
 
@@ -38,7 +39,9 @@ pub(super) struct Live {
     program: Program,
     state: Memory<Leave>,
     slots: Memory<[u8; LEAVING_BYTES]>,
-    _slot: Slot,
+    slot: Option<Slot>,
+    /// Calls in a row that took as long as without a slot.
+    slow_calls: u32,
     usable: bool,
     taken: Option<Taken>,
     /// What `taken` reads when all have been taken that have left.
@@ -71,7 +74,8 @@ impl Live {
             program,
             state,
             slots,
-            _slot: slot,
+            slot: Some(slot),
+            slow_calls: 0,
             usable: false,
             taken: Taken::open(&interface.name).ok(),
             expected: 0,
@@ -135,13 +139,24 @@ impl Live {
     }
 
     /// Has the first `count` frames of the slots leave; returns how many have not.
-    fn run(&self, first: &[u8], count: u32) -> u64 {
+    fn run(&mut self, first: &[u8], count: u32) -> u64 {
         loop {
             // The program counts: a signal ends a call early, and the next one goes on.
             let left = count.saturating_sub(self.state.get(0).next);
+            let begin = Instant::now();
             if left == 0 || self.program.run_live(first, left, BATCH).is_err() {
                 return left.into();
             }
+            self.called(begin.elapsed());
+        }
+    }
+
+    /// Takes a slot again after two slow calls in a row: all were in use when the program was attached, and one has become free.
+    fn called(&mut self, took: Duration) {
+        self.slow_calls = if took > SLOW_CALL { self.slow_calls + 1 } else { 0 };
+        if self.slow_calls == 2 {
+            self.slot = None;
+            self.slot = Slot::held(&self.program).ok();
         }
     }
 }
@@ -176,28 +191,4 @@ fn sysfs() -> io::Result<OwnedFd> {
     let context = fsopen("sysfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_create(&context)?;
     Ok(fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::MOUNT_ATTR_RDONLY)?)
-}
-
-/// Keeps a program in the kernel's XDP dispatcher, where it is for as long as it is attached anywhere; without that, the
-/// kernel rebuilds the dispatcher in each call, which takes 25 ms. It is attached to the loopback of a network namespace
-/// in which nothing else is.
-struct Slot {
-    _namespace: File,
-    _link: Link,
-}
-
-impl Slot {
-    fn held(program: &Program) -> io::Result<Slot> {
-        let hold = || {
-            // SAFETY: no pointers; it is the namespace of this thread alone.
-            if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
-                return Err(io::Error::last_os_error());
-            }
-            let namespace = File::open("/proc/thread-self/ns/net")?;
-            let loopback = Interface::named("lo").map_err(io::Error::other)?;
-            let link = program.attach(loopback.index, Mode::Generic).map_err(io::Error::other)?;
-            Ok(Slot { _namespace: namespace, _link: link })
-        };
-        std::thread::scope(|scope| scope.spawn(hold).join().expect("it does not panic"))
-    }
 }
