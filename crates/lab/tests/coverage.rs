@@ -10,8 +10,6 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use weir_lab::record::GoalValue;
-use weir_lab::rigs::PLANS;
-use weir_lab::rigs::throughput::SearchSpec;
 use weir_lab::rng::Rng;
 use weir_lab::search::mlr::{self, Goal};
 use weir_lab::search::rfc2544::Resolution;
@@ -67,12 +65,18 @@ fn mlrsearch(goals: Vec<Goal>, max_fps: f64, confident: bool) -> Search {
     })
 }
 
-/// The goals of the plan `quick`, as shipped.
+/// Goals of short trials.
 fn quick() -> Vec<Goal> {
-    let plan = PLANS.load("quick", &[]).expect("it ships");
-    let throughput = plan.throughput().expect("quick searches");
-    let SearchSpec::Mlrsearch(spec) = &throughput.search else { panic!("quick has goals") };
-    spec.goals.clone()
+    let goal = |loss_ratio| Goal {
+        name: Goal::name_of(loss_ratio),
+        loss_ratio,
+        exceed_ratio: 0.5,
+        initial_trial: Duration::from_millis(100),
+        final_trial: Duration::from_millis(250),
+        duration_sum: Duration::from_millis(1250),
+        width: 0.05,
+    };
+    vec![goal(0.005), goal(0.0)]
 }
 
 fn bisection(trial: Duration, max_fps: f64) -> Search {

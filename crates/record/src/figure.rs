@@ -114,6 +114,10 @@ pub mod name {
     }
 }
 
+/// Behind the name of a goal: without what was lost while a CPU of tester or device stood still. The same goal without this counts
+/// all losses.
+pub const OUTSIDE_OF_STOPS: &str = " outside of stops";
+
 /// Units of figures.
 pub mod unit {
     /// Seconds.

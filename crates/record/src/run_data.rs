@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::figure::procedure;
+use crate::figure::{OUTSIDE_OF_STOPS, procedure};
 use crate::record::{
     Comparison, Detail, FrameCounts, GoalResult, Latency, Point, ProcedureResult, Purpose, Run, RunState,
     Stream, Trial, Verdict,
@@ -38,6 +38,17 @@ pub struct PointData {
     pub point: Point,
     /// Its trials, warm-up included.
     pub trials: Vec<Trial>,
+}
+
+/// What the trials of the searches of a point lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SearchLosses {
+    /// Trials in which a stop lost frames.
+    pub trials: usize,
+    /// Frames, of all trials.
+    pub lost: u64,
+    /// Those of them that were lost by stops.
+    pub by_stops: u64,
 }
 
 /// Name of the pseudo device that is only the tester's own cable.
@@ -169,6 +180,30 @@ impl PointData {
     /// All goals of the point's result; the first is the headline.
     pub fn goals(&self) -> &[GoalResult] {
         self.point.result.as_ref().map_or(&[], |r| &r.goals)
+    }
+
+    /// The goal in which what was lost by stops does not count, beside this one; `None` where the plan does not ask for both.
+    pub fn outside_of_stops(&self, goal: &GoalResult) -> Option<&GoalResult> {
+        let is_it =
+            |other: &&GoalResult| other.goal.strip_suffix(OUTSIDE_OF_STOPS) == Some(goal.goal.as_str());
+        self.goals().iter().find(is_it)
+    }
+
+    /// What the trials of its searches lost, and how much of that while a CPU of tester or device stood still; `None` where no clock
+    /// of the CPUs told.
+    pub fn search_losses(&self) -> Option<SearchLosses> {
+        let searched = self.measured().filter(|trial| trial.purpose == Purpose::Search);
+        let witnessed = searched.filter_map(|trial| Some((trial, trial.witnessed.as_ref()?)));
+        let losses = witnessed.map(|(trial, seen)| SearchLosses {
+            trials: usize::from(seen.lost_by_stops > 0),
+            lost: trial.counts().lost,
+            by_stops: seen.lost_by_stops,
+        });
+        losses.reduce(|a, b| SearchLosses {
+            trials: a.trials + b.trials,
+            lost: a.lost + b.lost,
+            by_stops: a.by_stops + b.by_stops,
+        })
     }
 
     /// How its rate relates to those of others that were measured alternately with it.

@@ -60,7 +60,7 @@ Exit codes:
   130  interrupted; what was measured is kept
 
 Examples:
-  weir run quick           measure: a first answer in two minutes
+  weir run quick           measure: a first answer in a minute
   weir doctor              what this machine can measure
   weir plan list           all plans";
 

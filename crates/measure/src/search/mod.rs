@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+mod again;
 mod bracket;
 pub mod burst;
 pub mod classic;
@@ -17,6 +18,7 @@ pub mod rfc2544;
 pub mod sim;
 mod value;
 
+pub use again::Answers;
 pub use invalid::Invalid;
 pub use irregular::Irregular;
 pub use value::{GoalValue, RateInterval};

@@ -7,7 +7,7 @@ use super::cost::median_cycles_per_frame;
 use super::{Sections, summary, throughput};
 use crate::figure::name;
 use crate::record::Trial;
-use crate::run_data::{PointData, RunData, latency};
+use crate::run_data::{PointData, RunData, SearchLosses, latency};
 use crate::view::format::{bracketed, full, or_dash, si, significant, time_ns};
 use crate::view::{Bound, Comparison, Rate, Ratio, Series, Table, frame_name};
 
@@ -83,8 +83,15 @@ fn sentences(all: &Comparison<'_>, data: &RunData, of_rigs: &dyn Sections) -> Ve
             let rates = fastest_and_slowest(all, base, own().collect(), frame);
             let points: Vec<&PointData> = own().flat_map(|series| series.points.iter().copied()).collect();
             let limit = tester_is_limit(data, &points);
+            let stops = points.iter().find_map(|point| outside_of_stops(point));
             let ceiling = summary::ceiling(all, data);
-            rates.into_iter().chain(limit).chain([ceiling]).chain(summary::verdicts(data)).collect()
+            rates
+                .into_iter()
+                .chain(limit)
+                .chain(stops)
+                .chain([ceiling])
+                .chain(summary::verdicts(data))
+                .collect()
         }
         _ => of_rigs,
     }
@@ -170,6 +177,22 @@ pub fn tester_is_limit(data: &RunData, points: &[&PointData]) -> Option<String> 
     })
 }
 
+/// How many of the frames that the searches of a point lost fell into stops of the host, and its rate without those; `None` where the
+/// plan does not ask for that, or no stop lost any.
+pub fn outside_of_stops(point: &PointData) -> Option<String> {
+    let goal = point.goals().first()?;
+    let outside = Rate::of(point.outside_of_stops(goal)?)?;
+    let SearchLosses { lost, by_stops, .. } = point.search_losses().filter(|losses| losses.by_stops > 0)?;
+    Some(format!(
+        "At {} {} of {} frames that its searches lost fell into stops of the host: without them {} meets its goal at {} frames/s.",
+        frame_name(&point.point.frame),
+        full(by_stops as f64),
+        full(lost as f64),
+        point.point.dut,
+        outside.words()
+    ))
+}
+
 /// The rate of a point divided by that of plain forwarding at the same frames in the same run, with its interval: round by
 /// round where they alternated. `None` where the tester was the limit of both.
 fn of_plain(all: &Comparison<'_>, series: &Series<'_>, point: &PointData) -> Option<Ratio> {
@@ -209,7 +232,9 @@ fn p99_at_half(point: &PointData) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::figure::OUTSIDE_OF_STOPS;
     use crate::fixture;
+    use crate::record::{GoalResult, Purpose, Witnessed};
 
     #[test]
     fn cycles_are_those_of_the_rate_beside_them() {
@@ -230,6 +255,31 @@ mod tests {
             ProcedureResult { procedure: procedure::CAPACITY.into(), figures, ..ProcedureResult::default() };
         result.procedures.push(capacity);
         assert!(without != Some(1234.0) && cycles(point) == Some(1234.0), "{without:?}");
+    }
+
+    #[test]
+    fn what_stops_lost_stands_beside_the_rate_without_them() {
+        let mut data = fixture::quick();
+        let point = data.points.iter_mut().find(|p| p.point.dut == "kernel-forward").expect("a router");
+        assert_eq!(outside_of_stops(point), None, "the plan did not ask for it");
+        let goals = &mut point.point.result.as_mut().expect("a result").goals;
+        let goal = GoalResult { goal: format!("{}{OUTSIDE_OF_STOPS}", goals[0].goal), ..goals[0].clone() };
+        goals.push(GoalResult { fps_median: Some(640e3), fps_interval: None, ..goal });
+        assert_eq!(outside_of_stops(point), None, "no clock told of stops");
+        let lost: u64 = point
+            .trials
+            .iter_mut()
+            .filter(|trial| trial.purpose == Purpose::Search)
+            .map(|trial| {
+                let lost_by_stops = trial.counts().lost / 2;
+                trial.witnessed = Some(Witnessed { stops: Vec::new(), lost_by_stops });
+                trial.counts().lost
+            })
+            .sum();
+        let said = outside_of_stops(point).expect("a sentence").replace('\u{202f}', "");
+        assert!(said.contains(&format!("of {lost} frames")) && said.contains("at 640k frames/s"), "{said}");
+        let runs = [data];
+        assert!(sentences(&Comparison::new(&runs), &runs[0], &())[1].contains("stops of the host"));
     }
 
     /// The run of the fixture with these capacities and ceiling at 64 bytes, of a tester of sockets.

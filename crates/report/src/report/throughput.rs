@@ -4,6 +4,7 @@ use super::answer::headline;
 use super::bars::{Bar, BarChart, Group};
 use super::block::Block;
 use super::loss::drawn;
+use crate::figure::name;
 use crate::record::GoalResult;
 use crate::run_data::{PointData, WIRE};
 use crate::view::format::{exact, full, or_dash, percent, si, unprefixed};
@@ -56,14 +57,19 @@ fn one_figure(all: &Comparison<'_>, frames: &[&str]) -> String {
     let mut goals: Vec<_> = goals.collect();
     goals.sort();
     goals.dedup();
+    // Without a search the capacity is the rate of a device.
+    let of: fn(&PointData) -> Option<Rate> = if goals.is_empty() { headline } else { Rate::headline };
+    if goals.is_empty() {
+        goals.push(name::CAPACITY.into());
+    }
     let drawings = [Unit::Frames, Unit::Bits].map(|unit| {
         let title = format!("Throughput in {}", unit.name());
         let texts = frames.iter().flat_map(|f| all.at(f)).map(|(s, p)| {
-            let rate = or_dash(Rate::headline(p), |r| unit.text(p, &r));
+            let rate = or_dash(of(p), |r| unit.text(p, &r));
             format!("{}, {}: {rate}", frame_name(&p.point.frame), s.label)
         });
         let description = texts.collect::<Vec<_>>().join("; ");
-        chart(all, frames, (unit, Rate::headline)).draw(&title, &description)
+        chart(all, frames, (unit, of)).draw(&title, &description)
     });
     let caption = format!(
         "Median of the repetitions for the goal {}; whiskers: 95 % interval; thin ticks: the \
@@ -199,12 +205,12 @@ fn table(all: &Comparison<'_>) -> Table {
 }
 
 fn row(series: &Series<'_>, point: &PointData, goal: Option<&GoalResult>, wire: Option<f64>) -> Vec<String> {
-    let rate = goal.map_or_else(|| Rate::headline(point), Rate::of);
+    let rate = goal.map_or_else(|| headline(point), Rate::of);
     let share = |of: Option<f64>| or_dash(rate.zip(of), |(r, of)| percent(r.fps / of));
     vec![
         point.point.frame.clone(),
         series.label.clone(),
-        goal.map_or_else(|| "not searched".into(), |g| g.goal.clone()),
+        goal.map_or_else(|| unsearched(point), |g| g.goal.clone()),
         or_dash(rate, |r| format!("{}{}", r.bound.sign(), full(r.fps))),
         or_dash(rate.and_then(|r| r.interval), |(a, b)| format!("{} – {}", full(a), full(b))),
         or_dash(rate, |r| exact(point.mbit_per_s(r.fps))),
@@ -214,6 +220,11 @@ fn row(series: &Series<'_>, point: &PointData, goal: Option<&GoalResult>, wire: 
         or_dash(point.peak_received_fps(), full),
         goal.map_or_else(String::new, remark),
     ]
+}
+
+/// What stands in place of a goal.
+fn unsearched(point: &PointData) -> String {
+    if point.capacity().is_some() { name::CAPACITY.into() } else { "not searched".into() }
 }
 
 fn remark(goal: &GoalResult) -> String {

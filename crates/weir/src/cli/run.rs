@@ -13,7 +13,7 @@ use super::{Cli, FailOn, RunId, Side, Store, TesterKind, known};
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
-  weir run quick                                   a first answer in two minutes
+  weir run quick                                   a first answer in a minute
   weir run router --set search.trial_s=5           the same trials, but shorter
   weir run quick --set traffic.flows=[1,1000,1M]   one more axis
   weir run rfc2544 --short                         every procedure of RFC 2544 in minutes

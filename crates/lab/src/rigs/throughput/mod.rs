@@ -138,7 +138,7 @@ impl Throughput {
     fn before_procedures(&self) -> Duration {
         let curve = self.curve.as_ref().map_or(Duration::ZERO, |c| c.trial * c.percent.len() as u32);
         let capacity = self.capacity.as_ref().map_or(Duration::ZERO, CapacitySpec::estimate);
-        capacity + self.search.estimate() * self.repeat.times + curve
+        capacity + self.search.estimate() * self.search_loss.searches() * self.repeat.times + curve
     }
 
     /// The share of the time at a point that has gone by when its procedure `name` begins, 0..=1, if everything takes as

@@ -15,7 +15,7 @@ use weir_testbed::link::LinkSpec;
 use super::capacity::{self, Capacity, Overloaded};
 use super::measuring::{CEILING_SHARE, CeilingKey, Measuring, WARM_UP, Wire, ceiling_key};
 use super::procedure;
-use super::trials::{MOVED, Trials, search_once};
+use super::trials::{MOVED, Trials, WHILE_RUNNING, search_once};
 use crate::figure::goal_result;
 use crate::frames::PointSpec;
 use crate::frames::Setup;
@@ -235,11 +235,15 @@ impl Measuring<'_> {
             setup.reset()?;
         }
         entrant.repetitions += 1;
-        if let SearchSpec::Fixed(fixed) = &self.experiment.search {
-            for fps in &fixed.loads_fps {
-                trials.valid(setup, *fps, fixed.trial, Purpose::Search)?;
+        match &self.experiment.search {
+            SearchSpec::None => return Ok(()),
+            SearchSpec::Fixed(fixed) => {
+                for fps in &fixed.loads_fps {
+                    trials.valid(setup, *fps, fixed.trial, Purpose::Search)?;
+                }
+                return Ok(());
             }
-            return Ok(());
+            _ => {}
         }
         // Nothing is found far above what it forwards in overload.
         let forwards = entrant.forwards.as_ref().and_then(|(_, fps)| *fps);
@@ -263,7 +267,7 @@ impl Measuring<'_> {
     fn rest(&self, entrant: &mut Entrant<'_>, first: Option<&First>) -> Result<PointResult, RunError> {
         let mut goals = goals(&entrant.found);
         if self.experiment.search_loss == SearchLoss::Running {
-            let which = ("loss".to_string(), "while tester and device ran".to_string());
+            let which = ("loss".to_string(), WHILE_RUNNING.to_string());
             goals.iter_mut().for_each(|goal| goal.parameters.push(which.clone()));
         }
         self.curve(entrant, &goals)?;
@@ -284,6 +288,7 @@ impl Measuring<'_> {
     fn known<'s>(&self, entrant: &Entrant<'s>, goals: &[GoalResult]) -> procedure::Known<'s> {
         let throughput_fps = match &self.experiment.search {
             SearchSpec::Fixed(fixed) => fixed.loads_fps.first().copied(),
+            SearchSpec::None => entrant.forwards.as_ref().and_then(|(_, fps)| *fps),
             _ => goals.first().and_then(|goal| goal.fps_median),
         };
         let Entrant { spec, ceiling_fps, .. } = *entrant;

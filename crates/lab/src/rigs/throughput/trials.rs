@@ -9,6 +9,7 @@ use weir_load::Control;
 use weir_load::counts::Load;
 
 use super::measuring::{Measuring, WARM_UP};
+use crate::figure::OUTSIDE_OF_STOPS;
 use crate::frames::PointSpec;
 use crate::frames::Setup;
 use crate::frames::disturbance::Disturbance;
@@ -17,18 +18,38 @@ use crate::record::{Point, Purpose, Trial};
 use crate::rigs::throughput::SearchLoss;
 use crate::run::series::{Asked, Series, repeated};
 use crate::run::{Event, RunError};
-use crate::search::{GoalOutcome, Measured, Measurer, Search, Stop};
+use crate::search::{Answers, GoalOutcome, Measured, Measurer, Search, Stop};
 use crate::stats;
 
+/// The search of a point, and, where the plan asks for both, a second one without what was lost by stops: it takes the trials of the
+/// first one, and makes others only where the two part.
 pub(super) fn search_once(
     search: &Search,
     trials: &mut Trials,
     setup: &mut Setup,
 ) -> Result<Vec<GoalOutcome>, RunError> {
     trials.handovers.clear();
-    let mut measurer = PointMeasurer { trials, setup, error: None };
-    search.run(&mut measurer).map_err(|Stop(why)| measurer.error.unwrap_or(RunError::Search(why)))
+    let loss = trials.run.experiment.search_loss;
+    let (running, is_witnessed) = (Answers::default(), false);
+    let mut measurer = PointMeasurer { trials, setup, loss, running, is_witnessed, error: None };
+    let mut goals = measurer.search(search)?;
+    // Without a witness nothing is known of stops.
+    if loss == SearchLoss::Both && measurer.is_witnessed {
+        measurer.loss = SearchLoss::Running;
+        goals.extend(measurer.search(search)?.into_iter().map(outside_of_stops));
+    }
+    Ok(goals)
 }
+
+/// A goal that was met without what was lost by stops.
+fn outside_of_stops(outcome: GoalOutcome) -> GoalOutcome {
+    let goal = outcome.goal + OUTSIDE_OF_STOPS;
+    let which = ("loss".to_string(), WHILE_RUNNING.to_string());
+    GoalOutcome { goal, parameters: outcome.parameters.into_iter().chain([which]).collect(), ..outcome }
+}
+
+/// The value of the parameter `loss` of a goal in which losses by stops do not count.
+pub(super) const WHILE_RUNNING: &str = "while tester and device ran";
 
 /// The time of a cache line between two CPUs differs by more than this when one of them has been moved.
 const MOVED_FACTOR: f64 = 2.0;
@@ -198,18 +219,32 @@ impl<'a> Trials<'a> {
 }
 
 /// Answers a search with trials of a setup.
-struct PointMeasurer<'t, 'a> {
-    trials: &'t mut Trials<'a>,
+struct PointMeasurer<'m, 't, 'a> {
+    trials: &'m mut Trials<'a>,
     setup: &'t mut Setup,
+    loss: SearchLoss,
+    /// What the trials of the first search say without what was lost by stops.
+    running: Answers,
+    /// Did a witness see when tester and device stood still?
+    is_witnessed: bool,
     /// What ended the search, since a search only knows that it was stopped.
     error: Option<RunError>,
 }
 
-impl Measurer for PointMeasurer<'_, '_> {
+impl PointMeasurer<'_, '_, '_> {
+    fn search(&mut self, search: &Search) -> Result<Vec<GoalOutcome>, RunError> {
+        search.run(self).map_err(|Stop(why)| self.error.take().unwrap_or(RunError::Search(why)))
+    }
+}
+
+impl Measurer for PointMeasurer<'_, '_, '_> {
     fn measure(&mut self, load_fps: f64, duration: Duration) -> Result<Measured, Stop> {
-        let loss = self.trials.run.experiment.search_loss;
+        let earlier = (self.loss == SearchLoss::Running).then(|| self.running.take(load_fps, duration));
+        if let Some(measured) = earlier.flatten() {
+            return Ok(measured);
+        }
         let mut load = Load::steady(load_fps, duration);
-        if loss == SearchLoss::Running {
+        if self.loss != SearchLoss::All {
             // The more exactly losses are dated, the better they are laid to stops.
             load.merge = DATED_MERGE;
         }
@@ -218,10 +253,17 @@ impl Measurer for PointMeasurer<'_, '_> {
             self.error = Some(error);
             stop
         })?;
-        let loss_ratio = match loss {
-            SearchLoss::All => trial.dut_loss_ratio(),
-            SearchLoss::Running => trial.running_loss_ratio(),
-        };
-        Ok(measured(&trial, loss_ratio, duration, self.trials.run.settings.limits.rate_error))
+        let rate_error = self.trials.run.settings.limits.rate_error;
+        let of = |loss_ratio| measured(&trial, loss_ratio, duration, rate_error);
+        let (all, running) = (of(trial.dut_loss_ratio()), of(trial.running_loss_ratio()));
+        match self.loss {
+            SearchLoss::All => Ok(all),
+            SearchLoss::Running => Ok(running),
+            SearchLoss::Both => {
+                self.is_witnessed |= trial.witnessed.is_some();
+                self.running.keep(load_fps, duration, running);
+                Ok(all)
+            }
+        }
     }
 }

@@ -40,9 +40,9 @@ pub(in crate::rigs::throughput) fn read(root: &Section<'_>) -> Option<Throughput
     }
     dut_section.finish();
     traffic_section.finish();
-    let search = read_search(root.section("search"));
-    let repeat = read_repeat(root.section("repeat"));
     let capacity = CapacitySpec::read(root.section("capacity"));
+    let search = read_search(root.section("search"), capacity.as_ref());
+    let repeat = read_repeat(root.section("repeat"));
     let curve = read_curve(root.section("curve"));
     let procedures = read_procedures(root, dut.as_ref());
     let (search, search_loss) = search?;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::capacity::CapacitySpec;
 use super::search_spec::{ClassicSpec, FixedSpec, LoadRange, MlrSpec, Rfc2544Spec, SearchLoss, SearchSpec};
 use crate::search::mlr::Goal;
 use weir_config::Section;
@@ -27,8 +28,14 @@ const DEFAULT_MIN_FPS: f64 = 1000.0;
 /// Longest MLRsearch unless the plan says otherwise; FD.io CSIT gives up then, too.
 const DEFAULT_MLR_LIMIT: Duration = Duration::from_secs(1200);
 
-/// Reads the search; each kind knows its own options only.
-pub(super) fn read_search(section: Section<'_>) -> Option<(SearchSpec, SearchLoss)> {
+/// Reads the search; each kind knows its own options only. It may be left out where the capacity is measured.
+pub(super) fn read_search(
+    section: Section<'_>,
+    capacity: Option<&CapacitySpec>,
+) -> Option<(SearchSpec, SearchLoss)> {
+    if capacity.is_some() && !section.is_present() {
+        return Some((SearchSpec::None, SearchLoss::default()));
+    }
     let spec = match section.required("kind", "\"mlrsearch\"", value::choice("search", &KINDS))? {
         Kind::Mlrsearch => read_mlr(&section).map(SearchSpec::Mlrsearch),
         Kind::Rfc2544 => Some(SearchSpec::Rfc2544(read_rfc2544(&section))),

@@ -15,6 +15,8 @@ pub enum SearchSpec {
     Classic(ClassicSpec),
     /// No search: one trial per load.
     Fixed(FixedSpec),
+    /// No search: the rounds of `[capacity]` are all.
+    None,
 }
 
 /// Which lost frames count in a search.
@@ -25,12 +27,20 @@ pub enum SearchLoss {
     All,
     /// Those that were lost while tester and device ran, as far as a witness saw when they did not.
     Running,
+    /// Both: the first search counts all, and a second one with the same trials, and more where the two part, those while tester and
+    /// device ran.
+    Both,
 }
 
 impl SearchLoss {
     /// With the names in plans.
-    pub(super) const ALL: [(SearchLoss, &str); 2] =
-        [(SearchLoss::All, "all"), (SearchLoss::Running, "running")];
+    pub(super) const ALL: [(SearchLoss, &str); 3] =
+        [(SearchLoss::All, "all"), (SearchLoss::Running, "running"), (SearchLoss::Both, "both")];
+
+    /// Searches at a point.
+    pub(in crate::rigs::throughput) fn searches(self) -> u32 {
+        if self == SearchLoss::Both { 2 } else { 1 }
+    }
 }
 
 /// Where a search looks and for how long.
@@ -96,6 +106,8 @@ pub struct FixedSpec {
     pub trial: Duration,
 }
 
+/// The first load of a point that is not searched, frames/s.
+const WARM_UP_FPS: f64 = 5000.0;
 /// The ceiling that an estimate assumes before the wire is measured, frames/s.
 const ASSUMED_CEILING_FPS: f64 = 20e6;
 
@@ -107,6 +119,7 @@ impl SearchSpec {
             SearchSpec::Rfc2544(_) => "rfc2544",
             SearchSpec::Classic(_) => "classic",
             SearchSpec::Fixed(_) => "fixed",
+            SearchSpec::None => "rounds",
         }
     }
 
@@ -117,6 +130,7 @@ impl SearchSpec {
             SearchSpec::Rfc2544(spec) => spec.range.min_fps,
             SearchSpec::Classic(spec) => spec.range.min_fps,
             SearchSpec::Fixed(spec) => spec.loads_fps.iter().copied().fold(f64::INFINITY, f64::min),
+            SearchSpec::None => WARM_UP_FPS,
         }
     }
 
@@ -136,6 +150,7 @@ impl SearchSpec {
                 spec.range.capped(spec.trial * spec.trials * loads)
             }
             SearchSpec::Fixed(spec) => spec.trial * spec.loads_fps.len() as u32,
+            SearchSpec::None => Duration::ZERO,
         }
     }
 }

@@ -106,6 +106,6 @@ fn search_deviations(search: &SearchSpec) -> Vec<String> {
             );
             list
         }
-        SearchSpec::Fixed(_) => Vec::new(),
+        SearchSpec::Fixed(_) | SearchSpec::None => Vec::new(),
     }
 }

@@ -54,7 +54,7 @@ pub(in crate::rigs::throughput) fn search(spec: &SearchSpec, ceiling_fps: f64) -
                 ..classic::Config::published(min_fps, max_fps)
             })
         }
-        SearchSpec::Fixed(_) => panic!("fixed loads are not searched"),
+        SearchSpec::Fixed(_) | SearchSpec::None => panic!("nothing is searched"),
     }
 }
 
