@@ -11,13 +11,15 @@
 mod directory;
 #[cfg(feature = "faults")]
 pub mod faults;
+mod kernel;
 mod open;
 mod replace;
 mod socket;
 mod user;
 
 pub use directory::{Directory, check_writable};
-pub use open::{append, check_plain, create, keep, special};
+pub use kernel::kernel_text;
+pub use open::{append, check_plain, create, inherited, keep, special};
 pub use replace::{replace, replace_in};
 pub use socket::listen;
 pub use user::{User, as_caller, caller, explained, is_root};

@@ -17,6 +17,9 @@ use crate::user::as_caller;
 /// # Errors
 /// A file has this name already; a link, or a pipe of somebody else.
 pub fn create(path: &Path, mode: u32) -> io::Result<File> {
+    if let Some(file) = inherited(path)? {
+        return Ok(file);
+    }
     as_caller(|| {
         let (directory, name) = Directory::of(path)?;
         directory.create(&name, mode)
@@ -29,17 +32,12 @@ pub fn create(path: &Path, mode: u32) -> io::Result<File> {
 /// # Errors
 /// A link, a file with a second name, or a pipe of somebody else or without a reader.
 pub fn append(path: &Path, mode: u32) -> io::Result<File> {
+    if let Some(file) = inherited(path)? {
+        return Ok(file);
+    }
     as_caller(|| {
         let (directory, name) = Directory::of(path)?;
-        let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NONBLOCK;
-        match directory.create_new(&name, mode) {
-            Ok(_) => {}
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error),
-        }
-        let (file, found) = directory.existing(&name, flags)?;
-        check_single(&found)?;
-        Ok(file)
+        directory.append(&name, mode)
     })
 }
 
@@ -100,8 +98,12 @@ pub fn special(path: &Path) -> io::Result<Option<File>> {
     })
 }
 
-/// A file of this process by its name in the file system.
-fn inherited(path: &Path) -> io::Result<Option<File>> {
+/// A file that is open already, by its name in the file system: standard output and standard error, and descriptors of whoever
+/// started the program; `None`: another name.
+///
+/// # Errors
+/// There is no such descriptor.
+pub fn inherited(path: &Path) -> io::Result<Option<File>> {
     let again = |file: &dyn Fn() -> io::Result<std::os::fd::OwnedFd>| file().map(|file| Some(file.into()));
     match path.to_str() {
         Some("/dev/stdout") => again(&|| io::stdout().as_fd().try_clone_to_owned()),
@@ -137,6 +139,21 @@ impl Directory {
         Ok(bytes)
     }
 
+    /// Opens a file to which lines are appended, or makes it; see [`append`].
+    ///
+    /// # Errors
+    /// See [`append`].
+    pub fn append(&self, name: &OsStr, mode: u32) -> io::Result<File> {
+        match self.create_new(name, mode) {
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+        let (file, found) = self.existing(name, OFlags::WRONLY | OFlags::APPEND | OFlags::NONBLOCK)?;
+        check_single(&found)?;
+        Ok(file)
+    }
+
     /// Makes a new file, or opens what is there and no file. Of a pipe that nobody reads it says so (`ENXIO`) and does not
     /// wait; a reader of the pipe that is slow is waited for.
     ///
@@ -151,7 +168,7 @@ impl Directory {
             Some(FileType::Fifo | FileType::CharacterDevice) => self.special(name),
             Some(FileType::Symlink) => Err(io::Error::new(
                 ErrorKind::AlreadyExists,
-                "a symbolic link has this name: delete it, or name another file",
+                "a symbolic link has this name: name the file to which it leads, or another one",
             )),
             _ => Err(io::Error::new(
                 ErrorKind::AlreadyExists,

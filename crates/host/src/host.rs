@@ -54,7 +54,7 @@ impl Host {
 
     /// A file without the white space around; `None` if it cannot be read.
     pub(crate) fn text(&self, path: &str) -> Option<String> {
-        fs::read_to_string(self.place(path)).ok().map(|text| text.trim().to_string())
+        weir_disk::kernel_text(self.place(path)).ok().map(|text| text.trim().to_string())
     }
 
     /// A number in a file.

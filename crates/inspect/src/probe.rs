@@ -75,6 +75,9 @@ impl fmt::Display for InspectError {
 
 impl std::error::Error for InspectError {}
 
+/// Bytes of the kernel's name of a process, at most (TASK_COMM_LEN).
+const COMM_BYTES: usize = 15;
+
 /// Who listens at a target; `None` for an address at which nobody on this machine does.
 ///
 /// # Errors
@@ -84,7 +87,8 @@ pub fn find(target: &Target, port: Option<u16>) -> Result<Option<Listener>, Insp
         Target::Address(address) => Ok(who_listens(*address)),
         Target::Pid(pid) => of_process(*pid, port).map(Some),
         Target::Name(name) => {
-            let named = pids().into_iter().filter(|pid| name_of(*pid).as_deref() == Some(name.as_str()));
+            let named =
+                pids().into_iter().filter(|pid| name_of(*pid).is_some_and(|comm| is_called(&comm, name)));
             let mut last = InspectError::NotFound(format!("no process is called `{name}`"));
             for pid in named {
                 match of_process(pid, port) {
@@ -122,7 +126,9 @@ fn of_process(pid: u32, port: Option<u16>) -> Result<Listener, InspectError> {
 
 /// A process in this network namespace that listens on a port of an address of this machine.
 fn who_listens(address: SocketAddr) -> Option<Listener> {
-    let is_here = std::net::UdpSocket::bind((address.ip(), 0)).is_ok();
+    let mut own = address;
+    own.set_port(0);
+    let is_here = std::net::UdpSocket::bind(own).is_ok();
     let inodes = sockets::listening(&sockets::of(std::process::id()), address.port());
     if !is_here || inodes.is_empty() {
         return None;
@@ -131,8 +137,14 @@ fn who_listens(address: SocketAddr) -> Option<Listener> {
     holders.min().and_then(|pid| Some(Listener { address, pid, name: name_of(pid)? }))
 }
 
+/// Whether the kernel's name of a process, which is cut after 15 bytes, is that of this program.
+fn is_called(comm: &str, name: &str) -> bool {
+    let cut = name.as_bytes().get(..COMM_BYTES).unwrap_or(name.as_bytes());
+    comm == name || comm == String::from_utf8_lossy(cut)
+}
+
 fn name_of(pid: u32) -> Option<String> {
-    Some(fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim().to_string())
+    Some(weir_disk::kernel_text(format!("/proc/{pid}/comm")).ok()?.trim().to_string())
 }
 
 /// Gathers evidence of a server on this machine, with up to so many connections at once (at least 4).
@@ -294,14 +306,42 @@ struct Ids(u64);
 
 impl Ids {
     fn now() -> Ids {
-        let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+        let text = weir_disk::kernel_text("/proc/loadavg").unwrap_or_default();
         Ids(text.split_ascii_whitespace().last().and_then(|word| word.parse().ok()).unwrap_or(0))
     }
 
     /// Ids that were given out; after the largest the kernel begins anew.
     fn until(&self, later: Ids) -> u64 {
-        let most = fs::read_to_string("/proc/sys/kernel/pid_max").unwrap_or_default();
+        let most = weir_disk::kernel_text("/proc/sys/kernel/pid_max").unwrap_or_default();
         let most = most.trim().parse().unwrap_or(32_768_u64);
         if later.0 >= self.0 { later.0 - self.0 } else { (later.0 + most).saturating_sub(self.0) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_are_cut_within_a_character_are_names() {
+        // The 15th byte is the first half of a letter.
+        let name = "\u{e4}\u{f6}\u{fc}\u{e4}\u{f6}\u{fc}\u{e4}\u{f6}";
+        fs::write("/proc/self/comm", name).unwrap();
+        let own = std::process::id();
+        let comm = name_of(own).unwrap();
+        assert!(comm.starts_with("\u{e4}\u{f6}\u{fc}") && comm.ends_with('\u{fffd}'), "{comm}");
+        for (text, expected) in [(name, true), (comm.as_str(), true), ("\u{e4}\u{f6}", false), ("", false)] {
+            assert_eq!(is_called(&comm, text), expected, "{text}");
+        }
+        assert!(is_called("systemd-network", "systemd-networkd") && !is_called("systemd-network", "systemd"));
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        for target in [Target::Pid(own), Target::Name(name.to_string())] {
+            let found = find(&target, Some(port)).unwrap().unwrap();
+            assert_eq!((found.pid, found.name), (own, comm.clone()), "{target:?}");
+        }
+        // Its state and its threads are read as well.
+        let tasks = Tasks::of(&socket_inodes(own), &BTreeSet::new());
+        assert!(tasks.threads() > 0 && tasks.child_faults() < u64::MAX);
     }
 }

@@ -1,7 +1,6 @@
 //! TCP sockets of a network namespace: who listens on a port, and which connections nobody has accepted yet.
 
 use std::collections::BTreeSet;
-use std::fs;
 
 const ESTABLISHED: u8 = 0x01;
 const CLOSE_WAIT: u8 = 0x08;
@@ -19,8 +18,8 @@ pub(crate) struct Socket {
 
 /// All TCP sockets in the namespace of a process, of both versions of IP.
 pub(crate) fn of(pid: u32) -> Vec<Socket> {
-    let texts =
-        ["tcp", "tcp6"].map(|name| fs::read_to_string(format!("/proc/{pid}/net/{name}")).unwrap_or_default());
+    let texts = ["tcp", "tcp6"]
+        .map(|name| weir_disk::kernel_text(format!("/proc/{pid}/net/{name}")).unwrap_or_default());
     texts.iter().flat_map(|text| text.lines().skip(1).filter_map(line)).collect()
 }
 

@@ -171,7 +171,7 @@ pub(crate) fn socket_inodes(pid: u32) -> BTreeSet<u64> {
 
 /// The fields of /proc/PID/stat behind the name, which may hold any character: the first is the state, the second the parent.
 fn stat(pid: u32) -> Option<Vec<String>> {
-    fields(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+    fields(&weir_disk::kernel_text(format!("/proc/{pid}/stat")).ok()?)
 }
 
 pub(crate) fn fields(stat: &str) -> Option<Vec<String>> {
@@ -202,16 +202,17 @@ fn waits(pid: u32, sockets: &BTreeSet<u64>) -> (Vec<Wait>, usize) {
     let (mut waits, mut loops) = (Vec::new(), 0);
     for entry in entries {
         // Threads of the kernel that serve a ring: `iou-wrk-PID`, `iou-sqp-PID`.
-        match fs::read_to_string(entry.path().join("comm")) {
+        match weir_disk::kernel_text(entry.path().join("comm")) {
             Ok(name) if !name.starts_with("iou-") => {}
             _ => continue,
         }
-        let text = fs::read_to_string(entry.path().join("syscall")).unwrap_or_default();
+        let text = weir_disk::kernel_text(entry.path().join("syscall")).unwrap_or_default();
         waits.push(wait(&text));
         if waits.last() == Some(&Wait::Epoll)
             && let Some(descriptor) = first_argument(&text)
         {
-            let watched = fs::read_to_string(format!("/proc/{pid}/fdinfo/{descriptor}")).unwrap_or_default();
+            let watched =
+                weir_disk::kernel_text(format!("/proc/{pid}/fdinfo/{descriptor}")).unwrap_or_default();
             loops += usize::from(watches(&watched, sockets));
         }
     }

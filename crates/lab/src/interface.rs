@@ -1,8 +1,6 @@
 //! An interface of the user's that test frames shall leave or enter: is it there, is it fit, may it be used?
 //! Everything is asked in the calling thread's network namespace.
 
-use std::fs;
-
 use weir_testbed::error::{Error, Result};
 use weir_testbed::rtnl::{Link, Rtnl};
 
@@ -74,7 +72,8 @@ pub fn check_mtu(link: &Link, frame_bytes: u16, option: &str) -> Result<()> {
 
 /// Refuses the interface that the default route goes through; `permission` is how one says that it may be used.
 pub fn check_not_default_route(name: &str, permission: &str) -> Result<()> {
-    let read = |file: &str| fs::read_to_string(format!("/proc/thread-self/net/{file}")).unwrap_or_default();
+    let read =
+        |file: &str| weir_disk::kernel_text(format!("/proc/thread-self/net/{file}")).unwrap_or_default();
     for (version, devices) in
         [(4, default_routes_v4(&read("route"))), (6, default_routes_v6(&read("ipv6_route")))]
     {
@@ -99,7 +98,7 @@ pub fn all() -> Result<Vec<Link>> {
 }
 
 fn names() -> Vec<String> {
-    let text = fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
+    let text = weir_disk::kernel_text("/proc/thread-self/net/dev").unwrap_or_default();
     text.lines().filter_map(|line| Some(line.split_once(':')?.0.trim().to_string())).collect()
 }
 

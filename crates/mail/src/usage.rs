@@ -6,14 +6,14 @@ use std::fs;
 pub(crate) fn cpu_ns(pid: u32) -> u64 {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let of = |path: std::path::PathBuf| -> Option<u64> {
-        fs::read_to_string(path.join("schedstat")).ok()?.split_whitespace().next()?.parse().ok()
+        weir_disk::kernel_text(path.join("schedstat")).ok()?.split_whitespace().next()?.parse().ok()
     };
     threads.filter_map(|entry| of(entry.path())).sum()
 }
 
 /// Memory of this process in KiB: now (`VmRSS`), or at most so far (`VmHWM`).
 pub(crate) fn memory_kib(field: &str) -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let status = weir_disk::kernel_text("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
     line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }

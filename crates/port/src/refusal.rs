@@ -28,7 +28,7 @@ pub fn state_folder() -> PathBuf {
 
 /// Release of the running kernel, such as 6.1.0-50-amd64.
 pub fn kernel() -> String {
-    fs::read_to_string("/proc/sys/kernel/osrelease")
+    weir_disk::kernel_text("/proc/sys/kernel/osrelease")
         .map_or("of unknown release".into(), |text| text.trim().into())
 }
 

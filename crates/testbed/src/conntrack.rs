@@ -1,7 +1,7 @@
 //! Connection tracking of a namespace: empty the table, read its counters.
 //! Source: linux/netfilter/nfnetlink_conntrack.h, Documentation/networking/nf_conntrack-sysctl.rst.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 
 use crate::error::{Error, Result};
@@ -39,7 +39,7 @@ pub(crate) fn flush() -> Result<()> {
 
 /// Reads the counters of the calling thread's network namespace; zero where conntrack is absent.
 pub(crate) fn stats() -> Result<ConntrackStats> {
-    let text = fs::read_to_string("/proc/thread-self/net/stat/nf_conntrack").unwrap_or_default();
+    let text = weir_disk::kernel_text("/proc/thread-self/net/stat/nf_conntrack").unwrap_or_default();
     let mut stats = parse(&text).ok_or_else(|| {
         Error::Input("/proc/net/stat/nf_conntrack is not a table of hexadecimal numbers".into())
     })?;
@@ -92,7 +92,7 @@ fn count_states(mut list: impl BufRead) -> Result<Vec<(String, u64)>> {
 }
 
 fn sysctl(name: &str) -> u64 {
-    let text = fs::read_to_string(format!("/proc/sys/net/netfilter/{name}")).unwrap_or_default();
+    let text = weir_disk::kernel_text(format!("/proc/sys/net/netfilter/{name}")).unwrap_or_default();
     text.trim().parse().unwrap_or(0)
 }
 

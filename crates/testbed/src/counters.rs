@@ -17,7 +17,6 @@
 //! Source: drivers/net/veth.c (veth_get_stats64, veth_get_ethtool_stats), net/core/dev.c.
 
 use std::collections::BTreeMap;
-use std::fs;
 
 use crate::conntrack::{self, ConntrackStats};
 use crate::dut::{DutKind, Function, System};
@@ -267,7 +266,8 @@ fn conntrack_since(now: &ConntrackStats, before: &ConntrackStats) -> ConntrackSt
 
 /// The IP counters of the calling thread's namespace.
 fn read_ip() -> BTreeMap<String, u64> {
-    let read = |name: &str| fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap_or_default();
+    let read =
+        |name: &str| weir_disk::kernel_text(format!("/proc/thread-self/net/{name}")).unwrap_or_default();
     let mut counters = BTreeMap::new();
     for file in ["snmp", "netstat"] {
         parse_snmp(&read(file), &mut counters);
@@ -294,7 +294,7 @@ fn parse_snmp(text: &str, counters: &mut BTreeMap<String, u64>) {
 }
 
 fn read_softnet() -> BTreeMap<usize, Softnet> {
-    parse_softnet(&fs::read_to_string("/proc/net/softnet_stat").unwrap_or_default())
+    parse_softnet(&weir_disk::kernel_text("/proc/net/softnet_stat").unwrap_or_default())
 }
 
 /// One line per online CPU in hexadecimal; column 2 dropped, 3 time_squeeze, 13 the CPU

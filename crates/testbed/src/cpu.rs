@@ -70,7 +70,7 @@ impl ThreadTimes {
     /// Reads /proc/PID/schedstat (proc_pid_schedstat(5), needs CONFIG_SCHED_INFO); None if the thread is
     /// gone or the kernel does not count.
     pub fn of(pid: u32) -> Option<ThreadTimes> {
-        let text = fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?;
+        let text = weir_disk::kernel_text(format!("/proc/{pid}/schedstat")).ok()?;
         let mut numbers = text.split_ascii_whitespace().map(|number| number.parse().ok());
         Some(ThreadTimes { run_ns: numbers.next()??, wait_ns: numbers.next()?? })
     }
@@ -88,7 +88,7 @@ impl ThreadTimes {
 pub fn softirq_threads(cpus: &[usize]) -> Vec<u32> {
     let names: Vec<String> = cpus.iter().map(|cpu| format!("ksoftirqd/{cpu}")).collect();
     let is_one = |pid: &u32| {
-        fs::read_to_string(format!("/proc/{pid}/comm"))
+        weir_disk::kernel_text(format!("/proc/{pid}/comm"))
             .is_ok_and(|name| names.iter().any(|n| n == name.trim()))
     };
     let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -128,7 +128,7 @@ impl CostSample {
     /// Samples these threads and all CPUs.
     pub fn take(threads: &[u32]) -> CostSample {
         let times = threads.iter().filter_map(|&pid| Some((pid, ThreadTimes::of(pid)?)));
-        let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+        let stat = weir_disk::kernel_text("/proc/stat").unwrap_or_default();
         CostSample { threads: times.collect(), cpus: parse_stat(&stat, ns_per_tick()) }
     }
 

@@ -1,7 +1,5 @@
 //! Memory of a DUT: of a kernel DUT what its connection table takes, of a process what is resident.
 
-use std::fs;
-
 /// Kernel memory at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KernelMemory {
@@ -18,8 +16,8 @@ impl KernelMemory {
     /// Reads the kernel's accounting.
     pub fn now() -> KernelMemory {
         let slab =
-            fs::read_to_string("/proc/slabinfo").ok().and_then(|text| slab_line(&text, "nf_conntrack"));
-        let meminfo = fs::read_to_string("/proc/meminfo").ok();
+            weir_disk::kernel_text("/proc/slabinfo").ok().and_then(|text| slab_line(&text, "nf_conntrack"));
+        let meminfo = weir_disk::kernel_text("/proc/meminfo").ok();
         KernelMemory {
             conntrack_entry_bytes: slab.map(|(_, size)| size),
             conntrack_objects: slab.map(|(objects, _)| objects),
@@ -35,7 +33,7 @@ impl KernelMemory {
 
 /// Resident memory of a process in bytes (VmRSS of /proc/PID/status); None when it is gone.
 pub fn resident_bytes(pid: u32) -> Option<u64> {
-    kib_line(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?, "VmRSS")
+    kib_line(&weir_disk::kernel_text(format!("/proc/{pid}/status")).ok()?, "VmRSS")
 }
 
 /// Active objects and object size of a cache in /proc/slabinfo (slabinfo(5)).

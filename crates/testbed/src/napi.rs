@@ -60,7 +60,7 @@ pub(crate) fn threads_by_name(device: &str) -> BTreeSet<u32> {
 /// Whether this process is a NAPI thread of an interface of this name. In a PID namespace, the kernel's
 /// numbers may name somebody else.
 pub(crate) fn is_thread_of(pid: u32, device: &str) -> bool {
-    let comm = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let comm = weir_disk::kernel_text(format!("/proc/{pid}/comm")).unwrap_or_default();
     comm.strip_prefix("napi/")
         .and_then(|rest| rest.strip_prefix(device))
         .is_some_and(|rest| rest.starts_with('-'))

@@ -21,7 +21,7 @@ pub(crate) struct Origin {
 impl Origin {
     /// That of this process.
     pub(crate) fn here() -> Origin {
-        let text = |path| fs::read_to_string(path).map(|text| text.trim().replace('-', "")).ok();
+        let text = |path: &str| weir_disk::kernel_text(path).map(|text| text.trim().replace('-', "")).ok();
         let host = text("/etc/machine-id").filter(|id| !id.is_empty());
         let pid_namespace = fs::metadata("/proc/self/ns/pid").map_or(0, |found| found.ino());
         Origin {
@@ -61,7 +61,7 @@ pub fn is_alive(process: &str) -> bool {
 /// Start time of a process in clock ticks since boot: proc(5), /proc/PID/stat, field 22. A zombie counts
 /// as dead.
 pub(crate) fn start_time(pid: u32) -> io::Result<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let stat = weir_disk::kernel_text(format!("/proc/{pid}/stat"))?;
     // The second field is a name in parentheses that may hold spaces and parentheses.
     let mut fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_ascii_whitespace();
     if matches!(fields.next(), Some("Z" | "X")) {

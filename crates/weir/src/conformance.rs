@@ -123,7 +123,7 @@ fn markdown(findings: &[Finding], targets: &[&str]) -> String {
         [_, against] => format!("weir conformance --against {against} --markdown"),
         _ => "weir conformance --markdown".to_string(),
     };
-    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let kernel = weir_disk::kernel_text("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut text = format!(
         "# What the RFCs ask of a node, and who keeps it\n\n\
          Written by `{command}`, version {}, on Linux {}.\n\n\

@@ -95,7 +95,7 @@ pub(crate) fn may_use_packet_sockets() -> bool {
 }
 
 fn has(capability: u32) -> bool {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let status = weir_disk::kernel_text("/proc/self/status").unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let bits = effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
     bits & (1 << capability) != 0

@@ -212,7 +212,7 @@ fn what_cannot_be_is_refused_with_a_remedy() {
         ),
         (
             "bottleneck m0 m1 --log /proc/self/exe",
-            "cannot make /proc/self/exe: a symbolic link has this name: delete it, or name another file",
+            "cannot make /proc/self/exe: a symbolic link has this name: name the file to which it leads, or another one",
         ),
     ] {
         weir::refused(&street.middle, line, message);

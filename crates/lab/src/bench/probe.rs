@@ -49,7 +49,7 @@ pub(super) fn headers(buf: &mut [u8], proto: u8, (src, sport): (u32, u16), (dst,
 
 impl<'a> Bench<'a> {
     pub(super) fn new(wanted: &'a str, form: Form, out: &'a mut dyn Write) -> Bench<'a> {
-        let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let cpu = weir_disk::kernel_text("/proc/cpuinfo").unwrap_or_default();
         let mhz = cpu.lines().find(|line| line.starts_with("cpu MHz"));
         let mhz: Option<f64> = mhz.and_then(|line| line.rsplit(' ').next()?.parse().ok());
         Bench {

@@ -123,6 +123,6 @@ impl Mirror {
 
 /// Whether a thread of the kernel has something to do, if perhaps no CPU for it; the state is behind the name in brackets.
 fn is_runnable(thread: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{thread}/stat")).unwrap_or_default();
+    let stat = weir_disk::kernel_text(format!("/proc/{thread}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R'))
 }

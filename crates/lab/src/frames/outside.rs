@@ -139,7 +139,7 @@ fn takes_no_frames<'a>(seat: &'a Seat<'_>) -> Result<Option<&'a str>> {
 fn refuse_forwarding(names: &[String], ip: IpVersion) -> Result<()> {
     for name in names {
         let switch = format!("net/ipv{ip}/conf/{name}/forwarding");
-        let text = std::fs::read_to_string(format!("/proc/sys/{switch}")).unwrap_or_default();
+        let text = weir_disk::kernel_text(format!("/proc/sys/{switch}")).unwrap_or_default();
         if text.trim() == "1" {
             return Err(Error::Input(format!(
                 "this machine forwards what arrives at {name}, which through packet sockets includes the test frames: \

@@ -103,7 +103,7 @@ pub(crate) fn witnessed(
 
 /// Softirqs of everybody, and so the device's, run there when there are many of them.
 fn is_softirqd(thread: u32) -> bool {
-    let name = std::fs::read_to_string(format!("/proc/{thread}/comm"));
+    let name = weir_disk::kernel_text(format!("/proc/{thread}/comm"));
     name.is_ok_and(|name| name.starts_with("ksoftirqd/"))
 }
 

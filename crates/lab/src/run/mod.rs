@@ -74,7 +74,7 @@ fn execute(
         seed: record.seed,
         limits: plan.limits.clone(),
         external: None,
-        tsc_hz: machine::tsc_hz(&std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default()),
+        tsc_hz: machine::tsc_hz(&weir_disk::kernel_text("/proc/cpuinfo").unwrap_or_default()),
     };
     let journal = Journal::in_dir(&journal::default_dir());
     let run = Running { record: &record, resumed, experiment: &(), store, options, settings, journal };

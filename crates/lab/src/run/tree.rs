@@ -24,7 +24,7 @@ fn processes(root: u32) -> BTreeSet<u32> {
         if found.insert(pid) {
             let children = |thread: u32| {
                 let text =
-                    fs::read_to_string(format!("/proc/{pid}/task/{thread}/children")).unwrap_or_default();
+                    weir_disk::kernel_text(format!("/proc/{pid}/task/{thread}/children")).unwrap_or_default();
                 text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>()
             };
             next.extend(threads(pid).into_iter().flat_map(children));
@@ -44,7 +44,8 @@ pub(crate) fn usage(root: u32) -> Usage {
     for pid in processes(root) {
         usage.cpu_ns += process_time_ns(pid).unwrap_or(0);
         for thread in threads(pid) {
-            let status = fs::read_to_string(format!("/proc/{pid}/task/{thread}/status")).unwrap_or_default();
+            let status =
+                weir_disk::kernel_text(format!("/proc/{pid}/task/{thread}/status")).unwrap_or_default();
             usage.switches += sum(&status, &["voluntary_ctxt_switches:", "nonvoluntary_ctxt_switches:"]);
         }
     }
@@ -55,7 +56,7 @@ pub(crate) fn usage(root: u32) -> Usage {
 pub(crate) fn memory(root: u32) -> Memory {
     let mut memory = Memory::default();
     for pid in processes(root) {
-        let read = |file| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
+        let read = |file| weir_disk::kernel_text(format!("/proc/{pid}/{file}")).unwrap_or_default();
         let tasks = threads(pid).len() as u64;
         let pages = sum(&read("smaps_rollup"), &["Pss_Anon:"]);
         memory.kib += pages + sum(&read("status"), &["VmPTE:"]) + tasks * KERNEL_STACK_KIB;
@@ -115,14 +116,14 @@ pub(crate) fn time(root: u32) -> ProgramTime {
 
 /// Ticks of a process in user mode and in the kernel: proc(5), /proc/PID/stat, fields 14 and 15.
 fn ticks(pid: u32) -> Option<(u64, u64)> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let stat = weir_disk::kernel_text(format!("/proc/{pid}/stat")).ok()?;
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
     Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
 }
 
 /// Has it ended without having been waited for, or is it gone?
 pub(crate) fn is_zombie(pid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let stat = weir_disk::kernel_text(format!("/proc/{pid}/stat")).unwrap_or_default();
     // Behind the name, which may have any characters.
     stat.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with('Z'))
 }

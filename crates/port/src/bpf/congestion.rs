@@ -4,8 +4,6 @@
 //! it has a name of its own (`weir_bbr3`), and nobody uses it unasked. The kernel takes it back when the link's descriptor is
 //! closed, whatever ends this program; connections that use it keep it until they are closed.
 
-use std::fs;
-
 use libbpf_rs::{Link, MapCore, MapMut, MapType, Object, ObjectBuilder, OpenObject};
 
 use super::{BpfError, object};
@@ -97,7 +95,7 @@ impl CongestionControl {
 
 /// Whether the kernel has a congestion control by itself, now.
 fn kernel_has(name: &str) -> bool {
-    let known = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+    let known = weir_disk::kernel_text("/proc/sys/net/ipv4/tcp_available_congestion_control");
     known.is_ok_and(|known| known.split_whitespace().any(|one| one == name))
 }
 

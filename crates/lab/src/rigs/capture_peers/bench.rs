@@ -215,7 +215,7 @@ struct Sample {
 fn thread_named(name: &str) -> Option<u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten();
     let mut pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
-    pids.find(|pid| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim() == name))
+    pids.find(|pid| weir_disk::kernel_text(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim() == name))
 }
 
 #[cfg(test)]

@@ -128,7 +128,7 @@ impl Place {
 
     fn on_loop(kind: &str, options: &[&str], plan: &Files) -> Result<Place, String> {
         let make = format!("mkfs.{kind}");
-        let supported = fs::read_to_string("/proc/filesystems").unwrap_or_default();
+        let supported = weir_disk::kernel_text("/proc/filesystems").unwrap_or_default();
         if !supported.lines().any(|line| line.trim_end().ends_with(&format!("\t{kind}"))) && !has_module(kind)
         {
             return Err(format!("this kernel has no {kind}"));
@@ -163,7 +163,7 @@ impl Place {
 }
 
 fn has_module(kind: &str) -> bool {
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let release = weir_disk::kernel_text("/proc/sys/kernel/osrelease").unwrap_or_default();
     Path::new("/lib/modules").join(release.trim()).join("kernel/fs").join(kind).exists()
 }
 
@@ -179,7 +179,7 @@ fn called(command: &mut Command) -> Result<(), String> {
 
 /// `ext4 (rw,relatime), 65 % full`: of the mount that a path is on.
 fn describe(path: &Path, mounts: &str) -> String {
-    let text = fs::read_to_string(mounts).unwrap_or_default();
+    let text = weir_disk::kernel_text(mounts).unwrap_or_default();
     let mount = mount_of(&text, path).unwrap_or_else(|| "unknown".into());
     let used =
         Room::of(path).map_or_else(|_| String::new(), |room| format!(", {:.0} % full", room.used * 100.0));

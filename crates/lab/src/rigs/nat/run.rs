@@ -5,7 +5,6 @@
 //! ```
 
 use std::collections::VecDeque;
-use std::fs;
 use std::time::Duration;
 
 use weir_load::counts::Load;
@@ -383,7 +382,7 @@ impl Memory {
 
 /// Anonymous memory of this process, of which a node is a part.
 fn own_bytes() -> Option<u64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let status = weir_disk::kernel_text("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
     line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
 }

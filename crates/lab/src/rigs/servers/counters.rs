@@ -1,7 +1,7 @@
 //! What the kernel counts in a namespace, and how long its queues are.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Read;
 
 /// Of `/proc/net/netstat` and `/proc/net/snmp`: what says that a server or its backlog is the limit, or that numbers are not
@@ -22,7 +22,7 @@ pub(super) const TIME_WAIT: &str = "TIME_WAIT";
 
 /// The counters of the namespace of a process since it was made.
 pub(super) fn read(pid: u32) -> BTreeMap<String, u64> {
-    let file = |name| fs::read_to_string(format!("/proc/{pid}/net/{name}")).unwrap_or_default();
+    let file = |name| weir_disk::kernel_text(format!("/proc/{pid}/net/{name}")).unwrap_or_default();
     let mut counters = of(&(file("netstat") + &file("snmp")));
     counters.extend(time_wait(&file("sockstat")).map(|n| (TIME_WAIT.to_string(), n)));
     counters
