@@ -10,7 +10,7 @@ use weir_testbed::journal;
 use crate::{cli, records};
 
 pub(crate) fn run(store: &cli::Store, out: &mut impl Write) -> Result<()> {
-    let done = undo(&records::open_to_read(store)?)?;
+    let done = undo(&records::open_existing(store)?)?;
     if done.is_empty() {
         writeln!(out, "nothing to do: no run was killed, or its traces are gone")?;
     }

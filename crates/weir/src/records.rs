@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use weir_config::plain;
 use weir_lab::run_data::RunData;
-use weir_lab::store::{SqliteStore, Store};
+use weir_lab::store::{SqliteStore, Store, StoreError};
 use weir_lab::trend::{self, Filter};
 use weir_lab::{export, rigs};
 
@@ -19,11 +19,20 @@ pub(crate) fn open(arguments: &cli::Store) -> Result<SqliteStore> {
     Ok(SqliteStore::open(&arguments.path()?)?)
 }
 
-/// Opens it to look at what was kept: a file that the user names must be there.
-pub(crate) fn open_to_read(arguments: &cli::Store) -> Result<SqliteStore> {
+/// Opens it to change what was kept: a file that the user names must be there.
+pub(crate) fn open_existing(arguments: &cli::Store) -> Result<SqliteStore> {
     match &arguments.store {
         Some(path) => Ok(SqliteStore::open_existing(path)?),
         None => open(arguments),
+    }
+}
+
+/// Opens it to read what was kept, and makes no file: one that the user names must be there.
+pub(crate) fn open_to_read(arguments: &cli::Store) -> Result<SqliteStore> {
+    let path = arguments.path()?;
+    match SqliteStore::open_to_read(&path) {
+        Err(StoreError::NoFile(_)) if arguments.store.is_none() => Ok(SqliteStore::empty(&path)?),
+        opened => Ok(opened?),
     }
 }
 
@@ -75,7 +84,7 @@ pub(crate) fn exported(path: &Path) -> Result<RunData> {
     let name = path.display();
     let text = std::fs::read(path)
         .with_context(|| format!("cannot read {name} (write one with `weir show ID --json > {name}`)"))?;
-    serde_json::from_slice(&text)
+    serde_json::from_slice(text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text))
         .with_context(|| format!("{name} holds no run: write it with `weir show ID --json > {name}`"))
 }
 

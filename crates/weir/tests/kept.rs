@@ -36,12 +36,27 @@ impl Kept {
         self.store.finish_run(id, RunState::Failed, &format!("2026-03-{day:02}T10:10:00Z")).expect("kept");
     }
 
+    /// A complete run of another point.
+    pub(crate) fn run_at(&self, day: u32, device: &str, fps: f64) {
+        let id = self.store.begin_run(&run(self.plan, day)).expect("kept");
+        let (device, other) = (device.to_string(), point(id));
+        let settings = vec![("dut".to_string(), device.clone())];
+        let point = self.store.add_point(&Point { dut: device, settings, ..other }).expect("kept");
+        self.store.finish_point(point, &result(fps)).expect("kept");
+        self.store.finish_run(id, RunState::Complete, &format!("2026-03-{day:02}T10:10:00Z")).expect("kept");
+    }
+
     /// The same as [`Kept::run`], of this plan.
     pub(crate) fn run_of(&self, plan: &str, day: u32, fps: f64) {
         let id = self.store.begin_run(&run(plan, day)).expect("kept");
         let point = self.store.add_point(&point(id)).expect("kept");
         self.store.finish_point(point, &result(fps)).expect("kept");
         self.store.finish_run(id, RunState::Complete, &format!("2026-03-{day:02}T10:10:00Z")).expect("kept");
+    }
+
+    /// Closes the store, whose file stays in its folder.
+    pub(crate) fn close(self) -> Folder {
+        self.folder
     }
 
     /// Runs `weir LINE` to its end.

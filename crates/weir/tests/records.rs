@@ -1,11 +1,14 @@
 //! What is made from kept runs: comparisons, trends, exports. The store is filled here, so that nothing is measured.
 
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 
 use serde_json::{Value, json};
 use weir_testkit::{golden, need_root};
 
 use crate::kept::Kept;
+use crate::weir::WEIR;
 
 #[test]
 fn runs_are_compared_and_a_slower_one_can_fail() {
@@ -46,6 +49,27 @@ frame  device          quantity  run 1  run 3  ratio  95 % interval  p (Holm)  v
     let value: Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!(value[0]["rows"][0]["verdict"], "slower");
     assert!(value[0]["rows"][0]["interval"]["high"].as_f64().unwrap() < 1.0, "{json}");
+}
+
+#[test]
+fn a_comparison_without_a_common_point_fails() {
+    let kept = Kept::new("small");
+    kept.run(1, 400e3);
+    kept.run_at(2, "node", 400e3);
+    let compared = "\
+run 2 against run 1
+the same plan, version, machine and settings
+
+no point has a result in both runs
+only run 1 has this point: 64, kernel-forward
+only run 2 has this point: 64, node
+";
+    let fails =
+        "weir: nothing was compared, so --fail-on fails: no point has a result in run 1 and in run 2\n[4]\n";
+    for verdicts in ["slower", "faster", "cannot-tell", "slower,cannot-tell", "unmatched"] {
+        kept.check(&format!("$ compare 1 2 --fail-on {verdicts}\n{compared}{fails}"));
+    }
+    kept.check(&format!("$ compare 1 2\n{compared}"));
 }
 
 #[test]
@@ -246,4 +270,39 @@ weir: record 2 of table runs in DIR/records.db {changed}
 "
     ));
     assert_eq!(kept.said("show 3").1, Some(0));
+}
+
+/// A file system that is read-only has no room for the log of SQLite either.
+#[test]
+fn records_are_read_where_nothing_can_be_written() {
+    need_root!();
+    let kept = Kept::new("small");
+    (1..=2).for_each(|day| kept.run(day, 1e6));
+    let check = |folder: &Path, expected: i32| {
+        for line in [
+            "list",
+            "show last",
+            "export last --format csv",
+            "compare 1 2",
+            "report last -o /dev/null",
+            "trend small",
+        ] {
+            let script = "mount --bind . . && mount -o remount,bind,ro . && cd \"$PWD\" && exec \"$@\"";
+            let mut shell = Command::new("unshare");
+            shell.args(["--mount", "sh", "-c", script, "sh", WEIR]).args(line.split(' '));
+            let output = shell.args(["--store", "records.db"]).current_dir(folder).output().expect("unshare");
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(expected), "{line}: {said}");
+            assert!(
+                expected == 0 || said.contains("copy both files to one that can be written"),
+                "{line}: {said}"
+            );
+        }
+    };
+    // Another process, this one, has it open.
+    check(&kept.folder, 0);
+    let folder = kept.close();
+    check(&folder, 0);
+    fs::write(folder.join("records.db-wal"), "records of a run that was killed").expect("room");
+    check(&folder, 1);
 }

@@ -34,8 +34,20 @@ pub enum StoreError {
         /// What it is.
         source: std::io::Error,
     },
-    /// The file cannot be opened or written.
-    #[error("cannot open {} for writing: {source}; check its owner and permissions, or name another file with --store", .path.display())]
+    /// Records in memory end with the program.
+    #[error("records in memory (:memory:) are lost when the program ends: name a file with --store")]
+    Nowhere,
+    /// The newest records are in a log that cannot be read where it is.
+    #[error(
+        "the newest records of {} are in {}-wal, which cannot be read in a read-only folder: copy both files to one that can be \
+         written, and name the copy with --store", .path.display(), .path.display()
+    )]
+    LogNeeded {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file cannot be opened, or not be written.
+    #[error("cannot open {}: {source}; check its owner and permissions, or name another file with --store", .path.display())]
     Access {
         /// The file.
         path: PathBuf,
@@ -71,6 +83,16 @@ pub enum StoreError {
     Full {
         /// The file.
         path: PathBuf,
+    },
+    /// A write has failed.
+    #[error(
+        "cannot write to {}: {source}; is its disk broken, or the size of files limited (ulimit -f)? Finished trials are kept", .path.display()
+    )]
+    Unwritable {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite says.
+        source: rusqlite::Error,
     },
     /// There is no such run.
     #[error("there is no run {id} in {}: `weir list` shows the runs", .path.display())]
@@ -151,6 +173,7 @@ impl StoreError {
                 StoreError::Locked { path, waited_s: waited.as_secs_f64() }
             }
             Some(ErrorCode::DiskFull) => StoreError::Full { path },
+            Some(ErrorCode::SystemIoFailure) => StoreError::Unwritable { path, source },
             Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => StoreError::Foreign { path },
             Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
                 StoreError::Access { path, source }

@@ -1,5 +1,6 @@
 //! Records on disk: one SQLite file, each trial committed as it ends. What was stored outlives a crash of the machine as well.
 
+mod file;
 mod table;
 
 use std::cell::RefCell;
@@ -33,11 +34,12 @@ impl SqliteStore {
         SqliteStore::open_waiting(path, BUSY_TIMEOUT)
     }
 
-    /// Opens a file that is there, to read what was kept: a mistyped name makes no file.
+    /// Opens a file that is there, to read and to write it: a mistyped name makes no file.
     ///
     /// # Errors
     /// [`StoreError::NoFile`] without it, otherwise as [`SqliteStore::open`].
     pub fn open_existing(path: &Path) -> Result<SqliteStore, StoreError> {
+        file::absolute(path)?;
         match path.try_exists() {
             Ok(false) => Err(StoreError::NoFile(path.to_path_buf())),
             _ => SqliteStore::open(path),
@@ -45,17 +47,15 @@ impl SqliteStore {
     }
 
     fn open_waiting(path: &Path, busy_timeout: Duration) -> Result<SqliteStore, StoreError> {
+        let file = file::absolute(path)?;
         if let Some(dir) = path.parent() {
             std::fs::create_dir_all(dir)
                 .map_err(|source| StoreError::Directory { path: dir.to_path_buf(), source })?;
         }
-        weir_disk::check_plain(path)
-            .map_err(|source| StoreError::Unsafe { path: path.to_path_buf(), source })?;
+        file::check_plain(path)?;
         let error = |e| StoreError::from_sqlite(path, busy_timeout, e);
-        let db = Connection::open(path).map_err(error)?;
-        let mut store =
-            SqliteStore { db, path: path.to_path_buf(), busy_timeout, damaged: RefCell::default() };
-        store.db.busy_timeout(busy_timeout).map_err(error)?;
+        let db = file::open_to_write(&file).map_err(error)?;
+        let mut store = SqliteStore::over(db, path, busy_timeout)?;
         store.check_version()?;
         store.use_wal()?;
         // FULL: a commit is on disk when it is reported. There is one for each trial, so that it costs nothing.
@@ -64,6 +64,55 @@ impl SqliteStore {
         store.migrate()?;
         store.db.execute_batch("PRAGMA foreign_keys = ON;").map_err(error)?;
         Ok(store)
+    }
+
+    /// Opens a file that is there, to read it. Nothing is written to it: it may be on a file system that is read-only. The records
+    /// of an older version are brought up to date in memory.
+    ///
+    /// # Errors
+    /// [`StoreError::NoFile`] without it; a file that is no file of records, or of a newer version.
+    pub fn open_to_read(path: &Path) -> Result<SqliteStore, StoreError> {
+        let file = file::absolute(path)?;
+        if let Ok(false) = path.try_exists() {
+            return Err(StoreError::NoFile(path.to_path_buf()));
+        }
+        file::check_plain(path)?;
+        let mut store = match SqliteStore::reading(path, file::open_to_read(&file)) {
+            // The shared memory of the write-ahead log can be neither opened nor made.
+            Err(StoreError::Access { .. }) if file::has_log(&file) => {
+                return Err(StoreError::LogNeeded { path: path.to_path_buf() });
+            }
+            Err(StoreError::Access { .. }) => SqliteStore::reading(path, file::open_unchanging(&file))?,
+            opened => opened?,
+        };
+        if store.pragma("user_version")? < table::MIGRATIONS.len() as i64 {
+            store.db = file::in_memory(&store.db).map_err(|e| store.error(e))?;
+            store.migrate()?;
+        }
+        Ok(store)
+    }
+
+    /// A store without runs, for a file that is not there yet. It is in memory, and makes no file.
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub fn empty(path: &Path) -> Result<SqliteStore, StoreError> {
+        let db = file::new_in_memory().map_err(|e| StoreError::from_sqlite(path, BUSY_TIMEOUT, e))?;
+        let mut store = SqliteStore::over(db, path, BUSY_TIMEOUT)?;
+        store.migrate()?;
+        Ok(store)
+    }
+
+    fn reading(path: &Path, opened: rusqlite::Result<Connection>) -> Result<SqliteStore, StoreError> {
+        let db = opened.map_err(|e| StoreError::from_sqlite(path, BUSY_TIMEOUT, e))?;
+        let store = SqliteStore::over(db, path, BUSY_TIMEOUT)?;
+        store.check_version()?;
+        Ok(store)
+    }
+
+    fn over(db: Connection, path: &Path, busy_timeout: Duration) -> Result<SqliteStore, StoreError> {
+        db.busy_timeout(busy_timeout).map_err(|e| StoreError::from_sqlite(path, busy_timeout, e))?;
+        Ok(SqliteStore { db, path: path.to_path_buf(), busy_timeout, damaged: RefCell::default() })
     }
 
     fn end_run(&self, id: i64, state: RunState, finished: Option<&str>) -> Result<(), StoreError> {

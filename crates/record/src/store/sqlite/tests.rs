@@ -148,6 +148,75 @@ fn a_row_that_cannot_be_read_hides_nothing_but_itself() {
     assert_eq!(store.begin_run(&all[0].run).unwrap(), 4, "it can still be written to");
 }
 
+/// No name is a URI or a place in memory, and nothing is written where records are only read.
+#[test]
+fn names_are_names_of_files() {
+    let dir = Folder::new();
+    for name in ["file:e.db", "file:e.db?mode=memory", "e.db?immutable=1", "a%20b"] {
+        let path = dir.join(name);
+        write(&SqliteStore::open(&path).unwrap(), &mut running());
+        assert!(path.is_file(), "{name}");
+        assert_eq!(SqliteStore::open_to_read(&path).unwrap().runs().unwrap().len(), 1, "{name}");
+        let db = file::open_unchanging(&path).unwrap();
+        assert_eq!(
+            db.query_row("SELECT count(*) FROM runs", (), |row| row.get::<_, i64>(0)).unwrap(),
+            1,
+            "{name}"
+        );
+    }
+    assert_eq!(
+        file::absolute(Path::new("file:e.db")).unwrap(),
+        std::env::current_dir().unwrap().join("file:e.db")
+    );
+    for open in [SqliteStore::open, SqliteStore::open_existing, SqliteStore::open_to_read] {
+        let refused = open(Path::new(":memory:")).unwrap_err();
+        assert!(matches!(refused, StoreError::Nowhere), "{refused}");
+        assert!(matches!(open(Path::new("")), Err(StoreError::Unsafe { .. })));
+    }
+}
+
+#[test]
+fn a_reader_leaves_the_file_as_it_is() {
+    let dir = Folder::new();
+    let path = dir.join("records.db");
+    let mut data = running();
+    write(&SqliteStore::open(&path).unwrap(), &mut data);
+    let before = std::fs::read(&path).unwrap();
+    let store = SqliteStore::open_to_read(&path).unwrap();
+    assert_eq!(store.run_data(1).unwrap(), data);
+    let refused = store.begin_run(&data.run).unwrap_err();
+    assert!(matches!(refused, StoreError::Access { .. }), "{refused}");
+    drop(store);
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+    let names = || std::fs::read_dir(&*dir).unwrap().count();
+    assert_eq!(names(), 1, "no file stays beside it");
+
+    // Records of an older version are brought up to date in memory.
+    let old = dir.join("old.db");
+    let dump = include_str!("../../../tests/data/records-0.1.0.sql");
+    let db = Connection::open(&old).unwrap();
+    db.execute_batch(dump).unwrap();
+    drop(db);
+    let before = std::fs::read(&old).unwrap();
+    let runs = SqliteStore::open_to_read(&old).unwrap().runs().unwrap();
+    assert_eq!((runs.len(), std::fs::read(&old).unwrap() == before), (3, true));
+    assert_eq!(SqliteStore::open(&old).unwrap().runs().unwrap().len(), 3);
+
+    let missing = dir.join("missing.db");
+    assert!(matches!(SqliteStore::open_to_read(&missing), Err(StoreError::NoFile(_))));
+    assert!(SqliteStore::empty(&missing).unwrap().runs().unwrap().is_empty() && !missing.exists());
+}
+
+#[test]
+fn a_reader_sees_what_another_process_writes() {
+    let dir = Folder::new();
+    let writer = SqliteStore::open(&dir.join(FILE)).unwrap();
+    let reader = SqliteStore::open_to_read(&dir.join(FILE)).unwrap();
+    write(&writer, &mut running());
+    assert_eq!(reader.runs().unwrap().len(), 1);
+    assert!(file::has_log(&dir.join(FILE)));
+}
+
 #[test]
 fn a_link_in_the_place_of_the_file_is_not_followed() {
     let dir = Folder::new();
