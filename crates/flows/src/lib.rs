@@ -44,6 +44,16 @@ pub enum FlowsError {
         /// What the kernel says.
         source: std::io::Error,
     },
+    /// No connection to the server can be made.
+    #[error("connecting to {to} (there, `{program}` must run): {source}")]
+    Unreachable {
+        /// The server.
+        to: std::net::SocketAddr,
+        /// What must run there.
+        program: &'static str,
+        /// What the kernel says.
+        source: std::io::Error,
+    },
     /// The other side does not keep to the protocol.
     #[error("the server answers with `{0}`: is it `weir flows --serve` of the same version?")]
     Answer(String),

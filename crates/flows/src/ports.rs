@@ -98,7 +98,8 @@ impl Taken {
             };
             match state {
                 LISTEN => _ = listening.insert(own.port()),
-                _ if other != to => {}
+                // The kernel's list has no scopes.
+                _ if (other.ip(), other.port()) != (to.ip(), to.port()) => {}
                 TIME_WAIT if may_reuse => {}
                 TIME_WAIT => taken.add(own.ip(), 0, 1),
                 _ => taken.add(own.ip(), 1, 0),
@@ -179,6 +180,7 @@ mod tests {
             ("127.0.0.1:5301", "127.0.0.3", false, 2, 0),
             ("127.0.0.1:5302", "127.0.0.1", false, 2, 1),
             ("[2001:db8::2]:5301", "2001:db8::1", false, 2, 1),
+            ("[2001:db8::2%7]:5301", "2001:db8::1", false, 2, 1),
         ] {
             let found = read(to, may_reuse).of(&source.parse().unwrap());
             assert_eq!(found, Use { used, waiting }, "{source} > {to}, {may_reuse}");

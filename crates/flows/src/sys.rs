@@ -2,7 +2,7 @@
 
 use std::fs::read_to_string;
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
@@ -166,7 +166,7 @@ fn raw(address: SocketAddr) -> (libc::sockaddr_storage, u32) {
 }
 
 /// Begins a connection, without waiting for it; its congestion control and its source are set before.
-pub(crate) fn connect(to: SocketAddr, from: Option<IpAddr>, cc: Option<&str>) -> io::Result<TcpStream> {
+pub(crate) fn connect(to: SocketAddr, from: Option<SocketAddr>, cc: Option<&str>) -> io::Result<TcpStream> {
     let family = if to.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
     // SAFETY: no pointers; the result is checked.
     let fd = checked(unsafe {
@@ -181,7 +181,7 @@ pub(crate) fn connect(to: SocketAddr, from: Option<IpAddr>, cc: Option<&str>) ->
     if let Some(from) = from {
         // The port is chosen when the connection is: many connections to several servers may share one.
         set(&fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, &1i32)?;
-        let (address, bytes) = raw(SocketAddr::new(from, 0));
+        let (address, bytes) = raw(from);
         // SAFETY: pointer and length describe `address`.
         checked(unsafe { libc::bind(fd.as_raw_fd(), std::ptr::from_ref(&address).cast(), bytes) })?;
     }

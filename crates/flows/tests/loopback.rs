@@ -78,7 +78,7 @@ fn groups_have_their_congestion_control_their_source_and_their_start() {
         Group {
             flows: 3,
             cc: Some("reno".into()),
-            from: Some("127.0.0.2".parse().unwrap()),
+            from: Some("127.0.0.2:0".parse().unwrap()),
             start: Duration::ZERO,
         },
         Group { flows: 2, cc: Some("cubic".into()), from: None, start: late },
@@ -108,7 +108,7 @@ fn what_cannot_be_is_named() {
     let wrong = |group: Group| sent(&load(server.address(), vec![group], 200)).unwrap_err().to_string();
     let error = wrong(Group { cc: Some("cubik".into()), ..group(1) });
     assert!(error.contains("congestion control `cubik`: see"), "{error}");
-    let error = wrong(Group { from: Some("192.0.2.77".parse().unwrap()), ..group(1) });
+    let error = wrong(Group { from: Some("192.0.2.77:0".parse().unwrap()), ..group(1) });
     assert!(error.contains("connecting from 192.0.2.77"), "{error}");
     let error = wrong(group(90_000_000));
     assert!(error.contains("need 90000064 descriptors"), "{error}");

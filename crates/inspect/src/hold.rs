@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(3);
+/// If so many connections in a row cannot be made, and none was before, there is no server.
+const HOPELESS: usize = 3;
 /// What a server says on a connection is read so often before the next one has its turn.
 const READS: usize = 16;
 
@@ -30,7 +32,7 @@ impl Held {
 
     /// Opens connections until there were so many, those that are closed by now included.
     pub(crate) fn up_to(&mut self, count: usize) -> io::Result<()> {
-        let mut failed = None;
+        let mut failed = 0;
         for _ in self.streams.len() + self.closed..count {
             match TcpStream::connect_timeout(&self.to, CONNECT) {
                 Ok(stream) => {
@@ -39,15 +41,15 @@ impl Held {
                 }
                 Err(error) => {
                     self.closed += 1;
-                    failed = Some(error);
+                    failed += 1;
+                    // A server that answered others may be full; one that never answers is none.
+                    if failed == self.closed && self.streams.is_empty() && failed >= HOPELESS.min(count) {
+                        return Err(error);
+                    }
                 }
             }
         }
-        match failed {
-            // A server that answered others may be full; one that never answers is none.
-            Some(error) if self.streams.is_empty() && self.closed >= count => Err(error),
-            _ => Ok(()),
-        }
+        Ok(())
     }
 
     /// Begins to speak on each: some servers, and some kernels for them, wait for the first byte.

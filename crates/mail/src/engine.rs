@@ -51,8 +51,8 @@ pub enum Route {
     },
     /// All to one server, and to one address there.
     Host {
-        /// The server.
-        at: SocketAddr,
+        /// Its addresses, in the order in which they are tried.
+        at: Vec<SocketAddr>,
         /// The address, with the number of the recipient for `{n}`; `None`: that of each recipient.
         to: Option<String>,
     },
@@ -63,7 +63,12 @@ impl Route {
     fn text(&self) -> String {
         match self {
             Route::Mx { .. } => String::new(),
-            Route::Host { at, to } => format!("{at} {}", to.as_deref().unwrap_or("")),
+            Route::Host { at, to } => {
+                // Name servers change the order from query to query.
+                let mut at: Vec<_> = at.iter().map(ToString::to_string).collect();
+                at.sort();
+                format!("{} {}", at.join(" "), to.as_deref().unwrap_or(""))
+            }
         }
     }
 }
@@ -410,7 +415,7 @@ impl Shard {
     async fn hosts(&self, domain: u32) -> Result<Vec<SocketAddr>, Cause> {
         let (resolver, port) = match (&self.resolver, &self.order.route) {
             (Some(resolver), Route::Mx { port, .. }) => (resolver, *port),
-            (_, Route::Host { at, .. }) => return Ok(vec![*at]),
+            (_, Route::Host { at, .. }) => return Ok(at.clone()),
             (None, Route::Mx { .. }) => return Err(Cause::NoAnswer),
         };
         let hosts = resolver.hosts(domain).await?;

@@ -8,7 +8,7 @@ use std::thread;
 use weir_mail::engine::{Manner, Order, Patience, PerDomain, Report, Retry, Route};
 use weir_mail::{Ending, Job, StartTls, command};
 
-fn order(at: SocketAddr) -> Order {
+fn order(at: Vec<SocketAddr>) -> Order {
     let quick = Patience { command_s: 2.0, quit_s: 2.0, connection_s: 300.0, ..Patience::default() };
     Order {
         job: Job { recipients: 8, domains: 1, skew: 0.0 },
@@ -36,6 +36,14 @@ fn order(at: SocketAddr) -> Order {
 
 /// Delivers to a server that does this with each connection.
 fn deliver(behaviour: impl Fn(TcpStream) -> io::Result<()> + Send + Clone + 'static) -> Report {
+    deliver_past(&[], behaviour)
+}
+
+/// The same, where these addresses of the server come first.
+fn deliver_past(
+    others: &[SocketAddr],
+    behaviour: impl Fn(TcpStream) -> io::Result<()> + Send + Clone + 'static,
+) -> Report {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = listener.local_addr().unwrap();
     thread::spawn(move || {
@@ -45,7 +53,8 @@ fn deliver(behaviour: impl Fn(TcpStream) -> io::Result<()> + Send + Clone + 'sta
             thread::spawn(move || drop(behaviour(stream.unwrap())));
         }
     });
-    run(command::engine(env!("CARGO_BIN_EXE_weir-mail").as_ref(), &order(at)))
+    let order = order([others, &[at]].concat());
+    run(command::engine(env!("CARGO_BIN_EXE_weir-mail").as_ref(), &order))
 }
 
 fn run(mut engine: Command) -> Report {
@@ -158,8 +167,16 @@ fn what_was_taken_before_the_server_ended_is_delivered() {
 }
 
 #[test]
+fn all_addresses_of_a_server_are_tried() {
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    const ALL: &str = "250 ok\r\n250 ok\r\n250 ok\r\n250 ok\r\n";
+    let report = deliver_past(&[gone], scripted(&["250-mx\r\n250 PIPELINING\r\n", ALL, ALL]));
+    assert_eq!(report.outcomes["delivered"], 8, "{report:?}");
+}
+
+#[test]
 fn a_port_without_a_server_is_refused() {
     let at = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let report = run(command::engine(env!("CARGO_BIN_EXE_weir-mail").as_ref(), &order(at)));
+    let report = run(command::engine(env!("CARGO_BIN_EXE_weir-mail").as_ref(), &order(vec![at])));
     assert_eq!((report.outcomes["expired"], report.troubles["connection refused"]), (8, 8), "{report:?}");
 }

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use weir_capture::privilege;
-use weir_flows::{FlowOutcome, Group, Interval, Load, Observe, Outcome as Found, PORT, Server, listen, run};
+use weir_flows::{
+    FlowOutcome, FlowsError, Group, Interval, Load, Observe, Outcome as Found, PORT, Server, listen, run,
+};
 use weir_port::bpf::congestion::CongestionControl;
 
 use crate::units::{bits, size};
@@ -20,7 +22,7 @@ const NAMED: usize = 20;
 
 pub(crate) fn run_one(arguments: &cli::Flows, out: &mut impl Write) -> Result<Outcome> {
     match arguments.to() {
-        Some(to) => send(arguments, to, out),
+        Some(to) => send(arguments, &to, out),
         None => serve(arguments),
     }
 }
@@ -64,15 +66,16 @@ fn provide(groups: &mut [Group]) -> Result<Vec<CongestionControl>> {
     Ok(provided.into_iter().map(|(_, control)| control).collect())
 }
 
-fn send(arguments: &cli::Flows, to: SocketAddr, out: &mut impl Write) -> Result<Outcome> {
+fn send(arguments: &cli::Flows, to: &[SocketAddr], out: &mut impl Write) -> Result<Outcome> {
     let stop = crate::run::stop_flag()?;
     if arguments.duration <= arguments.groups().iter().map(|group| group.start).max().unwrap_or_default() {
         bail!("a group starts at the deadline or after it: use a longer --duration or an earlier start");
     }
     let mut groups = arguments.groups();
     let controls = provide(&mut groups)?;
-    let load = Load {
-        to,
+    let (first, others) = reachable_from(to, &groups)?;
+    let mut load = Load {
+        to: first,
         groups,
         duration: arguments.duration,
         interval: arguments.interval,
@@ -92,7 +95,13 @@ fn send(arguments: &cli::Flows, to: SocketAddr, out: &mut impl Write) -> Result<
             show(interval, terminal);
         }
     };
-    let found = run(&load, Observe { stop: &stop, see: &mut see });
+    let mut found = run(&load, Observe { stop: &stop, see: &mut see });
+    for to in others {
+        let Err(FlowsError::Unreachable { to: former, source, .. }) = &found else { break };
+        say::say(&format!("note: cannot connect to {former}: {source}; trying {to}"));
+        load.to = to;
+        found = run(&load, Observe { stop: &stop, see: &mut see });
+    }
     if terminal && !arguments.json {
         say::say("");
     }
@@ -107,6 +116,17 @@ fn send(arguments: &cli::Flows, to: SocketAddr, out: &mut impl Write) -> Result<
         false => out.write_all(text(&found).as_bytes())?,
     }
     Ok(Outcome::Done)
+}
+
+/// The first of these addresses to which flows can come from where they shall, and the others.
+fn reachable_from(to: &[SocketAddr], groups: &[Group]) -> Result<(SocketAddr, Vec<SocketAddr>)> {
+    let sources: Vec<_> = groups.iter().filter_map(|group| group.from).collect();
+    let fits = |to: &&SocketAddr| sources.iter().all(|from| from.is_ipv4() == to.is_ipv4());
+    let mut fitting = to.iter().filter(fits).copied();
+    let Some(first) = fitting.next() else {
+        bail!("the server has no address of the IP version of the addresses that flows come from (from=)");
+    };
+    Ok((first, fitting.collect()))
 }
 
 fn json(out: &mut impl Write, what: &impl serde::Serialize) -> Result<()> {
@@ -186,4 +206,26 @@ fn text(found: &Found) -> String {
     }
     found.notes.iter().for_each(|note| text += &format!("note: {note}\n"));
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_that_flows_cannot_come_to_are_left_out() {
+        let end = |text: &str| text.parse::<SocketAddr>().expect("an address");
+        let to = ["[2001:db8::1]:5301", "192.0.2.1:5301", "192.0.2.2:5301"].map(end);
+        let group =
+            |from: Option<&str>| Group { flows: 1, cc: None, from: from.map(end), start: Duration::ZERO };
+        for (from, expected) in [
+            (vec![None], Some((to[0], to[1..].to_vec()))),
+            (vec![Some("198.18.0.1:0"), None], Some((to[1], vec![to[2]]))),
+            (vec![Some("[fe80::1%2]:0")], Some((to[0], vec![]))),
+            (vec![Some("198.18.0.1:0"), Some("[fe80::1%2]:0")], None),
+        ] {
+            let groups: Vec<_> = from.iter().map(|from| group(*from)).collect();
+            assert_eq!(reachable_from(&to, &groups).ok(), expected, "{from:?}");
+        }
+    }
 }

@@ -1,29 +1,25 @@
 //! `weir inspect`: how a server is built.
 
 use std::io::Write;
-use std::net::ToSocketAddrs;
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use weir_config::plain;
-use weir_inspect::{Architecture, Confidence, Target, Verdict, decide, find, from_inside, from_outside};
+use weir_inspect::{
+    Architecture, Confidence, InspectError, Target, Verdict, decide, find, from_inside, from_outside,
+};
 
-use crate::{Outcome, cli};
+use crate::{Outcome, cli, say};
 
 pub(crate) fn run(arguments: &cli::Inspect, out: &mut impl Write) -> Result<Outcome> {
-    let target = target(&arguments.target)?;
-    let connections = usize::from(arguments.connections);
-    let (name, verdict, evidence) = match (find(&target, arguments.port)?, target) {
-        (Some(listener), _) => {
-            let evidence = from_inside(&listener, connections)?;
-            let name = format!("{} ({}, process {})", plain(&listener.name), listener.address, listener.pid);
-            (name, decide(&evidence), serde_json::to_value(&evidence)?)
+    let mut targets = targets(&arguments.target)?.into_iter().peekable();
+    let (name, verdict, evidence) = loop {
+        let Some(target) = targets.next() else { bail!("`{}` has no address", arguments.target) };
+        let found = inspected(arguments, &target);
+        match (&found, targets.peek()) {
+            (Err(error), Some(_)) if is_unreachable(error) => say::say(&format!("note: {error:#}")),
+            _ => break found?,
         }
-        (None, Target::Address(address)) => {
-            let (seen, verdict) = from_outside(address, connections)?;
-            (address.to_string(), verdict, serde_json::to_value(seen)?)
-        }
-        (None, _) => bail!("{}: nobody listens there", arguments.target),
     };
     match arguments.json {
         true => writeln!(out, "{}", serde_json::to_string_pretty(&as_json(&name, &verdict, evidence)?)?)?,
@@ -39,16 +35,39 @@ pub(crate) fn run(arguments: &cli::Inspect, out: &mut impl Write) -> Result<Outc
     })
 }
 
-/// A process id, HOST:PORT, or a name.
-fn target(text: &str) -> Result<Target> {
+/// Name of a server, what it is, and why.
+fn inspected(arguments: &cli::Inspect, target: &Target) -> Result<(String, Verdict, Value)> {
+    let connections = usize::from(arguments.connections);
+    match (find(target, arguments.port)?, target) {
+        (Some(listener), _) => {
+            let evidence = from_inside(&listener, connections)?;
+            let name = format!("{} ({}, process {})", plain(&listener.name), listener.address, listener.pid);
+            Ok((name, decide(&evidence), serde_json::to_value(&evidence)?))
+        }
+        (None, Target::Address(address)) => {
+            let (seen, verdict) = from_outside(*address, connections)?;
+            Ok((address.to_string(), verdict, serde_json::to_value(seen)?))
+        }
+        (None, _) => bail!("{}: nobody listens there", arguments.target),
+    }
+}
+
+fn is_unreachable(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(InspectError::Connect(..)))
+}
+
+/// A process id, a name, or HOST:PORT with all its addresses.
+fn targets(text: &str) -> Result<Vec<Target>> {
     if let Ok(pid) = text.parse() {
-        return Ok(Target::Pid(pid));
+        return Ok(vec![Target::Pid(pid)]);
     }
     if !text.contains(':') {
-        return Ok(Target::Name(text.to_string()));
+        return Ok(vec![Target::Name(text.to_string())]);
     }
-    let found = text.to_socket_addrs().with_context(|| format!("`{text}` is no HOST:PORT that can be found"));
-    found?.next().map(Target::Address).with_context(|| format!("`{text}` has no address"))
+    let host = cli::Host::read(text).map_err(anyhow::Error::msg)?;
+    let port =
+        host.port.with_context(|| format!("`{text}` has no port: use HOST:PORT, or [ADDRESS]:PORT"))?;
+    Ok(host.addresses(port).into_iter().map(Target::Address).collect())
 }
 
 fn confidence(confidence: Confidence) -> &'static str {

@@ -12,7 +12,7 @@ pub(crate) fn run_one(arguments: &cli::Mail, out: &mut impl Write) -> Result<Out
     let (stop, order) = (crate::run::stop_flag()?, arguments.order());
     say::say(&format!(
         "{}: {} recipients over {} connections{}",
-        arguments.to,
+        arguments.to.text,
         order.job.recipients,
         order.connections,
         order.rate.map_or_else(String::new, |rate| format!(", {rate} per second")),

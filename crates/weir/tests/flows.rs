@@ -46,6 +46,55 @@ fn a_client_that_is_killed_at_any_instant_costs_its_server_nothing() {
     assert_eq!(server.interrupt().code, Some(0));
 }
 
+/// Runs a command where the name `two` has two addresses, of which the server has the second.
+fn with_two_addresses(host: &Namespace, line: &str) -> std::process::Output {
+    let script = "mkdir etc && printf '::1 two\\n127.0.0.1 two\\n' > etc/hosts && mount --bind etc/hosts /etc/hosts && exec \"$@\"";
+    let folder = weir_testkit::Folder::new();
+    let mut shell = Command::new("unshare");
+    shell.args(["--mount", "sh", "-c", script, "sh", WEIR]).args(line.split(' ')).current_dir(&*folder);
+    host.run(|| weir_testkit::output(&mut shell)).unwrap()
+}
+
+#[test]
+fn all_addresses_of_a_name_are_tried() {
+    need_root!();
+    let host = Namespace::new().unwrap();
+    let server = weir::start(&host, SERVE, "serving at");
+    let flows = LOAD.replace("127.0.0.1", "two");
+    for (line, word) in
+        [(flows.as_str(), "sum_bits_per_s"), ("inspect two:5301 --connections 4 --json", "architecture")]
+    {
+        let output = with_two_addresses(&host, line);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(String::from_utf8_lossy(&output.stdout).contains(word), "{line}: {said}");
+        assert!(said.contains("cannot connect to [::1]:5301: "), "{line}: {said}");
+    }
+    assert_eq!(server.interrupt().code, Some(0));
+}
+
+#[test]
+fn an_address_of_a_link_has_its_interface() {
+    need_root!();
+    let host = Namespace::new().unwrap();
+    let ip =
+        |line: &str| host.run(|| weir_testkit::output(Command::new("ip").args(line.split(' ')))).unwrap();
+    if !ip("address add fe80::7/64 dev lo nodad").status.success() {
+        return println!("skipped: no ip here");
+    }
+    let server = weir::start(&host, "flows --serve --bind [fe80::7%lo]:5301", "serving at [fe80::7%1]:5301");
+    for line in [
+        "flows --to [fe80::7%lo]:5301 --from fe80::7%lo --duration 0.5 --json",
+        "flows --to fe80::7%lo --group from=fe80::7%lo --duration 0.5 --json",
+        "inspect [fe80::7%lo]:5301 --connections 4",
+    ] {
+        let output = start(&host, line).wait_with_output().unwrap();
+        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(said.contains("[fe80::7%1]:"), "{line}: {said}");
+    }
+    assert_eq!(server.interrupt().code, Some(0));
+}
+
 #[test]
 fn a_client_whose_server_is_killed_at_any_instant_says_so() {
     need_root!();

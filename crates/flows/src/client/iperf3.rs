@@ -65,11 +65,7 @@ impl Iperf3 {
             return Err(FlowsError::Limit(text));
         }
         let failed = || FlowsError::at(format!("control connection to {}", load.to));
-        let stream = TcpStream::connect_timeout(&load.to, Duration::from_secs(10));
-        let mut to = stream.map_err(FlowsError::at(format!(
-            "connecting to {} (there, `iperf3 --server` must run)",
-            load.to
-        )))?;
+        let mut to = super::connect(load.to, "iperf3 --server")?;
         to.set_nodelay(true).map_err(failed())?;
         to.set_read_timeout(Some(PATIENCE)).map_err(failed())?;
         let cookie = cookie();

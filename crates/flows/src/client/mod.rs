@@ -4,7 +4,7 @@ mod iperf3;
 mod worker;
 
 use std::io::{Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
@@ -38,8 +38,8 @@ pub struct Group {
     pub flows: u32,
     /// Their congestion control; that of the machine if none is given.
     pub cc: Option<String>,
-    /// Their own address, which chooses their path.
-    pub from: Option<IpAddr>,
+    /// Their own address, which chooses their path; its port is 0.
+    pub from: Option<SocketAddr>,
     /// When they start, after the barrier.
     pub start: Duration,
 }
@@ -98,7 +98,8 @@ enum Word {
 /// A limit, a server that is not there or refuses, flows that cannot be made.
 pub fn run(load: &Load, observe: Observe<'_>) -> Result<Outcome, FlowsError> {
     let limits = Limits::here();
-    let sources: Vec<_> = load.groups.iter().map(|group| (group.from, u64::from(group.flows))).collect();
+    let sources: Vec<_> =
+        load.groups.iter().map(|group| (group.from.map(|from| from.ip()), u64::from(group.flows))).collect();
     limits.allow(&preflight::connections(load.to, &sources), &Taken::here(&limits.ports, load.to))?;
     let flows = flows(load);
     let mut server = Server::connect(load, flows.len() as u32, observe.stop)?;
@@ -211,6 +212,15 @@ fn start(
     threads.map_err(FlowsError::at("starting threads"))
 }
 
+/// Connects to a server, at which this program must run.
+fn connect(to: SocketAddr, program: &'static str) -> Result<TcpStream, FlowsError> {
+    TcpStream::connect_timeout(&to, Duration::from_secs(10)).map_err(|source| FlowsError::Unreachable {
+        to,
+        program,
+        source,
+    })
+}
+
 /// The control connection.
 struct Control {
     to: TcpStream,
@@ -222,11 +232,7 @@ struct Control {
 impl Control {
     fn connect(load: &Load, flows: u32, stop: &AtomicBool) -> Result<Control, FlowsError> {
         let failed = || FlowsError::at(format!("control connection to {}", load.to));
-        let stream = TcpStream::connect_timeout(&load.to, Duration::from_secs(10));
-        let mut to = stream.map_err(FlowsError::at(format!(
-            "connecting to {} (there, `weir flows --serve` must run)",
-            load.to
-        )))?;
+        let mut to = connect(load.to, "weir flows --serve")?;
         to.set_nodelay(true).map_err(failed())?;
         // As the flows: nothing stays behind if this program is killed.
         sys::close_by_reset(&to).map_err(failed())?;

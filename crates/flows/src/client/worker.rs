@@ -2,7 +2,7 @@
 
 use std::hint;
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, Shutdown, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
@@ -65,7 +65,7 @@ pub(super) struct Flow {
     pub(super) number: u32,
     pub(super) group: u32,
     pub(super) cc: Option<String>,
-    pub(super) from: Option<IpAddr>,
+    pub(super) from: Option<SocketAddr>,
     pub(super) start: Duration,
 }
 
@@ -200,7 +200,7 @@ impl Worker {
                 (Some(libc::ENOENT | libc::EPERM), Some(cc), _) => format!(
                     "congestion control `{cc}`: see net.ipv4.tcp_available_congestion_control, or `modprobe tcp_{cc}`"
                 ),
-                (Some(libc::EADDRNOTAVAIL), _, Some(from)) => format!("connecting from {from}"),
+                (Some(libc::EADDRNOTAVAIL), _, Some(from)) => format!("connecting from {}", from.ip()),
                 (Some(libc::EADDRNOTAVAIL), ..) => format!(
                     "connecting flow {} to {}: no port is left; those of connections that have ended are free after a minute",
                     flow.number, self.load.to

@@ -95,7 +95,7 @@ pub(crate) struct Capture {
     #[arg(long)]
     pub(crate) json: bool,
     /// Answer at this address with the counters in Prometheus' text format
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = super::host::end)]
     pub(crate) prometheus: Option<SocketAddr>,
 }
 
@@ -116,7 +116,7 @@ impl Capture {
 
     /// `-w -`.
     pub(crate) fn to_stdout(&self) -> bool {
-        self.write.as_ref().is_some_and(|path| path.as_os_str() == "-")
+        self.write.as_ref().is_some_and(|path| path.as_os_str() == "-" || path.as_os_str() == "/dev/stdout")
     }
 }
 

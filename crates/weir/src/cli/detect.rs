@@ -49,7 +49,7 @@ pub(crate) struct Detect {
     #[arg(long)]
     pub(crate) keep_privileges: bool,
     /// Answer at this address with the counters in Prometheus' text format
-    #[arg(long, value_name = "ADDR:PORT", conflicts_with = "read")]
+    #[arg(long, value_name = "ADDR:PORT", conflicts_with = "read", value_parser = super::host::end)]
     pub(crate) prometheus: Option<SocketAddr>,
     /// Write each event, and at the end what was counted, as one JSON object per line
     #[arg(long)]

@@ -1,6 +1,6 @@
 //! TCP load.
 
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Args;
@@ -8,6 +8,7 @@ use weir_config::rate::line_bits_per_s;
 use weir_flows::{Group, IPERF3_PORT, PORT};
 
 use super::frames::seconds;
+use super::host::{self, Host};
 
 /// `weir flows`.
 #[derive(Debug, Args)]
@@ -26,8 +27,8 @@ Bytes that arrive after the deadline are counted apart. Ctrl-C ends all flows by
 
 The server takes load from everybody who reaches its port.")]
 pub(crate) struct Flows {
-    /// Send to this server: HOST or HOST:PORT
-    #[arg(long, value_name = "HOST", required_unless_present = "serve", conflicts_with = "serve", value_parser = server)]
+    /// Send to this server: HOST or HOST:PORT; of a name with several addresses, the first that answers
+    #[arg(long, value_name = "HOST", required_unless_present = "serve", conflicts_with = "serve", value_parser = Host::read)]
     to: Option<Host>,
     /// The server is `iperf3 --server`, at port 5201 if no other is named: at most 128 flows
     #[arg(long, requires = "to", conflicts_with_all = ["reset", "serve"])]
@@ -36,7 +37,7 @@ pub(crate) struct Flows {
     #[arg(long)]
     pub(crate) serve: bool,
     /// Address and port of a server [default: all addresses, port 5301]
-    #[arg(long, value_name = "ADDR:PORT", requires = "serve")]
+    #[arg(long, value_name = "ADDR:PORT", requires = "serve", value_parser = host::end)]
     pub(crate) bind: Option<SocketAddr>,
     /// Number of flows
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
@@ -46,8 +47,8 @@ pub(crate) struct Flows {
     #[arg(long, value_name = "NAME")]
     pub(crate) cc: Option<String>,
     /// Address that all flows come from
-    #[arg(long, value_name = "ADDR")]
-    from: Option<IpAddr>,
+    #[arg(long, value_name = "ADDR", value_parser = host::own)]
+    from: Option<SocketAddr>,
     /// Flows of one kind, in place of --flows: flows=50,cc=bbr,from=198.18.1.1,start=2s; can be given more than once
     #[arg(long, value_name = "SETTINGS", value_parser = group, conflicts_with_all = ["flows", "cc", "from"])]
     group: Vec<Group>,
@@ -71,15 +72,11 @@ pub(crate) struct Flows {
     pub(crate) json: bool,
 }
 
-/// A host, and its port if one is named.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Host(IpAddr, Option<u16>);
-
 impl Flows {
-    /// The server; `None`: this is one.
-    pub(crate) fn to(&self) -> Option<SocketAddr> {
+    /// Addresses of the server, in the order in which they are tried; `None`: this is one.
+    pub(crate) fn to(&self) -> Option<Vec<SocketAddr>> {
         let usual = if self.iperf3 { IPERF3_PORT } else { PORT };
-        self.to.map(|Host(address, port)| SocketAddr::new(address, port.unwrap_or(usual)))
+        self.to.as_ref().map(|host| host.addresses(usual))
     }
 
     /// The flows, at least one.
@@ -90,25 +87,6 @@ impl Flows {
         }
         self.group.clone()
     }
-}
-
-fn server(text: &str) -> Result<Host, String> {
-    let address = host(text, PORT)?;
-    // A bare address of IPv6 has colons, too.
-    let names_port = text.parse::<IpAddr>().is_err() && text.contains(':');
-    Ok(Host(address.ip(), names_port.then(|| address.port())))
-}
-
-/// HOST or HOST:PORT, an address or a name.
-pub(super) fn host(text: &str, port: u16) -> Result<SocketAddr, String> {
-    let found = match text.parse::<IpAddr>() {
-        Ok(address) => Some(SocketAddr::new(address, port)),
-        Err(_) if text.contains(':') => text.to_socket_addrs().ok().and_then(|mut all| all.next()),
-        Err(_) => (text, port).to_socket_addrs().ok().and_then(|mut all| all.next()),
-    };
-    found.ok_or_else(|| {
-        format!("`{text}` is no host: use an address or a name, and :PORT behind it if it is not {port}")
-    })
 }
 
 fn group(text: &str) -> Result<Group, String> {
@@ -122,7 +100,7 @@ fn group(text: &str) -> Result<Group, String> {
                 group.flows = flows.ok_or_else(|| wrong("flows=1 to flows=100000"))?;
             }
             "cc" if !value.is_empty() => group.cc = Some(value.into()),
-            "from" => group.from = Some(value.parse().map_err(|_| wrong("from=ADDRESS"))?),
+            "from" => group.from = Some(host::own(value).map_err(|_| wrong("from=ADDRESS"))?),
             "start" if value == "0" => group.start = Duration::ZERO,
             "start" => group.start = seconds(value)?,
             _ => return Err(wrong("flows=, cc=, from= or start=")),
@@ -147,7 +125,7 @@ mod tests {
         ] {
             assert!(group(text).unwrap_err().contains(message), "{text}");
         }
-        assert_eq!(server("192.0.2.1").unwrap(), Host("192.0.2.1".parse().unwrap(), None));
-        assert_eq!(server("[2001:db8::1]:7").unwrap(), Host("2001:db8::1".parse().unwrap(), Some(7)));
+        let scoped = group("from=fe80::1%lo").unwrap().from;
+        assert_eq!(scoped, Some("[fe80::1%1]:0".parse().unwrap()));
     }
 }

@@ -1,6 +1,5 @@
 //! Load for a mail server.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,8 +8,8 @@ use weir_mail::engine::{Manner, Order, Patience, PerDomain, Retry, Route};
 use weir_mail::log::Durability;
 use weir_mail::{Ending, Job, StartTls};
 
-use super::flows::host;
 use super::frames::seconds;
+use super::host::Host;
 
 /// Of SMTP.
 const PORT: u16 = 25;
@@ -29,9 +28,9 @@ Examples:
 Without --message every step is taken but the message itself: RSET in place of DATA, so that nobody receives anything. The exit \
 code is 0 if the server took all, and 3 if not. Ctrl-C ends the delivery when the transactions that have begun are complete.")]
 pub(crate) struct Mail {
-    /// The server: HOST or HOST:PORT
-    #[arg(long, value_name = "HOST", value_parser = server)]
-    pub(crate) to: SocketAddr,
+    /// The server: HOST or HOST:PORT; of a name with several addresses, the first that is ready for mail
+    #[arg(long, value_name = "HOST", value_parser = Host::read)]
+    pub(crate) to: Host,
     /// The owner of the server agrees to be tested
     #[arg(long, required = true)]
     pub(crate) owner_agrees: bool,
@@ -108,7 +107,7 @@ impl Mail {
         Order {
             job: Job { recipients: self.recipients, domains: 1, skew: 0.0 },
             messages: 1,
-            route: Route::Host { at: self.to, to: Some(self.rcpt.clone()) },
+            route: Route::Host { at: self.to.addresses(PORT), to: Some(self.rcpt.clone()) },
             connections: self.connections,
             rate: self.rate.0,
             threads: 1,
@@ -132,10 +131,6 @@ impl Mail {
             beside: None,
         }
     }
-}
-
-fn server(text: &str) -> Result<SocketAddr, String> {
-    host(text, PORT)
 }
 
 /// What may stand in a command as it is: no line ends, spaces or brackets.

@@ -73,9 +73,10 @@ pub(crate) struct NodeRun {
     #[arg(long, value_name = "LIST")]
     pub(crate) cpus: Option<String>,
     /// Answer HTTP requests for /metrics here, in Prometheus' text format
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = super::host::end)]
     pub(crate) prometheus: Option<SocketAddr>,
-    /// Append the log of the NATs to this file, one JSON object per line (names of RFC 8158): who had which ports when
+    /// Append the log of the NATs to this file, one JSON object per line (names of RFC 8158): who had which ports when; SIGHUP
+    /// opens the file again after it was renamed
     #[arg(long, value_name = "FILE")]
     pub(crate) events: Option<PathBuf>,
     /// Keep the assignment of port blocks in this file, and restore it at the start: after a crash hosts have their blocks

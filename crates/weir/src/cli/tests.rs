@@ -135,7 +135,7 @@ fn wrong_lines_are_refused_with_a_remedy() {
         ("weir capture -i x -w - --json", "standard output"),
         ("weir capture -i x --memory 1MB", "use --memory 4MiB or more"),
         ("weir capture -i x --snap 0", "1..=262144"),
-        ("weir capture -i x --prometheus 9104", "invalid socket address"),
+        ("weir capture -i x --prometheus 9104", "`9104` is no ADDRESS:PORT"),
         ("weir receive -i x --duration 0", "use 10s, 100ms"),
     ] {
         let error = parse(line).expect_err(line).to_string();

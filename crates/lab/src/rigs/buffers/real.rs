@@ -6,6 +6,7 @@
 //! The queue is the simulator's code, and its decisions follow from the times at which the kernel received frames. What is real are
 //! the senders: the kernel's TCP with its offloads and bursts. Congestion controls that a kernel lacks are loaded meanwhile.
 
+use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
@@ -120,7 +121,13 @@ pub(super) fn measure(
     let groups = cell.groups().into_iter().map(|(flows, cc, rtt_ms)| Group {
         flows,
         cc: controls.name(cc).map(str::to_string),
-        from: cell.rtts.0.iter().position(|rtt| *rtt == rtt_ms).and_then(|path| source(path).parse().ok()),
+        from: cell
+            .rtts
+            .0
+            .iter()
+            .position(|rtt| *rtt == rtt_ms)
+            .and_then(|path| source(path).parse().ok())
+            .map(|from| SocketAddr::new(from, 0)),
         start: Duration::ZERO,
     });
     let load = Load {

@@ -173,7 +173,7 @@ impl Mail {
         let per_connection = self.peer_messages.div_ceil(PAIR_CONNECTIONS);
         Order {
             job: Job { recipients: self.peer_messages.into(), domains: 1, skew: 0.0 },
-            route: Route::Host { at: SERVER, to: Some("rcpt@weir.test".into()) },
+            route: Route::Host { at: vec![SERVER], to: Some("rcpt@weir.test".into()) },
             threads: 1,
             per_transaction: 1,
             per_domain: PerDomain { connections: PAIR_CONNECTIONS, recipients: per_connection },
