@@ -10,7 +10,7 @@ use weir_lab::run_data::RunData;
 use weir_lab::store::Store;
 
 use crate::cli::{self, AcrossKind, FailOn, Side};
-use crate::{Outcome, records};
+use crate::{Outcome, records, say};
 
 pub(crate) fn run(arguments: &cli::Compare, out: &mut impl Write) -> Result<Outcome> {
     let runs = sides(arguments)?;
@@ -27,7 +27,8 @@ pub(crate) fn run(arguments: &cli::Compare, out: &mut impl Write) -> Result<Outc
         let texts: Vec<_> = compared.iter().map(compare::text).collect();
         write!(out, "{}", plain(&texts.join("\n")))?;
     }
-    let fails = compared.iter().any(|compared| fails(compared, &arguments.fail_on));
+    // Each says why.
+    let fails = compared.iter().filter(|compared| fails(compared, &arguments.fail_on)).count() > 0;
     Ok(if fails { Outcome::Differs } else { Outcome::Done })
 }
 
@@ -56,8 +57,15 @@ pub(crate) fn shown(compared: &Compared) -> String {
     plain(&compare::text(compared)).into_owned()
 }
 
-/// Has a point a verdict that the user wants to hear of?
+/// Whether a comparison fails: a point has one of these verdicts, or no point was compared at all.
 pub(crate) fn fails(compared: &Compared, on: &[FailOn]) -> bool {
+    if !on.is_empty() && compared.rows.is_empty() {
+        say::say(&format!(
+            "weir: nothing was compared, so --fail-on fails: no point has a result in run {} and in run {}",
+            compared.base, compared.other
+        ));
+        return true;
+    }
     on.iter().any(|on| has(compared, *on))
 }
 
@@ -116,6 +124,6 @@ fn has(compared: &Compared, on: FailOn) -> bool {
         FailOn::Slower => verdict(Verdict::Slower) || verdict(Verdict::Worse),
         FailOn::Faster => verdict(Verdict::Faster) || verdict(Verdict::Better),
         FailOn::CannotTell => verdict(Verdict::CannotTell),
-        FailOn::Unmatched => compared.rows.is_empty() || !compared.unmatched.is_empty(),
+        FailOn::Unmatched => !compared.unmatched.is_empty(),
     }
 }

@@ -176,7 +176,7 @@ pub(crate) struct Compare {
     /// What may differ between the runs, because it is what is compared
     #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT")]
     pub(crate) across: Vec<AcrossKind>,
-    /// End with exit code 4 if a point has this verdict
+    /// End with exit code 4 if a point has this verdict, or if no point has a result in both runs
     #[arg(long, value_enum, value_delimiter = ',', value_name = "VERDICT")]
     pub(crate) fail_on: Vec<FailOn>,
     /// As JSON
@@ -231,7 +231,7 @@ pub(crate) enum FailOn {
     Faster,
     /// The two are not comparable, or too little is known
     CannotTell,
-    /// A point that only one of the runs has, or no point at all in both
+    /// A point that only one of the runs has
     Unmatched,
 }
 
