@@ -11,6 +11,7 @@ mod fix;
 mod host;
 mod persist;
 mod rules;
+pub mod systemd;
 
 pub use ceiling::{Ceiling, Effect, Fix};
 pub use fix::{FixError, Undo, Undone, apply, undo};

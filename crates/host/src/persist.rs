@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use crate::ceiling::sysctl_name;
 use crate::fix::{FixError, note_failed};
-use crate::{Fix, Host};
+use crate::{Fix, Host, systemd};
 
 const SYSCTL: &str = "/etc/sysctl.d/90-weir.conf";
 const UNIT: &str = "/etc/systemd/system/weir-settings.service";
@@ -82,9 +82,9 @@ fn sysctl(fix: &Fix) -> Option<String> {
     }
 }
 
-/// A line of a unit; `%` is special there.
+/// A line of a unit.
 fn start(fix: &Fix) -> String {
-    format!("ExecStart=/bin/sh -c \"{}\"\n", fix.command().replace('%', "%%"))
+    format!("ExecStart=/bin/sh -c {}\n", systemd::argument(fix.command().as_bytes()))
 }
 
 #[cfg(test)]

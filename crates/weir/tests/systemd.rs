@@ -14,6 +14,9 @@ use crate::weir::WEIR;
 /// Longer than anything here takes on a loaded machine.
 const SYSTEMD: &str = "/usr/lib/systemd/systemd";
 
+/// A name that stands for itself, whatever its characters mean to systemd.
+const UNUSUAL: &str = "an \"other\" node's ${HOME} \\x20 50%.node";
+
 /// A systemd, and what it left.
 struct Machine {
     child: Child,
@@ -22,8 +25,8 @@ struct Machine {
 }
 
 impl Machine {
-    /// With the units of nodes with these names and texts.
-    fn boot(groups: &Path, nodes: &[(&str, &str)]) -> Machine {
+    /// With the units of nodes with these names, files and texts.
+    fn boot(groups: &Path, nodes: &[(&str, &str, &str)]) -> Machine {
         let name = format!("systemd-{}", std::process::id());
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(&name);
         let (root, units) = (folder.join("root"), folder.join("units"));
@@ -32,8 +35,8 @@ impl Machine {
         for target in ["basic", "sysinit", "shutdown"] {
             fs::write(units.join(format!("{target}.target")), "[Unit]\nDefaultDependencies=no\n").unwrap();
         }
-        for (name, text) in nodes {
-            let file = units.join(format!("{name}.node"));
+        for (name, file, text) in nodes {
+            let file = units.join(file);
             fs::write(&file, text).unwrap();
             let unit = output(Command::new(WEIR).args(["node", "unit"]).arg(&file)).unwrap();
             assert!(unit.status.success(), "{unit:?}");
@@ -139,7 +142,10 @@ fn nodes_run_under_systemd() {
         return eprintln!("skipped: no control groups of version 2 can be made here");
     };
     let home = "node lan(198.18.0.1/24, on a0) > nat(public 192.0.2.1) > route > wan(192.0.2.1/24, on b0)\n";
-    let machine = Machine::boot(&groups, &[("home", home), ("other", "node lan(on c0) > wan(on d0)\n")]);
+    let machine = Machine::boot(
+        &groups,
+        &[("home", "home.node", home), ("other", UNUSUAL, "node lan(on c0) > wan(on d0)\n")],
+    );
     let wire = |name: &str| {
         machine.says(&format!("ip link add {name}0 type veth peer name {name}1"));
         machine.says(&format!("ip link set {name}0 up; ip link set {name}1 up"));

@@ -10,25 +10,28 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use weir_host::systemd::{argument, quoted};
 use weir_node::{Backend, Config};
 
 /// Writes the unit of the node in `file`, which says `config`.
 pub(super) fn write(file: &Path, config: &Config, out: &mut impl Write) -> Result<()> {
     let path = std::path::absolute(file).context("the file of the node")?;
     let program = std::env::current_exe().context("the path of weir")?;
-    let (path, program) = (path.display().to_string(), program.display().to_string());
-    if path.contains(char::is_whitespace) || program.contains(char::is_whitespace) {
-        bail!("systemd separates words by blanks: give {path} a path without any");
+    let (path, program) = (path.as_os_str().as_bytes(), program.as_os_str().as_bytes());
+    if program.iter().any(|byte| byte.is_ascii_control() || b"\"'\\".contains(byte)) {
+        bail!(
+            "systemd runs no program with quotes, backslashes or control characters in its path: move {}",
+            String::from_utf8_lossy(program)
+        );
     }
-    // What `%` stands for is systemd's, and here it stands for itself.
-    let (path, program) = (path.replace('%', "%%"), program.replace('%', "%%"));
+    let (name, path, program) = (quoted(path), argument(path), quoted(program));
     let devices: String =
         config.backends.iter().filter_map(device).map(|device| format!(" {device}")).collect();
     Ok(write!(
         out,
         "\
 [Unit]
-Description=Network node of {path}
+Description=Network node of {name}
 Wants=network-pre.target{devices}
 After=network-pre.target{devices}
 # As long as an interface is not there, or has vanished, it is tried again.
