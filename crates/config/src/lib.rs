@@ -14,5 +14,5 @@ pub mod unit;
 pub mod value;
 
 pub use mistake::{Mistake, Mistakes, Notes, Place, closest, did_you_mean};
-pub use plain::plain;
+pub use plain::{plain, without_bom};
 pub use section::{Section, shown};

@@ -22,6 +22,11 @@ fn is_active(c: char) -> bool {
     is_mark || c.is_control() && c != '\n' && c != '\t'
 }
 
+/// The text of a file without the byte order mark that some editors write first.
+pub fn without_bom(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::sync::Arc;
 
-use weir_config::did_you_mean;
+use weir_config::{did_you_mean, without_bom};
 use weir_queue::Time;
 use weir_rng::Rng;
 
@@ -135,7 +135,7 @@ impl Trace {
     /// Reads lines of a time in s and a rate: `0 100mbit`, `2.5 10mbit`, `3 0`. A last line `10 repeat` begins anew.
     pub(crate) fn read(text: &str) -> Result<Trace, String> {
         let (mut steps, mut period): (Vec<(Time, u64)>, Option<Time>) = (Vec::new(), None);
-        for (number, line) in (1..).zip(text.lines()) {
+        for (number, line) in (1..).zip(without_bom(text).lines()) {
             let wrong = |what: &str| format!("{number}: {what}");
             let line = line.split('#').next().unwrap_or_default().trim();
             if line.is_empty() {
@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn a_trace_repeats_and_pauses() {
-        let trace = Trace::read("0 10mbit # start\n\n0.5 0\n1 2mbit\n2 repeat\n").unwrap();
+        let trace = Trace::read("\u{feff}0 10mbit # start\r\n\n0.5 0\n1 2mbit\n2 repeat\n").unwrap();
         let mut schedule = Rate::Trace(trace.into()).schedule(Time::from_s(1), 1);
         let mut seen = vec![(Time::from_s(1), schedule.bits_per_s())];
         for _ in 0..5 {

@@ -1,5 +1,6 @@
 //! The program `weir`.
 
+use std::ffi::OsStr;
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
@@ -137,7 +138,7 @@ fn by(command: Command, mut out: &mut stdout::Output) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-fn check_plan(name: &str, sets: &Sets, out: &mut impl Write) -> Result<()> {
+fn check_plan(name: &OsStr, sets: &Sets, out: &mut impl Write) -> Result<()> {
     let plan = sets.load(name)?;
     let points = match plan.experiment.points() {
         0 => String::new(),
@@ -157,7 +158,7 @@ fn list_plans(out: &mut impl Write) -> Result<()> {
     Ok(())
 }
 
-fn show_plan(name: &str, out: &mut impl Write) -> Result<()> {
+fn show_plan(name: &OsStr, out: &mut impl Write) -> Result<()> {
     Ok(out.write_all(plain(&PLANS.load(name, &[])?.text).as_bytes())?)
 }
 

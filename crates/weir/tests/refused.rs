@@ -301,3 +301,20 @@ fn a_disk_that_is_full() {
     let record: Value = serde_json::from_slice(&kept.stdout).expect("JSON");
     assert!(trials(&record).len() > 3, "{kept:?}");
 }
+
+#[test]
+fn a_plan_may_have_any_name_and_a_mark_before_its_text() {
+    use std::os::unix::ffi::OsStrExt;
+    let home = home();
+    let name = std::ffi::OsStr::from_bytes(b"m\xfcller.toml");
+    let text = fs::read_to_string(home.path("tiny.toml")).expect("it is there");
+    fs::write(home.path("").join(name), format!("\u{feff}{text}")).expect("room");
+    let mut command = home.command(&[WEIR], &["plan", "check"]);
+    let output = output(command.arg(name).arg("--short")).expect("weir starts");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.starts_with("m\u{fffd}ller.toml is valid"), "{output:?}");
+    assert_eq!(
+        String::from_utf8_lossy(&output.stderr),
+        "note: the plan m\u{fffd}ller has no short form: --short changes nothing\n"
+    );
+}

@@ -5,6 +5,7 @@
 //! ```
 //! A list in a plan is an axis. A [`Plan`] that exists is valid: what it asks for can be measured.
 
+use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -92,33 +93,34 @@ impl Plans {
     ///
     /// # Errors
     /// See [`PlanError`]; the message says what to do.
-    pub fn load(self, name_or_path: &str, sets: &[String]) -> Result<Plan, PlanError> {
-        self.load_form(name_or_path, Form::Full, sets)
+    pub fn load(self, name_or_path: impl AsRef<OsStr>, sets: &[String]) -> Result<Plan, PlanError> {
+        self.load_form(name_or_path.as_ref(), Form::Full, sets)
     }
 
     /// The short form that a plan declares, with the changes `sets` on top.
     ///
     /// # Errors
     /// As [`Plans::load`], and if it declares none.
-    pub fn load_short(self, name_or_path: &str, sets: &[String]) -> Result<Plan, PlanError> {
-        self.load_form(name_or_path, Form::Short, sets)
+    pub fn load_short(self, name_or_path: impl AsRef<OsStr>, sets: &[String]) -> Result<Plan, PlanError> {
+        self.load_form(name_or_path.as_ref(), Form::Short, sets)
     }
 
-    fn load_form(self, name_or_path: &str, form: Form, sets: &[String]) -> Result<Plan, PlanError> {
+    fn load_form(self, name_or_path: &OsStr, form: Form, sets: &[String]) -> Result<Plan, PlanError> {
         let shipped = self.shipped();
-        if let Some((name, text)) = shipped.iter().find(|(name, _)| *name == name_or_path) {
+        if let Some((name, text)) = shipped.iter().find(|(name, _)| name_or_path == *name) {
             return self.read(&Label { name, place: name }, text, form, sets).map_err(PlanError::Mistakes);
         }
         let path = Path::new(name_or_path);
+        let place = path.display().to_string();
         if !path.exists() {
             let names: Vec<_> = shipped.iter().map(|(name, _)| *name).collect();
-            let remedy = weir_config::did_you_mean(name_or_path, &names);
-            return Err(PlanError::Unknown { name: name_or_path.to_string(), remedy });
+            let remedy = weir_config::did_you_mean(&place, &names);
+            return Err(PlanError::Unknown { name: place, remedy });
         }
         let text = std::fs::read_to_string(path)
-            .map_err(|source| PlanError::File { path: name_or_path.to_string(), source })?;
-        let name = path.file_stem().map_or(name_or_path.into(), |stem| stem.to_string_lossy());
-        let label = Label { name: &name, place: name_or_path };
+            .map_err(|source| PlanError::File { path: place.clone(), source })?;
+        let name = path.file_stem().map_or((&place).into(), |stem| stem.to_string_lossy());
+        let label = Label { name: &name, place: &place };
         self.read(&label, &text, form, sets).map_err(PlanError::Mistakes)
     }
 

@@ -1,6 +1,6 @@
 //! Words that an option knows, for completions, beside others that it takes, too.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Arg, Command, Error};
@@ -24,8 +24,19 @@ impl<T: Clone + Send + Sync + 'static> TypedValueParser for Known<T> {
     }
 }
 
-/// A plan that ships, or a file.
-pub(super) fn plan() -> Known<String> {
-    let names = || weir_lab::rigs::PLANS.shipped().into_iter().map(|(name, _)| name).collect();
-    Known { read: |text| Ok(text.to_string()), names }
+/// A plan that ships, or a file, whose name is bytes.
+#[derive(Clone)]
+pub(super) struct PlanName;
+
+impl TypedValueParser for PlanName {
+    type Value = OsString;
+
+    fn parse_ref(&self, _: &Command, _: Option<&Arg>, value: &OsStr) -> Result<OsString, Error> {
+        Ok(value.to_os_string())
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let shipped = weir_lab::rigs::PLANS.shipped().into_iter();
+        Some(Box::new(shipped.map(|(name, _)| PossibleValue::new(name))))
+    }
 }

@@ -1,11 +1,14 @@
 //! What runs a plan, and what looks at plans.
 
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Subcommand};
 use weir_lab::plan::{Plan, PlanError};
 use weir_lab::rigs::PLANS;
+
+use crate::say;
 
 use super::{Cli, FailOn, RunId, Side, Store, TesterKind, known};
 
@@ -27,8 +30,8 @@ Examples:
 pub(crate) struct Run {
     /// Plan that ships with weir (see `weir plan list`) or path of a plan (see `weir plan options`); two with --compare; or the
     /// word `repeat` and a plan
-    #[arg(value_name = "NAME|FILE", required_unless_present = "resume", num_args = 0..=2, value_parser = known::plan(), hide_possible_values = true)]
-    pub(crate) plans: Vec<String>,
+    #[arg(value_name = "NAME|FILE", required_unless_present = "resume", num_args = 0..=2, value_parser = known::PlanName, hide_possible_values = true)]
+    pub(crate) plans: Vec<OsString>,
     /// Compare the new run with this one: a number, `last` (the last complete run of the plan), or a file of another machine's
     /// that `weir show ID --json` wrote
     #[arg(long, value_name = "ID|last|FILE", conflicts_with = "compare")]
@@ -42,7 +45,8 @@ pub(crate) struct Run {
     /// With `repeat`: runs of the plan that were made before and count as well, such as 3,4
     #[arg(long, value_name = "ID,..", value_delimiter = ',')]
     pub(crate) runs: Vec<RunId>,
-    /// With --against or --compare: end with exit code 4 if a point has this verdict
+    /// With --against or --compare: end with exit code 4 if a point has this verdict, or no point has a result in
+    /// both runs
     #[arg(long, value_enum, value_delimiter = ',', value_name = "VERDICT")]
     pub(crate) fail_on: Vec<FailOn>,
     /// Continue a run that was interrupted, killed or has failed; finished trials are not repeated
@@ -88,7 +92,7 @@ const REPEAT: &str = "repeat";
 
 impl Run {
     /// The plan of `weir run repeat PLAN`.
-    pub(crate) fn repeated(&self) -> Option<&str> {
+    pub(crate) fn repeated(&self) -> Option<&OsStr> {
         match &self.plans[..] {
             [word, plan] if word == REPEAT && !self.compare => Some(plan),
             _ => None,
@@ -130,15 +134,24 @@ pub(crate) struct Sets {
     /// Change an option of the plan (see `weir plan options`); a list makes it an axis; can be given more than once
     #[arg(long = "set", value_name = "OPTION=VALUE")]
     pub(crate) sets: Vec<String>,
-    /// The short form that the plan declares: minutes in place of hours, and every departure stated
+    /// The short form that the plan declares: minutes in place of hours, and every departure stated; a plan without one stays as it
+    /// is
     #[arg(long)]
     pub(crate) short: bool,
 }
 
 impl Sets {
-    /// The plan with these changes.
-    pub(crate) fn load(&self, plan: &str) -> Result<Plan, PlanError> {
-        if self.short { PLANS.load_short(plan, &self.sets) } else { PLANS.load(plan, &self.sets) }
+    /// The plan with these changes. One without a short form is told, and stays as it is.
+    pub(crate) fn load(&self, plan: &OsStr) -> Result<Plan, PlanError> {
+        let full = PLANS.load(plan, &self.sets)?;
+        match (self.short, full.short) {
+            (false, _) => Ok(full),
+            (true, Some(_)) => PLANS.load_short(plan, &self.sets),
+            (true, None) => {
+                say::notes(&[format!("the plan {} has no short form: --short changes nothing", full.name)]);
+                Ok(full)
+            }
+        }
     }
 }
 
@@ -149,8 +162,8 @@ pub(crate) enum PlanCommand {
     #[command(after_help = "Example:\n  weir plan check mine.toml --set traffic.ip=[4,6]")]
     Check {
         /// Plan that ships with weir or path of a plan
-        #[arg(value_name = "NAME|FILE", value_parser = known::plan(), hide_possible_values = true)]
-        plan: String,
+        #[arg(value_name = "NAME|FILE", value_parser = known::PlanName, hide_possible_values = true)]
+        plan: OsString,
         #[command(flatten)]
         sets: Sets,
     },
@@ -161,8 +174,8 @@ pub(crate) enum PlanCommand {
     #[command(after_help = "Example:\n  weir plan show quick > mine.toml")]
     Show {
         /// Name of the plan
-        #[arg(value_parser = known::plan(), hide_possible_values = true)]
-        name: String,
+        #[arg(value_parser = known::PlanName, hide_possible_values = true)]
+        name: OsString,
     },
     /// Print a plan with every option, each explained
     #[command(after_help = "Example:\n  weir plan options > mine.toml")]

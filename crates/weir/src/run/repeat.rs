@@ -1,5 +1,6 @@
 //! `weir run repeat PLAN`: the same several times, and how far the runs agree.
 
+use std::ffi::OsStr;
 use std::io::Write;
 
 use anyhow::{Result, ensure};
@@ -12,7 +13,8 @@ use super::once;
 use crate::{Outcome, cli, records, say};
 
 /// Makes the runs that are missing, and tells how all of them agree.
-pub(super) fn run(arguments: &cli::Run, plan: &str, out: &mut impl Write) -> Result<Outcome> {
+pub(super) fn run(arguments: &cli::Run, plan: &OsStr, out: &mut impl Write) -> Result<Outcome> {
+    let shown = plan.display();
     let store = records::open(&arguments.store)?;
     let mut runs = arguments.runs.iter().map(|&id| records::find(&store, id)).collect::<Result<Vec<_>>>()?;
     for run in &runs {
@@ -22,13 +24,16 @@ pub(super) fn run(arguments: &cli::Run, plan: &str, out: &mut impl Write) -> Res
             run.state == RunState::Complete,
             "run {id} is not complete: `weir run --resume {id}` goes on"
         );
-        ensure!(name == plan, "run {id} is one of the plan {name}, not of {plan}: leave it out of --runs");
+        ensure!(
+            plan == name.as_str(),
+            "run {id} is one of the plan {name}, not of {shown}: leave it out of --runs"
+        );
     }
     drop(store);
     while runs.len() < arguments.times as usize {
-        say::say(&format!("repeat {plan}: run {} of {}", runs.len() + 1, arguments.times));
+        say::say(&format!("repeat {shown}: run {} of {}", runs.len() + 1, arguments.times));
         let single = cli::Run {
-            plans: vec![plan.to_string()],
+            plans: vec![plan.to_os_string()],
             runs: Vec::new(),
             markdown: false,
             ..arguments.clone()
@@ -37,7 +42,10 @@ pub(super) fn run(arguments: &cli::Run, plan: &str, out: &mut impl Write) -> Res
         if let Outcome::Interrupted = outcome {
             let ids: Vec<String> = runs.iter().map(|data| data.run.id.to_string()).collect();
             let kept = if ids.is_empty() { String::new() } else { format!(" --runs {}", ids.join(",")) };
-            say::say(&format!("`weir run repeat {plan} --times {}{kept}` makes the others", arguments.times));
+            say::say(&format!(
+                "`weir run repeat {shown} --times {}{kept}` makes the others",
+                arguments.times
+            ));
             return Ok(Outcome::Interrupted);
         }
         runs.push(records::open(&arguments.store)?.run_data(id)?);
