@@ -3,12 +3,12 @@
 
 mod load;
 
-use std::fs;
 use std::io::Write;
 use std::path::Path;
 
 use anyhow::Result;
 use serde_json::json;
+use weir_lab::export::wrapped;
 use weir_lab::frames::PointSpec;
 use weir_lab::frames::preflight;
 use weir_lab::machine;
@@ -23,7 +23,10 @@ use weir_testbed::cpu::{CpuPlan, DutCpus};
 use weir_testbed::dut::DutKind;
 use weir_testbed::journal::{self, Journal};
 
-use crate::{Outcome, cli, generate, privilege, records, with_causes};
+use crate::{Outcome, cli, generate, privilege, records, say, with_causes};
+
+/// Columns before the text of a finding.
+const TEXT_COLUMN: usize = 30;
 
 /// How good a finding is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -66,14 +69,19 @@ pub(crate) fn run(arguments: &cli::Doctor, out: &mut impl Write) -> Result<Outco
         let lines: Vec<_> = findings.iter().map(line).collect();
         writeln!(out, "{}", serde_json::to_string_pretty(&json!({ "can_run": fit, "findings": lines }))?)?;
     } else {
-        for Finding { name, state, text } in &findings {
-            writeln!(out, "{:8} {name:20} {text}", state.name())?;
-        }
+        findings.iter().try_for_each(|finding| write!(out, "{}", shown(finding, say::columns())))?;
         let verdict =
             if fit { "`weir run quick` can run here" } else { "`weir run quick` cannot run here yet" };
         writeln!(out, "{verdict}")?;
     }
     Ok(if fit { Outcome::Done } else { Outcome::Unfit })
+}
+
+/// A finding in lines of so many columns, its text below itself.
+fn shown(Finding { name, state, text }: &Finding, columns: usize) -> String {
+    let text = wrapped(text, columns.saturating_sub(TEXT_COLUMN));
+    let text = text.trim_end().replace('\n', &format!("\n{:TEXT_COLUMN$}", ""));
+    format!("{:8} {name:20} {text}\n", state.name())
 }
 
 fn examine(arguments: &cli::Doctor) -> Vec<Finding> {
@@ -131,7 +139,7 @@ impl Findings {
 
     fn kernel(&mut self, machine: &Machine) {
         self.add("kernel", State::Ok, machine.kernel.clone());
-        match fs::read_to_string("/proc/sys/net/core/bpf_jit_enable").unwrap_or_default().trim() {
+        match weir_disk::kernel_text("/proc/sys/net/core/bpf_jit_enable").unwrap_or_default().trim() {
             "0" => self.add("bpf jit", State::Weaker, "off: sysctl -w net.core.bpf_jit_enable=1"),
             _ => self.add("bpf jit", State::Ok, "on"),
         }
@@ -318,7 +326,7 @@ fn through(dut: DutKind, tester: TesterKind) -> Result<()> {
 
 /// Share of CPU time since boot that the host took; proc_stat(5), the line `cpu`.
 fn steal() -> Option<f64> {
-    let text = fs::read_to_string("/proc/stat").ok()?;
+    let text = weir_disk::kernel_text("/proc/stat").ok()?;
     let fields = text.lines().next()?.split_ascii_whitespace().skip(1);
     let times: Vec<f64> = fields.take(8).filter_map(|time| time.parse().ok()).collect();
     Some(*times.get(7)? / times.iter().sum::<f64>())
@@ -333,4 +341,21 @@ fn installed(program: &str) -> bool {
 
 fn list(names: &[&str]) -> String {
     if names.is_empty() { "none".into() } else { names.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_end_at_the_edge_of_the_terminal() {
+        let text = "some words that go on ".repeat(12);
+        let finding = Finding { name: "peers", state: State::Weaker, text: text.clone() };
+        let lines = shown(&finding, 80);
+        assert!(lines.lines().all(|line| line.len() <= 80) && lines.lines().count() > 4, "{lines}");
+        assert!(lines.starts_with("weaker   peers                some words"), "{lines}");
+        assert!(lines.lines().skip(1).all(|line| line.starts_with(&" ".repeat(TEXT_COLUMN))), "{lines}");
+        assert_eq!(lines.split_whitespace().skip(2).collect::<Vec<_>>().join(" "), text.trim_end());
+        assert_eq!(shown(&finding, 400).lines().count(), 1);
+    }
 }

@@ -177,17 +177,20 @@ impl State {
         lines
     }
 
-    /// From what had been done since the first trial, when that was last known, and the time that it took; before anything
-    /// is, from the plan.
+    /// From the time that it took to do what is done, and from the plan, each with the weight of its share: the first trials of a
+    /// run also find its ceilings, and are longer than others. Before anything is done, from the plan alone.
     fn time_left(&self, elapsed: Duration, estimate: Duration) -> String {
         let done = self.done - self.begun.unwrap_or(self.done);
         let left = self.count as f64 - self.done;
+        let planned = estimate.mul_f64(left / self.count.max(1) as f64);
         if done > 0.0 {
-            let left = self.known.mul_f64(left / done).saturating_sub(elapsed.saturating_sub(self.known));
+            let weight = done / (done + left);
+            let by_plan = planned.mul_f64(1.0 - weight);
+            let by_time = self.known.mul_f64(left / done * weight);
+            let left = (by_plan + by_time).saturating_sub(elapsed.saturating_sub(self.known));
             format!("about {} left", in_words(left))
         } else {
-            let share = left / self.count.max(1) as f64;
-            format!("at most {} left", in_words(estimate.mul_f64(share).saturating_sub(elapsed)))
+            format!("at most {} left", in_words(planned.saturating_sub(elapsed)))
         }
     }
 }
@@ -312,5 +315,19 @@ mod tests {
         assert_eq!(left(0.5, Some(0.0), 60), "about 5 min 40 s left", "it becomes less until more is known");
         assert_eq!(left(3.0, Some(3.0), 1), "at most 1 min 39 s left", "three points were kept");
         assert_eq!(left(3.5, Some(3.0), 50), "about 50 s left");
+    }
+
+    #[test]
+    fn a_long_first_trial_is_no_measure_of_all_others() {
+        let seconds = Duration::from_secs;
+        let left = |done, known_s| {
+            let state =
+                State { done, begun: Some(0.0), count: 4, known: seconds(known_s), ..State::default() };
+            state.time_left(seconds(known_s), seconds(75))
+        };
+        // A fortieth of a plan of 75 s after 12 s: by the time alone it would be 8 min.
+        assert_eq!(left(0.1, 12), "about 1 min 23 s left");
+        assert_eq!(left(2.0, 80), "about 59 s left");
+        assert_eq!(left(3.9, 150), "about 4 s left");
     }
 }
