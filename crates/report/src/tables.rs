@@ -4,9 +4,10 @@
 //! frames), 26.5 (system recovery), 26.6 as updated by RFC 6201 (reset), RFC 8219 7 (latency, PDV, IPDV).
 //! A procedure names its own figures and parameters: those that vary are columns, the others stand below.
 
+use crate::at_load::AtLoad;
 use crate::figure::{name, procedure, unit};
 use crate::record::{Figure, ProcedureResult, Statistic};
-use crate::run_data::{EXTERNAL, PointData, TESTER, latency, loss_ratio, received_fps};
+use crate::run_data::{EXTERNAL, PointData, TESTER, latency};
 use crate::stats::{mean, percentile};
 use crate::view::format::{count, exact, full, or_dash, percent, tick, time_ns};
 use crate::view::{Comparison, Rate, Series, Table, reasons};
@@ -129,6 +130,7 @@ fn loads(all: &Comparison<'_>) -> Sheet {
         "Median latency",
         "P99",
         "P99.9",
+        "Cycles",
         "Trials",
     ];
     let mut table = Table::new(&head);
@@ -143,48 +145,32 @@ fn loads(all: &Comparison<'_>) -> Sheet {
         cites: String::new(),
         table,
         notes: vec![
-            "Frames/s offered and received, frames lost, of the valid trials at each load together.".into(),
+            "Frames/s offered and received, frames lost, of the valid trials at each load together; reference cycles of the device per frame."
+                .into(),
         ],
     }
 }
 
-/// Cells per load that was not searched for.
+/// Cells per load that was not searched for. A curve has a figure of its own; a plan with fixed loads has nothing but these.
 fn chosen_loads(point: &PointData) -> Vec<Vec<String>> {
-    // A curve has a figure of its own; a plan with fixed loads has nothing but these.
-    let is_fixed = point.goals().is_empty();
-    let mut trials: Vec<_> = point.chosen_loads().filter(|_| is_fixed).collect();
-    trials.sort_by(|a, b| a.counts().offered_fps.total_cmp(&b.counts().offered_fps));
-    let same = |a: &&_, b: &&_| a_load(a) == a_load(b);
-    fn a_load(trial: &crate::record::Trial) -> u64 {
-        trial.counts().offered_fps.round() as u64
-    }
-    let rows = trials.chunk_by(|a, b| same(a, b)).map(|trials| {
-        let (sent, lost) = (
-            trials.iter().map(|t| t.counts().sent).sum::<u64>(),
-            trials.iter().map(|t| t.counts().lost).sum::<u64>(),
-        );
-        let rates: Vec<_> = trials.iter().map(|t| received_fps(t)).collect();
-        let streams: Vec<_> = trials.iter().flat_map(|t| t.streams.clone()).collect();
+    let cells = |load: &AtLoad<'_>| {
+        let streams: Vec<_> = load.trials.iter().flat_map(|t| t.streams.clone()).collect();
         let latency = latency(&streams);
         let time =
             |of: fn(&crate::record::Latency) -> u64| or_dash(latency.as_ref(), |l| time_ns(of(l) as f64));
-        let loss = if trials.len() == 1 {
-            loss_ratio(trials[0])
-        } else {
-            (sent > 0).then(|| lost as f64 / sent as f64)
-        };
         vec![
-            full(trials[0].counts().offered_fps),
-            or_dash(crate::stats::median(&rates), full),
-            full(lost as f64),
-            or_dash(loss, percent),
+            full(load.offered_fps),
+            or_dash(crate::stats::median(&load.received_fps()), full),
+            full(load.lost() as f64),
+            or_dash(load.loss_ratio(), percent),
             time(|l| l.p50_ns),
             time(|l| l.p99_ns),
             time(|l| l.p999_ns),
-            trials.len().to_string(),
+            or_dash(crate::stats::median(&load.cycles_per_frame()), full),
+            load.trials.len().to_string(),
         ]
-    });
-    rows.collect()
+    };
+    point.fixed_loads().iter().map(cells).collect()
 }
 
 /// A point and what one procedure found there.

@@ -311,6 +311,33 @@ fn figures_of_procedures_are_compared() {
 }
 
 #[test]
+fn loads_of_a_plan_without_a_search_are_compared() {
+    let run = |id, lost: u64| {
+        let mut data = fixture::quick();
+        data.run.id = id;
+        data.points.retain(|point| (point.point.dut.as_str(), point.point.frame.as_str()) == ("kernel-forward", "64"));
+        let point = &mut data.points[0];
+        let again = point.trials.iter().filter(|trial| trial.counts().offered_fps.round() == 437_038.0).cloned();
+        point.trials = again.cycle().take(4).collect();
+        for (n, trial) in (0..).zip(&mut point.trials) {
+            *trial = trial.clone().counting(|counts| {
+                counts.lost += lost + 10 * n;
+                counts.received -= lost + 10 * n;
+            });
+        }
+        point.point.result = Some(PointResult { search: "fixed".into(), ..PointResult::default() });
+        data
+    };
+    let compared = compare(&run(1, 0), &run(2, 200_000), &[]);
+    let found: Vec<_> = compared.rows.iter().map(|row| (row.quantity.as_str(), row.verdict)).collect();
+    let expected = [
+        ("received of 437k frames/s", Verdict::Slower),
+        ("cycles per frame at 437k frames/s", Verdict::NoDifference),
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
 fn the_text_has_differences_first_and_reasons_once() {
     let (base, mut other) = (fixture::quick(), fixture::quick_again());
     other.run.version = "0.2.0".into();

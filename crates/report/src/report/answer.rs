@@ -4,7 +4,7 @@
 
 use super::block::Block;
 use super::cost::median_cycles_per_frame;
-use super::{Sections, summary, throughput};
+use super::{Sections, fixed, summary, throughput};
 use crate::figure::name;
 use crate::record::Trial;
 use crate::run_data::{PointData, RunData, SearchLosses, latency};
@@ -34,7 +34,8 @@ pub struct Answer {
 /// The answer of one run: that of its rig, or its devices compared by their rates.
 pub fn of_run(data: &RunData, of_rigs: &dyn Sections) -> Answer {
     let all = Comparison::new(std::slice::from_ref(data));
-    let mut answer = of_rigs.answer(data).unwrap_or_else(|| by_rates(&all, data, of_rigs));
+    let of_rig = of_rigs.answer(data).or_else(|| fixed::answer(&all, data));
+    let mut answer = of_rig.unwrap_or_else(|| by_rates(&all, data, of_rigs));
     answer.sentences = summary::state(data).into_iter().chain(answer.sentences).take(SENTENCES).collect();
     answer
 }

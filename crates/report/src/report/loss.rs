@@ -1,5 +1,6 @@
 //! Loss against load, one panel per frame size.
 
+use super::block::Block;
 use super::lines::{Axis, Dot, DotKind, Line, Panel, range};
 use crate::record::{Trial, Verdict};
 use crate::run_data::{PointData, loss_ratio, name};
@@ -25,6 +26,14 @@ pub(super) fn html(all: &Comparison<'_>) -> String {
         legend(series) + &figure("multiples", &panels, &caption, &table(series, &all.frames))
     });
     section("loss", "Loss against load", &(note(EXPLANATION) + &figures.collect::<String>()))
+}
+
+/// The drawing of the first frame size alone.
+pub(super) fn first(all: &Comparison<'_>) -> Option<Block> {
+    let drawn: Vec<_> = drawn(all).into_iter().filter(|series| has_trials(series)).collect();
+    let portion = portions(&drawn).into_iter().next()?;
+    let frame = all.frames.iter().find(|frame| portion.iter().any(|series| series.at(frame).is_some()))?;
+    Some(Block::Drawing { drawings: vec![panel(&portion, frame)], caption: CAPTION })
 }
 
 const EXPLANATION: &str = "Lost frames as a share of the frames that the tester really sent, at the load it was \

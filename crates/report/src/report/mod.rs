@@ -16,6 +16,7 @@ mod cost;
 mod drop_counters;
 pub mod faults;
 mod first;
+mod fixed;
 pub mod flame;
 pub mod heat;
 mod interleaved;

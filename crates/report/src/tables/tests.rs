@@ -143,9 +143,9 @@ fn loads_of_a_plan_without_a_search_are_shown() {
         &data,
         "loads",
         &[
-            "Frame Device Offered Received Lost Loss Median latency P99 P99.9 Trials",
-            "64 kernel-forward 309 225 309 225 0 0 % 16.3 µs 39.1 µs 81.4 µs 1",
-            "64 kernel-forward 437 038 412 300 49 476 5.66 % 1.25 ms 3.00 ms 6.25 ms 2",
+            "Frame Device Offered Received Lost Loss Median latency P99 P99.9 Cycles Trials",
+            "64 kernel-forward 309 225 309 225 0 0 % 16.3 µs 39.1 µs 81.4 µs 6180 1",
+            "64 kernel-forward 437 038 412 300 49 476 5.66 % 1.25 ms 3.00 ms 6.25 ms 6180 2",
         ],
     );
 }
