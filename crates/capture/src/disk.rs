@@ -11,9 +11,9 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -31,6 +31,8 @@ pub(crate) enum Message {
     Filled(Buffer),
     /// What came before it shall be written, and all that follows.
     Trigger,
+    /// The file may have been renamed: what follows goes to one of its name.
+    Reopen,
     /// Nothing will follow.
     End,
 }
@@ -57,6 +59,8 @@ pub(crate) struct Progress {
     pub(crate) files: AtomicU64,
     /// Writing has failed: the capture should end.
     pub(crate) failed: AtomicBool,
+    /// What the user should know, each once.
+    pub(crate) notes: Mutex<Vec<String>>,
 }
 
 /// What became of the frames that were handed on.
@@ -142,6 +146,7 @@ impl Disk {
                 Ok(Message::Filled(buffer)) if self.awaits_trigger => self.keep(buffer),
                 Ok(Message::Filled(buffer)) => self.write(buffer),
                 Ok(Message::Trigger) => self.release(),
+                Ok(Message::Reopen) => _ = self.guard(Disk::reopen),
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(Message::End) | Err(RecvTimeoutError::Disconnected) => break,
             }
@@ -225,7 +230,34 @@ impl Disk {
 
     fn next_file(&mut self) -> io::Result<()> {
         self.end_file()?;
-        let file = self.writing.files.next()?;
+        let file = self.writing.files.make()?;
+        self.begin_file(file)
+    }
+
+    /// Goes on in a new file, if one of its name can be made: the old one was renamed, or has a number. Pipes stay.
+    fn reopen(&mut self) -> io::Result<()> {
+        if !self.output.as_ref().is_some_and(|output| is_file(output.file())) {
+            return Ok(());
+        }
+        match self.writing.files.make() {
+            Ok(file) => {
+                self.end_file()?;
+                self.begin_file(file)
+            }
+            Err(error) => {
+                let note = match error.kind() {
+                    io::ErrorKind::AlreadyExists => {
+                        "SIGHUP: the file was not renamed, and is continued".into()
+                    }
+                    _ => format!("SIGHUP: no new file can be made, and the old one is continued: {error}"),
+                };
+                self.progress.notes.lock().unwrap_or_else(PoisonError::into_inner).push(note);
+                Ok(())
+            }
+        }
+    }
+
+    fn begin_file(&mut self, file: File) -> io::Result<()> {
         let mut output = Output::new(file, self.writing.compress)?;
         self.progress.files.fetch_add(1, Ordering::Relaxed);
         let done = output.write(&self.writing.head);
@@ -292,7 +324,11 @@ impl Disk {
 
 /// Puts a file on disk; a pipe or a device has no such thing.
 fn sync(file: &File) -> io::Result<()> {
-    if file.metadata()?.is_file() { file.sync_all() } else { Ok(()) }
+    if is_file(file) { file.sync_all() } else { Ok(()) }
+}
+
+fn is_file(file: &File) -> bool {
+    file.metadata().is_ok_and(|about| about.is_file())
 }
 
 fn output_growth(output: Option<&Output>, before: u64) -> u64 {

@@ -33,7 +33,7 @@ fn fill(buffer: &mut Buffer, first: u64) {
 fn write_all(compress: bool) {
     let Some(folder) = faults::folder() else { return };
     let path = folder.join(if compress { "x.pcapng.zst" } else { "x.pcapng" });
-    let Ok(files) = Files::of(&Target { path, numbered: true, keep: None }) else { return };
+    let Ok(files) = Files::of(&Target { path, numbered: true, keep: None, append: false }) else { return };
     let pool = Arc::new(Pool::new(PACKETS as usize / 2, 1000));
     let (to, messages) = channel();
     for first in (0..PACKETS).step_by(2) {

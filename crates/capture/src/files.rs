@@ -19,8 +19,6 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use weir_disk::{Directory, as_caller, caller, explained};
@@ -45,12 +43,15 @@ pub struct Target {
     pub numbered: bool,
     /// How many of them are left; `None` is all.
     pub keep: Option<u64>,
+    /// A file that is there is continued at its end.
+    pub append: bool,
 }
 
 /// Makes files, one after the other.
 pub struct Files {
     maker: Maker,
-    stop: Arc<AtomicBool>,
+    /// Whether the reader of a pipe is not waited for any more.
+    ends: Box<dyn Fn() -> bool + Send>,
 }
 
 enum Maker {
@@ -62,12 +63,12 @@ enum Maker {
 
 impl Files {
     fn by(maker: Maker) -> Files {
-        Files { maker, stop: Arc::default() }
+        Files { maker, ends: Box::new(|| false) }
     }
 
-    /// The same; the reader of a pipe is waited for until `stop` is set.
-    pub fn until(self, stop: Arc<AtomicBool>) -> Files {
-        Files { stop, ..self }
+    /// The same; the reader of a pipe is waited for until `ends` says so.
+    pub fn until(self, ends: impl Fn() -> bool + Send + 'static) -> Files {
+        Files { ends: Box::new(ends), ..self }
     }
 
     /// A file that is open already: standard output.
@@ -101,8 +102,8 @@ impl Files {
     ///
     /// # Errors
     /// `Interrupted`: asked to stop before anybody read the pipe; no more files can be had.
-    pub(crate) fn next(&mut self) -> io::Result<File> {
-        let goes_on = || !self.stop.load(Ordering::Relaxed);
+    pub fn make(&mut self) -> io::Result<File> {
+        let goes_on = || !(self.ends)();
         match &mut self.maker {
             Maker::Given(file) => {
                 file.take().ok_or_else(|| io::Error::other("standard output has one file only"))
@@ -171,6 +172,7 @@ struct Folder {
     ending: &'static str,
     numbered: bool,
     keep: Option<u64>,
+    append: bool,
     /// Number of the last file.
     number: u64,
     /// Numbers of the files that are left.
@@ -184,8 +186,8 @@ impl Folder {
         let ending = ENDINGS.into_iter().find(|ending| target.numbered && name.ends_with(ending.as_bytes()));
         let ending = ending.unwrap_or_default();
         let stem = name[..name.len() - ending.len()].to_vec();
-        let (numbered, keep) = (target.numbered, target.keep);
-        Ok(Folder { directory, stem, ending, numbered, keep, number: 0, made: VecDeque::new() })
+        let &Target { numbered, keep, append, .. } = target;
+        Ok(Folder { directory, stem, ending, numbered, keep, append, number: 0, made: VecDeque::new() })
     }
 
     fn name(&self, number: u64) -> OsString {
@@ -232,7 +234,10 @@ impl Folder {
 
     fn create(&self, name: &OsStr) -> io::Result<File> {
         // A child is its user already.
-        as_caller(|| self.directory.create(name, PRIVATE))
+        as_caller(|| match self.append {
+            true => self.directory.append(name, PRIVATE),
+            false => self.directory.create(name, PRIVATE),
+        })
     }
 }
 
@@ -246,10 +251,10 @@ mod tests {
         for (name, second) in
             [("x.pcapng.zst", "x-00002.pcapng.zst"), ("y.pcapng", "y-00002.pcapng"), ("z", "z-00002")]
         {
-            let target = Target { path: folder.join(name), numbered: true, keep: Some(1) };
+            let target = Target { path: folder.join(name), numbered: true, keep: Some(1), append: false };
             let mut files = Files::of(&target).unwrap();
-            files.next().unwrap();
-            files.next().unwrap().write_all(b"second").unwrap();
+            files.make().unwrap();
+            files.make().unwrap().write_all(b"second").unwrap();
             let there = || {
                 std::fs::read_dir(&folder)
                     .unwrap()
@@ -260,11 +265,24 @@ mod tests {
             assert_eq!(std::fs::read(folder.join(second)).unwrap(), b"second");
             std::fs::remove_file(folder.join(second)).unwrap();
         }
-        let plain = Target { path: folder.join("a.pcapng"), numbered: false, keep: None };
-        Files::of(&plain).unwrap().next().unwrap();
+        let plain = Target { path: folder.join("a.pcapng"), numbered: false, keep: None, append: false };
+        Files::of(&plain).unwrap().make().unwrap();
         assert!(folder.join("a.pcapng").exists());
         std::fs::remove_dir_all(&folder).unwrap();
         assert_eq!(Files::of(&plain).err().unwrap().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_file_that_is_continued_is_made_again_after_it_was_renamed() {
+        let folder = weir_testkit::Folder::new();
+        let (path, old) = (folder.join("events"), folder.join("events.1"));
+        let target = Target { path: path.clone(), numbered: false, keep: None, append: true };
+        let mut files = Files::of(&target).unwrap();
+        files.make().unwrap().write_all(b"a").unwrap();
+        files.make().unwrap().write_all(b"b").unwrap();
+        std::fs::rename(&path, &old).unwrap();
+        files.make().unwrap().write_all(b"c").unwrap();
+        assert_eq!([old, path].map(|path| std::fs::read(path).unwrap()), [b"ab".to_vec(), b"c".to_vec()]);
     }
 
     #[test]
@@ -272,9 +290,8 @@ mod tests {
         let folder = weir_testkit::Folder::new();
         let path = folder.join("pipe");
         assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
-        let target = Target { path: path.clone(), numbered: false, keep: None };
-        let stop = Arc::new(AtomicBool::new(true));
-        let result = Files::of(&target).unwrap().until(stop).next();
+        let target = Target { path: path.clone(), numbered: false, keep: None, append: false };
+        let result = Files::of(&target).unwrap().until(|| true).make();
         assert_eq!(result.unwrap_err().kind(), io::ErrorKind::Interrupted);
     }
 }

@@ -1,9 +1,9 @@
 //! A capture from its first frame to its last: threads for the queues and the file, limits, the trigger, the accounting.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -65,12 +65,14 @@ pub struct Recording {
 }
 
 /// What comes from outside while a capture runs.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Signals<'a> {
     /// End.
     pub stop: &'a AtomicBool,
     /// SIGUSR1 has come.
     pub trigger: &'a AtomicBool,
+    /// Whether files are to be opened again since this was last asked.
+    pub asks_to_reopen: &'a dyn Fn() -> bool,
 }
 
 /// A queue as it is now.
@@ -114,6 +116,8 @@ pub struct View {
     pub waiting: bool,
     /// Frames that the interfaces received, captured or not.
     pub offered: u64,
+    /// What the user should know, since the view before.
+    pub notes: Vec<String>,
 }
 
 /// Why a capture has ended.
@@ -237,6 +241,9 @@ impl Session {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break End::NothingLeft,
             }
+            if (signals.asks_to_reopen)() {
+                self.tell_writer(Message::Reopen);
+            }
             if let Some(end) = self.reason_to_end(alive, signals.stop) {
                 break end;
             }
@@ -342,7 +349,11 @@ impl Session {
             bytes: file.progress.bytes.load(Ordering::Relaxed),
             files: file.progress.files.load(Ordering::Relaxed),
         });
-        View { elapsed: self.begun.elapsed(), queues, written, waiting, offered }
+        let notes = self.file.as_ref().map(|file| {
+            std::mem::take(&mut *file.progress.notes.lock().unwrap_or_else(PoisonError::into_inner))
+        });
+        let notes = notes.unwrap_or_default();
+        View { elapsed: self.begun.elapsed(), queues, written, waiting, offered, notes }
     }
 
     fn tell_writer(&self, message: Message) {

@@ -1,6 +1,5 @@
 //! `weir capture` and `weir pps`: what frames arrive at interfaces of the user's, and where they went.
 
-use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::FileTypeExt;
@@ -22,6 +21,7 @@ use weir_lab::interface;
 use weir_port::capture::{BufferSize, Options};
 use weir_testbed::rtnl::Link;
 
+use crate::hangup::Hangup;
 use crate::live::Live;
 use crate::prometheus::Server;
 use crate::units::{bits, rate};
@@ -50,10 +50,13 @@ pub(crate) fn capture(arguments: &cli::Capture, out: &mut impl Write) -> Result<
     }
     let links = ethernet(&arguments.interfaces)?;
     check_permission()?;
-    let (stop, trigger) = (run::stop_flag()?, Arc::new(AtomicBool::new(false)));
+    let (hangup, trigger) = (Hangup::of_service()?, Arc::new(AtomicBool::new(false)));
     signal_hook::flag::register(SIGUSR1, trigger.clone())?;
     let files = arguments.write.as_deref().map(|path| files(arguments, path)).transpose()?;
-    let files = files.map(|files| files.until(stop.clone()));
+    let files = files.map(|files| {
+        let hangup = hangup.clone();
+        files.until(move || hangup.ends())
+    });
     let scraped = arguments.prometheus.map(listen).transpose()?;
     let mut sources = Vec::new();
     for link in &links {
@@ -79,14 +82,16 @@ pub(crate) fn capture(arguments: &cli::Capture, out: &mut impl Write) -> Result<
     let server = scraped.map(Server::start).transpose()?;
     let mut shown = Shown::new(arguments, !arguments.filter.is_empty());
     let mut broken = None;
-    let report = session.run(Signals { stop: &stop, trigger: &trigger }, |view| {
+    let signals =
+        Signals { stop: hangup.stop(), trigger: &trigger, asks_to_reopen: &|| hangup.asks_to_reopen() };
+    let report = session.run(signals, |view| {
         if let Some(server) = &server {
             server.tell(prometheus::page(view));
         }
         if arguments.json && broken.is_none() {
             broken = writeln!(out, "{}", json::second(view)).and_then(|()| out.flush()).err();
             // Nobody listens any more.
-            stop.fetch_or(broken.is_some(), Ordering::Relaxed);
+            hangup.stop().fetch_or(broken.is_some(), Ordering::Relaxed);
         }
         shown.tell(view);
     });
@@ -121,7 +126,7 @@ pub(crate) fn pps(arguments: &cli::Pps, out: &mut impl Write) -> Result<Outcome>
     let session = Session::start(vec![source], None, limits, false)?;
     let never = AtomicBool::new(false);
     let mut broken = Ok(());
-    let report = session.run(Signals { stop: &stop, trigger: &never }, |view| {
+    let report = session.run(Signals { stop: &stop, trigger: &never, asks_to_reopen: &|| false }, |view| {
         let sum =
             |value: fn(&weir_capture::session::QueueView) -> f64| view.queues.iter().map(value).sum::<f64>();
         let (fps, bit_rate, drops) = (sum(|q| q.frames_per_s), sum(|q| q.bits_per_s), sum(|q| q.drops_per_s));
@@ -220,14 +225,19 @@ fn threads(wanted: Option<u16>) -> u16 {
 
 /// Where files come from: as root, from a child process, since this one gives its rights up.
 fn files(arguments: &cli::Capture, path: &Path) -> Result<Files> {
-    if arguments.to_stdout() {
-        let stdout = std::os::fd::AsFd::as_fd(&std::io::stdout()).try_clone_to_owned()?;
-        return Ok(Files::given(File::from(stdout)));
+    let name = if arguments.to_stdout() { Path::new("/dev/stdout") } else { path };
+    if let Some(file) = weir_disk::inherited(name).with_context(|| file_error(arguments))? {
+        return Ok(Files::given(file));
     }
     if std::fs::metadata(path).is_ok_and(|file| file.file_type().is_fifo()) {
         say::say(&format!("writing begins when somebody reads {}", path.display()));
     }
-    let target = Target { path: path.into(), numbered: arguments.rotate.is_some(), keep: arguments.keep };
+    let target = Target {
+        path: path.into(),
+        numbered: arguments.rotate.is_some(),
+        keep: arguments.keep,
+        append: false,
+    };
     let files = if privileges::is_root() { Files::by_child(&target) } else { Files::of(&target) };
     files.with_context(|| file_error(arguments))
 }
@@ -238,7 +248,7 @@ fn file_error(arguments: &cli::Capture) -> String {
 }
 
 fn recording(arguments: &cli::Capture, files: Files) -> Recording {
-    let system = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let system = weir_disk::kernel_text("/proc/sys/kernel/osrelease").unwrap_or_default();
     Recording {
         files,
         rotation: arguments.rotate.unwrap_or(Rotation::None),
@@ -318,6 +328,7 @@ impl Shown {
 
     fn tell(&mut self, view: &View) {
         let mut news = self.hint.about(view);
+        news.extend(view.notes.iter().cloned());
         if self.waiting && !view.waiting {
             self.waiting = false;
             news.push("triggered: writing".into());

@@ -33,8 +33,8 @@ use weir_packet::headers::{self, Headers};
 use weir_port::capture::{Frame, Options, Queue};
 use weir_port::confined::{Work, confine};
 
+use crate::hangup::Hangup;
 use crate::prometheus::Server;
-use crate::run::stop_flag;
 use crate::{Outcome, capture, cli, say};
 use actions::Actions;
 use captures::Captures;
@@ -182,13 +182,13 @@ fn watch(
     teller: Teller,
     page: &mut Page<'_, impl Write>,
 ) -> Result<Outcome> {
-    let stop = stop_flag()?;
+    let hangup = Hangup::of_service()?;
     say::say(&format!("watching {}", arguments.interface.join(", ")));
     let (sender, receiver) = sync_channel(LINES);
     let broken = Arc::new(AtomicBool::new(false));
     let lines = Lines { lines: sender, broken: broken.clone() };
     let worked = std::thread::scope(|scope| {
-        let act = || act(arguments, queues, (judge, server), teller, &stop, lines);
+        let act = || act(arguments, queues, (judge, server), teller, &hangup, lines);
         let actor = std::thread::Builder::new().name("actor".into()).spawn_scoped(scope, act)?;
         for line in receiver {
             page.write(&line);
@@ -196,7 +196,7 @@ fn watch(
         }
         actor.join().expect("it does not panic")
     });
-    let early = stop.load(Ordering::Relaxed) && arguments.duration.is_some();
+    let early = hangup.ends() && arguments.duration.is_some();
     worked.map(|()| if early { Outcome::Interrupted } else { Outcome::Done })
 }
 
@@ -206,7 +206,7 @@ fn act(
     queues: Vec<Box<dyn Queue>>,
     (judge, server): (&mut Judge, Option<Server>),
     mut teller: Teller,
-    stop: &AtomicBool,
+    hangup: &Hangup,
     lines: Lines,
 ) -> Result<()> {
     let keeps_bytes = judge.captures.is_some();
@@ -222,7 +222,7 @@ fn act(
         let mut workers = queues.into_iter().map(worker).collect::<std::io::Result<Vec<_>>>()?;
         let is_over = || {
             let is_late = arguments.duration.is_some_and(|duration| begin.elapsed() >= duration);
-            stop.load(Ordering::Relaxed) || is_late || lines.broken.load(Ordering::Relaxed)
+            hangup.ends() || is_late || lines.broken.load(Ordering::Relaxed)
         };
         let mut worked = Ok(());
         while !workers.is_empty() && !is_over() {

@@ -21,6 +21,7 @@ mod docs;
 mod doctor;
 mod flows;
 mod generate;
+mod hangup;
 mod inspect;
 mod interface;
 mod live;
@@ -54,6 +55,10 @@ pub(crate) enum Outcome {
 
 /// The exit codes are reported in the help text of [`cli`].
 fn main() -> ExitCode {
+    if let Err(error) = survive_file_limits() {
+        say::say(&format!("weir: {error}"));
+        return ExitCode::from(1);
+    }
     let own_process = weir_apps::command::run_if_asked().or_else(weir_mail::command::run_if_asked);
     if let Some(code) = own_process {
         return code;
@@ -72,6 +77,14 @@ fn main() -> ExitCode {
             ExitCode::from(1)
         }
     }
+}
+
+/// A file that may not become larger (`ulimit -f`) is as a full disk: writing fails, where SIGXFSZ would end the process without
+/// accounting. A handler and not `SIG_IGN`: other programs that are started have the signal as it was.
+fn survive_file_limits() -> Result<()> {
+    signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Default::default())
+        .context("no handler for SIGXFSZ can be set")?;
+    Ok(())
 }
 
 /// An error and its causes, each reported once: some messages hold their cause, with the remedy behind it.
@@ -144,7 +157,12 @@ fn check_plan(name: &OsStr, sets: &Sets, out: &mut impl Write) -> Result<()> {
         0 => String::new(),
         n => format!("{n} points, "),
     };
-    Ok(writeln!(out, "{name} is valid: {points}at most {} of trials", time::in_words(plan.estimate()))?)
+    Ok(writeln!(
+        out,
+        "{} is valid: {points}at most {} of trials",
+        name.display(),
+        time::in_words(plan.estimate())
+    )?)
 }
 
 fn list_plans(out: &mut impl Write) -> Result<()> {

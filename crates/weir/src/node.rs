@@ -33,12 +33,12 @@ use weir_capture::privilege;
 use weir_node::{Config, Node, Opened, cpus_of};
 
 use crate::cli::{NodeApply, NodeCommand, NodeRun, NodeShow};
+use crate::hangup::Hangup;
 use crate::prometheus::Server;
-use crate::run::stop_flag;
 use crate::{Outcome, capture, say};
 use control::Control;
 use mishaps::Mishaps;
-use notes::{Events, KeptBlocks, Notes};
+use notes::{Events, EventsFile, KeptBlocks, Notes};
 use reported::Unwritten;
 use request::{Apply, Request};
 
@@ -103,7 +103,7 @@ fn text_of(path: &Path) -> std::io::Result<String> {
     std::fs::File::open(path)?.take(LONGEST + 1).read_to_string(&mut text)?;
     match text.len() as u64 > LONGEST {
         true => Err(std::io::Error::other(format!("it is longer than {} MiB", LONGEST >> 20))),
-        false => Ok(text),
+        false => Ok(weir_config::without_bom(&text).to_string()),
     }
 }
 
@@ -111,9 +111,9 @@ fn in_foreground(arguments: &NodeRun, out: &mut impl Write) -> Result<Outcome> {
     let cpus = arguments.cpus.as_deref().map(cpus).transpose()?;
     let config = placed(read(&arguments.file)?, cpus.as_deref());
     config.check_threads().map_err(anyhow::Error::msg)?;
-    let stop = stop_flag()?;
+    let hangup = Hangup::of_service()?;
+    let events = arguments.events.as_deref().map(EventsFile::open).transpose()?;
     let prometheus = arguments.prometheus.map(capture::listen).transpose()?;
-    let events = arguments.events.as_deref().map(Events::open).transpose()?;
     let mut blocks = arguments
         .blocks
         .as_deref()
@@ -138,7 +138,8 @@ fn in_foreground(arguments: &NodeRun, out: &mut impl Write) -> Result<Outcome> {
     let events = events.zip(arguments.events.as_deref());
     let events = events.map(|(file, path)| Events::new(file, path, node.began()));
     let unwritten = Unwritten::default();
-    let mut notes = Notes { events, blocks, unwritten: &unwritten };
+    let reopens = AtomicBool::new(false);
+    let mut notes = Notes { events, blocks, unwritten: &unwritten, reopens: &reopens };
     let prometheus = prometheus.map(Server::start).transpose()?;
     let names: Vec<String> = config.plane.ports.iter().map(|port| port.name.clone()).collect();
     let page =
@@ -162,7 +163,7 @@ fn in_foreground(arguments: &NodeRun, out: &mut impl Write) -> Result<Outcome> {
         let serve = || control.serve(&over, &answer);
         let serving = std::thread::Builder::new().name("control".into()).spawn_scoped(scope, serve);
         if serving.is_ok() {
-            watch(&node, (&names, &mut mishaps), tell, &stop);
+            watch(&node, (&names, &mut mishaps), tell, (&hangup, &reopens));
         }
         drop::<Sender<()>>(noting);
         drop(alive);
@@ -172,11 +173,17 @@ fn in_foreground(arguments: &NodeRun, out: &mut impl Write) -> Result<Outcome> {
 }
 
 /// Reports panics of the node, and tells the counters, until it ends or shall end.
-fn watch(node: &Node, (names, mishaps): (&[String], &mut Mishaps), tell: impl Fn(), stop: &AtomicBool) {
+fn watch(
+    node: &Node,
+    (names, mishaps): (&[String], &mut Mishaps),
+    tell: impl Fn(),
+    (hangup, reopens): (&Hangup, &AtomicBool),
+) {
     tell();
     let mut reported = Instant::now();
-    while !stop.load(Ordering::Relaxed) && !node.has_ended() {
+    while !hangup.ends() && !node.has_ended() {
         std::thread::sleep(LOOK);
+        reopens.fetch_or(hangup.asks_to_reopen(), Ordering::Relaxed);
         mishaps.look(node, names);
         if reported.elapsed() >= TELL {
             reported = Instant::now();

@@ -231,22 +231,28 @@ fn announce(plan: &Plan) {
 /// Set by Ctrl-C, SIGTERM, or a terminal that closes. The second of the first two ends the process at once; SIGHUP comes
 /// more than once by itself, from the shell of the terminal and from the kernel, and means the same each time.
 pub(crate) fn stop_flag() -> Result<Arc<AtomicBool>> {
-    let (stop, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register_conditional_shutdown(signal, 130, asked.clone())?;
-        signal_hook::flag::register(signal, asked.clone())?;
-        signal_hook::flag::register(signal, stop.clone())?;
-    }
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let stop = stop_at(&[SIGINT, SIGTERM])?;
     // By nohup: it goes on without its terminal.
-    if !ignores(&status, SIGHUP) {
+    if !ignores(SIGHUP) {
         signal_hook::flag::register(SIGHUP, stop.clone())?;
     }
     Ok(stop)
 }
 
-/// Whether a process of which the kernel says this was begun with a signal ignored.
-fn ignores(status: &str, signal: i32) -> bool {
+/// Set by each of these signals, the second of which ends the process at once.
+pub(crate) fn stop_at(signals: &[i32]) -> Result<Arc<AtomicBool>> {
+    let (stop, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    for &signal in signals {
+        signal_hook::flag::register_conditional_shutdown(signal, 130, asked.clone())?;
+        signal_hook::flag::register(signal, asked.clone())?;
+        signal_hook::flag::register(signal, stop.clone())?;
+    }
+    Ok(stop)
+}
+
+/// Whether this process was begun with a signal ignored.
+pub(crate) fn ignores(signal: i32) -> bool {
+    let status = weir_disk::kernel_text("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
         .is_some_and(|mask| mask >> (signal - 1) & 1 != 0)

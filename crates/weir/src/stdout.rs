@@ -15,6 +15,9 @@ fn named(error: io::Error) -> io::Error {
     let remedy = match error.kind() {
         ErrorKind::BrokenPipe | ErrorKind::Interrupted => return error,
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "; make room, or write it elsewhere",
+        ErrorKind::FileTooLarge => {
+            "; raise the limit of the size of files (ulimit -f), or write it elsewhere"
+        }
         _ => "",
     };
     io::Error::new(error.kind(), format!("cannot write to standard output: {error}{remedy}"))

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Resource, Rlimit};
 use serde_json::Value;
 use weir_port::capture::Method;
 use weir_port::packet::{BATCH, Sender};
@@ -17,7 +18,7 @@ use weir_port::pcapng::read::{Item, Reader};
 use weir_testbed::namespace::Namespace;
 use weir_testbed::rtnl::Rtnl;
 use weir_testkit::wires::{keep_quiet, set_up};
-use weir_testkit::{Ended, Folder, Started, output};
+use weir_testkit::{Ended, Folder, PATIENCE, Started, output};
 
 use crate::confined;
 use crate::pair::Pair;
@@ -326,7 +327,7 @@ fn the_wait_for_the_reader_of_a_pipe_can_be_interrupted() {
     let pipe = folder.join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let line = format!("capture -i b --json -w {}", pipe.display());
-    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+    for signal in [libc::SIGINT, libc::SIGTERM] {
         let capture = capturing(&pair.there, &line);
         capture.signal(signal);
         let ended = capture.end();
@@ -334,6 +335,41 @@ fn the_wait_for_the_reader_of_a_pipe_can_be_interrupted() {
         assert_eq!(ended.code, Some(130), "{}", ended.said);
         assert!(ended.said.contains(&format!("nobody reads {}", pipe.display())), "{}", ended.said);
     }
+}
+
+/// Awaits that a file has this many packets.
+fn await_packets(path: &Path, count: usize) {
+    let deadline = Instant::now() + PATIENCE;
+    while packets(path).len() < count {
+        assert!(Instant::now() < deadline, "{count} packets in {}", path.display());
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_file_that_was_renamed_is_made_again_at_a_hangup() {
+    let Some(pair) = quiet_pair() else { return };
+    let folder = Folder::new();
+    let (path, old) = (folder.join("x.pcapng"), folder.join("x.pcapng.1"));
+    let mut capture =
+        capturing(&pair.there, &format!("capture -i b --threads 1 --json -w {}", path.display()));
+    let sent = frames(60);
+    send(&pair, &sent[..20]);
+    await_packets(&path, 20);
+    // Its name is in use: the file is continued.
+    capture.signal(libc::SIGHUP);
+    capture.await_words("SIGHUP: the file was not renamed, and is continued");
+    fs::rename(&path, &old).unwrap();
+    capture.signal(libc::SIGHUP);
+    let deadline = Instant::now() + PATIENCE;
+    while !path.exists() {
+        assert!(Instant::now() < deadline, "a new file");
+        std::thread::yield_now();
+    }
+    send(&pair, &sent[20..]);
+    check(&capture.interrupt(), sent.len());
+    let [before, behind] = [&old, &path].map(|path| packets(path));
+    assert_eq!((before.len(), in_order([before, behind].concat())), (20, sent));
 }
 
 #[test]
@@ -500,20 +536,24 @@ fn mount(namespace: &Namespace, folder: &Folder, options: &str, read_only: bool)
 
 #[test]
 fn a_full_disk_ends_the_capture_and_what_was_written_is_whole() {
+    // A file that may not become larger is as a full disk.
+    end_of_room("size=2m", 64 << 20, "No space left on device");
+    end_of_room("size=64m", 2 << 20, "File too large");
+}
+
+fn end_of_room(size: &str, file_bytes: u64, expected: &str) {
     let Some(pair) = quiet_pair() else { return };
     let folder = Folder::new();
-    mount(&pair.there, &folder, "size=2m", false);
+    mount(&pair.there, &folder, size, false);
     let path = folder.join("x.pcapng");
     let capture = capturing(&pair.there, &format!("capture -i b --threads 1 --json -w {}", path.display()));
+    let limit = Rlimit { current: Some(file_bytes), maximum: Some(file_bytes) };
+    rustix::process::prlimit(Pid::from_raw(capture.pid() as i32), Resource::Fsize, limit).unwrap();
     let sent = frames(6000);
     send(&pair, &sent);
     let ended = capture.end();
     assert_eq!(ended.code, Some(1), "{}", ended.said);
-    assert!(
-        ended.said.contains("No space left on device") && ended.said.contains("is whole"),
-        "{}",
-        ended.said
-    );
+    assert!(ended.said.contains(expected) && ended.said.contains("is whole"), "{}", ended.said);
     assert_eq!(ended.result["end"], "disk");
     let found = pair.there.run(|| packets(&path));
     assert!(!found.is_empty() && found == sent[..found.len()], "{} packets", found.len());

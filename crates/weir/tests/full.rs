@@ -62,6 +62,25 @@ fn records_and_shards() {
     }
 }
 
+/// The size of files can be limited; of the signal (SIGXFSZ) every program dies that does not expect it.
+#[test]
+fn files_that_may_not_become_larger() {
+    let home = Home::new(&[("grid.toml", GRID)]);
+    for (blocks, words, expected) in [
+        (1, "man > man.1", "cannot write to standard output: File too large (os error 27); raise the limit"),
+        (90, "run grid.toml --no-report --quiet --store small.db", "the size of files limited (ulimit -f)?"),
+    ] {
+        let script = format!("ulimit -f {blocks}; exec {WEIR} {words}");
+        let output = home.command(&["sh", "-c"], &[&script]).output().expect("a shell");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.code() == Some(1) && said.contains(expected),
+            "{words}: {:?} {said}",
+            output.status
+        );
+    }
+}
+
 #[test]
 fn servers_that_are_inspected() {
     let home = Home::new(&[]);

@@ -482,18 +482,41 @@ fn silent_clients_delay_neither_others_nor_the_log_and_hostile_ones_do_not_end_t
 }
 
 #[test]
-fn a_node_whose_terminal_closes_ends_in_order() {
+fn a_node_goes_on_in_a_new_file_of_events_at_a_hangup() {
     need_root!();
     let street = Street::new();
     // The tests may have been begun by nohup.
     let mut command = Command::new("env");
     command.args(["--default-signal=HUP", WEIR]);
     let node = street.run_by(command, NAT);
+    let (path, old) = (street.folder.join("events"), street.folder.join("events.1"));
+    let await_lines = |path: &std::path::Path| {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let text = std::fs::read_to_string(path).unwrap_or_default();
+            if text.ends_with('\n') {
+                return text;
+            }
+            assert!(Instant::now() < deadline, "lines in {}", path.display());
+            std::thread::yield_now();
+        }
+    };
     echo_over_tcp(&street, 1000);
-    let accounting = node.end_by(libc::SIGHUP);
-    assert!(accounting["left"].as_u64() > Some(4), "{accounting}");
-    let events = std::fs::read_to_string(street.folder.join("events")).unwrap();
-    assert!(!events.is_empty(), "written down at the latest now");
+    await_lines(&path);
+    std::fs::rename(&path, &old).unwrap();
+    node.signal(libc::SIGHUP);
+    let deadline = Instant::now() + PATIENCE;
+    while !path.exists() {
+        assert!(Instant::now() < deadline, "a new file");
+        std::thread::yield_now();
+    }
+    let before = std::fs::read_to_string(&old).unwrap();
+    echo_over_tcp(&street, 1000);
+    let behind = await_lines(&path);
+    let accounting = node.end();
+    assert!(accounting["left"].as_u64() > Some(8), "{accounting}");
+    assert_eq!(std::fs::read_to_string(&old).unwrap(), before, "nothing follows in the old one");
+    assert!(behind.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{behind}");
 }
 
 #[test]

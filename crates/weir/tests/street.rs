@@ -132,7 +132,7 @@ pub(crate) struct Running<'a> {
 }
 
 impl Running<'_> {
-    fn signal(&self, signal: i32) {
+    pub(crate) fn signal(&self, signal: i32) {
         let child = self.child.as_ref().unwrap();
         // SAFETY: the number of a child that nobody has waited for.
         assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);

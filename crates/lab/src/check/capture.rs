@@ -230,7 +230,8 @@ impl CaptureChecker {
                 Ok(all?)
             });
             let never = AtomicBool::new(false);
-            let report = session.run(Signals { stop: &end_capture, trigger: &never }, |_| ());
+            let report = session
+                .run(Signals { stop: &end_capture, trigger: &never, asks_to_reopen: &|| false }, |_| ());
             end_sending.store(true, Ordering::Relaxed);
             let sent = sender.join().expect("the sender does not panic");
             sent.map(|sent| (report, sent))
@@ -273,7 +274,7 @@ fn give_way() {
 
 /// Files of their own for one proof.
 fn recording(folder: &Path, way: Way) -> io::Result<Recording> {
-    let target = Target { path: folder.join("x.pcapng"), numbered: true, keep: None };
+    let target = Target { path: folder.join("x.pcapng"), numbered: true, keep: None, append: false };
     Ok(Recording {
         files: Files::of(&target)?,
         rotation: Rotation::Bytes(2 << 20),

@@ -55,6 +55,7 @@ mod tests {
             written: None,
             waiting: false,
             offered,
+            notes: Vec::new(),
         };
         let said = |filtered, not_promiscuous, offered| {
             let mut hint = Hint::new(filtered, not_promiscuous);

@@ -85,6 +85,7 @@ mod tests {
             written,
             waiting: false,
             offered: 10,
+            notes: Vec::new(),
         };
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -102,6 +103,6 @@ mod tests {
         ] {
             assert!(answer.lines().any(|found| found == line), "{line} in {answer}");
         }
-        assert!(ask(address, "POST /x HTTP/1.0\r\n\r\n").starts_with("HTTP/1.1 404"));
+        assert!(ask(address, "GET /x HTTP/1.0\r\n\r\n").starts_with("HTTP/1.1 404"));
     }
 }

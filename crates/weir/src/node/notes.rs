@@ -4,11 +4,13 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
+use weir_capture::files::{Files, Target};
+use weir_capture::privilege;
 use weir_node::{Ended, Node, NodeError};
 use weir_plane::Event;
 
@@ -27,6 +29,8 @@ pub(super) struct Notes<'a> {
     pub(super) events: Option<Events>,
     pub(super) blocks: Option<KeptBlocks>,
     pub(super) unwritten: &'a Unwritten,
+    /// The file of events may have been renamed.
+    pub(super) reopens: &'a AtomicBool,
 }
 
 impl Notes<'_> {
@@ -43,6 +47,9 @@ impl Notes<'_> {
     fn look(&mut self, node: &Node) -> Result<(), NodeError> {
         if let Some(events) = &mut self.events {
             events.write(node.events()?);
+            if self.reopens.swap(false, Ordering::Relaxed) {
+                events.reopen();
+            }
         }
         if let Some(blocks) = &mut self.blocks {
             match node.block_events()? {
@@ -150,9 +157,33 @@ impl KeptBlocks {
     }
 }
 
-/// The file of events: a line each.
+/// The file of events, open.
+pub(super) struct EventsFile {
+    file: File,
+    /// Opens it again; `None`: it is open already, by the name of a descriptor.
+    maker: Option<Files>,
+}
+
+impl EventsFile {
+    /// Opens it, or makes it. As root, a child process can open it again when this one has no privileges any more: to be called
+    /// before there are threads and sockets.
+    pub(super) fn open(path: &Path) -> Result<EventsFile> {
+        let failed = || format!("cannot write {}", path.display());
+        if let Some(file) = weir_disk::inherited(path).with_context(failed)? {
+            return Ok(EventsFile { file, maker: None });
+        }
+        let file = weir_disk::append(path, 0o600).with_context(failed)?;
+        let target = Target { path: path.into(), numbered: false, keep: None, append: true };
+        let maker = if privilege::is_root() { Files::by_child(&target) } else { Files::of(&target) };
+        // The reader of a pipe that has gone is not waited for.
+        Ok(EventsFile { file, maker: Some(maker.with_context(failed)?.until(|| true)) })
+    }
+}
+
+/// Events in a file: a line each.
 pub(super) struct Events {
     file: File,
+    maker: Option<Files>,
     path: PathBuf,
     /// When the time of the node begins.
     began: SystemTime,
@@ -167,13 +198,25 @@ pub(super) struct Events {
 }
 
 impl Events {
-    /// Opens it, or makes it.
-    pub(super) fn open(path: &Path) -> Result<File> {
-        weir_disk::append(path, 0o600).with_context(|| format!("cannot write {}", path.display()))
+    pub(super) fn new(EventsFile { file, maker }: EventsFile, path: &Path, began: SystemTime) -> Events {
+        let (path, is_torn) = (path.into(), false);
+        Events { file, maker, path, began, dropped: 0, unwritten: 0, missing: 0, is_torn }
     }
 
-    pub(super) fn new(file: File, path: &Path, began: SystemTime) -> Events {
-        Events { file, path: path.into(), began, dropped: 0, unwritten: 0, missing: 0, is_torn: false }
+    /// From here on events go to the file that has the name now.
+    fn reopen(&mut self) {
+        let Some(maker) = &mut self.maker else { return };
+        match maker.make() {
+            Ok(file) => {
+                // As at the end: see below.
+                let _ = std::mem::replace(&mut self.file, file).sync_data();
+                self.is_torn = false;
+            }
+            Err(error) => say::say(&format!(
+                "note: cannot open {} again: {error}; events go to the file that is open",
+                self.path.display()
+            )),
+        }
     }
 
     /// Events that are not in the file.
@@ -273,7 +316,11 @@ mod tests {
     fn writer_that_fails() {
         let Some(folder) = faults::folder() else { return };
         let path = folder.join("events");
-        let mut events = Events::new(Events::open(&path).unwrap(), &path, SystemTime::now());
+        let mut events = Events::new(
+            EventsFile { file: weir_disk::append(&path, 0o600).unwrap(), maker: None },
+            &path,
+            SystemTime::now(),
+        );
         for n in 0..BATCHES {
             events.write((vec![event(2 * n), event(2 * n + 1)], 0));
         }
@@ -324,7 +371,7 @@ mod tests {
             unsafe { libc::fcntl(std::os::fd::AsRawFd::as_raw_fd(&file), libc::F_SETFL, libc::O_NONBLOCK) },
             0
         );
-        let mut events = Events::new(file, Path::new("pipe"), SystemTime::now());
+        let mut events = Events::new(EventsFile { file, maker: None }, Path::new("pipe"), SystemTime::now());
         let mut written = 0;
         while events.lost() == 0 {
             events.write(((0..300).map(event).collect(), 0));

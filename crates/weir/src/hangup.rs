@@ -1,0 +1,72 @@
+//! SIGHUP of a program that runs as a service: its files were renamed, and are opened again by their names. When a terminal closes,
+//! the kernel sends the same signal to the programs in it: they end.
+
+use std::fs::File;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Result;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::run::{ignores, stop_at};
+
+/// The signals of a service.
+#[derive(Debug, Clone)]
+pub(crate) struct Hangup {
+    stop: Arc<AtomicBool>,
+    came: Arc<AtomicBool>,
+    had_terminal: bool,
+}
+
+impl Hangup {
+    /// Receives the signals from here on.
+    pub(crate) fn of_service() -> Result<Hangup> {
+        let hangup =
+            Hangup { stop: stop_at(&[SIGINT, SIGTERM])?, came: Arc::default(), had_terminal: has_terminal() };
+        // By nohup: it goes on without its terminal.
+        if !ignores(SIGHUP) {
+            signal_hook::flag::register(SIGHUP, hangup.came.clone())?;
+        }
+        Ok(hangup)
+    }
+
+    /// Set by Ctrl-C and SIGTERM, and when the terminal was found closed.
+    pub(crate) fn stop(&self) -> &AtomicBool {
+        &self.stop
+    }
+
+    /// Whether files are to be opened again, since this was last asked.
+    pub(crate) fn asks_to_reopen(&self) -> bool {
+        !self.ends() && self.came.swap(false, Ordering::Relaxed)
+    }
+
+    /// Whether the program is to end.
+    pub(crate) fn ends(&self) -> bool {
+        // The kernel takes the terminal away from all its programs before it sends the signal.
+        if self.had_terminal && self.came.load(Ordering::Relaxed) && !has_terminal() {
+            self.stop.store(true, Ordering::Relaxed);
+        }
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// Whether this process has a controlling terminal: tty(4).
+fn has_terminal() -> bool {
+    File::open("/dev/tty").is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_opens_its_files_again_and_goes_on() {
+        let hangup = Hangup { stop: Arc::default(), came: Arc::default(), had_terminal: has_terminal() };
+        assert!(!hangup.asks_to_reopen() && !hangup.ends());
+        hangup.came.store(true, Ordering::Relaxed);
+        assert!(hangup.asks_to_reopen() && !hangup.asks_to_reopen() && !hangup.ends(), "once");
+        hangup.stop.store(true, Ordering::Relaxed);
+        hangup.came.store(true, Ordering::Relaxed);
+        assert!(hangup.ends() && !hangup.asks_to_reopen());
+    }
+}
