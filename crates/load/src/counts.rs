@@ -86,6 +86,9 @@ pub struct Load {
     /// time. Only the XDP tester does.
     #[serde(default)]
     pub overload: bool,
+    /// Shall stops of CPUs be noted, for losses to be laid to them? The clocks for that delay a frame now and then.
+    #[serde(default)]
+    pub stops: bool,
     /// Before each n-th frame of a stream goes a broadcast (RFC 2544, section 11.1), in addition; `None` = never.
     pub broadcast_every: Option<NonZeroU32>,
     /// The part of TCP connections that each frame of stream 0 begins, where the XDP tester has both ends of them.
@@ -134,6 +137,7 @@ impl Load {
             timed_from: Duration::ZERO,
             ipdv: false,
             overload: false,
+            stops: false,
             broadcast_every: None,
             tcp: None,
             share: None,

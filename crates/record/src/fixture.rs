@@ -202,6 +202,7 @@ fn soak_events() -> Vec<DatedLoss> {
         at: format!("2026-03-01T{at}.000Z"),
         direction: "a>b".into(),
         lost,
+        by_stops: None,
         outage_s: lost as f64 * 2.5e-6 + 1e-5,
         valid,
     };

@@ -42,7 +42,7 @@ impl Witness {
     /// For a trial of this purpose. `None` where nobody asks for stops, and where the kernel has no such clocks. Latencies
     /// are measured without it: a tick delays a frame.
     pub(crate) fn of(idles: &Arc<Idles>, load: &Load, purpose: Purpose) -> Option<Witness> {
-        let wanted = purpose == Purpose::Search || load.overload;
+        let wanted = purpose == Purpose::Search || load.overload || load.stops;
         let most = ((load.duration + BESIDE).as_nanos() / PERIOD.as_nanos()) as usize;
         let ticker = wanted.then(|| Ticker::new(idles.watched(), PERIOD, most).ok()).flatten()?;
         let noting = idles.start().ok()?;

@@ -60,6 +60,9 @@ pub struct DatedLoss {
     pub lost: u64,
     /// From the arrival of the last frame before it to that of the first frame after it, s.
     pub outage_s: f64,
+    /// How many of them were lost by stops of CPUs; `None` where stops were not noted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_stops: Option<u64>,
     /// Was the trial valid? In others the tester or the host may have had a part in it.
     pub valid: bool,
 }

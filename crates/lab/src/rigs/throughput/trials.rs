@@ -200,6 +200,11 @@ impl<'a> Trials<'a> {
         tells_of_what_was_sent(trial, &self.run.settings.limits)
     }
 
+    /// CPUs of the tester.
+    pub(super) fn tester_cpus(&self) -> &[usize] {
+        &self.run.record.tester.cpus
+    }
+
     /// How often a trial may be repeated.
     pub(super) fn retries(&self) -> u32 {
         self.run.settings.limits.retries

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use weir_load::counts::Load;
+use weir_measure::stops::{Lost, lost_by_stops};
 
 use super::{Bench, empty, load_parameter, parameter, seconds, valid};
 use crate::figure::{figure, name, procedure, unit};
@@ -21,18 +22,18 @@ const LISTED: usize = 10_000;
 pub(super) fn measure(spec: &SoakSpec, bench: &mut Bench) -> Result<ProcedureResult, RunError> {
     let empty = empty(procedure::SOAK, CITES);
     let Some(fps) = bench.known.load(spec.percent) else { return Ok(super::without_throughput(empty)) };
-    let load = Load::steady(fps, spec.trial);
+    let load = Load { stops: true, ..Load::steady(fps, spec.trial) };
     let one = |_| bench.trials.one(bench.setup, &load, Purpose::Procedure);
     let trials = (0..spec.trials()).map(one).collect::<Result<Vec<Trial>, RunError>>()?;
-    Ok(result(spec, fps, &trials))
+    Ok(result(spec, fps, &trials, bench.trials.tester_cpus()))
 }
 
-fn result(spec: &SoakSpec, fps: f64, trials: &[Trial]) -> ProcedureResult {
+fn result(spec: &SoakSpec, fps: f64, trials: &[Trial], testers: &[usize]) -> ProcedureResult {
     let (good, not_valid) = valid(trials);
     let per_hour =
         |t: &&Trial| t.streams.iter().map(|s| s.loss_event_count).sum::<u64>() as f64 * 3600.0 / t.duration_s;
     let average = |name: &str, unit, values| figure(name, unit, Statistic::Average, values);
-    let mut events: Vec<DatedLoss> = trials.iter().flat_map(dated).collect();
+    let mut events: Vec<DatedLoss> = trials.iter().flat_map(|trial| dated(trial, testers)).collect();
     let all: u64 = trials.iter().flat_map(|t| &t.streams).map(|s| s.loss_event_count).sum();
     events.truncate(LISTED);
     let mut irregular: Vec<String> = not_valid.into_iter().collect();
@@ -57,14 +58,20 @@ fn result(spec: &SoakSpec, fps: f64, trials: &[Trial]) -> ProcedureResult {
 }
 
 /// The losses of a trial, oldest first.
-fn dated(trial: &Trial) -> Vec<DatedLoss> {
+fn dated(trial: &Trial, testers: &[usize]) -> Vec<DatedLoss> {
     let events = trial.streams.iter().flat_map(|s| s.loss_events.iter().map(move |event| (s, event)));
     let mut events: Vec<_> = events.collect();
     events.sort_by_key(|(_, event)| event.first_sent_ns);
+    let by_stops = |event: &crate::record::LossEvent| {
+        let (first_ns, last_ns) = (event.first_sent_ns, event.last_sent_ns.max(event.first_sent_ns));
+        let lost = [Lost { first_ns, last_ns, frames: event.lost }];
+        trial.witnessed.as_ref().map(|seen| lost_by_stops(&lost, &seen.stops, testers))
+    };
     let one = |(stream, event): (&crate::record::Stream, &crate::record::LossEvent)| DatedLoss {
         at: time::later(&trial.started, Duration::from_nanos(event.first_sent_ns)).unwrap_or_default(),
         direction: stream.direction.clone(),
         lost: event.lost,
+        by_stops: by_stops(event),
         outage_s: event.outage_ns as f64 / 1e9,
         valid: trial.verdict == Verdict::Valid,
     };
@@ -81,8 +88,9 @@ pub(super) fn deviations(_: &SoakSpec) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{LossEvent, Stream};
+    use crate::record::{LossEvent, Stream, Witnessed};
     use crate::rigs::throughput::procedure::testing::trial;
+    use weir_measure::stops::{Instead, Stop};
 
     fn lost(started: &str, at_ms: &[u64], verdict: Verdict) -> Trial {
         let event = |ms: &u64| LossEvent {
@@ -112,7 +120,7 @@ mod tests {
             lost("2026-03-01T00:00:00.500Z", &[], Verdict::Valid),
             lost("2026-03-01T00:01:01.000Z", &[1], Verdict::Noisy),
         ];
-        let result = result(&spec, 0.45e6, &trials);
+        let result = result(&spec, 0.45e6, &trials, &[0]);
         let values: Vec<_> = result.figures.iter().map(|f| f.value.expect("a value")).collect();
         assert_eq!(values, [60.0, 0.005], "two events in two minutes, ten frames of two thousand");
         let events: Vec<_> =
@@ -126,5 +134,22 @@ mod tests {
             ]
         );
         assert_eq!(result.irregular, ["1 of 3 trials are not valid and do not count."]);
+    }
+
+    #[test]
+    fn losses_are_laid_to_stops_where_those_were_noted() {
+        let mut trial = lost("2026-02-28T23:59:00.000Z", &[100, 500], Verdict::Valid);
+        let by_stops =
+            |trial: &Trial| dated(trial, &[0]).iter().map(|event| event.by_stops).collect::<Vec<_>>();
+        assert_eq!(by_stops(&trial), [None, None]);
+        let stop = Stop {
+            cpu: 1,
+            from_ns: 99_000_000,
+            to_ns: 101_000_000,
+            least_ns: 1_000_000,
+            instead: Instead::Silent,
+        };
+        trial.witnessed = Some(Witnessed { stops: vec![stop], lost_by_stops: 5 });
+        assert_eq!(by_stops(&trial), [Some(5), Some(0)]);
     }
 }
