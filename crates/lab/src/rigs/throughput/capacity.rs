@@ -56,7 +56,8 @@ pub(super) struct Overloaded<'e, 'a> {
     pub(super) capacity: &'e mut Capacity,
 }
 
-/// The first point of the plan with the same traffic: what capacities are compared with.
+/// What capacities are compared with: the first point of the plan with the same traffic, and the kernel's device that does the
+/// same job.
 pub(super) struct Reference<'a> {
     /// Its order in the run.
     pub(super) index: usize,
@@ -187,12 +188,12 @@ impl Capacity {
         headline.iter().find_map(|place| stats::median(&rates(&self.rounds, *place)))
     }
 
-    /// What the rounds found, and how it relates to the reference. `headline` are the places of the run, that of the headline first.
+    /// What the rounds found, and how it relates to the references, of which the first has a figure. `headline` are the places of the run, that of the headline first.
     pub(super) fn result(
         &self,
         spec: &CapacitySpec,
         headline: &[Option<Place>],
-        reference: Option<&Reference<'_>>,
+        references: &[Reference<'_>],
     ) -> ProcedureResult {
         let mut found = ProcedureResult {
             procedure: procedure::CAPACITY.into(),
@@ -213,23 +214,27 @@ impl Capacity {
                 let label = name::at_place(name::CYCLES, *place);
                 found.figures.push(figure(label, unit::CYCLES, Statistic::Median, cycles));
             }
-            let Some(reference) = reference else { continue };
-            let Some((ratio, rounds)) = compared(&self.rounds, reference.rounds, *place) else {
-                continue;
-            };
-            found.comparisons.push(Comparison {
-                point_index: reference.index,
-                place: *place,
-                ratio: ratio.value,
-                interval: ratio.interval,
-                rounds,
-                ..Comparison::default()
-            });
+            found.comparisons.extend(references.iter().filter_map(|reference| {
+                let (ratio, rounds) = compared(&self.rounds, reference.rounds, *place)?;
+                let (point_index, interval) = (reference.index, ratio.interval);
+                let ratio = ratio.value;
+                Some(Comparison {
+                    point_index,
+                    place: *place,
+                    ratio,
+                    interval,
+                    rounds,
+                    ..Comparison::default()
+                })
+            }));
+            let Some(reference) = references.first() else { continue };
             let by = name::at_place(name::CAPACITY_RATIO, *place);
             let pairs = self.rounds.iter().zip(reference.rounds);
             let there = |round: &Round| round.fps.filter(|_| round.place == *place);
-            let ratios = pairs.filter_map(|(a, b)| Some(there(a)? / there(b)?)).collect();
-            found.figures.push(figure(by, unit::TIMES, Statistic::Median, ratios));
+            let ratios: Vec<f64> = pairs.filter_map(|(a, b)| Some(there(a)? / there(b)?)).collect();
+            if !ratios.is_empty() {
+                found.figures.push(figure(by, unit::TIMES, Statistic::Median, ratios));
+            }
         }
         found
     }
@@ -324,8 +329,9 @@ mod tests {
         let two = noted(&[trial(0.8e6, near), trial(0.3e6, far), trial(0.88e6, near), trial(9e6, near)]);
         let classes = headline([&one, &two]);
         assert_eq!(classes, [at(Placement::NearCores), at(Placement::FarCores)]);
-        let reference = Reference { index: 7, rounds: &one.rounds };
-        let found = two.result(&SPEC, &classes, Some(&reference));
+        let references =
+            [Reference { index: 7, rounds: &one.rounds }, Reference { index: 8, rounds: &two.rounds }];
+        let found = two.result(&SPEC, &classes, &references);
         let figures: Vec<_> =
             found.figures.iter().map(|f| (f.name.as_str(), f.value, f.values.len())).collect();
         assert_eq!(
@@ -338,8 +344,8 @@ mod tests {
             ]
         );
         let ratios: Vec<_> = found.comparisons.iter().map(|c| (c.point_index, c.ratio, c.rounds)).collect();
-        assert_eq!(ratios, [(7, 0.8, 2), (7, 0.6, 1)]);
-        let first = one.result(&SPEC, &classes, None);
+        assert_eq!(ratios, [(7, 0.8, 2), (8, 1.0, 3), (7, 0.6, 1), (8, 1.0, 1)]);
+        let first = one.result(&SPEC, &classes, &[]);
         assert_eq!(first.figures[0].value, Some(1.05e6));
         assert_eq!(first.irregular.len(), 1, "one was moved: {:?}", first.irregular);
         assert!(first.parameters.contains(&("windows in which all ran".into(), "16 of 20".into())));
@@ -366,13 +372,13 @@ mod tests {
         }
         let idle = noted(&[trial(1.34e6, [30.0; 2])]);
         assert_eq!(
-            idle.result(&SPEC, &[at(Placement::NearCores)], None).irregular,
+            idle.result(&SPEC, &[at(Placement::NearCores)], &[]).irregular,
             [
                 "In 1 of 1 rounds the tester could not offer more than the device forwards: the capacity is a lower bound."
             ]
         );
         assert_eq!(idle.next_fps, 1.34e6 * 1.35);
-        let none = noted(&[]).result(&SPEC, &[], None);
+        let none = noted(&[]).result(&SPEC, &[], &[]);
         assert_eq!(none.figures, []);
     }
 }

@@ -10,6 +10,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use weir_load::counts::Load;
+use weir_testbed::dut::System;
 use weir_testbed::link::LinkSpec;
 
 use super::capacity::{self, Capacity, Overloaded};
@@ -194,12 +195,12 @@ impl Measuring<'_> {
         for entrant in all {
             // The ceilings come before the points of the plan.
             let own = specs.iter().position(|spec| spec == entrant.spec).unwrap_or(0);
-            let first = specs.iter().position(|spec| spec.has_traffic_of(entrant.spec)).unwrap_or(own);
-            let index = (entrant.point.index + first).checked_sub(own).filter(|_| first != own);
-            let reference = index.and_then(|index| rounds.iter().find(|(i, _)| *i == index));
-            let reference =
-                reference.map(|(index, c)| capacity::Reference { index: *index, rounds: &c.rounds });
-            let result = entrant.capacity.result(spec, &headline, reference.as_ref());
+            let indices = references(&specs, entrant.spec).into_iter().filter(|other| *other != own);
+            let indices = indices.filter_map(|other| (entrant.point.index + other).checked_sub(own));
+            let found = indices.filter_map(|index| rounds.iter().find(|(i, _)| *i == index));
+            let found: Vec<_> =
+                found.map(|(index, c)| capacity::Reference { index: *index, rounds: &c.rounds }).collect();
+            let result = entrant.capacity.result(spec, &headline, &found);
             entrant.forwards = Some((result, entrant.capacity.fps(&headline)));
         }
         Ok(())
@@ -318,6 +319,15 @@ impl Measuring<'_> {
     }
 }
 
+/// The points whose capacity that of this one is divided by: the first one with the same traffic, and that of the kernel's
+/// device with the same job.
+fn references(specs: &[PointSpec], own: &PointSpec) -> Vec<usize> {
+    let first = specs.iter().position(|spec| spec.has_traffic_of(own));
+    let is_kernel = |spec: &PointSpec| spec.dut.system() == System::Kernel && spec.is_rival(own);
+    let kernel = specs.iter().position(is_kernel).filter(|kernel| Some(*kernel) != first);
+    first.into_iter().chain(kernel).collect()
+}
+
 /// The results of all repetitions, goal by goal.
 fn goals(found: &[Vec<GoalOutcome>]) -> Vec<GoalResult> {
     let Some(first) = found.first() else { return Vec::new() };
@@ -377,6 +387,18 @@ mod tests {
             &[two, "dut.route_changes_per_s=10"],
             &[&["node-nat"], &["node-nat"], &["kernel-nat"], &["kernel-nat"]],
         );
+    }
+
+    #[test]
+    fn capacities_are_divided_by_the_first_device_and_by_the_kernels_of_the_same_job() {
+        let specs = PLANS.load("node", &["traffic.frame_bytes=64".into()]).expect("it ships").points();
+        let of = |dut: &str| {
+            let own = specs.iter().find(|spec| spec.dut.to_string() == dut).expect("it is in the plan");
+            references(&specs, own).into_iter().map(|i| specs[i].dut.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(of("node-nat-fast"), ["xdp-forward", "kernel-nat"]);
+        assert_eq!(of("node-forward"), ["xdp-forward", "kernel-forward"]);
+        assert_eq!(of("xdp-forward"), ["xdp-forward", "kernel-forward"]);
     }
 
     #[test]
