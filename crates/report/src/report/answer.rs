@@ -6,9 +6,9 @@ use super::block::Block;
 use super::cost::median_cycles_per_frame;
 use super::{Sections, fixed, summary, throughput};
 use crate::figure::name;
-use crate::record::Trial;
+use crate::record::{self, Trial};
 use crate::run_data::{PointData, RunData, SearchLosses, latency};
-use crate::view::format::{bracketed, full, or_dash, si, significant, time_ns};
+use crate::view::format::{count, full, list, or_dash, si, time_ns};
 use crate::view::{Bound, Comparison, Rate, Ratio, Series, Table, frame_name};
 
 /// What the others are divided by, where a run has it.
@@ -17,6 +17,9 @@ const PLAIN: &str = "kernel-forward";
 const HALF: (f64, f64, f64) = (0.35, 0.65, 0.5);
 /// Sentences; the others are among the findings.
 const SENTENCES: usize = 3;
+
+/// Devices that a sentence compares with another one; of more, the fastest and the slowest.
+const NAMED: usize = 4;
 
 /// The answer to the question of a run.
 #[derive(Default)]
@@ -81,7 +84,7 @@ fn sentences(all: &Comparison<'_>, data: &RunData, of_rigs: &dyn Sections) -> Ve
     let has_rates = || own().any(|series| series.points.iter().any(|point| headline(point).is_some()));
     match (base(own()), all.frames.first()) {
         (Some(base), Some(frame)) if of_rigs.is_empty() || has_rates() => {
-            let rates = fastest_and_slowest(all, base, own().collect(), frame);
+            let rates = beside_base(base, own().collect(), frame);
             let points: Vec<&PointData> = own().flat_map(|series| series.points.iter().copied()).collect();
             let limit = tester_is_limit(data, &points);
             let stops = points.iter().find_map(|point| outside_of_stops(point));
@@ -113,7 +116,7 @@ pub fn headline(point: &PointData) -> Option<Rate> {
 }
 
 /// Reference cycles of the device per frame, at that rate: figures of the placement that stands first come first.
-fn cycles(point: &PointData) -> Option<f64> {
+pub fn cycles(point: &PointData) -> Option<f64> {
     let of_capacity = || {
         let figures = &point.capacity()?.figures;
         figures.iter().find(|figure| figure.name.starts_with(name::CYCLES))?.value
@@ -121,13 +124,8 @@ fn cycles(point: &PointData) -> Option<f64> {
     of_capacity().or_else(|| median_cycles_per_frame(point))
 }
 
-/// What the base reaches, and what the slowest of the others has of that.
-fn fastest_and_slowest(
-    all: &Comparison<'_>,
-    base: &Series<'_>,
-    own: Vec<&Series<'_>>,
-    frame: &str,
-) -> Option<String> {
+/// What the base reaches, and what the others have of that.
+fn beside_base(base: &Series<'_>, own: Vec<&Series<'_>>, frame: &str) -> Option<String> {
     let point = base.at(frame)?;
     let size = frame_name(frame);
     let Some(rate) = headline(point) else {
@@ -150,16 +148,22 @@ fn fastest_and_slowest(
         rate.interval.map_or_else(String::new, |(low, high)| format!(", {} to {}", si(low), si(high)));
     let reach = format!("At {size} {} forwards {} frames/s{interval}{goal}", base.name, rate.words());
     let others = own.iter().filter(|series| series.name != base.name);
-    let slowest = others
-        .filter_map(|series| Some((series, of_plain(all, series, series.at(frame)?)?)))
-        .min_by(|a, b| a.1.value.total_cmp(&b.1.value));
-    Some(match slowest {
-        Some((series, Ratio { value, interval, bound })) => {
-            let interval = interval.map_or_else(String::new, bracketed);
-            format!("{reach}; {} has {}{}{interval} of that.", series.name, bound.words(), significant(value))
-        }
-        None => format!("{reach}."),
-    })
+    // Not those with other traffic.
+    let alike = others
+        .filter_map(|series| Some((&series.name, series.at(frame).filter(|other| is_alike(point, other))?)));
+    let found = alike.filter_map(|(name, other)| Some((name, times(other, point)?)));
+    let mut found: Vec<(&String, Ratio)> = found.collect();
+    found.sort_by(|a, b| b.1.value.total_cmp(&a.1.value));
+    if found.len() > NAMED {
+        // The fastest and the slowest one.
+        found.drain(1..found.len() - 1);
+    }
+    let parts = found.iter().enumerate().map(|(i, (name, ratio))| {
+        let has = if i == 0 { " has" } else { "" };
+        format!("{name}{has} {}", ratio.words())
+    });
+    let parts: Vec<String> = parts.collect();
+    Some(if parts.is_empty() { format!("{reach}.") } else { format!("{reach}; {} of that.", list(&parts)) })
 }
 
 /// Says so where the tester was the limit at some of these points of a run, and what helps.
@@ -201,13 +205,43 @@ fn of_plain(all: &Comparison<'_>, series: &Series<'_>, point: &PointData) -> Opt
         other.run.id == series.run.id && plain.point.dut == PLAIN && is_alike(plain, point)
     };
     let (_, plain) = all.at(&point.point.frame).into_iter().find(is_plain)?;
-    let rounds = point.capacity().map_or(point.comparisons(), |capacity| &capacity.comparisons);
-    let by_rounds = rounds.iter().find(|c| c.point_index == plain.point.index);
-    let whole = headline(point)?.over(&headline(plain)?);
-    match by_rounds {
-        Some(comparison) => whole.and_then(|whole| whole.of_rounds(comparison)),
-        None => whole,
+    times(point, plain)
+}
+
+/// How many times as much one point of a run forwards as another one: round by round where they alternated, else by their
+/// rates. `None` where nothing follows from the two.
+pub fn times(point: &PointData, base: &PointData) -> Option<Ratio> {
+    let rounds = |point: &PointData, other: &PointData| {
+        let all = point.capacity().map_or(point.comparisons(), |capacity| &capacity.comparisons);
+        all.iter().find(|c| c.point_index == other.point.index).cloned()
+    };
+    let turned = |c: record::Comparison| record::Comparison {
+        ratio: 1.0 / c.ratio,
+        interval: c.interval.map(|(low, high)| (1.0 / high, 1.0 / low)),
+        ..c
+    };
+    let by_rounds = rounds(point, base).or_else(|| rounds(base, point).filter(|c| c.ratio > 0.0).map(turned));
+    let whole = headline(point)?.over(&headline(base)?)?;
+    by_rounds.map_or(Some(whole), |rounds| whole.of_rounds(&rounds))
+}
+
+/// What limits the answers of a run: flows that were not tracked, the tester, trials that are not valid. These come first
+/// where no device has a rate.
+pub fn trust(data: &RunData) -> Vec<String> {
+    let all = Comparison::new(std::slice::from_ref(data));
+    let devices: Vec<&PointData> = data.points.iter().filter(|p| p.is_device() && !p.is_ceiling()).collect();
+    let limits = [
+        summary::untracked(data),
+        tester_is_limit(data, &devices),
+        Some(summary::ceiling(&all, data)),
+        summary::verdicts(data),
+    ];
+    let has_rates = devices.iter().any(|point| headline(point).is_some());
+    let mut limits: Vec<String> = limits.into_iter().flatten().collect();
+    if !has_rates {
+        limits.reverse();
     }
+    limits
 }
 
 /// Do two points differ in the device and its filter alone?
@@ -220,7 +254,7 @@ fn is_alike(a: &PointData, b: &PointData) -> bool {
 }
 
 /// 99th percentile of the latency at about half of the throughput, ns.
-fn p99_at_half(point: &PointData) -> Option<f64> {
+pub fn p99_at_half(point: &PointData) -> Option<f64> {
     let fps = headline(point).filter(|rate| !matches!(rate.bound, Bound::Rough | Bound::NoResult))?.fps;
     let (from, to, half) = HALF;
     let share = |trial: &Trial| trial.counts().offered_fps / fps;
@@ -391,6 +425,19 @@ mod tests {
             "{first}"
         );
         assert!(!first.contains("<figure>"), "no drawing of rates");
+    }
+
+    #[test]
+    fn a_device_with_other_traffic_has_no_part_of_the_first_one() {
+        let mut data = fixture::quick();
+        data.points.retain(|p| p.point.frame == "64" && p.point.dut == "kernel-forward");
+        let mut six = data.points[0].clone();
+        six.point.index += 1;
+        six.point.settings.iter_mut().filter(|(name, _)| name == "ip").for_each(|(_, ip)| *ip = "6".into());
+        data.points.push(six);
+        let said = of_run(&data, &()).sentences;
+        assert!(said[0].starts_with("At 64 bytes kernel-forward · ip 4 forwards"), "{said:?}");
+        assert!(!said[0].contains("of that"), "{said:?}");
     }
 
     #[test]

@@ -28,7 +28,7 @@ mod procedures;
 mod rules;
 mod summary;
 mod throughput;
-mod timeline;
+pub mod timeline;
 
 pub use interleaved::table as interleaved;
 

@@ -406,7 +406,7 @@ fn unexplained(data: &RunData) -> Option<String> {
 }
 
 /// Whether the trials were too short to make a connection of each flow.
-fn untracked(data: &RunData) -> Option<String> {
+pub(super) fn untracked(data: &RunData) -> Option<String> {
     let found = data.points.iter().filter_map(|point| {
         let flows: u64 = point.setting("flows")?.parse().ok()?;
         let most = point.valid().filter_map(|t| t.cost.conntrack_entries).max()?;

@@ -1,12 +1,13 @@
 //! Losses over time, one panel per point: when they were, how long nothing came through, how many frames they cost.
 
 use super::lines::{Axis, Dot, DotKind, Line, Panel, range};
-use crate::record::{DatedLoss, Purpose, Trial};
+use crate::record::{DatedLoss, ProcedureResult, Purpose, Trial};
+use crate::run_data::PointData;
 use crate::tables::Found;
 use crate::time::unix_seconds;
 use crate::view::format::{full, significant, time_ns};
 use crate::view::page::{details, figure};
-use crate::view::{Table, frame_name};
+use crate::view::{Style, Table, frame_name};
 
 /// Losses in the table; the record has all.
 const LISTED: usize = 200;
@@ -21,13 +22,24 @@ pub(super) fn html(found: &[Found<'_, '_>]) -> String {
         + &details("The losses with their dates", &table(found).html())
 }
 
-const CAPTION: &str = "Each dot is a period of loss: when it began, and the time from the last frame before it to the \
+/// What the panels show.
+pub const CAPTION: &str = "Each dot is a period of loss: when it began, and the time from the last frame before it to the \
     first one after it (logarithmic). Crosses: in trials that are not valid, in which the tester or the host may have \
     had a part.";
 
 fn panel(found: &Found<'_, '_>) -> Option<String> {
-    let events = &found.result.events;
-    let (start, seconds) = span(found)?;
+    let heading = format!("{}, {}", frame_name(&found.point.point.frame), found.series.label);
+    drawing(found.point, found.result, (found.series.style, &heading))
+}
+
+/// The losses of a point by their times, in this style and with this heading; `None` without any.
+pub fn drawing(
+    point: &PointData,
+    result: &ProcedureResult,
+    (style, heading): (Style, &str),
+) -> Option<String> {
+    let events = &result.events;
+    let (start, seconds) = span(point, result)?;
     let (unit, unit_s) = unit(seconds);
     let place = |event: &DatedLoss| {
         let since_s = (unix_seconds(&event.at)? - unix_seconds(start)?) as f64;
@@ -43,7 +55,6 @@ fn panel(found: &Found<'_, '_>) -> Option<String> {
     if dots.is_empty() {
         return None;
     }
-    let heading = format!("{}, {}", frame_name(&found.point.point.frame), found.series.label);
     let panel = Panel {
         x_name: format!("{unit} since {start}"),
         x_text: significant,
@@ -51,17 +62,17 @@ fn panel(found: &Found<'_, '_>) -> Option<String> {
         x_range: (0.0, seconds / unit_s),
         y_range: range(dots.iter().map(|d| d.at.1)),
         y_axis: Axis::Log,
-        lines: vec![Line { style: found.series.style, line: Vec::new(), dots, mark: None }],
-        heading: heading.clone(),
+        lines: vec![Line { style, line: Vec::new(), dots, mark: None }],
+        heading: heading.to_string(),
     };
     Some(panel.draw(&format!("Losses over time, {heading}"), "The list has the dates."))
 }
 
 /// When the procedure began at a point, and how many seconds it took: it is the last one, and names its trials.
-fn span<'a>(found: &Found<'_, 'a>) -> Option<(&'a str, f64)> {
-    let named = found.result.parameters.iter().find(|(name, _)| name == "trials");
+fn span<'a>(point: &'a PointData, result: &ProcedureResult) -> Option<(&'a str, f64)> {
+    let named = result.parameters.iter().find(|(name, _)| name == "trials");
     let n: usize = named?.1.parse().ok()?;
-    let trials: Vec<&Trial> = found.point.trials.iter().filter(|t| t.purpose == Purpose::Procedure).collect();
+    let trials: Vec<&Trial> = point.trials.iter().filter(|t| t.purpose == Purpose::Procedure).collect();
     let own = &trials[trials.len().checked_sub(n)?..];
     let (first, last) = (own.first()?, own.last()?);
     let begun_s = |t: &Trial| unix_seconds(&t.started);

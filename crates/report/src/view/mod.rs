@@ -13,5 +13,5 @@ pub mod svg;
 mod table;
 
 pub use rate::{Bound, Rate, Ratio};
-pub use series::{Comparison, Series, Style, frame_name};
+pub use series::{Comparison, Series, Style, frame_name, varying};
 pub use table::Table;

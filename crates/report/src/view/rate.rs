@@ -1,6 +1,6 @@
 //! A rate as it may be claimed: with its interval, and "at least" where the search ended without an upper bound.
 
-use super::format::{si, significant};
+use super::format::{bracketed, si, significant};
 use crate::record;
 pub use crate::record::Bound;
 use crate::record::{GoalResult, GoalValue, Trial, Verdict};
@@ -88,6 +88,12 @@ impl Ratio {
         let record::Comparison { ratio: value, interval, .. } = *rounds;
         let bound = self.bound.within(interval);
         (bound != Bound::NoResult).then_some(Ratio { value, interval, bound })
+    }
+
+    /// `0.590 (0.550 to 0.610)`, `at least 0.590`.
+    pub fn words(&self) -> String {
+        let interval = self.interval.filter(|_| self.bound.is_exact()).map_or_else(String::new, bracketed);
+        format!("{}{}{interval}", self.bound.words(), significant(self.value))
     }
 
     /// `0.590`, `≥ 0.590`.

@@ -117,7 +117,7 @@ fn name(point: &PointData, varying: &[&str]) -> String {
 }
 
 /// Names of the settings that differ between points, without those that only repeat device or frame size.
-fn varying(runs: &[RunData]) -> Vec<&str> {
+pub fn varying(runs: &[RunData]) -> Vec<&str> {
     let points = || runs.iter().flat_map(|r| &r.points).filter(|p| p.is_device()).map(|p| &p.point);
     let mut names: Vec<&str> = Vec::new();
     for (name, _) in points().flat_map(|p| &p.settings) {
