@@ -12,9 +12,12 @@ use weir_testbed::fault::Faults;
 use crate::error::Unfit;
 use crate::frames::{PointSpec, preflight};
 use crate::plan::Plan;
+use crate::report::answer::Answer;
 use crate::rig::{Experiment, Rig};
 use crate::run::{RunError, Running};
+use crate::run_data::RunData;
 
+mod answer;
 mod capacity;
 mod measuring;
 mod plan;
@@ -28,9 +31,12 @@ pub use plan::*;
 /// The rig.
 pub(super) struct ThroughputRig;
 
+/// As plans name it.
+const NAME: &str = "throughput";
+
 impl Rig for ThroughputRig {
     fn name(&self) -> &'static str {
-        "throughput"
+        NAME
     }
 
     fn plans(&self) -> &'static [(&'static str, &'static str)] {
@@ -49,6 +55,10 @@ impl Rig for ThroughputRig {
 
     fn options(&self) -> &'static str {
         include_str!("../../../../../plans/options.toml")
+    }
+
+    fn answer(&self, data: &RunData) -> Option<Answer> {
+        answer::of_run(data)
     }
 
     fn read(&self, root: &Section<'_>) -> Option<Arc<dyn Experiment>> {
