@@ -67,6 +67,11 @@ pub trait Experiment: fmt::Debug + Send + Sync + Any {
         0
     }
 
+    /// The settings of its points as far as the plan tells them; none: not known before a point begins.
+    fn settings(&self) -> Vec<Vec<(String, String)>> {
+        Vec::new()
+    }
+
     /// What it measures with, where that needs neither frames nor privileges.
     fn without_frames(&self) -> Option<&'static str> {
         None

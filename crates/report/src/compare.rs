@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::record::{Better, Bound};
 use crate::run_data::{PointData, RunData};
 use crate::stats::CONFIDENCE;
-use crate::view::handover;
+use crate::view::{axes, handover};
 pub use core_speed::CoreSteps;
 pub use difference::Difference;
 use quantity::{Found, Kind, Quantity};
@@ -242,8 +242,8 @@ impl Keyed<'_> {
     /// Device and the settings that vary.
     fn label(&self, varying: &[&str]) -> String {
         let shown = self.key.iter().filter(|(name, _)| varying.contains(name));
-        let parts = shown.map(|(name, value)| format!(" · {name} {value}"));
-        std::iter::once(self.data.point.dut.clone()).chain(parts).collect()
+        let parts = shown.map(|(name, value)| axes::part(name, value));
+        std::iter::once(self.data.point.dut.clone()).chain(parts).collect::<Vec<_>>().join(axes::DOT)
     }
 }
 

@@ -17,6 +17,7 @@ use crate::compare::quantity::{self, Quantity};
 use crate::record::{Point, Run, RunState};
 use crate::run_data::PointData;
 use crate::stats::{median, median_interval};
+use crate::view::axes;
 use change::FEWEST;
 pub use page::html;
 pub use text::text;
@@ -219,8 +220,8 @@ impl Values {
                 let others: Vec<_> = twins.filter(|l| l.parameters != line.parameters).collect();
                 let differ =
                     line.parameters.iter().filter(|p| others.iter().any(|l| !l.parameters.contains(p)));
-                let parts = settings.chain(differ).map(|(name, value)| format!(" · {name} {value}"));
-                std::iter::once(line.dut.clone()).chain(parts).collect()
+                let parts = settings.chain(differ).map(|(name, value)| axes::part(name, value));
+                std::iter::once(line.dut.clone()).chain(parts).collect::<Vec<_>>().join(axes::DOT)
             })
             .collect();
         self.lines.iter_mut().zip(labels).for_each(|(line, label)| line.label = label);

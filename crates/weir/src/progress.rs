@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::IsTerminal;
+use std::iter;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,9 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use weir_config::plain;
 use weir_lab::record::{GoalResult, Point, PointResult, Trial, Verdict};
 use weir_lab::run::Event;
+use weir_lab::view::axes::{self, Axes};
 use weir_lab::view::format::{significant, time_ns, unprefixed};
+use weir_lab::view::frame_name;
 
 use crate::say::{say, terminal};
 use crate::time::in_words;
@@ -26,6 +29,8 @@ pub(crate) struct Progress {
     bar: ProgressBar,
     started: Instant,
     estimate: Duration,
+    /// In what the points of the plan differ.
+    axes: Axes,
     /// Tell each trial.
     verbose: bool,
     state: Mutex<State>,
@@ -55,8 +60,9 @@ struct State {
 }
 
 impl Progress {
-    /// `estimate` is the longest time that the plan can take; `verbose`: each trial has a line.
-    pub(crate) fn new(estimate: Duration, verbose: bool) -> Self {
+    /// `estimate` is the longest time that the plan can take, `points` what it says of the settings of its points; `verbose`: each
+    /// trial has a line.
+    pub(crate) fn new(estimate: Duration, points: &[Vec<(String, String)>], verbose: bool) -> Self {
         let bar = if std::io::stderr().is_terminal() {
             // What is measured and what was found, cut at the edge of the terminal, and below it how far.
             let style = ProgressStyle::with_template("{msg}\n{bar:40} {prefix}").expect("a valid template");
@@ -65,7 +71,8 @@ impl Progress {
         } else {
             ProgressBar::hidden()
         };
-        Progress { bar, started: Instant::now(), estimate, verbose, state: Mutex::default() }
+        let axes = Axes::of_settings(points.iter().map(Vec::as_slice)).without(&["frame_bytes"]);
+        Progress { bar, started: Instant::now(), estimate, axes, verbose, state: Mutex::default() }
     }
 
     /// Takes an event of the run.
@@ -76,7 +83,7 @@ impl Progress {
             Event::Point { index, count, point } => {
                 (state.done, state.count) = (index.unwrap_or(0) as f64, count);
                 state.known = self.started.elapsed();
-                (state.place, state.procedure, state.round) = (place(point), None, None);
+                (state.place, state.procedure, state.round) = (self.place(point), None, None);
                 self.show(&state);
             }
             Event::Round { number, of, done, count, point } => {
@@ -84,14 +91,14 @@ impl Progress {
                 let next = round.is_some() && round != state.round;
                 (state.done, state.count) = (done, count);
                 state.known = self.started.elapsed();
-                (state.place, state.procedure, state.round) = (place(point), None, round);
+                (state.place, state.procedure, state.round) = (self.place(point), None, round);
                 if next && self.bar.is_hidden() {
                     self.line(&format!("round {number} of {of}, {}", self.time_left(&state)));
                 }
                 self.show(&state);
             }
             Event::SoFar(point, fps) => {
-                state.found.insert(point.index, (place(point), fps));
+                state.found.insert(point.index, (self.place(point), fps));
             }
             Event::Procedure { name, done } => {
                 state.done = state.done.floor() + done.min(0.99);
@@ -113,7 +120,7 @@ impl Progress {
             Event::Result(point, result) => {
                 let trials = state.trials.remove(&point.id).unwrap_or_default();
                 let trials = if self.verbose { Some(trials) } else { None };
-                self.line(&result_line(point, result, trials));
+                self.line(&result_line(&self.place(point), result, trials));
             }
             // Notes are in the report.
             Event::Note(note) if self.verbose => self.line(&format!("note: {note}")),
@@ -124,6 +131,10 @@ impl Progress {
     /// Removes the bar.
     pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
+    }
+
+    fn place(&self, point: &Point) -> String {
+        place(point, &self.axes)
     }
 
     fn ended(&self, state: &mut State, trial: &Trial) {
@@ -195,23 +206,21 @@ impl State {
     }
 }
 
-fn place(point: &Point) -> String {
+/// Where a point is: its device, its frames and what tells it from the others of the plan; where there is no device, all
+/// settings.
+fn place(point: &Point, axes: &Axes) -> String {
     if point.frame.is_empty() {
         // Versions are in the record.
         let is_shown = |name: &str| name != "measures" && !name.ends_with("version");
         let settings = point.settings.iter().filter(|(name, _)| is_shown(name));
-        return settings.map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ");
+        return settings.map(|(name, value)| axes::part(name, value)).collect::<Vec<_>>().join(", ");
     }
-    let cpus = match point.cpus.len() {
-        0 => String::new(),
-        1 => ", 1 CPU".to_string(),
-        n => format!(", {n} CPUs"),
-    };
-    format!("{} {} bytes{cpus}", point.dut, point.frame)
+    let device = format!("{} {}", point.dut, frame_name(&point.frame));
+    iter::once(device).chain(axes.parts(&point.settings)).collect::<Vec<_>>().join(", ")
 }
 
 /// What was found at a point; `trials`: how many there were, and how many of them are not valid.
-fn result_line(point: &Point, result: &PointResult, trials: Option<(usize, usize)>) -> String {
+fn result_line(place: &str, result: &PointResult, trials: Option<(usize, usize)>) -> String {
     let trials = match trials {
         None | Some((0, _)) => String::new(),
         Some((trials, 0)) => format!(" ({trials} trials)"),
@@ -221,7 +230,7 @@ fn result_line(point: &Point, result: &PointResult, trials: Option<(usize, usize
     let found =
         if goals.is_empty() { figures(result) } else { capacity(result).into_iter().chain(goals).collect() };
     let found = if found.is_empty() { result.search.clone() } else { found.join(", ") };
-    format!("{}: {found}{trials}", place(point))
+    format!("{place}: {found}{trials}")
 }
 
 /// What a point forwards in overload, its headline where that was measured.
@@ -286,6 +295,26 @@ mod tests {
         assert_eq!((wire.len(), nat.ends_with(&rate(4.5e5))), (nat.len(), true), "{wire}\n{nat}");
         state.found.extend((10..23).map(|n| (n, (n.to_string(), 1.0))));
         assert_eq!(state.picture().len(), 1 + MOST_FOUND + 1);
+    }
+
+    #[test]
+    fn a_place_names_what_tells_points_of_the_plan_apart() {
+        let settings = |flows: &str, buckets: &str| -> Vec<(String, String)> {
+            [("dut", "kernel-nat"), ("cpus", "1"), ("flows", flows), ("nf_conntrack_buckets", buckets)]
+                .map(|(name, value)| (name.to_string(), value.to_string()))
+                .to_vec()
+        };
+        let plan = [settings("10000", "16384"), settings("200000", "262144")];
+        let axes = Axes::of_settings(plan.iter().map(Vec::as_slice)).without(&["frame_bytes"]);
+        let point = |frame: &str| Point {
+            dut: "kernel-nat".into(),
+            frame: frame.into(),
+            settings: plan[1].clone(),
+            ..Point::default()
+        };
+        assert_eq!(place(&point("128"), &axes), "kernel-nat 128 bytes, flows 200k, buckets 262144");
+        assert_eq!(place(&point("imix"), &Axes::default()), "kernel-nat imix");
+        assert_eq!(place(&point(""), &axes), "kernel-nat, cpus 1, flows 200k, buckets 262144");
     }
 
     #[test]

@@ -119,7 +119,7 @@ impl Session<'_> {
     fn measure(&self, plan: &Plan, resumed: Option<RunData>) -> Result<(RunData, bool)> {
         let progress = (!self.arguments.quiet).then(|| {
             announce(plan);
-            Progress::new(plan.estimate(), self.arguments.verbose)
+            Progress::new(plan.estimate(), &plan.experiment.settings(), self.arguments.verbose)
         });
         let number = AtomicI64::new(0);
         let observe = |event: Event| {

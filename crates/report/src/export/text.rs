@@ -59,7 +59,7 @@ pub fn wrapped(text: &str, columns: usize) -> String {
     lines + "\n"
 }
 
-/// A run with one line per point and goal for a terminal.
+/// A run for a terminal: the answer of its rig, one line per point and goal, and all other tables.
 pub fn show(data: &RunData, of_rigs: &dyn Sections) -> String {
     let run = &data.run;
     let end = run.finished.as_deref().map_or_else(String::new, |end| format!(" to {end}"));
@@ -81,8 +81,11 @@ pub fn show(data: &RunData, of_rigs: &dyn Sections) -> String {
     // The first table has the throughput already.
     let sheets = tables::sheets(&all).into_iter().filter(|sheet| sheet.name != "throughput");
     let first = [points, interleaved(&all)].into_iter().filter(|table| !table.is_empty());
-    let tables: Vec<String> = first
-        .map(|table| table.text())
+    let tables: Vec<String> = of_rigs
+        .answer(data)
+        .map(|answer| format!("{}\n\n{}", answer.sentences.join("\n"), answer.table.text()))
+        .into_iter()
+        .chain(first.map(|table| table.text()))
         .chain(sheets.map(sheet))
         .chain(of_rigs.parts(data).into_iter().flat_map(|part| part.text()))
         .collect();
@@ -113,8 +116,10 @@ fn sheet(sheet: Sheet) -> String {
 
 /// One line per point and goal. Points without a goal have their loads or procedures in tables of their own.
 fn points(all: &Comparison<'_>) -> Table {
-    let head =
-        ["frame", "device", "goal", "frames/s", "bit/s", "95 % interval", "p99 near it", "trials", "valid"];
+    let own =
+        ["goal", "frames/s", "bit/s", "95 % interval", "p99 near it", "trials", "valid"].map(String::from);
+    let device = all.device_head("device");
+    let head: Vec<String> = std::iter::once("frame".to_string()).chain(device).chain(own).collect();
     let mut table = Table::new(&head);
     for (series, point) in all.all() {
         let untold = point.chosen_loads().next().is_none();
@@ -126,9 +131,9 @@ fn points(all: &Comparison<'_>) -> Table {
         for (i, (goal, rate)) in goals.into_iter().enumerate() {
             // The trials near the headline rate say nothing about the rate of another goal.
             let near = near.as_ref().filter(|_| i == 0);
-            table.push(vec![
-                point.point.frame.clone(),
-                series.label.clone(),
+            let mut row = vec![point.point.frame.clone()];
+            row.extend(all.device_cells(series, point));
+            row.extend([
                 goal.into(),
                 or_dash(rate, |r| r.sign()),
                 or_dash(rate, |r| si(point.mbit_per_s(r.fps) * 1e6)),
@@ -137,6 +142,7 @@ fn points(all: &Comparison<'_>) -> Table {
                 point.measured().count().to_string(),
                 point.valid().count().to_string(),
             ]);
+            table.push(row);
         }
     }
     table

@@ -60,19 +60,22 @@ const COLUMNS: &str = "of plain: the rate divided by that of kernel-forward; cyc
 
 /// A line for each device and frame size; empty where no device was measured.
 fn table(all: &Comparison<'_>) -> Table {
-    let head = ["frame", "device", "frames/s", "95 % interval", "of plain", "cycles", "p99 at half"];
+    let own = ["frames/s", "95 % interval", "of plain", "cycles", "p99 at half"].map(String::from);
+    let device = all.device_head("device");
+    let head: Vec<String> = std::iter::once("frame".to_string()).chain(device).chain(own).collect();
     let mut table = Table::new(&head);
     for (series, point) in all.all().into_iter().filter(|(series, _)| !series.is_ceiling()) {
         let rate = headline(point);
-        table.push(vec![
-            point.point.frame.clone(),
-            series.label.clone(),
+        let mut row = vec![point.point.frame.clone()];
+        row.extend(all.device_cells(series, point));
+        row.extend([
             or_dash(rate, |rate| rate.sign()),
             or_dash(rate.and_then(|rate| rate.interval), |(low, high)| format!("{}–{}", si(low), si(high))),
             or_dash(of_plain(all, series, point), |ratio| ratio.sign()),
             or_dash(cycles(point), full),
             or_dash(p99_at_half(point), time_ns),
         ]);
+        table.push(row);
     }
     table.without_empty(&["frames/s", "95 % interval", "of plain", "cycles", "p99 at half"])
 }

@@ -6,12 +6,15 @@
 //!   wire           |============//   4.12 M     (cut: the axis is for the devices)
 //! ```
 
-use crate::view::Style;
+use crate::run_data::PointData;
+use crate::view::axes::{self, Axes, DOT};
 use crate::view::format::tick;
 use crate::view::scale::Scale;
 use crate::view::svg::{Anchor, Svg, class, shorten, text_width};
+use crate::view::{COLOURS, Rate, Style};
 
 /// Rows of one group.
+#[derive(Clone)]
 pub struct Group {
     /// Heading.
     pub label: String,
@@ -67,6 +70,8 @@ pub struct BarChart {
     pub limit_name: String,
 }
 
+/// The widest column of labels, px.
+const LABELS: f64 = 240.0;
 const WIDTH: f64 = 520.0;
 const ROW: f64 = 21.0;
 const BAR: f64 = 13.0;
@@ -74,9 +79,53 @@ const HEAD: f64 = 24.0;
 const GAP: f64 = 8.0;
 const AXIS: f64 = 40.0;
 
+/// Bars of rates in groups that agree in the axes `by`; bars with the same label look the same in all of them.
+pub fn of_points(
+    axes: &Axes,
+    by: &[&str],
+    points: &[&PointData],
+    rate: impl Fn(&PointData) -> Option<Rate>,
+) -> Vec<Group> {
+    let mut labels: Vec<String> = Vec::new();
+    let mut bar = |(label, data): (String, &PointData)| {
+        let at = labels.iter().position(|known| *known == label).unwrap_or_else(|| {
+            labels.push(label.clone());
+            labels.len() - 1
+        });
+        let rate = rate(data);
+        let text = rate.map_or_else(|| "none found".to_string(), |rate| rate.sign());
+        Bar {
+            title: format!("{}: {text}", axes.name(&data.point)),
+            label,
+            value: rate.map(|rate| rate.fps),
+            parts: Vec::new(),
+            interval: rate.and_then(|rate| rate.interval),
+            ticks: Vec::new(),
+            text,
+            style: Style { colour: 1 + at % COLOURS, marker: at, pattern: at / COLOURS },
+            fits: true,
+        }
+    };
+    let groups = axes.grouped(points, by).into_iter();
+    groups
+        .map(|axes::Group { heading, members }| Group {
+            label: heading,
+            bars: members.into_iter().map(&mut bar).collect(),
+            limit: None,
+        })
+        .collect()
+}
+
 impl BarChart {
     /// Draws the figure.
     pub fn draw(&self, title: &str, description: &str) -> String {
+        let BarChart { unit, number, limit_name, .. } = self;
+        let groups = self.groups.iter().map(with_short_labels).collect();
+        let chart = BarChart { groups, unit: unit.clone(), number: *number, limit_name: limit_name.clone() };
+        chart.draw_whole(title, description)
+    }
+
+    fn draw_whole(&self, title: &str, description: &str) -> String {
         let height = self.groups.iter().map(|g| HEAD + ROW * g.bars.len() as f64 + GAP).sum::<f64>() + AXIS;
         let mut svg = Svg::new(WIDTH, height);
         let scale = self.scale();
@@ -95,7 +144,7 @@ impl BarChart {
 
     /// Left of this is the column of labels, px.
     fn left(&self) -> f64 {
-        (self.bars().map(|b| text_width(&b.label)).fold(0.0, f64::max) + 14.0).clamp(60.0, 240.0)
+        (self.bars().map(|b| text_width(&b.label)).fold(0.0, f64::max) + 14.0).clamp(60.0, LABELS)
     }
 
     /// The axis is as long as the bars that must fit need; if none must, as all need.
@@ -149,6 +198,27 @@ impl BarChart {
         let ticks = bar.ticks.iter().map(|tick| scale.at(*tick));
         svg.text((beside(scale.at(end), ticks, &bar.text), baseline), Anchor::Start, class, &bar.text);
     }
+}
+
+/// The group with labels that fit: where one is too long, the parts that all of several parts share move to the heading.
+fn with_short_labels(group: &Group) -> Group {
+    let parts: Vec<Vec<&str>> = group.bars.iter().map(|bar| bar.label.split(DOT).collect()).collect();
+    let fits = |bar: &Bar| text_width(&bar.label) + 14.0 <= LABELS;
+    let whole = || parts.iter().filter(|parts| parts.len() > 1);
+    if group.bars.iter().all(fits) || whole().count() < 2 {
+        return group.clone();
+    }
+    let is_shared = |part: &&str| whole().all(|parts| parts.contains(part));
+    let shared: Vec<&str> =
+        whole().next().into_iter().flatten().copied().filter(|part| is_shared(part)).collect();
+    let label = |parts: &Vec<&str>| {
+        let own: Vec<&str> = parts.iter().copied().filter(|part| !shared.contains(part)).collect();
+        if own.is_empty() { parts.join(DOT) } else { own.join(DOT) }
+    };
+    let heading = std::iter::once(group.label.as_str()).chain(shared.iter().copied());
+    let heading: Vec<&str> = heading.filter(|part| !part.is_empty()).collect();
+    let bars = group.bars.iter().zip(&parts).map(|(bar, parts)| Bar { label: label(parts), ..bar.clone() });
+    Group { label: heading.join(DOT), bars: bars.collect(), limit: group.limit }
 }
 
 /// Where a text begins that belongs to a bar with this end: next to it, or else past the ticks in its way.
@@ -223,6 +293,27 @@ mod tests {
         assert!(cut(vec![bar(Some(400e3), true), bar(Some(4e6), false)]));
         assert!(!cut(vec![bar(Some(400e3), true), bar(Some(700e3), false)]));
         assert!(!cut(vec![bar(None, true), bar(Some(4e6), false)]), "the only bar sets the axis");
+    }
+
+    #[test]
+    fn long_labels_differ_since_what_they_share_is_in_the_heading() {
+        let bars = |labels: &[&str]| -> Vec<Bar> {
+            labels.iter().map(|label| Bar { label: label.to_string(), ..bar(Some(1.0), true) }).collect()
+        };
+        let labels = |group: &Group| group.bars.iter().map(|bar| bar.label.clone()).collect::<Vec<_>>();
+        let long = [
+            "kernel-nat · flows 200k · buckets 16384 · max 65536",
+            "kernel-nat · flows 200k · buckets 262144 · max 524288",
+            "wire",
+        ];
+        let group = |labels| Group { label: "128 bytes".into(), bars: bars(labels), limit: None };
+        let short = with_short_labels(&group(&long));
+        assert_eq!(short.label, "128 bytes · kernel-nat · flows 200k");
+        assert_eq!(labels(&short), ["buckets 16384 · max 65536", "buckets 262144 · max 524288", "wire"]);
+        let unchanged = with_short_labels(&group(&["kernel-nat · flows 200k", "node-nat · flows 200k"]));
+        assert_eq!((unchanged.label.as_str(), labels(&unchanged).len()), ("128 bytes", 2));
+        let drawn = chart(bars(&long)).draw("t", "d");
+        assert!(drawn.contains(">buckets 16384 · max 65536<") && !drawn.contains('…'), "{drawn}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::record::GoalResult;
 use crate::run_data::{PointData, WIRE};
 use crate::view::format::{exact, full, or_dash, percent, si, unprefixed};
 use crate::view::page::{figure, note, section};
-use crate::view::{Bound, Comparison, Rate, Series, Table, frame_name};
+use crate::view::{Bound, Comparison, Rate, Series, Table, axes, frame_name};
 
 /// Rows that one figure holds: about a printed page.
 const ROWS: usize = 40;
@@ -138,17 +138,31 @@ type Length = (Unit, fn(&PointData) -> Option<Rate>);
 
 fn chart(all: &Comparison<'_>, frames: &[&str], length: Length) -> BarChart {
     let unit = length.0;
-    let groups = frames.iter().map(|frame| {
-        let points = all.at(frame);
-        let line = points.iter().filter_map(|(_, p)| p.point.line_fps.map(|l| unit.of(p, l)));
-        Group {
-            label: frame_name(frame),
-            limit: line.max_by(f64::total_cmp),
-            bars: points.iter().map(|(series, point)| bar(series, point, length)).collect(),
+    let mut groups: Vec<Group> = Vec::new();
+    for (series, point) in frames.iter().flat_map(|frame| all.at(frame)) {
+        let shared = shared(all, point);
+        let size = (!point.point.frame.is_empty()).then(|| frame_name(&point.point.frame));
+        let label = size.into_iter().chain(shared.clone()).collect::<Vec<_>>().join(axes::DOT);
+        let own = series.label.split(axes::DOT).filter(|part| Some(*part) != shared.as_deref());
+        let own = own.collect::<Vec<_>>().join(axes::DOT);
+        let bar = Bar { label: own, ..bar(series, point, length) };
+        let limit = point.point.line_fps.map(|line| unit.of(point, line));
+        match groups.iter_mut().find(|group| group.label == label) {
+            Some(group) => {
+                group.bars.push(bar);
+                group.limit = [group.limit, limit].into_iter().flatten().reduce(f64::max);
+            }
+            None => groups.push(Group { label, bars: vec![bar], limit }),
         }
-    });
+    }
     let limit_name = "line rate".into();
-    BarChart { groups: groups.collect(), unit: unit.name().into(), number: unit.number(), limit_name }
+    BarChart { groups, unit: unit.name().into(), number: unit.number(), limit_name }
+}
+
+/// What the bars of a group have in common beside the frame size: where points differ in several axes, the first of them.
+fn shared(all: &Comparison<'_>, point: &PointData) -> Option<String> {
+    let first = all.axes.names().next().filter(|_| all.axes.len() > 1)?;
+    Some(axes::part(first, point.setting(first)?))
 }
 
 fn bar(series: &Series<'_>, point: &PointData, (unit, headline): Length) -> Bar {
@@ -173,9 +187,7 @@ fn bar(series: &Series<'_>, point: &PointData, (unit, headline): Length) -> Bar 
 }
 
 fn table(all: &Comparison<'_>) -> Table {
-    let mut table = Table::new(&[
-        "Frame",
-        "Device",
+    let own = [
         "Goal",
         "frames/s",
         "95 % interval",
@@ -185,7 +197,10 @@ fn table(all: &Comparison<'_>) -> Table {
         "Repetitions",
         "Peak received",
         "Remark",
-    ]);
+    ];
+    let device = all.device_head("Device");
+    let head = std::iter::once("Frame".to_string()).chain(device).chain(own.map(String::from));
+    let mut table = Table::new(&head.collect::<Vec<_>>());
     for (series, point) in all.all() {
         let wire = |goal: &GoalResult| {
             let same_run =
@@ -195,21 +210,21 @@ fn table(all: &Comparison<'_>) -> Table {
             goals.iter().find(|g| g.goal == goal.goal).or(goals.first())?.fps_median
         };
         if point.goals().is_empty() {
-            table.push(row(series, point, None, None));
+            table.push(row(all.device_cells(series, point), point, None, None));
         }
         for goal in point.goals() {
-            table.push(row(series, point, Some(goal), wire(goal)));
+            table.push(row(all.device_cells(series, point), point, Some(goal), wire(goal)));
         }
     }
     table.without_empty(&["95 % interval", "Of line", "Remark"])
 }
 
-fn row(series: &Series<'_>, point: &PointData, goal: Option<&GoalResult>, wire: Option<f64>) -> Vec<String> {
+fn row(device: Vec<String>, point: &PointData, goal: Option<&GoalResult>, wire: Option<f64>) -> Vec<String> {
     let rate = goal.map_or_else(|| headline(point), Rate::of);
     let share = |of: Option<f64>| or_dash(rate.zip(of), |(r, of)| percent(r.fps / of));
-    vec![
-        point.point.frame.clone(),
-        series.label.clone(),
+    let mut row = vec![point.point.frame.clone()];
+    row.extend(device);
+    row.extend([
         goal.map_or_else(|| unsearched(point), |g| g.goal.clone()),
         or_dash(rate, |r| format!("{}{}", r.bound.sign(), full(r.fps))),
         or_dash(rate.and_then(|r| r.interval), |(a, b)| format!("{} – {}", full(a), full(b))),
@@ -219,7 +234,8 @@ fn row(series: &Series<'_>, point: &PointData, goal: Option<&GoalResult>, wire: 
         goal.map_or_else(|| "–".into(), |g| g.repetitions.len().to_string()),
         or_dash(point.peak_received_fps(), full),
         goal.map_or_else(String::new, remark),
-    ]
+    ]);
+    row
 }
 
 /// What stands in place of a goal.

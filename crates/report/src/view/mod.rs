@@ -1,6 +1,7 @@
 //! What reports, comparisons, trends and exports are made of: numbers in words, rates with their bounds, points that
 //! belong together, tables, and the pages and drawings that show them.
 
+pub mod axes;
 pub mod curve;
 pub mod format;
 pub mod handover;
@@ -12,6 +13,7 @@ mod series;
 pub mod svg;
 mod table;
 
+pub use axes::Axes;
 pub use rate::{Bound, Rate, Ratio};
-pub use series::{Comparison, Series, Style, frame_name, varying};
+pub use series::{COLOURS, Comparison, Series, Style, frame_name};
 pub use table::Table;

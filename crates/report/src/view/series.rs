@@ -1,11 +1,12 @@
 //! Which points belong together: same settings but for the frame size make a *series*, one line in a figure.
 //! Points of several runs with the same settings get the same colour and stand next to each other.
 
+use super::axes::Axes;
 use crate::record::Run;
 use crate::run_data::{PointData, RunData};
 
 /// Colours of the palette, without the grey of the wire.
-const COLOURS: usize = 7;
+pub const COLOURS: usize = 7;
 
 /// All runs of a report, sorted for comparison.
 pub struct Comparison<'a> {
@@ -15,6 +16,8 @@ pub struct Comparison<'a> {
     pub frames: Vec<&'a str>,
     /// Devices in plan order, the wire last.
     pub series: Vec<Series<'a>>,
+    /// The settings that differ between points of devices, without the frame size.
+    pub axes: Axes,
 }
 
 /// Points of one run that differ only in the frame size.
@@ -45,13 +48,15 @@ pub struct Style {
 impl<'a> Comparison<'a> {
     /// Sorts the points of all runs.
     pub fn new(runs: &'a [RunData]) -> Self {
-        let varying = varying(runs);
+        let axes = axes(runs, false);
+        // What the devices differ in says nothing of a ceiling that is measured once for all of them.
+        let of_ceilings = self::axes(runs, true);
         let mut bases: Vec<String> = Vec::new();
         let mut found: Vec<(usize, usize, Series<'a>)> = Vec::new();
         for (run_index, data) in runs.iter().enumerate() {
             // What measures a part of the tester has a section of its own.
             for point in data.points.iter().filter(|p| p.is_device()) {
-                let name = name(point, &varying);
+                let name = if point.is_ceiling() { &of_ceilings } else { &axes }.name(&point.point);
                 let base = bases.iter().position(|b| *b == name).unwrap_or_else(|| {
                     bases.push(name.clone());
                     bases.len() - 1
@@ -68,12 +73,24 @@ impl<'a> Comparison<'a> {
         found.sort_by_key(|(base, run, series)| (series.is_ceiling(), *base, *run));
         number_styles(&mut found);
         let series = found.into_iter().map(|(_, _, series)| series).collect();
-        Comparison { runs, frames: frames(runs), series }
+        Comparison { runs, frames: frames(runs), series, axes }
     }
 
     /// Points of one frame size with their series.
     pub fn at(&self, frame: &str) -> Vec<(&Series<'a>, &'a PointData)> {
         self.series.iter().filter_map(|s| s.at(frame).map(|p| (s, p))).collect()
+    }
+
+    /// Headings of the columns that say which point a line is of: the device, and a column for each axis.
+    pub fn device_head(&self, device: &str) -> Vec<String> {
+        std::iter::once(device.to_string()).chain(self.axes.head()).collect()
+    }
+
+    /// The cells below them.
+    pub fn device_cells(&self, series: &Series<'_>, point: &PointData) -> Vec<String> {
+        let run = if self.runs.len() > 1 { format!(" · run {}", series.run.id) } else { String::new() };
+        let device = format!("{}{run}", point.point.dut);
+        std::iter::once(device).chain(self.axes.cells(&point.point.settings)).collect()
     }
 
     /// All points: frame size by frame size, series by series.
@@ -105,36 +122,11 @@ pub fn frame_name(frame: &str) -> String {
     if frame.parse::<u32>().is_ok() { format!("{frame} bytes") } else { frame.to_string() }
 }
 
-/// Device and varying settings of a point.
-fn name(point: &PointData, varying: &[&str]) -> String {
-    let settings = point.point.settings.iter().filter(|(name, _)| varying.contains(&name.as_str()));
-    let parts = settings.map(|(name, value)| match name.as_str() {
-        // Its values say what they are.
-        "filter" => format!(" · {value}"),
-        name => format!(" · {name} {value}"),
-    });
-    std::iter::once(point.point.dut.clone()).chain(parts).collect()
-}
-
-/// Names of the settings that differ between points, without those that only repeat device or frame size.
-pub fn varying(runs: &[RunData]) -> Vec<&str> {
-    let points = || runs.iter().flat_map(|r| &r.points).filter(|p| p.is_device()).map(|p| &p.point);
-    let mut names: Vec<&str> = Vec::new();
-    for (name, _) in points().flat_map(|p| &p.settings) {
-        if !names.contains(&name.as_str()) {
-            names.push(name);
-        }
-    }
-    names.retain(|name| {
-        let value =
-            |p: &'_ crate::record::Point| p.settings.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone());
-        // A setting that only some devices have (rules of a filter) says nothing that their names do not.
-        let differs = points().filter_map(value).any(|v| Some(v) != points().find_map(value));
-        let repeats =
-            |of: fn(&crate::record::Point) -> &String| points().all(|p| value(p).as_ref() == Some(of(p)));
-        differs && !repeats(|p| &p.frame) && !repeats(|p| &p.dut)
-    });
-    names
+/// The axes of the devices, or of the ceilings.
+fn axes(runs: &[RunData], is_ceiling: bool) -> Axes {
+    let points = runs.iter().flat_map(|run| &run.points);
+    let points = points.filter(move |point| point.is_device() && point.is_ceiling() == is_ceiling);
+    Axes::of(points.map(|point| &point.point))
 }
 
 /// Frame sizes of all runs, smallest mean first.
@@ -202,7 +194,7 @@ mod tests {
         let others = ["kernel-stateless", "kernel-stateful", "kernel-nat", "xdp-forward", "wire"];
         let expected: Vec<_> = ["kernel-forward · cpus 2".to_string(), "kernel-forward · cpus 1".to_string()]
             .into_iter()
-            .chain(others.map(|name| format!("{name} · cpus 1")))
+            .chain(others.map(|name| if name == "wire" { name.into() } else { format!("{name} · cpus 1") }))
             .collect();
         assert_eq!(labels, expected);
     }

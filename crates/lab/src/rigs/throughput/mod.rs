@@ -75,6 +75,10 @@ impl Experiment for Throughput {
         Throughput::points(self).len()
     }
 
+    fn settings(&self) -> Vec<Vec<(String, String)>> {
+        Throughput::points(self).iter().map(PointSpec::settings).collect()
+    }
+
     fn deviations(&self) -> Vec<String> {
         procedure::deviations(self)
     }

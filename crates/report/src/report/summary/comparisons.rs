@@ -19,10 +19,50 @@ pub(super) fn comparisons(base: &Series<'_>, series: &[&Series<'_>], frame: &str
     match base_result {
         Some((_, goal, _)) => side_by_side(base, goal, others().copied(), frame).into_iter().collect(),
         None => {
-            let compare = |other: &&Series<'_>| compared((&base.name, base), (&what(other), other), frame);
-            at_most(others().filter_map(compare).collect())
+            let (ended, regular): (Vec<&Series<'_>>, Vec<_>) =
+                others().copied().partition(|other| is_irregular(base, other, frame));
+            // Several that cannot be compared are one sentence.
+            let (ended, alone) = if ended.len() > 1 { (ended, Vec::new()) } else { (Vec::new(), ended) };
+            let compare = |other: &Series<'_>| compared((&base.name, base), (&what(other), other), frame);
+            let found = regular.into_iter().chain(alone).filter_map(compare);
+            at_most(found.collect()).into_iter().chain(all_irregular(base, &ended, frame)).collect()
         }
     }
+}
+
+/// Was the same goal searched, and did the search end irregularly?
+fn is_irregular(base: &Series<'_>, other: &Series<'_>, frame: &str) -> bool {
+    let Some(((_, base_goal, _), (_, goal, rate))) = result(base, frame).zip(result(other, frame)) else {
+        return false;
+    };
+    goal.goal == base_goal.goal && rate.bound != Bound::Exact
+}
+
+/// The rates of those whose searches ended irregularly; `None` without any.
+fn all_irregular(base: &Series<'_>, others: &[&Series<'_>], frame: &str) -> Option<String> {
+    let found = others.iter().filter_map(|other| Some((other, result(other, frame)?)));
+    let found: Vec<_> = found.collect();
+    let first = COMPARISONS.min(found.len());
+    let mut rates: Vec<String> = found[..first]
+        .iter()
+        .map(|(other, (_, _, rate))| format!("{} {}", other.name, rate.words()))
+        .collect();
+    rates.extend((found.len() > first).then(|| format!("{} more in the table below", found.len() - first)));
+    let mut reasons: Vec<String> = found
+        .iter()
+        .flat_map(|(_, (_, goal, _))| &goal.repetitions)
+        .filter_map(|r| r.irregular.clone())
+        .collect();
+    reasons.sort();
+    reasons.dedup();
+    (!rates.is_empty()).then(|| {
+        format!(
+            "Frames/s of those whose searches ended irregularly ({}): {}. They cannot be compared with {}.",
+            list(&reasons),
+            list(&rates),
+            base.name
+        )
+    })
 }
 
 /// The rates of the other devices where the base allows no comparison.

@@ -48,6 +48,10 @@ const CHANGES: &[(&str, Change)] = &[
     ("the search of kernel-stateful ended at a lower bound", |data| {
         irregular(data, "kernel-stateful", "max load is not an upper bound");
     }),
+    ("the searches of two devices ended at lower bounds", |data| {
+        irregular(data, "kernel-stateful", "max load is not an upper bound");
+        irregular(data, "kernel-nat", "time limit");
+    }),
     ("the tester was the limit of kernel-forward", |data| {
         irregular(data, "kernel-forward", "tester-limited")
     }),
