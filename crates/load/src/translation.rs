@@ -50,7 +50,7 @@ impl NatFault {
     pub fn text(self) -> &'static str {
         match self {
             NatFault::Leaked => "frames left untranslated",
-            NatFault::Clashed => "flows got an outside tuple that another flow has",
+            NatFault::Clashed => "flows got an outside tuple that another flow had in the same trial",
             NatFault::WrongSubscriber => "answers went to the wrong subscriber",
             NatFault::Remapped => "frames had another outside tuple than their flow's first frame",
             NatFault::WrongDestination => "frames went to the wrong destination",

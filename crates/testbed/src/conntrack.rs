@@ -31,7 +31,10 @@ pub struct ConntrackStats {
 }
 
 /// Deletes all entries of the calling thread's network namespace.
-pub(crate) fn flush() -> Result<()> {
+///
+/// # Errors
+/// The kernel refuses it.
+pub fn flush() -> Result<()> {
     // struct nfgenmsg: AF_UNSPEC, version 0, resource 0: all entries of all families.
     let message = Message::new(DELETE, 0, &[0; 4]);
     Socket::open(libc::NETLINK_NETFILTER)?.request("empty the connection table", message)
@@ -59,6 +62,23 @@ pub fn tcp_states() -> Result<Vec<(String, u64)>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(Error::os(LIST)(error)),
     }
+}
+
+/// Entries of the calling thread's network namespace that have not ended, where the kernel lists them: `nf_conntrack_count` also
+/// counts those whose time is over and that are not collected yet.
+///
+/// # Errors
+/// The list cannot be read.
+pub fn live_entries() -> Result<Option<u64>> {
+    match File::open("/proc/thread-self/net/nf_conntrack") {
+        Ok(list) => lines(BufReader::with_capacity(1 << 16, list)).map(Some),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::os(LIST)(error)),
+    }
+}
+
+fn lines(list: impl BufRead) -> Result<u64> {
+    list.split(b'\n').try_fold(0, |n, line| line.map(|_| n + 1)).map_err(Error::os(LIST))
 }
 
 const LIST: &str = "read /proc/net/nf_conntrack";

@@ -44,7 +44,7 @@ use super::witness::{Parties, Witness, arrived, witnessed};
 use super::{counted, outside};
 use crate::error::RunError;
 use crate::frames::{Cpus, PointSpec};
-use crate::record::{self, DropCounter, Noise, Owner, Purpose, Stream, Trial, Verdict};
+use crate::record::{DropCounter, Noise, Owner, Purpose, Stream, Trial, Verdict};
 use crate::time;
 
 /// Everything that is the same for all points of a run.
@@ -393,7 +393,7 @@ impl Setup {
         if let Some(said) = self.said().filter(|_| load.tcp.is_some()) {
             trial = trial.with_detail(&said);
         }
-        match self.translated().map(|seen| record::Translation::of(&seen)) {
+        match self.recorded_translation(used) {
             Some(translation) => {
                 trial.reasons.extend(translation.mistakes());
                 trial.with_detail(&translation)

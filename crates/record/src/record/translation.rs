@@ -21,6 +21,10 @@ pub struct Translation {
     /// What was wrong, and how often; empty for a NAT that works.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<(NatFault, u64)>,
+    /// Entries of flows that ended during the trial, of the kernel's table, at least; counted where flows changed or shared outside
+    /// tuples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_entries: Option<u64>,
     /// The file with frames that show it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evidence: Option<String>,
@@ -39,7 +43,13 @@ impl Translation {
     /// Of what a tester has seen.
     pub fn of(seen: &Translated) -> Translation {
         let Translated { outside, flows, inside, flows_inside, ref faults } = *seen;
-        Translation { outside, flows, inside, flows_inside, faults: faults.clone(), evidence: None }
+        let faults = faults.clone();
+        Translation { outside, flows, inside, flows_inside, faults, ended_entries: None, evidence: None }
+    }
+
+    /// Did flows share or change outside tuples? Both are faults, unless the entries of these flows have ended meanwhile.
+    pub fn has_new_tuples(&self) -> bool {
+        self.faults.iter().any(|(fault, _)| matches!(fault, NatFault::Clashed | NatFault::Remapped))
     }
 
     /// What was wrong in words, one each.

@@ -13,8 +13,10 @@ use weir_testbed::error::Error;
 use weir_testbed::topology::Side;
 
 use super::Setup;
+use super::usage::Used;
 use crate::error::RunError;
 use crate::frames::remote::Hosts;
+use crate::record;
 
 /// From the first to the last address.
 pub(crate) type AddressRange = (Ipv4Addr, Ipv4Addr);
@@ -58,6 +60,19 @@ impl Setup {
     /// What became of addresses and ports in the last trial.
     pub(crate) fn translated(&self) -> Option<Translated> {
         self.xdp()?.translated()
+    }
+
+    /// The same for the record, with how many entries of the kernel's table ended where flows changed or shared outside tuples.
+    pub(super) fn recorded_translation(&self, used: &Used) -> Option<record::Translation> {
+        let mut seen = record::Translation::of(&self.translated()?);
+        if seen.has_new_tuples() && self.spec.dut == DutKind::KERNEL_NAT {
+            let given_up = used.delta().0.conntrack.early_drop;
+            let live = self.bed.dut().and_then(|dut| dut.run(conntrack::live_entries).ok().flatten());
+            // Flows that have no entry any more, and entries that the full table gave up for others.
+            let without = live.map_or(0, |live| seen.flows.saturating_sub(live));
+            seen.ended_entries = Some(given_up.max(without));
+        }
+        Some(seen)
     }
 
     /// What was said in TCP connections in the last trial.
