@@ -12,6 +12,7 @@ use weir_load::xdp::clashes;
 use weir_packet::flow::Flow;
 
 use super::evidence;
+use super::judged::{self, Seen};
 use crate::frames::setup::AddressRange;
 use crate::frames::verdict::measured;
 use crate::frames::{PointSpec, Setup};
@@ -30,7 +31,7 @@ pub(super) struct Bench<'a> {
     folder: Option<&'a std::path::Path>,
     run_uuid: &'a str,
     /// Trials in which something was translated wrongly.
-    pub(super) wrong: Vec<Translation>,
+    pub(super) wrong: Vec<Seen>,
     /// Trials without frames so far.
     unframed: u32,
     /// How often a trial may be repeated.
@@ -153,7 +154,7 @@ impl<'a> Bench<'a> {
     /// One trial, whatever its verdict.
     pub(super) fn one(&mut self, load: &Load, purpose: Purpose) -> Result<Trial, RunError> {
         if let Some(trial) = self.series.replay(&Asked::Load(load, purpose)) {
-            self.wrong.extend(wrong(&trial));
+            self.wrong.extend(Seen::wrong(&trial));
             return Ok(trial);
         }
         let (observe, stop) = (self.options.observe, self.options.stop);
@@ -164,7 +165,7 @@ impl<'a> Bench<'a> {
         let trial = self.setup.trial(load, purpose, &Control::new(stop, &progress))?;
         let trial = self.with_all_clashes(trial);
         let trial = self.with_evidence(trial);
-        self.wrong.extend(wrong(&trial));
+        self.wrong.extend(Seen::wrong(&trial));
         self.series.keep(trial)
     }
 
@@ -220,9 +221,12 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// What a NAT did in a trial, if it did wrong.
-fn wrong(trial: &Trial) -> Option<Translation> {
-    trial.detail::<Translation>().filter(|seen| !seen.faults.is_empty())
+impl Bench<'_> {
+    /// What was irregular about the translations of all trials.
+    pub(super) fn irregular(&self) -> Vec<String> {
+        let ended = judged::ended_entries(self.wrong.iter().cloned());
+        judged::mistakes(self.wrong.iter().cloned()).into_iter().chain(ended).collect()
+    }
 }
 
 /// Answers a search with trials.

@@ -23,6 +23,9 @@ const TIMES: f64 = 1.35;
 const LEAST: f64 = 1.2;
 const MOST: f64 = 1.5;
 
+/// What a figure is that the tester ended.
+pub(super) const IS_LOWER_BOUND: &str = "the capacity is a lower bound";
+
 /// What a device has shown of its capacity.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Capacity {
@@ -90,7 +93,7 @@ impl Capacity {
                 "In {} of {} trials the tester could not offer more than the device translates{}.",
                 self.short,
                 self.trials.len(),
-                if 2 * self.short >= self.trials.len() { ": the capacity is a lower bound" } else { "" }
+                if 2 * self.short >= self.trials.len() { format!(": {IS_LOWER_BOUND}") } else { String::new() }
             ));
         }
         if lost > 0 {

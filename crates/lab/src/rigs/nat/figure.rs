@@ -1,11 +1,12 @@
 //! The figures of a NAT: frames translated, round trips at each step, memory of a flow.
 
-use weir_load::translation::NatFault;
-
+use super::capacity::IS_LOWER_BOUND;
 use super::plan::Step;
-use crate::figure::{figure, unit};
+use crate::figure::{figure, name, unit};
 use crate::record::{Figure, Latency, ProcedureResult, Statistic, Translation, Trial, Verdict};
+use crate::report::answer::headline;
 use crate::run_data::{PointData, latency, loss_ratio};
+use crate::view::{Bound, Rate};
 
 /// Of the procedure in records and of the section in reports.
 pub(super) const ID: &str = "nat";
@@ -19,17 +20,50 @@ pub(super) const CYCLES_UNIT: &str = "cycles";
 
 /// Percentiles of the round trip, and their names.
 pub(super) type Percentile = (&'static str, fn(&Latency) -> u64);
+pub(super) const LATE: &str = "99th percentile";
 pub(super) const PERCENTILES: [Percentile; 4] = [
     ("minimum", |l| l.min_ns),
     ("median", |l| l.p50_ns),
-    ("99th percentile", |l| l.p99_ns),
+    (LATE, |l| l.p99_ns),
     ("99.9th percentile", |l| l.p999_ns),
 ];
 
-/// Frames/s there and back: in overload where that was measured, else that of the search.
+/// Frames/s there and back: in overload where that was measured, else that of the search; a lower bound where the tester could
+/// offer no more.
+pub(super) fn rate(data: &PointData) -> Option<Rate> {
+    let rate = headline(data)?;
+    let irregular = data.capacity().map_or(&[][..], |capacity| &capacity.irregular);
+    let is_lower = irregular.iter().any(|text| text.contains(IS_LOWER_BOUND));
+    Some(if is_lower { Rate { bound: Bound::AtLeast, ..rate } } else { rate })
+}
+
+/// The same without what it bounds.
 pub(super) fn rate_fps(data: &PointData) -> Option<f64> {
-    let capacity = data.capacity().and_then(|capacity| capacity.figures.first()?.value);
-    capacity.or_else(|| data.headline_fps())
+    rate(data).map(|rate| rate.fps)
+}
+
+/// Reference cycles of a frame there and back, at that rate.
+pub(super) fn cycles(data: &PointData) -> Option<f64> {
+    let of_capacity = || {
+        let figures = &data.capacity()?.figures;
+        figures.iter().find(|figure| figure.name.starts_with(name::CYCLES))?.value
+    };
+    let near = || {
+        let near = data.at_headline().into_iter().filter_map(|trial| trial.cost.cycles_per_frame);
+        crate::stats::median(&near.collect::<Vec<_>>())
+    };
+    of_capacity().or_else(|| value(data, CYCLES)).or_else(near)
+}
+
+/// All figures of a point.
+pub(super) fn figures(data: &PointData) -> impl Iterator<Item = &Figure> {
+    let procedures = data.point.result.iter().flat_map(|result| &result.procedures);
+    procedures.flat_map(|procedure| &procedure.figures)
+}
+
+/// A figure of a point by its name.
+pub(super) fn value(data: &PointData, name: &str) -> Option<f64> {
+    figures(data).find(|figure| figure.name == name)?.value
 }
 
 /// What the table of flows takes.
@@ -56,9 +90,16 @@ pub(super) fn loss_at(step: Step) -> String {
 
 const LOSS_AT: &str = "loss at ";
 
-/// The load in frames/s of such a figure, by its name, if it is the same for all devices.
-pub(super) fn shared_load(name: &str) -> Option<f64> {
-    name.strip_prefix(LOSS_AT)?.strip_suffix(unit::FRAMES_PER_S)?.trim_end().parse().ok()
+/// Loads in frames/s that were the same for all devices, the least first.
+pub(super) fn shared_loads(points: &[&PointData]) -> Vec<f64> {
+    let of_figure = |figure: &Figure| -> Option<f64> {
+        let load = figure.name.strip_prefix(LOSS_AT)?.strip_suffix(unit::FRAMES_PER_S)?;
+        load.trim_end().parse().ok()
+    };
+    let mut loads: Vec<f64> = points.iter().flat_map(|data| figures(data).filter_map(of_figure)).collect();
+    loads.sort_by(f64::total_cmp);
+    loads.dedup();
+    loads
 }
 
 /// The result of the steps of load.
@@ -104,21 +145,4 @@ fn one(name: impl Into<String>, unit: &str, values: Vec<f64>) -> Figure {
 pub(super) fn inside_fps(trial: &Trial) -> f64 {
     let inside = trial.detail::<Translation>().map_or(trial.counts().received, |seen| seen.inside);
     if trial.duration_s > 0.0 { inside as f64 / trial.duration_s } else { 0.0 }
-}
-
-/// What a NAT did wrong over several trials, one sentence each.
-pub(super) fn mistakes(trials: impl IntoIterator<Item = Translation>) -> Vec<String> {
-    let mut sums: Vec<(NatFault, u64)> = Vec::new();
-    let mut file = None;
-    for seen in trials {
-        for (fault, n) in &seen.faults {
-            match sums.iter_mut().find(|(known, _)| known == fault) {
-                Some((_, sum)) => *sum += n,
-                None => sums.push((*fault, *n)),
-            }
-        }
-        file = file.or(seen.evidence);
-    }
-    let file = file.map_or(String::new(), |file| format!(" (frames in {file})"));
-    sums.into_iter().map(|(fault, n)| format!("broken NAT: {n} {}{file}", fault.text())).collect()
 }

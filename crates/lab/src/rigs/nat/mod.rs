@@ -13,16 +13,19 @@ use weir_load::TesterKind;
 
 use crate::error::Unfit;
 use crate::frames::preflight;
+use crate::report::answer::Answer;
 use crate::report::block::Part;
 use crate::rig::{Experiment, Rig};
 use crate::run::{RunError, Running};
 use crate::run_data::RunData;
 
+mod answer;
 mod bench;
 mod capacity;
 mod evidence;
 mod figure;
 mod flows;
+mod judged;
 mod plan;
 mod published;
 mod report;
@@ -72,6 +75,10 @@ impl Rig for NatRig {
         plan::read(root).map(|experiment| Arc::new(experiment) as _)
     }
 
+    fn answer(&self, data: &RunData) -> Option<Answer> {
+        answer::of(data)
+    }
+
     fn findings(&self, data: &RunData) -> Vec<String> {
         let sessions = sessions::report::findings(data).into_iter();
         report::findings(data).into_iter().chain(sessions).chain(tcp::report::findings(data)).collect()
@@ -90,6 +97,10 @@ impl Experiment for NatLoad {
 
     fn points(&self) -> usize {
         NatLoad::points(self).len()
+    }
+
+    fn settings(&self) -> Vec<Vec<(String, String)>> {
+        NatLoad::points(self).iter().map(NatPoint::settings).collect()
     }
 
     fn preflight(&self, tester: TesterKind) -> Result<(), Unfit> {

@@ -116,6 +116,13 @@ pub struct NatPoint {
     pub table: TableSettings,
 }
 
+impl NatPoint {
+    /// As names and values: device, traffic, table.
+    pub(super) fn settings(&self) -> Vec<(String, String)> {
+        self.spec.settings().into_iter().chain(self.table.settings()).collect()
+    }
+}
+
 impl NatLoad {
     /// The points: devices fastest, since those that differ in nothing else are measured alternately.
     pub fn points(&self) -> Vec<NatPoint> {
@@ -265,7 +272,7 @@ pub(super) fn read(root: &Section<'_>) -> Option<NatLoad> {
         capacity_trials,
         capacity_trial,
         search,
-        steps: percent.chain(loads_fps).collect(),
+        steps: loads_fps.chain(percent).collect(),
         trial,
         rounds,
     })
@@ -462,8 +469,11 @@ mod tests {
     fn s1_is_followed_to_the_letter() {
         let plan = nat("nat", &[]).unwrap();
         assert_eq!((&plan.flows[..], &plan.frame_bytes[..]), (&[10_000][..], &[FrameSizes::Fixed(128)][..]));
-        let loads: Vec<f64> = plan.steps.iter().filter_map(|step| step.fps(Some(100.0))).collect();
+        let (shared, own): (Vec<Step>, Vec<Step>) =
+            plan.steps.iter().partition(|step| matches!(step, Step::Fps(_)));
+        let loads: Vec<f64> = own.iter().filter_map(|step| step.fps(Some(100.0))).collect();
         assert!(loads.is_sorted() && plan.steps.last() == Some(&Step::Percent(200.0)), "{loads:?}");
+        assert!(shared.len() >= 3, "round trips are compared at loads that are the same for all");
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! The section of a NAT: is it right, how much does it translate, how long does that take, and what do flows cost.
 
 use super::figure::{
-    CYCLES, ID, MEMORY, PERCENTILES, inside_fps, loss_at, mistakes, rate_fps, round_trip_at, shared_load,
+    ID, LATE, MEMORY, PERCENTILES, cycles, figures, inside_fps, loss_at, rate_fps, round_trip_at,
+    shared_loads, value,
 };
+use super::judged::{Seen, ended_entries, mistakes};
 use super::plan::Step;
 use super::published;
 use super::table::{self, CHAIN, EARLY_DROP, FORMULA, INSERT_FAILED, TABLE_DROP};
-use crate::record::{Figure, Latency, Translation, Trial, Verdict};
+use crate::record::{Latency, Translation, Trial, Verdict};
 use crate::report::block::{Block, Part};
 use crate::report::lines::{Axis, Dot, DotKind, Line, Panel, range};
 use crate::run_data::{PointData, RunData, latency, loss_ratio};
@@ -29,7 +31,7 @@ fn is_nat(data: &PointData) -> bool {
     data.point.result.as_ref().is_some_and(|result| result.procedures.iter().any(|p| p.procedure == ID))
 }
 
-fn points(data: &RunData) -> Vec<&PointData> {
+pub(super) fn points(data: &RunData) -> Vec<&PointData> {
     data.points.iter().filter(|point| is_nat(point)).collect()
 }
 
@@ -44,11 +46,11 @@ pub(super) fn parts(data: &RunData) -> Vec<Part> {
     if !broken.is_empty() {
         blocks.push(Block::Bullets(broken));
     }
-    blocks.extend(curves(data));
     let alike = alike(&points);
     if !alike.is_empty() {
-        blocks.extend([Block::Heading("At the same load"), Block::Table(alike)]);
+        blocks.extend([Block::Sentence(ALIKE.into()), Block::Table(alike)]);
     }
+    blocks.extend(curves(data));
     blocks.extend([Block::Heading("All steps of load"), Block::Table(steps(data))]);
     blocks.push(Block::Note(METHOD.into()));
     let flows = flows(&points);
@@ -77,13 +79,16 @@ pub(super) fn parts(data: &RunData) -> Vec<Part> {
 const MEMORY_NOTE: &str = "Memory: what the kernel's slabs and this program have grown by while the flows were established, divided by \
     them; a node has a part of its tables from the start, and the tester's own growth is in it. Fewer than 10,000 flows cannot be seen.";
 
+const ALIKE: &str = "Round trips at loads that are the same for all:";
+
 /// What became of addresses and ports in each trial.
-fn seen(data: &PointData) -> impl Iterator<Item = Translation> {
-    data.trials.iter().filter_map(|trial| trial.detail())
+fn seen(data: &PointData) -> impl Iterator<Item = Seen> {
+    Seen::of_point(data)
 }
 
 const TABLE_NOTE: &str = "Per bucket: each flow is in the chains of both its directions, whatever the chains really are. Memory by the \
-    formula: 8 bytes a bucket and an object of the slab nf_conntrack an entry. A flow that comes back after its timeout is a new \
+    formula: 8 bytes a bucket and an object of the slab nf_conntrack an entry. Round trips are at half of the rate that the search of \
+    the row found. A flow that comes back after its timeout is a new \
     one: with short timeouts and many flows the table churns.";
 
 /// A row for each setting of the kernel's table: what it forwards, what it loses, what it takes; none where the plan does not set
@@ -93,9 +98,9 @@ fn tables(points: &[&PointData]) -> Vec<(&'static str, Table)> {
     let trip = |data: &PointData, name: &str| {
         number(data, &round_trip_at(name, Step::Percent(50.0)), |s| time_ns(s * 1e9))
     };
-    let speed = by_setting(points, &["per bucket", "frames/s", "RTT p50", "RTT p99"], |data| {
+    let speed = by_setting(points, &["per bucket", "frames/s", "p50 at half", "p99 at half"], |data| {
         let fps = or_dash(rate_fps(data), full);
-        vec![number(data, CHAIN, significant), fps, trip(data, "median"), trip(data, "99th percentile")]
+        vec![number(data, CHAIN, significant), fps, trip(data, "median"), trip(data, LATE)]
     });
     let lost = by_setting(points, &["not inserted", "early drops", "no entry"], |data| {
         [INSERT_FAILED, EARLY_DROP, TABLE_DROP].map(|name| number(data, name, full)).to_vec()
@@ -129,16 +134,6 @@ fn by_setting(points: &[&PointData], names: &[&str], cells: impl Fn(&PointData) 
     table
 }
 
-/// The figures of a point.
-fn figures(data: &PointData) -> impl Iterator<Item = &Figure> {
-    let procedures = data.point.result.iter().flat_map(|result| &result.procedures);
-    procedures.flat_map(|procedure| &procedure.figures)
-}
-
-fn value(data: &PointData, name: &str) -> Option<f64> {
-    figures(data).find(|figure| figure.name == name)?.value
-}
-
 /// The setting that this machine should have for the most flows that were measured.
 fn advice(points: &[&PointData]) -> Option<String> {
     let of = |data: &&PointData| {
@@ -166,9 +161,9 @@ fn advice(points: &[&PointData]) -> Option<String> {
 /// What is wrong, by device.
 fn broken(points: &[&PointData]) -> Vec<String> {
     let of = |data: &&PointData| {
-        let found = mistakes(seen(data));
+        let found = mistakes(seen(data)).into_iter().chain(ended_entries(seen(data)));
         let dut = &data.point.dut;
-        found.into_iter().map(move |text| format!("{dut}: {text}.")).collect::<Vec<_>>()
+        found.map(move |text| format!("{dut}: {text}.")).collect::<Vec<_>>()
     };
     points.iter().flat_map(of).collect()
 }
@@ -254,11 +249,7 @@ fn is_step(trial: &Trial) -> bool {
 fn alike(points: &[&PointData]) -> Table {
     let head = ["Load, frames/s", "NAT", "RTT median", "RTT p99", "RTT p99.9", "Loss", "Trials"];
     let mut table = Table::new(&head);
-    let load = |figure: &Figure| shared_load(&figure.name);
-    let mut loads: Vec<f64> = points.iter().flat_map(|data| figures(data).filter_map(load)).collect();
-    loads.sort_by(f64::total_cmp);
-    loads.dedup();
-    for fps in loads {
+    for fps in shared_loads(points) {
         let step = Step::Fps(fps);
         for data in points {
             let Some(loss) = figures(data).find(|figure| figure.name == loss_at(step)) else { continue };
@@ -335,9 +326,6 @@ fn flows(points: &[&PointData]) -> Table {
     for data in points {
         let setting = |name: &str| data.setting(name).unwrap_or("–").to_string();
         let order = if setting("flow_order") == "sequential" { "ordered" } else { "random" };
-        let near: Vec<f64> =
-            data.at_headline().iter().filter_map(|trial| trial.cost.cycles_per_frame).collect();
-        let cycles = value(data, CYCLES).or_else(|| crate::stats::median(&near));
         table.push(vec![
             data.point.dut.clone(),
             setting("flows"),
@@ -345,7 +333,7 @@ fn flows(points: &[&PointData]) -> Table {
             or_dash(data.capacity().and(rate_fps(data)), full),
             or_dash(data.headline_fps(), full),
             or_dash(value(data, MEMORY), bytes),
-            or_dash(cycles, full),
+            or_dash(cycles(data), full),
         ]);
     }
     table.without_empty(&["Capacity, 1/s"])
@@ -355,14 +343,11 @@ fn flows(points: &[&PointData]) -> Table {
 pub(super) fn findings(data: &RunData) -> Vec<String> {
     let points = points(data);
     let mut found = broken(&points);
-    let right = points.iter().filter(|point| mistakes(seen(point)).is_empty());
-    let right: Vec<String> =
-        right.map(|point| point.point.dut.clone()).fold(Vec::new(), |mut names, name| {
-            if !names.contains(&name) {
-                names.push(name);
-            }
-            names
-        });
+    let mut names: Vec<&String> = points.iter().map(|data| &data.point.dut).collect();
+    names.dedup();
+    let is_right = |data: &&PointData| mistakes(seen(data)).is_empty() && ended_entries(seen(data)).is_none();
+    let of = |name: &&String| points.iter().filter(|data| data.point.dut == **name).all(&is_right);
+    let right: Vec<String> = names.into_iter().filter(|name| of(name)).cloned().collect();
     if !right.is_empty() {
         found.push(format!(
             "Each frame that came through {} had the right addresses and ports, outside and back inside.",
@@ -393,13 +378,15 @@ fn trip(data: &PointData) -> Option<String> {
     };
     let (half, all) = (at(0.5)?, at(1.0)?);
     Some(format!(
-        "{}: {} frames/s there and back{capacity}; a round trip takes {} (99th percentile {}) at half of that and {} ({}) at all of it.",
+        "{}: {} frames/s there and back{capacity}; a round trip takes {} (99th percentile {}) at {} frames/s and {} ({}) at {}.",
         data.point.dut,
         full(maximum),
         time_ns(half.p50_ns as f64),
         time_ns(half.p99_ns as f64),
+        full(maximum / 2.0),
         time_ns(all.p50_ns as f64),
         time_ns(all.p99_ns as f64),
+        full(maximum),
     ))
 }
 
@@ -429,6 +416,7 @@ mod tests {
                 flows_inside: 9,
                 evidence,
                 faults: faults.clone(),
+                ..Translation::default()
             };
             let offered_fps = step.fps(Some(maximum)).unwrap();
             let at_step = trial.clone().counting(|counts| counts.offered_fps = offered_fps);

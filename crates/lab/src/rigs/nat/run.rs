@@ -156,10 +156,11 @@ impl Measuring<'_> {
 
     fn open(
         &mut self,
-        NatPoint { spec, table }: &NatPoint,
+        nat: &NatPoint,
         dut: String,
         index: usize,
     ) -> Result<(Point, PointSpec, Setup, VecDeque<Trial>), RunError> {
+        let NatPoint { spec, table } = nat;
         let NatLoad { faults, public, .. } = self.experiment;
         let mut setup = Setup::build(spec, &self.settings, faults, &mut self.journal)?;
         let flows = self.experiment.ranges(spec).list(spec.order, self.settings.seed);
@@ -171,7 +172,7 @@ impl Measuring<'_> {
         let mut point = Point {
             run_id: self.record.id,
             index,
-            settings: spec.settings().into_iter().chain(table.settings()).collect(),
+            settings: nat.settings(),
             dut,
             frame: spec.frame.to_string(),
             frame_bytes_mean: spec.frame.mean(),
@@ -308,7 +309,7 @@ impl Measuring<'_> {
             None => {
                 let mut procedure = figure::procedure(&entrant.steps, entrant.footprint);
                 procedure.figures.extend(entrant.table.iter().cloned());
-                procedure.irregular = figure::mistakes(entrant.bench.wrong.iter().cloned());
+                procedure.irregular = entrant.bench.irregular();
                 vec![procedure]
             }
             Some(_) => Vec::new(),

@@ -140,6 +140,13 @@ pub(super) fn figures(flows: u32, before: &ConntrackStats, after: &ConntrackStat
     list
 }
 
+/// What to type for these values; `None` without any.
+pub(super) fn command_for<const N: usize>(values: [(&str, Option<&str>); N]) -> Option<String> {
+    let set = values.into_iter().filter_map(|(name, value)| Some(format!("net.netfilter.{name}={}", value?)));
+    let set: Vec<String> = set.collect();
+    (!set.is_empty()).then(|| format!("sysctl -w {}", set.join(" ")))
+}
+
 /// What a machine should have for so many flows: buckets and entries, and why.
 pub(super) fn advice(flows: u64, entry_bytes: f64) -> String {
     // With as many buckets as entries a chain has two links on average, one for each direction of a flow.

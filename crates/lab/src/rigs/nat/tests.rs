@@ -1,22 +1,25 @@
 //! NATs in test beds: those that work are found right, and each mistake is found, counted and shown.
 
 use std::net::Ipv4Addr;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use weir_load::counts::Load;
 use weir_load::translation::{Evidence, NatFault, Outside};
 use weir_load::xdp::clashes;
 use weir_load::{Control, TesterKind};
-use weir_packet::flow::{Direction, FlowOrder, IpVersion};
+use weir_packet::flow::{Direction, Flow, FlowOrder, IpVersion};
 use weir_port::pcapng::read::{Item, Reader};
+use weir_testbed::conntrack;
 use weir_testbed::dut::DutKind;
 use weir_testbed::journal::{self, Journal};
 use weir_testbed::topology::Side;
 use weir_testkit::{Folder, need_root};
 
 use super::flows::Ranges;
+use super::judged::{self, Seen};
 use super::{evidence, figure};
+use crate::frames::setup::FIRST_HOST;
 use crate::frames::{Limits, PointSpec, Settings, Setup};
 use crate::record::{Purpose, Translation, Trial};
 
@@ -86,8 +89,7 @@ fn nats_that_work_are_found_right() {
             flows,
             inside: FRAMES,
             flows_inside: flows,
-            faults: Vec::new(),
-            evidence: None,
+            ..Translation::default()
         };
         assert_eq!(seen, expected, "{dut}");
         assert_eq!(trial.counts().received, FRAMES, "{dut}");
@@ -105,7 +107,7 @@ fn check(faults: &str, expected: impl Fn(&[(NatFault, u64)]) -> bool) -> Vec<Evi
     assert!(expected(&seen.faults), "{faults}: {:?}", seen.faults);
     assert_eq!(trial.counts().received, seen.inside, "{faults}: what is wrong counts as lost");
     assert_eq!(trial.counts().unexplained, 0, "{faults}: the accounting names what is lost");
-    let said = figure::mistakes([seen.clone()]);
+    let said = judged::mistakes(Seen::of(&trial));
     assert!(said.iter().all(|text| text.starts_with("broken NAT: ")), "{said:?}");
     let evidence = setup.evidence();
     assert!(
@@ -135,6 +137,41 @@ fn frames_of(faults: &str, evidence: &[Evidence]) -> Vec<Vec<u8>> {
 
 fn source(frame: &[u8]) -> Ipv4Addr {
     Ipv4Addr::new(frame[26], frame[27], frame[28], frame[29])
+}
+
+/// All flows have the same port and leave with it one after the other, since the kernel keeps a port that is free, and each entry
+/// is deleted while the others are sent: the tuple of the first flow is that of a later one, and no NAT is broken.
+#[test]
+fn a_tuple_whose_entry_has_ended_is_free_for_another_flow() {
+    need_root!();
+    let mut setup = device(&spec(DutKind::KERNEL_NAT), "");
+    let host = |n| Flow { src: FIRST_HOST[0] + n, dst: FIRST_HOST[1], sport: 5000, dport: 1, group: 0 };
+    setup.check_translation((0..FLOWS).map(host).collect(), &[]).unwrap();
+    let dut = setup.bed().dut().expect("a kernel").clone();
+    let flushed = AtomicBool::new(false);
+    let flush = |sent, _| {
+        if sent > 0 && sent < u64::from(FLOWS) && !flushed.swap(true, Ordering::Relaxed) {
+            dut.run(conntrack::flush).unwrap();
+        }
+    };
+    for _ in 0..10 {
+        flushed.store(false, Ordering::Relaxed);
+        setup.reset().unwrap();
+        let stop = AtomicBool::new(false);
+        // Progress is reported ten times a second.
+        let load = Load { max_frames: Some(FLOWS.into()), ..Load::steady(200.0, Duration::from_secs(5)) };
+        let trial = setup.trial(&load, Purpose::Procedure, &Control::new(&stop, &flush)).unwrap();
+        let seen = Seen::of(&trial).expect("it is checked");
+        // An answer that is under way while the entries are deleted may take the tuple.
+        if seen.translation.faults != [(NatFault::Clashed, 1)] {
+            continue;
+        }
+        assert!(judged::mistakes([seen.clone()]).is_empty(), "{seen:?}");
+        let said = judged::ended_entries([seen]).expect("entries have ended");
+        assert!(said.contains("1 flow got the outside tuple of an entry that had ended"), "{said}");
+        return;
+    }
+    panic!("the tuple was used again in none of 10 trials");
 }
 
 #[test]

@@ -11,10 +11,11 @@ use std::time::Duration;
 use weir_load::TesterKind;
 
 use crate::error::Unfit;
-use crate::frames::preflight;
+use crate::frames::{PointSpec, preflight};
 use crate::rig::Experiment;
 use crate::run::{RunError, Running};
 
+pub(super) mod answer;
 mod plan;
 pub(super) mod report;
 mod run;
@@ -31,6 +32,10 @@ impl Experiment for Rfc9693 {
 
     fn points(&self) -> usize {
         Rfc9693::points(self).len()
+    }
+
+    fn settings(&self) -> Vec<Vec<(String, String)>> {
+        Rfc9693::points(self).iter().map(PointSpec::settings).collect()
     }
 
     fn deviations(&self) -> Vec<String> {

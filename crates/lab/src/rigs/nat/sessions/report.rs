@@ -20,6 +20,10 @@ pub(super) mod name {
     pub(in crate::rigs::nat::sessions) const CAPACITY: &str = "connection tracking table capacity";
     pub(in crate::rigs::nat::sessions) const CPS: &str = "connections/s";
     pub(in crate::rigs::nat::sessions) const CONNECTIONS: &str = "connections";
+    /// Why a search ended before the device did.
+    pub(in crate::rigs::nat::sessions) const TESTER_ENDS: &str = "the tester ends the search";
+    pub(in crate::rigs::nat::sessions) const CAPACITY_OR_MORE: &str =
+        "connections or more: the search ended there";
 }
 
 /// Figures, and what they are called in a table.

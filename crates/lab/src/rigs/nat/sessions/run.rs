@@ -96,7 +96,7 @@ impl Bencher<'_, '_> {
         for _ in 0..self.experiment.repetitions {
             self.repetition(&mut values)?;
         }
-        values.irregular.extend(super::super::figure::mistakes(self.bench.wrong.iter().cloned()));
+        values.irregular.extend(self.bench.irregular());
         values.irregular.sort();
         values.irregular.dedup();
         let procedure = ProcedureResult {
@@ -120,9 +120,7 @@ impl Bencher<'_, '_> {
         let plain = highest(max, (error, least), |rate| self.establishes(rate))?;
         let validated = highest(plain.unwrap_or(max), (error, least), |rate| self.validates(rate))?;
         if plain.is_some_and(|rate| rate >= max) {
-            values
-                .irregular
-                .push(format!("the tester ends the search: it begins {max:.0} connections/s at most"));
+            values.irregular.push(format!("{}: it begins {max:.0} connections/s at most", name::TESTER_ENDS));
         }
         values.plain.extend(plain);
         values.validated.extend(validated);
@@ -138,9 +136,7 @@ impl Bencher<'_, '_> {
         if let Some(most) = self.experiment.capacity {
             let found = self.capacity(rate / SAFE, most)?;
             if let Some((_, true)) = found {
-                values
-                    .irregular
-                    .push(format!("the capacity is {most} connections or more: the search ended there"));
+                values.irregular.push(format!("the capacity is {most} {}", name::CAPACITY_OR_MORE));
             }
             values.capacity.extend(found.map(|(connections, _)| f64::from(connections)));
         }

@@ -12,10 +12,11 @@ use std::time::Duration;
 use weir_load::TesterKind;
 
 use crate::error::Unfit;
-use crate::frames::preflight;
+use crate::frames::{PointSpec, preflight};
 use crate::rig::Experiment;
 use crate::run::{RunError, Running};
 
+pub(super) mod answer;
 mod flood;
 mod name;
 mod plan;
@@ -34,6 +35,10 @@ impl Experiment for TcpLoad {
 
     fn points(&self) -> usize {
         TcpLoad::points(self).len()
+    }
+
+    fn settings(&self) -> Vec<Vec<(String, String)>> {
+        TcpLoad::points(self).iter().map(PointSpec::settings).collect()
     }
 
     fn preflight(&self, tester: TesterKind) -> Result<(), Unfit> {

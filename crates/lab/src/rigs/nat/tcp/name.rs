@@ -10,6 +10,12 @@ pub(super) const TOOK_MEDIAN: &str = "time of a TCP connection, median";
 pub(super) const TOOK_P99: &str = "time of a TCP connection, 99th percentile";
 pub(super) const CPS: &str = "connections/s";
 
+/// Why a search ended before the device did.
+pub(super) const TESTER_ENDS: &str = "the tester ends the search";
+pub(super) const BEGIN_ENDS: &str = "the search began at";
+pub(super) const UNTRIED: &str = "could not be tried";
+pub(super) const OPEN_ENDS: [&str; 3] = [TESTER_ENDS, BEGIN_ENDS, UNTRIED];
+
 /// All figures of floods begin so.
 pub(super) const FLOODED: &str = "TCP connections established under ";
 

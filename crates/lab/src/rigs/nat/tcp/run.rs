@@ -163,10 +163,10 @@ impl Talker<'_, '_> {
         }
         if self.unjudged > 0 {
             let rates = count(self.unjudged as usize, "rate");
-            let text = "could not be tried, since tester or machine was disturbed: the rate that was found may be too low";
-            values.irregular.push(format!("{rates} {text}"));
+            let why = "since tester or machine was disturbed: the rate that was found may be too low";
+            values.irregular.push(format!("{rates} {}, {why}", name::UNTRIED));
         }
-        values.irregular.extend(super::super::figure::mistakes(self.bench.wrong.iter().cloned()));
+        values.irregular.extend(self.bench.irregular());
         values.irregular.sort();
         values.irregular.dedup();
         let procedure = ProcedureResult {
@@ -219,10 +219,10 @@ impl Talker<'_, '_> {
             return Ok(());
         };
         if rate >= max {
-            let text = format!("the tester ends the search: it begins {max:.0} connections/s at most");
+            let text = format!("{}: it begins {max:.0} connections/s at most", name::TESTER_ENDS);
             values.irregular.push(text);
         } else if rate >= begin && known.is_none() {
-            let text = format!("the search began at {begin:.0} connections/s: the device may be faster");
+            let text = format!("{} {begin:.0} connections/s: the device may be faster", name::BEGIN_ENDS);
             values.irregular.push(text);
         }
         self.lives(rate * SAFE, values)?;

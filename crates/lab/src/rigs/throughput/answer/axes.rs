@@ -2,12 +2,12 @@
 
 use crate::run_data::{PointData, RunData};
 use crate::view::format::{count, full};
-use crate::view::{frame_name, varying};
+use crate::view::{self, frame_name};
 
 /// The axes by which the points of a run differ, without those that an answer compares.
-pub(super) struct Axes<'a> {
+pub(super) struct Axes {
     /// `frame_bytes` and `dut` first, where there are several of them.
-    names: Vec<&'a str>,
+    names: Vec<String>,
 }
 
 /// Points that are alike in all axes but those that are compared.
@@ -20,22 +20,23 @@ pub(super) struct Group<'a> {
     pub(super) points: Vec<&'a PointData>,
 }
 
-impl<'a> Axes<'a> {
+impl Axes {
     /// The axes of a run but these.
-    pub(super) fn without(data: &'a RunData, compared: &[&str]) -> Axes<'a> {
+    pub(super) fn without(data: &RunData, compared: &[&str]) -> Axes {
         let differ = |of: fn(&PointData) -> &str| {
             let mut values = devices(data).map(of);
             values.next().is_some_and(|first| values.any(|other| other != first))
         };
         let frames = differ(|point| &point.point.frame).then_some(FRAME);
         let devices = differ(|point| &point.point.dut).then_some(DEVICE);
-        let all = frames.into_iter().chain(devices).chain(varying(std::slice::from_ref(data)));
-        Axes { names: all.filter(|name| !compared.contains(name)).collect() }
+        let others = view::Axes::of(self::devices(data).map(|point| &point.point));
+        let all = frames.into_iter().chain(devices).chain(others.names());
+        Axes { names: all.filter(|name| !compared.contains(name)).map(str::to_string).collect() }
     }
 
     /// Headings of the columns.
     pub(super) fn head(&self) -> Vec<String> {
-        let heading = |name: &&str| match *name {
+        let heading = |name: &String| match name.as_str() {
             FRAME => "frame".into(),
             DEVICE => "device".into(),
             name => name.replace('_', " "),
@@ -44,7 +45,7 @@ impl<'a> Axes<'a> {
     }
 
     /// The points of the run that have a device, in groups.
-    pub(super) fn groups(&self, data: &'a RunData) -> Vec<Group<'a>> {
+    pub(super) fn groups<'a>(&self, data: &'a RunData) -> Vec<Group<'a>> {
         let mut groups: Vec<Group<'a>> = Vec::new();
         for point in devices(data) {
             let cells: Vec<String> = self.names.iter().map(|name| cell(point, name)).collect();
@@ -58,7 +59,7 @@ impl<'a> Axes<'a> {
 
     /// The device and what else tells a point from others, for a sentence.
     fn label(&self, point: &PointData) -> String {
-        let others = self.names.iter().filter(|name| **name != DEVICE);
+        let others = self.names.iter().filter(|name| *name != DEVICE);
         let words = others.filter_map(|name| words(name, value(point, name)?));
         std::iter::once(point.point.dut.clone()).chain(words).collect::<Vec<_>>().join(", ")
     }
