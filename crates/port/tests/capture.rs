@@ -267,6 +267,13 @@ fn what_arrived_before_the_end_can_still_be_taken() {
     }
 }
 
+/// Times that this thread has given its CPU away of its own accord.
+fn sleeps() -> u64 {
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("voluntary_ctxt_switches")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
 #[test]
 fn the_floor_counts_what_it_drops() {
     need_root!();
@@ -274,9 +281,14 @@ fn the_floor_counts_what_it_drops() {
     let mut queues = wire.tool.run(|| Method::Count.open(LISTENER, &options()).unwrap());
     let lost = wire.send(&sent);
     let deadline = Instant::now() + PATIENCE;
-    let mut counted = 0;
+    let (mut counted, mut take) = (0, || {
+        let before = sleeps();
+        let n = queues[0].take(WAIT, &mut |_| panic!("it hands nothing on")).unwrap() as u64;
+        assert!(sleeps() > before, "a reader that never sleeps takes the CPU from the kernel that receives");
+        n
+    });
     while counted + lost < 100 && Instant::now() < deadline {
-        counted += queues[0].take(WAIT, &mut |_| panic!("it hands nothing on")).unwrap() as u64;
+        counted += take();
     }
     assert_eq!(counted + lost, 100);
     queues[0].stop().unwrap();
