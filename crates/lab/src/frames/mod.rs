@@ -20,7 +20,7 @@ pub(crate) mod setup;
 mod spread_axes;
 mod spreading;
 pub(crate) mod verdict;
-mod witness;
+pub(crate) mod witness;
 
 pub(crate) use counted::load_parameters;
 pub use disturbance::ResetKind;

@@ -10,7 +10,7 @@ use weir_port::bpf::Link;
 use weir_port::perf::idle::Idles;
 use weir_port::perf::ticks::Ticker;
 
-use weir_load::counts::{Counts, Load, StreamCounts};
+use weir_load::counts::{Counts, Load, Mark as Arrival};
 
 use crate::record::{Purpose, Stream, Witnessed};
 
@@ -43,8 +43,13 @@ impl Witness {
     /// are measured without it: a tick delays a frame.
     pub(crate) fn of(idles: &Arc<Idles>, load: &Load, purpose: Purpose) -> Option<Witness> {
         let wanted = purpose == Purpose::Search || load.overload || load.stops;
-        let most = ((load.duration + BESIDE).as_nanos() / PERIOD.as_nanos()) as usize;
-        let ticker = wanted.then(|| Ticker::new(idles.watched(), PERIOD, most).ok()).flatten()?;
+        wanted.then(|| Witness::start(idles, load.duration)).flatten()
+    }
+
+    /// For so long. `None` where the kernel has no such clocks.
+    pub(crate) fn start(idles: &Arc<Idles>, duration: Duration) -> Option<Witness> {
+        let most = ((duration + BESIDE).as_nanos() / PERIOD.as_nanos()) as usize;
+        let ticker = Ticker::new(idles.watched(), PERIOD, most).ok()?;
         let noting = idles.start().ok()?;
         ticker.start().ok()?;
         Some(Witness { ticker, idles: idles.clone(), noting })
@@ -79,17 +84,7 @@ pub(crate) fn witnessed(
     parties: &Parties<'_>,
 ) -> Witnessed {
     let start_ns = counts.streams.first().map_or(0, |s| s.start_ns);
-    let end_ns = start_ns + counts.sending.as_nanos() as u64;
-    let belongs = |thread| parties.threads.contains(&thread) || is_softirqd(thread);
-    let of_cpu = |Seen { cpu, ticks, idle }: &Seen| {
-        stops(Clock { cpu: *cpu, period: PERIOD }, ticks, idle, (start_ns, end_ns), belongs)
-    };
-    let since = |stop: Stop| Stop {
-        from_ns: stop.from_ns.saturating_sub(start_ns),
-        to_ns: stop.to_ns.saturating_sub(start_ns),
-        ..stop
-    };
-    let stops: Vec<Stop> = seen.iter().flat_map(of_cpu).map(since).collect();
+    let stops = stopped(seen, start_ns, counts.sending, parties.threads);
     let events = streams.iter().flat_map(|s| &s.loss_events);
     let lost = |event: &crate::record::LossEvent| Lost {
         first_ns: event.first_sent_ns,
@@ -101,6 +96,21 @@ pub(crate) fn witnessed(
     Witnessed { stops, lost_by_stops }
 }
 
+/// The stops from `start_ns` on for so long, with times since then. `threads` are those of tester and device.
+pub(crate) fn stopped(seen: &[Seen], start_ns: u64, duration: Duration, threads: &[u32]) -> Vec<Stop> {
+    let end_ns = start_ns + duration.as_nanos() as u64;
+    let belongs = |thread| threads.contains(&thread) || is_softirqd(thread);
+    let of_cpu = |Seen { cpu, ticks, idle }: &Seen| {
+        stops(Clock { cpu: *cpu, period: PERIOD }, ticks, idle, (start_ns, end_ns), belongs)
+    };
+    let since = |stop: Stop| Stop {
+        from_ns: stop.from_ns.saturating_sub(start_ns),
+        to_ns: stop.to_ns.saturating_sub(start_ns),
+        ..stop
+    };
+    seen.iter().flat_map(of_cpu).map(since).collect()
+}
+
 /// Softirqs of everybody, and so the device's, run there when there are many of them.
 fn is_softirqd(thread: u32) -> bool {
     let name = weir_disk::kernel_text(format!("/proc/{thread}/comm"));
@@ -109,23 +119,31 @@ fn is_softirqd(thread: u32) -> bool {
 
 /// What arrived, all directions together, window by window.
 pub(crate) fn arrived(counts: &Counts, load: &Load, stops: &[Stop]) -> Vec<Window> {
-    let how = Windows { settle: SETTLE, length: WINDOW, end_ns: load.duration.as_nanos() as u64 };
-    let stops: Vec<(u64, u64)> = stops.iter().map(|stop| (stop.from_ns, stop.to_ns)).collect();
-    windows(&marks(&counts.streams), how, &stops)
+    let marks: Vec<&[Arrival]> = counts.streams.iter().map(|stream| &stream.marks[..]).collect();
+    in_windows(&marks, load.duration, stops)
 }
 
-/// Arrivals of all streams together: at each mark of the first one, what had arrived of the others by then.
-fn marks(streams: &[StreamCounts]) -> Vec<Mark> {
-    let Some((first, others)) = streams.split_first() else { return Vec::new() };
-    let both = |mark: &weir_load::counts::Mark| {
-        let others: u64 = others.iter().map(|s| frames_at(&s.marks, mark.at_ns)).sum();
+/// The windows of a load of this duration. `marks`: how many frames had arrived at which time since its start, of each stream or
+/// reader; `stops` are times since its start as well.
+pub(crate) fn in_windows(marks: &[&[Arrival]], duration: Duration, stops: &[Stop]) -> Vec<Window> {
+    let how = Windows { settle: SETTLE, length: WINDOW, end_ns: duration.as_nanos() as u64 };
+    let stops: Vec<(u64, u64)> = stops.iter().map(|stop| (stop.from_ns, stop.to_ns)).collect();
+    windows(&together(marks), how, &stops)
+}
+
+/// Arrivals of all together: at each mark of the one that has most of them, what had arrived of the others by then.
+fn together(all: &[&[Arrival]]) -> Vec<Mark> {
+    let Some(base) = (0..all.len()).rev().max_by_key(|&i| all[i].len()) else { return Vec::new() };
+    let others = || all.iter().enumerate().filter(|(i, _)| *i != base).map(|(_, marks)| marks);
+    let both = |mark: &Arrival| {
+        let others: u64 = others().map(|marks| frames_at(marks, mark.at_ns)).sum();
         Mark { at_ns: mark.at_ns, frames: mark.frames + others }
     };
-    first.marks.iter().map(both).collect()
+    all[base].iter().map(both).collect()
 }
 
 /// Frames that had arrived by this time, between two marks in proportion.
-fn frames_at(marks: &[weir_load::counts::Mark], at_ns: u64) -> u64 {
+fn frames_at(marks: &[Arrival], at_ns: u64) -> u64 {
     let next = marks.partition_point(|m| m.at_ns <= at_ns);
     let Some(before) = next.checked_sub(1).and_then(|i| marks.get(i)) else { return 0 };
     let Some(after) = marks.get(next) else { return before.frames };
@@ -137,7 +155,7 @@ fn frames_at(marks: &[weir_load::counts::Mark], at_ns: u64) -> u64 {
 mod tests {
     use super::*;
     use crate::record::LossEvent;
-    use weir_load::counts::empty_lateness;
+    use weir_load::counts::{StreamCounts, empty_lateness};
     use weir_measure::stops::Instead;
 
     const MS: u64 = 1_000_000;

@@ -10,17 +10,21 @@
 //! alternates with the generator, which so never sends more than the kernel receives, and what is lost is lost in the buffer
 //! of the method.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use weir_load::Control;
-use weir_load::counts::{Load, StreamCounts};
+use weir_load::counts::{Load, Mark, StreamCounts};
+use weir_measure::capacity::Window;
 use weir_packet::flow::FlowOrder;
 use weir_packet::frame::Transport;
 use weir_port::capture::{Buffer, BufferSize, Method, Options, Queue};
+use weir_port::perf::idle::Idles;
+use weir_testbed::core_speed::core_step_ns;
 use weir_testbed::counters::{BACKLOG, Delta};
 use weir_testbed::cpu::{CostSample, CpuPlan, DutCpus};
 use weir_testbed::dut::DutKind;
+use weir_testbed::handover::handover_ns;
 use weir_testbed::journal::Journal;
 use weir_testbed::spread::Spreading;
 use weir_testbed::topology::Side;
@@ -31,6 +35,7 @@ use super::reader::{Read, Watch};
 pub(super) use crate::frames::mirror::RING_FULL;
 use crate::frames::mirror::{Mirror, Sent};
 use crate::frames::verdict::{Accounting, rate_error};
+use crate::frames::witness::{Seen, Witness, in_windows, stopped};
 use crate::frames::{Cpus, PointSpec};
 use crate::profile::Profile;
 use crate::record::{Capture, CaptureTime, DropCounter, Noise, Owner};
@@ -48,6 +53,8 @@ pub(super) struct Bench {
     receivers: Vec<u32>,
     /// CPUs that the kernel hands frames to; `None`: as it is.
     rps: Option<Vec<usize>>,
+    /// Says when its CPUs have nothing to do; made for the first trial that asks.
+    idles: OnceLock<Option<Arc<Idles>>>,
 }
 
 /// What a trial gave.
@@ -57,6 +64,15 @@ pub(super) struct Outcome {
     pub(super) capture: Capture,
     /// Frames/s that were really sent.
     pub(super) sent_fps: f64,
+    /// What was captured, window by window, where stops were looked for.
+    pub(super) windows: Vec<Window>,
+}
+
+/// Where the CPUs are, by probes: the time of a cache line between generator and reader, and of a step on the reader's core.
+#[derive(Clone, Copy, Default)]
+struct Probed {
+    handover_ns: Option<f64>,
+    core_step_ns: Option<f64>,
 }
 
 impl Bench {
@@ -80,7 +96,29 @@ impl Bench {
         mirror.bed().spread_port(Side::B, &spreading, &cpus)?;
         let rps = spreading.rps_cpus(&cpus)?;
         let options = options(step, ladder, readers.len());
-        Ok(Bench { mirror, method: step.method, options, readers, receivers, rps })
+        Ok(Bench { mirror, method: step.method, options, readers, receivers, rps, idles: OnceLock::new() })
+    }
+
+    /// CPUs of generator, kernel and readers, each once.
+    fn cpus_used(&self) -> Vec<usize> {
+        let receiving = (!self.receivers.is_empty()).then(|| self.mirror.other_cpu());
+        let handed = self.rps.iter().flatten().copied();
+        let own = self.readers.iter().copied();
+        let mut all: Vec<usize> =
+            own.chain([self.mirror.sending_cpu()]).chain(receiving).chain(handed).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    fn witness(&self, load: &Load) -> Option<Witness> {
+        let idles = self.idles.get_or_init(|| Idles::new(&self.cpus_used()).ok().map(Arc::new));
+        idles.as_ref().and_then(|idles| Witness::start(idles, load.duration))
+    }
+
+    fn probe(&self) -> Probed {
+        let (sending, reading) = (self.mirror.sending_cpu(), self.mirror.other_cpu());
+        Probed { handover_ns: handover_ns(sending, reading), core_step_ns: core_step_ns(reading) }
     }
 
     /// CPUs by who uses them, for the record.
@@ -135,12 +173,14 @@ impl Bench {
 
     /// Opens the method, sends, takes all frames, completes the accounting.
     pub(super) fn trial(&mut self, load: &Load, control: &Control, look: Look) -> Result<Outcome, RunError> {
+        let probe = || if look == Look::ForStops { self.probe() } else { Probed::default() };
+        let probed_before = probe();
         let queues = self.open()?;
         let watch = Arc::new(Watch::new(queues.len()));
         let sample = || -> Result<_, RunError> {
             Ok((self.mirror.bed().snapshot()?, CostSample::take(&self.receivers), Instant::now()))
         };
-        let (reads, sent, before, after, seen) = std::thread::scope(|scope| {
+        let (reads, sent, before, after, seen, stops_seen) = std::thread::scope(|scope| {
             let readers: Vec<_> = queues
                 .into_iter()
                 .enumerate()
@@ -151,15 +191,18 @@ impl Bench {
                 .collect();
             watch.begin();
             let observer = Observer::start(look);
+            let witness = (look == Look::ForStops).then(|| self.witness(load)).flatten();
             let before = sample();
             let sent = self.mirror.send(load, None, control);
+            let stops_seen = witness.and_then(Witness::seen);
             let seen = observer.and_then(Observer::stop);
             watch.end(|| control.stopped());
             let after = sample();
             let reads: Vec<_> =
                 readers.into_iter().map(|reader| reader.join().expect("a reader does not panic")).collect();
-            (reads, sent, before, after, seen)
+            (reads, sent, before, after, seen, stops_seen)
         });
+        let probed_after = probe();
         let reads = reads
             .into_iter()
             .collect::<Result<Vec<Read>, _>>()
@@ -176,11 +219,18 @@ impl Bench {
             rate_error: rate_error(&stream, load),
             late_p999_ns: stream.late.percentile(0.999),
             late_max_ns: stream.late_max_ns,
+            handover_ns: probed_before.handover_ns,
+            handover_after_ns: probed_after.handover_ns,
+            core_step_ns: probed_before.core_step_ns.zip(probed_after.core_step_ns).map(<[f64; 2]>::from),
             ..Noise::default()
         };
         let readers = reads.iter().map(|read| read.thread).collect();
         let receivers = self.receivers.clone();
         let threads = Threads { generator, receivers, readers, consumer: consumer::addresses() };
+        let windows = match look {
+            Look::ForStops => windows(&stops_seen.unwrap_or_default(), &reads, (&stream, load), &threads),
+            Look::Closely | Look::Away => Vec::new(),
+        };
         let handed_over = seen.as_ref().map(|seen| seen.handed_over(&threads)).unwrap_or_default();
         let profile = seen.map(|seen| seen.profile(&threads));
         let receive_ns =
@@ -197,7 +247,8 @@ impl Bench {
             consumer_ns,
         };
         let sent_fps = stream.sent as f64 / (stream.last_ns.max(1) as f64 / 1e9);
-        Ok(Outcome { accounting, noise, capture: Capture { profile, ..capture(&reads, time) }, sent_fps })
+        let capture = Capture { profile, ..capture(&reads, time) };
+        Ok(Outcome { accounting, noise, capture, sent_fps, windows })
     }
 }
 
@@ -243,6 +294,21 @@ fn block_bytes(ladder: &Ladder, frame_bytes: u32, threads: usize) -> u32 {
     let wanted = (all / threads as f64 / BLOCKS) as u32;
     let largest = Options::default().block_bytes;
     wanted.clamp(1 << 16, largest).next_power_of_two().min(largest)
+}
+
+/// What all readers took together, window by window, while frames were sent. Without clocks, no stop is known.
+fn windows(
+    seen: &[Seen],
+    reads: &[Read],
+    (stream, load): (&StreamCounts, &Load),
+    threads: &Threads,
+) -> Vec<Window> {
+    let start_ns = stream.start_ns;
+    let since = |mark: &Mark| Mark { at_ns: mark.at_ns.saturating_sub(start_ns), frames: mark.frames };
+    let marks: Vec<Vec<Mark>> = reads.iter().map(|read| read.marks.iter().map(since).collect()).collect();
+    let marks: Vec<&[Mark]> = marks.iter().map(Vec::as_slice).collect();
+    let stops = stopped(seen, start_ns, load.duration, &threads.all());
+    in_windows(&marks, load.duration, &stops)
 }
 
 /// Where all frames are.
@@ -314,6 +380,7 @@ mod tests {
             flows: vec![1],
             snap: 40,
             buffer: BufferSize::Time { rate, time: Duration::from_millis(100) },
+            overload_rounds: 0,
             rounds: 1,
             trial: Duration::from_secs(1),
             min_fps: 1e3,

@@ -1,4 +1,4 @@
-//! The rig `capture`: what each way of capturing takes without loss, and what a frame costs in it.
+//! The rig `capture`: what each way of capturing takes in overload and without loss, and what a frame costs in it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,6 +7,7 @@ use weir_config::Section;
 use weir_load::TesterKind;
 
 use crate::error::Unfit;
+use crate::report::answer::Answer;
 use crate::report::block::Part;
 use crate::rig::{Experiment, Rig};
 use crate::run::{RunError, Running};
@@ -15,6 +16,7 @@ use crate::run_data::RunData;
 mod bench;
 mod consumer;
 mod observer;
+mod overload;
 mod plan;
 mod reader;
 mod report;
@@ -40,6 +42,10 @@ impl Rig for CaptureRig {
 
     fn read(&self, root: &Section<'_>) -> Option<Arc<dyn Experiment>> {
         plan::read(root.section("capture")).map(|experiment| Arc::new(experiment) as _)
+    }
+
+    fn answer(&self, data: &RunData) -> Option<Answer> {
+        report::answer(data)
     }
 
     fn findings(&self, data: &RunData) -> Vec<String> {

@@ -33,6 +33,8 @@ const HANDED_OVER: &str = "process_backlog";
 pub(super) enum Look {
     /// Its CPUs are sampled.
     Closely,
+    /// Clocks of its CPUs say when one of them stood still.
+    ForStops,
     /// It is left alone.
     Away,
 }
@@ -48,6 +50,12 @@ pub(super) struct Threads {
 }
 
 impl Threads {
+    /// All of them.
+    pub(super) fn all(&self) -> Vec<u32> {
+        let others = self.receivers.iter().chain(&self.readers).copied();
+        std::iter::once(self.generator).chain(others).collect()
+    }
+
     /// Who is at work in functions of a thread.
     fn name(&self, thread: u32, functions: &[&str]) -> &'static str {
         match thread {
@@ -87,7 +95,7 @@ pub(super) struct Seen {
 impl Observer {
     /// Starts, where that is wanted and the kernel allows it.
     pub(super) fn start(look: Look) -> Option<Observer> {
-        if look == Look::Away {
+        if look != Look::Closely {
             return None;
         }
         let symbols = Symbols::of_kernel();

@@ -38,7 +38,9 @@ pub struct Ladder {
     pub snap: u32,
     /// What every method may hold back.
     pub buffer: BufferSize,
-    /// How often each step has its turn, at least once.
+    /// Rounds of overload before the searches, in each of which every step has a trial.
+    pub overload_rounds: u32,
+    /// How often each step is searched for its rate without loss, at least once.
     pub rounds: u32,
     /// Length of each trial, unless the buffer could hide its loss.
     pub trial: Duration,
@@ -107,9 +109,19 @@ pub struct Step {
     pub flows: u32,
 }
 
+impl Step {
+    /// Are methods compared with each other in these two: do they get the same traffic in the same way?
+    pub(super) fn is_compared_with(&self, other: &Step) -> bool {
+        let traffic = |step: &Step| (step.offered, step.frame.clone(), step.flows, step.receive);
+        traffic(self) == traffic(other)
+    }
+}
+
 impl Ladder {
     /// A load counts as captured without loss after so many trials without one.
     pub const TRIALS: u32 = 3;
+    /// Building a test bed and probing its CPUs take about so long in each round of overload.
+    const AROUND_A_TRIAL: Duration = Duration::from_millis(400);
     /// Loads that a search looks at, beyond those that halve its bounds once they are found.
     const FIRST_LOADS: f64 = 6.0;
 
@@ -171,7 +183,8 @@ impl Ladder {
     pub(super) fn estimate(&self) -> Duration {
         let loads = Ladder::FIRST_LOADS + (1.0 / self.resolution).log2().max(0.0);
         let trials = 2.0 + loads * f64::from(1 + Ladder::TRIALS) / 2.0;
-        self.trial.mul_f64(trials * self.steps().len() as f64 * f64::from(self.rounds))
+        let searches = self.trial.mul_f64(trials * f64::from(self.rounds));
+        (searches + (self.trial + Ladder::AROUND_A_TRIAL) * self.overload_rounds) * self.steps().len() as u32
     }
 }
 
@@ -189,6 +202,7 @@ pub(super) fn read(section: Section<'_>) -> Option<Ladder> {
     let frames = section.axis("frame_bytes", value::parsed::<FrameSizes>);
     let flows = section.axis("flows", value::count(1..=MAX_FLOWS));
     let snap = section.one("snap", value::count(14..=65_535));
+    let overload_rounds = section.one("overload_rounds", value::count(0..=1000));
     let rounds = section.one("rounds", value::count(1..=1000));
     let trial = section.one("trial_s", value::seconds).unwrap_or(Duration::from_secs(1));
     let time = section.one("buffer_s", value::seconds).unwrap_or(Duration::from_millis(100));
@@ -223,6 +237,7 @@ pub(super) fn read(section: Section<'_>) -> Option<Ladder> {
         flows: flows.unwrap_or(vec![10_000]),
         snap: snap.unwrap_or(65_535),
         buffer: memory.map_or(BufferSize::Time { rate, time }, BufferSize::Memory),
+        overload_rounds: overload_rounds.unwrap_or(10),
         rounds: rounds.unwrap_or(1),
         trial,
         min_fps,

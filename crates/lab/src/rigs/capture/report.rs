@@ -1,5 +1,5 @@
-//! The capture ladder: what each method captures without loss, what of too much, what a frame costs on it, and the
-//! story of what changes from method to method.
+//! The capture ladder: what each method captures of more than it can take, what without loss, what a frame costs on it, and
+//! the story of what changes from method to method.
 
 use crate::profile::Profile;
 use crate::record::{Capture, CaptureTime, Purpose, Trial};
@@ -7,11 +7,14 @@ use crate::report::bars::{Bar, BarChart, Group};
 use crate::report::block::{Block, Part};
 use crate::run_data::{BUSY_POLL, Measures, PointData, RECEIVE, RunData, TRAFFIC, received_fps};
 use crate::view::format::{bytes, full, or_dash, percent, si};
-use crate::view::{Style, Table, frame_name};
+use crate::view::{Bound, Rate, Style, Table, frame_name};
 
+mod answer;
+mod captured;
 mod cost;
 mod story;
 
+pub(super) use answer::answer;
 pub(super) use story::findings;
 
 /// A method that loses no more than this share at full speed takes what the kernel receives.
@@ -55,21 +58,22 @@ fn by_traffic<'r, 'a>(methods: &'r [Method<'a>]) -> Vec<(String, Vec<&'r Method<
     groups
 }
 
-const CAPTION: &str = "Left: frames/s that each way of capturing takes without loss, three trials of three, median of \
-    the rounds with its 95 % interval. Right: CPU time per captured frame in the middle round, in reference cycles where their frequency is known, else in ns; beside each bar what capturing costs, and \
-    what sending adds.";
+const CAPTION: &str = "Left: frames/s that each way of capturing takes of more than it can take (overload), in times in which the host stopped no \
+    CPU; median of the rounds with its 95 % interval; the mark is the rate without loss. Right: CPU time per captured frame in the middle round, in reference cycles where \
+    their frequency is known, else in ns; beside each bar what capturing costs, and what sending adds.";
 
-const METHOD: &str = "Without loss: the rate at full speed if three trials in a row lose nothing, which is a lower bound (≥); or else found by bisection, where a load \
-    counts when three trials in a row lose nothing, each at least twice as long as what the buffers hold. At full speed: what is captured while the generator sends as fast as \
-    it can. All methods alternate in each round, another one first. Ratios are formed round by round: \
-    their median with its exact 95 % interval, which needs six rounds; where it holds 1, the two are not distinguished. All have the same buffer time, unless the plan gives them the same memory. The kernel \
+const METHOD: &str = "In overload: the generator sends as fast as it can, and what a method takes is counted in windows of 16 ms. Windows in which the host, or a \
+    thread that has no part in the trial, took a CPU do not count; the rate of a round is the median of the others. All methods have a trial in each round, in random order; the figure is the median of the \
+    rounds in the placement of the CPUs that most of them had, with its exact 95 % interval, which needs six rounds. ≥: the generator sent less than 1.05 times what was captured, so that the method may \
+    take more. Ratios are formed round by round; where their interval holds 1, the two are not distinguished. Without loss: the rate at full speed if three trials in a row lose nothing, which is a lower bound (≥); or else found by bisection, where a load \
+    counts when three trials in a row lose nothing, each at least twice as long as what the buffers hold. A single stop of a CPU loses frames: on a virtual machine the host decides this rate. \
+    All methods have the same buffer time, unless the plan gives them the same memory. The kernel \
     receives on the CPU of the capture threads and before them, as behind a network card whose ring holds 256 frames: under overload it takes \
     their time, and what it does not get to is lost in the ring. `count` \
-    captures nothing: it is what receiving costs anybody. Received on the generator's CPU, never more is sent than the kernel receives, \
+    captures nothing: it is what receiving costs every method. Received on the generator's CPU, never more is sent than the kernel receives, \
     and frames (0.1 % at most) that found the ring full do not count as lost at full speed; there, at most is what the slower of the two parts would take if the \
-    generator, whose part is taken from `count` at full speed, needed no time of the CPU that receives: a rate without loss \
-    lies between the two bounds, and a method that loses at full speed has none, nor has one that polls busily. With RPS the kernel hands frames to other CPUs, whose backlog can be \
-    full, too. Frames are for somebody else, as at a \
+    generator, whose part is taken from `count` at full speed, needed no time of the CPU that receives: a method that loses at full speed has no such bound, nor has one that polls busily. With RPS the kernel hands frames to other CPUs, whose backlog can be \
+    full, too. Frames are addressed to another machine, as at a \
     mirror port. A SYN flood is minimum TCP SYN frames from 32,768 sources in no order; the others are UDP.";
 
 /// Picks a part of the CPU time.
@@ -87,6 +91,8 @@ const PARTS: [(&str, Share); 4] = [
 struct Method<'a> {
     data: &'a PointData,
     name: &'a str,
+    /// What it captures in overload.
+    rate: Option<Rate>,
     /// Its trial at full speed, the middle one of the rounds.
     full: Option<&'a Trial>,
     /// Its trial for costs, the middle one of the rounds.
@@ -105,7 +111,7 @@ fn method(data: &PointData) -> Option<Method<'_>> {
     let mut costs = data.trials.iter().filter(|trial| trial.purpose == Purpose::Curve);
     let costs_ns = rounds(data).map(|fps| fps.and_then(|_| costs.next()?.cost.ns_per_frame)).collect();
     let full = middle(data, Purpose::FullSpeed, received_fps);
-    Some(Method { data, name: data.setting("method")?, full, cost, costs_ns })
+    Some(Method { data, name: data.setting("method")?, rate: captured::rate(data), full, cost, costs_ns })
 }
 
 /// The rate without loss of each round.
@@ -150,9 +156,19 @@ impl Method<'_> {
         }
     }
 
+    /// `ring`, `ring-fanout, all`: for a table that is not to be wide.
+    fn short_label(&self) -> String {
+        let name = if self.polls() { format!("{} polling", self.name) } else { self.name.to_string() };
+        if self.threads() == "1" { name } else { format!("{name}, {}", self.threads()) }
+    }
+
+    fn is_flood(&self) -> bool {
+        self.data.setting(TRAFFIC).is_some()
+    }
+
     fn traffic(&self) -> String {
         let flows = self.data.setting("flows").and_then(|n| n.parse().ok()).unwrap_or(1.0);
-        let kind = if self.data.setting(TRAFFIC).is_some() { "SYN flood, " } else { "" };
+        let kind = if self.is_flood() { "SYN flood, " } else { "" };
         let rps = self.data.setting("rps").map(|cpus| format!(", RPS to {}", cpus_named(cpus)));
         let frame = frame_name(&self.data.point.frame);
         let receive = if self.receives_apart() { "" } else { ", received on the generator's CPU" };
@@ -174,14 +190,12 @@ impl Method<'_> {
         rounds.iter().any(|value| value.fps.is_some() && value.irregular.is_some())
     }
 
-    fn lossless_text(&self) -> String {
-        or_dash(
-            self.lossless_fps(),
-            |fps| if self.is_bound() { format!("≥ {}", full(fps)) } else { full(fps) },
-        )
+    /// Before the rate without loss in a table.
+    fn lossless_sign(&self) -> String {
+        if self.is_bound() { Bound::AtLeast.sign().into() } else { String::new() }
     }
 
-    /// Reference cycles per ns; 1 where nobody knows the frequency, so that costs are in ns.
+    /// Reference cycles per ns; 1 where the frequency is not known, so that costs are in ns.
     fn cycles_per_ns(&self) -> Option<f64> {
         let (trial, _) = self.cost.as_ref()?;
         Some(trial.cost.cycles_per_frame? / trial.cost.ns_per_frame?)
@@ -274,47 +288,53 @@ fn bars(methods: &[Method<'_>], bar: fn(&Method<'_>) -> Option<Bar>) -> (Vec<Gro
 fn chart(methods: &[Method<'_>]) -> String {
     let (groups, text) = bars(methods, |method| Some(bar(method)));
     let chart = BarChart { groups, unit: "frames/s".into(), number: si, limit_name: String::new() };
-    chart.draw("Frames/s captured without loss, by method", &text)
+    chart.draw("Frames/s captured in overload, by method", &text)
 }
 
 fn bar(method: &Method<'_>) -> Bar {
-    let value = method.lossless_fps();
-    let text = or_dash(value, |fps| if method.is_bound() { format!("≥ {}", si(fps)) } else { si(fps) });
+    let value = method.rate.map(|rate| rate.fps);
+    let text = or_dash(method.rate, |rate| rate.sign());
     let captures = method.name != "count";
     let style = Style { colour: if captures { 1 } else { 2 }, marker: 0, pattern: usize::from(!captures) };
-    let title = format!("{}: {text} frames/s", method.label());
-    let (label, parts, ticks) = (method.label(), Vec::new(), Vec::new());
-    let interval = method.interval();
+    let lossless = method.lossless_fps();
+    let without_loss = lossless.map(|fps| format!(", {}{} without loss", method.lossless_sign(), si(fps)));
+    let title = format!("{}: {text} frames/s{}", method.label(), without_loss.unwrap_or_default());
+    let (label, parts, ticks) = (method.label(), Vec::new(), lossless.into_iter().collect());
+    let interval = method.rate.and_then(|rate| rate.interval);
     Bar { label, value, parts, interval, ticks, text, title, style, fits: captures }
 }
 
 fn rates(methods: &[Method<'_>]) -> ByTraffic {
+    let interval = |(low, high): (f64, f64)| format!("{} – {}", full(low), full(high));
     let table = |(traffic, group): (String, Vec<&Method<'_>>)| {
         let mut table = Table::new(&[
             "Method",
-            "Without loss, frames/s",
+            "In overload, frames/s",
             "95 % interval",
-            "At most, frames/s",
-            "Sent at full speed, frames/s",
-            "Captured of it, frames/s",
+            "Sent meanwhile, frames/s",
             "Lost of it",
             "Where it was lost, frames",
+            "Without loss, frames/s",
+            "Its 95 % interval",
+            "At most, frames/s",
         ]);
         for method in group {
             table.push(vec![
                 method.label(),
-                method.lossless_text(),
-                or_dash(method.interval(), |(low, high)| format!("{} – {}", full(low), full(high))),
-                or_dash(method.at_most(methods), full),
+                or_dash(method.rate, |rate| rate.bound.sign().to_string() + &full(rate.fps)),
+                or_dash(method.rate.and_then(|rate| rate.interval), interval),
                 or_dash(method.full, |trial| full(trial.counts().sent as f64 / trial.duration_s)),
-                or_dash(method.full, |trial| full(trial.counts().received as f64 / trial.duration_s)),
                 or_dash(method.full.filter(|t| t.counts().sent > 0), |t| {
                     percent(t.counts().lost as f64 / t.counts().sent as f64)
                 }),
                 or_dash(method.full, places),
+                or_dash(method.lossless_fps(), |fps| method.lossless_sign() + &full(fps)),
+                or_dash(method.interval(), interval),
+                or_dash(method.at_most(methods), full),
             ]);
         }
-        (traffic, table.without_empty(&["95 % interval", "At most, frames/s"]))
+        let optional = ["95 % interval", "Without loss, frames/s", "Its 95 % interval", "At most, frames/s"];
+        (traffic, table.without_empty(&optional))
     };
     by_traffic(methods).into_iter().map(table).collect()
 }

@@ -1,23 +1,27 @@
-//! The experiment `capture`: for each method the highest rate that is captured without loss, and what happens beyond it.
+//! The experiment `capture`: what each method captures of more than it can take, and the highest rate that it captures without
+//! loss.
 //!
 //! ```text
-//! each step alternately: warm-up > full speed: what is captured of too much > search: loads, each three times > cost
+//! rounds of overload, each step: warm-up > full speed: what is captured of too much
+//! rounds of searches, each step: warm-up > full speed > search: loads, each three times > cost
 //! ```
 //! Another one is first in each round, so that all find the machine alike: a virtual one is fast at some times and slow at others.
 
 use std::time::Duration;
 
 use weir_load::counts::Load;
+use weir_measure::capacity::order;
 
 use weir_testbed::journal::{self, Journal};
 use weir_testbed::spread::{Spread, Spreading};
 
 use super::bench::{self, Bench, Outcome, RING_FULL};
 use super::observer::Look;
+use super::overload::{Overload, Reference, placed};
 use crate::frames::mirror::BUFFERS_PER_TRIAL;
 
 use crate::figure::goal_result;
-use crate::record::{Cost, GoalValue, Point, PointResult, Purpose, Trial, Verdict};
+use crate::record::{Cost, GoalValue, Point, PointResult, ProcedureResult, Purpose, Trial, Verdict};
 use crate::rigs::capture::plan::{Ladder, Offered, Receive, Step};
 use crate::run::rounds::{Interleaved, interleave};
 use crate::run::series::{Asked, Patience, Series, worst};
@@ -49,15 +53,9 @@ struct Method<'c> {
     step: Step,
     point: Point,
     series: Series<'c>,
-    rounds: Vec<Round>,
-}
-
-/// What one turn gave.
-struct Round {
-    lossless: GoalOutcome,
-    saturated: GoalValue,
-    /// What the generator sent at full speed, frames/s.
-    offered_fps: f64,
+    overload: Overload,
+    /// What each search found.
+    lossless: Vec<GoalOutcome>,
 }
 
 impl Interleaved for Method<'_> {
@@ -72,17 +70,48 @@ impl<'c> Climb<'c> {
         for step in &steps {
             Spreading { rps: step.rps.clone(), ..Spreading::default() }.rps_cpus(&cpus)?;
         }
-        let rounds = self.rounds(self.experiment.rounds, steps.len());
         let mut methods = Vec::new();
         for (index, step) in steps.into_iter().enumerate() {
             methods.extend(self.method(step, index)?);
         }
+        let mut rounds = self.rounds(self.experiment.rounds, methods.len());
+        // All rounds of overload take about as long as one of searches.
+        (rounds.done, rounds.count) = (methods.len(), rounds.count + methods.len());
+        self.overload(&mut methods, rounds.count)?;
         interleave(&rounds, &mut methods, |method| {
-            let found = self.turn(method)?;
-            method.rounds.push(found);
+            let found = self.search(method)?;
+            method.lossless.push(found);
             Ok(())
         })?;
-        methods.iter().try_for_each(|method| self.close(&method.point, result(&method.rounds)))
+        let places = placed(&mut methods.iter_mut().map(|method| &mut method.overload).collect::<Vec<_>>());
+        for (i, method) in methods.iter().enumerate() {
+            let is_alike = |other: &&Method<'_>| other.step.is_compared_with(&method.step);
+            let before = methods[..i].iter().filter(is_alike);
+            let references: Vec<Reference<'_>> = before
+                .map(|other| Reference { index: other.point.index, overload: &other.overload })
+                .collect();
+            let capacity = method.overload.result(&places, &references);
+            self.close(&method.point, result(&method.lossless, capacity))?;
+        }
+        Ok(())
+    }
+
+    /// All rounds of overload, as part of so many turns of the run.
+    fn overload(&mut self, methods: &mut [Method<'c>], count: usize) -> Result<(), RunError> {
+        let (n, rounds) = (methods.len(), self.experiment.overload_rounds as usize);
+        let observe = self.options.observe;
+        for round in 0..rounds {
+            for (turn, i) in order(self.record.seed, round, n).into_iter().enumerate() {
+                let method = &mut methods[i];
+                let done = (round * n + turn) as f64 / rounds as f64;
+                observe(Event::Round { number: round + 1, of: rounds, done, count, point: &method.point });
+                let trial = self.trials(method)?.overload()?;
+                method.overload.note(&trial);
+                let so_far = method.overload.so_far_fps();
+                so_far.into_iter().for_each(|fps| observe(Event::SoFar(&method.point, fps)));
+            }
+        }
+        Ok(())
     }
 
     /// A step that is to be measured; one that an earlier part of this run has finished is reported.
@@ -96,14 +125,20 @@ impl<'c> Climb<'c> {
         let mut point = self.point_of(&step, index, &bench);
         let kept = self.resumed.enter(&mut point, self.store)?;
         let series = Series::new(self, &point, kept);
-        Ok(Some(Method { step, point, series, rounds: Vec::new() }))
+        let overload = Overload::default();
+        Ok(Some(Method { step, point, series, overload, lossless: Vec::new() }))
+    }
+
+    fn search(&mut self, method: &mut Method<'c>) -> Result<GoalOutcome, RunError> {
+        let mut trials = self.trials(method)?;
+        trials.hidden = trials.bench.buffer_frames()?;
+        trials.all()
     }
 
     /// With a bench for this turn alone: those of all steps at once would take the memory of all their buffers.
-    fn turn(&mut self, method: &mut Method<'c>) -> Result<Round, RunError> {
+    fn trials<'a>(&'a mut self, method: &'a mut Method<'c>) -> Result<Trials<'a, 'c>, RunError> {
         let bench = Bench::build(&method.step, self.experiment, self.settings.seed, &mut self.journal)?;
-        let hidden = bench.buffer_frames()?;
-        Trials { climb: self, bench, hidden, series: &mut method.series, error: None }.all()
+        Ok(Trials { climb: self, bench, hidden: 0, series: &mut method.series, error: None })
     }
 
     fn point_of(&self, step: &Step, index: usize, bench: &Bench) -> Point {
@@ -143,10 +178,16 @@ struct Trials<'a, 'c> {
 }
 
 impl Trials<'_, '_> {
-    fn all(&mut self) -> Result<Round, RunError> {
-        let ladder = self.climb.experiment;
+    /// What is captured of too much.
+    fn overload(&mut self) -> Result<Trial, RunError> {
         self.one(&Load::steady(WARM_UP_FPS, WARM_UP), Purpose::WarmUp)?;
-        let full = self.one(&Load::full_speed(ladder.trial), Purpose::FullSpeed)?;
+        self.one(&Load::full_speed(self.climb.experiment.trial), Purpose::FullSpeed)
+    }
+
+    /// The rate without loss, and what a frame costs.
+    fn all(&mut self) -> Result<GoalOutcome, RunError> {
+        let ladder = self.climb.experiment;
+        let full = self.overload()?;
         let at_full_speed = self.at_full_speed(&full)?;
         // Where full speed is no more than a method takes, paced loads end below it.
         let all = at_full_speed.as_ref().map(|_| Load::full_speed(ladder.trial));
@@ -159,10 +200,7 @@ impl Trials<'_, '_> {
         if let Some(fps) = lossless.value.fps {
             self.one(&all.unwrap_or(self.steady(fps * COST_SHARE)), Purpose::Curve)?;
         }
-        let trial_s = ladder.trial.as_secs_f64();
-        let fps = Some(full.counts().received as f64 / full.duration_s);
-        let saturated = GoalValue { fps, trials: 1, trial_s, ..GoalValue::default() };
-        Ok(Round { lossless, saturated, offered_fps: full.counts().offered_fps })
+        Ok(lossless)
     }
 
     /// The rate at full speed, if nothing is lost in it: a bound, since the generator sends no more. `None` if frames are lost, so that loads below it are worth looking at.
@@ -220,26 +258,28 @@ impl Trials<'_, '_> {
 
     fn one(&mut self, load: &Load, purpose: Purpose) -> Result<Trial, RunError> {
         let Trials { climb, bench, series, .. } = self;
-        let look = if purpose == Purpose::Curve { Look::Closely } else { Look::Away };
+        let look = match purpose {
+            Purpose::Curve => Look::Closely,
+            Purpose::FullSpeed if climb.settings.limits.witness => Look::ForStops,
+            _ => Look::Away,
+        };
         series.one(&Asked::Load(load, purpose), |control| {
-            let Outcome { accounting, noise, capture, sent_fps } = bench.trial(load, control, look)?;
+            let Outcome { accounting, noise, capture, sent_fps, windows } =
+                bench.trial(load, control, look)?;
             let cost = Cost::per_frame(capture.time.capture_ns(), accounting.received, climb.settings.tsc_hz);
             let trial = accounting.trial(load, sent_fps, noise, &climb.settings.limits);
-            Ok(Trial { cost, ..trial }.with_detail(&capture))
+            Ok(Trial { cost, windows, ..trial }.with_detail(&capture))
         })
     }
 }
 
-/// What all turns of a step say together.
-fn result(rounds: &[Round]) -> PointResult {
-    let Some(Round { lossless, offered_fps, .. }) = rounds.first() else { return PointResult::default() };
-    let offered = ("offered".to_string(), format!("{offered_fps:.0} frames/s"));
-    let values = rounds.iter().map(|round| round.lossless.value.clone());
-    let goals = vec![
-        goal_result("without loss", lossless.parameters.clone(), values.collect()),
-        goal_result("saturated", vec![offered], rounds.iter().map(|r| r.saturated.clone()).collect()),
-    ];
-    PointResult { search: "rfc2544".into(), goals, ..PointResult::default() }
+/// What all rounds of a step say together.
+fn result(lossless: &[GoalOutcome], capacity: ProcedureResult) -> PointResult {
+    let parameters = lossless.first().map(|found| found.parameters.clone()).unwrap_or_default();
+    let values = lossless.iter().map(|found| found.value.clone()).collect();
+    let goals = vec![goal_result("without loss", parameters, values)];
+    let procedures = if capacity.figures.is_empty() { Vec::new() } else { vec![capacity] };
+    PointResult { search: "rfc2544".into(), goals, procedures, ..PointResult::default() }
 }
 
 /// Was nothing lost at full speed but the few frames with which the generator fills the interface's ring before the

@@ -1,16 +1,20 @@
 //! The ladder as a story: what each method does otherwise than the one before it, how much faster that is, which cost goes
 //! away and which comes.
 
-use super::{Method, PARTS, Share, by_traffic, methods, rounds};
-use crate::record::{CaptureTime, Trial};
+use super::captured::{Times, times};
+use super::{Method, PARTS, Share, by_traffic, methods};
+use crate::record::CaptureTime;
 use crate::report::block::Block;
-use crate::run_data::{RunData, received_fps};
+use crate::run_data::RunData;
 use crate::stats::{self, Ratio};
-use crate::view::format::{bracketed, full, list, si, significant};
+use crate::view::format::{bracketed, full, list, si, significant, whole_percent};
+use crate::view::{Bound, Rate};
 use weir_port::capture as port;
 
 /// Differences below this share of a rate are no change: trials of the same method differ by as much.
 const SAME: f64 = 0.05;
+/// Rates without loss below this share of those in overload are decided by stops.
+const STOPPED: f64 = 0.8;
 /// Causes that are named on each side.
 const NAMED: usize = 3;
 
@@ -36,69 +40,99 @@ pub(super) fn blocks(methods: &[Method<'_>]) -> Vec<Block> {
     sentences(methods).into_iter().flat_map(part).collect()
 }
 
-/// How far a run climbed with each traffic, for the summary; the story is in its section.
+/// What a run captured of each traffic, for the summary; the story is in its section.
 pub(in crate::rigs::capture) fn findings(data: &RunData) -> Vec<String> {
     let methods = methods(data);
     let groups = by_traffic(&methods);
-    let mut found: Vec<String> =
-        groups.iter().filter_map(|(traffic, methods)| top(methods, traffic)).collect();
-    let crowded =
-        methods.iter().any(|method| method.threads() == "all" && !method.data.point.cpus_shared.is_empty());
-    if crowded {
-        found.push(
-            "With threads on all CPUs, capture threads share the generator's: this machine has too few to show what \
-             a fan-out gains."
-                .into(),
-        );
-    }
-    found
+    let tops = groups.iter().filter_map(|(traffic, methods)| top(methods, traffic));
+    tops.chain(disturbed(&methods)).chain(without_loss(&methods)).chain(crowded(&methods)).collect()
 }
 
-/// The method that captures most, beside the first one and what people have today.
-fn top(methods: &[&Method<'_>], traffic: &str) -> Option<String> {
-    let fps = |method: &&Method<'_>| method.lossless_fps().unwrap_or(0.0);
-    let all = || methods.iter().copied().filter(|method| method.name != "count" && fps(method) > 0.0);
+/// What a fan-out over all CPUs cannot show on a small machine.
+pub(super) fn crowded(methods: &[Method<'_>]) -> Option<String> {
+    let shares = |method: &Method<'_>| method.threads() == "all" && !method.data.point.cpus_shared.is_empty();
+    methods.iter().any(shares).then(|| {
+        "With threads on all CPUs, capture threads share the generator's: this machine has too few to show what a fan-out gains."
+            .into()
+    })
+}
+
+/// The method that captures most in overload, beside the next one, what most programs use, and the lowest one.
+pub(super) fn top(methods: &[&Method<'_>], traffic: &str) -> Option<String> {
+    let fps = |method: &Method<'_>| method.rate.map_or(0.0, |rate| rate.fps);
+    let all = || methods.iter().copied().filter(|method| method.name != "count" && method.rate.is_some());
     let (best, first) = (all().max_by(|a, b| fps(a).total_cmp(&fps(b)))?, all().next()?);
-    let other = |method: &&Method<'_>| method.label() != best.label();
-    let today = all().filter(|method| method.name == "libpcap" && method.label() != first.label());
-    let others = std::iter::once(first).chain(today).filter(other);
-    let times: Vec<String> =
-        others.filter_map(|method| Some(beside(&rates(best, method)?, &method.label()))).collect();
+    let is_best = |method: &&Method<'_>| method.label() == best.label();
+    let next = all().filter(|method| !is_best(method)).max_by(|a, b| fps(a).total_cmp(&fps(b)));
+    let today = all().find(|method| method.name == "libpcap");
+    let mut others: Vec<&Method<'_>> = Vec::new();
+    for other in [next, today, Some(first)].into_iter().flatten().filter(|method| !is_best(method)) {
+        if others.iter().all(|known| known.label() != other.label()) {
+            others.push(other);
+        }
+    }
+    let times = others.iter().filter_map(|other| Some(beside(&times(best, other)?, &other.label())));
+    let times: Vec<String> = times.collect();
     let times = if times.is_empty() { String::new() } else { format!(", {}", list(&times)) };
     let cost = |method: &Method<'_>| method.per_frame(CaptureTime::capture_ns).map(full);
     let unit = if best.cycles_per_ns().is_some() { "cycles" } else { "ns" };
-    let cost = match (cost(best), cost(first).filter(|_| other(&first))) {
-        (Some(is), Some(was)) => format!(" A frame costs {is} {unit} in place of {was}."),
+    let cost = match (cost(best), cost(first).filter(|_| !is_best(&first))) {
+        (Some(is), Some(was)) => format!(" A frame costs {is} {unit}, and {was} with {}.", first.label()),
         (Some(is), None) => format!(" A frame costs {is} {unit}."),
         _ => String::new(),
     };
-    let bound = if best.is_bound() { "at least " } else { "" };
-    let name = best.label();
-    let overload = overload(methods).unwrap_or_default();
-    Some(format!(
-        "{traffic}: {name} captures most without loss, {bound}{} frames/s{times}.{cost}{overload}",
-        si(fps(&best))
-    ))
+    let rate = with_interval(&best.rate?);
+    Some(format!("In overload ({traffic}) {} captures most: {rate}{times}.{cost}", best.label()))
 }
 
-/// What the best and the worst method capture of far too much.
-fn overload(methods: &[&Method<'_>]) -> Option<String> {
-    let overloaded = methods.iter().filter(|method| method.name != "count" && method.receives_apart());
-    let mut all: Vec<_> = overloaded
-        .filter_map(|method| Some((method.full.filter(|full| full.counts().lost > 0)?, method.label())))
-        .collect();
-    all.sort_by(|(a, _), (b, _)| received_fps(a).total_cmp(&received_fps(b)));
-    let said = |(full, name): &(&Trial, String)| {
-        format!("{name} captures {} of {} frames/s", si(received_fps(full)), si(full.sent_fps()))
+/// `1.66 M frames/s (1.60 M to 1.71 M)`.
+fn with_interval(rate: &Rate) -> String {
+    let interval = rate.interval.map(|(low, high)| format!(" ({} to {})", si(low), si(high)));
+    format!("{} frames/s{}", rate.words(), interval.unwrap_or_default())
+}
+
+/// What a run cannot answer since most of its time does not count, and what would.
+pub(super) fn disturbed(methods: &[Method<'_>]) -> Option<String> {
+    let trials = methods.iter().flat_map(|method| &method.data.trials);
+    let windows = trials.flat_map(|trial| &trial.windows);
+    let (ran, all) = windows.fold((0, 0), |(ran, all), window| (ran + usize::from(window.ran), all + 1));
+    (2 * ran < all).then(|| {
+        format!(
+            "Only {} of the time counts: in the rest the host or other programs took a CPU from generator or capture. \
+             Run it again while the machine is quiet, or with more rounds (`--set capture.overload_rounds=40`).",
+            whole_percent(ran as f64 / all as f64)
+        )
+    })
+}
+
+/// What receiving takes alone.
+pub(super) fn floor(methods: &[&Method<'_>]) -> Option<String> {
+    let rate = methods.iter().find(|method| method.name == "count")?.rate?;
+    let limit = if rate.bound == Bound::Exact { ": no method can take more" } else { "" };
+    Some(format!("The kernel receives {} where no frame is kept (`count`){limit}.", with_interval(&rate)))
+}
+
+/// What all take without loss, and what that rate depends on.
+pub(super) fn without_loss(methods: &[Method<'_>]) -> Option<String> {
+    let capturing = methods.iter().filter(|method| method.name != "count" && !method.is_bound());
+    let all: Vec<(f64, f64)> =
+        capturing.filter_map(|method| Some((method.lossless_fps()?, method.rate?.fps))).collect();
+    let least = all.iter().map(|(fps, _)| *fps).reduce(f64::min)?;
+    let most = all.iter().map(|(fps, _)| *fps).reduce(f64::max)?;
+    let shares: Vec<f64> = all.iter().map(|(fps, in_overload)| fps / in_overload).collect();
+    let why = if stats::median(&shares)? < STOPPED {
+        ": one stop of a CPU by the host is enough to lose frames, so that these rates say more of the machine than of the methods"
+    } else {
+        ""
     };
-    let (worst, best) = all.split_first().and_then(|(worst, others)| Some((worst, others.last()?)))?;
-    Some(format!(" In overload {}, and {}.", said(best), said(worst)))
+    let rates = if least == most { si(least) } else { format!("{} to {}", si(least), si(most)) };
+    Some(format!("Without loss the methods take {rates} frames/s{why}."))
 }
 
 /// A sentence or two for each method: how it stands to the one before it with the same traffic.
 fn sentences(methods: &[Method<'_>]) -> Vec<(String, Vec<String>)> {
     let of_group = |(traffic, group): (String, Vec<&Method<'_>>)| {
-        let before = |i: usize| group[..i].iter().rev().find(|other| other.lossless_fps().is_some()).copied();
+        let before = |i: usize| group[..i].iter().rev().find(|other| other.rate.is_some()).copied();
         let sentences = group.iter().enumerate().filter_map(|(i, method)| sentence(method, before(i)));
         (traffic, sentences.collect())
     };
@@ -106,15 +140,14 @@ fn sentences(methods: &[Method<'_>]) -> Vec<(String, Vec<String>)> {
 }
 
 fn sentence(method: &Method<'_>, before: Option<&Method<'_>>) -> Option<String> {
-    let fps = method.lossless_fps()?;
-    let bound = if method.is_bound() { "at least " } else { "" };
+    let rate = method.rate?;
     let verb = if method.name == "count" { "counts" } else { "captures" };
     let novelty = match method.name.parse() {
         _ if method.polls() => ", whose reader itself has the driver receive,".into(),
         Ok(method) => format!(", {},", novelty(method)),
         Err(_) => String::new(),
     };
-    let head = format!("{}{novelty} {verb} {bound}{} frames/s without loss", method.label(), si(fps));
+    let head = format!("{}{novelty} {verb} {} frames/s in overload", method.label(), rate.words());
     let Some(before) = before else {
         let parts =
             PARTS.iter().filter_map(|(name, of)| Some(format!("{} in {name}", full(method.per_frame(of)?))));
@@ -124,14 +157,9 @@ fn sentence(method: &Method<'_>, before: Option<&Method<'_>>) -> Option<String> 
         let cost = cost.map(|all| format!(": a frame costs {} {unit}, {}", full(all), list(&parts)));
         return Some(head + &cost.unwrap_or_default() + ".");
     };
-    let how = rates(method, before).map(|ratio| format!(", {}", beside(&ratio, &before.label())));
+    let how = times(method, before).map(|times| format!(", {}", beside(&times, &before.label())));
     let change = change(method, before).map(|text| format!(" {text}"));
     Some(format!("{head}{}.{}", how.unwrap_or_default(), change.unwrap_or_default()))
-}
-
-/// One method's rates by those of another one, round by round.
-fn rates(method: &Method<'_>, other: &Method<'_>) -> Option<Ratio> {
-    ratio(rounds(method.data), rounds(other.data))
 }
 
 fn ratio(own: impl Iterator<Item = Option<f64>>, other: impl Iterator<Item = Option<f64>>) -> Option<Ratio> {
@@ -143,16 +171,16 @@ fn is_open(ratio: &Ratio) -> bool {
     ratio.interval.is_some_and(|(low, high)| low <= 1.0 && 1.0 <= high)
 }
 
-fn beside(ratio: &Ratio, other: &str) -> String {
+fn beside(Times { ratio, bound }: &Times, other: &str) -> String {
     let is_same = |value: f64| (value - 1.0).abs() <= SAME;
     let (low, high) = ratio.interval.unwrap_or((ratio.value, ratio.value));
     let (times, interval) = (significant(ratio.value), ratio.interval.map(bracketed).unwrap_or_default());
-    if is_same(low) && is_same(high) {
-        format!("as {other} does{interval}")
+    if bound.is_empty() && is_same(low) && is_same(high) {
+        format!("as much as {other}{interval}")
     } else if is_open(ratio) {
-        format!("not distinguished from {other}, {times} times as much{interval}")
+        format!("not distinguished from {other}, {bound}{times} times as much{interval}")
     } else {
-        format!("{times} times {other}{interval}")
+        format!("{bound}{times} times {other}{interval}")
     }
 }
 

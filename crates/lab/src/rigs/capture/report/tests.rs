@@ -2,9 +2,11 @@ use super::*;
 use crate::fixture;
 use crate::record::{DropCounter, GoalValue, Owner};
 use crate::report::block::{self, terminal};
+use crate::rigs::capture::overload::{Overload, Reference};
 use weir_testkit::golden;
 
-/// A method that takes `fps` at most; a frame costs so many ns in receiving, in system calls and outside.
+/// A method that takes `fps` without loss and twice as much in overload; a frame costs so many ns in receiving, in system calls
+/// and outside.
 fn method(index: usize, name: &str, threads: &str, fps: f64, parts: [u64; 3]) -> PointData {
     let mut data = fixture::point(index, name, 64, fps);
     let settings = [
@@ -69,10 +71,28 @@ fn method(index: usize, name: &str, threads: &str, fps: f64, parts: [u64; 3]) ->
         |name: &str, frames| DropCounter { name: name.into(), owner: Owner::Dut, frames, source: "s".into() };
     let full = Trial {
         drop_counters: vec![line("socket queue full", 100), line("interface ring full", 500)],
-        ..trial(Purpose::FullSpeed, 1600, 1000)
+        ..trial(Purpose::FullSpeed, 6000, (fps / 500.0) as u64).counting(|c| c.offered_fps = 6e6)
     };
     data.trials = vec![full, trial(Purpose::Curve, 1000, 1000)];
     data
+}
+
+/// The same without rounds of searches: what a method captures in overload in each round, while 9 M frames/s are sent.
+fn in_rounds(data: &mut RunData, rates: &[(usize, [f64; 6])]) {
+    let mut all: Vec<(usize, Overload)> = Vec::new();
+    for (index, rates) in rates {
+        let mut overload = Overload::default();
+        for fps in rates {
+            let trial = Trial { windows: Vec::new(), duration_s: 1.0, ..fixture::clean_trial() };
+            overload
+                .note(&trial.counting(|counts| (counts.received, counts.offered_fps) = (*fps as u64, 9e6)));
+        }
+        let before: Vec<_> =
+            all.iter().map(|(index, overload)| Reference { index: *index, overload }).collect();
+        let found = overload.result(&[None], &before);
+        data.points[*index].point.result.as_mut().unwrap().procedures = vec![found];
+        all.push((*index, overload));
+    }
 }
 
 fn run() -> RunData {
@@ -102,6 +122,7 @@ fn methods_that_took_turns_are_compared_round_by_round() {
     let mut data = run();
     // The machine was fast at some times and slow at others, for both of them.
     let speeds = [1.0, 3.0, 1.0, 2.0, 3.0, 1.0];
+    let mut in_overload = Vec::new();
     for (index, factors) in
         [(0, [1.0; 6]), (1, [1.2, 0.5, 1.3, 0.9, 1.1, 0.8]), (2, [2.0, 2.1, 2.2, 1.9, 1.8, 2.0])]
     {
@@ -111,6 +132,7 @@ fn methods_that_took_turns_are_compared_round_by_round() {
         let fps = factors.iter().zip(speeds).map(|(factor, speed)| Some(100_000.0 * factor * speed));
         goal.repetitions = fps.map(|fps| GoalValue { fps, ..value.clone() }).collect();
         goal.fps_interval = Some((80_000.0, 360_000.0));
+        in_overload.push((index, std::array::from_fn(|i| 300_000.0 * factors[i] * speeds[i])));
         let curve = trials.pop().unwrap();
         trials.extend(factors.iter().zip(speeds).map(|(factor, speed)| {
             let mut trial = curve.clone();
@@ -118,8 +140,46 @@ fn methods_that_took_turns_are_compared_round_by_round() {
             trial
         }));
     }
+    in_rounds(&mut data, &in_overload);
     let story = html(story::blocks(&methods(&data))).replace('\u{202f}', " ");
     golden!("src/rigs/capture/report/golden/rounds.txt", &[shown(&data), story].join("\n"));
+}
+
+/// The first screen: rates of one traffic with their ratios, of several beside each other, and bounds without a ratio.
+#[test]
+fn the_answer_is_the_ladder_by_what_is_captured_in_overload() {
+    let mut data = run();
+    data.points.push(method(3, "count", "1", 2.9e6, [300, 0, 0]));
+    let flat = |index, fps: f64| (index, std::array::from_fn(|i| fps * (1.0 + i as f64 / 100.0)));
+    let rates = [flat(0, 4e5), flat(1, 5e5), flat(2, 1.6e6), flat(3, 8.9e6)];
+    in_rounds(&mut data, &rates);
+    let shown = |data: &RunData| {
+        let text = crate::export::answer(data, crate::rigs::sections(), 80);
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        text
+    };
+    let one = shown(&data);
+    // The same methods with mixed frames, received on the generator's CPU.
+    let mut mixed = run().points;
+    for (i, point) in mixed.iter_mut().enumerate() {
+        point.point.index = 4 + i;
+        point.point.frame = "imix".into();
+        point.point.settings.retain(|(name, _)| name != RECEIVE);
+    }
+    data.points.iter_mut().for_each(|point| point.point.settings.push((TRAFFIC.into(), "syn-flood".into())));
+    data.points.extend(mixed);
+    golden!("src/rigs/capture/report/golden/answer.txt", &[one, shown(&data)].join("\n"));
+}
+
+#[test]
+fn a_run_of_which_little_counts_says_so_in_its_second_sentence() {
+    let mut data = run();
+    let window = |ran| weir_measure::capacity::Window { at_ns: 0, ns: 16_000_000, frames: 9600, ran };
+    data.points[0].trials[0].windows = [true, true, true, false, false].map(window).to_vec();
+    assert!(story::disturbed(&methods(&data)).is_none());
+    data.points[1].trials[0].windows = [true, false, false, false, false].map(window).to_vec();
+    let second = answer(&data).unwrap().sentences.swap_remove(1).replace('\u{202f}', " ");
+    assert!(second.starts_with("Only 40 % of the time counts"), "{second}");
 }
 
 #[test]

@@ -2,10 +2,11 @@ use super::*;
 use crate::record::Capture;
 use crate::record::RunState;
 use crate::run::testing::run;
+use crate::run_data::PointData;
 use weir_testkit::need_root;
 
 /// A climb over some methods at low loads.
-const SHORT: [&str; 15] = [
+const SHORT: [&str; 16] = [
     "capture.methods=[recv,ring-fanout,xdp,count]",
     "capture.traffic=udp",
     "capture.threads=all",
@@ -13,6 +14,7 @@ const SHORT: [&str; 15] = [
     "capture.busy_poll=[false,true]",
     "capture.frame_bytes=mix:64,300",
     "capture.flows=100",
+    "capture.overload_rounds=1",
     "capture.rounds=1",
     "capture.trial_s=0.1",
     "capture.buffer_s=0.05",
@@ -36,15 +38,19 @@ fn every_method_is_measured_and_its_accounting_close() {
             assert!(capture.time.generator_ns > 0 && trial.counts().received > 0, "{method}: {trial:?}");
         }
         let full = point.measured().find(|trial| trial.purpose == Purpose::FullSpeed).unwrap();
+        // Windows are parts of the trial; a reader that gets no CPU for all of it has none.
+        let in_windows: u64 = full.windows.iter().map(|window| window.frames).sum();
+        assert!(in_windows <= full.counts().received, "{method}: {:?}", full.windows);
         let goals: Vec<_> = point.goals().iter().map(|goal| goal.goal.as_str()).collect();
-        assert_eq!(goals, ["without loss", "saturated"], "{method}");
-        assert_eq!(point.goals()[1].fps_median, Some(full.counts().received as f64 / full.duration_s));
+        assert_eq!(goals, ["without loss"], "{method}");
         // A load that was accepted has lost nothing in three trials.
         let Some(fps) = point.headline_fps() else { continue };
         let at = |trial: &&Trial| trial.purpose == Purpose::Search && trial.counts().offered_fps == fps;
         let good = point.measured().filter(at).filter(|trial| trial.counts().lost == 0).count();
         assert!(good >= Ladder::TRIALS as usize, "{method} at {fps}");
     }
+    let windows = |point: &PointData| point.measured().map(|trial| trial.windows.len()).sum::<usize>();
+    assert!(data.points.iter().map(windows).sum::<usize>() > 0, "what is captured is noted over time");
 }
 
 #[test]
@@ -54,14 +60,16 @@ fn methods_take_turns() {
     let (data, _) = run("capture", &[&SHORT[..], &more].concat());
     let mut trials: Vec<_> = data.points.iter().flat_map(|point| &point.trials).collect();
     trials.sort_by_key(|trial| trial.id);
+    // A round of overload comes first, of one trial beside the warm-up each.
+    let searches = trials.split_off(4);
     let interleaved: Vec<_> =
-        trials.chunk_by(|a, b| a.point_id == b.point_id).map(|turn| turn[0].point_id).collect();
+        searches.chunk_by(|a, b| a.point_id == b.point_id).map(|turn| turn[0].point_id).collect();
     let [ring, count] = [0, 1].map(|n: usize| data.points[n].point.id);
     assert_eq!(interleaved, [ring, count, ring], "each is first once");
     for point in &data.points {
         let full = point.measured().filter(|trial| trial.purpose == Purpose::FullSpeed).count();
         let repetitions = point.goals().iter().map(|goal| goal.repetitions.len());
-        assert_eq!((full, repetitions.collect::<Vec<_>>()), (2, vec![2, 2]));
+        assert_eq!((full, repetitions.collect::<Vec<_>>()), (3, vec![2]));
     }
 }
 

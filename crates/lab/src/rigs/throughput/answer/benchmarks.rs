@@ -195,7 +195,7 @@ fn compared(groups: &[Group<'_>]) -> Option<String> {
 /// Columns that a narrow terminal does without, the first of them first.
 const DISPENSABLE: [&str; 4] = ["of load", "at most", "reset", "99.9 %"];
 
-fn table(axes: &Axes<'_>, groups: &[Group<'_>], made: &[&Benchmark]) -> Table {
+fn table(axes: &Axes, groups: &[Group<'_>], made: &[&Benchmark]) -> Table {
     let mut made = made.to_vec();
     let mut table = table_of(axes, groups, &made);
     for column in DISPENSABLE {
@@ -208,7 +208,7 @@ fn table(axes: &Axes<'_>, groups: &[Group<'_>], made: &[&Benchmark]) -> Table {
     table
 }
 
-fn table_of(axes: &Axes<'_>, groups: &[Group<'_>], made: &[&Benchmark]) -> Table {
+fn table_of(axes: &Axes, groups: &[Group<'_>], made: &[&Benchmark]) -> Table {
     const OUTSIDE: &str = "outside stops";
     let columns = made.iter().map(|benchmark| benchmark.column.to_string());
     let begin = axes.head().into_iter().chain(["frame", "frames/s", OUTSIDE].map(String::from));

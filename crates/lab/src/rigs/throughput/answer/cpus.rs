@@ -69,7 +69,7 @@ fn named(cpus: f64) -> String {
     words(AXIS, &cpus.to_string()).unwrap_or_default()
 }
 
-fn table(axes: &Axes<'_>, all: &[ByCpus<'_, '_>], counts: &[f64]) -> Table {
+fn table(axes: &Axes, all: &[ByCpus<'_, '_>], counts: &[f64]) -> Table {
     let head = axes.head().into_iter().chain(counts.iter().map(|n| named(*n)));
     let mut table = Table::new(&head.chain(["gain".into(), "95 % interval".into()]).collect::<Vec<_>>());
     for of in all {

@@ -135,7 +135,7 @@ fn counts(all: &[ByFlows<'_, '_>]) -> Vec<f64> {
     counts
 }
 
-fn table(axes: &Axes<'_>, all: &[ByFlows<'_, '_>], counts: &[f64]) -> Table {
+fn table(axes: &Axes, all: &[ByFlows<'_, '_>], counts: &[f64]) -> Table {
     let short = |n: &f64| match *n {
         n if n >= 1e6 && n % 1e6 == 0.0 => format!("{}M", n / 1e6),
         n if n >= 1e3 && n % 1e3 == 0.0 => format!("{}k", n / 1e3),

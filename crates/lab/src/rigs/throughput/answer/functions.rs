@@ -205,7 +205,7 @@ fn beside(jobs: &[Job<'_>]) -> Option<String> {
     ))
 }
 
-fn table(axes: &Axes<'_>, all: &[(&Group<'_>, Vec<Job<'_>>)]) -> Table {
+fn table(axes: &Axes, all: &[(&Group<'_>, Vec<Job<'_>>)]) -> Table {
     let own = ["device", "frames/s", "of kernel", "95 % interval", "cycles", "p99 at half"];
     let mut table = Table::new(&axes.head().into_iter().chain(own.map(String::from)).collect::<Vec<_>>());
     for (group, job) in all.iter().flat_map(|(group, jobs)| jobs.iter().map(move |job| (group, job))) {

@@ -108,7 +108,7 @@ fn sentence(label: &str, loads: &[AtLoad]) -> String {
     }
 }
 
-fn table(axes: &Axes<'_>, all: &[(&Group<'_>, Vec<AtLoad>)]) -> Table {
+fn table(axes: &Axes, all: &[(&Group<'_>, Vec<AtLoad>)]) -> Table {
     let own = ["offered", "received", "lost", "cycles", "median", "p99"];
     let mut table = Table::new(&axes.head().into_iter().chain(own.map(String::from)).collect::<Vec<_>>());
     for (group, load) in all.iter().flat_map(|(group, loads)| loads.iter().map(move |load| (group, load))) {

@@ -140,7 +140,7 @@ impl<'a> Form<'a> {
     }
 }
 
-fn table(axes: &Axes<'_>, all: &[Filter<'_, '_>]) -> Table {
+fn table(axes: &Axes, all: &[Filter<'_, '_>]) -> Table {
     let mut counts: Vec<f64> =
         all.iter().flat_map(|f| &f.forms).flat_map(|form| &form.points).map(|(n, _)| *n).collect();
     counts.sort_by(f64::total_cmp);
@@ -151,7 +151,7 @@ fn table(axes: &Axes<'_>, all: &[Filter<'_, '_>]) -> Table {
 }
 
 /// With columns for these numbers of rules.
-fn table_of(axes: &Axes<'_>, all: &[Filter<'_, '_>], columns: &[f64]) -> Table {
+fn table_of(axes: &Axes, all: &[Filter<'_, '_>], columns: &[f64]) -> Table {
     let named = columns.iter().map(|n| full(*n));
     let head =
         axes.head().into_iter().chain(["form".into(), "0".into()]).chain(named).chain(["a rule".into()]);

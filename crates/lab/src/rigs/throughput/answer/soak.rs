@@ -155,7 +155,7 @@ fn cause(event: &DatedLoss) -> &'static str {
 }
 
 /// The losses, or, where there are none, what was sent.
-fn table(axes: &Axes<'_>, all: &[Soaked<'_, '_>]) -> Table {
+fn table(axes: &Axes, all: &[Soaked<'_, '_>]) -> Table {
     if all.iter().all(|soaked| soaked.found.events.is_empty()) {
         return sent(axes, all);
     }
@@ -176,7 +176,7 @@ fn table(axes: &Axes<'_>, all: &[Soaked<'_, '_>]) -> Table {
     table
 }
 
-fn sent(axes: &Axes<'_>, all: &[Soaked<'_, '_>]) -> Table {
+fn sent(axes: &Axes, all: &[Soaked<'_, '_>]) -> Table {
     let head = axes.head().into_iter().chain(["time", "trials", "frames sent", "lost"].map(String::from));
     let mut table = Table::new(&head.collect::<Vec<_>>());
     for soaked in all.iter().filter(|soaked| !soaked.trials.is_empty()) {
