@@ -1,5 +1,5 @@
-//! `weir capture` and other programs that capture: rates without loss, what a frame costs, and how many times as fast one
-//! is as the other.
+//! `weir capture` and other programs that capture: rates at full speed and without loss, what a frame costs, and how many times
+//! as fast one is as the other.
 
 use super::run::BED_SHARE;
 use crate::frames::mirror::RING_FULL;
@@ -8,8 +8,12 @@ use crate::report::bars::{Bar, BarChart, Group};
 use crate::report::block::{Block, Part};
 use crate::run_data::{Measures, PointData, RunData};
 use crate::stats::{self, Ratio};
-use crate::view::format::{bracketed, full, list, or_dash, percent, range, si, significant};
+use crate::view::format::{full, list, or_dash, percent, range, si, significant};
 use crate::view::{Style, Table, frame_name};
+
+mod answer;
+
+pub(super) use answer::answer;
 
 /// Its section of a report.
 pub(super) fn parts(data: &RunData) -> Vec<Part> {
@@ -19,7 +23,7 @@ pub(super) fn parts(data: &RunData) -> Vec<Part> {
     }
     let blocks = vec![
         Block::Drawing { drawings: vec![chart(&tools)], caption: CAPTION },
-        Block::Table(rates(&tools).without_empty(&["95 % interval"])),
+        Block::Table(rates(&tools).without_empty(&["95 % interval", "Its 95 % interval"])),
         Block::Note(method(&tools)),
         Block::Heading("How many times as fast"),
         Block::Table(ratios(&tools)),
@@ -35,17 +39,14 @@ pub(super) fn parts(data: &RunData) -> Vec<Part> {
 
 /// What a run of such programs says, for the summary.
 pub(super) fn findings(data: &RunData) -> Vec<String> {
-    let tools = tools(data);
-    let mut found: Vec<String> = groups(&tools).iter().filter_map(|group| sentence(group)).collect();
-    found.extend(absent(&tools));
-    found
+    answer(data).map_or_else(|| absent(&tools(data)), |answer| answer.sentences)
 }
 
-const CAPTION: &str =
-    "Frames/s captured without loss; median of the rounds, whiskers: 95 % interval of the median.";
+const CAPTION: &str = "Frames/s captured while the generator sends as fast as it can; median of the rounds, whiskers: 95 % interval of the \
+    median, the mark: the rate without loss. ≥: the generator sends hardly more.";
 
 const RATIOS: &str = "Ratios are formed round by round; shown are their median and its exact 95 % interval, which needs \
-    six rounds. Cost: that of the peer divided by that of weir.";
+    six rounds. Captured at full speed: none where neither program was sent 1.05 times what it captured. Cost: that of the peer divided by that of weir.";
 
 const FIELD: &str = "What was looked for, in the field of programs that capture everything: missing ones could be installed. \
     stenotype is the part of stenographer that captures: it has no other way than to write whole frames. FastNetMon \
@@ -94,7 +95,7 @@ struct CaptureTool<'a> {
     data: &'a PointData,
     /// The trials at full speed of its rounds.
     full: Vec<&'a Trial>,
-    /// What a frame costs in each round, in reference cycles, or in ns where nobody knows their frequency.
+    /// What a frame costs in each round, in reference cycles, or in ns where their frequency is not known.
     costs: Vec<Option<f64>>,
 }
 
@@ -239,50 +240,58 @@ fn chart(tools: &[CaptureTool<'_>]) -> String {
         .flat_map(|group| group.bars.iter().map(|bar| format!("{}, {}", group.label, bar.title)))
         .collect();
     let chart = BarChart { groups, unit: "frames/s".into(), number: si, limit_name: String::new() };
-    chart.draw("Frames/s captured without loss, by program", &texts.join("; "))
+    chart.draw("Frames/s captured at full speed, by program", &texts.join("; "))
 }
 
 fn bar(tool: &CaptureTool<'_>) -> Bar {
-    let goal = tool.lossless();
-    let value = goal.and_then(|goal| goal.fps_median);
+    let rate = answer::rate(tool);
+    let value = rate.map(|rate| rate.fps);
     let missing = if tool.full.is_empty() { "left out" } else { "none" };
-    let text = value.map_or_else(|| missing.into(), si);
+    let text = rate.map_or_else(|| missing.into(), |rate| rate.sign());
     let own = tool.is_own();
     let style = Style { colour: if own { 1 } else { 2 }, marker: 0, pattern: usize::from(!own) };
     let (label, title) = (tool.name().to_string(), format!("{}: {text} frames/s", tool.name()));
-    let interval = goal.and_then(|goal| goal.fps_interval);
-    let (parts, ticks) = (Vec::new(), Vec::new());
+    let interval = rate.and_then(|rate| rate.interval);
+    let (parts, ticks) = (Vec::new(), tool.lossless().and_then(|goal| goal.fps_median).into_iter().collect());
     Bar { label, value, parts, interval, ticks, text, title, style, fits: true }
+}
+
+/// Is the cost of a frame known in cycles?
+fn has_cycles<'c, 'a: 'c>(tools: impl IntoIterator<Item = &'c CaptureTool<'a>>) -> bool {
+    tools.into_iter().flat_map(|tool| &tool.full).any(|trial| cycles_per_ns(trial).is_some())
 }
 
 fn rates(tools: &[CaptureTool<'_>]) -> Table {
     let cycles = tools.iter().flat_map(|tool| &tool.full).any(|trial| cycles_per_ns(trial).is_some());
+    let interval = |(a, b): (f64, f64)| format!("{} – {}", si(a), si(b));
     let unit = if cycles { "Cycles/frame" } else { "ns/frame" };
     let mut table = Table::new(&[
         "Frame",
         "Job",
         "Program",
-        "Without loss, frames/s",
-        "95 % interval",
         "At full speed: captured",
+        "95 % interval",
         "lost",
+        "Where",
         unit,
         "program",
-        "Where",
+        "Without loss, frames/s",
+        "Its 95 % interval",
     ]);
     for tool in tools.iter().filter(|tool| !tool.full.is_empty()) {
-        let goal = tool.lossless();
+        let (goal, rate) = (tool.lossless(), answer::rate(tool));
         table.push(vec![
             tool.data.point.frame.clone(),
             job(tool).into(),
             tool.name().into(),
-            or_dash(goal.and_then(|goal| goal.fps_median), full),
-            or_dash(goal.and_then(|goal| goal.fps_interval), |(a, b)| format!("{} – {}", si(a), si(b))),
-            or_dash(tool.goal(FULL).and_then(|goal| goal.fps_median), si),
+            or_dash(rate, |rate| rate.sign()),
+            or_dash(rate.and_then(|rate| rate.interval), interval),
             or_dash(tool.lost_share(), percent),
+            tool.places(),
             or_dash(tool.cost(), full),
             or_dash(tool.own_cost(), full),
-            tool.places(),
+            or_dash(goal.and_then(|goal| goal.fps_median), full),
+            or_dash(goal.and_then(|goal| goal.fps_interval), interval),
         ]);
     }
     table
@@ -365,8 +374,8 @@ fn ratios(tools: &[CaptureTool<'_>]) -> Table {
         "Job",
         "Program",
         "Against",
-        "Rate without loss",
         "Captured at full speed",
+        "Rate without loss",
         "Cost of a frame, theirs by ours",
     ]);
     for group in groups(tools) {
@@ -378,35 +387,14 @@ fn ratios(tools: &[CaptureTool<'_>]) -> Table {
                     job(own).into(),
                     own.name().into(),
                     other.name().into(),
+                    with_interval(answer::times(own, other)),
                     with_interval(ratio(own, other, LOSSLESS)),
-                    with_interval(ratio(own, other, FULL)),
                     with_interval(cost_ratio(own, other)),
                 ]);
             }
         }
     }
     table
-}
-
-/// The best of ours against all others at one job.
-fn sentence(group: &[&CaptureTool<'_>]) -> Option<String> {
-    let fps = |tool: &CaptureTool| tool.lossless().and_then(|goal| goal.fps_median);
-    let own = group.iter().filter(|tool| tool.is_own() && fps(tool).is_some());
-    let best = own.max_by(|a, b| fps(a).unwrap_or(0.0).total_cmp(&fps(b).unwrap_or(0.0)))?;
-    let against = group.iter().filter(|tool| !tool.is_own()).filter_map(|other| {
-        let ratio = ratio(best, other, LOSSLESS)?;
-        let interval = ratio.interval.map_or_else(String::new, bracketed);
-        Some(format!("{} times {}{interval}", significant(ratio.value), other.name()))
-    });
-    let against: Vec<String> = against.collect();
-    let against = if against.is_empty() { String::new() } else { format!(": {}", list(&against)) };
-    Some(format!(
-        "{} captures {} frames/s of {} without loss (job: {}){against}.",
-        best.name(),
-        si(fps(best)?),
-        frame_name(&best.data.point.frame),
-        job(best)
-    ))
 }
 
 #[cfg(test)]

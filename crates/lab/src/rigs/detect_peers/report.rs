@@ -8,6 +8,10 @@ use crate::stats;
 use crate::view::format::{full, or_dash, percent, range, si, significant};
 use crate::view::{Style, Table};
 
+mod answer;
+
+pub(super) use answer::answer;
+
 /// Its section of a report.
 pub(super) fn parts(data: &RunData) -> Vec<Part> {
     let detectors = detectors(data);
@@ -24,16 +28,18 @@ pub(super) fn parts(data: &RunData) -> Vec<Part> {
 
 /// What a run of such programs says, for the summary.
 pub(super) fn findings(data: &RunData) -> Vec<String> {
-    let detectors = detectors(data);
-    let mut rates: Vec<f64> = detectors.iter().map(|detector| detector.attack_fps).collect();
-    rates.dedup();
-    let mut found: Vec<String> = rates.iter().filter_map(|&fps| sentence(&detectors, fps)).collect();
+    answer(data).map_or_else(|| left_out(&detectors(data)), |answer| answer.sentences)
+}
+
+/// Why programs were left out, each reason once.
+fn left_out(detectors: &[Detector<'_>]) -> Vec<String> {
+    let mut reasons: Vec<String> = Vec::new();
     for why in detectors.iter().filter_map(Detector::left_out) {
-        if !found.iter().any(|text| text == why) {
-            found.push(why.into());
+        if !reasons.iter().any(|text| text == why) {
+            reasons.push(why.into());
         }
     }
-    found
+    reasons
 }
 
 /// Of the section, and of the figures in records.
@@ -163,20 +169,13 @@ fn signed(share: f64) -> String {
     sign.to_string() + &percent(share.abs())
 }
 
-fn sentence(detectors: &[Detector<'_>], attack_fps: f64) -> Option<String> {
-    let reported =
-        detectors.iter().filter(|detector| detector.attack_fps == attack_fps).filter_map(|detector| {
-            let after = stats::median(&detector.after_s())?;
-            let error = detector.error().map_or_else(String::new, |error| match error {
-                _ if error.abs() < 0.001 => " and states its rate within 0.1 %".into(),
-                _ if error < 0.0 => format!(" and states a rate that is {} too low", percent(-error)),
-                _ => format!(" and states a rate that is {} too high", percent(error)),
-            });
-            Some(format!("{} tells it after {} s{error}", detector.name(), significant(after)))
-        });
-    let reported: Vec<String> = reported.collect();
-    (!reported.is_empty())
-        .then(|| format!("An attack of {} frames/s: {}.", si(attack_fps), reported.join("; ")))
+/// How far a stated rate is from the true one, as a part of a sentence.
+fn rate_error(error: f64) -> String {
+    match error {
+        _ if error.abs() < 0.001 => ", and states its rate within 0.1 %".into(),
+        _ if error < 0.0 => format!(", and states a rate that is {} too low", percent(-error)),
+        _ => format!(", and states a rate that is {} too high", percent(error)),
+    }
 }
 
 #[cfg(test)]
@@ -222,6 +221,14 @@ mod tests {
         let found = findings(&run()).join("\n");
         let shown = [found, terminal(&parts(&run()))].join("\n\n").replace('\u{202f}', " ");
         weir_testkit::golden!("src/rigs/detect_peers/golden.txt", &shown);
+    }
+
+    /// The one that missed an attack is compared in the rounds in which both told it.
+    #[test]
+    fn the_first_screen_says_who_is_first_and_by_how_much() {
+        let text = crate::export::answer(&run(), crate::rigs::sections(), 80);
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        weir_testkit::golden!("src/rigs/detect_peers/answer.txt", &text);
     }
 
     #[test]

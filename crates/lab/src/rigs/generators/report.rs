@@ -11,6 +11,10 @@ use crate::view::format::{
 };
 use crate::view::{Style, Table, frame_name};
 
+mod answer;
+
+pub(super) use answer::answer;
+
 /// Bounds of the lateness table, ns.
 const LATE_BOUNDS: [(u64, &str); 5] =
     [(100, "≤ 100 ns"), (1_000, "≤ 1 µs"), (10_000, "≤ 10 µs"), (100_000, "≤ 100 µs"), (1_000_000, "≤ 1 ms")];
@@ -111,7 +115,7 @@ const CAPTION: &str = "Frames/s that reached the other end of a veth, sent by on
 const EXPLANATION: &str = "All generators send alternately within each round, and the order is rotated from round to \
     round. Frames are counted by the receiving interface, not by the generator. The frames end in an XDP \
     program that drops them, on the CPU of the sender; those of iperf3 end at its own server, which has \
-    another CPU. Ratios are those of the medians, their intervals come from resampling rounds.";
+    another CPU. Ratios are formed round by round; shown are their median and its exact 95 % interval, which needs six rounds.";
 
 fn chart(points: &[&PointData]) -> String {
     let mut groups: Vec<Group> = Vec::new();

@@ -31,6 +31,7 @@ fn tool(index: usize, program: &str, fps: f64, ns: u64) -> PointData {
     let trial = trial.counting(|counts| (counts.sent, counts.received, counts.unexplained) = (1000, 900, 0));
     let trial = |_| Trial {
         purpose: Purpose::FullSpeed,
+        duration_s: 900.0 / fps,
         drop_counters: vec![line(LEFT, 50), line("buffer full", 50)],
         cost: crate::record::Cost {
             ns_per_frame: Some(1.0),
@@ -66,6 +67,39 @@ fn the_best_method_is_held_against_each_peer_and_costs_are_without_generator_and
     let found = findings(&data).join("\n");
     let shown = [found, terminal(&parts(&data))].join("\n\n");
     golden!("src/rigs/capture_peers/report/golden.txt", &shown.replace('\u{202f}', " "));
+}
+
+/// The program that keeps up has a bound and no ratio to another one that does; the others are compared round by round.
+#[test]
+fn the_first_screen_says_who_captures_most_and_what_each_loses() {
+    let shown = |data: &RunData| {
+        let text = crate::export::answer(data, crate::rigs::sections(), 80);
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        text
+    };
+    let mut data = run();
+    let send = |point: &mut PointData, sent: f64| {
+        for trial in &mut point.trials {
+            let frames = (sent * trial.duration_s) as u64;
+            *trial = trial.clone().counting(|c| (c.sent, c.received) = (frames, frames * 9 / 10));
+        }
+    };
+    data.points[1..4].iter_mut().zip([4e6, 9.1e6, 6e6]).for_each(|(point, sent)| send(point, sent));
+    let one = shown(&data);
+    send(&mut data.points[3], 3e6);
+    let bounds = shown(&data);
+    let files = run().points.into_iter().skip(1).enumerate().map(|(i, mut point)| {
+        point.point.index = 5 + i;
+        point
+            .point
+            .settings
+            .iter_mut()
+            .filter(|(name, _)| name == "job")
+            .for_each(|(_, job)| *job = "file".into());
+        point
+    });
+    data.points.extend(files);
+    golden!("src/rigs/capture_peers/report/answer.txt", &[one, bounds, shown(&data)].join("\n"));
 }
 
 #[test]

@@ -74,6 +74,37 @@ fn findings_say_how_many_times_and_who_is_missing_and_tables_hold_all_of_it() {
     golden!("src/rigs/generators/report/golden/run.txt", &shown);
 }
 
+/// One flow is compared, as others repeat one frame; what finds the ring full makes a rate a bound.
+#[test]
+fn the_first_screen_says_who_sends_most_and_by_how_much() {
+    let mut data = run();
+    data.points.push(generator(6, "xdp-trafficgen", "1", Some(13e6), &[]));
+    let own = data.points[0].point.result.as_mut().unwrap();
+    own.comparisons.push(Comparison {
+        point_index: 6,
+        ratio: 0.92,
+        interval: Some((0.9, 0.94)),
+        ..own.comparisons[0].clone()
+    });
+    let overrun = generator(7, "iperf3", "1", Some(1e6), &[]);
+    data.points.push(overrun);
+    let own = data.points[0].point.result.as_mut().unwrap();
+    own.comparisons.push(Comparison {
+        point_index: 7,
+        ratio: 12.0,
+        interval: Some((11.5, 12.5)),
+        ..own.comparisons[0].clone()
+    });
+    for (point, lost) in data.points.iter_mut().zip([0, 0, 0, 0, 0, 0, 1, 60]) {
+        let count =
+            |trial: Trial| trial.counting(|c| (c.sent, c.received, c.lost) = (1000, 1000 - lost, lost));
+        point.trials = point.trials.drain(..).map(count).collect();
+    }
+    let text = crate::export::answer(&data, crate::rigs::sections(), 80);
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    golden!("src/rigs/generators/report/golden/answer.txt", &text);
+}
+
 #[test]
 fn the_histogram_is_counted_from_below() {
     let data = run();
