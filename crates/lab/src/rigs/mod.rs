@@ -67,6 +67,23 @@ impl Sections for All {
     }
 }
 
+/// The first screen of a run, on a terminal of 80 columns, after the same one of a page was looked at: for tests.
+///
+/// # Panics
+/// If a line of it is too long, or the page has no drawing.
+#[cfg(test)]
+pub(crate) fn first_screen(data: &RunData) -> String {
+    use crate::report::block::page;
+    let text = crate::export::answer(data, sections(), 80);
+    let long = text.lines().find(|line| line.chars().count() > 80);
+    assert!(long.is_none(), "{long:?} has {:?} columns", long.map(|line| line.chars().count()));
+    let answer = sections().answer(data).expect("an answer of the rig");
+    let blocks = answer.drawing.into_iter().collect();
+    let drawing = page(&[Part { id: "drawing", heading: "Drawing".into(), blocks }]);
+    assert!(drawing.contains("<svg") && !drawing.contains("NaN"), "{drawing}");
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;

@@ -72,6 +72,11 @@ pub struct BarChart {
 
 /// The widest column of labels, px.
 const LABELS: f64 = 240.0;
+/// Bars that are longer than the others by this factor are cut, ..
+const OUTLIER: f64 = 4.0;
+/// .. if they are at most this share of all bars.
+const FEW: f64 = 1.0 / 3.0;
+
 const WIDTH: f64 = 520.0;
 const ROW: f64 = 21.0;
 const BAR: f64 = 13.0;
@@ -116,7 +121,46 @@ pub fn of_points(
         .collect()
 }
 
+impl Bar {
+    /// A bar of one value with its text.
+    pub fn plain(label: &str, value: Option<f64>, text: String) -> Bar {
+        Bar {
+            label: label.into(),
+            value,
+            parts: Vec::new(),
+            interval: None,
+            ticks: Vec::new(),
+            title: format!("{label}: {text}"),
+            text,
+            style: Style { colour: 1, marker: 0, pattern: 0 },
+            fits: true,
+        }
+    }
+}
+
 impl BarChart {
+    /// A figure without groups.
+    pub fn plain(unit: &str, number: fn(f64) -> String) -> BarChart {
+        BarChart { groups: Vec::new(), unit: unit.into(), number, limit_name: String::new() }
+    }
+
+    /// Adds a group of rows.
+    pub fn group(&mut self, label: &str, bars: Vec<Bar>) {
+        self.groups.push(Group { label: label.into(), bars, limit: None });
+    }
+
+    /// Lets the axis end before bars that would hide all others: few that are much longer than the next one.
+    pub fn cut_outliers(&mut self) {
+        let mut lengths: Vec<f64> = self.bars().filter_map(|bar| bar.value).collect();
+        lengths.sort_by(|a, b| b.total_cmp(a));
+        let most = (lengths.len() as f64 * FEW) as usize;
+        let is_gap = |n: &usize| lengths[n - 1] > OUTLIER * lengths[*n];
+        let Some(longest) = (1..=most).rev().find(is_gap).map(|n| lengths[n]) else { return };
+        for bar in self.groups.iter_mut().flat_map(|group| &mut group.bars) {
+            bar.fits = bar.value.is_none_or(|value| value <= longest);
+        }
+    }
+
     /// Draws the figure.
     pub fn draw(&self, title: &str, description: &str) -> String {
         let BarChart { unit, number, limit_name, .. } = self;
@@ -314,6 +358,21 @@ mod tests {
         assert_eq!((unchanged.label.as_str(), labels(&unchanged).len()), ("128 bytes", 2));
         let drawn = chart(bars(&long)).draw("t", "d");
         assert!(drawn.contains(">buckets 16384 · max 65536<") && !drawn.contains('…'), "{drawn}");
+    }
+
+    #[test]
+    fn few_much_longer_bars_are_cut_and_many_are_not() {
+        let cut = |values: &[f64]| {
+            let mut chart = chart(values.iter().map(|value| bar(Some(*value), true)).collect());
+            chart.cut_outliers();
+            let fits: Vec<bool> = chart.bars().map(|bar| bar.fits).collect();
+            assert_eq!(chart.draw("t", "d").contains("longer than the axis"), fits.contains(&false));
+            fits.iter().filter(|fits| !**fits).count()
+        };
+        assert_eq!(cut(&[40.0, 300.0, 2500.0, 50.0, 60.0, 70.0]), 2, "the ones before the gap");
+        assert_eq!(cut(&[40.0, 50.0, 60.0, 150.0]), 0, "all can be seen");
+        assert_eq!(cut(&[40.0, 2500.0]), 0, "one of two is not an exception");
+        assert_eq!(cut(&[]), 0);
     }
 
     #[test]
