@@ -124,6 +124,16 @@ impl Response {
         }
     }
 
+    /// Figures of changes: the time until the link is filled, ..
+    pub(super) const FILLED: &'static str = "link filled";
+    /// .. and the longest queue.
+    pub(super) const LONGEST_QUEUE: &'static str = "longest queue";
+
+    /// The name of a figure of the change at this time, s.
+    pub(super) fn name(what: &str, at: impl std::fmt::Display) -> String {
+        format!("{what} after the change at {at} s")
+    }
+
     /// The figures of several repetitions.
     pub(super) fn figures<'a>(found: impl Iterator<Item = &'a [Response]>) -> Vec<Figure> {
         let found: Vec<&[Response]> = found.collect();
@@ -134,9 +144,9 @@ impl Response {
             let filled = own().filter_map(|response| response.filled_after_s).collect();
             let queue = own().map(|response| response.longest_queue_s).collect();
             let named = |what: &str, values| {
-                figure(format!("{what} the change at {at} s"), unit::SECONDS, Statistic::Median, values)
+                figure(Response::name(what, at), unit::SECONDS, Statistic::Median, values)
             };
-            [named("link filled after", filled), named("longest queue after", queue)]
+            [named(Response::FILLED, filled), named(Response::LONGEST_QUEUE, queue)]
         };
         (0..changes).flat_map(of).collect()
     }

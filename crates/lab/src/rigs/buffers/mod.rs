@@ -10,6 +10,7 @@ use weir_port::bpf::BpfError;
 use weir_testbed::namespace::Namespace;
 
 use crate::error::Unfit;
+use crate::report::answer::Answer;
 use crate::report::block::Part;
 use crate::rig::{Experiment, Rig};
 use crate::run::{RunError, Running};
@@ -51,6 +52,10 @@ impl Rig for BuffersRig {
 
     fn read(&self, root: &Section<'_>) -> Option<Arc<dyn Experiment>> {
         plan::read(root.section("buffers")).map(|experiment| Arc::new(experiment) as _)
+    }
+
+    fn answer(&self, data: &RunData) -> Option<Answer> {
+        report::answer(data)
     }
 
     fn findings(&self, data: &RunData) -> Vec<String> {

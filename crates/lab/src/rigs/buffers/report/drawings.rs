@@ -1,5 +1,6 @@
 //! The grid as drawings: maps, boxes, and what happened over time at the points that stand out.
 
+use super::answer::Group;
 use super::{CONVERGENCE, Cell, JAIN, SOJOURN, UTILISATION, maps};
 use crate::report::block::Block;
 use crate::report::boxes::BoxPlot;
@@ -27,6 +28,15 @@ pub(super) fn heat(cells: &[Cell<'_>], figure: &str) -> Vec<String> {
         heat.draw()
     };
     maps(cells).into_iter().map(draw).collect()
+}
+
+/// A map of a number of groups whose keys are a row and a column.
+pub(super) fn map(title: &str, groups: &[Group<'_, '_>], value: fn(&Group<'_, '_>) -> Option<f64>) -> String {
+    let mut heat = HeatMap::new(title.into());
+    for group in groups {
+        heat.set(group.key[0], group.key[1], value(group));
+    }
+    heat.draw()
 }
 
 /// Boxes of fairness, delay and convergence by queue, of each bed.
