@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use weir_config::Section;
 
+use crate::report::answer::Answer;
 use crate::report::block::Part;
 use crate::rig::{Experiment, Rig};
 use crate::run::programs::Programs;
@@ -46,6 +47,10 @@ impl Rig for ServersRig {
 
     fn read(&self, root: &Section<'_>) -> Option<Arc<dyn Experiment>> {
         plan::read(root.section("servers")).map(|experiment| Arc::new(experiment) as _)
+    }
+
+    fn answer(&self, data: &RunData) -> Option<Answer> {
+        report::answer(data)
     }
 
     fn findings(&self, data: &RunData) -> Vec<String> {

@@ -12,7 +12,7 @@ mod ratios;
 mod sentences;
 mod tables;
 
-pub(super) use sentences::findings;
+pub(super) use sentences::{answer, findings};
 
 const METHOD: &str = "Each trial has a namespace, a server and a client of its own; server and client have CPUs of their own, and \
     talk over the loopback. Cost: CPU time and context switches of the server's process tree from when it was ready until its client \

@@ -1,18 +1,21 @@
 //! What a run of servers says, one sentence each.
 
+use std::cmp::Reverse;
+
 use weir_apps::client::Mode;
 
 use super::super::measured::Served;
-use super::{Limit, Placed, all, ratios};
+use super::{Limit, Placed, all, ratios, tables};
+use crate::report::answer::Answer;
+use crate::report::block::Block;
 use crate::run_data::RunData;
 use crate::view::format::{bracketed, full, significant};
 
 /// Those of the summary.
 pub(in super::super) fn findings(data: &RunData) -> Vec<String> {
     let all = all(data);
-    let mut found: Vec<String> =
-        costs(&all).into_iter().chain(beside_peers(&all)).chain(held(&all)).collect();
-    found.extend(client_limited(&all));
+    let mut found: Vec<String> = costs(&all, &heaviest(&all)).into_iter().chain(beside_peers(&all)).collect();
+    found.extend(held(&all).into_iter().chain(client_limited(&all)));
     for why in all.iter().filter_map(|placed| placed.data.why_left_out()) {
         if !found.iter().any(|text| text == why) {
             found.push(why.into());
@@ -21,35 +24,59 @@ pub(in super::super) fn findings(data: &RunData) -> Vec<String> {
     found
 }
 
-/// The load with most connections at a time, of those with the first reply.
+const COLUMNS: &str = "CPU: CPU time of the server for a connection; of epoll: times that of epoll, round by round; ≥: the client is the limit, and \
+    the server can do more; p99: latency in a closed loop; KiB held: memory of a connection that stays open, without its socket.";
+
+/// What a connection costs each server.
+pub(in super::super) fn answer(data: &RunData) -> Option<Answer> {
+    let all = all(data);
+    let loaded = heaviest(&all);
+    let first = costs(&all, &loaded)?;
+    Some(Answer {
+        sentences: std::iter::once(first).chain(beside_peers(&all)).chain(client_limited(&all)).collect(),
+        table: tables::compared(&all, &loaded),
+        columns: COLUMNS.into(),
+        drawing: Some(Block::Wide(tables::chart(&loaded), tables::CAPTION)),
+    })
+}
+
+/// The load with most connections at a time, of those with the reply that most servers give.
 fn heaviest<'a, 'd>(all: &'a [Placed<'d>]) -> Vec<&'a Placed<'d>> {
-    let closed = |placed: &&Placed<'_>| matches!(placed.mode(), Some(Mode::Closed(_)));
-    let number = |placed: &Placed<'_>| placed.setting("concurrency").parse::<u64>().unwrap_or(0);
-    let Some(reply) = all.iter().find(closed).map(|placed| placed.setting("reply").to_string()) else {
-        return Vec::new();
+    let closed: Vec<&Placed<'_>> = all
+        .iter()
+        .filter(|placed| matches!(placed.mode(), Some(Mode::Closed(_))) && placed.setting("client") == "weir")
+        .collect();
+    let number = |placed: &&&Placed<'_>| placed.setting("concurrency").parse::<u64>().unwrap_or(0);
+    let Some(most) = closed.iter().map(|placed| number(&placed)).max() else { return Vec::new() };
+    let at = |reply: &str| -> Vec<&'a Placed<'d>> {
+        let own = closed.iter().filter(|placed| number(placed) == most && placed.setting("reply") == reply);
+        own.copied().collect()
     };
-    let own = |placed: &&Placed<'_>| placed.setting("reply") == reply && placed.setting("client") == "weir";
-    let most = all.iter().filter(closed).filter(own).map(number).max().unwrap_or(0);
-    all.iter().filter(closed).filter(own).filter(|placed| number(placed) == most).collect()
+    // Of several with as many, the first.
+    super::replies().map(at).min_by_key(|servers| Reverse(servers.len())).unwrap_or_default()
 }
 
 /// What a connection costs with a process or a thread, as a multiple of the event loop's cost.
-fn costs(all: &[Placed<'_>]) -> Option<String> {
-    let heaviest = heaviest(all);
-    let event_loop = heaviest.iter().find(|placed| placed.setting("server") == "epoll")?;
-    let us = event_loop.median(Served::cpu_s)? * 1e6;
+fn costs(all: &[Placed<'_>], loaded: &[&Placed<'_>]) -> Option<String> {
+    let cost = |placed: &Placed<'_>| placed.median(Served::cpu_s).map(|s| s * 1e6);
+    let us = |name: &str, us: f64| format!("{name} {} us", significant(us));
+    let event_loop = loaded.iter().find(|placed| placed.setting("server") == "epoll")?;
     let times = |name: &str| {
-        let placed = heaviest.iter().find(|placed| placed.setting("server") == name)?;
+        let placed = loaded.iter().find(|placed| placed.setting("server") == name)?;
         let ratio = ratios::cpu(all, placed)?;
         let interval = ratio.interval.map_or_else(String::new, bracketed);
         Some(format!("{name} {} times as much{interval}", significant(ratio.value)))
     };
     let others: Vec<String> = ["fork", "fork-exec", "thread", "pool"].into_iter().filter_map(times).collect();
     let (reply, _, load) = event_loop.load();
+    let first = us("epoll", cost(event_loop)?);
+    let known = loaded.iter().filter_map(|placed| Some((placed.setting("server"), cost(placed)?)));
+    let cheapest = known.min_by(|a, b| a.1.total_cmp(&b.1)).filter(|(name, _)| *name != "epoll");
+    let cheapest =
+        cheapest.map_or_else(String::new, |(name, cost)| format!("; the cheapest is {}", us(name, cost)));
     (!others.is_empty()).then(|| {
         format!(
-            "A connection (reply {reply}, {load}) costs epoll {} us of CPU time, {}.",
-            significant(us),
+            "A connection (reply {reply}, {load}) costs {first} of CPU time, {}{cheapest}.",
             others.join(", ")
         )
     })
@@ -118,13 +145,13 @@ fn client_limited(all: &[Placed<'_>]) -> Option<String> {
     let proof = closed.iter().filter(|placed| placed.limit() == Some(Limit::Client));
     let reached = proof.filter_map(|placed| placed.median(Served::per_s)).fold(0.0, f64::max);
     let proof = match reached {
-        0.0 => "which no server asked of it".to_string(),
-        rate => format!("it reached {}/s", full(rate)),
+        0.0 => ", which no server asked of it".to_string(),
+        rate => format!(", and it reached {}/s", full(rate)),
     };
     (ceiling > 0.0).then(|| {
         format!(
             "The client was the limit at {limited} of {} points, whose rates are at least what is shown; by its CPU time \
-             it can make {} connections/s, and {proof}.",
+             it can make {} connections/s{proof}.",
             closed.len(),
             full(ceiling)
         )

@@ -3,13 +3,12 @@
 use weir_apps::client::Mode;
 
 use super::super::counters;
-use super::{Limit, Placed, replies};
+use super::{Limit, Placed, ratios, replies};
 use crate::report::bars::{Bar, BarChart, Group};
-use crate::view::format::{full, list, or_dash, significant, time_ns, whole_percent};
+use crate::view::format::{full, list, or_dash, range, significant, time_ns, whole_percent};
 use crate::view::{Style, Table};
 
-pub(super) const CAPTION: &str =
-    "CPU time of the server for a connection, us; median of the rounds. Shorter is better.";
+pub(super) const CAPTION: &str = "CPU time of the server for a connection, us; median of the rounds. Shorter is better. A bar with a gap is longer than the axis.";
 
 /// At about so many connections at a time servers are compared by one picture.
 const PICTURED: f64 = 1000.0;
@@ -202,9 +201,21 @@ pub(super) fn charts(all: &[Placed<'_>]) -> Vec<String> {
             (!bars.is_empty()).then_some(Group { label, bars, limit: None })
         })
         .collect();
+    vec![drawn(groups)]
+}
+
+/// Bars of the cost under one load.
+pub(super) fn chart(all: &[&Placed<'_>]) -> String {
+    let (reply, _, load) = all.first().map(|placed| placed.load()).unwrap_or_default();
+    let bars = all.iter().map(|placed| bar(placed)).collect();
+    drawn(vec![Group { label: format!("{reply}, {load}"), bars, limit: None }])
+}
+
+fn drawn(groups: Vec<Group>) -> String {
     let texts: Vec<String> = groups.iter().flat_map(|g| g.bars.iter().map(|bar| bar.title.clone())).collect();
-    let chart = BarChart { groups, unit: "us".into(), number: significant, limit_name: String::new() };
-    vec![chart.draw("CPU time of a connection, by server", &list(&texts))]
+    let mut chart = BarChart { groups, ..BarChart::plain("us", significant) };
+    chart.cut_outliers();
+    chart.draw("CPU time of a connection, by server", &list(&texts))
 }
 
 fn bar(placed: &Placed<'_>) -> Bar {
@@ -212,16 +223,40 @@ fn bar(placed: &Placed<'_>) -> Bar {
     let text = or_dash(value, |us| format!("{} us", significant(us)));
     let own = placed.is_event_loop();
     let style = Style { colour: if own { 1 } else { 2 }, marker: 0, pattern: usize::from(!own) };
-    let title = format!("{name}: {text}");
-    Bar {
-        label: name.into(),
-        value,
-        parts: Vec::new(),
-        interval: None,
-        ticks: Vec::new(),
-        text,
-        title,
-        style,
-        fits: true,
+    Bar { style, ..Bar::plain(name, value, text) }
+}
+
+/// Servers under one load: what a connection costs them, and what else differs.
+pub(super) fn compared(all: &[Placed<'_>], loaded: &[&Placed<'_>]) -> Table {
+    let mut table = Table::new(&[
+        "server",
+        "CPU, us",
+        "of epoll",
+        "95 % interval",
+        "connections/s",
+        "p99",
+        "KiB held",
+        "limit",
+    ]);
+    for placed in loaded {
+        let times = ratios::cpu(all, placed);
+        table.push(vec![
+            placed.setting("server").into(),
+            us(placed.median(|s| s.cpu_s())),
+            or_dash(times.as_ref(), |ratio| significant(ratio.value)),
+            or_dash(times.and_then(|ratio| ratio.interval), range),
+            rate(placed),
+            ns(placed.median(|s| Some(s.outcome.latency.p99 as f64))),
+            or_dash(kib(all, placed.setting("server")), significant),
+            limit(placed),
+        ]);
     }
+    table.without_empty(&["of epoll", "95 % interval", "KiB held"])
+}
+
+/// Memory of a connection that this server holds, of the most that it was asked to hold.
+fn kib(all: &[Placed<'_>], server: &str) -> Option<f64> {
+    let held = of_mode(all, |mode| matches!(mode, Mode::Hold(_)));
+    let own = held.filter(|placed| placed.setting("server") == server);
+    own.filter_map(|placed| placed.median(|s| s.kib())).last()
 }

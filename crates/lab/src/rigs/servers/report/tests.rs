@@ -2,6 +2,7 @@ use super::super::measured::{self, tests::served};
 use super::*;
 use crate::fixture;
 use crate::report::block::{page, terminal};
+use crate::rigs::first_screen;
 use weir_testkit::golden;
 
 /// A point with two rounds in which a connection costs so much.
@@ -67,6 +68,18 @@ fn each_load_has_a_table_and_ratios_are_those_of_the_rounds() {
         assert!(page.contains(text), "{text}");
     }
     assert!(parts(&fixture::quick()).is_empty());
+}
+
+#[test]
+fn the_first_screen_has_every_server_under_the_heaviest_load() {
+    let mut data = run();
+    // Another reply that fewer servers give, and a server that costs so much that its bar would hide the others.
+    data.points.push(point(7, "fork-exec", ("concurrency", Mode::Closed(1000)), [5000, 9000]));
+    data.points.push(point(8, "epoll", ("concurrency", Mode::Closed(10)), [5, 5]));
+    golden!("src/rigs/servers/report/golden/answer.txt", &first_screen(&data));
+    let answer = answer(&data).expect("servers");
+    let page = page(&[Part { id: ID, heading: String::new(), blocks: answer.drawing.into_iter().collect() }]);
+    assert!(page.contains("longer than the axis"), "{page}");
 }
 
 #[test]
