@@ -8,6 +8,7 @@ use weir_config::Section;
 use weir_load::TesterKind;
 
 use crate::error::Unfit;
+use crate::report::answer::Answer;
 use crate::report::block::Part;
 use crate::rig::{Experiment, Rig};
 use crate::run::programs::Programs;
@@ -47,6 +48,10 @@ impl Rig for FilesRig {
 
     fn read(&self, root: &Section<'_>) -> Option<Arc<dyn Experiment>> {
         plan::read(root.section("files")).map(|experiment| Arc::new(experiment) as _)
+    }
+
+    fn answer(&self, data: &RunData) -> Option<Answer> {
+        report::answer(data)
     }
 
     fn findings(&self, data: &RunData) -> Vec<String> {

@@ -1,11 +1,12 @@
 //! Files in a report: how many per second, how long each call takes, and what durability costs.
 
 use super::measured::{Filing, ID};
+use crate::report::answer::Answer;
 use crate::report::bars::{Bar, BarChart, Group};
 use crate::report::block::{Block, Part};
 use crate::run_data::{MEASURES, PointData, RunData};
-use crate::stats;
-use crate::view::format::{full, list, or_dash, range, si, significant, time_ns};
+use crate::stats::{self, Ratio};
+use crate::view::format::{bracketed, bytes, full, list, or_dash, range, si, significant, time_ns};
 use crate::view::{Style, Table};
 
 const CAPTION: &str =
@@ -75,7 +76,7 @@ pub(super) fn parts(data: &RunData) -> Vec<Part> {
         .collect();
     places.dedup();
     let blocks = vec![
-        Block::Drawing { drawings: vec![chart(&all)], caption: CAPTION },
+        Block::Drawing { drawings: vec![chart(&all.iter().collect::<Vec<_>>())], caption: CAPTION },
         Block::Sentence("Files per second:".into()),
         Block::Table(rates(&all).without_empty(&["95 % interval", "Left out"])),
         Block::Sentence("Times of calls while files are made, median of the rounds' p50 / p99:".into()),
@@ -150,7 +151,7 @@ fn calls(all: &[Placed<'_>]) -> Table {
     table
 }
 
-fn chart(all: &[Placed<'_>]) -> String {
+fn chart(all: &[&Placed<'_>]) -> String {
     let mut groups: Vec<Group> = Vec::new();
     for placed in all.iter().filter(|placed| !placed.found.is_empty()) {
         let [file_system, bytes, workers, by] = placed.case();
@@ -160,9 +161,8 @@ fn chart(all: &[Placed<'_>]) -> String {
         let text = or_dash(value, |rate| format!("{}/s", si(rate)));
         let own = ["calls", "io-uring"].contains(&by);
         let style = Style { colour: if own { 1 } else { 2 }, marker: 0, pattern: usize::from(!own) };
-        let title = format!("{name}: {text}");
-        let (parts, ticks) = (Vec::new(), placed.values(|filing| Some(filing.made_per_s)));
-        let bar = Bar { label: name, value, parts, interval: None, ticks, text, title, style, fits: true };
+        let ticks = placed.values(|filing| Some(filing.made_per_s));
+        let bar = Bar { ticks, style, ..Bar::plain(&name, value, text) };
         match groups.iter_mut().find(|group| group.label == label) {
             Some(group) => group.bars.push(bar),
             None => groups.push(Group { label, bars: vec![bar], limit: None }),
@@ -173,10 +173,105 @@ fn chart(all: &[Placed<'_>]) -> String {
     chart.draw("Files made per second", &list(&texts))
 }
 
+const COLUMNS: &str = "made/s: files made per second with so many workers, with all that makes them durable; slower: times as long as \
+    where nothing is durable, one worker, round by round; read: files read back per second, from memory (warm), and after their pages were \
+    dropped (cold).";
+
+/// How many files a machine makes and reads, and what durability costs.
+pub(super) fn answer(data: &RunData) -> Option<Answer> {
+    let all = all(data);
+    let plain: Vec<&Placed<'_>> = all.iter().filter(|placed| placed.is_plain(&all)).collect();
+    let bases: Vec<&Placed<'_>> =
+        plain.iter().copied().filter(|placed| placed.is_base() && placed.made().is_some()).collect();
+    let first = bases.first()?;
+    let alike = |base: &&&Placed<'_>| base.setting("workers") == first.setting("workers");
+    let others = bases.iter().skip(1).filter(alike).filter_map(|base| cost(&all, base));
+    let sentences = std::iter::once(cost(&all, first)?).chain(workers(&all, first)).chain(others);
+    let alone: Vec<&Placed<'_>> = plain
+        .iter()
+        .copied()
+        .filter(|placed| placed.setting("workers") == first.setting("workers"))
+        .collect();
+    Some(Answer {
+        sentences: sentences.collect(),
+        table: short_table(&all, &plain),
+        columns: COLUMNS.into(),
+        drawing: Some(Block::Wide(chart(&alone), CAPTION)),
+    })
+}
+
+impl Placed<'_> {
+    /// Files of the first size, made by weir in the first way?
+    fn is_plain(&self, all: &[Placed<'_>]) -> bool {
+        let first = |name: &str| all.first().map(|placed| placed.setting(name).to_string());
+        ["bytes", "by"].iter().all(|name| first(name).as_deref() == Some(self.setting(name)))
+    }
+
+    /// Nothing is durable?
+    fn is_base(&self) -> bool {
+        self.setting("durability") == "none"
+    }
+
+    /// How many times as long a file takes as where nothing is durable, round by round.
+    fn slower(&self, all: &[Placed<'_>]) -> Option<Ratio> {
+        let base = all.iter().find(|other| other.is_base() && other.case() == self.case())?;
+        let of = |round: &str| base.found.iter().find(|(name, _)| name == round).map(|(_, filing)| filing);
+        let pairs =
+            self.found.iter().filter_map(|(round, own)| Some((of(round)?.made_per_s, own.made_per_s)));
+        stats::ratio(&pairs.collect::<Vec<_>>())
+    }
+
+    /// `the given file system`.
+    fn place(&self) -> String {
+        match self.setting("file_system") {
+            "given" => "the given file system".into(),
+            name => name.into(),
+        }
+    }
+}
+
+/// A line for each file system and durability.
+fn short_table(all: &[Placed<'_>], plain: &[&Placed<'_>]) -> Table {
+    let mut workers: Vec<&str> = Vec::new();
+    for placed in plain {
+        if !workers.contains(&placed.setting("workers")) {
+            workers.push(placed.setting("workers"));
+        }
+    }
+    let made =
+        workers.iter().map(|n| if workers.len() > 1 { format!("made/s, {n}") } else { "made/s".into() });
+    let head = ["file system", "durable"].map(String::from).into_iter().chain(made);
+    let figures = ["slower", "95 % interval", "read warm/s", "read cold/s"].map(String::from);
+    let mut table = Table::new(&head.chain(figures).collect::<Vec<_>>());
+    for first in plain.iter().filter(|placed| Some(&placed.setting("workers")) == workers.first()) {
+        let same = |n: &&str| {
+            let own = |placed: &&&Placed<'_>| {
+                ["file_system", "durability"].iter().all(|name| placed.setting(name) == first.setting(name))
+            };
+            let found = plain.iter().filter(own).find(|placed| placed.setting("workers") == *n);
+            or_dash(found.and_then(|placed| placed.made()), full)
+        };
+        if first.found.is_empty() {
+            continue;
+        }
+        let slower = first.slower(all).filter(|_| !first.is_base());
+        let names = ["file_system", "durability"].map(|name| first.setting(name).to_string());
+        let figures = [
+            or_dash(slower.as_ref(), |ratio| significant(ratio.value)),
+            or_dash(slower.and_then(|ratio| ratio.interval), range),
+            or_dash(first.median(Filing::warm_per_s), full),
+            or_dash(first.median(Filing::cold_per_s), full),
+        ];
+        table.push(names.into_iter().chain(workers.iter().map(same)).chain(figures).collect());
+    }
+    table.without_empty(&["95 % interval", "read cold/s"])
+}
+
 /// What a run says, for the summary.
 pub(super) fn findings(data: &RunData) -> Vec<String> {
     let all = all(data);
-    let mut found: Vec<String> = all.iter().filter_map(|placed| cost(&all, placed)).collect();
+    let mut found: Vec<String> =
+        all.iter().filter(|placed| placed.is_base()).filter_map(|placed| cost(&all, placed)).collect();
     for why in all.iter().filter_map(|placed| placed.data.why_left_out()) {
         if !found.iter().any(|text| text == why) {
             found.push(why.into());
@@ -185,28 +280,56 @@ pub(super) fn findings(data: &RunData) -> Vec<String> {
     found
 }
 
-/// What durability costs, of a case whose files are not durable.
+/// What is made and read, and what durability costs, of a case whose files are not durable.
 fn cost(all: &[Placed<'_>], base: &Placed<'_>) -> Option<String> {
-    let made = base.made().filter(|_| base.setting("durability") == "none")?;
+    let made = base.made()?;
     let others: Vec<String> = all
         .iter()
-        .filter(|other| other.case() == base.case() && other.setting("durability") != "none")
+        .filter(|other| other.case() == base.case() && !other.is_base())
         .filter_map(|other| {
-            let of =
-                |round: &str| base.found.iter().find(|(name, _)| name == round).map(|(_, filing)| filing);
-            let pairs =
-                other.found.iter().filter_map(|(round, own)| Some((of(round)?.made_per_s, own.made_per_s)));
-            let ratio = stats::ratio(&pairs.collect::<Vec<_>>())?;
-            Some(format!("{} {} times as long", other.setting("durability"), significant(ratio.value)))
+            let (ratio, durability) = (other.slower(all)?, other.setting("durability"));
+            let interval = ratio.interval.map_or_else(String::new, bracketed);
+            Some(format!("{durability} {} times as long{interval}", significant(ratio.value)))
         })
         .collect();
-    let [file_system, bytes, workers, by] = base.case();
-    let file_system = if file_system == "given" { "the given file system" } else { file_system };
-    let others = if others.is_empty() { String::new() } else { format!("; with {}", list(&others)) };
-    Some(format!(
-        "{} files/s of {bytes} bytes are made on {file_system} by {by} (workers: {workers}) where nothing is durable{others}.",
-        full(made)
-    ))
+    let [_, size, workers, by] = base.case();
+    let (workers, reads_word) = match workers {
+        "1" => ("one worker makes".to_string(), "reads"),
+        n => (format!("{n} workers make"), "read"),
+    };
+    let by = if by == "calls" { String::new() } else { format!(" by {by}") };
+    let reads: Vec<String> =
+        [("from memory", base.median(Filing::warm_per_s)), ("cold", base.median(Filing::cold_per_s))]
+            .into_iter()
+            .filter_map(|(how, rate)| Some(format!("{}/s {how}", full(rate?))))
+            .collect();
+    let reads = if reads.is_empty() { String::new() } else { format!(" and {reads_word} {}", list(&reads)) };
+    let size = size.parse().map_or_else(|_| size.to_string(), bytes);
+    let others = if others.is_empty() { String::new() } else { format!("; durable by {}", list(&others)) };
+    Some(format!("On {} {workers} {} files/s of {size}{by}{reads}{others}.", base.place(), full(made)))
+}
+
+/// What more workers bring, where nothing and where each file is durable.
+fn workers(all: &[Placed<'_>], base: &Placed<'_>) -> Option<String> {
+    let of = |durability: &str| {
+        let own: Vec<&Placed<'_>> = all
+            .iter()
+            .filter(|placed| placed.setting("durability") == durability)
+            .filter(|placed| {
+                ["file_system", "bytes", "by"].iter().all(|name| placed.setting(name) == base.setting(name))
+            })
+            .collect();
+        let (one, more) = (own.first()?, own.last().filter(|_| own.len() > 1)?);
+        let times = more.made()? / one.made()?;
+        Some(format!("{} times as many {}", significant(times), where_durable(durability)))
+    };
+    let said: Vec<String> = ["none", "fsync"].into_iter().filter_map(of).collect();
+    let most = all.iter().rfind(|placed| placed.setting("file_system") == base.setting("file_system"))?;
+    (!said.is_empty()).then(|| format!("{} workers make {}.", most.setting("workers"), list(&said)))
+}
+
+fn where_durable(durability: &str) -> String {
+    if durability == "none" { "where nothing is durable".into() } else { format!("with {durability}") }
 }
 
 #[cfg(test)]
@@ -218,6 +341,7 @@ mod tests {
     use crate::fixture;
     use crate::record::PointResult;
     use crate::report::block::{page, terminal};
+    use crate::rigs::first_screen;
 
     fn point(index: usize, durability: &str, make_s: &[f64]) -> PointData {
         let mut data = fixture::point(index, "calls", 64, 1.0);
@@ -257,5 +381,23 @@ mod tests {
             assert!(page.contains(text), "{text}");
         }
         assert!(parts(&fixture::quick()).is_empty());
+    }
+
+    #[test]
+    fn the_first_screen_has_a_line_for_each_durability() {
+        let of = |index, durability, workers: &str, by: &str, make_s: &[f64]| {
+            let mut data = point(index, durability, make_s);
+            (data.point.settings[3].1, data.point.settings[5].1) = (workers.into(), by.into());
+            data
+        };
+        let points = vec![
+            of(0, "none", "1", "calls", &[1.0, 2.0]),
+            of(1, "fsync", "1", "calls", &[10.0, 20.0]),
+            of(2, "fsync", "1", "fs_mark", &[10.0, 20.0]),
+            of(3, "none", "4", "calls", &[0.5, 0.5]),
+            of(4, "fsync", "4", "calls", &[5.0, 5.0]),
+        ];
+        let data = RunData { run: fixture::run(1), points };
+        golden!("src/rigs/files/answer.txt", &first_screen(&data));
     }
 }
