@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use weir_config::Section;
 
+use crate::report::answer::Answer;
 use crate::report::block::Part;
 use crate::rig::{Experiment, Rig};
 use crate::run::programs::Programs;
@@ -49,6 +50,10 @@ impl Rig for MailRig {
 
     fn read(&self, root: &Section<'_>) -> Option<Arc<dyn Experiment>> {
         plan::read(root.section("mail")).map(|experiment| Arc::new(experiment) as _)
+    }
+
+    fn answer(&self, data: &RunData) -> Option<Answer> {
+        report::answer(data)
     }
 
     fn findings(&self, data: &RunData) -> Vec<String> {

@@ -1,13 +1,18 @@
 //! Mail: how the rate grows with connections, where that ends and why; the whole task; others beside it; what was published.
 
 use crate::record::{Figure, Trial};
+use crate::report::answer::Answer;
+use crate::report::bars::{Bar, BarChart};
 use crate::report::block::{Block, Part};
 use crate::report::lines::{Axis, Dot, DotKind, Line, Panel, range};
 use crate::run_data::{PointData, RunData};
-use crate::view::format::{full, or_dash, range as interval, si, significant, whole_percent};
+use crate::view::format::{
+    bracketed, full, list, or_dash, range as interval, si, significant, time_ns, whole_percent,
+};
 use crate::view::{Style, Table};
 
-use super::result::Delivered;
+use super::result::{Delivered, Limit};
+use crate::stats::{self, Ratio};
 
 /// Of the section, and of the figures in records.
 pub(super) const ID: &str = "mail";
@@ -30,6 +35,13 @@ const METHOD: &str = "Engine, receivers and name server are processes of their o
     those of a closed loop: a connection that waits asks nothing. CPU: CPUs in use by the engine and by the receivers. \
     Capacity: transactions that a client without any logic has the receivers take; where their threads are busy and the \
     engine's are not, they were the limit, and the trial says so.";
+
+const CURVE: &str = "Recipients per second; median of the rounds.";
+
+const COLUMNS: &str = "RCPT p99: 99th percentile of the time until a recipient is accepted; CPUs: in use by the engine and by the receivers; \
+    limit: what is busy; ramp: with the delay of the plan; whole: each recipient once, without delay.";
+
+const PAIRS: &str = "Messages per second from a sender to a receiver, median of the rounds.";
 
 struct Row<'a> {
     data: &'a PointData,
@@ -55,11 +67,13 @@ impl Row<'_> {
     }
 
     /// Why there were not more, in most of its trials.
-    fn limit(&self) -> &'static str {
-        let mut all: Vec<_> =
-            self.delivered.iter().filter_map(Delivered::limit).map(|limit| limit.text()).collect();
-        all.sort_unstable();
-        all.get(all.len() / 2).copied().unwrap_or("")
+    fn limit(&self) -> Option<Limit> {
+        let all: Vec<Limit> = self.delivered.iter().filter_map(Delivered::limit).collect();
+        all.iter().copied().max_by_key(|limit| all.iter().filter(|other| *other == limit).count())
+    }
+
+    fn limit_text(&self) -> &'static str {
+        self.limit().map_or("", Limit::text)
     }
 
     fn busy(&self) -> String {
@@ -98,10 +112,7 @@ pub(super) fn parts(data: &RunData) -> Vec<Part> {
     }
     let mut blocks = Vec::new();
     if ramp.len() > 1 {
-        blocks.push(Block::Drawing {
-            drawings: vec![curve(&ramp)],
-            caption: "Recipients per second; median of the rounds.",
-        });
+        blocks.push(Block::Drawing { drawings: vec![curve(&ramp)], caption: CURVE });
     }
     let alone: Vec<Row<'_>> = ramp.into_iter().chain(whole).collect();
     blocks.push(Block::Table(deliveries(&alone).without_empty(&["95 % interval", "Troubles"])));
@@ -177,7 +188,7 @@ fn deliveries(rows: &[Row<'_>]) -> Table {
             row.busy(),
             or_dash(row.value("CPU time per recipient"), significant),
             or_dash(row.value("memory per connection"), significant),
-            row.limit().into(),
+            row.limit_text().into(),
             row.troubles(),
         ]);
     }
@@ -198,32 +209,90 @@ fn compared(rows: &[Row<'_>]) -> Table {
     table
 }
 
-/// What a run says, for the summary.
-pub(super) fn findings(data: &RunData) -> Vec<String> {
-    let ramp = rows(data, "ramp");
-    let mut found: Vec<String> = growth(&ramp).into_iter().collect();
-    for row in rows(data, "whole") {
-        if let (Some(time), Some(rate)) = (row.value("time"), row.value("rate")) {
-            found.push(format!(
-                "The whole task takes {} s with {} connections: {} recipients/s; {}.",
-                significant(time),
-                full(row.connections()),
-                full(rate),
-                row.limit()
-            ));
+/// How many recipients per second, and where more connections stop helping; or how fast weir is beside others.
+pub(super) fn answer(data: &RunData) -> Option<Answer> {
+    let (ramp, whole, pairs) = (rows(data, "ramp"), rows(data, "whole"), rows(data, "pair"));
+    let alone =
+        growth(&ramp).into_iter().chain(whole.iter().filter_map(whole_task)).chain(capacity(data, &ramp));
+    let sentences: Vec<String> = alone.chain(beside(&pairs)).chain(left_out(&pairs)).collect();
+    if sentences.is_empty() {
+        return None;
+    }
+    let delivered: Vec<&Row<'_>> = ramp.iter().chain(&whole).collect();
+    let answer = if delivered.is_empty() {
+        let table = pair_table(&pairs);
+        Answer { table, drawing: Some(Block::Wide(bars(&pairs), PAIRS)), ..Answer::default() }
+    } else {
+        let drawing = (ramp.len() > 1).then(|| Block::Wide(curve(&ramp), CURVE));
+        Answer { table: short_table(&delivered), columns: COLUMNS.into(), drawing, ..Answer::default() }
+    };
+    Some(Answer { sentences, ..answer })
+}
+
+fn short_table(rows: &[&Row<'_>]) -> Table {
+    let mut table =
+        Table::new(&["case", "connections", "recipients/s", "95 % interval", "RCPT p99", "CPUs", "limit"]);
+    for row in rows {
+        table.push(vec![
+            row.setting("case").into(),
+            full(row.connections()),
+            or_dash(row.value("rate"), full),
+            or_dash(row.figure("rate").and_then(|figure| figure.interval), all_digits),
+            or_dash(row.value("99 % latency of RCPT"), |s| time_ns(s * 1e9)),
+            row.busy(),
+            row.limit().map_or("–", Limit::name).into(),
+        ]);
+    }
+    table.without_empty(&["95 % interval"])
+}
+
+fn pair_table(rows: &[Row<'_>]) -> Table {
+    let mut table = Table::new(&["sender", "receiver", "messages/s", "95 % interval"]);
+    for row in rows {
+        table.push(vec![
+            row.setting("sender").into(),
+            row.setting("receiver").into(),
+            or_dash(row.value("rate"), full),
+            or_dash(row.figure("rate").and_then(|figure| figure.interval), all_digits),
+        ]);
+    }
+    table.without_empty(&["95 % interval"])
+}
+
+/// An interval of rates of which all digits are shown.
+fn all_digits((low, high): (f64, f64)) -> String {
+    format!("{} – {}", full(low), full(high))
+}
+
+/// Why some have no rate, each reason once.
+fn left_out(rows: &[Row<'_>]) -> Vec<String> {
+    let mut reasons: Vec<String> = Vec::new();
+    for row in rows.iter().filter(|row| row.value("rate").is_none() && !row.note().is_empty()) {
+        if !reasons.iter().any(|reason| reason == row.note()) {
+            reasons.push(row.note().into());
         }
     }
-    let capacity = rows(data, "capacity").first().and_then(|row| row.value("rate"));
-    let most = ramp.iter().filter_map(|row| row.value("rate")).reduce(f64::max);
-    if let (Some(capacity), Some(most)) = (capacity, most) {
-        found.push(format!(
-            "The receivers take {} transactions/s from a client without logic, {} times what the engine delivers in the ramp.",
-            si(capacity),
-            significant(capacity / most)
-        ));
+    reasons
+}
+
+/// Senders by receiver.
+fn bars(pairs: &[Row<'_>]) -> String {
+    let mut chart = BarChart::plain("messages/s", si);
+    for receiver in distinct(pairs, "receiver") {
+        let own = pairs.iter().filter(|row| row.setting("receiver") == receiver);
+        let bars = own.map(|row| {
+            let rate = row.value("rate");
+            Bar::plain(row.setting("sender"), rate, or_dash(rate, |rate| format!("{}/s", si(rate))))
+        });
+        chart.group(&format!("to {receiver}, from"), bars.collect());
     }
-    found.extend(rows(data, "pair").iter().filter_map(pair));
-    found
+    chart.draw("Messages per second", "The numbers are in the table below.")
+}
+
+/// What a run says, for the summary.
+pub(super) fn findings(data: &RunData) -> Vec<String> {
+    let answer = answer(data).map_or_else(Vec::new, |answer| answer.sentences);
+    answer.into_iter().chain(rows(data, "pair").iter().filter_map(pair)).collect()
 }
 
 /// Where more connections stop helping.
@@ -232,21 +301,167 @@ fn growth(ramp: &[Row<'_>]) -> Option<String> {
     let most = rates.iter().map(|(_, rate)| *rate).reduce(f64::max)?;
     let (row, rate) = rates.iter().find(|(_, rate)| *rate >= most * (1.0 - GROWTH))?;
     let (last, of_last) = rates.last()?;
+    let interval = row.figure("rate").and_then(|figure| figure.interval);
+    let interval =
+        interval.map_or_else(String::new, |(low, high)| format!(" ({} to {})", full(low), full(high)));
     let (connections, rate_text) = (full(row.connections()), full(*rate));
     if std::ptr::eq(*row, *last) {
         return Some(format!(
-            "The rate grows up to {connections} connections, the most that were tried: {rate_text} recipients/s."
+            "This machine delivers to {rate_text} recipients/s{interval} with {connections} connections, the most that were tried: more \
+             may still help."
         ));
     }
     Some(format!(
-        "Growth ends at {connections} connections with {rate_text} recipients/s, since {}; {} connections bring {} of it.",
-        row.limit(),
+        "This machine delivers to {rate_text} recipients/s{interval} with {connections} connections, and more do not help, since {}: {} \
+         connections bring {} of it.",
+        row.limit_text(),
         full(last.connections()),
         whole_percent(of_last / rate)
     ))
 }
 
+fn whole_task(row: &Row<'_>) -> Option<String> {
+    let (time, rate) = (row.value("time")?, row.value("rate")?);
+    Some(format!(
+        "The whole task takes {} s with {} connections: {} recipients/s; {}.",
+        significant(time),
+        full(row.connections()),
+        full(rate),
+        row.limit_text()
+    ))
+}
+
+fn capacity(data: &RunData, ramp: &[Row<'_>]) -> Option<String> {
+    let capacity = rows(data, "capacity").first().and_then(|row| row.value("rate"))?;
+    let most = ramp.iter().filter_map(|row| row.value("rate")).reduce(f64::max)?;
+    Some(format!(
+        "The receivers take {} transactions/s from a client without logic, {} times what the engine delivers in the ramp.",
+        si(capacity),
+        significant(capacity / most)
+    ))
+}
+
+/// The values of a setting, in the order of the plan.
+fn distinct<'r>(rows: &'r [Row<'_>], setting: &str) -> Vec<&'r str> {
+    let mut names: Vec<&str> = Vec::new();
+    for row in rows {
+        if !names.contains(&row.setting(setting)) {
+            names.push(row.setting(setting));
+        }
+    }
+    names
+}
+
+/// weir's name as a sender and as a receiver.
+const WEIR: &str = "weir";
+
+/// Rates of one pair by those of another one, round by round.
+fn ratio(own: &Row<'_>, other: &Row<'_>) -> Option<Ratio> {
+    let (own, other) = (own.data.by_key::<Delivered>(), other.data.by_key::<Delivered>());
+    let of = |round: &str| other.iter().find(|(name, _)| name == round).map(|(_, delivered)| delivered.rate);
+    let pairs = own.iter().filter_map(|(round, delivered)| Some((delivered.rate, of(round)?)));
+    stats::ratio(&pairs.collect::<Vec<_>>())
+}
+
+/// weir's engine beside other senders to each receiver, and its receivers beside others from each sender.
+fn beside(pairs: &[Row<'_>]) -> Vec<String> {
+    let times = |own: &Row<'_>, other: &Row<'_>| {
+        let ratio = ratio(own, other)?;
+        Some(format!("{}{}", significant(ratio.value), ratio.interval.map_or_else(String::new, bracketed)))
+    };
+    let find = |sender: &str, receiver: &str| {
+        pairs.iter().find(|row| row.setting("sender") == sender && row.setting("receiver") == receiver)
+    };
+    let (senders, receivers) = (distinct(pairs, "sender"), distinct(pairs, "receiver"));
+    let engine = senders.iter().filter(|sender| **sender != WEIR).filter_map(|sender| {
+        let of = |to: &&str| Some(format!("{} to {to}", times(find(WEIR, to)?, find(sender, to)?)?));
+        let all: Vec<String> = receivers.iter().filter_map(of).collect();
+        (!all.is_empty())
+            .then(|| format!("weir's engine sends {} times as many messages/s as {sender}", list(&all)))
+    });
+    let sink = receivers.iter().filter(|receiver| **receiver != WEIR).filter_map(|receiver| {
+        let of =
+            |from: &&str| Some(format!("{} from {from}", times(find(from, WEIR)?, find(from, receiver)?)?));
+        let all: Vec<String> = senders.iter().filter_map(of).collect();
+        (!all.is_empty()).then(|| format!("weir's receivers take {} times as many as {receiver}", list(&all)))
+    });
+    let said: Vec<String> = engine.chain(sink).collect();
+    if said.is_empty() { Vec::new() } else { vec![said.join("; ") + "."] }
+}
+
 fn pair(row: &Row<'_>) -> Option<String> {
     let rate = row.value("rate")?;
     Some(format!("{} to {}: {} messages/s.", row.setting("sender"), row.setting("receiver"), full(rate)))
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_testkit::golden;
+
+    use super::super::result::{self, tests::delivered};
+    use super::*;
+    use crate::fixture;
+    use crate::record::{PointResult, ProcedureResult};
+    use crate::rigs::first_screen;
+
+    /// A point with the rates of its rounds; the engine and the receivers have used so much CPU time in two seconds.
+    fn point(settings: &[(&str, &str)], cpu_s: (f64, f64), rates: &[f64]) -> PointData {
+        let mut data = fixture::point(0, ID, 64, 1.0);
+        let settings = settings.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+        data.point.settings = settings.collect();
+        let found: Vec<Delivered> =
+            rates.iter().map(|rate| Delivered { rate: *rate, ..delivered(cpu_s, 1000) }).collect();
+        let trial = data.trials[1].clone();
+        let trial = |(i, one): (usize, &Delivered)| {
+            let mut trial = trial.clone().with_detail(one);
+            trial.key = Some(format!("round {}", i + 1));
+            trial
+        };
+        data.trials = found.iter().enumerate().map(trial).collect();
+        let figures = result::figures(&found);
+        let procedure = ProcedureResult { procedure: ID.into(), figures, ..ProcedureResult::default() };
+        data.point.result = Some(PointResult::without_search("rounds", procedure));
+        data
+    }
+
+    fn shown(points: Vec<PointData>) -> String {
+        first_screen(&RunData { run: fixture::run(1), points })
+    }
+
+    #[test]
+    fn the_first_screen_says_where_more_connections_stop_helping() {
+        let ramp = |connections, cpu_s, rate: f64| {
+            let rates: Vec<f64> = (0..6).map(|i| rate + f64::from(i)).collect();
+            point(&[("case", "ramp"), ("connections", connections)], cpu_s, &rates)
+        };
+        let points = vec![
+            ramp("100", (0.5, 0.4), 2000.0),
+            ramp("500", (1.9, 0.9), 9000.0),
+            ramp("5000", (1.9, 0.9), 9100.0),
+            point(&[("case", "whole"), ("connections", "500")], (1.9, 0.9), &[25e3; 6]),
+            point(&[("case", "capacity")], (0.1, 1.9), &[80e3; 6]),
+        ];
+        let grows = points.iter().take(2).cloned().collect();
+        golden!("src/rigs/mail/answer.txt", &[shown(points), shown(grows)].join("\n----\n"));
+    }
+
+    #[test]
+    fn the_first_screen_compares_senders_and_receivers() {
+        let pair = |sender, receiver, rate: f64| {
+            let rates: Vec<f64> = (0..6).map(|i| rate + f64::from(i)).collect();
+            point(&[("case", "pair"), ("sender", sender), ("receiver", receiver)], (1.0, 1.0), &rates)
+        };
+        let mut absent = pair("smtp-source", "postfix", 1.0);
+        absent.trials.clear();
+        absent.point.result = Some(PointResult { search: "left out".into(), ..PointResult::default() });
+        absent.point.notes = vec!["postfix is left out: it is not installed.".into()];
+        let points = vec![
+            pair("weir", "weir", 8000.0),
+            pair("smtp-source", "weir", 4000.0),
+            pair("weir", "smtp-sink", 7000.0),
+            pair("smtp-source", "smtp-sink", 3900.0),
+            absent,
+        ];
+        golden!("src/rigs/mail/peers.txt", &shown(points));
+    }
 }

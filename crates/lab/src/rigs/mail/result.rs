@@ -46,6 +46,16 @@ pub(super) enum Limit {
 }
 
 impl Limit {
+    /// In a narrow column.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Limit::Engine => "engine",
+            Limit::Receivers => "receivers",
+            Limit::Machine => "all CPUs",
+            Limit::Waiting => "waiting",
+        }
+    }
+
     /// For a sentence: "growth ends since ...".
     pub(super) fn text(self) -> &'static str {
         match self {
@@ -147,12 +157,12 @@ pub(super) fn figures(all: &[Delivered]) -> Vec<Figure> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use weir_mail::engine::Measured;
 
     use super::*;
 
-    fn delivered((cpu_s, beside_cpu_s): (f64, f64), received: u64) -> Delivered {
+    pub(in super::super) fn delivered((cpu_s, beside_cpu_s): (f64, f64), received: u64) -> Delivered {
         let measured =
             Measured { seconds: 2.0, recipients: 1000, cpu_s, beside_cpu_s, ..Measured::default() };
         let outcomes = [("delivered".to_string(), 1000)].into();
