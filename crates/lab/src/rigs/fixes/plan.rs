@@ -49,6 +49,9 @@ impl State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Quantity {
     pub(super) name: &'static str,
+    /// The same in a narrow column, and as what becomes shorter or more.
+    pub(super) short: &'static str,
+    pub(super) subject: &'static str,
     pub(super) unit: &'static str,
     /// Less is better.
     pub(super) is_cost: bool,
@@ -102,13 +105,18 @@ impl Fix {
     }
 
     pub(super) fn quantity(self) -> Quantity {
-        let (name, unit, is_cost) = match self {
-            Fix::Backlog => ("99.9 % of the connections are answered within", "s", true),
-            Fix::Ports | Fix::Rps => ("connections", "connections/s", false),
-            Fix::Window => ("goodput", "bit/s", false),
-            Fix::Idle => ("1 MB after a pause", "s", true),
-        };
-        Quantity { name, unit, is_cost }
+        let seconds = |name, short, subject| Quantity { name, short, subject, unit: "s", is_cost: true };
+        let rate = |name, unit| Quantity { name, short: name, subject: name, unit, is_cost: false };
+        match self {
+            Fix::Backlog => seconds(
+                "99.9 % of the connections are answered within",
+                "99.9 % within",
+                "the wait of 99.9 % of the connections",
+            ),
+            Fix::Ports | Fix::Rps => rate("connections", "connections/s"),
+            Fix::Window => rate("goodput", "bit/s"),
+            Fix::Idle => seconds("1 MB after a pause", "1 MB", "the time of 1 MB after a pause"),
+        }
     }
 
     /// The load, in words.

@@ -3,11 +3,13 @@
 use super::plan::{Fix, Quantity};
 use super::run::{Found, ID};
 use crate::record::Trial;
+use crate::report::answer::Answer;
+use crate::report::bars::{Bar, BarChart};
 use crate::report::block::{Block, Part};
 use crate::run_data::{MEASURES, PointData, RunData};
 use crate::stats::{self, Ratio};
 use crate::view::Table;
-use crate::view::format::{or_dash, range, si, significant};
+use crate::view::format::{bracketed, count, list, or_dash, range, si, significant};
 
 /// Without an interval, a change below this says nothing.
 const LEAST: f64 = 0.05;
@@ -17,6 +19,9 @@ const METHOD: &str = "Each trial has namespaces of its own, in which the setting
     setting helps. Values before are the defaults of the kernel; of net.core.somaxconn that of Linux before 5.4. An interval needs six \
     rounds; with fewer, a fix is said to gain where it does by 5 % in every round. A setting that gains nothing here may be needed \
     under another load, or on a machine with more CPUs.";
+
+const CAPTION: &str = "How many times as good a setting is after the fix as before it, median of the rounds: beyond the line it is better, \
+    before the line worse.";
 
 /// What became of a fix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,41 +154,199 @@ pub(super) fn parts(data: &RunData) -> Vec<Part> {
 
 fn word(effect: Effect) -> &'static str {
     match effect {
-        Effect::Gains => "gains",
-        Effect::Costs => "costs",
-        Effect::Nothing => "gained nothing",
+        Effect::Gains => "better",
+        Effect::Costs => "worse",
+        Effect::Nothing => "no change",
     }
+}
+
+impl Row<'_> {
+    /// `1.4 times the connections/s`, `the time of 1 MB is shorter by a factor of 3.1`, with its interval.
+    fn change(&self) -> Option<String> {
+        let (gain, quantity) = (self.gain()?, self.quantity());
+        if !quantity.is_cost {
+            let interval = gain.interval.map_or_else(String::new, bracketed);
+            return Some(format!("{} times the {}{interval}", significant(gain.value), quantity.subject));
+        }
+        let (word, factor, interval) = match gain.value {
+            value if value >= 1.0 => ("shorter", value, gain.interval),
+            value => ("longer", 1.0 / value, gain.interval.map(|(low, high)| (1.0 / high, 1.0 / low))),
+        };
+        let interval = interval.map_or_else(String::new, bracketed);
+        Some(format!("{} is {word} by a factor of {}{interval}", quantity.subject, significant(factor)))
+    }
+
+    /// The whole of it in a sentence.
+    fn sentence(&self) -> Option<String> {
+        let word = match self.effect()? {
+            Effect::Gains => "is better",
+            Effect::Costs => "is worse",
+            Effect::Nothing => return None,
+        };
+        Some(format!(
+            "{} {word} with {} than with {}: {} {}, before {}; {}.",
+            self.before.setting("setting"),
+            self.after.setting("value"),
+            self.before.setting("value"),
+            self.quantity().name,
+            self.value(self.after.median()),
+            self.value(self.before.median()),
+            self.change()?,
+        ))
+    }
+}
+
+/// Which settings gain something, and how much.
+pub(super) fn answer(data: &RunData) -> Option<Answer> {
+    let rows = rows(data);
+    let measured: Vec<(&Row<'_>, Effect)> =
+        rows.iter().filter_map(|row| Some((row, row.effect()?))).collect();
+    if measured.is_empty() {
+        return None;
+    }
+    let mut chart = BarChart::plain("times as good as before", significant);
+    let bars = measured.iter().map(|(row, _)| {
+        let value = row.gain().map(|gain| gain.value);
+        let text =
+            or_dash(value, |times| format!("{}, {}", significant(times), row.effect().map_or("", word)));
+        Bar { interval: row.gain().and_then(|gain| gain.interval), ..Bar::plain(row.fix.name(), value, text) }
+    });
+    chart.group("After the fix", bars.collect());
+    chart.groups.iter_mut().for_each(|group| group.limit = Some(1.0));
+    chart.limit_name = "before:".into();
+    chart.cut_outliers();
+    Some(Answer {
+        sentences: std::iter::once(verdict(&measured)).chain(without_intervals(&rows)).collect(),
+        table: short_table(&rows),
+        columns: columns(&rows),
+        drawing: Some(Block::Wide(
+            chart.draw("What settings gain", "The numbers are in the table below."),
+            CAPTION,
+        )),
+    })
+}
+
+/// All fixes by what became of them.
+fn verdict(measured: &[(&Row<'_>, Effect)]) -> String {
+    let of = |effect: Effect| measured.iter().filter(move |(_, of)| *of == effect).map(|(row, _)| *row);
+    let told = |effect| -> Vec<String> {
+        of(effect).filter_map(|row| Some(format!("{} ({})", row.fix.name(), row.change()?))).collect()
+    };
+    let nothing: Vec<String> = of(Effect::Nothing).map(|row| row.fix.name().to_string()).collect();
+    let (gains, costs) = (told(Effect::Gains), told(Effect::Costs));
+    let gains = match gains.len() {
+        0 => format!("None of the {} gains anything on this machine", count(measured.len(), "setting")),
+        n => format!("{n} of {} gain something: {}", count(measured.len(), "setting"), list(&gains)),
+    };
+    let costs = if costs.is_empty() { None } else { Some(format!("worse is {}", list(&costs))) };
+    let nothing =
+        if nothing.is_empty() { None } else { Some(format!("no change shows with {}", list(&nothing))) };
+    format!("{}.", std::iter::once(gains).chain(costs).chain(nothing).collect::<Vec<_>>().join("; "))
+}
+
+/// What few rounds cannot say.
+fn without_intervals(rows: &[Row<'_>]) -> Option<String> {
+    let rounds = rows.iter().map(|row| row.gains().len()).max()?;
+    (rounds < stats::FEWEST_FOR_INTERVAL).then(|| {
+        format!(
+            "There are only {}: a setting counts as better or worse where it is so by 5 % in each of them; six rounds give intervals.",
+            count(rounds, "round")
+        )
+    })
+}
+
+fn short_table(rows: &[Row<'_>]) -> Table {
+    let mut table = Table::new(&["fix", "measured", "before", "after", "times", "95 % interval", "so it is"]);
+    for row in rows {
+        let gain = row.gain();
+        table.push(vec![
+            row.fix.name().into(),
+            row.quantity().short.into(),
+            row.value(row.before.median()),
+            row.value(row.after.median()),
+            or_dash(gain.as_ref(), |gain| significant(gain.value)),
+            or_dash(gain.and_then(|gain| gain.interval), range),
+            row.effect().map_or("not measured", word).into(),
+        ]);
+    }
+    table.without_empty(&["95 % interval"])
+}
+
+fn columns(rows: &[Row<'_>]) -> String {
+    let of = |row: &Row<'_>| {
+        let [setting, before, after] =
+            [row.before.setting("setting"), row.before.setting("value"), row.after.setting("value")];
+        format!("{}: {setting}, before {before}, after {after}", row.fix.name())
+    };
+    let all: Vec<String> = rows.iter().map(of).collect();
+    format!("{}. times: how many times as good as before, above 1 the fix helps.", all.join("; "))
 }
 
 /// What a run says, for the summary.
 pub(super) fn findings(data: &RunData) -> Vec<String> {
-    let rows = rows(data);
-    let mut said = Vec::new();
-    for row in &rows {
-        if let (Some(Effect::Gains | Effect::Costs), Some(gain)) = (row.effect(), row.gain()) {
-            said.push(format!(
-                "{} {} in place of {}: {} {} in place of {}, {} times.",
-                row.before.setting("setting"),
-                row.after.setting("value"),
-                row.before.setting("value"),
-                row.quantity().name,
-                row.value(row.after.median()),
-                row.value(row.before.median()),
-                significant(gain.value),
-            ));
-        }
-    }
-    let nothing = rows.iter().filter(|row| row.effect() == Some(Effect::Nothing));
-    let names: Vec<String> = nothing.map(|row| row.before.setting("setting")).collect();
-    if !names.is_empty() {
-        said.push(format!("Gained nothing that shows: {}.", names.join("; ")));
-    }
-    said
+    let answer = answer(data).map_or_else(Vec::new, |answer| answer.sentences);
+    answer.into_iter().chain(rows(data).iter().filter_map(Row::sentence)).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use weir_testkit::golden;
+
+    use super::super::plan::State;
     use super::*;
+    use crate::fixture;
+    use crate::record::PointResult;
+    use crate::rigs::first_screen;
+
+    /// A fix with what its rounds have found before and after.
+    fn points(fix: Fix, found: [&[f64]; 2]) -> Vec<PointData> {
+        let of = |(state, values): (State, &&[f64])| {
+            let mut data = fixture::point(0, ID, 64, 1.0);
+            let (setting, value) = fix.text(state);
+            let settings = [
+                (MEASURES, ID),
+                ("fix", fix.name()),
+                ("state", state.name()),
+                ("setting", &setting),
+                ("value", &value),
+                ("load", &fix.load()),
+            ];
+            data.point.settings =
+                settings.map(|(name, value)| (name.to_string(), value.to_string())).to_vec();
+            data.point.result = Some(PointResult { search: "rounds".into(), ..PointResult::default() });
+            let trial = data.trials[1].clone();
+            let trial = |(i, value): (usize, &f64)| {
+                let mut trial = trial.clone().with_detail(&Found(*value));
+                trial.key = Some(format!("round {}", i + 1));
+                trial
+            };
+            data.trials = values.iter().enumerate().map(trial).collect();
+            data
+        };
+        let states = [State::Before, State::After];
+        states.into_iter().zip(&found).map(of).collect()
+    }
+
+    #[test]
+    fn the_first_screen_says_better_and_worse_in_words() {
+        let run = |rounds: usize| {
+            let of = |fix, [before, after]: [f64; 2]| {
+                let spread = |value: f64| (0..rounds).map(|i| value * (1.0 + i as f64 / 100.0)).collect();
+                let (before, after): (Vec<f64>, Vec<f64>) = (spread(before), spread(after));
+                points(fix, [&before, &after])
+            };
+            let points = [
+                of(Fix::Backlog, [0.0037, 0.0118]),
+                of(Fix::Ports, [4000.0, 5400.0]),
+                of(Fix::Window, [120e6, 121e6]),
+                of(Fix::Idle, [1.2, 0.4]),
+            ];
+            RunData { run: fixture::run(1), points: points.concat() }
+        };
+        let found = findings(&run(6)).join("\n");
+        let text = [first_screen(&run(2)), first_screen(&run(6)), found].join("\n----\n");
+        golden!("src/rigs/fixes/report.txt", &text.replace('\u{202f}', " "));
+    }
 
     #[test]
     fn a_fix_gains_where_every_round_says_so() {
