@@ -15,6 +15,8 @@ pub const ETHERNET: u16 = 1;
 
 const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;
+/// Of old writers; the draft asks readers to know it (section B.1).
+const OBSOLETE_PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 const STATISTICS: u32 = 5;
 const PACKET: u32 = 6;

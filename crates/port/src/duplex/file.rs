@@ -76,12 +76,12 @@ impl Port for File {
                 }
             };
             match item {
-                Some(Item::Packet(packet)) => {
+                Some(Item::Packet(packet) | Item::Untimed(packet)) => {
                     let before = into.len();
                     into.extend(copied(pool, packet.bytes, &mut self.lost));
                     self.received += (into.len() - before) as u64;
                 }
-                Some(Item::Statistics(_)) => {}
+                Some(Item::Section | Item::Interface(_) | Item::Statistics(_)) => {}
                 None => self.from = None,
             }
         }

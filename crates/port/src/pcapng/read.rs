@@ -6,8 +6,8 @@
 use std::io::{self, Read};
 
 use super::{
-    BYTE_ORDER, INTERFACE, Interface, PACKET, Packet, SECTION, SIMPLE_PACKET, STATISTICS, Statistics, option,
-    padding,
+    BYTE_ORDER, INTERFACE, Interface, OBSOLETE_PACKET, PACKET, Packet, SECTION, SIMPLE_PACKET, STATISTICS,
+    Statistics, option, padding,
 };
 
 /// A longer block is taken for a mistake. The largest packet of any system has 256 KiB.
@@ -52,8 +52,14 @@ fn packed(begin: &[u8; 4]) -> &'static str {
 /// What a file tells, in its order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Item<'a> {
+    /// Another section begins: its interfaces are numbered anew. The first section has none of these.
+    Section,
+    /// An interface of the section, in the order of their numbers. A pcap has one, before its packets.
+    Interface(&'a Interface),
     /// A packet.
     Packet(Packet<'a>),
+    /// A packet without a time stamp: `at_ns` is 0, and says nothing.
+    Untimed(Packet<'a>),
     /// Counters of an interface.
     Statistics(Statistics),
 }
@@ -68,6 +74,8 @@ pub struct Reader<R> {
     big_endian: bool,
     /// Time of a pcap, which has a single interface; a pcapng has them per interface.
     pcap: Option<Clock>,
+    /// The interface of a pcap is still to be reported.
+    begins_pcap: bool,
     interfaces: Vec<Interface>,
     clocks: Vec<Clock>,
     block: Vec<u8>,
@@ -106,6 +114,7 @@ impl<R: Read> Reader<R> {
             offset: 0,
             big_endian: false,
             pcap: None,
+            begins_pcap: false,
             interfaces: Vec::new(),
             clocks: Vec::new(),
             block: Vec::new(),
@@ -139,7 +148,10 @@ impl<R: Read> Reader<R> {
     /// The file is broken here. Nothing after it can be read.
     pub fn next_item(&mut self) -> Result<Option<Item<'_>>, ReadError> {
         if let Some(clock) = self.pcap {
-            return self.pcap_packet(clock);
+            return match std::mem::take(&mut self.begins_pcap) {
+                true => Ok(self.interfaces.first().map(Item::Interface)),
+                false => self.pcap_packet(clock),
+            };
         }
         loop {
             let mut kind = [0; 4];
@@ -150,16 +162,21 @@ impl<R: Read> Reader<R> {
             let kind = self.word(kind);
             if kind == SECTION {
                 self.section()?;
-                continue;
+                return Ok(Some(Item::Section));
             }
             let length = self.length()?;
             self.body(length)?;
             let failed = |problem| ReadError { offset: start, problem };
             match kind {
-                INTERFACE => self.interface().map_err(failed)?,
-                PACKET => return self.packet().map(|found| Some(Item::Packet(found))).map_err(failed),
+                INTERFACE => {
+                    self.interface().map_err(failed)?;
+                    return Ok(self.interfaces.last().map(Item::Interface));
+                }
+                PACKET | OBSOLETE_PACKET => {
+                    return self.packet(kind).map(|found| Some(Item::Packet(found))).map_err(failed);
+                }
                 SIMPLE_PACKET => {
-                    return self.simple_packet().map(|found| Some(Item::Packet(found))).map_err(failed);
+                    return self.simple_packet().map(|found| Some(Item::Untimed(found))).map_err(failed);
                 }
                 STATISTICS => {
                     return self.statistics().map(|found| Some(Item::Statistics(found))).map_err(failed);
@@ -255,12 +272,17 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
-    fn packet(&self) -> Result<Packet<'_>, Problem> {
+    fn packet(&self, kind: u32) -> Result<Packet<'_>, Problem> {
         self.needs(20, "a packet")?;
-        let (interface, captured, wire_len) = (self.u32(0), self.u32(12) as usize, self.u32(16));
+        let (captured, wire_len) = (self.u32(12) as usize, self.u32(16));
+        // The obsolete kind has a count of losses in the same word; all ones: unknown.
+        let (interface, lost) = match kind {
+            OBSOLETE_PACKET => (u32::from(self.u16(0)), self.u16(2)),
+            _ => (self.u32(0), 0),
+        };
         let at_ns = self.clock(interface)?.ns(self.time(4));
         let bytes = self.bytes(20, captured)?;
-        let mut dropped = 0;
+        let mut dropped = if lost == u16::MAX { 0 } else { u64::from(lost) };
         for (code, value) in self.options(20 + captured + padding(captured))? {
             if code == option::PACKET_DROPPED {
                 dropped = self.number(value).unwrap_or(0);
@@ -334,6 +356,7 @@ impl<R: Read> Reader<R> {
         let interface = Interface { snap, link_type: link_type as u16, ..Interface::default() };
         self.interfaces = vec![interface];
         self.pcap = Some(Clock { resolution, offset_s: 0 });
+        self.begins_pcap = true;
         self.offset = 24;
         Ok(())
     }

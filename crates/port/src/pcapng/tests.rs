@@ -11,6 +11,9 @@ fn reported(file: &[u8]) -> Result<Vec<String>, ReadError> {
     let mut reported = Vec::new();
     while let Some(item) = reader.next_item()? {
         reported.push(match item {
+            // Those of the current section are below.
+            Item::Section | Item::Interface(_) => continue,
+            Item::Untimed(packet) => format!("untimed: {} of {} bytes", packet.bytes.len(), packet.wire_len),
             Item::Packet(Packet { interface, at_ns, wire_len, bytes, dropped }) => {
                 let first = bytes.first().copied().unwrap_or_default();
                 format!(
@@ -130,8 +133,41 @@ fn older_and_unknown_blocks_do_no_harm() {
     let interface = big(INTERFACE, &[1 << 16, 3]);
     let names = big(4, &[0, 0]);
     let simple = big(SIMPLE_PACKET, &[100, 0xaabb_cc00]);
-    let file = [section, interface, names, simple].concat();
-    assert_eq!(reported(&file).unwrap(), ["/", "0 at 0: 3 of 100 bytes, aa.., lost 0"]);
+    // Interface and losses share a word.
+    let obsolete = |lost: u32| big(OBSOLETE_PACKET, &[lost, 0, 7, 2, 60, 0xabcd_0000]);
+    let file = [section, interface, names, simple, obsolete(9), obsolete(0xffff)].concat();
+    assert_eq!(
+        reported(&file).unwrap(),
+        [
+            "/",
+            "untimed: 3 of 100 bytes",
+            "0 at 7000: 2 of 60 bytes, ab.., lost 9",
+            "0 at 7000: 2 of 60 bytes, ab.., lost 0"
+        ]
+    );
+}
+
+#[test]
+fn interfaces_are_reported_before_their_packets_and_anew_in_each_section() {
+    let kinds = |file: &[u8]| {
+        let mut reader = Reader::open(file).unwrap();
+        let mut kinds = String::new();
+        while let Some(item) = reader.next_item().unwrap() {
+            kinds.push(match item {
+                Item::Section => 'S',
+                Item::Interface(_) => 'i',
+                Item::Packet(_) => 'p',
+                Item::Untimed(_) => 'u',
+                Item::Statistics(_) => 's',
+            });
+        }
+        kinds
+    };
+    assert_eq!(kinds(&[sample(), sample()].concat()), "iipppsSiippps");
+    let mut old = Vec::new();
+    crate::pcap::header(&mut old, 96, ETHERNET);
+    crate::pcap::packet(&mut old, 5, 60, &[7; 60]);
+    assert_eq!(kinds(&old), "ip");
 }
 
 #[test]
