@@ -106,9 +106,16 @@ pub(crate) struct Disk {
     /// The file before it.
     syncing: Option<Syncing>,
     /// The last of what came before the trigger, while it is awaited.
-    pre_trigger: VecDeque<Buffer>,
+    pre_trigger: VecDeque<Kept>,
     awaits_trigger: bool,
     written: Written,
+}
+
+/// A buffer that waits for the trigger.
+struct Kept {
+    buffer: Buffer,
+    /// When it was handed over. Its frames are dated by a clock that may be set.
+    since: Instant,
 }
 
 /// A file that is put on disk.
@@ -155,7 +162,7 @@ impl Disk {
                 self.guard(Disk::next_file);
             }
         }
-        self.written.discarded += self.pre_trigger.drain(..).map(|buffer| buffer.frames).sum::<u64>();
+        self.written.discarded += self.pre_trigger.drain(..).map(|kept| kept.buffer.frames).sum::<u64>();
         self.guard(Disk::end_file);
         if let Err(error) = self.wait_for_sync() {
             self.written.error.get_or_insert(error);
@@ -169,15 +176,14 @@ impl Disk {
     }
 
     fn keep(&mut self, buffer: Buffer) {
-        let before = self.writing.before.unwrap_or_default().as_nanos() as u64;
-        let oldest = crate::now_ns().saturating_sub(before);
-        self.pre_trigger.push_back(buffer);
+        let before = self.writing.before.unwrap_or_default();
+        let since = Instant::now();
+        self.pre_trigger.push_back(Kept { buffer, since });
         // Each queue needs a buffer to fill and one to hand on.
         let most = self.pool.size().saturating_sub(2 * self.writing.queues).max(1);
-        let late =
-            |kept: &VecDeque<Buffer>| kept.front().is_some_and(|b| b.frames == 0 || b.last_ns < oldest);
-        while self.pre_trigger.len() > most || late(&self.pre_trigger) {
-            let buffer = self.pre_trigger.pop_front().expect("there is one");
+        let is_old = |kept: &Kept| kept.buffer.frames == 0 || since.duration_since(kept.since) > before;
+        while self.pre_trigger.len() > most || self.pre_trigger.front().is_some_and(is_old) {
+            let Kept { buffer, .. } = self.pre_trigger.pop_front().expect("there is one");
             self.written.discarded += buffer.frames;
             self.pool.give_back(buffer);
         }
@@ -188,10 +194,11 @@ impl Disk {
             return;
         }
         let now = crate::now_ns();
-        let first = self.pre_trigger.iter().filter(|b| b.frames > 0).map(|b| b.first_ns).min().unwrap_or(now);
+        let with_frames = self.pre_trigger.iter().filter(|kept| kept.buffer.frames > 0);
+        let first = with_frames.map(|kept| kept.buffer.first_ns).min().unwrap_or(now);
         self.written.reaches_back = Some(Duration::from_nanos(now.saturating_sub(first)));
-        while let Some(buffer) = self.pre_trigger.pop_front() {
-            self.write(buffer);
+        while let Some(kept) = self.pre_trigger.pop_front() {
+            self.write(kept.buffer);
         }
     }
 

@@ -83,6 +83,30 @@ fn packets(path: &Path) -> (Vec<u64>, bool) {
 }
 
 #[test]
+fn a_clock_that_is_set_discards_nothing_of_what_waits_for_the_trigger() {
+    let folder = weir_testkit::Folder::new();
+    let path = folder.join("x.pcapng");
+    let files =
+        Files::of(&Target { path: path.clone(), numbered: false, keep: None, append: false }).unwrap();
+    let pool = Arc::new(Pool::new(10, 1000));
+    let (to, messages) = channel();
+    // Dated in 1970: the clock was set forward by decades meanwhile.
+    for first in [0, 2, 4] {
+        let mut buffer = pool.take().unwrap();
+        fill(&mut buffer, first);
+        to.send(Message::Filled(buffer)).unwrap();
+    }
+    to.send(Message::Trigger).unwrap();
+    to.send(Message::End).unwrap();
+    let before = Some(Duration::from_secs(3600));
+    let writing =
+        Writing { files, rotation: Rotation::None, compress: false, before, head: head(), queues: 1 };
+    let written = Disk::open(writing, pool, Arc::default()).unwrap().run(&messages);
+    assert_eq!((written.frames, written.discarded), (6, 0), "{written:?}");
+    assert_eq!(packets(&path), ((0..6).collect(), true));
+}
+
+#[test]
 fn what_is_said_to_be_in_a_file_is_there_wherever_the_end_came() {
     for test in ["disk::tests::writer_that_fails", "disk::tests::compressing_writer_that_fails"] {
         for fault in Fault::ALL {

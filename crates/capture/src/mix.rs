@@ -2,12 +2,15 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
+use weir_packet::encapsulation::{EtherType, Link, Unread};
 use weir_packet::headers::{self, ICMP, ICMP6, TCP, UDP};
 
 /// What frames are distinguished by.
 pub const PROTOCOLS: [&str; 6] = ["TCP", "UDP", "ICMP", "other IP", "ARP", "other"];
 /// Upper bounds of sizes in bytes with FCS, those of the counters of RFC 2819; the last has none.
 pub const SIZES: [u32; 6] = [64, 127, 255, 511, 1023, 1518];
+/// Protocols without IP that are counted apart: the first ones that come.
+const MOST_NOT_IP: usize = 8;
 /// Bytes of a frame check sequence, which captured frames have lost.
 const FCS: u32 = 4;
 
@@ -18,6 +21,8 @@ pub struct Mix {
     pub protocols: [u64; PROTOCOLS.len()],
     /// In the order of [`SIZES`], and those that are larger.
     pub sizes: [u64; SIZES.len() + 1],
+    /// Those without an IP packet that can be read, ARP among them: the first protocols that came, each with its frames.
+    not_ip: [Option<(Unread, u64)>; MOST_NOT_IP],
 }
 
 impl Mix {
@@ -25,17 +30,32 @@ impl Mix {
     #[inline]
     pub(crate) fn count(&mut self, bytes: &[u8], wire_len: u32) -> Option<IpAddr> {
         self.sizes[SIZES.partition_point(|&most| most < wire_len + FCS)] += 1;
-        let headers = headers::read(bytes);
+        let headers = headers::read_link(Link::Ethernet, bytes);
         let protocol = match headers.map(|headers| headers.protocol) {
-            Some(TCP) => 0,
-            Some(UDP) => 1,
-            Some(ICMP | ICMP6) => 2,
-            Some(_) => 3,
-            None if bytes.get(12..14) == Some(&[8, 6]) => 4,
-            None => 5,
+            Ok(TCP) => 0,
+            Ok(UDP) => 1,
+            Ok(ICMP | ICMP6) => 2,
+            Ok(_) => 3,
+            Err(Unread::Control(EtherType(0x0806))) => 4,
+            Err(_) => 5,
         };
         self.protocols[protocol] += 1;
-        headers.map(|headers| headers.src)
+        if let Err(unread) = headers {
+            self.add_not_ip(unread, 1);
+        }
+        headers.ok().map(|headers| headers.src)
+    }
+
+    fn add_not_ip(&mut self, unread: Unread, frames: u64) {
+        let is_its = |place: &&mut Option<(Unread, u64)>| place.is_none_or(|(other, _)| other == unread);
+        if let Some(place) = self.not_ip.iter_mut().find(is_its) {
+            *place = Some((unread, place.map_or(0, |(_, before)| before) + frames));
+        }
+    }
+
+    /// Frames without an IP packet that can be read, by their protocols and why, as far as they are counted apart.
+    pub fn not_ip(&self) -> impl Iterator<Item = (Unread, u64)> {
+        self.not_ip.iter().flatten().copied()
     }
 
     /// Adds what another thread has counted.
@@ -43,6 +63,7 @@ impl Mix {
         let add = |to: &mut [u64], from: &[u64]| to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
         add(&mut self.protocols, &other.protocols);
         add(&mut self.sizes, &other.sizes);
+        other.not_ip().for_each(|(unread, frames)| self.add_not_ip(unread, frames));
     }
 }
 
@@ -174,6 +195,22 @@ mod tests {
         mix.count(&frame(&[8, 6], 0), 60);
         mix.count(&[], 60);
         assert_eq!(mix.protocols, [1; 6]);
+        // In a PPPoE session.
+        mix.count(&frame(&[0x88, 0x64, 0x11, 0, 0, 1, 0, 22, 0, 0x21], 6), 60);
+        assert_eq!(mix.protocols, [2, 1, 1, 1, 1, 1]);
+    }
+
+    #[test]
+    fn what_is_not_ip_is_counted_by_its_protocol() {
+        let mut mix = Mix::default();
+        let frame = |ether_type: u16| [&[0; 12], &ether_type.to_be_bytes()[..], &[0; 46]].concat();
+        for ether_type in (0x9900..0x9920).chain([0x9901, 0x0806]) {
+            mix.count(&frame(ether_type), 60);
+        }
+        mix.add(&mix.clone());
+        let counts: Vec<_> = mix.not_ip().map(|(unread, frames)| (unread.ether_type().0, frames)).collect();
+        assert_eq!(counts[..3], [(0x9900, 2), (0x9901, 4), (0x9902, 2)]);
+        assert_eq!((counts.len(), mix.protocols), (MOST_NOT_IP, [0, 0, 0, 0, 2, 66]));
     }
 
     #[test]

@@ -19,8 +19,6 @@ pub(crate) struct Buffer {
     pub(crate) frames: u64,
     /// Arrival of the first one, ns since 1970.
     pub(crate) first_ns: u64,
-    /// Arrival of the last one.
-    pub(crate) last_ns: u64,
 }
 
 /// Empty buffers.

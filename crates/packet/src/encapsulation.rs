@@ -80,6 +80,27 @@ impl Unread {
             Unread::Control(ether_type) | Unread::Unknown(ether_type) | Unread::Cut(ether_type) => ether_type,
         }
     }
+
+    /// The reason in a word, for programs.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Unread::Control(_) => "control",
+            Unread::Unknown(_) => "not_understood",
+            Unread::Cut(_) => "cut",
+        }
+    }
+}
+
+impl fmt::Display for Unread {
+    /// `0x88e5 MACsec`, `0x0800 IPv4 cut within its headers`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ether_type = self.ether_type();
+        write!(f, "{ether_type}")?;
+        if let Some(name) = ether_type.name() {
+            write!(f, " {name}")?;
+        }
+        if let Unread::Cut(_) = self { f.write_str(" cut within its headers") } else { Ok(()) }
+    }
 }
 
 /// A protocol above Ethernet; 0 is a frame of IEEE 802.3 with LLC. Shown as `0x8864`.
@@ -347,6 +368,18 @@ mod tests {
         }
         let tagged = "8100 0007 ".repeat(20);
         assert_eq!(said(Link::Ethernet, &bytes(&format!("ETHER {tagged} 0800 IPv4"))), "unknown 0x8100");
+    }
+
+    #[test]
+    fn what_is_not_read_is_named() {
+        for (unread, name) in [
+            (Unread::Control(EtherType(0x0806)), "0x0806 ARP"),
+            (Unread::Unknown(EtherType(0x9999)), "0x9999"),
+            (Unread::Unknown(EtherType(LLC)), "IEEE 802.3 LLC"),
+            (Unread::Cut(EtherType(IPV4)), "0x0800 IPv4 cut within its headers"),
+        ] {
+            assert_eq!(unread.to_string(), name);
+        }
     }
 
     #[test]

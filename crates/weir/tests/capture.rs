@@ -706,6 +706,7 @@ fn pps_counts_and_the_view_says_who_sends() {
         })
         .expect("it goes on");
     assert_eq!(view["protocols"]["other"], 100, "ether type 0x88b5: {view}");
+    assert_eq!(view["not_ip"][0]["protocol"], "0x88b5", "{view}");
     assert_eq!(view["offered"], 400, "{view}");
     let ended = capture.interrupt();
     assert!(ended.said.contains("b/0"), "{}", ended.said);

@@ -13,11 +13,15 @@ pub(super) fn second(view: &View) -> Value {
     view.queues.iter().for_each(|queue| mix.add(&queue.reading.mix));
     let talkers = mix::merge(view.queues.iter().map(|queue| queue.reading.talkers.as_slice()), TALKERS);
     let talker = |t: &mix::Talker| json!({ "address": t.address, "frames": t.frames, "bytes": t.bytes, "uncertain": t.uncertain });
+    let not_ip = mix.not_ip().map(|(unread, frames)| {
+        json!({ "protocol": unread.ether_type().to_string(), "reason": unread.reason(), "frames": frames })
+    });
     json!({
         "elapsed_s": view.elapsed.as_secs_f64(),
         "offered": view.offered,
         "queues": view.queues.iter().map(queue).collect::<Vec<_>>(),
         "protocols": named(PROTOCOLS.iter().map(ToString::to_string), &mix.protocols),
+        "not_ip": not_ip.collect::<Vec<_>>(),
         "sizes": named(size_names(), &mix.sizes),
         "talkers": talkers.iter().map(talker).collect::<Vec<_>>(),
         "written": written(view),

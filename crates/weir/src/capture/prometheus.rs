@@ -1,6 +1,6 @@
 //! The counters of a capture in Prometheus' text format.
 
-use weir_capture::mix::PROTOCOLS;
+use weir_capture::mix::{Mix, PROTOCOLS};
 use weir_capture::session::{QueueView, View};
 
 use crate::prometheus::{metric, quoted};
@@ -17,6 +17,11 @@ pub(super) fn page(view: &View) -> String {
         let frames = view.queues.iter().map(|queue| queue.reading.mix.protocols[n]).sum();
         (format!("protocol=\"{protocol}\""), frames)
     });
+    let mut mix = Mix::default();
+    view.queues.iter().for_each(|queue| mix.add(&queue.reading.mix));
+    let not_ip = mix.not_ip().map(|(unread, frames)| {
+        (format!("protocol=\"{}\",reason=\"{}\"", unread.ether_type(), unread.reason()), frames)
+    });
     let one = |value| [(String::new(), value)].into_iter();
     let mut page = String::new();
     metric(&mut page, "capture_frames_total", "Frames captured", queues(|queue| queue.reading.frames));
@@ -28,6 +33,12 @@ pub(super) fn page(view: &View) -> String {
     );
     metric(&mut page, "capture_drops_total", "Frames lost, by place", drops);
     metric(&mut page, "capture_protocol_frames_total", "Frames captured, by protocol", protocols);
+    metric(
+        &mut page,
+        "capture_not_ip_frames_total",
+        "Frames captured without an IP packet that can be read, by EtherType",
+        not_ip,
+    );
     metric(
         &mut page,
         "capture_offered_frames_total",

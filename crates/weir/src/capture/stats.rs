@@ -63,6 +63,10 @@ impl Stats {
         if !sizes.is_empty() {
             lines.push(format!("  {protocols}; bytes: {sizes}"));
         }
+        let not_ip: Vec<_> = mix.not_ip().map(|(unread, frames)| format!("{frames} ({unread})")).collect();
+        if !not_ip.is_empty() {
+            lines.push(format!("  frames without IP so far: {}", not_ip.join(", ")));
+        }
         let talkers = mix::merge(view.queues.iter().map(|queue| queue.reading.talkers.as_slice()), TALKERS);
         for talker in talkers {
             let bit_rate = 8.0 * talker.bytes as f64;
