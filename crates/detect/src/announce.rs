@@ -17,8 +17,8 @@ pub struct Announce {
     pub daemon: Daemon,
     /// What is announced.
     pub what: Route,
-    /// Whether it is said to the daemon, or only written into the log.
-    pub send: bool,
+    /// Why the daemon gets no command, and each is only shown; `None`: it gets them.
+    pub withheld: Option<&'static str>,
     /// Announcements at a time, at most.
     pub max: usize,
     /// An announcement is withdrawn after this time, whatever the attack does.
@@ -158,7 +158,7 @@ pub(crate) mod tests {
             Announce {
                 daemon: Daemon::GoBgp,
                 what: blackhole(),
-                send: false,
+                withheld: Some("send = false"),
                 max: 100,
                 lifetime: Duration::from_secs(1800),
                 hold: Duration::ZERO,

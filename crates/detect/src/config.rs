@@ -16,10 +16,15 @@ const LIFETIME: Duration = Duration::from_secs(1900);
 /// After the end of an attack, where the configuration does not say it.
 const HOLD: Duration = Duration::from_secs(60);
 
+/// That of an Ethernet.
+const DEFAULT_MTU: u32 = 1500;
+
 /// A valid configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     pub(crate) networks: Vec<Prefix>,
+    /// Bytes of the longest IP packet on the links; `None`: [`DEFAULT_MTU`]. What is longer was joined from segments.
+    pub mtu: Option<u32>,
     /// The first is that of all hosts that are in no other.
     pub(crate) groups: Vec<Group>,
     pub(crate) baseline: Option<Baseline>,
@@ -121,6 +126,10 @@ impl Config {
         config.filter(|_| notes.is_empty()).ok_or_else(|| notes.to_mistakes(file))
     }
 
+    pub(crate) fn mtu(&self) -> u32 {
+        self.mtu.unwrap_or(DEFAULT_MTU)
+    }
+
     /// Whether a limit asks for new flows.
     pub(crate) fn counts_flows(&self) -> bool {
         self.limits().any(|limits| limits.get(Metric::FlowsPerS).is_some())
@@ -137,6 +146,7 @@ impl Config {
 
 fn read(root: &Section<'_>) -> Option<Config> {
     let networks = root.required_axis("networks", "[\"198.18.0.0/15\"]", value::parsed::<Prefix>);
+    let mtu = root.one("mtu", value::count(576..=65_535));
     let everyone = Group {
         name: None,
         prefixes: Vec::new(),
@@ -157,7 +167,7 @@ fn read(root: &Section<'_>) -> Option<Config> {
     let captures = read_captures(root.section("captures"));
     let announce = read_announce(root.section("announce"));
     let actions = Actions { captures, announce, ..read_actions(root.section("actions")) };
-    Some(Config { networks: networks?, groups, baseline, hysteresis, memory, top, actions })
+    Some(Config { networks: networks?, mtu, groups, baseline, hysteresis, memory, top, actions })
 }
 
 fn read_limits(section: Section<'_>) -> Limits {
@@ -299,7 +309,8 @@ fn read_announce(section: Section<'_>) -> Option<Announce> {
         next_hop.map(|next_hop| Route::Blackhole { next_hop, community })
     };
     section.finish();
-    Some(Announce { daemon: daemon?, what: what?, send, max, lifetime, hold: held, never, state })
+    let withheld = (!send).then_some("send = false");
+    Some(Announce { daemon: daemon?, what: what?, withheld, max, lifetime, hold: held, never, state })
 }
 
 /// A number above 0, also `"20k"`.
@@ -358,7 +369,10 @@ mod tests {
         let text = include_str!("../../../examples/detect.toml");
         let config = Config::read("detect.toml", text).unwrap_or_else(|mistakes| panic!("{mistakes}"));
         assert_eq!(config.groups.len(), 2);
-        assert!(config.baseline.is_some() && config.actions.announce.is_some_and(|announce| !announce.send));
+        assert!(
+            config.baseline.is_some()
+                && config.actions.announce.is_some_and(|announce| announce.withheld.is_some())
+        );
     }
 
     #[test]

@@ -27,23 +27,60 @@ pub(crate) struct Counts {
     pub(crate) flows: u32,
 }
 
+/// How much a captured frame counts for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Load {
+    /// Frames on the wire: 1, or the segments that GRO or LRO have joined.
+    pub(crate) frames: u32,
+    /// Their bytes on the wire without FCS.
+    pub(crate) bytes: u32,
+}
+
+/// Bytes of Ethernet, two VLAN tags, PPPoE and two MPLS labels: an IP packet of a whole MTU is in a frame that is so much longer.
+const ENCAPSULATION_BYTES: u32 = 14 + 8 + 8 + 8;
+/// Bytes of Ethernet, in front of what the MTU limits.
+const ETHERNET_BYTES: u32 = 14;
+/// Segments that a frame counts for, at most: a length in a file may be anything. 512 KiB are the most that Linux joins.
+const MOST_SEGMENTS: u32 = 1024;
+
+impl Load {
+    /// That of a frame with these headers and so many bytes, where no IP packet on the wire is longer than `mtu`. A longer one is
+    /// made of segments with the same headers, of which all but the last are as long as the MTU allows.
+    #[inline]
+    pub(crate) fn of(headers: &Headers, wire_bytes: u32, mtu: u32) -> Load {
+        if wire_bytes <= mtu + ENCAPSULATION_BYTES {
+            return Load { frames: 1, bytes: wire_bytes };
+        }
+        let header_bytes = u32::from(headers.header_bytes);
+        let segment = (mtu + ETHERNET_BYTES).saturating_sub(header_bytes).max(1);
+        let segments = wire_bytes.saturating_sub(header_bytes).div_ceil(segment).clamp(1, MOST_SEGMENTS);
+        Load { frames: segments, bytes: wire_bytes.saturating_add((segments - 1) * header_bytes) }
+    }
+
+    /// Bytes of one of the frames, as far as they are as long as each other.
+    pub(crate) fn frame_bytes(self, mtu: u32) -> u32 {
+        if self.frames == 1 { self.bytes } else { mtu + ETHERNET_BYTES }
+    }
+}
+
 impl Counts {
     /// Adds a frame; `new_flow` is 1 if it is the first of its flow, otherwise 0.
     #[inline]
-    pub(crate) fn add(&mut self, headers: &Headers, wire_bytes: u32, new_flow: u32) {
-        self.frames += 1;
-        self.bytes = self.bytes.saturating_add(wire_bytes);
+    pub(crate) fn add(&mut self, headers: &Headers, load: Load, new_flow: u32) {
+        let add = |count: &mut u32, more: u32| *count = count.saturating_add(more);
+        add(&mut self.frames, load.frames);
+        add(&mut self.bytes, load.bytes);
         match headers.protocol {
             TCP => {
-                self.tcp += 1;
-                self.syn += u32::from(headers.opens());
+                add(&mut self.tcp, load.frames);
+                add(&mut self.syn, u32::from(headers.opens()));
             }
-            UDP => self.udp += 1,
-            ICMP | ICMP6 => self.icmp += 1,
+            UDP => add(&mut self.udp, load.frames),
+            ICMP | ICMP6 => add(&mut self.icmp, load.frames),
             _ => {}
         }
-        self.fragments += u32::from(headers.later_fragment);
-        self.flows += new_flow;
+        add(&mut self.fragments, u32::from(headers.later_fragment));
+        add(&mut self.flows, new_flow);
     }
 }
 
@@ -193,5 +230,46 @@ impl Limits {
             (excess >= 1.0).then_some((metric, limit, excess))
         });
         over.max_by(|a, b| a.2.total_cmp(&b.2)).map(|(metric, limit, _)| (metric, limit))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_that_was_joined_counts_as_its_segments() {
+        let headers = |protocol, header_bytes| Headers {
+            src: [192, 0, 2, 1].into(),
+            dst: [198, 18, 0, 9].into(),
+            protocol,
+            ports: (80, 4000),
+            tcp_flags: 0,
+            later_fragment: false,
+            is_cut: false,
+            header_bytes,
+        };
+        // Ethernet, IPv4, TCP with time stamps: 66 bytes of headers and 1448 of payload in each segment.
+        for (wire_bytes, mtu, header_bytes, frames, bytes) in [
+            (60, 1500, 54, 1, 60),
+            (1514, 1500, 66, 1, 1514),
+            (1522, 1500, 74, 1, 1522),
+            (66 + 2 * 1448, 1500, 66, 2, 2 * 1514),
+            (57_900, 1500, 66, 40, 57_900 + 39 * 66),
+            (9014, 9000, 66, 1, 9014),
+            (9014, 1500, 66, 7, 9014 + 6 * 66),
+            (57_900, 9000, 66, 7, 57_900 + 6 * 66),
+            // Nonsense of a file.
+            (u32::MAX, 1500, u16::MAX, MOST_SEGMENTS, u32::MAX),
+            (u32::MAX, 68, 66, MOST_SEGMENTS, u32::MAX),
+        ] {
+            let load = Load::of(&headers(TCP, header_bytes), wire_bytes, mtu);
+            assert_eq!(load, Load { frames, bytes }, "{wire_bytes} bytes, MTU {mtu}");
+        }
+        let mut counts = Counts::default();
+        for _ in 0..3 {
+            counts.add(&headers(UDP, 42), Load { frames: 1 << 31, bytes: 1 << 31 }, 0);
+        }
+        assert_eq!((counts.frames, counts.udp), (u32::MAX, u32::MAX), "it is full, not small again");
     }
 }

@@ -4,15 +4,17 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use serde::Serialize;
+use weir_packet::encapsulation::Unread;
 use weir_packet::headers::Headers;
 
 use crate::class::Class;
 use crate::config::{Config, Group};
-use crate::counts::{Counts, Direction, Limits, Metric, Rates, SLOT_NS, SYN_SHARE_MIN_PPS, WINDOW};
+use crate::counts::{Counts, Direction, Limits, Load, Metric, Rates, SLOT_NS, SYN_SHARE_MIN_PPS, WINDOW};
 use crate::event::{Event, Kind};
 use crate::flows::Flows;
 use crate::prefix::{Prefix, address, bits};
 use crate::table::{Key, Line, Table, UNWATCHED};
+use crate::unjudged::{Gap, NotJudged};
 use crate::watch::{Attack, Change, NEAR, Watch, longest_silence};
 
 /// Frames that are looked up together, so that their cache lines arrive together.
@@ -21,9 +23,20 @@ const BATCH: usize = 32;
 const MAX_WATCHES: usize = 4096;
 /// A longer silence counts as one of a day: that numbers of slots last.
 const DAY_SLOTS: u64 = 86_400_000_000_000 / SLOT_NS;
+/// Steps back of the clock that are kept until they are asked for.
+const MOST_STEPS: usize = 16;
 /// In the year 2262. Times of files may be anything.
 const LATEST_NS: u64 = i64::MAX as u64;
 const DIRECTIONS: [Direction; 2] = [Direction::In, Direction::Out];
+
+/// The clock that dates the frames went back: a new period begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClockStep {
+    /// What it says from now on, ns since 1970.
+    pub time_ns: u64,
+    /// By how much less that is than the newest time before.
+    pub back_ns: u64,
+}
 
 /// Counts frames and tells of attacks.
 pub struct Engine {
@@ -39,11 +52,15 @@ pub struct Engine {
     totals: Vec<Total>,
     /// Per group and direction: which of them counts its hosts.
     total_of: Vec<[Option<usize>; 2]>,
-    batch: Vec<(Headers, u32)>,
+    batch: Vec<(Headers, Load)>,
     /// `slot` 0 before the first frame.
     clock: Clock,
     /// The newest frame since the last [`Engine::advance`].
     newest_ns: u64,
+    /// The newest frame of this period: since the clock was last set back.
+    latest_ns: u64,
+    /// The first of the steps back since [`Engine::take_steps`].
+    steps: Vec<ClockStep>,
     /// Frames lost in the last slots, and by how much a count of them may be too high.
     lost: [u64; WINDOW],
     errors: [u32; WINDOW],
@@ -54,10 +71,14 @@ pub struct Engine {
 }
 
 /// What the engine did so far, and what limits its answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Status {
-    /// Frames with an IP header.
+    /// Frames with an IP header; one that was joined counts as its segments.
     pub frames: u64,
+    /// Captured frames that GRO or LRO had joined from several.
+    pub joined: u64,
+    /// Frames of protocols that carry no packets of hosts: ARP, LLDP, LCP and others.
+    pub control: u64,
     /// Frames that were lost before they could be counted.
     pub lost: u64,
     /// Frames of no watched network.
@@ -72,6 +93,12 @@ pub struct Status {
     pub unwatched: u64,
     /// Attacks that go on.
     pub attacks: u64,
+    /// How often the clock went back.
+    pub clock_steps: u64,
+    /// Frames whose time stamps were not believed: they count at the time of those around them.
+    pub odd_stamps: u64,
+    /// Frames that could not be judged, by the reason.
+    pub not_judged: NotJudged,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -135,6 +162,8 @@ impl Engine {
             batch: Vec::with_capacity(BATCH),
             clock: Clock { start_ns: 0, slot: 0 },
             newest_ns: 0,
+            latest_ns: 0,
+            steps: Vec::new(),
             lost: [0; WINDOW],
             errors: [0; WINDOW],
             next_attack: 1,
@@ -150,13 +179,41 @@ impl Engine {
     pub fn frame(&mut self, headers: Headers, wire_bytes: u32, at_ns: u64, events: &mut Vec<Event>) {
         let at_ns = at_ns.min(LATEST_NS);
         self.newest_ns = at_ns.max(self.newest_ns);
-        if at_ns >= self.clock.start_ns + SLOT_NS {
+        self.latest_ns = at_ns.max(self.latest_ns);
+        if at_ns >= self.clock.start_ns + SLOT_NS || self.clock.slot == 0 {
             self.go_to(at_ns, events);
         }
-        self.batch.push((headers, wire_bytes));
+        let load = Load::of(&headers, wire_bytes, self.config.mtu());
+        if load.frames > 1 {
+            self.status.joined += 1;
+        }
+        if headers.is_cut {
+            self.not_judged(Gap::NoPorts, 1);
+        }
+        self.batch.push((headers, load));
         if self.batch.len() == BATCH {
             self.flush();
         }
+    }
+
+    /// A frame came from which no IP packet could be read.
+    pub fn unread(&mut self, unread: Unread) {
+        match unread {
+            Unread::Control(_) => self.status.control += 1,
+            Unread::Unknown(ether_type) => self.not_judged(Gap::NotUnderstood(ether_type), 1),
+            Unread::Cut(ether_type) => self.not_judged(Gap::Cut(ether_type), 1),
+        }
+    }
+
+    /// The time stamp of a frame is not believed.
+    pub fn odd_stamp(&mut self) {
+        self.status.odd_stamps += 1;
+    }
+
+    /// So many frames came that cannot be judged.
+    #[cold]
+    pub fn not_judged(&mut self, gap: Gap, frames: u64) {
+        self.status.not_judged.add(gap, frames);
     }
 
     /// So many frames were lost on the way here since the last call.
@@ -170,12 +227,31 @@ impl Engine {
     pub fn advance(&mut self, now_ns: u64, events: &mut Vec<Event>) {
         let now_ns = now_ns.min(LATEST_NS);
         if now_ns.max(self.newest_ns) + SLOT_NS * (WINDOW as u64) < self.clock.start_ns {
-            self.flush();
-            self.end_slot(events);
-            self.clock.start_ns = now_ns / SLOT_NS * SLOT_NS;
+            self.set_back(now_ns, events);
         }
         self.newest_ns = 0;
         self.go_to(now_ns, events);
+    }
+
+    /// The clock that dates the frames was set back to `now_ns`: a new period begins. What came just before is taken to be just
+    /// before, so that rates are those of the traffic, and attacks go on.
+    pub fn set_back(&mut self, now_ns: u64, events: &mut Vec<Event>) {
+        let now_ns = now_ns.min(LATEST_NS);
+        self.flush();
+        if self.clock.slot != 0 {
+            self.end_slot(events);
+        }
+        self.status.clock_steps += 1;
+        if self.steps.len() < MOST_STEPS {
+            self.steps.push(ClockStep { time_ns: now_ns, back_ns: self.latest_ns.saturating_sub(now_ns) });
+        }
+        self.clock.start_ns = now_ns / SLOT_NS * SLOT_NS;
+        (self.newest_ns, self.latest_ns) = (now_ns, now_ns);
+    }
+
+    /// The steps back of the clock since the last call: of so many at once, the first few.
+    pub fn take_steps(&mut self) -> Vec<ClockStep> {
+        std::mem::take(&mut self.steps)
     }
 
     fn go_to(&mut self, now_ns: u64, events: &mut Vec<Event>) {
@@ -223,7 +299,7 @@ impl Engine {
             hosts_evicted: self.table.evicted(),
             flows_forgotten: self.flows.as_ref().map_or(0, Flows::forgotten),
             attacks: (over + totals) as u64,
-            ..self.status
+            ..self.status.clone()
         }
     }
 
@@ -245,22 +321,24 @@ impl Engine {
             }
         }
         std::hint::black_box(touched);
-        for ((headers, wire_bytes), found) in batch.iter().zip(found.chunks_exact(2)) {
+        for ((headers, load), found) in batch.iter().zip(found.chunks_exact(2)) {
             let is_new = self.flows.as_mut().is_some_and(|flows| flows.is_new(headers, self.clock.slot));
             for (row, key) in found {
                 if let Some(key) = key {
-                    self.count(*row, *key, (headers, *wire_bytes, u32::from(is_new)));
+                    self.count(*row, *key, (headers, *load, u32::from(is_new)));
                 }
             }
-            self.status.foreign += u64::from(found.iter().all(|(_, key)| key.is_none()));
+            let frames = u64::from(load.frames);
+            self.status.frames += frames;
+            self.status.foreign += if found.iter().all(|(_, key)| key.is_none()) { frames } else { 0 };
         }
-        self.status.frames += batch.len() as u64;
         self.batch = batch;
         self.batch.clear();
     }
 
     #[inline]
-    fn count(&mut self, row: Line, key: Key, (headers, wire_bytes, new_flow): (&Headers, u32, u32)) {
+    fn count(&mut self, row: Line, key: Key, (headers, load, new_flow): (&Headers, Load, u32)) {
+        let frame_bytes = load.frame_bytes(self.config.mtu());
         let slot = self.clock.slot;
         let prefixes = &self.prefixes;
         let line = self.table.line(row, key, slot, || group_of(prefixes, key.address));
@@ -268,15 +346,15 @@ impl Engine {
             self.roll(line, key);
         }
         let host = self.table.host(line);
-        host.counts.add(headers, wire_bytes, new_flow);
+        host.counts.add(headers, load, new_flow);
         let (watch, group) = (host.watch, host.group());
         if let Some(Some(host)) = self.watches.get_mut(usize::from(watch)) {
-            host.watch.sample.offer(headers, wire_bytes, key.direction);
+            host.watch.sample.offer(headers, frame_bytes, key.direction);
         }
         if let Some(index) = self.total_of[group][key.direction as usize] {
             let total = &mut self.totals[index];
-            total.counts.add(headers, wire_bytes, new_flow);
-            total.watch.sample.offer(headers, wire_bytes, key.direction);
+            total.counts.add(headers, load, new_flow);
+            total.watch.sample.offer(headers, frame_bytes, key.direction);
         }
     }
 
@@ -430,7 +508,8 @@ impl Engine {
             event,
             attack: attack.id,
             time_ns,
-            crossed_ns: time_ns - u64::from(attack.since_crossed) * SLOT_NS,
+            // A clock that was set back may say less than the attack has lasted.
+            crossed_ns: time_ns.saturating_sub(u64::from(attack.since_crossed) * SLOT_NS),
             host: subject.host,
             group: self.config.groups[subject.group].name.clone(),
             direction: subject.direction,

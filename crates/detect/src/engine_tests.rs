@@ -341,3 +341,64 @@ fn a_time_that_lies_back_is_not_believed_against_the_frames() {
     }
     assert!(matches!(&events[..], [start] if (29_900.0..30_100.0).contains(&start.rates.pps)), "{events:?}");
 }
+
+/// 25,000 frames/s for four seconds, dated by a clock that is set back by 64.9 s in the middle.
+fn with_a_step_back(engine: &mut Engine, pps: u64) -> Vec<Event> {
+    let mut events = Vec::new();
+    for n in 0..4 * pps {
+        let is_behind = n >= 2 * pps;
+        let at_ns = T0 + n * S / pps - if is_behind { 64_900_000_000 } else { 0 };
+        if n == 2 * pps {
+            engine.advance(T0 + 2 * S, &mut events);
+            engine.set_back(at_ns, &mut events);
+        }
+        engine.frame(udp(VICTIM), 60, at_ns, &mut events);
+    }
+    engine.advance(T0 + 4 * S - 64_900_000_000, &mut events);
+    events
+}
+
+#[test]
+fn a_clock_that_is_set_back_makes_no_attack_and_ends_none() {
+    let mut calm = engine(LIMIT_20K);
+    assert_eq!(with_a_step_back(&mut calm, 19_000), []);
+    let [step] = calm.take_steps()[..] else { panic!("one step") };
+    assert_eq!((step.back_ns + 50_000) / 100_000_000, 648, "{step:?}");
+    let mut attacked = engine(LIMIT_20K);
+    let events = with_a_step_back(&mut attacked, 30_000);
+    let kinds: Vec<_> = events.iter().map(|event| event.event).collect();
+    assert_eq!(kinds, [Kind::Start, Kind::Update], "{events:?}");
+    assert!(events[1].crossed_ns < events[1].time_ns && events[1].time_ns - events[1].crossed_ns < 4 * S);
+    assert!((29_000.0..31_000.0).contains(&events[1].rates.pps), "{}", events[1].rates.pps);
+    assert_eq!(attacked.status().clock_steps, 1);
+}
+
+#[test]
+fn times_from_zero_on_are_times() {
+    let mut engine = engine(LIMIT_20K);
+    let mut events = Vec::new();
+    (0..60_000).for_each(|n| engine.frame(udp(VICTIM), 60, n * S / 30_000, &mut events));
+    engine.advance(2 * S, &mut events);
+    assert_eq!(
+        (events[0].event, engine.status().hosts),
+        (Kind::Start, 1),
+        "one host of the networks: {events:?}"
+    );
+}
+
+#[test]
+fn joined_frames_exceed_a_limit_as_their_segments_do() {
+    let mut bulk = stream(VICTIM, 1000, 0, 3000);
+    (bulk.bytes, bulk.headers.header_bytes) = (57_900, 66);
+    let mut engine = engine(LIMIT_20K);
+    let events = run(&mut engine, &[bulk], 3000);
+    let rates = &events[0].rates;
+    assert!((39_000.0..41_000.0).contains(&rates.pps), "{rates:?}");
+    assert!((rates.bits_per_s / (rates.pps * 1512.0 * 8.0) - 1.0).abs() < 0.01, "{rates:?}");
+    assert_eq!(events[0].evidence.frame_bytes[0].value, 1514);
+    let status = engine.status();
+    assert_eq!((status.frames, status.joined), (120_000, 3000));
+    // Where frames may be so long, they are frames.
+    let events = run(&mut self::engine(&format!("mtu = 65_535\n{LIMIT_20K}")), &[bulk], 3000);
+    assert_eq!(events, []);
+}

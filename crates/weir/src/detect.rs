@@ -28,7 +28,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result};
 use weir_capture::privilege::{User, to_become};
 use weir_capture::source::{Source, Wanted};
-use weir_detect::{Config, Engine, Event, Status};
+use weir_detect::{ClockStep, Config, Engine, Event, Status};
+use weir_packet::encapsulation::{Link, Unread};
 use weir_packet::headers::{self, Headers};
 use weir_port::capture::{Frame, Options, Queue};
 use weir_port::confined::{Work, confine};
@@ -81,7 +82,7 @@ impl Judge {
         if let Some(captures) = captures {
             captures.hand_over();
         }
-        Taken { events, status: self.engine.status(), now_ns }
+        Taken { events, steps: self.engine.take_steps(), status: self.engine.status(), now_ns }
     }
 }
 
@@ -89,6 +90,7 @@ impl Judge {
 struct Taken {
     /// With the captures that were begun.
     events: Vec<(Event, Option<PathBuf>)>,
+    steps: Vec<ClockStep>,
     status: Status,
     now_ns: u64,
 }
@@ -97,9 +99,10 @@ impl Taken {
     /// Acts upon all of it; the lines about it.
     fn act(&self, teller: &mut Teller) -> Vec<String> {
         let events = self.events.iter().map(|(event, capture)| teller.event(event, capture.as_deref()));
-        let lines: Vec<_> = events.collect();
-        let gaps = teller.gaps(&self.status, self.now_ns);
-        lines.into_iter().chain(gaps).collect()
+        let mut lines: Vec<_> = events.collect();
+        lines.extend(self.steps.iter().filter_map(|step| teller.clock_step(step)));
+        lines.extend(teller.gaps(&self.status, self.now_ns));
+        lines
     }
 }
 
@@ -109,8 +112,13 @@ pub(crate) fn run(arguments: &cli::Detect, out: &mut impl Write) -> Result<Outco
         out.write_all(EXAMPLE.as_bytes())?;
         return Ok(Outcome::Done);
     };
-    let config = read_config(config)?;
-    let queues = if arguments.read.is_none() { open(arguments)? } else { Vec::new() };
+    let mut config = read_config(config)?;
+    let queues = if arguments.read.is_none() { open(arguments, &mut config)? } else { Vec::new() };
+    if let (Some(announce), Some(_), false) =
+        (&mut config.actions.announce, &arguments.read, arguments.announce)
+    {
+        announce.withheld.get_or_insert("read from a file: --announce sends it");
+    }
     let scraped = arguments.prometheus.map(capture::listen).transpose()?;
     // What looks at frames, and what acts upon them, has no privileges any more.
     let keep = arguments.keep_privileges || arguments.read.is_some();
@@ -266,9 +274,10 @@ fn as_user(error: anyhow::Error, user: Option<User>) -> anyhow::Error {
     }
 }
 
-/// All queues.
-fn open(arguments: &cli::Detect) -> Result<Vec<Box<dyn Queue>>> {
+/// All queues; their largest MTU is that of the configuration, unless it says another.
+fn open(arguments: &cli::Detect, config: &mut Config) -> Result<Vec<Box<dyn Queue>>> {
     let links = capture::ethernet(&arguments.interface)?;
+    config.mtu = config.mtu.or_else(|| links.iter().map(|link| link.mtu).max());
     capture::check_permission()?;
     let mut queues = Vec::new();
     for link in &links {
@@ -301,11 +310,12 @@ fn work(mut queue: Box<dyn Queue>, shared: &Shared<'_>) -> Result<()> {
     loop {
         let is_last = shared.stop.load(Ordering::Relaxed);
         let taken = queue.take(WAIT, &mut |frame| {
-            if let Some(headers) = headers::read(frame.bytes) {
-                batch.add(headers, if shared.keeps_bytes { frame.bytes } else { &[] }, frame);
-                if batch.frames.len() == BATCH {
-                    batch.hand_on(shared);
-                }
+            match headers::read_link(Link::Ethernet, frame.bytes) {
+                Ok(headers) => batch.add(headers, if shared.keeps_bytes { frame.bytes } else { &[] }, frame),
+                Err(unread) => batch.unread.push(unread),
+            }
+            if batch.frames.len() + batch.unread.len() == BATCH {
+                batch.hand_on(shared);
             }
         });
         batch.hand_on(shared);
@@ -331,6 +341,8 @@ struct Batch {
     /// Headers, bytes kept, bytes on the wire and time.
     frames: Vec<(Headers, usize, u32, u64)>,
     bytes: Vec<u8>,
+    /// Frames without an IP packet that can be read.
+    unread: Vec<Unread>,
 }
 
 impl Batch {
@@ -340,10 +352,11 @@ impl Batch {
     }
 
     fn hand_on(&mut self, shared: &Shared<'_>) {
-        if self.frames.is_empty() {
+        if self.frames.is_empty() && self.unread.is_empty() {
             return;
         }
         let mut judge = shared.judge();
+        self.unread.drain(..).for_each(|unread| judge.engine.unread(unread));
         let mut rest = &self.bytes[..];
         for (headers, length, wire_len, at_ns) in self.frames.drain(..) {
             let (bytes, others) = rest.split_at(length);

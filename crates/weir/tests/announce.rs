@@ -75,7 +75,7 @@ fn await_state(folder: &Folder, expected: impl Fn(&str) -> bool) {
 
 /// A detector that reads what is written into a pipe, as a wire brings it.
 fn started(pair: &Pair, wire: &Path, config: &Path) -> Started {
-    let line = format!("detect --read {} --config {} --json", text(wire), text(config));
+    let line = format!("detect --read {} --announce --config {} --json", text(wire), text(config));
     weir::start(&pair.there, &line, "")
 }
 
@@ -93,7 +93,7 @@ fn what_a_killed_detector_has_announced_is_withdrawn_by_the_next() {
     await_state(&folder, |state| state.contains(WITHDRAW.trim()));
     // Nobody else may withdraw it meanwhile.
     let calm = folder.file("calm.pcapng", capture(100, 5));
-    let line = format!("detect --read {} --config {}", text(&calm), text(&config));
+    let line = format!("detect --read {} --announce --config {}", text(&calm), text(&config));
     let kept = state(&folder).display().to_string();
     let why =
         format!("another `weir detect` announces with {kept}: give this one its own with announce.state");
@@ -160,10 +160,17 @@ fn what_is_announced_is_withdrawn_at_the_end_by_a_program_that_fails_at_first() 
         ),
     );
     let file = folder.file("attack.pcapng", capture(30_000, 7));
-    let mut command = Command::new(WEIR);
-    command.args(["detect", "--read", text(&file), "--config", text(&config), "--json"]);
     let path = format!("{}:{}", text(&folder), std::env::var("PATH").unwrap());
-    let ended = output(command.env("PATH", path)).unwrap();
+    let command = |words: &[&str]| {
+        let mut command = Command::new(WEIR);
+        command.args(["detect", "--read", text(&file), "--config", text(&config), "--json"]).args(words);
+        output(command.env("PATH", &path)).unwrap()
+    };
+    // A file of yesterday is no reason to drop traffic today.
+    let shown = String::from_utf8(command(&[]).stdout).unwrap();
+    assert!(shown.contains(r#""reason":"read from a file: --announce sends it","sent":false"#), "{shown}");
+    assert!(!said.exists() && !state(&folder).exists());
+    let ended = command(&["--announce"]);
     let notes = String::from_utf8_lossy(&ended.stderr);
     assert!(ended.status.success() && notes.contains("tried again: gobgp global rib"), "{notes}");
     let del = "global rib -a ipv4 del 198.19.0.9/32\n";

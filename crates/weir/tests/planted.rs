@@ -49,7 +49,7 @@ const COMMANDS: [(&str, &str); 15] = [
     ("node run DIR/lo.node --socket DIR/laid", "laid"),
     ("node run DIR/file.node --socket DIR/sock", "laid"),
     ("clean", "state/weir/journal/4194303-7-1.json"),
-    ("detect --read DIR/none.pcapng --config DIR/detect.toml", "announced"),
+    ("detect --read DIR/none.pcapng --announce --config DIR/detect.toml", "announced"),
     (
         "mail --to 127.0.0.1:9 --owner-agrees --from a@example.org --rcpt b@example.net --recipients 1 --log DIR/laid",
         "laid",

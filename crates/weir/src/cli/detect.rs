@@ -25,6 +25,10 @@ pub(crate) struct Detect {
     /// Watch a capture file (pcapng or pcap) instead, by the times of its frames
     #[arg(long, value_name = "FILE", conflicts_with = "interface")]
     pub(crate) read: Option<PathBuf>,
+    /// Let the BGP daemon announce what is found in the file of --read. Without this the file's attacks are reported, and the
+    /// commands are only shown
+    #[arg(long, requires = "read")]
+    pub(crate) announce: bool,
     /// What is watched, what is too much, and what is done about it
     #[arg(long, value_name = "FILE", required_unless_present = "example")]
     pub(crate) config: Option<PathBuf>,

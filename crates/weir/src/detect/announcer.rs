@@ -47,8 +47,10 @@ pub(super) struct Announced {
 /// Tells a BGP daemon of attacks, or says what it would be asked.
 pub(super) struct Announcer {
     shared: Arc<Shared>,
-    /// `None`: nothing is sent.
-    state: Option<PathBuf>,
+    /// Why no command is sent to the daemon; `None`: they are.
+    withheld: Option<&'static str>,
+    /// Where it is written down what is announced.
+    state: PathBuf,
     _lock: Option<File>,
 }
 
@@ -71,10 +73,10 @@ impl Announcer {
     /// # Errors
     /// The daemon is not there, or what is announced cannot be written down.
     pub(super) fn start(announce: Announce) -> Result<Announcer> {
-        let (sends, path, daemon) = (announce.send, announce.state.clone(), announce.daemon.clone());
+        let (withheld, path, daemon) = (announce.withheld, announce.state.clone(), announce.daemon.clone());
         let mut standing = Standing::new(announce);
-        if !sends {
-            return Ok(Announcer { shared: Shared::new(standing), state: None, _lock: None });
+        if withheld.is_some() {
+            return Ok(Announcer { shared: Shared::new(standing), withheld, state: path, _lock: None });
         }
         let mut lines = Lines::default();
         if let Daemon::ExaBgp(pipe) = &daemon {
@@ -96,7 +98,7 @@ impl Announcer {
         let (carrier, keeper, file) = (shared.clone(), shared.clone(), path.clone());
         std::thread::Builder::new().name("announcer".into()).spawn(move || carry(&carrier, lines))?;
         std::thread::Builder::new().name("announced".into()).spawn(move || keep(&keeper, &file))?;
-        Ok(Announcer { shared, state: Some(path), _lock: Some(lock) })
+        Ok(Announcer { shared, withheld: None, state: path, _lock: Some(lock) })
     }
 
     /// What follows from an event, which is under way.
@@ -105,7 +107,7 @@ impl Announcer {
         let decision = self.shared.lock().standing.take(event, now);
         self.shared.changed.notify_all();
         let Decision { command, withheld } = decision?;
-        let reason = withheld.or_else(|| self.state.is_none().then(|| "send = false".to_string()));
+        let reason = withheld.or_else(|| self.withheld.map(str::to_string));
         Some(Announced { command, sent: reason.is_none(), reason })
     }
 
@@ -116,7 +118,9 @@ impl Announcer {
 
     /// Withdraws all, because nobody will see the end of the attacks, and waits for that, until `end` at most.
     pub(super) fn finish(self, end: Instant) {
-        let Some(path) = &self.state else { return };
+        if self.withheld.is_some() {
+            return;
+        }
         let mut state = self.shared.lock();
         state.is_ending = true;
         state.standing.withdraw_all(self.shared.now());
@@ -126,7 +130,7 @@ impl Announcer {
         }
         let left = state.standing.kept();
         if !left.is_empty() {
-            let (count, path) = (left.len(), path.display());
+            let (count, path) = (left.len(), self.state.display());
             say::say(&format!(
                 "note: {count} announcements could not be withdrawn: the next `weir detect` with {path} does it"
             ));

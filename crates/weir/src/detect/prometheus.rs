@@ -2,7 +2,7 @@
 
 use weir_detect::Status;
 
-use crate::prometheus::{gauge, metric};
+use crate::prometheus::{gauge, metric, quoted};
 
 pub(super) fn page(status: &Status) -> String {
     let one = |value| [(String::new(), value)].into_iter();
@@ -10,6 +10,11 @@ pub(super) fn page(status: &Status) -> String {
     metric(&mut page, "detect_frames_total", "Frames with an IP header", one(status.frames));
     metric(&mut page, "detect_lost_frames_total", "Frames lost before they were counted", one(status.lost));
     metric(&mut page, "detect_foreign_frames_total", "Frames of no watched network", one(status.foreign));
+    let not_judged = status.not_judged.iter().map(|(gap, frames)| {
+        let protocol = gap.protocol().map_or(String::new(), |of| format!(",protocol=\"{}\"", quoted(&of)));
+        (format!("gap=\"{}\"{protocol}", gap.name()), frames)
+    });
+    metric(&mut page, "detect_not_judged_frames_total", "Frames that could not be judged", not_judged);
     metric(
         &mut page,
         "detect_evicted_hosts_total",

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::Result;
-use serde_json::json;
-use weir_detect::{Direction, Event, Gap, Kind, Metric, Share, Status, Unjudged};
+use serde_json::{Value, json};
+use weir_detect::{ClockStep, Direction, Event, Gap, Kind, Metric, Share, Status, Unjudged};
 
 use super::actions::Actions;
 use crate::time::in_words;
@@ -16,16 +16,29 @@ use crate::units::{bits, rate};
 /// At the end actions may take so long: who has come to it wants to leave.
 pub(super) const LAST_WAIT: Duration = Duration::from_secs(30);
 
+/// Lines about time stamps, at most: a file may have any.
+const CLOCK_LINES: u32 = 20;
+
 /// Acts upon events, and puts them into words.
 pub(super) struct Teller {
     json: bool,
     actions: Actions,
     unjudged: Unjudged,
+    clock_lines: u32,
+}
+
+/// A frame whose time stamp is not believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct OddStamp {
+    /// The time that it counts at, ns since 1970.
+    pub(super) time_ns: u64,
+    /// What the file says.
+    pub(super) stamp_ns: u64,
 }
 
 impl Teller {
     pub(super) fn new(json: bool, actions: Actions) -> Self {
-        Teller { json, actions, unjudged: Unjudged::default() }
+        Teller { json, actions, unjudged: Unjudged::default(), clock_lines: 0 }
     }
 
     /// Acts upon an event; its lines, with the capture that was begun.
@@ -53,13 +66,53 @@ impl Teller {
         let line = |(gap, count): (Gap, u64)| match self.json {
             true => {
                 let document = json!({
-                    "event": "gap", "time_ns": now_ns, "gap": gap, "count": count, "words": gap.words(),
+                    "event": "gap", "time_ns": now_ns, "gap": gap.name(), "protocol": gap.protocol(),
+                    "count": count, "words": gap.words(),
                 });
                 format!("{document}\n")
             }
-            false => format!("{} not all is judged: {count} {}\n", time(now_ns), gap.words()),
+            false => format!("{} not judged: {count} {}\n", time(now_ns), gap.words()),
         };
         self.unjudged.look(status, now_ns).into_iter().map(line).collect()
+    }
+
+    /// The line about a clock that went back.
+    pub(super) fn clock_step(&mut self, step: &ClockStep) -> Option<String> {
+        let back_s = seconds(i128::from(step.back_ns));
+        self.clock_line(
+            step.time_ns,
+            json!({ "event": "clock", "time_ns": step.time_ns, "back_s": back_s }),
+            || format!("clock went back {back_s:.1} s: a new period begins"),
+        )
+    }
+
+    /// The line about a frame that is dated unlike those around it.
+    pub(super) fn odd_stamp(&mut self, odd: &OddStamp) -> Option<String> {
+        let off_s = seconds(i128::from(odd.stamp_ns) - i128::from(odd.time_ns));
+        let way = if off_s > 0.0 { "ahead of" } else { "behind" };
+        self.clock_line(
+            odd.time_ns,
+            json!({ "event": "time_stamp", "time_ns": odd.time_ns, "off_s": off_s }),
+            || {
+                format!(
+                    "a frame is dated {:.1} s {way} those around it: it counts at their time",
+                    off_s.abs()
+                )
+            },
+        )
+    }
+
+    /// A line about time, up to a number of them.
+    fn clock_line(&mut self, at_ns: u64, document: Value, words: impl Fn() -> String) -> Option<String> {
+        self.clock_lines = self.clock_lines.saturating_add(1);
+        if self.clock_lines > CLOCK_LINES {
+            return None;
+        }
+        if self.json {
+            return Some(format!("{document}\n"));
+        }
+        let last = if self.clock_lines == CLOCK_LINES { " (later ones are only counted)" } else { "" };
+        Some(format!("{} {}{last}\n", time(at_ns), words()))
     }
 
     /// The line about all that was counted.
@@ -109,6 +162,11 @@ impl<'a, W: Write> Page<'a, W> {
     }
 }
 
+/// Seconds of ns, to the millisecond.
+fn seconds(ns: i128) -> f64 {
+    (ns as f64 / 1e6).round() / 1e3
+}
+
 fn time(ns: u64) -> String {
     weir_lab::time::rfc3339(UNIX_EPOCH + Duration::from_nanos(ns))
 }
@@ -144,7 +202,7 @@ fn line(event: &Event) -> String {
     line += &commonest("from port", &evidence.source_ports);
     line += &commonest("to port", &evidence.destination_ports);
     if event.event == Kind::End {
-        let time = Duration::from_nanos(event.time_ns - event.crossed_ns);
+        let time = Duration::from_nanos(event.time_ns.saturating_sub(event.crossed_ns));
         line += &format!("; {} frames in {}, peak {}", event.frames, in_words(time), rate(event.peak_pps));
     }
     line
@@ -175,11 +233,23 @@ fn summary(status: &Status) -> String {
         "{} frames of IP, {} of them of other networks; {} hosts and directions; {} lost before they were seen",
         status.frames, status.foreign, status.hosts, status.lost
     );
+    if status.joined > 0 {
+        text += &format!("; {} captured frames were joined from segments, and count as these", status.joined);
+    }
+    if status.control > 0 {
+        text += &format!("; {} frames of control protocols (ARP, LLDP and others)", status.control);
+    }
+    if status.clock_steps > 0 {
+        text += &format!("; the clock went back {} times", status.clock_steps);
+    }
+    if status.odd_stamps > 0 {
+        text += &format!("; {} time stamps were not believed", status.odd_stamps);
+    }
     if status.attacks > 0 {
         text += &format!("; {} attacks go on", status.attacks);
     }
     for (gap, count) in Gap::all(status).into_iter().filter(|(gap, count)| *gap != Gap::Lost && *count > 0) {
-        text += &format!("; {count} {}", gap.words());
+        text += &format!("; not judged: {count} {}", gap.words());
     }
     text
 }
