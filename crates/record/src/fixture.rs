@@ -209,6 +209,11 @@ fn soak_events() -> Vec<DatedLoss> {
     vec![event("12:10:00", 40, true), event("12:40:00", 9_000, false), event("14:50:00", 300, true)]
 }
 
+/// A run of a plan of this rig with nothing measured.
+pub fn run_of(rig: &str) -> Run {
+    Run { plan_toml: format!("experiment = \"{rig}\"\n"), ..run(1) }
+}
+
 /// Run `id` with nothing measured.
 pub fn run(id: i64) -> Run {
     Run {

@@ -8,3 +8,16 @@
 #![forbid(unsafe_code)]
 
 pub mod at_load;
+mod bounds;
+pub mod figure;
+#[cfg(any(test, feature = "fixture"))]
+pub mod fixture;
+mod merged;
+pub mod profile;
+pub mod record;
+pub mod run_data;
+pub mod shards;
+pub mod store;
+pub mod time;
+
+pub use merged::merged;

@@ -99,6 +99,7 @@ no runs are recorded
 ",
     );
     let path = home.path("data/weir/records.db");
+    fs::create_dir_all(path.parent().expect("a folder")).expect("room");
     Connection::open(&path).expect("a file").pragma_update(None, "user_version", 99).expect("it is SQLite");
     for line in ["list", "run tiny.toml", "show last", "clean"] {
         home.check(&format!(

@@ -35,6 +35,7 @@ use self::classify::{BITS, DIR, DPORT, DST, Key, NONE, PORT, PROTO, SPORT, SRC, 
 use self::compile::MatchRanges;
 use self::fragments::{First, FragmentTable, Later};
 use self::match_ranges::{LATER, STATES};
+use self::no_ip::is_by_default;
 use self::rules::Rules;
 use self::ruleset::{Act, Ruleset};
 use self::state::{Connections, Found, State};
@@ -412,7 +413,9 @@ impl Filter {
         let mut refused = Set::EMPTY;
         let Some(connections) = &mut self.connections else { return refused };
         for i in set {
-            if connections.passed(&step.frames[i], found, i, step.now).is_err() {
+            let is_full = connections.passed(&step.frames[i], found, i, step.now).is_err();
+            // A full table keeps no neighbour from being found.
+            if is_full && !is_by_default(&step.frames[i]) {
                 step.drop(i, Drop::FilterTable);
                 refused.insert(i);
             }

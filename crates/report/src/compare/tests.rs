@@ -315,9 +315,12 @@ fn loads_of_a_plan_without_a_search_are_compared() {
     let run = |id, lost: u64| {
         let mut data = fixture::quick();
         data.run.id = id;
-        data.points.retain(|point| (point.point.dut.as_str(), point.point.frame.as_str()) == ("kernel-forward", "64"));
+        data.points.retain(|point| {
+            (point.point.dut.as_str(), point.point.frame.as_str()) == ("kernel-forward", "64")
+        });
         let point = &mut data.points[0];
-        let again = point.trials.iter().filter(|trial| trial.counts().offered_fps.round() == 437_038.0).cloned();
+        let again =
+            point.trials.iter().filter(|trial| trial.counts().offered_fps.round() == 437_038.0).cloned();
         point.trials = again.cycle().take(4).collect();
         for (n, trial) in (0..).zip(&mut point.trials) {
             *trial = trial.clone().counting(|counts| {

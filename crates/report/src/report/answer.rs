@@ -8,7 +8,7 @@ use super::{Sections, fixed, summary, throughput};
 use crate::figure::name;
 use crate::record::{self, Trial};
 use crate::run_data::{PointData, RunData, SearchLosses, latency};
-use crate::view::format::{count, full, list, or_dash, si, time_ns};
+use crate::view::format::{full, list, or_dash, si, time_ns};
 use crate::view::{Bound, Comparison, Rate, Ratio, Series, Table, frame_name};
 
 /// What the others are divided by, where a run has it.

@@ -28,8 +28,8 @@ const SHORT: [(&str, &str); 8] = [
     ("line_bits_per_s", "line"),
     ("broadcast_every", "broadcast 1 of"),
 ];
-/// A setting whose values say what they are.
-const SPEAKING: &str = "filter";
+/// Settings whose values say what they are.
+const SPEAKING: [&str; 2] = ["filter", DEVICE];
 /// The setting that every point has as its device.
 const DEVICE: &str = "dut";
 
@@ -172,7 +172,7 @@ pub fn short_value(name: &str, value: &str) -> String {
 
 /// A setting and its value in a label.
 pub fn part(name: &str, value: &str) -> String {
-    let shown = (name != SPEAKING).then(|| short_name(name));
+    let shown = (!SPEAKING.contains(&name)).then(|| short_name(name));
     shown.into_iter().chain(iter::once(short_value(name, value))).collect::<Vec<_>>().join(" ")
 }
 

@@ -189,7 +189,7 @@ pub(crate) struct Compare {
 #[command(after_help = "\
 Examples:
   weir trend quick
-  weir trend node --goal "PDR 0.5%" --point dut=kernel-nat
+  weir trend rfc2544 --goal throughput --point frame_bytes=64
   weir trend nightly -o trend.html")]
 pub(crate) struct Trend {
     /// Name of the plan, as `weir list` shows it

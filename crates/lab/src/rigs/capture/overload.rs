@@ -82,7 +82,14 @@ impl Overload {
             found.comparisons.extend(references.iter().filter_map(|reference| {
                 let (ratio, rounds) = compared(&self.rounds, &reference.overload.rounds, place)?;
                 let (ratio, interval) = (ratio.value, ratio.interval);
-                Some(Comparison { point_index: reference.index, place, ratio, interval, rounds })
+                Some(Comparison {
+                    point_index: reference.index,
+                    place,
+                    ratio,
+                    interval,
+                    rounds,
+                    ..Comparison::default()
+                })
             }));
         }
         found

@@ -93,7 +93,11 @@ impl Capacity {
                 "In {} of {} trials the tester could not offer more than the device translates{}.",
                 self.short,
                 self.trials.len(),
-                if 2 * self.short >= self.trials.len() { format!(": {IS_LOWER_BOUND}") } else { String::new() }
+                if 2 * self.short >= self.trials.len() {
+                    format!(": {IS_LOWER_BOUND}")
+                } else {
+                    String::new()
+                }
             ));
         }
         if lost > 0 {

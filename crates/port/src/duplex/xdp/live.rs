@@ -17,13 +17,12 @@ use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
-use std::time::{Duration, Instant};
 
 use rustix::fs::{self, OFlags};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
 use super::super::{CaptureError, Chunk, Pool};
-use crate::bpf::{Memory, Program, SLOW_CALL, Slot, object};
+use crate::bpf::{Memory, Program, Slot, object};
 use crate::capture::Interface;
 use crate::shared::{LEAVING, LEAVING_BYTES, Leave};
 
@@ -39,9 +38,7 @@ pub(super) struct Live {
     program: Program,
     state: Memory<Leave>,
     slots: Memory<[u8; LEAVING_BYTES]>,
-    slot: Option<Slot>,
-    /// Calls in a row that took as long as without a slot.
-    slow_calls: u32,
+    _slot: Slot,
     usable: bool,
     taken: Option<Taken>,
     /// What `taken` reads when all have been taken that have left.
@@ -74,8 +71,7 @@ impl Live {
             program,
             state,
             slots,
-            slot: Some(slot),
-            slow_calls: 0,
+            _slot: slot,
             usable: false,
             taken: Taken::open(&interface.name).ok(),
             expected: 0,
@@ -139,24 +135,13 @@ impl Live {
     }
 
     /// Has the first `count` frames of the slots leave; returns how many have not.
-    fn run(&mut self, first: &[u8], count: u32) -> u64 {
+    fn run(&self, first: &[u8], count: u32) -> u64 {
         loop {
             // The program counts: a signal ends a call early, and the next one goes on.
             let left = count.saturating_sub(self.state.get(0).next);
-            let begin = Instant::now();
             if left == 0 || self.program.run_live(first, left, BATCH).is_err() {
                 return left.into();
             }
-            self.called(begin.elapsed());
-        }
-    }
-
-    /// Takes a slot again after two slow calls in a row: all were in use when the program was attached, and one has become free.
-    fn called(&mut self, took: Duration) {
-        self.slow_calls = if took > SLOW_CALL { self.slow_calls + 1 } else { 0 };
-        if self.slow_calls == 2 {
-            self.slot = None;
-            self.slot = Slot::held(&self.program).ok();
         }
     }
 }

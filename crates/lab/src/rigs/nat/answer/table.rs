@@ -1,6 +1,6 @@
 //! Which connection table a machine should have: the setting that holds the most flows and is fastest, and what others cost.
 
-use super::super::figure::{cycles, rate, value};
+use super::super::figure::{rate, value};
 use super::super::judged::{Seen, ended_entries};
 use super::super::table::{EARLY_DROP, FORMULA, TABLE_DROP, command_for};
 use super::{Bars, bounded};
@@ -20,7 +20,7 @@ const LINES: usize = 16;
 const AS_GOOD: f64 = 0.95;
 
 const COLUMNS: &str = "frames/s: translated there and back in overload, or where that was not measured at the loss that the plan \
-    allows. of best: that rate by the best with as many flows. cycles: reference cycles of a frame there and back. no entry: frames \
+    allows. of best: that rate by the best with as many flows. no entry: frames \
     that were dropped since the table had no entry for their flow. given up: entries that the kernel gave up early for others.";
 const MATRIX: &str = "frames/s, translated there and back, with the most flows that were measured: a column for each nf_conntrack_max.";
 const CAPTION: &str = "Frames/s there and back for each table, with 95 % intervals (whiskers).";
@@ -130,7 +130,7 @@ fn full_tables(points: &[&PointData]) -> Option<String> {
 
 /// A line for each point.
 fn lines(points: &[&PointData], axes: &Axes) -> Table {
-    let own = ["frames/s", "95 % interval", "of best", "cycles", "no entry", "given up"].map(String::from);
+    let own = ["frames/s", "95 % interval", "of best", "no entry", "given up"].map(String::from);
     let mut table = Table::new(&axes.head().into_iter().chain(own).collect::<Vec<_>>());
     for data in points {
         let alike = points.iter().filter(|other| number(other, "flows") == number(data, "flows"));
@@ -142,13 +142,12 @@ fn lines(points: &[&PointData], axes: &Axes) -> Table {
             or_dash(found, |rate| rate.sign()),
             or_dash(found.and_then(|rate| rate.interval), |(low, high)| format!("{}–{}", si(low), si(high))),
             or_dash(share, |ratio| significant(ratio.value)),
-            or_dash(cycles(data), full),
             or_dash(value(data, TABLE_DROP), full),
             or_dash(value(data, EARLY_DROP), full),
         ]);
         table.push(row);
     }
-    table.without_empty(&["95 % interval", "cycles", "no entry", "given up"])
+    table.without_empty(&["95 % interval", "no entry", "given up"])
 }
 
 /// A line for each combination of the other settings, a column for each nf_conntrack_max.

@@ -29,10 +29,10 @@ fn nat(index: usize, dut: &str, settings: &[(&str, &str)], fps: f64, figures: Ve
     let ratio = fps / 250e3;
     let in_rounds = Comparison {
         point_index: 0,
-        place: None,
         ratio,
         interval: Some((ratio * 0.97, ratio * 1.03)),
         rounds: 10,
+        ..Comparison::default()
     };
     let capacity = ProcedureResult {
         procedure: procedure::CAPACITY.into(),
@@ -47,7 +47,7 @@ fn nat(index: usize, dut: &str, settings: &[(&str, &str)], fps: f64, figures: Ve
 
 /// The first screen of a terminal with 80 columns.
 fn screen(points: Vec<PointData>) -> String {
-    let mut data = RunData { run: fixture::run(1), points };
+    let mut data = RunData { run: fixture::run_of("nat"), points };
     data.run.question = "What is asked?".into();
     let text = export::answer(&data, rigs::sections(), 80);
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");

@@ -151,7 +151,7 @@ mod tests {
             point(2, ("node-nat", "40000"), [500e3, 490e3, 900e3, 12e6, 1e6]),
             point(3, ("node-nat", "200000"), [450e3, 440e3, 850e3, 11e6, 1e6]),
         ];
-        let data = RunData { run: fixture::run(1), points };
+        let data = RunData { run: fixture::run_of("nat"), points };
         let text = export::answer(&data, rigs::sections(), 80);
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         golden!("src/rigs/nat/sessions/answer.txt", &text);

@@ -217,7 +217,7 @@ mod tests {
     }
 
     fn screen(points: Vec<PointData>) -> String {
-        let data = RunData { run: fixture::run(1), points };
+        let data = RunData { run: fixture::run_of("nat"), points };
         let text = export::answer(&data, rigs::sections(), 80);
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         text

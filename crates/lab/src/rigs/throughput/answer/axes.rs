@@ -69,7 +69,7 @@ const FRAME: &str = "frame_bytes";
 const DEVICE: &str = "dut";
 
 /// The points of a run that have a device.
-pub(super) fn devices(data: &RunData) -> impl Iterator<Item = &PointData> {
+pub(super) fn devices(data: &RunData) -> impl Iterator<Item = &PointData> + Clone {
     data.points.iter().filter(|point| !point.is_ceiling() && point.is_device())
 }
 
