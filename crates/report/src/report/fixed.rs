@@ -6,7 +6,7 @@ use super::{loss, summary};
 use crate::at_load::AtLoad;
 use crate::run_data::{PointData, RunData, latency};
 use crate::stats::median;
-use crate::view::format::{count, full, list, or_dash, percent, si, time_ns};
+use crate::view::format::{count, full, or_dash, percent, si, time_ns};
 use crate::view::{Comparison, Series, Table, frame_name};
 
 /// Devices that a sentence names.
@@ -21,7 +21,7 @@ pub(super) fn answer(all: &Comparison<'_>, data: &RunData) -> Option<Answer> {
     if !points.iter().all(|(_, point)| point.is_fixed()) {
         return None;
     }
-    let first = all.frames.iter().find_map(|frame| at_highest(&points, frame))?;
+    let first = all.frames.iter().find_map(|frame| losses(&points, frame))?;
     let sentences = [Some(first), Some(summary::ceiling(all, data)), summary::verdicts(data)];
     Some(Answer {
         sentences: sentences.into_iter().flatten().collect(),
@@ -31,30 +31,31 @@ pub(super) fn answer(all: &Comparison<'_>, data: &RunData) -> Option<Answer> {
     })
 }
 
-/// What comes through at the highest load of a frame size, the most first, and what at the lowest.
-fn at_highest(points: &[(&Series<'_>, &PointData)], frame: &str) -> Option<String> {
-    let at_frame = || points.iter().filter(|(_, point)| point.point.frame == frame);
-    let loads = |(series, point): &(&Series<'_>, &PointData)| {
-        let loads = point.fixed_loads().into_iter();
-        loads.map(|load| (load.offered_fps, load.loss_ratio(), series.name.clone())).collect::<Vec<_>>()
-    };
-    let all: Vec<(f64, f64, String)> =
-        at_frame().flat_map(loads).filter_map(|(load, loss, name)| Some((load, loss?, name))).collect();
-    let of = |edge: fn(f64, f64) -> f64| all.iter().map(|(load, ..)| *load).reduce(edge);
-    let (lowest, highest) = (of(f64::min)?, of(f64::max)?);
-    let passed = |load: f64| {
-        let mut here: Vec<_> = all.iter().filter(|(at, ..)| at.round() == load.round()).collect();
-        here.sort_by(|a, b| a.1.total_cmp(&b.1));
-        let more = here.len().saturating_sub(NAMED);
-        let words = here.iter().take(NAMED).map(|(_, loss, name)| format!("{name} loses {}", percent(*loss)));
-        let more = (more > 0).then(|| format!("{} more", count(more, "device")));
-        list(&words.chain(more).collect::<Vec<_>>())
-    };
-    let size = frame_name(frame);
-    let sentence = format!("At {size} and {} frames/s {}", si(highest), passed(highest));
-    Some(match lowest.round() < highest.round() {
-        true => format!("{sentence}; at {} frames/s {}.", si(lowest), passed(lowest)),
-        false => format!("{sentence}."),
+/// What devices lose at one frame size.
+fn losses(points: &[(&Series<'_>, &PointData)], frame: &str) -> Option<String> {
+    let at_frame = points.iter().filter(|(_, point)| point.point.frame == frame);
+    let said: Vec<String> =
+        at_frame.filter_map(|(series, point)| loses(&series.name, &point.fixed_loads())).collect();
+    let more = said.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!("; {} below", count(more, "more device")) } else { String::new() };
+    let named: Vec<String> = said.into_iter().take(NAMED).collect();
+    (!named.is_empty()).then(|| format!("At {} {}{more}.", frame_name(frame), named.join("; ")))
+}
+
+/// Up to which load a device loses nothing, and how much it loses at the highest one.
+fn loses(name: &str, loads: &[AtLoad<'_>]) -> Option<String> {
+    let known: Vec<_> =
+        loads.iter().filter_map(|load| Some((load.offered_fps, load.loss_ratio()?))).collect();
+    let (&first, &last) = (known.first()?, known.last()?);
+    let clean = known.iter().take_while(|(_, loss)| *loss == 0.0).last();
+    let at = |(fps, loss): (f64, f64)| format!("{} at {} frames/s", percent(loss), si(fps));
+    Some(match clean {
+        Some((fps, _)) if *fps >= last.0 => {
+            format!("{name} loses nothing up to {} frames/s, the highest load", si(*fps))
+        }
+        Some((fps, _)) => format!("{name} loses nothing up to {} frames/s and {}", si(*fps), at(last)),
+        None if known.len() == 1 => format!("{name} loses {}", at(first)),
+        None => format!("{name} loses {} already and {}", at(first), at(last)),
     })
 }
 

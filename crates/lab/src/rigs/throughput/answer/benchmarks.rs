@@ -1,15 +1,14 @@
 //! All benchmarks of an RFC in one table: throughput, latency, delay variation, frame loss, back-to-back frames, system
 //! recovery, reset, forwarding rates.
 
-use super::axes::{Axes, Group};
+use super::axes::{Axes, Group, devices};
 use super::bars::{self, Group as Bars};
-use super::stops;
 use crate::figure::{name, procedure, unit};
 use crate::record::Figure;
-use crate::report::answer::{Answer, headline, times, trust};
+use crate::report::answer::{Answer, headline, outside_of_stops, times, trust};
 use crate::run_data::{PointData, RunData};
 use crate::view::format::{full, list, or_dash, percent, si, time_ns};
-use crate::view::{Bound, Table, frame_name};
+use crate::view::{Rate, Table, frame_name};
 
 const FRAME: &str = "frame_bytes";
 const COLUMNS: &str = "frames/s: throughput, of all directions together; outside stops: the highest load without loss while tester and \
@@ -69,7 +68,8 @@ pub(super) fn answer(data: &RunData) -> Option<Answer> {
         points: group.points.iter().map(|point| (frame_name(&point.point.frame), *point)).collect(),
     });
     let bars = bars::of_rates(bars.collect());
-    let sentences = compared(&groups).into_iter().chain(each).chain(stops::sentence(data)).chain(trust(data));
+    let stops = devices(data).find_map(outside_of_stops);
+    let sentences = compared(&groups).into_iter().chain(each).chain(stops).chain(trust(data));
     Some(Answer {
         sentences: sentences.collect(),
         table: table(&axes, &groups, &made),
@@ -223,8 +223,8 @@ fn table_of(axes: &Axes, groups: &[Group<'_>], made: &[&Benchmark]) -> Table {
             })
         });
         let rate = or_dash(headline(point), |rate| rate.sign());
-        let outside =
-            or_dash(stops::rate_outside(point), |fps| format!("{}{}", Bound::AtLeast.sign(), si(fps)));
+        let outside = point.goals().first().and_then(|goal| point.outside_of_stops(goal));
+        let outside = or_dash(outside.and_then(Rate::of), |rate| rate.sign());
         let begin = group.cells.iter().cloned().chain([point.point.frame.clone(), rate, outside]);
         table.push(begin.chain(cells).collect());
     }

@@ -14,23 +14,14 @@ mod cpus;
 mod flows;
 mod functions;
 mod invalid;
-mod loads;
 mod rules;
 mod soak;
-mod stops;
 #[cfg(test)]
 mod testing;
 
 /// The first that fits answers.
-const QUESTIONS: [fn(&RunData) -> Option<Answer>; 7] = [
-    soak::answer,
-    rules::answer,
-    flows::answer,
-    cpus::answer,
-    functions::answer,
-    benchmarks::answer,
-    loads::answer,
-];
+const QUESTIONS: [fn(&RunData) -> Option<Answer>; 6] =
+    [soak::answer, rules::answer, flows::answer, cpus::answer, functions::answer, benchmarks::answer];
 
 /// The answer of a run; `None` if it is of another rig or asks something else.
 pub(super) fn of_run(data: &RunData) -> Option<Answer> {
