@@ -202,8 +202,10 @@ fn capture_of(frames: &[Vec<u8>]) -> Vec<u8> {
 fn frames_of(path: &Path) -> Vec<Vec<u8>> {
     let mut reader = Reader::open(BufReader::new(Bytes::open(path).unwrap())).unwrap();
     let mut frames = vec![];
-    while let Some(Item::Packet(packet)) = reader.next_item().unwrap() {
-        frames.push(packet.bytes.to_vec());
+    while let Some(item) = reader.next_item().unwrap() {
+        if let Item::Packet(packet) = item {
+            frames.push(packet.bytes.to_vec());
+        }
     }
     frames
 }

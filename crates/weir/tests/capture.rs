@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Resource, Rlimit};
 use serde_json::Value;
 use weir_port::capture::Method;
 use weir_port::packet::{BATCH, Sender};
@@ -546,9 +545,10 @@ fn end_of_room(size: &str, file_bytes: u64, expected: &str) {
     let folder = Folder::new();
     mount(&pair.there, &folder, size, false);
     let path = folder.join("x.pcapng");
-    let capture = capturing(&pair.there, &format!("capture -i b --threads 1 --json -w {}", path.display()));
-    let limit = Rlimit { current: Some(file_bytes), maximum: Some(file_bytes) };
-    rustix::process::prlimit(Pid::from_raw(capture.pid() as i32), Resource::Fsize, limit).unwrap();
+    let mut limited = Command::new("prlimit");
+    limited.args([&format!("--fsize={file_bytes}"), WEIR]);
+    let line = format!("capture -i b --threads 1 --json -w {}", path.display());
+    let capture = weir::start_by(limited, &pair.there, &line, "all is open");
     let sent = frames(6000);
     send(&pair, &sent);
     let ended = capture.end();

@@ -486,9 +486,10 @@ fn a_node_goes_on_in_a_new_file_of_events_at_a_hangup() {
     need_root!();
     let street = Street::new();
     // The tests may have been begun by nohup.
+    let text = NAT.replace("public 192.0.2.1", "public 192.0.2.1, log sessions");
     let mut command = Command::new("env");
     command.args(["--default-signal=HUP", WEIR]);
-    let node = street.run_by(command, NAT);
+    let node = street.run_by(command, &text);
     let (path, old) = (street.folder.join("events"), street.folder.join("events.1"));
     let await_lines = |path: &std::path::Path| {
         let deadline = Instant::now() + PATIENCE;

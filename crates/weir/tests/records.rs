@@ -58,7 +58,9 @@ fn a_comparison_without_a_common_point_fails() {
     kept.run_at(2, "node", 400e3);
     let compared = "\
 run 2 against run 1
-the same plan, version, machine and settings
+
+differs      run 1           run 2
+setting dut  kernel-forward  node
 
 no point has a result in both runs
 only run 1 has this point: 64, kernel-forward
