@@ -25,7 +25,7 @@ impl Slot {
     /// Takes a slot if one is free.
     ///
     /// # Errors
-    /// `EPERM`: a network namespace takes CAP_SYS_ADMIN.
+    /// `EPERM`: a network namespace takes CAP_SYS_ADMIN, and a confined program begins no thread.
     pub fn held(program: &Program) -> io::Result<Slot> {
         let hold = || {
             // SAFETY: no pointers; it is the namespace of this thread alone.
@@ -36,6 +36,10 @@ impl Slot {
             let link = program.attach(LOOPBACK, Mode::Generic).map_err(io::Error::other)?;
             Ok(Slot { _namespace: namespace, _link: link })
         };
-        std::thread::scope(|scope| scope.spawn(hold).join().expect("it does not panic"))
+        // Where a program is confined no thread begins: it stays without a slot.
+        std::thread::scope(|scope| {
+            let holder = std::thread::Builder::new().spawn_scoped(scope, hold)?;
+            holder.join().unwrap_or_else(|_| Err(io::Error::other("the thread that takes a slot panicked")))
+        })
     }
 }
