@@ -67,8 +67,9 @@ fn recommended<'p>(points: &[&'p PointData]) -> Option<&'p PointData> {
 /// `nf_conntrack_max 524288 with 262144 buckets`.
 fn named(data: &PointData) -> String {
     let of = |name: &str, text: &str| data.setting(name).map(|value| text.replace("{}", value));
-    let parts =
-        [of(MAX, "nf_conntrack_max {}"), of(BUCKETS, "{} buckets"), of(SETTINGS[2], "a UDP timeout of {} s")];
+    let others = [of(BUCKETS, "{} buckets"), of(SETTINGS[2], "a UDP timeout of {} s")];
+    let others = others.into_iter().flatten().collect::<Vec<_>>().join(" and ");
+    let parts = [of(MAX, "nf_conntrack_max {}"), Some(others).filter(|others| !others.is_empty())];
     parts.into_iter().flatten().collect::<Vec<_>>().join(" with ")
 }
 
@@ -122,10 +123,10 @@ fn command(best: &PointData) -> Option<String> {
 /// What became of flows for which the table had no room.
 fn full_tables(points: &[&PointData]) -> Option<String> {
     let full = points.iter().filter(|data| !has_room(data)).max_by(|a, b| fps(a).total_cmp(&fps(b)))?;
-    let rate = rate(full).map_or(String::new(), |rate| format!("at best {} frames/s", rate.words()));
+    let rate = rate(full)?.words();
     let ended = ended_entries(Seen::of_point(full));
     let ended = ended.map_or(String::new(), |text| format!("; {text}"));
-    Some(format!("A table without room for all flows has {rate} ({}){ended}.", named(full)))
+    Some(format!("A table without room for all flows has at best {rate} frames/s ({}){ended}.", named(full)))
 }
 
 /// A line for each point.
