@@ -18,6 +18,9 @@ const HALF: (f64, f64, f64) = (0.35, 0.65, 0.5);
 /// Sentences; the others are among the findings.
 const SENTENCES: usize = 3;
 
+/// A tester that sends so many times what a device forwards is not its limit.
+const MORE_THAN_ENOUGH: f64 = 1.5;
+
 /// Devices that a sentence compares with another one; of more, the fastest and the slowest.
 const NAMED: usize = 4;
 
@@ -169,20 +172,34 @@ fn beside_base(base: &Series<'_>, own: Vec<&Series<'_>>, frame: &str) -> Option<
     Some(if parts.is_empty() { format!("{reach}.") } else { format!("{reach}; {} of that.", list(&parts)) })
 }
 
-/// Says so where the tester was the limit at some of these points of a run, and what helps.
+/// Says so where rates of these points of a run are lower bounds: why, and what helps.
 pub fn tester_is_limit(data: &RunData, points: &[&PointData]) -> Option<String> {
-    let is_limited = |point: &&&PointData| headline(point).is_some_and(|rate| rate.bound == Bound::AtLeast);
-    let limited = points.iter().filter(is_limited).count();
-    let at = match points.len() {
-        n if n == limited => String::new(),
-        n => format!(" at {limited} of {n} points"),
+    let bounds: Vec<bool> = points
+        .iter()
+        .filter_map(|point| Some((point, headline(point).filter(|rate| rate.bound == Bound::AtLeast)?)))
+        .map(|(point, rate)| could_send_more(data, point, rate))
+        .collect();
+    let too_low = bounds.iter().filter(|could| **could).count();
+    let at = |count: usize| match points.len() {
+        n if n == count => String::new(),
+        n => format!(" at {count} of {n} points"),
     };
-    (limited > 0).then(|| {
-        format!(
-            "The tester is the limit{at}: devices may forward more than rates with ≥ say; {}.",
-            summary::remedy(data)
-        )
-    })
+    let because = match bounds.len() - too_low {
+        0 if too_low == 0 => return None,
+        0 => {
+            let at = at(too_low);
+            let why = "the speed of this machine changed from round to round: more rounds help";
+            return Some(format!("Loads were too low for a rate{at}, which ≥ marks, since {why}."));
+        }
+        limited => format!("The tester is the limit{}", at(limited)),
+    };
+    Some(format!("{because}: devices may forward more than rates with ≥ say; {}.", summary::remedy(data)))
+}
+
+/// Was the tester not the limit of a rate that is a lower bound? Far below what the tester sends without a device, the load was too
+/// low: it follows from what the device forwarded in the round before.
+pub(super) fn could_send_more(data: &RunData, point: &PointData, rate: Rate) -> bool {
+    data.ceiling_fps(point).is_some_and(|ceiling| rate.fps * MORE_THAN_ENOUGH < ceiling)
 }
 
 /// How many of the frames that the searches of a point lost fell into stops of the host, and its rate without those; `None` where the
@@ -344,6 +361,19 @@ mod tests {
         }
         data.mark_bounds();
         data
+    }
+
+    #[test]
+    fn a_load_that_was_too_low_is_no_limit_of_the_tester() {
+        let mut data = limited(331e3, &[("kernel-forward", 200e3), ("kernel-nat", 100e3)]);
+        for point in data.points.iter_mut().filter(|point| point.point.dut == "kernel-nat") {
+            point.point.result.as_mut().expect("a result").procedures[0].figures[0].bound = Bound::AtLeast;
+        }
+        let points: Vec<&PointData> = data.points.iter().filter(|point| !point.is_ceiling()).collect();
+        let said = tester_is_limit(&data, &points).expect("a bound");
+        assert!(said.starts_with("Loads were too low for a rate at 1 of 2 points"), "{said}");
+        let runs = [data];
+        assert!(!summary::ceiling(&Comparison::new(&runs), &runs[0]).contains("it was the limit"));
     }
 
     #[test]

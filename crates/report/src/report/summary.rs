@@ -3,6 +3,7 @@
 
 mod comparisons;
 
+use super::answer::could_send_more;
 use super::answer::headline;
 use super::{Sections, interleaved, rules};
 use crate::record::{CpuUse, GoalResult, Latency, RunState, Trial, Verdict};
@@ -262,7 +263,7 @@ pub(super) fn ceiling(all: &Comparison<'_>, data: &RunData) -> String {
         return "The tester's own ceiling (dut `wire`) was not measured in this run: whether the tester is the limit is not known.".into();
     };
     let reach = reach_of_tester(point, &rate);
-    let limited = data.points.iter().filter(|p| !p.is_ceiling() && tester_limited(p)).count();
+    let limited = data.points.iter().filter(|p| !p.is_ceiling() && tester_limited(data, p)).count();
     if limited > 0 {
         let why = match point.point.dut.as_str() {
             TESTER => "It",
@@ -297,9 +298,9 @@ pub(super) fn remedy(data: &RunData) -> &'static str {
 }
 
 /// Is the capacity a lower bound, or did a search end at what the tester can do?
-fn tester_limited(point: &PointData) -> bool {
+fn tester_limited(data: &RunData, point: &PointData) -> bool {
     if let Some(rate) = Rate::capacity(point) {
-        return rate.bound == Bound::AtLeast;
+        return rate.bound == Bound::AtLeast && !could_send_more(data, point, rate);
     }
     let goals = point.point.result.iter().flat_map(|result| &result.goals);
     let irregular = goals.flat_map(|goal| &goal.repetitions).filter_map(|r| r.irregular.as_deref());
