@@ -85,6 +85,14 @@ fn reach(series: &Series<'_>, frame: &str) -> String {
     let (size, label) = (frame_name(frame), &series.name);
     let Some(point) = series.at(frame) else { return String::new() };
     let Some(goal) = point.goals().first() else {
+        if let Some(rate) = Rate::capacity(point) {
+            let bits = si(point.mbit_per_s(rate.fps) * 1e6);
+            return format!(
+                "At {size} {label} forwards {} frames/s ({bits}bit/s) in steady overload{}.",
+                rate.words(),
+                cpus(point)
+            );
+        }
         return match point.peak_received_fps() {
             Some(fps) => format!(
                 "At {size} {label} passed up to {} frames/s in single trials; no throughput was searched for.",

@@ -146,27 +146,18 @@ impl<'a> Job<'a> {
                 _ => format!("{name} {ratio} times"),
             });
         }
-        parts.extend(
-            unknown.iter().map(|(node, _)| {
-                format!("{} cannot be compared ({})", node.point.dut, why_not(node, kernel))
-            }),
-        );
+        let (bounds, missing): (Vec<&PointData>, Vec<&PointData>) = unknown
+            .iter()
+            .map(|(node, _)| *node)
+            .partition(|node| headline(node).is_some() && headline(kernel).is_some());
+        let cannot = |nodes: &[&PointData], why: &str| {
+            let names: Vec<String> = nodes.iter().map(|node| node.point.dut.clone()).collect();
+            format!("{} cannot be compared with {}: {why}", list(&names), kernel.point.dut)
+        };
+        parts.extend((!bounds.is_empty()).then(|| cannot(&bounds, "their rates are bounds")));
+        parts.extend((!missing.is_empty()).then(|| cannot(&missing, "a rate is missing")));
         (!parts.is_empty()).then(|| parts.join(", "))
     }
-}
-
-/// Why two devices have no ratio.
-fn why_not(node: &PointData, kernel: &PointData) -> String {
-    let of = |point: &PointData| {
-        let rate = headline(point);
-        match rate.map(|rate| rate.bound) {
-            None => Some(format!("{} has no rate", point.point.dut)),
-            Some(Bound::Exact) => None,
-            Some(_) => rate.map(|rate| format!("{} {} frames/s", point.point.dut, rate.words())),
-        }
-    };
-    let reasons: Vec<String> = [node, kernel].into_iter().filter_map(of).collect();
-    list(&reasons)
 }
 
 /// Who is faster, and by how much in each function.
@@ -187,7 +178,12 @@ fn sentence(place: &str, jobs: &[Job<'_>]) -> String {
         n => format!("The node is faster than the kernel in {faster} of {n} comparisons, slower in {slower}"),
     };
     let place = if place.is_empty() { String::new() } else { format!(" ({place})") };
-    let parts: Vec<String> = jobs.iter().filter(|job| job.is_compared()).filter_map(Job::words).collect();
+    // What is known first.
+    let (known, unknown): (Vec<_>, Vec<_>) = jobs
+        .iter()
+        .filter(|job| job.is_compared())
+        .partition(|job| job.ratios().iter().any(|(_, ratio)| ratio.is_some()));
+    let parts: Vec<String> = known.into_iter().chain(unknown).filter_map(Job::words).collect();
     format!("{verdict}{place}: {}.", parts.join("; "))
 }
 
