@@ -209,6 +209,9 @@ impl State {
 /// Where a point is: its device, its frames and what tells it from the others of the plan; where there is no device, all
 /// settings.
 fn place(point: &Point, axes: &Axes) -> String {
+    if point.frame.is_empty() && !axes.is_empty() {
+        return axes.parts(&point.settings).join(", ");
+    }
     if point.frame.is_empty() {
         // Versions are in the record.
         let is_shown = |name: &str| name != "measures" && !name.ends_with("version");
@@ -314,7 +317,8 @@ mod tests {
         };
         assert_eq!(place(&point("128"), &axes), "kernel-nat 128 bytes, flows 200k, buckets 262144");
         assert_eq!(place(&point("imix"), &Axes::default()), "kernel-nat imix");
-        assert_eq!(place(&point(""), &axes), "kernel-nat, cpus 1, flows 200k, buckets 262144");
+        assert_eq!(place(&point(""), &axes), "flows 200k, buckets 262144");
+        assert_eq!(place(&point(""), &Axes::default()), "kernel-nat, cpus 1, flows 200k, buckets 262144");
     }
 
     #[test]

@@ -76,6 +76,14 @@ impl Experiment for Buffers {
         self.own_cells().count()
     }
 
+    fn settings(&self) -> Vec<Vec<(String, String)>> {
+        let of_cell = |(_, cell)| {
+            let settings = run::settings(self, &cell).into_iter();
+            settings.map(|(name, value)| (name.to_string(), value)).collect()
+        };
+        self.own_cells().map(of_cell).collect()
+    }
+
     fn deviations(&self) -> Vec<String> {
         self.left_out()
     }

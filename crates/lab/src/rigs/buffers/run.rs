@@ -76,7 +76,7 @@ fn simulate(scenario: &Scenario) -> Result<(Shared, History), RunError> {
 }
 
 /// What a point is, in records.
-fn settings(grid: &Buffers, cell: &Cell<'_>) -> Vec<(&'static str, String)> {
+pub(super) fn settings(grid: &Buffers, cell: &Cell<'_>) -> Vec<(&'static str, String)> {
     let mut settings = vec![
         (MEASURES, report::ID.to_string()),
         ("queue", cell.queue.to_string()),
