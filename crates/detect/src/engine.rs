@@ -95,7 +95,7 @@ pub struct Status {
     pub attacks: u64,
     /// How often the clock went back.
     pub clock_steps: u64,
-    /// Frames whose time stamps were not believed: they count at the time of those around them.
+    /// Frames with an implausible time stamp; each counts at the time of its neighbours.
     pub odd_stamps: u64,
     /// Frames that could not be judged, by the reason.
     pub not_judged: NotJudged,

@@ -98,8 +98,8 @@ pub fn special(path: &Path) -> io::Result<Option<File>> {
     })
 }
 
-/// A file that is open already, by its name in the file system: standard output and standard error, and descriptors of whoever
-/// started the program; `None`: another name.
+/// A file that is open already, by its name in the file system: standard output, standard error, and descriptors inherited from the
+/// parent process; `None`: another name.
 ///
 /// # Errors
 /// There is no such descriptor.

@@ -48,7 +48,7 @@ pub(super) fn frame_seeds() -> Vec<Vec<u8>> {
     ];
     let wrapped = layers.into_iter().zip(sent.iter().step_by(7)).map(|(layer, frame)| {
         let mut frame = frame.clone();
-        // Those that say themselves what follows take the place of the EtherType.
+        // A layer with its own type of payload replaces the EtherType.
         let replaced = if layer[0] == 0x88 && layer[1] != 0xa8 { 14 } else { 12 };
         frame.splice(12..replaced, layer.iter().copied());
         frame

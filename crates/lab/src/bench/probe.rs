@@ -28,7 +28,7 @@ pub(super) struct Bench<'a> {
     wanted: &'a str,
     /// Rows that were not wanted; `None` since one was.
     others: Option<Vec<String>>,
-    /// Rows whose frames did not all leave: what they say is not what a frame costs.
+    /// Rows that lost frames: their cycles are not those of a frame that leaves.
     losing: Vec<String>,
     cycles_per_ns: f64,
     form: Form,

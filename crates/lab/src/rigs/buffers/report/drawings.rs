@@ -30,7 +30,7 @@ pub(super) fn heat(cells: &[Cell<'_>], figure: &str) -> Vec<String> {
     maps(cells).into_iter().map(draw).collect()
 }
 
-/// A map of a number of groups whose keys are a row and a column.
+/// A heat map: a number for each group of points, by row and column.
 pub(super) fn map(title: &str, groups: &[Group<'_, '_>], value: fn(&Group<'_, '_>) -> Option<f64>) -> String {
     let mut heat = HeatMap::new(title.into());
     for group in groups {

@@ -41,7 +41,7 @@ pub(super) struct Times {
     pub(super) bound: &'static str,
 }
 
-/// From the rounds of both; `None` where both rates are lower bounds, whose quotient says nothing.
+/// From the rounds of both; `None` where both rates are lower bounds: they have no ratio.
 pub(super) fn times(own: &Method<'_>, other: &Method<'_>) -> Option<Times> {
     let bound = match (own.rate?.bound, other.rate?.bound) {
         (Bound::Exact, Bound::Exact) => "",
