@@ -15,6 +15,7 @@ mod kernel;
 mod open;
 mod replace;
 mod socket;
+mod state;
 mod user;
 
 pub use directory::{Directory, check_writable};
@@ -22,4 +23,5 @@ pub use kernel::kernel_text;
 pub use open::{append, check_plain, create, inherited, keep, special};
 pub use replace::{replace, replace_in};
 pub use socket::listen;
+pub use state::state_folder;
 pub use user::{User, as_caller, caller, explained, is_root};

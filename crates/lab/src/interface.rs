@@ -1,8 +1,8 @@
 //! An interface of the user's that test frames shall leave or enter: is it there, is it fit, may it be used?
 //! Everything is asked in the calling thread's network namespace.
 
-use weir_testbed::error::{Error, Result};
-use weir_testbed::rtnl::{Link, Rtnl};
+use weir_linux::rtnl::{Link, Rtnl};
+use weir_linux::{Error, Result};
 
 use weir_config::did_you_mean;
 

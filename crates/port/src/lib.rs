@@ -7,7 +7,6 @@ pub mod bpf;
 pub mod capture;
 pub mod confined;
 pub mod duplex;
-pub mod ethtool;
 pub mod fast;
 mod mapping;
 pub mod neighbour;

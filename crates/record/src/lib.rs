@@ -18,6 +18,5 @@ pub mod record;
 pub mod run_data;
 pub mod shards;
 pub mod store;
-pub mod time;
 
 pub use merged::merged;

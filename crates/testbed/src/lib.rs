@@ -9,14 +9,12 @@
 //! firewall, but for what [`spread`] writes to masks of interfaces that a plan names, and undoes.
 
 pub mod bed;
-pub mod conntrack;
 pub mod core_speed;
 pub mod counters;
 pub mod cpu;
 pub mod device;
 pub mod dut;
 pub mod error;
-pub mod ethtool;
 pub mod external;
 pub mod fault;
 pub mod graph;
@@ -25,18 +23,11 @@ pub mod hog;
 pub mod interface;
 pub mod journal;
 pub mod link;
-pub mod lock;
 pub mod memory;
-pub mod namespace;
-pub mod napi;
-mod netdev;
-mod netlink;
-pub mod process;
+mod publish;
 pub mod receive;
-pub mod rtnl;
 pub mod rules;
 pub mod setup;
 pub mod spread;
-mod sys;
 pub mod topology;
 pub mod updates;

@@ -4,14 +4,15 @@ use std::io::Write;
 
 use anyhow::{Context, Result};
 use serde_json::json;
-use weir_lab::conformance::{Finding, Verdict, examine};
-use weir_lab::rigs::PLANS;
+use weir_conformance::{Finding, Verdict, examine};
+use weir_rigs::PLANS;
 use weir_testbed::bed::{Bed, BedSpec};
 use weir_testbed::cpu::{CpuPlan, DutCpus};
 use weir_testbed::dut::DutKind;
 use weir_testbed::journal::{self, Journal};
 
-use crate::{Outcome, cli, privilege};
+use crate::outcome::Outcome;
+use crate::{cli, privilege};
 
 pub(crate) fn run(arguments: &cli::Conformance, out: &mut impl Write) -> Result<Outcome> {
     let bed = arguments.against.as_deref().map(bed).transpose()?;
@@ -36,7 +37,8 @@ fn bed(name: &str) -> Result<Bed> {
         "kernel" => None,
         plan => {
             let plan = PLANS.load(plan, &[])?;
-            let external = plan.throughput().and_then(|throughput| throughput.external.clone());
+            let external = weir_rigs::throughput::Throughput::of(&plan)
+                .and_then(|throughput| throughput.external.clone());
             Some(external.with_context(|| {
                 format!(
                     "{name} has no device `external`: say in its section [external] how the box is reached"

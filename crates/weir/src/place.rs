@@ -5,10 +5,11 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use weir_lab::run_data::RunData;
-use weir_lab::{report, rigs};
+use weir_record::run_data::RunData;
+use weir_report::report;
 
-use crate::{cli, say};
+use crate::cli;
+use weir_service::say;
 
 /// Who may read a report.
 pub(crate) const REPORT: u32 = 0o644;
@@ -78,7 +79,7 @@ impl Place {
         if check_replaceable(&path)? {
             say::notes(&[format!("{} was there, and is replaced", path.display())]);
         }
-        weir_disk::replace(&path, report::html(runs, rigs::sections()).as_bytes(), REPORT)
+        weir_disk::replace(&path, report::html(runs, weir_rigs::sections()).as_bytes(), REPORT)
             .with_context(|| format!("cannot write the report to {}", path.display()))?;
         Ok(path)
     }
@@ -111,7 +112,7 @@ mod tests {
         std::fs::write(&path, "my diary").unwrap();
         assert!(check_replaceable(&path).unwrap_err().to_string().contains("is no report of weir"));
         assert!(Place::File(path.clone()).check().is_err(), "before anything is measured");
-        std::fs::write(&path, report::html(&[], rigs::sections())).unwrap();
+        std::fs::write(&path, report::html(&[], weir_rigs::sections())).unwrap();
         assert!(check_replaceable(&path).unwrap());
     }
 }

@@ -80,7 +80,7 @@ pub(crate) fn without_xdp(error: &anyhow::Error) -> String {
     format!(
         "AF_PACKET sockets in place of XDP: {}. They send several times fewer frames, which depart less exactly; Linux 5.18 or \
          newer, as root, has XDP with live frames.",
-        crate::with_causes(error)
+        crate::outcome::with_causes(error)
     )
 }
 

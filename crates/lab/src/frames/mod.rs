@@ -7,22 +7,22 @@
 
 mod counted;
 pub(crate) mod diagnosis;
-pub(crate) mod disturbance;
-pub(crate) mod lateness;
+pub mod disturbance;
+pub mod lateness;
 mod link_axes;
-pub(crate) mod mirror;
-pub(crate) mod outside;
-pub(crate) mod point;
+pub mod mirror;
+pub mod outside;
+pub mod point;
 pub mod preflight;
-pub(crate) mod read_external;
+pub mod read_external;
 pub mod remote;
-pub(crate) mod setup;
+pub mod setup;
 mod spread_axes;
 mod spreading;
-pub(crate) mod verdict;
-pub(crate) mod witness;
+pub mod verdict;
+pub mod witness;
 
-pub(crate) use counted::load_parameters;
+pub use counted::load_parameters;
 pub use disturbance::ResetKind;
 pub use link_axes::LinkAxes;
 pub use point::{Cpus, MIN_IPV6_FRAME_BYTES, PointSpec, Routing};

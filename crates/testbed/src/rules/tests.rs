@@ -1,5 +1,5 @@
 use super::*;
-use crate::namespace::Namespace;
+use weir_linux::namespace::Namespace;
 use weir_testkit::need_root;
 
 /// Leaves a form out, aloud, whose programs are missing.

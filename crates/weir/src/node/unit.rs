@@ -1,12 +1,9 @@
-//! The unit with which systemd runs a node, and what a node tells systemd.
+//! The unit with which systemd runs a node.
 //!
 //! It has what opens ports and gives privileges up, and no more: on a veth, frames leave one by one without CAP_SYS_ADMIN.
 
-use std::ffi::OsStr;
 use std::io::Write;
-use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -81,18 +78,6 @@ SystemCallErrorNumber=EPERM
 WantedBy=multi-user.target
 "
     )?)
-}
-
-/// Tells who started the program, if it wants to know, that frames pass: sd_notify(3).
-pub(super) fn tell_ready() -> Result<()> {
-    let Some(name) = std::env::var_os("NOTIFY_SOCKET") else { return Ok(()) };
-    let address = match name.as_bytes() {
-        [b'@', name @ ..] => SocketAddr::from_abstract_name(name),
-        path => SocketAddr::from_pathname(OsStr::from_bytes(path)),
-    };
-    let socket = UnixDatagram::unbound().context("a socket towards systemd")?;
-    let reported = address.and_then(|address| socket.send_to_addr(b"READY=1", &address));
-    reported.map(|_| ()).with_context(|| format!("cannot tell {} that the node is ready", name.display()))
 }
 
 /// The unit of a port's interface, which is there when the interface is.

@@ -1,0 +1,230 @@
+//! A capture of each attack, from before its start: the last frames are kept in memory, and those of the host go to a
+//! file when an attack on it is reported, with those that follow. Files are made and written by a thread of their own: what is
+//! done about an attack never waits for a disk.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use weir_detect::{CaptureSpec, Event, Kind};
+use weir_disk::{Directory, User, as_caller};
+use weir_packet::headers::{self, Headers};
+use weir_port::pcapng::{ETHERNET, Interface, Packet, write};
+
+use super::SNAP;
+use super::writer::{Full, Output, PRIVATE, Writer, Written};
+use weir_service::say;
+
+/// Bytes that wait for the disk, of one attack. More are left out, and counted in the file.
+const WAITING_BYTES: usize = 8 << 20;
+/// And of all attacks together.
+const ALL_WAITING_BYTES: usize = 64 << 20;
+/// Attacks that are captured at a time: each takes a descriptor, and a look at every frame.
+const MOST_AT_A_TIME: usize = 64;
+
+/// The last frames, and the files of the attacks that go on.
+pub(crate) struct Captures {
+    spec: CaptureSpec,
+    /// A ring: the next place to be overwritten is `next`.
+    recent: Vec<Kept>,
+    next: usize,
+    files: Vec<Open>,
+    /// Bytes that wait in `files`.
+    waiting: usize,
+    writer: Writer,
+    /// It was said that there is no room for a capture.
+    has_said: bool,
+}
+
+/// What is kept of a frame.
+#[derive(Clone, Copy)]
+struct Kept {
+    at_ns: u64,
+    wire_len: u32,
+    length: u32,
+    bytes: [u8; SNAP as usize],
+}
+
+/// The file of an attack.
+struct Open {
+    attack: u64,
+    /// `None`: all frames.
+    host: Option<IpAddr>,
+    output: Arc<Output>,
+    waiting: Vec<u8>,
+    /// Frames that it may still get.
+    left: u32,
+    left_out: u64,
+    ended: bool,
+}
+
+impl Captures {
+    /// Files will be written as `spec` says. A file that is `read` waits for the disk, a wire does not.
+    ///
+    /// # Errors
+    /// The folder cannot be written to.
+    pub(crate) fn new(spec: CaptureSpec, is_read: bool) -> Result<(Captures, Written)> {
+        let folder = &spec.folder;
+        as_caller(|| {
+            std::fs::create_dir_all(folder)?;
+            let (folder, probe) = (Directory::open(folder)?, format!(".weir-{}", std::process::id()));
+            folder.create_new(probe.as_ref(), PRIVATE)?;
+            folder.remove(probe.as_ref())
+        })
+        .with_context(|| format!("cannot write captures to {}", folder.display()))?;
+        let (writer, written) = Writer::start(&spec, is_read)?;
+        let captures = Captures {
+            spec,
+            recent: Vec::new(),
+            next: 0,
+            files: Vec::new(),
+            waiting: 0,
+            writer,
+            has_said: false,
+        };
+        Ok((captures, written))
+    }
+
+    /// Makes the folder while there still are the rights for it, and gives it to whom root becomes; a folder that is there
+    /// stays as it is.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub(crate) fn prepare(spec: &CaptureSpec, user: Option<User>) -> Result<()> {
+        let folder = &spec.folder;
+        if folder.symlink_metadata().is_ok() {
+            return Ok(());
+        }
+        as_caller(|| std::fs::create_dir_all(folder))
+            .and_then(|()| match user {
+                // Else it is the caller's already.
+                Some(user) if weir_disk::caller().is_none() => Directory::open(folder)?.give_to(user),
+                _ => Ok(()),
+            })
+            .with_context(|| format!("cannot make the folder {} for captures", folder.display()))
+    }
+
+    /// A frame came in.
+    pub(crate) fn see(&mut self, bytes: &[u8], headers: &Headers, (wire_len, at_ns): (u32, u64)) {
+        for open in self.files.iter_mut().filter(|open| open.wants(headers)) {
+            self.waiting += open.add(bytes, (wire_len, at_ns), self.waiting);
+        }
+        let length = bytes.len().min(SNAP as usize);
+        let mut kept = Kept { at_ns, wire_len, length: length as u32, bytes: [0; SNAP as usize] };
+        kept.bytes[..length].copy_from_slice(&bytes[..length]);
+        if self.recent.len() * size_of::<Kept>() < self.spec.memory_bytes {
+            self.recent.push(kept);
+        } else {
+            self.recent[self.next] = kept;
+            self.next = (self.next + 1) % self.recent.len();
+        }
+    }
+
+    /// Begins or ends the file of an attack; returns its path at the start.
+    pub(crate) fn of(&mut self, event: &Event) -> Option<PathBuf> {
+        match event.event {
+            Kind::Start => match self.room() {
+                Ok(()) => return Some(self.begin(event)),
+                // Once, until there is room again.
+                Err(why) if !std::mem::replace(&mut self.has_said, true) => {
+                    say::say(&format!(
+                        "note: no capture of attack {}, nor of those after it: {why}",
+                        event.attack
+                    ));
+                }
+                Err(_) => {}
+            },
+            Kind::Update => {}
+            Kind::End => {
+                let of_attack = self.files.iter_mut().filter(|open| open.attack == event.attack);
+                of_attack.for_each(|open| open.ended = true);
+            }
+        }
+        None
+    }
+
+    /// Hands over what waits for the disk.
+    pub(crate) fn hand_over(&mut self) {
+        for open in self.files.iter_mut().filter(|open| !open.waiting.is_empty()) {
+            let bytes = std::mem::take(&mut open.waiting);
+            self.waiting = self.waiting.saturating_sub(bytes.len());
+            open.waiting = self.writer.write(&open.output, bytes);
+            self.waiting += open.waiting.len();
+        }
+        // What the writer has no time for yet is written when it has.
+        self.files.retain(|open| !open.ended || !open.waiting.is_empty());
+    }
+
+    /// Hands over all that is left, however long the disk takes.
+    pub(crate) fn finish(mut self) {
+        self.writer.be_patient();
+        self.hand_over();
+    }
+
+    /// Whether there is room for a file.
+    fn room(&self) -> Result<(), Full> {
+        let busy = self.files.len() >= MOST_AT_A_TIME;
+        if busy { Err(Full::Busy(MOST_AT_A_TIME)) } else { self.writer.reserve() }
+    }
+
+    /// Begins a capture; where it will be.
+    fn begin(&mut self, event: &Event) -> PathBuf {
+        self.has_said = false;
+        let who = event.host.map(|host| host.to_string()).or(event.group.clone());
+        // A colon is no good part of a file's name everywhere, nor what a group may be called.
+        let who =
+            who.unwrap_or_else(|| "all".to_string()).replace(|c: char| !c.is_alphanumeric() && c != '.', "-");
+        let name = format!("attack-{}-{who}-{}.pcapng", event.time_ns / 1_000_000, event.attack);
+        let path = self.spec.folder.join(name);
+        let mut waiting = Vec::new();
+        write::section(&mut waiting, &write::Author::default());
+        let interface = Interface { link_type: ETHERNET, snap: SNAP, ..Interface::default() };
+        write::interface(&mut waiting, &interface);
+        let mut open = Open {
+            attack: event.attack,
+            host: event.host,
+            output: Arc::new(Output::new(path.clone())),
+            waiting,
+            left: self.spec.frames,
+            left_out: 0,
+            ended: false,
+        };
+        let (newer, older) = self.recent.split_at(self.next.min(self.recent.len()));
+        for kept in older.iter().chain(newer) {
+            let bytes = &kept.bytes[..kept.length as usize];
+            if headers::read(bytes).is_some_and(|headers| open.wants(&headers)) {
+                open.put(bytes, kept.wire_len, kept.at_ns);
+            }
+        }
+        self.waiting += open.waiting.len();
+        self.files.push(open);
+        path
+    }
+}
+
+impl Open {
+    fn wants(&self, headers: &Headers) -> bool {
+        self.left > 0
+            && !self.ended
+            && !self.output.has_failed()
+            && self.host.is_none_or(|host| headers.src == host || headers.dst == host)
+    }
+
+    /// A frame that came after the start, where so many bytes wait; how many more do now.
+    fn add(&mut self, bytes: &[u8], (wire_len, at_ns): (u32, u64), waiting: usize) -> usize {
+        let before = self.waiting.len();
+        if before > WAITING_BYTES || waiting > ALL_WAITING_BYTES {
+            self.left_out += 1;
+            return 0;
+        }
+        self.put(bytes, wire_len, at_ns);
+        self.waiting.len() - before
+    }
+
+    fn put(&mut self, bytes: &[u8], wire_len: u32, at_ns: u64) {
+        let dropped = std::mem::take(&mut self.left_out);
+        write::packet(&mut self.waiting, &Packet { interface: 0, at_ns, wire_len, bytes, dropped });
+        self.left -= 1;
+    }
+}
