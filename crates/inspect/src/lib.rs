@@ -12,7 +12,7 @@
 //! - `probe.rs`: collects evidence; `sockets.rs`, `tasks.rs`, `hold.rs`, `starts.rs`: listening sockets, threads, connections
 //!   that stay open, and tasks that a server starts
 //! - `evidence.rs`, `verdict.rs`: the evidence, and the verdict
-//! - tests against known servers: `crates/apps/tests/inspect.rs`; against installed ones: `crates/weir/tests/inspect.rs`
+//! - tests against known servers: `crates/apps/tests/inspect.rs`; against installed ones: `crates/weir/tests/services/inspect.rs`
 
 mod evidence;
 #[cfg(feature = "fuzz")]

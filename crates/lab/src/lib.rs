@@ -13,7 +13,7 @@
 //!
 //! Files:
 //! - `plan/`: plans; `plan/read.rs` reads `plans/options.toml`, and each rig its own `options.toml`
-//! - `run/`: the engine; `rig.rs`: what a rig is
+//! - `engine.rs`: begins, resumes and ends a run; `run/`: what the engine gives to rigs; `rig.rs`: what a rig is
 //! - `frames/`: a trial with test frames: point, set-up, verdict
 //! - `check.rs`: plants faults and checks that each is named; `check/capture.rs`: compares captures with what was sent, frame
 //!   by frame; `check/delay.rs`: measures a known delay

@@ -18,7 +18,7 @@
 //! - `counters.rs`: where a frame can be lost, and the counter that says so
 //! - `handover.rs`, `core_speed.rs`: how far apart two CPUs are, and whether another program or guest uses the core
 //! - `updates.rs`: routes that change during a trial; `hog.rs`, `fault.rs`: planted faults
-//! - `journal.rs`: what must be undone after a crash
+//! - `journal.rs`: what must be undone after a crash; `publish.rs`: names of namespaces under /run/netns
 
 pub mod bed;
 pub mod conntrack;
