@@ -19,7 +19,7 @@ const OTHERWISE: &[&str] = &[
     "a subscriber has so many sessions and no more, and all together",
     "ports of 0 to 1023 stay in that range, others in theirs",
     "new rules for deterministic ports apply to new mappings",
-    "datagrams of one host to many do not keep other hosts from sending, and a host with few sessions loses none",
+    "datagrams of one host to many keep no other host from sending, and a host with few sessions loses none",
     "a host that gets many errors does not keep other hosts from getting packet too big",
     "how often errors are sent follows the text",
 ];

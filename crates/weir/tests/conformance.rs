@@ -42,7 +42,8 @@ fn the_node_keeps_what_the_documentation_says() {
     };
     assert!(
         found == documented,
-        "docs/conformance.md differs; write it anew: weir conformance --against kernel --markdown > docs/conformance.md\n\
+        "docs/conformance.md differs; write it again:\n\
+         weir conformance --against kernel --markdown > docs/conformance.md\n\
          only found: {:#?}\nonly in docs/conformance.md: {:#?}\n(neither: the order differs)",
         without(&found, &documented),
         without(&documented, &found)
