@@ -1,13 +1,5 @@
 //! All rigs: a folder and a line each. None uses another one; what several need is the [engine](crate::run)'s, or that of
 //! [trials with frames](crate::frames).
-//!
-//! Files:
-//! - `throughput/`: rates of devices and the procedures of the RFCs
-//! - `nat/`: translation under load; `nat/sessions/`: RFC 9693; `nat/tcp/`: TCP connections
-//! - `capture/`, `generators/`, `capture_peers/`, `detect_peers/`: capture methods; weir beside other programs
-//! - `buffers/`: queues and buffers at a bottleneck; `buffers/real.rs`: the same with the kernel's TCP
-//! - `servers/`, `files/`, `mail/`, `fixes/`: loads of applications; what a setting of the machine gains
-//! - `sleep/`: the smallest rig, for tests
 
 pub mod buffers;
 pub mod capture;

@@ -4,13 +4,6 @@
 //! ```text
 //! plan > preflight > Run > Experiment::run > rounds > trial: kept from an earlier part of the run, or measured > store
 //! ```
-//!
-//! Files:
-//! - `running.rs`: what the engine gives to a rig
-//! - `resume.rs`, `series.rs`: kept trials, and how a run continues from them
-//! - `rounds.rs`: interleaved rounds
-//! - `process.rs`, `programs.rs`, `tree.rs`: processes of a rig, programs of other projects, process trees
-//! - `wires.rs`, `folder.rs`: a bottleneck between two hosts; a folder for the files of a run
 
 use uuid::Uuid;
 use weir_load::TesterKind;
