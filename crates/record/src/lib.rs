@@ -6,7 +6,7 @@
 //! A record is plain data that only grows: what a later version adds has a default, and what it cannot read it leaves alone.
 //!
 //! Files:
-//! - `record.rs`: the types; `run_data.rs`: a whole run; `time.rs`: dates
+//! - `record.rs`: the types; `run_data.rs`: a whole run
 //! - `store.rs`, `store/tests.rs`: what every store promises; `store/sqlite.rs`, `store/sqlite/table.rs`: the file and its
 //!   migrations
 //! - `merged.rs`, `shards.rs`: several runs as one; shards of a grid as one run

@@ -6,7 +6,7 @@
 //! - `doctor.rs`, `doctor/load.rs`: what this machine can measure; what it does under load
 //! - `node.rs`, `detect.rs`, `capture.rs`, `bottleneck.rs`, `flows.rs`, `mail.rs`, `inspect.rs`: one file for each service or
 //!   tool
-//! - `hangup.rs`: SIGHUP opens files again that were renamed; `privilege.rs`: what this process may do
+//! - `privilege.rs`: what this process may do; signals, metrics and systemd are in `weir-service`
 
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind, Write};
