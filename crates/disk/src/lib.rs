@@ -6,6 +6,12 @@
 //! ```
 //! Root writes what somebody else has laid in its way only if nothing comes of it: no link is followed but those of root
 //! and of the user who asked, no file is emptied, and one with a second name is left alone.
+//!
+//! Files:
+//! - `user.rs`, `directory.rs`, `open.rs`, `replace.rs`, `socket.rs`: files made with the rights of the user who asked, through
+//!   no foreign link
+//! - `faults.rs`: runs a writer again and again and lets power or room end at each write
+//! - `kernel.rs`: files of /proc and /sys
 #![forbid(unsafe_code)]
 
 mod directory;

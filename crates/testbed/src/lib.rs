@@ -7,6 +7,18 @@
 //! [`graph`] makes hosts and links from a plan; [`bed::Bed`] builds this for each [`dut::DutKind`]; [`counters`] says where frames were lost;
 //! [`journal`] remembers what must be undone. Nothing here touches the host's own interfaces, switches or
 //! firewall, but for what [`spread`] writes to masks of interfaces that a plan names, and undoes.
+//!
+//! Files:
+//! - `dut.rs`: all DUTs, and what each can do
+//! - `graph.rs`: hosts and links as data; `topology.rs`: those of a DUT's bed; `bed.rs`: builds it
+//! - `device.rs`, `device/node.rs`, `device/prefix.rs`: DUTs that are programs; `link.rs`: the DUT `bottleneck`; `rules.rs`:
+//!   rules of kernel DUTs
+//! - `external/`: a DUT that is another machine; `setup/`: the configurations that `weir setup` prints
+//! - `receive.rs`, `spread.rs`: CPUs of receive threads, interrupts, RPS, XPS
+//! - `counters.rs`: where a frame can be lost, and the counter that says so
+//! - `handover.rs`, `core_speed.rs`: how far apart two CPUs are, and whether another program or guest uses the core
+//! - `updates.rs`: routes that change during a trial; `hog.rs`, `fault.rs`: planted faults
+//! - `journal.rs`: what must be undone after a crash; `publish.rs`: names of namespaces under /run/netns
 
 pub mod bed;
 pub mod core_speed;

@@ -127,11 +127,11 @@ fn markdown(findings: &[Finding], targets: &[&str]) -> String {
     };
     let kernel = weir_disk::kernel_text("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut text = format!(
-        "# What the RFCs ask of a node, and who keeps it\n\n\
+        "# Conformance: requirements of the RFCs, and which are met\n\n\
          Written by `{command}`, version {}, on Linux {}.\n\n\
          A requirement is kept if its scenario in `tests/` passes, packet by packet, with every checksum right. `-`: it\n\
-         cannot be tried from outside, for want of time, options or counters. A kernel's NAT is `masquerade` of nftables\n\
-         towards the outside, as most have it: what it breaks may be a matter of its configuration.\n\n",
+         cannot be tried from outside: time, options or counters are missing. A kernel's NAT is `masquerade` of nftables\n\
+         towards the outside, as most users configure it: another configuration may keep what this one breaks.\n\n",
         env!("CARGO_PKG_VERSION"),
         kernel.trim(),
     );

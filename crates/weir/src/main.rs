@@ -1,4 +1,12 @@
 //! The program `weir`.
+//!
+//! Files:
+//! - `cli/`: one file for each group of commands; `cli/host.rs` reads host names and scoped addresses
+//! - `run.rs`: runs and compares plans; `place.rs`: where reports are written; `records.rs`, `compare.rs`: reads records
+//! - `doctor.rs`, `doctor/load.rs`: what this machine can measure; what it does under load
+//! - `node.rs`, `detect.rs`, `capture.rs`, `bottleneck.rs`, `flows.rs`, `mail.rs`, `inspect.rs`: one file for each service or
+//!   tool
+//! - `privilege.rs`: what this process may do; signals, metrics and systemd are in `weir-service`
 
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind, Write};

@@ -4,6 +4,17 @@
 //! ```text
 //! PointSpec > Setup: tester > DUT > tester > Accounting > Trial with verdict and findings
 //! ```
+//!
+//! Files:
+//! - `point.rs`, `setup.rs`, `verdict.rs`: a point, its test set-up, the verdict of a trial
+//! - `diagnosis.rs`: names what went wrong in a trial; `witness.rs`: stops of CPUs; `disturbance.rs`: changes to a device
+//!   during a trial
+//! - `preflight.rs`: checks before a run begins
+//! - `link_axes.rs`, `lateness.rs`: the device `bottleneck`, and when it was too late
+//! - `spread_axes.rs`, `spreading.rs`: CPUs of interrupts, RPS and XPS as axes
+//! - `mirror.rs`: frames on an interface for a program that captures them
+//! - `remote/`: a tester on two hosts; `remote/heard.rs` checks what the other host says
+//! - `outside.rs`, `read_external.rs`: the device `external`
 
 mod counted;
 pub(crate) mod diagnosis;

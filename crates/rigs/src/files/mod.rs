@@ -1,5 +1,8 @@
 //! The rig `files`: many small files in one directory, made, written and read back; what each kind of durability costs, on each
 //! file system.
+//!
+//! Files:
+//! - `place.rs`: file systems on loop devices
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,7 @@
 //! The rig `fixes`: settings that `weir doctor` names, each before and after, under the load that it is for.
+//!
+//! Files:
+//! - `plan.rs`: the settings and their values; `bench.rs`: the loads
 
 use std::sync::Arc;
 use std::time::Duration;

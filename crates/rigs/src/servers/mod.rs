@@ -1,5 +1,8 @@
 //! The rig `servers`: the same reply by processes, threads and event loops, in the same rounds; connections per second,
 //! latency, what a connection costs, and which side is the limit.
+//!
+//! Files:
+//! - `bench.rs`: a trial; `measured.rs`: its figures; `peer.rs`: servers and clients of other projects
 
 use std::sync::Arc;
 use std::time::Duration;

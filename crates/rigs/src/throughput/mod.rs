@@ -1,5 +1,11 @@
 //! The rig `throughput`: the highest rate of each device at each point, then loss and latency against load, and the
 //! procedures of the benchmarking RFCs.
+//!
+//! Files:
+//! - `plan/`: its part of a plan; `run.rs`, `point.rs`, `trials.rs`: the order of a run, of a point, of a trial
+//! - `capacity.rs`: rounds of forwarding capacity
+//! - `procedure/`: one file for each procedure after the search
+//! - `answer/`: the first screen, one file for each kind of question
 
 use std::sync::Arc;
 use std::time::Duration;
