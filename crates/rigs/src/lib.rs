@@ -31,13 +31,11 @@ macro_rules! run_of {
 
 pub mod buffers;
 pub mod capture;
-pub mod capture_peers;
-pub mod detect_peers;
 pub mod files;
 pub mod fixes;
-pub mod generators;
 pub mod mail;
 pub mod nat;
+mod peers;
 #[cfg(test)]
 mod plans;
 pub mod servers;
@@ -56,10 +54,10 @@ use weir_report::report::block::Part;
 
 const ALL: &[&dyn Rig] = &[
     &throughput::ThroughputRig,
-    &generators::GeneratorsRig,
+    &peers::GENERATOR,
     &capture::CaptureRig,
-    &capture_peers::CapturePeersRig,
-    &detect_peers::DetectPeersRig,
+    &peers::CAPTURE,
+    &peers::DETECT,
     &nat::NatRig,
     &buffers::BuffersRig,
     &servers::ServersRig,
