@@ -1,5 +1,5 @@
-//! All rigs: a folder and a line each. None uses another one; what several need is the [engine](weir_lab::run)'s, or that of
-//! [trials with frames](weir_lab::frames).
+//! All rigs: a line each, and a folder; three of them share `peers`. None uses another one; what several need is the
+//! [engine](weir_lab::run)'s, or that of [trials with frames](weir_lab::frames).
 
 /// A run of one experiment: what the engine has for a rig, to which the rig adds how it measures.
 macro_rules! run_of {

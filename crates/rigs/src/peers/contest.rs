@@ -52,6 +52,11 @@ pub(super) fn command(name: &str, arguments: &str, values: &[(&str, &str)]) -> C
     command
 }
 
+/// The name of a value in plans and records.
+pub(super) fn name_of<T: PartialEq>(names: &[(T, &'static str)], value: T) -> &'static str {
+    names.iter().find(|(other, _)| *other == value).expect("each value has a name").1
+}
+
 /// Starts a program that listens to a wire, on this CPU, and waits until it has said that it is ready.
 pub(super) fn started(
     mirror: &Mirror,
@@ -128,7 +133,7 @@ pub(super) trait Kind: Sized {
     /// Number of rounds.
     fn rounds(&self) -> u32;
 
-    /// Enters all who take part and those who cannot.
+    /// Enters all programs, also those that are left out.
     fn enter_all(contest: &mut Contest<'_, Self>) -> Result<(), RunError>;
 
     /// The turn of an entrant in this round, from 1.
@@ -218,7 +223,7 @@ impl<'a, K: Kind> Contest<'a, K> {
     }
 }
 
-/// Enters all, gives each a turn in each round, and keeps the results.
+/// Measures all entrants in turn, and keeps their results.
 pub(super) fn run<K: Kind>(run: Running<'_, K>) -> Result<(), RunError> {
     let mut contest = Contest { entrants: Vec::new(), run };
     K::enter_all(&mut contest)?;

@@ -15,18 +15,17 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use weir_linux::cpu::ThreadTimes;
-use weir_load::Control;
-use weir_load::counts::{Load, StreamCounts};
-use weir_testbed::cpu::CostSample;
-use weir_testbed::journal::Journal;
-
 use weir_lab::error::RunError;
 use weir_lab::frames::PointSpec;
 use weir_lab::frames::mirror::{Mirror, Sent};
 use weir_lab::run::folder::Folder;
 use weir_lab::run::process::Failed;
 use weir_lab::run::tree::ProgramTime;
+use weir_linux::cpu::ThreadTimes;
+use weir_load::Control;
+use weir_load::counts::{Load, StreamCounts};
+use weir_testbed::cpu::CostSample;
+use weir_testbed::journal::Journal;
 
 use super::program::{Order, Statement, Tool};
 use super::written::{frames, prepare};

@@ -85,7 +85,7 @@ impl Job {
 
     /// The name in plans and records.
     fn name(self) -> &'static str {
-        Job::ALL.iter().find(|(job, _)| *job == self).expect("every job is in ALL").1
+        contest::name_of(&Job::ALL, self)
     }
 }
 
@@ -107,7 +107,7 @@ impl Place {
 
     /// The name in plans and records.
     fn name(self) -> &'static str {
-        Place::ALL.iter().find(|(place, _)| *place == self).expect("every place is in ALL").1
+        contest::name_of(&Place::ALL, self)
     }
 }
 
@@ -145,29 +145,31 @@ fn read(section: Section<'_>) -> Option<CapturePeers> {
         section.wrong("methods", text.to_string());
     }
     let jobs = section.axis("jobs", value::choice("job", &Job::ALL));
-    let rounds = section.one("rounds", value::count(1..=1000));
-    let trial = section.one("trial_s", value::seconds);
-    let trials = section.one("trials", value::count(1..=100));
-    let frames = section.axis("frame_bytes", value::parsed::<FrameSizes>);
-    let flows = section.one("flows", value::count(1..=MAX_FLOWS));
-    let buffer_bytes = section.one("buffer_bytes", value::buffer_bytes);
-    let folder = section.one("folder", value::text);
-    let place = section.one("place", value::choice("place", &Place::ALL));
-    let resolution = section.one("resolution", value::width);
+    let rounds = section.one("rounds", value::count(1..=1000)).unwrap_or(6);
+    let trial = section.one("trial_s", value::seconds).unwrap_or(Duration::from_secs(1));
+    let trials = section.one("trials", value::count(1..=100)).unwrap_or(3);
+    let frames = section.axis("frame_bytes", value::parsed).unwrap_or(vec![FrameSizes::Fixed(64)]);
+    let flows = section.one("flows", value::count(1..=MAX_FLOWS)).unwrap_or(10_000);
+    let buffer_bytes = section.one("buffer_bytes", value::buffer_bytes).unwrap_or(64 << 20);
+    let folder = section.one("folder", value::text).unwrap_or("/dev/shm".into()).into();
+    let place = section.one("place", value::choice("place", &Place::ALL)).unwrap_or(Place::Together);
+    let resolution = section.one("resolution", value::width).unwrap_or(0.05);
     section.finish();
+    let methods = methods.unwrap_or(vec![Method::Ring, Method::Xdp]);
+    let jobs = jobs.unwrap_or(Job::ALL.map(|(job, _)| job).to_vec());
     Some(CapturePeers {
         names: names?,
-        methods: methods.unwrap_or(vec![Method::Ring, Method::Xdp]),
-        jobs: jobs.unwrap_or(Job::ALL.map(|(job, _)| job).to_vec()),
-        rounds: rounds.unwrap_or(6),
-        trial: trial.unwrap_or(Duration::from_secs(1)),
-        trials: trials.unwrap_or(3),
-        frames: frames.unwrap_or(vec![FrameSizes::Fixed(64)]),
-        flows: flows.unwrap_or(10_000),
-        buffer_bytes: buffer_bytes.unwrap_or(64 << 20),
-        folder: folder.unwrap_or("/dev/shm".into()).into(),
-        place: place.unwrap_or(Place::Together),
-        resolution: resolution.unwrap_or(0.05),
+        methods,
+        jobs,
+        rounds,
+        trial,
+        trials,
+        frames,
+        flows,
+        buffer_bytes,
+        folder,
+        place,
+        resolution,
     })
 }
 

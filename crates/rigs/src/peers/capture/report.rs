@@ -1,7 +1,6 @@
 //! `weir capture` and other programs that capture: rates at full speed and without loss, what a frame costs, and how many times
 //! as fast one is as the other.
 
-use weir_lab::frames::mirror::RING_FULL;
 use weir_measure::stats::{self, Ratio};
 use weir_record::record::{Capture, GoalResult, Purpose, Trial};
 use weir_record::run_data::{Measures, PointData, RunData};
@@ -11,7 +10,7 @@ use weir_report::view::format::{full, list, or_dash, percent, range, si, signifi
 use weir_report::view::{Table, frame_name};
 
 use super::answer::{self, answer};
-use super::run::BED_SHARE;
+use super::run::excused;
 use crate::peers::contest::is_own;
 use crate::peers::report::{Chart, bar, by_rounds, drawing, grouped, span, table, unique};
 
@@ -71,7 +70,8 @@ pub(super) fn method(tools: &[CaptureTool<'_>]) -> String {
         }
     };
     let rounds = tools.iter().map(|tool| tool.full.len()).max().unwrap_or(0);
-    let excused = tools.iter().flat_map(|tool| tool.data.measured()).map(excused_share);
+    let share = |trial: &Trial| excused(trial) as f64 / trial.counts().sent.max(1) as f64;
+    let excused = tools.iter().flat_map(|tool| tool.data.measured()).map(share);
     let excused = percent(excused.fold(0.0, f64::max));
     format!(
         "All programs capture alternately within each of {rounds} rounds, started by the command lines below, with the same memory for the \
@@ -182,13 +182,11 @@ impl CaptureTool<'_> {
 
     /// Where frames were lost at full speed, the worst place first.
     fn places(&self) -> String {
-        let mut places: Vec<(&str, u64)> = Vec::new();
-        for line in self.full.iter().flat_map(|trial| &trial.drop_counters).filter(|line| line.name != LEFT) {
-            match places.iter_mut().find(|(name, _)| *name == line.name) {
-                Some((_, frames)) => *frames += line.frames,
-                None => places.push((&line.name, line.frames)),
-            }
-        }
+        let lost = self.full.iter().flat_map(|trial| &trial.drop_counters).filter(|line| line.name != LEFT);
+        let mut places: Vec<(&str, u64)> = grouped(lost, |line| line.name.as_str())
+            .iter()
+            .map(|same| (same[0].name.as_str(), same.iter().map(|line| line.frames).sum()))
+            .collect();
         places.sort_by_key(|(_, frames)| std::cmp::Reverse(*frames));
         let unexplained: i64 = self.full.iter().map(|trial| trial.counts().unexplained).sum();
         let mut texts: Vec<String> =
@@ -202,12 +200,6 @@ pub(super) const LOSSLESS: &str = "without loss";
 pub(super) const FULL: &str = "full speed";
 /// Frames that are left in a buffer when the program ends: neither captured nor lost for lack of speed.
 pub(super) const LEFT: &str = "left in the buffer at the end";
-
-/// The share of a trial's frames that are excused as the test bed's loss, 0..=1.
-fn excused_share(trial: &Trial) -> f64 {
-    let share = trial.dropped_at(RING_FULL) as f64 / trial.counts().sent.max(1) as f64;
-    if share <= BED_SHARE { share } else { 0.0 }
-}
 
 /// Programs that did the same with the same frames.
 pub(super) fn groups<'c, 'a>(tools: &'c [CaptureTool<'a>]) -> Vec<Vec<&'c CaptureTool<'a>>> {

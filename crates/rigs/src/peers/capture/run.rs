@@ -38,7 +38,7 @@ use crate::peers::contest::{self, Contest, Entrant, Kind, fault_of};
 const TRY_OUT: (f64, Duration) = (10_000.0, Duration::from_millis(100));
 /// The interface's ring of 256 frames may lose this share of them with every program: on a shared CPU the generator may go
 /// on for a moment while the kernel's receive work waits for its turn, and fills the ring in 10 us.
-pub(super) const BED_SHARE: f64 = 0.05;
+const BED_SHARE: f64 = 0.05;
 /// A search looks down to this share of what was captured at full speed.
 const LOWEST_SHARE: f64 = 0.05;
 /// Memory that a frame of so many captured bytes takes in a ring of blocks, about.
@@ -123,38 +123,9 @@ fn enter(
     frame: &FrameSizes,
     bench: &Rc<Bench>,
 ) -> Result<(), RunError> {
-    let mut point = point_of(contest, work, frame, bench);
-    let (mut absent, mut command) = (None, String::new());
-    if let Some((tool, job)) = work {
-        absent = contest::missing(tool.program.name, PROGRAMS);
-        if absent.is_none() {
-            let version = contest::version(tool.program.name, PROGRAMS);
-            point.settings.push(("version".into(), version));
-            absent = contest.try_out(|control, journal| {
-                let load = Load::steady(TRY_OUT.0, TRY_OUT.1);
-                let said = bench.trial((tool, job), &load, control, journal)?.said;
-                Ok((said.captured + said.left == 0).then(|| "it captured nothing".into()))
-            })?;
-        }
-        command = bench.command_line((tool, job));
-        point.settings.push(("command".into(), command.clone()));
-        if let Some(why) = &absent {
-            point.notes = vec![contest.left_out(&tool.name(), why)];
-        }
-    }
-    let task = Task { bench: bench.clone(), work, command, frame_bytes_mean: frame.mean() };
-    contest.enter(point, absent.is_none().then_some(task))
-}
-
-fn point_of(
-    contest: &Contest<'_, CapturePeers>,
-    work: Option<(Tool, Job)>,
-    frame: &FrameSizes,
-    bench: &Bench,
-) -> Point {
     let experiment = contest.run.experiment;
     let name = work.map_or("nothing".into(), |(tool, _)| tool.name());
-    let settings = vec![
+    let mut settings = vec![
         (MEASURES, Measures::CaptureTool.name().to_string()),
         ("program", name.clone()),
         ("job", work.map_or("-", |(_, job)| job.name()).to_string()),
@@ -162,14 +133,29 @@ fn point_of(
         ("flows", experiment.flows.to_string()),
         ("place", experiment.place.name().to_string()),
     ];
+    let (mut absent, mut command, mut notes) = (None, String::new(), vec![bench.placement()]);
+    if let Some((tool, job)) = work {
+        absent = contest::missing(tool.program.name, PROGRAMS);
+        if absent.is_none() {
+            settings.push(("version", contest::version(tool.program.name, PROGRAMS)));
+            absent = contest.try_out(|control, journal| {
+                let load = Load::steady(TRY_OUT.0, TRY_OUT.1);
+                let said = bench.trial((tool, job), &load, control, journal)?.said;
+                Ok((said.captured + said.left == 0).then(|| "it captured nothing".into()))
+            })?;
+        }
+        command = bench.command_line((tool, job));
+        settings.push(("command", command.clone()));
+        if let Some(why) = &absent {
+            notes = vec![contest.left_out(&name, why)];
+        }
+    }
     let cpus = vec![bench.cpu()];
     let shared = experiment.place == Place::Together || bench.cpu() == bench.sending_cpu();
-    Point {
-        cpus_shared: if shared { cpus.clone() } else { Vec::new() },
-        cpus,
-        notes: vec![bench.placement()],
-        ..contest.point(&name, frame, settings)
-    }
+    let cpus_shared = if shared { cpus.clone() } else { Vec::new() };
+    let point = Point { cpus_shared, cpus, notes, ..contest.point(&name, frame, settings) };
+    let task = Task { bench: bench.clone(), work, command, frame_bytes_mean: frame.mean() };
+    contest.enter(point, absent.is_none().then_some(task))
 }
 
 /// The trials of a program in a round.
@@ -290,9 +276,13 @@ fn sustained_fps(trial: &Trial) -> f64 {
 
 /// Frames that were lost for lack of speed: neither those left in the buffer in the end nor those that the test bed lost.
 fn lost(trial: &Trial) -> u64 {
+    trial.counts().lost.saturating_sub(trial.dropped_at(LEFT) + excused(trial))
+}
+
+/// Frames that are excused as the test bed's loss.
+pub(super) fn excused(trial: &Trial) -> u64 {
     let ring_full = trial.dropped_at(RING_FULL);
-    let excused = if ring_full as f64 <= BED_SHARE * trial.counts().sent as f64 { ring_full } else { 0 };
-    trial.counts().lost.saturating_sub(trial.dropped_at(LEFT) + excused)
+    if ring_full as f64 <= BED_SHARE * trial.counts().sent as f64 { ring_full } else { 0 }
 }
 
 /// Frames that were captured, and where the others are.

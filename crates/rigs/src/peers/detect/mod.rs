@@ -66,27 +66,19 @@ impl Experiment for DetectPeers {
 fn read(section: Section<'_>) -> Option<DetectPeers> {
     let peers = PEERS.map(|peer| (peer, peer.name));
     let names = section.required_axis("names", "\"fastnetmon\"", value::choice("watching peer", &peers));
-    let rounds = section.one("rounds", value::count(1..=1000));
-    let attacks = section.axis("attack_fps", value::fps);
+    let rounds = section.one("rounds", value::count(1..=1000)).unwrap_or(6);
+    let attacks_fps = section.axis("attack_fps", value::fps).unwrap_or(vec![40_000.0]);
     let limit_fps = section.one("limit_fps", value::fps).unwrap_or(20_000.0);
-    let attack = section.one("attack_s", value::seconds);
-    let frame = section.one("frame_bytes", value::parsed::<FrameSizes>);
-    let attacks = attacks.unwrap_or(vec![40_000.0]);
-    for (i, _) in attacks.iter().enumerate().filter(|(_, fps)| **fps <= limit_fps) {
+    let attack = section.one("attack_s", value::seconds).unwrap_or(Duration::from_secs(10));
+    let frame = section.one("frame_bytes", value::parsed::<FrameSizes>).unwrap_or(FrameSizes::Fixed(64));
+    for (i, _) in attacks_fps.iter().enumerate().filter(|(_, fps)| **fps <= limit_fps) {
         let text = format!(
             "an attack is more than limit_fps, {limit_fps} frames/s: use a higher rate, or a lower limit"
         );
         section.wrong_entry("attack_fps", i, text);
     }
     section.finish();
-    Some(DetectPeers {
-        names: names?,
-        rounds: rounds.unwrap_or(6),
-        attacks_fps: attacks,
-        limit_fps,
-        attack: attack.unwrap_or(Duration::from_secs(10)),
-        frame: frame.unwrap_or(FrameSizes::Fixed(64)),
-    })
+    Some(DetectPeers { names: names?, rounds, attacks_fps, limit_fps, attack, frame })
 }
 
 #[cfg(test)]

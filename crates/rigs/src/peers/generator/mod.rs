@@ -73,18 +73,12 @@ impl Experiment for GeneratorPeers {
 fn read(section: Section<'_>) -> Option<GeneratorPeers> {
     let peers = PEERS.map(|peer| (peer, peer.name));
     let names = section.required_axis("names", "[\"trafgen\", \"iperf3\"]", value::choice("peer", &peers));
-    let rounds = section.one("rounds", value::count(1..=1000));
-    let trial = section.one("trial_s", value::seconds);
-    let frame_bytes = section.axis("frame_bytes", fixed_size);
-    let flows = section.axis("flows", value::count(1..=MAX_FLOWS));
+    let rounds = section.one("rounds", value::count(1..=1000)).unwrap_or(6);
+    let trial = section.one("trial_s", value::seconds).unwrap_or(Duration::from_secs(2));
+    let frame_bytes = section.axis("frame_bytes", fixed_size).unwrap_or(vec![64]);
+    let flows = section.axis("flows", value::count(1..=MAX_FLOWS)).unwrap_or(vec![1]);
     section.finish();
-    Some(GeneratorPeers {
-        names: names?,
-        rounds: rounds.unwrap_or(6),
-        trial: trial.unwrap_or(Duration::from_secs(2)),
-        frame_bytes: frame_bytes.unwrap_or(vec![64]),
-        flows: flows.unwrap_or(vec![1]),
-    })
+    Some(GeneratorPeers { names: names?, rounds, trial, frame_bytes, flows })
 }
 
 /// One size: not every peer can mix sizes.

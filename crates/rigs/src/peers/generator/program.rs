@@ -26,9 +26,9 @@ pub(super) struct Peer {
     sizes: (RangeInclusive<u16>, &'static str),
     /// The file that it reads, made from a frame without FCS.
     input: fn(&[u8]) -> Option<Vec<u8>>,
-    arguments: &'static str,
+    pub(super) arguments: &'static str,
     /// Arguments of its receiver at the other end of the wire, if it needs one.
-    server: Option<&'static str>,
+    pub(super) server: Option<&'static str>,
 }
 
 const TRAFGEN: Peer = Peer {
@@ -105,22 +105,8 @@ impl Peer {
         (self.input)(frame).map_or(Ok(()), |bytes| std::fs::write(file, bytes))
     }
 
-    /// Does it need a receiver of its own?
-    pub(super) fn has_server(&self) -> bool {
-        self.server.is_some()
-    }
-
-    /// The command line of its receiver.
-    pub(super) fn server(&self, target: &Target<'_>) -> Option<Command> {
-        self.server.map(|arguments| self.bounded(arguments, target))
-    }
-
-    /// Its command line.
-    pub(super) fn sender(&self, target: &Target<'_>) -> Command {
-        self.bounded(self.arguments, target)
-    }
-
-    fn bounded(&self, arguments: &str, target: &Target<'_>) -> Command {
+    /// Its command line with these arguments: its own, or those of its receiver.
+    pub(super) fn command(&self, arguments: &str, target: &Target<'_>) -> Command {
         let values = [
             ("{program}", self.name),
             ("{device}", target.device),
@@ -201,9 +187,9 @@ mod tests {
             (&XDP_TRAFFICGEN, "xdp-trafficgen udp t0"),
         ] {
             let expected = format!("unshare --pid --fork --kill-child -- {expected}");
-            assert_eq!(line(peer.sender(&target)), expected);
+            assert_eq!(line(peer.command(peer.arguments, &target)), expected);
         }
-        let server = IPERF3.server(&target).map(line);
+        let server = IPERF3.server.map(|server| line(IPERF3.command(server, &target)));
         let expected = "unshare --pid --fork --kill-child -- iperf3 -s -1 -B 198.18.1.1";
         assert_eq!(server.as_deref(), Some(expected));
     }

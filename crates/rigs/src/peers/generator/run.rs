@@ -31,10 +31,18 @@ use crate::peers::contest::{self, Contest, Entrant, Kind, drop_counters, fault_o
 /// Before the first round: programs warm, pages in place.
 const WARM_UP: Duration = Duration::from_millis(200);
 
+/// A generator with its frames.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stream {
+    pub(super) generator: Generator,
+    pub(super) frame_bytes: u16,
+    pub(super) flows: u32,
+}
+
 /// What an entrant sends in each round.
 pub(super) enum Source {
     /// As fast as it can, into an XDP drop.
-    Generator { generator: Generator, flows: u32, frame_bytes: u16, sender: Box<Sender> },
+    Generator(Stream, Box<Sender>),
     /// The whole tester on the wire, at this load.
     Wire(Box<Setup>, WireLoad),
 }
@@ -74,11 +82,11 @@ impl Kind for GeneratorPeers {
         for &frame_bytes in &experiment.frame_bytes {
             for (i, &flows) in experiment.flows.iter().enumerate() {
                 for kind in [TesterKind::Xdp, TesterKind::Packet] {
-                    enter(contest, Generator::Weir(kind), frame_bytes, flows)?;
+                    enter(contest, Stream { generator: Generator::Weir(kind), frame_bytes, flows })?;
                 }
                 // Peers repeat one frame: what they can do best.
                 for &peer in experiment.names.iter().filter(|_| i == 0) {
-                    enter(contest, Generator::Peer(peer), frame_bytes, 1)?;
+                    enter(contest, Stream { generator: Generator::Peer(peer), frame_bytes, flows: 1 })?;
                 }
             }
         }
@@ -95,7 +103,7 @@ impl Kind for GeneratorPeers {
         let (duration, purpose) = (run.experiment.trial, purpose(source));
         let asked = Asked::Named(format!("round {round}"), purpose, duration);
         let trial = match source {
-            Source::Generator { generator, sender, .. } => series.one(&asked, |control| {
+            Source::Generator(Stream { generator, .. }, sender) => series.one(&asked, |control| {
                 let sent = fault_of(sender.trial(duration, control, &mut run.journal))?;
                 if let (Generator::Peer(_), Ok(sent)) = (generator, &sent) {
                     let (sent, received) = (sent.sent, sent.received);
@@ -114,7 +122,7 @@ impl Kind for GeneratorPeers {
     fn result(&self, source: &Source, rates: &[Option<f64>], all: &[Entrant<'_, Self>]) -> PointResult {
         let goal = goal(goal_name(source), rates, self.trial.as_secs_f64());
         let against = |other: &Entrant<'_, Self>| -> Option<Comparison> {
-            let alike = compares(source.generator()?, other.work.as_ref()?.generator()?);
+            let alike = compares(source.stream()?, other.work.as_ref()?.stream()?);
             let others = Rated { point_index: other.point.index, rates: other.rounds.iter().copied() };
             alike.then(|| comparison(rates.iter().copied(), others))?
         };
@@ -124,12 +132,8 @@ impl Kind for GeneratorPeers {
 }
 
 /// Enters a generator. It sends for a moment first: some are installed and do not work with this kernel.
-fn enter(
-    contest: &mut Contest<'_, GeneratorPeers>,
-    generator: Generator,
-    frame_bytes: u16,
-    flows: u32,
-) -> Result<(), RunError> {
+fn enter(contest: &mut Contest<'_, GeneratorPeers>, stream: Stream) -> Result<(), RunError> {
+    let Stream { generator, frame_bytes, flows } = stream;
     let spec = PointSpec::plain(DutKind::WIRE, frame_bytes, flows);
     let mut settings = settings(Measures::Generator, generator.name(), &spec);
     settings.push(("sink", generator.sink().into()));
@@ -146,8 +150,7 @@ fn enter(
     match sender {
         Ok(sender) => {
             (point.cpus, point.notes) = (sender.cpus(), vec![generator.how().to_string()]);
-            let sender = Box::new(sender);
-            contest.enter(point, Some(Source::Generator { generator, flows, frame_bytes, sender }))
+            contest.enter(point, Some(Source::Generator(stream, Box::new(sender))))
         }
         Err(why) => {
             point.notes.push(contest.left_out(generator.name(), &why));
@@ -247,31 +250,26 @@ pub(super) fn goal(name: &str, rates: &[Option<f64>], trial_s: f64) -> GoalResul
 }
 
 impl Source {
-    fn generator(&self) -> Option<(Generator, u16, u32)> {
-        match self {
-            Source::Generator { generator, flows, frame_bytes, .. } => {
-                Some((*generator, *frame_bytes, *flows))
-            }
-            Source::Wire(..) => None,
-        }
+    fn stream(&self) -> Option<Stream> {
+        if let Source::Generator(stream, _) = self { Some(*stream) } else { None }
     }
 }
 
-/// Generators of weir against all peers, and with many flows against themselves with few; only with frames of the same size.
-pub(super) fn compares(own: (Generator, u16, u32), other: (Generator, u16, u32)) -> bool {
-    own.1 == other.1
-        && match (own.0, other.0) {
-            (Generator::Weir(_), Generator::Peer(_)) => true,
-            (Generator::Weir(_), Generator::Weir(_)) => own.0 == other.0 && other.2 < own.2,
-            (Generator::Peer(_), _) => false,
-        }
+/// Generators of weir are compared with all peers, and with themselves with fewer flows; all with frames of the same size.
+pub(super) fn compares(own: Stream, other: Stream) -> bool {
+    let alike = match (own.generator, other.generator) {
+        (Generator::Weir(_), Generator::Peer(_)) => true,
+        (Generator::Weir(own_kind), Generator::Weir(kind)) => own_kind == kind && other.flows < own.flows,
+        (Generator::Peer(_), _) => false,
+    };
+    alike && own.frame_bytes == other.frame_bytes
 }
 
 fn goal_name(source: &Source) -> &'static str {
     match source {
         Source::Wire(_, WireLoad::Paced(_)) => "pace",
         Source::Wire(..) => "received",
-        Source::Generator { .. } => "rate",
+        Source::Generator(..) => "rate",
     }
 }
 

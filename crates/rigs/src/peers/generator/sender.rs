@@ -80,7 +80,7 @@ impl Generator {
     }
 
     fn has_server(self) -> bool {
-        matches!(self, Generator::Peer(peer) if peer.has_server())
+        matches!(self, Generator::Peer(peer) if peer.server.is_some())
     }
 }
 
@@ -225,7 +225,8 @@ impl Sender {
         };
         let (cpu, elsewhere) = (self.cpu(), self.cpus.dut[0]);
         let mut processes = Vec::new();
-        if let (Some(dut), Some(mut command)) = (self.bed.dut(), peer.server(&target)) {
+        if let (Some(dut), Some(server)) = (self.bed.dut(), peer.server) {
+            let mut command = peer.command(server, &target);
             processes.push(dut.run(|| {
                 place(elsewhere);
                 Process::start(&mut command, &[elsewhere], &path.join("server"), journal)
@@ -235,7 +236,7 @@ impl Sender {
         processes.push(self.bed.tester().run(|| {
             // The thread that reads the counters must not take turns with the sender.
             place(elsewhere);
-            Process::start(&mut peer.sender(&target), &[cpu], &path.join("output"), journal)
+            Process::start(&mut peer.command(peer.arguments, &target), &[cpu], &path.join("output"), journal)
         })?);
         Ok(processes)
     }

@@ -1,5 +1,5 @@
 use super::program::PEERS;
-use super::run::{compares, goal};
+use super::run::{Stream, compares, goal};
 use super::sender::Generator;
 use super::*;
 use crate::testing::run;
@@ -64,6 +64,8 @@ fn our_generators_are_compared_with_peers_and_with_fewer_flows() {
         ((xdp, 64, 1), (peer, 1518, 1), false),
         ((peer, 64, 1), (xdp, 64, 1), false),
     ] {
+        let [own, other] =
+            [own, other].map(|(generator, frame_bytes, flows)| Stream { generator, frame_bytes, flows });
         assert_eq!(compares(own, other), expected, "{own:?} {other:?}");
     }
 }
