@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::Ordering;
 
+use weir_config::{Section, value};
 use weir_lab::error::RunError;
 use weir_lab::frames::Limits;
 use weir_lab::frames::mirror::Mirror;
@@ -50,6 +51,18 @@ pub(super) fn command(name: &str, arguments: &str, values: &[(&str, &str)]) -> C
     let mut command = Command::new(program);
     command.args(arguments.split_whitespace().map(fill));
     command
+}
+
+/// Reads the programs to compare with, each with the name in plans.
+pub(super) fn read_names<P>(
+    section: &Section<'_>,
+    example: &str,
+    what: &'static str,
+    peers: &[(&'static P, &'static str)],
+) -> Option<Vec<&'static P>> {
+    let names: Vec<_> = peers.iter().enumerate().map(|(i, (_, name))| (i, *name)).collect();
+    let chosen = section.required_axis("names", example, value::choice(what, &names))?;
+    Some(chosen.into_iter().map(|i| peers[i].0).collect())
 }
 
 /// The name of a value in plans and records.
@@ -129,9 +142,6 @@ pub(super) trait Kind: Sized {
     type Work;
     /// What a round found.
     type Round;
-
-    /// Number of rounds.
-    fn rounds(&self) -> u32;
 
     /// Enters all programs, also those that are left out.
     fn enter_all(contest: &mut Contest<'_, Self>) -> Result<(), RunError>;
@@ -224,11 +234,11 @@ impl<'a, K: Kind> Contest<'a, K> {
 }
 
 /// Measures all entrants in turn, and keeps their results.
-pub(super) fn run<K: Kind>(run: Running<'_, K>) -> Result<(), RunError> {
+pub(super) fn run<K: Kind>(run: Running<'_, K>, rounds: u32) -> Result<(), RunError> {
     let mut contest = Contest { entrants: Vec::new(), run };
     K::enter_all(&mut contest)?;
     let Contest { entrants, run } = &mut contest;
-    let rounds = run.rounds(run.experiment.rounds(), entrants.len());
+    let rounds = run.rounds(rounds, entrants.len());
     interleave(&rounds, entrants, |entrant| {
         let Entrant { work, rounds, series, .. } = entrant;
         if let Some(work) = work {

@@ -67,7 +67,7 @@ impl Chart {
     }
 }
 
-/// A drawing and what it shows.
+/// A drawing with its caption.
 pub(super) fn drawing(chart: String, caption: &'static str) -> Block {
     Block::Drawing { drawings: vec![chart], caption }
 }
@@ -96,7 +96,7 @@ pub(super) fn by_rounds(
     stats::ratio(&pairs.collect::<Vec<_>>())
 }
 
-/// A ratio of rounds with what it bounds; `None` where nothing follows because both rates are bounds.
+/// A ratio of rounds with its bound; `None` where both rates are bounds, so that nothing follows.
 pub(super) fn bounded(value: f64, interval: Option<(f64, f64)>, [own, other]: [Bound; 2]) -> Option<Ratio> {
     let bound = own.over(other);
     (bound != Bound::NoResult).then_some(Ratio { value, interval, bound })

@@ -1,4 +1,4 @@
-//! The first screen: what each program captures at full speed, what it loses of it, and how many times as much weir captures.
+//! The first screen: the rate and the loss of each program at full speed, and how many times as much weir captures.
 
 use weir_measure::stats;
 use weir_record::run_data::RunData;
@@ -11,11 +11,11 @@ use super::report::{
 };
 use crate::peers::report::{self, bounded, drawing, grouped, is_open, span, unique};
 
-/// A program that is sent less than this times what it captures may capture more.
+/// A program that gets less than this times the frames that it captures may capture more.
 const OVERLOADED: f64 = 1.05;
 /// A program that loses less than this share is not named for it.
 const NAMED_LOSS: f64 = 0.01;
-/// With more groups than this, a table has no room for what each loses.
+/// With more groups than this, a table has no room for losses.
 const GROUPS_WITH_LOSS: usize = 3;
 
 type Group<'c, 'a> = Vec<&'c CaptureTool<'a>>;
@@ -78,7 +78,7 @@ fn beside(own: &CaptureTool<'_>, peer: &CaptureTool<'_>) -> Option<String> {
     Some(format!("{}{} times {open}{name}{interval}", found.bound.words(), significant(found.value)))
 }
 
-/// One frame size: what the best of ours captures at each job, beside the best of the others.
+/// One frame size: the rate of the best method of weir at each job, beside the best of the others.
 fn sentence(groups: &[&Group<'_, '_>]) -> Option<String> {
     let jobs = groups.iter().filter_map(|group| {
         let (tool, found) = best(group, true)?;

@@ -5,10 +5,10 @@
 //!  together: all of this on one CPU;   apart: up to the buffer on one CPU, the program on another
 //!  receiver: the generator on one CPU; all else on another, the kernel alternately with the program
 //! ```
-//! The frames are for somebody else, as at a mirror port: whoever taps the interface gets them, and the kernel has
+//! The frames are for another host, as at a mirror port: a program that taps the interface gets them, and the kernel has
 //! nothing more to do with them. On a wire where the kernel receives on the generator's CPU, never more is sent than the
-//! kernel receives, and at full speed that CPU does nothing else: the rate is what receiving costs. What the same
-//! generator sends to a program that drops everything is measured beside it, and is subtracted from each cost.
+//! kernel receives, and at full speed that CPU does nothing else: the rate is what receiving costs. The cost of the
+//! same generator without a program, where XDP drops all frames, is measured beside it and subtracted from each cost.
 
 use std::ffi::OsStr;
 use std::fs;

@@ -128,15 +128,14 @@ impl Experiment for CapturePeers {
     }
 
     fn run(&self, run: Running<'_>) -> Result<(), RunError> {
-        contest::run(run.of(self))
+        contest::run(run.of(self), self.rounds)
     }
 }
 
 /// Reads `[capture_peers]`.
 fn read(section: Section<'_>) -> Option<CapturePeers> {
     let peers = PEERS.map(|peer| (peer, peer.name));
-    let example = "[\"tcpdump\", \"dumpcap\"]";
-    let names = section.required_axis("names", example, value::choice("capturing peer", &peers));
+    let names = contest::read_names(&section, "[\"tcpdump\", \"dumpcap\"]", "capturing peer", &peers);
     // Plans of 0.1 call them rungs.
     let methods = if section.has("rungs") { "rungs" } else { "methods" };
     let methods = section.axis(methods, value::choice("method", &Method::ALL));

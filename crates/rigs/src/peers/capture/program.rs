@@ -110,12 +110,6 @@ pub(super) const STENOTYPE: Program = Program {
 /// Those of other projects.
 pub(super) const PEERS: [&Program; 4] = [&TCPDUMP, &DUMPCAP, &NETSNIFF_NG, &STENOTYPE];
 
-impl PartialEq for Program {
-    fn eq(&self, other: &Program) -> bool {
-        self.name == other.name
-    }
-}
-
 impl Program {
     /// Does it have a way to do nothing but this?
     pub(super) fn does(&self, job: Job) -> bool {
@@ -192,7 +186,7 @@ impl Tool {
     }
 }
 
-/// The accounting of `weir capture`, of one interface: what it took, and what became of that if it went to a file.
+/// The accounting of `weir capture`, of one interface: frames that it took, and those in its file if it wrote one.
 fn weir(said: &str) -> Option<Statement> {
     let mut lines = said.lines().skip_while(|line| !line.contains(" offered "));
     let taken = after(lines.next()?, ", captured ")?;

@@ -34,12 +34,12 @@ use super::report::LEFT;
 use super::{CapturePeers, Job, PROGRAMS, Place};
 use crate::peers::contest::{self, Contest, Entrant, Kind, fault_of};
 
-/// To see whether a program works here: what it gets, before the first round.
+/// Load of the trial before the first round, which shows whether a program works here.
 const TRY_OUT: (f64, Duration) = (10_000.0, Duration::from_millis(100));
 /// The interface's ring of 256 frames may lose this share of them with every program: on a shared CPU the generator may go
 /// on for a moment while the kernel's receive work waits for its turn, and fills the ring in 10 us.
 const BED_SHARE: f64 = 0.05;
-/// A search looks down to this share of what was captured at full speed.
+/// A search looks down to this share of the rate captured at full speed.
 const LOWEST_SHARE: f64 = 0.05;
 /// Memory that a frame of so many captured bytes takes in a ring of blocks, about.
 const FRAME_HEAD_BYTES: f64 = 90.0;
@@ -64,10 +64,6 @@ pub(super) struct Round {
 impl Kind for CapturePeers {
     type Work = Task;
     type Round = Round;
-
-    fn rounds(&self) -> u32 {
-        self.rounds
-    }
 
     fn enter_all(contest: &mut Contest<'_, Self>) -> Result<(), RunError> {
         let experiment = contest.run.experiment;

@@ -13,7 +13,7 @@ const BLOCK_BYTES: usize = 1 << 20;
 /// Where a block has the number of its frames (struct tpacket_block_desc: version, offset, status, number).
 const BLOCK_FRAMES_AT: usize = 12;
 
-/// Makes the folders that a program expects, and removes what a trial that was cut short has left.
+/// Makes the folders that a program expects, and removes the files of a trial that was cut short.
 pub(super) fn prepare(program: &Program, path: &Path) -> io::Result<()> {
     remove(path);
     let folders: &[&str] = if program.writes_blocks { &["PKT0", "IDX0"] } else { &[] };

@@ -58,14 +58,14 @@ impl Experiment for DetectPeers {
     }
 
     fn run(&self, run: Running<'_>) -> Result<(), RunError> {
-        contest::run(run.of(self))
+        contest::run(run.of(self), self.rounds)
     }
 }
 
 /// Reads `[detect_peers]`.
 fn read(section: Section<'_>) -> Option<DetectPeers> {
     let peers = PEERS.map(|peer| (peer, peer.name));
-    let names = section.required_axis("names", "\"fastnetmon\"", value::choice("watching peer", &peers));
+    let names = contest::read_names(&section, "\"fastnetmon\"", "watching peer", &peers);
     let rounds = section.one("rounds", value::count(1..=1000)).unwrap_or(6);
     let attacks_fps = section.axis("attack_fps", value::fps).unwrap_or(vec![40_000.0]);
     let limit_fps = section.one("limit_fps", value::fps).unwrap_or(20_000.0);

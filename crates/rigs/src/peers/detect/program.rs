@@ -20,9 +20,8 @@ pub(super) struct Detector {
     pub(super) name: &'static str,
     /// Writes its configuration.
     pub(super) configure: fn(&Order<'_>) -> io::Result<()>,
-    command: fn(&str, &str) -> Command,
-    /// The file of its configuration.
-    configuration: &'static str,
+    /// Its command line.
+    pub(super) command: fn(&Order<'_>) -> Command,
     /// Its words when frames arrive at it.
     pub(super) ready: &'static str,
     /// The file with its reports of attacks; its output is in `said`.
@@ -45,11 +44,11 @@ pub(super) const WEIR: Detector = Detector {
         let text = format!("networks = [\"{NETWORK}\"]\n[in]\npps = {}\n", order.limit_fps);
         fs::write(order.folder.join("detect.toml"), text)
     },
-    command: |device, file| {
-        let arguments = "detect -i {device} --json --config {file}";
-        command("weir", arguments, &[("{device}", device), ("{file}", file)])
+    command: |order| {
+        let file = order.folder.join("detect.toml");
+        let values = [("{device}", order.device), ("{file}", &file.to_string_lossy())];
+        command("weir", "detect -i {device} --json --config {file}", &values)
     },
-    configuration: "detect.toml",
     ready: "watching ",
     reports: "said",
     stated_fps: |reported| {
@@ -66,7 +65,7 @@ const FASTNETMON: Detector = Detector {
     configure: fastnetmon,
     // It writes about attacks below /var/log, whatever one says, and leaves shared memory behind: here both end with it. It
     // aborts when it is asked to end, and leaves no core.
-    command: |_, file| {
+    command: |order| {
         let mut command = Command::new("unshare");
         command.args(["--mount", "sh", "-c"]);
         command.arg(
@@ -74,10 +73,9 @@ const FASTNETMON: Detector = Detector {
              mount -t tmpfs none /dev/shm && ulimit -c 0 && \
              exec fastnetmon --configuration_file \"$0\" --log_to_console --disable_pid_logic",
         );
-        command.arg(file);
+        command.arg(order.folder.join("fastnetmon.conf"));
         command
     },
-    configuration: "fastnetmon.conf",
     ready: "Start AF_PACKET worker",
     reports: "attacks",
     // The third argument of its script.
@@ -89,19 +87,6 @@ const FASTNETMON: Detector = Detector {
 
 /// Those of other projects.
 pub(super) const PEERS: [&Detector; 1] = [&FASTNETMON];
-
-impl PartialEq for Detector {
-    fn eq(&self, other: &Detector) -> bool {
-        self.name == other.name
-    }
-}
-
-impl Detector {
-    /// Its command line.
-    pub(super) fn command(&self, order: &Order<'_>) -> Command {
-        (self.command)(order.device, &order.folder.join(self.configuration).to_string_lossy())
-    }
-}
 
 /// The configuration that it comes with, but for these options: nothing is reported to anybody, no port is opened.
 fn fastnetmon(order: &Order<'_>) -> io::Result<()> {

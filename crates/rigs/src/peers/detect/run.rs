@@ -52,10 +52,6 @@ impl Kind for DetectPeers {
     /// `None`: it cannot be believed.
     type Round = Option<Detection>;
 
-    fn rounds(&self) -> u32 {
-        self.rounds
-    }
-
     fn enter_all(contest: &mut Contest<'_, Self>) -> Result<(), RunError> {
         let experiment = contest.run.experiment;
         let bench = Rc::new(Bench::build(&mut contest.run)?);
@@ -170,7 +166,7 @@ impl Bench {
         let order = Order { device: self.mirror.wire()[1], limit_fps: plan.limit_fps, folder };
         let written = (detector.configure)(&order);
         written.map_err(|error| Failed::Program(format!("its configuration cannot be written: {error}")))?;
-        let program = (&mut detector.command(&order), detector.ready);
+        let program = (&mut (detector.command)(&order), detector.ready);
         contest::started(&self.mirror, self.mirror.other_cpu(), program, &folder.join("said"), journal)
     }
 

@@ -2,11 +2,11 @@
 
 use weir_record::run_data::{Measures, PointData, RunData};
 use weir_report::report::answer::Answer;
-use weir_report::view::format::{bracketed, list, or_dash, percent, si, significant, whole_percent};
+use weir_report::view::format::{bracketed, list, or_dash, percent, si, significant};
 use weir_report::view::{Bound, Rate, Ratio, Table, frame_name};
 
 use super::report::{
-    CAPTION, absent, chart, flows, flows_text, interval, lost_share, name, of, other, percent_spread,
+    CAPTION, absent, chart, flows, flows_text, interval, lost_share, name, of, of_its_rate, other,
 };
 use crate::peers::contest::is_own;
 use crate::peers::report::{self, bounded, drawing, grouped, is_open, span};
@@ -91,13 +91,11 @@ fn with_many_flows(data: &RunData, point: &PointData) -> Option<String> {
     let all = point.comparisons().iter().filter_map(|c| Some((c, other(data, c)?)));
     let (found, few) = all.into_iter().find(|(_, few)| name(few) == name(point))?;
     Some(format!(
-        "With {} {} sends {} frames/s, {}{} of its rate with {}.",
+        "With {} {} sends {} frames/s, {}.",
         flows_text(point),
         name(point),
         si(point.headline_fps()?),
-        whole_percent(found.ratio),
-        percent_spread(found),
-        flows_text(few)
+        of_its_rate(found, few)
     ))
 }
 

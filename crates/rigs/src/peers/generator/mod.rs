@@ -1,4 +1,4 @@
-//! The rig `peers-generator`: frame generators compared in the same rounds, and what the tester itself can do.
+//! The rig `peers-generator`: frame generators compared in the same rounds, with pacing and receiver of the tester.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,14 +65,14 @@ impl Experiment for GeneratorPeers {
     }
 
     fn run(&self, run: Running<'_>) -> Result<(), RunError> {
-        contest::run(run.of(self))
+        contest::run(run.of(self), self.rounds)
     }
 }
 
 /// Reads `[peers]`.
 fn read(section: Section<'_>) -> Option<GeneratorPeers> {
     let peers = PEERS.map(|peer| (peer, peer.name));
-    let names = section.required_axis("names", "[\"trafgen\", \"iperf3\"]", value::choice("peer", &peers));
+    let names = contest::read_names(&section, "[\"trafgen\", \"iperf3\"]", "peer", &peers);
     let rounds = section.one("rounds", value::count(1..=1000)).unwrap_or(6);
     let trial = section.one("trial_s", value::seconds).unwrap_or(Duration::from_secs(2));
     let frame_bytes = section.axis("frame_bytes", fixed_size).unwrap_or(vec![64]);

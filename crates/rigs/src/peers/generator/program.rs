@@ -73,12 +73,6 @@ const XDP_TRAFFICGEN: Peer = Peer {
 /// All of them.
 pub(super) const PEERS: [&Peer; 4] = [&TRAFGEN, &TCPREPLAY, &IPERF3, &XDP_TRAFFICGEN];
 
-impl PartialEq for Peer {
-    fn eq(&self, other: &Peer) -> bool {
-        self.name == other.name
-    }
-}
-
 /// Where a peer sends.
 pub(super) struct Target<'a> {
     /// Interface that it sends on.

@@ -302,11 +302,7 @@ fn generator_sentence(data: &RunData, point: &PointData) -> Option<String> {
     let all: Vec<_> = point.comparisons().iter().filter_map(|c| Some((c, other(data, c)?))).collect();
     // With many flows, the comparison that matters is with few.
     let with_few = all.iter().filter(|(_, other)| name(other) == name(point));
-    let mut chosen: Vec<String> = with_few
-        .map(|(c, few)| {
-            format!("{}{} of its rate with {}", whole_percent(c.ratio), percent_spread(c), flows_text(few))
-        })
-        .collect();
+    let mut chosen: Vec<String> = with_few.map(|(c, few)| of_its_rate(c, few)).collect();
     if chosen.is_empty() {
         let times = |(c, peer): &(&Comparison, &PointData)| {
             let spread = c.interval.map_or_else(String::new, bracketed);
@@ -324,8 +320,11 @@ fn generator_sentence(data: &RunData, point: &PointData) -> Option<String> {
     ))
 }
 
-pub(super) fn percent_spread(c: &Comparison) -> String {
-    c.interval.map_or_else(String::new, |(a, b)| format!(" ({} to {})", whole_percent(a), whole_percent(b)))
+/// `75 % (68 % to 82 %) of its rate with 1 flow`.
+pub(super) fn of_its_rate(c: &Comparison, few: &PointData) -> String {
+    let spread =
+        c.interval.map(|(low, high)| format!(" ({} to {})", whole_percent(low), whole_percent(high)));
+    format!("{}{} of its rate with {}", whole_percent(c.ratio), spread.unwrap_or_default(), flows_text(few))
 }
 
 fn pacing_sentence(paces: &[Pace<'_>]) -> Option<String> {

@@ -73,10 +73,6 @@ impl Kind for GeneratorPeers {
     /// Its rate in frames/s, if it has one.
     type Round = Option<f64>;
 
-    fn rounds(&self) -> u32 {
-        self.rounds
-    }
-
     fn enter_all(contest: &mut Contest<'_, Self>) -> Result<(), RunError> {
         let experiment = contest.run.experiment;
         for &frame_bytes in &experiment.frame_bytes {
@@ -84,7 +80,7 @@ impl Kind for GeneratorPeers {
                 for kind in [TesterKind::Xdp, TesterKind::Packet] {
                     enter(contest, Stream { generator: Generator::Weir(kind), frame_bytes, flows })?;
                 }
-                // Peers repeat one frame: what they can do best.
+                // Peers repeat one frame, which is fastest for them.
                 for &peer in experiment.names.iter().filter(|_| i == 0) {
                     enter(contest, Stream { generator: Generator::Peer(peer), frame_bytes, flows: 1 })?;
                 }

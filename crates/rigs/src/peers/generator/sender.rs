@@ -45,7 +45,7 @@ const AFTERMATH: Duration = Duration::from_millis(50);
 const LOOK: Duration = Duration::from_millis(20);
 
 /// A generator.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy)]
 pub(super) enum Generator {
     /// A part of weir.
     Weir(TesterKind),
@@ -298,7 +298,7 @@ impl Sample {
         let received = difference(received);
         let ring_full = difference(|s| s.sender.link.tx_dropped);
         // Nothing lies between: what left has arrived or found the ring full. The two readings of a sender
-        // that goes on would differ by what it sends between them.
+        // that goes on would differ by the frames between them.
         let sent = received + ring_full;
         let steal = steal.unwrap_or(0) as f64 / elapsed.as_nanos().max(1) as f64;
         Sent { offered: sent, sent, received, ring_full, elapsed, steal }
