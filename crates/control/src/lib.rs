@@ -1,4 +1,4 @@
-//! A node as a service: it opens the ports, gives its privileges up, runs the node, and answers whoever may use its socket.
+//! A node as a service: it opens the ports, gives its privileges up, runs the node, and answers the clients of its socket.
 //!
 //! ```text
 //!   run:   open ports > give privileges up > threads of the node
@@ -7,7 +7,7 @@
 //!          threads for the clients of the socket (clients, socket): one line of JSON there, one line back
 //! ```
 //! [`request`] is what a client may ask and [`socket`] how it is sent; [`reported`] is the JSON of the answers, and the same as text
-//! and for Prometheus. [`blocks`] keeps who has which port block, [`mishaps`] what a panic of the node leaves.
+//! and for Prometheus. [`blocks`] keeps the port blocks of each subscriber, [`mishaps`] what a panic of the node leaves.
 
 mod blocks;
 mod clients;

@@ -4,7 +4,7 @@
 //! queue > thread: headers --batches--> engine > events > acted upon > lines > main thread: output
 //!                                           \-> captures > thread: files
 //! ```
-//! What is done about an attack waits neither for a disk nor for who reads the output.
+//! What is done about an attack waits neither for a disk nor for the program that reads the output.
 
 mod actions;
 mod announcer;

@@ -73,7 +73,7 @@ impl Teller {
             }
             false => format!("{} not judged: {count} {}\n", time(now_ns), gap.words()),
         };
-        self.unjudged.look(status, now_ns).into_iter().map(line).collect()
+        self.unjudged.look(status.gaps(), now_ns).into_iter().map(line).collect()
     }
 
     /// The line about a clock that went back.
@@ -248,7 +248,7 @@ fn summary(status: &Status) -> String {
     if status.attacks > 0 {
         text += &format!("; {} attacks go on", status.attacks);
     }
-    for (gap, count) in Gap::all(status).into_iter().filter(|(gap, count)| *gap != Gap::Lost && *count > 0) {
+    for (gap, count) in status.gaps().into_iter().filter(|(gap, count)| *gap != Gap::Lost && *count > 0) {
         text += &format!("; not judged: {count} {}", gap.words());
     }
     text

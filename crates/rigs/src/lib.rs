@@ -1,5 +1,13 @@
 //! All rigs: a folder and a line each. None uses another one; what several need is the [engine](weir_lab::run)'s, or that of
 //! [trials with frames](weir_lab::frames).
+//!
+//! Files:
+//! - `throughput/`: rates of devices and the procedures of the RFCs
+//! - `nat/`: translation under load; `nat/sessions/`: RFC 9693; `nat/tcp/`: TCP connections
+//! - `capture/`, `generators/`, `capture_peers/`, `detect_peers/`: capture methods; weir beside other programs
+//! - `buffers/`: queues and buffers at a bottleneck; `buffers/real.rs`: the same with the kernel's TCP
+//! - `servers/`, `files/`, `mail/`, `fixes/`: loads of applications; what a setting of the machine gains
+//! - `sleep/`: the smallest rig, for tests
 
 /// A run of one experiment: what the engine has for a rig, to which the rig adds how it measures.
 macro_rules! run_of {
@@ -39,7 +47,7 @@ pub mod generators;
 pub mod mail;
 pub mod nat;
 #[cfg(test)]
-mod plans;
+mod plans_tests;
 pub mod servers;
 #[cfg(test)]
 mod sleep;

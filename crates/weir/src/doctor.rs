@@ -16,7 +16,7 @@ use weir_port::bpf::{self, Program, congestion, object};
 use weir_port::capture::{self, Method};
 use weir_record::record::Machine;
 use weir_record::store::Store;
-use weir_report::export::wrapped;
+use weir_report::view::format::wrapped;
 use weir_rigs::{self, PLANS};
 use weir_testbed::bed::{Bed, BedSpec};
 use weir_testbed::cpu::{CpuPlan, DutCpus};

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use weir_config::did_you_mean;
 use weir_host::{Ceiling, Effect, Fix, Host, Load, Role, Undo, Undone};
-use weir_report::export::wrapped;
+use weir_report::view::format::wrapped;
 use weir_testbed::journal;
 
 use crate::cli;
