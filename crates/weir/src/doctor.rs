@@ -14,7 +14,6 @@ use weir_lab::frames::preflight;
 use weir_lab::machine;
 use weir_lab::record::Machine;
 use weir_lab::rigs::{self, PLANS};
-use weir_lab::store::Store;
 use weir_load::TesterKind;
 use weir_port::bpf::{self, Program, congestion, object};
 use weir_port::capture::{self, Method};
@@ -302,7 +301,7 @@ impl Findings {
     }
 
     fn records(&mut self, store: &cli::Store) {
-        match records::open(store).and_then(|store| Ok(store.runs()?.len())) {
+        match records::open(store).and_then(|log| Ok(log.archive().runs()?.len())) {
             Ok(runs) => self.add("records", State::Ok, format!("the file can be written; {runs} runs in it")),
             Err(error) => self.add("records", State::Missing, with_causes(&error)),
         }

@@ -1,4 +1,4 @@
-//! What the engine has for a rig while a run goes on: its record, its store, its options, and what is reported of it.
+//! What the engine has for a rig while a run goes on: its record, its log, its options, and what is reported of it.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use super::resume::KeptTrials;
 use crate::error::RunError;
 use crate::frames::Settings;
 use crate::record::{Point, PointResult, Run, Trial};
-use crate::store::Store;
+use crate::store::RunLog;
 
 /// What a run reports while it goes on.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// The run has its number in the store.
+    /// The run has its number in the log.
     Run(&'a Run),
     /// A point begins.
     Point {
@@ -89,7 +89,7 @@ pub struct Running<'a, E = ()> {
     pub(crate) record: &'a Run,
     pub(crate) resumed: &'a KeptTrials,
     pub(crate) experiment: &'a E,
-    pub(crate) store: &'a dyn Store,
+    pub(crate) store: &'a RunLog,
     pub(crate) options: &'a Options<'a>,
     pub(crate) settings: Settings,
     pub(crate) journal: Journal,
@@ -113,7 +113,7 @@ impl<E> Running<'_, E> {
     /// Reports the result of a point, and keeps it unless an earlier part of this run has.
     pub(crate) fn close(&self, point: &Point, result: PointResult) -> Result<(), RunError> {
         if self.resumed.finished(point.index).is_none() {
-            self.store.finish_point(point.id, &result)?;
+            self.store.finish_point(point.key(self.record.uuid), &result)?;
         }
         (self.options.observe)(Event::Result(point, &result));
         Ok(())

@@ -8,7 +8,7 @@ use weir_load::TesterKind;
 use super::{Event, Options};
 use crate::rigs::PLANS;
 use crate::run_data::RunData;
-use crate::store::{MemoryStore, Store};
+use crate::store::RunLog;
 
 /// Runs a plan with these options; what was measured, and what the user was shown.
 pub(crate) fn run(name: &str, sets: &[&str]) -> (RunData, Vec<String>) {
@@ -26,8 +26,8 @@ pub(crate) fn run(name: &str, sets: &[&str]) -> (RunData, Vec<String>) {
         stop: &AtomicBool::new(false),
         observe: &observe,
     };
-    let store = MemoryStore::default();
-    let id = super::run(&plan, &store, &options).unwrap();
-    let data = store.run_data(id).unwrap();
+    let log = RunLog::in_memory();
+    let run = super::run(&plan, &log, &options).unwrap();
+    let data = log.archive().run_data(run).unwrap();
     (data, notes.into_inner().unwrap())
 }

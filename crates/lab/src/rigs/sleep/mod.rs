@@ -133,13 +133,14 @@ mod tests {
     use weir_load::TesterKind;
 
     use super::*;
+    use crate::record::RunId;
     use crate::rigs::PLANS;
     use crate::run::{Event, Options};
-    use crate::store::{MemoryStore, Store};
+    use crate::store::RunLog;
     use crate::{compare, export, report, run};
 
     /// Runs the plan, or goes on with the first run; stops after so many trials.
-    fn sleep(store: &dyn Store, resumed: bool, most: u32) -> Result<i64, RunError> {
+    fn sleep(log: &RunLog, resumed: bool, most: u32) -> Result<RunId, RunError> {
         let plan = PLANS.load("sleep", &[]).unwrap();
         let (stop, ended) = (AtomicBool::new(false), Mutex::new(Cell::new(0)));
         let observe = |event: Event| {
@@ -152,15 +153,19 @@ mod tests {
         let tester = TesterKind::Packet;
         let options = Options { seed: 1, tester, tester_limits: Vec::new(), stop: &stop, observe: &observe };
         match resumed {
-            true => run::resume(&plan, store.run_data(1).unwrap(), store, &options),
-            false => run::run(&plan, store, &options),
+            true => run::resume(&plan, first(log), log, &options),
+            false => run::run(&plan, log, &options),
         }
+    }
+
+    fn first(log: &RunLog) -> RunData {
+        log.archive().run_data(log.archive().numbered(1).unwrap()).unwrap()
     }
 
     #[test]
     fn its_figures_are_reported_compared_and_exported_without_code_of_its_own() {
-        let store = MemoryStore::default();
-        let runs = [(); 2].map(|()| store.run_data(sleep(&store, false, 99).unwrap()).unwrap());
+        let log = RunLog::in_memory();
+        let runs = [(); 2].map(|()| log.archive().run_data(sleep(&log, false, 99).unwrap()).unwrap());
         let page = report::html(&runs, crate::rigs::sections());
         for text in ["Sleep wakes at most", "How late does sleep wake?", "Lateness"] {
             assert!(page.contains(text), "{text} in {page}");
@@ -182,15 +187,13 @@ mod tests {
 
     #[test]
     fn a_run_that_was_stopped_goes_on_with_the_trial_that_is_missing() {
-        let store = MemoryStore::default();
-        let stopped = sleep(&store, false, 2);
+        let log = RunLog::in_memory();
+        let stopped = sleep(&log, false, 2);
         assert!(matches!(stopped, Err(RunError::Interrupted(1))), "{stopped:?}");
-        let before: Vec<Trial> =
-            store.run_data(1).unwrap().points.into_iter().flat_map(|p| p.trials).collect();
+        let before: Vec<Trial> = first(&log).points.into_iter().flat_map(|p| p.trials).collect();
         assert!(!before.is_empty());
-        sleep(&store, true, 99).unwrap();
-        let after: Vec<Trial> =
-            store.run_data(1).unwrap().points.into_iter().flat_map(|p| p.trials).collect();
+        sleep(&log, true, 99).unwrap();
+        let after: Vec<Trial> = first(&log).points.into_iter().flat_map(|p| p.trials).collect();
         assert_eq!(after.len(), 6, "two sleeps in three rounds");
         assert!(before.iter().all(|trial| after.contains(trial)), "what was kept is as it was");
     }
