@@ -1,4 +1,4 @@
-//! `weir conformance`: what the RFCs ask of a node, requirement by requirement, and who keeps it.
+//! `weir conformance`: the requirements of the RFCs, and the targets that meet them.
 
 use std::io::Write;
 
@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &cli::Conformance, out: &mut impl Write) -> Result<
     Ok(if kept { Outcome::Done } else { Outcome::NotAllValid })
 }
 
-/// The box: the kernel's NAT in namespaces of its own, or what a plan describes as external.
+/// The test bed: the kernel's NAT in its own namespaces, or the external device of a plan.
 fn bed(name: &str) -> Result<Bed> {
     let external = match name {
         "kernel" => None,
@@ -38,9 +38,7 @@ fn bed(name: &str) -> Result<Bed> {
             let plan = PLANS.load(plan, &[])?;
             let external = plan.throughput().and_then(|throughput| throughput.external.clone());
             Some(external.with_context(|| {
-                format!(
-                    "{name} has no device `external`: say in its section [external] how the box is reached"
-                )
+                format!("{name} has no external device: describe it in a section [external]")
             })?)
         }
     };
@@ -112,7 +110,7 @@ fn summary(findings: &[Finding], targets: &[&str]) -> String {
     let line = |(n, target): (usize, &&str)| {
         let count =
             |word_: &str| findings.iter().filter(|finding| word(&finding.verdicts[n]) == word_).count();
-        format!("{target}: {} kept, {} broken, {} not tried\n", count("kept"), count("BROKEN"), count("-"))
+        format!("{target}: {} kept, {} broken, {} not tested\n", count("kept"), count("BROKEN"), count("-"))
     };
     targets.iter().enumerate().map(line).collect()
 }
@@ -125,15 +123,15 @@ fn markdown(findings: &[Finding], targets: &[&str]) -> String {
     };
     let kernel = weir_disk::kernel_text("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut text = format!(
-        "# What the RFCs ask of a node, and who keeps it\n\n\
+        "# Requirements of the RFCs, and the targets that meet them\n\n\
          Written by `{command}`, version {}, on Linux {}.\n\n\
-         A requirement is kept if its scenario in `tests/` passes, packet by packet, with every checksum right. `-`: it\n\
-         cannot be tried from outside, for want of time, options or counters. A kernel's NAT is `masquerade` of nftables\n\
-         towards the outside, as most have it: what it breaks may be a matter of its configuration.\n\n",
+         A requirement is kept if its scenario in `tests/` passes, packet by packet, with all checksums correct. `-`: it\n\
+         cannot be tested from outside, because that needs too much time, other options or internal counters. The kernel's\n\
+         NAT is `masquerade` of nftables, the usual configuration: with another one it may keep more requirements.\n\n",
         env!("CARGO_PKG_VERSION"),
         kernel.trim(),
     );
-    text += &format!("| requirement | {} | what must be so |\n", targets.join(" | "));
+    text += &format!("| requirement | {} | expected behaviour |\n", targets.join(" | "));
     text += &format!("|---|{}---|\n", "---|".repeat(targets.len()));
     for finding in findings {
         let verdicts: Vec<_> = finding.verdicts.iter().map(word).collect();

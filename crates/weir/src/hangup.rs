@@ -1,5 +1,5 @@
-//! SIGHUP of a program that runs as a service: its files were renamed, and are opened again by their names. When a terminal closes,
-//! the kernel sends the same signal to the programs in it: they end.
+//! SIGHUP of a program that runs as a service: its files were renamed, and are reopened by name. When a terminal closes, the
+//! kernel sends the same signal to the programs in it: they end.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -23,26 +23,26 @@ impl Hangup {
     pub(crate) fn of_service() -> Result<Hangup> {
         let hangup =
             Hangup { stop: stop_at(&[SIGINT, SIGTERM])?, came: Arc::default(), had_terminal: has_terminal() };
-        // By nohup: it goes on without its terminal.
+        // Under nohup the program continues without its terminal.
         if !ignores(SIGHUP) {
             signal_hook::flag::register(SIGHUP, hangup.came.clone())?;
         }
         Ok(hangup)
     }
 
-    /// Set by Ctrl-C and SIGTERM, and when the terminal was found closed.
+    /// Set by Ctrl-C and SIGTERM, and when the terminal has closed.
     pub(crate) fn stop(&self) -> &AtomicBool {
         &self.stop
     }
 
-    /// Whether files are to be opened again, since this was last asked.
+    /// Whether SIGHUP asked to reopen files since the last call.
     pub(crate) fn asks_to_reopen(&self) -> bool {
         !self.ends() && self.came.swap(false, Ordering::Relaxed)
     }
 
     /// Whether the program is to end.
     pub(crate) fn ends(&self) -> bool {
-        // The kernel takes the terminal away from all its programs before it sends the signal.
+        // The kernel detaches the terminal from its programs before it sends the signal.
         if self.had_terminal && self.came.load(Ordering::Relaxed) && !has_terminal() {
             self.stop.store(true, Ordering::Relaxed);
         }

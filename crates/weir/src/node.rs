@@ -1,9 +1,9 @@
-//! `weir node`: a node in the foreground, and what asks and changes one that runs.
+//! `weir node`: runs a node in the foreground, queries and changes a running one.
 //!
 //! ```text
-//!   weir node run:   open ports > give privileges up > threads of the node
+//!   weir node run:   open ports > drop privileges > threads of the node
 //!                    this thread: counters for Prometheus, panics of the node, signals
-//!                    another one: what happens in NATs > files
+//!                    another one: events of NATs > files
 //!                    threads for the clients of the socket
 //!   weir node show, apply: one line of JSON there, one line back
 //! ```
@@ -42,11 +42,11 @@ use notes::{Events, EventsFile, KeptBlocks, Notes};
 use reported::Unwritten;
 use request::{Apply, Request};
 
-/// Counters for Prometheus are not older.
+/// Longest age of the counters for Prometheus.
 const TELL: Duration = Duration::from_secs(1);
-/// Bytes of a text: a million rules have fewer.
+/// Most bytes of a node file: a million rules have fewer.
 const LONGEST: u64 = 64 << 20;
-/// Signals are seen after this time.
+/// Interval between checks for signals.
 const LOOK: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(command: &NodeCommand, out: &mut impl Write) -> Result<Outcome> {
@@ -59,7 +59,9 @@ pub(crate) fn run(command: &NodeCommand, out: &mut impl Write) -> Result<Outcome
         NodeCommand::Run(arguments) => return in_foreground(arguments, out),
         NodeCommand::Show(arguments) => show(arguments, out)?,
         NodeCommand::Apply(arguments) => apply(arguments, out)?,
-        NodeCommand::Owner { file, asked } => writeln!(out, "{}", owner::tell(file, &read(file)?, asked)?)?,
+        NodeCommand::Owner { file, asked } => {
+            writeln!(out, "{}", owner::look_up(file, &read(file)?, asked)?)?
+        }
         NodeCommand::Unit { file } => unit::write(file, &read(file)?, out)?,
     }
     Ok(Outcome::Done)
@@ -78,7 +80,7 @@ fn cpus(list: &str) -> Result<Vec<usize>> {
     cpus_of(&words).map_err(|wrong| anyhow!("--cpus: {wrong}"))
 }
 
-/// The node with a thread on each of these, if there are any.
+/// The node with a thread on each of these CPUs, if there are any.
 fn placed(mut config: Config, cpus: Option<&[usize]>) -> Config {
     if let Some(cpus) = cpus {
         config.settings.threads = cpus.iter().copied().map(Some).collect();
@@ -86,25 +88,24 @@ fn placed(mut config: Config, cpus: Option<&[usize]>) -> Config {
     config
 }
 
-/// The text of a file that stands in a node's file, beside which it is.
+/// The text of a file that a node file names, relative to the folder of that file.
 fn beside(file: &Path, other: &str) -> Result<String, String> {
     let path = file.parent().unwrap_or(Path::new("")).join(other);
-    let found = std::fs::metadata(&path).and_then(|about| match about.is_file() {
-        true => text_of(&path),
-        // A pipe would be waited for, and a device has no end.
-        false => Err(std::io::Error::other("it is no file")),
-    });
+    // A pipe could block, and a device has no end.
+    let no_file = || std::io::Error::other("it is no regular file");
+    let found = std::fs::metadata(&path)
+        .and_then(|about| if about.is_file() { text_of(&path) } else { Err(no_file()) });
     found.map_err(|error| format!("cannot read {}: {error}", path.display()))
 }
 
-/// The text of a file, or of a pipe, that is not longer than any node's.
+/// The text of a file or pipe, if it is not too long for a node.
 fn text_of(path: &Path) -> std::io::Result<String> {
     let mut text = String::new();
     std::fs::File::open(path)?.take(LONGEST + 1).read_to_string(&mut text)?;
-    match text.len() as u64 > LONGEST {
-        true => Err(std::io::Error::other(format!("it is longer than {} MiB", LONGEST >> 20))),
-        false => Ok(weir_config::without_bom(&text).to_string()),
+    if text.len() as u64 > LONGEST {
+        return Err(std::io::Error::other(format!("it is longer than {} MiB", LONGEST >> 20)));
     }
+    Ok(weir_config::without_bom(&text).to_string())
 }
 
 fn in_foreground(arguments: &NodeRun, out: &mut impl Write) -> Result<Outcome> {
@@ -130,7 +131,7 @@ fn in_foreground(arguments: &NodeRun, out: &mut impl Write) -> Result<Outcome> {
     say::notes(opened.obstacles());
     let mut mishaps = Mishaps::open();
     if !arguments.keep_privileges {
-        privilege::drop_all_but(opened.needs()).context("cannot give up privileges")?;
+        privilege::drop_all_but(opened.needs()).context("cannot drop privileges")?;
         privilege::run_no_program();
     }
     let node = opened.start()?;
@@ -145,8 +146,8 @@ fn in_foreground(arguments: &NodeRun, out: &mut impl Write) -> Result<Outcome> {
     let page =
         |node: &Node| reported::prometheus(&node.snapshots(), &names) + &reported::unwritten(&unwritten);
     unit::tell_ready()?;
-    // Clients are answered by threads of their own: what happens in the node is written down whatever they do.
-    let (alive, over) = UnixStream::pair().context("a socket to end the others")?;
+    // Clients have their own threads, so that none of them delays the recording of events.
+    let (alive, over) = UnixStream::pair().context("cannot create the socket that ends the clients")?;
     let placed = |config| placed(config, cpus.as_deref());
     let answer = |sent: &[u8]| control::answer(&node, &names, sent, &placed);
     let tell = || {
@@ -172,7 +173,7 @@ fn in_foreground(arguments: &NodeRun, out: &mut impl Write) -> Result<Outcome> {
     end(node, &mut notes, &names, arguments.json, out)
 }
 
-/// Reports panics of the node, and tells the counters, until it ends or shall end.
+/// Reports panics of the node, and publishes its counters, until it ends or a signal ends it.
 fn watch(
     node: &Node,
     (names, mishaps): (&[String], &mut Mishaps),
@@ -192,12 +193,12 @@ fn watch(
     }
 }
 
-/// Hosts have their blocks of ports again.
+/// Gives hosts their port blocks back.
 fn restore(opened: &mut Opened, kept: &mut KeptBlocks) {
     let before = kept.blocks.live();
     let restored = opened.restore(&before);
     if !before.is_empty() {
-        say::say(&format!("{} of {} blocks of ports are their hosts' again", restored.len(), before.len()));
+        say::say(&format!("restored {} of {} port blocks", restored.len(), before.len()));
     }
     kept.blocks.set(&restored);
     kept.sync();
@@ -213,12 +214,13 @@ fn end(
     out: &mut impl Write,
 ) -> Result<Outcome> {
     let mut ended = node.stop();
-    // Also where a port was of no more use.
+    // Also if a port has failed.
     notes.end(&mut ended);
     let accounting = reported::counters(&ended.threads?, names);
-    match json {
-        true => writeln!(out, "{accounting}")?,
-        false => out.write_all(reported::text(&accounting).as_bytes())?,
+    if json {
+        writeln!(out, "{accounting}")?;
+    } else {
+        out.write_all(reported::text(&accounting).as_bytes())?;
     }
     match &ended.ended_early[..] {
         [] => Ok(Outcome::Done),
@@ -228,9 +230,10 @@ fn end(
 
 fn show(arguments: &NodeShow, out: &mut impl Write) -> Result<()> {
     let answer = control::ask(&arguments.socket.found()?, &control::show(arguments.what))?;
-    match arguments.json {
-        true => writeln!(out, "{answer}")?,
-        false => out.write_all(shown::text(arguments.what, &answer).as_bytes())?,
+    if arguments.json {
+        writeln!(out, "{answer}")?;
+    } else {
+        out.write_all(shown::text(arguments.what, &answer).as_bytes())?;
     }
     Ok(())
 }
@@ -238,7 +241,7 @@ fn show(arguments: &NodeShow, out: &mut impl Write) -> Result<()> {
 fn apply(arguments: &NodeApply, out: &mut impl Write) -> Result<()> {
     let name = arguments.file.display().to_string();
     let text = text_of(&arguments.file).with_context(|| format!("cannot read {name}"))?;
-    // Mistakes are reported here, whether or not a node runs. It cannot read the files any more that the text names.
+    // Mistakes are reported here, even if no node runs. The node has dropped the right to read the files that the text names.
     let files = RefCell::new(BTreeMap::new());
     Config::read(&name, &text, &|other| {
         let text = beside(&arguments.file, other)?;
@@ -247,7 +250,7 @@ fn apply(arguments: &NodeApply, out: &mut impl Write) -> Result<()> {
     })?;
     let wish = Apply { file: name.clone(), text, files: files.into_inner() };
     control::ask(&arguments.socket.found()?, &Request::Apply(wish))?;
-    Ok(writeln!(out, "the node is what {name} says")?)
+    Ok(writeln!(out, "the node applied {name}")?)
 }
 
 #[cfg(test)]

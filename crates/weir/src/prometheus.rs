@@ -1,4 +1,4 @@
-//! Counters in Prometheus' text format, over HTTP.
+//! Counters in Prometheus text format, over HTTP.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const DEADLINE: Duration = Duration::from_secs(5);
 /// Clients that are served at the same time; others wait in the backlog of the socket.
 const CLIENTS: usize = 8;
-/// A longer request is none of a scraper.
+/// Longest request; a scraper sends less.
 const LONGEST_REQUEST: u64 = 8192;
 
 /// Answers with the last page.
@@ -37,7 +37,7 @@ impl Server {
         Ok(Server { page })
     }
 
-    /// What is answered from now on.
+    /// Sets the page for the next answers.
     pub(crate) fn tell(&self, page: String) {
         *self.page.lock().unwrap_or_else(PoisonError::into_inner) = page;
     }

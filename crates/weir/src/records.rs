@@ -1,4 +1,4 @@
-//! `weir list`, `weir show`, `weir report`, `weir export`, `weir trend`: looking at what was kept.
+//! `weir list`, `weir show`, `weir report`, `weir export`, `weir trend`: commands for recorded runs.
 
 use std::io::Write;
 use std::path::Path;
@@ -14,12 +14,12 @@ use crate::cli::ExportFormat;
 use crate::place::{Place, REPORT};
 use crate::{cli, say};
 
-/// Opens it, and makes it if it is not there.
+/// Opens the store, and creates it if it does not exist.
 pub(crate) fn open(arguments: &cli::Store) -> Result<SqliteStore> {
     Ok(SqliteStore::open(&arguments.path()?)?)
 }
 
-/// Opens it to change what was kept: a file that the user names must be there.
+/// Opens the store to change records: a file of --store must exist.
 pub(crate) fn open_existing(arguments: &cli::Store) -> Result<SqliteStore> {
     match &arguments.store {
         Some(path) => Ok(SqliteStore::open_existing(path)?),
@@ -27,7 +27,7 @@ pub(crate) fn open_existing(arguments: &cli::Store) -> Result<SqliteStore> {
     }
 }
 
-/// Opens it to read what was kept, and makes no file: one that the user names must be there.
+/// Opens the store to read, and creates no file: a file of --store must exist.
 pub(crate) fn open_to_read(arguments: &cli::Store) -> Result<SqliteStore> {
     let path = arguments.path()?;
     match SqliteStore::open_to_read(&path) {
@@ -63,19 +63,20 @@ pub(crate) fn report(arguments: &cli::Report, out: &mut impl Write) -> Result<()
     Ok(writeln!(out, "{}", path.display())?)
 }
 
-/// Shards as one run, which is kept.
+/// Merges shards into one run, and stores it.
 pub(crate) fn merge(arguments: &cli::Merge, out: &mut impl Write) -> Result<()> {
     let shards = arguments.files.iter().map(|path| exported(path)).collect::<Result<Vec<_>>>()?;
     let whole = weir_lab::shards::merge(&shards)?;
     let store = open(&arguments.store)?;
     let id = weir_lab::shards::keep(&whole, &store)?;
     let data = store.run_data(id)?;
-    let text = match arguments.json {
-        true => export::json(&data) + "\n",
-        false => plain(&export::answer(&data, rigs::sections(), say::columns())).into_owned(),
+    let text = if arguments.json {
+        export::json(&data) + "\n"
+    } else {
+        plain(&export::answer(&data, rigs::sections(), say::columns())).into_owned()
     };
     out.write_all(text.as_bytes())?;
-    say::say(&format!("{} shards are run {id}: `weir report {id}` writes its report", shards.len()));
+    say::say(&format!("merged {} shards into run {id}: `weir report {id}` writes its report", shards.len()));
     Ok(())
 }
 
@@ -85,7 +86,7 @@ pub(crate) fn exported(path: &Path) -> Result<RunData> {
     let text = std::fs::read(path)
         .with_context(|| format!("cannot read {name} (write one with `weir show ID --json > {name}`)"))?;
     serde_json::from_slice(text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text))
-        .with_context(|| format!("{name} holds no run: write it with `weir show ID --json > {name}`"))
+        .with_context(|| format!("{name} contains no run: write it with `weir show ID --json > {name}`"))
 }
 
 pub(crate) fn export(arguments: &cli::Export, out: &mut impl Write) -> Result<()> {
@@ -110,11 +111,11 @@ pub(crate) fn export(arguments: &cli::Export, out: &mut impl Write) -> Result<()
     }
 }
 
-/// Writes a file for each drawing and says which.
+/// Writes a file for each chart, and prints their paths.
 fn drawings(data: &RunData, folder: Option<&Path>, out: &mut impl Write) -> Result<()> {
-    let folder = folder.context("drawings are files: name a folder for them with -o")?;
+    let folder = folder.context("the charts are several files: give a folder for them with -o")?;
     weir_disk::as_caller(|| std::fs::create_dir_all(folder))
-        .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+        .with_context(|| format!("cannot create the folder {}", folder.display()))?;
     for (name, text) in export::svg(data, rigs::sections()) {
         let path = folder.join(name);
         weir_disk::replace(&path, text.as_bytes(), REPORT)
@@ -132,7 +133,7 @@ pub(crate) fn trend(arguments: &cli::Trend, out: &mut impl Write) -> Result<()> 
     let runs = with_points.collect::<Result<Vec<_>, _>>()?;
     say::notes(&store.damaged());
     let Some(trend) = trend::trend(&arguments.plan, &runs, &filter) else {
-        bail!("no complete run of `{}` was kept: see `weir list`", arguments.plan);
+        bail!("there is no complete run of `{}`: see `weir list`", arguments.plan);
     };
     match &arguments.output {
         Some(path) => {
@@ -145,18 +146,18 @@ pub(crate) fn trend(arguments: &cli::Trend, out: &mut impl Write) -> Result<()> 
     }
 }
 
-/// The run that the user names, as far as it can be read.
+/// The requested run, as far as it is readable.
 pub(crate) fn find(store: &dyn Store, run: cli::RunId) -> Result<RunData> {
     let data = store.run_data(number(store, run)?)?;
     say::notes(&store.damaged());
     Ok(data)
 }
 
-/// The run that the user names, to which trials are to be added.
+/// The requested run, to which trials are to be added.
 pub(crate) fn find_whole(store: &dyn Store, run: cli::RunId) -> Result<RunData> {
     let data = store.run_data(number(store, run)?)?;
     match store.damaged().first() {
-        Some(damaged) => bail!("run {} cannot go on: {damaged}", data.run.id),
+        Some(damaged) => bail!("run {} cannot continue: {damaged}", data.run.id),
         None => Ok(data),
     }
 }
@@ -166,7 +167,7 @@ fn number(store: &dyn Store, run: cli::RunId) -> Result<i64> {
         cli::RunId::Number(id) => Ok(id),
         cli::RunId::Last => match store.last_run_id()? {
             Some(id) => Ok(id),
-            None => bail!("no run was kept yet: start with `weir run quick`"),
+            None => bail!("there is no recorded run yet: start with `weir run quick`"),
         },
     }
 }

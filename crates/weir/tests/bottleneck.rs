@@ -200,7 +200,7 @@ fn what_cannot_be_is_refused_with_a_remedy() {
     need_root!();
     let street = Street::new();
     for (line, message) in [
-        ("bottleneck m0 m0", "IF1 and IF2 are both m0: a bottleneck is between two interfaces"),
+        ("bottleneck m0 m0", "IF1 and IF2 are both m0: give two different interfaces"),
         ("bottleneck m0 m7", "there is no interface m7 in this network namespace: did you mean `m0`?"),
         (
             "bottleneck m0 m1 --buffer 100",
@@ -208,11 +208,11 @@ fn what_cannot_be_is_refused_with_a_remedy() {
         ),
         (
             "bottleneck m0 m1 --log /etc/hostname",
-            "cannot make /etc/hostname: it is there already: delete it, or name another file",
+            "cannot create /etc/hostname: it is there already: delete it, or name another file",
         ),
         (
             "bottleneck m0 m1 --log /proc/self/exe",
-            "cannot make /proc/self/exe: a symbolic link has this name: name the file to which it leads, or another one",
+            "cannot create /proc/self/exe: a symbolic link has this name: name the file to which it leads, or another one",
         ),
     ] {
         weir::refused(&street.middle, line, message);
@@ -253,7 +253,8 @@ fn a_mistyped_option_is_a_wrong_command_line() {
     golden!("tests/golden/bottleneck-mistyped.txt", &text);
 }
 
-/// Connections of TCP in a namespace, as the kernel lists them: not those that listen, and not those that only wait for old segments.
+/// Connections of TCP in a namespace, as the kernel lists them: not those that listen, and not those that only wait for old
+/// segments.
 fn connections(namespace: &Namespace) -> usize {
     let text = namespace.run(|| std::fs::read_to_string("/proc/thread-self/net/tcp").unwrap());
     let state = |line: &str| line.split_whitespace().nth(3).map(str::to_string);
@@ -397,7 +398,8 @@ fn dctcp_gives_way_to_marks_without_losses() {
     assert!(ended.result["directions"][0]["marked"].as_u64() > Some(0), "{}", ended.result);
 }
 
-/// Two flows of BBR 3 through a link of 100 Mbit/s and 4 ms whose queue is `aqm`, with ECN or without: what the link and the flows
+/// Two flows of BBR 3 through a link of 100 Mbit/s and 4 ms whose queue is `aqm`, with ECN or without: what the link and the
+/// flows
 /// did, unless the kernel takes no such congestion control.
 fn bbr3_through(aqm: &str, ecn: &str) -> Option<(Value, Value)> {
     let street = Street::new();
@@ -506,7 +508,8 @@ fn a_log_without_room_costs_only_the_log() {
     let ended = link.interrupt();
     std::fs::remove_dir_all(&folder).unwrap();
     assert_eq!(ended.code, Some(1), "{}", ended.said);
-    let expected = "cannot write all of disk/log: make room, and let it run again: No space left on device";
+    let expected =
+        "cannot write disk/log completely: free space on the disk, and run again: No space left on device";
     assert!(ended.said.contains(expected), "{}", ended.said);
     assert_eq!(ended.result["directions"][0]["unexplained"], 0, "it is reported: {}", ended.result);
 }

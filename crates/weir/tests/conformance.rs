@@ -71,6 +71,6 @@ fn what_is_no_box_is_refused() {
     let (code, text) = run(&["--against", "router"]);
     assert_eq!(
         (code, text.as_str()),
-        (1, "weir: router has no device `external`: say in its section [external] how the box is reached\n")
+        (1, "weir: router has no external device: describe it in a section [external]\n")
     );
 }

@@ -120,7 +120,7 @@ impl Lab {
         let words = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{arguments:?}: {words}");
         let words = words.trim_end();
-        let why = words.split_once(" has failed before its first trial: ").map_or(words, |(_, why)| why);
+        let why = words.split_once(" failed before its first trial: ").map_or(words, |(_, why)| why);
         assert_eq!(why.trim_start_matches("weir: "), message, "{arguments:?}");
     }
 }

@@ -66,8 +66,7 @@ no point has a result in both runs
 only run 1 has this point: 64, kernel-forward
 only run 2 has this point: 64, node
 ";
-    let fails =
-        "weir: nothing was compared, so --fail-on fails: no point has a result in run 1 and in run 2\n[4]\n";
+    let fails = "weir: --fail-on fails: no point has a result in both run 1 and run 2\n[4]\n";
     for verdicts in ["slower", "faster", "cannot-tell", "slower,cannot-tell", "unmatched"] {
         kept.check(&format!("$ compare 1 2 --fail-on {verdicts}\n{compared}{fails}"));
     }
@@ -88,7 +87,7 @@ fn the_last_run_of_a_comparison_is_a_complete_one_of_its_plan() {
     kept.check(
         "\
 $ compare 1 3 --fail-on slower
-weir: run 3 is failed: --fail-on needs complete runs; `weir run --resume 3` measures the rest
+weir: run 3 is failed: --fail-on needs complete runs; complete it with `weir run --resume 3`
 [1]
 ",
     );
@@ -100,7 +99,7 @@ weir: run 3 is failed: --fail-on needs complete runs; `weir run --resume 3` meas
     kept.check(
         "\
 $ compare broken.json last
-weir: broken.json holds no run: write it with `weir show ID --json > broken.json`: missing field `run` at line 1 column 2
+weir: broken.json contains no run: write it with `weir show ID --json > broken.json`: missing field `run` at line 1 column 2
 [1]
 ",
     );
@@ -132,9 +131,9 @@ $ report 1 -o .
 ./weir-small-1.html
 $ report 1 -o .
 ./weir-small-1.html
-note: ./weir-small-1.html was there, and is replaced
+note: replaced ./weir-small-1.html
 $ report 1 -o diary.html
-weir: diary.html is no report of weir, and stays: move it away, or name another file
+weir: diary.html exists and is not a weir report: not overwritten; move it away, or use another file
 [1]
 ",
     );
@@ -160,7 +159,7 @@ frame  device          quantity  runs  level now  95 % interval  since  changes
 
 A change is claimed where a permutation test has p < 5 %: of 1 series without any, at most 0.1 would show one by chance. Its place is known to one or two runs.
 $ trend smal
-weir: no complete run of `smal` was kept: see `weir list`
+weir: there is no complete run of `smal`: see `weir list`
 [1]
 $ trend small -o trend.html
 trend.html
@@ -265,7 +264,7 @@ fn a_row_that_cannot_be_read_is_named_and_hides_no_other() {
     kept.check(&format!(
         "\
 $ clean
-nothing to do: no run was killed, or its traces are gone
+nothing to do: no killed run left changes
 $ show 2
 weir: record 2 of table runs in DIR/records.db {changed}
 [1]

@@ -45,8 +45,8 @@ fn kernel() -> String {
 /// The note of a run that gets by with packet sockets, for this reason.
 fn packets_instead(why: &str) -> String {
     format!(
-        "note: AF_PACKET sockets in place of XDP: {why}. They send several times fewer frames, which depart less exactly; Linux \
-         5.18 or newer, as root, has XDP with live frames."
+        "note: Using AF_PACKET sockets instead of XDP: {why}. They send several times fewer frames, with less exact departure \
+         times. XDP needs root and Linux 5.18 or newer."
     )
 }
 
@@ -122,7 +122,7 @@ $ run quik
 weir: `quik` is neither a plan that ships with weir nor a file: did you mean `quick`?
 [1]
 $ run tiny.toml --report nowhere/x.html
-weir: there is no folder nowhere for the report: make it, or change --report
+weir: there is no folder nowhere for the report: create it, or change --report
 [1]
 ",
     );
@@ -238,7 +238,7 @@ fn a_kernel_without_live_frames() {
     let run = weir(&["run", "tiny.toml", "--no-report"]);
     let said = String::from_utf8_lossy(&run.stderr);
     assert!(matches!(run.status.code(), Some(0 | 3)), "{said}");
-    assert_eq!(said.matches("AF_PACKET sockets in place of XDP").count(), 1, "{said}");
+    assert_eq!(said.matches("AF_PACKET sockets instead of XDP").count(), 1, "{said}");
     let lacks = |what: &str| {
         let (kernel, why) =
             (kernel(), "Invalid argument (os error 22) (Linux 5.18 or newer has what it needs)");

@@ -28,7 +28,7 @@ pub(super) fn page(view: &View) -> String {
     metric(
         &mut page,
         "capture_bytes_total",
-        "Their bytes on the wire, without FCS",
+        "Bytes captured, as on the wire without FCS",
         queues(|queue| queue.reading.bytes),
     );
     metric(&mut page, "capture_drops_total", "Frames lost, by place", drops);
@@ -36,7 +36,7 @@ pub(super) fn page(view: &View) -> String {
     metric(
         &mut page,
         "capture_not_ip_frames_total",
-        "Frames captured without an IP packet that can be read, by EtherType",
+        "Frames captured without a readable IP packet, by EtherType",
         not_ip,
     );
     metric(

@@ -70,7 +70,12 @@ mod tests {
         assert_eq!(places.remove(HELP.0), Some(1));
         let all = commands();
         for command in all.get_subcommands().filter(|command| !command.is_hide_set()) {
-            assert_eq!(places.remove(command.get_name()), Some(1), "add `{}` to one of GROUPS", command.get_name());
+            assert_eq!(
+                places.remove(command.get_name()),
+                Some(1),
+                "add `{}` to one of GROUPS",
+                command.get_name()
+            );
         }
         assert!(places.is_empty(), "not visible commands: {places:?}");
     }

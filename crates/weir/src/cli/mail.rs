@@ -149,7 +149,9 @@ fn address(text: &str) -> Result<String, String> {
 }
 
 fn helo(text: &str) -> Result<String, String> {
-    is_plain(text).then(|| text.to_string()).ok_or_else(|| format!("`{text}` is no host name: use mail.example.org"))
+    is_plain(text)
+        .then(|| text.to_string())
+        .ok_or_else(|| format!("`{text}` is no host name: use mail.example.org"))
 }
 
 fn rate(text: &str) -> Result<Rate, String> {

@@ -116,13 +116,13 @@ impl Run {
             (_, false) if self.plans.first().is_some_and(|word| word == REPEAT) => {
                 wrong("`repeat` needs one plan and --times 2 or more: `weir run repeat quick --times 6`")
             }
-            (2, false) => {
-                wrong("two plans given: add --compare to run them alternately and compare them, or give one plan")
-            }
-            (0 | 1, true) => wrong("--compare needs two plans: `weir run a.toml b.toml --compare`"),
-            _ if !self.fail_on.is_empty() && self.against.is_none() && !self.compare => wrong(
-                "--fail-on needs a comparison: add --against RUN, or --compare and two plans",
+            (2, false) => wrong(
+                "two plans given: add --compare to run them alternately and compare them, or give one plan",
             ),
+            (0 | 1, true) => wrong("--compare needs two plans: `weir run a.toml b.toml --compare`"),
+            _ if !self.fail_on.is_empty() && self.against.is_none() && !self.compare => {
+                wrong("--fail-on needs a comparison: add --against RUN, or --compare and two plans")
+            }
             _ => Ok(()),
         }
     }
