@@ -194,8 +194,8 @@ impl Bed {
         }
         if !end.namespace.has_sysfs() {
             return Err(Error::Input(format!(
-                "/sys cannot be mounted in a namespace here, so that the work of {} cannot be spread: run as root, or \
-                 leave rps, xps and coalesce_us out",
+                "cannot mount /sys in a namespace, so the work of {} cannot be spread: run as root, or omit rps, xps and \
+                 coalesce_us",
                 end.name
             )));
         }

@@ -58,7 +58,7 @@ pub enum Error {
         why: String,
     },
     /// The part of the tester on another host, `remote` in [external].
-    #[error("the tester's end on {target}: {why}")]
+    #[error("the remote tester on {target}: {why}")]
     Remote {
         /// That host.
         target: String,

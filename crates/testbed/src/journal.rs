@@ -153,7 +153,7 @@ impl Journal {
         // Behind one's own entry, so that of two at a time at least one sees the other.
         let written = match self.other_user_of(path) {
             Some(pid) => Err(Error::Input(format!(
-                "{name} was set by another run of weir (process {pid}), which still needs it: wait until that has ended"
+                "{name} was set by another run of weir (process {pid}), which still uses it: wait until that run has ended"
             ))),
             None => fs::write(path, value).map_err(Error::os(&name)),
         };
@@ -225,7 +225,9 @@ impl Journal {
                     if self.entries[..index].iter().any(|entry| entry.change.was(change, &now)) => {}
                 Ok(Undone::Changed(now)) => {
                     let now = now.trim();
-                    cleaned.left.push(format!("{change}, and is {now} by somebody else now: left alone"));
+                    cleaned
+                        .left
+                        .push(format!("{change}, changed since by another program to {now}: not restored"));
                 }
                 Err(error) => {
                     first_error.get_or_insert(error);
@@ -380,7 +382,7 @@ fn clean_one(path: &Path, cleaned: &mut Cleaned) -> Result<()> {
         // Nothing that is written down outlives the machine's end.
         Some(Found::Past) => remove_if_there(path).map_err(Error::os(path.display().to_string())),
         Some(Found::Left(why)) => {
-            cleaned.left.push(format!("the journal {} is left alone: {why}", path.display()));
+            cleaned.left.push(format!("the journal {} was not undone: {why}", path.display()));
             Ok(())
         }
         Some(Found::Dead(entries)) => {
@@ -429,7 +431,7 @@ fn find(path: &Path) -> Option<Found> {
         Err(error) => return Some(Found::Left(error.to_string())),
         Ok(bytes) => match serde_json::from_slice::<Written>(&bytes) {
             Err(error) => {
-                let why = format!("it cannot be read ({error}): see what it says, then delete it");
+                let why = format!("it cannot be read ({error}): check its contents, then delete it");
                 return Some(Found::Left(why));
             }
             Ok(written) => written,
@@ -440,7 +442,7 @@ fn find(path: &Path) -> Option<Found> {
         Origin { host, .. } if host != here.host => Found::Left("it is of another machine".into()),
         Origin { boot, .. } if boot != here.boot => Found::Past,
         Origin { pid_namespace, .. } if pid_namespace != here.pid_namespace => {
-            Found::Left("it is of another container: `weir clean` there undoes it".into())
+            Found::Left("it is of another container: run `weir clean` there".into())
         }
         _ if start_time(pid).is_ok_and(|time| time == started) => Found::Running(pid, written.entries),
         _ => Found::Dead(written.entries),

@@ -82,8 +82,7 @@ impl Spread {
             Spread::Over(cpus) => match cpus.iter().find(|cpu| !allowed.contains(cpu)) {
                 None => Ok(Some(cpus.clone())),
                 Some(cpu) => Err(Error::Input(format!(
-                    "{option} = \"{self}\": CPU {cpu} is none of those that can have this work, {}: use some of these, \
-                     or \"all\"",
+                    "{option} = \"{self}\": CPU {cpu} cannot do this work: use some of {}, or \"all\"",
                     Spread::Over(allowed.to_vec())
                 ))),
             },
@@ -118,7 +117,7 @@ impl Spreading {
             let files = interrupts(interface, trees);
             if files.is_empty() {
                 return Err(Error::Input(format!(
-                    "{interface} has no interrupts of its own, as a virtual interface has none: leave interrupts out"
+                    "{interface} has no interrupts, as it is a virtual interface: omit interrupts"
                 )));
             }
             if cpus.is_empty() {
@@ -137,8 +136,7 @@ impl Spreading {
             let queues = queues(interface, "tx-", trees)?;
             if queues.len() < 2 {
                 return Err(Error::Input(format!(
-                    "{interface} has one transmit queue, so that XPS has no choice: leave xps out, or name two CPUs or \
-                     more"
+                    "{interface} has one transmit queue, so that XPS has no effect: omit xps, or use two CPUs or more"
                 )));
             }
             let n = queues.len();
@@ -186,7 +184,7 @@ pub fn write_for_now(settings: &[Setting], mut journal: Journal) -> Result<Writt
         journal.write_file(&setting.path, &setting.value).map_err(|error| match &error {
             // Its driver shared its queues out among all CPUs, for good.
             Error::Os { source, .. } if source.raw_os_error() == Some(libc::EIO) => Error::Input(format!(
-                "{}: the kernel places this interrupt itself (a managed one): leave interrupts out",
+                "{}: the kernel places this interrupt itself (managed interrupt): omit interrupts",
                 setting.path.display()
             )),
             _ => error,
@@ -278,7 +276,7 @@ impl FromStr for Spread {
                 let runs: Option<Vec<_>> = text.split(',').map(run).collect();
                 let mut cpus: Vec<usize> = runs
                     .ok_or_else(|| {
-                        format!("`{text}` are no CPUs: use numbers such as \"0-1,3\", \"all\", \"off\" or \"default\"")
+                        format!("`{text}` is no list of CPUs: use numbers such as \"0-1,3\", \"all\", \"off\" or \"default\"")
                     })?
                     .into_iter()
                     .flatten()

@@ -345,7 +345,7 @@ fn what_cannot_be_measured_is_refused_with_a_remedy() {
     lab.in_box(&lab.setup(""));
     refused(
         "external.counters=echo rx",
-        "the command `counters` of [external] printed `rx`: let it print lines of a name and a whole number",
+        "the command `counters` of [external] printed `rx`: it must print lines with a name and a whole number",
     );
     lab.tester.run(|| {
         let mut rtnl = Rtnl::open().unwrap();

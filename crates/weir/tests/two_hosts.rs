@@ -226,32 +226,32 @@ fn what_is_wrong_with_the_far_host_is_reported() {
     };
     refused(
         "external.remote_weir=no-weir",
-        "the tester's end on root@192.0.2.1: there is no program `no-weir` (exit code 127",
+        "the remote tester on root@192.0.2.1: there is no program `no-weir` (exit code 127",
     );
     refused(
         &format!("external.remote_weir={greeting}"),
-        "the tester's end on root@192.0.2.1: weir 0.0.9 is there, and 0.1.0 is here: install the same \
+        "the remote tester on root@192.0.2.1: weir 0.0.9 is there, and 0.1.0 is here: install the same \
              on both hosts",
     );
     refused(
         "external.remote_weir=echo Welcome;",
-        "the tester's end on root@192.0.2.1: it says `Welcome` in place of a greeting: let \
+        "the remote tester on root@192.0.2.1: it says `Welcome` in place of a greeting: let \
              `remote_weir` name weir 0.1.0, and let the shell there print nothing by itself",
     );
     refused(
         "external.remote_weir=echo; false",
-        "the tester's end on root@192.0.2.1: it says `` in place of a greeting: let `remote_weir` name \
+        "the remote tester on root@192.0.2.1: it says `` in place of a greeting: let `remote_weir` name \
              weir 0.1.0, and let the shell there print nothing by itself",
     );
     refused(
         "external.remote_weir=exit 1;",
-        "the tester's end on root@192.0.2.1: exit code 1; weir 0.1.0 is needed there, try it by hand: ssh -o \
+        "the remote tester on root@192.0.2.1: exit code 1; weir 0.1.0 is needed there, try it by hand: ssh -o \
          BatchMode=yes root@192.0.2.1 'exit 1; port-agent'",
     );
-    refused("external.remote=root@192.0.2.2", "the tester's end on root@192.0.2.2: no connection");
+    refused("external.remote=root@192.0.2.2", "the remote tester on root@192.0.2.2: no connection");
     refused(
         "external.remote_port=eth9",
-        "the tester's end on root@192.0.2.1: there is no interface eth9 in this network namespace: did \
+        "the remote tester on root@192.0.2.1: there is no interface eth9 in this network namespace: did \
              you mean `eth2`?",
     );
     refused(
@@ -262,7 +262,7 @@ fn what_is_wrong_with_the_far_host_is_reported() {
     lab.in_box("ip addr flush dev eth2");
     refused(
         "repeat.times=1",
-        "the tester's end on root@192.0.2.1: nobody answers for 198.19.1.1, the box's address: check \
+        "the remote tester on root@192.0.2.1: no neighbour answers for 198.19.1.1, the address of the device: check \
              cable and address (`weir setup` prints the box's whole set-up), or name its Ethernet address \
              with `mac` in [external]",
     );

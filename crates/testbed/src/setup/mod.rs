@@ -207,7 +207,7 @@ impl Setup {
         let rules = match (self.filters(), self.rules) {
             (false, _) => String::new(),
             (true, 1) => ", 1 rule, which accepts the test traffic".into(),
-            (true, n) => format!(", {n} rules of which only the last accepts the test traffic"),
+            (true, n) => format!(", {n} rules; only the last accepts the test traffic"),
         };
         let nat = if self.nat { ", source NAT towards side b" } else { "" };
         let [a, b] = &self.interfaces;
