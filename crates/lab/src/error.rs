@@ -40,7 +40,7 @@ pub enum RunError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The plan asks for a search that cannot work.
-    #[error("the search of the plan cannot work: {0}")]
+    #[error("the search of the plan is invalid: {0}")]
     Search(String),
     /// The run cannot go on.
     #[error("run {id} cannot be resumed: {why}")]
@@ -57,7 +57,7 @@ pub enum RunError {
 
 /// Why a plan cannot be run here.
 #[derive(Debug, thiserror::Error)]
-#[error("{what} here: {source}; leave it out of {option}, or see `weir doctor`")]
+#[error("{what} here: {source}; remove it from {option}, or see `weir doctor`")]
 pub struct Unfit {
     /// What cannot be done with whom: `kernel-nat cannot be measured`.
     pub what: String,

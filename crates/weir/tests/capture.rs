@@ -609,8 +609,8 @@ fn a_tunnel_without_ethernet_is_only_counted() {
     refused(
         &pair.there,
         "capture -i t --duration 1",
-        "what comes at t has no header of Ethernet, and nothing else is understood here: take the \
-             interface that it comes through, or count it with `weir pps t`",
+        "frames of t have no Ethernet header: use the interface below it, or count them with `weir \
+             pps t`",
     );
     let mut command = Command::new(WEIR);
     command.args(["pps", "t", "--duration", "0.1"]);

@@ -201,7 +201,7 @@ fn one_port_is_enough_and_what_no_counter_explains_is_the_box_s() {
         let ip = format!("traffic.ip={ip}");
         let record = lab.run(&["box.toml", "--set", "traffic.direction=forward", "--set", &ip]);
         let trial = searched(&record).pop().unwrap_or_else(|| panic!("{record}"));
-        let lost = frames(trial, "lost in the box or on its wires");
+        let lost = frames(trial, "lost in the device or on its wires");
         assert_eq!(trial["lost"].as_u64(), Some(lost), "{ip}: {trial}");
         let sent = trial["sent"].as_u64().unwrap();
         assert!(sent > 100 && (lost >= sent / 10) != more.is_empty(), "{ip}: {trial}");
@@ -216,8 +216,7 @@ fn one_port_is_enough_and_what_no_counter_explains_is_the_box_s() {
             "{trial}"
         );
     }
-    let why = "the plan has mistakes:\nbox.toml:7: traffic.direction: frames come back on the port of [external]: use direction \
-        = \"forward\"";
+    let why = "the plan has mistakes:\nbox.toml:7: traffic.direction: frames return on the port of [external]: use direction = \"forward\"";
     lab.refused(&["box.toml"], why);
 }
 
@@ -302,7 +301,7 @@ fn what_cannot_be_measured_is_refused_with_a_remedy() {
     refused(
         "external.ports=[\"eth1\",\"eth3\"]",
         "nothing can be sent at eth3 here: there is no interface eth3 in this network namespace: did \
-             you mean `eth1`?; leave it out of external.ports, or see `weir doctor`",
+             you mean `eth1`?; remove it from external.ports, or see `weir doctor`",
     );
     refused(
         "dut.interrupts=0",
@@ -310,7 +309,7 @@ fn what_cannot_be_measured_is_refused_with_a_remedy() {
     );
     refused(
         "dut.xps=0",
-        "eth1 has one transmit queue, so that XPS has no choice: leave xps out, or name two CPUs or \
+        "eth1 has one transmit queue, so that XPS has no effect: omit xps, or use two CPUs or \
              more",
     );
     refused(
@@ -356,8 +355,8 @@ fn what_cannot_be_measured_is_refused_with_a_remedy() {
     refused(
         "repeat.times=1",
         "the IPv4 default route goes through eth2: test frames would flood the network behind it, and \
-             may cut you off; use another interface, or add `allow_default_route = true` to [external] if \
-             that is what you want",
+             may cut you off; use another interface, or add `allow_default_route = true` to [external] to \
+             allow it",
     );
     lab.in_box("ip link set eth1 down");
     refused("repeat.times=1", "interface eth1 has no carrier: plug in the cable, or set the other end up");

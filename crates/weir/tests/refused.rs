@@ -119,7 +119,7 @@ $ list --store holiday.jpg
 weir: holiday.jpg is no file of weir records, or damaged: name another file with --store, or restore a copy
 [1]
 $ run quik
-weir: `quik` is neither a plan that ships with weir nor a file: did you mean `quick`?
+weir: `quik` is neither a shipped plan nor a file: did you mean `quick`?
 [1]
 $ run tiny.toml --report nowhere/x.html
 weir: there is no folder nowhere for the report: create it, or change --report
@@ -160,7 +160,7 @@ fn a_kernel_that_lacks_something() {
         Some(
             "weir: kernel-forward cannot be measured here: no network namespace: Function not implemented (os error 38). Run \
              as root, or in a user namespace of its own (unshare -Urnm), where kernel.unprivileged_userns_clone and AppArmor \
-             allow it; leave it out of dut.kind, or see `weir doctor`"
+             allow it; remove it from dut.kind, or see `weir doctor`"
         )
     );
 }

@@ -140,7 +140,7 @@ fn what_cannot_work_is_refused_with_a_remedy() {
     refused(
         &pair.here,
         "generate -i a --count 1 --tester xdp",
-        "the driver of a does not take the frames of an XDP program: if it is a veth, start `weir \
+        "the driver of a does not accept frames of an XDP program: if it is a veth, start `weir \
              receive` on its peer first, or switch GRO on there (`ethtool -K PEER gro on`) and set a down \
              and up; or use --tester packet",
     );
@@ -155,7 +155,7 @@ fn what_cannot_work_is_refused_with_a_remedy() {
         &pair.here,
         "generate -i a --count 1",
         "the IPv4 default route goes through a: test frames would flood the network behind it, and may \
-             cut you off; use another interface, or add --allow-default-route if that is what you want",
+             cut you off; use another interface, or add --allow-default-route to allow it",
     );
     let output = weir::run(&pair.here, "generate -i a --count 1 --tester packet --allow-default-route");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -230,22 +230,22 @@ fn what_is_wrong_with_the_far_host_is_reported() {
     );
     refused(
         &format!("external.remote_weir={greeting}"),
-        "the remote tester on root@192.0.2.1: weir 0.0.9 is there, and 0.1.0 is here: install the same \
-             on both hosts",
+        "the remote tester on root@192.0.2.1: it has weir 0.0.9, this host has 0.1.0: install the same \
+             version on both hosts",
     );
     refused(
         "external.remote_weir=echo Welcome;",
-        "the remote tester on root@192.0.2.1: it says `Welcome` in place of a greeting: let \
-             `remote_weir` name weir 0.1.0, and let the shell there print nothing by itself",
+        "the remote tester on root@192.0.2.1: it printed `Welcome` instead of a greeting: set \
+             `remote_weir` to weir 0.1.0, and make sure that the login shell there prints nothing",
     );
     refused(
         "external.remote_weir=echo; false",
-        "the remote tester on root@192.0.2.1: it says `` in place of a greeting: let `remote_weir` name \
-             weir 0.1.0, and let the shell there print nothing by itself",
+        "the remote tester on root@192.0.2.1: it printed `` instead of a greeting: set `remote_weir` to \
+             weir 0.1.0, and make sure that the login shell there prints nothing",
     );
     refused(
         "external.remote_weir=exit 1;",
-        "the remote tester on root@192.0.2.1: exit code 1; weir 0.1.0 is needed there, try it by hand: ssh -o \
+        "the remote tester on root@192.0.2.1: exit code 1; weir 0.1.0 is needed there, try it: ssh -o \
          BatchMode=yes root@192.0.2.1 'exit 1; port-agent'",
     );
     refused("external.remote=root@192.0.2.2", "the remote tester on root@192.0.2.2: no connection");
@@ -263,7 +263,7 @@ fn what_is_wrong_with_the_far_host_is_reported() {
     refused(
         "repeat.times=1",
         "the remote tester on root@192.0.2.1: no neighbour answers for 198.19.1.1, the address of the device: check \
-             cable and address (`weir setup` prints the box's whole set-up), or name its Ethernet address \
+             cable and address (`weir setup` prints the configuration of the device), or set its MAC address \
              with `mac` in [external]",
     );
     assert_eq!(lab.remote_processes("port-agent"), BTreeSet::new());

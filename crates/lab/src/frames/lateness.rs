@@ -32,7 +32,7 @@ impl Lateness {
     pub(crate) fn judged(&self, mut trial: Trial) -> Trial {
         if let Some(late) = too_late(self.p99_ns, self.slot_ns) {
             trial.verdict = Verdict::Invalid;
-            let reason = format!("{late}: give the machine a CPU that is not busy, or use a lower dut.rate");
+            let reason = format!("{late}: use a machine with an idle CPU, or a lower dut.rate");
             trial.reasons.insert(0, reason);
         }
         trial.with_detail(self)

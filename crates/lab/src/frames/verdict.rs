@@ -198,7 +198,7 @@ fn invalid(accounting: &Accounting, limits: &Limits) -> Vec<(Verdict, String)> {
     }
     if accounting.clock_jump > CLOCK_JUMP {
         let jump_s = accounting.clock_jump.as_secs_f64();
-        found.push(format!("the clock jumped by {jump_s:.3} s: it was set, or the machine slept"));
+        found.push(format!("the clock jumped by {jump_s:.3} s: it was set, or the machine was suspended"));
     }
     found.into_iter().map(|reason| (Verdict::Invalid, reason)).collect()
 }
@@ -212,10 +212,8 @@ fn does_not_send(accounting: &Accounting, noise: &Noise) -> Vec<(Verdict, String
     if noise.rate_error < -TOO_SLOW {
         let sent = percent(1.0 + noise.rate_error);
         let call = noise.call_ns.map_or_else(String::new, slow_call);
-        found.push((
-            Verdict::TesterLimited,
-            format!("the tester sent at only {sent} of the offered rate{call}"),
-        ));
+        found
+            .push((Verdict::TesterLimited, format!("the tester sent only {sent} of the offered rate{call}")));
     }
     found
 }
@@ -229,7 +227,7 @@ fn slow_call(ns: u64) -> String {
 }
 
 /// What a call of 25 ms means.
-const NO_SLOT: &str = ", as without a slot in the kernel's XDP dispatcher, which has 48 for all programs of the machine: measure \
+const NO_SLOT: &str = ", because the kernel's XDP dispatcher has 48 slots for all programs of the machine, and none was free: measure \
     fewer devices at once";
 
 fn lost_itself(accounting: &Accounting, noise: &Noise, limits: &Limits) -> Option<(Verdict, String)> {
@@ -314,7 +312,7 @@ mod tests {
     fn each_trouble_gets_its_verdict() {
         use Owner::{Dut, Tester};
         use Verdict::*;
-        let half = "the tester sent at only 50.000 % of the offered rate";
+        let half = "the tester sent only 50.000 % of the offered rate";
         // Offered, sent, received.
         for (frames, drops, verdict, reason) in [
             ([1000, 1000, 1000], &[][..], Valid, ""),
@@ -414,7 +412,7 @@ mod tests {
     fn a_clock_that_jumps_makes_a_trial_invalid() {
         for (ms, verdict, reason) in [
             (1, Verdict::Valid, ""),
-            (1500, Verdict::Invalid, "the clock jumped by 1.500 s: it was set, or the machine slept"),
+            (1500, Verdict::Invalid, "the clock jumped by 1.500 s: it was set, or the machine was suspended"),
         ] {
             let clock_jump = Duration::from_millis(ms);
             let accounting = Accounting { clock_jump, ..accounting(9, 9, 9, &[]) };

@@ -52,7 +52,7 @@ impl Plan {
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     /// Neither a shipped plan nor a file.
-    #[error("`{name}` is neither a plan that ships with weir nor a file: {remedy}")]
+    #[error("`{name}` is neither a shipped plan nor a file: {remedy}")]
     Unknown {
         /// What was asked for.
         name: String,

@@ -160,7 +160,7 @@ impl Process {
     pub(crate) fn last_words(&self) -> String {
         let said = self.said();
         let line = said.lines().rev().map(str::trim).find(|line| !line.is_empty());
-        line.map_or_else(|| "it said nothing".into(), |line| line.chars().take(200).collect())
+        line.map_or_else(|| "it printed nothing".into(), |line| line.chars().take(200).collect())
     }
 
     /// It has ended, and nobody has asked how yet.

@@ -88,7 +88,7 @@ pub(crate) fn not_weir() -> Option<String> {
     let name = own.as_deref().and_then(Path::file_name).unwrap_or_default();
     (name != "weir").then(|| {
         format!(
-            "this program is called {}, and starts others of its kind only as weir",
+            "this program is called {}, and can start copies of itself only if it is called weir",
             name.to_string_lossy()
         )
     })

@@ -61,12 +61,12 @@ fn obstacle(run: &Run, own_generator: &str) -> Option<String> {
     let differs = |what: &str, then: &str, now: &str| {
         (then != now).then(|| {
             format!(
-                "it was measured with {what} {then}, and this is {now}: start a new run, and compare the two"
+                "it was measured with {what} {then}, and this is {now}: start a new run, and compare the runs"
             )
         })
     };
     match run.state {
-        RunState::Complete => Some("it is complete: `weir run` starts a new one".into()),
+        RunState::Complete => Some("it is complete: start a new one with `weir run`".into()),
         RunState::Running => Some("it is still running: wait until it has ended".into()),
         RunState::Interrupted | RunState::Failed => differs("weir", &run.version, env!("CARGO_PKG_VERSION"))
             .or_else(|| differs("the processor", &then.cpu, &now.cpu))

@@ -105,7 +105,7 @@ impl Remote {
 
     /// It says what cannot be: nothing that it says is of use any more.
     pub(super) fn lied(&self, why: &str) -> Error {
-        let why = format!("it says what cannot be: {why}");
+        let why = format!("it sent impossible values: {why}");
         self.state().link = Err(why.clone());
         Error::Remote { target: self.spec.ssh.target.clone(), why }
     }

@@ -44,7 +44,7 @@ impl Link {
         });
         let beat = start_beating(stdin.clone());
         let mut link = Link { child, stdin, lines, complaints: Some(complaints), _beat: beat };
-        let by_hand = || format!("try it by hand: ssh -o BatchMode=yes {} '{command}'", spec.ssh.target);
+        let by_hand = || format!("try it: ssh -o BatchMode=yes {} '{command}'", spec.ssh.target);
         let line = match link.lines.recv_timeout(spec.ssh.timeout) {
             Ok(line) => line,
             Err(RecvTimeoutError::Timeout) => {
@@ -131,17 +131,21 @@ pub(super) fn greeting(line: &str) -> Result<Hello, String> {
     let value: serde_json::Value = serde_json::from_str(line).unwrap_or_default();
     let Some(there) = value["done"]["weir"].as_str() else {
         return Err(format!(
-            "it says `{line:.80}` in place of a greeting: let `remote_weir` name weir {VERSION}, and let the shell there \
-             print nothing by itself"
+            "it printed `{line:.80}` instead of a greeting: set `remote_weir` to weir {VERSION}, and make sure that the login \
+             shell there prints nothing"
         ));
     };
     if there != VERSION {
-        return Err(format!("weir {there} is there, and {VERSION} is here: install the same on both hosts"));
+        return Err(format!(
+            "it has weir {there}, this host has {VERSION}: install the same version on both hosts"
+        ));
     }
     match serde_json::from_value(value) {
         Ok(Reply::Done(hello)) => Ok(hello),
         Ok(Reply::Failed(why)) => Err(why),
-        Err(error) => Err(format!("its greeting is not understood ({error}): install the same weir on both")),
+        Err(error) => Err(format!(
+            "its greeting cannot be parsed ({error}): install the same version of weir on both hosts"
+        )),
     }
 }
 

@@ -38,7 +38,7 @@ impl Setup {
         };
         if public.is_empty() {
             let dut = self.spec.dut;
-            return Err(input(format!("nobody knows the public addresses of {dut}: write nat.public")));
+            return Err(input(format!("the public addresses of {dut} are unknown: set nat.public")));
         }
         self.translation = Some(Translation { public, flows });
         self.renew_translation()
@@ -130,13 +130,14 @@ impl Setup {
     /// Does something with the XDP tester in the namespace of its ports.
     fn with_xdp<R: Send>(&mut self, f: impl FnOnce(&mut XdpTester) -> R + Send) -> Result<R, RunError> {
         let Hosts::One(tester) = &mut self.tester else {
-            let text = "a NAT is checked on both sides by one host: name both ports in external.ports";
+            let text = "one host must check both sides of a NAT: give both ports in external.ports";
             return Err(input(text.into()));
         };
         let done = self.bed.tester().run(|| tester.xdp().map(f));
         done.ok_or_else(|| {
             input(
-                "only the XDP tester checks what a NAT does: use --tester xdp, and frames of one page".into(),
+                "only the XDP tester can check a NAT: use --tester xdp, and frames of at most one page"
+                    .into(),
             )
         })
     }

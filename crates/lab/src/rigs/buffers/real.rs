@@ -162,7 +162,9 @@ pub(super) fn measure(
     drop(server);
     let link = link.end()?;
     let flows = flows.map_err(failed)?;
-    let began = began.ok_or_else(|| failed("no interval of the flows was seen: use a longer duration_s"))?;
+    let began = began.ok_or_else(|| {
+        failed("the trial is shorter than an interval of the flows: use a longer duration_s")
+    })?;
     let began_s = began.saturating_duration_since(link.since).as_secs_f64();
     let seen = Seen { link, began_s, intervals, flows };
     let series = seen.series();

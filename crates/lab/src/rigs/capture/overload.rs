@@ -120,20 +120,20 @@ impl Overload {
         // As the figure is a median.
         if 2 * self.short >= all && self.short > 0 {
             list.push(format!(
-                "In {} of {all} rounds the generator sent hardly more than was captured: the captured rate is a lower \
-                 bound.",
+                "In {} of {all} rounds the generator sent less than 1.05 times the captured frames: the captured rate \
+                 is a lower bound.",
                 self.short
             ));
         }
         let lost = self.rounds.iter().filter(|round| round.fps.is_none()).count();
         if lost > 0 {
-            list.push(format!("{lost} of {all} rounds found no rate and do not count."));
+            list.push(format!("{lost} of {all} rounds found no rate and were not used."));
         }
         let known = self.rounds.iter().any(|round| round.place.is_some());
         let moved = self.rounds.iter().filter(|round| round.fps.is_some() && round.place.is_none()).count();
         if known && moved > 0 {
             list.push(format!(
-                "In {moved} of {all} rounds the host moved a CPU, or used its core for others for a part of the time: they do not count."
+                "In {moved} of {all} rounds the host moved a virtual CPU, or used its core for other guests: these rounds were not used."
             ));
         }
         list

@@ -74,8 +74,9 @@ impl Bench {
         let mut mirror = Mirror::build(spec, seed, journal)?;
         let folder = Folder::new(&peers.folder).map_err(|source| {
             let place = peers.folder.display();
-            let what =
-                format!("make a folder in {place}; `--set capture_peers.folder=...` chooses another place");
+            let what = format!(
+                "create a folder in {place}; choose another one with `--set capture_peers.folder=...`"
+            );
             RunError::Testbed(weir_testbed::error::Error::Os { what, source })
         })?;
         let buffer_mib = (peers.buffer_bytes >> 20).max(1);
@@ -164,7 +165,7 @@ impl Bench {
         let words = ended.map_err(Failed::Program)?;
         let said = tool
             .statement(&words)
-            .ok_or_else(|| Failed::Program(format!("it did not say what it captured: {}", words.trim())))?;
+            .ok_or_else(|| Failed::Program(format!("its output has no captured count: {}", words.trim())))?;
         let in_file = (job == Job::File).then(|| frames(tool, &file)).transpose().map_err(Failed::Program)?;
         let elapsed_ns = (after.at - before.at).as_nanos() as f64;
         let cpus = after.cost.since(&before.cost).cpus;

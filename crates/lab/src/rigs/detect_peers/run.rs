@@ -121,7 +121,7 @@ impl<'a> Contest<'a> {
         let spec = PointSpec { frame: self.experiment.frame.clone(), ..plain };
         let mirror = Mirror::build(&spec, self.settings.seed, &mut self.journal)?;
         let within = std::env::temp_dir();
-        let what = format!("make a folder in {}; TMPDIR chooses another place", within.display());
+        let what = format!("create a folder in {}; choose another one with TMPDIR", within.display());
         let folder = Folder::new(&within).map_err(|source| Error::Os { what, source })?;
         Ok(Bench { mirror, folder })
     }

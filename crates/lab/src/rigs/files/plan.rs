@@ -154,7 +154,7 @@ pub(super) fn read(section: Section<'_>) -> Option<Files> {
     if durabilities.contains(&Durability::Direct) {
         for (i, size) in sizes.iter().enumerate().filter(|(_, size)| **size % 4096 != 0) {
             let text =
-                format!("O_DIRECT writes whole blocks, and {size} bytes are none: use multiples of 4k");
+                format!("O_DIRECT writes whole blocks, which {size} bytes are not: use multiples of 4k");
             section.wrong_entry("size", i, text);
         }
     }

@@ -178,7 +178,7 @@ fn judged(trial: Trial, work: &Work, what: &str, error: io::Error) -> Result<Tri
         Some(libc::EMFILE | libc::ENFILE) => {
             "raise the limit of descriptors (ulimit -n), or use fewer workers"
         }
-        Some(libc::EACCES | libc::EPERM | libc::EROFS) => "name a directory of yours in files.directory",
+        Some(libc::EACCES | libc::EPERM | libc::EROFS) => "set files.directory to a directory that you own",
         _ => {
             let why = format!("{what}: {error}");
             return Ok(Trial { verdict: Verdict::Invalid, reasons: vec![why], ..trial });

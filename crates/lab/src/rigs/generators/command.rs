@@ -68,7 +68,7 @@ fn remedy(said: &str) -> &'static str {
 
 fn last_line(text: &str) -> String {
     let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty());
-    line.map_or_else(|| "it said nothing".into(), |line| line.chars().take(160).collect())
+    line.map_or_else(|| "it printed nothing".into(), |line| line.chars().take(160).collect())
 }
 
 /// Where a peer sends.
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn the_last_line_is_the_reason() {
         assert_eq!(last_line("one\ntwo \n\n"), "two");
-        assert_eq!(last_line(""), "it said nothing");
+        assert_eq!(last_line(""), "it printed nothing");
     }
 
     #[test]

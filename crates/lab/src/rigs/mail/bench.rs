@@ -49,7 +49,7 @@ impl Bench {
             })
         })?;
         let within = std::env::temp_dir();
-        let what = format!("make a folder in {}; TMPDIR chooses another place", within.display());
+        let what = format!("create a folder in {}; choose another one with TMPDIR", within.display());
         let folder = Folder::new(&within).map_err(|source| Error::Os { what, source })?;
         Ok(Bench { namespace, folder })
     }
@@ -184,7 +184,7 @@ impl Helper {
     fn failed(&self) -> Failed {
         let errors = fs::read_to_string(&self.errors).unwrap_or_default();
         let last = errors.lines().rev().find(|line| !line.trim().is_empty());
-        Failed::Program(last.unwrap_or("it ended without a word").to_string())
+        Failed::Program(last.unwrap_or("it ended without output").to_string())
     }
 
     /// Waits until somebody accepts connections at the port.

@@ -82,10 +82,8 @@ pub(super) fn read(section: Section<'_>) -> Option<Mail> {
         skew: section.one("skew", skew).unwrap_or(1.0),
     };
     if job.recipients < job.domains.into() {
-        section.wrong(
-            "domains",
-            "each domain has a recipient at least: use fewer domains, or more recipients".into(),
-        );
+        section
+            .wrong("domains", "each domain needs a recipient: use fewer domains, or more recipients".into());
     }
     let mail = Mail {
         connections,
@@ -108,7 +106,7 @@ pub(super) fn read(section: Section<'_>) -> Option<Mail> {
     };
     if mail.cases().is_empty() {
         section
-            .wrong("connections", "nothing is measured: name connections, whole_connections or peers".into());
+            .wrong("connections", "nothing to measure: set connections, whole_connections or peers".into());
     }
     section.finish();
     Some(mail)

@@ -101,7 +101,8 @@ impl Capacity {
             ));
         }
         if lost > 0 {
-            irregular.push(format!("{lost} of {} trials found no rate and do not count.", self.trials.len()));
+            irregular
+                .push(format!("{lost} of {} trials found no rate and were not used.", self.trials.len()));
         }
         Some(ProcedureResult {
             procedure: procedure::CAPACITY.into(),

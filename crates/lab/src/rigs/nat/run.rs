@@ -193,7 +193,7 @@ impl Measuring<'_> {
         let most = table::now("nf_conntrack_max").filter(|_| spec.dut == DutKind::KERNEL_NAT && !is_tried)?;
         (u64::from(spec.flows) > most).then(|| {
             format!(
-                "{} flows do not fit into the kernel's connection table of {most} entries, and were not measured: raise \
+                "{} flows were not measured: they do not fit into the kernel's connection table of {most} entries; raise \
                  net.netfilter.nf_conntrack_max.",
                 spec.flows
             )

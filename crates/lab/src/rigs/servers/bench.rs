@@ -75,7 +75,7 @@ impl Bench {
         let others = (0..cpus).filter(|cpu| !plan.dut.contains(cpu)).collect();
         let plan = CpuPlan { tester: if plan.shared { plan.tester } else { others }, ..plan };
         let within = std::env::temp_dir();
-        let what = format!("make a folder in {}; TMPDIR chooses another place", within.display());
+        let what = format!("create a folder in {}; choose another one with TMPDIR", within.display());
         let folder = Folder::new(&within).map_err(|source| Error::Os { what, source })?;
         Ok(Bench { cpus: plan, folder })
     }
@@ -245,7 +245,7 @@ impl Bench {
         let line = ended.said.lines().find_map(|line| line.strip_prefix(command::DONE));
         let outcome = line.and_then(|line| serde_json::from_str(line).ok());
         outcome.ok_or_else(|| {
-            let said = ended.said.lines().last().unwrap_or("it said nothing");
+            let said = ended.said.lines().last().unwrap_or("it printed nothing");
             Failed::Program(format!("the client gave no result: {said}"))
         })
     }

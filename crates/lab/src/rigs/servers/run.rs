@@ -109,7 +109,7 @@ impl<'a> Serving<'a> {
             "The server has CPU {}, the client CPU {}{}.",
             list(&cpus.dut),
             list(&cpus.tester),
-            if cpus.shared { ", the same: each slows the other down" } else { "" }
+            if cpus.shared { ", the same CPU: they slow each other down" } else { "" }
         );
         Point {
             cpus: cpus.dut.clone(),

@@ -274,13 +274,13 @@ impl Capacity {
         }
         let lost = self.rounds.iter().filter(|round| round.fps.is_none()).count();
         if lost > 0 {
-            list.push(format!("{lost} of {} rounds found no rate and do not count.", self.rounds.len()));
+            list.push(format!("{lost} of {} rounds found no rate and were not used.", self.rounds.len()));
         }
         let known = self.rounds.iter().any(|round| round.place.is_some());
         let moved = self.rounds.iter().filter(|r| r.fps.is_some() && r.place.is_none()).count();
         if known && moved > 0 {
             list.push(format!(
-                "In {moved} rounds a CPU was moved, or others began or ended to use the device's core, or that is not known: they do not count."
+                "In {moved} rounds a virtual CPU was moved, or the load of other guests on the device's core changed, or this is unknown: these rounds were not used."
             ));
         }
         list

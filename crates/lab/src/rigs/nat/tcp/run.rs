@@ -163,7 +163,7 @@ impl Talker<'_, '_> {
         }
         if self.unjudged > 0 {
             let rates = count(self.unjudged as usize, "rate");
-            let why = "since tester or machine was disturbed: the rate that was found may be too low";
+            let why = "because tester or machine was disturbed: the found rate may be too low";
             values.irregular.push(format!("{rates} {}, {why}", name::UNTRIED));
         }
         values.irregular.extend(self.bench.irregular());
@@ -185,7 +185,7 @@ impl Talker<'_, '_> {
         let most = table::now("nf_conntrack_max").filter(|_| self.bench.spec.dut == DutKind::KERNEL_NAT)?;
         (self.flows.len() as u64 > most).then(|| {
             format!(
-                "{} connections do not fit into the kernel's connection table of {most} entries, and were not measured: raise \
+                "{} connections were not measured: they do not fit into the kernel's connection table of {most} entries; raise \
                  net.netfilter.nf_conntrack_max",
                 self.flows.len()
             )
@@ -228,8 +228,7 @@ impl Talker<'_, '_> {
         self.lives(rate * SAFE, values)?;
         let missing = u64::from(self.held).saturating_sub(self.open);
         if missing > 0 {
-            let text =
-                format!("{missing} of the connections to be held were not established, and were not open");
+            let text = format!("{missing} of the connections to be held were not established");
             values.irregular.push(text);
         }
         for flood in &self.experiment.floods {
@@ -410,7 +409,8 @@ impl Talker<'_, '_> {
         let (inside, outside) = flood.sides();
         let fps = rate + inside + outside;
         if fps > self.ceiling_cps {
-            let text = format!("the tester sends no {fps:.0} SYN/s: a flood of {:.0} is left out", flood.fps);
+            let text =
+                format!("the tester cannot send {fps:.0} SYN/s: a flood of {:.0} is left out", flood.fps);
             values.irregular.push(text);
             return Ok(());
         }

@@ -60,7 +60,7 @@ impl<'g, 'a> ByCpus<'g, 'a> {
             Some(gain) => {
                 format!("{label} forwards {} times as much", gain.words())
             }
-            None => format!("of {label} this is not known, since a rate is missing or a bound"),
+            None => format!("for {label} this is unknown, because a rate is missing or is a bound"),
         }
     }
 }

@@ -113,7 +113,7 @@ impl<'g, 'a> ByFlows<'g, 'a> {
                 let (kept, most) = (significant(last.value), full(most));
                 format!("{label} does not get slower ({kept} of its rate with {most}{by})")
             }
-            Knee::Unknown => format!("of {label} this is not known, since rates are missing or bounds"),
+            Knee::Unknown => format!("for {label} this is unknown, because rates are missing or are bounds"),
         }
     }
 }
