@@ -159,7 +159,7 @@ impl Bridge {
         for number in 0..2 {
             settings.bottleneck(number)?;
             if settings.rate_of(number).is_some() != self.settings.rate_of(number).is_some() {
-                return Err("whether the way back has a limit cannot change while it runs".into());
+                return Err("back-rate cannot change between none and a rate at run time".into());
             }
         }
         self.ways.iter_mut().try_for_each(|way| way.change(&settings, name, now))?;

@@ -227,7 +227,7 @@ impl Direction {
     fn faults(&self, name: &str) -> Vec<String> {
         let mut faults = Vec::new();
         if let Some(late) = too_late(self.lateness_ns.p99, self.slot_ns).filter(|_| self.sent > 0) {
-            faults.push(format!("{name}: {late}: give it a CPU of its own, or a lower rate"));
+            faults.push(format!("{name}: {late}: use a CPU of its own (--cpu), or a lower rate"));
         }
         for (place, frames) in &self.port_drops {
             faults.push(format!("{name}: {frames} frames were lost in this program: {place}"));

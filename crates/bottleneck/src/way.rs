@@ -139,7 +139,7 @@ impl<T: Send + 'static> Way<T> {
                 }
             }
             (None, None) => {}
-            _ => return Err("whether the way back has a limit cannot change while it runs".into()),
+            _ => return Err("back-rate cannot change between none and a rate at run time".into()),
         }
         self.behind.set_paths(settings.paths.clone());
         self.set_markers(settings);

@@ -254,9 +254,11 @@ impl Disk {
             Err(error) => {
                 let note = match error.kind() {
                     io::ErrorKind::AlreadyExists => {
-                        "SIGHUP: the file was not renamed, and is continued".into()
+                        "SIGHUP: the file was not renamed; writing continues to it".into()
                     }
-                    _ => format!("SIGHUP: no new file can be made, and the old one is continued: {error}"),
+                    _ => {
+                        format!("SIGHUP: cannot create a new file: {error}; writing continues to the old one")
+                    }
                 };
                 self.progress.notes.lock().unwrap_or_else(PoisonError::into_inner).push(note);
                 Ok(())

@@ -200,11 +200,11 @@ pub(crate) fn is_trusted(found: &Stat) -> bool {
 
 /// The error of a link that is not followed.
 pub(crate) fn link() -> io::Error {
-    io::Error::new(ErrorKind::PermissionDenied, "it is a symbolic link: name the file to which it leads")
+    io::Error::new(ErrorKind::PermissionDenied, "it is a symbolic link: use its target")
 }
 
 fn link_of_other(name: &OsStr, found: &Stat) -> io::Error {
     let (name, uid) = (name.display(), found.st_uid);
-    let why = format!("{name} is a symbolic link of user {uid}: name that to which it leads");
+    let why = format!("{name} is a symbolic link of user {uid}: use its target");
     io::Error::new(ErrorKind::PermissionDenied, why)
 }

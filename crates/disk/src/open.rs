@@ -168,11 +168,11 @@ impl Directory {
             Some(FileType::Fifo | FileType::CharacterDevice) => self.special(name),
             Some(FileType::Symlink) => Err(io::Error::new(
                 ErrorKind::AlreadyExists,
-                "a symbolic link has this name: name the file to which it leads, or another one",
+                "it is a symbolic link: use its target, or another file",
             )),
             _ => Err(io::Error::new(
                 ErrorKind::AlreadyExists,
-                "it is there already: delete it, or name another file",
+                "it exists already: delete it, or use another file",
             )),
         }
     }
@@ -196,7 +196,7 @@ fn check_single(found: &Stat) -> io::Result<()> {
     match kind(found) {
         FileType::RegularFile if found.st_nlink > 1 => Err(io::Error::new(
             ErrorKind::PermissionDenied,
-            "the file has a second name (a hard link): name another file",
+            "the file has a second name (a hard link): use another file",
         )),
         FileType::Fifo if !is_trusted(found) => Err(of_other(found)),
         FileType::RegularFile | FileType::Fifo | FileType::CharacterDevice => Ok(()),
@@ -215,6 +215,6 @@ fn no_file() -> io::Error {
 fn of_other(found: &Stat) -> io::Error {
     io::Error::new(
         ErrorKind::PermissionDenied,
-        format!("it belongs to user {}: name another one", found.st_uid),
+        format!("it belongs to user {}: use another one", found.st_uid),
     )
 }

@@ -18,7 +18,7 @@ pub fn listen(path: &Path) -> io::Result<UnixListener> {
     match directory.look(&name)? {
         None => {}
         Some(FileType::Socket) => directory.remove(&name)?,
-        Some(_) => return Err(io::Error::new(ErrorKind::AlreadyExists, "it is there and no socket")),
+        Some(_) => return Err(io::Error::new(ErrorKind::AlreadyExists, "it exists and is no socket")),
     }
     // Others can never have opened it: it is born with this mode, where it was looked for.
     let before = rustix::process::umask(Mode::from_raw_mode(0o177));

@@ -60,11 +60,11 @@ fn in_thread_of<T: Send>(user: User, open: impl FnOnce() -> io::Result<T> + Send
 pub fn explained(error: io::Error) -> io::Error {
     let why = match (error.kind(), caller()) {
         (ErrorKind::AlreadyExists, _) if error.raw_os_error().is_some() => {
-            "it is there already: delete it, or name another file".to_string()
+            "it exists already: delete it, or use another file".to_string()
         }
         (ErrorKind::PermissionDenied, Some(User { uid, .. })) => format!(
-            "{error}: user {uid}, who called sudo, may not; name a place of theirs, or run `sudo env -u SUDO_UID weir ...`, \
-             by which the file is root's"
+            "{error}: user {uid}, who called sudo, has no permission; use a folder of that user, or run `sudo env -u SUDO_UID \
+             weir ...` to write the file as root"
         ),
         _ => return error,
     };

@@ -120,7 +120,7 @@ fn files_are_made_with_their_modes_and_what_is_there_is_not_emptied() {
     create(&folder.join("new"), 0o600).unwrap().write_all(b"one").unwrap();
     let again = create(&folder.join("new"), 0o600).unwrap_err();
     assert_eq!((again.kind(), mode("new")), (ErrorKind::AlreadyExists, 0o600));
-    assert!(again.to_string().contains("delete it, or name another file"), "{again}");
+    assert!(again.to_string().contains("delete it, or use another file"), "{again}");
     append(&folder.join("new"), 0o600).unwrap().write_all(b" two").unwrap();
     let mut kept = keep(&folder.join("new"), 0o600).unwrap();
     let mut text = String::new();

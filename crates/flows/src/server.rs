@@ -365,7 +365,7 @@ fn control(stream: TcpStream, tests: &Tests, limits: &Limits) -> Result<(), Flow
         let most = MOST_FLOWS.min(limits.descriptors.saturating_sub(64) as u32);
         return say(
             &mut to,
-            &Answer::Refused(format!("this server takes 1 to {most} flows, for a day at most")),
+            &Answer::Refused(format!("this server accepts 1 to {most} flows, for at most a day")),
         )
         .map_err(failed());
     }
@@ -381,7 +381,7 @@ fn control(stream: TcpStream, tests: &Tests, limits: &Limits) -> Result<(), Flow
     {
         let mut all = locked(tests);
         if all.len() >= MOST_TESTS || all.contains_key(&number) {
-            return say(&mut to, &Answer::Refused(format!("{MOST_TESTS} tests run already")))
+            return say(&mut to, &Answer::Refused(format!("the server is busy with {MOST_TESTS} tests")))
                 .map_err(failed());
         }
         all.insert(number, test.clone());

@@ -124,7 +124,7 @@ fn what_cannot_be_is_named() {
         let _ = stream.read_to_end(&mut Vec::new());
     });
     let error = sent(&load(address, vec![group(1)], 200)).unwrap_err().to_string();
-    assert!(error.contains("answers with `220 mail`"), "{error}");
+    assert!(error.contains("unexpected answer `220 mail`"), "{error}");
     speaker.join().unwrap();
 }
 

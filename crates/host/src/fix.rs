@@ -23,7 +23,7 @@ use crate::{Fix, Host};
 pub enum FixError {
     /// A setting cannot be written.
     #[error(
-        "{command}: {source}; settings of the whole machine need root, and are read-only in most containers"
+        "{command}: {source}; changing settings of the machine needs root, and is not possible in most containers"
     )]
     Write {
         /// The command of a shell that would do it.
@@ -40,7 +40,7 @@ pub enum FixError {
         source: io::Error,
     },
     /// It is no undo file of this version.
-    #[error("{}: {source}; it was not written by this version: look at the values in it and remove it", path.display())]
+    #[error("{}: {source}; another version wrote it: check the values in it, then remove it", path.display())]
     Form {
         /// Which file.
         path: PathBuf,
@@ -48,7 +48,7 @@ pub enum FixError {
         source: serde_json::Error,
     },
     /// It names something else than settings.
-    #[error("{}: {setting} is no setting of /proc/sys or /sys: weir did not write this; look at the file and remove it", path.display())]
+    #[error("{}: {setting} is no setting of /proc/sys or /sys: weir did not write this; check the file, then remove it", path.display())]
     NoSetting {
         /// Which file.
         path: PathBuf,
@@ -328,7 +328,7 @@ mod tests {
 
         fs::write(notes.path(), "{\"some\": \"other\"}").unwrap();
         let error = undo(&host, &notes).unwrap_err().to_string();
-        assert!(error.contains("undo.json") && error.contains("look at the values"), "{error}");
+        assert!(error.contains("undo.json") && error.contains("check the values"), "{error}");
     }
     /// What others could have written as root undoes it, wherever it lies.
     #[test]

@@ -108,7 +108,8 @@ pub fn decide(evidence: &Evidence) -> Verdict {
             architecture: Architecture::Unknown,
             confidence: Confidence::Low,
             reasons: vec![
-                "It accepted none of the connections, or closed them before it could be looked at.".into(),
+                "It accepted none of the connections, or closed them before its threads could be inspected."
+                    .into(),
             ],
         },
     }
@@ -137,7 +138,7 @@ fn by_slope(evidence: &Evidence, last: &Step) -> Verdict {
         idle.processes,
         idle.threads
     );
-    let after = format!("{:.0} % of what was added stays when they are closed.", stay * 100.0);
+    let after = format!("{:.0} % of the added ones stay when the connections are closed.", stay * 100.0);
     let waiting = waiting_for_it(last);
     let workers = last.accepted;
     let (architecture, reasons) = if processes >= ONE_EACH {
@@ -195,7 +196,7 @@ fn event_loop(idle: &Idle, loops: usize, counted: String) -> Verdict {
             confidence: Confidence::Low,
             reasons: vec![
                 counted,
-                "What its threads wait in cannot be seen: run this as root, or as the user of the server."
+                "The system calls of its threads cannot be read: run this as root, or as the user of the server."
                     .into(),
             ],
         },
@@ -293,7 +294,7 @@ fn waits(idle: &Idle) -> String {
         Wait::Lock => "a lock",
         Wait::Child => "wait",
         Wait::Other => "something else",
-        Wait::Unknown => "what cannot be seen",
+        Wait::Unknown => "unknown calls",
     };
     let list: Vec<_> =
         idle.waits.iter().map(|(wait, threads)| format!("{threads} in {}", word(wait))).collect();
@@ -311,7 +312,7 @@ fn waits(idle: &Idle) -> String {
 /// The same of a server elsewhere: only a pool that is smaller than the connections shows.
 pub(crate) fn from_greetings(seen: &Outside) -> Verdict {
     let text = format!(
-        "Of {} connections held at once {} were greeted, {} closed.",
+        "Of {} concurrent connections {} got a greeting, {} were closed.",
         seen.held, seen.greeted, seen.closed
     );
     let unknown = |more: &str| Verdict {
@@ -321,18 +322,18 @@ pub(crate) fn from_greetings(seen: &Outside) -> Verdict {
     };
     match seen.greeted {
         0 => unknown(
-            "It does not speak first, so that nothing shows from here: inspect it on its own machine.",
+            "The server does not send first, so a remote inspection shows nothing: inspect it on its own machine.",
         ),
         workers if (workers as f64) < 0.9 * seen.held as f64 => Verdict {
             architecture: Architecture::ThreadPool { workers },
             confidence: Confidence::Low,
             reasons: vec![
                 text.clone(),
-                "A pool of threads or of processes has so many, or a limit of the server.".into(),
+                "This is the size of a pool of threads or processes, or a limit of the server.".into(),
             ],
         },
         _ => unknown(
-            "An event loop and a task per connection look the same from here: inspect it on its own machine.",
+            "An event loop and a task per connection cannot be distinguished remotely: inspect it on its own machine.",
         ),
     }
 }

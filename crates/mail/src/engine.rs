@@ -173,10 +173,10 @@ pub enum EngineError {
     #[error("{0}")]
     Descriptors(String),
     /// A message goes to everybody more than once, and the log has one line for each.
-    #[error("an outcome log is of one message to each recipient: leave it out, or send one message")]
+    #[error("an outcome log needs one message per recipient: omit the log, or send one message")]
     Repeated,
     /// No runtime, socket or thread.
-    #[error("the delivery cannot begin: {0}")]
+    #[error("the delivery cannot start: {0}")]
     Start(#[from] std::io::Error),
 }
 

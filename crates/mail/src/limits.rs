@@ -22,7 +22,7 @@ impl Descriptors {
     pub fn lacking(self) -> Option<String> {
         let Descriptors { needed, limit, .. } = self;
         (needed > limit).then(|| {
-            format!("{needed} descriptors are needed and {limit} allowed: use fewer connections, or `ulimit -n {needed}` as root")
+            format!("{needed} descriptors are needed, but {limit} are allowed: use fewer connections, or `ulimit -n {needed}` as root")
         })
     }
 }

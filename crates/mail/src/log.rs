@@ -143,10 +143,10 @@ pub enum LogError {
         source: io::Error,
     },
     /// Another process writes it.
-    #[error("{0} is the outcome log of a delivery that runs: wait for its end, or name another file")]
+    #[error("{0} is the outcome log of a running delivery: wait for its end, or use another file")]
     Busy(PathBuf),
     /// Of other recipients.
-    #[error("{0} is the outcome log of another job: name another file, or remove it")]
+    #[error("{0} is the outcome log of another job: use another file, or remove it")]
     OtherJob(PathBuf),
     /// Lines that cannot be, followed by good ones.
     #[error(

@@ -274,7 +274,9 @@ impl Scenario {
         }
         if self.buffer_bytes() < u64::from(self.segment_bytes) {
             let (bytes, segment) = (self.buffer_bytes(), self.segment_bytes);
-            return wrong(format!("a buffer of {bytes} bytes holds no segment of {segment}: make it larger"));
+            return wrong(format!(
+                "a buffer of {bytes} bytes cannot hold a segment of {segment}: use a larger one"
+            ));
         }
         if self.interval < Time::from_us(100)
             || self.duration < self.interval

@@ -81,7 +81,7 @@ fn load(arguments: &cli::Generate, link: &Link) -> Result<Load> {
     let line = arguments.line.or_else(|| interface::line_bits_per_s(link));
     let fps = arguments.rate.map(|rate| rate.fps(&arguments.frame, line)).transpose();
     let fps =
-        fps.map_err(|text| anyhow!("{text}, or set --line: {} does not report its speed", link.name))?;
+        fps.map_err(|text| anyhow!("{text}: set --line, because {} does not report its speed", link.name))?;
     let needed = fps.zip(arguments.count).map(|(fps, count)| count as f64 / fps);
     if needed.is_some_and(|s| s > arguments.duration.unwrap_or(LONGEST).as_secs_f64() * 1.000_001) {
         bail!("--count at this --rate takes {:.0} s: raise --rate or --duration", needed.unwrap_or(0.0));

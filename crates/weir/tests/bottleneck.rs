@@ -204,15 +204,15 @@ fn what_cannot_be_is_refused_with_a_remedy() {
         ("bottleneck m0 m7", "there is no interface m7 in this network namespace: did you mean `m0`?"),
         (
             "bottleneck m0 m1 --buffer 100",
-            "--buffer: a buffer of 100 bytes holds no frame of 1514 bytes: make it larger",
+            "--buffer: a buffer of 100 bytes cannot hold a frame of 1514 bytes: use a larger one",
         ),
         (
             "bottleneck m0 m1 --log /etc/hostname",
-            "cannot create /etc/hostname: it is there already: delete it, or name another file",
+            "cannot create /etc/hostname: it exists already: delete it, or use another file",
         ),
         (
             "bottleneck m0 m1 --log /proc/self/exe",
-            "cannot create /proc/self/exe: a symbolic link has this name: name the file to which it leads, or another one",
+            "cannot create /proc/self/exe: it is a symbolic link: use its target, or another file",
         ),
     ] {
         weir::refused(&street.middle, line, message);

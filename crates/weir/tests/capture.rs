@@ -242,8 +242,7 @@ fn no_file_of_somebody_else_is_written_to() {
     symlink(&victim, &link).unwrap();
     let there = &pair.there;
     let line = format!("capture -i b -w {}", link.display());
-    let taken =
-        format!("cannot write {}: it is there already: delete it, or name another file", link.display());
+    let taken = format!("cannot write {}: it exists already: delete it, or use another file", link.display());
     refused(there, &line, &taken);
     fs::remove_file(&link).unwrap();
     fs::hard_link(&victim, &link).unwrap();
@@ -357,7 +356,7 @@ fn a_file_that_was_renamed_is_made_again_at_a_hangup() {
     await_packets(&path, 20);
     // Its name is in use: the file is continued.
     capture.signal(libc::SIGHUP);
-    capture.await_words("SIGHUP: the file was not renamed, and is continued");
+    capture.await_words("SIGHUP: the file was not renamed; writing continues to it");
     fs::rename(&path, &old).unwrap();
     capture.signal(libc::SIGHUP);
     let deadline = Instant::now() + PATIENCE;

@@ -72,7 +72,7 @@ fn files_that_may_not_become_larger() {
             "man > man.1",
             "cannot write to standard output: File too large (os error 27); raise the file size limit",
         ),
-        (90, "run grid.toml --no-report --quiet --store small.db", "the size of files limited (ulimit -f)?"),
+        (90, "run grid.toml --no-report --quiet --store small.db", "the file size limit (ulimit -f)"),
     ] {
         let script = format!("ulimit -f {blocks}; exec {WEIR} {words}");
         let output = home.command(&["sh", "-c"], &[&script]).output().expect("a shell");

@@ -304,8 +304,8 @@ fn what_others_laid_where_a_node_writes_stays_as_it_is() {
     let link = street.folder.join("link");
     std::os::unix::fs::symlink(&victim, &link).unwrap();
     for (option, path, why) in [
-        ("--events", &link, "cannot write DIR/link: it is a symbolic link: name the file to which it leads"),
-        ("--blocks", &link, "cannot write DIR/link: it is a symbolic link: name the file to which it leads"),
+        ("--events", &link, "cannot write DIR/link: it is a symbolic link: use its target"),
+        ("--blocks", &link, "cannot write DIR/link: it is a symbolic link: use its target"),
         (
             "--blocks",
             &victim,
@@ -314,12 +314,12 @@ fn what_others_laid_where_a_node_writes_stays_as_it_is() {
         (
             "--socket",
             &victim,
-            "cannot create the socket DIR/victim: choose another one with --socket: it is there and no socket",
+            "cannot create the socket DIR/victim: choose another one with --socket: it exists and is no socket",
         ),
         (
             "--socket",
             &link,
-            "cannot make the socket DIR/link: name another place with --socket: it is there and no socket",
+            "cannot create the socket DIR/link: choose another one with --socket: it exists and is no socket",
         ),
     ] {
         let mut command = Command::new(WEIR);

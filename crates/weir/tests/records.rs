@@ -111,7 +111,7 @@ fn a_mistyped_store_makes_no_file() {
     for line in ["list", "show last", "report last", "compare 1 2", "trend small", "export last --format csv"]
     {
         kept.check(&format!(
-            "$ {line} --store typo.db\nweir: there is no file typo.db: check the name in --store or WEIR_STORE; `weir run` makes \
+            "$ {line} --store typo.db\nweir: there is no file typo.db: check the name in --store or WEIR_STORE; `weir run` creates \
              it\n[1]\n"
         ));
     }
@@ -237,7 +237,7 @@ fn nothing_is_written_through_a_link_of_somebody_else() {
         ("trend small -o link", "the trend to link: link"),
     ] {
         kept.check(&format!(
-            "$ {line}\nweir: cannot write {what} is a symbolic link of user 12345: name that to which it leads\n[1]\n"
+            "$ {line}\nweir: cannot write {what} is a symbolic link of user 12345: use its target\n[1]\n"
         ));
         assert_eq!(fs::read_to_string(&victim).expect("readable"), precious, "{line}");
     }
@@ -257,7 +257,7 @@ fn a_row_that_cannot_be_read_is_named_and_hides_no_other() {
     let ids: Vec<_> = runs.as_array().expect("a list").iter().map(|run| run["id"].clone()).collect();
     assert_eq!(ids, [json!(1), json!(3)]);
     let changed =
-        "cannot be read: expected ident at line 1 column 2; it was changed by hand, or is of another version";
+        "cannot be read: expected ident at line 1 column 2; it was edited, or is of another version";
     let file = kept.folder.join("records.db").display().to_string();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(said, format!("note: record 2 of table runs in {file} {changed}\n"));
@@ -294,10 +294,7 @@ fn records_are_read_where_nothing_can_be_written() {
             let output = shell.args(["--store", "records.db"]).current_dir(folder).output().expect("unshare");
             let said = String::from_utf8_lossy(&output.stderr);
             assert_eq!(output.status.code(), Some(expected), "{line}: {said}");
-            assert!(
-                expected == 0 || said.contains("copy both files to one that can be written"),
-                "{line}: {said}"
-            );
+            assert!(expected == 0 || said.contains("copy both files to a writable folder"), "{line}: {said}");
         }
     };
     // Another process, this one, has it open.

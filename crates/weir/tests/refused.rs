@@ -103,7 +103,7 @@ no runs are recorded
     Connection::open(&path).expect("a file").pragma_update(None, "user_version", 99).expect("it is SQLite");
     for line in ["list", "run tiny.toml", "show last", "clean"] {
         home.check(&format!(
-            "$ {line}\nweir: DIR/data/weir/records.db has record format 99, this weir knows formats up to 4: use a newer weir, \
+            "$ {line}\nweir: DIR/data/weir/records.db has record format 99, this weir supports formats up to 4: use a newer weir, \
              or another file with --store\n[1]\n"
         ));
     }
@@ -116,7 +116,7 @@ fn what_is_not_there_is_reported() {
     home.check(
         "\
 $ list --store holiday.jpg
-weir: holiday.jpg is no file of weir records, or damaged: name another file with --store, or restore a copy
+weir: holiday.jpg is no file of weir records, or is damaged: use another file with --store, or restore a copy
 [1]
 $ run quik
 weir: `quik` is neither a shipped plan nor a file: did you mean `quick`?

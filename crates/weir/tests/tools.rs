@@ -260,13 +260,13 @@ fn inspect_says_how_a_server_is_built() {
         ),
         (
             "no-such-program",
-            "weir: no process is called `no-such-program`; `ss -ltnp` lists those who listen, and root \
-             sees the sockets of all users",
+            "weir: there is no process `no-such-program`; `ss -ltnp` lists listening processes; root sees \
+             the sockets of all users",
         ),
         (
             "4194999",
-            "weir: there is no process 4194999; `ss -ltnp` lists those who listen, and root sees the \
-             sockets of all users",
+            "weir: there is no process 4194999; `ss -ltnp` lists listening processes; root sees the sockets \
+             of all users",
         ),
     ] {
         let output = run(&[target]);

@@ -166,8 +166,8 @@ pub fn load(demand: &Demand, holding: impl FnOnce(u64)) -> io::Result<Outcome> {
         && descriptors < u64::from(n) + 64
     {
         return Err(io::Error::other(format!(
-            "{n} connections need as many descriptors, and the client may have {descriptors}: raise the hard limit \
-             (ulimit -Hn), or ask for fewer"
+            "{n} connections need as many descriptors, but the client may have {descriptors}: raise the hard limit \
+             (ulimit -Hn), or use fewer connections"
         )));
     }
     // Threads inherit the mask: whoever waits for the end gets the signal.

@@ -60,7 +60,7 @@ impl Iperf3 {
     pub(super) fn connect(load: &Load, flows: u32) -> Result<Iperf3, FlowsError> {
         if flows > MOST_STREAMS {
             let text = format!(
-                "an iperf3 server takes {MOST_STREAMS} streams, and {flows} were asked for: use `weir flows --serve` there"
+                "an iperf3 server accepts {MOST_STREAMS} streams, but {flows} are needed: use `weir flows --serve` there"
             );
             return Err(FlowsError::Limit(text));
         }
@@ -199,8 +199,8 @@ impl Session<'_> {
         // The server ends its streams with the test: what is on its way then is nobody's loss.
         outcome.incomplete.clear();
         outcome.flows.iter_mut().for_each(|flow| flow.end = ENDED.into());
-        let note = "the sum is what the iperf3 server has counted; the part of each flow is what was acknowledged \
-                    until the deadline";
+        let note = "the sum is the count of the iperf3 server; the part of each flow is the data acknowledged before \
+                    the deadline";
         outcome.notes.push(note.into());
         Ok(outcome)
     }

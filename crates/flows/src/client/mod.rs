@@ -325,7 +325,7 @@ impl Session<'_> {
             Answer::Connected { missing } if missing.is_empty() => {}
             Answer::Connected { missing } => {
                 let text = format!(
-                    "{} flows reached no server in a minute, such as flow {}",
+                    "{} flows did not connect within a minute, for example flow {}",
                     missing.len(),
                     missing[0]
                 );
@@ -485,7 +485,7 @@ impl Session<'_> {
         (spread_s > min_rtt_s && min_rtt_s > 0.0 && each > 1).then(|| {
             format!(
                 "the first bytes of all flows took longer than a round trip: {} threads wrote to {each} flows each, \
-                 {:.1} us a flow; a thread had no CPU for up to {:.1} ms of it",
+                 {:.1} us per flow; a thread had no CPU for up to {:.1} ms",
                 self.threads,
                 spread_s * 1e6 / each as f64,
                 self.without_cpu.as_secs_f64() * 1e3
@@ -533,8 +533,8 @@ fn limited(flows: &[FlowOutcome], window_s: f64) -> Option<String> {
     let limited = flows.iter().filter(for_long).count();
     (limited > 0).then(|| {
         format!(
-            "{limited} flows were limited by the memory of their sockets for more than half of the time: \
-             net.ipv4.tcp_wmem here, net.ipv4.tcp_rmem there"
+            "{limited} flows were limited by their socket memory for more than half of the time: raise net.ipv4.tcp_wmem \
+             here, net.ipv4.tcp_rmem at the server"
         )
     })
 }

@@ -202,7 +202,7 @@ impl Worker {
                 ),
                 (Some(libc::EADDRNOTAVAIL), _, Some(from)) => format!("connecting from {}", from.ip()),
                 (Some(libc::EADDRNOTAVAIL), ..) => format!(
-                    "connecting flow {} to {}: no port is left; those of connections that have ended are free after a minute",
+                    "connecting flow {} to {}: no free port; ports of ended connections are free after a minute",
                     flow.number, self.load.to
                 ),
                 _ => format!("connecting flow {} to {}", flow.number, self.load.to),

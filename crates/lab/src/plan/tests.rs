@@ -112,8 +112,8 @@ fn each_mistake_has_its_line_and_remedy() {
         ),
         ("25", "-1", "p:4: dut.rules: `-1` is out of range: use a whole number from 0 to 10000"),
         ("25", "2.5", "p:4: dut.rules: `2.5` is out of range: use a whole number from 0 to 10000"),
-        ("25", "[25, 25]", "p:4: dut.rules: `25` is listed twice: leave one out"),
-        ("25", "[]", "p:4: dut.rules: an empty list leaves nothing to measure: give a value"),
+        ("25", "[25, 25]", "p:4: dut.rules: `25` is listed twice: remove one"),
+        ("25", "[]", "p:4: dut.rules: the list is empty: give a value"),
         ("\"all\"", "\"some\"", "p:5: dut.cpus: `some` is no number of CPUs: use 1 to 4096 or \"all\""),
         (
             "\"imix:ag\"",

@@ -109,7 +109,7 @@ fn a_journal_that_others_can_have_written_is_left_alone() {
     let planted = Planted::new(Origin::here());
     fs::rename(&planted.journal, planted.dir.join("real")).unwrap();
     std::os::unix::fs::symlink("real", &planted.journal).unwrap();
-    assert_eq!(planted.left(), alone("it is a symbolic link: name the file to which it leads"));
+    assert_eq!(planted.left(), alone("it is a symbolic link: use its target"));
     let planted = Planted::new(Origin::here());
     fs::remove_file(&planted.journal).unwrap();
     // It is not waited for.
