@@ -155,9 +155,9 @@ frame  device          quantity  runs  level now  95 % interval  since  changes
    64  kernel-forward  NDR         16       361k  360k–362k      run 9        1
 
 64, kernel-forward, NDR
-  2026-03-09T10:00:00Z run 9 (weir 0.1.0): 0.899 times, 0.897 – 0.902; from 401 k to 361 k; nothing that is recorded changed with it
+  2026-03-09T10:00:00Z run 9 (weir 0.1.0): 0.899 times, 0.897 – 0.902; from 401 k to 361 k; no recorded property changed at the same time
 
-A change is claimed where a permutation test has p < 5 %: of 1 series without any, at most 0.1 would show one by chance. Its place is known to one or two runs.
+A change is reported if a permutation test has p < 5 %: of 1 series without a change, at most 0.1 would show one by chance. The position of a change is exact to one or two runs.
 $ trend smal
 weir: there is no complete run of `smal`: see `weir list`
 [1]

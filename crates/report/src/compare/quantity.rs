@@ -226,9 +226,7 @@ pub fn apart(base: &Quantity, other: &Quantity) -> Option<String> {
     for name in names {
         let (a, b) = (value(base, name), value(other, name));
         if a != b {
-            return Some(format!(
-                "the goal is not the same: {name} is {a} in the first run and {b} in the other"
-            ));
+            return Some(format!("the goals differ: {name} is {a} in the first run and {b} in the other"));
         }
     }
     for (which, q) in [("first", base), ("other", other)] {

@@ -144,8 +144,7 @@ fn time(methods: &[Method<'_>]) -> Vec<Block> {
     blocks
 }
 
-const FLAME: &str =
-    "Width: share of the samples of all CPUs, idle time left out; what calls stands below what is called.";
+const FLAME: &str = "Width: share of the samples of all CPUs, idle time left out; callers are below the functions that they call.";
 
 /// A table for each kind of traffic: methods stand side by side, and causes below each other.
 pub(super) fn causes(methods: &[Method<'_>]) -> ByTraffic {
