@@ -1,4 +1,4 @@
-//! What weir-inspect says of servers whose architecture is known: with connections that are held, and with such that the
+//! The verdicts of weir-inspect for servers of known architecture: with held connections, and with connections that the
 //! server closes at once.
 
 use std::io::{BufRead, BufReader};

@@ -7,7 +7,7 @@
 //! One file per journal, `PID-STARTTIME-NUMBER.json`: the start time tells a dead process from a new one with
 //! the same number. The file exists only while there is something to undo. Undoing twice does no harm.
 //!
-//! A journal is believed only if nobody but its user can have written it, and if it is of this machine, of this start of
+//! A journal is used only if no other user can have written it, and if it is of this machine, of this start of
 //! it and of this PID namespace. A value goes back only where the present one is still that of weir.
 
 use std::fmt;
@@ -103,7 +103,7 @@ pub struct Cleaned {
 enum Undone {
     /// It is not there any more.
     Yes,
-    /// Somebody else has changed it since; what is there now.
+    /// Another program has changed it since; the current value.
     Changed(String),
 }
 
@@ -302,7 +302,7 @@ fn unpublish(path: &Path, inode: u64) -> io::Result<()> {
     if found.ino() == inode {
         unmount(path, UnmountFlags::DETACH)?;
     } else if found.len() != 0 || on_nsfs(path, &found)? {
-        // Somebody else's namespace or file under this name.
+        // Another namespace or file under this name.
         return Ok(());
     }
     remove_if_there(path)

@@ -1,6 +1,6 @@
 //! NAPI instances of interfaces, and their kernel threads where these receive the frames.
 //!
-//! Without it a veth's frames are received in the softirq of whoever sent them, and the tester pays for
+//! Without it a veth's frames are received in the softirq of their sender, and the tester pays for
 //! the DUT. Source: Documentation/networking/napi.rst, Documentation/netlink/specs/netdev.yaml.
 
 use std::collections::BTreeSet;
@@ -58,7 +58,7 @@ pub(crate) fn threads_by_name(device: &str) -> BTreeSet<u32> {
 }
 
 /// Whether this process is a NAPI thread of an interface of this name. In a PID namespace, the kernel's
-/// numbers may name somebody else.
+/// numbers may belong to another process.
 pub(crate) fn is_thread_of(pid: u32, device: &str) -> bool {
     let comm = weir_disk::kernel_text(format!("/proc/{pid}/comm")).unwrap_or_default();
     comm.strip_prefix("napi/")

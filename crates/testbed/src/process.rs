@@ -40,8 +40,8 @@ pub fn this_process() -> String {
     format!("{pid}-{start_time}-{pid_namespace}-{boot}-{host}")
 }
 
-/// Does the process that [`this_process`] named still run? Of one in another PID namespace or on another machine nobody
-/// here can say that it does not.
+/// Whether the process that [`this_process`] identified may still run. This includes any process in another PID namespace or on
+/// another machine.
 pub fn is_alive(process: &str) -> bool {
     let mut parts = process.splitn(5, '-');
     let mut number = || parts.next()?.parse::<u64>().ok();

@@ -1,4 +1,4 @@
-//! Who receives: NAPI threads of the DUT's interfaces, their CPUs, and RPS.
+//! Receivers of the DUT: NAPI threads of its interfaces, their CPUs, and RPS.
 //!
 //! The DUT's frames are received by kernel threads of its own, so that the tester does not work for it. The
 //! tester's ports have none: a veth runs their receiver right where the DUT transmits, on the DUT's CPU. That

@@ -1,4 +1,4 @@
-//! Who does the work of an interface, and when: its interrupts, RPS, XPS, coalescing.
+//! CPUs and timing for the work of an interface: interrupts, RPS, XPS, coalescing.
 //!
 //! ```text
 //! interrupt (smp_affinity) > driver, XDP > RPS: backlog of another CPU > stack ... > XPS: transmit queue by CPU
@@ -31,7 +31,7 @@ pub enum Spread {
     Over(Vec<usize>),
 }
 
-/// Who does the work of an interface.
+/// CPUs for the work of an interface.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Spreading {
     /// Of its interrupts, each gets one of these CPUs, alternately.

@@ -170,7 +170,7 @@ pub fn load(demand: &Demand, holding: impl FnOnce(u64)) -> io::Result<Outcome> {
              (ulimit -Hn), or use fewer connections"
         )));
     }
-    // Threads inherit the mask: whoever waits for the end gets the signal.
+    // Threads inherit the mask: only the thread that waits for the end gets the signal.
     let signals = matches!(demand.mode, Mode::Hold(_)).then(|| Signals::of(&[libc::SIGINT, libc::SIGTERM]));
     let (usage, begin) = (Usage::own(), Instant::now());
     let loops = (0..demand.threads.max(1))

@@ -154,7 +154,7 @@ pub enum CaptureCheckError {
     },
 }
 
-/// A wire, and who sends over it.
+/// A wire and its sender.
 pub struct CaptureChecker {
     mirror: Mirror,
     flows: Vec<Flow>,
@@ -268,7 +268,7 @@ fn on<T: Send>(cpu: usize, what: impl FnOnce() -> T + Send) -> T {
 /// Leaves most of its CPU to others: this thread, and those that it starts.
 fn give_way() {
     const NICE: i32 = 15;
-    // SAFETY: no pointers. Zero is the calling thread; who gives way needs no privilege for it.
+    // SAFETY: no pointers. Zero is the calling thread; lowering the priority needs no privilege.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };
 }
 

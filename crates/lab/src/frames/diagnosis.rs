@@ -3,7 +3,7 @@
 //!
 //! Loss is distinguished by its runs, frames lost in a row: single ones, bursts, and runs so long that for a millisecond
 //! and more nothing passed. A trial whose tester or device did not get its CPU is no evidence against the device:
-//! that is all that is said of it.
+//! such a trial has no other finding.
 
 use crate::record::{Fault, Finding, LossEvent, Noise, Stream};
 

@@ -1,5 +1,5 @@
 //! What differs when the DUT is a box between interfaces of this machine: may they be used, how does the tester sit on
-//! them, and who lost what.
+//! them, and the owners of lost frames.
 
 use std::sync::Arc;
 
@@ -150,8 +150,8 @@ fn refuse_forwarding(names: &[String], ip: IpVersion) -> Result<()> {
     Ok(())
 }
 
-/// Who lost the frames of a trial: the tester's interfaces by their own counters, the box by those that the plan names,
-/// and all else the box or its wires.
+/// Owners of the lost frames of a trial: the tester's interfaces by their own counters, the device by those of the plan,
+/// and the device or its wires for the rest.
 pub(crate) fn drop_counters(
     delta: &Sample,
     spec: &ExternalSpec,

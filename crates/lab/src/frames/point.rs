@@ -47,7 +47,7 @@ pub struct PointSpec {
     pub link: Option<LinkSpec>,
     /// CPUs of the device under test.
     pub cpus: Cpus,
-    /// Who does the work of its interfaces, or of this machine's before an external DUT; `None`: as it is.
+    /// CPUs for the work of its interfaces, or of this machine's interfaces to an external DUT; `None`: unchanged.
     pub spreading: Option<Spreading>,
     /// What concerns the routes; `None` for a device without any.
     pub routing: Option<Routing>,

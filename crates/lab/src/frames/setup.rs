@@ -195,12 +195,12 @@ impl Setup {
         &self.bed
     }
 
-    /// Who runs where.
+    /// The CPUs of tester and DUT.
     pub fn cpus(&self) -> &CpuPlan {
         &self.cpus
     }
 
-    /// Lets port b receive on a CPU of the DUT in place of whoever sends: for a wire, where that CPU is free.
+    /// Lets port b receive on a CPU of the DUT instead of that of the sender: for a wire, where that CPU is free.
     pub fn receive_apart(&mut self) {
         self.bed.receive_on(Side::B, &self.cpus.dut);
         self.notes.extend_from_slice(self.bed.notes());
@@ -305,7 +305,7 @@ impl Setup {
                 (counts, own_times().since(&own), sending.elapsed(), weir_port::thread::number())
             });
             disturbance.into_iter().for_each(Disturbance::over);
-            (sent, acting.map(|thread| thread.join().expect("it panics for no one")))
+            (sent, acting.map(|thread| thread.join().expect("no thread panics while it holds the lock")))
         });
         let (counts, elsewhere) = counts?;
         let seen = witness.and_then(Witness::seen);

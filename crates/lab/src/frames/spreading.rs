@@ -1,4 +1,4 @@
-//! Who does the work of an interface, as settings of a point, and where that has no meaning.
+//! CPUs for the work of an interface, as settings of a point, and the devices for which they have no meaning.
 
 use weir_testbed::dut::DutKind;
 use weir_testbed::spread::{Spread, Spreading};

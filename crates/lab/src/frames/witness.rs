@@ -39,7 +39,7 @@ pub(crate) struct Seen {
 }
 
 impl Witness {
-    /// For a trial of this purpose. `None` where nobody asks for stops, and where the kernel has no such clocks. Latencies
+    /// For a trial of this purpose. `None` if stops are not needed, or if the kernel has no such clocks. Latencies
     /// are measured without it: a tick delays a frame.
     pub(crate) fn of(idles: &Arc<Idles>, load: &Load, purpose: Purpose) -> Option<Witness> {
         let wanted = purpose == Purpose::Search || load.overload || load.stops;
@@ -68,7 +68,7 @@ impl Witness {
     }
 }
 
-/// Who takes part in a trial.
+/// The threads and CPUs of a trial.
 pub(crate) struct Parties<'a> {
     /// CPUs of the tester.
     pub(crate) testers: &'a [usize],
@@ -111,7 +111,7 @@ pub(crate) fn stopped(seen: &[Seen], start_ns: u64, duration: Duration, threads:
     seen.iter().flat_map(of_cpu).map(since).collect()
 }
 
-/// Softirqs of everybody, and so the device's, run there when there are many of them.
+/// When there are many softirqs, this thread runs them for all, also for the device.
 fn is_softirqd(thread: u32) -> bool {
     let name = weir_disk::kernel_text(format!("/proc/{thread}/comm"));
     name.is_ok_and(|name| name.starts_with("ksoftirqd/"))

@@ -82,7 +82,7 @@ impl Plans {
         self.0.iter().flat_map(|rig| rig.plans()).copied().collect()
     }
 
-    /// A plan with every option, each explained: the reference for those who write plans.
+    /// A plan with every option, each explained: the reference for authors of plans.
     pub fn options(self) -> String {
         let parts = self.0.iter().map(|rig| rig.options()).filter(|part| !part.is_empty());
         parts.collect::<Vec<_>>().join("\n")

@@ -1,5 +1,5 @@
-//! A program by somebody else, or weir itself as a server, a client or a watcher: from its start, over what it says, to what it has
-//! used in all.
+//! A child process, another program or weir itself as a server, a client or a watcher: its start, its output, and the CPU time
+//! that it used.
 
 use std::fs::{self, File};
 use std::io;
@@ -18,7 +18,7 @@ use crate::error::RunError;
 /// It must be ready within this time, and at its end within this time after it was informed to.
 const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) const LOOK: Duration = Duration::from_millis(5);
-/// Who uses less of a CPU than this waits.
+/// A process that uses a smaller share of a CPU is waiting.
 const IDLE: f64 = 0.02;
 
 /// It runs.
@@ -163,7 +163,7 @@ impl Process {
         line.map_or_else(|| "it printed nothing".into(), |line| line.chars().take(200).collect())
     }
 
-    /// It has ended, and nobody has asked how yet.
+    /// Whether it has ended, and its status has not been read yet.
     pub(crate) fn has_ended(&self) -> bool {
         tree::is_zombie(self.pid())
     }
@@ -290,7 +290,7 @@ mod tests {
                 assert!(Instant::now() < deadline, "its child does not work");
                 thread::sleep(LOOK);
             }
-            // The shell waits; who works is its child.
+            // The shell waits; its child works.
             let own = sys::process_time_ns(process.pid()).unwrap();
             assert!(own < begin + 20_000_000, "{own}");
             assert_eq!(process.interrupt(journal).unwrap(), Ok("ready\n".into()));

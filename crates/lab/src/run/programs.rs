@@ -4,8 +4,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Programs by somebody else, a line each: program, Debian package, services. In place of a package, `cargo:NAME` says that Debian
-/// has none, and that cargo installs it.
+/// Other programs, one per line: program, Debian package, services. `cargo:NAME` instead of a package means that Debian has none,
+/// and cargo installs it.
 #[derive(Debug, Clone, Copy)]
 pub struct Programs(pub(crate) &'static str);
 

@@ -5,7 +5,7 @@ use crate::error::RunError;
 use crate::record::{Comparison, Point, PointResult, ProcedureResult};
 use crate::stats;
 
-/// Somebody who is compared with others.
+/// A contestant that is compared with others.
 pub(crate) trait Interleaved {
     fn point(&self) -> &Point;
 
@@ -15,7 +15,7 @@ pub(crate) trait Interleaved {
     }
 }
 
-/// Turns of some of those who alternate in a run.
+/// Turns of some of the contestants that alternate in a run.
 pub(crate) struct Rounds<'a> {
     pub(crate) observe: &'a (dyn Fn(Event) + Sync),
     pub(crate) rounds: u32,
@@ -26,7 +26,7 @@ pub(crate) struct Rounds<'a> {
 }
 
 impl<'a, E> Running<'a, E> {
-    /// Rounds of `n` who alternate from beginning to end.
+    /// Rounds of `n` contestants that alternate from beginning to end.
     pub(crate) fn rounds(&self, rounds: u32, n: usize) -> Rounds<'a> {
         Rounds { observe: self.options.observe, rounds, done: 0, count: rounds as usize * n }
     }
@@ -42,7 +42,7 @@ pub(crate) fn result(mut procedure: ProcedureResult, rounds: u32, mut remarks: V
     PointResult::without_search("rounds", procedure)
 }
 
-/// Gives everybody who takes part a turn in each round.
+/// Gives each contestant a turn in each round.
 pub(crate) fn interleave<T: Interleaved>(
     interleaved: &Rounds<'_>,
     all: &mut [T],
@@ -80,7 +80,7 @@ pub(crate) fn comparison(
     })
 }
 
-/// The order of `n` contestants in a round: everyone is first once, so that nobody always follows the same
+/// The order of `n` contestants in a round: each is first once, so that none always follows the same
 /// neighbour's heat.
 fn rotation(n: usize, round: usize) -> impl Iterator<Item = usize> {
     (0..n).map(move |i| (i + round) % n)

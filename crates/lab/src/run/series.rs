@@ -116,7 +116,7 @@ impl<'a> Series<'a> {
         self.keep(trial)
     }
 
-    /// The same of a trial that is computed: what else the machine does is all the same, so that it waits for nobody.
+    /// The same for a computed trial: other load on the machine does not matter, so it does not wait for other runs.
     pub(crate) fn computed(
         &mut self,
         asked: &Asked<'_>,

@@ -20,7 +20,7 @@ pub(super) fn start(bed: &Bed, way: Way, ports: &[Port; 2]) -> Result<Node, Node
     Opened::new(&config)?.start()
 }
 
-/// Frames that the node has lost, by name. No test frame is for the node itself: what nobody takes there are questions of
+/// Frames that the node has lost, by name. No test frame is for the node itself: frames without a receiver there are requests of
 /// the links.
 pub(super) fn drops(snapshot: &Snapshot) -> Vec<(String, u64)> {
     let named = snapshot.accounting.drops.occurred().map(|(reason, frames)| (reason.name(), frames));
@@ -47,7 +47,7 @@ fn text(spec: &BedSpec, way: Way, ports: &[Port; 2]) -> String {
     let io = if way == Way::Packet { "packet" } else { "xdp" };
     let fast =
         if way == Way::Fast { format!("on, fast-entries {}", spec.fast_entries) } else { "off".into() };
-    // Who sleeps until a frame is due is late for it.
+    // A thread that sleeps until a frame is due is late for it.
     let wait = if spec.dut.function() == Function::Queue { "poll" } else { "sleep" };
     format!(
         "node lan({lan}) {stages}\n> route({routes})\n> wan({wan})\n\

@@ -162,7 +162,7 @@ fn words<T>(result: Result<T, RunError>) -> Result<T, String> {
     result.map_err(|error| error.to_string())
 }
 
-/// One line; if nobody listens any more, the end of the input says so as well.
+/// Writes a line. An error is ignored: if the peer has gone, the input ends, too.
 fn say<T: Serialize>(result: Result<T, String>) {
     let reply = match result {
         Ok(value) => Reply::Done(value),

@@ -155,7 +155,7 @@ fn lines(stdout: impl Read + Send + 'static) -> Receiver<String> {
     let (line, lines) = sync_channel(16);
     thread::spawn(move || {
         let mut stdout = BufReader::new(stdout);
-        // Nobody reads them any more: then the child ends as well.
+        // The receiver has gone: then the child ends as well.
         while let Some(text) = heard::line(&mut stdout) {
             if line.send(text).is_err() {
                 return;
@@ -184,7 +184,7 @@ fn write(stdin: &Mutex<Option<ChildStdin>>, request: &Request) -> Result<(), ()>
     stdin.as_mut().ok_or(())?.write_all(&line).map_err(drop)
 }
 
-/// A lock that nobody panics with.
+/// Locks a mutex; no thread panics while it holds it.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

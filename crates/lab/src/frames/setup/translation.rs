@@ -1,4 +1,4 @@
-//! A setup whose device is a NAT: its flows, and what the tester sees of its translations.
+//! A setup with a NAT as the device: its flows, and the translations that the tester observes.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -26,7 +26,7 @@ impl Setup {
     /// where the device does not imply them.
     ///
     /// # Errors
-    /// The tester cannot check here, or nobody knows the public addresses.
+    /// The tester cannot check here, or the public addresses are unknown.
     pub(crate) fn check_translation(
         &mut self,
         flows: Vec<Flow>,

@@ -144,8 +144,8 @@ impl Setup {
         }
     }
 
-    /// Who used a CPU. The DUT's threads are known to the ns. Where it works outside of them, in softirqs that
-    /// RPS spreads over several CPUs, it is whatever the tester did not use, from the tick's samples.
+    /// The users of a CPU. The time of the DUT's threads is exact to the ns. Where it works outside of them, in softirqs that
+    /// RPS spreads over several CPUs, it is the time that the tester did not use, from the tick's samples.
     fn cpu_use(&self, cpu: usize, times: &CpuTimes, cost: &cpu::Cost, used: &Used) -> CpuUse {
         let elapsed = used.elapsed.as_nanos() as f64;
         let busy = (times.busy_ns as f64 / elapsed).min(1.0);

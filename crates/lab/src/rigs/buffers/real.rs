@@ -100,7 +100,7 @@ fn change_rates(rate: &Rate, barrier: &Receiver<Instant>, bottleneck: &Sender<St
         if barrier.recv_timeout(left) == Err(RecvTimeoutError::Disconnected) {
             return;
         }
-        // Nobody listens any longer where the bottleneck has failed, which it reports itself.
+        // The bottleneck has gone if it failed, which it reports itself.
         let _ = bottleneck.send(format!("rate {bits_per_s}"));
     }
 }
@@ -149,7 +149,7 @@ pub(super) fn measure(
             // An interval is seen after its end: the earliest of these times is the nearest to the barrier.
             let barrier = Instant::now().checked_sub(Duration::from_secs_f64(interval.to_s.max(0.0)));
             if let (None, Some(barrier)) = (began, barrier) {
-                // Nobody listens where the rate does not change.
+                // Without rate changes there is no receiver.
                 let _ = tell.send(barrier);
             }
             began = [began, barrier].into_iter().flatten().min();

@@ -34,7 +34,7 @@ const WARM_UP: Duration = Duration::from_millis(50);
 const WARM_UP_FPS: f64 = 10_000.0;
 /// A search goes up to this share of what the generator sends at full speed: beyond it, departures cannot be paced.
 const PACED_SHARE: f64 = 0.9;
-/// At full speed the interface's ring of 256 frames may lose this share, whoever captures, if its sender's CPU receives.
+/// At full speed the interface's ring of 256 frames may lose this share with any method, if its sender's CPU receives.
 const RING_SHARE: f64 = 0.001;
 /// The loads of the cost trial: this share of the highest rate without loss.
 const COST_SHARE: f64 = 0.9;

@@ -5,8 +5,8 @@
 //!  together: all of this on one CPU;   apart: up to the buffer on one CPU, the program on another
 //!  receiver: the generator on one CPU; all else on another, the kernel alternately with the program
 //! ```
-//! The frames are for somebody else, as at a mirror port: whoever taps the interface gets them, and the kernel has
-//! nothing more to do with them. On a wire where the kernel receives on the generator's CPU, never more is sent than the
+//! The frames are addressed to another host, as at a mirror port: programs that tap the interface get them, and the kernel does
+//! nothing else with them. On a wire where the kernel receives on the generator's CPU, never more is sent than the
 //! kernel receives, and at full speed that CPU does nothing else: the rate is what receiving costs. What the same
 //! generator sends to a program that drops everything is measured beside it, and is subtracted from each cost.
 
@@ -100,7 +100,7 @@ impl Bench {
         self.mirror.sending_cpu()
     }
 
-    /// Who has which CPU, for the record.
+    /// The CPU of each program, for the record.
     pub(super) fn placement(&self) -> String {
         let sending = self.sending_cpu();
         match self.place {

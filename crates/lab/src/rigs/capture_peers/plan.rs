@@ -38,7 +38,7 @@ pub struct CapturePeers {
     pub resolution: f64,
 }
 
-/// A program by somebody else that captures.
+/// Another program that captures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CapturePeer {
     /// tcpdump.

@@ -8,7 +8,7 @@ use weir_port::capture::Method;
 
 use crate::rigs::capture_peers::plan::{CapturePeer, Job};
 
-/// Bytes kept of a frame where nobody looks at them: the Ethernet header.
+/// Bytes to capture of a frame if only counts are needed: the Ethernet header.
 const LEAST: u32 = 14;
 /// Bytes kept of a frame where all are wanted.
 const WHOLE: u32 = 65_535;

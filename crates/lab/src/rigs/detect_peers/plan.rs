@@ -22,7 +22,7 @@ pub struct DetectPeers {
     pub frame: FrameSizes,
 }
 
-/// A program by somebody else that watches for attacks.
+/// Another program that watches for attacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DetectPeer {
     /// FastNetMon, the community edition.

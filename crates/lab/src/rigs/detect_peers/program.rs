@@ -109,7 +109,7 @@ impl Detector {
     }
 }
 
-/// The configuration that it comes with, with these options in place of its own: nothing is reported to anybody, no
+/// The configuration that it comes with, with these options in place of its own: nothing is reported over the network, no
 /// port is opened.
 fn fastnetmon(order: &Order<'_>) -> io::Result<()> {
     let path = |name: &str| order.folder.join(name).display().to_string();

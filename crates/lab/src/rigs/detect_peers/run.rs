@@ -126,7 +126,7 @@ impl<'a> Contest<'a> {
         Ok(Bench { mirror, folder })
     }
 
-    /// Everyone who takes part, and those who cannot.
+    /// The programs that take part, and those that cannot.
     fn entrants(&mut self, bench: &Bench) -> Result<Vec<Entrant<'a>>, RunError> {
         let peers = self.experiment.names.iter().map(|&peer| Detector::Peer(peer));
         let detectors: Vec<_> = std::iter::once(Detector::Weir).chain(peers).collect();

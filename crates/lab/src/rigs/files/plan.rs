@@ -57,7 +57,7 @@ impl FileSystem {
     }
 }
 
-/// A program by somebody else that makes files.
+/// Another program that creates files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Peer {
     FsMark,
@@ -72,7 +72,7 @@ impl Peer {
     }
 }
 
-/// Who makes files.
+/// The program that creates the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Who {
     Weir(Method),

@@ -66,7 +66,7 @@ impl<'a> Filling<'a> {
         Ok(())
     }
 
-    /// Everyone who takes part, and those who cannot.
+    /// The programs that take part, and those that cannot.
     fn entrants(&self, places: &[Result<Place, String>]) -> Result<Vec<Entrant<'a>>, RunError> {
         let (mut reported, mut list) = (Vec::new(), Vec::new());
         for work in self.experiment.work() {

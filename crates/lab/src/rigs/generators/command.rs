@@ -83,7 +83,7 @@ pub(super) struct Target<'a> {
     pub(super) most_s: u64,
 }
 
-/// A program in a process namespace of its own: whoever kills it kills all that it has started. trafgen sends
+/// A program in its own process namespace: killing it also kills all processes that it started. trafgen sends
 /// from a process that it forks, which would go on without it.
 fn bounded(program: &str) -> Command {
     let mut command = Command::new("unshare");

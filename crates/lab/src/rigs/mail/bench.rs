@@ -26,7 +26,7 @@ use crate::run::RunError;
 use crate::run::folder::Folder;
 use crate::run::process::Failed;
 
-/// A program by somebody else accepts connections within this time.
+/// Time limit for another program to accept connections.
 const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -187,7 +187,7 @@ impl Helper {
         Failed::Program(last.unwrap_or("it ended without output").to_string())
     }
 
-    /// Waits until somebody accepts connections at the port.
+    /// Waits until a program accepts connections at the port.
     fn await_port(&mut self) -> Result<(), Failed> {
         let (at, begin) = (SocketAddrV4::new(Ipv4Addr::LOCALHOST, PORT), Instant::now());
         while TcpStream::connect(at).is_err() {
@@ -217,7 +217,7 @@ impl Helper {
         if status.is_ok_and(|status| status.success()) { Ok(()) } else { Err(self.failed()) }
     }
 
-    /// Ends a program of somebody else: with its children, which it is given the time to end.
+    /// Ends another program with its children, after giving it time to end them.
     fn stop(mut self, journal: &mut Journal) -> Result<(), Failed> {
         // SAFETY: no pointers. The child has not been waited for, so that the number is still its own.
         unsafe { libc::kill(self.child.id() as i32, libc::SIGTERM) };

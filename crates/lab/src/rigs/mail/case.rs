@@ -24,7 +24,7 @@ pub(super) const PAIR_CONNECTIONS: u32 = 50;
 /// Bytes of their messages.
 pub(super) const PAIR_BYTES: u32 = 4096;
 
-/// Who sends, or who receives: weir, or somebody else.
+/// The sender or receiver: weir (`None`), or another program.
 pub(super) type Who = Option<MailPeer>;
 
 /// What is measured.

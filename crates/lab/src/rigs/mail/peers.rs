@@ -10,7 +10,7 @@ use super::case::{PAIR_BYTES, PAIR_CONNECTIONS, PORT};
 use super::plan::MailPeer;
 use crate::run::programs;
 
-/// Where Debian has the programs of Postfix that nobody calls.
+/// Where Debian has the internal programs of Postfix.
 const DAEMONS: &str = "/usr/lib/postfix/sbin";
 /// Where Postfix has its folder: names of its sockets must be short, and its processes, those of another user, must reach it.
 const AT: &str = "/mnt";

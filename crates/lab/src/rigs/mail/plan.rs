@@ -1,4 +1,4 @@
-//! The experiment `mail`: who gets the message, and what is varied.
+//! The experiment `mail`: the recipients, and the axes.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub struct Mail {
     pub warm_up: Duration,
     /// Length of each measurement.
     pub trial: Duration,
-    /// Who gets the message.
+    /// The recipients of the message.
     pub job: Job,
     /// The way to a server and back, before each group of replies; in the ramp only.
     pub delay: Duration,
@@ -45,7 +45,7 @@ pub struct Mail {
     pub peer_messages: u32,
 }
 
-/// A program by somebody else.
+/// Another mail program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MailPeer {
     /// Postfix's load generator.

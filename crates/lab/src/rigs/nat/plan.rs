@@ -31,7 +31,7 @@ pub struct NatLoad {
     pub kind: Vec<DutKind>,
     /// CPU sets.
     pub cpus: Vec<Cpus>,
-    /// Who does the work of the device's interfaces.
+    /// CPUs for the work of the device's interfaces.
     pub spreading: SpreadAxes,
     /// Frame sizes, bytes with FCS.
     pub frame_bytes: Vec<FrameSizes>,
@@ -51,7 +51,7 @@ pub struct NatLoad {
     pub tables: TableAxes,
     /// How fast flows are established before anything is measured, flows/s.
     pub establish_fps: f64,
-    /// Trials in steady overload in each round, whose median is the headline; 0: none.
+    /// Trials in steady overload in each round, whose median is the main result; 0: none.
     pub capacity_trials: u32,
     /// Their length.
     pub capacity_trial: Duration,

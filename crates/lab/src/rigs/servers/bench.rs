@@ -97,7 +97,7 @@ impl Bench {
                     let served_by = server.child.usage();
                     let ended = server.child.end(Some(libc::SIGTERM), journal)?;
                     let Ended { usage, .. } = ended.map_err(Failed::Program)?;
-                    // Who has all its processes and threads still: starting and ending them is no part of a connection's cost.
+                    // A server with a fixed set of processes and threads: starting and ending them is no part of a connection's cost.
                     let usage = if starts_tasks(work.who) { usage } else { served_by };
                     Ok(Served { server_cpu_ns: usage.cpu_ns, server_switches: usage.switches, ..served })
                 }
@@ -268,7 +268,7 @@ fn set_limits() -> Result<(), RunError> {
     })
 }
 
-/// Waits until there is a reply: a socket that listens may have nobody behind it yet.
+/// Waits until there is a reply: a listening socket may not have a server yet.
 fn await_reply(child: &mut Process, at: SocketAddrV4) -> Result<String, String> {
     let deadline = Instant::now() + PATIENCE;
     while !has_reply(at).unwrap_or(false) {

@@ -56,7 +56,7 @@ impl<'a> Serving<'a> {
         Ok(())
     }
 
-    /// Everyone who takes part, and those who cannot.
+    /// The servers that take part, and those that cannot.
     fn entrants(&mut self, bench: &Bench) -> Result<Vec<Entrant<'a>>, RunError> {
         let mut missing: Vec<(String, Option<String>)> = Vec::new();
         let mut list = Vec::new();

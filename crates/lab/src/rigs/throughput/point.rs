@@ -365,7 +365,7 @@ mod tests {
     use super::*;
     use crate::rigs::PLANS;
 
-    /// Who alternates with whom in the plan `node`, changed so.
+    /// The devices that alternate in the plan `node` with these changes.
     fn check(sets: &[&str], expected: &[&[&str]]) {
         let sets: Vec<String> = sets.iter().map(|set| (*set).to_string()).collect();
         let specs = PLANS.load("node", &sets).expect("it ships").points();

@@ -26,7 +26,7 @@ pub struct TcpLoad {
     pub kind: Vec<DutKind>,
     /// CPU sets.
     pub cpus: Vec<Cpus>,
-    /// Who does the work of the device's interfaces.
+    /// CPUs for the work of the device's interfaces.
     pub spreading: SpreadAxes,
     /// Connections that are open meanwhile.
     pub concurrent: Vec<u32>,
@@ -55,7 +55,7 @@ pub struct TcpLoad {
 pub struct Flood {
     /// SYN/s from each side that floods.
     pub fps: f64,
-    /// Who floods.
+    /// The source of the flood.
     pub from: Side,
 }
 

@@ -160,7 +160,7 @@ impl<'a> Job<'a> {
     }
 }
 
-/// Who is faster, and by how much in each function.
+/// The faster device, and by how much in each function.
 fn sentence(place: &str, jobs: &[Job<'_>]) -> String {
     let ratios: Vec<Ratio> = jobs.iter().flat_map(Job::ratios).filter_map(|(_, ratio)| ratio).collect();
     if ratios.is_empty() {

@@ -33,7 +33,7 @@ pub struct DutAxes {
     pub cpus: Vec<Cpus>,
     /// Routes added or removed per second while frames pass; 0 = none. Only routers have routes.
     pub route_changes_per_s: Vec<u32>,
-    /// Who does the work of its interfaces.
+    /// CPUs for the work of its interfaces.
     pub spreading: SpreadAxes,
 }
 
