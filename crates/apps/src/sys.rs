@@ -394,7 +394,8 @@ pub(crate) fn drop_pages(of: &File) -> io::Result<()> {
     }
 }
 
-/// Has the kernel the first page of a file? By mincore(2), which asks for no page: a read that does not wait (RWF_NOWAIT) has the page
+/// Has the kernel the first page of a file? By mincore(2), which asks for no page: a read that does not wait (RWF_NOWAIT) has
+/// the page
 /// fetched.
 ///
 /// # Errors
@@ -402,7 +403,8 @@ pub(crate) fn drop_pages(of: &File) -> io::Result<()> {
 pub(crate) fn is_cached(file: &File) -> io::Result<bool> {
     const ONE: usize = 1;
     let mut is_there = 0_u8;
-    // SAFETY: a new mapping at an address that the kernel chooses, which is never read; it has one page, for which mincore writes one
+    // SAFETY: a new mapping at an address that the kernel chooses, which is never read; it has one page, for which mincore
+    // writes one
     // byte; it is unmapped at once.
     unsafe {
         let at =

@@ -9,7 +9,7 @@ use weir_queue::Time;
 pub enum Clock {
     /// Since this instant, on the machine's monotonic clock.
     Machine(Instant),
-    /// It stands still until somebody sets it.
+    /// It does not advance until it is set.
     Set(Time),
 }
 

@@ -123,7 +123,7 @@ pub struct View {
 /// Why a capture has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// It was informed to.
+    /// It was asked to end.
     Stopped,
     /// A limit was reached.
     Limit,
@@ -422,7 +422,7 @@ fn record(
     Ok((FileSide { to, writer, progress, trigger: before.map(|(_, trigger)| trigger) }, recorders))
 }
 
-/// How each file begins: who writes it, and an interface for each queue.
+/// The beginning of each file: the writing program, and an interface for each queue.
 fn head(sources: &[Source], places: &[(usize, usize)], application: &str, system: &str) -> Vec<u8> {
     let mut head = Vec::new();
     write::section(&mut head, &write::Author { hardware: std::env::consts::ARCH, system, application });

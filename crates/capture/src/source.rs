@@ -85,7 +85,7 @@ impl Source {
         Ok(Source { link: link.clone(), method, reason, obstacles, wanted, queues, rtnl, start })
     }
 
-    /// Its queues alone, for those who keep no accounting.
+    /// Only its queues, for callers without accounting.
     pub fn into_queues(self) -> Vec<Box<dyn Queue>> {
         self.queues
     }

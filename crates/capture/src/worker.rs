@@ -37,7 +37,7 @@ pub struct Reading {
     pub account: Account,
     /// Protocols and sizes, where they are wanted.
     pub mix: Mix,
-    /// Who has sent most since the last look.
+    /// Top senders since the last look.
     pub talkers: Vec<Talker>,
     /// Why the queue has ended before the capture.
     pub failed: Option<String>,
@@ -55,7 +55,7 @@ pub(crate) struct Shared {
 #[derive(Default)]
 pub(crate) struct Shown {
     reading: Mutex<Reading>,
-    /// Somebody has looked since they were shown.
+    /// The counts were read since they were published.
     looked: AtomicBool,
 }
 
@@ -81,7 +81,7 @@ impl Shown {
     }
 }
 
-/// Who sends: those that were shown but not yet looked at, and those since then.
+/// Senders: those that were published but not yet read, and those since then.
 struct Senders {
     shown: Talkers,
     since: Talkers,
@@ -185,7 +185,7 @@ impl Worker {
                         counts.reading.failed = Some(error.to_string());
                         break;
                     }
-                    // Whoever no longer listens needs no news.
+                    // An error means that the receiver has gone.
                     let _ = self.events.send(Event::Stopped);
                     stopped = Some(now);
                 }
@@ -206,7 +206,7 @@ impl Worker {
         if let Some(recorder) = counts.recorder {
             recorder.finish(&counts.reading.account, crate::now_ns());
         }
-        // Whoever hears of the end may open the interface again.
+        // The receiver of the event may reopen the interface.
         drop(self.queue);
         let _ = self.events.send(Event::Ended);
     }

@@ -1,5 +1,5 @@
-//! One table of a file, read option by option. Every wrong value is noted and reading goes on; options that nobody
-//! asked for are unknown.
+//! One table of a file, read option by option. Every wrong value is noted and reading continues; options that were not
+//! read are unknown.
 
 use std::cell::RefCell;
 use std::ops::Range;

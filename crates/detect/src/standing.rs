@@ -4,15 +4,17 @@
 //!              start          reported               end              held for long enough              reported
 //!   (nothing) -----> wanted -------> in place ---------> in place ----------------------> to be withdrawn -----> (nothing)
 //!                       ^  failed:      |  ^----- start -----/                                   ^  failed:
-//!                       reported again      \------ its lifetime is over -------------------------->/   reported again, without end
+//!                       reported again      \------ its lifetime is over -------------------------->/   reported again,
+//! without end
 //! ```
 //! An announcement that works may hide its attack: the frames no longer come, and the attack seems to have ended. So it is
 //! held, and the attack that comes back when it is withdrawn is held for twice as long.
 //!
-//! Pure: no clock, no I/O. Whoever talks to the daemon asks [`Standing::next`] what to say, and reports how that went. What may
-//! be in place is written down ([`Standing::kept`]), and withdrawn by the next program that reads it.
+//! Pure: no clock, no I/O. The caller gets the next command from [`Standing::next`], and reports its result. What may
+//! be announced is written to a file ([`Standing::kept`]), and withdrawn by the next program that reads it.
 //!
-//! Invariant: what the daemon may know is among the announced until its withdrawal has succeeded, and there are no more of these than
+//! Invariant: what the daemon may know is among the announced until its withdrawal has succeeded, and there are no more of
+//! these than
 //! the configuration allows.
 
 use std::collections::BTreeMap;
@@ -210,7 +212,7 @@ impl Standing {
         held.into_iter().chain(expired.map(|command| (command, "announce.lifetime_s"))).collect()
     }
 
-    /// Withdraws all, because nobody will see the end of the attacks.
+    /// Withdraws all, because the end of the attacks would not be seen.
     pub fn withdraw_all(&mut self, now: Duration) {
         self.withdraw_where(now, |_| true);
     }

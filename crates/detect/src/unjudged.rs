@@ -1,4 +1,4 @@
-//! What was not judged, reported when it begins: an operator who reads of no attack must know that there could have been one.
+//! Frames that were not judged, reported when this begins: without it the absence of attacks would be misleading.
 
 use std::collections::BTreeMap;
 

@@ -8,11 +8,11 @@ use rustix::fs::{FileType, Mode};
 
 use crate::directory::Directory;
 
-/// Makes a socket that its user alone may use, in the place of one that nobody answers at any more. Call it before any
-/// thread makes files: their modes would be less.
+/// Creates a socket that only its user may use; replaces one without a listener. Call it before any
+/// thread creates files: the umask would restrict their modes.
 ///
 /// # Errors
-/// Something else has this name, or a link of somebody else leads there.
+/// Another file has this name, or a link of another user leads there.
 pub fn listen(path: &Path) -> io::Result<UnixListener> {
     let (directory, name) = Directory::of(path)?;
     match directory.look(&name)? {

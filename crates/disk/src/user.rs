@@ -1,4 +1,4 @@
-//! Who asked: under sudo the user who called it. Files are written by the rights of this user, who owns them.
+//! The calling user: under sudo the user who called it. Files are written with the rights of this user, and belong to this user.
 
 use std::io::{self, ErrorKind};
 
@@ -14,7 +14,7 @@ pub struct User {
     pub gid: u32,
 }
 
-/// The one who called sudo.
+/// The user who called sudo.
 pub fn caller() -> Option<User> {
     let number = |name: &str| std::env::var(name).ok()?.parse().ok().filter(|&number| number != 0);
     Some(User { uid: number("SUDO_UID")?, gid: number("SUDO_GID")? })
@@ -25,7 +25,7 @@ pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Opens something with the rights of the user who asked: where root was called by sudo, with those of its caller.
+/// Opens something with the rights of the calling user: under sudo, those of the user who called it.
 ///
 /// # Errors
 /// What `open` returns. Where the caller may not, the error names the user.

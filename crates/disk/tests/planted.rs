@@ -9,7 +9,7 @@ use std::process::Command;
 use weir_disk::{append, check_plain, create, keep, replace, special};
 use weir_testkit::{Folder, need_root};
 
-/// Somebody who lays things in the way, and somebody who called sudo.
+/// A user who places files in the way, and the user who called sudo.
 const OTHER: u32 = 12345;
 const CALLER: u32 = 12346;
 

@@ -8,7 +8,8 @@
 //! - Goodput is what arrived in an interval, over the length of that interval as it was, for each flow. What arrives after the
 //!   deadline is counted apart and never adds to a rate.
 //! - A flow without progress for five retransmission timeouts is named, with its times.
-//! - A flow ends by FIN and waits for that of the other side, or by RST. Sockets are set to send RST when they are closed early, so
+//! - A flow ends by FIN and waits for that of the other side, or by RST. Sockets are set to send RST when they are closed
+//! early, so
 //!   that a killed program leaves no connection that retransmits by itself.
 
 #![deny(unsafe_op_in_unsafe_fn)]

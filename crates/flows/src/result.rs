@@ -47,7 +47,8 @@ pub struct FlowOutcome {
     pub from: String,
     /// When its first byte was written, in s since the start; `None` if that never was.
     pub started_s: Option<f64>,
-    /// When its first byte was read, in s since the start by the server's clock; `None` if that never was, or nobody says it.
+    /// When its first byte was read, in s since the start by the server's clock; `None` if it never arrived, or the server does
+    /// not report it.
     pub arrived_s: Option<f64>,
     /// Bytes that it wrote.
     pub sent_bytes: u64,

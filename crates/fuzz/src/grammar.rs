@@ -295,7 +295,7 @@ pub(crate) fn packet(dice: &mut Dice, from_inside: bool) -> String {
     let other = if of(&["", "", "", "own"]) == "own" { OWN } else { OUTSIDE };
     let (inside, outside) = (of(INSIDE), of(other));
     let (from, to) = if from_inside { (inside, outside) } else { (outside, inside) };
-    // From outside a packet comes to what somebody inside is translated to.
+    // From outside a packet goes to the translated address of an inside host.
     let to = if !from_inside && of(&["", "as"]) == "as" { "192.0.2.1" } else { to };
     let kind = of(&[
         "udp",

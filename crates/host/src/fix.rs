@@ -2,10 +2,11 @@
 //!
 //! ```text
 //! apply:    note (path, value before, value to come) on disk > write > ... > next
-//! undo:     newest note first: as it was set -> the value before; otherwise somebody else changed it: left alone, and named
+//! undo:     newest note first: as it was set -> the value before; otherwise another program changed it: not restored, and
+//! reported
 //! ```
 //! Invariant: nothing is changed before its note is on disk, so that whatever ends the program, [`undo`] finds all. The
-//! first value before a change counts, however often it is applied. Notes are believed only if nobody but the user of this
+//! first value before a change counts, however often it is applied. Notes are used only if no user but that of this
 //! process can have written them, if they are of this start of the machine, and if they are about /proc/sys and /sys.
 
 use std::fs;
@@ -134,7 +135,7 @@ impl Undo {
         }
         let notes = Notes { boot: boot_of(host), notes: notes.to_vec() };
         let text = serde_json::to_string_pretty(&notes).expect("texts and numbers");
-        // Of the user of this process, also under sudo: who called it may not write what root undoes.
+        // Owned by the user of this process, also under sudo: the caller of sudo must not write what root undoes.
         let written = Directory::of(&self.path)
             .and_then(|(directory, name)| replace_in(&directory, &name, text.as_bytes(), 0o600));
         written.map_err(|source| self.failed(source))
@@ -166,7 +167,7 @@ pub fn apply(host: &Host, fixes: &[Fix], undo: &Undo) -> Result<(), FixError> {
     Ok(())
 }
 
-/// Undoes what was applied, the newest first, and forgets it. What somebody else has changed since is left alone and
+/// Undoes what was applied, the newest first, and forgets it. Values that another program changed since are not restored, but
 /// forgotten, too.
 ///
 /// # Errors
@@ -374,7 +375,7 @@ mod tests {
         let boot = "/proc/sys/kernel/random/boot_id";
         let (_root, host, notes) = machine(&[(BACKLOG, "128"), (boot, "one")]);
         apply(&host, &[file(BACKLOG, "4096")], &notes).unwrap();
-        // It has been started again, and somebody has chosen the same value.
+        // The machine was rebooted, and a user has set the same value.
         fs::write(host.place(boot), "two").unwrap();
         assert_eq!(undo(&host, &notes).unwrap(), []);
         assert_eq!(host.text(BACKLOG).as_deref(), Some("4096"));

@@ -121,7 +121,7 @@ mod tests {
         std::os::unix::fs::symlink(UNIT, &link).unwrap();
         assert_eq!(forget(&host).unwrap(), [&written[..], &[link]].concat());
         assert!(forget(&host).unwrap().is_empty());
-        // Somebody else's file stays as it is.
+        // A file of another program is not changed.
         fs::write(host.place(SYSCTL), "net.core.somaxconn = 1\n").unwrap();
         let error = persist(&host, &fixes).unwrap_err().to_string();
         assert!(error.contains("90-weir.conf: it exists, and weir did not write it"), "{error}");

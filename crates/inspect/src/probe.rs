@@ -78,7 +78,7 @@ impl std::error::Error for InspectError {}
 /// Bytes of the kernel's name of a process, at most (TASK_COMM_LEN).
 const COMM_BYTES: usize = 15;
 
-/// Who listens at a target; `None` for an address at which nobody on this machine does.
+/// The process that listens at a target; `None` for an address without a listener on this machine.
 ///
 /// # Errors
 /// No such process, or one that listens nowhere or on several ports, of which `port` chooses one.

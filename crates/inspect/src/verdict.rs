@@ -148,7 +148,7 @@ fn by_slope(evidence: &Evidence, last: &Step) -> Verdict {
         let kept = Architecture::ThreadPool { workers: last.threads };
         (if stay > 0.5 { kept } else { Architecture::ThreadPerConnection }, vec![counted, after])
     } else if let Some(waiting) = waiting {
-        // Whoever has a connection cannot take another: as many workers as were accepted.
+        // A worker with a connection accepts no other one: there are as many workers as accepted connections.
         match (last.processes > 1 && last.processes * 2 > workers, workers) {
             (_, 1) => (Architecture::Iterative, vec![waiting, counted]),
             (true, _) => (Architecture::Prefork { workers }, vec![waiting, counted]),

@@ -82,7 +82,8 @@ pub struct Load {
     pub timed_from: Duration,
     /// Shall differences between latencies be counted?
     pub ipdv: bool,
-    /// Shall the device be in overload? Then it is noted when frames arrived, about each millisecond, and frames may leave 16 at a
+    /// Shall the device be in overload? Then it is noted when frames arrived, about each millisecond, and frames may leave 16
+    /// at a
     /// time. Only the XDP tester does.
     #[serde(default)]
     pub overload: bool,
@@ -356,7 +357,7 @@ pub enum Expected {
         /// `None` where no stream arrives.
         stream: Option<u8>,
     },
-    /// All, whoever sends them, reflected ones too; frames that are not test frames go on to the kernel.
+    /// Test frames of all senders, reflected ones too; other frames are passed to the kernel.
     Any,
 }
 

@@ -28,11 +28,11 @@ pub enum NatFault {
     Leaked,
     /// Two flows have one outside tuple; counted are the flows that got one that was taken.
     Clashed,
-    /// An answer went to somebody else inside.
+    /// An answer went to another inside host.
     WrongSubscriber,
     /// Its flow had another outside tuple before.
     Remapped,
-    /// It went to somebody else outside.
+    /// It went to another outside host.
     WrongDestination,
 }
 

@@ -85,9 +85,9 @@ pub struct Window {
 /// What is to be delivered, and how.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Order {
-    /// Who gets it.
+    /// The recipients.
     pub job: Job,
-    /// How often everybody gets it, at least 1; a log has room for once.
+    /// Messages per recipient, at least 1; with a log only 1.
     pub messages: u32,
     /// Where to.
     pub route: Route,
@@ -172,7 +172,7 @@ pub enum EngineError {
     /// Descriptors do not suffice.
     #[error("{0}")]
     Descriptors(String),
-    /// A message goes to everybody more than once, and the log has one line for each.
+    /// More than one message per recipient, with a log that has one line for each.
     #[error("an outcome log needs one message per recipient: omit the log, or send one message")]
     Repeated,
     /// No runtime, socket or thread.
@@ -339,7 +339,7 @@ impl Shard {
         })
     }
 
-    /// Opens connections while there is somebody to deliver to.
+    /// Opens connections while there are recipients.
     async fn deliver(self: Rc<Self>) -> Measured {
         let window = self.order.window;
         let end = window.map(|window| self.begin + duration(window.after_s + window.seconds));

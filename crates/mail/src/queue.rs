@@ -1,4 +1,5 @@
-//! Who is next: recipients that wait, domain by domain, with limits per domain and times of retries (RFC 5321, section 4.5.4).
+//! The order of recipients: those that wait, domain by domain, with limits per domain and times of retries (RFC 5321, section
+//! 4.5.4).
 //! Pure, in virtual time.
 
 use std::cmp::Reverse;
@@ -43,7 +44,7 @@ impl Retry {
 struct Domain {
     /// Numbers of recipients for whom nothing has been tried.
     fresh: VecDeque<Range<u64>>,
-    /// Those whose time has come again.
+    /// Recipients whose retry is due.
     again: VecDeque<Recipient>,
     /// Connections.
     active: u32,
@@ -76,7 +77,7 @@ pub(crate) struct Queue {
 
 impl Queue {
     /// The share of thread `number` of `threads`, without the recipients that are done; the message is sent `repeats` times
-    /// more, one as soon as nobody waits for the one before.
+    /// more, one as soon as no recipient waits for the previous one.
     pub(crate) fn new(
         job: &Job,
         (number, threads): (u32, u32),
@@ -99,7 +100,7 @@ impl Queue {
         queue
     }
 
-    /// Everybody gets the message.
+    /// Queues all recipients.
     fn fill(&mut self) {
         self.waiting = 0;
         for place in 0..self.domains.len() {
@@ -131,7 +132,7 @@ impl Queue {
             self.waiting += 1;
             self.consider(place);
         }
-        // Those who wait are many only if their domains have all the connections that they may have.
+        // Many recipients wait only if their domains have all their allowed connections.
         let few = self.numbers.last().map_or(0, |(_, numbers)| numbers.end) / 2;
         if self.ready.is_empty() && self.repeats > 0 && self.waiting <= few {
             self.repeats -= 1;

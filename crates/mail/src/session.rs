@@ -175,7 +175,7 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// Somebody who gets the message.
+/// A recipient of the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Recipient {
     /// Number in the job.
@@ -262,14 +262,14 @@ pub(crate) struct Session {
     has_reported: bool,
     /// To be written.
     pub(crate) out: Vec<u8>,
-    /// Who has an outcome that is no news yet.
+    /// Recipients with an outcome that is not yet reported.
     outcomes: Vec<(Recipient, Outcome)>,
 }
 
 /// What a connection has brought about.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct News {
-    /// Who has an outcome.
+    /// Recipients with an outcome.
     pub(crate) outcomes: Vec<(Recipient, Outcome)>,
     /// Transactions that were completed.
     pub(crate) transactions: u64,
@@ -309,7 +309,7 @@ impl Session {
         }
     }
 
-    /// Has the server been ready for mail? Nobody has an outcome from a connection before that.
+    /// Whether the server was ready for mail. Before that no recipient has an outcome from this connection.
     pub(crate) fn was_ready(&self) -> bool {
         self.state == State::Ready || self.transactions > 0 || self.has_reported
     }
@@ -472,7 +472,7 @@ impl Session {
         }
     }
 
-    /// Nobody is left to whom DATA would be: the transaction is dropped (RFC 5321, section 4.1.1.5).
+    /// No accepted recipient is left for DATA: the transaction is dropped (RFC 5321, section 4.1.1.5).
     fn skip_data(&mut self) {
         let is_data = self.next.front().is_some_and(|(next, _)| *next == Command::Verb(Verb::Data));
         if is_data && self.accepted.is_empty() {
@@ -481,7 +481,7 @@ impl Session {
         }
     }
 
-    /// Lines of 64 bytes; with nobody to read it, none (RFC 2920, section 3.1).
+    /// Lines of 64 bytes; none without a recipient (RFC 2920, section 3.1).
     fn text(&mut self) {
         const LINE: &[u8; 64] = b"The quick brown fox jumps over the lazy dog, again and again.\x20\r\n";
         if let (Ending::Data(bytes), false) = (self.manner.ending, self.accepted.is_empty()) {
@@ -505,7 +505,7 @@ impl Session {
         self.outcomes.extend(self.accepted.drain(..).map(|(recipient, code)| (recipient, outcome(code))));
     }
 
-    /// The connection is of no use any more: who has no outcome so far is deferred.
+    /// The connection has failed: recipients without an outcome are deferred.
     pub(crate) fn break_off(&mut self, cause: Cause) {
         let at = self.sent.front().map_or(self.last, |command| command.verb());
         let trouble = Trouble { at, cause };

@@ -1,4 +1,4 @@
-//! When did a CPU not run the code that it should? From the ticks of a clock on that CPU, which says who was at work.
+//! When did a CPU not run the code that it should? From the ticks of a clock on that CPU, which record the running thread.
 //!
 //! ```text
 //! ticks   | | | |         | | | x x x | |   idle   | |

@@ -127,7 +127,8 @@ pub struct Group {
     /// The others start within this time, at random.
     #[serde(default, rename = "spread_s")]
     pub spread: Time,
-    /// Reno and CUBIC use ECN (RFC 3168), BBR 2 and 3 do on round trips of 5 ms at most. DCTCP and Prague always do, BBR 1 never does.
+    /// Reno and CUBIC use ECN (RFC 3168), BBR 2 and 3 do on round trips of 5 ms at most. DCTCP and Prague always do, BBR 1
+    /// never does.
     #[serde(default)]
     pub ecn: bool,
     /// The receiver sends an ACK for so many segments; 2 by default.

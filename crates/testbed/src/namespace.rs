@@ -213,7 +213,8 @@ fn mount_sysfs() -> io::Result<()> {
     Ok(mount("none", "/sys", "sysfs", NO_PROGRAMS, c"")?)
 }
 
-/// The settings of this thread's network namespace, where those of a container are read-only. If it fails, the caller that writes a setting
+/// The settings of this thread's network namespace, where those of a container are read-only. If it fails, the caller that
+/// writes a setting
 /// says so.
 fn mount_proc_if_read_only() {
     let setting = std::fs::OpenOptions::new().write(true).open("/proc/sys/net/ipv4/ip_forward");

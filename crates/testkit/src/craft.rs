@@ -19,7 +19,7 @@ const FRAGMENT: u8 = 44;
 /// Extension headers that a node passes over, and some that it does not know.
 const EXTENSIONS: &[u8] = &[0, 43, 60, FRAGMENT, 135, 139, 140, 51, 59, 50];
 
-/// Hosts of both sides, the node itself, what it translates to, and addresses that nobody has.
+/// Hosts of both sides, the node itself, what it translates to, and unused addresses.
 const ADDRESSES: &[&str] = &[
     "198.18.0.2",
     "198.18.0.3",

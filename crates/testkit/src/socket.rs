@@ -6,7 +6,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::PATIENCE;
 
-/// The next connection, and who made it. Neither it nor its reads and writes are waited for without end.
+/// The next connection, and its client. Accept, reads and writes have a timeout.
 pub fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     let wait = Timespec::try_from(PATIENCE).expect("a time");
     let came = poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&wait)).expect("a socket");

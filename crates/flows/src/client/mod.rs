@@ -65,7 +65,7 @@ pub struct Load {
     pub rate: Option<f64>,
 }
 
-/// Who sees a load, and may end it.
+/// The observer of a load, and the flag that ends it.
 pub struct Observe<'a> {
     /// Ends it: all flows by RST.
     pub stop: &'a AtomicBool,
@@ -126,7 +126,7 @@ pub fn run(load: &Load, observe: Observe<'_>) -> Result<Outcome, FlowsError> {
     };
     if result.is_err() {
         common.stop.store(true, Ordering::Relaxed);
-        // Nobody waits for a start that does not come.
+        // Release the threads that wait for the start.
         let _ = common.start.set(Instant::now());
     }
     threads.into_iter().for_each(|thread| drop(thread.join()));

@@ -8,7 +8,7 @@ use weir_port::pcapng::{ETHERNET, Interface, Packet, write};
 
 use super::of_texts;
 
-/// A file of the program `weir`, whose modules nobody else can name.
+/// A file of the program `weir`, whose modules are private.
 #[path = "../../../weir/src/node/request.rs"]
 mod request;
 

@@ -8,7 +8,7 @@ use crate::{Ceiling, Effect, Fix, Host, Load};
 /// A stop that a receive ring should ride out: what a busy kernel or a host of virtual machines takes a CPU for.
 pub(super) const STOP_S: f64 = 0.002;
 
-/// Rules for whoever receives many frames.
+/// Rules for machines that receive many frames.
 pub(super) fn receive(host: &Host, load: &Load) -> Vec<Ceiling> {
     hardware(host)
         .iter()
@@ -25,7 +25,7 @@ pub(super) fn receive(host: &Host, load: &Load) -> Vec<Ceiling> {
         .collect()
 }
 
-/// Rules for whoever forwards them.
+/// Rules for machines that forward frames.
 pub(super) fn forwarding(host: &Host, _: &Load) -> Vec<Ceiling> {
     host.interfaces().iter().flat_map(|name| [pauses(host, name), lro(host, name)]).flatten().collect()
 }

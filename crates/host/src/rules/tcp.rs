@@ -63,7 +63,7 @@ fn window(host: &Host, name: &str, load: &Load) -> Option<Ceiling> {
     Some(ceiling.raise(&value, cost).by(Fix::sysctl(name, &value)))
 }
 
-/// A part of TCP that somebody has switched off.
+/// A part of TCP that is switched off.
 fn switched_on(host: &Host, name: &str, left: f64, why: &str) -> Option<Ceiling> {
     let is_off = host.sysctl_one(name)? == 0.0;
     is_off.then(|| {

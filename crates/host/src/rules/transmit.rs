@@ -1,11 +1,11 @@
-//! The way out: queueing disciplines, their length, which CPU sends by which queue, and who cuts segments.
+//! The way out: queueing disciplines, their length, which CPU sends by which queue, and segmentation.
 
 use weir_testbed::spread::cpu_mask;
 
 use super::interfaces::{STOP_S, hardware};
 use crate::{Ceiling, Effect, Fix, Host, Load};
 
-/// Rules for whoever forwards frames.
+/// Rules for machines that forward frames.
 pub(super) fn forwarding(host: &Host, load: &Load) -> Vec<Ceiling> {
     let of = |name: &String| {
         [length(host, load, name), one_lock(host, name), spread(host, name), merging(host, name)]
@@ -13,7 +13,7 @@ pub(super) fn forwarding(host: &Host, load: &Load) -> Vec<Ceiling> {
     hardware(host).iter().flat_map(of).flatten().collect()
 }
 
-/// Rules for whoever sends by TCP.
+/// Rules for machines that send by TCP.
 pub(super) fn sending(host: &Host, _: &Load) -> Vec<Ceiling> {
     let of = |name: &String| {
         let cut = cutting(host, name);
@@ -68,7 +68,7 @@ fn one_lock(host: &Host, name: &str) -> Option<Ceiling> {
         "Each frame takes the lock of one {kind} for all {queues} queues: the CPUs wait for each other."
     );
     let ceiling = Ceiling::fits(format!("{name} qdisc"), &kind, why);
-    // mq has one for each queue; mqprio and taprio are somebody's schedule; noqueue has no lock.
+    // mq has one for each queue; mqprio and taprio are configured schedules; noqueue has no lock.
     if matches!(kind.as_str(), "mq" | "mqprio" | "taprio" | "noqueue") {
         return Some(Ceiling { why: "Each queue has its own qdisc, or there is none.".into(), ..ceiling });
     }

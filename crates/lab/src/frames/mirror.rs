@@ -95,7 +95,8 @@ impl Mirror {
         self.cpus.dut[0]
     }
 
-    /// Sends, and returns when the kernel has received all; `pause`: with pauses of this length, for a program that shares the CPU.
+    /// Sends, and returns when the kernel has received all; `pause`: with pauses of this length, for a program that shares the
+    /// CPU.
     pub(crate) fn send(
         &self,
         load: &Load,

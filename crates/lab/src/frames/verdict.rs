@@ -75,7 +75,8 @@ const CLOCK_JUMP: Duration = Duration::from_millis(1);
 const LATE_P999_NS: u64 = 5_000_000;
 
 impl Accounting {
-    /// The trial of these accounting at a load, judged; `sent_fps` is its rate where the load is full speed. Number, point, purpose
+    /// The trial of these accounting at a load, judged; `sent_fps` is its rate where the load is full speed. Number, point,
+    /// purpose
     /// and start are those that it gets in its series.
     pub(crate) fn trial(self, load: &Load, sent_fps: f64, noise: Noise, limits: &Limits) -> Trial {
         let (verdict, reasons) = judge(&self, &noise, limits);
@@ -125,7 +126,8 @@ impl Accounting {
     }
 }
 
-/// The verdict on a trial and its reasons. A tester that does not send comes first, since the rest follows from it; then the gravest.
+/// The verdict on a trial and its reasons. A tester that does not send comes first, since the rest follows from it; then the
+/// gravest.
 pub(crate) fn judge(accounting: &Accounting, noise: &Noise, limits: &Limits) -> (Verdict, Vec<String>) {
     let mut others = invalid(accounting, limits);
     others.extend(lost_itself(accounting, noise, limits));

@@ -15,7 +15,7 @@ use weir_testbed::journal::{EntryId, Journal};
 use super::tree::{self, ProgramTime};
 use crate::error::RunError;
 
-/// It must be ready within this time, and at its end within this time after it was informed to.
+/// Time limit to become ready, and to end after it was asked to.
 const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) const LOOK: Duration = Duration::from_millis(5);
 /// A process that uses a smaller share of a CPU is waiting.
@@ -75,7 +75,8 @@ impl Process {
         self.before = tree::usage(self.pid());
     }
 
-    /// Looks at what it has said until that has what is looked for, with `meanwhile` between two looks, which may give up; what it
+    /// Looks at what it has said until that has what is looked for, with `meanwhile` between two looks, which may give up; what
+    /// it
     /// said instead if it never does.
     fn await_said<T>(
         &self,

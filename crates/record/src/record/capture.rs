@@ -23,7 +23,7 @@ pub struct Capture {
     /// How long a program still worked on what its buffer held after the last frame was sent, s.
     #[serde(default)]
     pub drain_s: f64,
-    /// CPU time by who used it.
+    /// CPU time by its user.
     pub time: CaptureTime,
     /// Where it went, in a trial that was looked at closely.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -213,7 +213,7 @@ impl Verdict {
 pub struct DropCounter {
     /// Short name: `dut ring full`, `tester ring full`, `ip discards`, `conntrack full`, `filter`, ...
     pub name: String,
-    /// Who lost them.
+    /// The owner of the loss.
     pub owner: Owner,
     /// Frames.
     pub frames: u64,
@@ -221,7 +221,7 @@ pub struct DropCounter {
     pub source: String,
 }
 
-/// Who lost the frames of a drop counter.
+/// The owner of the frames that a drop counter lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Owner {

@@ -1,4 +1,4 @@
-//! What two runs do not have in common: whoever reads a ratio must know it first.
+//! The differences between two runs, which are shown before any ratio.
 
 use std::collections::BTreeMap;
 

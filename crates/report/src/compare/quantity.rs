@@ -166,7 +166,7 @@ impl Quantity {
         median(&self.values)
     }
 
-    /// Is it a single search, of which nobody knows how it scatters?
+    /// Whether it is a single search, with an unknown spread.
     pub fn is_single_search(&self) -> bool {
         self.kind == Kind::Goal && self.values.len() < 2
     }

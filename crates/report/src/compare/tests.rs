@@ -438,7 +438,7 @@ fn a_ratio_to_the_reference_is_compared_where_placements_differ() {
     assert!(seen >= 270, "{seen} of 300 slow-downs by an eighth are seen");
 }
 
-/// A run on a core of this speed: all that it does takes so much longer, but for the third probe, which somebody else disturbed.
+/// A run on a core of this speed: all that it does takes so much longer, but for the third probe, which another guest disturbed.
 fn on_core(mut data: RunData, step_ns: f64) -> RunData {
     for point in &mut data.points {
         let of = |steps: [f64; 2]| {

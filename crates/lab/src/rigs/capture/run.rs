@@ -5,7 +5,8 @@
 //! rounds of overload, each step: warm-up > full speed: what is captured of too much
 //! rounds of searches, each step: warm-up > full speed > search: loads, each three times > cost
 //! ```
-//! Another one is first in each round, so that all find the machine alike: a virtual one is fast at some times and slow at others.
+//! Another one is first in each round, so that all find the machine alike: a virtual one is fast at some times and slow at
+//! others.
 
 use std::time::Duration;
 
@@ -203,7 +204,8 @@ impl Trials<'_, '_> {
         Ok(lossless)
     }
 
-    /// The rate at full speed, if nothing is lost in it: a bound, since the generator sends no more. `None` if frames are lost, so that loads below it are worth looking at.
+    /// The rate at full speed, if nothing is lost in it: a bound, since the generator sends no more. `None` if frames are lost,
+    /// so that loads below it are worth looking at.
     fn at_full_speed(&mut self, first: &Trial) -> Result<Option<GoalOutcome>, RunError> {
         let ladder = self.climb.experiment;
         let trial_s = ladder.trial.as_secs_f64();

@@ -61,7 +61,8 @@ impl Detector {
                 command.arg(order.folder.join("detect.toml"));
                 command
             }
-            // It writes about attacks below /var/log, whatever one says, and leaves shared memory behind: here both end with it. It
+            // It writes about attacks below /var/log, whatever one says, and leaves shared memory behind: here both end with
+            // it. It
             // aborts when it is asked to end, and leaves no core.
             Detector::Peer(DetectPeer::FastNetMon) => {
                 let mut command = Command::new("unshare");

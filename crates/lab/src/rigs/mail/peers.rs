@@ -45,7 +45,8 @@ fn program(name: &str) -> Command {
     command
 }
 
-/// Postfix with configuration, queue and data below the folder, which takes mail for weir.test and discards it from its queue. In the
+/// Postfix with configuration, queue and data below the folder, which takes mail for weir.test and discards it from its queue.
+/// In the
 /// namespace of the calling thread the folder is at [`AT`].
 fn postfix(folder: &Path) -> io::Result<Command> {
     // That of the trial before; if there was none, this fails.

@@ -35,7 +35,8 @@ const CEILING_TRIAL: Duration = Duration::from_millis(200);
 /// Paced trials after that: what the tester itself adds to each round trip, at shares of the ceiling.
 const WIRE_PERCENT: [f64; 3] = [1.0, 10.0, 50.0];
 const WIRE_TRIAL: Duration = Duration::from_millis(100);
-/// For how long flows are sent until all are answered, at most, in times that it takes to send them once as fast as the plan says.
+/// For how long flows are sent until all are answered, at most, in times that it takes to send them once as fast as the plan
+/// says.
 const ESTABLISHMENTS: f64 = 12.0;
 /// Where fewer than this share is answered, they are sent half as fast the next time.
 const ANSWERED: f64 = 0.9;

@@ -97,7 +97,8 @@ impl Bench {
                     let served_by = server.child.usage();
                     let ended = server.child.end(Some(libc::SIGTERM), journal)?;
                     let Ended { usage, .. } = ended.map_err(Failed::Program)?;
-                    // A server with a fixed set of processes and threads: starting and ending them is no part of a connection's cost.
+                    // A server with a fixed set of processes and threads: starting and ending them is no part of a connection's
+                    // cost.
                     let usage = if starts_tasks(work.who) { usage } else { served_by };
                     Ok(Served { server_cpu_ns: usage.cpu_ns, server_switches: usage.switches, ..served })
                 }

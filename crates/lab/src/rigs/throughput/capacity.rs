@@ -188,7 +188,8 @@ impl Capacity {
         headline.iter().find_map(|place| stats::median(&rates(&self.rounds, *place)))
     }
 
-    /// What the rounds found, and how it relates to the references, of which the first has a figure. `headline` are the places of the run, that of the headline first.
+    /// What the rounds found, and how it relates to the references, of which the first has a figure. `headline` are the places
+    /// of the run, that of the headline first.
     pub(super) fn result(
         &self,
         spec: &CapacitySpec,

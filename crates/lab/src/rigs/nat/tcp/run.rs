@@ -208,7 +208,8 @@ impl Talker<'_, '_> {
                 return Ok(());
             }
         }
-        // More segments are needed for them. Where no rate of those that are held is known, the one that was enough says where to begin.
+        // More segments are needed for them. Where no rate of those that are held is known, the one that was enough says where
+        // to begin.
         let begin = if self.held >= FEW { (self.hold_cps * MORE).min(max) } else { max };
         let known = values.last(name::ESTABLISHED);
         let most = known.unwrap_or(begin);
@@ -369,7 +370,8 @@ impl Talker<'_, '_> {
         (connections as f64 * (1.0 - self.experiment.failures)).ceil() as u64
     }
 
-    /// Does the device stand this rate? Unknown where the trial cannot be believed; but what it does not stand at a lower rate than was
+    /// Does the device stand this rate? Unknown where the trial cannot be believed; but what it does not stand at a lower rate
+    /// than was
     /// to be sent, it does not stand, and what it stands while the machine is disturbed, it does stand.
     fn judged(&self, trial: &Trial, connections: u32, of: Count) -> Option<bool> {
         let passes = self.is_complete(trial, connections, of);
@@ -383,7 +385,8 @@ impl Talker<'_, '_> {
         }
     }
 
-    /// Were enough of all connections answered inside, at the right host, and did enough come as far as this, with nothing translated
+    /// Were enough of all connections answered inside, at the right host, and did enough come as far as this, with nothing
+    /// translated
     /// wrongly?
     fn is_complete(&self, trial: &Trial, connections: u32, of: Count) -> bool {
         let (all, said) = (u64::from(connections), said(trial));
