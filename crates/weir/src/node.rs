@@ -274,7 +274,7 @@ mod tests {
         let (node, pipe) = (folder.join("node"), folder.join("rules"));
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
         std::thread::scope(|scope| {
-            // Whoever reads it after all gets this, and an end.
+            // A reader of the pipe gets this text, and the end.
             scope.spawn(|| std::fs::write(&pipe, "policy accept").expect("it is there"));
             let read = beside(&node, "rules");
             if read.is_err() {

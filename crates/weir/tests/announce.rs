@@ -91,7 +91,7 @@ fn what_a_killed_detector_has_announced_is_withdrawn_by_the_next() {
     sender.write_all(&capture(30_000, 7)).unwrap();
     assert_eq!(daemon.line(), ANNOUNCE);
     await_state(&folder, |state| state.contains(WITHDRAW.trim()));
-    // Nobody else may withdraw it meanwhile.
+    // No other process may withdraw it meanwhile.
     let calm = folder.file("calm.pcapng", capture(100, 5));
     let line = format!("detect --read {} --announce --config {}", text(&calm), text(&config));
     let kept = state(&folder).display().to_string();

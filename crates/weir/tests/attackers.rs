@@ -1,5 +1,5 @@
-//! A host that means no good beside one that does, with real stacks: for each limit of a node somebody who reaches it, while
-//! the other one opens connections, transfers, learns how long packets may be, and hears of what cannot be reached.
+//! A hostile host beside an honest one, with real stacks: for each limit of a node an attack that reaches it, while
+//! the honest one opens connections, transfers data, learns the path MTU, and gets errors about unreachable hosts.
 //!
 //! ```text
 //! honest 198.18.0.2, attacker 198.18.0.66 - n0 [ node ] n1 - honest 192.0.2.2 and more, attackers 198.19.0.0/17
@@ -38,7 +38,7 @@ const FRAMES: usize = 16;
 const PLACES: usize = 16;
 const IDLE_CLIENTS: usize = 40;
 
-/// Somebody who reaches a limit.
+/// An attack that reaches a limit.
 struct Attack {
     what: &'static str,
     /// Stages and limits of the node.
@@ -74,12 +74,12 @@ enum Reached {
     Drops(&'static str, u64),
 }
 
-/// Who is honest, and with whom.
+/// The honest host, and its peer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Honest {
     /// A host inside, with servers outside.
     Inside,
-    /// One outside, with servers inside that nobody has heard of, by IPv6.
+    /// One outside, with servers inside without earlier traffic, by IPv6.
     Outside,
     /// A host inside, with the node itself, too.
     OfTheNode,

@@ -44,7 +44,7 @@ fn under_load<T>(street: &Street, work: impl FnOnce() -> T) -> T {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
-                // Nobody answers ARP while there is no bottleneck.
+                // ARP has no answer while there is no bottleneck.
                 let _ = socket.send_to(&[0; 1000], "198.18.0.2:9");
                 std::thread::sleep(Duration::from_micros(200));
             }
@@ -180,7 +180,7 @@ fn the_example_of_the_help_works_as_it_is_printed() {
     let example = &example[..example.find("\n\n").unwrap()];
     let bin = PathBuf::from(WEIR).parent().unwrap().to_path_buf();
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
-    // Its names of namespaces are seen by nobody else.
+    // The names of its namespaces are private.
     let script = format!("mount -t tmpfs none /run && mkdir /run/netns && cd / \n{example}\nip netns list");
     let mut command = Command::new("unshare");
     command.args(["--net", "--mount", "sh", "-c", &script]).env("PATH", path).process_group(0);
@@ -301,13 +301,13 @@ fn flows_cross_it_and_a_killed_client_leaves_nothing() {
     assert_eq!(ended.result["directions"][0]["unexplained"], 0, "{}", ended.result);
 }
 
-/// Congestion controls are the whole host's: who looks at their names is alone with them.
+/// Congestion controls are those of the whole host: a test that reads their names must run alone.
 fn alone_with_congestion_controls() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Congestion controls that the kernel has for everybody, now.
+/// The current congestion controls of the kernel.
 fn controls() -> Vec<String> {
     let text = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
     text.split_whitespace().map(str::to_string).collect()

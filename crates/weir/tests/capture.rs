@@ -24,7 +24,7 @@ use crate::pair::Pair;
 use crate::terminal::InTerminal;
 use crate::weir::{self, WEIR, refused};
 
-/// A pair on which nobody but the test speaks.
+/// A pair that carries only frames of the test.
 fn quiet_pair() -> Option<Pair> {
     let pair = Pair::new()?;
     for end in [pair.a(), pair.b()] {
@@ -292,7 +292,7 @@ fn a_pipe_is_waited_for_and_nobody_outlives_the_capture() {
     let made = Command::new("mkfifo").arg(&pipe).status();
     assert!(made.unwrap().success());
     let line = format!("capture -i b --json -w {}", pipe.display());
-    // Nobody reads the pipe.
+    // The pipe has no reader.
     let capture = capturing(&pair.there, &line);
     let children = format!("/proc/{0}/task/{0}/children", capture.pid());
     let child = fs::read_to_string(children).unwrap().trim().to_string();

@@ -31,7 +31,7 @@ fn what_programs_say_is_what_was_sent() {
             let known: f64 = lines.iter().map(|line| line["frames"].as_f64().unwrap()).sum();
             assert!(number("received") > 1000.0, "{name}: {trial}");
             assert_eq!(number("sent"), number("received") + known + number("unexplained"), "{name}");
-            // Whatever is lost on a busy machine has a name. What dumpcap leaves in its ring, nobody counts.
+            // Frames lost on a busy machine have a reason. Frames that dumpcap leaves in its ring are not counted.
             let limit = if point["dut"] == "dumpcap" { 0.05 * number("sent") } else { 0.0 };
             assert!(number("unexplained").abs() <= limit, "{name}: {trial}");
         }

@@ -61,7 +61,7 @@ fn the_kernel_is_tried_over_wires() {
     };
     assert_eq!(verdict("queries and their answers pass"), "kept");
     assert_eq!(verdict("an error about a connection reaches its host"), "kept");
-    // Linux lets in only who was addressed.
+    // Linux accepts only hosts that were addressed before.
     assert_eq!(verdict("any external host may answer"), "broken");
     assert_eq!(verdict("all protocols of a subscriber share one address"), "untried");
 }

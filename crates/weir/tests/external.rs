@@ -165,7 +165,7 @@ drops = ["tenth"]"#
         // On a busy machine the tester is late, and gives up; the trials before this one may have ended within a ten.
         let tenth = frames(trial, "tenth");
         assert!(sent > 100 && tenth.abs_diff(sent / 10) <= 1, "{tester}: {trial}");
-        // One counter for both directions. All would be lost if nobody answered the box, which has forgotten the
+        // One counter for both directions. All frames would be lost without an answer to the device, which has lost the
         // tester's Ethernet addresses with the reset.
         assert!((tenth..sent / 2).contains(&lost), "{tester}: {trial}");
         assert_eq!(trial["unexplained"], 0, "{tester}: {trial}");
@@ -328,14 +328,14 @@ fn what_cannot_be_measured_is_refused_with_a_remedy() {
         "the command `setup` of [external] failed on root@192.0.2.1: it took longer than 1 s. Try it \
              by hand: ssh -o BatchMode=yes root@192.0.2.1 'sleep 99'",
     );
-    // The tester's own address, where nobody listens.
+    // The tester's own address, without a server.
     refused(
         "external.ssh=root@192.0.2.2",
         "the command `setup` of [external] failed on root@192.0.2.2: no connection: ssh: connect to \
              host 192.0.2.2 port 22: Connection refused. Try it by hand: ssh -o BatchMode=yes \
              root@192.0.2.2 'true'",
     );
-    // Nobody has given the box its addresses.
+    // The device has no addresses.
     refused(
         "external.allow_default_route=true",
         "nobody answers for 198.18.1.1, the box's address: check cable and address (`weir setup` \

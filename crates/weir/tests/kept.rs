@@ -1,4 +1,4 @@
-//! A store with runs that nobody measured.
+//! A store with invented runs.
 
 use std::process::{Command, Output};
 

@@ -116,7 +116,7 @@ fn hosts_have_their_ports_again_after_a_crash() {
     }
 }
 
-/// What is missing after a crash is what was given last, since the last look of who writes it down: nothing in between.
+/// Only the last assignments, since the last write of the file, are missing after a crash: none in between.
 #[test]
 fn a_crash_takes_no_block_that_was_given_before_one_it_leaves() {
     need_root!();
@@ -181,7 +181,7 @@ fn full_disk(failure: &str) {
     let send = |socket: &UdpSocket| socket.send_to(b"hello", "192.0.2.2:9").unwrap();
     let deadline = Instant::now() + PATIENCE;
     if failure == "refuse" {
-        // Nobody has a block, and nobody gets one.
+        // No host has a block, and none gets one.
         for socket in &sockets {
             send(socket);
         }
@@ -227,7 +227,7 @@ fn full_disk(failure: &str) {
 /// Ends a node as Ctrl-C does; whether that went well, and what it said beside its output.
 fn end_with_words(node: &mut Running<'_>) -> (bool, String) {
     let child = node.child.take().unwrap();
-    // SAFETY: the number of a child that nobody has waited for.
+    // SAFETY: the process id of a child that has not been reaped.
     assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGINT) }, 0);
     let ended = child.wait_with_output().unwrap();
     (ended.status.success(), String::from_utf8_lossy(&ended.stderr).into_owned())
@@ -474,7 +474,7 @@ fn silent_clients_delay_neither_others_nor_the_log_and_hostile_ones_do_not_end_t
         (&client).write_all(hostile.as_bytes()).unwrap();
         assert!(answer(&client)["error"].is_string(), "{hostile}");
     }
-    // Nobody has waited for those that were there first: they can still ask.
+    // The first clients were not dropped: they can still send requests.
     (&silent[0]).write_all(b": \"routes\"}\n").unwrap();
     silent[1..].iter().for_each(|mut client| client.write_all(b"{\"show\": \"drops\"}\n").unwrap());
     silent.iter().for_each(|client| assert!(answer(client)["ok"].is_object()));
@@ -531,7 +531,7 @@ fn a_killed_node_leaves_no_program_behind() {
         child.wait().unwrap();
         assert!(!street.weir(&["show"]).status.success(), "nobody answers any more");
     }
-    // AF_XDP binds to a queue that nobody has, and a program stands where none is.
+    // AF_XDP binds to an unused queue, and its program to an interface without one.
     street.run(ROUTER).end();
 }
 

@@ -224,7 +224,7 @@ fn nothing_is_written_through_a_link_of_somebody_else() {
     // A report may give way to a newer one.
     let precious = "<title>weir: precious";
     fs::write(&victim, precious).expect("room");
-    // The last is where a report goes unless somebody says otherwise.
+    // The last is the default place of a report.
     fs::create_dir(kept.folder.join("reports")).expect("room");
     for link in [link, kept.folder.join("reports/weir-small-1.html")] {
         std::os::unix::fs::symlink(&victim, &link).expect("a link");

@@ -83,7 +83,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(3600);
 
-    /// A pipe with a name: who opens it for reading hears when nobody holds its other end any more.
+    /// A named pipe: its reader sees the end when no process holds the other end any more.
     fn pipe(name: &str) -> PathBuf {
         let path = std::env::temp_dir().join(format!("weir-program-{name}-{}", std::process::id()));
         let made = Command::new("mkfifo").arg(&path).status().expect("mkfifo");
@@ -110,14 +110,14 @@ mod tests {
     fn a_program_that_does_not_end_is_killed_with_what_it_has_started() {
         let path = pipe("killed");
         let reader = path.clone();
-        // Ends when nobody holds the other end any more.
+        // Ends when no process holds the other end any more.
         let hears = std::thread::spawn(move || {
             std::io::read_to_string(File::open(reader).expect("a pipe")).expect("words")
         });
         let script = format!("exec 9> {}; sleep 3600 & (sleep 3600; true) & wait", path.display());
         let wrong = shell(&script, "", Duration::from_secs(2)).expect_err("killed").to_string();
         assert_eq!(wrong, "sh did not end within 2s and was killed, with its child processes");
-        // The reader may still wait for somebody to write, where the program was not quick enough. This waits for nobody.
+        // The reader may still wait for a writer, if the program was not quick enough. This open does not block.
         drop(File::options().read(true).write(true).open(&path).expect("a pipe"));
         assert_eq!(hears.join().expect("it hears"), "");
         std::fs::remove_file(path).expect("it is ours");
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn what_a_program_leaves_behind_is_not_waited_for() {
         let path = pipe("left");
-        // It holds all that its parent had, until somebody writes.
+        // It holds the descriptors of its parent until a writer comes.
         let script = format!("(read word < {}) & exit 0", path.display());
         shell(&script, "", LONG).expect("it has ended");
         drop(File::options().write(true).open(&path).expect("a reader"));

@@ -164,7 +164,7 @@ mod tests {
         asked(&["500 No", "500 No", "500 No", "500 No", "500 No", "500 No"], |url| {
             assert!(failure(url, LONG).contains("answers with status 500, also after 5 retries"));
         });
-        // Nobody listens there.
+        // Nothing listens there.
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("it has one");
         drop(listener);
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_service_that_stalls_is_left_after_its_time() {
-        // The kernel takes the connection, and nobody else does.
+        // The kernel accepts the connection, but no program does.
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}/secret", listener.local_addr().expect("it has one"));
         assert!(failure(&url, Duration::from_millis(50)).contains("does not answer in time"));

@@ -350,7 +350,7 @@ mod tests {
             finish((writer, written));
             assert_eq!([0, 1, 2].map(|n| place.length(n)), [10, 10, 0]);
         }
-        // Somebody moves one away: it is seen behind the next attempt.
+        // One is moved away: the attempt after the next one sees it.
         std::fs::remove_file(place.0.join("attack-0.pcapng")).expect("it is there");
         let (writer, written) = Writer::start(&place.spec(2, 1000), true).expect("a thread");
         assert!(writer.reserve().is_ok() && writer.reserve().is_err());
@@ -378,7 +378,7 @@ mod tests {
     fn a_piece_comes_back_when_the_disk_is_too_slow() {
         let place = Place::new();
         let (writer, written) = Writer::start(&place.spec(9, 1 << 40), false).expect("a thread");
-        // A pipe that nobody reads yet: the thread waits for it as for a disk.
+        // A pipe without a reader: the thread waits for it as for a disk.
         let path = place.0.join("pipe");
         assert!(std::process::Command::new("mkfifo").arg(&path).status().expect("mkfifo").success());
         let slow = Arc::new(Output::new(path.clone()));

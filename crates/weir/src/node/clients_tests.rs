@@ -5,7 +5,7 @@ use std::sync::mpsc::{channel, sync_channel};
 use super::*;
 use crate::node::request::Request;
 
-/// Longer than any test: whoever waits for the end of it fails.
+/// Longer than any test: a test that waits for its end fails.
 const NEVER: Duration = Duration::from_secs(3600);
 
 /// A socket that is served while `test` runs, to its end.
