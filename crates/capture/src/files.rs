@@ -234,9 +234,12 @@ impl Folder {
 
     fn create(&self, name: &OsStr) -> io::Result<File> {
         // A child is its user already.
-        as_caller(|| match self.append {
-            true => self.directory.append(name, PRIVATE),
-            false => self.directory.create(name, PRIVATE),
+        as_caller(|| {
+            if self.append {
+                self.directory.append(name, PRIVATE)
+            } else {
+                self.directory.create(name, PRIVATE)
+            }
         })
     }
 }

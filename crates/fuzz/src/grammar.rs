@@ -309,14 +309,14 @@ pub(crate) fn packet(dice: &mut Dice, from_inside: bool) -> String {
         "proto/47",
     ]);
     let (sport, dport) = (of(PORTS), of(PORTS));
-    let end = |address: &str, port: &str| match address.contains(':') {
-        true => format!("[{address}]:{port}"),
-        false => format!("{address}:{port}"),
+    let end = |address: &str, port: &str| {
+        if address.contains(':') { format!("[{address}]:{port}") } else { format!("{address}:{port}") }
     };
     let has_ports = kind == "udp" || kind == "tcp";
-    let ends = match has_ports {
-        true => format!("{kind} {} > {}", end(from, sport), end(to, dport)),
-        false => format!("{kind} {from} > {to}"),
+    let ends = if has_ports {
+        format!("{kind} {} > {}", end(from, sport), end(to, dport))
+    } else {
+        format!("{kind} {from} > {to}")
     };
     let own = if kind == "tcp" { arguments(dice, TCP) } else { Vec::new() };
     let options = [own, arguments(dice, OPTIONS)].concat().join(" ");

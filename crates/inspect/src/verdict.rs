@@ -166,9 +166,10 @@ fn by_slope(evidence: &Evidence, last: &Step) -> Verdict {
         )
     } else if last.reading as f64 >= ONE_EACH * connections {
         let reading = format!("{} of its threads wait in a read, one for each connection.", last.reading);
-        match last.processes > last.threads / 2 {
-            true => (Architecture::Prefork { workers: last.processes }, vec![reading, counted]),
-            false => (Architecture::ThreadPool { workers: last.threads }, vec![reading, counted]),
+        if last.processes > last.threads / 2 {
+            (Architecture::Prefork { workers: last.processes }, vec![reading, counted])
+        } else {
+            (Architecture::ThreadPool { workers: last.threads }, vec![reading, counted])
         }
     } else {
         return event_loop(idle, last.loops, counted);

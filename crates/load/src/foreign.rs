@@ -112,8 +112,5 @@ fn check_time(what: &str, time: Duration) -> Result<(), String> {
 }
 
 fn at_most(what: &str, n: u64, most: u64) -> Result<(), String> {
-    match n <= most {
-        true => Ok(()),
-        false => Err(format!("{what}: {n}, which is more than there can be")),
-    }
+    if n <= most { Ok(()) } else { Err(format!("{what}: {n}, which is more than there can be")) }
 }

@@ -158,9 +158,10 @@ const ATTACKS: &[Attack] = &[
         of_mapping: false,
         packet: |a| {
             let (port, id) = (1 + a.dice.roll(100), a.dice.roll(65_536));
-            match a.dice.one_in(2) {
-                true => format!("udp 198.18.0.66:{port} > 198.19.0.9:53 frag 0+ len 16 whole 64 id {id}"),
-                false => format!("udp 198.18.0.66 > 198.19.0.9 frag 24 len 16 whole 64 id {id}"),
+            if a.dice.one_in(2) {
+                format!("udp 198.18.0.66:{port} > 198.19.0.9:53 frag 0+ len 16 whole 64 id {id}")
+            } else {
+                format!("udp 198.18.0.66 > 198.19.0.9 frag 24 len 16 whole 64 id {id}")
             }
         },
         reached: Reached::Drops("fragment_limit", 1000),

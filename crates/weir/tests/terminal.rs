@@ -44,9 +44,10 @@ impl InTerminal {
             command.pre_exec(|| {
                 // The tests may have been begun by nohup.
                 libc::signal(libc::SIGHUP, libc::SIG_DFL);
-                match libc::setsid() != -1 && libc::ioctl(0, libc::TIOCSCTTY, 0) == 0 {
-                    true => Ok(()),
-                    false => Err(io::Error::last_os_error()),
+                if libc::setsid() != -1 && libc::ioctl(0, libc::TIOCSCTTY, 0) == 0 {
+                    Ok(())
+                } else {
+                    Err(io::Error::last_os_error())
                 }
             });
         }

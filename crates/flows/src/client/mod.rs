@@ -144,9 +144,10 @@ enum Server {
 
 impl Server {
     fn connect(load: &Load, flows: u32, stop: &AtomicBool) -> Result<Server, FlowsError> {
-        match load.iperf3 {
-            false => Control::connect(load, flows, stop).map(Server::Weir),
-            true => Iperf3::connect(load, flows).map(Server::Iperf3),
+        if load.iperf3 {
+            Iperf3::connect(load, flows).map(Server::Iperf3)
+        } else {
+            Control::connect(load, flows, stop).map(Server::Weir)
         }
     }
 
@@ -366,9 +367,12 @@ impl Session<'_> {
     ) -> Result<Received, FlowsError> {
         let load = self.load;
         let flows: usize = load.groups.iter().map(|group| group.flows as usize).sum();
-        let of_all = |counts: usize| match counts == flows {
-            true => Ok(()),
-            false => Err(FlowsError::Answer(format!("counts of {counts} flows, not of {flows}"))),
+        let of_all = |counts: usize| {
+            if counts == flows {
+                Ok(())
+            } else {
+                Err(FlowsError::Answer(format!("counts of {counts} flows, not of {flows}")))
+            }
         };
         let most = load.duration.as_nanos() / load.interval.as_nanos().max(1) + 2;
         for _ in 0..=most {

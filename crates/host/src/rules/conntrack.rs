@@ -72,14 +72,15 @@ fn timeout(host: &Host) -> Option<Ceiling> {
         limit / seconds
     );
     let ceiling = Ceiling::fits(ESTABLISHED, seconds, why);
-    Some(match seconds > 4.0 * RFC5382_S {
-        false => ceiling,
-        true => ceiling
+    Some(if seconds > 4.0 * RFC5382_S {
+        ceiling
             .short(Effect::Slows, (RFC5382_S / seconds).max(0.5))
             .raise(
                 RFC5382_S,
                 "Connections that are idle for more than 2 h 4 min are removed (RFC 5382 allows it).",
             )
-            .by(Fix::sysctl(ESTABLISHED, RFC5382_S)),
+            .by(Fix::sysctl(ESTABLISHED, RFC5382_S))
+    } else {
+        ceiling
     })
 }

@@ -31,12 +31,13 @@ fn governor(host: &Host) -> Option<Ceiling> {
     );
     let slow: Vec<_> =
         files.into_iter().filter(|path| host.text(path).is_some_and(|now| now != "performance")).collect();
-    Some(match slow.is_empty() {
-        true => ceiling,
-        false => ceiling
+    Some(if slow.is_empty() {
+        ceiling
+    } else {
+        ceiling
             .short(Effect::Slows, 0.8)
             .raise("performance", "Power and heat while idle.")
-            .by_all(slow.into_iter().map(|path| Fix::File { path, value: "performance".into() })),
+            .by_all(slow.into_iter().map(|path| Fix::File { path, value: "performance".into() }))
     })
 }
 

@@ -11,12 +11,13 @@ pub(super) fn examine(host: &Host, _: &Load) -> Vec<Ceiling> {
     ];
     let forward = forward.map(|(name, why)| {
         let is_on = host.sysctl_one(name)? != 0.0;
-        Some(match is_on {
-            true => Ceiling::fits(name, 1, "Packets for other hosts are forwarded."),
-            false => Ceiling::fits(name, 0, why)
+        Some(if is_on {
+            Ceiling::fits(name, 1, "Packets for other hosts are forwarded.")
+        } else {
+            Ceiling::fits(name, 0, why)
                 .short(Effect::Stops, 0.0)
                 .raise(1, "The machine forwards between all its interfaces: set up a filter first.")
-                .by(Fix::sysctl(name, 1)),
+                .by(Fix::sysctl(name, 1))
         })
     });
     forward.into_iter().chain([neighbours(host), backlog(host)]).flatten().collect()

@@ -64,12 +64,12 @@ fn queues(host: &Host, name: &str) -> Option<Ceiling> {
     let useful = most.min(host.cpus() as u32);
     let why = format!("The NIC spreads flows over {now} queues: {now} of {} CPUs receive.", host.cpus());
     let ceiling = Ceiling::fits(format!("{name} queues"), now, why);
-    Some(match now < useful {
-        false => ceiling,
-        true => ceiling.short(Effect::Slows, f64::from(now) / f64::from(useful)).raise(
-            useful,
-            format!("ethtool -L {name} combined {useful}; the link may go down for a moment."),
-        ),
+    Some(if now < useful {
+        ceiling
+            .short(Effect::Slows, f64::from(now) / f64::from(useful))
+            .raise(useful, format!("ethtool -L {name} combined {useful}; the link may go down for a moment."))
+    } else {
+        ceiling
     })
 }
 
@@ -85,12 +85,13 @@ fn spread(host: &Host, name: &str) -> Option<Ceiling> {
     let ceiling = Ceiling::fits(format!("{name} RPS"), &mask, why);
     let cpus = host.cpus();
     let all = cpu_mask(&(0..cpus).collect::<Vec<_>>());
-    Some(match is_off && cpus > 1 {
-        false => ceiling,
-        true => ceiling
+    Some(if is_off && cpus > 1 {
+        ceiling
             .short(Effect::Slows, 1.0 / cpus as f64)
             .raise(all.clone(), "An interrupt between CPUs for each batch, about 100 ns per frame: useful if the work per frame is larger.")
-            .by(Fix::File { path, value: all }),
+            .by(Fix::File { path, value: all })
+    } else {
+        ceiling
     })
 }
 

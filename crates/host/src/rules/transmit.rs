@@ -38,15 +38,16 @@ fn length(host: &Host, load: &Load, name: &str) -> Option<Ceiling> {
     );
     let ceiling = Ceiling::fits(format!("{name} txqueuelen"), format!("{frames:.0}"), why);
     let wanted = (STOP_S * load.frames_per_s).ceil();
-    Some(match lasts_s < STOP_S {
-        false => ceiling,
-        true => ceiling
+    Some(if lasts_s < STOP_S {
+        ceiling
             .short(Effect::Loses, lasts_s / STOP_S)
             .raise(
                 format!("{wanted:.0}"),
                 "A full queue delays later frames, on a slow link for a long time.",
             )
-            .by(Fix::File { path, value: format!("{wanted:.0}") }),
+            .by(Fix::File { path, value: format!("{wanted:.0}") })
+    } else {
+        ceiling
     })
 }
 

@@ -18,11 +18,12 @@ fn play(manner: Manner, script: &str) -> String {
     for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let (who, text) = line.split_at(3);
         if session.want() == Want::Transaction {
-            match given {
-                false => session.transaction(&[1, 2].map(|id| Recipient { id, attempts: 0 }), &|id, out| {
+            if given {
+                session.quit()
+            } else {
+                session.transaction(&[1, 2].map(|id| Recipient { id, attempts: 0 }), &|id, out| {
                     out.extend_from_slice(format!("u{id}@d.test").as_bytes())
-                }),
-                true => session.quit(),
+                })
             }
             given = true;
         }

@@ -91,10 +91,7 @@ fn at_fixed_loads(point: &PointData) -> Vec<Quantity> {
         );
         [received, cycles].into_iter().filter(|quantity| !quantity.values.is_empty())
     };
-    match point.is_fixed() {
-        true => point.fixed_loads().into_iter().flat_map(of_load).collect(),
-        false => Vec::new(),
-    }
+    if point.is_fixed() { point.fixed_loads().into_iter().flat_map(of_load).collect() } else { Vec::new() }
 }
 
 fn goal(goal: &GoalResult) -> Quantity {

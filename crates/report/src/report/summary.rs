@@ -196,12 +196,10 @@ fn full_cpu(series: &Series<'_>, frame: &str) -> Option<String> {
     let cpus = &near_headline(point)?.cost.cpus;
     let most = cpus.iter().filter(|c| c.dut > 0.0).max_by(|a, b| a.dut.total_cmp(&b.dut))?;
     let busy = format!("CPU {} is {} busy", most.cpu, whole_percent(most.busy));
-    Some(match is_full(cpus, &point.point.cpus) {
-        true => format!("Near its throughput the CPU of {} is full: {busy}.", series.name),
-        false => format!(
-            "Near its throughput {} does not fill a CPU ({busy}): something else limits it.",
-            series.name
-        ),
+    Some(if is_full(cpus, &point.point.cpus) {
+        format!("Near its throughput the CPU of {} is full: {busy}.", series.name)
+    } else {
+        format!("Near its throughput {} does not fill a CPU ({busy}): something else limits it.", series.name)
     })
 }
 
@@ -354,9 +352,8 @@ fn notes(data: &RunData) -> Vec<String> {
     let mut notes: Vec<_> = merged
         .iter()
         .take(NOTES)
-        .map(|(note, n)| match *n == data.points.len() {
-            true => note.clone(),
-            false => format!("At {}: {note}", count(*n, "point")),
+        .map(|(note, n)| {
+            if *n == data.points.len() { note.clone() } else { format!("At {}: {note}", count(*n, "point")) }
         })
         .collect();
     notes.extend((more > 0).then(|| format!("Under “Test beds”: {}.", count(more, "further note"))));

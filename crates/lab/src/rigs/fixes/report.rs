@@ -65,9 +65,10 @@ impl Row<'_> {
         let of =
             |round: &str| self.before.found.iter().find(|(other, _)| other == round).map(|(_, value)| *value);
         let pairs = self.after.found.iter().filter_map(|(round, after)| Some((*after, of(round)?)));
-        match self.quantity().is_cost {
-            true => pairs.map(|(after, before)| (before, after)).collect(),
-            false => pairs.collect(),
+        if self.quantity().is_cost {
+            pairs.map(|(after, before)| (before, after)).collect()
+        } else {
+            pairs.collect()
         }
     }
 

@@ -151,9 +151,10 @@ mod tests {
         };
         let tester = TesterKind::Packet;
         let options = Options { seed: 1, tester, tester_limits: Vec::new(), stop: &stop, observe: &observe };
-        match resumed {
-            true => run::resume(&plan, store.run_data(1).unwrap(), store, &options),
-            false => run::run(&plan, store, &options),
+        if resumed {
+            run::resume(&plan, store.run_data(1).unwrap(), store, &options)
+        } else {
+            run::run(&plan, store, &options)
         }
     }
 

@@ -137,9 +137,10 @@ fn forwarded(trial: &Trial) -> Option<f64> {
     if trial.verdict == Verdict::Invalid || trial.dropped_by(Owner::Tester) > trial.counts().sent / 1000 {
         return None;
     }
-    match trial.windows.is_empty() {
-        true => Some(trial.counts().received as f64 / trial.duration_s).filter(|fps| *fps > 0.0),
-        false => capacity::rate(&trial.windows),
+    if trial.windows.is_empty() {
+        Some(trial.counts().received as f64 / trial.duration_s).filter(|fps| *fps > 0.0)
+    } else {
+        capacity::rate(&trial.windows)
     }
 }
 

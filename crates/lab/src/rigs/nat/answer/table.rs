@@ -29,10 +29,8 @@ pub(super) fn answer(points: &[&PointData], axes: &Axes) -> Answer {
     let most = points.iter().map(|data| number(data, "flows")).max().unwrap_or(0);
     let asked: Vec<&PointData> =
         points.iter().copied().filter(|data| number(data, "flows") == most).collect();
-    let (table, columns) = match points.len() > LINES {
-        true => (matrix(&asked, axes), MATRIX),
-        false => (lines(points, axes), COLUMNS),
-    };
+    let (table, columns) =
+        if points.len() > LINES { (matrix(&asked, axes), MATRIX) } else { (lines(points, axes), COLUMNS) };
     let shown = if points.len() > LINES { &asked[..] } else { points };
     Answer {
         sentences: sentences(&asked, most),

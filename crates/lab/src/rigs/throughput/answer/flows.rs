@@ -102,9 +102,10 @@ impl<'g, 'a> ByFlows<'g, 'a> {
         let by = if self.by_rates().is_none() { " by its cycles per frame" } else { "" };
         match self.knee() {
             Knee::From((from, ratio), (most, last)) => {
-                let more = match most > from {
-                    true => format!(", and {} with {}", significant(last.value), full(most)),
-                    false => String::new(),
+                let more = if most > from {
+                    format!(", and {} with {}", significant(last.value), full(most))
+                } else {
+                    String::new()
                 };
                 let (from, ratio) = (named(from), ratio.words());
                 format!("{label} is slower from {from} on, where it has {ratio} of its rate{by}{more}")
