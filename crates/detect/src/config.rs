@@ -398,7 +398,7 @@ mod tests {
         let mistakes = Config::read("c.toml", text).expect_err("it is wrong").to_string();
         assert_eq!(
             mistakes,
-            "c.toml:1: networks: `198.18.0.1/15` has bits behind its length: write 198.18.0.0/15\n\
+            "c.toml:1: networks: `198.18.0.1/15` has host bits set: use 198.18.0.0/15\n\
              c.toml:1: networks: `x` is no prefix: write 198.18.0.0/15 or 2001:db8::/32\n\
              c.toml:3: in.pps: `20q` is no limit: use a number above 0, such as \"20k\"\n\
              c.toml:4: in.syn_share: `2` is no share below 1: write half a percent as \"0.5%\" or 0.005\n\
