@@ -86,14 +86,14 @@ pub(crate) fn capture(arguments: &cli::Capture, out: &mut impl Write) -> Result<
         Signals { stop: hangup.stop(), trigger: &trigger, asks_to_reopen: &|| hangup.asks_to_reopen() };
     let report = session.run(signals, |view| {
         if let Some(server) = &server {
-            server.tell(prometheus::page(view));
+            server.publish(prometheus::page(view));
         }
         if arguments.json && broken.is_none() {
             broken = writeln!(out, "{}", json::second(view)).and_then(|()| out.flush()).err();
             // The reader of the output has gone.
             hangup.stop().fetch_or(broken.is_some(), Ordering::Relaxed);
         }
-        shown.tell(view);
+        shown.update(view);
     });
     shown.finish();
     if let Some(error) = broken {
@@ -326,7 +326,7 @@ impl Shown {
         }
     }
 
-    fn tell(&mut self, view: &View) {
+    fn update(&mut self, view: &View) {
         let mut news = self.hint.about(view);
         news.extend(view.notes.iter().cloned());
         if self.waiting && !view.waiting {
@@ -344,7 +344,7 @@ impl Shown {
             say::notes(&news);
         }
         if let Some(stats) = &mut self.stats {
-            return stats.tell(view);
+            return stats.draw(view);
         }
         let frames = view.queues.iter().map(|queue| queue.reading.frames).sum();
         let drops: u64 =
@@ -353,7 +353,7 @@ impl Shown {
         let written =
             view.written.map_or(String::new(), |written| format!(", {}", text::written(&written, self.keep)));
         let state = if view.waiting { ", waiting for the trigger" } else { "" };
-        self.live.tell("captured", frames, &format!(", {}, lost {drops}{written}{state}", bits(bit_rate)));
+        self.live.update("captured", frames, &format!(", {}, lost {drops}{written}{state}", bits(bit_rate)));
     }
 
     fn finish(&mut self) {

@@ -237,7 +237,7 @@ fn act(
             std::thread::park_timeout(WAIT);
             judge_now(&shared, &mut teller, &lines);
             if let Some(server) = &server {
-                server.tell(prometheus::page(&shared.judge().engine.status()));
+                server.publish(prometheus::page(&shared.judge().engine.status()));
             }
             while let Some(n) = workers.iter().position(|worker| worker.is_finished()) {
                 let ended = workers.swap_remove(n).join().expect("a worker does not panic");

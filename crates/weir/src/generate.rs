@@ -52,8 +52,8 @@ pub(crate) fn send(arguments: &cli::Generate, out: &mut impl Write) -> Result<Ou
     say::say(&format!("sending on {}, {}, {pace}", link.name, name(kind)));
     let before = counters(&link.name)?;
     let live = Live::new();
-    let tell = |sent, _| live.tell("sent", sent, "");
-    let result = generator.send(&load, &Control::new(&stop, &tell));
+    let update = |sent, _| live.update("sent", sent, "");
+    let result = generator.send(&load, &Control::new(&stop, &update));
     live.finish();
     let (sent, time) = result?;
     let left = Left::since(&before, sent.sent, &link.name)?;

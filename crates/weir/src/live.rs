@@ -27,7 +27,7 @@ impl Live {
     }
 
     /// May be called at any rate; prints once a second. `more` follows the rate.
-    pub(crate) fn tell(&self, verb: &str, frames: u64, more: &str) {
+    pub(crate) fn update(&self, verb: &str, frames: u64, more: &str) {
         let mut last = self.last.lock().expect("printing does not panic");
         let elapsed = last.at.elapsed();
         if elapsed < Duration::from_millis(950) {

@@ -145,14 +145,14 @@ fn in_foreground(arguments: &NodeRun, out: &mut impl Write) -> Result<Outcome> {
     let names: Vec<String> = config.plane.ports.iter().map(|port| port.name.clone()).collect();
     let page =
         |node: &Node| reported::prometheus(&node.snapshots(), &names) + &reported::unwritten(&unwritten);
-    unit::tell_ready()?;
+    unit::notify_ready()?;
     // Clients have their own threads, so that none of them delays the recording of events.
     let (alive, over) = UnixStream::pair().context("cannot create the socket that ends the clients")?;
     let placed = |config| placed(config, cpus.as_deref());
     let answer = |sent: &[u8]| control::answer(&node, &names, sent, &placed);
-    let tell = || {
+    let publish = || {
         if let Some(server) = &prometheus {
-            server.tell(page(&node));
+            server.publish(page(&node));
         }
     };
     std::thread::scope(|scope| {
@@ -164,7 +164,7 @@ fn in_foreground(arguments: &NodeRun, out: &mut impl Write) -> Result<Outcome> {
         let serve = || control.serve(&over, &answer);
         let serving = std::thread::Builder::new().name("control".into()).spawn_scoped(scope, serve);
         if serving.is_ok() {
-            watch(&node, (&names, &mut mishaps), tell, (&hangup, &reopens));
+            watch(&node, (&names, &mut mishaps), publish, (&hangup, &reopens));
         }
         drop::<Sender<()>>(noting);
         drop(alive);
@@ -177,10 +177,10 @@ fn in_foreground(arguments: &NodeRun, out: &mut impl Write) -> Result<Outcome> {
 fn watch(
     node: &Node,
     (names, mishaps): (&[String], &mut Mishaps),
-    tell: impl Fn(),
+    publish: impl Fn(),
     (hangup, reopens): (&Hangup, &AtomicBool),
 ) {
-    tell();
+    publish();
     let mut reported = Instant::now();
     while !hangup.ends() && !node.has_ended() {
         std::thread::sleep(LOOK);
@@ -188,7 +188,7 @@ fn watch(
         mishaps.look(node, names);
         if reported.elapsed() >= TELL {
             reported = Instant::now();
-            tell();
+            publish();
         }
     }
 }

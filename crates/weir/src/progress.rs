@@ -76,7 +76,7 @@ impl Progress {
     }
 
     /// Updates the progress with an event of the run.
-    pub(crate) fn tell(&self, event: Event) {
+    pub(crate) fn on_event(&self, event: Event) {
         let mut state = self.state.lock().expect("printing does not panic");
         match event {
             Event::Run(run) => self.line(&format!("run {}: {}", run.id, run.question)),

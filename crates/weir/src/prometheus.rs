@@ -38,7 +38,7 @@ impl Server {
     }
 
     /// Sets the page for the next answers.
-    pub(crate) fn tell(&self, page: String) {
+    pub(crate) fn publish(&self, page: String) {
         *self.page.lock().unwrap_or_else(PoisonError::into_inner) = page;
     }
 }
@@ -150,7 +150,7 @@ mod tests {
     fn serving(deadline: Duration) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let at = listener.local_addr().unwrap();
-        Server::with_deadline(listener, deadline).unwrap().tell("weir_x 1\n".into());
+        Server::with_deadline(listener, deadline).unwrap().publish("weir_x 1\n".into());
         at
     }
 

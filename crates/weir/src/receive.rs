@@ -31,7 +31,7 @@ pub(crate) fn count(arguments: &cli::Receive, out: &mut impl Write) -> Result<Ou
     say::say(&format!("receiving on {}, {}", link.name, name(kind)));
     let live = Live::new();
     let until = Until { duration: arguments.duration, frames: arguments.count, stop: &stop };
-    let result = receiver.run(&until, |arrivals| live.tell("received", arrivals.frames, &brief(arrivals)));
+    let result = receiver.run(&until, |arrivals| live.update("received", arrivals.frames, &brief(arrivals)));
     live.finish();
     let arrivals = result?;
     notes.extend(remarks(&arrivals));

@@ -130,7 +130,7 @@ impl Session<'_> {
                 number.store(run.id, Ordering::Relaxed);
             }
             if let Some(progress) = &progress {
-                progress.tell(event);
+                progress.on_event(event);
             }
         };
         let options = Options {

@@ -101,7 +101,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let server = Server::start(listener).unwrap();
-        server.tell(page(&view));
+        server.publish(page(&view));
         let answer = ask(address, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
         assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
         for line in [

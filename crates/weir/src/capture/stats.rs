@@ -25,7 +25,7 @@ impl Stats {
         Stats { terminal: std::io::stderr().is_terminal(), lines: 0, before: Mix::default(), keep }
     }
 
-    pub(super) fn tell(&mut self, view: &View) {
+    pub(super) fn draw(&mut self, view: &View) {
         let lines = self.picture(view);
         // Back to the first line, and clear from there.
         let again = if self.terminal && self.lines > 0 {

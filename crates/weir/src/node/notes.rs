@@ -60,7 +60,7 @@ impl Notes<'_> {
             blocks.sync();
             blocks.withhold(node)?;
         }
-        self.tell();
+        self.publish();
         Ok(())
     }
 
@@ -75,10 +75,10 @@ impl Notes<'_> {
             blocks.tried = None;
             blocks.sync();
         }
-        self.tell();
+        self.publish();
     }
 
-    fn tell(&self) {
+    fn publish(&self) {
         if let Some(events) = &self.events {
             self.unwritten.events.store(events.lost(), Ordering::Relaxed);
         }

@@ -85,7 +85,7 @@ WantedBy=multi-user.target
 }
 
 /// Notifies the service manager, if there is one, that the node forwards frames: sd_notify(3).
-pub(super) fn tell_ready() -> Result<()> {
+pub(super) fn notify_ready() -> Result<()> {
     let Some(name) = std::env::var_os("NOTIFY_SOCKET") else { return Ok(()) };
     let address = match name.as_bytes() {
         [b'@', name @ ..] => SocketAddr::from_abstract_name(name),

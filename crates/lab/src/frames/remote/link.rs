@@ -69,12 +69,12 @@ impl Link {
     }
 
     /// Sends a request.
-    pub(crate) fn tell(&mut self, request: &Request) -> Result<(), Trouble> {
+    pub(crate) fn send(&mut self, request: &Request) -> Result<(), Trouble> {
         write(&self.stdin, request).map_err(|()| self.lost())
     }
 
     /// Waits for the reply to a request, and sends [`Request::Stop`] when `stopped` says so.
-    pub(crate) fn hear<T: Heard>(
+    pub(crate) fn receive<T: Heard>(
         &mut self,
         patience: Duration,
         stopped: impl Fn() -> bool,
@@ -84,7 +84,7 @@ impl Link {
         loop {
             if stopped() && !reported {
                 reported = true;
-                self.tell(&Request::Stop)?;
+                self.send(&Request::Stop)?;
             }
             let line = match self.lines.recv_timeout(LOOK) {
                 Ok(line) => line,
