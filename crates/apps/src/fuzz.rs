@@ -1,4 +1,4 @@
-//! What reads bytes of others, for fuzz targets: a server with any request, a client with any reply.
+//! Parsers of untrusted bytes, for fuzz targets: a server with any request, a client with any reply.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;

@@ -1,4 +1,4 @@
-//! What time it is: that of the machine, or one that a test sets.
+//! The clock: that of the machine, or one that a test sets.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 

@@ -1,4 +1,4 @@
-//! What a bottleneck has done: each second, and in the end.
+//! Results of a bottleneck: for each interval, and at the end.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What can be set of a bottleneck, on the command line and while it runs: one name, one value, one reader for each.
+//! The settings of a bottleneck, on the command line and at run time: one name, one value, one reader for each.
 
 use weir_config::did_you_mean;
 use weir_link::{Aqm, Buffer, Paths, Rate};

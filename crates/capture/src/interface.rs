@@ -1,4 +1,4 @@
-//! The interface that is captured from: what it has counted, and what may keep frames from arriving.
+//! The captured interface: its counters, and obstacles that keep frames from arriving.
 
 use weir_testbed::error::Result;
 use weir_testbed::ethtool::{self, Offload};

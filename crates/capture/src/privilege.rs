@@ -1,4 +1,4 @@
-//! Privileges are for opening: sockets, rings, files. What looks at frames or writes them has none.
+//! Privileges are needed to open sockets, rings and files; the code that parses or writes frames has none.
 
 use std::io;
 
@@ -22,7 +22,7 @@ pub fn to_become() -> Option<User> {
 /// Drops all privileges permanently: root changes to the user who called sudo, or nobody; capabilities are cleared, programs
 /// cannot regain them, and system calls that are not needed are refused. Call it before the first thread starts: some of this
 /// applies to one thread only.
-/// Returns whom root has become.
+/// Returns the user that root changed to.
 ///
 /// # Errors
 /// The kernel refuses, and the privileges are still there.

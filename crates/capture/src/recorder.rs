@@ -1,5 +1,5 @@
-//! What a capturing thread does with its frames when they go to a file: it writes blocks into buffers and hands those
-//! on. It never waits for the disk: without a buffer the frame is lost, counted, and the file says so at the gap.
+//! The recorder of a capturing thread: writes frames as blocks into buffers, and passes these to the writer. It never waits for
+//! the disk: without a free buffer the frame is lost and counted, and the file has a note at the gap.
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;

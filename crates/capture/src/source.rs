@@ -1,4 +1,4 @@
-//! An interface with the queues that frames are taken from: which way of capturing it is, and why.
+//! An interface with its capture queues: the selected method, and the reason.
 
 use weir_port::capture::{CaptureError, Method, Options, Queue};
 use weir_testbed::error::Error;

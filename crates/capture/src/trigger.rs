@@ -1,4 +1,4 @@
-//! When a capture that holds back the last seconds begins to write.
+//! The trigger that makes a capture with --ring-before begin to write.
 
 use std::collections::VecDeque;
 use std::fmt;

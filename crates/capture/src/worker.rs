@@ -1,4 +1,4 @@
-//! A thread that takes the frames of one queue: it counts them, hands them to the file, and is looked at from outside.
+//! A thread that receives the frames of one queue: it counts them, passes them to the file, and publishes its counts.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::mpsc::Sender;

@@ -1,4 +1,4 @@
-//! What a BGP daemon is asked to do: a blackhole route for the victim (RFC 7999), or a flow specification (RFC 8955) that
+//! Commands for a BGP daemon: a blackhole route for the victim (RFC 7999), or a flow specification (RFC 8955) that
 //! matches what the frames of the attack have in common.
 
 use std::net::IpAddr;

@@ -1,4 +1,4 @@
-//! What is watched, what is too much, and what is done about it: the configuration, read from TOML.
+//! The configuration: watched networks, limits and actions, read from TOML.
 
 use std::net::IpAddr;
 use std::path::PathBuf;

@@ -529,7 +529,7 @@ impl Engine {
     }
 }
 
-/// Whom an event is about.
+/// The host or group of an event.
 struct Subject {
     host: Option<IpAddr>,
     group: usize,

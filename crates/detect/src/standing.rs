@@ -1,4 +1,4 @@
-//! What a BGP daemon was asked and must not keep for ever: each announcement from its attack until it has been taken back.
+//! The announcements of a BGP daemon, each from the start of its attack until its withdrawal.
 //!
 //! ```text
 //!              start          reported               end              held for long enough              reported

@@ -1,4 +1,4 @@
-//! Files that weir writes where others may write too, and files that must outlive a crash.
+//! Files in directories to which other users may write, and files that must survive a crash.
 //!
 //! ```text
 //! path > as the calling user > directory, link by link > name, never through a link > checked > open file

@@ -1,4 +1,4 @@
-//! A socket at which a program is asked.
+//! A control socket of a program.
 
 use std::io::{self, ErrorKind};
 use std::os::unix::net::UnixListener;

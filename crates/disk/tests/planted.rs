@@ -1,4 +1,4 @@
-//! What others lay where root writes: links, second names, pipes. Whatever lies there, nothing else is written to.
+//! Links, second names and pipes of other users where root writes: none of them redirects a write.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
@@ -161,7 +161,7 @@ fn pipes_and_devices_take_what_is_written() {
     assert!(special(&folder.join("victim")).unwrap().is_none());
 }
 
-/// The other half of the next test: root, whom a user has called by sudo.
+/// The other half of the next test: root under sudo.
 #[test]
 fn called_by_sudo() {
     let Some(folder) = std::env::var_os("WEIR_TEST_FOLDER").map(PathBuf::from) else { return };

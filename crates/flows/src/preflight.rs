@@ -1,4 +1,4 @@
-//! What is looked at before flows are made: descriptors, ports, backlog, memory of sockets.
+//! Checks before flows are created: descriptors, ports, backlog, memory of sockets.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, UdpSocket};

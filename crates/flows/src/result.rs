@@ -1,4 +1,4 @@
-//! What flows have reached: each interval, and in the end.
+//! Results of flows: for each interval, and at the end.
 
 use serde::Serialize;
 

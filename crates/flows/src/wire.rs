@@ -1,4 +1,4 @@
-//! What client and server say to each other. A connection begins with a word that says what it is; on a control connection
+//! The protocol between client and server. A connection begins with a word for its kind; on a control connection
 //! lines of
 //! JSON follow, on a flow its number and then payload that is not read.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]

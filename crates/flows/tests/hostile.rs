@@ -1,4 +1,4 @@
-//! Other sides that misbehave: a load ends with the reason, a server goes on for the others.
+//! Hostile peers: a load ends with the reason, a server continues for the others.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

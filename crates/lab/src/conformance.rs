@@ -1,4 +1,4 @@
-//! What the RFCs ask of a node, tried: scenarios against the plane in virtual time, and against a box over its wires.
+//! Tests the requirements of the RFCs: scenarios against the plane in virtual time, and against an external device.
 //!
 //! ```text
 //!   t0 --- [ box ] --- t1        a packet in, then a marker behind it each way: what came before it has come through

@@ -1,5 +1,5 @@
-//! Why a run ends before its time, and why none begins. A run that cannot succeed leaves no record, and `weir doctor` says
-//! beforehand what `weir run` will say.
+//! Errors that end a run early or prevent its start. A run that cannot succeed leaves no record, and `weir doctor` reports
+//! the error before `weir run` does.
 
 use weir_load::LoadError;
 use weir_port::capture::{CaptureError, Method};

@@ -1,5 +1,5 @@
-//! An interface of the user's that test frames shall leave or enter: is it there, is it fit, may it be used?
-//! Everything is asked in the calling thread's network namespace.
+//! An interface of the user for test frames: whether it exists, is suitable, and may be used. All checks are made in the
+//! calling thread's network namespace.
 
 use weir_testbed::error::{Error, Result};
 use weir_testbed::rtnl::{Link, Rtnl};

@@ -1,4 +1,4 @@
-//! What a trial is asked to do and what it counted.
+//! The load of a trial, and its counts.
 
 use std::num::NonZeroU32;
 use std::time::Duration;

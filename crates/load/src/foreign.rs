@@ -1,4 +1,4 @@
-//! Counts that came from another host, which may be damaged or mean no good: what is taken can be added up, put into a
+//! Untrusted counts from another host: accepted ones can be added up, put into a
 //! histogram and dated like counts of our own.
 
 use std::time::Duration;

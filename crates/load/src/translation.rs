@@ -1,5 +1,5 @@
-//! What a NAT did to test frames: how many were translated as they should be, what was wrong with the others, and which
-//! frames show it.
+//! Translations of a NAT: the number of correct ones, the faults of the others, and
+//! frames as evidence.
 
 use std::net::Ipv4Addr;
 

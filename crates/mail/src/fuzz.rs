@@ -1,4 +1,4 @@
-//! What reads bytes of others, for fuzz targets: replies of mail servers, commands of clients, queries and answers of DNS,
+//! Parsers of untrusted bytes, for fuzz targets: replies of mail servers, commands of clients, queries and answers of DNS,
 //! an outcome log after a crash.
 
 use std::net::Ipv4Addr;

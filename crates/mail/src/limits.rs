@@ -1,4 +1,4 @@
-//! How many connections a process may have: descriptors, asked for before they are needed.
+//! The limit of connections of a process: raises the descriptor limit before it is needed.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};

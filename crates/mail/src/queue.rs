@@ -42,7 +42,7 @@ impl Retry {
 /// A domain of the job.
 #[derive(Debug, Default)]
 struct Domain {
-    /// Numbers of recipients for whom nothing has been tried.
+    /// Numbers of recipients without an attempt.
     fresh: VecDeque<Range<u64>>,
     /// Recipients whose retry is due.
     again: VecDeque<Recipient>,

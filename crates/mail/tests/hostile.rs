@@ -1,4 +1,4 @@
-//! Servers that misbehave: the engine ends in bounded time and memory, and says what they did.
+//! Servers that misbehave: the engine ends in bounded time and memory, and reports what they did.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -1,4 +1,4 @@
-//! What was measured, and where it is kept: runs, points, trials and figures, one SQLite file for all.
+//! Records of measurements: runs, points, trials and figures, in one SQLite file.
 //!
 //! ```text
 //! Run > Point > Trial, PointResult > Store > RunData

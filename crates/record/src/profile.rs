@@ -1,4 +1,4 @@
-//! Where the time of a trial goes: samples of stacks, counted, and what they are when folded into named causes. Pure.
+//! The profile of a trial: counts of sampled stacks, folded into named causes. Pure.
 
 use std::collections::BTreeMap;
 

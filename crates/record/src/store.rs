@@ -1,4 +1,4 @@
-//! Where records are kept: append-only, each trial as it ends.
+//! The store of records: append-only, each trial as it ends.
 //!
 //! A run is begun, gets points, points get trials and one result, and the run is ended; one that was cut short can
 //! be reopened. Nothing else changes. A process that dies leaves its run `running`: everything up to its last trial is there, and

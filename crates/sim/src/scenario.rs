@@ -1,4 +1,4 @@
-//! What is simulated.
+//! The scenario of a simulation.
 
 use serde::{Deserialize, Serialize};
 use weir_queue::ppv::marker;

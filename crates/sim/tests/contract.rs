@@ -1,4 +1,4 @@
-//! What every simulation promises: conservation, determinism, exact delays, plain errors.
+//! The contract of every simulation: conservation, determinism, exact delays, plain errors.
 
 use weir_queue::{Config, Time};
 use weir_sim::cc::Name;

@@ -1,4 +1,4 @@
-//! Devices under test that are programs of ours: they are started in a bed that stands and stop when dropped.
+//! Devices under test that are programs of weir: started in an existing bed, and stopped when dropped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! What can go wrong with a test bed, and what to do about it.
+//! Errors of a test bed, with their remedies.
 
 use std::io;
 

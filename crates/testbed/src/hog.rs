@@ -1,4 +1,4 @@
-//! Takes a CPU away from all ordinary threads: shows what a tester says that does not get its own.
+//! Occupies a CPU with a real-time thread, to test the verdict of a tester without CPU time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! What was changed outside the namespaces, written down before the change and undone after it.
+//! The journal of changes outside the namespaces: written before a change, undone after it.
 //!
 //! ```text
 //! write_down --fsync--> change ... undo_all / Drop           (orderly)

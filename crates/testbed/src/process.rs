@@ -1,5 +1,5 @@
-//! Which process wrote something down, so that another one can say whether it still runs: on which machine, since which
-//! start of it, in which PID namespace.
+//! Identifies the process that wrote a file, so that another one can check whether it still runs: its machine, the boot of that
+//! machine, and its PID namespace.
 
 use std::fs;
 use std::io::{self, ErrorKind};

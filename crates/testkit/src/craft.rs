@@ -104,7 +104,7 @@ impl Craft {
         (own, packet)
     }
 
-    /// An error of ICMP about a packet, to whom it came from.
+    /// An ICMP error about a packet, to its sender.
     fn about(&mut self, packet: &[u8]) -> Vec<u8> {
         let quoted = &packet[..packet.len().min(self.dice.pick(&[28, 48, 64, 548, 1232]))];
         let is_v6 = packet[0] >> 4 == 6;

@@ -696,7 +696,7 @@ fn pps_counts_and_the_view_says_who_sends() {
     let mut capture = capturing(&pair.there, "capture -i b --json --stats --threads 1");
     let sent = frames(400);
     send(&pair, &sent);
-    // Who sends hears of the time between two lines, of which one may come in the midst of the frames; all else, of
+    // The list of senders covers the time between two lines, one of which may fall between the frames; everything else covers
     // the whole time.
     let sizes = |view: &Value| -> u64 {
         view["sizes"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum()

@@ -54,7 +54,7 @@ fn an_attack_is_reported_and_its_rate_is_held_against_what_arrived() {
     for trial in trials(&data) {
         let detection = &trial["detection"];
         let number = |key: &str| detection[key].as_f64().unwrap_or_else(|| panic!("{key}: {trial}"));
-        // It ended because it was reported, and only a part of what arrived had to arrive for that.
+        // It ended when it was reported, which needs only a part of the frames.
         assert!(number("after_s") < 20.0 && number("stated_fps") > 2000.0, "{trial}");
         assert!(number("true_fps") > 2000.0 && number("true_fps") < 11_000.0, "{trial}");
         assert_eq!(trial["unexplained"], 0, "{trial}");

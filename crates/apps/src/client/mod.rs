@@ -1,4 +1,4 @@
-//! The client: opens connections, reads what the server says, and measures how long that takes.
+//! The client: opens connections, reads the replies, and measures latencies.
 //!
 //! ```text
 //! closed   so many connections at any time; the next one begins when one ends         latency from connect(2)

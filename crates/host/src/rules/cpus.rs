@@ -1,4 +1,4 @@
-//! What slows the CPUs: clock, sleep, siblings, mitigations, interpreted eBPF.
+//! Settings that slow the CPUs: clock, sleep, siblings, mitigations, interpreted eBPF.
 
 use crate::{Ceiling, Effect, Fix, Host, Load};
 

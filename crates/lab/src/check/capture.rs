@@ -1,5 +1,5 @@
 //! Does a capture account for every frame? Numbered frames are sent over a wire and captured to files as `weir capture`
-//! does it; then the files are read, and each frame is held against the one that was sent.
+//! does it; then the files are read, and each frame is compared with the sent one.
 //!
 //! ```text
 //! generator > wire > session > files > each frame: as it was sent? once? in time?

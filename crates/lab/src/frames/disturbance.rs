@@ -1,4 +1,4 @@
-//! What is done to a device while frames are on their way, and when.
+//! Actions on a device during a trial, and their times.
 //!
 //! ```text
 //! trial:      wait for its turn > send .......................... > complete the accounting
@@ -113,7 +113,9 @@ impl Disturbance {
                 clock.began.map(|began| (began + self.after).saturating_duration_since(Instant::now()));
             clock = match left {
                 Some(Duration::ZERO) => return true,
-                Some(left) => self.news.wait_timeout(clock, left).expect("no thread panics while it holds the lock").0,
+                Some(left) => {
+                    self.news.wait_timeout(clock, left).expect("no thread panics while it holds the lock").0
+                }
                 None => self.news.wait(clock).expect("no thread panics while it holds the lock"),
             };
         }

@@ -1,4 +1,4 @@
-//! How late frames left the link of a bottleneck, and whether figures count in spite of it.
+//! Lateness of frames at the link of a bottleneck, and whether the results are still valid.
 
 use serde::{Deserialize, Serialize};
 use weir_bottleneck::too_late;

@@ -1,4 +1,4 @@
-//! What differs when the DUT is a box between interfaces of this machine: may they be used, how does the tester sit on
+//! External DUTs, connected to interfaces of this machine: whether the interfaces may be used, how the tester attaches to
 //! them, and the owners of lost frames.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! One combination of a plan's axes: its settings, and why it may have no meaning.
+//! One combination of a plan's axes: its settings, and why it may be invalid.
 
 use std::fmt;
 use std::num::NonZeroU32;

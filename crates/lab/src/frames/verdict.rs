@@ -1,4 +1,4 @@
-//! Is a trial to be believed? Pure: the frame accounting of a trial and the limits of the plan in, a verdict out.
+//! The verdict of a trial. Pure: the frame accounting of a trial and the limits of the plan in, a verdict out.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! A witness of stops: in each trial that a rate is found by, clocks of all CPUs in use say when one of them did not run
-//! what it should. What is lost then is the host's doing, or that of other work on this machine, not the device's.
+//! A witness of stops: in each trial of a search, a clock on each CPU in use records when the CPU did not run
+//! what it should. Frames lost at that time count for the host, or for other load on this machine, not for the device.
 
 use std::sync::Arc;
 use std::time::Duration;

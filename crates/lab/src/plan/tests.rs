@@ -1,4 +1,4 @@
-//! Whole plans: what is wrong with them, `--set`, and the plans that ship.
+//! Whole plans: their mistakes, `--set`, and the shipped plans.
 
 use super::*;
 use crate::frames::Cpus;

@@ -1,4 +1,4 @@
-//! Programs by others: which ones a rig needs, whether they are here, and in which version.
+//! Other programs: those that a rig needs, whether they are installed, and their versions.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

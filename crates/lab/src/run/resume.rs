@@ -1,4 +1,4 @@
-//! What was measured before a run was interrupted: a run that goes on takes it as it is and measures the rest.
+//! Results from before an interruption: a resumed run uses them and measures the rest.
 //!
 //! A search follows from its trials alone. Given the trials of its first part again, in their order, it comes to
 //! where it was, and asks for the first one that is missing.

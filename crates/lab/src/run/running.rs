@@ -1,4 +1,4 @@
-//! What the engine has for a rig while a run goes on: its record, its store, its options, and what is reported of it.
+//! The engine's context for a rig during a run: its record, store, options and observer.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;

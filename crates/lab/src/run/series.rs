@@ -1,4 +1,4 @@
-//! The trials of a point in their order: those that an earlier part of the run made, then new ones, each kept and reported as
+//! The trials of a point in their order: those that an earlier part of the run made, then new ones, each recorded and reported as
 //! it ends; and how a search without loss reads them.
 
 use std::collections::VecDeque;

@@ -1,4 +1,4 @@
-//! What capturing cost in a trial, and how it was done.
+//! Cost and method of capturing in a trial.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! What a trial cost, and how far what happened beside it may have disturbed it.
+//! The cost of a trial, and possible disturbances.
 
 use serde::{Deserialize, Serialize};
 

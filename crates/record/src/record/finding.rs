@@ -1,4 +1,4 @@
-//! What went wrong with the frames of a trial, or with the trial itself, by name.
+//! Findings about the frames of a trial, or about the trial itself.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! A trial: how much was offered, what came back, where the rest went, and whether that is to be believed.
+//! A trial: offered load, received frames, lost frames by place, and the verdict.
 
 use serde::{Deserialize, Serialize};
 use weir_measure::capacity::Window;

@@ -1,4 +1,4 @@
-//! What can go wrong with stored records: what, where, and what to do about it.
+//! Errors of the store: what happened, where, and the remedy.
 
 use std::path::{Path, PathBuf};
 

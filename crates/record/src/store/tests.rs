@@ -1,4 +1,4 @@
-//! What every store promises.
+//! The contract of every store.
 
 use super::*;
 use crate::fixture;

@@ -1,4 +1,4 @@
-//! Where the lost frames were dropped, and which trials are to be believed.
+//! The places where frames were dropped, and the validity of trials.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What a rule costs and what a set saves: CPU time of a frame against the number of rules, form by form.
+//! The cost of a rule and the gain of a set: CPU time of a frame against the number of rules, form by form.
 //!
 //! The cost of a rule is the slope of a chain, from its first count of rules to its last. A set or verdict map is
 //! compared with the chain of the same maker; it pays from the number of rules on at which the chain, on that

@@ -1,4 +1,4 @@
-//! The node of this project as a device under test: what a bed asks of it, as a node's text.
+//! Weir's own node as a device under test: the node file for a bed.
 
 use std::fmt::Write;
 use std::net::IpAddr;

@@ -1,4 +1,4 @@
-//! The complete set-up of a box that is to be a device under test, as text to paste or to send over SSH.
+//! The complete configuration of an external device under test, as text to paste or to send over SSH.
 //!
 //! ```text
 //! tester 198.18.1.2 --- [side a] 198.18.1.1  box  198.19.1.1 [side b] --- 198.19.1.2 tester

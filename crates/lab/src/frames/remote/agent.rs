@@ -1,4 +1,4 @@
-//! The remote side: `weir port-agent`, which does what it is asked and ends with its input.
+//! The remote side: `weir port-agent`, which serves requests and ends with its input.
 
 use std::io::{BufRead, Write, stdin, stdout};
 use std::sync::Arc;

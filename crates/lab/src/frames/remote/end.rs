@@ -98,12 +98,12 @@ impl Remote {
         self.with(|link| link.send(request))
     }
 
-    /// Waits for the reply to what was reported; `stopped` ends a trial before its time.
+    /// Waits for the reply to a sent request; `stopped` ends a trial early.
     pub(crate) fn receive<T: Heard>(&self, patience: Duration, stopped: impl Fn() -> bool) -> Result<T> {
         self.with(|link| link.receive(patience + PATIENCE, stopped))
     }
 
-    /// It says what cannot be: nothing that it says is of use any more.
+    /// Closes the link after impossible values: later replies cannot be trusted.
     pub(super) fn lied(&self, why: &str) -> Error {
         let why = format!("it sent impossible values: {why}");
         self.state().link = Err(why.clone());

@@ -1,4 +1,4 @@
-//! What the remote side says, taken with care: a line has an end, and what it says can be so.
+//! Untrusted replies of the remote side: lines have a limit, and values are checked.
 
 use std::io::{BufRead, Read};
 

@@ -1,4 +1,4 @@
-//! A connection to the remote side: requests out, replies in, and why it ended.
+//! A connection to the remote side: requests, replies, and the reason of its end.
 
 use std::io::{BufReader, Read, Write};
 use std::process::{Child, ChildStdin};

@@ -1,4 +1,4 @@
-//! What the tester of a point sends: hosts, addresses, flows.
+//! Traffic of a point: hosts, addresses, flows.
 
 use weir_load::counts::Traffic;
 use weir_packet::flow::{self, FlowSpec};

@@ -1,4 +1,4 @@
-//! What a trial used beside its frames: counters before and after, CPU time, memory, and what disturbed it.
+//! Resources of a trial: counters before and after, CPU time, memory, and disturbances.
 
 use std::time::Duration;
 

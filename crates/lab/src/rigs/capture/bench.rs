@@ -1,4 +1,4 @@
-//! Where a method is tried: a generator, a wire, and capture threads on another CPU.
+//! The test bed of a method: a generator, a wire, and capture threads on another CPU.
 //!
 //! ```text
 //! CPU 0: generator > [t0] ---- veth ---- [t1] > the kernel receives > method's buffer > capture threads

@@ -1,4 +1,4 @@
-//! What a method captures of more than it can take, while everything runs: the figure that methods are compared by. One stop of
+//! The rate of a method in overload, in times without stops of a CPU: the methods are compared by it. One stop of
 //! the host decides what is captured without loss; the median over many short windows does not depend on it.
 //!
 //! ```text

@@ -1,4 +1,4 @@
-//! The capture ladder: what each method captures of more than it can take, what without loss, what a frame costs on it, and
+//! The capture ladder: the rate of each method in overload and without loss, the cost of a frame, and
 //! the story of what changes from method to method.
 
 use crate::profile::Profile;

@@ -1,4 +1,4 @@
-//! The experiment `capture`: what each method captures of more than it can take, and the highest rate that it captures without
+//! The experiment `capture`: the rate of each method in overload, and the highest rate that it captures without
 //! loss.
 //!
 //! ```text

@@ -1,4 +1,4 @@
-//! Where a program captures: a generator, a wire, and the program at its other end.
+//! The test bed of a program: a generator, a wire, and the program at its other end.
 //!
 //! ```text
 //! generator > [t0] ---- veth ---- [t1] > receive softirq > the program's buffer > the program > file

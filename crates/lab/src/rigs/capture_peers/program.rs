@@ -1,4 +1,4 @@
-//! How each program that captures is called, when it is ready, and what it says of itself in the end.
+//! The command line of each capture program, its sign of readiness, and its final statistics.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! How each program that watches for attacks is configured and called, and what it says of one.
+//! The configuration and command line of each detection program, and its report of an attack.
 
 use std::fs;
 use std::io;

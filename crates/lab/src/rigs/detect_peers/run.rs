@@ -292,7 +292,7 @@ fn judged(outcome: &Outcome, load: &Load, settings: &Settings) -> Trial {
         frames: outcome.ring_full,
         source: "tx_dropped of t0".into(),
     };
-    // It ends early, when it is reported: what was to be sent is what was.
+    // An attack ends when it is reported: the sent frames are also the intended ones.
     let accounting = Accounting {
         offered: stream.sent,
         sent: stream.sent,

@@ -1,4 +1,4 @@
-//! How programs by others are called, and what they say.
+//! Command lines and output of other programs.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -1,4 +1,4 @@
-//! Where files are made: a folder in the given directory, in memory, or on a file system of its own in a file there.
+//! The place for the files: a folder in the given directory, in memory, or on a file system of its own in a file there.
 //!
 //! ```text
 //! directory / folder of the run / image > mkfs > loop device > mounted in a namespace of its own

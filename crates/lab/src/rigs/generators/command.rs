@@ -1,4 +1,4 @@
-//! How each peer is called, and the files that it reads.
+//! The command line of each peer, and its input files.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Where mail is delivered: a namespace with nothing but a loopback, and the processes of a trial in it.
+//! The test bed of a delivery: a namespace with only a loopback, and the processes of a trial.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};

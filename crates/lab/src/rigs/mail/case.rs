@@ -1,4 +1,4 @@
-//! What is measured at a point, and what weir's engine and receivers are asked for there.
+//! The case of a point, and the orders for weir's engine and receivers.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! How senders and receivers by others are called.
+//! Command lines of other senders and receivers.
 
 use std::fs;
 use std::io;

@@ -1,4 +1,4 @@
-//! What a trial of mail says, and the figures of a point. Pure.
+//! Results of a mail trial, and figures of a point. Pure.
 
 use serde::{Deserialize, Serialize};
 use weir_mail::Latency;

@@ -1,5 +1,4 @@
-//! A NAT that is measured: its test bed with checked flows, and its trials, kept and repeated as long as they cannot be
-//! believed.
+//! A NAT under test: its test bed with checked flows, and its trials, which are recorded, and repeated until they are valid.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The section of a NAT: is it right, how much does it translate, how long does that take, and what do flows cost.
+//! The section of a NAT: correctness, rate, latency, and the cost of flows.
 
 use super::figure::{
     ID, LATE, MEMORY, PERCENTILES, cycles, figures, inside_fps, loss_at, rate_fps, round_trip_at,

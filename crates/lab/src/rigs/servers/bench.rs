@@ -1,4 +1,4 @@
-//! Where a trial takes place: a namespace of its own, with a server on some CPUs and a client on others.
+//! The test bed of a trial: a namespace with a server on some CPUs and a client on others.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};

@@ -1,5 +1,5 @@
-//! Forwarding capacity: what each device forwards in steady overload. Rounds go over all points of the plan, so that what
-//! is fast or slow about the machine meets all of them alike.
+//! Forwarding capacity: the rate of each device in steady overload. Rounds go over all points of the plan, so that changes
+//! of the machine's speed affect all of them alike.
 //!
 //! ```text
 //! each point:  as fast as can be paced > 135 % of what was forwarded > again, until that is the load

@@ -1,4 +1,4 @@
-//! The trials of one point: measured or taken from what was kept, repeated while they cannot be believed, reported; and
+//! The trials of one point: measured or taken from the record, repeated until they are valid, reported; and
 //! how a search asks for them.
 
 use std::collections::VecDeque;
@@ -21,7 +21,8 @@ use crate::run::{Event, RunError};
 use crate::search::{Answers, GoalOutcome, Measured, Measurer, Search, Stop};
 use crate::stats;
 
-/// The search of a point, and, where the plan asks for both, a second one without what was lost by stops: it takes the trials of the
+/// The search of a point, and, where the plan asks for both, a second one without what was lost by stops: it takes the trials
+/// of the
 /// first one, and makes others only where the two part.
 pub(super) fn search_once(
     search: &Search,

@@ -1,4 +1,5 @@
-//! What a frame costs on each method: the owners of its CPU time, its system calls and wake-ups, and where in the kernel the time
+//! The cost of a frame with each method: the owners of its CPU time, its system calls and wake-ups, and where in the kernel the
+//! time
 //! goes.
 
 use super::{ByTraffic, Method, PARTS, bars, by_traffic};

@@ -1,4 +1,4 @@
-//! The ladder as a story: what each method does otherwise than the one before it, how much faster that is, which cost goes
+//! The ladder as text: how each method differs from the previous one, how much faster it is, and which cost goes
 //! away and which comes.
 
 use super::captured::{Times, times};

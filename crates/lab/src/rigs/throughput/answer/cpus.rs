@@ -1,4 +1,4 @@
-//! What more CPUs bring, and what a firewall costs beside that.
+//! The gain of more CPUs, and the cost of a firewall.
 
 use super::axes::{Axes, Group, words};
 use super::bars::{self, Group as Bars};

@@ -1,4 +1,4 @@
-//! At how many flows a device gets slower.
+//! The number of flows at which a device gets slower.
 
 use super::axes::{Axes, Group};
 use super::bars::{self, Group as Bars};

@@ -1,4 +1,4 @@
-//! A run without a valid trial of a device: it has no answer, and what would help.
+//! A run without a valid trial of a device: no result, and the remedy.
 
 use super::axes::devices;
 use crate::record::{Trial, Verdict};

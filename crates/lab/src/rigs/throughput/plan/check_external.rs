@@ -1,4 +1,4 @@
-//! What of `[external]` does not go together with the rest of a plan.
+//! Conflicts of `[external]` with the rest of a plan.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! What is measured at each point after the search, based on the rate that it found: one section of the plan for
+//! The procedures at each point after the search, based on the found rate: one section of the plan for
 //! each procedure, whose defaults are those of its RFC.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What is measured at a point after the search, procedure by procedure.
+//! The procedures at a point after the search.
 //!
 //! ```text
 //! throughput of the point > latency > pdv > frame loss > back-to-back > recovery > reset > bursts > forwarding > soak > results
