@@ -395,8 +395,7 @@ pub(crate) fn drop_pages(of: &File) -> io::Result<()> {
 }
 
 /// Has the kernel the first page of a file? By mincore(2), which asks for no page: a read that does not wait (RWF_NOWAIT) has
-/// the page
-/// fetched.
+/// the page fetched.
 ///
 /// # Errors
 /// The file cannot be mapped; it is empty.

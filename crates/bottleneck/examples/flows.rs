@@ -1,10 +1,7 @@
 //! TCP load by weir, iperf3 and iperf2 in turn: `flows SECONDS ROUNDS FLOWS...`, whole numbers from 1 on, has each send so many
-//! flows
-//! between two namespaces, by a plain wire (how fast, and is the sum right?) and through a bottleneck of 200 Mbit/s and 20 ms
-//! (how
-//! far apart are the first bytes?). Needs root; iperf3 and iperf are looked for in PATH, and left out where they are not, or
-//! where
-//! they cannot.
+//! flows between two namespaces, by a plain wire (how fast, and is the sum right?) and through a bottleneck of 200 Mbit/s and
+//! 20 ms (how far apart are the first bytes?). Needs root; iperf3 and iperf are looked for in PATH, and left out where they are
+//! not, or where they cannot.
 //!
 //! ```text
 //!  round 1: weir iperf3 iperf    round 2: iperf3 iperf weir    ...

@@ -1,7 +1,6 @@
 //! How fast and how exact a bottleneck is on one CPU: `link SECONDS [SETTING=VALUE ...]` makes three namespaces, sends UDP of
 //! 1500-byte packets at 1.2 times the rate (1gbit unless a setting says otherwise) through a bottleneck on the last CPU, and
-//! prints
-//! what it did. Needs root. Without words: its use.
+//! prints what it did. Needs root. Without words: its use.
 //!
 //! ```text
 //!  sender, other CPUs - veth - [ bottleneck, last CPU ] - veth - receiver

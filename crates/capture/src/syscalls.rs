@@ -51,8 +51,7 @@ const REFUSED: &[i64] = &[
 const PROGRAMS: &[i64] = &[libc::SYS_execve, libc::SYS_execveat];
 
 /// Refuses the calls that are not needed in all threads of this process, in those that they start, and in programs run from
-/// here on; such a
-/// call fails with EPERM. On machines that the library does not know nothing is refused.
+/// here on; such a call fails with EPERM. On machines that the library does not know nothing is refused.
 ///
 /// # Errors
 /// The kernel has no such filters.

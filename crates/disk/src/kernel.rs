@@ -4,8 +4,7 @@ use std::io;
 use std::path::Path;
 
 /// Reads a file such as those of /proc and /sys. Names of processes, interfaces and paths in it are bytes: what is not UTF-8
-/// becomes
-/// U+FFFD, and hides nothing else.
+/// becomes U+FFFD, and hides nothing else.
 ///
 /// # Errors
 /// It cannot be read.

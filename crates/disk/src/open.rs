@@ -11,8 +11,7 @@ use rustix::fs::{FileType, OFlags, Stat};
 use crate::directory::{Directory, is_trusted, kind, link};
 use crate::user::as_caller;
 
-/// Creates a new file as the calling user; an existing pipe or device is opened, and without a reader
-/// that is `ENXIO`.
+/// Creates a new file as the calling user; an existing pipe or device is opened, and without a reader that is `ENXIO`.
 ///
 /// # Errors
 /// The file exists already; it is a link, or a pipe of another user.
@@ -99,8 +98,7 @@ pub fn special(path: &Path) -> io::Result<Option<File>> {
 }
 
 /// A file that is open already, by its name in the file system: standard output, standard error, and descriptors inherited from
-/// the
-/// parent process; `None`: another name.
+/// the parent process; `None`: another name.
 ///
 /// # Errors
 /// There is no such descriptor.

@@ -11,8 +11,8 @@ use crate::directory::{Directory, MOST_LINKS, link};
 use crate::open::special;
 use crate::user::as_caller;
 
-/// Replaces a file as the calling user. A pipe or device is written to; a link
-/// of root or of that user stays, and the file to which it leads is written.
+/// Replaces a file as the calling user. A pipe or device is written to; a link of root or of that user stays, and the file to
+/// which it leads is written.
 ///
 /// # Errors
 /// An error of the disk: the old file stays. A link of another user.

@@ -8,8 +8,8 @@ use rustix::fs::{FileType, Mode};
 
 use crate::directory::Directory;
 
-/// Creates a socket that only its user may use; replaces one without a listener. Call it before any
-/// thread creates files: the umask would restrict their modes.
+/// Creates a socket that only its user may use; replaces one without a listener. Call it before any thread creates files: the
+/// umask would restrict their modes.
 ///
 /// # Errors
 /// Another file has this name, or a link of another user leads there.

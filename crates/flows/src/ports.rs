@@ -1,10 +1,8 @@
 //! Ports of this machine for outgoing connections, and their users.
 //!
 //! A connection needs a port that no other one has with the same addresses and the same port of the server, and that no socket
-//! has bound
-//! or listens at. One that has ended keeps its port for a minute (TIME_WAIT, RFC 9293, section 3.6.1), unless the kernel may
-//! use it
-//! again (`net.ipv4.tcp_tw_reuse`).
+//! has bound or listens at. One that has ended keeps its port for a minute (TIME_WAIT, RFC 9293, section 3.6.1), unless the
+//! kernel may use it again (`net.ipv4.tcp_tw_reuse`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::read_to_string;

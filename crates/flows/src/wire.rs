@@ -1,6 +1,5 @@
-//! The protocol between client and server. A connection begins with a word for its kind; on a control connection
-//! lines of
-//! JSON follow, on a flow its number and then payload that is not read.
+//! The protocol between client and server. A connection begins with a word for its kind; on a control connection lines of JSON
+//! follow, on a flow its number and then payload that is not read.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::io::{self, ErrorKind, Read, Write};

@@ -1,6 +1,5 @@
 //! Processes and threads that a server starts, as the kernel counts them (perf_event_open(2), the tracepoint
-//! sched_process_fork), where
-//! the user may: root, as a rule. What others on the machine start meanwhile is not counted.
+//! sched_process_fork), where the user may: root, as a rule. What others on the machine start meanwhile is not counted.
 
 use std::fs::{self, File};
 use std::io::Read;

@@ -1,5 +1,5 @@
-//! Injects known faults, and checks that a trial finds each of them and nothing else. It shows whether
-//! a tester is reliable on this machine.
+//! Injects known faults, and checks that a trial finds each of them and nothing else. It shows whether a tester is reliable on
+//! this machine.
 //!
 //! ```text
 //! plant: faulty device, CPU hog, second run > trial > findings = what was planted?

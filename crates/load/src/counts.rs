@@ -83,8 +83,7 @@ pub struct Load {
     /// Shall differences between latencies be counted?
     pub ipdv: bool,
     /// Shall the device be in overload? Then it is noted when frames arrived, about each millisecond, and frames may leave 16
-    /// at a
-    /// time. Only the XDP tester does.
+    /// at a time. Only the XDP tester does.
     #[serde(default)]
     pub overload: bool,
     /// Shall stops of CPUs be noted, for losses to be laid to them? The clocks for that delay a frame now and then.

@@ -1,5 +1,4 @@
-//! Untrusted counts from another host: accepted ones can be added up, put into a
-//! histogram and dated like counts of our own.
+//! Untrusted counts from another host: accepted ones can be added up, put into a histogram and dated like counts of our own.
 
 use std::time::Duration;
 

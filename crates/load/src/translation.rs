@@ -1,5 +1,4 @@
-//! Translations of a NAT: the number of correct ones, the faults of the others, and
-//! frames as evidence.
+//! Translations of a NAT: the number of correct ones, the faults of the others, and frames as evidence.
 
 use std::net::Ipv4Addr;
 

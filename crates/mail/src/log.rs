@@ -1,6 +1,5 @@
 //! The outcome log: one line for each recipient that has its final outcome, appended, never changed. A recipient with a line
-//! gets the
-//! message never again, whatever ended the process before.
+//! gets the message never again, whatever ended the process before.
 //!
 //! ```text
 //! weir-mail-outcomes 1 JOB RECIPIENTS

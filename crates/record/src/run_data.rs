@@ -190,8 +190,7 @@ impl PointData {
     }
 
     /// What the trials of its searches lost, and how much of that while a CPU of tester or device stood still; `None` where no
-    /// clock
-    /// of the CPUs told.
+    /// clock of the CPUs told.
     pub fn search_losses(&self) -> Option<SearchLosses> {
         let searched = self.measured().filter(|trial| trial.purpose == Purpose::Search);
         let witnessed = searched.filter_map(|trial| Some((trial, trial.witnessed.as_ref()?)));

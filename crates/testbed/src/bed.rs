@@ -255,8 +255,8 @@ impl Bed {
         Receivers { threads, notes }
     }
 
-    /// Gives one of the tester's ports receive threads on `cpus`, so that its receiver does not work on the
-    /// CPU time of the sender. Call it after the last program was attached there.
+    /// Gives one of the tester's ports receive threads on `cpus`, so that its receiver does not work on the CPU time of the
+    /// sender. Call it after the last program was attached there.
     pub fn receive_on(&mut self, side: Side, cpus: &[usize]) -> Vec<NapiThread> {
         let end = self.tester_end(side).clone();
         let threads = receive::thread(&end, &self.threads, &mut self.notes);

@@ -1,8 +1,8 @@
 //! The current speed of a core, as far as it depends on other users of the core.
 //!
 //! Two threads of a core share its execution units. On a virtual machine the other thread may run another guest, which can be
-//! seen only by its effect: a loop that fills all units takes up to twice as long while the other thread
-//! is busy. So does the work on frames, which is then slower by a third.
+//! seen only by its effect: a loop that fills all units takes up to twice as long while the other thread is busy. So does the
+//! work on frames, which is then slower by a third.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -399,8 +399,7 @@ fn dctcp_gives_way_to_marks_without_losses() {
 }
 
 /// Two flows of BBR 3 through a link of 100 Mbit/s and 4 ms whose queue is `aqm`, with ECN or without: what the link and the
-/// flows
-/// did, unless the kernel takes no such congestion control.
+/// flows did, unless the kernel takes no such congestion control.
 fn bbr3_through(aqm: &str, ecn: &str) -> Option<(Value, Value)> {
     let street = Street::new();
     street.left.run(|| std::fs::write("/proc/sys/net/ipv4/tcp_ecn", ecn)).unwrap();

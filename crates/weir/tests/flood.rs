@@ -21,8 +21,7 @@ const FLOOD_S: u64 = 1;
 /// Bytes that arrive each way before it ends.
 const LEAST_BYTES: u64 = 500_000;
 /// What a thread of the node may grow by, KiB: tables of fixed size that fill up, and for each session or connection its entry
-/// of 64
-/// bytes with its share of an index that may just have doubled.
+/// of 64 bytes with its share of an index that may just have doubled.
 const GROWTH_KIB: u64 = 8 << 10;
 const SESSION_BYTES: u64 = 160;
 /// What the wire takes.

@@ -1,5 +1,5 @@
-//! `weir run mail`, `weir run peers-mail` and `weir mail` as a user runs them: all recipients are delivered to, and that is what is
-//! recorded.
+//! `weir run mail`, `weir run peers-mail` and `weir mail` as a user runs them: all recipients are delivered to, and that is
+//! what is recorded.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -89,8 +89,7 @@ fn the_dashboard_asks_only_for_metrics_that_there_are() {
 }
 
 /// The image from the package, on a base of Debian's packages, and quick in it: frames by the XDP tester, with the capabilities
-/// that
-/// the Containerfile names.
+/// that the Containerfile names.
 #[test]
 fn quick_measures_in_a_container() {
     let Some(base) = base_image() else {

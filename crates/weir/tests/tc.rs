@@ -1,9 +1,7 @@
-//! `weir bottleneck` and the kernel's own queueing disciplines, side by side on the same wires with the same frames: how much is held,
-//! to the byte, and for how long at least; which frames FQ-CoDel and PIE drop or mark, and in which order flows leave. Frames
-//! take a
-//! second on the link where it matters when each leaves, so that neither side is too slow for it. A minute, and many kernels
-//! lack the disciplines:
-//! it is for a guest, where `tests/vm/check` sets WEIR_TC=1.
+//! `weir bottleneck` and the kernel's own queueing disciplines, side by side on the same wires with the same frames: how much
+//! is held, to the byte, and for how long at least; which frames FQ-CoDel and PIE drop or mark, and in which order flows leave.
+//! Frames take a second on the link where it matters when each leaves, so that neither side is too slow for it. A minute, and
+//! many kernels lack the disciplines: it is for a guest, where `tests/vm/check` sets WEIR_TC=1.
 //!
 //! ```text
 //!  host 198.18.0.1 - m0 [ weir bottleneck, or a bridge with tc at m1 ] m1 - host 198.18.0.2

@@ -76,8 +76,7 @@ const LATE_P999_NS: u64 = 5_000_000;
 
 impl Accounting {
     /// The trial of these accounting at a load, judged; `sent_fps` is its rate where the load is full speed. Number, point,
-    /// purpose
-    /// and start are those that it gets in its series.
+    /// purpose and start are those that it gets in its series.
     pub(crate) fn trial(self, load: &Load, sent_fps: f64, noise: Noise, limits: &Limits) -> Trial {
         let (verdict, reasons) = judge(&self, &noise, limits);
         Trial {

@@ -1,5 +1,5 @@
-//! A witness of stops: in each trial of a search, a clock on each CPU in use records when the CPU did not run
-//! what it should. Frames lost at that time count for the host, or for other load on this machine, not for the device.
+//! A witness of stops: in each trial of a search, a clock on each CPU in use records when the CPU did not run what it should.
+//! Frames lost at that time count for the host, or for other load on this machine, not for the device.
 
 use std::sync::Arc;
 use std::time::Duration;

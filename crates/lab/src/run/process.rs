@@ -76,8 +76,7 @@ impl Process {
     }
 
     /// Looks at what it has said until that has what is looked for, with `meanwhile` between two looks, which may give up; what
-    /// it
-    /// said instead if it never does.
+    /// it said instead if it never does.
     fn await_said<T>(
         &self,
         patience: Duration,

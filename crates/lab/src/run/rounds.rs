@@ -80,8 +80,7 @@ pub(crate) fn comparison(
     })
 }
 
-/// The order of `n` contestants in a round: each is first once, so that none always follows the same
-/// neighbour's heat.
+/// The order of `n` contestants in a round: each is first once, so that none always follows the same neighbour's heat.
 fn rotation(n: usize, round: usize) -> impl Iterator<Item = usize> {
     (0..n).map(move |i| (i + round) % n)
 }

@@ -1,5 +1,5 @@
-//! Procedures of a plan with real frames, too short for accuracy: what is measured, in which order, and
-//! that a device works again after a reset.
+//! Procedures of a plan with real frames, too short for accuracy: what is measured, in which order, and that a device works
+//! again after a reset.
 
 use std::sync::atomic::AtomicBool;
 

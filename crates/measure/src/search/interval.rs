@@ -5,12 +5,12 @@
 //! with at most the goal's exceed ratio as its probability. Two things are assumed: that probability does not
 //! fall with the load, and what happens in one trial does not depend on the outcome of others.
 //!
-//! The hypothesis that the rate is below `x` implies that every trial at `x` or more is a low-loss trial
-//! with at most a known probability. The test bets against it on each such trial, at odds that are fair if
-//! it is true: the wealth is then a martingale, and exceeds 40 times the stake with a probability of at most
-//! 1/40, however many trials follow (Ville's inequality; Waudby-Smith, Ramdas: "Estimating means of bounded random
-//! variables by betting", JRSS B 2024). How much to bet follows from earlier trials. The same from the other
-//! side bounds the rate from above. Where the trials do not suffice, an end stays open.
+//! The hypothesis that the rate is below `x` implies that every trial at `x` or more is a low-loss trial with at most a known
+//! probability. The test bets against it on each such trial, at odds that are fair if it is true: the wealth is then a
+//! martingale, and exceeds 40 times the stake with a probability of at most 1/40, however many trials follow (Ville's
+//! inequality; Waudby-Smith, Ramdas: "Estimating means of bounded random variables by betting", JRSS B 2024). How much to bet
+//! follows from earlier trials. The same from the other side bounds the rate from above. Where the trials do not suffice, an
+//! end stays open.
 
 use std::time::Duration;
 

@@ -22,8 +22,7 @@ pub struct Translation {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<(NatFault, u64)>,
     /// Entries of flows that ended during the trial, of the kernel's table, at least; counted where flows changed or shared
-    /// outside
-    /// tuples.
+    /// outside tuples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_entries: Option<u64>,
     /// The file with frames that show it.

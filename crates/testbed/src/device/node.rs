@@ -34,8 +34,7 @@ pub(super) fn drops(snapshot: &Snapshot) -> Vec<(String, u64)> {
 }
 
 /// The network that stands for IPv4 behind a NAT64: none that is well known, since by that one no private addresses are
-/// translated
-/// (RFC 6052, section 3.1), and those of tests are.
+/// translated (RFC 6052, section 3.1), and those of tests are.
 const PREFIX64: &str = "2001:db8:64::/96";
 
 fn text(spec: &BedSpec, way: Way, ports: &[Port; 2]) -> String {

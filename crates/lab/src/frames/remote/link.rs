@@ -150,8 +150,7 @@ pub(super) fn greeting(line: &str) -> Result<Hello, String> {
 }
 
 /// What the remote side says, line by line, until it ends or a line has no end: then nothing it says is of use. A remote side
-/// that
-/// says more than it is asked waits, since there is room for a few lines only.
+/// that says more than it is asked waits, since there is room for a few lines only.
 fn lines(stdout: impl Read + Send + 'static) -> Receiver<String> {
     let (line, lines) = sync_channel(16);
     thread::spawn(move || {

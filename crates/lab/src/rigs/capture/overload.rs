@@ -1,5 +1,5 @@
-//! The rate of a method in overload, in times without stops of a CPU: the methods are compared by it. One stop of
-//! the host decides what is captured without loss; the median over many short windows does not depend on it.
+//! The rate of a method in overload, in times without stops of a CPU: the methods are compared by it. One stop of the host
+//! decides what is captured without loss; the median over many short windows does not depend on it.
 //!
 //! ```text
 //! each round, all methods, in random order:  full speed | windows of 16 ms, without those with a stop | > median

@@ -1,5 +1,5 @@
-//! The capture ladder: the rate of each method in overload and without loss, the cost of a frame, and
-//! the story of what changes from method to method.
+//! The capture ladder: the rate of each method in overload and without loss, the cost of a frame, and the story of what changes
+//! from method to method.
 
 use crate::profile::Profile;
 use crate::record::{Capture, CaptureTime, Purpose, Trial};

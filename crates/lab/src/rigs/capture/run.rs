@@ -1,5 +1,4 @@
-//! The experiment `capture`: the rate of each method in overload, and the highest rate that it captures without
-//! loss.
+//! The experiment `capture`: the rate of each method in overload, and the highest rate that it captures without loss.
 //!
 //! ```text
 //! rounds of overload, each step: warm-up > full speed: what is captured of too much

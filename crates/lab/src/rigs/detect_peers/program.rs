@@ -62,8 +62,7 @@ impl Detector {
                 command
             }
             // It writes about attacks below /var/log, whatever one says, and leaves shared memory behind: here both end with
-            // it. It
-            // aborts when it is asked to end, and leaves no core.
+            // it. It aborts when it is asked to end, and leaves no core.
             Detector::Peer(DetectPeer::FastNetMon) => {
                 let mut command = Command::new("unshare");
                 command.args(["--mount", "sh", "-c"]);

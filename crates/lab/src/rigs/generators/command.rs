@@ -83,8 +83,8 @@ pub(super) struct Target<'a> {
     pub(super) most_s: u64,
 }
 
-/// A program in its own process namespace: killing it also kills all processes that it started. trafgen sends
-/// from a process that it forks, which would go on without it.
+/// A program in its own process namespace: killing it also kills all processes that it started. trafgen sends from a process
+/// that it forks, which would go on without it.
 fn bounded(program: &str) -> Command {
     let mut command = Command::new("unshare");
     command.args(["--pid", "--fork", "--kill-child", "--", program]);

@@ -46,8 +46,7 @@ fn program(name: &str) -> Command {
 }
 
 /// Postfix with configuration, queue and data below the folder, which takes mail for weir.test and discards it from its queue.
-/// In the
-/// namespace of the calling thread the folder is at [`AT`].
+/// In the namespace of the calling thread the folder is at [`AT`].
 fn postfix(folder: &Path) -> io::Result<Command> {
     // That of the trial before; if there was none, this fails.
     let _ = called(program("umount").args(["-l", AT]));

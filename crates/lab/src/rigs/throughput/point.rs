@@ -1,7 +1,6 @@
-//! A point of a plan: warm-up, search, curve, procedures, result. Its search is repeated at once, or alternately with those
-//! of other devices that do the same job: a virtual machine is fast at some times and slow at others, and then each finds it as
-//! the
-//! others do.
+//! A point of a plan: warm-up, search, curve, procedures, result. Its search is repeated at once, or alternately with those of
+//! other devices that do the same job: a virtual machine is fast at some times and slow at others, and then each finds it as
+//! the others do.
 //!
 //! ```text
 //! repetition 1: kernel-nat  node-nat     warm-up > search

@@ -1,6 +1,5 @@
 //! The cost of a frame with each method: the owners of its CPU time, its system calls and wake-ups, and where in the kernel the
-//! time
-//! goes.
+//! time goes.
 
 use super::{ByTraffic, Method, PARTS, bars, by_traffic};
 use crate::profile::{CAUSES, Profile};

@@ -371,8 +371,7 @@ impl Talker<'_, '_> {
     }
 
     /// Does the device stand this rate? Unknown where the trial cannot be believed; but what it does not stand at a lower rate
-    /// than was
-    /// to be sent, it does not stand, and what it stands while the machine is disturbed, it does stand.
+    /// than was to be sent, it does not stand, and what it stands while the machine is disturbed, it does stand.
     fn judged(&self, trial: &Trial, connections: u32, of: Count) -> Option<bool> {
         let passes = self.is_complete(trial, connections, of);
         match trial.verdict {
@@ -386,8 +385,7 @@ impl Talker<'_, '_> {
     }
 
     /// Were enough of all connections answered inside, at the right host, and did enough come as far as this, with nothing
-    /// translated
-    /// wrongly?
+    /// translated wrongly?
     fn is_complete(&self, trial: &Trial, connections: u32, of: Count) -> bool {
         let (all, said) = (u64::from(connections), said(trial));
         let enough = said.answered.min(of(&said)) >= self.enough_of(all);
