@@ -180,7 +180,7 @@ impl Bridge {
         self.ways.get(direction).and_then(Way::log)
     }
 
-    /// What became of all frames. What waits, waits for ever.
+    /// Counts of the fate of every frame. A frame that still waits is never released.
     ///
     /// # Errors
     /// What the kernel says when a port is asked.

@@ -111,7 +111,7 @@ impl Snapshot {
     }
 }
 
-/// What became of the frames of a direction.
+/// Counts of the fate of the frames of a direction.
 #[derive(Debug, Clone, Serialize)]
 pub struct Direction {
     /// Its rate, that by which buffers are measured; `None` without a limit.

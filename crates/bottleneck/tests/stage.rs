@@ -34,7 +34,7 @@ fn frame(front: &[u8], bytes: usize, flow: u8, ecn: u8, number: u32) -> Vec<u8> 
     [&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1], front, &packet].concat()
 }
 
-/// What came out by which look: its number and its ECN field.
+/// The packets that came out: the look at which each did, its number and its ECN field.
 type Out = Vec<(u64, u32, u8)>;
 
 fn out(look: u64, frame: &[u8]) -> (u64, u32, u8) {

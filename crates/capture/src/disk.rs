@@ -30,7 +30,7 @@ const ZSTD_LEVEL: i32 = 1;
 pub(crate) enum Message {
     /// Blocks for the file.
     Filled(Buffer),
-    /// What came before it shall be written, and all that follows.
+    /// Write the packets before the trigger, and all that follow.
     Trigger,
     /// The file may have been renamed: what follows goes to one of its name.
     Reopen,
@@ -64,7 +64,7 @@ pub(crate) struct Progress {
     pub(crate) notes: Mutex<Vec<String>>,
 }
 
-/// What became of the frames that were handed on.
+/// Counts of the frames that were handed to the writer.
 #[derive(Debug, Default)]
 pub struct Written {
     /// Packets in files that are on disk, those that were deleted by `keep` included.

@@ -142,7 +142,7 @@ pub struct Report {
     pub accounting: Vec<Accounting>,
     /// The last view.
     pub view: View,
-    /// What became of the file.
+    /// Counts of what was written to the file.
     pub written: Option<Written>,
 }
 

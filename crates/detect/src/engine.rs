@@ -32,7 +32,7 @@ const DIRECTIONS: [Direction; 2] = [Direction::In, Direction::Out];
 /// The clock that dates the frames went back: a new period begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockStep {
-    /// What it says from now on, ns since 1970.
+    /// The clock's time after the step, ns since 1970.
     pub time_ns: u64,
     /// By how much less that is than the newest time before.
     pub back_ns: u64,

@@ -75,7 +75,7 @@ pub(crate) struct Attack {
     below: u32,
 }
 
-/// What came of a slot.
+/// The result of evaluating a slot.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Change {
     Nothing,

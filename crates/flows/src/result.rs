@@ -34,7 +34,7 @@ pub struct Interval {
     pub info: Vec<Info>,
 }
 
-/// What became of a flow.
+/// The outcome of a flow.
 #[derive(Debug, Clone, Serialize)]
 pub struct FlowOutcome {
     /// Its number.

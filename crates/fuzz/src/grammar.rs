@@ -278,7 +278,7 @@ const OUTSIDE: &[&str] =
     &["198.19.0.9", "198.19.0.8", "192.0.2.1", "192.0.2.9", "2001:db8:2::9", "2001:db8:2::c613:9"];
 const OWN: &[&str] = &["198.18.0.1", "198.19.0.1", "2001:db8:1::1"];
 const PORTS: &[&str] = &["53", "80", "1000", "1000+", "1040", "1041", "1111", "5351"];
-/// What is said of a packet behind its ends.
+/// Options of a packet, written after its addresses.
 const OPTIONS: &[Piece] = &[
     (3, &["len 100", "len 1400", "len 0", "len 3000"]),
     (6, &["ttl 1", "ttl 2", "ttl 255"]),

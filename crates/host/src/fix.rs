@@ -53,7 +53,7 @@ pub enum FixError {
     NoSetting {
         /// Which file.
         path: PathBuf,
-        /// What it names.
+        /// The name that is no setting.
         setting: String,
     },
 }
@@ -81,7 +81,7 @@ pub struct Undo {
     path: PathBuf,
 }
 
-/// What became of a change when it was to be undone.
+/// The outcome of undoing a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Undone {
     /// It has the value before; the command that did it.

@@ -35,7 +35,7 @@ pub enum Architecture {
     },
     /// A few threads that each have many connections.
     EventLoop {
-        /// How they wait.
+        /// The system call in which they wait.
         by: Mechanism,
         /// Threads that wait so while there is nothing to do.
         loops: usize,

@@ -102,7 +102,7 @@ pub const PLANTS: [Plant; 19] = [
     beside("second run", Beside::SecondRun),
 ];
 
-/// What came of a plant.
+/// The outcome of a planted bottleneck.
 #[derive(Debug)]
 pub enum Answer {
     /// It was named, and nothing else.

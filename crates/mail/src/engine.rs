@@ -103,7 +103,7 @@ pub struct Order {
     pub per_domain: PerDomain,
     /// When delivery is tried again.
     pub retry: Retry,
-    /// What is said on connections.
+    /// How the client speaks SMTP on its connections.
     pub manner: Manner,
     /// How long is waited.
     pub patience: Patience,
@@ -115,7 +115,7 @@ pub struct Order {
     pub beside: Option<u32>,
 }
 
-/// What happened in the window.
+/// Counts of the events in the window.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// Its length.

@@ -22,7 +22,7 @@ use crate::job::Job;
 /// Records that are tried together where there is little room.
 const GROUP: usize = 16;
 
-/// What became of a recipient.
+/// The outcome of a recipient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {

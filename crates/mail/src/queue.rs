@@ -174,7 +174,7 @@ impl Queue {
         self.consider(place);
     }
 
-    /// What became of a recipient; the record of it, unless it is to be tried again.
+    /// Settles a recipient by its outcome; returns its record, unless it is to be tried again.
     pub(crate) fn settle(
         &mut self,
         place: usize,

@@ -184,7 +184,7 @@ pub(crate) struct Recipient {
     pub(crate) attempts: u8,
 }
 
-/// What became of a recipient on a connection.
+/// The outcome of a recipient on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// The server took the message; its code.

@@ -107,7 +107,7 @@ const OF_CEILING: f64 = 0.95;
 pub struct Offer {
     /// The load that was really sent.
     pub offered_fps: f64,
-    /// What came of it.
+    /// The rate that was forwarded.
     pub forwarded_fps: f64,
 }
 

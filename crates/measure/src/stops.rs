@@ -46,7 +46,7 @@ pub struct Stop {
     pub to_ns: u64,
     /// How long it took at least, ns.
     pub least_ns: u64,
-    /// What it did.
+    /// What the CPU ran in that time.
     pub instead: Instead,
 }
 

@@ -48,7 +48,7 @@ pub struct Run {
     pub started: String,
     /// End, UTC, RFC 3339; `None` while it runs or after a crash.
     pub finished: Option<String>,
-    /// How it ended.
+    /// State of the run: running, or how it ended.
     pub state: RunState,
     /// Seed of all randomness in the run.
     pub seed: u64,

@@ -36,7 +36,7 @@ pub enum ShardError {
     Unfinished {
         /// Which.
         shard: String,
-        /// How it ended.
+        /// State in which its run ended.
         state: String,
     },
     /// The same one twice.

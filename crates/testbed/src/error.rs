@@ -54,7 +54,7 @@ pub enum Error {
         target: String,
         /// The command.
         command: String,
-        /// What happened.
+        /// The failure, in words.
         why: String,
     },
     /// The part of the tester on another host, `remote` in [external].
@@ -62,7 +62,7 @@ pub enum Error {
     Remote {
         /// That host.
         target: String,
-        /// What happened, and what to do.
+        /// The failure and what to do, in words.
         why: String,
     },
     /// A namespace cannot be made.

@@ -98,7 +98,7 @@ pub struct Cleaned {
     pub left: Vec<String>,
 }
 
-/// What became of a change that was to be undone.
+/// The outcome of undoing a change.
 #[derive(Debug, PartialEq, Eq)]
 enum Undone {
     /// It is not there any more.

@@ -54,7 +54,7 @@ pub struct Started {
     _watch: Watch,
 }
 
-/// What became of it.
+/// The outcome of a program that has ended.
 #[derive(Debug)]
 pub struct Ended {
     /// Its exit code; `None`: a signal has ended it.

@@ -143,7 +143,7 @@ struct Offer<'a> {
     pause: Duration,
 }
 
-/// What came of it.
+/// The packets that passed.
 #[derive(Debug, PartialEq)]
 struct Passed {
     /// Numbers of the frames that arrived, in their order.

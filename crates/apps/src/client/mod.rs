@@ -105,7 +105,7 @@ impl Percentiles {
     }
 }
 
-/// What became of it.
+/// The outcome of a run of the client.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// Connections that began, the warm-up included.

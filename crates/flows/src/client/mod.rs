@@ -505,7 +505,7 @@ impl Received {
         first_ns.map(|ns| ns as f64 / 1e9)
     }
 
-    /// What became of a flow, by both sides.
+    /// The outcome of a flow, from the records of both sides.
     fn of(&self, one: Done) -> FlowOutcome {
         let count = |counts: &[u64]| counts.get(one.flow.number as usize).copied().unwrap_or(0);
         let (in_time, late) = (count(&self.bytes), count(&self.late));

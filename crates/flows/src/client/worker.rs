@@ -133,7 +133,7 @@ impl Worker {
         Ok(Worker { load, greeting, common, words, epoll, events, share, flows, content, without_cpu })
     }
 
-    /// What became of its flows, and how long it had no CPU while it wrote their first bytes.
+    /// The outcomes of its flows, and how long it had no CPU while it wrote their first bytes.
     pub(super) fn work(mut self, at_once: usize) -> Result<(Vec<Done>, Duration), FlowsError> {
         self.connect(at_once)?;
         let _ = self.words.send(Word::Connected);

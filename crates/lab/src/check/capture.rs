@@ -98,7 +98,7 @@ impl Way {
     }
 }
 
-/// What came of one way on one method.
+/// The outcome of one way to lose frames on one capture method.
 #[derive(Debug, Default)]
 pub struct Proof {
     /// Frames sent.

@@ -499,7 +499,7 @@ fn during(broken: &[String]) -> String {
     format!("{} during the trial", broken.join(", "))
 }
 
-/// What goes on beside a trial.
+/// The threads that run beside a trial.
 #[derive(Default)]
 struct Beside<'a> {
     disturbance: Option<&'a Disturbance>,

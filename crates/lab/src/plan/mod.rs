@@ -134,7 +134,7 @@ impl Plans {
     }
 }
 
-/// What is said of each of these settings, which are all wrong; `a=1 --set b=2` are two.
+/// The error message for each of these settings, which are all wrong; `a=1 --set b=2` are two.
 #[cfg(test)]
 pub(crate) fn mistakes<T, E: std::fmt::Display>(
     sets: &[&str],

@@ -30,7 +30,7 @@ pub(crate) struct Process {
     before: Usage,
 }
 
-/// What became of it.
+/// The outcome of a process that has ended.
 pub(crate) struct Ended {
     /// Since it was ready; of one that never said so, since it was started.
     pub(crate) usage: Usage,

@@ -46,7 +46,7 @@ pub struct Service {
     pub pipelining: bool,
     /// Is STARTTLS offered?
     pub tls: bool,
-    /// What goes wrong.
+    /// Faults that the sink injects.
     pub faults: Faults,
 }
 

@@ -10,7 +10,7 @@ pub struct Finding {
     /// `a>b`, `b>a`, `a>b>a` or `a>a`; empty where it concerns the whole trial.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub direction: String,
-    /// What it is.
+    /// The fault.
     #[serde(flatten)]
     pub fault: Fault,
 }

@@ -31,7 +31,7 @@ pub enum StoreError {
     Unsafe {
         /// The file.
         path: PathBuf,
-        /// What it is.
+        /// The error of the check.
         source: std::io::Error,
     },
     /// Records in memory end with the program.
@@ -109,7 +109,7 @@ pub enum StoreError {
         path: PathBuf,
         /// Number of the run.
         id: i64,
-        /// How it ended.
+        /// State in which it ended.
         state: RunState,
     },
     /// There is no such point, or it has its result already.

@@ -118,7 +118,7 @@ impl Metrics {
         }
     }
 
-    /// What came through at loads that were chosen, not searched for.
+    /// Rates received at loads that were given, not searched for.
     fn loads(&mut self, point: &PointData, with: impl Fn(&[(&str, &str)]) -> Labels) {
         let chosen = || point.chosen_loads();
         let mut add = |metric, more: &[(&str, &str)], value: &dyn Fn(&Trial) -> Option<f64>| {

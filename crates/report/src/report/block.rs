@@ -28,7 +28,7 @@ pub enum Block {
     Drawing {
         /// One `<svg>` each.
         drawings: Vec<String>,
-        /// What they show.
+        /// Caption below the drawings.
         caption: &'static str,
     },
     /// Which line of the drawings that follow is what.

@@ -32,7 +32,7 @@ impl Link {
     /// Connects, and waits for the greeting of the same version.
     ///
     /// # Errors
-    /// What happened and what to do, in words.
+    /// The failure and what to do, in words.
     pub(crate) fn connect(spec: &RemoteSpec) -> Result<(Link, Hello), String> {
         let command = format!("{} port-agent", spec.weir);
         let mut child = spec.ssh.start(&command)?;

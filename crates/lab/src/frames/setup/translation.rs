@@ -57,7 +57,7 @@ impl Setup {
         self.translation.as_ref().map_or(&[], |translation| &translation.flows)
     }
 
-    /// What became of addresses and ports in the last trial.
+    /// How addresses and ports were translated in the last trial.
     pub(crate) fn translated(&self) -> Option<Translated> {
         self.xdp()?.translated()
     }

@@ -139,7 +139,7 @@ impl CaptureTool {
         command
     }
 
-    /// What it says when frames arrive at it.
+    /// The line that it prints once it captures frames.
     pub(super) fn ready(self) -> &'static str {
         match self {
             CaptureTool::Weir(_) => "all is open",

@@ -77,7 +77,7 @@ impl Detector {
         }
     }
 
-    /// What it says when frames arrive at it.
+    /// The line that it prints once it receives frames.
     pub(super) fn ready(self) -> &'static str {
         match self {
             Detector::Weir => "watching ",

@@ -56,7 +56,7 @@ struct Entrant<'a> {
     /// It cannot take part; the point's notes say why.
     absent: bool,
     series: Series<'a>,
-    /// What became of the attacks that can be believed.
+    /// The outcomes of the attacks that are valid.
     found: Vec<Detection>,
 }
 
@@ -96,7 +96,7 @@ struct Bench {
     folder: Folder,
 }
 
-/// What became of an attack.
+/// The outcome of an attack.
 struct Outcome {
     sent: Sent,
     ring_full: u64,

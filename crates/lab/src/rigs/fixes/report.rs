@@ -23,7 +23,7 @@ const METHOD: &str = "Each trial has namespaces of its own, in which the setting
 const CAPTION: &str = "How many times as good a setting is after the fix as before it, median of the rounds: beyond the line it is better, \
     before the line worse.";
 
-/// What became of a fix.
+/// The outcome of a fix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Effect {
     Gains,

@@ -73,7 +73,7 @@ pub(super) fn mistakes(trials: impl IntoIterator<Item = Seen>) -> Vec<String> {
     sums.into_iter().map(|(fault, n)| format!("broken NAT: {n} {}{file}", fault.text())).collect()
 }
 
-/// What became of flows whose entries ended while they were sent, over several trials; `None` if none did.
+/// The fate of flows whose entries ended while they were sent, over several trials; `None` if none did.
 pub(super) fn ended_entries(trials: impl IntoIterator<Item = Seen>) -> Option<String> {
     let (mut clashed, mut remapped) = (0u64, 0u64);
     for seen in trials.into_iter().filter(|seen| seen.has_ended) {

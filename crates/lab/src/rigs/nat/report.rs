@@ -81,7 +81,7 @@ const MEMORY_NOTE: &str = "Memory: what the kernel's slabs and this program have
 
 const ALIKE: &str = "Round trips at loads that are the same for all:";
 
-/// What became of addresses and ports in each trial.
+/// How addresses and ports were translated in each trial.
 fn seen(data: &PointData) -> impl Iterator<Item = Seen> {
     Seen::of_point(data)
 }

@@ -118,7 +118,7 @@ fn command(best: &PointData) -> Option<String> {
     Some(format!("To set it: {command}{size}."))
 }
 
-/// What became of flows for which the table had no room.
+/// The fate of flows for which the table had no room.
 fn full_tables(points: &[&PointData]) -> Option<String> {
     let full = points.iter().filter(|data| !has_room(data)).max_by(|a, b| fps(a).total_cmp(&fps(b)))?;
     let rate = rate(full)?.words();

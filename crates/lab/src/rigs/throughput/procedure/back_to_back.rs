@@ -69,7 +69,7 @@ impl Bursts {
         Ok(Bursts { maximum, throughput_fps, streams: known.streams() })
     }
 
-    /// Pauses, sends one burst, and sees what became of it.
+    /// Pauses, sends one burst and counts the frames that come back.
     fn send(&self, frames: u64, spec: &BackToBackSpec, bench: &mut Bench) -> Result<Burst, RunError> {
         let length = Duration::from_secs_f64(frames as f64 * self.streams / self.maximum.fps);
         let load = Load {
