@@ -403,8 +403,7 @@ pub(crate) fn is_cached(file: &File) -> io::Result<bool> {
     const ONE: usize = 1;
     let mut is_there = 0_u8;
     // SAFETY: a new mapping at an address that the kernel chooses, which is never read; it has one page, for which mincore
-    // writes one
-    // byte; it is unmapped at once.
+    // writes one byte; it is unmapped at once.
     unsafe {
         let at =
             libc::mmap(std::ptr::null_mut(), ONE, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd(), 0);

@@ -5,9 +5,8 @@
 //!         \-> [pre-trigger: the last seconds] --Trigger-->
 //! ```
 //! A file that is full is put on disk by another thread, while the next one is written; only then its packets are said to
-//! be in a file, whatever happens to the machine. Buffers of several queues come as they are filled: in a file the packets of
-//! each interface are in order of time,
-//! those of several are not (`reordercap` sorts them).
+//! be in a file, whatever happens to the machine. Buffers of several queues come as they are filled: in a file the packets
+//! of each interface are in order of time, those of several are not (`reordercap` sorts them).
 
 use std::collections::VecDeque;
 use std::fs::File;

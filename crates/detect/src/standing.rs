@@ -4,8 +4,7 @@
 //!              start          reported               end              held for long enough              reported
 //!   (nothing) -----> wanted -------> in place ---------> in place ----------------------> to be withdrawn -----> (nothing)
 //!                       ^  failed:      |  ^----- start -----/                                   ^  failed:
-//!                       reported again      \------ its lifetime is over -------------------------->/   reported again,
-//! without end
+//!                       reported again      \------ its lifetime is over -------------------------->/   reported again, without end
 //! ```
 //! An announcement that works may hide its attack: the frames no longer come, and the attack seems to have ended. So it is
 //! held, and the attack that comes back when it is withdrawn is held for twice as long.
@@ -14,8 +13,7 @@
 //! be announced is written to a file ([`Standing::kept`]), and withdrawn by the next program that reads it.
 //!
 //! Invariant: what the daemon may know is among the announced until its withdrawal has succeeded, and there are no more of
-//! these than
-//! the configuration allows.
+//! these than the configuration allows.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -2,8 +2,7 @@
 //!
 //! ```text
 //! apply:    note (path, value before, value to come) on disk > write > ... > next
-//! undo:     newest note first: as it was set -> the value before; otherwise another program changed it: not restored, and
-//! reported
+//! undo:     newest note first: as it was set -> the value before; otherwise another program changed it: reported, not restored
 //! ```
 //! Invariant: nothing is changed before its note is on disk, so that whatever ends the program, [`undo`] finds all. The
 //! first value before a change counts, however often it is applied. Notes are used only if no user but that of this

@@ -41,9 +41,8 @@ const GRACE_SHARE: f64 = 0.02;
 const GRACE_MIN: Duration = Duration::from_millis(10);
 /// Time from arming a generator to its first frame.
 const LEAD: Duration = Duration::from_micros(500);
-/// After a trial whose frames are not all accounted for, nothing may arrive for so long before the next one begins: a device
-/// that is slow
-/// to give them back has calls of 25 ms.
+/// After a trial whose frames are not all accounted for, nothing may arrive for so long before the next one begins: a
+/// device that is slow to give them back has calls of 25 ms.
 const DRAIN_QUIET: Duration = Duration::from_millis(60);
 const DRAIN_MOST: Duration = Duration::from_secs(2);
 /// Time between two looks at a trial's progress.

@@ -162,9 +162,8 @@ pub struct Round {
 const ENOUGH: usize = 4;
 
 /// The places of rounds that found a rate, that of the headline first: of those with a quarter of all rounds, and where no
-/// other guest
-/// used the device's core, that of most rounds; else that of most rounds. Rounds whose place is not known have none,
-/// unless that is so of all of them.
+/// other guest used the device's core, that of most rounds; else that of most rounds. Rounds whose place is not known have
+/// none, unless that is so of all of them.
 pub fn places<'a>(rounds: impl IntoIterator<Item = &'a Round>) -> Vec<Option<Place>> {
     let mut counts: Vec<(Option<Place>, usize)> = Vec::new();
     for round in rounds.into_iter().filter(|round| round.fps.is_some()) {

@@ -214,8 +214,7 @@ fn mount_sysfs() -> io::Result<()> {
 }
 
 /// The settings of this thread's network namespace, where those of a container are read-only. If it fails, the caller that
-/// writes a setting
-/// says so.
+/// writes a setting says so.
 fn mount_proc_if_read_only() {
     let setting = std::fs::OpenOptions::new().write(true).open("/proc/sys/net/ipv4/ip_forward");
     if setting.is_err_and(|error| error.kind() == io::ErrorKind::ReadOnlyFilesystem) {

@@ -3,9 +3,8 @@
 //! ```text
 //! interrupt (smp_affinity) > driver, XDP > RPS: backlog of another CPU > stack ... > XPS: transmit queue by CPU
 //! ```
-//! Each choice is the content of a file, mostly a mask. Interfaces in namespaces of ours take theirs with them; what is written
-//! to files of
-//! the host goes through the journal, and comes back when [`Written`] is dropped, or at the next start.
+//! Each choice is the content of a file, mostly a mask. Interfaces in namespaces of ours take theirs with them; what is
+//! written to files of the host goes through the journal, and comes back when [`Written`] is dropped, or at the next start.
 //!
 //! Source: Documentation/networking/scaling.rst, Documentation/networking/napi.rst ("Software IRQ coalescing"),
 //! Documentation/core-api/irq/irq-affinity.rst.

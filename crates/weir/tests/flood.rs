@@ -1,5 +1,5 @@
-//! A node under hostile frames from both sides, while two hosts communicate through it: what
-//! they send arrives unchanged, and the node's memory does not grow. `FLOOD_S=300 cargo test --release -p weir
+//! A node under hostile frames from both sides, while two hosts communicate through it: what they send arrives unchanged,
+//! and the node's memory does not grow. `FLOOD_S=300 cargo test --release -p weir
 //! --test weir flood:: -- --nocapture` goes on for minutes with each kind of port.
 
 use std::io::{Read, Write};

@@ -264,9 +264,8 @@ fn at_once(flows: &[u16]) -> Offer<'_> {
 #[test]
 fn both_isolate_flows_and_serve_them_in_the_same_order() {
     need_tc!();
-    // A flow with many frames, and two that come after it with few: weir and tc give each its turn. The token bucket of tc has
-    // sent
-    // the first frame and taken the second one before the third one comes; so weir gets a frame less.
+    // A flow with many frames, and two that come after it with few: weir and tc give each its turn. The token bucket of tc
+    // has sent the first frame and taken the second one before the third one comes; so weir gets a frame less.
     let flows = [vec![1; 14], vec![2; 3], vec![3; 2], vec![2; 2]].concat();
     let [weir, tc] = beside(
         "order",
@@ -309,11 +308,9 @@ fn both_drop_from_the_head_of_the_largest_flow() {
 #[test]
 fn both_follow_codels_law() {
     need_tc!();
-    // The sojourn is above 5 ms from the first frame that waits on. Drops are due 2.5 s and 5 s after it, and made when a frame
-    // is taken,
-    // each second. The third one would be due 1.77 s later, as RFC 8289 has it; in Linux, where the square root is one step of
-    // Newton's
-    // method, after 1.25 s.
+    // The sojourn is above 5 ms from the first frame that waits on. Drops are due 2.5 s and 5 s after it, and made when a
+    // frame is taken, each second. The third one would be due 1.77 s later, as RFC 8289 has it; in Linux, where the square
+    // root is one step of Newton's method, after 1.25 s.
     for (ecn, frames) in [(0, 12), (2, 11)] {
         let flows = vec![1; frames];
         let [weir, tc] = beside(
@@ -348,9 +345,8 @@ fn both_limit_pie_to_the_frame() {
 fn both_pies_signal_before_the_limit() {
     need_tc!();
     let flows = [1; 1000];
-    // 800 kbit/s for ten seconds: twice the rate; and 3 % above it, where the chance is below a tenth, up to which PIE marks,
-    // for long
-    // enough to mark one or two.
+    // 800 kbit/s for ten seconds: twice the rate; and 3 % above it, where the chance is below a tenth, up to which PIE
+    // marks, for long enough to mark one or two.
     for (ecn, rate) in [(0, "400kbit"), (2, "775kbit")] {
         let offer = || Offer { flows: &flows, ecn, pause: Duration::from_millis(10) };
         let both = beside(

@@ -1,7 +1,6 @@
-//! Flows to an iperf3 server: its control connection and its results. It counts bytes per stream, but does not say which stream
-//! is
-//! which flow when they connect at once: the sum is the server's, the part of each flow is what its receiver's kernel has
-//! acknowledged.
+//! Flows to an iperf3 server: its control connection and its results. It counts bytes per stream, but does not say which
+//! stream is which flow when they connect at once: the sum is the server's, the part of each flow is what its receiver's
+//! kernel has acknowledged.
 //!
 //! ```text
 //!  cookie > PARAM_EXCHANGE, parameters > CREATE_STREAMS, cookies on all flows > TEST_START, TEST_RUNNING > bytes

@@ -26,9 +26,8 @@ const CHUNK: usize = 128 << 10;
 const WRITES: usize = 8;
 /// Bytes of the first write, so that all flows begin soon: a full segment, but no more than this.
 const FIRST: usize = 14_480;
-/// At most so many flows get their first bytes from a thread that is not preempted: meanwhile a bottleneck on the same CPU does
-/// not run,
-/// and the segments wait in its ring.
+/// At most so many flows get their first bytes from a thread that is not preempted: meanwhile a bottleneck on the same CPU
+/// does not run, and the segments wait in its ring.
 const TOGETHER: usize = 1000;
 /// A thread that sleeps wakes up late by less than this: it looks at the clock for the rest of the time to the barrier.
 const WAKES_LATE: Duration = Duration::from_micros(200);

@@ -3,9 +3,9 @@
 //! ```text
 //!  sender, an address for each round trip - veth - [ weir-bottleneck ] - veth - receiver
 //! ```
-//! The queue is the simulator's code, and its decisions follow from the times at which the kernel received frames. What is real
-//! are
-//! the senders: the kernel's TCP with its offloads and bursts. Congestion controls that a kernel lacks are loaded meanwhile.
+//! The queue is the simulator's code, and its decisions follow from the times at which the kernel received frames. What is
+//! real are the senders: the kernel's TCP with its offloads and bursts. Congestion controls that a kernel lacks are loaded
+//! meanwhile.
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;

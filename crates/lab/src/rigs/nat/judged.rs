@@ -5,10 +5,9 @@
 //! A > tuple 7 > entry of A is given up: the table is full > B > tuple 7      both are seen with it, one after the other
 //! A > tuple 7, B > tuple 7, both in the table                                a broken NAT
 //! ```
-//! From outside both look the same, also where the flow of A comes back later with another tuple. What tells them apart is the
-//! kernel's table, in which no two entries have one tuple (`nf_conntrack_tuple_taken`): either none of its entries ended in the
-//! trial, or
-//! the tuple was free. Of a table that cannot be read nothing is assumed.
+//! From outside both look the same, also where the flow of A comes back later with another tuple. What tells them apart is
+//! the kernel's table, in which no two entries have one tuple (`nf_conntrack_tuple_taken`): either none of its entries
+//! ended in the trial, or the tuple was free. Of a table that cannot be read nothing is assumed.
 
 use weir_load::translation::NatFault;
 
