@@ -1,5 +1,5 @@
-//! The stage `queue` of a node and a bottleneck between two ports, with the same arrivals, settings and seed: the same frames come
-//! out, marked alike, in the same order, at the same time.
+//! The stage `queue` of a node and a bottleneck between two ports, with the same arrivals, settings and seed: the same
+//! frames come out, marked alike, in the same order, at the same time.
 
 use std::collections::HashMap;
 

@@ -20,20 +20,20 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Talkers that are reported of each queue.
 const TALKERS: usize = 16;
 
-/// What a queue has counted so far.
+/// Counters of a queue so far.
 #[derive(Debug, Clone, Default)]
 pub struct Reading {
     /// Frames captured.
     pub frames: u64,
     /// Their bytes on the wire, without FCS.
     pub bytes: u64,
-    /// Frames that came after as many as were wanted.
+    /// Frames after the limit was reached.
     pub beyond: u64,
-    /// Frames captured that found the disk too slow.
+    /// Captured frames that were lost because the disk was too slow.
     pub slow: u64,
     /// Frames longer than the interface's MTU: several that were merged on receipt.
     pub merged: u64,
-    /// What the kernel says.
+    /// The kernel's counters.
     pub account: Account,
     /// Protocols and sizes, where they are wanted.
     pub mix: Mix,
@@ -43,9 +43,9 @@ pub struct Reading {
     pub failed: Option<String>,
 }
 
-/// What workers and session share.
+/// Data shared by workers and session.
 pub(crate) struct Shared {
-    /// Workers shall come to their end.
+    /// Workers should end.
     pub(crate) stop: AtomicBool,
     /// Frames that are still wanted, of all queues.
     pub(crate) wanted: Option<AtomicI64>,
@@ -101,9 +101,9 @@ impl Senders {
     }
 }
 
-/// What a worker tells the session.
+/// A message from a worker to the session.
 pub(crate) enum Event {
-    /// Nothing new comes in.
+    /// The queue receives no more frames.
     Stopped,
     /// It has ended.
     Ended,
@@ -116,7 +116,7 @@ pub(crate) struct Worker {
     pub(crate) shared: Arc<Shared>,
     pub(crate) shown: Arc<Shown>,
     pub(crate) events: Sender<Event>,
-    /// A queue of which nothing has come for this time after its stop is empty.
+    /// A stopped queue is empty when no frame has arrived for this time.
     pub(crate) quiet: Duration,
     /// Longest frame without merging.
     pub(crate) longest: u32,
@@ -124,7 +124,7 @@ pub(crate) struct Worker {
     pub(crate) details: bool,
 }
 
-/// What is counted per frame.
+/// Counters that each frame updates.
 struct Counts {
     reading: Reading,
     senders: Option<Senders>,
@@ -173,7 +173,7 @@ impl Worker {
                 Ok(taken) => taken,
                 Err(error) => {
                     counts.reading.failed = Some(error.to_string());
-                    // What had arrived before, an interface that has gone leaves here.
+                    // A removed interface still delivers here the frames that had arrived before.
                     let mut count = |frame: &Frame<'_>| counts.count(frame, shared, longest);
                     while self.queue.take(self.quiet, &mut count).is_ok_and(|taken| taken > 0) {}
                     break;
@@ -185,7 +185,7 @@ impl Worker {
                         counts.reading.failed = Some(error.to_string());
                         break;
                     }
-                    // An error means that the receiver has gone.
+                    // An error means that the receiver has ended.
                     let _ = self.events.send(Event::Stopped);
                     stopped = Some(now);
                 }

@@ -78,7 +78,7 @@ fn grace(duration: Duration) -> Duration {
     duration.mul_f64(GRACE_SHARE).max(GRACE_MIN)
 }
 
-/// What the outside has to do with a trial while it runs.
+/// Stop flag and progress report of a running trial.
 pub struct Control<'a> {
     stop: &'a AtomicBool,
     progress: &'a (dyn Fn(u64, u64) + Sync),
@@ -106,7 +106,7 @@ impl<'a> Control<'a> {
     }
 }
 
-/// What can go wrong while sending and receiving.
+/// An error while sending and receiving.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// In the XDP tester.
