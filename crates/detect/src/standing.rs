@@ -4,8 +4,7 @@
 //!              start          reported               end              held for long enough              reported
 //!   (nothing) -----> wanted -------> in place ---------> in place ----------------------> to be withdrawn -----> (nothing)
 //!                       ^  failed:      |  ^----- start -----/                                   ^  failed:
-//!                       reported again      \------ its lifetime is over -------------------------->/   reported again,
-//! without end
+//!                       reported again      \------ its lifetime is over -------------------------->/   reported again, without end
 //! ```
 //! An announcement that works may hide its attack: the frames no longer come, and the attack seems to have ended. So it is
 //! held, and the attack that comes back when it is withdrawn is held for twice as long.

@@ -37,14 +37,14 @@ pub enum StartTls {
     Required,
 }
 
-/// What a client does on all its connections.
+/// Settings of a client for all its connections.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manner {
-    /// How it calls itself.
+    /// Its name in EHLO.
     pub helo: String,
     /// Sender of the messages.
     pub from: String,
-    /// Commands without waiting for the replies in between, where the server offers it (RFC 2920).
+    /// Sends commands without waiting for the replies in between, where the server offers it (RFC 2920).
     pub pipelining: bool,
     /// TLS.
     pub tls: StartTls,
@@ -110,7 +110,7 @@ impl Verb {
     }
 }
 
-/// Why something was not done.
+/// Cause of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
     /// The server's reply.
@@ -119,11 +119,11 @@ pub enum Cause {
     Silent,
     /// The server closed or reset the connection.
     Closed,
-    /// What it said is no reply of SMTP.
+    /// Its reply is no reply of SMTP.
     Malformed,
     /// Its reply does not end.
     Endless,
-    /// It replied where nothing was asked.
+    /// It sent a reply without a command.
     Unasked,
     /// TLS was required and is not offered, or its handshake failed.
     NoTls,
@@ -187,15 +187,15 @@ pub(crate) struct Recipient {
 /// The outcome of a recipient on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The server took the message; its code.
+    /// The server accepted the message; its code.
     Delivered(u16),
-    /// It never will.
+    /// The server refused the message for good.
     Failed(Trouble),
     /// Not now: to be tried again.
     Deferred(Trouble),
 }
 
-/// What the connection waits for.
+/// The next step of the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Want {
     /// A reply to this.
@@ -253,11 +253,11 @@ pub(crate) struct Session {
     taken: usize,
     accepted: Vec<(Recipient, u16)>,
     refused_mail: Option<Trouble>,
-    /// What had the last reply.
+    /// The step of the last reply.
     last: Verb,
-    /// Why it was given up, if it was.
+    /// Why the connection was broken off, if it was.
     pub(crate) broken: Option<Trouble>,
-    /// Transactions that were completed, and are no news yet.
+    /// Transactions that were completed and not yet reported.
     transactions: u64,
     has_reported: bool,
     /// To be written.
@@ -266,7 +266,7 @@ pub(crate) struct Session {
     outcomes: Vec<(Recipient, Outcome)>,
 }
 
-/// What a connection has brought about.
+/// Results of a connection since the last call.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct News {
     /// Recipients with an outcome.
@@ -299,7 +299,7 @@ impl Session {
         }
     }
 
-    /// What is to be done when `out` has been written.
+    /// The next step, once `out` has been written.
     pub(crate) fn want(&self) -> Want {
         match (&self.state, self.sent.front()) {
             (State::Over, _) => Want::Close,
@@ -314,7 +314,7 @@ impl Session {
         self.state == State::Ready || self.transactions > 0 || self.has_reported
     }
 
-    /// What has become known since the last call.
+    /// Outcomes and transactions since the last call.
     pub(crate) fn news(&mut self) -> News {
         self.has_reported |= !self.outcomes.is_empty();
         News {
@@ -369,7 +369,7 @@ impl Session {
         self.sent.push_back(Command::Verb(verb));
     }
 
-    /// Says goodbye.
+    /// Sends QUIT.
     pub(crate) fn quit(&mut self) {
         self.send(Verb::Quit, "QUIT\r\n");
     }

@@ -44,12 +44,12 @@ pub enum Mode {
     Hold(u32),
 }
 
-/// What a client is to do.
+/// The task of a client.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Demand {
     /// The server.
     pub to: SocketAddrV4,
-    /// What is asked, and comes back.
+    /// The request and its reply.
     pub reply: Reply,
     /// How connections follow each other.
     pub mode: Mode,

@@ -22,11 +22,11 @@ pub use iperf3::IPERF3_PORT;
 use iperf3::Iperf3;
 use worker::{Done, Flow, Greeting, Worker};
 
-/// Time from the order to start until flows do: all threads have heard it then.
+/// Time from the start order to the start of the flows: by then all threads have received it.
 const BARRIER: Duration = Duration::from_millis(20);
 /// A server answers within this time.
 const ANSWER: Duration = Duration::from_secs(10);
-/// A server waits for flows a minute; then it says which ones are missing.
+/// A server waits a minute for flows; then it reports which ones are missing.
 const CONNECTED: Duration = Duration::from_secs(70);
 /// Connections that are being made at once, in all threads.
 const AT_ONCE: u32 = 512;
@@ -44,7 +44,7 @@ pub struct Group {
     pub start: Duration,
 }
 
-/// What is to be done.
+/// The task of the client.
 #[derive(Debug, Clone)]
 pub struct Load {
     /// The server.
@@ -73,7 +73,7 @@ pub struct Observe<'a> {
     pub see: &'a mut dyn FnMut(&Interval),
 }
 
-/// What threads know of the time.
+/// Times shared by all threads.
 #[derive(Debug, Default)]
 struct Common {
     /// The barrier.
@@ -81,7 +81,7 @@ struct Common {
     stop: AtomicBool,
 }
 
-/// A sample of a thread's flows: number, what the kernel says, whether it is stalled.
+/// A sample of a thread's flows: number, TCP_INFO, whether it is stalled.
 type Samples = Vec<(u32, Info, bool)>;
 
 enum Word {
@@ -158,7 +158,7 @@ impl Server {
         }
     }
 
-    /// What flows say first, and how many connections it takes at once.
+    /// The first bytes of each flow, and how many connections the server accepts at once.
     fn greeting(&self) -> (Greeting, u32) {
         match self {
             Server::Weir(control) => (Greeting::Test(control.test), control.backlog),
@@ -271,7 +271,7 @@ fn unexpected(answer: Answer) -> FlowsError {
     }
 }
 
-/// What the server says of two flows, after the start: figures, or why they are none.
+/// The server's result of two flows, after the start: figures, or why there are none.
 #[cfg(feature = "fuzz")]
 pub(crate) fn hear_all(answers: &[u8]) -> Result<Outcome, FlowsError> {
     let group = Group { flows: 2, cc: None, from: None, start: Duration::ZERO };
@@ -297,7 +297,7 @@ pub(crate) fn hear_all(answers: &[u8]) -> Result<Outcome, FlowsError> {
     Ok(session.outcome(&received, done.collect()))
 }
 
-/// What the server says in the end: the window, and of each flow the bytes in it, those after it, and when the first one came.
+/// The server's results: the window, and of each flow the bytes in it, those after it, and when the first byte arrived.
 #[derive(Debug, Default)]
 struct Received {
     window_ns: u64,
@@ -313,7 +313,7 @@ struct Session<'a> {
     threads: usize,
     /// The last sample of each flow.
     info: Vec<(Info, bool)>,
-    /// Words of threads that have ended.
+    /// Messages of threads that have ended.
     ended: Vec<Word>,
     /// The longest time in which a thread had no CPU while it wrote the first bytes of its flows.
     without_cpu: Duration,
@@ -354,12 +354,12 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Starts all flows; when that will be.
+    /// Starts all flows; returns the time of the start.
     fn begin(&self) -> Instant {
         *self.common.start.get_or_init(|| Instant::now() + BARRIER)
     }
 
-    /// Shows each interval; what the server has received.
+    /// Shows each interval; returns what the server has received.
     fn intervals(
         &mut self,
         from: &mut Lines<impl Read>,
@@ -499,7 +499,7 @@ impl Session<'_> {
 }
 
 impl Received {
-    /// When the first byte of a flow came, in s since the start.
+    /// When the first byte of a flow arrived, in s since the start.
     fn arrived_s(&self, flow: &Flow) -> Option<f64> {
         let first_ns = *self.first_ns.get(flow.number as usize)?;
         first_ns.map(|ns| ns as f64 / 1e9)
