@@ -61,19 +61,19 @@ pub(crate) struct Shown {
 
 impl Shown {
     pub(crate) fn reading(&self) -> Reading {
-        self.reading.lock().expect("nobody panics with it").clone()
+        self.reading.lock().expect("no thread panics with the lock").clone()
     }
 
     /// A look that takes the talkers: none goes by unseen, and none is reported twice, however late the looks are.
     pub(crate) fn look(&self) -> Reading {
-        let mut reading = self.reading.lock().expect("nobody panics with it");
+        let mut reading = self.reading.lock().expect("no thread panics with the lock");
         self.looked.store(true, Ordering::Relaxed);
         let talkers = std::mem::take(&mut reading.talkers);
         Reading { talkers, ..reading.clone() }
     }
 
     fn show(&self, reading: &mut Reading, senders: Option<&mut Senders>) {
-        let mut shown = self.reading.lock().expect("nobody panics with it");
+        let mut shown = self.reading.lock().expect("no thread panics with the lock");
         if let Some(senders) = senders {
             reading.talkers = senders.tell(self.looked.swap(false, Ordering::Relaxed));
         }

@@ -140,7 +140,7 @@ fn pipes_and_devices_take_what_is_written() {
     let path = folder.join("pipe");
     pipe(&path);
     for open in [create as fn(&Path, u32) -> io::Result<File>, append] {
-        assert_eq!(open(&path, 0o600).unwrap_err().raw_os_error(), Some(6), "ENXIO: nobody reads it");
+        assert_eq!(open(&path, 0o600).unwrap_err().raw_os_error(), Some(6), "ENXIO: the pipe has no reader");
     }
     // O_NONBLOCK on x86 and ARM.
     let mut reader = File::options().read(true).custom_flags(0o4000).open(&path).unwrap();

@@ -254,14 +254,14 @@ pub fn deliver(order: &Order, stop: &Arc<AtomicBool>) -> Result<Report, EngineEr
             .collect();
         drop(sender);
         if let (Some(log), Some(records)) = (log, records) {
-            *failure.lock().expect("nobody has panicked with it") = write(log, records, stop).err();
+            *failure.lock().expect("no thread panics with the lock") = write(log, records, stop).err();
         }
         threads
             .into_iter()
             .map(|thread| thread.join().expect("a thread of the engine does not panic"))
             .collect::<Result<Vec<Share>, _>>()
     })?;
-    if let Some(error) = failure.into_inner().expect("nobody has panicked with it") {
+    if let Some(error) = failure.into_inner().expect("no thread panics with the lock") {
         return Err(error.into());
     }
     let mut report = merged(shares);

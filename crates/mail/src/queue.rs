@@ -230,7 +230,7 @@ mod tests {
     }
 
     fn ids(taken: Option<(usize, Vec<Recipient>)>) -> (usize, Vec<u64>) {
-        let (place, recipients) = taken.expect("somebody waits");
+        let (place, recipients) = taken.expect("a domain is ready");
         (place, recipients.iter().map(|recipient| recipient.id).collect())
     }
 

@@ -21,7 +21,7 @@ impl Hog {
         let (seen, (tell, reported)) = (stop.clone(), mpsc::channel());
         let thread = std::thread::spawn(move || {
             let placed = weir_port::thread::pin_to(cpu).and_then(|()| sys::run_in_real_time(0));
-            tell.send(placed.is_ok()).expect("somebody waits");
+            tell.send(placed.is_ok()).expect("there is a receiver");
             while placed.is_ok() && !seen.load(Ordering::Relaxed) {
                 std::hint::spin_loop();
             }

@@ -85,7 +85,10 @@ mod tests {
             is_alive(&parts.join("-"))
         };
         assert!(!with(1, "7") && !with(3, "0"), "another process, or the machine was started again");
-        assert!(with(2, "7") && with(4, "other"), "nobody here can say");
+        assert!(
+            with(2, "7") && with(4, "other"),
+            "a process in another PID namespace or on another host may run"
+        );
         let earlier_form = parts[..2].join("-");
         assert!(is_alive(&earlier_form) && !is_alive("1-7") && !is_alive("no process"));
     }

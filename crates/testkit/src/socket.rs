@@ -10,7 +10,7 @@ use crate::PATIENCE;
 pub fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     let wait = Timespec::try_from(PATIENCE).expect("a time");
     let came = poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&wait)).expect("a socket");
-    assert_eq!(came, 1, "nobody connects to {listener:?}");
+    assert_eq!(came, 1, "no connection to {listener:?}");
     let (stream, from) = listener.accept().unwrap();
     be_patient(&stream);
     (stream, from)

@@ -38,7 +38,7 @@ impl ExaBgp {
         let mut poll = libc::pollfd { fd: self.0.get_ref().as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one pollfd that lives through the call.
         let came = unsafe { libc::poll(&raw mut poll, 1, PATIENCE.as_millis() as i32) };
-        assert!(!self.0.buffer().is_empty() || came == 1, "nobody says anything");
+        assert!(!self.0.buffer().is_empty() || came == 1, "no more lines");
         let mut line = String::new();
         self.0.read_line(&mut line).unwrap();
         line

@@ -91,7 +91,7 @@ const STATEFUL: &str = "filter(accept outward, accept state established, accept 
 
 const ATTACKS: &[Attack] = &[
     Attack {
-        what: "connections from a host inside that nobody answers",
+        what: "connections from a host inside without replies",
         stages: "nat(public 192.0.2.1, sessions 2000)",
         limits: "",
         from: Side::Left,
@@ -117,7 +117,7 @@ const ATTACKS: &[Attack] = &[
         honest: Honest::Inside,
     },
     Attack {
-        what: "connections from outside by a filter, which nobody answers",
+        what: "connections from outside by a filter, without replies",
         stages: "filter(connections 2000, accept outward, accept state established, accept state related, \
                  accept inward tcp to port 80)",
         limits: "",

@@ -18,7 +18,7 @@ fn what_programs_say_is_what_was_sent() {
 
     let data = home.record();
     let points = data["points"].as_array().unwrap();
-    assert_eq!(points.len(), 1 + 3 * 5 + 1, "nobody, five programs at three jobs, and one at one");
+    assert_eq!(points.len(), 1 + 3 * 5 + 1, "the sender alone, five programs at three jobs, and one at one");
     assert!(trials(&data).len() > 3 * 2, "ours, and the bed alone: {said}");
     for point in points {
         let (point, trials) = (&point["point"], point["trials"].as_array().unwrap());

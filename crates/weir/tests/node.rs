@@ -529,7 +529,7 @@ fn a_killed_node_leaves_no_program_behind() {
         let mut child = node.child.take().unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(!street.weir(&["show"]).status.success(), "nobody answers any more");
+        assert!(!street.weir(&["show"]).status.success(), "the node has ended");
     }
     // AF_XDP binds to an unused queue, and its program to an interface without one.
     street.run(ROUTER).end();

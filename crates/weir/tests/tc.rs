@@ -279,7 +279,7 @@ fn both_isolate_flows_and_serve_them_in_the_same_order() {
     assert_eq!(weir, tc);
     assert!(weir.arrived.len() == flows.len() && !weir.arrived.is_sorted(), "{weir:?}");
     let last = |flow: u16| weir.arrived.iter().rposition(|number| flows[*number] == flow).unwrap();
-    assert!(last(2) < last(1) && last(3) < last(1), "nobody waits behind the first flow: {weir:?}");
+    assert!(last(2) < last(1) && last(3) < last(1), "no flow waits behind the first one: {weir:?}");
     for flow in 1..=3 {
         assert!(weir.arrived.iter().filter(|number| flows[**number] == flow).is_sorted(), "{weir:?}");
     }

@@ -218,7 +218,7 @@ fn doctor_changes_a_setting_and_sets_it_back() {
 
     let fix = "doctor --for servers --connections 60k --fix --only net.core.somaxconn";
     let (code, said, wrong) = run(fix);
-    assert_eq!((code, now()), (Some(1), before.clone()), "nobody agreed: {said}");
+    assert_eq!((code, now()), (Some(1), before.clone()), "it was not confirmed: {said}");
     assert!(said.contains("somaxconn='60000'") && wrong.contains("nothing changed"), "{said}{wrong}");
     let (code, _, wrong) = run(&fix.replace("somaxconn", "somaxcon"));
     assert_eq!(code, Some(1));
