@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use weir_bottleneck::{Bridge, Observe, Outcome, Settings, chunks_for, run};
+use weir_linux::rtnl::Rtnl;
 use weir_port::duplex::{Packet, Pool};
 use weir_port::thread;
 use weir_testbed::graph::{BOTTLENECK, Graph};
-use weir_testbed::rtnl::Rtnl;
 
 type Failure = Box<dyn std::error::Error>;
 

@@ -1,9 +1,9 @@
 //! The captured interface: its counters, and obstacles that keep frames from arriving.
 
-use weir_testbed::error::Result;
-use weir_testbed::ethtool::{self, Offload};
-use weir_testbed::napi;
-use weir_testbed::rtnl::{Link, LinkStats, Rtnl};
+use weir_linux::error::Result;
+use weir_linux::ethtool::{self, Offload};
+use weir_linux::napi;
+use weir_linux::rtnl::{Link, LinkStats, Rtnl};
 
 /// Its counters, asked by its number: it may be renamed, and another one may take its name.
 pub(crate) fn counters(rtnl: &mut Rtnl, link: &Link) -> Result<LinkStats> {

@@ -7,16 +7,16 @@ use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use weir_linux::rtnl::LinkStats;
 use weir_port::pcap;
 use weir_port::pcapng::{ETHERNET, Interface, write};
-use weir_testbed::rtnl::LinkStats;
 
 use crate::accounting::Accounting;
 use crate::disk::{Disk, Message, Progress, Rotation, Writing, Written};
 use crate::files::Files;
 use crate::interface;
 use crate::pool::Pool;
-use crate::recorder::{Format, Recorder};
+use crate::recorder::{Format, Recorded, Recorder};
 use crate::source::Source;
 use crate::trigger::{Trigger, Watch};
 pub use crate::worker::Reading;
@@ -416,8 +416,8 @@ fn record(
     let writer = std::thread::Builder::new().name("writer".into()).spawn(move || disk.run(&messages))?;
     // Short waits, so that the file reaches back little further than requested.
     let patience = before.map_or(PATIENCE, |(time, _)| time / 8);
-    let start_ns = crate::now_ns();
-    let recorder = |n| Recorder::new((n as u32, format), pool.clone(), to.clone(), patience, start_ns);
+    let capture = Recorded { format, patience, start_ns: crate::now_ns() };
+    let recorder = |n| Recorder::new(n as u32, capture, pool.clone(), to.clone());
     let recorders = (0..queues).map(recorder).collect();
     Ok((FileSide { to, writer, progress, trigger: before.map(|(_, trigger)| trigger) }, recorders))
 }

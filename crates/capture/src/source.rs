@@ -1,8 +1,8 @@
 //! An interface with its capture queues: the selected method, and the reason.
 
+use weir_linux::error::Error;
+use weir_linux::rtnl::{Link, LinkStats, Rtnl};
 use weir_port::capture::{CaptureError, Method, Options, Queue};
-use weir_testbed::error::Error;
-use weir_testbed::rtnl::{Link, LinkStats, Rtnl};
 
 use crate::filter::{self, FilterError};
 use crate::interface;

@@ -101,6 +101,19 @@ pub struct Status {
     pub not_judged: NotJudged,
 }
 
+impl Status {
+    /// All that was not judged, with its count.
+    pub fn gaps(&self) -> Vec<(Gap, u64)> {
+        let counts = [
+            (Gap::Lost, self.lost),
+            (Gap::HostsEvicted, self.hosts_evicted),
+            (Gap::FlowsForgotten, self.flows_forgotten),
+            (Gap::Unwatched, self.unwatched),
+        ];
+        counts.into_iter().chain(self.not_judged.iter()).collect()
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Quiet {
     frames: u32,

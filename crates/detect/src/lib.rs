@@ -10,6 +10,13 @@
 //!
 //! Pure: no clock, no I/O. Time comes with the frames and with [`Engine::advance`], so that a capture file gives the
 //! same events as the wire did.
+//!
+//! Files:
+//! - `engine.rs`: events from a stream of headers; `table.rs`, `flows.rs`: counts of hosts and of flows
+//! - `watch.rs`: when traffic is an attack; `class.rs`: the name of the attack; `evidence.rs`: what its frames have in common
+//! - `unjudged.rs`: frames that are not judged, and how that is reported
+//! - `announce.rs`, `standing.rs`, `kept.rs`: what is announced by BGP, how it is withdrawn, and the file that survives a crash
+//! - `config.rs`, `prefix.rs`: the configuration
 #![forbid(unsafe_code)]
 
 mod announce;

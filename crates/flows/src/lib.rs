@@ -11,6 +11,10 @@
 //! - A flow ends by FIN and waits for that of the other side, or by RST. Sockets are set to send RST when they are closed
 //! early, so
 //!   that a killed program leaves no connection that retransmits by itself.
+//!
+//! Files:
+//! - `client/`: starts flows together and sends; `server.rs`: counts what arrives
+//! - `wire.rs`: the control connection; `info.rs`: TCP_INFO; `ports.rs`, `preflight.rs`: checks before the first connection
 
 #![deny(unsafe_op_in_unsafe_fn)]
 

@@ -14,7 +14,7 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use weir_disk::{Directory, replace_in};
-use weir_port::ethtool;
+use weir_linux::ethtool;
 
 use crate::{Fix, Host};
 

@@ -5,6 +5,10 @@
 //! ```
 //! Rules are pure: they read a [`Host`], which may be a folder of a test. A [`Ceiling`] is computed against the [`Load`] that
 //! the machine is meant for, before the load meets it.
+//!
+//! Files:
+//! - `host.rs`: reads the machine; `ceiling.rs`: one ceiling; `rules/`: one file for each family of settings
+//! - `fix.rs`: commands, their journal and their undo; `persist.rs`, `systemd.rs`: settings that survive a reboot
 
 mod ceiling;
 mod fix;

@@ -24,7 +24,7 @@ use weir_testbed::journal::{self, Journal};
 
 use crate::error::RunError;
 use crate::frames::{Limits, PointSpec, Settings, Setup};
-use crate::record::{CpuUse, DropCounter, Fault, Finding, Purpose, Trial, Verdict};
+use weir_record::record::{CpuUse, DropCounter, Fault, Finding, Purpose, Trial, Verdict};
 
 /// How long the machine may disturb what is planted.
 pub const PATIENCE: Duration = Duration::from_secs(60);

@@ -5,12 +5,15 @@ use weir_load::LoadError;
 use weir_port::capture::{CaptureError, Method};
 use weir_testbed::device::DeviceError;
 
-use crate::store::StoreError;
+use weir_record::store::StoreError;
 
 /// What ended a run before its time.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The test bed could not be built or read.
+    /// The kernel refused something.
+    #[error(transparent)]
+    Linux(#[from] weir_linux::Error),
+    /// A test bed cannot be built.
     #[error(transparent)]
     Testbed(#[from] weir_testbed::error::Error),
     /// Sending or receiving failed.

@@ -1,8 +1,8 @@
 //! An interface of the user for test frames: whether it exists, is suitable, and may be used. All checks are made in the
 //! calling thread's network namespace.
 
-use weir_testbed::error::{Error, Result};
-use weir_testbed::rtnl::{Link, Rtnl};
+use weir_linux::rtnl::{Link, Rtnl};
+use weir_linux::{Error, Result};
 
 use weir_config::did_you_mean;
 

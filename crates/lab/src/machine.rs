@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::record::Machine;
+use weir_record::record::Machine;
 
 /// Settings of the kernel that change how fast it handles frames. An entry that ends in `*` takes all that
 /// begin so. Those below `net` are of the network namespace that reads them.

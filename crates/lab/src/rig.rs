@@ -15,11 +15,11 @@ use weir_config::Section;
 use weir_load::TesterKind;
 
 use crate::error::{RunError, Unfit};
-use crate::report::answer::Answer;
-use crate::report::block::Part;
 use crate::run::programs::Programs;
 use crate::run::running::Running;
-use crate::run_data::RunData;
+use weir_record::run_data::RunData;
+use weir_report::report::answer::Answer;
+use weir_report::report::block::Part;
 
 /// A family of experiments.
 pub trait Rig: Sync {

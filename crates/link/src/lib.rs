@@ -12,6 +12,10 @@
 //!   reorder.
 //!
 //! What people write of all this is read here as well: [`Rate`], [`Buffer`], [`Aqm`], [`Paths`], [`Impairment`].
+//!
+//! Files:
+//! - `link.rs`: when a packet leaves the link; `behind.rs`: delay, loss and reordering behind it
+//! - `line.rs`: a delay line; `rate.rs`: rates that change; `aqm.rs`, `buffer.rs`, `paths.rs`: the other settings
 #![forbid(unsafe_code)]
 
 mod aqm;

@@ -12,6 +12,18 @@
 //! Where the ports are on two hosts, each has a tester with one of them, and the program that controls both makes the three parts
 //! of a trial one by one: all arm, all send, and each stream is settled where it arrives. Its dates are those of the
 //! sender's clock, and its outages those of the receiver's; only latency needs both, and is not measured.
+//!
+//! Files:
+//! - `schedule.rs`: when each frame is due, in steps and bursts
+//! - `xdp.rs`, `packet.rs`: the two kinds of tester; `xdp/` sends by `bpf/gen.bpf.c` and counts by `bpf/recv.bpf.c`
+//! - `sequence.rs`, `ipdv.rs`: order, duplicates, latency and its differences, from sequence numbers
+//! - `loss.rs`: when frames were lost
+//! - `translation.rs`, `xdp/translation.rs`: what a NAT does to each frame: leaks, clashes, wrong subscribers; the program's
+//!   part is `bpf/translation.h`
+//! - `tcp.rs`: both ends of TCP connections through a NAT, without sockets; the program's part is `bpf/tcp.bpf.c`, `bpf/tcp.h`
+//! - `foreign.rs`: checks counts that another host sent
+//! - `generate.rs`, `receive.rs`: a generator alone, a receiver alone
+//! - `counts.rs`: the order and the result of a trial
 
 pub mod counts;
 pub mod foreign;

@@ -21,7 +21,7 @@ use crate::dns::{Resolver, domain_name};
 use crate::latency::Counts;
 use crate::limits::{Descriptors, descriptors};
 use crate::log::{Done, Durability, LogError, OutcomeLog, Record, Verdict};
-use crate::queue::Queue;
+use crate::queue::{Delivery, Queue, Share};
 use crate::session::{Cause, News, Outcome, Recipient, StartTls, Trouble, Verb};
 use crate::{Job, Latency, tls, usage};
 
@@ -217,7 +217,7 @@ struct Shard {
 }
 
 /// A thread's part of the report.
-struct Share {
+struct Part {
     report: Report,
     latency: Vec<Counts>,
 }
@@ -235,7 +235,7 @@ pub fn deliver(order: &Order, stop: &Arc<AtomicBool>) -> Result<Report, EngineEr
     let (log, done) = match &order.log {
         Some(_) if order.messages > 1 => return Err(EngineError::Repeated),
         Some((path, durability)) => {
-            let (log, done) = OutcomeLog::open(path, (&order.job, &order.route.text()), *durability)?;
+            let (log, done) = OutcomeLog::open(path, &order.job, &order.route.text(), *durability)?;
             (Some(log), done)
         }
         None => (None, Done::default()),
@@ -259,7 +259,7 @@ pub fn deliver(order: &Order, stop: &Arc<AtomicBool>) -> Result<Report, EngineEr
         threads
             .into_iter()
             .map(|thread| thread.join().expect("a thread of the engine does not panic"))
-            .collect::<Result<Vec<Share>, _>>()
+            .collect::<Result<Vec<Part>, _>>()
     })?;
     if let Some(error) = failure.into_inner().expect("no thread panics with the lock") {
         return Err(error.into());
@@ -296,7 +296,7 @@ fn write(mut log: OutcomeLog, records: Receiver<Vec<Record>>, stop: &AtomicBool)
     }
 }
 
-fn run(common: Common, number: u32, done: Done) -> Result<Share, std::io::Error> {
+fn run(common: Common, number: u32, done: Done) -> Result<Part, std::io::Error> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let local = LocalSet::new();
     runtime.block_on(local.run_until(async {
@@ -309,8 +309,12 @@ fn run(common: Common, number: u32, done: Done) -> Result<Share, std::io::Error>
 impl Shard {
     async fn new(common: Common, number: u32, done: Done) -> Result<Shard, std::io::Error> {
         let Common { order, begin, stop, log } = common;
-        let limits = (order.per_domain.clone(), order.retry.clone(), order.messages.saturating_sub(1));
-        let queue = Queue::new(&order.job, (number, order.threads), done, limits);
+        let delivery = Delivery {
+            limits: order.per_domain.clone(),
+            retry: order.retry.clone(),
+            repeats: order.messages.saturating_sub(1),
+        };
+        let queue = Queue::new(&order.job, Share { number, of: order.threads }, done, delivery);
         let resolver = match &order.route {
             Route::Mx { server, .. } => Some(Resolver::new(*server, DNS, number.into()).await?),
             Route::Host { .. } => None,
@@ -512,7 +516,7 @@ impl Shard {
         }
     }
 
-    fn share(&self, measured: Measured) -> Share {
+    fn share(&self, measured: Measured) -> Part {
         let counters = &self.counters;
         let outcomes = [Verdict::Delivered, Verdict::Failed, Verdict::Expired]
             .map(|verdict| (verdict.name().to_string(), counters.outcomes[verdict as usize].get()));
@@ -528,7 +532,7 @@ impl Shard {
             measured,
             ..Report::default()
         };
-        Share { report, latency: self.client.latency.borrow().clone() }
+        Part { report, latency: self.client.latency.borrow().clone() }
     }
 }
 
@@ -543,10 +547,10 @@ fn at(host: Ipv4Addr, port: u16) -> SocketAddr {
     SocketAddr::from((host, port))
 }
 
-fn merged(shares: Vec<Share>) -> Report {
+fn merged(shares: Vec<Part>) -> Report {
     let mut latency = vec![Counts::new(); Verb::ALL.len()];
     let mut all = Report::default();
-    for Share { report, latency: own } in shares {
+    for Part { report, latency: own } in shares {
         latency.iter_mut().zip(&own).for_each(|(all, own)| all.merge(own));
         report.outcomes.into_iter().for_each(|(name, n)| *all.outcomes.entry(name).or_default() += n);
         report.troubles.into_iter().for_each(|(name, n)| *all.troubles.entry(name).or_default() += n);

@@ -206,7 +206,8 @@ impl OutcomeLog {
     /// See [`LogError`].
     pub fn open(
         path: &Path,
-        (job, to): (&Job, &str),
+        job: &Job,
+        to: &str,
         durability: Durability,
     ) -> Result<(OutcomeLog, Done), LogError> {
         let failed = |source| LogError::Open { path: path.into(), source };

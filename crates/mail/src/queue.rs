@@ -75,22 +75,37 @@ pub(crate) struct Queue {
     done: Done,
 }
 
+/// The part of a job that one thread delivers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Share {
+    /// Number of the thread.
+    pub(crate) number: u32,
+    /// How many threads there are.
+    pub(crate) of: u32,
+}
+
+/// How the recipients of a queue are delivered to.
+#[derive(Debug, Clone)]
+pub(crate) struct Delivery {
+    /// Connections and recipients at a time, per domain.
+    pub(crate) limits: PerDomain,
+    /// What becomes of recipients that a server defers.
+    pub(crate) retry: Retry,
+    /// How often the message is sent again after the first time.
+    pub(crate) repeats: u32,
+}
+
 impl Queue {
-    /// The share of thread `number` of `threads`, without the recipients that are done; the message is sent `repeats` times
-    /// more, one as soon as no recipient waits for the previous one.
-    pub(crate) fn new(
-        job: &Job,
-        (number, threads): (u32, u32),
-        done: Done,
-        order: (PerDomain, Retry, u32),
-    ) -> Queue {
-        let (limits, retry, repeats) = order;
+    /// The share of a thread, without the recipients that are done. The message is sent again as soon as no recipient waits for the
+    /// previous one.
+    pub(crate) fn new(job: &Job, share: Share, done: Done, delivery: Delivery) -> Queue {
+        let Delivery { limits, retry, repeats } = delivery;
         let mut first = 0;
         let all = job.sizes().into_iter().map(|size| {
             first += size;
             first - size..first
         });
-        let own = (0..).zip(all).filter(|(domain, _)| domain % threads == number);
+        let own = (0..).zip(all).filter(|(domain, _)| domain % share.of == share.number);
         let numbers: Vec<_> = own.collect();
         let domains = numbers.iter().map(|_| Domain::default()).collect();
         let (ready, later) = (VecDeque::new(), BinaryHeap::new());
@@ -224,9 +239,12 @@ mod tests {
 
     fn queue(recipients: u64, domains: u32, repeats: u32) -> Queue {
         let job = Job { recipients, domains, skew: 0.0 };
-        let order =
-            (PerDomain { connections: 2, recipients: 3 }, Retry { attempts: 3, after_s: 10.0 }, repeats);
-        Queue::new(&job, (0, 1), Done::default(), order)
+        let delivery = Delivery {
+            limits: PerDomain { connections: 2, recipients: 3 },
+            retry: Retry { attempts: 3, after_s: 10.0 },
+            repeats,
+        };
+        Queue::new(&job, Share { number: 0, of: 1 }, Done::default(), delivery)
     }
 
     fn ids(taken: Option<(usize, Vec<Recipient>)>) -> (usize, Vec<u64>) {
@@ -287,8 +305,12 @@ mod tests {
         let mut done = Done::default();
         [0, 2, 3].iter().for_each(|id| assert!(done.add(*id)));
         let job = Job { recipients: 4, domains: 2, skew: 0.0 };
-        let order = (PerDomain { connections: 1, recipients: 9 }, Retry { attempts: 1, after_s: 1.0 }, 0);
-        let mut queue = Queue::new(&job, (0, 1), done, order);
+        let delivery = Delivery {
+            limits: PerDomain { connections: 1, recipients: 9 },
+            retry: Retry { attempts: 1, after_s: 1.0 },
+            repeats: 0,
+        };
+        let mut queue = Queue::new(&job, Share { number: 0, of: 1 }, done, delivery);
         assert_eq!(queue.open(), 1);
         assert_eq!(ids(queue.next(Duration::ZERO)), (0, vec![1]));
         assert_eq!(queue.next(Duration::ZERO), None);

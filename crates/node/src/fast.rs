@@ -124,7 +124,7 @@ fn fresh(before: u64, now: u64) -> Option<(u64, u64)> {
 }
 
 /// Whether entries are worth what it costs each frame to look for one. An entry saves a frame the way through the node, several
-/// times what the look costs (docs/node.md): with fewer hits than a quarter of the misses the node is faster without.
+/// times what the look costs (docs/node-measurements.md): with fewer hits than a quarter of the misses the node is faster without.
 #[derive(Debug, Default)]
 pub(crate) struct Worth {
     /// Frames that found one, and those that did not, at the last judgement.

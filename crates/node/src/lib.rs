@@ -9,6 +9,17 @@
 //! ```
 //! Invariant: entered + originated = left + kept + local + dropped over all threads when the node has ended; the accounting
 //! of a thread has what it handed over and what it took beside.
+//!
+//! Files:
+//! - `node.rs`: a running node as its caller sees it: snapshots, updates, shutdown
+//! - `worker.rs`: the loop of a thread; it also catches panics of the plane
+//! - `bell.rs`, `crew.rs`: wake a thread that sleeps; decide that all threads have finished. loom tries all interleavings
+//! - `handover.rs`: rings that carry frames to the thread that they belong to; the plane (`crates/plane/src/steer.rs`)
+//!   decides which one
+//! - `kept.rs`: memory of frames that a stage keeps
+//! - `fast.rs`: loads the entries of the fast path into the XDP programs and reads their counters
+//! - `config.rs`, `blueprint.rs`, `backend.rs`, `opened.rs`: the node's text, its ports, and opening them
+//! - `tests/fast.rs`: a node with the fast path beside one without; `tests/rules.rs`: filter rules beside nft
 #![forbid(unsafe_code)]
 
 mod backend;

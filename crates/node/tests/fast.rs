@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use weir_linux::rtnl::Rtnl;
 use weir_node::{Config, Opened, Snapshot, Table};
 use weir_packet::frame::Mac;
 use weir_plane::scenario::talk::{NODES, talk};
@@ -11,7 +12,6 @@ use weir_plane::scenario::{End, FastPath, Target, VirtualNode, described, packet
 use weir_plane::{FastState, FastTable, PortId, Time};
 use weir_port::fast::{Fast, Gate};
 use weir_port::packet::{Receiver, Sender};
-use weir_testbed::rtnl::Rtnl;
 use weir_testkit::{PATIENCE, need_root};
 
 use crate::street::{HOST, Street};

@@ -11,10 +11,10 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use weir_linux::namespace::Namespace;
 use weir_plane::scenario::packet;
 use weir_plane::{Batch, Config, Frame, HEAD_ROOM, Plane, PortId, Time, Verdict};
 use weir_port::duplex::{FRONT, Pool, Port, Tap, wait};
-use weir_testbed::namespace::Namespace;
 use weir_testkit::{Dice, PATIENCE, need_root};
 
 /// Frames of a round; less than a TAP device keeps.

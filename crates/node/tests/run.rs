@@ -7,6 +7,8 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use weir_linux::namespace::Namespace;
+use weir_linux::rtnl::Rtnl;
 use weir_node::{Config, Node, Opened, Sessions, Snapshot};
 use weir_packet::checksum::write_ipv4;
 use weir_packet::flow::Flow;
@@ -15,8 +17,6 @@ use weir_plane::scenario::packet;
 use weir_plane::{BlockEvent, Drop, Kept, What};
 use weir_port::duplex::{Memory, MemoryEnd, Port, wait};
 use weir_port::packet::{Receiver, Sender};
-use weir_testbed::namespace::Namespace;
-use weir_testbed::rtnl::Rtnl;
 use weir_testkit::wires::{End, Wire, address, default_route, join, set_up};
 use weir_testkit::{PATIENCE, accept, need_root};
 

@@ -3,9 +3,9 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 
+use weir_linux::ethtool::{Offload, set_offload};
+use weir_linux::namespace::Namespace;
 use weir_node::{Config, Node, Opened, Snapshot};
-use weir_testbed::ethtool::{Offload, set_offload};
-use weir_testbed::namespace::Namespace;
 use weir_testkit::wires::{End, Wire, address, default_route, join, set_up, without_ipv6};
 use weir_testkit::{PATIENCE, accept, be_patient, need_root};
 

@@ -15,6 +15,11 @@
 //!   expire before it does, by more than the time between two readings of what they were used for.
 //! - A connection of TCP that both follow is brought up to date here before the plane looks at a segment of it, and there
 //!   afterwards.
+//!
+//! Files:
+//! - `fast/book.rs`: all entries, and the sessions that each depends on
+//! - `fast/numbers.rs`: numbers of entries that are free, so that most flows have the entry that their hash names
+//! - `fast/entry.rs`: one entry; `fast/round.rs`: reads the counters of entries in turn
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 mod book;

@@ -4,6 +4,27 @@
 //! ```text
 //! text > Config > Plane          batch at a time > Plane::run > a verdict for each frame, and frames of the node's own
 //! ```
+//!
+//! Files:
+//! - `plane.rs`, `pipeline.rs`, `chain.rs`: the order in which a frame passes the stages; `plane/admit.rs` is before the first
+//!   one
+//! - `batch.rs`, `frame.rs`, `extensions.rs`, `fragment.rs`: frames of a batch and their headers, read once
+//! - `filter/`, `nat/`, `police.rs`, `queue.rs`, `route/`: the stages; `stage.rs` is what they have in common
+//! - `neighbour.rs`: ARP and neighbour discovery; `neighbour/asked.rs` says which addresses are asked for, `neighbour/news.rs`
+//!   what threads tell each other
+//! - `local.rs`: frames for this machine, and how many of each kind it gets
+//! - `table/`: tables of connections and sessions; `limits.rs`: how much each of them holds; `tests/shares.rs`: what a flood
+//!   takes
+//! - `steer.rs`: the thread of the node that a frame belongs to; `way.rs` names directions and ways
+//! - `kept.rs`: frames that a stage keeps without a copy and emits later
+//! - `recipe.rs`: the changes of all stages to the frames of a flow; each stage's part is in its `passage.rs`. `cache.rs` and
+//!   `tests/flow_cache.rs` prove that recipes are right
+//! - `fast.rs`: entries of the fast path, made of recipes
+//! - `drops.rs`: all drop reasons; `sessions.rs`: the sessions that a node shows
+//! - `icmp.rs`, `quote.rs`, `query.rs`, `report.rs`, `reset.rs`: ICMP messages and TCP resets
+//! - `update.rs`: changes a running plane to another text; the stages' parts are `filter/ruleset.rs` and `nat/table/apply.rs`
+//! - `recover.rs`: continues after a panic; `faults.rs` plants panics for tests
+//! - `scenario/`: runs the texts in `tests/*.txt` of the repository: packets in, packets out, in virtual time
 #![forbid(unsafe_code)]
 
 mod address;

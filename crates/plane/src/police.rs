@@ -9,6 +9,10 @@
 //! address of IPv4, or a network of IPv6. A frame counts with its Ethernet header, as in a queue.
 //!
 //! Invariant: over any time no more than burst + rate * time passes of a subscriber, see `police/buckets.rs`.
+//!
+//! Files:
+//! - `police/buckets.rs`: token buckets; `police/config.rs`: the text; `police/ranges.rs`: prefixes and their profiles
+//! - classes of frames come from filter rules (`class` in `filter/rules.rs`); scenarios: `tests/police.txt` of the repository
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 mod buckets;

@@ -15,12 +15,12 @@ const THREADS: u8 = 3;
 /// What threads do otherwise: limits are dealt out to them, well-known ports only where there is a block for each, and
 /// deterministic ports stay as they are.
 const OTHERWISE: &[&str] = &[
-    "no more connections are remembered than may be, and none that was answered gives way",
+    "the connection table is never larger than allowed, and no answered connection is replaced",
     "a subscriber has so many sessions and no more, and all together",
     "ports of 0 to 1023 stay in that range, others in theirs",
-    "other rules for deterministic ports hold for what is new",
-    "datagrams of one host to many keep nobody else from sending one, and a host with few gives nothing",
-    "one host that gets many errors keeps no other from hearing how long packets may be",
+    "new rules for deterministic ports apply to new mappings",
+    "datagrams of one host to many keep no other host from sending, and a host with few sessions loses none",
+    "a host that gets many errors does not keep other hosts from getting packet too big",
     "how often errors are sent follows the text",
 ];
 

@@ -34,7 +34,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::bpf::BpfError;
-pub(crate) use interface::{Interface, SIOCETHTOOL};
+pub(crate) use interface::Interface;
 
 /// One captured frame; VLAN tags are back in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use seccompiler::{
     TargetArch, apply_filter,
 };
 
-use crate::capture::SIOCETHTOOL;
+use weir_linux::interface::SIOCETHTOOL;
 
 /// What a thread does with frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,6 +5,12 @@
 //! ```
 //! A frame stays in its [`Chunk`] from port to port; what a port cannot lend to the kernel it copies there. Invariant:
 //! each chunk has one owner at a time: the pool, whoever holds the [`Chunk`], or the kernel.
+//!
+//! Files:
+//! - `duplex/xdp.rs`: AF_XDP; `duplex/xdp/order.rs` chooses between socket and XDP program and keeps the order of frames
+//! - `duplex/packet.rs`, `duplex/tap.rs`, `duplex/file.rs`: AF_PACKET, TAP devices, capture files
+//! - `duplex/large.rs`: cuts large frames into segments and finishes checksums
+//! - `duplex/pool.rs`, `duplex/memory.rs`: the chunks and their memory
 
 mod file;
 mod large;

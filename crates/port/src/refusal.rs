@@ -19,13 +19,6 @@ thread_local! {
     static PRINTED: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Where weir keeps what must outlive a process: `$XDG_STATE_HOME/weir`.
-pub fn state_folder() -> PathBuf {
-    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_else(|| "/root".into()));
-    state.unwrap_or_else(|| home().join(".local/state")).join("weir")
-}
-
 /// Release of the running kernel, such as 6.1.0-50-amd64.
 pub fn kernel() -> String {
     weir_disk::kernel_text("/proc/sys/kernel/osrelease")
@@ -48,7 +41,7 @@ pub(crate) fn listen() {
 pub(crate) fn keep(what: &str, error: &libbpf_rs::Error) -> Option<PathBuf> {
     let log = PRINTED.with_borrow(|printed| verifier_log(printed).map(String::from))?;
     let name = format!("refused-{}-{}.txt", what.replace(' ', "-"), kernel());
-    write(&state_folder(), &name, &text(what, &error.to_string(), &log)).ok()
+    write(&weir_disk::state_folder(), &name, &text(what, &error.to_string(), &log)).ok()
 }
 
 fn write(folder: &Path, name: &str, text: &str) -> io::Result<PathBuf> {

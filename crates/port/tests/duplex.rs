@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use weir_linux::ethtool::{Offload, set_offload};
+use weir_linux::namespace::Namespace;
+use weir_linux::rtnl::Rtnl;
 use weir_packet::headers::UDP;
 use weir_port::duplex::{
     BATCH, Chunk, FRONT, File, Memory, MemoryEnd, Packet, Pool, Port, Tap, Xdp, takes_redirected,
@@ -18,9 +21,6 @@ use weir_port::duplex::{
 use weir_port::packet::{Receiver, Sender};
 use weir_port::pcapng::read::{Item, Reader};
 use weir_port::pcapng::{ETHERNET, Interface, write};
-use weir_testbed::ethtool::{Offload, set_offload};
-use weir_testbed::namespace::Namespace;
-use weir_testbed::rtnl::Rtnl;
 use weir_testkit::{PATIENCE, is_root, need_root};
 
 use crate::wire::{LISTENER, SENDER, Wire, frames};

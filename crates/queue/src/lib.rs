@@ -19,6 +19,12 @@
 //! dropped and marked.
 //!
 //! Per-packet values and the square of PI2 are claimed in patents: see [`ppv`] and [`dualpi2`].
+//!
+//! Files:
+//! - `fifo.rs`, `red.rs`, `pie.rs`, `codel.rs`, `fair.rs`, `gsp.rs`, `dualpi2.rs`, `cake/`, `ppv/`: one file or folder for each
+//!   AQM
+//! - `buffer.rs`, `accounting.rs`: the limit in bytes, the counters
+//! - `tests/contract.rs`: what every queue promises; `tests/models.rs`: compares with the models in `tests/models`
 #![forbid(unsafe_code)]
 
 mod accounting;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use weir_packet::flow::{IpVersion, MAX_NETWORKS};
 
-use crate::conntrack;
 use crate::counters::Snapshot;
 use crate::cpu::CostSample;
 use crate::dut::{DutKind, Function, System};
@@ -15,13 +14,15 @@ use crate::graph::{End, Graph, Host};
 use crate::interface::Port;
 use crate::journal::Journal;
 use crate::link::LinkSpec;
-use crate::namespace::Namespace;
+use crate::publish::publish;
 use crate::receive::{self, NapiThread};
-use crate::rtnl::VethConfig;
 use crate::rules::{Filter, Policy, RuleCounter, RuleForm, RuleSet};
 use crate::spread::{self, Setting, Spreading, Trees, Written};
-use crate::sys;
 use crate::topology::{self, Owner, Side};
+use weir_linux::conntrack;
+use weir_linux::namespace::Namespace;
+use weir_linux::rtnl::VethConfig;
+use weir_linux::sys;
 
 /// MTUs that a veth takes and IPv6 can use.
 pub const MTU_RANGE: std::ops::RangeInclusive<u32> = 1280..=65_535;
@@ -280,7 +281,7 @@ impl Bed {
     fn publish(&self, journal: &mut Journal) -> Result<()> {
         let Some(name) = &self.spec.publish else { return Ok(()) };
         let publish =
-            |host: &Host| host.namespace.publish(&format!("{name}-{}", host.name), journal).map(drop);
+            |host: &Host| publish(&host.namespace, &format!("{name}-{}", host.name), journal).map(drop);
         self.graph.hosts().iter().try_for_each(publish)
     }
 
@@ -362,7 +363,10 @@ impl Bed {
         let (Some(dut), Some(rules)) = (self.dut(), &self.rules) else { return Ok(()) };
         dut.run(|| {
             rules.install()?;
-            if rules.tracks() { conntrack::flush() } else { Ok(()) }
+            if rules.tracks() {
+                conntrack::flush()?;
+            }
+            Ok(())
         })
     }
 
@@ -373,7 +377,7 @@ impl Bed {
     pub fn forget_connections(&self) -> Result<()> {
         match (&self.external, self.dut(), &self.rules) {
             (Some(external), ..) => external.reset(),
-            (_, Some(dut), Some(rules)) if rules.tracks() => dut.run(conntrack::flush),
+            (_, Some(dut), Some(rules)) if rules.tracks() => Ok(dut.run(conntrack::flush)?),
             _ => Ok(()),
         }
     }

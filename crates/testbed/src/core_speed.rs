@@ -64,7 +64,7 @@ fn step() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys;
+    use weir_linux::sys;
 
     #[test]
     fn a_step_takes_some_time() {

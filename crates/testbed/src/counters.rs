@@ -18,15 +18,15 @@
 
 use std::collections::BTreeMap;
 
-use crate::conntrack::{self, ConntrackStats};
 use crate::dut::{DutKind, Function, System};
 use crate::error::Result;
 use crate::external::{self, External};
 use crate::graph::Graph;
 use crate::interface::{Device, read_device, subtract};
-use crate::rtnl::Rtnl;
 use crate::rules::{RuleSet, Verdicts};
 use crate::topology::{BRIDGE, Owner};
+use weir_linux::conntrack::{self, ConntrackStats};
+use weir_linux::rtnl::Rtnl;
 
 /// One CPU's line of /proc/net/softnet_stat. The counters are those of the machine, not of a namespace.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -312,7 +312,7 @@ fn parse_softnet(text: &str) -> BTreeMap<usize, Softnet> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rtnl::LinkStats;
+    use weir_linux::rtnl::LinkStats;
 
     fn device(rx_dropped: u64, tx_dropped: u64, driver: &[(&str, u64)]) -> Device {
         let link = LinkStats { rx_dropped, tx_dropped, ..LinkStats::default() };

@@ -9,8 +9,8 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
-use crate::namespace::Namespace;
-use crate::rtnl::{Mac, Rtnl, VethConfig, VethEnd};
+use weir_linux::namespace::Namespace;
+use weir_linux::rtnl::{Mac, Rtnl, VethConfig, VethEnd};
 
 /// The owner of an interface, and of the frames lost there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -193,18 +193,20 @@ impl End {
     /// # Errors
     /// What the kernel refuses.
     pub fn add_address(&self, address: IpAddr, prefix: u8) -> Result<()> {
-        self.namespace.run(|| Rtnl::open()?.add_address(self.ifindex, address, prefix))
+        Ok(self.namespace.run(|| Rtnl::open()?.add_address(self.ifindex, address, prefix))?)
     }
 
     pub(crate) fn set_up(&self, up: bool) -> Result<()> {
-        self.namespace.run(|| Rtnl::open()?.set_up(self.ifindex, up))
+        Ok(self.namespace.run(|| Rtnl::open()?.set_up(self.ifindex, up))?)
     }
 
     /// Why no frame can pass here, if that is so.
     pub(crate) fn broken(&self) -> Option<String> {
         let link = self.namespace.run(|| Rtnl::open()?.link(self.name));
         let what = match link {
-            Err(Error::Netlink { source, .. }) if source.raw_os_error() == Some(libc::ENODEV) => "vanished",
+            Err(weir_linux::Error::Netlink { source, .. }) if source.raw_os_error() == Some(libc::ENODEV) => {
+                "vanished"
+            }
             Err(error) => return Some(error.to_string()),
             Ok(link) if link.ifindex != self.ifindex => "was replaced by another",
             Ok(link) if !link.up => "was set down",

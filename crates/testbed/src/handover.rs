@@ -76,7 +76,7 @@ fn samples(line: &AtomicU64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys;
+    use weir_linux::sys;
 
     #[test]
     fn a_line_takes_some_time_between_two_cpus_and_none_on_one() {

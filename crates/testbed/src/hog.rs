@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-use crate::sys;
+use weir_linux::sys;
 
 /// A real-time thread that spins on one CPU until it is dropped.
 #[derive(Debug)]

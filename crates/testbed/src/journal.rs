@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use weir_disk::{Directory, replace_in};
 
 use crate::error::{Error, Result};
-use crate::process::{Origin, start_time};
+use weir_linux::process::{Origin, start_time};
 
 /// A change of the machine that outlives the process, with what is needed to undo it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -451,7 +451,7 @@ fn find(path: &Path) -> Option<Found> {
 
 /// Where journals are kept: $XDG_STATE_HOME/weir/journal, by default under ~/.local/state.
 pub fn default_dir() -> PathBuf {
-    weir_port::refusal::state_folder().join("journal")
+    weir_disk::state_folder().join("journal")
 }
 
 /// Lets the kernel kill the command when the thread that starts it ends.

@@ -14,9 +14,9 @@ use std::fs;
 use std::io;
 
 use crate::graph::End;
-use crate::napi;
-use crate::spread::cpu_mask;
-use crate::sys;
+use weir_linux::cpu::cpu_mask;
+use weir_linux::napi;
+use weir_linux::sys;
 
 /// A kernel thread that receives the frames of one of the DUT's interfaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,6 +14,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use weir_linux::cpu::cpu_mask;
+
 use crate::error::{Error, Result};
 use crate::journal::Journal;
 
@@ -168,10 +170,8 @@ fn coalescing(interface: &str, us: u32, trees: &Trees) -> [Setting; 2] {
 /// What the kernel refuses.
 pub(crate) fn write(settings: &[Setting]) -> Result<()> {
     settings.iter().try_for_each(|setting| {
-        fs::write(&setting.path, &setting.value).map_err(|source| Error::Os {
-            what: format!("write {} to {}", setting.value, setting.path.display()),
-            source,
-        })
+        let what = format!("write {} to {}", setting.value, setting.path.display());
+        fs::write(&setting.path, &setting.value).map_err(Error::os(what))
     })
 }
 
@@ -183,10 +183,14 @@ pub fn write_for_now(settings: &[Setting], mut journal: Journal) -> Result<Writt
     for setting in settings {
         journal.write_file(&setting.path, &setting.value).map_err(|error| match &error {
             // Its driver shared its queues out among all CPUs, for good.
-            Error::Os { source, .. } if source.raw_os_error() == Some(libc::EIO) => Error::Input(format!(
-                "{}: the kernel places this interrupt itself (managed interrupt): omit interrupts",
-                setting.path.display()
-            )),
+            Error::Linux(weir_linux::Error::Os { source, .. })
+                if source.raw_os_error() == Some(libc::EIO) =>
+            {
+                Error::Input(format!(
+                    "{}: the kernel places this interrupt itself (managed interrupt): omit interrupts",
+                    setting.path.display()
+                ))
+            }
             _ => error,
         })?;
     }
@@ -230,13 +234,6 @@ fn interrupts(interface: &str, trees: &Trees) -> Vec<PathBuf> {
     let numbers = folders.iter().map(of).find(|list| !list.is_empty()).unwrap_or_default();
     let files = numbers.iter().map(|irq| trees.proc.join(format!("irq/{irq}/smp_affinity")));
     files.filter(|file| file.exists()).collect()
-}
-
-/// A set of CPUs as the kernel takes it: 32-bit groups in hexadecimal, the highest first.
-pub fn cpu_mask(cpus: &[usize]) -> String {
-    let groups = cpus.iter().max().map_or(1, |max| max / 32 + 1);
-    let group = |n: usize| cpus.iter().filter(|&&c| c / 32 == n).fold(0_u32, |bits, c| bits | 1 << (c % 32));
-    (0..groups).rev().map(|n| format!("{:x}", group(n))).collect::<Vec<_>>().join(",")
 }
 
 impl fmt::Display for Spread {

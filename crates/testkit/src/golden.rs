@@ -43,6 +43,14 @@ pub fn mistakes<T, E: Display>(texts: &[&str], read: impl Fn(&str) -> Result<T, 
     texts.iter().map(one).collect()
 }
 
+/// As [`mistakes`], of changes of a plan; `a=1 --set b=2` are two changes.
+///
+/// # Panics
+/// If a change is accepted.
+pub fn set_mistakes<T, E: Display>(sets: &[&str], read: impl Fn(&[String]) -> Result<T, E>) -> String {
+    mistakes(sets, |set| read(&set.split(" --set ").map(String::from).collect::<Vec<_>>()))
+}
+
 /// Number and text of the first line that differs, in both texts.
 fn difference<'a>(golden: &'a str, text: &'a str) -> Option<(usize, &'a str, &'a str)> {
     if golden == text {

@@ -24,7 +24,7 @@ pub use craft::{Craft, repair};
 pub use dice::Dice;
 pub use env::number;
 pub use folder::Folder;
-pub use golden::{check_golden, mistakes};
+pub use golden::{check_golden, mistakes, set_mistakes};
 pub use program::{Ended, Started, Watch, output};
 pub use session::check_session;
 pub use skip::{has, is_root};

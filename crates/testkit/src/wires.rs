@@ -3,8 +3,8 @@
 use std::fs;
 use std::net::IpAddr;
 
-use weir_testbed::namespace::Namespace;
-use weir_testbed::rtnl::{Rtnl, VethConfig, VethEnd};
+use weir_linux::namespace::Namespace;
+use weir_linux::rtnl::{Rtnl, VethConfig, VethEnd};
 
 /// A host and the name of its interface.
 pub type End<'a> = (&'a Namespace, &'a str);

@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use weir_lab::bench::{Form, plane};
+use weir_bench::{Form, plane};
 
 use crate::cli::{Bench, Pages};
 

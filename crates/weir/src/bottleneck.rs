@@ -11,8 +11,10 @@ use weir_bottleneck::{Bridge, Direction, Observe, Outcome as Found, Snapshot, ch
 use weir_port::duplex::{Packet, Pool, Port};
 use weir_port::thread;
 
-use crate::units::{bits, size};
-use crate::{Outcome, cli, say};
+use crate::cli;
+use crate::outcome::Outcome;
+use weir_service::say;
+use weir_service::units::{bits, size};
 
 /// Bytes of a frame beyond the MTU: Ethernet with two VLAN tags.
 const FRAMING: usize = 22;

@@ -1,7 +1,6 @@
 //! `weir capture` and `weir pps`: captures or counts the frames of interfaces, and accounts for each of them.
 
 use std::io::{ErrorKind, Write};
-use std::net::TcpListener;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -18,14 +17,16 @@ use weir_capture::source::{Source, Wanted};
 use weir_capture::{Format, Rotation, privilege::User};
 use weir_config::plain;
 use weir_lab::interface;
+use weir_linux::rtnl::Link;
 use weir_port::capture::{BufferSize, Options};
-use weir_testbed::rtnl::Link;
 
-use crate::hangup::Hangup;
 use crate::live::Live;
-use crate::prometheus::Server;
-use crate::units::{bits, rate};
-use crate::{Outcome, cli, privilege, run, say};
+use crate::outcome::Outcome;
+use crate::{cli, privilege, run};
+use weir_service::prometheus::Server;
+use weir_service::say;
+use weir_service::signals::Hangup;
+use weir_service::units::{bits, rate};
 
 mod hint;
 mod json;
@@ -57,7 +58,7 @@ pub(crate) fn capture(arguments: &cli::Capture, out: &mut impl Write) -> Result<
         let hangup = hangup.clone();
         files.until(move || hangup.ends())
     });
-    let scraped = arguments.prometheus.map(listen).transpose()?;
+    let scraped = arguments.prometheus.map(weir_service::prometheus::listen).transpose()?;
     let mut sources = Vec::new();
     for link in &links {
         let source = Source::open(link, wanted(arguments))?;
@@ -269,10 +270,6 @@ fn format(path: Option<&Path>) -> Format {
     let name = path.and_then(|path| path.to_str()).unwrap_or_default();
     let name = name.strip_suffix(".zst").unwrap_or(name);
     if name.ends_with(".pcap") { Format::Pcap } else { Format::Pcapng }
-}
-
-pub(crate) fn listen(address: std::net::SocketAddr) -> Result<TcpListener> {
-    TcpListener::bind(address).with_context(|| format!("cannot listen at {address} for Prometheus"))
 }
 
 /// Drops all privileges; returns the user that root changed to.

@@ -7,10 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Result, ensure};
 use weir_lab::check::{Answer, Checker, DELAYS, GAP, PATIENCE, PLANTS, Pair, Plant, Proof, RESOLUTION};
-use weir_lab::record::{Trial, invisible_loss};
+use weir_record::record::{Trial, invisible_loss};
 
+use crate::outcome::Outcome;
 use crate::run::stop_flag;
-use crate::{Outcome, cli, privilege, say};
+use crate::{cli, privilege};
+use weir_service::say;
 
 /// The name of the latency test, beside the names of the faults.
 const LATENCY: &str = "latency";

@@ -3,8 +3,8 @@
 use std::io::Write;
 
 use anyhow::Result;
-use weir_lab::run;
-use weir_lab::store::Store;
+use weir_lab::engine;
+use weir_record::store::Store;
 use weir_testbed::journal;
 
 use crate::{cli, records};
@@ -22,11 +22,11 @@ pub(crate) fn run(store: &cli::Store, out: &mut impl Write) -> Result<()> {
 
 /// Undoes the changes in the journals of dead processes and marks their runs; returns a line for each.
 pub(crate) fn undo(store: &dyn Store) -> Result<Vec<String>> {
-    run::sweep_folders();
+    weir_lab::run::folder::sweep_folders();
     let cleaned = journal::clean(&journal::default_dir())?;
     let undone = cleaned.undone.iter().map(|change| format!("undone after a killed run: {change}"));
     let mut done: Vec<String> = undone.chain(cleaned.left).collect();
-    for id in run::mark_dead_runs(store)? {
+    for id in engine::mark_dead_runs(store)? {
         done.push(format!(
             "run {id} was killed; its finished trials are kept; continue it with `weir run --resume {id}`"
         ));

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use weir_lab::store;
+use weir_record::store;
 
 mod bottleneck;
 mod capture;

@@ -4,13 +4,15 @@ use std::io::Write;
 
 use anyhow::{Context, Result, ensure};
 use weir_config::plain;
-use weir_lab::compare::{self, Across, Compared, Verdict};
-use weir_lab::record::{Run, RunState};
-use weir_lab::run_data::RunData;
-use weir_lab::store::Store;
+use weir_record::record::{Run, RunState};
+use weir_record::run_data::RunData;
+use weir_record::store::Store;
+use weir_report::compare::{self, Across, Compared, Verdict};
 
 use crate::cli::{self, AcrossKind, FailOn, Side};
-use crate::{Outcome, records, say};
+use crate::outcome::Outcome;
+use crate::records;
+use weir_service::say;
 
 pub(crate) fn run(arguments: &cli::Compare, out: &mut impl Write) -> Result<Outcome> {
     let runs = sides(arguments)?;
@@ -105,7 +107,7 @@ fn check_complete(data: &RunData) -> Result<()> {
     ensure!(
         state == RunState::Complete,
         "run {id} is {}: --fail-on needs complete runs; complete it with `weir run --resume {id}`",
-        weir_lab::run_data::state_name(state)
+        weir_record::run_data::state_name(state)
     );
     Ok(())
 }

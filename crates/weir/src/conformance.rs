@@ -4,14 +4,15 @@ use std::io::Write;
 
 use anyhow::{Context, Result};
 use serde_json::json;
-use weir_lab::conformance::{Finding, Verdict, examine};
-use weir_lab::rigs::PLANS;
+use weir_conformance::{Finding, Verdict, examine};
+use weir_rigs::PLANS;
 use weir_testbed::bed::{Bed, BedSpec};
 use weir_testbed::cpu::{CpuPlan, DutCpus};
 use weir_testbed::dut::DutKind;
 use weir_testbed::journal::{self, Journal};
 
-use crate::{Outcome, cli, privilege};
+use crate::outcome::Outcome;
+use crate::{cli, privilege};
 
 pub(crate) fn run(arguments: &cli::Conformance, out: &mut impl Write) -> Result<Outcome> {
     let bed = arguments.against.as_deref().map(bed).transpose()?;
@@ -36,7 +37,8 @@ fn bed(name: &str) -> Result<Bed> {
         "kernel" => None,
         plan => {
             let plan = PLANS.load(plan, &[])?;
-            let external = plan.throughput().and_then(|throughput| throughput.external.clone());
+            let external = weir_rigs::throughput::Throughput::of(&plan)
+                .and_then(|throughput| throughput.external.clone());
             Some(external.with_context(|| {
                 format!("{name} has no external device: describe it in a section [external]")
             })?)
@@ -123,11 +125,11 @@ fn markdown(findings: &[Finding], targets: &[&str]) -> String {
     };
     let kernel = weir_disk::kernel_text("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut text = format!(
-        "# Requirements of the RFCs, and the targets that meet them\n\n\
+        "# Conformance: requirements of the RFCs, and which are met\n\n\
          Written by `{command}`, version {}, on Linux {}.\n\n\
-         A requirement is kept if its scenario in `tests/` passes, packet by packet, with all checksums correct. `-`: it\n\
-         cannot be tested from outside, because that needs too much time, other options or internal counters. The kernel's\n\
-         NAT is `masquerade` of nftables, the usual configuration: with another one it may keep more requirements.\n\n",
+         A requirement is kept if its scenario in `tests/` passes, packet by packet, with every checksum right. `-`: it\n\
+         cannot be tried from outside: time, options or counters are missing. A kernel's NAT is `masquerade` of nftables\n\
+         towards the outside, as most users configure it: another configuration may keep what this one breaks.\n\n",
         env!("CARGO_PKG_VERSION"),
         kernel.trim(),
     );

@@ -8,22 +8,24 @@ use std::path::Path;
 
 use anyhow::Result;
 use serde_json::json;
-use weir_lab::export::wrapped;
 use weir_lab::frames::PointSpec;
 use weir_lab::frames::preflight;
 use weir_lab::machine;
-use weir_lab::record::Machine;
-use weir_lab::rigs::{self, PLANS};
-use weir_lab::store::Store;
 use weir_load::TesterKind;
 use weir_port::bpf::{self, Program, congestion, object};
 use weir_port::capture::{self, Method};
+use weir_record::record::Machine;
+use weir_record::store::Store;
+use weir_report::view::format::wrapped;
+use weir_rigs::{self, PLANS};
 use weir_testbed::bed::{Bed, BedSpec};
 use weir_testbed::cpu::{CpuPlan, DutCpus};
 use weir_testbed::dut::DutKind;
 use weir_testbed::journal::{self, Journal};
 
-use crate::{Outcome, cli, generate, privilege, records, say, with_causes};
+use crate::outcome::{Outcome, with_causes};
+use crate::{cli, generate, privilege, records};
+use weir_service::say;
 
 /// Columns before the text of a finding.
 const TEXT_COLUMN: usize = 30;
@@ -293,7 +295,7 @@ impl Findings {
     }
 
     fn peers(&mut self) {
-        let names = rigs::all().flat_map(|rig| rig.programs().names());
+        let names = weir_rigs::all().flat_map(|rig| rig.programs().names());
         let (here, gone): (Vec<_>, Vec<_>) = names.partition(|name| installed(name));
         let state = if gone.is_empty() { State::Ok } else { State::Weaker };
         let (here, gone) = (list(&here), list(&gone));

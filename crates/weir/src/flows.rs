@@ -12,8 +12,10 @@ use weir_flows::{
 };
 use weir_port::bpf::congestion::CongestionControl;
 
-use crate::units::{bits, size};
-use crate::{Outcome, cli, say};
+use crate::cli;
+use crate::outcome::Outcome;
+use weir_service::say;
+use weir_service::units::{bits, size};
 
 /// Interval between checks for signals.
 const LOOK: Duration = Duration::from_millis(100);

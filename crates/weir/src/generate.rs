@@ -7,6 +7,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::json;
 use weir_lab::interface::{check_mtu, check_not_default_route, check_ready, wait_until_ready};
+use weir_linux::ethtool;
+use weir_linux::namespace::Namespace;
+use weir_linux::rtnl::{Link, LinkStats};
 use weir_load::counts::{Load, StreamCounts, Traffic};
 use weir_load::generate::Generator;
 use weir_load::xdp::{IdleLoopback, MAX_FRAME_BYTES};
@@ -14,13 +17,12 @@ use weir_load::{Control, TesterKind};
 use weir_packet::flow::{Direction, FlowSpec, IpVersion};
 use weir_packet::frame::Ends;
 use weir_port::duplex::Redirectable;
-use weir_testbed::ethtool;
-use weir_testbed::namespace::Namespace;
-use weir_testbed::rtnl::{Link, LinkStats};
 
 use crate::live::Live;
-use crate::units::rate;
-use crate::{Outcome, cli, interface, run, say};
+use crate::outcome::Outcome;
+use crate::{cli, interface, run};
+use weir_service::say;
+use weir_service::units::rate;
 
 /// Longest time to send: the due times of paced frames have 64 bits, 16 of which are fractions of a nanosecond.
 const LONGEST: Duration = Duration::from_secs(3 * 86_400);

@@ -9,7 +9,9 @@ use weir_inspect::{
     Architecture, Confidence, InspectError, Target, Verdict, decide, find, from_inside, from_outside,
 };
 
-use crate::{Outcome, cli, say};
+use crate::cli;
+use crate::outcome::Outcome;
+use weir_service::say;
 
 pub(crate) fn run(arguments: &cli::Inspect, out: &mut impl Write) -> Result<Outcome> {
     let mut targets = targets(&arguments.target)?.into_iter().peekable();

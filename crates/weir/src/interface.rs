@@ -3,8 +3,8 @@
 use std::fs;
 
 use anyhow::{Result, bail};
+use weir_linux::rtnl::Link;
 use weir_load::TesterKind;
-use weir_testbed::rtnl::Link;
 
 use crate::{cli, privilege};
 

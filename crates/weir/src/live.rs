@@ -5,8 +5,8 @@ use std::io::{IsTerminal, Write};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use crate::say::say;
-use crate::units::rate;
+use weir_service::say::say;
+use weir_service::units::rate;
 
 /// Prints a growing count to standard error.
 pub(crate) struct Live {

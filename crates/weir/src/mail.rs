@@ -6,7 +6,9 @@ use anyhow::Result;
 use weir_config::plain;
 use weir_mail::engine::{Report, deliver};
 
-use crate::{Outcome, cli, say};
+use crate::cli;
+use crate::outcome::Outcome;
+use weir_service::say;
 
 pub(crate) fn run_one(arguments: &cli::Mail, out: &mut impl Write) -> Result<Outcome> {
     let (stop, order) = (crate::run::stop_flag()?, arguments.order());

@@ -1,4 +1,12 @@
 //! The program `weir`.
+//!
+//! Files:
+//! - `cli/`: one file for each group of commands; `cli/host.rs` reads host names and scoped addresses
+//! - `run.rs`: runs and compares plans; `place.rs`: where reports are written; `records.rs`, `compare.rs`: reads records
+//! - `doctor.rs`, `doctor/load.rs`: what this machine can measure; what it does under load
+//! - `node.rs`, `detect.rs`, `capture.rs`, `bottleneck.rs`, `flows.rs`, `mail.rs`, `inspect.rs`: one file for each service or
+//!   tool
+//! - `privilege.rs`: what this process may do; signals, metrics and systemd are in `weir-service`
 
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind, Write};
@@ -6,7 +14,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use weir_config::plain;
-use weir_lab::rigs::PLANS;
+use weir_rigs::PLANS;
+use weir_service::{say, time};
 
 mod bench;
 mod bottleneck;
@@ -21,37 +30,23 @@ mod docs;
 mod doctor;
 mod flows;
 mod generate;
-mod hangup;
 mod inspect;
 mod interface;
 mod live;
 mod mail;
 mod node;
+mod outcome;
 mod place;
 mod privilege;
 mod progress;
-mod prometheus;
 mod receive;
 mod records;
 mod run;
-mod say;
 mod setup;
 mod stdout;
-mod time;
-mod units;
 
 use cli::{Cli, Command, PlanCommand, Sets};
-
-/// How a command ended without an error.
-pub(crate) enum Outcome {
-    Done,
-    NotAllValid,
-    /// `weir compare --fail-on`.
-    Differs,
-    Interrupted,
-    /// `weir doctor`: a run is not possible here.
-    Unfit,
-}
+use outcome::{Outcome, with_causes};
 
 /// The exit codes are documented in the help text of [`cli`].
 fn main() -> ExitCode {
@@ -85,15 +80,6 @@ fn survive_file_limits() -> Result<()> {
     signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Default::default())
         .context("cannot set a handler for SIGXFSZ")?;
     Ok(())
-}
-
-/// An error and its causes, each printed once: some messages already include their cause, followed by the remedy.
-pub(crate) fn with_causes(error: &anyhow::Error) -> String {
-    error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match text.as_str() {
-        "" => cause,
-        reported if reported.contains(&cause) => text,
-        reported => format!("{reported}: {cause}"),
-    })
 }
 
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
@@ -178,18 +164,4 @@ fn list_plans(out: &mut impl Write) -> Result<()> {
 
 fn show_plan(name: &OsStr, out: &mut impl Write) -> Result<()> {
     Ok(out.write_all(plain(&PLANS.load(name, &[])?.text).as_bytes())?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_cause_is_reported_once() {
-        let cause = || io::Error::from(ErrorKind::NotFound);
-        let error = anyhow::Error::from(cause()).context("cannot read x").context("run 1 has failed");
-        assert_eq!(with_causes(&error), "run 1 has failed: cannot read x: entity not found");
-        let error = anyhow::Error::from(cause()).context("x: entity not found; look elsewhere");
-        assert_eq!(with_causes(&error), "x: entity not found; look elsewhere");
-    }
 }

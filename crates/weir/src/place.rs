@@ -5,10 +5,11 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use weir_lab::run_data::RunData;
-use weir_lab::{report, rigs};
+use weir_record::run_data::RunData;
+use weir_report::report;
 
-use crate::{cli, say};
+use crate::cli;
+use weir_service::say;
 
 /// Mode of a report.
 pub(crate) const REPORT: u32 = 0o644;
@@ -75,7 +76,7 @@ impl Place {
         if check_replaceable(&path)? {
             say::notes(&[format!("replaced {}", path.display())]);
         }
-        weir_disk::replace(&path, report::html(runs, rigs::sections()).as_bytes(), REPORT)
+        weir_disk::replace(&path, report::html(runs, weir_rigs::sections()).as_bytes(), REPORT)
             .with_context(|| format!("cannot write the report to {}", path.display()))?;
         Ok(path)
     }
@@ -111,7 +112,7 @@ mod tests {
         std::fs::write(&path, "my diary").unwrap();
         assert!(check_replaceable(&path).unwrap_err().to_string().contains("is not a weir report"));
         assert!(Place::File(path.clone()).check().is_err(), "before anything is measured");
-        std::fs::write(&path, report::html(&[], rigs::sections())).unwrap();
+        std::fs::write(&path, report::html(&[], weir_rigs::sections())).unwrap();
         assert!(check_replaceable(&path).unwrap());
     }
 }

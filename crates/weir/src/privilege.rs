@@ -80,7 +80,7 @@ pub(crate) fn without_xdp(error: &anyhow::Error) -> String {
     format!(
         "Using AF_PACKET sockets instead of XDP: {}. They send several times fewer frames, with less exact departure times. XDP \
          needs root and Linux 5.18 or newer.",
-        crate::with_causes(error)
+        crate::outcome::with_causes(error)
     )
 }
 

@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use weir_config::plain;
-use weir_lab::record::{GoalResult, Point, PointResult, Trial, Verdict};
 use weir_lab::run::Event;
-use weir_lab::view::axes::{self, Axes};
-use weir_lab::view::format::{significant, time_ns, unprefixed};
-use weir_lab::view::frame_name;
+use weir_record::record::{GoalResult, Point, PointResult, Trial, Verdict};
+use weir_report::view::axes::{self, Axes};
+use weir_report::view::format::{significant, time_ns, unprefixed};
+use weir_report::view::frame_name;
 
-use crate::say::{say, terminal};
-use crate::time::in_words;
-use crate::units::rate;
+use weir_service::say::{say, terminal};
+use weir_service::time::in_words;
+use weir_service::units::rate;
 
 /// More redraws do not help the reader, and fill a log of the terminal.
 const REDRAWS_PER_S: u8 = 2;

@@ -4,16 +4,18 @@ use std::io::Write;
 
 use anyhow::Result;
 use serde_json::{Value, json};
+use weir_linux::rtnl::Link;
 use weir_load::counts::{Arrivals, Arrived};
 use weir_load::receive::{GROUPS, Receiver, Until};
 use weir_load::xdp::Interface;
 use weir_load::{LoadError, TesterKind};
 use weir_port::bpf::{BpfError, Mode};
-use weir_testbed::rtnl::Link;
 
 use crate::generate::name;
 use crate::live::Live;
-use crate::{Outcome, cli, interface, run, say};
+use crate::outcome::Outcome;
+use crate::{cli, interface, run};
+use weir_service::say;
 
 /// A larger latency means that the two clocks are not synchronised.
 const IMPLAUSIBLE_NS: u64 = 10_000_000_000;

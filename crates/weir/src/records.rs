@@ -5,14 +5,15 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use weir_config::plain;
-use weir_lab::run_data::RunData;
-use weir_lab::store::{SqliteStore, Store, StoreError};
-use weir_lab::trend::{self, Filter};
-use weir_lab::{export, rigs};
+use weir_record::run_data::RunData;
+use weir_record::store::{SqliteStore, Store, StoreError};
+use weir_report::export;
+use weir_report::trend::{self, Filter};
 
+use crate::cli;
 use crate::cli::ExportFormat;
 use crate::place::{Place, REPORT};
-use crate::{cli, say};
+use weir_service::say;
 
 /// Opens the store, and creates it if it does not exist.
 pub(crate) fn open(arguments: &cli::Store) -> Result<SqliteStore> {
@@ -51,7 +52,7 @@ pub(crate) fn show(arguments: &cli::Show, out: &mut impl Write) -> Result<()> {
     let text = match (arguments.json, arguments.csv) {
         (true, _) => export::json(&data) + "\n",
         (_, true) => export::csv(&data),
-        _ => plain(&export::show(&data, rigs::sections())).into_owned(),
+        _ => plain(&export::show(&data, weir_rigs::sections())).into_owned(),
     };
     Ok(write!(out, "{text}")?)
 }
@@ -66,14 +67,14 @@ pub(crate) fn report(arguments: &cli::Report, out: &mut impl Write) -> Result<()
 /// Merges shards into one run, and stores it.
 pub(crate) fn merge(arguments: &cli::Merge, out: &mut impl Write) -> Result<()> {
     let shards = arguments.files.iter().map(|path| exported(path)).collect::<Result<Vec<_>>>()?;
-    let whole = weir_lab::shards::merge(&shards)?;
+    let whole = weir_record::shards::merge(&shards)?;
     let store = open(&arguments.store)?;
-    let id = weir_lab::shards::keep(&whole, &store)?;
+    let id = weir_record::shards::keep(&whole, &store)?;
     let data = store.run_data(id)?;
     let text = if arguments.json {
         export::json(&data) + "\n"
     } else {
-        plain(&export::answer(&data, rigs::sections(), say::columns())).into_owned()
+        plain(&export::answer(&data, weir_rigs::sections(), say::columns())).into_owned()
     };
     out.write_all(text.as_bytes())?;
     say::say(&format!("merged {} shards into run {id}: `weir report {id}` writes its report", shards.len()));
@@ -99,9 +100,9 @@ pub(crate) fn export(arguments: &cli::Export, out: &mut impl Write) -> Result<()
         ExportFormat::Figures => export::figures(&data),
         ExportFormat::Jsonl => export::jsonl(&data),
         ExportFormat::Prometheus => export::prometheus(&data),
-        ExportFormat::Markdown => export::markdown(&data, rigs::sections()),
-        ExportFormat::Latex => export::latex(&data, rigs::sections()),
-        ExportFormat::Tabular => export::tabular(&data, rigs::sections()),
+        ExportFormat::Markdown => export::markdown(&data, weir_rigs::sections()),
+        ExportFormat::Latex => export::latex(&data, weir_rigs::sections()),
+        ExportFormat::Tabular => export::tabular(&data, weir_rigs::sections()),
         ExportFormat::Svg => unreachable!("see above"),
     };
     match &arguments.output {
@@ -116,7 +117,7 @@ fn drawings(data: &RunData, folder: Option<&Path>, out: &mut impl Write) -> Resu
     let folder = folder.context("the charts are several files: give a folder for them with -o")?;
     weir_disk::as_caller(|| std::fs::create_dir_all(folder))
         .with_context(|| format!("cannot create the folder {}", folder.display()))?;
-    for (name, text) in export::svg(data, rigs::sections()) {
+    for (name, text) in export::svg(data, weir_rigs::sections()) {
         let path = folder.join(name);
         weir_disk::replace(&path, text.as_bytes(), REPORT)
             .with_context(|| format!("cannot write to {}", path.display()))?;

@@ -8,16 +8,20 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use weir_config::plain;
-use weir_lab::export;
+use weir_lab::engine;
+use weir_lab::error::RunError;
 use weir_lab::plan::Plan;
-use weir_lab::rigs::{self, PLANS};
-use weir_lab::run::{self, Event, Options, RunError};
-use weir_lab::run_data::RunData;
-use weir_lab::store::{SqliteStore, Store};
+use weir_lab::run::{Event, Options};
+use weir_record::run_data::RunData;
+use weir_record::store::{SqliteStore, Store};
+use weir_report::export;
+use weir_rigs::{self, PLANS};
 
+use crate::outcome::Outcome;
 use crate::place::Place;
 use crate::progress::Progress;
-use crate::{Outcome, clean, cli, compare, privilege, records, say, time};
+use crate::{clean, cli, compare, privilege, records};
+use weir_service::{say, signals, time};
 
 mod repeat;
 
@@ -58,7 +62,9 @@ fn once(arguments: &cli::Run, out: &mut impl Write) -> Result<(i64, Outcome)> {
     let report = (!arguments.no_report).then(|| place.write(std::slice::from_ref(&data))).transpose();
     let text = match (arguments.json, arguments.verbose) {
         (true, _) => export::json(&data) + "\n",
-        (false, true) => plain(&export::show(&data, rigs::sections())).into_owned() + "\n" + &answer(&data),
+        (false, true) => {
+            plain(&export::show(&data, weir_rigs::sections())).into_owned() + "\n" + &answer(&data)
+        }
         (false, false) => answer(&data),
     };
     let mut written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -141,8 +147,8 @@ impl Session<'_> {
             observe: &observe,
         };
         let result = match resumed {
-            Some(data) => run::resume(plan, data, &self.store, &options),
-            None => run::run(plan, &self.store, &options),
+            Some(data) => engine::resume(plan, data, &self.store, &options),
+            None => engine::run(plan, &self.store, &options),
         };
         progress.iter().for_each(Progress::finish);
         let (id, interrupted) = match result {
@@ -177,7 +183,7 @@ impl Session<'_> {
             }
         }
         let believable = runs.iter().flatten().all(RunData::is_believable);
-        let merged = runs.map(|runs| weir_lab::merged(&runs).expect("at least one of each"));
+        let merged = runs.map(|runs| weir_record::merged(&runs).expect("at least one of each"));
         let compared = compare::sides_of(&merged);
         let text = if self.arguments.json {
             serde_json::to_string_pretty(&compared)? + "\n"
@@ -214,7 +220,7 @@ fn failed(error: RunError, id: i64, store: &dyn Store) -> anyhow::Error {
 }
 
 fn answer(data: &RunData) -> String {
-    plain(&export::answer(data, rigs::sections(), say::columns())).into_owned()
+    plain(&export::answer(data, weir_rigs::sections(), say::columns())).into_owned()
 }
 
 fn announce(plan: &Plan) {
@@ -235,31 +241,12 @@ fn announce(plan: &Plan) {
 /// Set by Ctrl-C, SIGTERM, or a terminal that closes. The second of the first two ends the process at once. A closing terminal
 /// causes more than one SIGHUP, from its shell and from the kernel, so a second one does not end the process.
 pub(crate) fn stop_flag() -> Result<Arc<AtomicBool>> {
-    let stop = stop_at(&[SIGINT, SIGTERM])?;
+    let stop = signals::stop_at(&[SIGINT, SIGTERM])?;
     // Under nohup the program continues without its terminal.
-    if !ignores(SIGHUP) {
+    if !signals::ignores(SIGHUP) {
         signal_hook::flag::register(SIGHUP, stop.clone())?;
     }
     Ok(stop)
-}
-
-/// Set by each of these signals, the second of which ends the process at once.
-pub(crate) fn stop_at(signals: &[i32]) -> Result<Arc<AtomicBool>> {
-    let (stop, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-    for &signal in signals {
-        signal_hook::flag::register_conditional_shutdown(signal, 130, asked.clone())?;
-        signal_hook::flag::register(signal, asked.clone())?;
-        signal_hook::flag::register(signal, stop.clone())?;
-    }
-    Ok(stop)
-}
-
-/// Whether this process was started with a signal ignored.
-pub(crate) fn ignores(signal: i32) -> bool {
-    let status = weir_disk::kernel_text("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .is_some_and(|mask| mask >> (signal - 1) & 1 != 0)
 }
 
 fn fresh_seed() -> u64 {

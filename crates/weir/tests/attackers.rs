@@ -12,10 +12,10 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use weir_linux::namespace::Namespace;
+use weir_linux::rtnl::Rtnl;
 use weir_plane::scenario::packet;
 use weir_port::packet::Sender;
-use weir_testbed::namespace::Namespace;
-use weir_testbed::rtnl::Rtnl;
 use weir_testkit::wires::address;
 use weir_testkit::{Dice, PATIENCE, need_root};
 

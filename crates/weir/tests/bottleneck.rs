@@ -10,8 +10,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
+use weir_linux::namespace::Namespace;
 use weir_queue::{Bottleneck, Config, Pace, Time};
-use weir_testbed::namespace::Namespace;
 use weir_testkit::{PATIENCE, Started, Watch, accept, golden, has, need_root, output};
 
 use crate::confined;

@@ -11,11 +11,11 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use weir_linux::namespace::Namespace;
+use weir_linux::rtnl::Rtnl;
 use weir_port::capture::Method;
 use weir_port::packet::{BATCH, Sender};
 use weir_port::pcapng::read::{Item, Reader};
-use weir_testbed::namespace::Namespace;
-use weir_testbed::rtnl::Rtnl;
 use weir_testkit::wires::{keep_quiet, set_up};
 use weir_testkit::{Ended, Folder, PATIENCE, Started, output};
 

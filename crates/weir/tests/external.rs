@@ -11,8 +11,8 @@ use std::fs;
 use std::process::{Command, Output};
 
 use serde_json::Value;
-use weir_testbed::namespace::Namespace;
-use weir_testbed::rtnl::Rtnl;
+use weir_linux::namespace::Namespace;
+use weir_linux::rtnl::Rtnl;
 use weir_testkit::wires::address;
 use weir_testkit::{need_root, output};
 

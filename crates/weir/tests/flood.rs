@@ -7,9 +7,9 @@ use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use weir_linux::namespace::Namespace;
 use weir_plane::scenario::packet;
 use weir_port::packet::BATCH;
-use weir_testbed::namespace::Namespace;
 use weir_testkit::{Dice, PATIENCE, accept, be_patient, need_root, number};
 
 use crate::frames;

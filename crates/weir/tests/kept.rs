@@ -3,8 +3,8 @@
 use std::process::{Command, Output};
 
 use serde_json::json;
-use weir_lab::record::{Point, PointResult, Run, RunState};
-use weir_lab::store::{SqliteStore, Store};
+use weir_record::record::{Point, PointResult, Run, RunState};
+use weir_record::store::{SqliteStore, Store};
 use weir_testkit::{Folder, check_session, output};
 
 use crate::weir::WEIR;

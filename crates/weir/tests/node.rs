@@ -9,8 +9,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use weir_testbed::namespace::Namespace;
-use weir_testbed::rtnl::Rtnl;
+use weir_linux::namespace::Namespace;
+use weir_linux::rtnl::Rtnl;
 use weir_testkit::{PATIENCE, accept, be_patient, need_root, output};
 
 use crate::confined;

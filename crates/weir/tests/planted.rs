@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::json;
-use weir_lab::store::{SqliteStore, Store};
+use weir_record::store::{SqliteStore, Store};
 use weir_testkit::{Folder, need_root, output};
 
 use crate::weir::WEIR;

@@ -54,7 +54,7 @@ fn events_of_attacks() {
 
 #[test]
 fn events_of_a_file_with_a_clock_that_was_set_back() {
-    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
+    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("../detectd/tests/cases");
     let (file, config) = (cases.join("1-setback.pcap"), cases.join("detect.toml"));
     let mut command = Command::new(WEIR);
     command.args(["detect", "--read", text(&file), "--config", text(&config)]);

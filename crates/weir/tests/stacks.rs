@@ -10,7 +10,7 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use weir_testbed::namespace::Namespace;
+use weir_linux::namespace::Namespace;
 use weir_testkit::wires::{Wire, address};
 use weir_testkit::{PATIENCE, accept, need_root, output};
 

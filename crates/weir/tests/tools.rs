@@ -3,8 +3,8 @@
 use std::process::Command;
 
 use serde_json::Value;
-use weir_testbed::namespace::Namespace;
-use weir_testbed::rtnl::Rtnl;
+use weir_linux::namespace::Namespace;
+use weir_linux::rtnl::Rtnl;
 use weir_testkit::wires::set_up;
 use weir_testkit::{Folder, Started, output};
 

@@ -1,8 +1,8 @@
 //! Files that weir writes and reads again: after a crash, on another machine, or after another program changed them.
 
-use weir_lab::run_data::RunData;
-use weir_lab::trend::{self, Filter};
-use weir_lab::{compare, export, report, rigs};
+use weir_record::run_data::RunData;
+use weir_report::trend::{self, Filter};
+use weir_report::{compare, export, report};
 use weir_testbed::journal;
 
 use super::of_texts;
@@ -10,7 +10,7 @@ use weir_testkit::Folder;
 
 /// A file of the program `weir`, whose modules are private.
 #[allow(dead_code, reason = "the program uses more of it")]
-#[path = "../../../weir/src/node/blocks/text.rs"]
+#[path = "../../../control/src/blocks/text.rs"]
 mod text;
 
 /// The file of blocks of ports: what is read is the same when it is written and read again.
@@ -72,13 +72,13 @@ pub(super) fn record(input: &[u8]) {
     export::json(&data);
     export::csv(&data);
     export::jsonl(&data);
-    export::latex(&data, rigs::sections());
-    export::markdown(&data, rigs::sections());
+    export::latex(&data, weir_rigs::sections());
+    export::markdown(&data, weir_rigs::sections());
     export::prometheus(&data);
-    export::show(&data, rigs::sections());
+    export::show(&data, weir_rigs::sections());
     export::list(std::slice::from_ref(&data.run));
     compare::text(&compare::compare(&data, &data, &[]));
-    report::html(std::slice::from_ref(&data), rigs::sections());
+    report::html(std::slice::from_ref(&data), weir_rigs::sections());
     let points: Vec<_> = data.points.iter().map(|point| point.point.clone()).collect();
     let runs: Vec<_> = (0..9).map(|_| (data.run.clone(), points.clone())).collect();
     if let Some(trend) = trend::trend(&data.run.plan, &runs, &Filter::default()) {

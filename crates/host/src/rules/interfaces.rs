@@ -1,6 +1,6 @@
 //! NICs: rings, queues, interrupts, and the CPUs that do their work.
 
-use weir_testbed::spread::cpu_mask;
+use weir_linux::cpu::cpu_mask;
 
 use crate::host::cpus_of;
 use crate::{Ceiling, Effect, Fix, Host, Load};

@@ -1,6 +1,6 @@
 use std::fs;
 
-use weir_port::ethtool::Rings;
+use weir_linux::ethtool::Rings;
 use weir_testkit::Folder;
 
 use crate::{Ceiling, Effect, Fix, Host, Load, Nic, Role, examine};

@@ -1,6 +1,6 @@
 //! The way out: queueing disciplines, their length, which CPU sends by which queue, and segmentation.
 
-use weir_testbed::spread::cpu_mask;
+use weir_linux::cpu::cpu_mask;
 
 use super::interfaces::{STOP_S, hardware};
 use crate::{Ceiling, Effect, Fix, Host, Load};

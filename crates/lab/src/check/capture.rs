@@ -16,6 +16,7 @@ use weir_capture::files::{Files, Target};
 use weir_capture::session::{Limits, Recording, Report, Session, Signals};
 use weir_capture::source::{Source, SourceError, Wanted};
 use weir_capture::{Format, Rotation, Written};
+use weir_linux::rtnl::Rtnl;
 use weir_load::Control;
 use weir_load::counts::{Load, Traffic};
 use weir_load::xdp::pin_to;
@@ -28,7 +29,6 @@ use weir_port::pcapng::Packet;
 use weir_port::pcapng::read::{Item, ReadError, Reader};
 use weir_testbed::dut::DutKind;
 use weir_testbed::journal::{self, Journal};
-use weir_testbed::rtnl::Rtnl;
 
 use crate::error::RunError;
 use crate::frames::PointSpec;
@@ -130,6 +130,9 @@ pub enum CaptureCheckError {
     /// The wire, or sending over it.
     #[error(transparent)]
     Run(#[from] RunError),
+    /// The kernel refused something.
+    #[error(transparent)]
+    Linux(#[from] weir_linux::Error),
     /// The test bed's counters.
     #[error(transparent)]
     Testbed(#[from] weir_testbed::error::Error),

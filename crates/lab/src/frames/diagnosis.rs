@@ -5,7 +5,7 @@
 //! and more nothing passed. A trial whose tester or device did not get its CPU is no evidence against the device:
 //! such a trial has no other finding.
 
-use crate::record::{Fault, Finding, LossEvent, Noise, Stream};
+use weir_record::record::{Fault, Finding, LossEvent, Noise, Stream};
 
 /// From this on a run of lost frames is a stall, ns.
 const STALL_NS: u64 = 1_000_000;
@@ -128,7 +128,7 @@ impl Stall {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Latency;
+    use weir_record::record::Latency;
 
     /// 100,000 frames in a second, 10 us apart; what of them went wrong is the change.
     fn check(change: impl Fn(&mut Stream), expected: &[&str]) {

@@ -48,7 +48,7 @@ impl ResetKind {
 }
 
 /// A disturbance of one trial.
-pub(crate) struct Disturbance {
+pub struct Disturbance {
     kind: ResetKind,
     after: Duration,
     stall: Duration,
@@ -66,7 +66,7 @@ struct Clock {
 
 impl Disturbance {
     /// Does `kind` so long `after` the beginning of a trial; only a stall has a length.
-    pub(crate) fn new(kind: ResetKind, after: Duration, stall: Duration) -> Disturbance {
+    pub fn new(kind: ResetKind, after: Duration, stall: Duration) -> Disturbance {
         Disturbance { kind, after, stall, clock: Mutex::default(), news: Condvar::new() }
     }
 
@@ -76,7 +76,7 @@ impl Disturbance {
     }
 
     /// Frames are being sent.
-    pub(crate) fn sending(&self) {
+    pub fn sending(&self) {
         let mut clock = self.lock();
         if clock.began.is_none() {
             clock.began = Some(Instant::now());

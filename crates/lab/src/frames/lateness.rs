@@ -4,17 +4,21 @@ use serde::{Deserialize, Serialize};
 use weir_bottleneck::too_late;
 use weir_load::histogram::Histogram;
 
-use crate::record::{Detail, Trial, Verdict};
+use weir_record::record::{Detail, Trial, Verdict};
 
 /// How late frames left, ns.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Lateness {
-    pub(crate) p50_ns: u64,
-    pub(crate) p95_ns: u64,
-    pub(crate) p99_ns: u64,
-    pub(crate) max_ns: u64,
+pub struct Lateness {
+    /// Median.
+    pub p50_ns: u64,
+    /// 95th percentile.
+    pub p95_ns: u64,
+    /// 99th percentile.
+    pub p99_ns: u64,
+    /// Maximum.
+    pub max_ns: u64,
     /// Time of a full frame on the link: the figures do not count where it is less than the 99th percentile.
-    pub(crate) slot_ns: u64,
+    pub slot_ns: u64,
 }
 
 /// In records of frames; in those of flows it is a part of what the rig says.

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use weir_linux::namespace::Namespace;
 use weir_load::counts::{Counts, Traffic};
 use weir_load::xdp::{IdleLoopback, Interface};
 use weir_load::{Tester, TesterKind};
@@ -14,13 +15,12 @@ use weir_testbed::dut::DutKind;
 use weir_testbed::error::{Error, Result};
 use weir_testbed::external::{ExternalSpec, Sample};
 use weir_testbed::interface::Device;
-use weir_testbed::namespace::Namespace;
 
 use super::remote::{Hosts, Pair, Remote};
 use crate::error::RunError;
 use crate::frames::PointSpec;
 use crate::interface;
-use crate::record::{DropCounter, Owner};
+use weir_record::record::{DropCounter, Owner};
 
 /// A counter of the box with this name is CPU time that it has used, ns: the cost of the DUT.
 const CPU_NS: &str = "cpu_ns";
@@ -41,11 +41,11 @@ pub(crate) fn check_port(name: &str, frame_bytes: u16, allow_default_route: bool
         interface::check_not_default_route(name, "`allow_default_route = true` to [external]")?;
     }
     interface::check_ready(&link)?;
-    interface::check_mtu(&link, frame_bytes, "traffic.frame_bytes =")
+    Ok(interface::check_mtu(&link, frame_bytes, "traffic.frame_bytes =")?)
 }
 
 /// Refuses a host with the other end of the tester, or an interface there, that cannot be used, or must not.
-pub(crate) fn check_remote(specs: &[PointSpec], external: Option<&ExternalSpec>) -> Result<()> {
+pub fn check_remote(specs: &[PointSpec], external: Option<&ExternalSpec>) -> Result<()> {
     let outside = specs.iter().filter(|spec| spec.dut == DutKind::EXTERNAL);
     match (external, outside.max_by_key(|spec| spec.frame.max())) {
         (Some(external), Some(spec)) => Remote::open(external, spec.ip, spec.frame.max()).map(drop),
@@ -216,7 +216,7 @@ pub(crate) fn cpu_ns(delta: &Sample) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_testbed::rtnl::LinkStats;
+    use weir_linux::rtnl::LinkStats;
 
     fn device(link: LinkStats) -> Device {
         Device { link, ..Device::default() }

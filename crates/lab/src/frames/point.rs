@@ -29,7 +29,7 @@ pub enum Cpus {
 
 impl Cpus {
     /// Can this device have them? A fast path, and a link, is one thread's.
-    pub(crate) fn suit(self, dut: DutKind) -> bool {
+    pub fn suit(self, dut: DutKind) -> bool {
         self == Cpus::Count(1) || !dut.is_one_thread()
     }
 }
@@ -55,7 +55,7 @@ pub struct PointSpec {
     pub frame: FrameSizes,
     /// IP version.
     pub ip: IpVersion,
-    /// What frames carry above IP.
+    /// Transport protocol of the frames.
     pub transport: Transport,
     /// Flows of each stream.
     pub flows: u32,
@@ -175,14 +175,14 @@ impl PointSpec {
     }
 
     /// Has it the same traffic, whatever the device is and does with it?
-    pub(crate) fn has_traffic_of(&self, other: &PointSpec) -> bool {
+    pub fn has_traffic_of(&self, other: &PointSpec) -> bool {
         let PointSpec { dut, rules, form, ref link, cpus, ref spreading, routing, .. } = *self;
         let (link, spreading) = (link.clone(), spreading.clone());
         PointSpec { dut, rules, form, link, cpus, spreading, routing, ..other.clone() } == *self
     }
 
     /// Why this combination has no meaning; empty if it has one.
-    pub(crate) fn conflicts(&self) -> Vec<Conflict> {
+    pub fn conflicts(&self) -> Vec<Conflict> {
         let mut list = Vec::new();
         if self.ip == IpVersion::V6 && self.frame.min() < MIN_IPV6_FRAME_BYTES {
             let why = format!(
@@ -243,11 +243,11 @@ impl PointSpec {
 }
 
 /// Why a combination has no meaning.
-pub(crate) struct Conflict {
+pub struct Conflict {
     /// The options that do not go together.
-    pub(crate) axes: [&'static str; 2],
+    pub axes: [&'static str; 2],
     /// The reason and the remedy.
-    pub(crate) why: String,
+    pub why: String,
 }
 
 impl fmt::Display for Cpus {

@@ -18,7 +18,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 const FAR: [&str; 3] = ["far", "far_port", "far_weir"];
 
 /// Reads the section; `None` if it is absent or wrong.
-pub(crate) fn read_external(section: Section<'_>) -> Option<ExternalSpec> {
+pub fn read_external(section: Section<'_>) -> Option<ExternalSpec> {
     if !section.is_present() {
         return None;
     }

@@ -4,6 +4,8 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use weir_linux::cpu::softirq_threads;
+use weir_linux::lock::measuring_lock;
 use weir_load::counts::{Counts, Load, StreamCounts, Traffic};
 use weir_load::translation::Translation;
 use weir_load::xdp::{IdleLoopback, Interface, MAX_FRAME_BYTES, pin_to};
@@ -14,7 +16,7 @@ use weir_port::bpf::Mode;
 use weir_port::perf::idle::Idles;
 use weir_testbed::bed::{Bed, BedSpec, FAST_ENTRIES, SESSIONS};
 use weir_testbed::core_speed::core_step_ns;
-use weir_testbed::cpu::{CpuPlan, DutCpus, softirq_threads};
+use weir_testbed::cpu::{CpuPlan, DutCpus};
 use weir_testbed::device::Device;
 use weir_testbed::dut::{DutKind, Function};
 use weir_testbed::external::{ExternalSpec, PortEnd};
@@ -22,18 +24,17 @@ use weir_testbed::fault::Faults;
 use weir_testbed::handover::handover_ns;
 use weir_testbed::interface::Port;
 use weir_testbed::journal::{self, Journal};
-use weir_testbed::lock::measuring_lock;
 use weir_testbed::rules::RuleForm;
 use weir_testbed::topology::Side;
 use weir_testbed::updates::Updates;
 
-mod traffic;
+pub mod traffic;
 mod translation;
 mod usage;
 
 use self::traffic::networks;
-pub(crate) use self::traffic::{FIRST_HOST, mirrored, traffic};
-pub(crate) use self::translation::AddressRange;
+pub use self::traffic::{FIRST_HOST, mirrored, traffic};
+pub use self::translation::AddressRange;
 use self::usage::Used;
 pub(crate) use self::usage::own_times;
 use super::diagnosis::{Symptoms, diagnose};
@@ -44,8 +45,8 @@ use super::witness::{Parties, Witness, arrived, witnessed};
 use super::{counted, outside};
 use crate::error::RunError;
 use crate::frames::{Cpus, PointSpec};
-use crate::record::{DropCounter, Noise, Owner, Purpose, Stream, Trial, Verdict};
-use crate::time;
+use weir_linux::time;
+use weir_record::record::{DropCounter, Noise, Owner, Purpose, Stream, Trial, Verdict};
 
 /// Everything that is the same for all points of a run.
 #[derive(Debug, Clone)]
@@ -229,7 +230,7 @@ impl Setup {
     }
 
     /// A trial in which something is done to the device.
-    pub(crate) fn disturbed(
+    pub fn disturbed(
         &mut self,
         load: &Load,
         purpose: Purpose,
@@ -530,7 +531,8 @@ pub(crate) fn cpu_plan(spec: &PointSpec) -> weir_testbed::error::Result<CpuPlan>
     })
 }
 
-pub(crate) fn bed_spec(spec: &PointSpec, cpus: &CpuPlan) -> BedSpec {
+/// The test bed that a point asks for, on these CPUs.
+pub fn bed_spec(spec: &PointSpec, cpus: &CpuPlan) -> BedSpec {
     BedSpec {
         rules: spec.rules.unwrap_or(0),
         form: spec.form.unwrap_or(RuleForm::NftChain),

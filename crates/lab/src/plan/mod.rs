@@ -14,11 +14,10 @@ mod read;
 mod set;
 mod short;
 
-use read::Label;
-use short::Form;
-
 use crate::frames::Limits;
 use crate::rig::{Experiment, Rig};
+pub use read::Label;
+pub use short::Form;
 pub use weir_config::{Mistake, Mistakes, Place};
 
 /// A valid plan.
@@ -74,7 +73,7 @@ pub enum PlanError {
 
 /// The plans of some rigs: those that ship with them, and others in files and records.
 #[derive(Clone, Copy)]
-pub struct Plans(pub(crate) &'static [&'static dyn Rig]);
+pub struct Plans(pub &'static [&'static dyn Rig]);
 
 impl Plans {
     /// The plans that ship: name and text.
@@ -133,15 +132,3 @@ impl Plans {
         self.read(&label, text, Form::Full, &[]).map_err(PlanError::Mistakes)
     }
 }
-
-/// The error message for each of these settings, which are all wrong; `a=1 --set b=2` are two.
-#[cfg(test)]
-pub(crate) fn mistakes<T, E: std::fmt::Display>(
-    sets: &[&str],
-    read: impl Fn(&[String]) -> Result<T, E>,
-) -> String {
-    weir_testkit::mistakes(sets, |set| read(&set.split(" --set ").map(String::from).collect::<Vec<_>>()))
-}
-
-#[cfg(test)]
-mod tests;

@@ -101,9 +101,8 @@ fn read_value(text: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::mistakes;
     use toml_edit::DocumentMut;
-    use weir_testkit::golden;
+    use weir_testkit::{golden, set_mistakes};
 
     const PLAN: &str = "[traffic]\nflows = 1 # one is enough\n[[search.goal]]\nname = \"a\"\n";
 
@@ -144,6 +143,6 @@ mod tests {
             "search.goal.2.loss_ratio=1",
         ];
         let one = |sets: &[String]| set(&sets[0]).map_err(|mistake| mistake.text);
-        golden!("src/plan/golden/set-mistakes.txt", &mistakes(&sets, one));
+        golden!("src/plan/golden/set-mistakes.txt", &set_mistakes(&sets, one));
     }
 }

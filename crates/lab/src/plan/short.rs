@@ -13,7 +13,7 @@ const SECTION: &str = "short";
 
 /// Which form of a plan is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub enum Form {
     /// As it stands.
     Full,
     /// With the changes of `[short]`.

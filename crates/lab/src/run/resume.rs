@@ -9,13 +9,13 @@ use weir_load::counts::Load;
 
 use crate::error::RunError;
 use crate::machine;
-use crate::record::{Point, Purpose, Run, RunState, Tester, Trial};
-use crate::run_data::{PointData, RunData};
-use crate::store::Store;
+use weir_record::record::{Point, Purpose, Run, RunState, Tester, Trial};
+use weir_record::run_data::{PointData, RunData};
+use weir_record::store::Store;
 
 /// Points and trials that were kept; none in a new run.
 #[derive(Debug, Default)]
-pub(crate) struct KeptTrials {
+pub struct KeptTrials {
     points: Vec<PointData>,
 }
 
@@ -31,17 +31,17 @@ impl KeptTrials {
     }
 
     /// The point of this number with its result, if it was finished.
-    pub(crate) fn finished(&self, index: usize) -> Option<&PointData> {
+    pub fn finished(&self, index: usize) -> Option<&PointData> {
         self.points.iter().find(|data| data.point.index == index && data.point.result.is_some())
     }
 
     /// All points that an earlier part of this run has begun.
-    pub(crate) fn points(&self) -> impl Iterator<Item = &PointData> {
+    pub fn points(&self) -> impl Iterator<Item = &PointData> {
         self.points.iter()
     }
 
     /// Gives `point` its number in the store, where it is put if it is new, and returns its trials so far.
-    pub(crate) fn enter(&self, point: &mut Point, store: &dyn Store) -> Result<VecDeque<Trial>, RunError> {
+    pub fn enter(&self, point: &mut Point, store: &dyn Store) -> Result<VecDeque<Trial>, RunError> {
         let Some(data) = self.points.iter().find(|data| data.point.index == point.index) else {
             point.id = store.add_point(point)?;
             return Ok(VecDeque::new());
@@ -98,7 +98,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::fixture;
+    use weir_record::fixture;
 
     #[test]
     fn a_trial_is_the_same_if_it_asks_for_the_same() {

@@ -9,8 +9,8 @@ use weir_testbed::journal::Journal;
 use super::resume::KeptTrials;
 use crate::error::RunError;
 use crate::frames::Settings;
-use crate::record::{Point, PointResult, Run, Trial};
-use crate::store::Store;
+use weir_record::record::{Point, PointResult, Run, Trial};
+use weir_record::store::Store;
 
 /// What a run reports while it goes on.
 #[derive(Debug)]
@@ -86,13 +86,20 @@ pub struct Options<'a> {
 
 /// A run in progress, of this experiment: what the engine has for a rig.
 pub struct Running<'a, E = ()> {
-    pub(crate) record: &'a Run,
-    pub(crate) resumed: &'a KeptTrials,
-    pub(crate) experiment: &'a E,
-    pub(crate) store: &'a dyn Store,
-    pub(crate) options: &'a Options<'a>,
-    pub(crate) settings: Settings,
-    pub(crate) journal: Journal,
+    /// The record of the run.
+    pub record: &'a Run,
+    /// What an earlier part of the run has kept.
+    pub resumed: &'a KeptTrials,
+    /// The options of the experiment.
+    pub experiment: &'a E,
+    /// Where trials and results are kept.
+    pub store: &'a dyn Store,
+    /// How the user wants it run.
+    pub options: &'a Options<'a>,
+    /// What trials with frames need.
+    pub settings: Settings,
+    /// What must be undone at the end.
+    pub journal: Journal,
 }
 
 impl<'a> Running<'a> {
@@ -105,13 +112,13 @@ impl<'a> Running<'a> {
 
 impl<E> Running<'_, E> {
     /// A point of this run without a device under test.
-    pub(crate) fn point(&self, index: usize, dut: &str, settings: Vec<(&str, String)>) -> Point {
+    pub fn point(&self, index: usize, dut: &str, settings: Vec<(&str, String)>) -> Point {
         let settings = settings.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
         Point { run_id: self.record.id, index, settings, dut: dut.into(), ..Point::default() }
     }
 
     /// Reports the result of a point, and keeps it unless an earlier part of this run has.
-    pub(crate) fn close(&self, point: &Point, result: PointResult) -> Result<(), RunError> {
+    pub fn close(&self, point: &Point, result: PointResult) -> Result<(), RunError> {
         if self.resumed.finished(point.index).is_none() {
             self.store.finish_point(point.id, &result)?;
         }

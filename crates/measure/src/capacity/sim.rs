@@ -109,7 +109,7 @@ impl Machine {
         let (before, from_ns) = (self.handover_ns(), self.now_ns);
         let (marks, ticks) = self.trial(device, offered_fps, time);
         let seen = ticks.iter().zip(0..).flat_map(|(ticks, cpu)| {
-            stops(Clock { cpu, period: TICK }, ticks, &[], (from_ns, self.now_ns), |_| true)
+            stops(Clock { cpu, period: TICK }, ticks, &[], from_ns..self.now_ns, |_| true)
         });
         let stops: Vec<(u64, u64)> = seen.map(|stop| (stop.from_ns, stop.to_ns)).collect();
         let how = Windows {

@@ -13,6 +13,14 @@
 //!
 //! What a router hears about neighbours (ARP, neighbour discovery) passes no filter. In a bump in the wire all frames do, see
 //! `no_ip.rs`. Errors that the node sends pass the filters on their way back, in the state `related`.
+//!
+//! Files:
+//! - `rules.rs`: the language; `compile.rs`, `match_ranges.rs`: rules as ranges of each field; `ruleset.rs`: a set of rules,
+//!   and its update
+//! - `classify.rs`: finds the first rule that matches a frame
+//! - `state.rs`: connections; `fragments.rs`: later fragments
+//! - `no_ip.rs`: frames that are not IP packets, in a bump in the wire
+//! - `passage.rs`: the filter's part of a recipe
 
 mod classify;
 mod compile;

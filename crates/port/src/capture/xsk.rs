@@ -64,7 +64,7 @@ pub(super) fn open(interface: &Interface, options: &Options) -> Result<Vec<Box<d
         let step = "binding an AF_XDP socket to a queue";
         let (flags, mode) =
             if zero_copy { (libc::XDP_ZEROCOPY, "zero-copy") } else { (libc::XDP_COPY, "copy") };
-        let bound = socket.bind(interface.index, number, flags | libc::XDP_USE_NEED_WAKEUP);
+        let bound = socket.bind(interface.index(), number, flags | libc::XDP_USE_NEED_WAKEUP);
         bound.map_err(interface.refused(step))?;
         if options.busy_poll {
             socket.poll_busily().map_err(interface.refused("turning busy polling on"))?;
@@ -113,7 +113,7 @@ const KEEP: usize = 1;
 fn has_zero_copy(interface: &Interface) -> io::Result<bool> {
     let layout = Layout::Chunks(PAGE_BYTES);
     let socket = Socket::new(Geometry { layout, stride: PAGE_BYTES, chunks: 64, entries: 64 })?;
-    Ok(socket.bind(interface.index, 0, libc::XDP_ZEROCOPY).is_ok() && socket.is_zero_copy()?)
+    Ok(socket.bind(interface.index(), 0, libc::XDP_ZEROCOPY).is_ok() && socket.is_zero_copy()?)
 }
 
 const PAGE_BYTES: u32 = 4096;

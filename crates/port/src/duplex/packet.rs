@@ -108,7 +108,7 @@ impl Packet {
         let memory = Mapping::shared(tap.fd.as_fd(), (slot_bytes * SLOTS) as usize, 0)
             .map_err(interface.refused("mapping the ring"))?;
         let refused = |error: crate::packet::PacketError| interface.refused(error.step)(error.source);
-        let sender = Sender::open(interface.index).map_err(refused)?;
+        let sender = Sender::open(interface.index()).map_err(refused)?;
         tap.bind()?;
         let (slots, lost) = (Slots::new(memory, slot_bytes, SLOTS), Lost::default());
         let large = LargeFrame::default();

@@ -97,7 +97,7 @@ impl Redirectable {
         if takes_redirected(interface)? == Some(true) {
             return Ok(Some(Redirectable(None)));
         }
-        let index = Interface::named(interface)?.index;
+        let index = Interface::named(interface)?.index();
         let pass = Program::load("program that passes frames on", object::PASS, &[])?;
         let link = match pass.attach(index, Mode::Native) {
             Ok(link) => Some(link),
@@ -155,7 +155,7 @@ impl Xdp {
         let numbers = interface.receive_queues().map_err(interface.refused("counting its queues"))?;
         let threads = pools.len();
         if (numbers as usize) < threads {
-            let name = &interface.name;
+            let name = interface.name();
             return Err(CaptureError::Option(format!(
                 "{name} has receive queues for {numbers} of {threads} threads: `ethtool -L {name} combined {threads}` \
                  (or rx and tx), or fewer threads"
@@ -229,7 +229,7 @@ fn fast_program(interface: &Interface, fast: &FastPort, queues: u32) -> Result<P
         mac: fast.router.unwrap_or_default(),
         ..Gate::default()
     };
-    Ok(fast.fast.instance(&gate, interface.index, queues)?)
+    Ok(fast.fast.instance(&gate, interface.index(), queues)?)
 }
 
 /// Can be read when any of the queues can.
@@ -271,7 +271,7 @@ impl Queue {
         };
         let (fd, free, completed, received, sent) = make()
             .map_err(interface.refused("making an AF_XDP socket (are its frames longer than a page?)"))?;
-        let place = Place { index: interface.index, queue: number };
+        let place = Place { index: interface.index(), queue: number };
         let bound = match &pool.registered {
             // With neither mode asked for, the kernel takes zero copy where the driver has it.
             None => xsk::bind(&fd, place, libc::XDP_USE_NEED_WAKEUP, None),
@@ -443,7 +443,7 @@ impl Port for Xdp {
         for chunk in frames.drain(..) {
             // A program in the receive path would get the frame again.
             let passed = self.attached.is_native()
-                && self.pass.run_at(pool.bytes(&chunk), self.attached.interface().index).is_ok();
+                && self.pass.run_at(pool.bytes(&chunk), self.attached.interface().index()).is_ok();
             self.no_machine += u64::from(!passed);
             pool.give_back(chunk);
         }
@@ -506,7 +506,7 @@ impl Port for Xdp {
     }
 
     fn obstacle(&self) -> Option<String> {
-        let name = &self.attached.interface().name;
+        let name = self.attached.interface().name();
         if !self.attached.is_native() {
             return Some(format!(
                 "{name} has no XDP in its driver, so that large frames arrive uncut, and are dropped as `{}`: `ethtool -K {name} \

@@ -140,7 +140,7 @@ fn figure(procedure: &ProcedureResult, figure: &Figure) -> Quantity {
 const RUNS_DIFFER: f64 = 0.02;
 /// The same of ratios of devices that were measured in the same rounds.
 const RATIOS_DIFFER: f64 = 0.015;
-/// The same of such ratios, one with near and one with far cores: docs/repeatability.md.
+/// The same of such ratios, one with near and one with far cores: docs/measurements.md.
 const PLACED_RATIOS_DIFFER: f64 = 0.022;
 
 /// What the rounds of a run leave open.

@@ -17,7 +17,6 @@ use crate::segment::AckMessage;
 use crate::supply::Supply;
 use prr::Prr;
 use rack::{Rack, Waiting};
-pub use rate::RateSample;
 use rate::Sampler;
 use rtt::Rtt;
 

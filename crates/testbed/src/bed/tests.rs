@@ -6,10 +6,10 @@ use super::*;
 use crate::counters::Delta;
 use crate::device::Device;
 use crate::fault::Faults;
-use crate::rtnl::Mac;
 use crate::spread::Spread;
-use crate::sys;
 use crate::updates::Updates;
+use weir_linux::rtnl::Mac;
+use weir_linux::sys;
 use weir_testkit::{Folder, need_root};
 
 mod frames;
@@ -595,7 +595,7 @@ fn the_queues_of_the_dut_gather_frames() {
     need_root!();
     let spreading = Spreading { coalesce_us: Some(50), ..Default::default() };
     let bed = build(&BedSpec { spreading, ..spec(DutKind::KERNEL_FORWARD, V4) });
-    let held_back = bed.dut().unwrap().run(crate::napi::list).unwrap();
+    let held_back = bed.dut().unwrap().run(weir_linux::napi::list).unwrap();
     let times: Vec<_> = held_back.iter().map(|napi| napi.defer_hard_irqs).collect();
     assert!(times.len() >= 2 && times.iter().all(|polls| matches!(polls, Some(2) | None)), "{times:?}");
     let read =
@@ -691,28 +691,4 @@ fn a_user_without_rights_gets_a_bed_and_notes() {
     assert!(output.status.success(), "{text}");
     eprintln!("{text}");
     assert!(text.contains("run as root to pin") || text.contains("no receive thread"), "{text}");
-}
-
-/// How long a bed takes; run with `--release --ignored --nocapture`.
-#[test]
-#[ignore = "a measurement, not a check"]
-fn build_time() {
-    need_root!();
-    for kind in [DutKind::WIRE, DutKind::KERNEL_FORWARD, DutKind::KERNEL_STATEFUL] {
-        let mut times: Vec<_> = (0..30)
-            .map(|_| {
-                let start = Instant::now();
-                let bed = build(&spec(kind, V4));
-                let built = start.elapsed();
-                let start = Instant::now();
-                drop(bed);
-                (built, start.elapsed())
-            })
-            .collect();
-        times.sort();
-        println!(
-            "{kind}: build min {:?} median {:?} max {:?}, (build, drop)",
-            times[0], times[15], times[29]
-        );
-    }
 }

@@ -7,8 +7,8 @@ use weir_packet::neighbour::Host;
 use super::neighbours::{self, Responder};
 use crate::error::Result;
 use crate::interface::{Device, Port, read_device};
-use crate::namespace::Namespace;
-use crate::rtnl::{Mac, Rtnl};
+use weir_linux::namespace::Namespace;
+use weir_linux::rtnl::{Mac, Rtnl};
 
 /// An interface of the tester towards the box. While it is there, questions about the tester's addresses are answered
 /// on it.

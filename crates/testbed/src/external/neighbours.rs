@@ -10,8 +10,8 @@ use weir_port::neighbour::NeighbourSocket;
 use weir_port::packet::PacketError;
 
 use crate::error::{Error, Result};
-use crate::namespace::Namespace;
-use crate::rtnl::Mac;
+use weir_linux::namespace::Namespace;
+use weir_linux::rtnl::Mac;
 
 /// How long the box is asked for its address: a bridge or a switch between may still be learning.
 const PATIENCE: Duration = Duration::from_secs(5);

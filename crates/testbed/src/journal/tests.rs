@@ -5,7 +5,7 @@ use std::process::Stdio;
 use weir_disk::faults::{self, Fault, Writer};
 
 use super::*;
-use crate::namespace::Namespace;
+use weir_linux::namespace::Namespace;
 use weir_testkit::{Folder, need_root};
 
 fn files(dir: &Path) -> usize {
@@ -218,7 +218,7 @@ fn child_that_is_killed() {
     let Some(dir) = std::env::var_os("WEIR_TEST_JOURNAL") else { return };
     let mut journal = Journal::in_dir(Path::new(&dir));
     let ns = Namespace::new().unwrap();
-    ns.publish("weir-killed", &mut journal).unwrap();
+    crate::publish::publish(&ns, "weir-killed", &mut journal).unwrap();
     let (child, _) = journal.spawn(Command::new("sleep").arg("1000")).unwrap();
     println!("\nready {} {}", child.id(), ns.inode().unwrap());
     let mut line = String::new();
@@ -279,6 +279,6 @@ fn wait_until_dead(process: std::os::fd::BorrowedFd<'_>) {
     use std::os::fd::AsRawFd;
     let mut poll = libc::pollfd { fd: process.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: one pollfd that outlives the call.
-    let ended = crate::sys::check(unsafe { libc::poll(&mut poll, 1, 120_000) }).unwrap();
+    let ended = weir_linux::sys::check(unsafe { libc::poll(&mut poll, 1, 120_000) }).unwrap();
     assert_eq!(ended, 1, "it lives");
 }

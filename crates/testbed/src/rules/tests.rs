@@ -1,5 +1,5 @@
 use super::*;
-use crate::namespace::Namespace;
+use weir_linux::namespace::Namespace;
 use weir_testkit::need_root;
 
 /// Skips a form with a note if its programs are missing.

@@ -162,26 +162,6 @@ fn sets_of_cpus_are_read_and_written() {
     }
 }
 
-#[test]
-fn masks_are_groups_of_32() {
-    for (cpus, mask) in
-        [(&[][..], "0"), (&[0], "1"), (&[0, 1], "3"), (&[1, 33], "2,2"), (&[95], "80000000,0,0")]
-    {
-        assert_eq!(cpu_mask(cpus), mask, "{cpus:?}");
-    }
-    let first = |n: usize| cpu_mask(&(0..n).collect::<Vec<_>>());
-    for (n, mask) in [
-        (1, "1"),
-        (2, "3"),
-        (31, "7fffffff"),
-        (32, "ffffffff"),
-        (33, "1,ffffffff"),
-        (64, "ffffffff,ffffffff"),
-    ] {
-        assert_eq!(first(n), mask, "{n}");
-    }
-}
-
 fn contents(settings: &[Setting]) -> Vec<String> {
     settings.iter().map(|setting| fs::read_to_string(&setting.path).unwrap().trim().to_string()).collect()
 }

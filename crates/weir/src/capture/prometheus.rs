@@ -3,7 +3,7 @@
 use weir_capture::mix::{Mix, PROTOCOLS};
 use weir_capture::session::{QueueView, View};
 
-use crate::prometheus::{metric, quoted};
+use weir_service::prometheus::{metric, quoted};
 
 pub(super) fn page(view: &View) -> String {
     let queues =
@@ -67,7 +67,7 @@ mod tests {
     use weir_port::capture::{Account, Drops};
 
     use super::*;
-    use crate::prometheus::Server;
+    use weir_service::prometheus::Server;
 
     fn ask(address: std::net::SocketAddr, request: &str) -> String {
         let mut stream = TcpStream::connect(address).unwrap();

@@ -6,7 +6,7 @@ use weir_capture::mix::{self, Mix, PROTOCOLS};
 use weir_capture::session::{QueueView, View};
 
 use super::{json::size_names, text};
-use crate::units::{bits, rate};
+use weir_service::units::{bits, rate};
 
 /// Talkers shown.
 const TALKERS: usize = 5;

@@ -4,7 +4,7 @@ use weir_capture::Written;
 use weir_capture::accounting::Accounting;
 use weir_capture::session::{Report, WrittenSoFar};
 
-use crate::units::size;
+use weir_service::units::size;
 
 /// The accounting.
 pub(super) fn report(report: &Report, keep: Option<u64>) -> String {

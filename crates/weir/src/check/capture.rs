@@ -7,7 +7,9 @@ use anyhow::Result;
 use weir_lab::check::{CaptureChecker, CaptureProof, Way};
 use weir_port::capture::Method;
 
-use crate::{Outcome, capture, cli, run, say};
+use crate::outcome::Outcome;
+use crate::{capture, cli, run};
+use weir_service::say;
 
 /// Runs all tests with each method.
 pub(super) fn check(arguments: &cli::Check, out: &mut impl Write) -> Result<Outcome> {

@@ -36,7 +36,7 @@ impl TypedValueParser for PlanName {
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        let shipped = weir_lab::rigs::PLANS.shipped().into_iter();
+        let shipped = weir_rigs::PLANS.shipped().into_iter();
         Some(Box::new(shipped.map(|(name, _)| PossibleValue::new(name))))
     }
 }

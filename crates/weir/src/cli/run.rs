@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Subcommand};
 use weir_lab::plan::{Plan, PlanError};
-use weir_lab::rigs::PLANS;
+use weir_rigs::PLANS;
 
-use crate::say;
+use weir_service::say;
 
 use super::{Cli, FailOn, RunId, Side, Store, TesterKind, known};
 

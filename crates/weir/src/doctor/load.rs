@@ -6,10 +6,11 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use weir_config::did_you_mean;
 use weir_host::{Ceiling, Effect, Fix, Host, Load, Role, Undo, Undone};
-use weir_lab::export::wrapped;
+use weir_report::view::format::wrapped;
 use weir_testbed::journal;
 
-use crate::{Outcome, cli};
+use crate::cli;
+use crate::outcome::Outcome;
 
 /// Columns of a line.
 const WIDTH: usize = 80;

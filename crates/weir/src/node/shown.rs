@@ -9,8 +9,8 @@
 use serde_json::{Map, Value};
 use weir_config::rate::Rate;
 
-use super::reported;
 use crate::cli::Shown;
+use weir_control::reported;
 
 /// An answer of a node, for a terminal.
 pub(super) fn text(what: Shown, answer: &Value) -> String {

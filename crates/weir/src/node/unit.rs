@@ -1,13 +1,10 @@
-//! The systemd unit of a node, and the readiness message of a node to systemd.
+//! The unit with which systemd runs a node.
 //!
 //! The unit has only the capabilities to open ports and drop privileges: on a veth, frames leave one by one without
 //! CAP_SYS_ADMIN.
 
-use std::ffi::OsStr;
 use std::io::Write;
-use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -82,18 +79,6 @@ SystemCallErrorNumber=EPERM
 WantedBy=multi-user.target
 "
     )?)
-}
-
-/// Notifies the service manager, if there is one, that the node forwards frames: sd_notify(3).
-pub(super) fn notify_ready() -> Result<()> {
-    let Some(name) = std::env::var_os("NOTIFY_SOCKET") else { return Ok(()) };
-    let address = match name.as_bytes() {
-        [b'@', name @ ..] => SocketAddr::from_abstract_name(name),
-        path => SocketAddr::from_pathname(OsStr::from_bytes(path)),
-    };
-    let socket = UnixDatagram::unbound().context("cannot create a socket to systemd")?;
-    let reported = address.and_then(|address| socket.send_to_addr(b"READY=1", &address));
-    reported.map(|_| ()).with_context(|| format!("cannot notify {} that the node is ready", name.display()))
 }
 
 /// The device unit of a port's interface, which is active while the interface exists.

@@ -4,13 +4,15 @@ use std::ffi::OsStr;
 use std::io::Write;
 
 use anyhow::{Result, ensure};
-use weir_lab::record::RunState;
-use weir_lab::repeat;
-use weir_lab::run_data::RunData;
-use weir_lab::store::Store;
+use weir_record::record::RunState;
+use weir_record::run_data::RunData;
+use weir_record::store::Store;
+use weir_report::repeat;
 
 use super::once;
-use crate::{Outcome, cli, records, say};
+use crate::outcome::Outcome;
+use crate::{cli, records};
+use weir_service::say;
 
 /// Makes the missing runs, and prints how much all of them differ.
 pub(super) fn run(arguments: &cli::Run, plan: &OsStr, out: &mut impl Write) -> Result<Outcome> {

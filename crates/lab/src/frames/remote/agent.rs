@@ -8,15 +8,16 @@ use std::thread;
 use std::time::Duration;
 
 use serde::Serialize;
+use weir_linux::cpu::ThreadTimes;
+use weir_linux::namespace::Namespace;
 use weir_load::counts::{Load, Traffic};
 use weir_load::xdp::pin_to;
 use weir_load::{Control, Tester, TesterKind, soon_ns};
 use weir_port::bpf::now_ns;
-use weir_testbed::cpu::{CpuPlan, DutCpus, ThreadTimes};
+use weir_testbed::cpu::{CpuPlan, DutCpus};
 use weir_testbed::error::Error;
 use weir_testbed::external::{NearEnd, PortEnd};
 use weir_testbed::journal;
-use weir_testbed::namespace::Namespace;
 
 use super::{Fired, Hello, Opening, Reply, Request, SILENCE, VERSION};
 use crate::error::RunError;

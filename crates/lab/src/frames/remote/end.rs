@@ -4,20 +4,20 @@ use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use weir_linux::namespace::Namespace;
+use weir_linux::rtnl::Mac;
 use weir_load::TesterKind;
 use weir_load::counts::Traffic;
 use weir_packet::flow::IpVersion;
 use weir_testbed::error::{Error, Result};
 use weir_testbed::external::{ExternalSpec, PortEnd, RemoteSpec};
 use weir_testbed::interface::{Device, Port};
-use weir_testbed::namespace::Namespace;
-use weir_testbed::rtnl::Mac;
 use weir_testbed::topology::Side;
 
 use super::heard::{Heard, Trouble};
 use super::link::Link;
 use super::{Opening, Request};
-use crate::record::Machine;
+use weir_record::record::Machine;
 
 /// How long the remote side may take for what is done at once.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);

@@ -3,10 +3,10 @@
 use std::io::{BufRead, Read};
 
 use serde::de::DeserializeOwned;
+use weir_linux::rtnl::Mac;
 use weir_load::counts::Counts;
 use weir_load::foreign::{MOST_CLOCK_NS, MOST_NS};
 use weir_testbed::interface::Device;
-use weir_testbed::rtnl::Mac;
 
 use super::{Fired, Reply};
 

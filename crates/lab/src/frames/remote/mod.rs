@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use weir_load::TesterKind;
 use weir_load::counts::{Load, Sent, Traffic};
 
-use crate::record::Machine;
+use weir_record::record::Machine;
 
 mod agent;
 mod end;

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use weir_linux::cpu::{CpuTimes, ThreadTimes};
 use weir_load::counts::{Counts, Load};
 use weir_packet::flow::Direction;
 use weir_testbed::counters::{Delta, Snapshot};
-use weir_testbed::cpu::{self, CpuTimes, ThreadTimes};
+use weir_testbed::cpu;
 use weir_testbed::dut::System;
 use weir_testbed::link::Late;
 use weir_testbed::memory::KernelMemory;
@@ -18,8 +19,8 @@ use crate::frames::remote::Elsewhere;
 use crate::frames::verdict::Accounting;
 use crate::frames::witness::Seen;
 use crate::frames::{counted, outside};
-use crate::record::{Cost, CpuUse, Noise};
-use crate::time::Clocks;
+use weir_linux::time::Clocks;
+use weir_record::record::{Cost, CpuUse, Noise};
 
 /// All counters at one moment.
 pub(crate) struct Sample {

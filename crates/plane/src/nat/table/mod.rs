@@ -1,18 +1,15 @@
-//! What is mapped to what: mappings, sessions, subscribers and ports of a NAT, and what is known of the node around it.
+//! Mappings, sessions, subscribers and ports of a NAT, and the facts about the node around it.
 //!
-//! A rule is in one of the files below; each calls what stands above it here, and nothing below.
-//!
-//! | question | file |
-//! |---|---|
-//! | What is in the log? | `log.rs` |
-//! | Whose is a port, where there are several threads or boxes? | `steer.rs`, `shared.rs` |
-//! | How does a session end, and a mapping with it? | `ending.rs` |
-//! | Who gives way when there is no more room? | `scarce.rs` |
-//! | Who gets a mapping, a session, a port? | `opening.rs` |
-//! | What does a frame do to them? | `traffic.rs`, `portless.rs`, `redirected.rs` |
-//! | Which do hosts ask for, which are configured, which were there before? | `leases.rs`, `apply.rs`, `restore.rs` |
-//! | What does time do? | `upkeep.rs` |
-//! | What do others do, or show, in a NAT's place? | `passage.rs`, `shown.rs` |
+//! Files; each uses only files that are listed before it:
+//! - `log.rs`: the event log
+//! - `steer.rs`, `shared.rs`: the owner of a port among several threads, and among several boxes
+//! - `ending.rs`: a session ends, and its mapping with the last one
+//! - `scarce.rs`: which session is replaced when there is no more room
+//! - `opening.rs`: which host gets a mapping, a session, a port
+//! - `traffic.rs`, `portless.rs`, `redirected.rs`: what a frame changes
+//! - `leases.rs`, `apply.rs`, `restore.rs`: mappings that hosts request, that a new text brings, that existed before a crash
+//! - `upkeep.rs`: timeouts
+//! - `passage.rs`, `shown.rs`: the NAT's part of a recipe; the sessions that a node shows
 //!
 //! Invariant: each slot of a kind that owns a port is what that port's entry says, and is counted by its block and its
 //! subscriber; `dependents` of a mapping counts its further sessions.

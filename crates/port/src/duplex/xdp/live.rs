@@ -57,7 +57,7 @@ impl Live {
         }
         let program = Program::load("program by which frames leave", object::LEAVE, &[])?;
         let state = program.memory::<Leave>("bss", 1)?;
-        program.write("interface", 0, &interface.index)?;
+        program.write("interface", 0, &interface.index())?;
         let slots = program.memory("frames", LEAVING)?;
         // A frame of no length goes nowhere; older kernels refuse even that.
         program.run_live(&[0; SHORTEST], 1, 1)?;
@@ -73,7 +73,7 @@ impl Live {
             slots,
             _slot: slot,
             usable: false,
-            taken: Taken::open(&interface.name).ok(),
+            taken: Taken::open(interface.name()).ok(),
             expected: 0,
         };
         live.look();

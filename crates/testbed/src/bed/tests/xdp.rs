@@ -4,7 +4,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use crate::sys;
+use weir_linux::sys;
 
 const PROG_LOAD: i64 = 5;
 const PROG_TEST_RUN: i64 = 10;

@@ -1,0 +1,36 @@
+//! Runs of plans that ship, for tests.
+
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+
+use weir_load::TesterKind;
+
+use weir_lab::engine;
+
+use weir_lab::run::{Event, Options};
+use weir_record::run_data::RunData;
+use weir_record::store::{MemoryStore, Store};
+
+use crate::PLANS;
+
+/// Runs a plan with these options; what was measured, and what the user was shown.
+pub(crate) fn run(name: &str, sets: &[&str]) -> (RunData, Vec<String>) {
+    let plan = PLANS.load(name, &sets.iter().map(ToString::to_string).collect::<Vec<_>>()).unwrap();
+    let notes = Mutex::new(Vec::new());
+    let observe = |event: Event| {
+        if let Event::Note(note) = event {
+            notes.lock().unwrap().push(note.to_string());
+        }
+    };
+    let options = Options {
+        seed: 7,
+        tester: TesterKind::Xdp,
+        tester_limits: Vec::new(),
+        stop: &AtomicBool::new(false),
+        observe: &observe,
+    };
+    let store = MemoryStore::default();
+    let id = engine::run(&plan, &store, &options).unwrap();
+    let data = store.run_data(id).unwrap();
+    (data, notes.into_inner().unwrap())
+}
