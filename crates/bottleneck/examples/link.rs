@@ -1,6 +1,6 @@
 //! How fast and how exact a bottleneck is on one CPU: `link SECONDS [SETTING=VALUE ...]` makes three namespaces, sends UDP of
-//! 1500-byte packets at 1.2 times the rate (1gbit unless a setting says otherwise) through a bottleneck on the last CPU, and prints
-//! what it did. Needs root. Without words: its use.
+//! 1500-byte packets at 1.2 times the rate (1gbit unless a setting says otherwise) through a bottleneck on the last CPU, and
+//! prints what it did. Needs root. Without words: its use.
 //!
 //! ```text
 //!  sender, other CPUs - veth - [ bottleneck, last CPU ] - veth - receiver
@@ -30,7 +30,7 @@ const BURST: u32 = 16;
 const SENDER: &str = "198.18.0.1";
 const RECEIVER: &str = "198.18.0.254";
 
-/// Sender, bottleneck, receiver. Both stations know each other: asking for an address takes a second while nobody answers.
+/// Sender, bottleneck, receiver. Both stations know each other: an ARP request without an answer takes a second.
 fn connected() -> Result<Graph, Failure> {
     let graph = Graph::connected(BOTTLENECK)?;
     for (own, address, other) in [("s0", SENDER, "r0"), ("r0", RECEIVER, "s0")] {

@@ -1,5 +1,5 @@
-//! What is reported of a panic of the node, that is, of a mistake of ours: a line, and a file with the frames of the batch,
-//! so that the mistake can be found. The node has gone on.
+//! Reports of panics of the node, which are bugs of weir: a line, and a file with the frames of the batch, so that the bug can
+//! be found. The node continues.
 
 use std::fs::DirBuilder;
 use std::io::{self, Write};
@@ -15,22 +15,22 @@ use weir_port::pcapng::{ETHERNET, Interface, Packet, write};
 
 use weir_service::say;
 
-/// Files of a node that runs: whoever makes it panic again and again fills no disk.
+/// Most files of a running node: repeated panics must not fill the disk.
 const MOST_FILES: usize = 16;
 
-/// What was reported so far.
+/// The reports so far.
 pub(crate) struct Mishaps {
     folder: PathBuf,
     directory: io::Result<Directory>,
-    /// When the time of the node begins.
+    /// Start of the node's time.
     began: SystemTime,
     panics: u64,
     files: usize,
 }
 
 impl Mishaps {
-    /// Opens the folder for files, which is made if need be; others do not look into it. Call it before privileges are given
-    /// up: whoever this process then is may make files there, but not reach it.
+    /// Opens the folder for the files, and creates it if needed, without access for other users. Call it before privileges are
+    /// dropped: the process can then create files there, although it cannot reach the folder by its path.
     pub(crate) fn open() -> Mishaps {
         Mishaps::within(state_folder().join("panics"))
     }
@@ -44,16 +44,16 @@ impl Mishaps {
         Mishaps { folder, directory, began: UNIX_EPOCH, panics: 0, files: 0 }
     }
 
-    /// The time of the node began then.
+    /// Sets the start of the node's time.
     pub(crate) fn begin(&mut self, began: SystemTime) {
         self.began = began;
     }
 
-    /// Reports what happened since the last time, if anything did.
+    /// Reports the panics since the last call.
     pub(crate) fn look(&mut self, node: &Node, names: &[String]) {
         let panics = Snapshot::sum(&node.snapshots()).panics;
         if panics != self.panics
-            // A node that has ended says no more.
+            // A node that has ended does not answer.
             && let Ok(mishaps) = node.mishaps()
         {
             self.panics = panics;
@@ -64,21 +64,20 @@ impl Mishaps {
     /// The line about a panic, whose frames are written to a file.
     fn report(&mut self, mishap: &Mishap, names: &[String]) -> String {
         let stage = match mishap.stage {
-            Some((n, what)) => format!("; stage {} ({what}) has begun anew", n + 1),
+            Some((n, what)) => format!("; stage {} ({what}) was restarted", n + 1),
             None => String::new(),
         };
         let kept = match (mishap.batch.is_empty(), self.files < MOST_FILES) {
             (true, _) => String::new(),
-            (_, false) => format!("; there are {MOST_FILES} files with frames of others"),
+            (_, false) => format!("; its frames are not kept: there are {MOST_FILES} files already"),
             _ => match self.keep(mishap, names) {
-                Ok(path) => format!(
-                    "; its frames are in {}, which belongs into a report of the mistake",
-                    path.display()
-                ),
+                Ok(path) => {
+                    format!("; its frames are in {}: please report the bug with this file", path.display())
+                }
                 Err(error) => format!("; its frames cannot be kept in {}: {error}", self.folder.display()),
             },
         };
-        format!("the node has panicked and goes on: {} frames are lost{stage}{kept}", mishap.frames)
+        format!("the node panicked and continues: {} frames are lost{stage}{kept}", mishap.frames)
     }
 
     fn keep(&mut self, mishap: &Mishap, names: &[String]) -> io::Result<PathBuf> {
@@ -93,7 +92,7 @@ impl Mishaps {
     }
 }
 
-/// The frames of a batch, each at the port that it came in by.
+/// The frames of a batch, each at its ingress port.
 fn pcapng(mishap: &Mishap, names: &[String], at_ns: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     write::section(&mut bytes, &write::Author::default());
@@ -127,10 +126,7 @@ mod tests {
         let batch = vec![(PortId(0), vec![1; 60]), (PortId(1), vec![2; 99])];
         let mishap = Mishap { at: Time::from_ms(5), frames: 2, stage: Some((1, "nat")), batch };
         let line = mishaps.report(&mishap, &names);
-        assert!(
-            line.contains("2 frames are lost; stage 2 (nat) has begun anew; its frames are in"),
-            "{line}"
-        );
+        assert!(line.contains("2 frames are lost; stage 2 (nat) was restarted; its frames are in"), "{line}");
         let path = mishaps.folder.join(format!("panic-{}-0.pcapng", std::process::id()));
         let mut reader = Reader::open(File::open(path).expect("the file")).expect("pcapng");
         let mut seen = Vec::new();

@@ -1,4 +1,4 @@
-//! What is reported of an attack: its start, how it goes on, and its end.
+//! The events of an attack: start, update and end.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! What was not judged, reported when it begins: an operator who reads of no attack must know that there could have been one.
+//! Frames that were not judged, reported when this begins: without it the absence of attacks would be misleading.
 
 use std::collections::BTreeMap;
 
@@ -68,12 +68,12 @@ impl Gap {
             format!("frames ({ether_type}{name})")
         };
         match self {
-            Gap::Lost => "frames were lost before they were seen: raise --buffer or --threads".into(),
-            Gap::HostsEvicted => "busy hosts had to give way: raise memory.hosts_mib".into(),
-            Gap::FlowsForgotten => "flows were forgotten early: raise memory.flows_mib".into(),
+            Gap::Lost => "frames were lost before detection: raise --buffer or --threads".into(),
+            Gap::HostsEvicted => "busy hosts were evicted: raise memory.hosts_mib".into(),
+            Gap::FlowsForgotten => "flows were evicted early: raise memory.flows_mib".into(),
             Gap::Unwatched => "times a host near its limit could not be watched: raise the limits".into(),
             Gap::NotUnderstood(ether_type) => {
-                format!("{}: no IP packet is found in this protocol", of(ether_type))
+                format!("{}: no IP packet in this protocol", of(ether_type))
             }
             Gap::Cut(ether_type) => {
                 format!("{} end within their headers: capture more bytes of each", of(ether_type))
@@ -191,6 +191,6 @@ mod tests {
         let text = serde_json::to_string(&status.not_judged).expect("plain");
         assert!(text.starts_with(r#"[{"gap":"not_understood","protocol":"0x9100","frames":1},"#), "{text}");
         let words = Gap::NotUnderstood(EtherType(0x88e5)).words();
-        assert_eq!(words, "frames (0x88e5, MACsec): no IP packet is found in this protocol");
+        assert_eq!(words, "frames (0x88e5, MACsec): no IP packet in this protocol");
     }
 }

@@ -1,5 +1,5 @@
-//! The engine: begins a run or resumes one, has a rig measure its points trial by trial, keeps each as it ends, and ends the
-//! run whatever happened.
+//! The engine: begins or resumes a run, lets a rig measure its points trial by trial, records each trial as it ends, and ends the
+//! run in any case.
 //!
 //! ```text
 //! plan > preflight > Run > Experiment::run > rounds > trial: kept from an earlier part of the run, or measured > log

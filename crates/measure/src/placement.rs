@@ -10,13 +10,13 @@ const ONE_CORE_NS: f64 = 22.0;
 /// Between cores that share a cache it takes less, ns.
 const NEAR_NS: f64 = 75.0;
 
-/// A step of the probe of a core takes at most this times as long as the shortest of the run while nobody else uses it.
+/// A step of the probe of a core takes at most this times as long as the shortest of the run while no other guest uses it.
 const ALONE: f64 = 1.10;
 
 /// Where the CPUs of tester and device are, and whether the device has its core for itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Place {
-    /// The other thread of the device's core was at work for somebody else.
+    /// The other thread of the device's core worked for another guest.
     pub disturbed: bool,
     /// Where the two CPUs are.
     pub placement: Placement,
@@ -53,7 +53,7 @@ impl Probes {
     }
 }
 
-/// Did nobody else use the core during a probe whose step took so long, where the shortest of the run was that?
+/// Whether no other guest used the core during a probe, by the time of its step and the shortest of the run.
 pub fn is_alone(step_ns: f64, shortest_ns: f64) -> bool {
     step_ns <= shortest_ns * ALONE
 }

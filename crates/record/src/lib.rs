@@ -1,4 +1,4 @@
-//! What was measured, and where it is kept: runs, points, trials and figures, written to one SQLite file.
+//! Records of measurements: runs, points, trials and figures, in one SQLite file.
 //!
 //! ```text
 //! Run > Point > Trial, PointResult > RunLog > Archive > RunData

@@ -1,4 +1,4 @@
-//! What was measured: runs, points, trials, results. Plain data, append-only, serialised as JSON.
+//! The record: runs, points, trials, results. Plain data, append-only, serialised as JSON.
 //!
 //! A *run* is one execution of a plan. A *point* is one combination of the plan's axes. A *trial* is one
 //! measurement at one offered load. A report is a pure function of these types.
@@ -50,7 +50,7 @@ pub struct Run {
     pub started: String,
     /// End, UTC, RFC 3339; `None` while it runs or after a crash.
     pub finished: Option<String>,
-    /// How it ended.
+    /// State of the run: running, or how it ended.
     pub state: RunState,
     /// Seed of all randomness in the run.
     pub seed: u64,

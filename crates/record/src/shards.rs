@@ -14,11 +14,11 @@ pub const OPTION: &str = "shard";
 #[derive(Debug, thiserror::Error)]
 pub enum ShardError {
     /// None of the runs is a shard.
-    #[error("run {0} of `{1}` is no shard: make one with `weir run {1} --shard 1/8 --seed 7 --json`")]
+    #[error("run {0} of `{1}` is no shard: measure one with `weir run {1} --shard 1/8 --seed 7 --json`")]
     NoShard(i64, String),
     /// Something that must be the same in all.
     #[error(
-        "shard {shard} has another {what} than shard {first}: run it again with the {what} of the others"
+        "shard {shard} has a different {what} than shard {first}: run it again with the {what} of the others"
     )]
     Differs {
         /// The first of all.
@@ -30,19 +30,19 @@ pub enum ShardError {
     },
     /// Not complete.
     #[error(
-        "shard {shard} is {state}: `weir run --resume ID` measures the rest, and `weir show ID --json` writes it"
+        "shard {shard} is {state}: complete it with `weir run --resume ID`, and write it with `weir show ID --json`"
     )]
     Unfinished {
         /// Which.
         shard: String,
-        /// How it ended.
+        /// State in which its run ended.
         state: String,
     },
     /// The same one twice.
-    #[error("shard {0} is there twice: leave one of them out")]
+    #[error("shard {0} is given twice: omit one")]
     Twice(String),
     /// Some are not there.
-    #[error("of {of} shards these are missing: {}", missing.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))]
+    #[error("of {of} shards, these are missing: {}", missing.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))]
     Missing {
         /// Shards in all.
         of: usize,

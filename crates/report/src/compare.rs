@@ -375,7 +375,7 @@ fn verdict(row: &Row) -> (Verdict, Option<String>) {
 const LIMITED: &str = "the tester was the limit in one of the runs (≥): its value is a lower bound";
 
 /// Why a single search is not enough, and the remedy.
-const NO_SCATTER: &str = "fewer than two repetitions in a run, so that their scatter is not known: repeat with \
+const NO_SCATTER: &str = "fewer than two repetitions in a run, so the spread is unknown: repeat with \
     `--set repeat.times=5`";
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Devices under test: who passes the frames on ([`System`]), and what is done with them ([`Function`]).
+//! Devices under test: the program that forwards the frames ([`System`]), and its function ([`Function`]).
 //!
 //! Only the pairs of the table below can be made. A new one is a line there, with its name and with what it is made of;
 //! what a device can do follows from the methods of [`DutKind`]; the text of a node is in `device/node.rs`, and
@@ -18,10 +18,10 @@ pub struct DutKind {
     function: Function,
 }
 
-/// Who passes the frames on.
+/// The program that forwards the frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum System {
-    /// Nobody: the tester's two ports are wired together.
+    /// None: the tester's two ports are connected directly.
     Wire,
     /// Linux.
     Kernel,
@@ -127,7 +127,7 @@ kinds! {
 }
 
 impl DutKind {
-    /// Who passes the frames on.
+    /// The program that forwards the frames.
     pub fn system(self) -> System {
         self.system
     }

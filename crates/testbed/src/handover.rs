@@ -1,4 +1,4 @@
-//! How long a cache line takes from one CPU to another.
+//! The transfer time of a cache line between two CPUs.
 //!
 //! A frame goes from the tester's CPU to the DUT's, and with it some ten cache lines. On a virtual machine
 //! the host may move a virtual CPU at any time, from the same core to the next or to another chip: the

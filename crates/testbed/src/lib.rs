@@ -1,10 +1,11 @@
-//! Where a trial takes place: namespaces, wires, devices under test, CPU placement, counters, and undo.
+//! The test bed of a trial: namespaces, wires, devices under test, CPU placement, counters, and undo.
 //!
 //! ```text
 //!  tester namespace                     DUT namespace
 //!  t0 ---- veth ---- d0 [ forwarding, filter, NAT ] d1 ---- veth ---- t1 (tester namespace)
 //! ```
-//! [`graph`] makes hosts and links from a plan; [`bed::Bed`] builds this for each [`dut::DutKind`]; [`counters`] says where frames were lost;
+//! [`graph`] makes hosts and links from a plan; [`bed::Bed`] builds this for each [`dut::DutKind`]; [`counters`] says where
+//! frames were lost;
 //! [`journal`] remembers what must be undone. Nothing here touches the host's own interfaces, switches or
 //! firewall, but for what [`spread`] writes to masks of interfaces that a plan names, and undoes.
 //!

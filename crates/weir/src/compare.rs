@@ -1,4 +1,4 @@
-//! `weir compare`: later runs against the first.
+//! `weir compare`: compares later runs with the first.
 
 use std::io::Write;
 
@@ -17,11 +17,11 @@ use weir_service::say;
 pub(crate) fn run(arguments: &cli::Compare, out: &mut impl Write) -> Result<Outcome> {
     let runs = sides(arguments)?;
     if !arguments.fail_on.is_empty() {
-        // Who asks for a verdict gets none from a part of a run.
+        // A verdict needs complete runs.
         runs.iter().try_for_each(check_complete)?;
     }
     let across: Vec<Across> = arguments.across.iter().map(|&kind| across(kind)).collect();
-    let (base, others) = runs.split_first().expect("clap asks for two");
+    let (base, others) = runs.split_first().expect("clap requires two");
     let compared: Vec<_> = others.iter().map(|other| compare::compare(base, other, &across)).collect();
     if arguments.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&compared)?)?;
@@ -29,7 +29,7 @@ pub(crate) fn run(arguments: &cli::Compare, out: &mut impl Write) -> Result<Outc
         let texts: Vec<_> = compared.iter().map(compare::text).collect();
         write!(out, "{}", plain(&texts.join("\n")))?;
     }
-    // Each says why.
+    // No short circuit: each failed comparison prints its reason.
     let fails = compared.iter().filter(|compared| fails(compared, &arguments.fail_on)).count() > 0;
     Ok(if fails { Outcome::Differs } else { Outcome::Done })
 }
@@ -41,7 +41,7 @@ pub(crate) fn baseline(side: &Side, archive: &dyn Archive, plan: &str) -> Result
     Ok(data)
 }
 
-/// A new run against that. What another machine exported may be of another processor and kernel.
+/// Compares a new run with the baseline; a file may be from another processor and kernel.
 pub(crate) fn with_baseline(base: &RunData, data: &RunData, side: Option<&Side>) -> Compared {
     match side {
         Some(Side::File(_)) => compare::compare(base, data, &[Across::Machine, Across::Kernel]),
@@ -49,7 +49,7 @@ pub(crate) fn with_baseline(base: &RunData, data: &RunData, side: Option<&Side>)
     }
 }
 
-/// The second of two against the first.
+/// Compares the second run with the first.
 pub(crate) fn sides_of([base, other]: &[RunData; 2]) -> Compared {
     compare::compare(base, other, &[])
 }
@@ -63,7 +63,7 @@ pub(crate) fn shown(compared: &Compared) -> String {
 pub(crate) fn fails(compared: &Compared, on: &[FailOn]) -> bool {
     if !on.is_empty() && compared.rows.is_empty() {
         say::say(&format!(
-            "weir: nothing was compared, so --fail-on fails: no point has a result in run {} and in run {}",
+            "weir: --fail-on fails: no point has a result in both run {} and run {}",
             compared.base, compared.other
         ));
         return true;
@@ -71,7 +71,7 @@ pub(crate) fn fails(compared: &Compared, on: &[FailOn]) -> bool {
     on.iter().any(|on| has(compared, *on))
 }
 
-/// The runs that are named. `last` is of the plan of the first one, or of the last complete run where that is the first.
+/// The requested runs. `last` is the last complete run of the plan of the first run, or of any plan if it is the first.
 fn sides(arguments: &cli::Compare) -> Result<Vec<RunData>> {
     let needs_archive = arguments.runs.iter().any(|side| !matches!(side, Side::File(_)));
     let archive = needs_archive.then(|| records::open_to_read(&arguments.store)).transpose()?;
@@ -101,14 +101,14 @@ fn last_complete(archive: &dyn Archive, plan: Option<&str>) -> Result<i64> {
     let runs = archive.runs()?;
     let of = plan.map_or_else(String::new, |plan| format!(" of `{plan}`"));
     let found = runs.iter().rev().find(is_it);
-    found.map(|run| run.id).with_context(|| format!("no complete run{of} was kept: see `weir list`"))
+    found.map(|run| run.id).with_context(|| format!("there is no complete run{of}: see `weir list`"))
 }
 
 fn check_complete(data: &RunData) -> Result<()> {
     let (id, state) = (data.run.id, data.run.state);
     ensure!(
         state == RunState::Complete,
-        "run {id} is {}: --fail-on needs complete runs; `weir run --resume {id}` measures the rest",
+        "run {id} is {}: --fail-on needs complete runs; complete it with `weir run --resume {id}`",
         weir_record::run_data::state_name(state)
     );
     Ok(())

@@ -1,4 +1,4 @@
-//! `weir list`, `weir show`, `weir report`, `weir export`, `weir trend`: looking at what was kept.
+//! `weir list`, `weir show`, `weir report`, `weir export`, `weir trend`: commands for recorded runs.
 
 use std::io::Write;
 use std::path::Path;
@@ -65,7 +65,7 @@ pub(crate) fn report(arguments: &cli::Report, out: &mut impl Write) -> Result<()
     Ok(writeln!(out, "{}", path.display())?)
 }
 
-/// Shards as one run, which is kept.
+/// Merges shards into one run, and stores it.
 pub(crate) fn merge(arguments: &cli::Merge, out: &mut impl Write) -> Result<()> {
     let shards = arguments.files.iter().map(|path| exported(path)).collect::<Result<Vec<_>>>()?;
     let whole = weir_record::shards::merge(&shards, RunId::random())?;
@@ -78,7 +78,7 @@ pub(crate) fn merge(arguments: &cli::Merge, out: &mut impl Write) -> Result<()> 
         false => plain(&export::answer(&data, weir_rigs::sections(), say::columns())).into_owned(),
     };
     out.write_all(text.as_bytes())?;
-    say::say(&format!("{} shards are run {id}: `weir report {id}` writes its report", shards.len()));
+    say::say(&format!("merged {} shards into run {id}: `weir report {id}` writes its report", shards.len()));
     Ok(())
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn exported(path: &Path) -> Result<RunData> {
     let text = std::fs::read(path)
         .with_context(|| format!("cannot read {name} (write one with `weir show ID --json > {name}`)"))?;
     serde_json::from_slice(text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text))
-        .with_context(|| format!("{name} holds no run: write it with `weir show ID --json > {name}`"))
+        .with_context(|| format!("{name} contains no run: write it with `weir show ID --json > {name}`"))
 }
 
 pub(crate) fn export(arguments: &cli::Export, out: &mut impl Write) -> Result<()> {
@@ -113,11 +113,11 @@ pub(crate) fn export(arguments: &cli::Export, out: &mut impl Write) -> Result<()
     }
 }
 
-/// Writes a file for each drawing and says which.
+/// Writes a file for each chart, and prints their paths.
 fn drawings(data: &RunData, folder: Option<&Path>, out: &mut impl Write) -> Result<()> {
-    let folder = folder.context("drawings are files: name a folder for them with -o")?;
+    let folder = folder.context("the charts are several files: give a folder for them with -o")?;
     weir_disk::as_caller(|| std::fs::create_dir_all(folder))
-        .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+        .with_context(|| format!("cannot create the folder {}", folder.display()))?;
     for (name, text) in export::svg(data, weir_rigs::sections()) {
         let path = folder.join(name);
         weir_disk::replace(&path, text.as_bytes(), REPORT)
@@ -135,7 +135,7 @@ pub(crate) fn trend(arguments: &cli::Trend, out: &mut impl Write) -> Result<()> 
     let runs = with_points.collect::<Result<Vec<_>, _>>()?;
     say::notes(&archive.damaged());
     let Some(trend) = trend::trend(&arguments.plan, &runs, &filter) else {
-        bail!("no complete run of `{}` was kept: see `weir list`", arguments.plan);
+        bail!("there is no complete run of `{}`: see `weir list`", arguments.plan);
     };
     match &arguments.output {
         Some(path) => {
@@ -159,7 +159,7 @@ pub(crate) fn find(archive: &dyn Archive, run: cli::RunName) -> Result<RunData> 
 pub(crate) fn find_whole(archive: &dyn Archive, run: cli::RunName) -> Result<RunData> {
     let data = archive.run_data(id(archive, run)?)?;
     match archive.damaged().first() {
-        Some(damaged) => bail!("run {} cannot go on: {damaged}", data.run.id),
+        Some(damaged) => bail!("run {} cannot continue: {damaged}", data.run.id),
         None => Ok(data),
     }
 }
@@ -167,6 +167,8 @@ pub(crate) fn find_whole(archive: &dyn Archive, run: cli::RunName) -> Result<Run
 fn id(archive: &dyn Archive, run: cli::RunName) -> Result<RunId> {
     match run {
         cli::RunName::Number(number) => Ok(archive.numbered(number)?),
-        cli::RunName::Last => archive.newest()?.context("no run was kept yet: start with `weir run quick`"),
+        cli::RunName::Last => {
+            archive.newest()?.context("there is no recorded run yet: start with `weir run quick`")
+        }
     }
 }

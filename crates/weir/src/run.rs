@@ -26,7 +26,7 @@ use weir_service::{say, signals, time};
 
 mod repeat;
 
-/// Runs the plan, writes its report, says where it is; or repeats a plan.
+/// Runs the plan and writes its report; or repeats a plan.
 pub(crate) fn run(arguments: &cli::Run, out: &mut impl Write) -> Result<Outcome> {
     match arguments.repeated() {
         Some(plan) => repeat::run(arguments, plan, out),
@@ -52,14 +52,15 @@ fn once(arguments: &cli::Run, out: &mut impl Write) -> Result<(Option<RunData>, 
     let plan = match (plans.into_iter().next(), &resumed) {
         (Some(plan), _) => plan,
         (None, Some(data)) => PLANS.reload(&data.run.plan, &data.run.plan_toml)?,
-        (None, None) => unreachable!("clap asks for one of them"),
+        (None, None) => unreachable!("clap requires one of them"),
     };
-    // A baseline that is not there is reported before two minutes are spent.
+    // A missing baseline is reported before the run begins.
     let against = arguments.against.as_ref();
     let base = against.map(|side| compare::baseline(side, archive, &plan.name)).transpose()?;
     let (data, interrupted) = session.measure(&plan, resumed)?;
     let id = data.run.id;
-    // The report first: whoever reads the results may go away. If it cannot be written, there are still the results.
+    // The report first: the reader of standard output may go away. If the report cannot be written, the results are still
+    // printed.
     let report = (!arguments.no_report).then(|| place.write(std::slice::from_ref(&data))).transpose();
     let text = match (arguments.json, arguments.verbose) {
         (true, _) => export::json(&data) + "\n",
@@ -82,14 +83,16 @@ fn once(arguments: &cli::Run, out: &mut impl Write) -> Result<(Option<RunData>, 
     }
     if !arguments.quiet {
         if interrupted {
-            say::say(&format!("interrupted; `weir run --resume {id}` measures the rest"));
+            say::say(&format!("interrupted; continue with `weir run --resume {id}`"));
         }
         if let Ok(Some(path)) = &report {
             say::say(&format!("report: {}", path.display()));
         }
     }
     written?;
-    report.with_context(|| format!("`weir report {id} -o FILE` writes the report elsewhere"))?;
+    report.with_context(|| {
+        format!("the results are recorded; `weir report {id} -o FILE` writes the report to another file")
+    })?;
     let outcome = match (interrupted, data.is_believable()) {
         (true, _) => Outcome::Interrupted,
         (false, false) => Outcome::NotAllValid,
@@ -99,7 +102,7 @@ fn once(arguments: &cli::Run, out: &mut impl Write) -> Result<(Option<RunData>, 
     Ok((Some(data), outcome))
 }
 
-/// What all runs of a command share.
+/// State that all runs of a command share.
 struct Session<'a> {
     arguments: &'a cli::Run,
     means: privilege::Means,
@@ -123,7 +126,7 @@ impl Session<'_> {
         Ok(Session { arguments, means, stop, log })
     }
 
-    /// Runs a plan, or continues one; whether it was interrupted.
+    /// Runs or continues a plan; returns whether it was interrupted.
     fn measure(&self, plan: &Plan, resumed: Option<RunData>) -> Result<(RunData, bool)> {
         let progress = (!self.arguments.quiet).then(|| {
             announce(plan);
@@ -135,7 +138,7 @@ impl Session<'_> {
                 begun.get_or_init(|| (*run).clone());
             }
             if let Some(progress) = &progress {
-                progress.tell(event);
+                progress.on_event(event);
             }
         };
         let options = Options {
@@ -160,7 +163,7 @@ impl Session<'_> {
         Ok((archive.run_data(run.uuid)?, interrupted))
     }
 
-    /// Two plans alternately, another one first each time, and what the second is against the first.
+    /// Runs two plans alternately, with alternating order, and compares the second with the first.
     fn side_by_side(&self, plans: [&Plan; 2], place: &Place, out: &mut impl Write) -> Result<Outcome> {
         let times = self.arguments.times;
         if !self.arguments.quiet {
@@ -177,7 +180,7 @@ impl Session<'_> {
             for side in [round % 2, 1 - round % 2] {
                 let (data, interrupted) = self.measure(plans[side], None)?;
                 if interrupted {
-                    say::say("interrupted: what is complete can be compared by `weir compare`");
+                    say::say("interrupted: compare the complete runs with `weir compare`");
                     return Ok(Outcome::Interrupted);
                 }
                 runs[side].push(data);
@@ -186,9 +189,10 @@ impl Session<'_> {
         let believable = runs.iter().flatten().all(RunData::is_believable);
         let merged = runs.map(|runs| weir_record::merged(&runs).expect("at least one of each"));
         let compared = compare::sides_of(&merged);
-        let text = match self.arguments.json {
-            true => serde_json::to_string_pretty(&compared)? + "\n",
-            false => compare::shown(&compared),
+        let text = if self.arguments.json {
+            serde_json::to_string_pretty(&compared)? + "\n"
+        } else {
+            compare::shown(&compared)
         };
         let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
         if !self.arguments.no_report {
@@ -236,11 +240,11 @@ fn announce(plan: &Plan) {
     ));
 }
 
-/// Set by Ctrl-C, SIGTERM, or a terminal that closes. The second of the first two ends the process at once; SIGHUP comes
-/// more than once by itself, from the shell of the terminal and from the kernel, and means the same each time.
+/// Set by Ctrl-C, SIGTERM, or a terminal that closes. The second of the first two ends the process at once. A closing terminal
+/// causes more than one SIGHUP, from its shell and from the kernel, so a second one does not end the process.
 pub(crate) fn stop_flag() -> Result<Arc<AtomicBool>> {
     let stop = signals::stop_at(&[SIGINT, SIGTERM])?;
-    // By nohup: it goes on without its terminal.
+    // Under nohup the program continues without its terminal.
     if !signals::ignores(SIGHUP) {
         signal_hook::flag::register(SIGHUP, stop.clone())?;
     }

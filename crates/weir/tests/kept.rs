@@ -1,4 +1,4 @@
-//! A file of records with runs that nobody measured.
+//! A store with invented runs.
 
 use std::process::{Command, Output};
 

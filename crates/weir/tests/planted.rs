@@ -12,7 +12,7 @@ use weir_testkit::{Folder, need_root, output};
 
 use crate::weir::WEIR;
 
-/// Who has laid it.
+/// The user that placed the file.
 const OTHER: u32 = 12345;
 
 /// Lays something at a path.
@@ -109,7 +109,7 @@ fn whatever_lies_there_nothing_else_is_written_to() {
     need_root!();
     std::thread::scope(|scope| {
         for (what, plant) in PLANTED {
-            // A capture waits until somebody reads the pipe that it is to fill, whosever it is.
+            // A capture waits for a reader of its pipe, whatever user owns the pipe.
             let ends = move |line: &&(&str, &str)| !(what == "pipe" && line.0.starts_with("capture"));
             scope.spawn(move || {
                 COMMANDS.iter().filter(ends).for_each(|(line, laid)| check(line, laid, what, plant));

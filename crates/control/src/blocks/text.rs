@@ -1,12 +1,12 @@
-//! What is in the file of blocks, line by line.
+//! The format of the file of blocks, line by line.
 //!
 //! ```text
 //! weir: blocks of ports of a NAT
 //! + 198.18.0.1 192.0.2.1 1024-1535 3c9d1f02      this host has this public address and these ports
-//! = 1 7be0a1d9                                   so many blocks are all; the checksum is that of all before
+//! = 1 7be0a1d9                                   number of blocks in total; the checksum covers all lines before
 //! - 198.18.0.1 192.0.2.1 1024-1535 90ab34cf      given back
 //! ```
-//! Each line ends with the CRC-32 of what is before it, so that one which a crash has left unfinished counts for nothing.
+//! Each line ends with the CRC-32 of the text before it, so that a line cut by a crash is ignored.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,10 +15,10 @@ use std::net::Ipv4Addr;
 use weir_plane::{BlockEvent, Kept, address_of, words_of};
 
 const HEAD: &str = "weir: blocks of ports of a NAT\n";
-/// Of most lines.
+/// Length of most lines.
 pub(crate) const LINE_BYTES: u64 = 64;
 
-/// Blocks that hosts have, each with its host.
+/// The current blocks, each with its host.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Live(BTreeMap<(u32, (u16, u16)), [u32; 4]>);
 
@@ -40,7 +40,7 @@ impl Live {
             BlockEvent::Given(kept) => self.0.insert((kept.outside, kept.ports), kept.inside),
             BlockEvent::TakenBack(kept) => {
                 let block = (kept.outside, kept.ports);
-                // The line by which somebody else was given it may be the one that cannot be read.
+                // The line that assigned the block to another host may be unreadable.
                 self.0
                     .get(&block)
                     .is_some_and(|owner| *owner == kept.inside)
@@ -50,7 +50,7 @@ impl Live {
         };
     }
 
-    /// A whole file.
+    /// The text of a complete file.
     pub(crate) fn text(&self) -> String {
         let mut text = String::from(HEAD);
         self.all().for_each(|kept| line(&mut text, &BlockEvent::Given(kept)));
@@ -73,13 +73,13 @@ pub(crate) fn line(text: &mut String, event: &BlockEvent) {
     writeln!(text, "{line} {:08x}", crc32fast::hash(line.as_bytes())).expect("text has room");
 }
 
-/// What a file says.
+/// The contents of a file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) live: Live,
-    /// It was written to the end of what was live then.
+    /// It was written completely.
     pub(crate) is_whole: bool,
-    /// Lines that were not written to their end, or damaged.
+    /// Lines that are incomplete or damaged.
     pub(crate) unreadable: usize,
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Found> {
     let mut found = Found::default();
     let is_begun = HEAD.as_bytes().starts_with(&bytes[..bytes.len().min(HEAD.len())]);
     let is_old = first_line(bytes).is_some_and(|line| block(line).is_some());
-    // A crash may have left room in which nothing was written yet.
+    // A crash may have left allocated but unwritten space.
     let is_empty = bytes.iter().all(|&byte| byte == 0);
     if !is_begun && !is_old && !is_empty {
         return None;
@@ -117,10 +117,10 @@ fn first_line(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes.split(|&byte| byte == b'\n').next()?).ok()
 }
 
-/// What a line says.
+/// The contents of a line.
 enum Said {
     Event(BlockEvent),
-    /// So many blocks are all, which this many bytes of the line say; with its checksum.
+    /// The number of blocks in total; the length of that text in bytes, and its checksum.
     Whole {
         blocks: usize,
         words: usize,

@@ -1,4 +1,4 @@
-//! What weir has written and reads again: after a crash, on another machine, or when somebody has changed it meanwhile.
+//! Files that weir writes and reads again: after a crash, on another machine, or after another program changed them.
 
 use weir_record::run_data::RunData;
 use weir_report::trend::{self, Filter};
@@ -8,7 +8,7 @@ use weir_testbed::journal;
 use super::of_texts;
 use weir_testkit::Folder;
 
-/// A file of the program `weir`, whose modules nobody else can name.
+/// A file of the program `weir`, whose modules are private.
 #[allow(dead_code, reason = "the program uses more of it")]
 #[path = "../../../control/src/blocks/text.rs"]
 mod text;

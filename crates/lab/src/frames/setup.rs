@@ -143,14 +143,14 @@ impl Setup {
         notes.extend(device.notes()?);
         if cpus.shared && spec.dut != DutKind::WIRE {
             notes.push(format!(
-                "Tester and DUT share CPU {:?}: each slows the other down, and the result is a lower bound.",
+                "Tester and DUT share CPU {:?} and slow each other down: the result is a lower bound.",
                 cpus.tester
             ));
         }
         if spec.dut == DutKind::NODE_NAT_FAST && !spec.keeps_whole {
             notes.push(
-                "These frames may be fragmented, so that the node's NAT gives each an identification of its own; its fast path cannot, and \
-                 passes none of them on: set `traffic.dont_fragment = true` to measure it."
+                "The fast path of the node's NAT forwards none of these frames, because they may be fragmented and need a new identification \
+                 each: set `traffic.dont_fragment = true` to measure it."
                     .to_string(),
             );
         }
@@ -196,12 +196,12 @@ impl Setup {
         &self.bed
     }
 
-    /// Who runs where.
+    /// The CPUs of tester and DUT.
     pub fn cpus(&self) -> &CpuPlan {
         &self.cpus
     }
 
-    /// Lets port b receive on a CPU of the DUT in place of whoever sends: for a wire, where that CPU is free.
+    /// Lets port b receive on a CPU of the DUT instead of that of the sender: for a wire, where that CPU is free.
     pub fn receive_apart(&mut self) {
         self.bed.receive_on(Side::B, &self.cpus.dut);
         self.notes.extend_from_slice(self.bed.notes());
@@ -306,7 +306,7 @@ impl Setup {
                 (counts, own_times().since(&own), sending.elapsed(), weir_port::thread::number())
             });
             disturbance.into_iter().for_each(Disturbance::over);
-            (sent, acting.map(|thread| thread.join().expect("it panics for no one")))
+            (sent, acting.map(|thread| thread.join().expect("no thread panics while it holds the lock")))
         });
         let (counts, elsewhere) = counts?;
         let seen = witness.and_then(Witness::seen);
@@ -411,7 +411,7 @@ impl Setup {
             overhead_s: (at.begin.elapsed().as_secs_f64() - load.duration.as_secs_f64()).max(0.0),
             broadcasts: None,
             verdict: Verdict::Invalid,
-            reasons: vec![format!("{}: nothing is known of its frames", during(broken))],
+            reasons: vec![format!("{}: the counts of its frames are unknown", during(broken))],
             ..Accounting::default().trial(load, 0.0, Noise::default(), &self.settings.limits)
         }
     }
@@ -424,9 +424,7 @@ impl Setup {
     fn too_few_changes(&self, used: &Used) -> Option<String> {
         let wanted = f64::from(self.route_changes_per_s()) * used.duration.as_secs_f64();
         let made = used.routes.map(|routes| routes.changes).filter(|&made| (made as f64) < 0.95 * wanted)?;
-        Some(format!(
-            "only {made} of {wanted:.0} route changes were made: the DUT's CPU had no time for more"
-        ))
+        Some(format!("only {made} of {wanted:.0} route changes were made: the DUT's CPU was busy"))
     }
 
     fn accounting(&self, counts: &Counts, used: &Used) -> Accounting {
@@ -502,7 +500,7 @@ fn during(broken: &[String]) -> String {
     format!("{} during the trial", broken.join(", "))
 }
 
-/// What goes on beside a trial.
+/// The threads that run beside a trial.
 #[derive(Default)]
 struct Beside<'a> {
     disturbance: Option<&'a Disturbance>,

@@ -1,4 +1,4 @@
-//! What was measured before a run was interrupted: a run that goes on takes it as it is and measures the rest.
+//! Results from before an interruption: a resumed run uses them and measures the rest.
 //!
 //! A search follows from its trials alone. Given the trials of its first part again, in their order, it comes to
 //! where it was, and asks for the first one that is missing.
@@ -68,12 +68,12 @@ fn obstacle(run: &Run, own_generator: &str) -> Option<String> {
     let differs = |what: &str, then: &str, now: &str| {
         (then != now).then(|| {
             format!(
-                "it was measured with {what} {then}, and this is {now}: start a new run, and compare the two"
+                "it was measured with {what} {then}, and this is {now}: start a new run, and compare the runs"
             )
         })
     };
     match run.state {
-        RunState::Complete => Some("it is complete: `weir run` starts a new one".into()),
+        RunState::Complete => Some("it is complete: start a new one with `weir run`".into()),
         RunState::Running => Some("it is still running: wait until it has ended".into()),
         RunState::Interrupted | RunState::Failed => differs("weir", &run.version, env!("CARGO_PKG_VERSION"))
             .or_else(|| differs("the processor", &then.cpu, &now.cpu))

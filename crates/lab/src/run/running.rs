@@ -80,7 +80,7 @@ pub struct Options<'a> {
     pub tester_limits: Vec<String>,
     /// Set to end the run.
     pub stop: &'a AtomicBool,
-    /// Reported what goes on.
+    /// Receives the events of the run.
     pub observe: &'a (dyn Fn(Event) + Sync),
 }
 

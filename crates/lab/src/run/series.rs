@@ -1,4 +1,4 @@
-//! The trials of a point in their order: those that an earlier part of the run made, then new ones, each kept and reported as
+//! The trials of a point in their order: those that an earlier part of the run made, then new ones, each recorded and reported as
 //! it ends; and how a search without loss reads them.
 
 use std::collections::VecDeque;
@@ -119,7 +119,7 @@ impl<'a> Series<'a> {
         self.keep(trial)
     }
 
-    /// The same of a trial that is computed: what else the machine does is all the same, so that it waits for nobody.
+    /// The same for a computed trial: other load on the machine does not matter, so it does not wait for other runs.
     pub fn computed(
         &mut self,
         asked: &Asked<'_>,

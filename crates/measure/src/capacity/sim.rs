@@ -63,7 +63,7 @@ impl Machine {
         const STEP_NS: u64 = 50_000;
         let (begin_ns, mut marks) = (self.now_ns, Vec::new());
         let mut ticks = vec![Vec::new(); 2];
-        // Some rounds are slower for everybody.
+        // Some rounds are slower for all devices.
         let speed = 1.0 + 0.02 * self.rng.normal();
         let (mut queue, mut arrived, mut late) = (0.0f64, 0.0, [false; 2]);
         while self.now_ns < begin_ns + time.as_nanos() as u64 {

@@ -51,8 +51,8 @@ fn check(change: impl Fn(&mut RunData), across: &[Across], verdict: Verdict, why
     assert_eq!(said, why);
 }
 
-const TOO_FEW: &str = "fewer than two repetitions in a run, so that their scatter is not known: \
-    repeat with `--set repeat.times=5`";
+const TOO_FEW: &str =
+    "fewer than two repetitions in a run, so the spread is unknown: repeat with `--set repeat.times=5`";
 
 fn goals(data: &mut RunData) -> impl Iterator<Item = &mut crate::record::GoalResult> {
     data.points.iter_mut().flat_map(|p| &mut p.point.result.as_mut().unwrap().goals)
@@ -127,7 +127,7 @@ fn what_forbids_a_verdict() {
             trials.for_each(|t| t.noise.handover_ns = Some(ns));
         }
     };
-    let ask = |what| format!("the {what}s differ: if they are what is to be compared, use `--across {what}`");
+    let ask = |what| format!("the {what}s differ: to compare {what}s, use `--across {what}`");
     use Verdict::{CannotTell, Faster};
     check(|_| (), &[], Faster, "");
     check(|data| data.run.machine.cpus = 4, &[], CannotTell, &ask("machine"));
@@ -438,7 +438,7 @@ fn a_ratio_to_the_reference_is_compared_where_placements_differ() {
     assert!(seen >= 270, "{seen} of 300 slow-downs by an eighth are seen");
 }
 
-/// A run on a core of this speed: all that it does takes so much longer, but for the third probe, which somebody else disturbed.
+/// A run on a core of this speed: all that it does takes so much longer, but for the third probe, which another guest disturbed.
 fn on_core(mut data: RunData, step_ns: f64) -> RunData {
     for point in &mut data.points {
         let of = |steps: [f64; 2]| {

@@ -1,4 +1,4 @@
-//! What a frame costs the device: CPU time, balance between CPUs, memory.
+//! The cost of a frame for the device: CPU time, balance between CPUs, memory.
 
 use super::bars::{Bar, BarChart, Group};
 use super::columns;

@@ -1,4 +1,4 @@
-//! Where a method is tried: a generator, a wire, and capture threads on another CPU.
+//! The test bed of a method: a generator, a wire, and capture threads on another CPU.
 //!
 //! ```text
 //! CPU 0: generator > [t0] ---- veth ---- [t1] > the kernel receives > method's buffer > capture threads
@@ -6,7 +6,7 @@
 //! ```
 //! With `receive = "apart"` the kernel receives on CPU 1 in a thread of its own, which runs at once and, when there is too much,
 //! alternately with the capture threads, as ksoftirqd does; what it does not get to overflows the interface's ring. With
-//! `"with-sender"` it receives where a veth does, on the CPU of whoever sends, unless RPS hands the frames to others: its work
+//! `"with-sender"` it receives where a veth does, on the CPU of the sender, unless RPS hands the frames to others: its work
 //! alternates with the generator, which so never sends more than the kernel receives, and what is lost is lost in the buffer
 //! of the method.
 
@@ -121,7 +121,7 @@ impl Bench {
         Probed { handover_ns: handover_ns(sending, reading), core_step_ns: core_step_ns(reading) }
     }
 
-    /// CPUs by who uses them, for the record.
+    /// The CPUs of generator, kernel and capture threads, for the record.
     pub(super) fn placement(&self) -> String {
         let list = |cpus: &[usize]| cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         let (sending, readers) = (self.mirror.sending_cpu(), list(&self.readers));

@@ -1,5 +1,5 @@
-//! What a method captures of more than it can take, while everything runs: the figure that methods are compared by. One stop of
-//! the host decides what is captured without loss; the median over many short windows does not depend on it.
+//! The rate of a method in overload, in times without stops of a CPU: the methods are compared by it. One stop of the host
+//! decides what is captured without loss; the median over many short windows does not depend on it.
 //!
 //! ```text
 //! each round, all methods, in random order:  full speed | windows of 16 ms, without those with a stop | > median
@@ -120,20 +120,20 @@ impl Overload {
         // As the figure is a median.
         if 2 * self.short >= all && self.short > 0 {
             list.push(format!(
-                "In {} of {all} rounds the generator sent hardly more than was captured: the captured rate is a lower \
-                 bound.",
+                "In {} of {all} rounds the generator sent less than 1.05 times the captured frames: the captured rate \
+                 is a lower bound.",
                 self.short
             ));
         }
         let lost = self.rounds.iter().filter(|round| round.fps.is_none()).count();
         if lost > 0 {
-            list.push(format!("{lost} of {all} rounds found no rate and do not count."));
+            list.push(format!("{lost} of {all} rounds found no rate and were not used."));
         }
         let known = self.rounds.iter().any(|round| round.place.is_some());
         let moved = self.rounds.iter().filter(|round| round.fps.is_some() && round.place.is_none()).count();
         if known && moved > 0 {
             list.push(format!(
-                "In {moved} of {all} rounds the host moved a CPU, or used its core for others for a part of the time: they do not count."
+                "In {moved} of {all} rounds the host moved a virtual CPU, or used its core for other guests: these rounds were not used."
             ));
         }
         list

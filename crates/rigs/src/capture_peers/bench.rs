@@ -1,12 +1,12 @@
-//! Where a program captures: a generator, a wire, and the program at its other end.
+//! The test bed of a program: a generator, a wire, and the program at its other end.
 //!
 //! ```text
 //! generator > [t0] ---- veth ---- [t1] > receive softirq > the program's buffer > the program > file
 //!  together: all of this on one CPU;   apart: up to the buffer on one CPU, the program on another
 //!  receiver: the generator on one CPU; all else on another, the kernel alternately with the program
 //! ```
-//! The frames are for somebody else, as at a mirror port: whoever taps the interface gets them, and the kernel has
-//! nothing more to do with them. On a wire where the kernel receives on the generator's CPU, never more is sent than the
+//! The frames are addressed to another host, as at a mirror port: programs that tap the interface get them, and the kernel does
+//! nothing else with them. On a wire where the kernel receives on the generator's CPU, never more is sent than the
 //! kernel receives, and at full speed that CPU does nothing else: the rate is what receiving costs. What the same
 //! generator sends to a program that drops everything is measured beside it, and is subtracted from each cost.
 
@@ -75,8 +75,9 @@ impl Bench {
         let mut mirror = Mirror::build(spec, seed, journal)?;
         let folder = Folder::new(&peers.folder).map_err(|source| {
             let place = peers.folder.display();
-            let what =
-                format!("make a folder in {place}; `--set capture_peers.folder=...` chooses another place");
+            let what = format!(
+                "create a folder in {place}; choose another one with `--set capture_peers.folder=...`"
+            );
             RunError::Linux(weir_linux::Error::os(what)(source))
         })?;
         let buffer_mib = (peers.buffer_bytes >> 20).max(1);
@@ -100,7 +101,7 @@ impl Bench {
         self.mirror.sending_cpu()
     }
 
-    /// Who has which CPU, for the record.
+    /// The CPU of each program, for the record.
     pub(super) fn placement(&self) -> String {
         let sending = self.sending_cpu();
         match self.place {
@@ -165,7 +166,7 @@ impl Bench {
         let words = ended.map_err(Failed::Program)?;
         let said = tool
             .statement(&words)
-            .ok_or_else(|| Failed::Program(format!("it did not say what it captured: {}", words.trim())))?;
+            .ok_or_else(|| Failed::Program(format!("its output has no captured count: {}", words.trim())))?;
         let in_file = (job == Job::File).then(|| frames(tool, &file)).transpose().map_err(Failed::Program)?;
         let elapsed_ns = (after.at - before.at).as_nanos() as f64;
         let cpus = after.cost.since(&before.cost).cpus;

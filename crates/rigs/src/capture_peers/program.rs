@@ -1,4 +1,4 @@
-//! How each program that captures is called, when it is ready, and what it says of itself in the end.
+//! The command line of each capture program, its sign of readiness, and its final statistics.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,7 +8,7 @@ use weir_port::capture::Method;
 
 use crate::capture_peers::plan::{CapturePeer, Job};
 
-/// Bytes kept of a frame where nobody looks at them: the Ethernet header.
+/// Bytes to capture of a frame if only counts are needed: the Ethernet header.
 const LEAST: u32 = 14;
 /// Bytes kept of a frame where all are wanted.
 const WHOLE: u32 = 65_535;
@@ -139,7 +139,7 @@ impl CaptureTool {
         command
     }
 
-    /// What it says when frames arrive at it.
+    /// The line that it prints once it captures frames.
     pub(super) fn ready(self) -> &'static str {
         match self {
             CaptureTool::Weir(_) => "all is open",
@@ -309,7 +309,7 @@ mod tests {
             ),
             (
                 weir,
-                "all is open; going on as user 65534, without privileges\n\
+                "all is open; running as user 65534 without privileges\n\
                  v1        offered 1098 to 1100, captured 1005\n                    90 ring full\n\
                  \x20                    3 no free chunk\n                     0 unexplained\n\
                  file      1001 packets, 93.1 kB in a file\n                     4 disk too slow\n",

@@ -38,7 +38,7 @@ use weir_record::run_data::{MEASURES, Measures};
 
 /// To see whether a program works here: what it gets, before the first round.
 const TRY_OUT: (f64, Duration) = (10_000.0, Duration::from_millis(100));
-/// The interface's ring of 256 frames may lose this share of them, whoever captures: on a shared CPU the generator may go
+/// The interface's ring of 256 frames may lose this share of them with any program: on a shared CPU the generator may go
 /// on for a moment while the kernel's receive work waits for its turn, and fills the ring in 10 us.
 pub(crate) const BED_SHARE: f64 = 0.05;
 /// A search looks down to this share of what was captured at full speed.
@@ -56,7 +56,7 @@ run_of!(
 /// One point, and what it needs in each round.
 struct Entrant<'a> {
     point: Point,
-    /// Who does what; `None`: nobody, for the cost of generator and wire.
+    /// The program and its job; `None`: no program, for the cost of generator and wire.
     work: Option<(CaptureTool, Job)>,
     /// Index of its frame size, which has a bench of its own.
     bench: usize,
@@ -100,7 +100,7 @@ impl<'a> Contest<'a> {
         Ok(())
     }
 
-    /// Everyone who takes part, and those who cannot.
+    /// The programs that take part, and those that cannot.
     fn entrants(&mut self) -> Result<(Vec<Bench>, Vec<Entrant<'a>>), RunError> {
         let experiment = self.experiment;
         let own = experiment.methods.iter().map(|&method| CaptureTool::Weir(method));
@@ -309,7 +309,7 @@ fn judged(outcome: &Outcome, load: &Load, capture: Capture, settings: &Settings)
         noise,
         &settings.limits,
     );
-    // What the same generator sends to nobody is measured beside it.
+    // The same generator without a capture program is measured, too.
     let all =
         Cost::per_frame(time.generator_ns + time.capture_ns(), trial.counts().received, settings.tsc_hz);
     let cost = Cost { dut_cpu_ns: Some(time.capture_ns()), ..all };

@@ -1,4 +1,4 @@
-//! What a program writes to: room for it before, and the frames in it afterwards.
+//! The output file of a program: space for it before, and its frames afterwards.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read};

@@ -22,7 +22,7 @@ pub struct DetectPeers {
     pub frame: FrameSizes,
 }
 
-/// A program by somebody else that watches for attacks.
+/// Another program that watches for attacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DetectPeer {
     /// FastNetMon, the community edition.
@@ -62,7 +62,7 @@ pub(super) fn read(section: Section<'_>) -> Option<DetectPeers> {
     let attacks = attacks.unwrap_or(vec![40_000.0]);
     for (i, _) in attacks.iter().enumerate().filter(|(_, fps)| **fps <= limit_fps) {
         let text = format!(
-            "an attack is more than limit_fps, {limit_fps} frames/s: use a higher rate, or a lower limit"
+            "an attack must exceed limit_fps, {limit_fps} frames/s: use a higher rate, or a lower limit"
         );
         section.wrong_entry("attack_fps", i, text);
     }

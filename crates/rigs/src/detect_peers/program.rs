@@ -1,4 +1,4 @@
-//! How each program that watches for attacks is configured and called, and what it says of one.
+//! The configuration and command line of each detection program, and its report of an attack.
 
 use std::fs;
 use std::io;
@@ -61,8 +61,8 @@ impl Detector {
                 command.arg(order.folder.join("detect.toml"));
                 command
             }
-            // It writes about attacks below /var/log, whatever one says, and leaves shared memory behind: here both end with it. It
-            // aborts when it is asked to end, and leaves no core.
+            // It writes about attacks below /var/log, whatever one says, and leaves shared memory behind: here both end with
+            // it. It aborts when it is asked to end, and leaves no core.
             Detector::Peer(DetectPeer::FastNetMon) => {
                 let mut command = Command::new("unshare");
                 command.args(["--mount", "sh", "-c"]);
@@ -77,7 +77,7 @@ impl Detector {
         }
     }
 
-    /// What it says when frames arrive at it.
+    /// The line that it prints once it receives frames.
     pub(super) fn ready(self) -> &'static str {
         match self {
             Detector::Weir => "watching ",
@@ -109,7 +109,7 @@ impl Detector {
     }
 }
 
-/// The configuration that it comes with, with these options in place of its own: nothing is reported to anybody, no
+/// The configuration that it comes with, with these options in place of its own: nothing is reported over the network, no
 /// port is opened.
 fn fastnetmon(order: &Order<'_>) -> io::Result<()> {
     let path = |name: &str| order.folder.join(name).display().to_string();

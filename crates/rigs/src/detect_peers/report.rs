@@ -1,4 +1,4 @@
-//! Programs that watch for attacks: how soon each tells one, and how large it says that it is.
+//! Detection programs: the time until each reports an attack, and the rate that it reports.
 
 use weir_measure::stats;
 use weir_record::record::{Detection, Trial};

@@ -59,7 +59,7 @@ struct Entrant<'a> {
     /// It cannot take part; the point's notes say why.
     absent: bool,
     series: Series<'a>,
-    /// What became of the attacks that can be believed.
+    /// The outcomes of the attacks that are valid.
     found: Vec<Detection>,
 }
 
@@ -99,7 +99,7 @@ struct Bench {
     folder: Folder,
 }
 
-/// What became of an attack.
+/// The outcome of an attack.
 struct Outcome {
     sent: Sent,
     ring_full: u64,
@@ -124,12 +124,12 @@ impl<'a> Contest<'a> {
         let spec = PointSpec { frame: self.experiment.frame.clone(), ..plain };
         let mirror = Mirror::build(&spec, self.settings.seed, &mut self.journal)?;
         let within = std::env::temp_dir();
-        let what = format!("make a folder in {}; TMPDIR chooses another place", within.display());
+        let what = format!("create a folder in {}; choose another one with TMPDIR", within.display());
         let folder = Folder::new(&within).map_err(Error::os(what))?;
         Ok(Bench { mirror, folder })
     }
 
-    /// Everyone who takes part, and those who cannot.
+    /// The programs that take part, and those that cannot.
     fn entrants(&mut self, bench: &Bench) -> Result<Vec<Entrant<'a>>, RunError> {
         let peers = self.experiment.names.iter().map(|&peer| Detector::Peer(peer));
         let detectors: Vec<_> = std::iter::once(Detector::Weir).chain(peers).collect();
@@ -295,7 +295,7 @@ fn judged(outcome: &Outcome, load: &Load, settings: &Settings) -> Trial {
         frames: outcome.ring_full,
         source: "tx_dropped of t0".into(),
     };
-    // It ends early, when it is reported: what was to be sent is what was.
+    // An attack ends when it is reported: the sent frames are also the intended ones.
     let accounting = Accounting {
         offered: stream.sent,
         sent: stream.sent,

@@ -1,4 +1,4 @@
-//! How each peer is called, and the files that it reads.
+//! The command line of each peer, and its input files.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -68,7 +68,7 @@ fn remedy(said: &str) -> &'static str {
 
 fn last_line(text: &str) -> String {
     let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty());
-    line.map_or_else(|| "it said nothing".into(), |line| line.chars().take(160).collect())
+    line.map_or_else(|| "it printed nothing".into(), |line| line.chars().take(160).collect())
 }
 
 /// Where a peer sends.
@@ -83,8 +83,8 @@ pub(super) struct Target<'a> {
     pub(super) most_s: u64,
 }
 
-/// A program in a process namespace of its own: whoever kills it kills all that it has started. trafgen sends
-/// from a process that it forks, which would go on without it.
+/// A program in its own process namespace: killing it also kills all processes that it started. trafgen sends from a process
+/// that it forks, which would go on without it.
 fn bounded(program: &str) -> Command {
     let mut command = Command::new("unshare");
     command.args(["--pid", "--fork", "--kill-child", "--", program]);
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn the_last_line_is_the_reason() {
         assert_eq!(last_line("one\ntwo \n\n"), "two");
-        assert_eq!(last_line(""), "it said nothing");
+        assert_eq!(last_line(""), "it printed nothing");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A frame generator, ours or somebody else's, that sends into an XDP drop as fast as one CPU can.
+//! A frame generator, of weir or another project, that sends into an XDP drop as fast as one CPU can.
 //!
 //! ```text
 //! [t0] generator ---- veth ----> [t1] XDP drop        iperf3: [t0] client ---- veth ----> [d0] server
@@ -43,7 +43,7 @@ const SERVER_START: Duration = Duration::from_millis(150);
 const AFTERMATH: Duration = Duration::from_millis(50);
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Who sends.
+/// The sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Generator {
     /// This program.
@@ -220,7 +220,7 @@ impl Contestant {
         })?;
         let mut sent = self.sample()?.since(&before);
         sent.offered = counts.streams.iter().map(|s| s.sent).sum();
-        // Sending ends by the clock; what follows is waiting for frames that nobody sends back.
+        // Sending ends by the clock; after that it waits for frames that are never returned.
         sent.elapsed = duration;
         Ok(sent)
     }
@@ -245,7 +245,7 @@ impl Contestant {
         files.collect(&mut command).map_err(|error| io("a file for a peer", error))?;
         children.push(self.bed.tester().run(|| {
             let child = spawn_on(sender, &mut command, journal);
-            // Whoever reads the counters must not alternate with the sender.
+            // The reader of the counters must not share the sender's CPU.
             let placed = pin_to(elsewhere);
             debug_assert!(placed.is_ok(), "{placed:?}");
             child

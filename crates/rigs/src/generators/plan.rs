@@ -37,7 +37,7 @@ impl Peers {
     }
 }
 
-/// A frame generator by somebody else.
+/// Another frame generator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peer {
     /// netsniff-ng's trafgen.

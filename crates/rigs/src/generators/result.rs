@@ -1,4 +1,4 @@
-//! What many rounds say together. Pure.
+//! Results over all rounds. Pure.
 
 use weir_record::record::{GoalResult, GoalValue};
 

@@ -119,7 +119,7 @@ impl<'a> Contest<'a> {
         Ok(())
     }
 
-    /// Everyone who takes part, and the peers that cannot.
+    /// The generators that take part, and those that cannot.
     fn entrants(&mut self) -> Result<Vec<Entrant<'a>>, RunError> {
         let experiment = self.experiment;
         let mut list = Vec::new();

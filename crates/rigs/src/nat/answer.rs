@@ -42,7 +42,7 @@ fn no_rates(data: &RunData) -> String {
     let devices = || data.points.iter().filter(|data| !data.is_ceiling());
     let (trials, valid) = (devices().flat_map(PointData::measured), devices().flat_map(PointData::valid));
     format!(
-        "This run has no answer: no rate was found for any NAT; {} of {} are valid.",
+        "This run has no result: no rate was found for any NAT; {} of {} are valid.",
         valid.count(),
         count(trials.count(), "trial")
     )

@@ -154,9 +154,10 @@ mod tests {
         };
         let tester = TesterKind::Packet;
         let options = Options { seed: 1, tester, tester_limits: Vec::new(), stop: &stop, observe: &observe };
-        match resumed {
-            true => engine::resume(&plan, first(log), log, &options),
-            false => engine::run(&plan, log, &options),
+        if resumed {
+            engine::resume(&plan, first(log), log, &options)
+        } else {
+            engine::run(&plan, log, &options)
         }
     }
 

@@ -1,5 +1,5 @@
-//! Forwarding capacity: what each device forwards in steady overload. Rounds go over all points of the plan, so that what
-//! is fast or slow about the machine meets all of them alike.
+//! Forwarding capacity: the rate of each device in steady overload. Rounds go over all points of the plan, so that changes
+//! of the machine's speed affect all of them alike.
 //!
 //! ```text
 //! each point:  as fast as can be paced > 135 % of what was forwarded > again, until that is the load
@@ -138,9 +138,10 @@ fn forwarded(trial: &Trial) -> Option<f64> {
     if trial.verdict == Verdict::Invalid || trial.dropped_by(Owner::Tester) > trial.counts().sent / 1000 {
         return None;
     }
-    match trial.windows.is_empty() {
-        true => Some(trial.counts().received as f64 / trial.duration_s).filter(|fps| *fps > 0.0),
-        false => capacity::rate(&trial.windows),
+    if trial.windows.is_empty() {
+        Some(trial.counts().received as f64 / trial.duration_s).filter(|fps| *fps > 0.0)
+    } else {
+        capacity::rate(&trial.windows)
     }
 }
 
@@ -189,7 +190,8 @@ impl Capacity {
         headline.iter().find_map(|place| stats::median(&rates(&self.rounds, *place)))
     }
 
-    /// What the rounds found, and how it relates to the references, of which the first has a figure. `headline` are the places of the run, that of the headline first.
+    /// What the rounds found, and how it relates to the references, of which the first has a figure. `headline` are the places
+    /// of the run, that of the headline first.
     pub(super) fn result(
         &self,
         spec: &CapacitySpec,
@@ -275,13 +277,13 @@ impl Capacity {
         }
         let lost = self.rounds.iter().filter(|round| round.fps.is_none()).count();
         if lost > 0 {
-            list.push(format!("{lost} of {} rounds found no rate and do not count.", self.rounds.len()));
+            list.push(format!("{lost} of {} rounds found no rate and were not used.", self.rounds.len()));
         }
         let known = self.rounds.iter().any(|round| round.place.is_some());
         let moved = self.rounds.iter().filter(|r| r.fps.is_some() && r.place.is_none()).count();
         if known && moved > 0 {
             list.push(format!(
-                "In {moved} rounds a CPU was moved, or others began or ended to use the device's core, or that is not known: they do not count."
+                "In {moved} rounds a virtual CPU was moved, or the load of other guests on the device's core changed, or this is unknown: these rounds were not used."
             ));
         }
         list

@@ -1,5 +1,5 @@
-//! The trials of one point: measured or taken from what was kept, repeated while they cannot be believed, reported; and
-//! how a search asks for them.
+//! The trials of one point: measured or taken from the record, repeated until they are valid, reported; and how a search asks
+//! for them.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -22,8 +22,8 @@ use weir_measure::stats;
 use weir_record::figure::OUTSIDE_OF_STOPS;
 use weir_record::record::{Point, Purpose, Trial};
 
-/// The search of a point, and, where the plan asks for both, a second one without what was lost by stops: it takes the trials of the
-/// first one, and makes others only where the two part.
+/// The search of a point, and, where the plan asks for both, a second one without what was lost by stops: it takes the trials
+/// of the first one, and makes others only where the two part.
 pub(super) fn search_once(
     search: &Search,
     trials: &mut Trials,

@@ -1,5 +1,5 @@
-//! Procedures as a plan asks for them, with real frames and short of any accuracy: what is measured, in which order, and
-//! that a device which was reset works on.
+//! Procedures of a plan with real frames, too short for accuracy: what is measured, in which order, and that a device works
+//! again after a reset.
 
 use std::sync::atomic::AtomicBool;
 

@@ -1,4 +1,4 @@
-//! A run that goes on measures what is missing, and nothing else.
+//! A resumed run measures only what is missing.
 
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;

@@ -1,4 +1,4 @@
-//! The node of this project as a device under test: what a bed asks of it, as a node's text.
+//! Weir's own node as a device under test: the node file for a bed.
 
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -20,7 +20,7 @@ pub(super) fn start(bed: &Bed, way: Way, ports: &[Port; 2]) -> Result<Node, Node
     Opened::new(&config)?.start()
 }
 
-/// Frames that the node has lost, by name. No test frame is for the node itself: what nobody takes there are questions of
+/// Frames that the node has lost, by name. No test frame is for the node itself: frames without a receiver there are requests of
 /// the links.
 pub(super) fn drops(snapshot: &Snapshot) -> Vec<(String, u64)> {
     let named = snapshot.accounting.drops.occurred().map(|(reason, frames)| (reason.name(), frames));
@@ -33,8 +33,8 @@ pub(super) fn drops(snapshot: &Snapshot) -> Vec<(String, u64)> {
     plane.chain(ports).collect()
 }
 
-/// The network that stands for IPv4 behind a NAT64: none that is well known, since by that one no private addresses are translated
-/// (RFC 6052, section 3.1), and those of tests are.
+/// The network that stands for IPv4 behind a NAT64: none that is well known, since by that one no private addresses are
+/// translated (RFC 6052, section 3.1), and those of tests are.
 const PREFIX64: &str = "2001:db8:64::/96";
 
 fn text(spec: &BedSpec, way: Way, ports: &[Port; 2]) -> String {
@@ -47,7 +47,7 @@ fn text(spec: &BedSpec, way: Way, ports: &[Port; 2]) -> String {
     let io = if way == Way::Packet { "packet" } else { "xdp" };
     let fast =
         if way == Way::Fast { format!("on, fast-entries {}", spec.fast_entries) } else { "off".into() };
-    // Who sleeps until a frame is due is late for it.
+    // A thread that sleeps until a frame is due is late for it.
     let wait = if spec.dut.function() == Function::Queue { "poll" } else { "sleep" };
     format!(
         "node lan({lan}) {stages}\n> route({routes})\n> wan({wan})\n\

@@ -1,4 +1,4 @@
-//! `weir run repeat PLAN`: the same several times, and how far the runs agree.
+//! `weir run repeat PLAN`: repeats a plan, and shows how much the runs differ.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -13,7 +13,7 @@ use crate::outcome::Outcome;
 use crate::{cli, records};
 use weir_service::say;
 
-/// Makes the runs that are missing, and tells how all of them agree.
+/// Makes the missing runs, and prints how much all of them differ.
 pub(super) fn run(arguments: &cli::Run, plan: &OsStr, out: &mut impl Write) -> Result<Outcome> {
     let shown = plan.display();
     let log = records::open(&arguments.store)?;
@@ -25,11 +25,11 @@ pub(super) fn run(arguments: &cli::Run, plan: &OsStr, out: &mut impl Write) -> R
         let (id, name) = (run.id, &run.plan);
         ensure!(
             run.state == RunState::Complete,
-            "run {id} is not complete: `weir run --resume {id}` goes on"
+            "run {id} is not complete: continue it with `weir run --resume {id}`"
         );
         ensure!(
             plan == name.as_str(),
-            "run {id} is one of the plan {name}, not of {shown}: leave it out of --runs"
+            "run {id} is of the plan {name}, not of {shown}: remove it from --runs"
         );
     }
     drop(log);
@@ -45,10 +45,7 @@ pub(super) fn run(arguments: &cli::Run, plan: &OsStr, out: &mut impl Write) -> R
         if let Outcome::Interrupted = outcome {
             let ids: Vec<String> = runs.iter().map(|data| data.run.id.to_string()).collect();
             let kept = if ids.is_empty() { String::new() } else { format!(" --runs {}", ids.join(",")) };
-            say::say(&format!(
-                "`weir run repeat {shown} --times {}{kept}` makes the others",
-                arguments.times
-            ));
+            say::say(&format!("continue with `weir run repeat {shown} --times {}{kept}`", arguments.times));
             return Ok(Outcome::Interrupted);
         }
         runs.extend(data);

@@ -1,4 +1,4 @@
-//! What a trial used beside its frames: counters before and after, CPU time, memory, and what disturbed it.
+//! Resources of a trial: counters before and after, CPU time, memory, and disturbances.
 
 use std::time::Duration;
 
@@ -145,8 +145,8 @@ impl Setup {
         }
     }
 
-    /// Who used a CPU. The DUT's threads are known to the ns. Where it works outside of them, in softirqs that
-    /// RPS spreads over several CPUs, it is whatever the tester did not use, from the tick's samples.
+    /// The users of a CPU. The time of the DUT's threads is exact to the ns. Where it works outside of them, in softirqs that
+    /// RPS spreads over several CPUs, it is the time that the tester did not use, from the tick's samples.
     fn cpu_use(&self, cpu: usize, times: &CpuTimes, cost: &cpu::Cost, used: &Used) -> CpuUse {
         let elapsed = used.elapsed.as_nanos() as f64;
         let busy = (times.busy_ns as f64 / elapsed).min(1.0);

@@ -38,7 +38,7 @@ fn is_irregular(base: &Series<'_>, other: &Series<'_>, frame: &str) -> bool {
     goal.goal == base_goal.goal && rate.bound != Bound::Exact
 }
 
-/// The rates of those whose searches ended irregularly; `None` without any.
+/// The rates of devices whose searches ended irregularly; `None` without any.
 fn all_irregular(base: &Series<'_>, others: &[&Series<'_>], frame: &str) -> Option<String> {
     let found = others.iter().filter_map(|other| Some((other, result(other, frame)?)));
     let found: Vec<_> = found.collect();

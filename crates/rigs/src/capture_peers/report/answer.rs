@@ -1,4 +1,4 @@
-//! The first screen: what each program captures at full speed, what it loses of it, and how many times as much weir captures.
+//! The first screen: the captured rate and the loss of each program at full speed, and the ratio of weir to it.
 
 use super::{CAPTION, CaptureTool, FULL, absent, chart, cost_ratio, groups, job, ratio, tools};
 use weir_measure::stats::{self, Ratio};

@@ -1,4 +1,4 @@
-//! The first screen: who tells each attack first, by how much, and how near each is to its rate.
+//! The first screen: the program that reports each attack first, by how much, and the error of each program's rate.
 
 use super::{CAPTION, Detector, chart, detectors, left_out, rate_error, signed};
 use weir_measure::stats::{self, Ratio};

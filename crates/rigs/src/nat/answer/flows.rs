@@ -1,4 +1,4 @@
-//! What flows cost each NAT: frames/s, cycles of a frame, memory of a flow, from the fewest to the most of them.
+//! The cost of flows in each NAT: frames/s, cycles per frame and memory per flow, by the number of flows.
 
 use super::super::figure::{MEMORY, cycles, rate, value};
 use super::{Bars, bounded, by_name, one_by_one};
