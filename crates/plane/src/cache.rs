@@ -134,8 +134,8 @@ impl FlowCache {
         for (stage, part) in &entry.recipe.parts {
             part.rewrite.apply(&mut batch[i]);
             match (pipeline.stages.get_mut(*stage), &part.note) {
-                (Some(Stage::Filter(filter)), Note::Filter(passage)) => filter.segment(passage, &segment),
-                (Some(Stage::Nat(nat)), Note::Nat(passage)) => nat.table.segment(passage, &segment),
+                (Some(Stage::Filter(filter)), Note::Filter(note)) => filter.segment(note, &segment),
+                (Some(Stage::Nat(nat)), Note::Nat(note)) => nat.table.segment(note, &segment),
                 _ => unreachable!("the stage that has made it"),
             }
         }

@@ -85,8 +85,8 @@ impl Stage {
     /// A recipe of it was used so often; what it says of sessions holds, or they are others by now.
     pub(crate) fn used(&mut self, note: &Note, uses: &Uses, holds: bool) {
         match (self, note) {
-            (Stage::Filter(filter), Note::Filter(passage)) => filter.used(passage, uses, holds),
-            (Stage::Nat(nat), Note::Nat(passage)) if holds => nat.table.used(passage, uses),
+            (Stage::Filter(filter), Note::Filter(note)) => filter.used(note, uses, holds),
+            (Stage::Nat(nat), Note::Nat(note)) if holds => nat.table.used(note, uses),
             (Stage::Nat(_), Note::Nat(_)) => {}
             _ => unreachable!("the stage that has made it"),
         }

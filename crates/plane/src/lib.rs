@@ -67,7 +67,7 @@ pub use nat::{BlockEvent, Deterministic, Event, Kept, Owner, Usage, What};
 pub use past::Past;
 pub use plane::{Accounting, Departure, Leave, Plane};
 pub use police::PoliceCounts;
-pub use port::Port;
+pub use port::{Port, Rpf};
 pub use prefix::{Prefix, mask4, mask6};
 pub use queue::QueueCounts;
 pub use recipe::Ends;

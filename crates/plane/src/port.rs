@@ -20,7 +20,6 @@ use weir_config::{Notes, closest, did_you_mean};
 use weir_packet::frame::Mac;
 
 use crate::prefix::{Prefix, is_unicast4, mask4};
-use crate::route::Rpf;
 use crate::text::{Arg, Item};
 
 /// Names of items that are no ports.
@@ -45,6 +44,26 @@ pub struct Port {
     pub rpf: Rpf,
     /// The interface it stands for.
     pub interface: String,
+}
+
+/// Reverse path forwarding: what is checked of the route back to a source (BCP 38 = RFC 2827, RFC 3704).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Rpf {
+    /// It leads to the port that the packet came in by.
+    Strict,
+    /// It leads to a port of the same end of the node.
+    #[default]
+    End,
+    /// It leads to any port.
+    Loose,
+    /// Nothing is checked.
+    Off,
+}
+
+impl Rpf {
+    /// The modes by their names in texts.
+    const NAMES: [(&str, Rpf); 4] =
+        [("strict", Rpf::Strict), ("end", Rpf::End), ("loose", Rpf::Loose), ("off", Rpf::Off)];
 }
 
 const MTU: std::ops::RangeInclusive<u16> = 68..=9216;

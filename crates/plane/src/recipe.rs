@@ -16,11 +16,9 @@
 use weir_packet::frame::Mac;
 use weir_packet::headers::{TCP, UDP};
 
-use crate::filter;
 use crate::flow::Flow;
 use crate::frame::{Fragment, Frame, Kind, PortId};
-use crate::nat;
-use crate::table::tcp::Segment;
+use crate::table::tcp::{Segment, Side};
 use crate::table::timers::Tick;
 
 /// Both addresses of a packet.
@@ -129,8 +127,30 @@ pub(crate) struct Part {
 /// What a stage keeps in a recipe for itself.
 #[derive(Debug)]
 pub(crate) enum Note {
-    Filter(filter::Passage),
-    Nat(nat::Passage),
+    Filter(FilterNote),
+    Nat(NatNote),
+}
+
+/// What a filter counts when frames were passed on by a recipe.
+#[derive(Debug)]
+pub(crate) struct FilterNote {
+    /// Numbers of the rules that count the frames. The last one accepts them, unless `by_policy` is set.
+    pub(crate) rules: Vec<u32>,
+    /// No rule accepts the frames; the policy does.
+    pub(crate) by_policy: bool,
+    /// The connection of the frames and the side that sends them, where the filter remembers connections.
+    pub(crate) connection: Option<(u32, Side)>,
+}
+
+/// What a NAT refreshes when frames were passed on by a recipe.
+#[derive(Debug)]
+pub(crate) struct NatNote {
+    /// The number of the session that the frames belong to.
+    pub(crate) session: u32,
+    /// The side that sends the frames.
+    pub(crate) side: Side,
+    /// A frame keeps the session alive.
+    pub(crate) refreshes: bool,
 }
 
 /// Where the frames of a flow leave.

@@ -26,11 +26,8 @@ impl Recipe {
     /// The connections that stages follow by it, with the side that sends.
     pub(super) fn tracks(&self, proto: u8) -> Vec<(Track, u8)> {
         let of = |(stage, note): (usize, &Note)| match note {
-            Note::Filter(passage) => passage.track().map(|(number, side)| ((stage, number), side as u8)),
-            Note::Nat(passage) => {
-                let (number, side) = passage.track();
-                Some(((stage, number), side as u8))
-            }
+            Note::Filter(note) => note.connection.map(|(number, side)| ((stage, number), side as u8)),
+            Note::Nat(note) => Some(((stage, note.session), note.side as u8)),
         };
         let parts = self.parts.iter().filter(|_| proto == TCP);
         parts.filter_map(|(stage, part)| of((*stage, &part.note))).collect()

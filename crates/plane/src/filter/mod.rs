@@ -19,7 +19,7 @@ mod compile;
 mod fragments;
 mod match_ranges;
 mod no_ip;
-mod passage;
+mod recipe;
 mod rules;
 mod ruleset;
 mod state;
@@ -54,7 +54,6 @@ use crate::text::{Arg, FileOf, Item};
 use crate::time::Time;
 use crate::way::{Dir, Entry, Share};
 
-pub(crate) use self::passage::Passage;
 pub(crate) use self::rules::{CLASSES, class};
 pub(crate) use self::ruleset::Update;
 pub(crate) use self::state::Connection;

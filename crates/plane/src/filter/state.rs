@@ -17,7 +17,7 @@
 //! forgotten as soon as its sender has been informed.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
-mod passage;
+mod recipe;
 
 use std::fmt;
 use std::net::SocketAddr;

@@ -17,7 +17,6 @@ pub use config::{NextHop, Route, Target};
 pub use options::Options;
 pub use router::NoLink;
 pub(crate) use router::Router;
-pub use rpf::Rpf;
 pub(crate) use source::Refusal;
 
 /// What a prefix leads to: a number of the caller's, below 2^31 - 1.

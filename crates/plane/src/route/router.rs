@@ -21,7 +21,7 @@ use super::config::{NextHop, Route, Target};
 use super::group::Group;
 use super::hops::{End, hops};
 use super::options::{self, Options, Writer};
-use super::rpf::Rpf;
+use super::rpf;
 use super::{Hop, Lpm, v4::V4, v6::V6};
 use crate::batch::{Frames, PerFrame, Set};
 use crate::drops::Drop;
@@ -33,6 +33,7 @@ use crate::kept::Ticket;
 use crate::limits::Limits;
 use crate::neighbour::{Asker, Known, Link, Neighbours, Slot, State, Waiting};
 use crate::outbox::Outbox;
+use crate::port::Rpf;
 use crate::prefix::{Prefix, is_link_local6, is_unicast4, is_unicast6};
 use crate::stage::Step;
 use crate::table::secret::Secret;
@@ -108,7 +109,7 @@ pub(crate) struct Router {
     mtus: Vec<u16>,
     /// The ports of the left end, a bit for each.
     pub(super) left_ports: u64,
-    /// By port, where the way back to the sources of its frames may lead, see [`Rpf::accepted`].
+    /// By port, where the way back to the sources of its frames may lead, see [`rpf::accepted`].
     pub(super) accepted: Vec<Option<u64>>,
     /// What it does with options of IPv4.
     pub(crate) options: Options,
@@ -180,7 +181,8 @@ impl Router {
     /// Judges the sources of frames as the ports say, of which so many are at the left end.
     pub(crate) fn judging(self, left: usize, rpf: Vec<Rpf>) -> Router {
         let left_ports = 1_u64.checked_shl(left as u32).map_or(u64::MAX, |bit| bit - 1);
-        let accepted = (0..).zip(rpf).map(|(port, rpf)| rpf.accepted(PortId(port), left_ports)).collect();
+        let accepted =
+            (0..).zip(rpf).map(|(port, rpf)| rpf::accepted(rpf, PortId(port), left_ports)).collect();
         Router { left_ports, accepted, ..self }
     }
 

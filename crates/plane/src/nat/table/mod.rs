@@ -12,7 +12,7 @@
 //! | What does a frame do to them? | `traffic.rs`, `portless.rs`, `redirected.rs` |
 //! | Which do hosts ask for, which are configured, which were there before? | `leases.rs`, `apply.rs`, `restore.rs` |
 //! | What does time do? | `upkeep.rs` |
-//! | What do others do, or show, in a NAT's place? | `passage.rs`, `shown.rs` |
+//! | What do others do, or show, in a NAT's place? | `recipe.rs`, `shown.rs` |
 //!
 //! Invariant: each slot of a kind that owns a port is what that port's entry says, and is counted by its block and its
 //! subscriber; `dependents` of a mapping counts its further sessions.
@@ -22,8 +22,8 @@ mod ending;
 mod leases;
 mod log;
 mod opening;
-mod passage;
 mod portless;
+mod recipe;
 mod redirected;
 mod restore;
 mod scarce;
@@ -55,7 +55,6 @@ use crate::table::timers::{Ages, Hand};
 use crate::way::Share;
 
 pub(crate) use apply::Update;
-pub(crate) use passage::Passage;
 pub(crate) use shown::Mapped;
 pub(crate) use steer::{Departs, Lead};
 

@@ -1,4 +1,4 @@
-//! Connections whose frames somebody else passes on, by a recipe.
+//! The state table's part of a recipe: the connection of a flow whose frames a flow cache or a fast path passes on.
 
 use super::{ANSWERED, Connections};
 use crate::recipe::Key;

@@ -1,33 +1,15 @@
-//! What a filter says of frames that pass it alike, for those who pass on the next ones.
+//! The filter's part of a recipe: the rules and the connection of a flow, and what is counted when the recipe was used.
 
 use super::classify::{Asked, BITS, DIR, DPORT, DST, Key, NONE, PORT, PROTO, SPORT, SRC, STATE};
 use super::match_ranges::{self, STATES};
 use super::ruleset::Act;
 use super::state::State;
 use super::{Count, Filter};
-use crate::recipe::{self, Ends, Never, Note, Part, Rewrite, Uses};
+use crate::recipe::{self, Ends, FilterNote, Never, Note, Part, Rewrite, Uses};
 use crate::table::tcp::Progress;
-use crate::table::tcp::{Segment, Side};
+use crate::table::tcp::Segment;
 use crate::time::Time;
 use crate::way::Dir;
-
-/// What frames that pass alike are counted by.
-#[derive(Debug)]
-pub(crate) struct Passage {
-    /// Rules that count them, the last of which accepts them.
-    rules: Vec<u32>,
-    /// No rule accepts them, but the policy.
-    by_policy: bool,
-    /// Their connection, if any is remembered, and who of its ends sends them.
-    connection: Option<(u32, Side)>,
-}
-
-impl Passage {
-    /// The connection that it follows, and who of its ends sends.
-    pub(crate) fn track(&self) -> Option<(u32, Side)> {
-        self.connection
-    }
-}
 
 impl Filter {
     /// What it does to frames with this key on their way in `dir`.
@@ -50,7 +32,7 @@ impl Filter {
             class,
             sessions: open.iter().map(|open| open.number).collect(),
             until: open.and_then(|open| open.until),
-            note: Note::Filter(Passage {
+            note: Note::Filter(FilterNote {
                 rules,
                 by_policy,
                 connection: open.map(|open| (open.number, open.side)),
@@ -94,26 +76,25 @@ impl Filter {
     }
 
     /// A segment was passed on by a recipe.
-    pub(crate) fn segment(&mut self, passage: &Passage, segment: &Segment) {
-        if let (Some(connections), Some((number, side))) = (&mut self.connections, passage.connection) {
+    pub(crate) fn segment(&mut self, note: &FilterNote, segment: &Segment) {
+        if let (Some(connections), Some((number, side))) = (&mut self.connections, note.connection) {
             connections.advance(number, side, segment);
         }
     }
 
     /// A recipe was used so often.
-    pub(crate) fn used(&mut self, passage: &Passage, uses: &Uses, holds: bool) {
+    pub(crate) fn used(&mut self, note: &FilterNote, uses: &Uses, holds: bool) {
         let add = |count: &mut Count| {
             count.frames += uses.frames;
             count.bytes += uses.bytes;
         };
-        for &rule in &passage.rules {
+        for &rule in &note.rules {
             self.rules.counts.get_mut(rule as usize).into_iter().for_each(add);
         }
-        if passage.by_policy {
+        if note.by_policy {
             add(&mut self.rules.policy.1);
         }
-        if let (Some(connections), Some((number, _)), true) =
-            (&mut self.connections, passage.connection, holds)
+        if let (Some(connections), Some((number, _)), true) = (&mut self.connections, note.connection, holds)
         {
             connections.used(number, uses.last);
         }

@@ -1,4 +1,4 @@
-//! What a NAT says of frames that it translates alike, for those who translate the next ones.
+//! The NAT's part of a recipe: the session of a flow and its rewrite, and what is refreshed when the recipe was used.
 
 use weir_packet::headers::TCP;
 
@@ -9,28 +9,12 @@ use crate::nat::outside::{Endpoint, Space};
 use crate::nat::sessions::Sessions;
 use crate::nat::slot::{Inside, Kind, Remote};
 use crate::prefix::is_unicast4;
-use crate::recipe::{Ends, Key, Never, Note, Part, Rewrite, Uses};
+use crate::recipe::{Ends, Key, NatNote, Never, Note, Part, Rewrite, Uses};
 use crate::table::tcp::Progress;
 use crate::table::tcp::{Segment, Side};
 use crate::table::timers::{Class, Tick};
 use crate::time::Time;
 use crate::way::Dir;
-
-/// What frames that are translated alike refresh.
-#[derive(Debug)]
-pub(crate) struct Passage {
-    session: u32,
-    side: Side,
-    /// A frame keeps it alive.
-    refreshes: bool,
-}
-
-impl Passage {
-    /// The session that it refreshes, and who of its ends sends.
-    pub(crate) fn track(&self) -> (u32, Side) {
-        (self.session, self.side)
-    }
-}
 
 /// What frames are translated by.
 struct Found {
@@ -88,7 +72,7 @@ impl Table {
             rewrite: found.rewrite,
             sessions: vec![found.mapping, found.session],
             until,
-            note: Note::Nat(Passage { session: found.session, side: found.side, refreshes }),
+            note: Note::Nat(NatNote { session: found.session, side: found.side, refreshes }),
         }))
     }
 
@@ -152,17 +136,17 @@ impl Table {
     }
 
     /// A segment was passed on by a recipe.
-    pub(crate) fn segment(&mut self, passage: &Passage, segment: &Segment) {
-        let slot = &mut self.sessions[passage.session];
+    pub(crate) fn segment(&mut self, note: &NatNote, segment: &Segment) {
+        let slot = &mut self.sessions[note.session];
         if slot.track.class == Class::TcpEstablished {
-            slot.track.advance(passage.side, segment);
+            slot.track.advance(note.side, segment);
         }
     }
 
     /// A recipe was used so often.
-    pub(crate) fn used(&mut self, passage: &Passage, uses: &Uses) {
-        if passage.refreshes {
-            self.sessions[passage.session].seen.set_later(uses.last);
+    pub(crate) fn used(&mut self, note: &NatNote, uses: &Uses) {
+        if note.refreshes {
+            self.sessions[note.session].seen.set_later(uses.last);
         }
     }
 
