@@ -11,11 +11,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::batch::{Batch, PerFrame, Set, Verdict};
-use crate::chain::{self, Entries, Stage};
 use crate::drops::Drops;
 use crate::frame::Frame;
 use crate::outbox::Outbox;
-use crate::pipeline::Pipeline;
+use crate::pipeline::{Entries, Passed, Pipeline, Stage};
 use crate::recipe::{Key, Never, Note, Out, Recipe, Uses};
 use crate::table::tcp::Segment;
 use crate::table::timers::Tick;
@@ -56,8 +55,8 @@ impl FlowCache {
         self.never.iter().map(|(reason, frames)| (*reason, *frames))
     }
 
-    /// Leads frames through flow cache and stages, outward first: what is about to come inward may depend on it.
-    pub(crate) fn lead(
+    /// Runs frames through flow cache, stages and exit, outward first: what is about to come inward may depend on it.
+    pub(crate) fn run(
         &mut self,
         pipeline: &mut Pipeline,
         now: Time,
@@ -73,9 +72,9 @@ impl FlowCache {
             }
             self.report(pipeline);
             entries.remove_beginning(dir, hits);
-            chain::lead(&mut pipeline.stages, dir, now, batch, &mut entries, outbox, drops)
+            pipeline.run_stages(dir, now, batch, &mut entries, outbox, drops)
         });
-        pipeline.let_out(now, batch, (outward, inward), outbox, drops);
+        pipeline.run_exit(now, batch, Passed { outward, inward }, outbox, drops);
     }
 
     /// Those of a set whose flows have recipes that hold, with the keys of all. Where there is none it is made, if the stages

@@ -29,9 +29,8 @@ use weir_packet::frame::Mac;
 use weir_packet::headers::TCP;
 
 use crate::batch::{Batch, PerFrame, Verdict};
-use crate::chain::{Entries, Stage};
 use crate::frame::{Fragment, PortId};
-use crate::pipeline::Pipeline;
+use crate::pipeline::{Entries, Pipeline, Stage};
 use crate::recipe::{Ends, Key, On};
 use crate::table::tcp::Progress;
 use crate::time::Time;

@@ -94,7 +94,7 @@ pub(crate) enum Then {
     Marked(Entry),
     /// It is whole but for the Ethernet address of its receiver, and leaves by this port.
     Leave(PortId, Mac),
-    /// It goes no further, and its sender is informed; the error enters the chain there.
+    /// It goes no further, and its sender is informed; the error enters the pipeline there.
     Refuse(Drop, Error, Entry),
 }
 

@@ -9,7 +9,6 @@
 mod address;
 mod batch;
 mod cache;
-mod chain;
 mod config;
 mod drops;
 mod extensions;

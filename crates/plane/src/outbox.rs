@@ -1,5 +1,5 @@
 //! Frames that the node sends by itself: errors of ICMP, questions about neighbours, what a stage had kept. They pass
-//! the chain from where they are born, in a batch of their own within the same run.
+//! the pipeline from where they are born, in a batch of their own within the same run.
 //!
 //! Invariant: between two runs none waits here, so that no number of a stage outlives the stages that it counts.
 
@@ -51,7 +51,7 @@ impl Outbox {
         self.limiter.limit(limits);
     }
 
-    /// Tells the sender of a frame what became of it, if the rules of ICMP allow; the error enters the chain at `back`.
+    /// Tells the sender of a frame what became of it, if the rules of ICMP allow; the error enters the pipeline at `back`.
     pub(crate) fn report(&mut self, now: Time, frame: &Frame<'_>, error: Error, back: Entry) {
         let fits = |ip: &&IpAddr| ip.is_ipv4() == (frame.kind() == Kind::V4);
         let port = self.addresses.get(usize::from(frame.port.0)).into_iter().flatten().find(fits);
@@ -76,7 +76,7 @@ impl Outbox {
         }
     }
 
-    /// Tells the sender of a segment of TCP that nobody takes it; the reset enters the chain at `back`.
+    /// Tells the sender of a segment of TCP that nobody takes it; the reset enters the pipeline at `back`.
     pub(crate) fn reset(&mut self, now: Time, frame: &Frame<'_>, back: Entry) {
         if let Some(permit) = self.limiter.reset(now, frame)
             && let Some(buf) = reset::answer(permit, frame)

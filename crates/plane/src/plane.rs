@@ -1,7 +1,7 @@
 //! The node without its ports' memory and threads: what happens to the frames of a batch.
 //!
 //! ```text
-//! batch > admit (headers, tags, neighbours) > chain of stages > egress > verdicts
+//! batch > admit (headers, tags, neighbours) > pipeline (stages, exit) > verdicts
 //! ```
 //!
 //! Invariant: entered + originated + taken = left + kept + local + handed + dropped, at any time between two batches; what
@@ -17,7 +17,6 @@ use weir_packet::frame::Mac;
 
 use crate::batch::{BATCH, Batch, Verdict};
 use crate::cache::FlowCache;
-use crate::chain::{self, Entries, Stage};
 use crate::config::Config;
 use crate::drops::Drop;
 use crate::fast::Book;
@@ -30,7 +29,7 @@ use crate::local::{Local, Punt};
 use crate::nat::{BlockEvent, Event, Kept, Usage};
 use crate::outbox::Outbox;
 use crate::past::Past;
-use crate::pipeline::{Exit, Pipeline};
+use crate::pipeline::{Entries, Exit, Pipeline, Stage};
 use crate::police::PoliceCounts;
 use crate::port::Port;
 use crate::prefix::Prefix;
@@ -143,7 +142,7 @@ impl Plane {
         self.publish();
     }
 
-    /// Where a frame enters the chain that was kept, or its verdict if it does not.
+    /// Where a frame enters the pipeline that was kept, or its verdict if it does not.
     fn go_on(
         &mut self,
         now: Time,
@@ -187,8 +186,7 @@ impl Plane {
         if self.fast.as_mut().is_some_and(|book| book.read_if_due(&mut self.pipeline, now)) {
             return true;
         }
-        let mut more =
-            chain::tick(&mut self.pipeline.stages, now, &mut self.outbox, &mut self.accounting.drops);
+        let mut more = self.pipeline.tick_stages(now, &mut self.outbox, &mut self.accounting.drops);
         self.steering.tick(now, &mut self.outbox, &mut self.accounting.drops);
         if let Exit::Router(router) = &mut self.pipeline.exit {
             more |= router.tick(now, &mut self.outbox);
@@ -428,12 +426,12 @@ impl Plane {
         batch.verdicts[i] = verdict;
     }
 
-    /// The chain, where those leave that came through it, and the accounting.
+    /// The pipeline, and the accounting of what came of it.
     fn pass(&mut self, now: Time, batch: &mut Batch<'_>, entries: Entries) {
         let (pipeline, outbox, drops) = (&mut self.pipeline, &mut self.outbox, &mut self.accounting.drops);
         match &mut self.cache {
-            Some(cache) => cache.lead(pipeline, now, batch, entries, outbox, drops),
-            None => pipeline.lead(now, batch, entries, outbox, drops),
+            Some(cache) => cache.run(pipeline, now, batch, entries, outbox, drops),
+            None => pipeline.run(now, batch, entries, outbox, drops),
         }
         let mut left = 0;
         for i in 0..batch.len() {
@@ -444,7 +442,7 @@ impl Plane {
                 Verdict::Local => self.punt(now, batch, i),
                 Verdict::Handed(_) => self.hand_over(&mut batch[i]),
                 Verdict::Punted(_) | Verdict::Live => {
-                    unreachable!("each frame has a verdict behind the chain")
+                    unreachable!("each frame has a verdict behind the pipeline")
                 }
             }
         }
@@ -509,7 +507,7 @@ impl Plane {
         was_there
     }
 
-    /// Leads the node's own frames through the chain until it has no more to say.
+    /// Runs the node's own frames through the pipeline until there are no more.
     pub(crate) fn run_outbox(&mut self, now: Time) {
         while !self.outbox.waiting.is_empty() {
             let mut waiting: Vec<Originated> =
@@ -554,7 +552,7 @@ impl Plane {
     }
 }
 
-/// A frame of a batch enters the chain.
+/// A frame of a batch enters the pipeline.
 fn enter(entries: &mut Entries, batch: &Batch<'_>, i: usize, entry: Entry) {
     match batch[i].is_ip() {
         true => entries.insert(i, entry),

@@ -299,9 +299,9 @@ fn name(config: &Config, profile: usize) -> String {
 mod tests {
     use super::*;
     use crate::batch::{BATCH, Batch, Verdict};
-    use crate::chain::Stage;
     use crate::config;
     use crate::frame::{HEAD_ROOM, PortId};
+    use crate::pipeline::Stage;
     use crate::plane::Plane;
     use crate::random::Random;
 

@@ -9,11 +9,10 @@
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::chain::Stage;
 use crate::drops::Drop;
 use crate::kept::Ticket;
 use crate::past::Past;
-use crate::pipeline::Exit;
+use crate::pipeline::{Exit, Stage};
 use crate::plane::Plane;
 use crate::time::Time;
 

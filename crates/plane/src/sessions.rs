@@ -3,9 +3,9 @@
 
 use std::fmt;
 
-use crate::chain::Stage;
 use crate::filter::Connection;
 use crate::nat::Mapped;
+use crate::pipeline::Stage;
 use crate::plane::Plane;
 use crate::table::page::Page;
 

@@ -76,7 +76,7 @@ impl Step<'_, '_> {
         self.verdicts[i] = Verdict::Dropped(reason);
     }
 
-    /// The frame goes no further, and its sender is informed; the error enters the chain at `back`.
+    /// The frame goes no further, and its sender is informed; the error enters the pipeline at `back`.
     pub(crate) fn refuse(&mut self, i: usize, reason: Drop, error: Error, back: Entry) {
         self.outbox.report(self.now, &self.frames[i], error, back);
         self.drop(i, reason);

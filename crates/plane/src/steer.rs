@@ -21,7 +21,6 @@ mod nats;
 use weir_packet::steer::{mix4, mix6, pick};
 
 use crate::batch::Verdict;
-use crate::chain::Stage;
 use crate::drops::{Drop, Drops};
 use crate::frame::{Fragment, Frame, Kind};
 use crate::icmp::{quoted4, quoted6};
@@ -29,6 +28,7 @@ use crate::kept::{Then, Ticket};
 use crate::limits::Limits;
 use crate::nat::Nat;
 use crate::outbox::Outbox;
+use crate::pipeline::Stage;
 use crate::time::Time;
 use crate::way::{Dir, Entry, Handover, Share, Way};
 use meeting::{Meeting, Waiting};

@@ -20,13 +20,12 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use crate::chain::Stage;
 use crate::config::{Config, StageConfig, align};
 use crate::filter;
 use crate::limits::Limits;
 use crate::nat;
 use crate::past::Past;
-use crate::pipeline::Exit;
+use crate::pipeline::{Exit, Stage};
 use crate::plane::{Plane, stage_of};
 use crate::police;
 use crate::prefix::Prefix;

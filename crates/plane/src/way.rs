@@ -75,7 +75,7 @@ pub enum Way {
     Awaited(u8),
 }
 
-/// Where a frame enters the chain that did not come in by a port: one of the node's own, or one that was kept. Stages have the
+/// Where a frame enters the pipeline that did not come in by a port: one of the node's own, or one that was kept. Stages have the
 /// numbers of the present text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Entry {

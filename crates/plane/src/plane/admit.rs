@@ -1,13 +1,12 @@
-//! What happens to a frame before the chain: its tags and headers are read, a router judges whom it is for and from, and a node
+//! What happens to a frame before the pipeline: its tags and headers are read, a router judges whom it is for and from, and a node
 //! of several threads whose it is.
 
 use super::Plane;
 use crate::batch::{Batch, Frames, Set, Verdict};
-use crate::chain::{Entries, Stage};
 use crate::drops::Drop;
 use crate::frame::{ETHERNET, Frame, Kind};
 use crate::icmp::{self, Error};
-use crate::pipeline::Exit;
+use crate::pipeline::{Entries, Exit, Stage};
 use crate::route::Refusal;
 use crate::time::Time;
 use crate::way::{Dir, Entry, Handover, Way};
@@ -111,7 +110,7 @@ impl Plane {
             .any(|stage| matches!(stage, Stage::Nat(nat) if nat.table.is_impostor(frame)))
     }
 
-    /// Where a frame enters the chain that came in this way, or its verdict if it does not.
+    /// Where a frame enters the pipeline that came in this way, or its verdict if it does not.
     #[inline]
     fn enter(&mut self, now: Time, (frame, way): (&mut Frame<'_>, Way), dir: Dir) -> Result<Entry, Verdict> {
         let elsewhere = match way {

@@ -2,8 +2,8 @@
 
 use super::Plane;
 use crate::batch::Batch;
-use crate::chain::Entries;
 use crate::fast::{Book, FastState, FastTable};
+use crate::pipeline::Entries;
 use crate::time::Time;
 
 impl Plane {

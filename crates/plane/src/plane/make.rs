@@ -4,13 +4,12 @@ use std::net::IpAddr;
 
 use weir_packet::frame::Mac;
 
-use crate::chain::Stage;
 use crate::config::{Config, StageConfig};
 use crate::filter::Filter;
 use crate::frame::PortId;
 use crate::nat::{Mtus, Nat};
 use crate::neighbour::Link;
-use crate::pipeline::Exit;
+use crate::pipeline::{Exit, Stage};
 use crate::police::Police;
 use crate::port::Port;
 use crate::prefix::Prefix;

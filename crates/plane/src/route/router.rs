@@ -1,4 +1,4 @@
-//! Where each frame behind the chain goes: next hop, time to live, length, Ethernet addresses.
+//! Where each frame goes that passed the stages: next hop, time to live, length, Ethernet addresses.
 //!
 //! ```text
 //! frames > hop of each destination (Lpm) > next hop ready: one hop less to live, new addresses, out
@@ -504,7 +504,7 @@ impl Router {
         is_packet && (*frame.receiver() == self.mac(frame.port) || frame.is_to_group())
     }
 
-    /// Decides about frames that came through the chain in this direction.
+    /// Decides about frames that passed the stages in this direction.
     pub(crate) fn run(&mut self, step: &mut Step<'_, '_>, dir: Dir, set: Set) {
         if set.is_empty() {
             return;
@@ -551,7 +551,7 @@ impl Router {
 
     #[cold]
     fn slow(&mut self, step: &mut Step<'_, '_>, dir: Dir, i: usize, hop: Hop) {
-        // An error goes back the whole way through the chain.
+        // An error goes back through all stages.
         let back = Entry::Begin(dir.opposite());
         let next = self.nexts.get(hop.0 as usize).copied();
         // It goes no further than to the node (RFC 4291, section 2.5.6).

@@ -10,10 +10,10 @@
 use weir_packet::steer::{mix4, mix6};
 
 use super::{addresses, nat};
-use crate::chain::Stage;
 use crate::frame::{Fragment, Frame, Kind};
 use crate::icmp::quoted6;
 use crate::nat::{Departs, Lead, Receiver, has_ports_of, sender};
+use crate::pipeline::Stage;
 use crate::way::Dir;
 
 /// The stages that are NATs, from inside.
