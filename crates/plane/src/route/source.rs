@@ -9,12 +9,13 @@
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use super::hops::End;
-use super::router::{GROUPS, Next, Router, is_martian, is_nobody, is_of_link};
+use super::router::{GROUPS, Next, Router, is_of_link};
 use super::rpf::bit;
 use super::{Hop, options};
 use crate::batch::{Frames, PerFrame, Set};
 use crate::drops::Drop;
 use crate::frame::{Frame, Kind};
+use crate::prefix::{is_unicast4, is_unicast6};
 
 /// Why a frame that came in goes no further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,6 +127,23 @@ impl Router {
     fn ports_of_group(&self, hop: Hop) -> u64 {
         let members = self.shared(hop).members.iter();
         members.fold(0, |ports, &member| ports | bit(self.neighbour_port(Hop(member))))
+    }
+}
+
+/// Whether nobody can have the source address (RFC 1812, section 5.3.7, RFC 4291, sections 2.5.2, 2.5.3, 2.7).
+#[inline]
+fn is_martian(frame: &Frame<'_>) -> bool {
+    match frame.kind() {
+        Kind::V4 => !is_unicast4(frame.addresses4().0),
+        _ => !is_unicast6(frame.addresses6().0),
+    }
+}
+
+/// Whether the source address is the unspecified one.
+fn is_nobody(frame: &Frame<'_>) -> bool {
+    match frame.kind() {
+        Kind::V4 => frame.addresses4().0 == 0,
+        _ => frame.addresses6().0 == 0,
     }
 }
 
