@@ -129,6 +129,32 @@ impl Pipeline {
         more
     }
 
+    /// The filters in the order of the text.
+    pub(crate) fn filters(&self) -> impl Iterator<Item = &Filter> {
+        self.stages
+            .iter()
+            .filter_map(|stage| if let Stage::Filter(filter) = stage { Some(&**filter) } else { None })
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn filters_mut(&mut self) -> impl Iterator<Item = &mut Filter> {
+        self.stages
+            .iter_mut()
+            .filter_map(|stage| if let Stage::Filter(filter) = stage { Some(&mut **filter) } else { None })
+    }
+
+    /// The NATs in the order of the text.
+    pub(crate) fn nats(&self) -> impl Iterator<Item = &Nat> {
+        self.stages.iter().filter_map(|stage| if let Stage::Nat(nat) = stage { Some(&**nat) } else { None })
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn nats_mut(&mut self) -> impl Iterator<Item = &mut Nat> {
+        self.stages
+            .iter_mut()
+            .filter_map(|stage| if let Stage::Nat(nat) = stage { Some(&mut **nat) } else { None })
+    }
+
     /// Frames leave with the tags of their port.
     pub(crate) fn leave(&self, batch: &mut Batch<'_>, set: Set, port: PortId) {
         let is_tagged = !self.tags(port).is_empty();

@@ -72,7 +72,7 @@ impl Plane {
             set.filter(|&i| batch.ways[i] != Way::Wire).for_each(|i| fresh.remove(i));
         }
         let mut taken = set;
-        if self.pipeline.stages.iter().any(|stage| matches!(stage, Stage::Nat(_))) {
+        if self.pipeline.nats().next().is_some() {
             for i in fresh.without(of_left) {
                 if self.is_impostor(&batch[i]) {
                     taken.remove(i);
@@ -104,10 +104,7 @@ impl Plane {
 
     /// Whether a frame from outside says that it comes from an address that a NAT of the node gives its hosts.
     fn is_impostor(&self, frame: &Frame<'_>) -> bool {
-        self.pipeline
-            .stages
-            .iter()
-            .any(|stage| matches!(stage, Stage::Nat(nat) if nat.table.is_impostor(frame)))
+        self.pipeline.nats().any(|nat| nat.table.is_impostor(frame))
     }
 
     /// Where a frame enters the pipeline that came in this way, or its verdict if it does not.

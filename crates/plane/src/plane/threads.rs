@@ -1,0 +1,53 @@
+//! What the planes of a node with several threads give each other: frames, and what they hear of neighbours.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
+
+use super::Plane;
+use crate::drops::Drop;
+use crate::frame::Frame;
+use crate::pipeline::Exit;
+use crate::time::Time;
+use crate::way::News;
+
+impl Plane {
+    /// What it has heard of neighbours, and asks them, since the last call, where other threads of the node are to hear it.
+    pub fn news(&mut self) -> impl Iterator<Item = News> {
+        let news = match &mut self.pipeline.exit {
+            Exit::Router(router) => Some(router.news()),
+            Exit::Across => None,
+        };
+        news.into_iter().flatten()
+    }
+
+    /// Hears what another thread of the node has heard of neighbours.
+    pub fn overhear(&mut self, now: Time, news: &News) {
+        self.outbox.kept.begin();
+        if let Exit::Router(router) = &mut self.pipeline.exit {
+            router.overhear(news, now, &mut self.outbox);
+        }
+        self.run_outbox(now);
+        self.publish();
+    }
+
+    /// A frame that it gave the verdict of being handed over was not: the other thread had no room for it.
+    pub fn handover_failed(&mut self) {
+        self.accounting.handed -= 1;
+        self.accounting.drops.count(Drop::HandoverFull);
+    }
+
+    /// A frame that another thread handed over had no memory here.
+    pub fn lost_on_the_way(&mut self) {
+        self.accounting.taken += 1;
+        self.accounting.drops.count(Drop::HandoverFull);
+    }
+
+    /// A frame goes to another thread with the tags that it came in with: a NAT may have taken them off, and the node's own
+    /// have none.
+    #[cold]
+    pub(super) fn hand_over(&mut self, frame: &mut Frame<'_>) {
+        self.accounting.handed += 1;
+        if !frame.has_tags() {
+            let (dst, src) = frame.macs();
+            frame.set_ethernet(dst, src, self.pipeline.tags(frame.port));
+        }
+    }
+}
