@@ -13,10 +13,10 @@ use crate::backend::{Backend, OpenError, Wanted, taps};
 use crate::bell::Bell;
 use crate::blueprint::Blueprint;
 use crate::config::{Config, Fast as Wish, Host};
-use crate::fast::{Table, Worth};
+use crate::fast::Table;
 use crate::handover::{RING_BYTES, exchanges};
 use crate::node::{Node, NodeError, thread_error};
-use crate::worker::{IN_TURN, Machine, Parts, Worker};
+use crate::worker::{IN_TURN, Machine, Parts, Worker, Worth};
 
 /// Chunks beside those that ports have with the kernel.
 const SPARE_CHUNKS: u32 = 1024;

@@ -7,6 +7,9 @@
 //!                     `---- shelf <- kept
 //! ```
 
+mod fast;
+mod panics;
+
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,17 +19,18 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
 use weir_plane::{
-    BATCH, Batch, Departure, Emitted, Event, FastState, Frame, Kept, Leave, Plane, PortId, Punt, Recovered,
-    Ticket, Time, Verdict, Way,
+    BATCH, Batch, Departure, Emitted, Event, FastState, Frame, Kept, Leave, Plane, PortId, Punt, Ticket,
+    Time, Verdict, Way,
 };
 use weir_port::bpf::now_ns;
 use weir_port::duplex::{self, Chunk, Pool, Port};
 
 use crate::config::Wait;
 use crate::counters::{PortCounts, Shown, Snapshot};
-use crate::fast::{Table, Worth};
 use crate::handover::{Arrival, Exchange};
 use crate::kept::{KeptFrames, in_chunk};
+pub(crate) use fast::Worth;
+pub use panics::Mishap;
 
 /// Longest sleep, where nothing is due in the plane before: so often counters are shown.
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
@@ -81,22 +85,6 @@ pub(crate) struct Worker {
     panics: u64,
     /// Whether a fast path pays, if the node is to find out.
     worth: Option<Worth>,
-}
-
-/// Mishaps whose frames are kept until somebody asks: of those behind only the counters tell.
-const MOST_MISHAPS: usize = 8;
-
-/// A panic of the plane, that is, a mistake of ours.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mishap {
-    /// When, in the time of the node.
-    pub at: Time,
-    /// Frames that were lost.
-    pub frames: u64,
-    /// The stage that began anew, if one did: its number in the text, from 0, and what it is.
-    pub stage: Option<(usize, &'static str)>,
-    /// The batch as it was left, each with the port that it came in by; empty if no batch was at work.
-    pub batch: Vec<(PortId, Vec<u8>)>,
 }
 
 /// Who takes frames for the node itself.
@@ -399,43 +387,6 @@ impl Worker {
         Some(outcome)
     }
 
-    /// Has the plane do something that is about no batch; a panic in it does not end the thread.
-    fn guarded(&mut self, what: impl FnOnce(&mut Plane)) {
-        let plane = &mut self.plane;
-        if catch_unwind(AssertUnwindSafe(|| what(plane))).is_err() {
-            self.recover(Vec::new());
-        }
-    }
-
-    /// The batch that has arrived goes no further.
-    #[cold]
-    fn give_up(&mut self) {
-        self.tickets.clear();
-        let (pool, kept) = (&mut self.pool, self.mishaps.len() < MOST_MISHAPS);
-        let mut batch = Vec::new();
-        for (chunk, (port, _)) in self.arrived.drain(..).zip(self.ways.drain(..)) {
-            if kept {
-                batch.push((port, pool.bytes(&chunk).to_vec()));
-            }
-            pool.give_back(chunk);
-        }
-        self.recover(batch);
-    }
-
-    #[cold]
-    fn recover(&mut self, batch: Vec<(PortId, Vec<u8>)>) {
-        self.panics += 1;
-        let Recovered { frames, stage } = self.plane.recover(self.now);
-        if self.mishaps.len() < MOST_MISHAPS {
-            self.mishaps.push(Mishap { at: self.now, frames, stage, batch });
-        }
-    }
-
-    /// What was lost by panics since the last call.
-    pub(crate) fn mishaps(&mut self) -> Vec<Mishap> {
-        std::mem::take(&mut self.mishaps)
-    }
-
     /// Gives the machine what is its own, the queue of the first reason first.
     fn leave_to_machine(&mut self) -> io::Result<()> {
         for queues in &mut self.punted {
@@ -507,24 +458,6 @@ impl Worker {
         Ok(())
     }
 
-    /// Has programs pass frames on; false: not all ports can take them now.
-    /// With `worth` they do as long as that pays.
-    pub(crate) fn be_fast(&mut self, table: Table, worth: Option<Worth>) -> bool {
-        self.worth = worth;
-        self.plane.set_fast(Box::new(table));
-        self.look_fast()
-    }
-
-    /// Frames leave otherwise than by the plane where all ports take them.
-    fn look_fast(&mut self) -> bool {
-        let can = self.ports.iter().all(|port| port.takes_redirected());
-        let counts = self.plane.fast_state().map(|state| state.counts);
-        let pays =
-            self.worth.as_mut().zip(counts).is_none_or(|(worth, counts)| worth.judge(self.now, &counts));
-        self.plane.use_fast(can && pays);
-        can
-    }
-
     /// Goes on with another plane.
     pub(crate) fn begin_anew(&mut self, plane: Plane) {
         let fast = self.plane.take_fast();
@@ -572,14 +505,7 @@ impl Worker {
         while self.pool.take().is_some() {}
     }
 
-    /// Leads what the second port has through the plane as if it came by a port that there is not.
-    #[cfg(test)]
-    pub(crate) fn mistake(&mut self) {
-        self.ports[1].receive(&mut self.pool, &mut self.arrived).expect("frames");
-        self.ways.resize(self.arrived.len(), (PortId(9), Way::Wire));
-        self.pass();
-    }
-
+    /// The counters of this thread now.
     pub(crate) fn snapshot(&mut self) -> io::Result<Snapshot> {
         let port = |port: &mut Box<dyn Port>| {
             let account = port.account()?;
