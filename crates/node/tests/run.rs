@@ -12,7 +12,7 @@ use weir_packet::checksum::write_ipv4;
 use weir_packet::flow::Flow;
 use weir_packet::frame::{Ends, Signature};
 use weir_plane::scenario::packet;
-use weir_plane::{BlockEvent, Drop, Kept, What};
+use weir_plane::{BlockEvent, DropReason, Kept, What};
 use weir_port::duplex::{Memory, MemoryEnd, Port, wait};
 use weir_port::packet::{Receiver, Sender};
 use weir_testbed::namespace::Namespace;
@@ -475,6 +475,10 @@ fn what_nobody_takes_is_dropped_and_counted() {
         until(&node, |seen| seen.accounting.entered == 1);
         let last = Snapshot::sum(&node.stop().threads.unwrap()).accounting;
         assert!(last.balance(), "{last:?}");
-        assert_eq!((last.drops[Drop::NoLocal], last.local.total()), (no_local, 1 - no_local), "{last:?}");
+        assert_eq!(
+            (last.drops[DropReason::NoLocal], last.local.total()),
+            (no_local, 1 - no_local),
+            "{last:?}"
+        );
     }
 }

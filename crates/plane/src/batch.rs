@@ -6,7 +6,7 @@
 
 use std::ops::{Index, IndexMut};
 
-use crate::drops::Drop;
+use crate::drops::DropReason;
 use crate::frame::{Frame, PortId};
 use crate::kept::Ticket;
 use crate::local::Punt;
@@ -170,7 +170,7 @@ pub enum Verdict {
     /// Goes on in another thread of the node, which is the caller's to do.
     Handed(Handover),
     /// Goes no further.
-    Dropped(Drop),
+    Dropped(DropReason),
 }
 
 /// Frames that pass the node together.

@@ -7,20 +7,20 @@ macro_rules! reasons {
         /// A reason to drop a frame.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
-        pub enum Drop { $(#[doc = $meaning] $variant,)* }
+        pub enum DropReason { $(#[doc = $meaning] $variant,)* }
 
-        impl Drop {
+        impl DropReason {
             /// All of them, in the order of the way through the node.
-            pub const ALL: &[Drop] = &[$(Drop::$variant,)*];
+            pub const ALL: &[DropReason] = &[$(DropReason::$variant,)*];
 
             /// Its name in counters, reports and scenarios.
             pub const fn name(self) -> &'static str {
-                match self { $(Drop::$variant => $name,)* }
+                match self { $(DropReason::$variant => $name,)* }
             }
 
             /// What it says, for people.
             pub const fn meaning(self) -> &'static str {
-                match self { $(Drop::$variant => $meaning,)* }
+                match self { $(DropReason::$variant => $meaning,)* }
             }
         }
     };
@@ -87,14 +87,14 @@ reasons! {
     Panic "panic" "lost by a mistake of the node, which its log tells; please report it",
 }
 
-const REASONS: usize = Drop::ALL.len();
+const REASONS: usize = DropReason::ALL.len();
 
 /// How many frames were dropped for each reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Drops([u64; REASONS]);
 
 impl FromIterator<u64> for Drops {
-    /// Counts in the order of [`Drop::ALL`].
+    /// Counts in the order of [`DropReason::ALL`].
     fn from_iter<T: IntoIterator<Item = u64>>(counts: T) -> Drops {
         let mut drops = Drops::default();
         drops.0.iter_mut().zip(counts).for_each(|(to, from)| *to = from);
@@ -116,7 +116,7 @@ impl Default for Drops {
 
 impl Drops {
     /// Counts a frame.
-    pub(crate) fn count(&mut self, reason: Drop) {
+    pub(crate) fn count(&mut self, reason: DropReason) {
         self.0[reason as usize] += 1;
     }
 
@@ -126,15 +126,15 @@ impl Drops {
     }
 
     /// The reasons that occurred, with their counts.
-    pub fn occurred(&self) -> impl Iterator<Item = (Drop, u64)> {
-        Drop::ALL.iter().map(|&reason| (reason, self[reason])).filter(|(_, frames)| *frames > 0)
+    pub fn occurred(&self) -> impl Iterator<Item = (DropReason, u64)> {
+        DropReason::ALL.iter().map(|&reason| (reason, self[reason])).filter(|(_, frames)| *frames > 0)
     }
 }
 
-impl Index<Drop> for Drops {
+impl Index<DropReason> for Drops {
     type Output = u64;
 
-    fn index(&self, reason: Drop) -> &u64 {
+    fn index(&self, reason: DropReason) -> &u64 {
         &self.0[reason as usize]
     }
 }
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_written_alike() {
-        let mut names: Vec<_> = Drop::ALL.iter().map(|reason| reason.name()).collect();
+        let mut names: Vec<_> = DropReason::ALL.iter().map(|reason| reason.name()).collect();
         assert!(
             names.iter().all(|name| name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')),
             "{names:?}"

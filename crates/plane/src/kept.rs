@@ -17,7 +17,7 @@ use std::collections::{HashSet, VecDeque};
 
 use weir_packet::frame::Mac;
 
-use crate::drops::Drop;
+use crate::drops::DropReason;
 use crate::frame::{Frame, HEAD_ROOM, Known, PortId};
 use crate::icmp::Error;
 use crate::way::Entry;
@@ -95,7 +95,7 @@ pub(crate) enum Then {
     /// It is whole but for the Ethernet address of its receiver, and leaves by this port.
     Leave(PortId, Mac),
     /// It goes no further, and its sender is informed; the error enters the pipeline there.
-    Refuse(Drop, Error, Entry),
+    Refuse(DropReason, Error, Entry),
 }
 
 /// A frame of the node's own on its way.

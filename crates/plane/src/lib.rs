@@ -56,7 +56,7 @@ mod way;
 pub use address::{address_of, words_of};
 pub use batch::{BATCH, Batch, Set, Verdict};
 pub use config::{Beside, Config};
-pub use drops::{Drop, Drops};
+pub use drops::{DropReason, Drops};
 pub use fast::{FastCounts, FastState, FastTable, FlowKey, FlowRule, FlowUses};
 pub use filter::{Count, Logged};
 pub use frame::{Fragment, Frame, HEAD_ROOM, Kind, PortId};

@@ -14,7 +14,7 @@ use std::ops::AddAssign;
 
 use weir_packet::headers::{ICMP, ICMP6, TCP, UDP};
 
-use crate::drops::Drop;
+use crate::drops::DropReason;
 use crate::frame::{Frame, Kind};
 use crate::limits::Limits;
 use crate::table::quota::Quota;
@@ -157,17 +157,17 @@ impl Local {
     ///
     /// # Errors
     /// Why it is not given that.
-    pub(crate) fn punt(&mut self, now: Time, frame: &Frame<'_>, is_near: bool) -> Result<Punt, Drop> {
+    pub(crate) fn punt(&mut self, now: Time, frame: &Frame<'_>, is_near: bool) -> Result<Punt, DropReason> {
         if !self.is_taken {
-            return Err(Drop::NoLocal);
+            return Err(DropReason::NoLocal);
         }
         let punt = Punt::of(frame);
         let (quota, reason) = match punt {
-            Punt::Neighbours => (&mut self.neighbours, Drop::LocalNeighbours),
-            Punt::Routing if is_near => (&mut self.routing_near, Drop::LocalRouting),
-            Punt::Routing => (&mut self.routing, Drop::LocalRouting),
-            Punt::Icmp => (&mut self.icmp, Drop::LocalIcmp),
-            Punt::Rest => (&mut self.rest, Drop::LocalRest),
+            Punt::Neighbours => (&mut self.neighbours, DropReason::LocalNeighbours),
+            Punt::Routing if is_near => (&mut self.routing_near, DropReason::LocalRouting),
+            Punt::Routing => (&mut self.routing, DropReason::LocalRouting),
+            Punt::Icmp => (&mut self.icmp, DropReason::LocalIcmp),
+            Punt::Rest => (&mut self.rest, DropReason::LocalRest),
         };
         let from = if punt == Punt::Neighbours { Host::station(frame) } else { Host::of(frame) };
         if quota.allows(now, from) { Ok(punt) } else { Err(reason) }

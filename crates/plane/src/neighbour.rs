@@ -18,7 +18,7 @@ use std::time::Duration;
 use weir_packet::frame::Mac;
 use weir_packet::neighbour::{self, Heard, Host};
 
-use crate::drops::{Drop, Drops};
+use crate::drops::{DropReason, Drops};
 use crate::frame::{Frame, HEAD_ROOM, PortId};
 use crate::icmp::Error;
 use crate::kept::{Then, Ticket};
@@ -248,14 +248,14 @@ impl Neighbours {
         (port, ip): (PortId, IpAddr),
         asker: Asker,
         (outbox, drops): (&mut Outbox, &mut Drops),
-    ) -> Result<Slot, Drop> {
+    ) -> Result<Slot, DropReason> {
         if let Some(slot) = self.find(port, ip) {
             return Ok(slot);
         }
         if !self.asked.may_ask(now, port, asker) {
-            return Err(Drop::NeighbourRate);
+            return Err(DropReason::NeighbourRate);
         }
-        let slot = self.slot(port, ip).ok_or(Drop::NeighbourTable)?;
+        let slot = self.slot(port, ip).ok_or(DropReason::NeighbourTable)?;
         self.slots[slot.0 as usize].asked = self.asked.push(now, (port, slot), asker);
         while let Some(other) = self.asked.displace(port, asker.dir) {
             self.slots[other.0 as usize].asked = None;
@@ -263,7 +263,7 @@ impl Neighbours {
             self.frames_waiting -= waiting.len();
             for Waiting { frame, .. } in waiting {
                 outbox.discard(frame);
-                drops.count(Drop::NeighbourLimit);
+                drops.count(DropReason::NeighbourLimit);
             }
             self.enter(other, State::Unknown, None);
             self.forget(other);
@@ -360,7 +360,7 @@ impl Neighbours {
             if let Some(Waiting { frame, .. }) = waiting.pop_front() {
                 self.frames_waiting -= 1;
                 outbox.discard(frame);
-                drops.count(Drop::NeighbourQueue);
+                drops.count(DropReason::NeighbourQueue);
             }
         }
     }
@@ -513,7 +513,7 @@ impl Neighbours {
         let waiting = std::mem::take(&mut self.slots[slot.0 as usize].waiting);
         self.frames_waiting -= waiting.len();
         for Waiting { frame, back } in waiting {
-            outbox.emit(frame, Then::Refuse(Drop::NoNeighbour, Error::NoHost, Entry::Begin(back)));
+            outbox.emit(frame, Then::Refuse(DropReason::NoNeighbour, Error::NoHost, Entry::Begin(back)));
         }
     }
 

@@ -22,7 +22,7 @@ use weir_packet::frame::Mac;
 use crate::batch::{Batch, Verdict};
 use crate::cache::FlowCache;
 use crate::config::Config;
-use crate::drops::Drop;
+use crate::drops::DropReason;
 use crate::fast::Book;
 use crate::frame::{Frame, Known};
 use crate::kept::{Emitted, Then, Ticket};
@@ -161,7 +161,7 @@ impl Plane {
     pub fn lost_while_kept(&mut self, ticket: Ticket) {
         self.outbox.kept.redeem(ticket);
         self.outbox.kept_count -= 1;
-        self.accounting.drops.count(Drop::NoMemory);
+        self.accounting.drops.count(DropReason::NoMemory);
     }
 
     /// Time has passed: does a bounded part of what is due. True: there is more, for another call as soon as the caller has
@@ -301,7 +301,7 @@ mod tests {
         for (text, tags) in
             [("lan > wan", &tags[1..]), ("lan(vlan 9) > wan", &[]), ("lan(vlan 9) > wan", &tags[..1])]
         {
-            assert_eq!(passed(text, 0, tags).0, Verdict::Dropped(Drop::UnknownVlan), "{text}");
+            assert_eq!(passed(text, 0, tags).0, Verdict::Dropped(DropReason::UnknownVlan), "{text}");
         }
     }
 

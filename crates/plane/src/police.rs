@@ -22,7 +22,7 @@ use weir_packet::steer::{mix4, mix6};
 
 use crate::address::{mapped4, words6};
 use crate::batch::{PerFrame, Set};
-use crate::drops::Drop;
+use crate::drops::DropReason;
 use crate::filter::CLASSES;
 use crate::frame::{Frame, Kind};
 use crate::prefix::mask6;
@@ -136,7 +136,7 @@ impl Police {
                 rate.passed = (rate.passed.0 + 1, rate.passed.1 + bytes as u64);
             } else {
                 rate.dropped += 1;
-                step.drop(i, Drop::PoliceRate);
+                step.drop(i, DropReason::PoliceRate);
                 passed.remove(i);
             }
         }
@@ -329,7 +329,7 @@ mod tests {
         assert!(plane.accounting().balance(), "{:?}", plane.accounting());
         let out = |(_, verdict): (&Frame<'_>, Verdict)| match verdict {
             Verdict::Out(_) => true,
-            Verdict::Dropped(Drop::PoliceRate) => false,
+            Verdict::Dropped(DropReason::PoliceRate) => false,
             other => panic!("{line}: {other:?}"),
         };
         batch.outcome().filter(|one| out((one.0, one.1))).count()
@@ -352,7 +352,7 @@ mod tests {
         }
         let [counts] = &plane.police_counts()[..] else { panic!("one rate") };
         assert_eq!((counts.passed, counts.subscribers), ((all as u64, all as u64 * 1000), 1));
-        assert_eq!(counts.dropped, plane.accounting().drops[Drop::PoliceRate]);
+        assert_eq!(counts.dropped, plane.accounting().drops[DropReason::PoliceRate]);
     }
 
     /// Frames of many subscribers with invented addresses come between those of an honest one, at some hundred thousand a second.

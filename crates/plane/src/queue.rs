@@ -30,7 +30,7 @@ use weir_packet::steer::{ends_of_frame, flow, mix4, mix6};
 use weir_queue::{Ecn, Packet, Reason, Tally};
 
 use crate::batch::Set;
-use crate::drops::Drop;
+use crate::drops::DropReason;
 use crate::frame::{Fragment, Frame, Kind};
 use crate::kept::{Then, Ticket};
 use crate::outbox::Outbox;
@@ -291,14 +291,14 @@ impl Way {
             self.waiting.remove(carried.frame);
             step.outbox.discard(carried.frame);
             step.drops.count(match reason {
-                Reason::Overflow | Reason::Evicted => Drop::QueueLimit,
-                _ => Drop::QueueAqm,
+                Reason::Overflow | Reason::Evicted => DropReason::QueueLimit,
+                _ => DropReason::QueueAqm,
             });
         }
         for frame in self.after.lost.drain(..) {
             self.waiting.remove(frame);
             step.outbox.discard(frame);
-            step.drops.count(Drop::QueueLoss);
+            step.drops.count(DropReason::QueueLoss);
             self.lost += 1;
         }
         for _ in 0..AT_ONCE {

@@ -9,7 +9,7 @@
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::drops::Drop;
+use crate::drops::DropReason;
 use crate::kept::Ticket;
 use crate::past::Past;
 use crate::pipeline::{Exit, Stage};
@@ -100,7 +100,7 @@ impl Plane {
                 + accounting.kept
                 + accounting.drops.total(),
         );
-        (0..lost).for_each(|_| self.accounting.drops.count(Drop::Panic));
+        (0..lost).for_each(|_| self.accounting.drops.count(DropReason::Panic));
         lost
     }
 }
@@ -149,7 +149,7 @@ mod tests {
         assert_eq!(plane.recover(now), Recovered { frames: 3, stage: None });
         let accounting = plane.accounting();
         assert!(
-            accounting.balance() && accounting.kept == 1 && accounting.drops[Drop::Panic] == 3,
+            accounting.balance() && accounting.kept == 1 && accounting.drops[DropReason::Panic] == 3,
             "{accounting:?}"
         );
         assert_eq!(sent(&mut plane, now, &[BACK]), [Verdict::Out(PortId(0))], "its session lives");
@@ -159,8 +159,8 @@ mod tests {
     fn a_stage_that_was_at_work_begins_anew_and_the_log_hears_of_it() {
         let (mut plane, now) = (plane(), Time::from_ms(1));
         for (k, stage, verdict) in [
-            (1, "filter", Verdict::Dropped(Drop::FilterPolicy)),
-            (0, "nat", Verdict::Dropped(Drop::NatNoMapping)),
+            (1, "filter", Verdict::Dropped(DropReason::FilterPolicy)),
+            (0, "nat", Verdict::Dropped(DropReason::NatNoMapping)),
         ] {
             sent(&mut plane, now, &[OUT, LATER]);
             assert_eq!(sent(&mut plane, now, &[BACK]), [Verdict::Out(PortId(0))], "{stage}");
@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(sent(&mut plane, now, &[first]), [Verdict::Out(PortId(1))]);
         assert_eq!(emitted(&mut plane), []);
         let accounting = plane.accounting();
-        assert_eq!((accounting.kept, accounting.drops[Drop::Panic]), (0, 1), "{accounting:?}");
+        assert_eq!((accounting.kept, accounting.drops[DropReason::Panic]), (0, 1), "{accounting:?}");
         assert!(accounting.balance(), "{accounting:?}");
     }
 }

@@ -4,7 +4,7 @@
 use std::ops::{Index, IndexMut};
 
 use crate::batch::{Frames, PerFrame, Set, Verdict};
-use crate::drops::{Drop, Drops};
+use crate::drops::{DropReason, Drops};
 use crate::frame::PortId;
 use crate::icmp::Error;
 use crate::kept::Ticket;
@@ -71,13 +71,13 @@ pub(crate) struct Step<'s, 'a> {
 
 impl Step<'_, '_> {
     /// The frame goes no further.
-    pub(crate) fn drop(&mut self, i: usize, reason: Drop) {
+    pub(crate) fn drop(&mut self, i: usize, reason: DropReason) {
         self.drops.count(reason);
         self.verdicts[i] = Verdict::Dropped(reason);
     }
 
     /// The frame goes no further, and its sender is informed; the error enters the pipeline at `back`.
-    pub(crate) fn refuse(&mut self, i: usize, reason: Drop, error: Error, back: Entry) {
+    pub(crate) fn refuse(&mut self, i: usize, reason: DropReason, error: Error, back: Entry) {
         self.outbox.report(self.now, &self.frames[i], error, back);
         self.drop(i, reason);
     }

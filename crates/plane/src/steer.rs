@@ -21,7 +21,7 @@ mod nats;
 use weir_packet::steer::{mix4, mix6, pick};
 
 use crate::batch::Verdict;
-use crate::drops::{Drop, Drops};
+use crate::drops::{DropReason, Drops};
 use crate::frame::{Fragment, Frame, Kind};
 use crate::icmp::{quoted4, quoted6};
 use crate::kept::{Then, Ticket};
@@ -158,8 +158,8 @@ impl Steering {
     }
 
     /// Why a fragment goes no further that no other has reported.
-    fn no_first(&self) -> Drop {
-        if self.together == Together::Inside { Drop::NatFragment } else { Drop::FilterFragment }
+    fn no_first(&self) -> DropReason {
+        if self.together == Together::Inside { DropReason::NatFragment } else { DropReason::FilterFragment }
     }
 
     fn hand(&self, owner: u8) -> Option<Verdict> {

@@ -320,7 +320,7 @@ mod tests {
     use weir_packet::frame::Mac;
 
     use crate::batch::{Batch, Verdict};
-    use crate::drops::Drop;
+    use crate::drops::DropReason;
     use crate::frame::{Frame, HEAD_ROOM, PortId};
     use crate::kept::Emitted;
     use crate::nat::{Event, What};
@@ -473,12 +473,22 @@ mod tests {
             (through(&[queue, b], 0), vec![c, queue, b], Verdict::Out(PortId(1)), vec![0, 1]),
             (through(&[a, queue, b], 1), vec![a, queue], Verdict::Out(PortId(0)), vec![1]),
             // One comes behind it, beside the queue or not.
-            (through(&[queue, b], 0), vec![queue, c, b], Verdict::Dropped(Drop::FilterDrop), vec![1, 0]),
+            (
+                through(&[queue, b], 0),
+                vec![queue, c, b],
+                Verdict::Dropped(DropReason::FilterDrop),
+                vec![1, 0],
+            ),
             (through(&[queue], 0), vec![queue, a, b], Verdict::Out(PortId(1)), vec![1, 1]),
-            (through(&[a, queue], 1), vec![c, a, queue], Verdict::Dropped(Drop::FilterDrop), vec![1, 1]),
+            (
+                through(&[a, queue], 1),
+                vec![c, a, queue],
+                Verdict::Dropped(DropReason::FilterDrop),
+                vec![1, 1],
+            ),
             (through(&[queue], 1), vec![a, queue, c], Verdict::Out(PortId(0)), vec![1, 0]),
             // The queue goes, or is moved past another: what it has passed by then stays passed.
-            (through(&[a, queue, b], 0), vec![a, c], Verdict::Dropped(Drop::FilterDrop), vec![0, 1]),
+            (through(&[a, queue, b], 0), vec![a, c], Verdict::Dropped(DropReason::FilterDrop), vec![0, 1]),
             (through(&[a, queue, b], 0), vec![a, b], Verdict::Out(PortId(1)), vec![0, 1]),
         ] {
             let what = format!("{old} to {}, port {port}", new.join(" > "));

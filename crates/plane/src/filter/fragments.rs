@@ -10,7 +10,7 @@
 
 use weir_packet::headers::TCP;
 
-use crate::drops::Drop;
+use crate::drops::DropReason;
 use crate::frame::{Frame, Kind};
 use crate::kept::{Then, Ticket};
 use crate::outbox::Outbox;
@@ -88,7 +88,7 @@ impl FragmentTable {
     pub(super) fn later(&mut self, step: &mut Step<'_, '_>, i: usize, dir: Dir, asked: bool) -> Later {
         let frame = &step.frames[i];
         if frame.proto() == TCP && frame.fragment_offset() < TCP_HEADER {
-            step.drop(i, Drop::FilterFragment);
+            step.drop(i, DropReason::FilterFragment);
             return Later::Gone;
         }
         if !asked {
@@ -97,7 +97,7 @@ impl FragmentTable {
         let (key, fragments) = (key(frame), &mut self.0[dir]);
         match fragments.pass(step.now, Extent::of(frame), &key) {
             Some(First::Passed(class)) => return Later::Passes(class),
-            Some(First::Refused) => step.drop(i, Drop::FilterFragment),
+            Some(First::Refused) => step.drop(i, DropReason::FilterFragment),
             None => {
                 let (host, extent) = (Host::of(frame), Extent::of(frame));
                 let waiting = Waiting { extent, frame: step.keep(i) };
@@ -147,5 +147,5 @@ fn key(frame: &Frame<'_>) -> Packet {
 /// A fragment that was kept goes no further.
 fn give_up(step: &mut Step<'_, '_>, fragment: Ticket) {
     step.outbox.discard(fragment);
-    step.drops.count(Drop::FilterFragment);
+    step.drops.count(DropReason::FilterFragment);
 }

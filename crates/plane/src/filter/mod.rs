@@ -40,7 +40,7 @@ use self::rules::Rules;
 use self::ruleset::{Act, Ruleset};
 use self::state::{Connections, Found, State};
 use crate::batch::{BATCH, PerFrame, Set, Verdict};
-use crate::drops::Drop;
+use crate::drops::DropReason;
 use crate::frame::{Fragment, Frame, Kind};
 use crate::icmp::Error;
 use crate::kept::Ticket;
@@ -382,8 +382,8 @@ impl Filter {
                     classify(&mut step.frames[i], class);
                     passed.insert(i);
                 }
-                Act::Drop if rule == NONE => step.drop(i, Drop::FilterPolicy),
-                Act::Drop => step.drop(i, Drop::FilterDrop),
+                Act::Drop if rule == NONE => step.drop(i, DropReason::FilterPolicy),
+                Act::Drop => step.drop(i, DropReason::FilterDrop),
                 Act::Reject => reject(step, dir, i),
                 Act::Count | Act::Log { .. } => {
                     if let Act::Log { every } = act
@@ -415,7 +415,7 @@ impl Filter {
             let is_full = connections.passed(&step.frames[i], found, i, step.now).is_err();
             // A full table keeps no neighbour from being found.
             if is_full && !is_by_default(&step.frames[i]) {
-                step.drop(i, Drop::FilterTable);
+                step.drop(i, DropReason::FilterTable);
                 refused.insert(i);
             }
         }
@@ -500,10 +500,10 @@ fn classify(frame: &mut Frame<'_>, class: Option<u8>) {
 fn reject(step: &mut Step<'_, '_>, dir: Dir, i: usize) {
     let back = step.back(dir);
     if step.frames[i].proto() != TCP {
-        return step.refuse(i, Drop::FilterReject, Error::NoPort, back);
+        return step.refuse(i, DropReason::FilterReject, Error::NoPort, back);
     }
     step.outbox.reset(step.now, &step.frames[i], back);
-    step.drop(i, Drop::FilterReject);
+    step.drop(i, DropReason::FilterReject);
 }
 
 #[cfg(test)]

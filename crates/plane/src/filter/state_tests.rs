@@ -4,7 +4,7 @@ use weir_packet::headers::UDP;
 
 use super::*;
 use crate::batch::{Frames, PerFrame, Verdict};
-use crate::drops::{Drop, Drops};
+use crate::drops::{DropReason, Drops};
 use crate::frame::{HEAD_ROOM, PortId};
 use crate::outbox::Outbox;
 
@@ -122,7 +122,7 @@ fn each_connection_is_counted_for_both_its_ends_as_long_as_it_is_there() {
             usize::from(was_full && full < states.iter().filter(|state| **state == State::New).count());
         let is_dropped = dice.one_in(5);
         table.settle(&PerFrame::all(if is_dropped {
-            Verdict::Dropped(Drop::NoRoute)
+            Verdict::Dropped(DropReason::NoRoute)
         } else {
             Verdict::KeptCopy
         }));

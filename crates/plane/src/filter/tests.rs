@@ -15,7 +15,7 @@ use crate::port::Port;
 use crate::prefix::Prefix;
 use crate::random::Random;
 use crate::way::Dir;
-use crate::{Batch, Drop, Frame, HEAD_ROOM, Plane, PortId, Time, Verdict};
+use crate::{Batch, DropReason, Frame, HEAD_ROOM, Plane, PortId, Time, Verdict};
 
 fn one<'a>(random: &mut Random, of: &[&'a str]) -> &'a str {
     of[random.below(of.len() as u64) as usize]
@@ -240,7 +240,8 @@ fn frames_that_are_no_packets_of_ip_are_counted_and_written_down() {
         batch.push(Frame::new(&mut buf, HEAD_ROOM, end, PortId(0)));
         plane.run(Time::from_ms(1), &mut batch);
         let (_, verdict) = batch.outcome().next().expect("one");
-        let expected = if out { Verdict::Out(PortId(1)) } else { Verdict::Dropped(Drop::FilterEthertype) };
+        let expected =
+            if out { Verdict::Out(PortId(1)) } else { Verdict::Dropped(DropReason::FilterEthertype) };
         assert_eq!(verdict, expected, "{behind:02x?}");
     }
     let lines: Vec<String> = plane.logged().iter().map(ToString::to_string).collect();

@@ -5,7 +5,7 @@ use weir_packet::frame::Mac;
 use weir_packet::headers::{DCCP, HIP, ICMP, ICMP6, TCP, UDP, UDP_LITE};
 
 use super::{ETHERNET, Fragment, Frame, HEAD_ROOM, Kind};
-use crate::drops::Drop;
+use crate::drops::DropReason;
 
 /// Changes, each of which leaves the checksums right.
 #[expect(
@@ -234,7 +234,7 @@ impl Frame<'_> {
         clippy::indexing_slicing,
         reason = "`least` is in front of it, and `has_room` has seen to the end"
     )]
-    pub(crate) fn replace_header(&mut self, header: &[u8]) -> Result<(), Drop> {
+    pub(crate) fn replace_header(&mut self, header: &[u8]) -> Result<(), DropReason> {
         debug_assert!(self.has_room(header.len()));
         let (dst, src) = self.macs();
         let least = HEAD_ROOM + ETHERNET + header.len();

@@ -49,7 +49,7 @@ use super::words::{
     Dependence, Detail, Manner, address4, dependence, detail, end4, manner, network4, number, port_ranges,
     range4, redirect, seconds, transport,
 };
-use crate::drops::Drop;
+use crate::drops::DropReason;
 use crate::prefix::{Prefix, is_unicast4};
 use crate::table::timers::{SETTINGS, Timeouts};
 use crate::text::{Arg, Item};
@@ -197,9 +197,9 @@ impl Config {
     }
 
     /// The prefix of NAT64, if it may stand for an address of IPv4.
-    pub(super) fn prefix_for(&self, address: u32) -> Result<Prefix64, Drop> {
-        let prefix = self.prefix64.ok_or(Drop::NatNoMapping)?;
-        if prefix.may_stand_for(address) { Ok(prefix) } else { Err(Drop::NatNotGlobal) }
+    pub(super) fn prefix_for(&self, address: u32) -> Result<Prefix64, DropReason> {
+        let prefix = self.prefix64.ok_or(DropReason::NatNoMapping)?;
+        if prefix.may_stand_for(address) { Ok(prefix) } else { Err(DropReason::NatNotGlobal) }
     }
 
     /// Whether it is what another is, as far as their own text goes.

@@ -24,7 +24,7 @@ use super::nat64::packet::whole;
 use super::next::Next;
 use super::table::Table;
 use super::translation::{Translation, send6};
-use crate::drops::Drop;
+use crate::drops::DropReason;
 use crate::extensions::MORE4;
 use crate::frame::{ETHERNET, Fragment, Frame, HEAD_ROOM, Kind, Known};
 use crate::kept::{Then, Ticket};
@@ -310,7 +310,7 @@ impl Fragments {
             None => return self.wait(table, step, i, key),
             // The first one was refused, or was of another packet.
             Some(Translation::Gathered { .. } | Translation::Elsewhere { .. } | Translation::Beyond) => {
-                return Next::Drop(Drop::NatFragment);
+                return Next::Drop(DropReason::NatFragment);
             }
             Some(translation @ Translation::ToV6 { .. }) => return send6(table, step, i, translation),
             Some(translation) => translation,
@@ -387,7 +387,7 @@ fn join(step: &mut Step<'_, '_>, dir: Dir, mut all: Vec<Copied>) {
     let whole = all.first_mut().and_then(|first| Some((first.known, whole(&first.frame(), &l4)?)));
     let lapsed = fragments - u64::from(whole.is_some());
     step.outbox.discard_copies(lapsed);
-    (0..lapsed).for_each(|_| step.drops.count(Drop::NatJoined));
+    (0..lapsed).for_each(|_| step.drops.count(DropReason::NatJoined));
     if let Some((known, buf)) = whole {
         step.outbox.emit_copy(step.again(dir), known, buf);
     }
@@ -396,5 +396,5 @@ fn join(step: &mut Step<'_, '_>, dir: Dir, mut all: Vec<Copied>) {
 /// A fragment that waited goes no further.
 fn give_up(step: &mut Step<'_, '_>, fragment: Stored) {
     fragment.give_up(step.outbox);
-    step.drops.count(Drop::NatFragment);
+    step.drops.count(DropReason::NatFragment);
 }

@@ -21,7 +21,7 @@ use super::quoted::{Quote, quote};
 use super::slot::{Inside, Kind, Remote};
 use super::table::Table;
 use crate::address::mapped4;
-use crate::drops::Drop;
+use crate::drops::DropReason;
 use crate::frame::{Fragment, adjust, adjust_transport, delta16, delta32};
 use crate::quote::ERROR;
 use crate::stage::Step;
@@ -86,7 +86,7 @@ pub(super) fn error_out(table: &mut Table, step: &mut Step<'_, '_>, i: usize) ->
             endpoint.map(|(outside, port)| (table.outside.address(outside), port))
         }
     };
-    let Some(outside) = outside else { return Next::Drop(Drop::NatNoMapping) };
+    let Some(outside) = outside else { return Next::Drop(DropReason::NatNoMapping) };
     requote(frame.l4_mut(), &quote, End::Destination, outside);
     frame.set_src4(outside.0);
     if frame.fragment() == Fragment::First
@@ -167,7 +167,7 @@ pub(super) fn error_back(
         Some(inside) if !is_v4(&inside) => return nat64::errors::error_back(table, step, i, &quote, inside),
         inside => inside.map(|inside| (inside.address[3], inside.port)),
     };
-    let Some(inside) = inside else { return Next::Drop(Drop::NatNoMapping) };
+    let Some(inside) = inside else { return Next::Drop(DropReason::NatNoMapping) };
     requote(frame.l4_mut(), &quote, End::Source, inside);
     frame.set_dst4(inside.0);
     if let Some((server, asked)) = asked {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::slot::Inside;
-use crate::drops::Drop;
+use crate::drops::DropReason;
 use crate::time::Time;
 
 /// What a host proves by that a lease is its own.
@@ -39,7 +39,7 @@ pub(super) enum Refused {
     /// It is somebody else's.
     NotYours,
     /// There is no port, or no more for this host.
-    Short(Drop),
+    Short(DropReason),
 }
 
 impl Leases {

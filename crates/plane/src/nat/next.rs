@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use super::table::Table;
 use super::words::Manner;
-use crate::drops::Drop;
+use crate::drops::DropReason;
 use crate::frame::Kind;
 use crate::icmp::Error;
 use crate::stage::Step;
@@ -18,16 +18,20 @@ pub(super) enum Next {
     Hairpin,
     /// To another host inside.
     Turn,
-    Drop(Drop),
+    Drop(DropReason),
     /// Its verdict is decided.
     Gone,
 }
 
 /// A frame that gets no mapping; its sender may be reported (RFC 6888 REQ-11B).
-pub(super) fn refuse(table: &Table, step: &mut Step<'_, '_>, i: usize, reason: Drop) -> Next {
+pub(super) fn refuse(table: &Table, step: &mut Step<'_, '_>, i: usize, reason: DropReason) -> Next {
     let is_shortage = matches!(
         reason,
-        Drop::NatNoPort | Drop::NatWithheld | Drop::NatQuota | Drop::NatRate | Drop::NatSessions
+        DropReason::NatNoPort
+            | DropReason::NatWithheld
+            | DropReason::NatQuota
+            | DropReason::NatRate
+            | DropReason::NatSessions
     );
     if is_shortage && table.config.exhausted == Manner::Answer {
         let frame = &step.frames[i];

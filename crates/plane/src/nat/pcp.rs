@@ -22,7 +22,7 @@ use super::next::Next;
 use super::slot::Inside;
 use super::table::Table;
 use crate::address::mapped4;
-use crate::drops::Drop;
+use crate::drops::DropReason;
 use crate::icmp::ORIGINATED_TTL;
 use crate::stage::Step;
 use crate::time::Time;
@@ -75,7 +75,7 @@ impl From<Refused> for Error {
     fn from(refused: Refused) -> Error {
         match refused {
             Refused::NotYours => Error::NotAuthorized,
-            Refused::Short(Drop::NatQuota | Drop::NatRate) => Error::UserExQuota,
+            Refused::Short(DropReason::NatQuota | DropReason::NatRate) => Error::UserExQuota,
             Refused::Short(_) => Error::NoResources,
         }
     }
@@ -110,20 +110,20 @@ pub(super) fn answer(table: &mut Table, step: &mut Step<'_, '_>, i: usize) -> Ne
     // As long as UDP says.
     let bytes = be16(frame.l4(), 4).map_or(0, usize::from);
     let Some(message) = frame.l4_mut().get_mut(UDP_HEADER..bytes) else {
-        return Next::Drop(Drop::NatProtocol);
+        return Next::Drop(DropReason::NatProtocol);
     };
     match message.first_chunk::<HEADER>() {
         Some(header) if header[1] & ANSWER == 0 => {
             let granted = grant(table, step.now, host, (*header, message));
             write(message, step.now, granted);
         }
-        _ => return Next::Drop(Drop::NatProtocol),
+        _ => return Next::Drop(DropReason::NatProtocol),
     }
     frame.set_source4(node, PORT);
     frame.set_destination4(host, port);
     frame.set_ttl(ORIGINATED_TTL);
     let pseudo = pseudo_header(&frame.header4()[12..], UDP, bytes);
-    let Some(datagram) = frame.l4_mut().get_mut(..bytes) else { return Next::Drop(Drop::NatProtocol) };
+    let Some(datagram) = frame.l4_mut().get_mut(..bytes) else { return Next::Drop(DropReason::NatProtocol) };
     checksum::write(datagram, 6, pseudo);
     if be16(datagram, 6) == Some(0) {
         put(datagram, 6, [0xff, 0xff]);

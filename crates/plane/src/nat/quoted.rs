@@ -1,7 +1,7 @@
 //! Whom a frame is about, as far as NATs must know it: of an error of ICMP, the packet that it quotes.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
-use crate::drops::Drop;
+use crate::drops::DropReason;
 use crate::frame::Frame;
 use crate::quote::{self, Unclear};
 
@@ -9,19 +9,19 @@ use crate::quote::{self, Unclear};
 pub(super) type Quote = quote::Quote<u32>;
 
 /// What a frame quotes that is an error, whole or its first fragment, with the addresses of IPv4.
-pub(super) fn quote(frame: &Frame<'_>) -> Result<Quote, Drop> {
+pub(super) fn quote(frame: &Frame<'_>) -> Result<Quote, DropReason> {
     match quote::v4(frame) {
         Ok(quote) if quote.is_for(frame.addresses4().1) => Ok(quote),
-        Ok(_) => Err(Drop::NatBadIcmp),
+        Ok(_) => Err(DropReason::NatBadIcmp),
         Err(why) => Err(unclear(why)),
     }
 }
 
 /// The reason to drop an error that does not say what it is about.
-pub(super) fn unclear(why: Unclear) -> Drop {
+pub(super) fn unclear(why: Unclear) -> DropReason {
     match why {
-        Unclear::Broken => Drop::NatBadIcmp,
-        Unclear::Later => Drop::NatNoMapping,
+        Unclear::Broken => DropReason::NatBadIcmp,
+        Unclear::Later => DropReason::NatNoMapping,
     }
 }
 

@@ -22,7 +22,7 @@ use super::unsolicited::Unsolicited;
 use super::words::Manner;
 use super::{icmp, nat64, pcp, portless, redirected};
 use crate::batch::{PerFrame, Set};
-use crate::drops::Drop;
+use crate::drops::DropReason;
 use crate::frame::{Fragment, Frame, Kind as Packet};
 use crate::kept::Ticket;
 use crate::limits::Limits;
@@ -95,7 +95,7 @@ impl Nat {
     pub(crate) fn tick(&mut self, step: &mut Step<'_, '_>) -> bool {
         let more = self.table.expire(step.now);
         let lapsed = self.fragments.expire(step.now, step.outbox);
-        (0..lapsed).for_each(|_| step.drops.count(Drop::NatFragment));
+        (0..lapsed).for_each(|_| step.drops.count(DropReason::NatFragment));
         self.unsolicited.answer(&mut self.table, step);
         more
     }
@@ -225,7 +225,7 @@ impl Nat {
         if frame.stays_inside || self.table.node.routes && is_for_all {
             return Some(Next::On);
         }
-        (!is_unicast4(src)).then_some(Next::Drop(Drop::MartianSource))
+        (!is_unicast4(src)).then_some(Next::Drop(DropReason::MartianSource))
     }
 
     /// A frame with ports; what lies under its hash was looked up already.
@@ -338,7 +338,9 @@ impl Nat {
                 }
                 Next::On
             }
-            Err(Drop::NatNoMapping) if self.table.node.local.contains(&frame.addresses4().1) => Next::On,
+            Err(DropReason::NatNoMapping) if self.table.node.local.contains(&frame.addresses4().1) => {
+                Next::On
+            }
             Err(reason) => {
                 let silent = self.table.config.unsolicited == Manner::Silent;
                 if segment.flags & (tcp::SYN | tcp::ACK) == tcp::SYN && !silent {
@@ -359,7 +361,7 @@ impl Nat {
             || frame.icmp_error() && quote(frame).is_ok_and(|quote| exclude.contains(quote.dst.0));
         match self.table.node.local.contains(&dst) || is_excluded {
             true => Next::On,
-            false => Next::Drop(Drop::NatNoMapping),
+            false => Next::Drop(DropReason::NatNoMapping),
         }
     }
 }
@@ -416,7 +418,7 @@ impl Nat {
         }
         if let Some(pair) = self.table.config.pairs.of(src) {
             if frame.proto() == AH {
-                return Next::Drop(Drop::NatAuthenticated);
+                return Next::Drop(DropReason::NatAuthenticated);
             }
             frame.set_src4(pair.outside);
             return if self.table.is_public(dst) { Next::Hairpin } else { Next::On };
@@ -426,7 +428,7 @@ impl Nat {
                 redirected::out(&mut self.table, step, i).unwrap_or_else(|| self.out_plain(step, i, lookup))
             }
             // Messages of ICMP that are neither query nor error are for the link.
-            Some(_) => Next::Drop(Drop::NatProtocol),
+            Some(_) => Next::Drop(DropReason::NatProtocol),
             None => portless::out(&mut self.table, step, i),
         }
     }
@@ -452,7 +454,7 @@ impl Nat {
         }
         if let Some(pair) = self.table.config.pairs.at(dst) {
             if frame.proto() == AH {
-                return Next::Drop(Drop::NatAuthenticated);
+                return Next::Drop(DropReason::NatAuthenticated);
             }
             frame.set_dst4(pair.inside);
             return Next::On;
@@ -464,7 +466,7 @@ impl Nat {
             return self.back_plain(step, i, guess);
         }
         match Space::of(frame.proto()) {
-            Some(_) => Next::Drop(Drop::NatProtocol),
+            Some(_) => Next::Drop(DropReason::NatProtocol),
             None => portless::back(&mut self.table, step, i),
         }
     }

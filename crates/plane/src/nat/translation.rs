@@ -5,7 +5,7 @@ use super::handover::hairpin_entry;
 use super::nat64::header::{LONGER, to_v4, to_v6, too_long};
 use super::next::Next;
 use super::table::Table;
-use crate::drops::Drop;
+use crate::drops::DropReason;
 use crate::fragment;
 use crate::frame::{ETHERNET, Frame, HEAD_ROOM, Kind, PortId};
 use crate::stage::Step;
@@ -33,7 +33,7 @@ impl Translation {
     ///
     /// # Errors
     /// There is no such fragment.
-    pub(super) fn apply(self, frame: &mut Frame<'_>) -> Result<bool, Drop> {
+    pub(super) fn apply(self, frame: &mut Frame<'_>) -> Result<bool, DropReason> {
         match self {
             Translation::Rewritten { ends: (src, dst), id } => {
                 frame.set_src4(src);
@@ -110,7 +110,7 @@ pub(super) fn send_on(table: &Table, step: &mut Step<'_, '_>, i: usize, mut buf:
 ///
 /// # Errors
 /// There is no such fragment.
-fn translated_copy(mut buf: Vec<u8>, port: PortId, translation: Translation) -> Result<Vec<u8>, Drop> {
+fn translated_copy(mut buf: Vec<u8>, port: PortId, translation: Translation) -> Result<Vec<u8>, DropReason> {
     let end = buf.len();
     buf.resize(end.saturating_add(LONGER), 0);
     let mut longer = Frame::new(&mut buf, HEAD_ROOM, end, port);

@@ -3,7 +3,7 @@
 
 use super::Plane;
 use crate::batch::{Batch, Frames, Set, Verdict};
-use crate::drops::Drop;
+use crate::drops::DropReason;
 use crate::frame::{ETHERNET, Frame, Kind};
 use crate::icmp::{self, Error};
 use crate::pipeline::{Entries, Exit, Stage};
@@ -76,7 +76,7 @@ impl Plane {
             for i in fresh.without(of_left) {
                 if self.is_impostor(&batch[i]) {
                     taken.remove(i);
-                    self.decide(batch, i, Verdict::Dropped(Drop::MartianSource));
+                    self.decide(batch, i, Verdict::Dropped(DropReason::MartianSource));
                 }
             }
         }
@@ -86,8 +86,8 @@ impl Plane {
             let Some(refusal) = refusals[i] else { continue };
             let (reason, error) = match refusal {
                 Refusal::Source(reason) => (reason, None),
-                Refusal::Ttl => (Drop::TtlExpired, Some(Error::TimeExceeded)),
-                Refusal::SourceRouted => (Drop::SourceRouted, Some(Error::Routed)),
+                Refusal::Ttl => (DropReason::TtlExpired, Some(Error::TimeExceeded)),
+                Refusal::SourceRouted => (DropReason::SourceRouted, Some(Error::Routed)),
             };
             let back = if of_left.contains(i) {
                 Entry::Inward { below: 0 }
@@ -133,7 +133,7 @@ impl Plane {
         let Some((k, Stage::Nat(nat))) = nat else {
             // It has gone from this thread, or has not come yet: so nobody here is known by a public address.
             return match way {
-                Way::Turned(_) => Err(Verdict::Dropped(Drop::NatNoMapping)),
+                Way::Turned(_) => Err(Verdict::Dropped(DropReason::NatNoMapping)),
                 _ => Ok(Entry::Begin(Dir::Outward)),
             };
         };
@@ -157,16 +157,16 @@ impl Plane {
         let Exit::Router(router) = &mut self.pipeline.exit else { return None };
         let (dst, _) = frame.macs();
         if dst[0] & 1 == 0 && dst != router.mac(frame.port) {
-            return Some(Verdict::Dropped(Drop::NotForUs));
+            return Some(Verdict::Dropped(DropReason::NotForUs));
         }
         match frame.kind() {
             Kind::V4 => None,
             Kind::V6 if !icmp::is_about_neighbours(frame) => None,
-            Kind::Other => Some(Verdict::Dropped(Drop::NoProtocol)),
+            Kind::Other => Some(Verdict::Dropped(DropReason::NoProtocol)),
             _ => match router.hear(frame, now, &mut self.outbox) {
                 Some(true) => Some(Verdict::Local),
-                Some(false) => Some(Verdict::Dropped(Drop::NotForUs)),
-                None if frame.kind() == Kind::Arp => Some(Verdict::Dropped(Drop::NoProtocol)),
+                Some(false) => Some(Verdict::Dropped(DropReason::NotForUs)),
+                None if frame.kind() == Kind::Arp => Some(Verdict::Dropped(DropReason::NoProtocol)),
                 None => Some(Verdict::Local),
             },
         }
@@ -175,7 +175,7 @@ impl Plane {
 
 /// Reads the headers of a frame of a port with these tags.
 #[inline]
-fn open(frame: &mut Frame<'_>, tags: &[[u8; 4]]) -> Result<(), Drop> {
+fn open(frame: &mut Frame<'_>, tags: &[[u8; 4]]) -> Result<(), DropReason> {
     if tags.is_empty() {
         frame.read(ETHERNET - 2)?;
         // Where a packet's type stands there is no tag.
@@ -187,21 +187,22 @@ fn open(frame: &mut Frame<'_>, tags: &[[u8; 4]]) -> Result<(), Drop> {
 }
 
 /// Where the type stands behind the tags of the port; a frame with other tags is not the port's.
-fn untag(frame: &Frame<'_>, tags: &[[u8; 4]]) -> Result<usize, Drop> {
+fn untag(frame: &Frame<'_>, tags: &[[u8; 4]]) -> Result<usize, DropReason> {
     let bytes = frame.bytes();
     let mut at = ETHERNET - 2;
     for tag in tags {
-        let &[a, b, high, low] = bytes.get(at..).and_then(<[u8]>::first_chunk).ok_or(Drop::Malformed)?;
+        let &[a, b, high, low] =
+            bytes.get(at..).and_then(<[u8]>::first_chunk).ok_or(DropReason::Malformed)?;
         // The upper four bits of a tag are its priority.
         if [a, b, high & 15, low] != *tag {
-            return Err(Drop::UnknownVlan);
+            return Err(DropReason::UnknownVlan);
         }
         at += 4;
     }
-    match bytes.get(at..).and_then(|rest| rest.first_chunk::<4>()).ok_or(Drop::Malformed)? {
+    match bytes.get(at..).and_then(|rest| rest.first_chunk::<4>()).ok_or(DropReason::Malformed)? {
         // It names a priority and no VLAN (IEEE 802.1Q, section 9.6).
         [0x81, 0x00, high, 0] if high & 15 == 0 => Ok(at + 4),
-        [0x81, 0x00, ..] | [0x88, 0xa8, ..] => Err(Drop::UnknownVlan),
+        [0x81, 0x00, ..] | [0x88, 0xa8, ..] => Err(DropReason::UnknownVlan),
         _ => Ok(at),
     }
 }

@@ -3,7 +3,7 @@
 
 use super::{Plane, enter};
 use crate::batch::{BATCH, Batch, Verdict};
-use crate::drops::Drop;
+use crate::drops::DropReason;
 use crate::filter::Filter;
 use crate::frame::{Frame, HEAD_ROOM, PortId};
 use crate::kept::Originated;
@@ -75,10 +75,10 @@ impl Plane {
         }
         self.pipeline.filters_mut().for_each(Filter::forget_refused);
         let refused = std::mem::take(&mut self.outbox.refused);
-        (0..refused).for_each(|_| self.accounting.drops.count(Drop::OriginatedLimit));
+        (0..refused).for_each(|_| self.accounting.drops.count(DropReason::OriginatedLimit));
         let gave_way = std::mem::take(&mut self.outbox.gave_way);
-        (0..gave_way).for_each(|_| self.accounting.drops.count(Drop::FragmentLimit));
+        (0..gave_way).for_each(|_| self.accounting.drops.count(DropReason::FragmentLimit));
         let lost = std::mem::take(&mut self.outbox.lost);
-        (0..lost).for_each(|_| self.accounting.drops.count(Drop::Panic));
+        (0..lost).for_each(|_| self.accounting.drops.count(DropReason::Panic));
     }
 }

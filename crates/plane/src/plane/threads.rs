@@ -2,7 +2,7 @@
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use super::Plane;
-use crate::drops::Drop;
+use crate::drops::DropReason;
 use crate::frame::Frame;
 use crate::pipeline::Exit;
 use crate::time::Time;
@@ -31,13 +31,13 @@ impl Plane {
     /// A frame that it gave the verdict of being handed over was not: the other thread had no room for it.
     pub fn handover_failed(&mut self) {
         self.accounting.handed -= 1;
-        self.accounting.drops.count(Drop::HandoverFull);
+        self.accounting.drops.count(DropReason::HandoverFull);
     }
 
     /// A frame that another thread handed over had no memory here.
     pub fn lost_on_the_way(&mut self) {
         self.accounting.taken += 1;
-        self.accounting.drops.count(Drop::HandoverFull);
+        self.accounting.drops.count(DropReason::HandoverFull);
     }
 
     /// A frame goes to another thread with the tags that it came in with: a NAT may have taken them off, and the node's own

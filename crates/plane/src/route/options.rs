@@ -191,7 +191,7 @@ mod tests {
     use super::*;
     use crate::batch::{Batch, Verdict};
     use crate::config::Config;
-    use crate::drops::Drop;
+    use crate::drops::DropReason;
     use crate::frame::{HEAD_ROOM, PortId};
     use crate::plane::Plane;
     use weir_packet::checksum::{fold, sum};
@@ -248,8 +248,11 @@ mod tests {
             let ignored = routed("options ignore", &before);
             assert_eq!(ignored, (Verdict::Out(PortId(1)), before.clone(), vec![]), "{before:?}");
             let dropped = routed("options drop", &before);
-            let verdict =
-                if before[0] == 0x94 { Verdict::Out(PortId(1)) } else { Verdict::Dropped(Drop::IpOption) };
+            let verdict = if before[0] == 0x94 {
+                Verdict::Out(PortId(1))
+            } else {
+                Verdict::Dropped(DropReason::IpOption)
+            };
             assert_eq!(dropped, (verdict, before.clone(), vec![]), "{before:?}");
         }
     }
@@ -257,12 +260,12 @@ mod tests {
     #[test]
     fn source_routes_and_broken_options_go_no_further_and_their_senders_hear_of_it() {
         for (options, reason, error) in [
-            (&[131, 7, 4, 198, 19, 0, 9, 0][..], Drop::SourceRouted, (3, 5, 0)),
-            (&[1, 137, 7, 8, 198, 19, 0, 9], Drop::SourceRouted, (3, 5, 0)),
-            (&[7, 7, 3, 0, 0, 0, 0, 0], Drop::IpOption, (12, 0, 22)),
-            (&[7, 7, 6, 0, 0, 0, 0, 0], Drop::IpOption, (12, 0, 22)),
-            (&[1, 7, 30, 4, 0, 0, 0, 0], Drop::IpOption, (12, 0, 22)),
-            (&[68, 4, 5, 0xf0], Drop::IpOption, (12, 0, 23)),
+            (&[131, 7, 4, 198, 19, 0, 9, 0][..], DropReason::SourceRouted, (3, 5, 0)),
+            (&[1, 137, 7, 8, 198, 19, 0, 9], DropReason::SourceRouted, (3, 5, 0)),
+            (&[7, 7, 3, 0, 0, 0, 0, 0], DropReason::IpOption, (12, 0, 22)),
+            (&[7, 7, 6, 0, 0, 0, 0, 0], DropReason::IpOption, (12, 0, 22)),
+            (&[1, 7, 30, 4, 0, 0, 0, 0], DropReason::IpOption, (12, 0, 22)),
+            (&[68, 4, 5, 0xf0], DropReason::IpOption, (12, 0, 23)),
         ] {
             let (verdict, _, errors) = routed("", options);
             assert_eq!((verdict, errors), (Verdict::Dropped(reason), vec![error]), "{options:?}");

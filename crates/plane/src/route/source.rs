@@ -13,7 +13,7 @@ use super::router::{GROUPS, Next, Router, is_of_link};
 use super::rpf::bit;
 use super::{Hop, options};
 use crate::batch::{Frames, PerFrame, Set};
-use crate::drops::Drop;
+use crate::drops::DropReason;
 use crate::frame::{Frame, Kind};
 use crate::prefix::{is_unicast4, is_unicast6};
 
@@ -21,7 +21,7 @@ use crate::prefix::{is_unicast4, is_unicast6};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// Nobody there has its source.
-    Source(Drop),
+    Source(DropReason),
     /// Its time to live ends here: a stage would only remember its sender, and write its address anew.
     Ttl,
     /// Its sender says by which nodes it goes.
@@ -91,11 +91,11 @@ impl Router {
 
     /// Why a source is refused if this hop leads back to it.
     #[inline]
-    fn judge(&self, frame: &Frame<'_>, back: Hop) -> Option<Drop> {
+    fn judge(&self, frame: &Frame<'_>, back: Hop) -> Option<DropReason> {
         if is_martian(frame) {
             // Who has no address yet asks all for one (RFC 2131, section 4.1, RFC 4862, section 5.4).
             let asks_all = is_nobody(frame) && is_for_all(frame);
-            return (!asks_all).then_some(Drop::MartianSource);
+            return (!asks_all).then_some(DropReason::MartianSource);
         }
         let Some(&Some(accepted)) = self.accepted.get(usize::from(frame.port.0)) else { return None };
         if is_of_link(frame) {
@@ -103,8 +103,8 @@ impl Router {
         }
         match self.leads(back) {
             Leads::Out(ports) if ports & accepted != 0 => None,
-            Leads::Here => Some(Drop::MartianSource),
-            _ => Some(Drop::ReversePath),
+            Leads::Here => Some(DropReason::MartianSource),
+            _ => Some(DropReason::ReversePath),
         }
     }
 
@@ -192,7 +192,7 @@ mod tests {
         // A host of the DMZ, whose packet comes by the LAN.
         let other = "udp 198.18.1.5:1 > 192.0.2.1:53";
         for (rpf, expected) in [
-            ("strict", Verdict::Dropped(Drop::ReversePath)),
+            ("strict", Verdict::Dropped(DropReason::ReversePath)),
             ("end", Verdict::Out(PortId(2))),
             ("loose", Verdict::Out(PortId(2))),
         ] {
@@ -201,7 +201,7 @@ mod tests {
         }
         assert_eq!(
             sent("loose", 0, "udp 198.18.1.1:1 > 192.0.2.1:53").0,
-            Verdict::Dropped(Drop::MartianSource)
+            Verdict::Dropped(DropReason::MartianSource)
         );
     }
 

@@ -9,7 +9,7 @@ use super::header::{MOST_V6, header4, header6, proto4, readdress, traffic};
 use super::packet::packet;
 use super::prefix::Prefix64;
 use crate::address::{bits, words6};
-use crate::drops::Drop;
+use crate::drops::DropReason;
 use crate::extensions;
 use crate::frame::{IPV4, IPV6, adjust, delta16};
 use crate::nat::fragments::Fragments;
@@ -35,7 +35,7 @@ pub(in crate::nat) fn gather(
     dir: Dir,
 ) -> Next {
     match fragments.gathered(table, step, i, dir) {
-        Ok(_) => Next::Drop(Drop::NatFragment),
+        Ok(_) => Next::Drop(DropReason::NatFragment),
         Err(next) => next,
     }
 }
@@ -46,22 +46,22 @@ pub(super) fn error_out(table: &mut Table, step: &mut Step<'_, '_>, i: usize, pr
     let (_, dst) = frame.addresses6();
     let quote = match quote::v6(frame) {
         Ok(quote) if quote.is_for(dst) => quote,
-        Ok(_) => return Next::Drop(Drop::NatBadIcmp),
+        Ok(_) => return Next::Drop(DropReason::NatBadIcmp),
         Err(why) => return Next::Drop(unclear(why)),
     };
     let (Some(target), Some(remote)) = (prefix.extract(dst), prefix.extract(quote.src.0)) else {
-        return Next::Drop(Drop::NatNoMapping);
+        return Next::Drop(DropReason::NatNoMapping);
     };
     let proto = proto4(quote.proto);
     let inside = Inside { address: words6(quote.dst.0), port: quote.dst.1, proto };
     let remote_end = Remote { address: remote, port: if proto == ICMP { 0 } else { quote.src.1 } };
     let slot = table.mapping_of(step.now, &inside, remote_end);
     let Some((outside, port)) = slot.map(|slot| (slot.outside, slot.outside_port)) else {
-        return Next::Drop(Drop::NatNoMapping);
+        return Next::Drop(DropReason::NatNoMapping);
     };
     let public = table.outside.address(outside);
     let Some(icmp) = error4(frame.l4(), &quote, table.node.mtus, (remote, (public, port))) else {
-        return Next::Drop(Drop::NatProtocol);
+        return Next::Drop(DropReason::NatProtocol);
     };
     // Whoever it is from, inside, has the address of the mapping.
     let ip = header4(traffic(frame.ip()), icmp.len(), ICMP, (0, 0x4000), (public, target));
@@ -86,7 +86,7 @@ pub(in crate::nat) fn error_back(
     let host = bits(inside.address);
     let ends = ((host, inside.port), prefix.embed(quote.dst.0));
     let Some(mut icmp) = error6(frame.l4(), quote, table.node.mtus, ends) else {
-        return Next::Drop(Drop::NatProtocol);
+        return Next::Drop(DropReason::NatProtocol);
     };
     let ends = (prefix.embed(frame.addresses4().0), host);
     let ip = header6(traffic(frame.ip()), icmp.len(), ICMP6, ends);

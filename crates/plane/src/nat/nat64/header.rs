@@ -5,7 +5,7 @@ use weir_packet::checksum::{fold, pseudo_header, sum, write_ipv4};
 use weir_packet::fields::put;
 use weir_packet::headers::{ICMP, ICMP6, UDP};
 
-use crate::drops::Drop;
+use crate::drops::DropReason;
 use crate::extensions::{FRAGMENT as FRAGMENT_HEADER, MORE4};
 use crate::frame::{Fragment, Frame, IPV4, IPV6, Kind, adjust, adjust_transport, delta16};
 
@@ -94,7 +94,7 @@ pub(in crate::nat) fn to_v4(
     ends: (u32, u32),
     id: u16,
     whole_bytes: usize,
-) -> Result<(), Drop> {
+) -> Result<(), DropReason> {
     let (proto, old) = (frame.proto(), sum_of_addresses(frame));
     let (traffic, bytes) = (traffic(frame.ip()), frame.l4().len());
     let new = sum(&ends.0.to_be_bytes()) + sum(&ends.1.to_be_bytes());
@@ -141,7 +141,7 @@ pub(in crate::nat) fn to_v6(
     frame: &mut Frame<'_>,
     ends: (u128, u128),
     whole_bytes: usize,
-) -> Result<bool, Drop> {
+) -> Result<bool, DropReason> {
     let (is_whole, is_later) = (frame.fragment() == Fragment::Whole, frame.fragment() == Fragment::Later);
     if !frame.has_room(if is_whole { IPV6 } else { IPV6 + FRAGMENT }) {
         return Ok(false);

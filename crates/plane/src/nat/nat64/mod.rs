@@ -26,7 +26,7 @@ use super::slot::{Inside, Remote};
 use super::table::Table;
 use super::translation::{Translation, send6};
 use crate::address::{bits, words6};
-use crate::drops::Drop;
+use crate::drops::DropReason;
 use crate::extensions;
 use crate::frame::{Fragment, Frame};
 use crate::icmp::Error;
@@ -68,16 +68,16 @@ pub(super) fn out(
     // With one of the prefix it would come back as often as its hops allow (RFC 6146, section 3.5); an address of nobody,
     // of a group or of the link alone would pass for an honest one.
     if prefix.extract(src).is_some() || !is_unicast6(src) || is_link_local6(src) {
-        return Next::Drop(Drop::MartianSource);
+        return Next::Drop(DropReason::MartianSource);
     }
     if extensions::walk(frame.ip()).is_some_and(|carried| carried.is_routed) {
         // RFC 7915, section 5.1.
         let back = step.back(Dir::Outward);
-        step.refuse(i, Drop::NatRouted, Error::Routed, back);
+        step.refuse(i, DropReason::NatRouted, Error::Routed, back);
         return Next::Gone;
     }
     if !prefix.may_stand_for(remote.address) {
-        return Next::Drop(Drop::NatNotGlobal);
+        return Next::Drop(DropReason::NatNotGlobal);
     }
     let is_whole = frame.fragment() == Fragment::Whole;
     let has_header = frame.fragment_header().is_some();
@@ -87,7 +87,7 @@ pub(super) fn out(
     if table.node.routes6 && frame.ttl() <= 1 {
         // Here as well as behind (RFC 7915, section 5.1): so its sender hears of it from the address that it knows.
         let back = step.back(Dir::Outward);
-        step.refuse(i, Drop::TtlExpired, Error::TimeExceeded, back);
+        step.refuse(i, DropReason::TtlExpired, Error::TimeExceeded, back);
         return Next::Gone;
     }
     if frame.icmp_error() && (is_whole || has_header) {
@@ -97,7 +97,7 @@ pub(super) fn out(
         };
     }
     if !is_whole && !has_header || !has_ports(frame) {
-        return Next::Drop(Drop::NatProtocol);
+        return Next::Drop(DropReason::NatProtocol);
     }
     let bytes = match frame.fragment() == Fragment::First && frame.proto() == ICMP6 {
         false => frame.l4().len(),
@@ -144,12 +144,12 @@ pub(super) fn back(
     };
     if frame.icmp_query() && !frame.is_echo() {
         // ICMPv6 has no such queries (RFC 7915, section 4.2).
-        return Next::Drop(Drop::NatProtocol);
+        return Next::Drop(DropReason::NatProtocol);
     }
     if is_source_routed(frame) {
         // RFC 7915, section 4.1.
         let back = step.back(Dir::Inward);
-        step.refuse(i, Drop::NatRouted, Error::Routed, back);
+        step.refuse(i, DropReason::NatRouted, Error::Routed, back);
         return Next::Gone;
     }
     let frame = &mut step.frames[i];
@@ -242,7 +242,7 @@ mod tests {
         let (verdict, left) = nat(0, &echo);
         assert_eq!(verdict, Verdict::Out(crate::PortId(1)));
         for (kind, expected) in
-            [(0, Verdict::Out(crate::PortId(0))), (14, Verdict::Dropped(Drop::NatProtocol))]
+            [(0, Verdict::Out(crate::PortId(0))), (14, Verdict::Dropped(DropReason::NatProtocol))]
         {
             let mut back = left.clone();
             let (src, dst) = back[12..20].split_at_mut(4);
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn what_is_to_go_by_given_nodes_is_not_translated() {
         let mut nat = nat();
-        let routed = Verdict::Dropped(Drop::NatRouted);
+        let routed = Verdict::Dropped(DropReason::NatRouted);
         let out = packet_of("udp [2001:db8:1::2]:1000 > [2001:db8:2::c613:9]:53 len 16").expect("a packet");
         let (verdict, left) = nat(0, &out);
         assert_eq!(verdict, Verdict::Out(crate::PortId(1)));

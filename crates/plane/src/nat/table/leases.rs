@@ -6,7 +6,7 @@ use weir_packet::headers::UDP;
 
 use super::Table;
 use super::opening::New;
-use crate::drops::Drop;
+use crate::drops::DropReason;
 use crate::nat::leases::{Lease, Nonce, Refused, Wish};
 use crate::nat::sessions::Sessions;
 use crate::nat::slot::{Inside, Kind, Remote};
@@ -43,7 +43,7 @@ impl Table {
             slot.set_open(true);
         }
         if old.is_none() {
-            let dependents = slot.dependents.checked_add(1).ok_or(Refused::Short(Drop::NatQuota))?;
+            let dependents = slot.dependents.checked_add(1).ok_or(Refused::Short(DropReason::NatQuota))?;
             slot.dependents = dependents;
             slot.set_shared();
             self.subscribers[slot.subscriber].sessions += 1;

@@ -3,7 +3,7 @@
 use weir_packet::headers::{ICMP, TCP, UDP};
 
 use super::Table;
-use crate::drops::Drop;
+use crate::drops::DropReason;
 use crate::nat::flow::Flow;
 use crate::nat::log::What;
 use crate::nat::outside::Space;
@@ -29,11 +29,11 @@ pub(super) struct New {
 }
 
 /// What the first frame of a session says about it.
-pub(super) fn begin(proto: u8, side: Side, segment: &Segment) -> Result<Track, Drop> {
+pub(super) fn begin(proto: u8, side: Side, segment: &Segment) -> Result<Track, DropReason> {
     match proto {
         // From outside, only a SYN begins a connection.
-        TCP if side == Side::Outside && segment.flags & SYN == 0 => Err(Drop::NatNoMapping),
-        TCP => Track::begin(side, segment).ok_or(Drop::NatNoMapping),
+        TCP if side == Side::Outside && segment.flags & SYN == 0 => Err(DropReason::NatNoMapping),
+        TCP => Track::begin(side, segment).ok_or(DropReason::NatNoMapping),
         UDP => Ok(Track::plain(Class::Udp)),
         ICMP => Ok(Track::plain(Class::Icmp)),
         _ => Ok(Track::plain(Class::Other)),
@@ -59,11 +59,17 @@ impl Table {
     }
 
     /// One more session of a mapping.
-    pub(super) fn join(&mut self, now: Time, mapping: u32, side: Side, flow: &Flow) -> Result<(), Drop> {
+    pub(super) fn join(
+        &mut self,
+        now: Time,
+        mapping: u32,
+        side: Side,
+        flow: &Flow,
+    ) -> Result<(), DropReason> {
         let track = begin(flow.inside.proto, side, &flow.segment)?;
         if self.sessions[mapping].is_retired() && !self.sessions[mapping].is_fixed() {
             // Its port is about to be somebody else's.
-            return Err(Drop::NatNoMapping);
+            return Err(DropReason::NatNoMapping);
         }
         let is_call = side == Side::Outside && flow.inside.proto == TCP;
         if is_call {
@@ -103,14 +109,19 @@ impl Table {
         Ok(())
     }
 
-    pub(super) fn add_session(&mut self, now: Time, mapping: u32, mut session: Slot) -> Result<u32, Drop> {
+    pub(super) fn add_session(
+        &mut self,
+        now: Time,
+        mapping: u32,
+        mut session: Slot,
+    ) -> Result<u32, DropReason> {
         self.room_for(now, &session.inside())?;
         let subscriber = self.sessions[mapping].subscriber;
         if subscriber != 0 && self.subscribers[subscriber].sessions >= self.config.subscriber_sessions {
-            return Err(Drop::NatQuota);
+            return Err(DropReason::NatQuota);
         }
         let owner = &mut self.sessions[mapping];
-        owner.dependents = owner.dependents.checked_add(1).ok_or(Drop::NatQuota)?;
+        owner.dependents = owner.dependents.checked_add(1).ok_or(DropReason::NatQuota)?;
         owner.set_shared();
         session.subscriber = subscriber;
         let number = self.sessions.insert(&self.secret, session);
@@ -119,7 +130,7 @@ impl Table {
     }
 
     /// A new mapping with its first session.
-    pub(super) fn create(&mut self, now: Time, flow: &Flow) -> Result<u32, Drop> {
+    pub(super) fn create(&mut self, now: Time, flow: &Flow) -> Result<u32, DropReason> {
         let proto = flow.inside.proto;
         let kind = if Space::of(proto).is_none() { Kind::Private } else { self.kind() };
         let track = begin(proto, Side::Inside, &flow.segment)?;
@@ -133,7 +144,7 @@ impl Table {
         inside: Inside,
         remote: Remote,
         new: New,
-    ) -> Result<u32, Drop> {
+    ) -> Result<u32, DropReason> {
         let New { kind, redirect, track } = new;
         let proto = inside.proto;
         let space = Space::of(proto).unwrap_or(Space::Other);
@@ -150,7 +161,7 @@ impl Table {
         if space == Space::Other && self.portless(now, endpoint.outside, proto, remote.address) != 0 {
             self.pool.give_back(taken, Tick::of(now), AtOnce::Yes);
             self.subscribers.forget_idle(&self.secret, subscriber);
-            return Err(Drop::NatConflict);
+            return Err(DropReason::NatConflict);
         }
         let end = if kind == Kind::Mapping { self.end(proto, remote) } else { remote };
         let mut slot = Slot::new(inside, kind, end, track, Tick::of(now));
@@ -168,11 +179,11 @@ impl Table {
     }
 
     /// An outside port for a new mapping.
-    fn port_for(&mut self, now: Time, number: u32, space: Space, like: u16) -> Result<Taken, Drop> {
+    fn port_for(&mut self, now: Time, number: u32, space: Space, like: u16) -> Result<Taken, DropReason> {
         let subscriber = &mut self.subscribers[number];
         if subscriber.sessions >= self.config.subscriber_sessions {
             self.log_refusal(now, What::QuotaExceeded, number);
-            return Err(Drop::NatQuota);
+            return Err(DropReason::NatQuota);
         }
         if !self.pool.has_fixed(&subscriber.holding) {
             let [_, _, _, address] = subscriber.address;
@@ -184,7 +195,7 @@ impl Table {
         if let Some(rate) = self.config.rate_per_s
             && !subscriber.new.once_more(now, 1_000_000_000 / u64::from(rate), u64::from(rate))
         {
-            return Err(Drop::NatRate);
+            return Err(DropReason::NatRate);
         }
         let home = (self.share.of > 1).then(|| self.secret.hash(subscriber.address, HOME));
         let want = Want { space, like, subscriber: number, home };
@@ -199,14 +210,14 @@ impl Table {
             }
             Err(Refusal::Quota) => {
                 self.log_refusal(now, What::QuotaExceeded, number);
-                Err(Drop::NatQuota)
+                Err(DropReason::NatQuota)
             }
             Err(Refusal::NoPort) => {
                 self.log_refusal(now, What::PortsExhausted, number);
-                Err(Drop::NatNoPort)
+                Err(DropReason::NatNoPort)
             }
             // Whoever has asked for that knows of it.
-            Err(Refusal::Withheld) => Err(Drop::NatWithheld),
+            Err(Refusal::Withheld) => Err(DropReason::NatWithheld),
         }
     }
 

@@ -6,7 +6,7 @@ use weir_packet::headers::TCP;
 
 use super::Table;
 use super::opening::{New, begin};
-use crate::drops::Drop;
+use crate::drops::DropReason;
 use crate::nat::flow::{Arrival, Flow};
 use crate::nat::outside::{Endpoint, Space};
 use crate::nat::redirect::Redirect;
@@ -32,7 +32,7 @@ impl Table {
         now: Time,
         flow: &Flow,
         in_reach: bool,
-    ) -> Result<Option<u32>, Drop> {
+    ) -> Result<Option<u32>, DropReason> {
         let known = self.redirected(now, &flow.inside, flow.remote);
         if known != 0 {
             self.heard(now, known, Side::Inside, &flow.segment);
@@ -76,13 +76,13 @@ impl Table {
         now: Time,
         arrival: &Arrival,
         number: u32,
-    ) -> Result<Remote, Drop> {
+    ) -> Result<Remote, DropReason> {
         if self.alive(now, number) == 0 {
-            return Err(Drop::NatNoMapping);
+            return Err(DropReason::NatNoMapping);
         }
         let Remote { address, port } = arrival.remote;
         if (address, port) != self.server(number) {
-            return Err(Drop::NatFiltered);
+            return Err(DropReason::NatFiltered);
         }
         self.heard(now, number, Side::Outside, &arrival.segment);
         Ok(self.sessions[number].remote())

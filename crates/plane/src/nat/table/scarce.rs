@@ -10,7 +10,7 @@
 //! What others outside begin has a limit of its own for each host, beyond which only those calls are refused.
 
 use super::Table;
-use crate::drops::Drop;
+use crate::drops::DropReason;
 use crate::nat::sessions::Sessions;
 use crate::nat::slot::{Inside, Kind};
 use crate::table::timers::Class;
@@ -31,10 +31,10 @@ impl Table {
     ///
     /// # Errors
     /// The table is full, and none of those that were looked at may give way.
-    pub(super) fn room_for(&mut self, now: Time, inside: &Inside) -> Result<(), Drop> {
+    pub(super) fn room_for(&mut self, now: Time, inside: &Inside) -> Result<(), DropReason> {
         match !self.is_full() || self.make_room(now, inside) {
             true => Ok(()),
-            false => Err(Drop::NatSessions),
+            false => Err(DropReason::NatSessions),
         }
     }
 
@@ -89,10 +89,10 @@ impl Table {
     ///
     /// # Errors
     /// Its host has not answered as many as it may leave unanswered.
-    pub(super) fn may_call(&self, mapping: u32) -> Result<(), Drop> {
+    pub(super) fn may_call(&self, mapping: u32) -> Result<(), DropReason> {
         let host = self.sessions[mapping].subscriber;
         let is_full = host != 0 && self.subscribers[host].calls >= self.config.subscriber_calls;
-        if is_full { Err(Drop::NatQuota) } else { Ok(()) }
+        if is_full { Err(DropReason::NatQuota) } else { Ok(()) }
     }
 
     /// Somebody outside has begun a session.

@@ -5,7 +5,7 @@ use weir_packet::headers::UDP;
 
 use super::*;
 use crate::address::mapped4;
-use crate::drops::Drop;
+use crate::drops::DropReason;
 use crate::nat::flow::{Arrival, Flow};
 use crate::table::tcp::Segment;
 use crate::text::items;
@@ -44,14 +44,14 @@ fn a_mapping_that_ended_within_a_batch_takes_nothing_more() {
     assert_eq!(table.inbound(begin, &arrival, number), Ok(number));
     // The first frame finds it too old, the second one has the same number still.
     for frame in 1..=2 {
-        assert_eq!(table.inbound(end, &arrival, number), Err(Drop::NatNoMapping), "frame {frame}");
+        assert_eq!(table.inbound(end, &arrival, number), Err(DropReason::NatNoMapping), "frame {frame}");
     }
     // By now it may be a connection of somebody else.
     let other = open(&mut table, end, 2);
     let slot = table.sessions[other];
     let session = Slot::new(slot.inside(), Kind::Session, remote, slot.track, slot.seen);
     table.sessions[other] = session;
-    assert_eq!(table.inbound(end, &arrival, other), Err(Drop::NatNoMapping));
+    assert_eq!(table.inbound(end, &arrival, other), Err(DropReason::NatNoMapping));
 }
 
 /// Nobody called while all of these ended: each call does a bounded part of what is left, and it does not take long.

@@ -8,7 +8,7 @@
 use weir_packet::headers::TCP;
 
 use super::Table;
-use crate::drops::Drop;
+use crate::drops::DropReason;
 use crate::frame::Frame;
 use crate::nat::flow::{Arrival, Flow};
 use crate::nat::outside::Endpoint;
@@ -23,7 +23,13 @@ impl Table {
     /// The mapping of a frame from the inside, a new one if need be. `guess` is what lies under its hash. Each frame comes here:
     /// a call would cost some cycles.
     #[inline(always)]
-    pub(crate) fn outbound(&mut self, now: Time, flow: Flow, hash: u32, guess: u32) -> Result<u32, Drop> {
+    pub(crate) fn outbound(
+        &mut self,
+        now: Time,
+        flow: Flow,
+        hash: u32,
+        guess: u32,
+    ) -> Result<u32, DropReason> {
         let tick = Tick::of(now);
         let (kind, by_remote) = (self.kind(), self.by_remote(flow.inside.proto));
         let slot = &mut self.sessions[guess];
@@ -82,7 +88,7 @@ impl Table {
     }
 
     /// By value: so none of it is written to memory where the quick way is enough.
-    fn outbound_slow(&mut self, now: Time, flow: Flow, hash: u32) -> Result<u32, Drop> {
+    fn outbound_slow(&mut self, now: Time, flow: Flow, hash: u32) -> Result<u32, DropReason> {
         let flow = &flow;
         let mapping = match self.kind() {
             Kind::Private => {
@@ -117,7 +123,7 @@ impl Table {
 
     /// The mapping that a frame from the outside may use. `guess` is the slot that has its port.
     #[inline]
-    pub(crate) fn inbound(&mut self, now: Time, arrival: &Arrival, guess: u32) -> Result<u32, Drop> {
+    pub(crate) fn inbound(&mut self, now: Time, arrival: &Arrival, guess: u32) -> Result<u32, DropReason> {
         let tick = Tick::of(now);
         let by_remote = self.by_remote(arrival.proto);
         let slot = &mut self.sessions[guess];
@@ -141,10 +147,10 @@ impl Table {
         self.inbound_slow(now, arrival)
     }
 
-    fn inbound_slow(&mut self, now: Time, arrival: &Arrival) -> Result<u32, Drop> {
+    fn inbound_slow(&mut self, now: Time, arrival: &Arrival) -> Result<u32, DropReason> {
         let mapping = self.alive(now, self.outside.slot(arrival.endpoint));
         if mapping == 0 {
-            return Err(Drop::NatNoMapping);
+            return Err(DropReason::NatNoMapping);
         }
         let session = self.session_of(now, mapping, arrival.remote);
         if session != 0 {
@@ -152,10 +158,10 @@ impl Table {
             return Ok(mapping);
         }
         if self.is_free(mapping) {
-            return Err(Drop::NatNoMapping);
+            return Err(DropReason::NatNoMapping);
         }
         if !self.permits(now, mapping, arrival.remote) {
-            return Err(Drop::NatFiltered);
+            return Err(DropReason::NatFiltered);
         }
         let inside = self.sessions[mapping].inside();
         self.join(

@@ -7,7 +7,7 @@ use weir_packet::frame::Mac;
 
 use super::{GROUPS, NEIGHBOURS, Next, Router, is_of_link};
 use crate::batch::{Frames, PerFrame, Set};
-use crate::drops::Drop;
+use crate::drops::DropReason;
 use crate::flow::spread;
 use crate::fragment;
 use crate::frame::{Frame, Kind, PortId};
@@ -75,22 +75,22 @@ impl Router {
         // It goes no further than to the node (RFC 4291, section 2.5.6).
         let is_for_us = matches!(next, Some(Next::Local | Next::All | Next::Broadcast(_)));
         if is_of_link(&step.frames[i]) && !is_for_us {
-            return step.drop(i, Drop::MartianSource);
+            return step.drop(i, DropReason::MartianSource);
         }
         let to_all = step.frames[i].is_to_group();
         match next {
-            None => step.refuse(i, Drop::NoRoute, Error::NoRoute, back),
-            Some(Next::Blackhole) => step.drop(i, Drop::Blackhole),
-            Some(Next::Martian) => step.drop(i, Drop::MartianDestination),
-            Some(Next::Unreachable) => step.refuse(i, Drop::RouteUnreachable, Error::NoHost, back),
-            Some(Next::Prohibit) => step.refuse(i, Drop::RouteProhibited, Error::Prohibited, back),
+            None => step.refuse(i, DropReason::NoRoute, Error::NoRoute, back),
+            Some(Next::Blackhole) => step.drop(i, DropReason::Blackhole),
+            Some(Next::Martian) => step.drop(i, DropReason::MartianDestination),
+            Some(Next::Unreachable) => step.refuse(i, DropReason::RouteUnreachable, Error::NoHost, back),
+            Some(Next::Prohibit) => step.refuse(i, DropReason::RouteProhibited, Error::Prohibited, back),
             Some(Next::Local) => self.local(step, i),
             Some(Next::All) => step.local(i),
             Some(Next::Broadcast(port)) if port == step.frames[i].port => step.local(i),
-            Some(Next::Broadcast(_)) => step.drop(i, Drop::DirectedBroadcast),
-            Some(_) if to_all => step.drop(i, Drop::LinkBroadcast),
+            Some(Next::Broadcast(_)) => step.drop(i, DropReason::DirectedBroadcast),
+            Some(_) if to_all => step.drop(i, DropReason::LinkBroadcast),
             Some(_) if step.frames[i].ttl() <= 1 => {
-                step.refuse(i, Drop::TtlExpired, Error::TimeExceeded, back)
+                step.refuse(i, DropReason::TtlExpired, Error::TimeExceeded, back)
             }
             Some(Next::Ready { port, mac }) => self.send(step, i, port, mac, back),
             Some(Next::Stale { port, mac }) => {
@@ -100,7 +100,7 @@ impl Router {
             }
             Some(Next::Unresolved) => self.wait(step, i, Slot(hop.0 - NEIGHBOURS), dir),
             Some(Next::Connected(port)) if self.is_too_long(&step.frames[i], port) => {
-                step.refuse(i, Drop::TooBig, Error::TooBig(self.mtu(port)), back);
+                step.refuse(i, DropReason::TooBig, Error::TooBig(self.mtu(port)), back);
             }
             Some(Next::Connected(port)) => {
                 let frame = &step.frames[i];
@@ -147,7 +147,7 @@ impl Router {
         }
         let (mtu, link) = (self.mtu(port), self.neighbours.link(port));
         if self.is_too_long(&step.frames[i], port) {
-            return step.refuse(i, Drop::TooBig, Error::TooBig(mtu), back);
+            return step.refuse(i, DropReason::TooBig, Error::TooBig(mtu), back);
         }
         let frame = &mut step.frames[i];
         let fits = frame.ip().len() <= usize::from(mtu);
@@ -171,7 +171,7 @@ impl Router {
         let of_port = |port: PortId| self.neighbours.link(port).addresses.iter().filter_map(v4);
         match (self.options, of_port(port).next()) {
             (Options::Drop, _) if options::asks_nodes(&step.frames[i]) => {
-                step.drop(i, Drop::IpOption);
+                step.drop(i, DropReason::IpOption);
                 return false;
             }
             (Options::Fill, Some(address)) => {
@@ -180,7 +180,7 @@ impl Router {
                     |asked| ports.clone().any(|port| of_port(PortId(port as u8)).any(|local| local == asked));
                 let writer = Writer { address, is_local: &is_local, now: step.now };
                 if let Err(at) = options::fill(&mut step.frames[i], &writer) {
-                    step.refuse(i, Drop::IpOption, Error::Problem(at), back);
+                    step.refuse(i, DropReason::IpOption, Error::Problem(at), back);
                     return false;
                 }
             }
@@ -207,7 +207,7 @@ impl Router {
         }
         let mtu = self.mtu(port);
         if self.is_too_long(&step.frames[i], port) {
-            return step.refuse(i, Drop::TooBig, Error::TooBig(mtu), back);
+            return step.refuse(i, DropReason::TooBig, Error::TooBig(mtu), back);
         }
         let (frame, link) = (&mut step.frames[i], self.neighbours.link(port));
         frame.decrement_ttl();
