@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::SystemTime;
 
 use weir_plane::{
-    BlockEvent, Count, Cursor, Event, FastState, Kept, Past, PoliceCounts, QueueCounts, Update,
+    BlockEvent, Count, Cursor, Event, FastState, Past, PoliceCounts, PortBlock, QueueCounts, Update,
 };
 use weir_port::bpf::BpfError;
 use weir_port::confined::{Work, confine};
@@ -143,7 +143,7 @@ pub struct Ended {
     /// no room for, ever.
     pub events: (Vec<Event>, u64),
     /// The blocks of ports that hosts had, but those that follow from their addresses.
-    pub blocks: Vec<Kept>,
+    pub blocks: Vec<PortBlock>,
     /// Why what was to arrive by a port, a capture file, has ended early. What came before was forwarded.
     pub ended_early: Vec<String>,
 }
@@ -387,7 +387,7 @@ impl Node {
     ///
     /// # Errors
     /// It has ended.
-    pub fn blocks(&self) -> Result<Vec<Kept>, NodeError> {
+    pub fn blocks(&self) -> Result<Vec<PortBlock>, NodeError> {
         // First: an update that comes meanwhile asks for all once more.
         self.nats_changed.store(false, Ordering::Release);
         Ok(self.ask(|worker| worker.plane.blocks())?.concat())

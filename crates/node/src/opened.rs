@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use weir_plane::{BATCH, Kept, Time};
+use weir_plane::{BATCH, PortBlock, Time};
 use weir_port::bpf::now_ns;
 use weir_port::confined::Work;
 use weir_port::duplex::{Pool, Port};
@@ -179,7 +179,7 @@ impl Opened {
     }
 
     /// Gives hosts the blocks of ports again that they had before the node ended: those that there are, which are returned.
-    pub fn restore(&mut self, kept: &[Kept]) -> Vec<Kept> {
+    pub fn restore(&mut self, kept: &[PortBlock]) -> Vec<PortBlock> {
         let of_thread = |worker: &mut Worker| worker.plane.restore(Time::default(), kept);
         self.workers.iter_mut().flat_map(of_thread).collect()
     }

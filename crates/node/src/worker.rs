@@ -19,7 +19,7 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
 use weir_plane::{
-    BATCH, Batch, Departure, Emitted, Event, FastState, Frame, Kept, Leave, Plane, PortId, Punt, Ticket,
+    BATCH, Batch, Departure, Emitted, Event, FastState, Frame, Leave, Plane, PortBlock, PortId, Punt, Ticket,
     Time, Verdict, Way,
 };
 use weir_port::bpf::now_ns;
@@ -126,7 +126,7 @@ pub(crate) struct Last {
     /// What its NATs wrote down since somebody asked, and how many events there was no room for, ever.
     pub(crate) events: (Vec<Event>, u64),
     /// The blocks of ports that hosts have.
-    pub(crate) blocks: Vec<Kept>,
+    pub(crate) blocks: Vec<PortBlock>,
     /// Why what was to arrive by a port has ended early.
     pub(crate) ended_early: Vec<String>,
 }
@@ -352,7 +352,7 @@ impl Worker {
                     }
                     self.pool.give_back(chunk);
                 }
-                Verdict::Kept(ticket) => {
+                Verdict::PortBlock(ticket) => {
                     chunk.set_range(start.into()..end.into());
                     self.kept.put(&mut self.pool, ticket, (from, chunk));
                 }

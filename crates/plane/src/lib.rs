@@ -62,7 +62,7 @@ pub use filter::{Count, Logged};
 pub use frame::{Fragment, Frame, HEAD_ROOM, Kind, PortId};
 pub use kept::{Emitted, Shelf, Ticket};
 pub use local::{Punt, Punts};
-pub use nat::{BlockEvent, Deterministic, Event, Kept, Owner, Usage, What};
+pub use nat::{BlockEvent, Deterministic, Event, EventKind, Owner, PortBlock, Usage};
 pub use past::Past;
 pub use plane::{Accounting, Departure, Leave, Plane};
 pub use police::PoliceCounts;

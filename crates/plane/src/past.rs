@@ -37,14 +37,14 @@ impl Past {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nat::What;
+    use crate::nat::EventKind;
     use crate::time::Time;
 
     #[test]
     fn a_past_that_nobody_asks_for_has_an_end() {
         let event = Event {
             at: Time::default(),
-            what: What::BlockReleased,
+            kind: EventKind::BlockReleased,
             inside: [0; 4],
             outside: 1,
             ports: (1, 1),

@@ -323,7 +323,7 @@ mod tests {
     use crate::drops::DropReason;
     use crate::frame::{Frame, HEAD_ROOM, PortId};
     use crate::kept::Emitted;
-    use crate::nat::{Event, What};
+    use crate::nat::{Event, EventKind};
     use crate::scenario::packet;
 
     const MACS: [Mac; 2] = [[2; 6], [4; 6]];
@@ -549,11 +549,11 @@ mod tests {
             send(&mut plane, "udp 198.18.0.2:1 > 198.19.0.9:53");
             let past = plane.apply(Time::from_ms(7), &old, &config("lan > wan")).expect("no stages");
             let shown = |event: &Event| {
-                let word = match event.what {
-                    What::BlockAllocated => "block+",
-                    What::BlockReleased => "block-",
-                    What::SessionCreated => "session+",
-                    What::SessionDeleted => "session-",
+                let word = match event.kind {
+                    EventKind::BlockAllocated => "block+",
+                    EventKind::BlockReleased => "block-",
+                    EventKind::SessionCreated => "session+",
+                    EventKind::SessionDeleted => "session-",
                     other => panic!("{other:?}"),
                 };
                 assert_eq!(event.at, Time::from_ms(if word.ends_with('+') { 1 } else { 7 }), "{nat}");
@@ -561,12 +561,12 @@ mod tests {
             };
             assert_eq!(past.events.iter().map(shown).collect::<Vec<_>>().join(" "), reported, "{nat}");
             // What ends is what began.
-            let ends = |what: What| -> HashSet<_> {
-                let of_kind = past.events.iter().filter(|event| event.what == what);
+            let ends = |kind: EventKind| -> HashSet<_> {
+                let of_kind = past.events.iter().filter(|event| event.kind == kind);
                 of_kind.map(|event| (event.inside, event.outside, event.ports, event.proto)).collect()
             };
-            assert_eq!(ends(What::BlockReleased), ends(What::BlockAllocated), "{nat}");
-            assert_eq!(ends(What::SessionDeleted), ends(What::SessionCreated), "{nat}");
+            assert_eq!(ends(EventKind::BlockReleased), ends(EventKind::BlockAllocated), "{nat}");
+            assert_eq!(ends(EventKind::SessionDeleted), ends(EventKind::SessionCreated), "{nat}");
             assert_eq!((past.lost, past.logged.len()), (0, 2), "{nat}");
             assert_eq!((plane.nat_usage().sessions, plane.accounting().balance()), (0, true));
         }

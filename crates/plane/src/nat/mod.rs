@@ -57,11 +57,11 @@ mod translation;
 mod unsolicited;
 mod words;
 
-pub use block_events::{BlockEvent, Kept};
+pub use block_events::{BlockEvent, PortBlock};
 pub(crate) use config::Config;
 pub use deterministic::{Deterministic, Owner};
 pub(crate) use flow::has_ports_of;
-pub use log::{Event, What};
+pub use log::{Event, EventKind};
 pub(crate) use node::Mtus;
 pub(crate) use quoted::{Receiver, sender};
 pub(crate) use sharding::Sharding;

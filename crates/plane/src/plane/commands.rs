@@ -3,7 +3,7 @@
 
 use super::Plane;
 use crate::limits::Limits;
-use crate::nat::Kept;
+use crate::nat::PortBlock;
 use crate::pipeline::Exit;
 use crate::prefix::Prefix;
 use crate::route::{NoLink, Route};
@@ -12,7 +12,7 @@ use crate::time::Time;
 impl Plane {
     /// Gives hosts the blocks of ports again that they had before the node ended, as far as there are such blocks: these
     /// are returned.
-    pub fn restore(&mut self, now: Time, kept: &[Kept]) -> Vec<Kept> {
+    pub fn restore(&mut self, now: Time, kept: &[PortBlock]) -> Vec<PortBlock> {
         let mut restored = Vec::new();
         for nat in self.pipeline.nats_mut() {
             restored.extend(kept.iter().filter(|kept| nat.table.restore(now, kept)));

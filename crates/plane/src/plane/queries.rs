@@ -3,7 +3,7 @@
 
 use super::{Accounting, Plane};
 use crate::filter::{Count, Filter, Logged};
-use crate::nat::{BlockEvent, Event, Kept, Usage};
+use crate::nat::{BlockEvent, Event, PortBlock, Usage};
 use crate::pipeline::{Exit, Stage};
 use crate::police::PoliceCounts;
 use crate::queue::QueueCounts;
@@ -41,7 +41,7 @@ impl Plane {
     }
 
     /// All blocks of ports that hosts have, but those that follow from their addresses. It takes its time.
-    pub fn blocks(&mut self) -> Vec<Kept> {
+    pub fn blocks(&mut self) -> Vec<PortBlock> {
         self.pipeline.nats_mut().flat_map(|nat| nat.table.blocks()).collect()
     }
 

@@ -294,7 +294,7 @@ impl Events {
 mod tests {
     use serde_json::Value;
     use weir_disk::faults::{self, Fault, Writer};
-    use weir_plane::{Time, What};
+    use weir_plane::{EventKind, Time};
 
     use super::*;
 
@@ -303,7 +303,7 @@ mod tests {
     fn event(n: u64) -> Event {
         Event {
             at: Time::from_ms(n),
-            what: What::BlockAllocated,
+            kind: EventKind::BlockAllocated,
             inside: [0, 0, 0xffff, n as u32],
             outside: 1,
             ports: (1, 2),

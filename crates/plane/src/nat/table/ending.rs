@@ -3,7 +3,7 @@
 //! Invariant: a mapping ends with the last of its sessions, unless it is configured; its port goes back to its block.
 
 use super::Table;
-use crate::nat::log::What;
+use crate::nat::log::EventKind;
 use crate::nat::outside::{Endpoint, Space};
 use crate::nat::ports::{AtOnce, Taken};
 use crate::nat::sessions::Sessions;
@@ -84,7 +84,7 @@ impl Table {
         self.sessions.remove(&self.secret, number);
         if !slot.is_fixed() {
             self.subscribers[slot.subscriber].sessions -= 1;
-            self.log_session(now, What::SessionDeleted, &slot);
+            self.log_session(now, EventKind::SessionDeleted, &slot);
             self.subscribers.forget_idle(&self.secret, slot.subscriber);
         }
     }

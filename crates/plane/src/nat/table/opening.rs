@@ -5,7 +5,7 @@ use weir_packet::headers::{ICMP, TCP, UDP};
 use super::Table;
 use crate::drops::DropReason;
 use crate::nat::flow::Flow;
-use crate::nat::log::What;
+use crate::nat::log::EventKind;
 use crate::nat::outside::Space;
 use crate::nat::ports::{AtOnce, Refusal, Taken, Want};
 use crate::nat::slot::{Inside, Kind, Remote, Slot};
@@ -174,7 +174,7 @@ impl Table {
             _ => self.outside.take(endpoint, number),
         }
         self.subscribers[subscriber].sessions += 1;
-        self.log_session(now, What::SessionCreated, &slot);
+        self.log_session(now, EventKind::SessionCreated, &slot);
         Ok(number)
     }
 
@@ -182,7 +182,7 @@ impl Table {
     fn port_for(&mut self, now: Time, number: u32, space: Space, like: u16) -> Result<Taken, DropReason> {
         let subscriber = &mut self.subscribers[number];
         if subscriber.sessions >= self.config.subscriber_sessions {
-            self.log_refusal(now, What::QuotaExceeded, number);
+            self.log_refusal(now, EventKind::QuotaExceeded, number);
             return Err(DropReason::NatQuota);
         }
         if !self.pool.has_fixed(&subscriber.holding) {
@@ -204,16 +204,16 @@ impl Table {
         match taken {
             Ok((taken, block)) => {
                 if let Some(block) = block {
-                    self.log_block(now, What::BlockAllocated, number, block);
+                    self.log_block(now, EventKind::BlockAllocated, number, block);
                 }
                 Ok(taken)
             }
             Err(Refusal::Quota) => {
-                self.log_refusal(now, What::QuotaExceeded, number);
+                self.log_refusal(now, EventKind::QuotaExceeded, number);
                 Err(DropReason::NatQuota)
             }
             Err(Refusal::NoPort) => {
-                self.log_refusal(now, What::PortsExhausted, number);
+                self.log_refusal(now, EventKind::PortsExhausted, number);
                 Err(DropReason::NatNoPort)
             }
             // Whoever has asked for that knows of it.

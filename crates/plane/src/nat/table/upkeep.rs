@@ -1,7 +1,7 @@
 //! What time does to a table.
 
 use super::Table;
-use crate::nat::log::What;
+use crate::nat::log::EventKind;
 use crate::table::timers::{Tick, WALK_INTERVAL};
 use crate::time::Time;
 
@@ -33,7 +33,7 @@ impl Table {
                 return more_leases || self.hand.is_behind();
             };
             let block = self.pool.release(id, &mut self.subscribers[owner].holding);
-            self.log_block(now, What::BlockReleased, owner, block);
+            self.log_block(now, EventKind::BlockReleased, owner, block);
             self.subscribers.forget_idle(&self.secret, owner);
         }
         true
