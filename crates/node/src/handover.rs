@@ -12,7 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use rtrb::{Consumer, Producer, RingBuffer};
-use weir_plane::{News, PortId, Way};
+use weir_plane::{Ingress, NeighbourNews, PortId};
 use weir_port::duplex::{Chunk, FRONT, Pool};
 
 use crate::bell::Bell;
@@ -56,9 +56,9 @@ struct Lane {
 /// What comes from another thread.
 pub(crate) enum Arrival {
     /// A frame in a chunk of this thread's pool.
-    Frame(Chunk, PortId, Way),
+    Frame(Chunk, PortId, Ingress),
     /// Something about neighbours.
-    News(News),
+    News(NeighbourNews),
     /// A frame that no chunk was free for.
     NoChunk,
 }
@@ -104,10 +104,10 @@ impl Exchange {
     }
 
     /// Hands a frame that came in by `port` to another thread; false if there is no room.
-    pub(crate) fn hand(&mut self, to: u8, port: PortId, way: Way, frame: &[u8]) -> bool {
+    pub(crate) fn hand(&mut self, to: u8, port: PortId, ingress: Ingress, frame: &[u8]) -> bool {
         // Before it can come out at the other end.
         self.crew.handed(self.thread, self.handed + 1);
-        let is_there = self.put(usize::from(to), port, way.code(), frame);
+        let is_there = self.put(usize::from(to), port, ingress.code(), frame);
         match is_there {
             true => self.handed += 1,
             false => self.crew.handed(self.thread, self.handed),
@@ -116,7 +116,7 @@ impl Exchange {
     }
 
     /// Tells all other threads; who has no room hears of it when it asks itself.
-    pub(crate) fn tell(&mut self, news: &News) {
+    pub(crate) fn tell(&mut self, news: &NeighbourNews) {
         for to in 0..self.to.len() {
             if self.to[to].is_some() && !self.put(to, news.port, NEWS, &news.frame) {
                 self.unheard += 1;
@@ -160,7 +160,7 @@ impl Exchange {
             if kind == NEWS {
                 let mut frame = vec![0; bytes];
                 ring.pop_entire_slice(&mut frame).expect(whole);
-                return Some(Arrival::News(News { port, frame }));
+                return Some(Arrival::News(NeighbourNews { port, frame }));
             }
             self.taken += 1;
             let fits = bytes <= pool.longest();
@@ -170,7 +170,7 @@ impl Exchange {
             };
             chunk.set_range(FRONT..FRONT + bytes);
             ring.pop_entire_slice(pool.bytes_mut(&chunk)).expect(whole);
-            return Some(Arrival::Frame(chunk, port, Way::of_code(kind).expect("a thread wrote it")));
+            return Some(Arrival::Frame(chunk, port, Ingress::of_code(kind).expect("a thread wrote it")));
         }
         None
     }
@@ -247,14 +247,14 @@ mod tests {
             for n in 0..8 {
                 let bytes = 60 + (round * 37 + n * 101) % 300;
                 let frame = vec![sent as u8; bytes as usize];
-                if a.hand(1, PortId(n as u8), Way::Found, &frame) {
+                if a.hand(1, PortId(n as u8), Ingress::Found, &frame) {
                     lengths.push((bytes as usize, sent as u8, n as u8));
                     sent += 1;
                 }
             }
             assert!((1..8).contains(&lengths.len()), "some find room, and not all");
             for (bytes, byte, port) in lengths {
-                let Some(Arrival::Frame(chunk, from, Way::Found)) = b.take(&mut pool) else {
+                let Some(Arrival::Frame(chunk, from, Ingress::Found)) = b.take(&mut pool) else {
                     panic!("{bytes} of {byte}")
                 };
                 assert_eq!((pool.bytes(&chunk), from), (&vec![byte; bytes][..], PortId(port)));
@@ -266,7 +266,7 @@ mod tests {
         a.done();
         assert!(!b.is_over(), "b is not done");
         b.done();
-        assert!(a.hand(1, PortId(0), Way::Found, &[0; 60]));
+        assert!(a.hand(1, PortId(0), Ingress::Found, &[0; 60]));
         assert!(!b.is_over(), "a frame is on its way");
         while pool.take().is_some() {}
         assert!(matches!(b.take(&mut pool), Some(Arrival::NoChunk)));
@@ -287,9 +287,9 @@ mod tests {
     #[test]
     fn a_sleeper_is_woken_and_nobody_else() {
         let mut all = exchanges(3, 1000).expect("sockets");
-        let news = News { port: PortId(1), frame: vec![7; 42] };
+        let news = NeighbourNews { port: PortId(1), frame: vec![7; 42] };
         assert!(all[1].may_sleep() && all[2].may_sleep());
-        assert!(all[0].hand(1, PortId(0), Way::Found, &[0; 60]));
+        assert!(all[0].hand(1, PortId(0), Ingress::Found, &[0; 60]));
         all[0].flush();
         let method = |exchange: &mut Exchange| {
             let ready = weir_port::duplex::wait(&[exchange.descriptor()], std::time::Duration::ZERO);

@@ -19,8 +19,8 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
 use weir_plane::{
-    BATCH, Batch, Departure, Emitted, Event, FastState, Frame, Leave, Plane, PortBlock, PortId, Punt, Ticket,
-    Time, Verdict, Way,
+    BATCH, Batch, Departure, Emitted, Event, FastState, Frame, Ingress, Leave, Plane, PortBlock, PortId,
+    Punt, Ticket, Time, Verdict,
 };
 use weir_port::bpf::now_ns;
 use weir_port::duplex::{self, Chunk, Pool, Port};
@@ -67,7 +67,7 @@ pub(crate) struct Worker {
     out: Vec<Vec<Chunk>>,
     /// Frames of the present batch, and how each came.
     arrived: Vec<Chunk>,
-    ways: Vec<(PortId, Way)>,
+    arrived_by: Vec<(PortId, Ingress)>,
     /// Of frames that the plane has kept and goes on with, of each.
     tickets: Vec<Ticket>,
     kept: KeptFrames,
@@ -150,7 +150,7 @@ impl Worker {
             now: Time::default(),
             is_behind: false,
             arrived: Vec::with_capacity(BATCH),
-            ways: Vec::with_capacity(BATCH),
+            arrived_by: Vec::with_capacity(BATCH),
             tickets: Vec::new(),
             kept: KeptFrames::new(most_chunks),
             batches: 0,
@@ -225,7 +225,7 @@ impl Worker {
                     break;
                 }
                 any = true;
-                self.ways.resize(self.arrived.len(), (PortId(n as u8), Way::Wire));
+                self.arrived_by.resize(self.arrived.len(), (PortId(n as u8), Ingress::Wire));
                 self.pass();
             }
         }
@@ -276,9 +276,9 @@ impl Worker {
             let Some(arrival) = self.exchange.take(&mut self.pool) else { break };
             any = true;
             match arrival {
-                Arrival::Frame(chunk, port, way) => {
+                Arrival::Frame(chunk, port, ingress) => {
                     self.arrived.push(chunk);
-                    self.ways.push((port, way));
+                    self.arrived_by.push((port, ingress));
                 }
                 Arrival::News(news) => {
                     let now = self.now;
@@ -322,7 +322,7 @@ impl Worker {
         match self.kept.take(&mut self.pool, ticket) {
             (port, Some(chunk)) => {
                 self.arrived.push(chunk);
-                self.ways.push((port, Way::Wire));
+                self.arrived_by.push((port, Ingress::Wire));
                 self.tickets.push(ticket);
             }
             (_, None) => self.plane.lost_while_kept(ticket),
@@ -337,7 +337,7 @@ impl Worker {
             return;
         };
         for ((mut chunk, (from, _)), (verdict, start, end)) in
-            self.arrived.drain(..).zip(self.ways.drain(..)).zip(outcome)
+            self.arrived.drain(..).zip(self.arrived_by.drain(..)).zip(outcome)
         {
             match verdict {
                 Verdict::Out(port) => {
@@ -347,7 +347,7 @@ impl Worker {
                 Verdict::Punted(punt) => self.punted[punt as usize][usize::from(from.0)].push(chunk),
                 Verdict::Handed(to) => {
                     chunk.set_range(start.into()..end.into());
-                    if !self.exchange.hand(to.to, from, to.way, self.pool.bytes(&chunk)) {
+                    if !self.exchange.hand(to.to, from, to.ingress, self.pool.bytes(&chunk)) {
                         self.plane.handover_failed();
                     }
                     self.pool.give_back(chunk);
@@ -368,12 +368,12 @@ impl Worker {
         let mut outcome = [(Verdict::Live, 0, 0); BATCH];
         let mut batch = Batch::default();
         let mut tickets = self.tickets.iter();
-        for ((bytes, range), &(port, way)) in self.pool.all_mut(&self.arrived).zip(&self.ways) {
+        for ((bytes, range), &(port, ingress)) in self.pool.all_mut(&self.arrived).zip(&self.arrived_by) {
             let frame = Frame::new(bytes, range.start, range.end, port);
-            match (tickets.next(), way) {
+            match (tickets.next(), ingress) {
                 (Some(&ticket), _) => batch.push_kept(frame, ticket),
-                (None, Way::Wire) => batch.push(frame),
-                (None, way) => batch.push_handed(frame, way),
+                (None, Ingress::Wire) => batch.push(frame),
+                (None, ingress) => batch.push_handed(frame, ingress),
             }
         }
         let (plane, now) = (&mut self.plane, self.now);
@@ -415,7 +415,7 @@ impl Worker {
         let departures: Vec<Departure> = self.plane.departures().collect();
         for Departure { to, bytes } in departures {
             if let Leave::Thread(to, from) = to {
-                if !self.exchange.hand(to.to, from, to.way, &bytes) {
+                if !self.exchange.hand(to.to, from, to.ingress, &bytes) {
                     self.plane.handover_failed();
                 }
                 continue;

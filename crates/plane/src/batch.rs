@@ -10,7 +10,7 @@ use crate::drops::DropReason;
 use crate::frame::{Frame, PortId};
 use crate::kept::Ticket;
 use crate::local::Punt;
-use crate::way::{Handover, Way};
+use crate::threads::{Handover, Ingress};
 
 /// Frames of a batch: each stage's tables are touched for all of them before any is acted upon, so that they wait for
 /// memory together.
@@ -178,7 +178,7 @@ pub enum Verdict {
 pub struct Batch<'a> {
     pub(crate) frames: Vec<Frame<'a>>,
     pub(crate) verdicts: PerFrame<Verdict>,
-    pub(crate) ways: PerFrame<Way>,
+    pub(crate) ingress: PerFrame<Ingress>,
     /// How many did not come by the wire.
     pub(crate) handed: usize,
     /// Of a batch of frames that were kept, of each.
@@ -190,7 +190,7 @@ impl Default for Batch<'_> {
         Batch {
             frames: Vec::with_capacity(BATCH),
             verdicts: PerFrame::all(Verdict::Live),
-            ways: PerFrame::all(Way::Wire),
+            ingress: PerFrame::all(Ingress::Wire),
             handed: 0,
             tickets: Vec::new(),
         }
@@ -211,9 +211,9 @@ impl<'a> Batch<'a> {
     ///
     /// # Panics
     /// If there are [`BATCH`] already.
-    pub fn push_handed(&mut self, frame: Frame<'a>, way: Way) {
-        self.ways[self.frames.len()] = way;
-        self.handed += usize::from(way != Way::Wire);
+    pub fn push_handed(&mut self, frame: Frame<'a>, ingress: Ingress) {
+        self.ingress[self.frames.len()] = ingress;
+        self.handed += usize::from(ingress != Ingress::Wire);
         self.push(frame);
     }
 

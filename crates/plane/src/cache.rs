@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::batch::{Batch, PerFrame, Set, Verdict};
+use crate::dir::Dir;
 use crate::drops::Drops;
 use crate::frame::Frame;
 use crate::outbox::Outbox;
@@ -19,7 +20,6 @@ use crate::recipe::{Key, Never, Note, Out, Recipe, Uses};
 use crate::table::tcp::Segment;
 use crate::table::timers::Tick;
 use crate::time::Time;
-use crate::way::Dir;
 
 /// Recipes that are kept at a time.
 const MOST: usize = 1 << 16;

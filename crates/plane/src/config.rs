@@ -17,7 +17,7 @@ use crate::prefix::Prefix;
 use crate::queue;
 use crate::route::{self, Route};
 use crate::text::{self, FileOf, Item, MOST_STAGES};
-use crate::way::Share;
+use crate::threads::Share;
 pub(crate) use align::align;
 
 /// A node as its text describes it.

@@ -29,12 +29,13 @@ use weir_packet::frame::Mac;
 use weir_packet::headers::TCP;
 
 use crate::batch::{Batch, PerFrame, Verdict};
+use crate::dir::Dir;
 use crate::frame::{Fragment, PortId};
 use crate::pipeline::{Entries, Pipeline, Stage};
 use crate::recipe::{Ends, Key, On};
 use crate::table::tcp::Progress;
+use crate::threads::Ingress;
 use crate::time::Time;
-use crate::way::{Dir, Way};
 
 pub(crate) use book::Book;
 use entry::{Track, rule_of, until_of};
@@ -239,7 +240,7 @@ impl Book {
         for dir in [Dir::Outward, Dir::Inward] {
             for i in entries.beginning(dir) {
                 let frame = &batch[i];
-                if batch.ways[i] != Way::Wire || !frame.is_ip() {
+                if batch.ingress[i] != Ingress::Wire || !frame.is_ip() {
                     continue;
                 }
                 before.keys[i] = Key::of(frame).ok();

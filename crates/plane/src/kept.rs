@@ -17,10 +17,10 @@ use std::collections::{HashSet, VecDeque};
 
 use weir_packet::frame::Mac;
 
+use crate::dir::EntryPoint;
 use crate::drops::DropReason;
 use crate::frame::{Frame, HEAD_ROOM, Known, PortId};
 use crate::icmp::Error;
-use crate::way::Entry;
 
 /// A frame that a stage keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -89,13 +89,13 @@ impl<B> Shelf<B> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Then {
     /// It goes on there.
-    On(Entry),
+    On(EntryPoint),
     /// The same with the mark that a queue is too long (RFC 3168).
-    Marked(Entry),
+    Marked(EntryPoint),
     /// It is whole but for the Ethernet address of its receiver, and leaves by this port.
     Leave(PortId, Mac),
     /// It goes no further, and its sender is informed; the error enters the pipeline there.
-    Refuse(DropReason, Error, Entry),
+    Refuse(DropReason, Error, EntryPoint),
 }
 
 /// A frame of the node's own on its way.
@@ -256,7 +256,7 @@ impl Kept {
 
     /// Stages have other numbers: frames that are on their way back enter where `entry` says in the place of where they would
     /// have.
-    pub(crate) fn renumber(&mut self, entry: impl Fn(Entry) -> Entry) {
+    pub(crate) fn renumber(&mut self, entry: impl Fn(EntryPoint) -> EntryPoint) {
         for then in self.slots.iter_mut().filter_map(|slot| slot.then.as_mut()) {
             match then {
                 Then::On(at) | Then::Marked(at) | Then::Refuse(_, _, at) => *at = entry(*at),

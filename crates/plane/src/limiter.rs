@@ -17,8 +17,8 @@ use crate::icmp::{self, Error};
 use crate::limits::Limits;
 use crate::table::quota::Quota;
 use crate::table::shares::Host;
+use crate::threads::Share;
 use crate::time::Time;
-use crate::way::Share;
 
 /// Places for hosts.
 const PLACES: usize = 1024;

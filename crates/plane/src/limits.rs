@@ -26,7 +26,7 @@ use weir_config::{Notes, did_you_mean};
 use crate::table::fragments::Room;
 use crate::table::quota::{Rate, Rates};
 use crate::text::{Arg, Item};
-use crate::way::Share;
+use crate::threads::Share;
 
 /// What there is of each, for all threads together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

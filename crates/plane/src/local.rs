@@ -19,8 +19,8 @@ use crate::frame::{Frame, Kind};
 use crate::limits::Limits;
 use crate::table::quota::Quota;
 use crate::table::shares::Host;
+use crate::threads::Share;
 use crate::time::Time;
-use crate::way::Share;
 
 /// Places for senders.
 const PLACES: usize = 1024;

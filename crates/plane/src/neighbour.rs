@@ -18,6 +18,7 @@ use std::time::Duration;
 use weir_packet::frame::Mac;
 use weir_packet::neighbour::{self, Heard, Host};
 
+use crate::dir::{Dir, EntryPoint};
 use crate::drops::{DropReason, Drops};
 use crate::frame::{Frame, HEAD_ROOM, PortId};
 use crate::icmp::Error;
@@ -25,8 +26,8 @@ use crate::kept::{Then, Ticket};
 use crate::limits::Limits;
 use crate::outbox::Outbox;
 use crate::prefix::Prefix;
+use crate::threads::{NeighbourNews, Share};
 use crate::time::Time;
-use crate::way::{Dir, Entry, News, Share};
 pub(crate) use asked::Asker;
 use asked::{AskedFor, Place};
 use news::Gossip;
@@ -178,7 +179,7 @@ impl Neighbours {
     }
 
     /// What the other threads of the node are to hear since the last call.
-    pub(crate) fn news(&mut self) -> impl Iterator<Item = News> {
+    pub(crate) fn news(&mut self) -> impl Iterator<Item = NeighbourNews> {
         self.gossip.drain()
     }
 
@@ -513,7 +514,7 @@ impl Neighbours {
         let waiting = std::mem::take(&mut self.slots[slot.0 as usize].waiting);
         self.frames_waiting -= waiting.len();
         for Waiting { frame, back } in waiting {
-            outbox.emit(frame, Then::Refuse(DropReason::NoNeighbour, Error::NoHost, Entry::Begin(back)));
+            outbox.emit(frame, Then::Refuse(DropReason::NoNeighbour, Error::NoHost, EntryPoint::Begin(back)));
         }
     }
 
@@ -567,7 +568,7 @@ impl Neighbours {
     fn say(&self, port: PortId, frame: &[u8], outbox: &mut Outbox) {
         let tags = self.link(port).tags.concat();
         let buf = [&[0; HEAD_ROOM], &frame[..12], &tags, &frame[12..]].concat();
-        outbox.send(Entry::Leave(port), port, buf);
+        outbox.send(EntryPoint::Leave(port), port, buf);
     }
 }
 

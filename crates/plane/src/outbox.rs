@@ -5,6 +5,7 @@
 
 use std::net::IpAddr;
 
+use crate::dir::EntryPoint;
 use crate::frame::{Frame, Kind, Known, PortId};
 use crate::icmp::Error;
 use crate::kept::{Decided, Kept, Originated, Then, Ticket};
@@ -13,7 +14,6 @@ use crate::limits::Limits;
 use crate::report;
 use crate::reset;
 use crate::time::Time;
-use crate::way::Entry;
 
 /// Most frames of its own that the node says in a batch: they cost more than to pass one on.
 const MOST: usize = 256;
@@ -52,7 +52,7 @@ impl Outbox {
     }
 
     /// Tells the sender of a frame what became of it, if the rules of ICMP allow; the error enters the pipeline at `back`.
-    pub(crate) fn report(&mut self, now: Time, frame: &Frame<'_>, error: Error, back: Entry) {
+    pub(crate) fn report(&mut self, now: Time, frame: &Frame<'_>, error: Error, back: EntryPoint) {
         let fits = |ip: &&IpAddr| ip.is_ipv4() == (frame.kind() == Kind::V4);
         let port = self.addresses.get(usize::from(frame.port.0)).into_iter().flatten().find(fits);
         if let Some(&source) = port.or_else(|| self.addresses.iter().flatten().find(fits)) {
@@ -67,7 +67,7 @@ impl Outbox {
         now: Time,
         frame: &Frame<'_>,
         error: Error,
-        back: Entry,
+        back: EntryPoint,
     ) {
         if let Some(permit) = self.limiter.error(now, frame, error)
             && let Some(buf) = report::about(permit, frame, error, source)
@@ -77,7 +77,7 @@ impl Outbox {
     }
 
     /// Tells the sender of a segment of TCP that nobody takes it; the reset enters the pipeline at `back`.
-    pub(crate) fn reset(&mut self, now: Time, frame: &Frame<'_>, back: Entry) {
+    pub(crate) fn reset(&mut self, now: Time, frame: &Frame<'_>, back: EntryPoint) {
         if let Some(permit) = self.limiter.reset(now, frame)
             && let Some(buf) = reset::answer(permit, frame)
         {
@@ -86,7 +86,7 @@ impl Outbox {
     }
 
     /// A frame that the node made; `buf` has [`crate::frame::HEAD_ROOM`] bytes free in front of the Ethernet header.
-    pub(crate) fn send(&mut self, entry: Entry, port: PortId, buf: Vec<u8>) {
+    pub(crate) fn send(&mut self, entry: EntryPoint, port: PortId, buf: Vec<u8>) {
         self.made += 1;
         match self.waiting.len() < MOST {
             true => {
@@ -145,7 +145,7 @@ impl Outbox {
     }
 
     /// A copy that was kept goes on.
-    pub(crate) fn emit_copy(&mut self, entry: Entry, known: Known, buf: Vec<u8>) {
+    pub(crate) fn emit_copy(&mut self, entry: EntryPoint, known: Known, buf: Vec<u8>) {
         self.kept_count -= 1;
         self.waiting.push(Originated { then: Then::On(entry), known, buf });
     }

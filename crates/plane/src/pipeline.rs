@@ -13,6 +13,7 @@
 mod recipe;
 
 use crate::batch::{Batch, Frames, PerFrame, Set, Verdict};
+use crate::dir::{Dir, EntryPoint};
 use crate::drops::Drops;
 use crate::filter::Filter;
 use crate::frame::{Frame, PortId};
@@ -25,7 +26,6 @@ use crate::route::Router;
 use crate::stage::Step;
 use crate::text::MOST_STAGES;
 use crate::time::Time;
-use crate::way::{Dir, Entry};
 
 /// Stages, exit, ports.
 #[derive(Debug)]
@@ -266,7 +266,7 @@ impl Stage {
     }
 
     /// It goes away: what waited in it goes on where frames of its direction enter.
-    pub(crate) fn let_go(&mut self, now: Time, outbox: &mut Outbox, entry: impl Fn(Dir) -> Entry) {
+    pub(crate) fn let_go(&mut self, now: Time, outbox: &mut Outbox, entry: impl Fn(Dir) -> EntryPoint) {
         match self {
             Stage::Filter(filter) => filter.let_go(outbox, entry),
             Stage::Nat(nat) => nat.let_go(outbox, entry),
@@ -290,20 +290,20 @@ pub(crate) struct Entries {
 impl Entries {
     /// One more frame, which is no packet of IP.
     #[cold]
-    pub(crate) fn insert_no_ip(&mut self, i: usize, entry: Entry) {
+    pub(crate) fn insert_no_ip(&mut self, i: usize, entry: EntryPoint) {
         self.no_ip.insert(i);
         self.insert(i, entry);
     }
 
     /// One more frame.
     #[expect(clippy::indexing_slicing, reason = "an entry names a stage that there is")]
-    pub(crate) fn insert(&mut self, i: usize, entry: Entry) {
+    pub(crate) fn insert(&mut self, i: usize, entry: EntryPoint) {
         match entry {
-            Entry::Begin(Dir::Outward) => self.outward[0].insert(i),
-            Entry::Begin(Dir::Inward) => self.right.insert(i),
-            Entry::Outward { above } => self.outward[above].insert(i),
-            Entry::Inward { below } => self.inward[below].insert(i),
-            Entry::Leave(_) | Entry::Hand(_) => unreachable!("it passes no stage"),
+            EntryPoint::Begin(Dir::Outward) => self.outward[0].insert(i),
+            EntryPoint::Begin(Dir::Inward) => self.right.insert(i),
+            EntryPoint::Outward { above } => self.outward[above].insert(i),
+            EntryPoint::Inward { below } => self.inward[below].insert(i),
+            EntryPoint::Leave(_) | EntryPoint::Hand(_) => unreachable!("it passes no stage"),
         }
     }
 

@@ -22,6 +22,7 @@ use weir_packet::frame::Mac;
 use crate::batch::{Batch, Verdict};
 use crate::cache::FlowCache;
 use crate::config::Config;
+use crate::dir::EntryPoint;
 use crate::drops::DropReason;
 use crate::fast::Book;
 use crate::frame::{Frame, Known};
@@ -34,7 +35,6 @@ use crate::pipeline::{Entries, Exit, Pipeline, Stage};
 use crate::port::Port;
 use crate::steer::Steering;
 use crate::time::Time;
-use crate::way::Entry;
 
 pub use accounting::Accounting;
 pub(crate) use make::stage_of;
@@ -127,7 +127,7 @@ impl Plane {
         frame: &mut Frame<'_>,
         known: &Known,
         then: Then,
-    ) -> Result<Entry, Verdict> {
+    ) -> Result<EntryPoint, Verdict> {
         if let Then::Leave(port, mac) = then {
             frame.set_receiver(mac);
             return Err(Verdict::Out(port));
@@ -135,9 +135,9 @@ impl Plane {
         let read = frame.read_known(known);
         match (then, read) {
             // What it says about neighbours is no packet.
-            (Then::On(Entry::Leave(port)), _) => Err(Verdict::Out(port)),
+            (Then::On(EntryPoint::Leave(port)), _) => Err(Verdict::Out(port)),
             (_, Err(reason)) => Err(Verdict::Dropped(reason)),
-            (Then::On(Entry::Hand(to)), _) => Err(Verdict::Handed(to)),
+            (Then::On(EntryPoint::Hand(to)), _) => Err(Verdict::Handed(to)),
             (Then::On(entry), _) => Ok(entry),
             (Then::Marked(entry), _) => {
                 frame.mark_congestion();
@@ -240,7 +240,7 @@ impl Plane {
 }
 
 /// A frame of a batch enters the pipeline.
-fn enter(entries: &mut Entries, batch: &Batch<'_>, i: usize, entry: Entry) {
+fn enter(entries: &mut Entries, batch: &Batch<'_>, i: usize, entry: EntryPoint) {
     match batch[i].is_ip() {
         true => entries.insert(i, entry),
         false => entries.insert_no_ip(i, entry),

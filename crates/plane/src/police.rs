@@ -22,6 +22,7 @@ use weir_packet::steer::{mix4, mix6};
 
 use crate::address::{mapped4, words6};
 use crate::batch::{PerFrame, Set};
+use crate::dir::Dir;
 use crate::drops::DropReason;
 use crate::filter::CLASSES;
 use crate::frame::{Frame, Kind};
@@ -30,7 +31,6 @@ use crate::recipe::{Ends, Key, Never};
 use crate::stage::{ByDir, Step};
 use crate::table::secret::Secret;
 use crate::time::Time;
-use crate::way::Dir;
 
 use buckets::Buckets;
 pub(crate) use config::Config;

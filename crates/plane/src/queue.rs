@@ -30,6 +30,7 @@ use weir_packet::steer::{ends_of_frame, flow, mix4, mix6};
 use weir_queue::{Ecn, Packet, Reason, Tally};
 
 use crate::batch::Set;
+use crate::dir::{Dir, EntryPoint};
 use crate::drops::DropReason;
 use crate::frame::{Fragment, Frame, Kind};
 use crate::kept::{Then, Ticket};
@@ -37,7 +38,6 @@ use crate::outbox::Outbox;
 use crate::recipe::Never;
 use crate::stage::{ByDir, Step};
 use crate::time::Time;
-use crate::way::{Dir, Entry};
 
 pub(crate) use config::Config;
 
@@ -152,7 +152,7 @@ impl Queue {
     }
 
     /// It goes away: what waited in it goes on where frames of its direction enter.
-    pub(crate) fn let_go(&mut self, now: Time, outbox: &mut Outbox, entry: impl Fn(Dir) -> Entry) {
+    pub(crate) fn let_go(&mut self, now: Time, outbox: &mut Outbox, entry: impl Fn(Dir) -> EntryPoint) {
         for dir in [Dir::Outward, Dir::Inward] {
             if let Some(way) = &mut self.ways[dir] {
                 way.let_go(now, outbox, entry(dir));
@@ -284,7 +284,7 @@ impl Way {
     }
 
     /// Emits what is due until now, and drops what was dropped and lost. True: there is more.
-    fn emit(&mut self, step: &mut Step<'_, '_>, onward: Entry) -> bool {
+    fn emit(&mut self, step: &mut Step<'_, '_>, onward: EntryPoint) -> bool {
         let now = self.at(step.now);
         self.advance(now);
         for (carried, reason) in self.link.iter_mut().flat_map(|link| link.dropped().drain(..)) {
@@ -336,7 +336,7 @@ impl Way {
         }
     }
 
-    fn let_go(&mut self, now: Time, outbox: &mut Outbox, entry: Entry) {
+    fn let_go(&mut self, now: Time, outbox: &mut Outbox, entry: EntryPoint) {
         let at = self.at(now);
         let mut emit = |carried: Carried| {
             self.waiting.remove(carried.frame);
@@ -374,7 +374,7 @@ impl Way {
 }
 
 /// A frame goes on, marked if its queue has marked it.
-fn then(carried: &Carried, entry: Entry) -> Then {
+fn then(carried: &Carried, entry: EntryPoint) -> Then {
     if carried.is_marked { Then::Marked(entry) } else { Then::On(entry) }
 }
 

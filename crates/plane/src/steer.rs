@@ -21,6 +21,7 @@ mod nats;
 use weir_packet::steer::{mix4, mix6, pick};
 
 use crate::batch::Verdict;
+use crate::dir::{Dir, EntryPoint};
 use crate::drops::{DropReason, Drops};
 use crate::frame::{Fragment, Frame, Kind};
 use crate::icmp::{quoted4, quoted6};
@@ -29,8 +30,8 @@ use crate::limits::Limits;
 use crate::nat::Nat;
 use crate::outbox::Outbox;
 use crate::pipeline::Stage;
+use crate::threads::{Handover, Ingress, Share};
 use crate::time::Time;
-use crate::way::{Dir, Entry, Handover, Share, Way};
 use meeting::{Meeting, Waiting};
 use nats::{Nats, Whose};
 
@@ -96,8 +97,8 @@ impl Steering {
                 _ => self.hand(pick(addresses, self.share.of)),
             };
             let entry = match hand {
-                Some(Verdict::Handed(to)) => Entry::Hand(to),
-                _ => Entry::Begin(if is_left { Dir::Outward } else { Dir::Inward }),
+                Some(Verdict::Handed(to)) => EntryPoint::Hand(to),
+                _ => EntryPoint::Begin(if is_left { Dir::Outward } else { Dir::Inward }),
             };
             outbox.emit(frame, Then::On(entry));
         }
@@ -163,7 +164,8 @@ impl Steering {
     }
 
     fn hand(&self, owner: u8) -> Option<Verdict> {
-        (owner != self.share.thread).then_some(Verdict::Handed(Handover { to: owner, way: Way::Found }))
+        (owner != self.share.thread)
+            .then_some(Verdict::Handed(Handover { to: owner, ingress: Ingress::Found }))
     }
 
     /// Frames that wait for the first fragment of theirs.
@@ -183,7 +185,7 @@ impl Steering {
         let place = pick(addresses(frame).wrapping_add(mix4(frame.fragment_id())), self.share.of);
         match place == self.share.thread {
             true => self.meet(now, (frame, dir), stages, outbox),
-            false => Some(Verdict::Handed(Handover { to: place, way: Way::Meets })),
+            false => Some(Verdict::Handed(Handover { to: place, ingress: Ingress::Meets })),
         }
     }
 
@@ -212,8 +214,8 @@ impl Steering {
         }
         let owner = self.owner((frame, dir), stages);
         let entry = match (self.hand(owner), dir) {
-            (Some(Verdict::Handed(to)), _) => Entry::Hand(to),
-            (_, dir) => Entry::Begin(dir),
+            (Some(Verdict::Handed(to)), _) => EntryPoint::Hand(to),
+            (_, dir) => EntryPoint::Begin(dir),
         };
         for waited in self.meeting.learn(now, (frame, dir), owner) {
             outbox.emit(waited, Then::On(entry));

@@ -21,6 +21,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use crate::config::{Config, StageConfig, align};
+use crate::dir::{Dir, EntryPoint};
 use crate::filter;
 use crate::limits::Limits;
 use crate::nat;
@@ -32,7 +33,6 @@ use crate::prefix::Prefix;
 use crate::queue;
 use crate::route::{NextHop, Options, Route, Target};
 use crate::time::Time;
-use crate::way::{Dir, Entry};
 
 /// Routes that a call updates.
 const ROUTES_AT_A_TIME: usize = 128;
@@ -137,30 +137,30 @@ impl Update {
 
     /// Where a frame enters the new stages that was to enter the old ones `at`: behind the last stage that it has passed and
     /// that stays. It passes what came since then, too.
-    fn entry(&self, at: Entry) -> Entry {
+    fn entry(&self, at: EntryPoint) -> EntryPoint {
         let stays = |(n, source): (usize, &Source)| match source {
             Source::Old(from, _) => Some((n, *from)),
             Source::New(_) => None,
         };
         let mut all = self.stages.iter().enumerate().filter_map(stays);
         match at {
-            Entry::Outward { above } => {
+            EntryPoint::Outward { above } => {
                 let before = all.take_while(|(_, from)| *from < above).last();
-                Entry::Outward { above: before.map_or(0, |(n, _)| n + 1) }
+                EntryPoint::Outward { above: before.map_or(0, |(n, _)| n + 1) }
             }
-            Entry::Inward { below } => {
+            EntryPoint::Inward { below } => {
                 let behind = all.find(|(_, from)| *from >= below);
-                Entry::Inward { below: behind.map_or(self.stages.len(), |(n, _)| n) }
+                EntryPoint::Inward { below: behind.map_or(self.stages.len(), |(n, _)| n) }
             }
-            Entry::Begin(_) | Entry::Leave(_) | Entry::Hand(_) => at,
+            EntryPoint::Begin(_) | EntryPoint::Leave(_) | EntryPoint::Hand(_) => at,
         }
     }
 
     /// Where a frame goes on outward or inward that waited in the old stage of this number, which goes.
-    fn entry_of(&self, gone: usize, dir: Dir) -> Entry {
+    fn entry_of(&self, gone: usize, dir: Dir) -> EntryPoint {
         self.entry(match dir {
-            Dir::Outward => Entry::Outward { above: gone },
-            Dir::Inward => Entry::Inward { below: gone + 1 },
+            Dir::Outward => EntryPoint::Outward { above: gone },
+            Dir::Inward => EntryPoint::Inward { below: gone + 1 },
         })
     }
 }
@@ -451,7 +451,7 @@ mod tests {
         ] {
             let update = Update::prepare(&text(old), &text(new)).expect("stages");
             let entries = [Dir::Outward, Dir::Inward].map(|dir| update.entry_of(gone, dir));
-            let expected = [Entry::Outward { above }, Entry::Inward { below }];
+            let expected = [EntryPoint::Outward { above }, EntryPoint::Inward { below }];
             assert_eq!(entries, expected, "{old} to {new}");
         }
     }

@@ -37,7 +37,7 @@ impl Worker {
         self.tickets.clear();
         let (pool, kept) = (&mut self.pool, self.mishaps.len() < MOST_MISHAPS);
         let mut batch = Vec::new();
-        for (chunk, (port, _)) in self.arrived.drain(..).zip(self.ways.drain(..)) {
+        for (chunk, (port, _)) in self.arrived.drain(..).zip(self.arrived_by.drain(..)) {
             if kept {
                 batch.push((port, pool.bytes(&chunk).to_vec()));
             }
@@ -65,7 +65,7 @@ impl Worker {
     #[cfg(test)]
     pub(crate) fn mistake(&mut self) {
         self.ports[1].receive(&mut self.pool, &mut self.arrived).expect("frames");
-        self.ways.resize(self.arrived.len(), (PortId(9), weir_plane::Way::Wire));
+        self.arrived_by.resize(self.arrived.len(), (PortId(9), weir_plane::Ingress::Wire));
         self.pass();
     }
 }

@@ -7,8 +7,8 @@ use weir_packet::headers::{ICMP, ICMP6};
 use super::classify::{self, Forest};
 use super::match_ranges::{ANY, Asked, LATER, MatchRange4, MatchRange6, STATES};
 use super::rules::{Rule, Rules, Version};
+use crate::dir::Dir;
 use crate::prefix::{Prefix, mask4, mask6};
-use crate::way::Dir;
 
 /// Most match ranges of a file.
 const MOST_RANGES: usize = 1 << 20;

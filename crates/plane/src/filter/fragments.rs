@@ -10,6 +10,7 @@
 
 use weir_packet::headers::TCP;
 
+use crate::dir::{Dir, EntryPoint};
 use crate::drops::DropReason;
 use crate::frame::{Frame, Kind};
 use crate::kept::{Then, Ticket};
@@ -18,7 +19,6 @@ use crate::stage::{ByDir, Step};
 use crate::table::fragments::{self, Extent, Packet, Room};
 use crate::table::shares::Host;
 use crate::time::Time;
-use crate::way::{Dir, Entry};
 
 /// The header of TCP without options.
 const TCP_HEADER: usize = 20;
@@ -109,7 +109,7 @@ impl FragmentTable {
     }
 
     /// The filter goes away: what waited in it goes on where frames of its direction enter.
-    pub(super) fn let_go(&mut self, outbox: &mut Outbox, entry: impl Fn(Dir) -> Entry) {
+    pub(super) fn let_go(&mut self, outbox: &mut Outbox, entry: impl Fn(Dir) -> EntryPoint) {
         for dir in [Dir::Outward, Dir::Inward] {
             let waiting = self.0[dir].take_all();
             waiting.for_each(|(_, Waiting { frame, .. })| outbox.emit(frame, Then::On(entry(dir))));

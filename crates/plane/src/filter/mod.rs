@@ -40,6 +40,7 @@ use self::rules::Rules;
 use self::ruleset::{Act, Ruleset};
 use self::state::{Connections, Found, State};
 use crate::batch::{BATCH, PerFrame, Set, Verdict};
+use crate::dir::{Dir, EntryPoint};
 use crate::drops::DropReason;
 use crate::frame::{Fragment, Frame, Kind};
 use crate::icmp::Error;
@@ -51,8 +52,8 @@ use crate::stage::Step;
 use crate::table::page::Page;
 use crate::table::timers::WALK_INTERVAL;
 use crate::text::{Arg, FileOf, Item};
+use crate::threads::Share;
 use crate::time::Time;
-use crate::way::{Dir, Entry, Share};
 
 pub(crate) use self::rules::{CLASSES, class};
 pub(crate) use self::ruleset::Update;
@@ -254,7 +255,7 @@ impl Filter {
     }
 
     /// It goes away: fragments of packets that waited in it go on where frames of their direction enter.
-    pub(crate) fn let_go(&mut self, outbox: &mut Outbox, entry: impl Fn(Dir) -> Entry) {
+    pub(crate) fn let_go(&mut self, outbox: &mut Outbox, entry: impl Fn(Dir) -> EntryPoint) {
         self.fragments.let_go(outbox, entry);
     }
 

@@ -19,10 +19,10 @@ use super::rules::Rule;
 use super::ruleset::Act;
 use super::{Count, Filter, classify};
 use crate::batch::Set;
+use crate::dir::Dir;
 use crate::drops::DropReason;
 use crate::frame::{Fragment, Frame, Kind, PortId};
 use crate::stage::Step;
-use crate::way::Dir;
 
 /// The EtherType of ARP.
 const ARP: u16 = 0x0806;

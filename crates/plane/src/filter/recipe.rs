@@ -5,11 +5,11 @@ use super::match_ranges::{self, STATES};
 use super::ruleset::Act;
 use super::state::State;
 use super::{Count, Filter};
+use crate::dir::Dir;
 use crate::recipe::{self, Ends, FilterNote, Never, Note, Part, Rewrite, Uses};
 use crate::table::tcp::Progress;
 use crate::table::tcp::Segment;
 use crate::time::Time;
-use crate::way::Dir;
 
 impl Filter {
     /// What it does to frames with this key on their way in `dir`.

@@ -36,11 +36,11 @@ use std::ops::Range;
 use weir_config::{Mistakes, Notes, did_you_mean};
 use weir_packet::headers::{ICMP, ICMP6, SCTP, TCP, UDP};
 
+use crate::dir::Dir;
 use crate::frame::PortId;
 use crate::port::Port;
 use crate::prefix::Prefix;
 use crate::text::MARK;
-use crate::way::Dir;
 
 /// The rules of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]

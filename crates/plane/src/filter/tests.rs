@@ -11,10 +11,10 @@ use super::compile::{MatchRanges, Program};
 use super::match_ranges::{LATER, STATES, bits};
 use super::rules::{Rule, Version, read};
 use crate::config::Config;
+use crate::dir::Dir;
 use crate::port::Port;
 use crate::prefix::Prefix;
 use crate::random::Random;
-use crate::way::Dir;
 use crate::{Batch, DropReason, Frame, HEAD_ROOM, Plane, PortId, Time, Verdict};
 
 fn one<'a>(random: &mut Random, of: &[&'a str]) -> &'a str {

@@ -6,9 +6,9 @@ use weir_packet::headers::{ICMP, TCP, UDP};
 use super::outside::{Endpoint, Space};
 use super::slot::{Inside, Remote};
 use crate::address::mapped4;
+use crate::dir::Dir;
 use crate::frame::{Fragment, Frame, Kind};
 use crate::table::tcp::{self, Segment};
-use crate::way::Dir;
 
 /// A frame as the table sees it, from the inside.
 #[derive(Debug, Clone, Copy)]

@@ -24,6 +24,7 @@ use super::nat64::packet::whole;
 use super::next::Next;
 use super::table::Table;
 use super::translation::{Translation, send6};
+use crate::dir::{Dir, EntryPoint};
 use crate::drops::DropReason;
 use crate::extensions::MORE4;
 use crate::frame::{ETHERNET, Fragment, Frame, HEAD_ROOM, Kind, Known};
@@ -33,7 +34,6 @@ use crate::stage::{ByDir, Step};
 use crate::table::fragments::{Extent, FragmentTable, Packet, Room};
 use crate::table::shares::Host;
 use crate::time::Time;
-use crate::way::{Dir, Entry};
 
 /// A packet on its way outward or inward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -100,7 +100,7 @@ impl Copied {
 }
 
 impl Stored {
-    fn go_on(self, outbox: &mut Outbox, entry: Entry) {
+    fn go_on(self, outbox: &mut Outbox, entry: EntryPoint) {
         match self {
             Stored::Kept(frame) => outbox.emit(frame, Then::On(entry)),
             Stored::Copied(Copied { known, buf }) => outbox.emit_copy(entry, known, buf),
@@ -170,7 +170,7 @@ impl Fragments {
     }
 
     /// The NAT goes away: what waited in it goes on, as it came, where frames of its direction enter.
-    pub(super) fn let_go(&mut self, outbox: &mut Outbox, entry: impl Fn(Dir) -> Entry) {
+    pub(super) fn let_go(&mut self, outbox: &mut Outbox, entry: impl Fn(Dir) -> EntryPoint) {
         for (Key { dir, .. }, waiting) in self.0.each().into_iter().flat_map(FragmentTable::take_all) {
             waiting.fragment.go_on(outbox, entry(dir));
         }

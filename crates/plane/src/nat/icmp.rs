@@ -21,11 +21,11 @@ use super::quoted::{Quote, quote};
 use super::slot::{Inside, Kind, Remote};
 use super::table::Table;
 use crate::address::mapped4;
+use crate::dir::Dir;
 use crate::drops::DropReason;
 use crate::frame::{Fragment, adjust, adjust_transport, delta16, delta32};
 use crate::quote::ERROR;
 use crate::stage::Step;
-use crate::way::Dir;
 
 /// An end of a quoted packet.
 #[derive(Clone, Copy)]

@@ -5,11 +5,11 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use super::table::Table;
 use super::words::Manner;
+use crate::dir::Dir;
 use crate::drops::DropReason;
 use crate::frame::Kind;
 use crate::icmp::Error;
 use crate::stage::Step;
-use crate::way::Dir;
 
 /// Where a frame goes behind the stage.
 pub(super) enum Next {

@@ -18,7 +18,7 @@ use super::resting::RestingPorts;
 use super::sharding::Sharding;
 use crate::table::secret::Secret;
 use crate::table::timers::Tick;
-use crate::way::Share;
+use crate::threads::Share;
 
 /// How ports are given out.
 #[derive(Debug, Clone, PartialEq, Eq)]

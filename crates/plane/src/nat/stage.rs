@@ -22,6 +22,7 @@ use super::unsolicited::Unsolicited;
 use super::words::Manner;
 use super::{icmp, nat64, pcp, portless, redirected};
 use crate::batch::{PerFrame, Set};
+use crate::dir::{Dir, EntryPoint};
 use crate::drops::DropReason;
 use crate::frame::{Fragment, Frame, Kind as Packet};
 use crate::kept::Ticket;
@@ -30,8 +31,8 @@ use crate::outbox::Outbox;
 use crate::prefix::is_unicast4;
 use crate::stage::Step;
 use crate::table::tcp::{self, Segment};
+use crate::threads::{Ingress, Share};
 use crate::time::Time;
-use crate::way::{Dir, Entry, Share, Way};
 
 /// The stage.
 pub(crate) struct Nat {
@@ -124,7 +125,7 @@ impl Nat {
     }
 
     /// It goes away: fragments that waited in it go on where frames of their direction enter.
-    pub(crate) fn let_go(&mut self, outbox: &mut Outbox, entry: impl Fn(Dir) -> Entry) {
+    pub(crate) fn let_go(&mut self, outbox: &mut Outbox, entry: impl Fn(Dir) -> EntryPoint) {
         self.fragments.let_go(outbox, entry);
     }
 
@@ -306,7 +307,7 @@ impl Nat {
         if step.frames[i].fragment() == Fragment::First {
             self.fragments.note_thread(step, i, owner);
         }
-        step.hand(i, owner, Way::Turned(self.table.number()));
+        step.hand(i, owner, Ingress::Turned(self.table.number()));
         true
     }
 

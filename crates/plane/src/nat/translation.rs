@@ -5,11 +5,11 @@ use super::handover::hairpin_entry;
 use super::nat64::header::{LONGER, to_v4, to_v6, too_long};
 use super::next::Next;
 use super::table::Table;
+use crate::dir::Dir;
 use crate::drops::DropReason;
 use crate::fragment;
 use crate::frame::{ETHERNET, Frame, HEAD_ROOM, Kind, PortId};
 use crate::stage::Step;
-use crate::way::Dir;
 
 /// What the first fragment became.
 #[derive(Debug, Clone, Copy)]

@@ -9,11 +9,11 @@ use std::time::Duration;
 use super::flow::Arrival;
 use super::table::Table;
 use super::words::Manner;
+use crate::dir::Dir;
 use crate::frame::{ETHERNET, Frame, HEAD_ROOM, PortId};
 use crate::icmp::Error;
 use crate::stage::Step;
 use crate::time::Time;
-use crate::way::Dir;
 
 /// How long the answer waits.
 const PATIENCE: Duration = Duration::from_secs(6);

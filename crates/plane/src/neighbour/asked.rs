@@ -10,13 +10,14 @@
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use super::Slot;
+use crate::dir::Dir;
 use crate::frame::PortId;
 use crate::limits::Limits;
 use crate::stage::ByDir;
 use crate::table::quota::Quota;
 use crate::table::shares::{Host, Shares};
+use crate::threads::Share;
 use crate::time::Time;
-use crate::way::{Dir, Share};
 
 /// Places for hosts that have the node ask.
 const PLACES: usize = 256;

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use crate::frame::PortId;
 use crate::table::allowance::Allowance;
+use crate::threads::{NeighbourNews, Share};
 use crate::time::Time;
-use crate::way::{News, Share};
 
 /// How long another thread waits for an answer; it asks again in the meantime.
 const WANTED: Duration = Duration::from_secs(2);
@@ -30,7 +30,7 @@ type Which = (PortId, IpAddr);
 pub(super) struct Gossip {
     /// Without others there is nobody to tell.
     has_others: bool,
-    to_tell: Vec<News>,
+    to_tell: Vec<NeighbourNews>,
     /// Until when others wait for an answer, and how many do.
     wanted: HashMap<Which, (Time, u32)>,
     /// In the order of time; who is asked for again stands here again.
@@ -51,14 +51,14 @@ impl Gossip {
     }
 
     /// What the others are to hear since the last call.
-    pub(super) fn drain(&mut self) -> impl Iterator<Item = News> {
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = NeighbourNews> {
         self.to_tell.drain(..)
     }
 
     /// The others hear of it, whatever it is: `frame` returns it without tags.
     pub(super) fn tell(&mut self, port: PortId, frame: impl FnOnce() -> Vec<u8>) {
         if self.has_others {
-            self.to_tell.push(News { port, frame: frame() });
+            self.to_tell.push(NeighbourNews { port, frame: frame() });
         }
     }
 

@@ -2,11 +2,11 @@
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use super::{Exit, Pipeline, Stage};
+use crate::dir::Dir;
 use crate::frame::PortId;
 use crate::recipe::{Depends, Key, Never, On, Out, Recipe};
 use crate::table::timers::Tick;
 use crate::time::Time;
-use crate::way::Dir;
 
 impl Pipeline {
     /// The epoch of something that recipes depend on.

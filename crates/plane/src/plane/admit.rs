@@ -3,13 +3,14 @@
 
 use super::Plane;
 use crate::batch::{Batch, Frames, Set, Verdict};
+use crate::dir::{Dir, EntryPoint};
 use crate::drops::DropReason;
 use crate::frame::{ETHERNET, Frame, Kind};
 use crate::icmp::{self, Error};
 use crate::pipeline::{Entries, Exit, Stage};
 use crate::route::Refusal;
+use crate::threads::{Handover, Ingress};
 use crate::time::Time;
-use crate::way::{Dir, Entry, Handover, Way};
 
 impl Plane {
     /// Reads the headers of frames off the wire; those that are none of the stages' business get their verdict here.
@@ -33,7 +34,7 @@ impl Plane {
         }
         for i in others {
             // Whoever hands a frame over has greeted it.
-            let is_new = batch.ways[i] == Way::Wire;
+            let is_new = batch.ingress[i] == Ingress::Wire;
             match is_new.then(|| self.greet(now, &batch[i])).flatten() {
                 Some(verdict) => self.decide(batch, i, verdict),
                 None if batch[i].is_ip() => admitted.insert(i),
@@ -49,15 +50,15 @@ impl Plane {
         for i in no_ip {
             // They are of no flow that belongs to a thread.
             let dir = if of_left.contains(i) { Dir::Outward } else { Dir::Inward };
-            entries.insert_no_ip(i, Entry::Begin(dir));
+            entries.insert_no_ip(i, EntryPoint::Begin(dir));
         }
         if is_own {
             return entries;
         }
         for i in admitted {
             let dir = if of_left.contains(i) { Dir::Outward } else { Dir::Inward };
-            let way = batch.ways[i];
-            match self.enter(now, (&mut batch[i], way), dir) {
+            let ingress = batch.ingress[i];
+            match self.enter(now, (&mut batch[i], ingress), dir) {
                 Ok(entry) => entries.insert(i, entry),
                 Err(verdict) => self.decide(batch, i, verdict),
             }
@@ -69,7 +70,7 @@ impl Plane {
     fn vet(&mut self, now: Time, batch: &mut Batch<'_>, set: Set, of_left: Set) -> Set {
         let mut fresh = set;
         if batch.handed > 0 {
-            set.filter(|&i| batch.ways[i] != Way::Wire).for_each(|i| fresh.remove(i));
+            set.filter(|&i| batch.ingress[i] != Ingress::Wire).for_each(|i| fresh.remove(i));
         }
         let mut taken = set;
         if self.pipeline.nats().next().is_some() {
@@ -90,9 +91,9 @@ impl Plane {
                 Refusal::SourceRouted => (DropReason::SourceRouted, Some(Error::Routed)),
             };
             let back = if of_left.contains(i) {
-                Entry::Inward { below: 0 }
+                EntryPoint::Inward { below: 0 }
             } else {
-                Entry::Outward { above: self.pipeline.stages.len() }
+                EntryPoint::Outward { above: self.pipeline.stages.len() }
             };
             if let Some(error) = error {
                 self.outbox.report(now, &batch[i], error, back);
@@ -109,16 +110,23 @@ impl Plane {
 
     /// Where a frame enters the pipeline that came in this way, or its verdict if it does not.
     #[inline]
-    fn enter(&mut self, now: Time, (frame, way): (&mut Frame<'_>, Way), dir: Dir) -> Result<Entry, Verdict> {
-        let elsewhere = match way {
-            Way::Wire => self.steering.elsewhere(now, (frame, dir), &self.pipeline.stages, &mut self.outbox),
-            Way::Meets => self.steering.meet(now, (frame, dir), &self.pipeline.stages, &mut self.outbox),
-            Way::Found => None,
-            Way::Turned(nat) | Way::Asks(nat) | Way::Awaited(nat) => {
-                return self.enter_nat(now, frame, (way, nat));
+    fn enter(
+        &mut self,
+        now: Time,
+        (frame, ingress): (&mut Frame<'_>, Ingress),
+        dir: Dir,
+    ) -> Result<EntryPoint, Verdict> {
+        let elsewhere = match ingress {
+            Ingress::Wire => {
+                self.steering.elsewhere(now, (frame, dir), &self.pipeline.stages, &mut self.outbox)
+            }
+            Ingress::Meets => self.steering.meet(now, (frame, dir), &self.pipeline.stages, &mut self.outbox),
+            Ingress::Found => None,
+            Ingress::Turned(nat) | Ingress::Asks(nat) | Ingress::Awaited(nat) => {
+                return self.enter_nat(now, frame, (ingress, nat));
             }
         };
-        elsewhere.map_or(Ok(Entry::Begin(dir)), Err)
+        elsewhere.map_or(Ok(EntryPoint::Begin(dir)), Err)
     }
 
     /// Where a frame enters that the NAT of another thread has handed over, or its verdict.
@@ -127,26 +135,26 @@ impl Plane {
         &mut self,
         now: Time,
         frame: &mut Frame<'_>,
-        (way, number): (Way, u8),
-    ) -> Result<Entry, Verdict> {
+        (ingress, number): (Ingress, u8),
+    ) -> Result<EntryPoint, Verdict> {
         let nat = self.steering.nat(number).and_then(|k| Some((k, self.pipeline.stages.get_mut(k)?)));
         let Some((k, Stage::Nat(nat))) = nat else {
             // It has gone from this thread, or has not come yet: so nobody here is known by a public address.
-            return match way {
-                Way::Turned(_) => Err(Verdict::Dropped(DropReason::NatNoMapping)),
-                _ => Ok(Entry::Begin(Dir::Outward)),
+            return match ingress {
+                Ingress::Turned(_) => Err(Verdict::Dropped(DropReason::NatNoMapping)),
+                _ => Ok(EntryPoint::Begin(Dir::Outward)),
             };
         };
-        match way {
-            Way::Turned(_) => Ok(Entry::Inward { below: k + 1 }),
-            Way::Asks(_) if nat.table.awaits(now, frame) => {
+        match ingress {
+            Ingress::Turned(_) => Ok(EntryPoint::Inward { below: k + 1 }),
+            Ingress::Asks(_) if nat.table.awaits(now, frame) => {
                 let to = nat.table.owner_of_source(frame);
-                Err(Verdict::Handed(Handover { to, way: Way::Awaited(number) }))
+                Err(Verdict::Handed(Handover { to, ingress: Ingress::Awaited(number) }))
             }
-            Way::Asks(_) => Ok(Entry::Outward { above: k + 1 }),
+            Ingress::Asks(_) => Ok(EntryPoint::Outward { above: k + 1 }),
             _ => {
                 frame.is_awaited = true;
-                Ok(Entry::Outward { above: k })
+                Ok(EntryPoint::Outward { above: k })
             }
         }
     }

@@ -9,8 +9,8 @@ use crate::frame::{Frame, HEAD_ROOM, PortId};
 use crate::kept::Originated;
 use crate::local::Punt;
 use crate::pipeline::Entries;
+use crate::threads::Handover;
 use crate::time::Time;
-use crate::way::Handover;
 
 /// A frame of the node's own that leaves.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,12 +5,12 @@ use super::Plane;
 use crate::drops::DropReason;
 use crate::frame::Frame;
 use crate::pipeline::Exit;
+use crate::threads::NeighbourNews;
 use crate::time::Time;
-use crate::way::News;
 
 impl Plane {
     /// What it has heard of neighbours, and asks them, since the last call, where other threads of the node are to hear it.
-    pub fn news(&mut self) -> impl Iterator<Item = News> {
+    pub fn news(&mut self) -> impl Iterator<Item = NeighbourNews> {
         let news = match &mut self.pipeline.exit {
             Exit::Router(router) => Some(router.news()),
             Exit::Across => None,
@@ -19,7 +19,7 @@ impl Plane {
     }
 
     /// Hears what another thread of the node has heard of neighbours.
-    pub fn overhear(&mut self, now: Time, news: &News) {
+    pub fn overhear(&mut self, now: Time, news: &NeighbourNews) {
         self.outbox.kept.begin();
         if let Exit::Router(router) = &mut self.pipeline.exit {
             router.overhear(news, now, &mut self.outbox);

@@ -24,11 +24,11 @@ use weir_link::{Buffer, Rate};
 use weir_queue::Time;
 
 use super::buckets::Limit;
+use crate::dir::Dir;
 use crate::filter::class;
 use crate::port::Port;
 use crate::prefix::Prefix;
 use crate::text::{Arg, Item};
-use crate::way::Dir;
 
 /// What may pass at once where the text does not say it.
 const BURST: Buffer = Buffer::Time(Time::from_ms(100));

@@ -19,8 +19,8 @@ use weir_config::{Notes, did_you_mean};
 use weir_link::{Aqm, Buffer, Paths, Rate};
 use weir_queue::{Bottleneck, Time};
 
+use crate::dir::Dir;
 use crate::text::{Arg, FileOf, Item};
-use crate::way::Dir;
 
 /// What may wait where the text does not say it.
 const LIMIT: Buffer = Buffer::Time(Time::from_ms(100));

@@ -32,8 +32,8 @@ use crate::outbox::Outbox;
 use crate::port::Rpf;
 use crate::prefix::{Prefix, is_link_local6};
 use crate::table::secret::Secret;
+use crate::threads::{NeighbourNews, Share};
 use crate::time::Time;
-use crate::way::{News, Share};
 use next_hops::Shared;
 
 /// What a hop means.
@@ -184,7 +184,7 @@ impl Router {
     }
 
     /// What the other threads of the node are to hear of neighbours since the last call.
-    pub(crate) fn news(&mut self) -> impl Iterator<Item = News> {
+    pub(crate) fn news(&mut self) -> impl Iterator<Item = NeighbourNews> {
         self.neighbours.news()
     }
 
@@ -269,7 +269,7 @@ impl Router {
     }
 
     /// Learns from a frame about neighbours that another thread of the node has received and answered.
-    pub(crate) fn overhear(&mut self, news: &News, now: Time, outbox: &mut Outbox) {
+    pub(crate) fn overhear(&mut self, news: &NeighbourNews, now: Time, outbox: &mut Outbox) {
         if let Some(heard) = neighbour::parse(&news.frame) {
             self.neighbours.overhear(news.port, heard, now, outbox);
             self.settle();

@@ -19,8 +19,8 @@ use crate::kept::Shelf;
 use crate::plane::{Accounting, Departure, Leave, Plane};
 use crate::prefix::Prefix;
 use crate::sessions::Cursor;
+use crate::threads::{Ingress, Share};
 use crate::time::Time;
-use crate::way::{Share, Way};
 
 /// The hosts at the left and the right end.
 const HOSTS: [Mac; 2] = [[0x02, 0, 0, 0, 0xcc, 1], [0x02, 0, 0, 0, 0xcc, 2]];
@@ -64,7 +64,7 @@ pub struct VirtualNode {
 /// Frames on their way to a thread.
 struct Bunch {
     thread: usize,
-    frames: Vec<(PortId, Way, Vec<u8>)>,
+    frames: Vec<(PortId, Ingress, Vec<u8>)>,
 }
 
 impl Default for VirtualNode {
@@ -163,15 +163,15 @@ impl VirtualNode {
     }
 
     /// Those of these frames that are left to the plane.
-    fn left_to_plane(&mut self, frames: Vec<(PortId, Way, Vec<u8>)>) -> Vec<(PortId, Way, Vec<u8>)> {
+    fn left_to_plane(&mut self, frames: Vec<(PortId, Ingress, Vec<u8>)>) -> Vec<(PortId, Ingress, Vec<u8>)> {
         let Some(mut fast) = self.fast.take() else { return frames };
         let now = Time::default() + self.now;
         let mut others = Vec::new();
-        for (port, way, bytes) in frames {
+        for (port, ingress, bytes) in frames {
             let is_router = self.config.as_ref().is_some_and(|config| config.routes.is_some());
             match fast.pass(now, port, is_router.then(|| Self::mac(port)), &bytes) {
                 Some((out, bytes)) => self.leaves(Some(out), bytes),
-                None => others.push((port, way, bytes)),
+                None => others.push((port, ingress, bytes)),
             }
         }
         self.fast = Some(fast);
@@ -243,7 +243,7 @@ impl VirtualNode {
     fn frames(&mut self, frames: &[(PortId, Vec<u8>)]) {
         let thread = self.next;
         self.next = (self.next + 1) % self.planes.len();
-        let frames = frames.iter().map(|(port, bytes)| (*port, Way::Wire, bytes.clone())).collect();
+        let frames = frames.iter().map(|(port, bytes)| (*port, Ingress::Wire, bytes.clone())).collect();
         let frames = self.left_to_plane(frames);
         if frames.is_empty() {
             return;
@@ -263,12 +263,12 @@ impl VirtualNode {
         let mut bufs: Vec<Vec<u8>> =
             frames.iter().map(|(_, _, bytes)| [&[0; HEAD_ROOM], &bytes[..]].concat()).collect();
         let mut batch = Batch::default();
-        for (buf, (port, way, _)) in bufs.iter_mut().zip(frames) {
+        for (buf, (port, ingress, _)) in bufs.iter_mut().zip(frames) {
             let end = buf.len();
             let frame = Frame::new(buf, HEAD_ROOM, end, *port);
-            match way {
-                Way::Wire => batch.push(frame),
-                way => batch.push_handed(frame, *way),
+            match ingress {
+                Ingress::Wire => batch.push(frame),
+                ingress => batch.push_handed(frame, *ingress),
             }
         }
         self.planes[*thread].run(now, &mut batch);
@@ -290,7 +290,8 @@ impl VirtualNode {
                 Verdict::Out(port) => self.leaves(Some(port), bytes),
                 Verdict::Punted(_) => self.leaves(None, bytes),
                 Verdict::Handed(to) => {
-                    waiting.push_back(Bunch { thread: to.to.into(), frames: vec![(from, to.way, bytes)] });
+                    waiting
+                        .push_back(Bunch { thread: to.to.into(), frames: vec![(from, to.ingress, bytes)] });
                 }
                 _ => {}
             }
@@ -327,7 +328,8 @@ impl VirtualNode {
                 Leave::Port(port) => self.leaves(Some(port), bytes),
                 Leave::Machine(_) => self.leaves(None, bytes),
                 Leave::Thread(to, from) => {
-                    waiting.push_back(Bunch { thread: to.to.into(), frames: vec![(from, to.way, bytes)] });
+                    waiting
+                        .push_back(Bunch { thread: to.to.into(), frames: vec![(from, to.ingress, bytes)] });
                 }
             }
         }

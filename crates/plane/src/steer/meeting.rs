@@ -5,13 +5,13 @@
 //! any thread > the thread of both addresses and the identification > the thread that all of them belong to
 //! ```
 
+use crate::dir::Dir;
 use crate::frame::Frame;
 use crate::kept::Ticket;
 use crate::stage::ByDir;
 use crate::table::fragments::{Extent, FragmentTable, Packet, Room};
 use crate::table::shares::Host;
 use crate::time::Time;
-use crate::way::Dir;
 
 fn key(frame: &Frame<'_>) -> Packet {
     Packet::of(frame, frame.fragment_id())

@@ -10,11 +10,11 @@
 use weir_packet::steer::{mix4, mix6};
 
 use super::{addresses, nat};
+use crate::dir::Dir;
 use crate::frame::{Fragment, Frame, Kind};
 use crate::icmp::quoted6;
 use crate::nat::{Departs, Lead, Receiver, has_ports_of, sender};
 use crate::pipeline::Stage;
-use crate::way::Dir;
 
 /// The stages that are NATs, from inside.
 #[derive(Debug, Default)]

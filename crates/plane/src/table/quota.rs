@@ -4,8 +4,8 @@
 use super::allowance::Allowance;
 use super::secret::Secret;
 use super::shares::Host;
+use crate::threads::Share;
 use crate::time::Time;
-use crate::way::Share;
 
 /// So many at once, and so many per second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

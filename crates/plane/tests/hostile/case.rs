@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use weir_plane::scenario::{Vector, described};
 use weir_plane::{
-    Accounting, BATCH, Batch, Config, Frame, HEAD_ROOM, Handover, Leave, Plane, PortId, Share, Shelf, Time,
-    Verdict, Way,
+    Accounting, BATCH, Batch, Config, Frame, HEAD_ROOM, Handover, Ingress, Leave, Plane, PortId, Share,
+    Shelf, Time, Verdict,
 };
 
 /// Frames that arrive together.
@@ -59,7 +59,7 @@ pub(crate) struct Bench {
 /// A frame on its way to a thread.
 struct Coming {
     port: PortId,
-    way: Way,
+    ingress: Ingress,
     bytes: Vec<u8>,
     /// The frame that somebody sent, if its packet was sound and the node has not made another of it.
     sound: Option<Vec<u8>>,
@@ -244,7 +244,7 @@ impl Bench {
             });
             Coming {
                 port,
-                way: Way::Wire,
+                ingress: Ingress::Wire,
                 bytes: bytes.clone(),
                 sound: is_sound.then(|| bytes.clone()),
                 hops: 0,
@@ -285,9 +285,9 @@ impl Bench {
         for (buf, coming) in buffers.iter_mut().zip(coming) {
             let end = buf.len();
             let frame = Frame::new(buf, HEAD_ROOM, end, coming.port);
-            match coming.way {
-                Way::Wire => batch.push(frame),
-                way => batch.push_handed(frame, way),
+            match coming.ingress {
+                Ingress::Wire => batch.push(frame),
+                ingress => batch.push_handed(frame, ingress),
             }
         }
         self.planes[thread].run(self.now, &mut batch);
@@ -375,7 +375,7 @@ fn hand(
     bytes: &[u8],
     (sound, hops): (Option<Vec<u8>>, u32),
 ) {
-    let coming = Coming { port, way: to.way, bytes: bytes.to_vec(), sound, hops };
+    let coming = Coming { port, ingress: to.ingress, bytes: bytes.to_vec(), sound, hops };
     waiting.push_back((to.to.into(), vec![coming]));
 }
 

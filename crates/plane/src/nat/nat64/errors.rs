@@ -9,6 +9,7 @@ use super::header::{MOST_V6, header4, header6, proto4, readdress, traffic};
 use super::packet::packet;
 use super::prefix::Prefix64;
 use crate::address::{bits, words6};
+use crate::dir::Dir;
 use crate::drops::DropReason;
 use crate::extensions;
 use crate::frame::{IPV4, IPV6, adjust, delta16};
@@ -21,7 +22,6 @@ use crate::nat::table::Table;
 use crate::nat::translation::send_on;
 use crate::quote::{self, ERROR, Quote};
 use crate::stage::Step;
-use crate::way::Dir;
 
 /// Bytes that an error of IPv4 quotes at most.
 const MOST_QUOTED_V4: usize = 548;

@@ -26,6 +26,7 @@ use super::slot::{Inside, Remote};
 use super::table::Table;
 use super::translation::{Translation, send6};
 use crate::address::{bits, words6};
+use crate::dir::Dir;
 use crate::drops::DropReason;
 use crate::extensions;
 use crate::frame::{Fragment, Frame};
@@ -33,7 +34,6 @@ use crate::icmp::Error;
 use crate::prefix::{is_link_local6, is_unicast6};
 use crate::stage::Step;
 use crate::table::tcp::Segment;
-use crate::way::Dir;
 
 pub(super) mod errors;
 pub(super) mod header;

@@ -35,8 +35,8 @@ use crate::nat::words::Dependence;
 use crate::table::secret::Secret;
 use crate::table::tcp::Track;
 use crate::table::timers::{Ages, Class, Hand, Tick};
+use crate::threads::Share;
 use crate::time::Time;
-use crate::way::Share;
 
 /// Slots that a walk for those of a mapping looks at, at a time.
 const WALK: u32 = 4096;

@@ -52,7 +52,7 @@ use super::words::Dependence;
 use crate::frame::{Frame, Kind as Packet};
 use crate::table::secret::Secret;
 use crate::table::timers::{Ages, Hand};
-use crate::way::Share;
+use crate::threads::Share;
 
 pub(crate) use apply::Update;
 pub(crate) use shown::Mapped;

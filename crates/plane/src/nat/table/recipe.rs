@@ -4,6 +4,7 @@ use weir_packet::headers::TCP;
 
 use super::Table;
 use crate::address::mapped4;
+use crate::dir::Dir;
 use crate::nat::flow::is_v4;
 use crate::nat::outside::{Endpoint, Space};
 use crate::nat::sessions::Sessions;
@@ -14,7 +15,6 @@ use crate::table::tcp::Progress;
 use crate::table::tcp::{Segment, Side};
 use crate::table::timers::{Class, Tick};
 use crate::time::Time;
-use crate::way::Dir;
 
 /// What frames are translated by.
 struct Found {

@@ -38,7 +38,7 @@ mod tests {
     use crate::nat::slot::{Inside, Remote};
     use crate::table::tcp::Segment;
     use crate::text::items;
-    use crate::way::Share;
+    use crate::threads::Share;
 
     fn table(seed: u64) -> Table {
         let text = "nat(public 192.0.2.1 ports 2000-2003, public 192.0.2.2 ports 3000-3001, block 2, udp-timeout 120s)";

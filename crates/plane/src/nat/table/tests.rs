@@ -9,8 +9,8 @@ use crate::drops::DropReason;
 use crate::nat::flow::{Arrival, Flow};
 use crate::table::tcp::Segment;
 use crate::text::items;
+use crate::threads::Share;
 use crate::time::Time;
-use crate::way::Share;
 
 fn table() -> Table {
     table_of("nat(public 192.0.2.1)")

@@ -7,6 +7,7 @@ use weir_packet::frame::Mac;
 
 use super::{GROUPS, NEIGHBOURS, Next, Router, is_of_link};
 use crate::batch::{Frames, PerFrame, Set};
+use crate::dir::{Dir, EntryPoint};
 use crate::drops::DropReason;
 use crate::flow::spread;
 use crate::fragment;
@@ -19,7 +20,6 @@ use crate::route::hops::{End, hops};
 use crate::route::options::{self, Options, Writer};
 use crate::stage::Step;
 use crate::table::shares::Host;
-use crate::way::{Dir, Entry};
 
 impl Router {
     /// Decides about frames that passed the stages in this direction.
@@ -70,7 +70,7 @@ impl Router {
     #[cold]
     fn slow(&mut self, step: &mut Step<'_, '_>, dir: Dir, i: usize, hop: Hop) {
         // An error goes back through all stages.
-        let back = Entry::Begin(dir.opposite());
+        let back = EntryPoint::Begin(dir.opposite());
         let next = self.nexts.get(hop.0 as usize).copied();
         // It goes no further than to the node (RFC 4291, section 2.5.6).
         let is_for_us = matches!(next, Some(Next::Local | Next::All | Next::Broadcast(_)));
@@ -141,7 +141,7 @@ impl Router {
     }
 
     /// A packet that may be too long for the link.
-    fn send(&self, step: &mut Step<'_, '_>, i: usize, port: PortId, mac: Mac, back: Entry) {
+    fn send(&self, step: &mut Step<'_, '_>, i: usize, port: PortId, mac: Mac, back: EntryPoint) {
         if step.frames[i].has_options4() && !self.see_to_options(step, i, port, back) {
             return;
         }
@@ -155,7 +155,7 @@ impl Router {
         frame.set_ethernet(mac, link.mac, &link.tags);
         if !fits {
             for later in fragment::cut(frame, mtu) {
-                step.outbox.send(Entry::Leave(port), port, later);
+                step.outbox.send(EntryPoint::Leave(port), port, later);
             }
         }
         step.leave(i, port);
@@ -163,7 +163,7 @@ impl Router {
 
     /// Does what the options of a packet ask for that leaves by a port; false if it goes no further.
     #[cold]
-    fn see_to_options(&self, step: &mut Step<'_, '_>, i: usize, port: PortId, back: Entry) -> bool {
+    fn see_to_options(&self, step: &mut Step<'_, '_>, i: usize, port: PortId, back: EntryPoint) -> bool {
         let v4 = |prefix: &Prefix| match prefix.address {
             IpAddr::V4(address) => Some(u32::from(address)),
             IpAddr::V6(_) => None,
@@ -197,7 +197,7 @@ impl Router {
 
     /// A packet for a neighbour whose Ethernet address is not known.
     fn wait(&mut self, step: &mut Step<'_, '_>, i: usize, slot: Slot, dir: Dir) {
-        let back = Entry::Begin(dir.opposite());
+        let back = EntryPoint::Begin(dir.opposite());
         let Known { port, mac, state, .. } = self.neighbours.known(slot);
         if !matches!(state, State::Unknown | State::Asking(_)) {
             return self.send(step, i, port, mac, back);
