@@ -4,7 +4,7 @@
 //! ```text
 //!   thread a:  frame > [ length, port, way | bytes ] > ring a-b > chunk of thread b's pool
 //! ```
-//! When nothing can come any more is known by `crew.rs`, who wakes whom by `bell.rs`.
+//! When nothing can come any more is known by `termination.rs`, who wakes whom by `bell.rs`.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -16,7 +16,7 @@ use weir_plane::{Ingress, NeighbourNews, PortId};
 use weir_port::duplex::{Chunk, FRONT, Pool};
 
 use crate::bell::Bell;
-use crate::crew::Crew;
+use crate::termination::Termination;
 
 /// Bytes of a ring: all that a thread receives in a turn of two ports, if it is long and somebody else's.
 pub(crate) const RING_BYTES: usize = 1 << 20;
@@ -34,7 +34,7 @@ pub(crate) struct Exchange {
     turn: usize,
     bell: Arc<Bell>,
     woken: UnixStream,
-    crew: Arc<Crew>,
+    termination: Arc<Termination>,
     thread: usize,
     record: Vec<u8>,
     handed: u64,
@@ -65,7 +65,7 @@ pub(crate) enum Arrival {
 
 /// Places for so many threads, each with rings to the others of this size.
 pub(crate) fn exchanges(threads: usize, ring_bytes: usize) -> io::Result<Vec<Exchange>> {
-    let crew = Arc::new(Crew::new(threads));
+    let termination = Arc::new(Termination::new(threads));
     let bells = (0..threads).map(|_| Bell::new()).collect::<io::Result<Vec<_>>>()?;
     let lanes: Vec<Arc<Bell>> = bells.iter().map(|(bell, _)| bell.clone()).collect();
     let place = |(thread, (bell, woken))| Exchange {
@@ -74,7 +74,7 @@ pub(crate) fn exchanges(threads: usize, ring_bytes: usize) -> io::Result<Vec<Exc
         turn: 0,
         bell,
         woken,
-        crew: crew.clone(),
+        termination: termination.clone(),
         thread,
         record: Vec::new(),
         handed: 0,
@@ -106,17 +106,17 @@ impl Exchange {
     /// Hands a frame that came in by `port` to another thread; false if there is no room.
     pub(crate) fn hand(&mut self, to: u8, port: PortId, ingress: Ingress, frame: &[u8]) -> bool {
         // Before it can come out at the other end.
-        self.crew.handed(self.thread, self.handed + 1);
+        self.termination.handed(self.thread, self.handed + 1);
         let is_there = self.put(usize::from(to), port, ingress.code(), frame);
         match is_there {
             true => self.handed += 1,
-            false => self.crew.handed(self.thread, self.handed),
+            false => self.termination.handed(self.thread, self.handed),
         }
         is_there
     }
 
     /// Tells all other threads; who has no room hears of it when it asks itself.
-    pub(crate) fn tell(&mut self, news: &NeighbourNews) {
+    pub(crate) fn publish(&mut self, news: &NeighbourNews) {
         for to in 0..self.to.len() {
             if self.to[to].is_some() && !self.put(to, news.port, NEWS, &news.frame) {
                 self.unheard += 1;
@@ -182,7 +182,7 @@ impl Exchange {
 
     /// What was taken has been dealt with, and handed on where need be.
     pub(crate) fn landed(&mut self) {
-        self.crew.landed(self.thread, self.taken);
+        self.termination.landed(self.thread, self.taken);
     }
 
     /// News that there was no room for.
@@ -208,19 +208,19 @@ impl Exchange {
     /// This thread's ports have nothing left and get nothing new.
     pub(crate) fn done(&mut self) {
         self.is_done = true;
-        self.crew.done();
+        self.termination.done();
     }
 
     /// Whether nothing can come from any thread any more, or one of them has failed.
     pub(crate) fn is_over(&self) -> bool {
-        self.crew.is_over()
+        self.termination.is_over()
     }
 }
 
 impl Drop for Exchange {
     fn drop(&mut self) {
         if !self.is_done {
-            self.crew.failed();
+            self.termination.failed();
         }
     }
 }
@@ -299,7 +299,7 @@ mod tests {
         assert_eq!((method(&mut all[1]), method(&mut all[2])), (true, false));
         all[2].woke();
         assert!(!all[1].may_sleep(), "a frame waits");
-        all[0].tell(&news);
+        all[0].publish(&news);
         all[0].flush();
         assert!(!method(&mut all[2]), "it is awake");
         let mut pool = pool(8);

@@ -13,15 +13,15 @@
 
 mod backend;
 mod bell;
-mod blueprint;
 mod config;
 mod counters;
-mod crew;
 mod fast;
 mod handover;
 mod kept;
 mod node;
 mod opened;
+mod running_config;
+mod termination;
 #[cfg(test)]
 mod threads_tests;
 mod word;
@@ -34,4 +34,4 @@ pub use counters::{PortCounts, Snapshot};
 pub use fast::Table;
 pub use node::{Ended, Node, NodeError, Sessions};
 pub use opened::Opened;
-pub use worker::Mishap;
+pub use worker::PanicReport;

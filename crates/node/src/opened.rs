@@ -11,12 +11,12 @@ use weir_port::fast::{Fast, FastPort};
 
 use crate::backend::{Backend, OpenError, Wanted, taps};
 use crate::bell::Bell;
-use crate::blueprint::Blueprint;
 use crate::config::{Config, Fast as Wish, Host};
 use crate::fast::Table;
 use crate::handover::{RING_BYTES, exchanges};
 use crate::node::{Node, NodeError, thread_error};
-use crate::worker::{IN_TURN, Machine, Parts, Worker, Worth};
+use crate::running_config::RunningConfig;
+use crate::worker::{HitRate, IN_TURN, Machine, Parts, Worker};
 
 /// Chunks beside those that ports have with the kernel.
 const SPARE_CHUNKS: u32 = 1024;
@@ -63,7 +63,7 @@ pub struct Opened {
     workers: Vec<Worker>,
     bells: Vec<Arc<Bell>>,
     began: SystemTime,
-    kind: Blueprint,
+    running: RunningConfig,
     methods: Vec<String>,
     obstacles: Vec<String>,
     start_ns: u64,
@@ -113,7 +113,7 @@ impl Opened {
                 taps.map(|tap| Machine::Tap(Box::new(tap))).collect()
             }
         };
-        let mut opened = Opened::of(Blueprint::new(config, macs), open, pools, hosts)?;
+        let mut opened = Opened::of(RunningConfig::new(config, macs), open, pools, hosts)?;
         opened.obstacles.extend(no_fast);
         if let Some(fast) = fast {
             opened.be_fast(fast);
@@ -125,8 +125,8 @@ impl Opened {
     fn be_fast(&mut self, fast: Arc<Fast>) {
         self.is_fast = true;
         let [worker] = &mut self.workers[..] else { unreachable!("a fast path is one thread's") };
-        let worth = (self.kind.settings.fast == Wish::Auto).then(Worth::default);
-        if !worker.be_fast(Table::new(fast, self.start_ns, self.kind.backends.len()), worth) {
+        let hit_rate = (self.running.settings.fast == Wish::Auto).then(HitRate::default);
+        if !worker.be_fast(Table::new(fast, self.start_ns, self.running.backends.len()), hit_rate) {
             let text = "not all ports take frames that XDP programs redirect: the fast path waits until they do (a veth does where \
                         its other end has GRO or a native XDP program, a network card where its driver has it)";
             self.obstacles.push(text.into());
@@ -143,29 +143,29 @@ impl Opened {
         let pools =
             pools(ports.len(), SPARE_CHUNKS + kept_chunks(&config.plane), longest(&config.plane.ports))?;
         let hosts = pools.iter().map(|_| Machine::Nobody).collect();
-        Opened::of(Blueprint::new(config, macs), ports, pools, hosts)
+        Opened::of(RunningConfig::new(config, macs), ports, pools, hosts)
     }
 
     fn of(
-        kind: Blueprint,
+        running: RunningConfig,
         ports: Vec<Vec<Box<dyn Port>>>,
         pools: Vec<Pool>,
         hosts: Vec<Machine>,
     ) -> Result<Opened, NodeError> {
-        assert_eq!(ports.len(), kind.settings.threads.len(), "each thread has its part of the ports");
+        assert_eq!(ports.len(), running.settings.threads.len(), "each thread has its part of the ports");
         let methods = ports[0].iter().map(|port| port.method()).collect();
         let obstacles = ports[0].iter().filter_map(|port| port.obstacle()).collect();
-        let (wait, start_ns) = (kind.settings.wait, now_ns());
+        let (wait, start_ns) = (running.settings.wait, now_ns());
         let exchanges = exchanges(ports.len(), RING_BYTES).map_err(thread_error("making a socket"))?;
         let bells = exchanges.iter().map(|exchange| exchange.bell()).collect();
-        let most_chunks = kept_chunks(&kind.config) as usize;
-        let all = kind.planes().into_iter().zip(ports).zip(pools).zip(hosts).zip(exchanges);
+        let most_chunks = kept_chunks(&running.config) as usize;
+        let all = running.planes().into_iter().zip(ports).zip(pools).zip(hosts).zip(exchanges);
         let worker = |((((plane, ports), pool), host), exchange)| {
             Worker::new(Parts { plane, ports, pool, most_chunks, host, exchange, wait, start_ns })
         };
         let workers = all.map(worker).collect();
         let began = SystemTime::now();
-        Ok(Opened { workers, bells, began, kind, methods, obstacles, start_ns, is_fast: false })
+        Ok(Opened { workers, bells, began, running, methods, obstacles, start_ns, is_fast: false })
     }
 
     /// How frames come and go, by port.
@@ -193,11 +193,15 @@ impl Opened {
     pub fn needs(&self) -> u64 {
         const CAP_BPF: u64 = 1 << 39;
         // Entries of a fast path come and go while it runs.
-        if self.is_fast || self.is_by_xdp() && self.kind.settings.host == Host::Kernel { CAP_BPF } else { 0 }
+        if self.is_fast || self.is_by_xdp() && self.running.settings.host == Host::Kernel {
+            CAP_BPF
+        } else {
+            0
+        }
     }
 
     fn is_by_xdp(&self) -> bool {
-        self.kind.backends.iter().any(|backend| matches!(backend, Backend::Xdp(_)))
+        self.running.backends.iter().any(|backend| matches!(backend, Backend::Xdp(_)))
     }
 
     /// Starts its threads, in the namespaces of the calling one. The kernel refuses them whatever their work does not take, see
@@ -207,7 +211,7 @@ impl Opened {
     /// There is no such CPU, or no thread.
     pub fn start(self) -> Result<Node, NodeError> {
         let work = if self.is_fast || self.is_by_xdp() { Work::ForwardByPrograms } else { Work::Forward };
-        let Opened { workers, bells, began, kind, .. } = self;
-        Node::start(kind, (began, work), workers.into_iter().zip(bells))
+        let Opened { workers, bells, began, running, .. } = self;
+        Node::start(running, (began, work), workers.into_iter().zip(bells))
     }
 }

@@ -29,8 +29,8 @@ use crate::config::Wait;
 use crate::counters::{PortCounts, Shown, Snapshot};
 use crate::handover::{Arrival, Exchange};
 use crate::kept::{KeptFrames, in_chunk};
-pub(crate) use fast::Worth;
-pub use panics::Mishap;
+pub(crate) use fast::HitRate;
+pub use panics::PanicReport;
 
 /// Longest sleep, where nothing is due in the plane before: so often counters are shown.
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
@@ -47,10 +47,10 @@ const DRAIN: Duration = Duration::from_millis(500);
 /// How long a thread that has drained waits for the others: longer than a busy machine keeps them from their drains.
 const OTHERS: Duration = Duration::from_secs(10);
 
-/// What a thread is asked for; done between two batches.
+/// A request to a thread; it runs between two batches.
 pub(crate) type Request = Box<dyn FnOnce(&mut Worker) + Send>;
 
-/// What a thread has to itself.
+/// The state of a thread, which no other thread shares.
 pub(crate) struct Worker {
     pub(crate) plane: Plane,
     ports: Vec<Box<dyn Port>>,
@@ -80,20 +80,20 @@ pub(crate) struct Worker {
     /// When the ports were last asked whether they are still there.
     checked: Time,
     shown_ns: u64,
-    /// What was lost by panics, of which nobody has asked yet.
-    mishaps: Vec<Mishap>,
+    /// Reports of panics that were not read yet.
+    panic_reports: Vec<PanicReport>,
     panics: u64,
-    /// Whether a fast path pays, if the node is to find out.
-    worth: Option<Worth>,
+    /// Whether the fast path is faster, if the node is to find out.
+    hit_rate: Option<HitRate>,
 }
 
-/// Who takes frames for the node itself.
+/// The receiver of frames for the node itself.
 pub(crate) enum Machine {
     /// The stack behind the port at which they arrived.
     Kernel,
     /// A TAP device.
     Tap(Box<dyn Port>),
-    /// Nobody.
+    /// None: they are dropped.
     Nobody,
 }
 
@@ -111,23 +111,23 @@ pub(crate) struct Parts {
     pub(crate) start_ns: u64,
 }
 
-/// What the rest of the program holds of a worker.
-pub(crate) struct Strings {
+/// What a worker shares with the rest of the program: requests to it, and the counters that it publishes.
+pub(crate) struct WorkerHandle {
     pub(crate) requests: Receiver<Request>,
     /// There are requests.
     pub(crate) asked: Arc<AtomicBool>,
     pub(crate) shown: Arc<Shown>,
 }
 
-/// What is left to tell when a worker has ended.
-pub(crate) struct Last {
-    /// The counters, or why a port is of no more use.
+/// Final counters and records of a worker that has ended.
+pub(crate) struct FinalReport {
+    /// The counters, or why a port failed.
     pub(crate) counted: io::Result<Snapshot>,
-    /// What its NATs wrote down since somebody asked, and how many events there was no room for, ever.
+    /// NAT events that were not read yet, and how many were dropped since the start because the log was full.
     pub(crate) events: (Vec<Event>, u64),
-    /// The blocks of ports that hosts have.
+    /// The port blocks that hosts have.
     pub(crate) blocks: Vec<PortBlock>,
-    /// Why what was to arrive by a port has ended early.
+    /// Why the input of a port ended early.
     pub(crate) ended_early: Vec<String>,
 }
 
@@ -158,22 +158,22 @@ impl Worker {
             withheld: 0,
             checked: Time::default(),
             shown_ns: 0,
-            mishaps: Vec::new(),
+            panic_reports: Vec::new(),
             panics: 0,
-            worth: None,
+            hit_rate: None,
         }
     }
 
-    /// Works until the strings are let go, or nothing can arrive any more; then takes what is there, and sends it.
-    pub(crate) fn run(&mut self, strings: Strings) -> Last {
-        let counted = self.work(strings);
+    /// Runs until the request channel is closed, or no port can receive any more; then forwards the frames that are there.
+    pub(crate) fn run(&mut self, handle: WorkerHandle) -> FinalReport {
+        let counted = self.work(handle);
         let ended_early = self.ports.iter().filter_map(|port| port.ended_early()).collect();
-        Last { counted, events: self.plane.events(), blocks: self.plane.blocks(), ended_early }
+        FinalReport { counted, events: self.plane.events(), blocks: self.plane.blocks(), ended_early }
     }
 
-    fn work(&mut self, mut strings: Strings) -> io::Result<Snapshot> {
+    fn work(&mut self, mut handle: WorkerHandle) -> io::Result<Snapshot> {
         loop {
-            if strings.asked.load(Ordering::Acquire) && !self.answer(&mut strings) {
+            if handle.asked.load(Ordering::Acquire) && !self.answer(&mut handle) {
                 break;
             }
             let idle = !self.turn()?;
@@ -183,7 +183,7 @@ impl Worker {
             let late_ns = if idle { SHOW_IDLE_NS } else { SHOW_NS };
             if self.now.ns() - self.shown_ns > late_ns {
                 self.shown_ns = self.now.ns();
-                strings.shown.show(&self.snapshot()?);
+                handle.shown.show(&self.snapshot()?);
             }
             if self.now - self.checked > CHECK {
                 self.check()?;
@@ -197,17 +197,17 @@ impl Worker {
         }
         self.drain()?;
         let counted = self.snapshot()?;
-        strings.shown.show(&counted);
+        handle.shown.show(&counted);
         Ok(counted)
     }
 
     /// Does what was asked for; false when nobody can ask any more.
-    fn answer(&mut self, strings: &mut Strings) -> bool {
+    fn answer(&mut self, handle: &mut WorkerHandle) -> bool {
         self.now = Time::from_ns(now_ns() - self.start_ns);
         // Read as well as written, and before the requests are looked at: one that is not found here is reported once more.
-        strings.asked.swap(false, Ordering::Acquire);
+        handle.asked.swap(false, Ordering::Acquire);
         loop {
-            match strings.requests.try_recv() {
+            match handle.requests.try_recv() {
                 Ok(request) => request(self),
                 Err(TryRecvError::Empty) => return true,
                 Err(TryRecvError::Disconnected) => return false,
@@ -253,8 +253,8 @@ impl Worker {
         self.is_behind = more;
         self.resume();
         // Before questions leave: others may get their answers.
-        for news in self.plane.news() {
-            self.exchange.tell(&news);
+        for news in self.plane.neighbour_news() {
+            self.exchange.publish(&news);
         }
         self.depart();
         self.leave_to_machine()?;
@@ -282,7 +282,7 @@ impl Worker {
                 }
                 Arrival::News(news) => {
                     let now = self.now;
-                    self.guarded(|plane| plane.overhear(now, &news));
+                    self.guarded(|plane| plane.on_neighbour_news(now, &news));
                 }
                 Arrival::NoChunk => self.plane.lost_on_the_way(),
             }

@@ -17,9 +17,9 @@
 //!   afterwards.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
-mod book;
 mod entry;
 mod numbers;
+mod path;
 mod round;
 
 use std::fmt::Debug;
@@ -37,8 +37,8 @@ use crate::table::tcp::Progress;
 use crate::threads::Ingress;
 use crate::time::Time;
 
-pub(crate) use book::Book;
 use entry::{Track, rule_of, until_of};
+pub(crate) use path::FastPath;
 use round::PAUSE;
 
 /// What a flow is known by.
@@ -151,13 +151,13 @@ pub(crate) struct Before {
     tracks: Vec<Track>,
 }
 
-impl Book {
+impl FastPath {
     /// Somebody passes on frames by this table from now on.
-    pub(crate) fn begin(table: Box<dyn FastTable>, pipeline: &mut Pipeline) -> Book {
-        let mut book = Book::new(table);
-        book.set_epochs(epochs(pipeline));
+    pub(crate) fn begin(table: Box<dyn FastTable>, pipeline: &mut Pipeline) -> FastPath {
+        let mut path = FastPath::new(table);
+        path.set_epochs(epochs(pipeline));
         watch(pipeline, true);
-        book
+        path
     }
 
     /// Nobody does any longer; the table, and how many frames passed by it.

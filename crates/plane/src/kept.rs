@@ -10,7 +10,7 @@
 //!
 //! Invariant: a ticket stands for one frame, from `keep` until that comes back, or until whoever runs the plane has taken
 //! note that its memory is free. `then` names a stage by its number in the present text: where the text changes, all are
-//! renumbered in the same call, see [`Kept::renumber`].
+//! renumbered in the same call, see [`KeptFrames::renumber`].
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::{HashSet, VecDeque};
@@ -133,7 +133,7 @@ struct Slot {
 
 /// The frames that stages keep.
 #[derive(Debug, Default)]
-pub(crate) struct Kept {
+pub(crate) struct KeptFrames {
     slots: Vec<Slot>,
     unused: Vec<Ticket>,
     emitted: VecDeque<Emitted>,
@@ -154,7 +154,7 @@ pub(crate) enum Decided {
 }
 
 #[expect(clippy::indexing_slicing, reason = "a ticket is the number of a slot")]
-impl Kept {
+impl KeptFrames {
     /// A call begins: whoever runs the plane has set the memory of all frames before it aside.
     pub(crate) fn begin(&mut self) {
         self.fresh.clear();

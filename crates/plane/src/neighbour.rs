@@ -374,7 +374,13 @@ impl Neighbours {
     }
 
     /// Understands a frame about neighbours, and answers it; false if it was a question for somebody else.
-    pub(crate) fn hear(&mut self, frame: &Frame<'_>, heard: Heard, now: Time, outbox: &mut Outbox) -> bool {
+    pub(crate) fn on_message(
+        &mut self,
+        frame: &Frame<'_>,
+        heard: Heard,
+        now: Time,
+        outbox: &mut Outbox,
+    ) -> bool {
         let port = frame.port;
         let (from, is_answered) = match heard {
             Heard::Question { from, target } => (from, self.answers(port, target)),
@@ -388,13 +394,13 @@ impl Neighbours {
         }
         let is_new = self.note(port, heard, now, outbox) && !from.ip.is_unspecified();
         if self.gossip.is_worth_it(now, (port, from.ip), is_new) {
-            self.gossip.tell(port, || frame.untagged());
+            self.gossip.publish(port, || frame.untagged());
         }
         is_answered
     }
 
     /// Learns from what another thread of the node has heard and answered, or asks.
-    pub(crate) fn overhear(&mut self, port: PortId, heard: Heard, now: Time, outbox: &mut Outbox) {
+    pub(crate) fn on_news(&mut self, port: PortId, heard: Heard, now: Time, outbox: &mut Outbox) {
         match heard {
             Heard::Question { from, target } if from.mac == self.link(port).mac => {
                 self.gossip.wait_for(now, (port, target));
@@ -557,7 +563,7 @@ impl Neighbours {
         };
         let mut question = neighbour::question(Host { mac: link.mac, ip: source.address }, ip);
         // The answer may come to any of them.
-        self.gossip.tell(port, || question.clone());
+        self.gossip.publish(port, || question.clone());
         if matches!(state, State::Delay | State::Probing(_)) {
             question[..6].copy_from_slice(&mac);
         }

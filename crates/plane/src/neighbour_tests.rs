@@ -330,19 +330,19 @@ fn threads_tell_each_other_what_they_wait_for_and_little_else() {
         let mac = [2, 0, 0, 0, (n >> 8) as u8, n as u8];
         threads[0].frame(u64::from(n) / 50, 0, &question(host(mac, &from), "198.18.0.1".parse().unwrap()));
     }
-    let reported = threads[0].plane.news().count();
+    let reported = threads[0].plane.neighbour_news().count();
     assert!((64..=64 + 100 / 5).contains(&reported), "{reported} of 5000 in 100 ms");
     // The other one asks, and the answer comes to this one while the flood goes on.
     assert!(matches!(threads[1].frame(101, 0, &packet(1)), Verdict::Kept(_)));
-    let asks: Vec<_> = threads[1].plane.news().collect();
+    let asks: Vec<_> = threads[1].plane.neighbour_news().collect();
     assert_eq!(asks.len(), 1);
-    threads[0].plane.overhear(Time::from_ms(101), &asks[0]);
+    threads[0].plane.on_neighbour_news(Time::from_ms(101), &asks[0]);
     for _ in 0..3 {
         threads[0].frame(101, 1, &reply("198.19.0.2", HOST));
     }
-    let reported: Vec<_> = threads[0].plane.news().collect();
+    let reported: Vec<_> = threads[0].plane.neighbour_news().collect();
     assert!(reported.iter().any(|news| news.frame == reply("198.19.0.2", HOST)), "{reported:?}");
-    threads[1].plane.overhear(Time::from_ms(102), &reported[0]);
+    threads[1].plane.on_neighbour_news(Time::from_ms(102), &reported[0]);
     threads[1].depart();
     assert!(threads[1].seen().ends_with("1:1"), "what waited goes on");
 }

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use crate::dir::EntryPoint;
 use crate::frame::{Frame, Kind, Known, PortId};
 use crate::icmp::Error;
-use crate::kept::{Decided, Kept, Originated, Then, Ticket};
+use crate::kept::{Decided, KeptFrames, Originated, Then, Ticket};
 use crate::limiter::Limiter;
 use crate::limits::Limits;
 use crate::report;
@@ -26,7 +26,7 @@ pub(crate) struct Outbox {
     pub(crate) made: u64,
     /// Frames and copies that stages keep.
     pub(crate) kept_count: u64,
-    pub(crate) kept: Kept,
+    pub(crate) kept: KeptFrames,
     /// Frames that stages kept and a panic has cost.
     pub(crate) lost: u64,
     /// Frames that there was no room for.

@@ -266,11 +266,11 @@ impl Stage {
     }
 
     /// It goes away: what waited in it goes on where frames of its direction enter.
-    pub(crate) fn let_go(&mut self, now: Time, outbox: &mut Outbox, entry: impl Fn(Dir) -> EntryPoint) {
+    pub(crate) fn emit_waiting(&mut self, now: Time, outbox: &mut Outbox, entry: impl Fn(Dir) -> EntryPoint) {
         match self {
-            Stage::Filter(filter) => filter.let_go(outbox, entry),
-            Stage::Nat(nat) => nat.let_go(outbox, entry),
-            Stage::Queue(queue) => queue.let_go(now, outbox, entry),
+            Stage::Filter(filter) => filter.emit_waiting(outbox, entry),
+            Stage::Nat(nat) => nat.emit_waiting(outbox, entry),
+            Stage::Queue(queue) => queue.emit_waiting(now, outbox, entry),
             // Nothing waits in it.
             Stage::Police(_) => {}
         }

@@ -24,17 +24,17 @@ use crate::cache::FlowCache;
 use crate::config::Config;
 use crate::dir::EntryPoint;
 use crate::drops::DropReason;
-use crate::fast::Book;
+use crate::fast::FastPath;
 use crate::frame::{Frame, Known};
 use crate::kept::{Emitted, Then, Ticket};
 use crate::limiter::Limiter;
 use crate::local::Local;
 use crate::outbox::Outbox;
-use crate::past::Past;
 use crate::pipeline::{Entries, Exit, Pipeline, Stage};
 use crate::port::Port;
 use crate::steer::Steering;
 use crate::time::Time;
+use crate::unread_log::UnreadLog;
 
 pub use accounting::Accounting;
 pub(crate) use make::stage_of;
@@ -53,9 +53,9 @@ pub struct Plane {
     /// Where a test asks for one.
     pub(crate) cache: Option<Box<FlowCache>>,
     /// What somebody else passes on.
-    pub(crate) fast: Option<Box<Book>>,
+    pub(crate) fast: Option<Box<FastPath>>,
     /// What is left to tell of stages that a panic ended.
-    pub(crate) past: Past,
+    pub(crate) unread_log: UnreadLog,
 }
 
 impl Plane {
@@ -81,7 +81,7 @@ impl Plane {
             accounting: Accounting::default(),
             cache: None,
             fast: None,
-            past: Past::default(),
+            unread_log: UnreadLog::default(),
         }
     }
 
@@ -168,7 +168,7 @@ impl Plane {
     /// nothing else to do.
     pub fn tick(&mut self, now: Time) -> bool {
         self.outbox.kept.begin();
-        if self.fast.as_mut().is_some_and(|book| book.read_if_due(&mut self.pipeline, now)) {
+        if self.fast.as_mut().is_some_and(|path| path.read_if_due(&mut self.pipeline, now)) {
             return true;
         }
         let mut more = self.pipeline.tick_stages(now, &mut self.outbox, &mut self.accounting.drops);
@@ -189,7 +189,7 @@ impl Plane {
             Exit::Across => None,
         };
         let stages = self.pipeline.stages.iter().filter_map(|stage| stage.due(now));
-        let fast = self.fast.as_ref().and_then(|book| book.next_read(now));
+        let fast = self.fast.as_ref().and_then(|path| path.next_read(now));
         stages.chain(self.steering.due()).chain(router).chain(fast).min()
     }
 

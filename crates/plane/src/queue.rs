@@ -152,10 +152,10 @@ impl Queue {
     }
 
     /// It goes away: what waited in it goes on where frames of its direction enter.
-    pub(crate) fn let_go(&mut self, now: Time, outbox: &mut Outbox, entry: impl Fn(Dir) -> EntryPoint) {
+    pub(crate) fn emit_waiting(&mut self, now: Time, outbox: &mut Outbox, entry: impl Fn(Dir) -> EntryPoint) {
         for dir in [Dir::Outward, Dir::Inward] {
             if let Some(way) = &mut self.ways[dir] {
-                way.let_go(now, outbox, entry(dir));
+                way.emit_waiting(now, outbox, entry(dir));
             }
         }
     }
@@ -336,7 +336,7 @@ impl Way {
         }
     }
 
-    fn let_go(&mut self, now: Time, outbox: &mut Outbox, entry: EntryPoint) {
+    fn emit_waiting(&mut self, now: Time, outbox: &mut Outbox, entry: EntryPoint) {
         let at = self.at(now);
         let mut emit = |carried: Carried| {
             self.waiting.remove(carried.frame);

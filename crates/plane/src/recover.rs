@@ -11,10 +11,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::drops::DropReason;
 use crate::kept::Ticket;
-use crate::past::Past;
 use crate::pipeline::{Exit, Stage};
 use crate::plane::Plane;
 use crate::time::Time;
+use crate::unread_log::UnreadLog;
 
 /// What became of a plane after a panic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl Plane {
                 Stage::Nat(nat) => {
                     // What the log has not got yet; in disorder it may not even say that.
                     if let Ok((events, lost)) = catch_unwind(AssertUnwindSafe(|| nat.table.end_all(now))) {
-                        self.past.add(Past { events, lost, ..Past::default() });
+                        self.unread_log.add(UnreadLog { events, lost, ..UnreadLog::default() });
                     }
                     nat.begin_anew();
                     "nat"
@@ -60,10 +60,10 @@ impl Plane {
         let (kept, copies) = self.waiting();
         let held = (kept.len() + copies) as u64;
         self.outbox.kept_count = held + self.outbox.kept.recover(&kept);
-        if let Some(book) = &mut self.fast {
+        if let Some(path) = &mut self.fast {
             // What it was used for since it was read last nobody knows.
-            book.pause();
-            book.resume(&mut self.pipeline);
+            path.pause();
+            path.resume(&mut self.pipeline);
         }
         Recovered { frames: self.write_off(), stage }
     }

@@ -71,7 +71,7 @@ impl Steering {
         self.meeting.limit(limits.fragments(self.share));
     }
 
-    /// The stages are others than before. [`Steering::let_go`] is to follow.
+    /// The stages are others than before. [`Steering::emit_waiting`] is to follow.
     pub(crate) fn look(&mut self, stages: &[Stage]) {
         let of = |stage: &Stage| match stage {
             Stage::Filter(filter) if filter.is_stateful() => Together::Ends,
@@ -86,11 +86,11 @@ impl Steering {
 
     /// Where fragments meet no more since the stages are others, those that waited for a first one go on; `left` ports are at
     /// the left end.
-    pub(crate) fn let_go(&mut self, left: usize, outbox: &mut Outbox) {
+    pub(crate) fn emit_waiting(&mut self, left: usize, outbox: &mut Outbox) {
         if matches!(self.together, Together::Inside | Together::Ends) {
             return;
         }
-        for Waiting { frame, addresses, .. } in self.meeting.let_go() {
+        for Waiting { frame, addresses, .. } in self.meeting.take_waiting() {
             let is_left = usize::from(outbox.kept.known(frame).port.0) < left;
             let hand = match self.together {
                 Together::Nothing => None,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! old text, new text > prepare (any thread, takes its time) > Update > accept > commit, commit, ... (between batches)
-//!                                                                      Past < what went away, freed by whoever asked
+//!                                                                      UnreadLog < removed stages, freed by the caller
 //! ```
 //!
 //! | of the stages | what lives |
@@ -25,7 +25,6 @@ use crate::dir::{Dir, EntryPoint};
 use crate::filter;
 use crate::limits::Limits;
 use crate::nat;
-use crate::past::Past;
 use crate::pipeline::{Exit, Stage};
 use crate::plane::{Plane, stage_of};
 use crate::police;
@@ -33,6 +32,7 @@ use crate::prefix::Prefix;
 use crate::queue;
 use crate::route::{NextHop, Options, Route, Target};
 use crate::time::Time;
+use crate::unread_log::UnreadLog;
 
 /// Routes that a call updates.
 const ROUTES_AT_A_TIME: usize = 128;
@@ -118,21 +118,21 @@ impl Update {
 
     /// What is left to tell of the stages that went, once all is done; all else that is of no more use is freed. It takes
     /// its time.
-    pub fn past(self) -> Past {
-        let mut past = Past::default();
+    pub fn unread_log(self) -> UnreadLog {
+        let mut log = UnreadLog::default();
         for stage in self.gone {
             match stage {
-                Stage::Filter(mut filter) => past.logged.extend(filter.logged()),
+                Stage::Filter(mut filter) => log.logged.extend(filter.logged()),
                 Stage::Nat(mut nat) => {
                     let (events, lost) =
                         nat.table.end_all(self.begun.expect("it went when part of it was done"));
-                    past.events.extend(events);
-                    past.lost += lost;
+                    log.events.extend(events);
+                    log.lost += lost;
                 }
                 Stage::Queue(_) | Stage::Police(_) => {}
             }
         }
-        past
+        log
     }
 
     /// Where a frame enters the new stages that was to enter the old ones `at`: behind the last stage that it has passed and
@@ -211,7 +211,7 @@ impl Plane {
             }
         }
         match &mut self.pipeline.exit {
-            Exit::Router(router) => router.keep(&update.gateways).map_err(|far| far.to_string()),
+            Exit::Router(router) => router.hold_gateways(&update.gateways).map_err(|far| far.to_string()),
             Exit::Across => Ok(()),
         }
     }
@@ -219,7 +219,7 @@ impl Plane {
     /// Gives back the room that was kept for an update, of which nothing was done.
     pub fn decline(&mut self, update: &Update) {
         if let Exit::Router(router) = &mut self.pipeline.exit {
-            router.let_go(&update.gateways);
+            router.release_gateways(&update.gateways);
         }
     }
 
@@ -248,7 +248,7 @@ impl Plane {
                 Some(RouteUpdate::Add(route)) => router.add(&route).expect("its next hops were kept"),
                 Some(RouteUpdate::Remove(prefix)) => _ = router.remove(prefix),
                 None => {
-                    router.let_go(&update.gateways);
+                    router.release_gateways(&update.gateways);
                     return false;
                 }
             }
@@ -278,11 +278,11 @@ impl Plane {
         // What waits for a stage that is no more goes on.
         for (gone, stage) in old.into_iter().enumerate() {
             if let Some(mut stage) = stage {
-                stage.let_go(now, &mut self.outbox, |dir| update.entry_of(gone, dir));
+                stage.emit_waiting(now, &mut self.outbox, |dir| update.entry_of(gone, dir));
                 update.gone.push(stage);
             }
         }
-        self.steering.let_go(self.pipeline.left, &mut self.outbox);
+        self.steering.emit_waiting(self.pipeline.left, &mut self.outbox);
         self.run_outbox(now);
     }
 
@@ -290,11 +290,11 @@ impl Plane {
     ///
     /// # Errors
     /// What cannot be changed while the node runs; nothing has changed then.
-    pub fn apply(&mut self, now: Time, old: &Config, new: &Config) -> Result<Past, String> {
+    pub fn apply(&mut self, now: Time, old: &Config, new: &Config) -> Result<UnreadLog, String> {
         let mut update = Update::prepare(old, new)?;
         self.accept(&update)?;
         while self.commit(now, &mut update) {}
-        Ok(update.past())
+        Ok(update.unread_log())
     }
 }
 
@@ -547,7 +547,7 @@ mod tests {
             let mut plane = Plane::new(&old, &MACS);
             send(&mut plane, "udp 198.18.0.1:1 > 198.19.0.9:53");
             send(&mut plane, "udp 198.18.0.2:1 > 198.19.0.9:53");
-            let past = plane.apply(Time::from_ms(7), &old, &config("lan > wan")).expect("no stages");
+            let log = plane.apply(Time::from_ms(7), &old, &config("lan > wan")).expect("no stages");
             let shown = |event: &Event| {
                 let word = match event.kind {
                     EventKind::BlockAllocated => "block+",
@@ -559,15 +559,15 @@ mod tests {
                 assert_eq!(event.at, Time::from_ms(if word.ends_with('+') { 1 } else { 7 }), "{nat}");
                 word
             };
-            assert_eq!(past.events.iter().map(shown).collect::<Vec<_>>().join(" "), reported, "{nat}");
+            assert_eq!(log.events.iter().map(shown).collect::<Vec<_>>().join(" "), reported, "{nat}");
             // What ends is what began.
             let ends = |kind: EventKind| -> HashSet<_> {
-                let of_kind = past.events.iter().filter(|event| event.kind == kind);
+                let of_kind = log.events.iter().filter(|event| event.kind == kind);
                 of_kind.map(|event| (event.inside, event.outside, event.ports, event.proto)).collect()
             };
             assert_eq!(ends(EventKind::BlockReleased), ends(EventKind::BlockAllocated), "{nat}");
             assert_eq!(ends(EventKind::SessionDeleted), ends(EventKind::SessionCreated), "{nat}");
-            assert_eq!((past.lost, past.logged.len()), (0, 2), "{nat}");
+            assert_eq!((log.lost, log.logged.len()), (0, 2), "{nat}");
             assert_eq!((plane.nat_usage().sessions, plane.accounting().balance()), (0, true));
         }
     }

@@ -37,7 +37,7 @@ use crate::hangup::Hangup;
 use crate::prometheus::Server;
 use crate::{Outcome, capture, say};
 use control::Control;
-use mishaps::Mishaps;
+use mishaps::PanicLog;
 use notes::{Events, EventsFile, KeptBlocks, Notes};
 use reported::Unwritten;
 use request::{Apply, Request};
@@ -128,13 +128,13 @@ fn in_foreground(arguments: &NodeRun, out: &mut impl Write) -> Result<Outcome> {
         say::say(&format!("{}: {} on {}", port.name, method, port.interface));
     }
     say::notes(opened.obstacles());
-    let mut mishaps = Mishaps::open();
+    let mut panic_log = PanicLog::open();
     if !arguments.keep_privileges {
         privilege::drop_all_but(opened.needs()).context("cannot give up privileges")?;
         privilege::run_no_program();
     }
     let node = opened.start()?;
-    mishaps.begin(node.began());
+    panic_log.begin(node.began());
     let events = events.zip(arguments.events.as_deref());
     let events = events.map(|(file, path)| Events::new(file, path, node.began()));
     let unwritten = Unwritten::default();
@@ -163,7 +163,7 @@ fn in_foreground(arguments: &NodeRun, out: &mut impl Write) -> Result<Outcome> {
         let serve = || control.serve(&over, &answer);
         let serving = std::thread::Builder::new().name("control".into()).spawn_scoped(scope, serve);
         if serving.is_ok() {
-            watch(&node, (&names, &mut mishaps), tell, (&hangup, &reopens));
+            watch(&node, (&names, &mut panic_log), tell, (&hangup, &reopens));
         }
         drop::<Sender<()>>(noting);
         drop(alive);
@@ -175,7 +175,7 @@ fn in_foreground(arguments: &NodeRun, out: &mut impl Write) -> Result<Outcome> {
 /// Reports panics of the node, and tells the counters, until it ends or shall end.
 fn watch(
     node: &Node,
-    (names, mishaps): (&[String], &mut Mishaps),
+    (names, panic_log): (&[String], &mut PanicLog),
     tell: impl Fn(),
     (hangup, reopens): (&Hangup, &AtomicBool),
 ) {
@@ -184,7 +184,7 @@ fn watch(
     while !hangup.ends() && !node.has_ended() {
         std::thread::sleep(LOOK);
         reopens.fetch_or(hangup.asks_to_reopen(), Ordering::Relaxed);
-        mishaps.look(node, names);
+        panic_log.look(node, names);
         if reported.elapsed() >= TELL {
             reported = Instant::now();
             tell();

@@ -1,4 +1,4 @@
-//! When the fast path is used: all ports can take its frames, and it has enough hits.
+//! When the fast path is used: all ports can take its frames, and enough frames find an entry.
 
 use std::time::Duration;
 
@@ -9,44 +9,47 @@ use super::Worker;
 use crate::fast::Table;
 
 impl Worker {
-    /// Has programs pass frames on; false: not all ports can take them now.
-    /// With `worth` they do as long as that pays.
-    pub(crate) fn be_fast(&mut self, table: Table, worth: Option<Worth>) -> bool {
-        self.worth = worth;
+    /// Has XDP programs pass frames on; false: not all ports can take such frames now. With `hit_rate` the programs do so as long
+    /// as that is faster.
+    pub(crate) fn be_fast(&mut self, table: Table, hit_rate: Option<HitRate>) -> bool {
+        self.hit_rate = hit_rate;
         self.plane.set_fast(Box::new(table));
         self.look_fast()
     }
 
-    /// Frames leave otherwise than by the plane where all ports take them.
+    /// Turns the fast path on or off: on if all ports take its frames and it is faster. False: not all ports take them.
     pub(super) fn look_fast(&mut self) -> bool {
         let can = self.ports.iter().all(|port| port.takes_redirected());
         let counts = self.plane.fast_state().map(|state| state.counts);
-        let pays =
-            self.worth.as_mut().zip(counts).is_none_or(|(worth, counts)| worth.judge(self.now, &counts));
+        let pays = self
+            .hit_rate
+            .as_mut()
+            .zip(counts)
+            .is_none_or(|(hit_rate, counts)| hit_rate.is_enough(self.now, &counts));
         self.plane.use_fast(can && pays);
         can
     }
 }
 
-/// Whether entries are worth what it costs each frame to look for one. An entry saves a frame the way through the node, several
-/// times what the look costs (docs/node.md): with fewer hits than a quarter of the misses the node is faster without.
+/// Whether enough frames find an entry. The look-up costs every frame; an entry saves the way through the node, several times
+/// that cost (docs/node.md). With fewer hits than a quarter of the misses the node is faster without the fast path.
 #[derive(Debug, Default)]
-pub(crate) struct Worth {
-    /// Frames that found one, and those that did not, at the last judgement.
+pub(crate) struct HitRate {
+    /// Frames that found an entry, and frames that did not, when they were last compared.
     seen: (u64, u64),
     off_until: Option<Time>,
 }
 
-/// Misses for each hit, at most.
+/// Most misses per hit.
 const MOST_MISSES: u64 = 4;
-/// Nothing is judged by fewer frames without an entry.
+/// Hits and misses are compared after so many misses.
 const JUDGED: u64 = 100_000;
-/// After this time entries are tried again.
+/// After this time the fast path is tried again.
 const AGAIN: Duration = Duration::from_secs(60);
 
-impl Worth {
-    /// Are entries to be used from now on?
-    pub(crate) fn judge(&mut self, now: Time, counts: &FastCounts) -> bool {
+impl HitRate {
+    /// Whether the fast path is to be used from now on.
+    pub(crate) fn is_enough(&mut self, now: Time, counts: &FastCounts) -> bool {
         let missed = counts.punts.iter().filter(|(why, _)| *why == NO_ENTRY).map(|(_, n)| n).sum::<u64>();
         let sums = (counts.received.iter().sum::<u64>(), missed);
         if self.off_until.is_some_and(|until| now < until) {
@@ -61,9 +64,9 @@ impl Worth {
             return true;
         }
         self.seen = sums;
-        let is_worth = misses <= hits * MOST_MISSES;
-        self.off_until = (!is_worth).then(|| now + AGAIN);
-        is_worth
+        let is_enough = misses <= hits * MOST_MISSES;
+        self.off_until = (!is_enough).then(|| now + AGAIN);
+        is_enough
     }
 }
 
@@ -78,7 +81,7 @@ mod tests {
             punts: vec![(NO_ENTRY, misses)],
             ..FastCounts::default()
         };
-        let (mut worth, at) = (Worth::default(), |s: u64| Time::from_ns(s * 1_000_000_000));
+        let (mut hit_rate, at) = (HitRate::default(), |s: u64| Time::from_ns(s * 1_000_000_000));
         for (second, hits, misses, used) in [
             (1, 0, 99_999, true),       // too few to judge
             (2, 30_000, 120_000, true), // one of five frames
@@ -90,7 +93,7 @@ mod tests {
             (66, 60_000, 999_999, true),
             (67, 60_000, 1_050_000, false),
         ] {
-            assert_eq!(worth.judge(at(second), &counts(hits, misses)), used, "second {second}");
+            assert_eq!(hit_rate.is_enough(at(second), &counts(hits, misses)), used, "second {second}");
         }
     }
 }

@@ -6,24 +6,24 @@ use weir_plane::{Plane, PortId, Recovered, Time};
 
 use super::Worker;
 
-/// Mishaps whose frames are kept until somebody asks: of those behind only the counters tell.
-const MOST_MISHAPS: usize = 8;
+/// Reports that wait until they are read; further panics are only counted.
+const MOST_REPORTS: usize = 8;
 
-/// A panic of the plane, that is, a mistake of ours.
+/// A panic of the plane, that is, a bug of the node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mishap {
-    /// When, in the time of the node.
+pub struct PanicReport {
+    /// When it happened, in the time of the node.
     pub at: Time,
     /// Frames that were lost.
     pub frames: u64,
-    /// The stage that began anew, if one did: its number in the text, from 0, and what it is.
+    /// The stage that began anew, if one did: its number in the text, from 0, and its kind.
     pub stage: Option<(usize, &'static str)>,
     /// The batch as it was left, each with the port that it came in by; empty if no batch was at work.
     pub batch: Vec<(PortId, Vec<u8>)>,
 }
 
 impl Worker {
-    /// Has the plane do something that is about no batch; a panic in it does not end the thread.
+    /// Calls the plane outside of a batch; a panic in it does not end the thread.
     pub(super) fn guarded(&mut self, what: impl FnOnce(&mut Plane)) {
         let plane = &mut self.plane;
         if catch_unwind(AssertUnwindSafe(|| what(plane))).is_err() {
@@ -31,11 +31,11 @@ impl Worker {
         }
     }
 
-    /// The batch that has arrived goes no further.
+    /// Gives up the batch that has arrived, after a panic.
     #[cold]
     pub(super) fn give_up(&mut self) {
         self.tickets.clear();
-        let (pool, kept) = (&mut self.pool, self.mishaps.len() < MOST_MISHAPS);
+        let (pool, kept) = (&mut self.pool, self.panic_reports.len() < MOST_REPORTS);
         let mut batch = Vec::new();
         for (chunk, (port, _)) in self.arrived.drain(..).zip(self.arrived_by.drain(..)) {
             if kept {
@@ -51,17 +51,17 @@ impl Worker {
     fn recover(&mut self, batch: Vec<(PortId, Vec<u8>)>) {
         self.panics += 1;
         let Recovered { frames, stage } = self.plane.recover(self.now);
-        if self.mishaps.len() < MOST_MISHAPS {
-            self.mishaps.push(Mishap { at: self.now, frames, stage, batch });
+        if self.panic_reports.len() < MOST_REPORTS {
+            self.panic_reports.push(PanicReport { at: self.now, frames, stage, batch });
         }
     }
 
-    /// What was lost by panics since the last call.
-    pub(crate) fn mishaps(&mut self) -> Vec<Mishap> {
-        std::mem::take(&mut self.mishaps)
+    /// The reports of panics since the last call.
+    pub(crate) fn panic_reports(&mut self) -> Vec<PanicReport> {
+        std::mem::take(&mut self.panic_reports)
     }
 
-    /// Leads what the second port has through the plane as if it came by a port that there is not.
+    /// Has the plane panic: passes what the second port has, as if it came by a port that does not exist.
     #[cfg(test)]
     pub(crate) fn mistake(&mut self) {
         self.ports[1].receive(&mut self.pool, &mut self.arrived).expect("frames");

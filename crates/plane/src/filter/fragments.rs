@@ -109,7 +109,7 @@ impl FragmentTable {
     }
 
     /// The filter goes away: what waited in it goes on where frames of its direction enter.
-    pub(super) fn let_go(&mut self, outbox: &mut Outbox, entry: impl Fn(Dir) -> EntryPoint) {
+    pub(super) fn emit_waiting(&mut self, outbox: &mut Outbox, entry: impl Fn(Dir) -> EntryPoint) {
         for dir in [Dir::Outward, Dir::Inward] {
             let waiting = self.0[dir].take_all();
             waiting.for_each(|(_, Waiting { frame, .. })| outbox.emit(frame, Then::On(entry(dir))));

@@ -255,8 +255,8 @@ impl Filter {
     }
 
     /// It goes away: fragments of packets that waited in it go on where frames of their direction enter.
-    pub(crate) fn let_go(&mut self, outbox: &mut Outbox, entry: impl Fn(Dir) -> EntryPoint) {
-        self.fragments.let_go(outbox, entry);
+    pub(crate) fn emit_waiting(&mut self, outbox: &mut Outbox, entry: impl Fn(Dir) -> EntryPoint) {
+        self.fragments.emit_waiting(outbox, entry);
     }
 
     /// All stages have seen the batch, and this is what became of its frames.

@@ -12,9 +12,9 @@
 //! | `invalid` | that can begin none: a reset or SYN-ACK, an answer of ICMP, an error of ICMP about nothing known |
 //!
 //! What passes in the state `new` is remembered. As where connections outlive a restart of the node, a segment of TCP
-//! in the middle of a connection may begin one. In a full table a new connection takes the place of one that is worth less
-//! ([`Worth`]), of a few the oldest: whoever floods it displaces himself. What a later stage drops has begun nothing: it is
-//! forgotten as soon as its sender has been informed.
+//! in the middle of a connection may begin one. In a full table a new connection evicts another one, the oldest of the first
+//! [`EvictionClass`] among a few: a host that floods the table evicts its own. A packet that a later stage drops has begun no
+//! connection: it is forgotten as soon as its sender has been informed.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 mod recipe;
@@ -31,13 +31,13 @@ use crate::flow::{Flow, kind};
 use crate::frame::{Fragment, Frame};
 use crate::stage::Step;
 use crate::table::arena::Arena;
+use crate::table::eviction::{CANDIDATES, Candidate, EvictionClass, Holdings};
 use crate::table::holders::Holders;
 use crate::table::index::Index;
 use crate::table::page::Page;
 use crate::table::secret::Secret;
 use crate::table::tcp::{ACK, Effect, FIN, RST, SYN, Segment, Side, Track};
 use crate::table::timers::{Ages, Class, Hand, Tick, Timeouts};
-use crate::table::worth::{LOOKED_AT, Least, Rivals, Worth};
 use crate::time::Time;
 
 /// The state of a frame's connection, in the order of the names in the language of rules.
@@ -398,21 +398,21 @@ impl Connections {
         self.hand.is_behind()
     }
 
-    /// Gives up a connection that is worth less than a new one, of a few the oldest; false if there is none among them. Those
-    /// that have a frame in this batch stay.
+    /// Evicts a connection for a new one; false if none of the candidates may be evicted. Connections with a frame in this batch
+    /// stay.
     #[cold]
     fn make_room(&mut self, newcomer: &Flow, found: &Found) -> bool {
         let held = self.held(newcomer.low, newcomer.high);
-        let mut least = Least::default();
-        for _ in 0..LOOKED_AT {
+        let mut best = Candidate::default();
+        for _ in 0..CANDIDATES {
             self.victim = if self.victim + 1 < self.entries.len() { self.victim + 1 } else { 1 };
-            let Some(worth) = self.worth(self.victim, held) else { continue };
+            let Some(class) = self.eviction_class(self.victim, held) else { continue };
             if found.entries.in_order().all(|entry| entry != self.victim) {
-                least.look(worth, self.entries[self.victim].seen, self.victim);
+                best.look(class, self.entries[self.victim].seen, self.victim);
             }
         }
-        let Some(number) = least.number() else { return false };
-        // Nobody is to forget by its number what comes in its place.
+        let Some(number) = best.number() else { return false };
+        // The connection that gets this number is not the one that was begun or refused.
         self.begun.retain(|(_, begun)| *begun != number);
         self.refused.retain(|refused| *refused != number);
         self.remove(number);
@@ -425,21 +425,21 @@ impl Connections {
         low.max(high)
     }
 
-    /// What a connection is worth beside one of a host that holds so many; `None`: it stays. The end of it that holds most
-    /// counts.
-    fn worth(&self, number: u32, newcomer: u32) -> Option<Worth> {
+    /// The class of a connection as a candidate for eviction, for a newcomer whose host holds so many; `None`: it stays. Of the two
+    /// ends of the connection the one with more counts.
+    fn eviction_class(&self, number: u32, newcomer: u32) -> Option<EvictionClass> {
         let entry = &self.entries[number];
         if entry.track.flags & KIND == 0 {
             return None;
         }
         let holder = self.held(entry.low, entry.high);
-        let rivals = Rivals { holder, newcomer, live: self.live };
+        let holdings = Holdings { holder, newcomer, live: self.live };
         match (entry.track.flags & ANSWERED, entry.track.class) {
-            (0, _) => rivals.not_open(),
-            (_, Class::TcpEstablished) => rivals.open(),
-            // Who fills the table displaces himself, too.
-            _ => (rivals.holder_is_richer() || rivals.holder_fills() && holder >= newcomer)
-                .then_some(Worth::OfTheRicher),
+            (0, _) => holdings.not_open(),
+            (_, Class::TcpEstablished) => holdings.open(),
+            // A host that floods the table evicts its own, too.
+            _ => (holdings.holder_has_more() || holdings.holder_floods() && holder >= newcomer)
+                .then_some(EvictionClass::Renewable),
         }
     }
 

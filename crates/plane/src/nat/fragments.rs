@@ -170,7 +170,7 @@ impl Fragments {
     }
 
     /// The NAT goes away: what waited in it goes on, as it came, where frames of its direction enter.
-    pub(super) fn let_go(&mut self, outbox: &mut Outbox, entry: impl Fn(Dir) -> EntryPoint) {
+    pub(super) fn emit_waiting(&mut self, outbox: &mut Outbox, entry: impl Fn(Dir) -> EntryPoint) {
         for (Key { dir, .. }, waiting) in self.0.each().into_iter().flat_map(FragmentTable::take_all) {
             waiting.fragment.go_on(outbox, entry(dir));
         }

@@ -3,7 +3,7 @@
 //! ```text
 //! address > number > page of 256 ports, per protocol, made when first used > slot
 //! ```
-//! The same entry says whether a port is in use, and since when it is not: there is no second book of ports.
+//! The same entry says whether a port is in use, and since when it is not: there is no second list of ports.
 
 use weir_memory::prefetch;
 

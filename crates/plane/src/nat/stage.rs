@@ -125,8 +125,8 @@ impl Nat {
     }
 
     /// It goes away: fragments that waited in it go on where frames of their direction enter.
-    pub(crate) fn let_go(&mut self, outbox: &mut Outbox, entry: impl Fn(Dir) -> EntryPoint) {
-        self.fragments.let_go(outbox, entry);
+    pub(crate) fn emit_waiting(&mut self, outbox: &mut Outbox, entry: impl Fn(Dir) -> EntryPoint) {
+        self.fragments.emit_waiting(outbox, entry);
     }
 
     fn outward(&mut self, step: &mut Step<'_, '_>, set: Set) -> Set {

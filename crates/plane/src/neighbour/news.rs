@@ -30,7 +30,7 @@ type Which = (PortId, IpAddr);
 pub(super) struct Gossip {
     /// Without others there is nobody to tell.
     has_others: bool,
-    to_tell: Vec<NeighbourNews>,
+    unread: Vec<NeighbourNews>,
     /// Until when others wait for an answer, and how many do.
     wanted: HashMap<Which, (Time, u32)>,
     /// In the order of time; who is asked for again stands here again.
@@ -43,7 +43,7 @@ impl Gossip {
     pub(super) fn new(ports: usize, share: Share) -> Gossip {
         Gossip {
             has_others: share.of > 1,
-            to_tell: Vec::new(),
+            unread: Vec::new(),
             wanted: HashMap::new(),
             order: VecDeque::new(),
             unasked: vec![Allowance::default(); ports],
@@ -52,13 +52,13 @@ impl Gossip {
 
     /// What the others are to hear since the last call.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = NeighbourNews> {
-        self.to_tell.drain(..)
+        self.unread.drain(..)
     }
 
     /// The others hear of it, whatever it is: `frame` returns it without tags.
-    pub(super) fn tell(&mut self, port: PortId, frame: impl FnOnce() -> Vec<u8>) {
+    pub(super) fn publish(&mut self, port: PortId, frame: impl FnOnce() -> Vec<u8>) {
         if self.has_others {
-            self.to_tell.push(NeighbourNews { port, frame: frame() });
+            self.unread.push(NeighbourNews { port, frame: frame() });
         }
     }
 

@@ -35,13 +35,13 @@ impl Plane {
         for i in others {
             // Whoever hands a frame over has greeted it.
             let is_new = batch.ingress[i] == Ingress::Wire;
-            match is_new.then(|| self.greet(now, &batch[i])).flatten() {
+            match is_new.then(|| self.on_neighbour_frame(now, &batch[i])).flatten() {
                 Some(verdict) => self.decide(batch, i, verdict),
                 None if batch[i].is_ip() => admitted.insert(i),
                 None => no_ip.insert(i),
             }
         }
-        admitted = self.vet(now, batch, admitted, of_left);
+        admitted = self.check_sources(now, batch, admitted, of_left);
         let is_own = batch.handed == 0 && self.steering.is_alone();
         let mut entries = match is_own {
             true => Entries::begin(admitted.and(of_left), admitted.without(of_left)),
@@ -67,7 +67,7 @@ impl Plane {
     }
 
     /// Has a router judge the frames by their sources; returns those that it takes in. What was handed over has been judged.
-    fn vet(&mut self, now: Time, batch: &mut Batch<'_>, set: Set, of_left: Set) -> Set {
+    fn check_sources(&mut self, now: Time, batch: &mut Batch<'_>, set: Set, of_left: Set) -> Set {
         let mut fresh = set;
         if batch.handed > 0 {
             set.filter(|&i| batch.ingress[i] != Ingress::Wire).for_each(|i| fresh.remove(i));
@@ -82,7 +82,8 @@ impl Plane {
             }
         }
         let Exit::Router(router) = &self.pipeline.exit else { return taken };
-        let (refused, refusals) = router.vet(Frames(&mut batch.frames), fresh.and(taken), of_left.and(taken));
+        let (refused, refusals) =
+            router.check_sources(Frames(&mut batch.frames), fresh.and(taken), of_left.and(taken));
         for i in refused {
             let Some(refusal) = refusals[i] else { continue };
             let (reason, error) = match refusal {
@@ -161,7 +162,7 @@ impl Plane {
 
     /// The verdict of a frame that a router's stages do not see: about neighbours, or not for the node at all.
     #[cold]
-    fn greet(&mut self, now: Time, frame: &Frame<'_>) -> Option<Verdict> {
+    fn on_neighbour_frame(&mut self, now: Time, frame: &Frame<'_>) -> Option<Verdict> {
         let Exit::Router(router) = &mut self.pipeline.exit else { return None };
         let (dst, _) = frame.macs();
         if dst[0] & 1 == 0 && dst != router.mac(frame.port) {
@@ -171,7 +172,7 @@ impl Plane {
             Kind::V4 => None,
             Kind::V6 if !icmp::is_about_neighbours(frame) => None,
             Kind::Other => Some(Verdict::Dropped(DropReason::NoProtocol)),
-            _ => match router.hear(frame, now, &mut self.outbox) {
+            _ => match router.on_neighbour_frame(frame, now, &mut self.outbox) {
                 Some(true) => Some(Verdict::Local),
                 Some(false) => Some(Verdict::Dropped(DropReason::NotForUs)),
                 None if frame.kind() == Kind::Arp => Some(Verdict::Dropped(DropReason::NoProtocol)),

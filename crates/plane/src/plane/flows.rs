@@ -2,7 +2,7 @@
 
 use super::Plane;
 use crate::batch::Batch;
-use crate::fast::{Book, FastState, FastTable};
+use crate::fast::{FastPath, FastState, FastTable};
 use crate::pipeline::Entries;
 use crate::time::Time;
 
@@ -25,7 +25,7 @@ impl Plane {
 
     /// Somebody passes on frames in the plane's place from now on.
     pub fn set_fast(&mut self, table: Box<dyn FastTable>) {
-        self.fast = Some(Box::new(Book::begin(table, &mut self.pipeline)));
+        self.fast = Some(Box::new(FastPath::begin(table, &mut self.pipeline)));
     }
 
     /// Nobody does any longer. What frames were counted as stays.
@@ -38,20 +38,20 @@ impl Plane {
 
     /// Whether frames can leave otherwise than by the plane: it is asked for again whenever that may have changed.
     pub fn use_fast(&mut self, on: bool) {
-        if let Some(book) = &mut self.fast {
-            book.set_on(on);
+        if let Some(path) = &mut self.fast {
+            path.set_on(on);
         }
     }
 
     /// How the fast path is; `None`: there is none.
     pub fn fast_state(&self) -> Option<FastState> {
-        self.fast.as_ref().map(|book| book.state())
+        self.fast.as_ref().map(|path| path.state())
     }
 
     /// Reads what entries were used for, so that counters and times here are those of now.
     pub fn settle_fast(&mut self) {
-        if let Some(book) = &mut self.fast {
-            book.read_all(&mut self.pipeline);
+        if let Some(path) = &mut self.fast {
+            path.read_all(&mut self.pipeline);
         }
     }
 
@@ -64,17 +64,17 @@ impl Plane {
     #[inline(never)]
     pub(super) fn pass_beside(&mut self, now: Time, batch: &mut Batch<'_>, entries: Entries) {
         let before =
-            self.fast.as_mut().map(|book| book.before_stages(&mut self.pipeline, now, batch, &entries));
+            self.fast.as_mut().map(|path| path.before_stages(&mut self.pipeline, now, batch, &entries));
         self.pass(now, batch, entries);
-        if let (Some(book), Some(before)) = (&mut self.fast, before) {
-            book.behind_stages(&mut self.pipeline, now, batch, &before);
+        if let (Some(path), Some(before)) = (&mut self.fast, before) {
+            path.behind_stages(&mut self.pipeline, now, batch, &before);
         }
     }
 
     /// Whoever uses entries knows what has changed; called before anything that was done leaves the plane.
     pub(crate) fn publish(&mut self) {
-        if let Some(book) = &mut self.fast {
-            book.publish(&mut self.pipeline);
+        if let Some(path) = &mut self.fast {
+            path.publish(&mut self.pipeline);
         }
     }
 
@@ -82,15 +82,15 @@ impl Plane {
     /// what little is new while they are not. `true`: there is more.
     pub(crate) fn pause_fast(&mut self, from: &mut u32) -> bool {
         let rest = self.settle_some(*from);
-        let Some(book) = &mut self.fast else { return false };
+        let Some(path) = &mut self.fast else { return false };
         *from = rest.unwrap_or(0);
-        rest.is_some() || book.pause()
+        rest.is_some() || path.pause()
     }
 
     /// The stages have changed.
     pub(crate) fn resume_fast(&mut self) {
-        if let Some(book) = &mut self.fast {
-            book.resume(&mut self.pipeline);
+        if let Some(path) = &mut self.fast {
+            path.resume(&mut self.pipeline);
         }
     }
 }

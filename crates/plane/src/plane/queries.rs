@@ -11,7 +11,7 @@ use crate::queue::QueueCounts;
 impl Plane {
     /// Where all frames are.
     pub fn accounting(&self) -> Accounting {
-        let served = self.fast.as_ref().map_or(0, |book| book.served());
+        let served = self.fast.as_ref().map_or(0, |path| path.served());
         let Accounting { entered, left, .. } = self.accounting;
         Accounting {
             entered: entered + served,
@@ -47,7 +47,7 @@ impl Plane {
 
     /// What the log of NAT gets since the last call, and how many events there was no room for, ever.
     pub fn events(&mut self) -> (Vec<Event>, u64) {
-        let mut all = self.past.events();
+        let mut all = self.unread_log.events();
         for nat in self.pipeline.nats_mut() {
             let (events, lost) = nat.table.events();
             all.0.extend(events);

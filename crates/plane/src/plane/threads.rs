@@ -10,7 +10,7 @@ use crate::time::Time;
 
 impl Plane {
     /// What it has heard of neighbours, and asks them, since the last call, where other threads of the node are to hear it.
-    pub fn news(&mut self) -> impl Iterator<Item = NeighbourNews> {
+    pub fn neighbour_news(&mut self) -> impl Iterator<Item = NeighbourNews> {
         let news = match &mut self.pipeline.exit {
             Exit::Router(router) => Some(router.news()),
             Exit::Across => None,
@@ -19,10 +19,10 @@ impl Plane {
     }
 
     /// Hears what another thread of the node has heard of neighbours.
-    pub fn overhear(&mut self, now: Time, news: &NeighbourNews) {
+    pub fn on_neighbour_news(&mut self, now: Time, news: &NeighbourNews) {
         self.outbox.kept.begin();
         if let Exit::Router(router) = &mut self.pipeline.exit {
-            router.overhear(news, now, &mut self.outbox);
+            router.on_neighbour_news(news, now, &mut self.outbox);
         }
         self.run_outbox(now);
         self.publish();

@@ -261,17 +261,22 @@ impl Router {
     }
 
     /// Understands a frame about neighbours; `None` if it is none.
-    pub(crate) fn hear(&mut self, frame: &Frame<'_>, now: Time, outbox: &mut Outbox) -> Option<bool> {
+    pub(crate) fn on_neighbour_frame(
+        &mut self,
+        frame: &Frame<'_>,
+        now: Time,
+        outbox: &mut Outbox,
+    ) -> Option<bool> {
         let heard = neighbour::parse(&frame.untagged())?;
-        let answered = self.neighbours.hear(frame, heard, now, outbox);
+        let answered = self.neighbours.on_message(frame, heard, now, outbox);
         self.settle();
         Some(answered)
     }
 
     /// Learns from a frame about neighbours that another thread of the node has received and answered.
-    pub(crate) fn overhear(&mut self, news: &NeighbourNews, now: Time, outbox: &mut Outbox) {
+    pub(crate) fn on_neighbour_news(&mut self, news: &NeighbourNews, now: Time, outbox: &mut Outbox) {
         if let Some(heard) = neighbour::parse(&news.frame) {
-            self.neighbours.overhear(news.port, heard, now, outbox);
+            self.neighbours.on_news(news.port, heard, now, outbox);
             self.settle();
         }
     }

@@ -40,7 +40,7 @@ enum Leads {
 impl Router {
     /// Judges those that have just come in from links, `fresh`; returns those that are refused. Frames of the left end, `left`,
     /// that go to a port there are marked.
-    pub(crate) fn vet(
+    pub(crate) fn check_sources(
         &self,
         mut frames: Frames<'_, '_>,
         fresh: Set,

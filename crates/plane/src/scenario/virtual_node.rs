@@ -248,11 +248,11 @@ impl VirtualNode {
         if frames.is_empty() {
             return;
         }
-        self.lead(VecDeque::from([Bunch { thread, frames }]));
+        self.run_planes(VecDeque::from([Bunch { thread, frames }]));
     }
 
     /// Leads frames through planes until nothing waits to be handed over.
-    fn lead(&mut self, mut waiting: VecDeque<Bunch>) {
+    fn run_planes(&mut self, mut waiting: VecDeque<Bunch>) {
         while let Some(bunch) = waiting.pop_front() {
             self.pass(&bunch, &mut waiting);
         }
@@ -307,19 +307,19 @@ impl VirtualNode {
     }
 
     /// Threads hear what others tell of neighbours.
-    fn tell(&mut self) {
+    fn exchange_news(&mut self) {
         let now = Time::default() + self.now;
         for thread in 0..self.planes.len() {
-            for news in self.planes[thread].news().collect::<Vec<_>>() {
+            for news in self.planes[thread].neighbour_news().collect::<Vec<_>>() {
                 let others = self.planes.iter_mut().enumerate().filter(|(other, _)| *other != thread);
-                others.for_each(|(_, plane)| plane.overhear(now, &news));
+                others.for_each(|(_, plane)| plane.on_neighbour_news(now, &news));
             }
         }
     }
 
     /// What the planes say of their own leaves, or waits for another thread.
     fn depart(&mut self, waiting: &mut VecDeque<Bunch>) {
-        self.tell();
+        self.exchange_news();
         self.resume(waiting);
         let departures: Vec<_> =
             self.planes.iter_mut().flat_map(|plane| plane.departures().collect::<Vec<_>>()).collect();
@@ -363,7 +363,7 @@ impl VirtualNode {
         self.planes.iter_mut().for_each(|plane| while plane.tick(now) {});
         let mut waiting = VecDeque::new();
         self.depart(&mut waiting);
-        self.lead(waiting);
+        self.run_planes(waiting);
     }
 }
 
@@ -387,7 +387,7 @@ impl Target for VirtualNode {
             }
             let mut waiting = VecDeque::new();
             self.depart(&mut waiting);
-            self.lead(waiting);
+            self.run_planes(waiting);
         } else {
             self.planes = of_threads.map(|config| Plane::new(&config, &macs)).collect();
             self.planes.iter_mut().for_each(|plane| plane.cache_flows(self.is_cached));

@@ -70,7 +70,7 @@ impl Meeting {
     }
 
     /// Gives all up that wait.
-    pub(super) fn let_go(&mut self) -> Vec<Waiting> {
+    pub(super) fn take_waiting(&mut self) -> Vec<Waiting> {
         self.0.each().into_iter().flat_map(FragmentTable::take_all).map(|(_, waiting)| waiting).collect()
     }
 

@@ -14,6 +14,7 @@
 
 pub(crate) mod allowance;
 pub(crate) mod arena;
+pub(crate) mod eviction;
 pub(crate) mod fragments;
 pub(crate) mod holders;
 pub(crate) mod index;
@@ -23,4 +24,3 @@ pub(crate) mod secret;
 pub(crate) mod shares;
 pub(crate) mod tcp;
 pub(crate) mod timers;
-pub(crate) mod worth;

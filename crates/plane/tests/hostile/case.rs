@@ -253,10 +253,10 @@ impl Bench {
         let (mut waiting, mut left) = (Waiting::new(), Left::new());
         waiting.push_back((self.next, arrivals.frames.iter().map(coming).collect()));
         self.next = (self.next + 1) % self.planes.len();
-        self.lead(&mut waiting, &mut left)?;
+        self.run_planes(&mut waiting, &mut left)?;
         self.planes.iter_mut().for_each(|plane| _ = plane.tick(self.now));
         self.depart(&mut waiting, &mut left)?;
-        self.lead(&mut waiting, &mut left)?;
+        self.run_planes(&mut waiting, &mut left)?;
         let accounting = self.accounting();
         let all = self.planes.iter().all(|plane| plane.accounting().balance())
             && accounting.handed == accounting.taken;
@@ -264,7 +264,7 @@ impl Bench {
     }
 
     /// Leads frames through the threads until none waits.
-    fn lead(&mut self, waiting: &mut Waiting, left: &mut Left) -> Result<(), String> {
+    fn run_planes(&mut self, waiting: &mut Waiting, left: &mut Left) -> Result<(), String> {
         while let Some((thread, coming)) = waiting.pop_front() {
             debug_assert!(coming.len() <= BATCH);
             self.pass(thread, &coming, waiting, left)?;
@@ -315,9 +315,9 @@ impl Bench {
                 | Verdict::Live => {}
             }
         }
-        for news in self.planes[thread].news().collect::<Vec<_>>() {
+        for news in self.planes[thread].neighbour_news().collect::<Vec<_>>() {
             let others = self.planes.iter_mut().enumerate().filter(|(other, _)| *other != thread);
-            others.for_each(|(_, plane)| plane.overhear(self.now, &news));
+            others.for_each(|(_, plane)| plane.on_neighbour_news(self.now, &news));
         }
         self.depart(waiting, left)
     }

@@ -85,12 +85,12 @@ impl Router {
     ///
     /// # Errors
     /// A next hop that is no neighbour; nothing has changed then.
-    pub(crate) fn keep(&mut self, gateways: &[NextHop]) -> Result<(), NoLink> {
+    pub(crate) fn hold_gateways(&mut self, gateways: &[NextHop]) -> Result<(), NoLink> {
         for (n, gateway) in gateways.iter().enumerate() {
             match self.slot_of(gateway) {
                 Some(slot) => self.neighbours.pin(slot),
                 None => {
-                    self.let_go(gateways.get(..n).unwrap_or_default());
+                    self.release_gateways(gateways.get(..n).unwrap_or_default());
                     return Err(NoLink(gateway.address));
                 }
             }
@@ -100,7 +100,7 @@ impl Router {
 
     /// No longer keeps them but for the routes that need them.
     #[expect(clippy::expect_used, reason = "of a change of the text, which has kept them")]
-    pub(crate) fn let_go(&mut self, gateways: &[NextHop]) {
+    pub(crate) fn release_gateways(&mut self, gateways: &[NextHop]) {
         for gateway in gateways {
             let slot = self.port_of(gateway).and_then(|port| self.neighbours.find(port, gateway.address));
             self.neighbours.unpin(slot.expect("it was kept"));

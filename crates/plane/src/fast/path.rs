@@ -4,7 +4,7 @@
 //!   free number > entry of a key > key gone, still read > free number
 //!                   | its session ends: holds no more
 //! ```
-//! A number is used again only [`Book::margin`] after its key has gone: by then nobody holds the entry any more.
+//! A number is used again only [`FastPath::margin`] after its key has gone: by then nobody holds the entry any more.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -34,7 +34,7 @@ const AT_ONCE: u32 = 2048;
 const EARLY: Duration = Duration::from_secs(16);
 
 /// What is known of the entries of a table.
-pub(crate) struct Book {
+pub(crate) struct FastPath {
     pub(super) table: Box<dyn FastTable>,
     /// Frames can leave so.
     pub(super) is_on: bool,
@@ -80,18 +80,18 @@ struct TrackSlots {
     free: Vec<u32>,
 }
 
-impl fmt::Debug for Book {
+impl fmt::Debug for FastPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Book").field("entries", &self.live).field("is_on", &self.is_on).finish()
+        f.debug_struct("FastPath").field("entries", &self.live).field("is_on", &self.is_on).finish()
     }
 }
 
-impl Book {
-    pub(super) fn new(mut table: Box<dyn FastTable>) -> Book {
+impl FastPath {
+    pub(super) fn new(mut table: Box<dyn FastTable>) -> FastPath {
         table.set_epochs([0; 3]);
         let room = table.room();
         let before = table.counts().received.iter().sum();
-        Book {
+        FastPath {
             table,
             is_on: false,
             is_paused: false,
@@ -219,11 +219,11 @@ impl Book {
 
     /// An entry goes, and its key leads to it no more.
     fn give_up(&mut self, number: u32, now: Time) {
-        self.let_go(number);
+        self.remove_key(number);
         self.leave(number, now);
     }
 
-    fn let_go(&mut self, number: u32) {
+    fn remove_key(&mut self, number: u32) {
         let Some(flow) = self.entry(number).map(|entry| FlowKey::of(&entry.key)) else { return };
         if self.number_of(&flow) == Some(number) {
             self.table.remove(&flow);
@@ -352,7 +352,7 @@ impl Book {
     pub(super) fn emptied(mut self) -> Box<dyn FastTable> {
         for number in self.numbers() {
             if self.numbers.is_taken(number) {
-                self.let_go(number);
+                self.remove_key(number);
                 self.table.end(number);
             }
         }
@@ -361,7 +361,7 @@ impl Book {
 }
 
 /// Connections that both the table and the stages follow.
-impl Book {
+impl FastPath {
     pub(super) fn follows_any(&self) -> bool {
         !self.slots.by_track.is_empty()
     }
