@@ -10,6 +10,7 @@
 
 pub mod bed;
 pub mod conntrack;
+pub mod core_distance;
 pub mod core_speed;
 pub mod counters;
 pub mod cpu;
@@ -20,7 +21,6 @@ pub mod ethtool;
 pub mod external;
 pub mod fault;
 pub mod graph;
-pub mod handover;
 pub mod hog;
 pub mod interface;
 pub mod journal;
