@@ -33,7 +33,7 @@ use crate::pipeline::Stage;
 use crate::threads::{Handover, Ingress, Share};
 use crate::time::Time;
 use meeting::{Meeting, Waiting};
-use nats::{Nats, Whose};
+use nats::{Nats, Owner};
 
 /// Which frames must meet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -149,9 +149,9 @@ impl Steering {
     /// The thread of a frame that tells all that matters.
     fn owner(&self, (frame, dir): (&Frame<'_>, Dir), stages: &[Stage]) -> u8 {
         match self.together {
-            Together::Inside => match self.nats.whose((frame, dir), stages) {
-                Whose::Thread(thread) => thread,
-                Whose::Mixed(mixed) => pick(mixed, self.share.of),
+            Together::Inside => match self.nats.owner((frame, dir), stages) {
+                Owner::Thread(thread) => thread,
+                Owner::Hash(hash) => pick(hash, self.share.of),
             },
             Together::Ends => pick(ends(frame), self.share.of),
             Together::Fragments | Together::Nothing => pick(addresses(frame), self.share.of),

@@ -67,4 +67,4 @@ pub(crate) use quoted::{Receiver, sender};
 pub(crate) use sharding::Sharding;
 pub(crate) use stage::Nat;
 pub use table::Usage;
-pub(crate) use table::{Departs, Lead, Mapped, Update};
+pub(crate) use table::{Departs, Destination, Mapped, Update};

@@ -1,5 +1,5 @@
-//! The NATs of a node as one, for who asks which thread a frame belongs to: each says where a frame leads on its way past them, until one
-//! knows the thread.
+//! Which thread of a node with several NATs a frame belongs to: each NAT in turn says where it sends the frame, until one knows
+//! the thread.
 //!
 //! ```text
 //!  outward   host i > nat 0: port p of A, given by the thread of i > nat 1: port q of B, given by the same thread
@@ -13,18 +13,18 @@ use super::{addresses, nat};
 use crate::dir::Dir;
 use crate::frame::{Fragment, Frame, Kind};
 use crate::icmp::quoted6;
-use crate::nat::{Departs, Lead, Receiver, has_ports_of, sender};
+use crate::nat::{Departs, Destination, Receiver, has_ports_of, sender};
 use crate::pipeline::Stage;
 
 /// The stages that are NATs, from inside.
 #[derive(Debug, Default)]
 pub(super) struct Nats(Vec<usize>);
 
-/// Which thread a frame belongs to.
-pub(super) enum Whose {
+/// The thread that a frame belongs to.
+pub(super) enum Owner {
     Thread(u8),
-    /// To be picked by this.
-    Mixed(u32),
+    /// The thread that this hash picks.
+    Hash(u32),
 }
 
 impl Nats {
@@ -39,12 +39,12 @@ impl Nats {
         self.0.get(usize::from(number)).copied()
     }
 
-    /// Which thread a frame belongs to on its way in `dir`. That of a later fragment for a port is its first one's.
-    pub(super) fn whose(&self, (frame, dir): (&Frame<'_>, Dir), stages: &[Stage]) -> Whose {
+    /// The thread that a frame belongs to, in the direction `dir`. A later fragment for a port belongs to that of its first one.
+    pub(super) fn owner(&self, (frame, dir): (&Frame<'_>, Dir), stages: &[Stage]) -> Owner {
         match (frame.kind(), dir) {
-            (Kind::V4, Dir::Outward) => Whose::Mixed(self.outward(frame, stages)),
+            (Kind::V4, Dir::Outward) => Owner::Hash(self.outward(frame, stages)),
             (Kind::V4, Dir::Inward) => self.inward(frame, stages),
-            _ => Whose::Mixed(self.of_v6((frame, dir), stages)),
+            _ => Owner::Hash(self.of_v6((frame, dir), stages)),
         }
     }
 
@@ -58,27 +58,27 @@ impl Nats {
                 Departs::Remote => return mix4(remote),
             }
         }
-        // Where it is one-to-one, who is outside sees another address.
+        // Where the NAT is one-to-one, a remote host sees another address.
         if from == inside { mix4(inside).wrapping_add(mix4(remote)) } else { mix4(inside) }
     }
 
-    fn inward(&self, frame: &Frame<'_>, stages: &[Stage]) -> Whose {
+    fn inward(&self, frame: &Frame<'_>, stages: &[Stage]) -> Owner {
         let mut to = Receiver::of(frame);
-        let mut is_led = false;
+        let mut is_inside = false;
         for &k in self.0.iter().rev() {
-            match nat(stages, k).table.lead(&to) {
-                Lead::On => {}
-                Lead::Inside(address, port) => {
+            match nat(stages, k).table.destination(&to) {
+                Destination::On => {}
+                Destination::Inside(address, port) => {
                     to = to.at(address, port);
-                    is_led = true;
+                    is_inside = true;
                 }
-                Lead::Thread(thread) => return Whose::Thread(thread),
-                Lead::Remote => return Whose::Mixed(mix4(to.remote)),
+                Destination::Thread(thread) => return Owner::Thread(thread),
+                Destination::Remote => return Owner::Hash(mix4(to.remote)),
             }
         }
-        match is_led {
-            true => Whose::Mixed(mix4(to.address)),
-            false => Whose::Mixed(mix4(to.address).wrapping_add(mix4(to.remote))),
+        match is_inside {
+            true => Owner::Hash(mix4(to.address)),
+            false => Owner::Hash(mix4(to.address).wrapping_add(mix4(to.remote))),
         }
     }
 
@@ -93,7 +93,7 @@ impl Nats {
         }
     }
 
-    /// Whether a frame is a fragment whose owner follows from its packet's first one.
+    /// Whether a frame is a fragment owner owner follows from its packet's first one.
     pub(super) fn is_piece(&self, (frame, dir): (&Frame<'_>, Dir), stages: &[Stage]) -> bool {
         if frame.kind() != Kind::V4 {
             return frame.is_piece_of_icmp();

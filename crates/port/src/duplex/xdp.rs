@@ -31,7 +31,7 @@ use crate::fast::{FastPort, Gate};
 use crate::packet::set_at;
 use crate::xsk::{self, Entries, Kind, Layout, Place};
 use live::Live;
-use order::{Order, Way};
+use order::{Order, SendPath};
 
 /// Entries of each ring of a socket.
 const ENTRIES: u32 = 2048;
@@ -424,12 +424,12 @@ impl Port for Xdp {
                 }
                 let all_taken = || live.all_taken();
                 match self.order.choose(frames.len(), now, all_taken, || queue.is_drained(pool)) {
-                    Way::Socket => queue.send(pool, frames),
-                    Way::BeginLive => {
+                    SendPath::Socket => queue.send(pool, frames),
+                    SendPath::BeginLive => {
                         live.begin();
                         live.send(pool, frames)
                     }
-                    Way::Live => live.send(pool, frames),
+                    SendPath::Live => live.send(pool, frames),
                 }
             }
             _ => queue.send(pool, frames),

@@ -56,7 +56,7 @@ use crate::threads::Share;
 
 pub(crate) use apply::Update;
 pub(crate) use shown::Mapped;
-pub(crate) use steer::{Departs, Lead};
+pub(crate) use steer::{Departs, Destination};
 
 /// What a NAT holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
