@@ -122,15 +122,10 @@ impl Announce {
                 let from = option(from.map(|port| format!(" source-port =={port}")));
                 let to = option(to.map(|port| format!(" destination-port =={port}")));
                 let rest = format!("match destination {prefix}{protocol}{from}{to} then discard");
-                match host.is_ipv4() {
-                    true => (
-                        ["gobgp global rib -a ipv4-flowspec add", "gobgp global rib -a ipv4-flowspec del"],
-                        rest,
-                    ),
-                    false => (
-                        ["gobgp global rib -a ipv6-flowspec add", "gobgp global rib -a ipv6-flowspec del"],
-                        rest,
-                    ),
+                if host.is_ipv4() {
+                    (["gobgp global rib -a ipv4-flowspec add", "gobgp global rib -a ipv4-flowspec del"], rest)
+                } else {
+                    (["gobgp global rib -a ipv6-flowspec add", "gobgp global rib -a ipv6-flowspec del"], rest)
                 }
             }
         };

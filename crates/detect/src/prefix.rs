@@ -67,9 +67,10 @@ impl FromStr for Prefix {
         let mask = if most == 32 { mask | u128::MAX << 32 } else { mask };
         let bits = bits(address);
         let network = Prefix { bits: bits & mask, mask };
-        match bits & mask == bits {
-            true => Ok(network),
-            false => Err(format!("`{text}` has bits behind its length: write {network}")),
+        if bits & mask == bits {
+            Ok(network)
+        } else {
+            Err(format!("`{text}` has bits behind its length: write {network}"))
         }
     }
 }

@@ -117,9 +117,10 @@ fn text_of(file: &str) -> io::Result<String> {
     }
     let mut text = String::new();
     File::open(file)?.take(LONGEST + 1).read_to_string(&mut text)?;
-    match text.len() as u64 > LONGEST {
-        true => Err(io::Error::other(format!("it is longer than {} MiB", LONGEST >> 20))),
-        false => Ok(text),
+    if text.len() as u64 > LONGEST {
+        Err(io::Error::other(format!("it is longer than {} MiB", LONGEST >> 20)))
+    } else {
+        Ok(text)
     }
 }
 

@@ -209,9 +209,10 @@ impl Config {
         if let Some((port, _)) = ports().find(|(port, _)| !port.vlan.is_empty()) {
             return Err(format!("a fast path knows no VLAN tags: `{}` has one", port.name));
         }
-        match self.plane.ports.len() > PORTS {
-            true => Err(format!("a fast path has at most {PORTS} ports")),
-            false => Ok(()),
+        if self.plane.ports.len() > PORTS {
+            Err(format!("a fast path has at most {PORTS} ports"))
+        } else {
+            Ok(())
         }
     }
 
@@ -224,11 +225,10 @@ impl Config {
             return Ok(());
         }
         self.plane.may_share(self.settings.threads.len() as u8)?;
-        match self.backends.iter().any(|backend| matches!(backend, Backend::Files(..))) {
-            true => {
-                Err("a node between capture files has one thread: give it one CPU, and no `threads`".into())
-            }
-            false => Ok(()),
+        if self.backends.iter().any(|backend| matches!(backend, Backend::Files(..))) {
+            Err("a node between capture files has one thread: give it one CPU, and no `threads`".into())
+        } else {
+            Ok(())
         }
     }
 }

@@ -108,9 +108,10 @@ impl Exchange {
         // Before it can come out at the other end.
         self.termination.handed(self.thread, self.handed + 1);
         let is_there = self.put(usize::from(to), port, ingress.code(), frame);
-        match is_there {
-            true => self.handed += 1,
-            false => self.termination.handed(self.thread, self.handed),
+        if is_there {
+            self.handed += 1
+        } else {
+            self.termination.handed(self.thread, self.handed)
         }
         is_there
     }

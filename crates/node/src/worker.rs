@@ -287,9 +287,10 @@ impl Worker {
                 Arrival::NoChunk => self.plane.lost_on_the_way(),
             }
         }
-        match self.arrived.is_empty() {
-            true => self.resume(),
-            false => self.pass(),
+        if self.arrived.is_empty() {
+            self.resume()
+        } else {
+            self.pass()
         }
         any
     }

@@ -63,9 +63,10 @@ pub fn answer(from: Host, to: Host) -> Vec<u8> {
         (IpAddr::V4(ip), IpAddr::V4(asker)) => arp(2, (from.mac, ip), (to.mac, asker), to.mac),
         (IpAddr::V6(ip), IpAddr::V6(asker)) => {
             // Who has no address yet is answered together with all (section 7.2.4). Flags: solicited, override.
-            let (asker, solicited) = match asker.is_unspecified() {
-                true => (Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1), 0),
-                false => (asker, 0x40),
+            let (asker, solicited) = if asker.is_unspecified() {
+                (Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1), 0)
+            } else {
+                (asker, 0x40)
             };
             let body = nd_body(ADVERTISEMENT, 0x20 | solicited, ip, (TARGET_MAC, from.mac));
             nd(from.mac, to.mac, (ip, asker), body)

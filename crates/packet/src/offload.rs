@@ -108,9 +108,10 @@ impl Transport {
     fn pseudo_header(&self, frame: &[u8], bytes: usize) -> u64 {
         // Of a length each that the compiler knows.
         let ip = frame.get(self.ip..).unwrap_or_default();
-        let sum = match self.is_v4 {
-            true => ip.first_chunk::<20>().map(|ip| pseudo_header(&ip[12..], self.protocol, bytes)),
-            false => ip.first_chunk::<40>().map(|ip| pseudo_header(&ip[8..], self.protocol, bytes)),
+        let sum = if self.is_v4 {
+            ip.first_chunk::<20>().map(|ip| pseudo_header(&ip[12..], self.protocol, bytes))
+        } else {
+            ip.first_chunk::<40>().map(|ip| pseudo_header(&ip[8..], self.protocol, bytes))
         };
         sum.unwrap_or_default()
     }

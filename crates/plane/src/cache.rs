@@ -84,9 +84,10 @@ impl FlowCache {
         for i in set {
             let frame = &batch[i];
             keys[i] = Key::of(frame).ok();
-            match keys[i].is_some_and(|key| self.has_recipe(pipeline, now, key, frame)) {
-                true => found.insert(i),
-                false => passing |= flow_bit(frame),
+            if keys[i].is_some_and(|key| self.has_recipe(pipeline, now, key, frame)) {
+                found.insert(i)
+            } else {
+                passing |= flow_bit(frame)
             }
         }
         let mut hits = Set::EMPTY;

@@ -103,9 +103,10 @@ mod tests {
 
     /// How many of so many packets of a host its limits allow to tell it of.
     fn reported(limiter: &mut Limiter, ms: u64, host: &str, error: Error, packets: usize) -> usize {
-        let line = match host.contains(':') {
-            true => format!("udp [{host}]:1 > [2001:db8:2::9]:2"),
-            false => format!("udp {host}:1 > 192.0.2.1:2"),
+        let line = if host.contains(':') {
+            format!("udp [{host}]:1 > [2001:db8:2::9]:2")
+        } else {
+            format!("udp {host}:1 > 192.0.2.1:2")
         };
         let kind = if host.contains(':') { [0x86, 0xdd] } else { [8, 0] };
         let mut buf = [&[0; HEAD_ROOM][..], &[2; 12], &kind, &packet(&line).expect("a packet")].concat();

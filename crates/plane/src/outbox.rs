@@ -88,12 +88,11 @@ impl Outbox {
     /// A frame that the node made; `buf` has [`crate::frame::HEAD_ROOM`] bytes free in front of the Ethernet header.
     pub(crate) fn send(&mut self, entry: EntryPoint, port: PortId, buf: Vec<u8>) {
         self.made += 1;
-        match self.waiting.len() < MOST {
-            true => {
-                let known = Known::untagged(port);
-                self.waiting.push(Originated { then: Then::On(entry), known, buf });
-            }
-            false => self.refused += 1,
+        if self.waiting.len() < MOST {
+            let known = Known::untagged(port);
+            self.waiting.push(Originated { then: Then::On(entry), known, buf });
+        } else {
+            self.refused += 1
         }
     }
 

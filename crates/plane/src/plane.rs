@@ -241,10 +241,7 @@ impl Plane {
 
 /// A frame of a batch enters the pipeline.
 fn enter(entries: &mut Entries, batch: &Batch<'_>, i: usize, entry: EntryPoint) {
-    match batch[i].is_ip() {
-        true => entries.insert(i, entry),
-        false => entries.insert_no_ip(i, entry),
-    }
+    if batch[i].is_ip() { entries.insert(i, entry) } else { entries.insert_no_ip(i, entry) }
 }
 
 #[cfg(test)]

@@ -183,9 +183,10 @@ impl Steering {
         outbox: &mut Outbox,
     ) -> Option<Verdict> {
         let place = pick(addresses(frame).wrapping_add(mix4(frame.fragment_id())), self.share.of);
-        match place == self.share.thread {
-            true => self.meet(now, (frame, dir), stages, outbox),
-            false => Some(Verdict::Handed(Handover { to: place, ingress: Ingress::Meets })),
+        if place == self.share.thread {
+            self.meet(now, (frame, dir), stages, outbox)
+        } else {
+            Some(Verdict::Handed(Handover { to: place, ingress: Ingress::Meets }))
         }
     }
 

@@ -347,9 +347,10 @@ impl Filter {
         for v4 in [true, false] {
             asked.fill(step, dir, set, v4, found.as_ref());
             while asked.rules.len > 0 {
-                match v4 {
-                    true => self.rules.program.first_v4(&mut asked.rules),
-                    false => self.rules.program.first_v6(&mut asked.rules),
+                if v4 {
+                    self.rules.program.first_v4(&mut asked.rules)
+                } else {
+                    self.rules.program.first_v6(&mut asked.rules)
                 }
                 self.act(step, dir, &mut asked, &mut passed);
             }

@@ -48,9 +48,10 @@ impl Filter {
             if let Some(place) = asked.keys.first_mut() {
                 *place = key;
             }
-            match is_v4 {
-                true => self.rules.program.first_v4(&mut asked),
-                false => self.rules.program.first_v6(&mut asked),
+            if is_v4 {
+                self.rules.program.first_v4(&mut asked)
+            } else {
+                self.rules.program.first_v6(&mut asked)
             }
             let rule = asked.found.first().copied().unwrap_or(NONE);
             let act =

@@ -24,11 +24,12 @@ fn one<'a>(random: &mut Random, of: &[&'a str]) -> &'a str {
 /// An address near others, so that rules overlap.
 fn address(random: &mut Random, v4: bool) -> IpAddr {
     let near = |random: &mut Random| random.next() & 0x0303_0000_0300_0303;
-    match v4 {
-        true => (0x0a00_0000 | near(random) as u32).to_be_bytes().into(),
-        false => (0x2001_0db8_u128 << 96 | u128::from(near(random)) << 32 | u128::from(near(random)))
+    if v4 {
+        (0x0a00_0000 | near(random) as u32).to_be_bytes().into()
+    } else {
+        (0x2001_0db8_u128 << 96 | u128::from(near(random)) << 32 | u128::from(near(random)))
             .to_be_bytes()
-            .into(),
+            .into()
     }
 }
 

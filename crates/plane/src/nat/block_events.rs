@@ -42,10 +42,7 @@ impl BlockEvents {
     }
 
     pub(super) fn note(&mut self, event: BlockEvent) {
-        match self.events.len() < MOST {
-            true => self.events.push(event),
-            false => self.is_behind = true,
-        }
+        if self.events.len() < MOST { self.events.push(event) } else { self.is_behind = true }
     }
 
     /// The events since it was last read; `None`: some are missing, and all blocks are to be read.

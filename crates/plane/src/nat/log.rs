@@ -64,10 +64,7 @@ pub(crate) struct Log {
 
 impl Log {
     pub(crate) fn push(&mut self, event: Event) {
-        match self.events.len() < MOST {
-            true => self.events.push_back(event),
-            false => self.lost += 1,
-        }
+        if self.events.len() < MOST { self.events.push_back(event) } else { self.lost += 1 }
     }
 
     /// The events since the last call, and how many were dropped since the start because the queue was full.

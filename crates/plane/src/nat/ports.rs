@@ -262,9 +262,10 @@ impl Pool {
             return Some(Taken { endpoint: endpoint(cut.first), generation });
         }
         // With parity, every second port from the first one that is alike.
-        let (step, from) = match self.config.parity {
-            true => (2, u32::from(cut.first) + u32::from((cut.first ^ want.like) & 1)),
-            false => (1, u32::from(cut.first)),
+        let (step, from) = if self.config.parity {
+            (2, u32::from(cut.first) + u32::from((cut.first ^ want.like) & 1))
+        } else {
+            (1, u32::from(cut.first))
         };
         let choices = (u32::from(cut.last) + 1).saturating_sub(from).div_ceil(step);
         if choices == 0 {
@@ -305,28 +306,27 @@ impl Pool {
     /// A new block: on the subscriber's address, or if it has none yet, on the emptier one of two drawn by lot.
     fn grant(&mut self, holding: &mut Holding, want: Want, secret: &mut Secret) -> Option<BlockId> {
         let is_paired = holding.newest.is_some() && self.present(holding.outside).is_some();
-        let id = match is_paired {
-            true => self.own_again(holding, want).or_else(|| self.block_at(holding.outside, want, secret)),
-            false => {
-                let addresses = self.newest.len() as u32;
-                if addresses == 0 {
-                    return None;
-                }
-                let room = |n: &u32| {
-                    self.present(*n as u16).map_or(0, |set| {
-                        let set = self.set(set);
-                        set.free[want.class(set)].len()
-                    })
-                };
-                let lot = match want.home {
-                    Some(home) => home % addresses,
-                    None => {
-                        let lots = [secret.below(addresses), secret.below(addresses)];
-                        *lots.iter().max_by_key(|lot| room(lot)).expect("two")
-                    }
-                };
-                (lot..lot + addresses).find_map(|n| self.block_at((n % addresses) as u16, want, secret))
+        let id = if is_paired {
+            self.own_again(holding, want).or_else(|| self.block_at(holding.outside, want, secret))
+        } else {
+            let addresses = self.newest.len() as u32;
+            if addresses == 0 {
+                return None;
             }
+            let room = |n: &u32| {
+                self.present(*n as u16).map_or(0, |set| {
+                    let set = self.set(set);
+                    set.free[want.class(set)].len()
+                })
+            };
+            let lot = match want.home {
+                Some(home) => home % addresses,
+                None => {
+                    let lots = [secret.below(addresses), secret.below(addresses)];
+                    *lots.iter().max_by_key(|lot| room(lot)).expect("two")
+                }
+            };
+            (lot..lot + addresses).find_map(|n| self.block_at((n % addresses) as u16, want, secret))
         }?;
         self.hand_over(id, holding, want.subscriber);
         Some(id)

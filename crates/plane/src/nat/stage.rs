@@ -206,9 +206,10 @@ impl Nat {
         if let Some(next) = self.beyond(frame) {
             return next;
         }
-        let next = match !is_plain(frame) || self.is_special {
-            true => self.out_special(step, i, (hash, guess)),
-            false => self.out_plain(step, i, (hash, guess)),
+        let next = if !is_plain(frame) || self.is_special {
+            self.out_special(step, i, (hash, guess))
+        } else {
+            self.out_plain(step, i, (hash, guess))
         };
         if let Next::Hairpin = next { self.hairpin(step, i) } else { next }
     }
@@ -256,9 +257,10 @@ impl Nat {
     fn out_local(&mut self, step: &mut Step<'_, '_>, i: usize) -> Next {
         let frame = &step.frames[i];
         let is_question = frame.proto() == UDP && frame.ports().1 == pcp::PORT;
-        match is_question && self.table.config.pcp && frame.fragment() == Fragment::Whole {
-            true => pcp::answer(&mut self.table, step, i),
-            false => Next::On,
+        if is_question && self.table.config.pcp && frame.fragment() == Fragment::Whole {
+            pcp::answer(&mut self.table, step, i)
+        } else {
+            Next::On
         }
     }
 
@@ -360,9 +362,10 @@ impl Nat {
         let exclude = &self.table.config.exclude;
         let is_excluded = exclude.contains(src)
             || frame.icmp_error() && quote(frame).is_ok_and(|quote| exclude.contains(quote.dst.0));
-        match self.table.node.local.contains(&dst) || is_excluded {
-            true => Next::On,
-            false => Next::Drop(DropReason::NatNoMapping),
+        if self.table.node.local.contains(&dst) || is_excluded {
+            Next::On
+        } else {
+            Next::Drop(DropReason::NatNoMapping)
         }
     }
 }

@@ -27,9 +27,10 @@ impl Plane {
             if usize::from(frame.port.0) < self.pipeline.left {
                 of_left.insert(i);
             }
-            match router.map_or(frame.is_ip(), |router| router.takes_in(frame)) {
-                true => admitted.insert(i),
-                false => others.insert(i),
+            if router.map_or(frame.is_ip(), |router| router.takes_in(frame)) {
+                admitted.insert(i)
+            } else {
+                others.insert(i)
             }
         }
         for i in others {
@@ -43,9 +44,10 @@ impl Plane {
         }
         admitted = self.check_sources(now, batch, admitted, of_left);
         let is_own = batch.handed == 0 && self.steering.is_alone();
-        let mut entries = match is_own {
-            true => Entries::begin(admitted.and(of_left), admitted.without(of_left)),
-            false => Entries::default(),
+        let mut entries = if is_own {
+            Entries::begin(admitted.and(of_left), admitted.without(of_left))
+        } else {
+            Entries::default()
         };
         for i in no_ip {
             // They are of no flow that belongs to a thread.

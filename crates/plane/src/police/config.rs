@@ -203,9 +203,10 @@ impl<'a> Reading<'a> {
         for pair in words.chunks(2) {
             let &[word, value] = pair else {
                 let known = WORDS.contains(&pair[0]);
-                return Err(match known {
-                    true => format!("`{}` takes one value, as in `{}`", pair[0], example(pair[0])),
-                    false => unknown(pair[0], &WORDS),
+                return Err(if known {
+                    format!("`{}` takes one value, as in `{}`", pair[0], example(pair[0]))
+                } else {
+                    unknown(pair[0], &WORDS)
                 });
             };
             let said_before = match word {

@@ -201,9 +201,10 @@ fn aqm(text: &str) -> Result<Aqm, String> {
     let known: Vec<&str> =
         known.iter().filter(|(_, queue)| !queue.needs_values()).map(|(name, _)| *name).collect();
     let name = text.split_once(':').map_or(text, |(name, _)| name);
-    match known.contains(&name) {
-        true => Aqm::read(text),
-        false => Err(format!("`{name}` is no AQM: {}", did_you_mean(name, &known))),
+    if known.contains(&name) {
+        Aqm::read(text)
+    } else {
+        Err(format!("`{name}` is no AQM: {}", did_you_mean(name, &known)))
     }
 }
 

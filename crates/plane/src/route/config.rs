@@ -190,9 +190,10 @@ fn gateways(words: &[&str], ports: &[Port]) -> Result<Vec<NextHop>, String> {
             gateways.push(hop);
         }
     }
-    match gateways.len() <= MOST_HOPS {
-        true => Ok(gateways),
-        false => Err(format!("a route has at most {MOST_HOPS} next hops: these are {}", gateways.len())),
+    if gateways.len() <= MOST_HOPS {
+        Ok(gateways)
+    } else {
+        Err(format!("a route has at most {MOST_HOPS} next hops: these are {}", gateways.len()))
     }
 }
 

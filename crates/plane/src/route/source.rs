@@ -47,9 +47,10 @@ impl Router {
         left: Set,
     ) -> (Set, PerFrame<Option<Refusal>>) {
         let (mut refused, mut refusals) = (Set::EMPTY, PerFrame::all(None));
-        let backs = match self.accepted.iter().any(Option::is_some) {
-            true => self.hops(&frames, fresh, End::Source),
-            false => PerFrame::all(Hop::NONE),
+        let backs = if self.accepted.iter().any(Option::is_some) {
+            self.hops(&frames, fresh, End::Source)
+        } else {
+            PerFrame::all(Hop::NONE)
         };
         let mut ending = Set::EMPTY;
         for i in fresh {

@@ -446,9 +446,10 @@ impl Target for VirtualNode {
     fn sound(&self) -> Result<(), String> {
         let accounting = self.accounting();
         let all = self.planes.iter().all(|plane| plane.accounting().balance());
-        match all && accounting.handed == accounting.taken {
-            true => Ok(()),
-            false => Err(format!("the frame accounting does not balance: {accounting:?}")),
+        if all && accounting.handed == accounting.taken {
+            Ok(())
+        } else {
+            Err(format!("the frame accounting does not balance: {accounting:?}"))
         }
     }
 }

@@ -76,9 +76,10 @@ impl Nats {
                 Destination::Remote => return Owner::Hash(mix4(to.remote)),
             }
         }
-        match is_inside {
-            true => Owner::Hash(mix4(to.address)),
-            false => Owner::Hash(mix4(to.address).wrapping_add(mix4(to.remote))),
+        if is_inside {
+            Owner::Hash(mix4(to.address))
+        } else {
+            Owner::Hash(mix4(to.address).wrapping_add(mix4(to.remote)))
         }
     }
 
@@ -87,9 +88,10 @@ impl Nats {
             return addresses(frame);
         }
         let (inside, remote) = quoted6(frame).map_or(frame.addresses6(), |(src, dst)| (dst, src));
-        match self.0.iter().any(|&k| nat(stages, k).table.stands_for(remote)) {
-            true => mix6(inside),
-            false => mix6(inside).wrapping_add(mix6(remote)),
+        if self.0.iter().any(|&k| nat(stages, k).table.stands_for(remote)) {
+            mix6(inside)
+        } else {
+            mix6(inside).wrapping_add(mix6(remote))
         }
     }
 

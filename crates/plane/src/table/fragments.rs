@@ -35,12 +35,11 @@ impl Packet {
     /// That of a frame with this identification.
     pub(crate) fn of(frame: &Frame<'_>, id: u32) -> Packet {
         let v4 = frame.kind() == Kind::V4;
-        let (src, dst) = match v4 {
-            true => {
-                let (src, dst) = frame.addresses4();
-                (src.into(), dst.into())
-            }
-            false => frame.addresses6(),
+        let (src, dst) = if v4 {
+            let (src, dst) = frame.addresses4();
+            (src.into(), dst.into())
+        } else {
+            frame.addresses6()
         };
         Packet { v4, src, dst, id, proto: frame.proto() }
     }

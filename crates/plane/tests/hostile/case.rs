@@ -445,10 +445,7 @@ impl Case {
         while step > 0 {
             let mut at = 0;
             while let Some(fewer) = without(&best, at..at + step) {
-                match fewer.run().is_err() {
-                    true => best = fewer,
-                    false => at += step,
-                }
+                if fewer.run().is_err() { best = fewer } else { at += step }
             }
             step /= 2;
         }

@@ -258,11 +258,10 @@ impl Xsk {
         let (mut lost_before, mut taken) = (self.dropped - self.placed, 0);
         for i in 0..n {
             let frame = self.socket.frame(i);
-            let arrived = match stamped {
-                true => {
-                    self.socket.bytes(frame.at - STAMP_BYTES, STAMP_BYTES).try_into().map(u64::from_ne_bytes)
-                }
-                false => Ok(now),
+            let arrived = if stamped {
+                self.socket.bytes(frame.at - STAMP_BYTES, STAMP_BYTES).try_into().map(u64::from_ne_bytes)
+            } else {
+                Ok(now)
             };
             let bytes = &*self.socket.bytes(frame.at, frame.bytes);
             let (bytes, wire_len) = whole(bytes, self.kept);

@@ -121,9 +121,10 @@ impl Port for Memory {
 
     fn send(&mut self, pool: &mut Pool, frames: &mut Vec<Chunk>) -> io::Result<()> {
         for chunk in frames.drain(..) {
-            match self.leaving.put(pool.bytes(&chunk).to_vec()) {
-                true => self.sent += 1,
-                false => self.lost.no_room += 1,
+            if self.leaving.put(pool.bytes(&chunk).to_vec()) {
+                self.sent += 1
+            } else {
+                self.lost.no_room += 1
             }
             pool.give_back(chunk);
         }

@@ -148,9 +148,10 @@ impl<R: Read> Reader<R> {
     /// The file is broken here. Nothing after it can be read.
     pub fn next_item(&mut self) -> Result<Option<Item<'_>>, ReadError> {
         if let Some(clock) = self.pcap {
-            return match std::mem::take(&mut self.begins_pcap) {
-                true => Ok(self.interfaces.first().map(Item::Interface)),
-                false => self.pcap_packet(clock),
+            return if std::mem::take(&mut self.begins_pcap) {
+                Ok(self.interfaces.first().map(Item::Interface))
+            } else {
+                self.pcap_packet(clock)
             };
         }
         loop {

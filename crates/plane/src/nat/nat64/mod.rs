@@ -91,20 +91,22 @@ pub(super) fn out(
         return Next::Gone;
     }
     if frame.icmp_error() && (is_whole || has_header) {
-        return match is_whole {
-            true => errors::error_out(table, step, i, prefix),
-            false => errors::gather(table, fragments, step, i, Dir::Outward),
+        return if is_whole {
+            errors::error_out(table, step, i, prefix)
+        } else {
+            errors::gather(table, fragments, step, i, Dir::Outward)
         };
     }
     if !is_whole && !has_header || !has_ports(frame) {
         return Next::Drop(DropReason::NatProtocol);
     }
-    let bytes = match frame.fragment() == Fragment::First && frame.proto() == ICMP6 {
-        false => frame.l4().len(),
-        true => match fragments.gathered(table, step, i, Dir::Outward) {
+    let bytes = if frame.fragment() == Fragment::First && frame.proto() == ICMP6 {
+        match fragments.gathered(table, step, i, Dir::Outward) {
             Ok(bytes) => bytes,
             Err(next) => return next,
-        },
+        }
+    } else {
+        frame.l4().len()
     };
     let frame = &mut step.frames[i];
     let flow = Flow { inside, remote, segment: Segment::of(frame) };

@@ -175,9 +175,10 @@ impl Table {
         if self.pool.room() < update.come.len() {
             return Err("sessions live at too many public addresses: wait until some have ended".to_string());
         }
-        match self.redirects.len() + update.config.redirects.len() > most {
-            true => Err("the node had too many redirects over time: let it begin anew".to_string()),
-            false => Ok(()),
+        if self.redirects.len() + update.config.redirects.len() > most {
+            Err("the node had too many redirects over time: let it begin anew".to_string())
+        } else {
+            Ok(())
         }
     }
 

@@ -69,12 +69,11 @@ impl Table {
         // Of several connections, others may have ended otherwise.
         let is_closed = class == Class::TcpClosing && !slot.is_shared();
         let at_once = if is_closed { AtOnce::Yes } else { AtOnce::No };
-        let rest = match slot.is_fixed() {
-            true => None,
-            false => {
-                let taken = Taken { endpoint, generation: slot.generation() };
-                self.pool.give_back(taken, Tick::of(now), at_once)
-            }
+        let rest = if slot.is_fixed() {
+            None
+        } else {
+            let taken = Taken { endpoint, generation: slot.generation() };
+            self.pool.give_back(taken, Tick::of(now), at_once)
         };
         match space {
             Space::Other => self.sessions.remove_hash(self.hash_outside(&slot), number),

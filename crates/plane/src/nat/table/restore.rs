@@ -21,9 +21,10 @@ impl Table {
         let owner = self.subscribers.find_or_add(&self.secret, block.inside);
         let is_restored =
             self.pool.restore(&mut self.subscribers[owner].holding, granted, owner, Tick::of(now));
-        match is_restored {
-            true => self.log_block(now, EventKind::BlockAllocated, owner, granted),
-            false => self.subscribers.forget_idle(&self.secret, owner),
+        if is_restored {
+            self.log_block(now, EventKind::BlockAllocated, owner, granted)
+        } else {
+            self.subscribers.forget_idle(&self.secret, owner)
         }
         is_restored
     }

@@ -32,10 +32,7 @@ impl Table {
     /// # Errors
     /// The table is full, and none of the candidates may be evicted.
     pub(super) fn room_for(&mut self, now: Time, inside: &Inside) -> Result<(), DropReason> {
-        match !self.is_full() || self.make_room(now, inside) {
-            true => Ok(()),
-            false => Err(DropReason::NatSessions),
-        }
+        if !self.is_full() || self.make_room(now, inside) { Ok(()) } else { Err(DropReason::NatSessions) }
     }
 
     /// Evicts a session for a new one of this inside end; false if none of the candidates may be evicted.

@@ -51,9 +51,10 @@ impl Table {
             return false;
         }
         let ((address, _), (port, _)) = (frame.addresses4(), frame.ports());
-        match has_ports(frame) && frame.fragment() != Fragment::Later {
-            true => !self.is_of_another(address, port, frame.proto()),
-            false => !self.is_shared(address),
+        if has_ports(frame) && frame.fragment() != Fragment::Later {
+            !self.is_of_another(address, port, frame.proto())
+        } else {
+            !self.is_shared(address)
         }
     }
 

@@ -212,10 +212,7 @@ impl Router {
         let (frame, link) = (&mut step.frames[i], self.neighbours.link(port));
         frame.decrement_ttl();
         frame.set_ethernet([0; 6], link.mac, &link.tags);
-        let later = match frame.ip().len() > usize::from(mtu) {
-            true => fragment::cut(frame, mtu),
-            false => Vec::new(),
-        };
+        let later = if frame.ip().len() > usize::from(mtu) { fragment::cut(frame, mtu) } else { Vec::new() };
         let known = frame.known();
         let mut frames = vec![step.keep(i)];
         frames.extend(later.into_iter().map(|buf| step.outbox.keep_made(known, buf)));
