@@ -145,7 +145,7 @@ impl FastTable for Table {
         let side_of = |(slot, side): (u32, u8)| slot * 2 + u32::from(side) + 1;
         let sides = Sides { track: rule.tracks.map(|track| track.map_or(0, side_of)) };
         let (key, wide) = self.key_of(key);
-        self.fast.insert(&key, number, &self.entry(rule), (&sides, wide.as_ref()))
+        self.fast.insert(&key, number, &self.entry(rule), &sides, wide.as_ref())
     }
 
     fn remove(&mut self, key: &FlowKey) {

@@ -8,7 +8,8 @@ use std::thread::JoinHandle;
 use std::time::SystemTime;
 
 use weir_plane::{
-    BlockEvent, Count, Cursor, Event, FastState, PoliceCounts, PortBlock, QueueCounts, UnreadLog, Update,
+    BlockEvent, Count, Cursor, Event, FastState, NewBlocks, PoliceCounts, PortBlock, QueueCounts, UnreadLog,
+    Update,
 };
 use weir_port::bpf::BpfError;
 use weir_port::confined::{Work, confine};
@@ -55,7 +56,17 @@ pub(crate) fn thread_error(step: &'static str) -> impl Fn(io::Error) -> NodeErro
     move |source| NodeError::Thread { step, source }
 }
 
-/// What is held of a thread.
+/// How a thread runs.
+#[derive(Clone, Copy)]
+struct Placement {
+    /// Its CPU, if it is bound to one.
+    cpu: Option<usize>,
+    wait: Wait,
+    /// The system calls that it may make.
+    work: Work,
+}
+
+/// A thread of the node, as the rest of the program sees it.
 struct Thread {
     requests: Option<Sender<Request>>,
     asked: Arc<AtomicBool>,
@@ -66,11 +77,8 @@ struct Thread {
 }
 
 impl Thread {
-    fn start(
-        mut worker: Worker,
-        bell: Arc<Bell>,
-        (cpu, wait, work): (Option<usize>, Wait, Work),
-    ) -> Result<Thread, NodeError> {
+    fn start(mut worker: Worker, bell: Arc<Bell>, placement: Placement) -> Result<Thread, NodeError> {
+        let Placement { cpu, wait, work } = placement;
         let first = worker.snapshot().map_err(thread_error("asking the ports"))?;
         let shown = Arc::new(Shown::new(&first));
         let (requests, queue) = channel();
@@ -174,7 +182,8 @@ impl Node {
     /// Starts its threads; one that cannot start ends those that have.
     pub(crate) fn start(
         running: RunningConfig,
-        (began, work): (SystemTime, Work),
+        began: SystemTime,
+        work: Work,
         workers: impl Iterator<Item = (Worker, Arc<Bell>)>,
     ) -> Result<Node, NodeError> {
         let (cpus, wait) = (running.settings.threads.clone(), running.settings.wait);
@@ -186,7 +195,7 @@ impl Node {
             threads: Vec::new(),
         };
         for ((worker, bell), cpu) in workers.zip(cpus) {
-            node.threads.push(Thread::start(worker, bell, (cpu, wait, work))?);
+            node.threads.push(Thread::start(worker, bell, Placement { cpu, wait, work })?);
         }
         Ok(node)
     }
@@ -394,12 +403,12 @@ impl Node {
         Ok(self.ask(|worker| worker.plane.blocks())?.concat())
     }
 
-    /// Hosts get no further block of ports, or do again, see [`weir_plane::Plane::withhold_blocks`].
+    /// Whether hosts are given further port blocks from now on, see [`weir_plane::Plane::set_new_blocks`].
     ///
     /// # Errors
     /// It has ended.
-    pub fn withhold_blocks(&self, withheld: bool) -> Result<(), NodeError> {
-        self.ask(move |worker| worker.plane.withhold_blocks(withheld)).map(drop)
+    pub fn set_new_blocks(&self, new_blocks: NewBlocks) -> Result<(), NodeError> {
+        self.ask(move |worker| worker.plane.set_new_blocks(new_blocks)).map(drop)
     }
 
     /// When its time began.

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use weir_plane::{BATCH, PortBlock, Time};
+use weir_plane::{BATCH, NewBlocks, PortBlock, Time};
 use weir_port::bpf::now_ns;
 use weir_port::confined::Work;
-use weir_port::duplex::{Pool, Port};
+use weir_port::duplex::{Pool, Port, ReceiveMode};
 use weir_port::fast::{Fast, FastPort};
 
 use crate::backend::{Backend, OpenError, Wanted, taps};
@@ -96,11 +96,12 @@ impl Opened {
         let mut open: Vec<Vec<Box<dyn Port>>> = pools.iter().map(|_| Vec::new()).collect();
         for (n, backend) in config.backends.iter().enumerate() {
             // A bump in the wire takes what is for others.
-            let promiscuous =
+            let takes_all =
                 ports[n].addresses.is_empty() && matches!(backend, Backend::Xdp(_) | Backend::Packet(_));
+            let mode = if takes_all { ReceiveMode::Promiscuous } else { ReceiveMode::Own };
             let router = config.plane.routes.is_some().then(|| macs[n]);
             let fast = fast.as_ref().map(|fast| FastPort { fast: fast.clone(), number: n as u8, router });
-            let wanted = Wanted { longest, promiscuous, spread: config.plane.spread(n), fast };
+            let wanted = Wanted { longest, mode, spread: config.plane.spread(n), fast };
             let parts = backend.open(&mut pools, wanted).map_err(named(n))?.into_iter();
             open.iter_mut().zip(parts).for_each(|(thread, part)| thread.push(part));
         }
@@ -184,9 +185,9 @@ impl Opened {
         self.workers.iter_mut().flat_map(of_thread).collect()
     }
 
-    /// Hosts get no further block of ports, or do again, see [`weir_plane::Plane::withhold_blocks`].
-    pub fn withhold_blocks(&mut self, withheld: bool) {
-        self.workers.iter_mut().for_each(|worker| worker.plane.withhold_blocks(withheld));
+    /// Whether hosts are given further port blocks from now on, see [`weir_plane::Plane::set_new_blocks`].
+    pub fn set_new_blocks(&mut self, new_blocks: NewBlocks) {
+        self.workers.iter_mut().for_each(|worker| worker.plane.set_new_blocks(new_blocks));
     }
 
     /// Capabilities that its threads need, as bits of capabilities(7): to give frames of AF_XDP to the machine.
@@ -212,6 +213,6 @@ impl Opened {
     pub fn start(self) -> Result<Node, NodeError> {
         let work = if self.is_fast || self.is_by_xdp() { Work::ForwardByPrograms } else { Work::Forward };
         let Opened { workers, bells, began, running, .. } = self;
-        Node::start(running, (began, work), workers.into_iter().zip(bells))
+        Node::start(running, began, work, workers.into_iter().zip(bells))
     }
 }

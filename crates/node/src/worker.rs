@@ -355,7 +355,7 @@ impl Worker {
                 }
                 Verdict::PortBlock(ticket) => {
                     chunk.set_range(start.into()..end.into());
-                    self.kept.put(&mut self.pool, ticket, (from, chunk));
+                    self.kept.put(&mut self.pool, ticket, from, chunk);
                 }
                 Verdict::KeptCopy | Verdict::Dropped(_) => self.pool.give_back(chunk),
                 Verdict::Local | Verdict::Live => unreachable!("each frame has a verdict behind the plane"),

@@ -88,7 +88,7 @@ fn programs_change_nothing_but_the_way() {
     for (n, node) in NODES.iter().enumerate() {
         for seed in 1..=4 {
             let mut nodes = nodes(seed % 2 == 0);
-            talk(&mut nodes, seed * 5 + n as u64, *node);
+            talk(&mut nodes, seed * 5 + n as u64, node.0, node.1);
             all += served(&nodes[1]);
         }
     }

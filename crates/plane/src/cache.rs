@@ -16,7 +16,7 @@ use crate::drops::Drops;
 use crate::frame::Frame;
 use crate::outbox::Outbox;
 use crate::pipeline::{Entries, Passed, Pipeline, Stage};
-use crate::recipe::{Key, Never, Note, Out, Recipe, Uses};
+use crate::recipe::{Key, Never, Note, Out, Recipe, SessionState, Uses};
 use crate::table::tcp::Segment;
 use crate::table::timers::Tick;
 use crate::time::Time;
@@ -154,7 +154,7 @@ impl FlowCache {
             let uses = std::mem::take(uses);
             for (stage, part) in &recipe.parts {
                 if let Some(stage) = pipeline.stages.get_mut(*stage) {
-                    stage.used(&part.note, &uses, true);
+                    stage.used(&part.note, &uses, SessionState::Same);
                 }
             }
         }

@@ -32,7 +32,7 @@ use crate::batch::{Batch, PerFrame, Verdict};
 use crate::dir::Dir;
 use crate::frame::{Fragment, PortId};
 use crate::pipeline::{Entries, Pipeline, Stage};
-use crate::recipe::{Ends, Key, On};
+use crate::recipe::{Ends, Key, On, SessionState};
 use crate::table::tcp::Progress;
 use crate::threads::Ingress;
 use crate::time::Time;
@@ -340,7 +340,11 @@ impl FastPath {
                     on => pipeline.epoch(on) == depends.epoch,
                 });
                 if let Some(stage) = pipeline.stages.get_mut(*stage) {
-                    stage.used(&part.note, &uses, holds);
+                    stage.used(
+                        &part.note,
+                        &uses,
+                        if holds { SessionState::Same } else { SessionState::Changed },
+                    );
                 }
             }
         }

@@ -64,7 +64,7 @@ pub use filter::{Count, Logged};
 pub use frame::{Fragment, Frame, HEAD_ROOM, Kind, PortId};
 pub use kept::{Emitted, Shelf, Ticket};
 pub use local::{Punt, Punts};
-pub use nat::{BlockEvent, Deterministic, Event, EventKind, Owner, PortBlock, Usage};
+pub use nat::{BlockEvent, Deterministic, Event, EventKind, NewBlocks, Owner, PortBlock, Usage};
 pub use plane::{Accounting, Departure, Leave, Plane};
 pub use police::PoliceCounts;
 pub use port::{Port, Rpf};

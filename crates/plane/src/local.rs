@@ -128,6 +128,14 @@ pub(crate) struct Local {
     pub(crate) is_taken: bool,
 }
 
+/// Where the sender of a frame is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sender {
+    /// On the link of the port that the frame came in by.
+    OnLink,
+    Elsewhere,
+}
+
 impl Local {
     pub(crate) fn new(limits: &Limits, share: Share, seed: u64) -> Local {
         let [neighbours, routing, icmp, rest] =
@@ -153,18 +161,18 @@ impl Local {
         self.rest.set_rates(rest);
     }
 
-    /// Why the machine is given a frame; `is_near`: it comes from a host on the link of its port.
+    /// The reason to give a frame to the machine.
     ///
     /// # Errors
-    /// Why it is not given that.
-    pub(crate) fn punt(&mut self, now: Time, frame: &Frame<'_>, is_near: bool) -> Result<Punt, DropReason> {
+    /// The reason to drop it.
+    pub(crate) fn punt(&mut self, now: Time, frame: &Frame<'_>, sender: Sender) -> Result<Punt, DropReason> {
         if !self.is_taken {
             return Err(DropReason::NoLocal);
         }
         let punt = Punt::of(frame);
         let (quota, reason) = match punt {
             Punt::Neighbours => (&mut self.neighbours, DropReason::LocalNeighbours),
-            Punt::Routing if is_near => (&mut self.routing_near, DropReason::LocalRouting),
+            Punt::Routing if sender == Sender::OnLink => (&mut self.routing_near, DropReason::LocalRouting),
             Punt::Routing => (&mut self.routing, DropReason::LocalRouting),
             Punt::Icmp => (&mut self.icmp, DropReason::LocalIcmp),
             Punt::Rest => (&mut self.rest, DropReason::LocalRest),

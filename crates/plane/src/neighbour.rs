@@ -64,7 +64,14 @@ pub(crate) struct Link {
     pub(crate) tags: Vec<[u8; 4]>,
 }
 
-/// Which neighbour.
+/// A host that a packet is for, on the link of a port.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Target {
+    pub(crate) port: PortId,
+    pub(crate) ip: IpAddr,
+}
+
+/// The number of a neighbour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Slot(pub(crate) u32);
 
@@ -246,10 +253,12 @@ impl Neighbours {
     pub(crate) fn demand(
         &mut self,
         now: Time,
-        (port, ip): (PortId, IpAddr),
+        target: Target,
         asker: Asker,
-        (outbox, drops): (&mut Outbox, &mut Drops),
+        outbox: &mut Outbox,
+        drops: &mut Drops,
     ) -> Result<Slot, DropReason> {
+        let Target { port, ip } = target;
         if let Some(slot) = self.find(port, ip) {
             return Ok(slot);
         }

@@ -21,7 +21,7 @@ use crate::nat::Nat;
 use crate::outbox::Outbox;
 use crate::police::Police;
 use crate::queue::Queue;
-use crate::recipe::{Note, Uses};
+use crate::recipe::{Note, SessionState, Uses};
 use crate::route::Router;
 use crate::stage::Step;
 use crate::text::MOST_STAGES;
@@ -255,11 +255,11 @@ impl Stage {
         }
     }
 
-    /// A recipe of it was used so often; what it says of sessions holds, or they are others by now.
-    pub(crate) fn used(&mut self, note: &Note, uses: &Uses, holds: bool) {
+    /// Counts the uses of a recipe, and refreshes its session.
+    pub(crate) fn used(&mut self, note: &Note, uses: &Uses, session: SessionState) {
         match (self, note) {
-            (Stage::Filter(filter), Note::Filter(note)) => filter.used(note, uses, holds),
-            (Stage::Nat(nat), Note::Nat(note)) if holds => nat.table.used(note, uses),
+            (Stage::Filter(filter), Note::Filter(note)) => filter.used(note, uses, session),
+            (Stage::Nat(nat), Note::Nat(note)) if session == SessionState::Same => nat.table.used(note, uses),
             (Stage::Nat(_), Note::Nat(_)) => {}
             _ => unreachable!("the stage that has made it"),
         }

@@ -28,7 +28,7 @@ use crate::fast::FastPath;
 use crate::frame::{Frame, Known};
 use crate::kept::{Emitted, Then, Ticket};
 use crate::limiter::Limiter;
-use crate::local::Local;
+use crate::local::{Local, Sender};
 use crate::outbox::Outbox;
 use crate::pipeline::{Entries, Exit, Pipeline, Stage};
 use crate::port::Port;
@@ -229,7 +229,8 @@ impl Plane {
     #[cold]
     fn punt(&mut self, now: Time, batch: &mut Batch<'_>, i: usize) {
         let is_near = matches!(&self.pipeline.exit, Exit::Router(router) if router.is_near(&batch[i]));
-        match self.local.punt(now, &batch[i], is_near) {
+        let sender = if is_near { Sender::OnLink } else { Sender::Elsewhere };
+        match self.local.punt(now, &batch[i], sender) {
             Err(reason) => self.decide(batch, i, Verdict::Dropped(reason)),
             Ok(punt) => {
                 self.accounting.local.count(punt);

@@ -161,6 +161,14 @@ pub(crate) struct Out {
     pub(crate) routed: Option<(Mac, Mac, u16)>,
 }
 
+/// Whether a session is still the one that a recipe was made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SessionState {
+    Same,
+    /// It has ended or changed since: uses of the recipe do not refresh it.
+    Changed,
+}
+
 /// How often a recipe was used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Uses {
@@ -231,8 +239,8 @@ impl Key {
     pub(crate) fn flow(&self) -> Flow {
         let (sport, dport) = self.ports;
         match self.ends {
-            Ends::V4 { src, dst } => Flow::v4((src, sport), (dst, dport), self.proto),
-            Ends::V6 { src, dst } => Flow::v6((src, sport), (dst, dport), self.proto),
+            Ends::V4 { src, dst } => Flow::v4((src, sport).into(), (dst, dport).into(), self.proto),
+            Ends::V6 { src, dst } => Flow::v6((src, sport).into(), (dst, dport).into(), self.proto),
         }
     }
 

@@ -48,7 +48,14 @@ enum Together {
     Inside,
 }
 
-/// Who of several planes goes on with a frame.
+/// A frame and its direction.
+#[derive(Clone, Copy)]
+pub(crate) struct Directed<'f, 'a> {
+    pub(crate) frame: &'f Frame<'a>,
+    pub(crate) dir: Dir,
+}
+
+/// Which of several planes goes on with a frame.
 #[derive(Debug)]
 pub(crate) struct Steering {
     pub(crate) share: Share,
@@ -119,37 +126,40 @@ impl Steering {
     pub(crate) fn elsewhere(
         &mut self,
         now: Time,
-        (frame, dir): (&Frame<'_>, Dir),
+        directed: Directed<'_, '_>,
         stages: &[Stage],
         outbox: &mut Outbox,
     ) -> Option<Verdict> {
+        let frame = directed.frame;
         if self.is_alone() {
             return None;
         }
         let owner = match self.together {
             Together::Nothing => return None,
             Together::Fragments if frame.fragment() == Fragment::Whole => return None,
-            _ if self.meets_others((frame, dir), stages) => {
-                return self.send_to_meeting(now, (frame, dir), stages, outbox);
+            _ if self.meets_others(directed, stages) => {
+                return self.send_to_meeting(now, directed, stages, outbox);
             }
-            _ => self.owner((frame, dir), stages),
+            _ => self.owner(directed, stages),
         };
         self.hand(owner)
     }
 
     /// Whether it is a fragment, and only the first one says which thread its packet belongs to.
-    fn meets_others(&self, (frame, dir): (&Frame<'_>, Dir), stages: &[Stage]) -> bool {
+    fn meets_others(&self, directed: Directed<'_, '_>, stages: &[Stage]) -> bool {
+        let frame = directed.frame;
         match self.together {
-            Together::Inside => self.nats.is_piece((frame, dir), stages),
+            Together::Inside => self.nats.is_piece(directed, stages),
             Together::Ends => frame.is_piece_of_icmp(),
             Together::Fragments | Together::Nothing => false,
         }
     }
 
     /// The thread of a frame that tells all that matters.
-    fn owner(&self, (frame, dir): (&Frame<'_>, Dir), stages: &[Stage]) -> u8 {
+    fn owner(&self, directed: Directed<'_, '_>, stages: &[Stage]) -> u8 {
+        let frame = directed.frame;
         match self.together {
-            Together::Inside => match self.nats.owner((frame, dir), stages) {
+            Together::Inside => match self.nats.owner(directed, stages) {
                 Owner::Thread(thread) => thread,
                 Owner::Hash(hash) => pick(hash, self.share.of),
             },
@@ -178,13 +188,14 @@ impl Steering {
     fn send_to_meeting(
         &mut self,
         now: Time,
-        (frame, dir): (&Frame<'_>, Dir),
+        directed: Directed<'_, '_>,
         stages: &[Stage],
         outbox: &mut Outbox,
     ) -> Option<Verdict> {
+        let frame = directed.frame;
         let place = pick(addresses(frame).wrapping_add(mix4(frame.fragment_id())), self.share.of);
         if place == self.share.thread {
-            self.meet(now, (frame, dir), stages, outbox)
+            self.meet(now, directed, stages, outbox)
         } else {
             Some(Verdict::Handed(Handover { to: place, ingress: Ingress::Meets }))
         }
@@ -194,31 +205,32 @@ impl Steering {
     pub(crate) fn meet(
         &mut self,
         now: Time,
-        (frame, dir): (&Frame<'_>, Dir),
+        directed: Directed<'_, '_>,
         stages: &[Stage],
         outbox: &mut Outbox,
     ) -> Option<Verdict> {
-        if !self.meets_others((frame, dir), stages) {
+        let Directed { frame, dir } = directed;
+        if !self.meets_others(directed, stages) {
             // By another text of the thread that sent it here.
-            return self.elsewhere(now, (frame, dir), stages, outbox);
+            return self.elsewhere(now, directed, stages, outbox);
         }
         if frame.fragment() == Fragment::Later {
-            return match self.meeting.find(now, (frame, dir)) {
+            return match self.meeting.find(now, directed) {
                 Some(owner) => self.hand(owner),
                 None => {
                     let ticket = outbox.keep(frame);
-                    let gone = self.meeting.wait(now, (frame, dir), ticket, addresses(frame));
+                    let gone = self.meeting.wait(now, directed, ticket, addresses(frame));
                     gone.into_iter().for_each(|waiting| outbox.give_way(waiting.frame));
                     Some(Verdict::Kept(ticket))
                 }
             };
         }
-        let owner = self.owner((frame, dir), stages);
+        let owner = self.owner(directed, stages);
         let entry = match (self.hand(owner), dir) {
             (Some(Verdict::Handed(to)), _) => EntryPoint::Hand(to),
             (_, dir) => EntryPoint::Begin(dir),
         };
-        for waited in self.meeting.learn(now, (frame, dir), owner) {
+        for waited in self.meeting.learn(now, directed, owner) {
             outbox.emit(waited, Then::On(entry));
         }
         self.hand(owner)

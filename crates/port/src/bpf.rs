@@ -190,12 +190,13 @@ impl Program {
         Program::load_with(what, bytes, entries, |_| None)
     }
 
-    /// The same, with those of another program's maps that have these names.
+    /// The same; maps with these names are those of another program.
     pub(crate) fn load_sharing(
         what: &'static str,
         bytes: &'static object::Aligned<[u8]>,
         entries: &[(&str, u32)],
-        (other, names): (&Program, &[&str]),
+        other: &Program,
+        names: &[&str],
     ) -> Result<Self, BpfError> {
         Program::load_with(what, bytes, entries, |name| names.contains(&name).then(|| other.map(name)))
     }

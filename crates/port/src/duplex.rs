@@ -30,6 +30,15 @@ pub use xdp::{Redirectable, Xdp, takes_redirected};
 /// Most frames that one call hands on.
 pub const BATCH: usize = 64;
 
+/// The frames that a port takes from its interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReceiveMode {
+    /// Frames for the interface's own address, broadcast, and groups that it belongs to.
+    Own,
+    /// All frames: promiscuous mode.
+    Promiscuous,
+}
+
 /// Where frames come and go; it belongs to one thread, with a pool.
 pub trait Port: Send {
     /// Appends frames that have arrived, at most [`BATCH`] of them, in their order. Never waits.

@@ -96,7 +96,7 @@ impl Fast {
     /// The kernel refuses it.
     pub fn instance(&self, gate: &Gate, index: u32, queues: u32) -> Result<Program, BpfError> {
         let program =
-            Program::load_sharing(WHAT, object::FAST, &[("sockets", queues)], (&self.program, &SHARED))?;
+            Program::load_sharing(WHAT, object::FAST, &[("sockets", queues)], &self.program, &SHARED)?;
         program.memory::<Gate>("bss", 1)?.set(0, gate);
         self.program.write("outs", gate.number, &index)?;
         Ok(program)
@@ -145,15 +145,10 @@ impl Fast {
         self.index.number(key, &self.entries)
     }
 
-    /// Has a key lead to an entry, which is written here with what belongs to it; false if there is no room.
+    /// Writes an entry with its connections (`sides`) and, for IPv6, its addresses (`wide`), and has a key lead to it; false if
+    /// there is no room.
     #[must_use]
-    pub fn insert(
-        &self,
-        key: &Key,
-        number: u32,
-        entry: &Entry,
-        (sides, wide): (&Sides, Option<&Wide>),
-    ) -> bool {
+    pub fn insert(&self, key: &Key, number: u32, entry: &Entry, sides: &Sides, wide: Option<&Wide>) -> bool {
         // Programs look here before any key leads here.
         self.set_flags(number, IS_OVER);
         fence(Ordering::Release);

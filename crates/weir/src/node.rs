@@ -201,7 +201,7 @@ fn restore(opened: &mut Opened, kept: &mut KeptBlocks) {
     }
     kept.blocks.set(&restored);
     kept.sync();
-    opened.withhold_blocks(kept.is_withheld());
+    opened.set_new_blocks(kept.new_blocks());
 }
 
 /// Drains the node and returns the accounting.

@@ -6,7 +6,7 @@ use super::ruleset::Act;
 use super::state::State;
 use super::{Count, Filter};
 use crate::dir::Dir;
-use crate::recipe::{self, Ends, FilterNote, Never, Note, Part, Rewrite, Uses};
+use crate::recipe::{self, Ends, FilterNote, Never, Note, Part, Rewrite, SessionState, Uses};
 use crate::table::tcp::Progress;
 use crate::table::tcp::Segment;
 use crate::time::Time;
@@ -84,7 +84,7 @@ impl Filter {
     }
 
     /// A recipe was used so often.
-    pub(crate) fn used(&mut self, note: &FilterNote, uses: &Uses, holds: bool) {
+    pub(crate) fn used(&mut self, note: &FilterNote, uses: &Uses, session: SessionState) {
         let add = |count: &mut Count| {
             count.frames += uses.frames;
             count.bytes += uses.bytes;
@@ -95,7 +95,8 @@ impl Filter {
         if note.by_policy {
             add(&mut self.rules.policy.1);
         }
-        if let (Some(connections), Some((number, _)), true) = (&mut self.connections, note.connection, holds)
+        if let (Some(connections), Some((number, _)), SessionState::Same) =
+            (&mut self.connections, note.connection, session)
         {
             connections.used(number, uses.last);
         }

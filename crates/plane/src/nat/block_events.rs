@@ -15,6 +15,15 @@ pub struct PortBlock {
     pub ports: (u16, u16),
 }
 
+/// Whether hosts are given further port blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NewBlocks {
+    /// They are, as they need them.
+    Allowed,
+    /// They are not: hosts keep the blocks that they have. Blocks that follow from their addresses are not concerned.
+    Withheld,
+}
+
 /// A change of the port blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlockEvent {

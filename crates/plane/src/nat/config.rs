@@ -215,14 +215,14 @@ impl Config {
     pub(crate) fn may_stand_behind(&self, before: &[&Config], threads: u8) -> Result<(), String> {
         let Some(fixed) = &self.deterministic else { return Ok(()) };
         let addresses = before.iter().flat_map(|nat| {
-            let public = nat.public.iter().map(|public| (public.first, public.last));
-            public.chain(nat.pairs.iter().map(|pair| (pair.outside, pair.outside)))
+            let public = nat.public.iter().map(|public| public.first..=public.last);
+            public.chain(nat.pairs.iter().map(|pair| pair.outside..=pair.outside))
         });
-        match addresses.into_iter().find(|&range| fixed.has_subscriber_in(range)) {
-            Some((first, _)) => Err(format!(
+        match addresses.into_iter().find(|range| fixed.has_subscriber_in(range)) {
+            Some(range) => Err(format!(
                 "the NAT before gives {} to hosts of {threads} threads, and deterministic ports of that address are one thread's: \
                  give the node one CPU, and no `threads`",
-                Ipv4Addr::from(first)
+                Ipv4Addr::from(*range.start())
             )),
             None => Ok(()),
         }

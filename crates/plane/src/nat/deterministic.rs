@@ -75,10 +75,10 @@ impl Deterministic {
         })
     }
 
-    /// Whether a host of this range of addresses, from the first to the last, has ports for good.
-    pub(crate) fn has_subscriber_in(&self, (first, last): (u32, u32)) -> bool {
+    /// Whether an address of this range has deterministic ports.
+    pub(crate) fn has_subscriber_in(&self, addresses: &RangeInclusive<u32>) -> bool {
         let last_inside = self.first_inside.saturating_add(self.subscribers - 1);
-        first <= last_inside && self.first_inside <= last
+        *addresses.start() <= last_inside && self.first_inside <= *addresses.end()
     }
 
     /// Ports of each subscriber.

@@ -57,13 +57,13 @@ mod translation;
 mod unsolicited;
 mod words;
 
-pub use block_events::{BlockEvent, PortBlock};
+pub use block_events::{BlockEvent, NewBlocks, PortBlock};
 pub(crate) use config::Config;
 pub use deterministic::{Deterministic, Owner};
 pub(crate) use flow::has_ports_of;
 pub use log::{Event, EventKind};
-pub(crate) use node::Mtus;
-pub(crate) use quoted::{Receiver, sender};
+pub(crate) use node::{Forwarding, Mtus};
+pub(crate) use quoted::{Receiver, Sender};
 pub(crate) use sharding::Sharding;
 pub(crate) use stage::Nat;
 pub use table::Usage;

@@ -12,6 +12,7 @@ mod block_sets;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::block_events::NewBlocks;
 use super::block_set::{Block, BlockId, BlockSet, Cut, Generation};
 use super::outside::{Endpoint, Holder, LOW, Outside, Space};
 use super::resting::RestingPorts;
@@ -110,7 +111,7 @@ pub(crate) struct Pool {
     resting: VecDeque<(Tick, BlockId)>,
     resting_ports: RestingPorts,
     /// Nobody is given a block.
-    withheld: bool,
+    new_blocks: NewBlocks,
 }
 
 /// Most sets.
@@ -130,13 +131,13 @@ impl Pool {
             retiring: VecDeque::new(),
             rules: 1,
             resting: VecDeque::new(),
-            withheld: false,
+            new_blocks: NewBlocks::Allowed,
         }
     }
 
-    /// From now on nobody is given a further block, or everybody again.
-    pub(crate) fn withhold(&mut self, withheld: bool) {
-        self.withheld = withheld;
+    /// Whether hosts are given further blocks from now on.
+    pub(crate) fn set_new_blocks(&mut self, new_blocks: NewBlocks) {
+        self.new_blocks = new_blocks;
     }
 
     /// Other rules for what follows.
@@ -224,7 +225,7 @@ impl Pool {
         if blocks >= u32::from(self.config.blocks) {
             return Err(Refusal::Quota);
         }
-        if self.withheld {
+        if self.new_blocks == NewBlocks::Withheld {
             return Err(Refusal::Withheld);
         }
         let id = self.grant(holding, want, secret).ok_or(Refusal::NoPort)?;

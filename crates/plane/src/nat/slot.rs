@@ -190,16 +190,24 @@ impl Slot {
         self.track.flags & OPEN != 0
     }
 
-    pub(crate) fn set_open(&mut self, is_open: bool) {
-        self.track.flags = self.track.flags & !OPEN | if is_open { OPEN } else { 0 };
+    pub(crate) fn open(&mut self) {
+        self.track.flags |= OPEN;
+    }
+
+    pub(crate) fn close(&mut self) {
+        self.track.flags &= !OPEN;
     }
 
     pub(crate) fn is_called(&self) -> bool {
         self.track.flags & CALLED != 0
     }
 
-    pub(crate) fn set_called(&mut self, is_called: bool) {
-        self.track.flags = self.track.flags & !CALLED | if is_called { CALLED } else { 0 };
+    pub(crate) fn set_called(&mut self) {
+        self.track.flags |= CALLED;
+    }
+
+    pub(crate) fn clear_called(&mut self) {
+        self.track.flags &= !CALLED;
     }
 
     pub(super) fn generation(&self) -> Generation {

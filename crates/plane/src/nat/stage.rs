@@ -12,7 +12,7 @@ use super::flow::{Arrival, Flow, clamp, ends, flow, has_ports, is_plain, is_v4, 
 use super::fragments::{First, Fragments};
 use super::handover::ask_other;
 use super::next::{Next, refuse};
-use super::node::{Mtus, Node};
+use super::node::{Forwarding, Node};
 use super::outside::Space;
 use super::quoted::quote;
 use super::rewrite::translate_source;
@@ -72,9 +72,10 @@ impl Nat {
         }
     }
 
-    /// The same in a node with these longest packets that forwards, maybe with an address of IPv6.
-    pub(crate) fn of_router(mut self, mtus: Mtus, has6: bool) -> Nat {
-        self.table.node = Node { routes: true, routes6: has6, mtus, ..self.table.node };
+    /// The same in a node that forwards.
+    pub(crate) fn of_router(mut self, forwarding: Forwarding) -> Nat {
+        let Forwarding { mtus, has_v6 } = forwarding;
+        self.table.node = Node { routes: true, routes6: has_v6, mtus, ..self.table.node };
         self
     }
 

@@ -9,6 +9,7 @@ use crate::frame::{ETHERNET, Frame, Kind};
 use crate::icmp::{self, Error};
 use crate::pipeline::{Entries, Exit, Stage};
 use crate::route::Refusal;
+use crate::steer::Directed;
 use crate::threads::{Handover, Ingress};
 use crate::time::Time;
 
@@ -121,9 +122,11 @@ impl Plane {
     ) -> Result<EntryPoint, Verdict> {
         let elsewhere = match ingress {
             Ingress::Wire => {
-                self.steering.elsewhere(now, (frame, dir), &self.pipeline.stages, &mut self.outbox)
+                self.steering.elsewhere(now, Directed { frame, dir }, &self.pipeline.stages, &mut self.outbox)
             }
-            Ingress::Meets => self.steering.meet(now, (frame, dir), &self.pipeline.stages, &mut self.outbox),
+            Ingress::Meets => {
+                self.steering.meet(now, Directed { frame, dir }, &self.pipeline.stages, &mut self.outbox)
+            }
             Ingress::Found => None,
             Ingress::Turned(nat) | Ingress::Asks(nat) | Ingress::Awaited(nat) => {
                 return self.enter_nat(now, frame, (ingress, nat));

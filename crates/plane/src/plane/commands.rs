@@ -3,7 +3,7 @@
 
 use super::Plane;
 use crate::limits::Limits;
-use crate::nat::PortBlock;
+use crate::nat::{NewBlocks, PortBlock};
 use crate::pipeline::Exit;
 use crate::prefix::Prefix;
 use crate::route::{NoLink, Route};
@@ -20,10 +20,9 @@ impl Plane {
         restored
     }
 
-    /// Hosts get no further block of ports, but those that follow from their addresses, until this is called with `false`.
-    /// A NAT that begins anew gives blocks again.
-    pub fn withhold_blocks(&mut self, withheld: bool) {
-        self.pipeline.nats_mut().for_each(|nat| nat.table.withhold_blocks(withheld));
+    /// Whether hosts are given further port blocks from now on. A NAT that begins anew gives them again.
+    pub fn set_new_blocks(&mut self, new_blocks: NewBlocks) {
+        self.pipeline.nats_mut().for_each(|nat| nat.table.set_new_blocks(new_blocks));
     }
 
     /// Frames for the node itself are dropped from now on, as there is nobody who takes them.

@@ -111,7 +111,7 @@ impl Talk {
 ///
 /// # Panics
 /// If the two do not do the same.
-pub fn talk(nodes: &mut [VirtualNode; 2], seed: u64, (text, other): (&str, &str)) {
+pub fn talk(nodes: &mut [VirtualNode; 2], seed: u64, text: &str, other: &str) {
     let mut dice = Dice(seed);
     let mut talks: Vec<Talk> = (0..12)
         .map(|n| {

@@ -9,11 +9,11 @@
 
 use weir_packet::steer::{mix4, mix6};
 
-use super::{addresses, nat};
+use super::{Directed, addresses, nat};
 use crate::dir::Dir;
 use crate::frame::{Fragment, Frame, Kind};
 use crate::icmp::quoted6;
-use crate::nat::{Departs, Destination, Receiver, has_ports_of, sender};
+use crate::nat::{Departs, Destination, Receiver, Sender, has_ports_of};
 use crate::pipeline::Stage;
 
 /// The stages that are NATs, from inside.
@@ -40,26 +40,27 @@ impl Nats {
     }
 
     /// The thread that a frame belongs to, in the direction `dir`. A later fragment for a port belongs to that of its first one.
-    pub(super) fn owner(&self, (frame, dir): (&Frame<'_>, Dir), stages: &[Stage]) -> Owner {
+    pub(super) fn owner(&self, directed: Directed<'_, '_>, stages: &[Stage]) -> Owner {
+        let Directed { frame, dir } = directed;
         match (frame.kind(), dir) {
             (Kind::V4, Dir::Outward) => Owner::Hash(self.outward(frame, stages)),
             (Kind::V4, Dir::Inward) => self.inward(frame, stages),
-            _ => Owner::Hash(self.of_v6((frame, dir), stages)),
+            _ => Owner::Hash(self.of_v6(directed, stages)),
         }
     }
 
     fn outward(&self, frame: &Frame<'_>, stages: &[Stage]) -> u32 {
-        let ((inside, remote), proto) = sender(frame);
-        let mut from = inside;
+        let mut from = Sender::of(frame);
+        let Sender { address: inside, remote, .. } = from;
         for &k in &self.0 {
-            match nat(stages, k).table.departs((from, remote), proto) {
-                Departs::As(address) => from = address,
+            match nat(stages, k).table.departs(&from) {
+                Departs::As(address) => from.address = address,
                 Departs::Host => return mix4(inside),
                 Departs::Remote => return mix4(remote),
             }
         }
         // Where the NAT is one-to-one, a remote host sees another address.
-        if from == inside { mix4(inside).wrapping_add(mix4(remote)) } else { mix4(inside) }
+        if from.address == inside { mix4(inside).wrapping_add(mix4(remote)) } else { mix4(inside) }
     }
 
     fn inward(&self, frame: &Frame<'_>, stages: &[Stage]) -> Owner {
@@ -83,7 +84,8 @@ impl Nats {
         }
     }
 
-    fn of_v6(&self, (frame, dir): (&Frame<'_>, Dir), stages: &[Stage]) -> u32 {
+    fn of_v6(&self, directed: Directed<'_, '_>, stages: &[Stage]) -> u32 {
+        let Directed { frame, dir } = directed;
         if dir == Dir::Inward || frame.kind() != Kind::V6 {
             return addresses(frame);
         }
@@ -96,7 +98,8 @@ impl Nats {
     }
 
     /// Whether a frame is a fragment owner owner follows from its packet's first one.
-    pub(super) fn is_piece(&self, (frame, dir): (&Frame<'_>, Dir), stages: &[Stage]) -> bool {
+    pub(super) fn is_piece(&self, directed: Directed<'_, '_>, stages: &[Stage]) -> bool {
+        let Directed { frame, dir } = directed;
         if frame.kind() != Kind::V4 {
             return frame.is_piece_of_icmp();
         }

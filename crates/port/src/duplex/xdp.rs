@@ -22,7 +22,7 @@ use std::time::Instant;
 
 use weir_packet::offload::checksum::finish_if_partial;
 
-use super::{Account, BATCH, CaptureError, Chunk, NO_ROOM, Pool, Port};
+use super::{Account, BATCH, CaptureError, Chunk, NO_ROOM, Pool, Port, ReceiveMode};
 use crate::bpf::{BpfError, Link, Mode, Program, object};
 use crate::capture::attached::Attached;
 use crate::capture::tap::pending_error;
@@ -137,8 +137,8 @@ impl Xdp {
     /// # Errors
     /// No such interface, no permission, another XDP program is there, frames are longer than a chunk, or there are fewer
     /// queues than threads.
-    pub fn open(interface: &str, pools: &mut [Pool], promiscuous: bool) -> Result<Vec<Xdp>, CaptureError> {
-        Xdp::open_with(interface, pools, promiscuous, None)
+    pub fn open(interface: &str, pools: &mut [Pool], mode: ReceiveMode) -> Result<Vec<Xdp>, CaptureError> {
+        Xdp::open_with(interface, pools, mode, None)
     }
 
     /// The same, with the program of a fast path if there is one.
@@ -148,7 +148,7 @@ impl Xdp {
     pub fn open_with(
         interface: &str,
         pools: &mut [Pool],
-        promiscuous: bool,
+        mode: ReceiveMode,
         fast: Option<&FastPort>,
     ) -> Result<Vec<Xdp>, CaptureError> {
         let interface = Interface::named(interface)?;
@@ -169,7 +169,7 @@ impl Xdp {
             let ready = ready(&queues).map_err(interface.refused("making an epoll descriptor"))?;
             shares.push((queues, ready));
         }
-        let options = Options { promiscuous, ..Options::default() };
+        let options = Options { promiscuous: mode == ReceiveMode::Promiscuous, ..Options::default() };
         let attached = match fast {
             Some(fast) => Attached::with(&interface, &options, fast_program(&interface, fast, numbers)?)?,
             None => Attached::new(&interface, &options, "AF_XDP redirector", object::NODE, numbers)?,

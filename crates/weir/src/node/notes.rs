@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use weir_capture::files::{Files, Target};
 use weir_capture::privilege;
 use weir_node::{Ended, Node, NodeError};
-use weir_plane::Event;
+use weir_plane::{Event, NewBlocks};
 
 use super::blocks::Blocks;
 use super::reported::{self, Unwritten};
@@ -117,14 +117,18 @@ impl KeptBlocks {
     fn withhold(&mut self, node: &Node) -> Result<(), NodeError> {
         let withheld = self.is_withheld();
         if withheld || self.was_withheld {
-            node.withhold_blocks(withheld)?;
+            node.set_new_blocks(self.new_blocks())?;
             self.was_withheld = withheld;
         }
         Ok(())
     }
 
-    /// Nobody is to be given a block now.
-    pub(super) fn is_withheld(&self) -> bool {
+    /// Whether hosts are given further blocks now.
+    pub(super) fn new_blocks(&self) -> NewBlocks {
+        if self.is_withheld() { NewBlocks::Withheld } else { NewBlocks::Allowed }
+    }
+
+    fn is_withheld(&self) -> bool {
         self.has_failed && self.failure == BlocksFailure::Refuse
     }
 

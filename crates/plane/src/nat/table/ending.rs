@@ -93,7 +93,7 @@ impl Table {
     pub(super) fn call_is_over(&mut self, session: u32) {
         let slot = &mut self.sessions[session];
         if slot.is_called() {
-            slot.set_called(false);
+            slot.clear_called();
             self.subscribers[slot.subscriber].calls -= 1;
         }
     }

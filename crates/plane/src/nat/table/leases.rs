@@ -40,7 +40,7 @@ impl Table {
             return Ok(mapping);
         }
         if is_open {
-            slot.set_open(true);
+            slot.open();
         }
         if old.is_none() {
             let dependents = slot.dependents.checked_add(1).ok_or(Refused::Short(DropReason::NatQuota))?;
@@ -75,7 +75,7 @@ impl Table {
             return;
         }
         let mapping = self.sessions.mapping(Sessions::hash(&self.secret, inside), inside);
-        self.sessions[mapping].set_open(false);
+        self.sessions[mapping].close();
         self.leave(mapping);
         let slot = &mut self.sessions[mapping];
         if slot.track.class == Class::Lasting && slot.dependents == 0 {

@@ -55,6 +55,7 @@ use crate::table::timers::{Ages, Hand};
 use crate::threads::Share;
 
 pub(crate) use apply::Update;
+pub(crate) use redirected::Lookup;
 pub(crate) use shown::Mapped;
 pub(crate) use steer::{Departs, Destination};
 

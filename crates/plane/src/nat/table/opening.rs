@@ -4,6 +4,7 @@ use weir_packet::headers::{ICMP, TCP, UDP};
 
 use super::Table;
 use crate::drops::DropReason;
+use crate::nat::block_events::NewBlocks;
 use crate::nat::flow::Flow;
 use crate::nat::log::EventKind;
 use crate::nat::outside::Space;
@@ -231,8 +232,8 @@ impl Table {
         self.alive(now, number)
     }
 
-    /// Hosts get no further block of ports, or do again.
-    pub(crate) fn withhold_blocks(&mut self, withheld: bool) {
-        self.pool.withhold(withheld);
+    /// Whether hosts are given further port blocks from now on.
+    pub(crate) fn set_new_blocks(&mut self, new_blocks: NewBlocks) {
+        self.pool.set_new_blocks(new_blocks);
     }
 }

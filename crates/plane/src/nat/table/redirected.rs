@@ -14,6 +14,15 @@ use crate::nat::slot::{Inside, Kind, Remote};
 use crate::table::tcp::Side;
 use crate::time::Time;
 
+/// Whether a look-up may begin a session.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lookup {
+    /// Only a known session is found.
+    Known,
+    /// If there is none, the first redirect that holds for the frame begins one.
+    OrBegin,
+}
+
 impl Table {
     /// Redirects by number are those that ever were configured: sessions outlive them.
     pub(super) fn number_redirects(&mut self, come: &[Redirect]) {
@@ -25,13 +34,12 @@ impl Table {
         }
     }
 
-    /// The redirected session of a frame from the inside, a new one if need be and the frame is in reach; `None` if it goes
-    /// where it wants to.
+    /// The redirected session of a frame from the inside; `None` if the frame is not redirected.
     pub(crate) fn outbound_redirected(
         &mut self,
         now: Time,
         flow: &Flow,
-        in_reach: bool,
+        lookup: Lookup,
     ) -> Result<Option<u32>, DropReason> {
         let known = self.redirected(now, &flow.inside, flow.remote);
         if known != 0 {
@@ -39,7 +47,7 @@ impl Table {
             return Ok(Some(known));
         }
         let first = || self.config.redirects.iter().find(|redirect| redirect.holds(flow));
-        let Some(redirect) = in_reach.then(first).flatten() else { return Ok(None) };
+        let Some(redirect) = (lookup == Lookup::OrBegin).then(first).flatten() else { return Ok(None) };
         let number = self.redirect_numbers[redirect];
         // A connection that began before there was this redirect goes on.
         if flow.inside.proto == TCP && self.is_connected(now, flow) {

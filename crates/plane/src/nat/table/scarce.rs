@@ -96,7 +96,7 @@ impl Table {
     pub(super) fn called(&mut self, session: u32) {
         let slot = &mut self.sessions[session];
         if !slot.is_fixed() && !slot.is_called() {
-            slot.set_called(true);
+            slot.set_called();
             self.subscribers[slot.subscriber].calls += 1;
         }
     }

@@ -25,7 +25,7 @@ use crate::frame::Frame;
 use crate::nat::config::{Config, Forward};
 use crate::nat::deterministic::Owner;
 use crate::nat::outside::{Endpoint, Space};
-use crate::nat::quoted::Receiver;
+use crate::nat::quoted::{Receiver, Sender};
 use crate::nat::slot::{Address, Inside, Slot};
 
 /// Where one NAT sends a packet for a receiver.
@@ -108,13 +108,13 @@ impl Table {
         }
     }
 
-    /// What becomes of the source of a packet between these ends.
-    pub(crate) fn departs(&self, (from, remote): (u32, u32), proto: u8) -> Departs {
+    /// What the NAT makes of the source of a packet.
+    pub(crate) fn departs(&self, from: &Sender) -> Departs {
         let config = &self.config;
-        if config.exclude.contains(remote) {
-            return Departs::As(from);
+        if config.exclude.contains(from.remote) {
+            return Departs::As(from.address);
         }
-        match (Space::of(proto), config.pairs.of(from)) {
+        match (Space::of(from.proto), config.pairs.of(from.address)) {
             (Some(_), _) => Departs::Host,
             (None, Some(pair)) => Departs::As(pair.outside),
             (None, None) => Departs::Remote,

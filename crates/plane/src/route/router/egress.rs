@@ -13,7 +13,7 @@ use crate::flow::spread;
 use crate::fragment;
 use crate::frame::{Frame, Kind, PortId};
 use crate::icmp::{self, Error};
-use crate::neighbour::{Asker, Known, Slot, State, Waiting};
+use crate::neighbour::{Asker, Known, Slot, State, Target, Waiting};
 use crate::prefix::Prefix;
 use crate::route::Hop;
 use crate::route::hops::{End, hops};
@@ -104,8 +104,9 @@ impl Router {
             }
             Some(Next::Connected(port)) => {
                 let frame = &step.frames[i];
-                let (asker, to) = (Asker { host: Host::of(frame), dir }, (port, destination(frame)));
-                match self.neighbours.demand(step.now, to, asker, (step.outbox, step.drops)) {
+                let (asker, target) =
+                    (Asker { host: Host::of(frame), dir }, Target { port, ip: destination(frame) });
+                match self.neighbours.demand(step.now, target, asker, step.outbox, step.drops) {
                     Ok(slot) => self.wait(step, i, slot, dir),
                     Err(reason) => step.drop(i, reason),
                 }
