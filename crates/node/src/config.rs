@@ -184,7 +184,7 @@ impl Config {
     ///
     /// # Errors
     /// Why not, and what to do about it.
-    pub fn check_fast(&self) -> Result<(), String> {
+    pub(crate) fn check_fast(&self) -> Result<(), String> {
         if self.settings.fast == Fast::On { self.may_be_fast() } else { Ok(()) }
     }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use weir_node::{Config, Opened, Snapshot, Table};
 use weir_packet::frame::Mac;
 use weir_plane::scenario::talk::{NODES, talk};
-use weir_plane::scenario::{End, FastPath, Target, VirtualNode, described, packet, suites};
+use weir_plane::scenario::{End, FastPathModel, Target, VirtualNode, described, packet, suites};
 use weir_plane::{FastState, FastTable, PortId, Time};
 use weir_port::fast::{Fast, Gate};
 use weir_port::packet::{Receiver, Sender};
@@ -33,7 +33,7 @@ impl std::fmt::Debug for Program {
     }
 }
 
-impl FastPath for Program {
+impl FastPathModel for Program {
     fn table(&self) -> Box<dyn FastTable> {
         Box::new(Table::new(self.fast.clone(), START_NS, 2).eager(self.is_eager))
     }

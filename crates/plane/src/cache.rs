@@ -7,7 +7,7 @@
 //! ```
 //! Frames of a flow stay in order: where one of a batch has no recipe, all of that flow pass the stages.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::batch::{Batch, PerFrame, Set, Verdict};
@@ -16,7 +16,7 @@ use crate::drops::Drops;
 use crate::frame::Frame;
 use crate::outbox::Outbox;
 use crate::pipeline::{Entries, Passed, Pipeline, Stage};
-use crate::recipe::{Key, Never, Note, Out, Recipe, SessionState, Uses};
+use crate::recipe::{Key, Note, Out, Recipe, SessionState, Uses};
 use crate::table::tcp::Segment;
 use crate::table::timers::Tick;
 use crate::time::Time;
@@ -31,8 +31,6 @@ pub(crate) struct FlowCache {
     /// Keys of those that were used since they were last reported.
     used: Vec<Key>,
     hits: u64,
-    /// How often no recipe could be made, by reason.
-    never: BTreeMap<Never, u64>,
 }
 
 #[derive(Debug)]
@@ -48,11 +46,6 @@ impl FlowCache {
     /// Frames that did not pass the stages.
     pub(crate) fn hits(&self) -> u64 {
         self.hits
-    }
-
-    /// How often no recipe could be made, by reason.
-    pub(crate) fn never(&self) -> impl Iterator<Item = (Never, u64)> {
-        self.never.iter().map(|(reason, frames)| (*reason, *frames))
     }
 
     /// Runs frames through flow cache, stages and exit, outward first: what is about to come inward may depend on it.
@@ -112,10 +105,7 @@ impl FlowCache {
                 self.recipes.insert(key, Entry { recipe, uses: Uses::default() });
                 fits
             }
-            Err(reason) => {
-                *self.never.entry(reason).or_default() += 1;
-                false
-            }
+            Err(_) => false,
         }
     }
 

@@ -397,7 +397,7 @@ impl Frame<'_> {
 
     /// Source and destination of an IPv6 packet.
     #[inline]
-    pub fn addresses6(&self) -> (u128, u128) {
+    pub(crate) fn addresses6(&self) -> (u128, u128) {
         let header = self.header6();
         let address = |at: usize| u128::from_be_bytes(*header[at..].first_chunk().expect("16 bytes of 40"));
         (address(8), address(24))
@@ -576,7 +576,7 @@ impl Frame<'_> {
     }
 
     /// Source and destination of an IPv4 packet.
-    pub fn addresses4(&self) -> (u32, u32) {
+    pub(crate) fn addresses4(&self) -> (u32, u32) {
         debug_assert_eq!(self.kind, Kind::V4);
         (self.src4, self.dst4)
     }
@@ -636,7 +636,7 @@ impl Frame<'_> {
     }
 
     /// A query of ICMP or its answer, which has an identifier.
-    pub fn icmp_query(&self) -> bool {
+    pub(crate) fn icmp_query(&self) -> bool {
         self.query().is_some()
     }
 
@@ -654,7 +654,7 @@ impl Frame<'_> {
     }
 
     /// An error of ICMP, which quotes a packet.
-    pub fn icmp_error(&self) -> bool {
+    pub(crate) fn icmp_error(&self) -> bool {
         match (self.icmp(), self.kind) {
             (Some((kind, _)), Kind::V4) => matches!(kind, 3 | 4 | 5 | 11 | 12),
             (Some((kind, _)), Kind::V6) => kind < 128,

@@ -59,7 +59,7 @@ pub(crate) struct Key {
 }
 
 /// Why the frames of a flow must pass the stages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Never {
     /// It is no packet of TCP or UDP in one piece.
     Kind,

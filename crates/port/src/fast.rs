@@ -20,11 +20,11 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
 use index::Index;
-use layout::IS_OVER;
 pub use layout::{
     Control, Counts, Entry, FRAME, Gate, IS_ENDLESS, IS_FOLLOWED, IS_REWRITTEN, IS_ROUTED, KIND_V4,
-    KIND_V4_WHOLE, KIND_V6, Key, NO_ENTRY, PORTS, PUNTS, Sides, TICK_BITS, TRACKS, Track, Wide,
+    KIND_V4_WHOLE, Key, NO_ENTRY, PORTS, PUNTS, Sides, TICK_BITS, Track, Wide,
 };
+use layout::{IS_OVER, KIND_V6};
 
 use crate::bpf::{BpfError, Memory, Program, now_ns, object};
 use crate::field;

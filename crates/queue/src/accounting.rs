@@ -87,11 +87,6 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Packets that were dropped for `reason`.
-    pub fn dropped_for(&self, reason: Reason) -> Tally {
-        self.dropped[reason as usize]
-    }
-
     /// All packets that were dropped.
     pub fn dropped_packets(&self) -> u64 {
         self.dropped.iter().map(|tally| tally.packets).sum()

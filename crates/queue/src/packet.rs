@@ -46,7 +46,7 @@ impl Ecn {
     }
 
     /// Belongs to the low-latency queue of RFC 9332: ECT(1) and CE.
-    pub fn scalable(self) -> bool {
+    pub(crate) fn scalable(self) -> bool {
         matches!(self, Ecn::Ect1 | Ecn::Ce)
     }
 }

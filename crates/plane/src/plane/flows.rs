@@ -17,12 +17,6 @@ impl Plane {
         self.cache.as_ref().map_or(0, |cache| cache.hits())
     }
 
-    /// How often frames had to pass the stages for want of a recipe, by reason.
-    pub fn uncached_frames(&self) -> Vec<(String, u64)> {
-        let never = self.cache.iter().flat_map(|cache| cache.never());
-        never.map(|(reason, frames)| (format!("{reason:?}"), frames)).collect()
-    }
-
     /// Somebody passes on frames in the plane's place from now on.
     pub fn set_fast(&mut self, table: Box<dyn FastTable>) {
         self.fast = Some(Box::new(FastPath::begin(table, &mut self.pipeline)));

@@ -9,8 +9,8 @@ mod recipe;
 mod router;
 mod rpf;
 mod source;
-pub mod v4;
-pub mod v6;
+mod v4;
+mod v6;
 
 pub(crate) use config::read;
 pub use config::{NextHop, Route, Target};
@@ -21,15 +21,15 @@ pub(crate) use source::Refusal;
 
 /// What a prefix leads to: a number of the caller's, below 2^31 - 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Hop(pub u32);
+pub(crate) struct Hop(pub(crate) u32);
 
 impl Hop {
     /// No prefix holds the address.
-    pub const NONE: Hop = Hop(u32::MAX);
+    pub(crate) const NONE: Hop = Hop(u32::MAX);
 }
 
 /// A table of prefixes. An address belongs to the longest that holds it (RFC 1812, section 5.2.4.3).
-pub trait Lpm {
+pub(crate) trait Lpm {
     /// An address as a number.
     type Address: Copy;
 

@@ -76,7 +76,7 @@ impl Root {
 
 /// The prefixes and their hops.
 #[derive(Debug)]
-pub struct V6 {
+pub(crate) struct V6 {
     root: Box<[Root]>,
     /// By [`key`] of the first 32 bits, the node of the prefixes that have them.
     hashed: Index,
@@ -103,7 +103,7 @@ const DEEP: u32 = 1 << 31;
 
 impl V6 {
     /// No prefixes.
-    pub fn new() -> V6 {
+    pub(crate) fn new() -> V6 {
         let mut nodes = Blocks::new();
         // Number 0 means none.
         nodes.alloc(1);

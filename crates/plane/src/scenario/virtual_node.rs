@@ -28,7 +28,7 @@ const HOSTS: [Mac; 2] = [[0x02, 0, 0, 0, 0xcc, 1], [0x02, 0, 0, 0, 0xcc, 2]];
 const TICK: Duration = Duration::from_millis(500);
 
 /// Somebody who passes frames on in the plane's place.
-pub trait FastPath: std::fmt::Debug {
+pub trait FastPathModel: std::fmt::Debug {
     /// What the plane fills.
     fn table(&self) -> Box<dyn FastTable>;
     /// A frame comes in by a port, at which frames must be for this address if there is one: the port it leaves by and what it
@@ -56,7 +56,7 @@ pub struct VirtualNode {
     /// Its planes have flow caches.
     is_cached: bool,
     /// Passes frames on in the plane's place.
-    fast: Option<Box<dyn FastPath>>,
+    fast: Option<Box<dyn FastPathModel>>,
     /// Time passes from one thing that is due to the next, and not in steps.
     by_due: bool,
 }
@@ -153,7 +153,7 @@ impl VirtualNode {
     }
 
     /// The same, where frames come to the plane only if this leaves them to it; for a node of one thread.
-    pub fn with_fast(self, fast: Box<dyn FastPath>) -> VirtualNode {
+    pub fn with_fast(self, fast: Box<dyn FastPathModel>) -> VirtualNode {
         VirtualNode { fast: Some(fast), ..self }
     }
 
