@@ -13,7 +13,7 @@ use crate::prefix::{Prefix, bits};
 /// How attacks are announced.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Announce {
-    /// Whose language.
+    /// The daemon that is spoken to.
     pub daemon: Daemon,
     /// What is announced.
     pub what: Route,

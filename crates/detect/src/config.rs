@@ -292,7 +292,7 @@ fn read_announce(section: Section<'_>) -> Option<Announce> {
         section.one("state", value::text).unwrap_or_else(|| "/var/lib/weir/announced".to_string()).into();
     let daemon = match is_gobgp {
         Some(true) => Some(Daemon::GoBgp),
-        // Of a daemon that nobody knows, this is no mistake.
+        // The daemon is unknown, which is reported already.
         _ => {
             let pipe = section.one("pipe", value::text);
             let pipe = pipe.unwrap_or_else(|| "/run/exabgp/exabgp.in".to_string());

@@ -129,7 +129,7 @@ struct Clock {
 }
 
 impl Engine {
-    /// Nothing seen so far. `secret` is random, so that nobody can choose addresses that get in each other's way.
+    /// Nothing seen so far. `secret` is random, so that an attacker cannot choose addresses that collide.
     pub fn new(config: Config, secret: [u64; 2]) -> Engine {
         let mut prefixes: Vec<_> = (config.groups.iter().enumerate())
             .flat_map(|(i, group)| group.prefixes.iter().map(move |&prefix| (prefix, i)))
@@ -223,7 +223,7 @@ impl Engine {
     }
 
     /// It is `now_ns`: slots that ended are judged, though no frame came. A time that lies far back is believed if no frame
-    /// since the last call contradicts it: somebody has set the clock.
+    /// since the last call contradicts it: the clock was set.
     pub fn advance(&mut self, now_ns: u64, events: &mut Vec<Event>) {
         let now_ns = now_ns.min(LATEST_NS);
         if now_ns.max(self.newest_ns) + SLOT_NS * (WINDOW as u64) < self.clock.start_ns {
@@ -260,7 +260,7 @@ impl Engine {
             self.clock = Clock { start_ns: now, slot: 1 };
         }
         self.flush();
-        // After so many without a frame no attack goes on and nobody is watched: the rest changes nothing.
+        // After so many without a frame no attack goes on and no host is watched: the rest changes nothing.
         let mut silent = 0;
         while self.clock.start_ns < now
             && silent < longest_silence(&self.config.hysteresis)
@@ -427,7 +427,7 @@ impl Engine {
         (all, Some(own))
     }
 
-    /// The present slot has ended: everybody who is watched is judged.
+    /// The present slot has ended: every watched host is judged.
     fn end_slot(&mut self, events: &mut Vec<Event>) {
         let time_ns = self.clock.start_ns + SLOT_NS;
         self.errors[WINDOW - 1] = self.table.take_error_frames();
@@ -529,7 +529,7 @@ impl Engine {
     }
 }
 
-/// Whom an event is about.
+/// The host that an event is about.
 struct Subject {
     host: Option<IpAddr>,
     group: usize,
@@ -538,7 +538,7 @@ struct Subject {
 }
 
 impl Quiet {
-    /// Nobody is near a limit who has less than this in a slot.
+    /// A host with less than this in a slot is not near any limit.
     fn of(config: &Config, limits: &Limits) -> Quiet {
         let frames = Metric::ALL.iter().filter_map(|&(metric, _)| match metric {
             Metric::BitsPerS => None,

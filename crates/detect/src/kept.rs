@@ -11,7 +11,7 @@ use crate::announce::Daemon;
 /// An announcement that may be in place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
-    /// Who may know it.
+    /// The daemon that may have it.
     pub daemon: Daemon,
     /// The command that takes it back.
     pub withdraw: String,

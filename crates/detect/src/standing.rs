@@ -9,7 +9,8 @@
 //! An announcement that works may hide its attack: the frames no longer come, and the attack seems to have ended. So it is
 //! held, and the attack that comes back when it is withdrawn is held for twice as long.
 //!
-//! Pure: no clock, no I/O. Whoever talks to the daemon asks [`Standing::next`] what to say, and reports how that went. What may
+//! Pure: no clock, no I/O. The caller, which talks to the daemon, asks [`Standing::next`] what to send, and reports how that
+//! went. What may
 //! be in place is written down ([`Standing::kept`]), and withdrawn by the next program that reads it.
 //!
 //! Invariant: what the daemon may know is among the announced until its withdrawal has succeeded, and there are no more of these than
@@ -122,7 +123,7 @@ impl Standing {
     pub fn take(&mut self, event: &Event, now: Duration) -> Option<Decision> {
         match event.event {
             Kind::Start => self.start(event, now),
-            // One whose lifetime is over, or that there was no room for, is tried again.
+            // An announcement without time left, or without room, is tried again.
             Kind::Update if self.has(event.attack) => None,
             Kind::Update => self.start(event, now).filter(|decision| decision.withheld.is_none()),
             Kind::End => self.end(event.attack, now),
@@ -210,7 +211,7 @@ impl Standing {
         held.into_iter().chain(expired.map(|command| (command, "announce.lifetime_s"))).collect()
     }
 
-    /// Withdraws all, because nobody will see the end of the attacks.
+    /// Withdraws all: the end of the attacks will not be seen.
     pub fn withdraw_all(&mut self, now: Duration) {
         self.withdraw_where(now, |_| true);
     }

@@ -1,4 +1,4 @@
-//! What was not judged, reported when it begins: an operator who reads of no attack must know that there could have been one.
+//! What was not judged, reported when it begins: an operator without an alert must know that there could have been an attack.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Somebody who came near a limit: slots of the last second, and where the attack stands.
+//! A host that came near a limit: slots of the last second, and the state of the attack.
 //!
 //! ```text
 //! near > suspect > over: start, update, ..., end > near > forgotten

@@ -79,7 +79,7 @@ impl Rate {
         Rate::read_with(text, |file| text_of(file).map_err(|error| format!("cannot read {file}: {error}")))
     }
 
-    /// The same, where somebody else reads the file.
+    /// The same; the caller reads the file.
     ///
     /// # Errors
     /// The same.
@@ -176,7 +176,7 @@ pub(crate) struct Schedule {
     from: Time,
     /// .. it is here in the trace, ..
     position: Time,
-    /// .. whose rate this is, 0 in a pause, ..
+    /// .. this is the rate, 0 in a pause, ..
     bits_per_s: u64,
     /// .. until then.
     next: Option<Time>,

@@ -80,7 +80,7 @@ impl Backend {
         }
     }
 
-    /// Opens it in the calling thread's network namespace: a part for each thread, whose pools these are.
+    /// Opens it in the calling thread's network namespace: a part for each thread, each with one of the pools.
     pub(crate) fn open(&self, pools: &mut [Pool], wanted: Wanted) -> Result<Vec<Box<dyn Port>>, OpenError> {
         let Wanted { longest, mode, spread, fast } = wanted;
         Ok(match (self, pools) {

@@ -8,8 +8,8 @@
 //! | argument of `run` | meaning | else |
 //! |---|---|---|
 //! | `io xdp` | frames of interfaces go past the machine's own stack (AF_XDP) | this |
-//! | `io packet` | AF_PACKET: slower, for interfaces whose driver does not get on with XDP | |
-//! | `cpu N`, `cpu 2-5 7` | a thread on each of these CPUs | one thread, on any |
+//! | `io packet` | AF_PACKET: slower, for interfaces with a driver that AF_XDP does not work with | |
+//! | `cpu N`, `cpu 2-5 7` | one thread on each of these CPUs | one thread, on any |
 //! | `threads N` | so many threads, on any CPUs, which share nothing: each has its queue of each port, and its sessions | 1 |
 //! | `wait sleep` | without frames a thread sleeps | this |
 //! | `wait poll` | it looks again at once, takes all of its CPU, and is preferred there to other work (nice -20), if the node may | |
@@ -76,14 +76,14 @@ pub enum Wait {
     Poll,
 }
 
-/// Who takes frames for the node itself.
+/// The receiver of frames for the node itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Host {
     /// The stack of this machine.
     Kernel,
     /// This TAP device.
     Tap(String),
-    /// Nobody.
+    /// None: they are dropped.
     Nobody,
 }
 

@@ -1,5 +1,5 @@
-//! Counters that a node's thread shows to others without waiting for them: it writes a whole snapshot now and then, and
-//! who reads looks whether one was written meanwhile (a sequence lock).
+//! Counters that a node's thread publishes without waiting for readers: it writes a whole snapshot now and then, and a reader
+//! checks whether one was written meanwhile (a sequence lock).
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 

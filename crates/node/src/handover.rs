@@ -1,10 +1,10 @@
-//! Frames from thread to thread of a node: a ring of bytes from each to each other, so that nobody waits for a lock and
-//! no two threads share memory for frames.
+//! Frames from thread to thread of a node: a ring of bytes from each to each other, so that no thread waits for a lock and no two
+//! threads share memory for frames.
 //!
 //! ```text
-//!   thread a:  frame > [ length, port, way | bytes ] > ring a-b > chunk of thread b's pool
+//!   thread a:  frame > [ length, port, ingress | bytes ] > ring a-b > chunk of thread b's pool
 //! ```
-//! When nothing can come any more is known by `termination.rs`, who wakes whom by `bell.rs`.
+//! `termination.rs` knows when nothing can come any more, `bell.rs` wakes threads.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -18,7 +18,7 @@ use weir_port::duplex::{Chunk, FRONT, Pool};
 use crate::bell::Bell;
 use crate::termination::Termination;
 
-/// Bytes of a ring: all that a thread receives in a turn of two ports, if it is long and somebody else's.
+/// Bytes of a ring: all frames that a thread receives in a turn of two ports, if they are long and belong to another thread.
 pub(crate) const RING_BYTES: usize = 1 << 20;
 /// Length, port, way of a record.
 const HEADER: usize = 4;
@@ -116,7 +116,7 @@ impl Exchange {
         is_there
     }
 
-    /// Tells all other threads; who has no room hears of it when it asks itself.
+    /// Sends the news to all other threads; a thread without room for it asks the neighbour itself.
     pub(crate) fn publish(&mut self, news: &NeighbourNews) {
         for to in 0..self.to.len() {
             if self.to[to].is_some() && !self.put(to, news.port, NEWS, &news.frame) {
@@ -307,7 +307,7 @@ mod tests {
         assert!(matches!(all[2].take(&mut pool), Some(Arrival::News(heard)) if heard == news));
         assert!(matches!(all[1].take(&mut pool), Some(Arrival::Frame(..))));
         assert!(matches!(all[1].take(&mut pool), Some(Arrival::News(_))));
-        // Method by who wants something, whether it sleeps or not: one sleep is cut short, and no other.
+        // The bell rings whether the thread sleeps or not: one sleep is cut short, and no other.
         all[2].bell.ring();
         assert!(all[2].may_sleep());
         all[2].woke();

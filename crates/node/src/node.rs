@@ -94,7 +94,7 @@ impl Thread {
             }
             // A kernel without such filters is no reason not to forward.
             let _ = confine(work);
-            // Whoever starts us waits for it.
+            // The starting thread waits for it.
             let _ = ready.send(done);
             if failed {
                 let (blocks, ended_early) = (Vec::new(), Vec::new());
@@ -114,7 +114,7 @@ impl Thread {
     fn ask<T: Send + 'static>(&self, what: impl FnOnce(&mut Worker) -> T + Send + 'static) -> Receiver<T> {
         let (reply, answer) = channel();
         let request: Request = Box::new(move |worker| {
-            // Whoever asked may have gone.
+            // The asking thread may have gone.
             let _ = reply.send(what(worker));
         });
         let requests = self.requests.as_ref().expect("until the end");
@@ -130,7 +130,7 @@ impl Thread {
         self.bell.ring();
     }
 
-    /// Nobody asks any more, so that it ends.
+    /// Closes the request channel, so that the thread ends.
     fn request_end(&mut self) {
         self.requests = None;
         self.wake();
@@ -223,7 +223,7 @@ impl Node {
     /// # Errors
     /// What differs cannot change while it runs, or it has ended.
     pub fn apply(&self, config: &Config) -> Result<(), NodeError> {
-        let mut running = self.running.lock().expect("nobody panics with it");
+        let mut running = self.running.lock().expect("no thread panics with it");
         if config.backends != running.backends || config.settings != running.settings {
             return Err(NodeError::Update(
                 "a port or how it is run changes only when the node begins anew".into(),
@@ -236,8 +236,8 @@ impl Node {
             |new: &weir_plane::Config| Update::prepare(&running.config, new).map_err(NodeError::Update);
         let updates = by_thread(plane.clone(), threads, update).into_iter().collect::<Result<Vec<_>, _>>()?;
         let updates = self.accept(updates)?;
-        // Whoever asks meanwhile what happened hears of the end of a session before its port is somebody else's.
-        let mut past = self.unread_log.lock().expect("nobody panics with it");
+        // A caller that reads the log meanwhile sees the end of a session before its port is allocated again.
+        let mut past = self.unread_log.lock().expect("no thread panics with it");
         for update in self.commit(updates)? {
             unread_log.add(update.unread_log());
         }
@@ -287,7 +287,7 @@ impl Node {
 
     /// Its routes as its text says them.
     pub fn routes(&self) -> Vec<String> {
-        let running = self.running.lock().expect("nobody panics with it");
+        let running = self.running.lock().expect("no thread panics with it");
         running.config.routes.iter().flatten().map(ToString::to_string).collect()
     }
 
@@ -297,7 +297,7 @@ impl Node {
     /// It has ended.
     pub fn rules(&self) -> Result<Vec<Vec<(String, u64)>>, NodeError> {
         let frames = |(rule, count): (String, Count)| (rule, count.frames);
-        let _of_one_text = self.unread_log.lock().expect("nobody panics with it");
+        let _of_one_text = self.unread_log.lock().expect("no thread panics with it");
         let mut counts = self.ask(|worker| worker.plane.filter_counts())?.into_iter();
         let mut all = counts.next().expect("a node has a thread");
         for other in counts {
@@ -328,7 +328,7 @@ impl Node {
     /// # Errors
     /// It has ended.
     pub fn logged(&self) -> Result<Vec<String>, NodeError> {
-        let mut all = std::mem::take(&mut self.unread_log.lock().expect("nobody panics with it").logged);
+        let mut all = std::mem::take(&mut self.unread_log.lock().expect("no thread panics with it").logged);
         all.extend(self.ask(|worker| worker.plane.logged())?.into_iter().flatten());
         all.sort_by_key(|logged| logged.time);
         Ok(all.iter().map(ToString::to_string).collect())
@@ -342,7 +342,7 @@ impl Node {
         let live = |worker: &mut Worker| {
             u64::from(worker.plane.nat_usage().sessions) + u64::from(worker.plane.connections())
         };
-        let _of_one_text = self.unread_log.lock().expect("nobody panics with it");
+        let _of_one_text = self.unread_log.lock().expect("no thread panics with it");
         let live: u64 = self.ask(live)?.iter().sum();
         let mut shown = Vec::new();
         for thread in &self.threads {
@@ -367,7 +367,7 @@ impl Node {
     /// # Errors
     /// It has ended.
     pub fn events(&self) -> Result<(Vec<Event>, u64), NodeError> {
-        let mut past = self.unread_log.lock().expect("nobody panics with it");
+        let mut past = self.unread_log.lock().expect("no thread panics with it");
         let of_threads = self.ask(|worker| worker.plane.events())?;
         Ok(in_order(past.events(), of_threads))
     }
@@ -421,7 +421,7 @@ impl Node {
     /// # Errors
     /// It has ended.
     pub fn forget(&self) -> Result<(), NodeError> {
-        let planes = self.running.lock().expect("nobody panics with it").planes();
+        let planes = self.running.lock().expect("no thread panics with it").planes();
         let mut planes = planes.into_iter();
         let new = |thread: &Thread| {
             let plane = planes.next().expect("one for each thread");
@@ -462,7 +462,7 @@ impl Node {
             ended_early.extend(last.ended_early);
         }
         let threads = counted.into_iter().collect::<io::Result<_>>().map_err(NodeError::Stopped);
-        let past = self.unread_log.get_mut().expect("nobody panics with it");
+        let past = self.unread_log.get_mut().expect("no thread panics with it");
         Ended { threads, events: in_order(past.events(), events), blocks, ended_early }
     }
 

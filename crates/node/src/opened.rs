@@ -58,7 +58,7 @@ fn fast(config: &Config) -> Result<(Option<Arc<Fast>>, Option<String>), NodeErro
     }
 }
 
-/// A node whose ports are open, and which does not run yet: the place to give privileges up.
+/// A node that does not run yet, with open ports: the place to drop privileges.
 pub struct Opened {
     workers: Vec<Worker>,
     bells: Vec<Arc<Bell>>,

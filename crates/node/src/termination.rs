@@ -10,7 +10,7 @@ use crate::word::Word;
 /// What each thread has handed over and taken, and which threads are done.
 pub(crate) struct Termination<W = AtomicU64> {
     counts: Vec<Counts<W>>,
-    /// Threads whose ports have nothing left and get nothing new.
+    /// Threads that are done: their ports have nothing left and get nothing new.
     done: W,
     /// 1: a thread has ended before it was done, and never will be.
     failed: W,

@@ -117,7 +117,7 @@ fn both_directions_of_a_connection_meet_wherever_they_arrive() {
     for n in 1..=300_usize {
         assert!(rig.wires[n / 3 % 3][1].send(&frame(n as u32, false, 100)));
     }
-    // Nobody has called this one.
+    // This thread was not woken.
     assert!(rig.wires[0][1].send(&frame(301, false, 100)));
     rig.settle();
     assert_eq!(rig.left(0).len(), 300);

@@ -190,7 +190,7 @@ impl Worker {
             }
             match (idle && self.wait == Wait::Sleep, self.is_behind) {
                 (true, false) => self.sleep()?,
-                // What is left to be done is not urgent: whoever receives frames on this CPU goes first.
+                // The rest is not urgent: the kernel's receive path on this CPU goes first.
                 (true, true) => std::thread::yield_now(),
                 (false, _) => {}
             }
@@ -201,7 +201,7 @@ impl Worker {
         Ok(counted)
     }
 
-    /// Does what was asked for; false when nobody can ask any more.
+    /// Does what was asked for; false when the request channel is closed.
     fn answer(&mut self, handle: &mut WorkerHandle) -> bool {
         self.now = Time::from_ns(now_ns() - self.start_ns);
         // Read as well as written, and before the requests are looked at: one that is not found here is reported once more.
@@ -494,7 +494,7 @@ impl Worker {
         more
     }
 
-    /// Chunks that nobody has.
+    /// Chunks that are free.
     #[cfg(test)]
     pub(crate) fn free_chunks(&self) -> usize {
         self.pool.free()

@@ -62,7 +62,7 @@ impl FastPathModel for Program {
     }
 }
 
-/// A node whose programs have room for 256 entries, of which flows make one with their first frame or with the second.
+/// A node with programs that have room for 256 entries, of which flows make one with their first frame or with the second.
 fn fast_node(is_eager: bool) -> VirtualNode {
     let program = Program { fast: Arc::new(Fast::new(256).expect("a program")), is_eager };
     VirtualNode::default().with_fast(Box::new(program))
@@ -146,7 +146,7 @@ fn a_change_loses_no_count_of_many_entries() {
     }
 }
 
-/// Changes a packet, or not: any bit of the headers, its length, or a header whose checksum is right all the same.
+/// Changes a packet, or not: any bit of the headers, its length, or a header with a right checksum.
 fn changed(mut bytes: Vec<u8>, roll: &mut impl FnMut(usize) -> usize) -> Vec<u8> {
     let is_v4 = bytes[0] >> 4 == 4;
     let header = if is_v4 { 20 } else { 40 };

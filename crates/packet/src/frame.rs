@@ -157,7 +157,7 @@ pub struct Ends {
     pub src_prefix: [u8; 12],
     /// Upper 12 bytes of the IPv6 destination.
     pub dst_prefix: [u8; 12],
-    /// IPv4 says that nobody may cut the packet (DF), as hosts do; the test frames of RFC 2544 do not.
+    /// IPv4 says that routers may not cut the packet (DF), as hosts do; the test frames of RFC 2544 do not.
     pub keeps_whole: bool,
 }
 
@@ -165,7 +165,7 @@ pub struct Ends {
 const DONT_FRAGMENT: u8 = 0x40;
 
 impl Ends {
-    /// Of IPv4, whose addresses are those of the flow alone.
+    /// Of IPv4, with the addresses of the flow alone.
     pub fn v4(src_mac: Mac, dst_mac: Mac) -> Ends {
         Ends {
             ip: IpVersion::V4,

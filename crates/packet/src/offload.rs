@@ -5,8 +5,8 @@
 //!  | headers, partial checksum | 64 KB of payload |   + what the kernel says of it ([`virtio`])
 //!    > | headers, checksum | segment |, | headers, checksum | segment |, ...
 //! ```
-//! Whatever a sender says of a frame, what is read of its headers decides; lengths are those of frames and of fields of 16
-//! bits, whose sums are far from the end of a usize.
+//! Whatever a sender says of a frame, its headers decide. Lengths are those of frames and of fields of 16 bits: their sums are
+//! far from the end of a usize.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 
 pub mod checksum;

@@ -138,7 +138,7 @@ impl<'a> Index<usize> for Frames<'_, 'a> {
     type Output = Frame<'a>;
 
     #[inline]
-    #[expect(clippy::indexing_slicing, reason = "who has a frame's number has it from a set of this batch")]
+    #[expect(clippy::indexing_slicing, reason = "a frame's number comes from a set of this batch")]
     fn index(&self, i: usize) -> &Frame<'a> {
         &self.0[i]
     }
@@ -146,7 +146,7 @@ impl<'a> Index<usize> for Frames<'_, 'a> {
 
 impl<'a> IndexMut<usize> for Frames<'_, 'a> {
     #[inline]
-    #[expect(clippy::indexing_slicing, reason = "who has a frame's number has it from a set of this batch")]
+    #[expect(clippy::indexing_slicing, reason = "a frame's number comes from a set of this batch")]
     fn index_mut(&mut self, i: usize) -> &mut Frame<'a> {
         &mut self.0[i]
     }
@@ -163,7 +163,7 @@ pub enum Verdict {
     Local,
     /// Goes to the machine that the node runs on, for this reason.
     Punted(Punt),
-    /// Waits in the memory that it came in: whoever runs the plane sets that aside, see [`crate::Shelf`].
+    /// Waits in the memory that it came in: the caller of the plane sets that memory aside, see [`crate::Shelf`].
     Kept(Ticket),
     /// A copy waits inside the node.
     KeptCopy,
@@ -246,7 +246,7 @@ impl<'a> Index<usize> for Batch<'a> {
     type Output = Frame<'a>;
 
     #[inline]
-    #[expect(clippy::indexing_slicing, reason = "who has a frame's number has it from a set of this batch")]
+    #[expect(clippy::indexing_slicing, reason = "a frame's number comes from a set of this batch")]
     fn index(&self, i: usize) -> &Frame<'a> {
         &self.frames[i]
     }
@@ -254,7 +254,7 @@ impl<'a> Index<usize> for Batch<'a> {
 
 impl<'a> IndexMut<usize> for Batch<'a> {
     #[inline]
-    #[expect(clippy::indexing_slicing, reason = "who has a frame's number has it from a set of this batch")]
+    #[expect(clippy::indexing_slicing, reason = "a frame's number comes from a set of this batch")]
     fn index_mut(&mut self, i: usize) -> &mut Frame<'a> {
         &mut self.frames[i]
     }

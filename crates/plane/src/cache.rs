@@ -70,7 +70,7 @@ impl FlowCache {
         pipeline.run_exit(now, batch, Passed { outward, inward }, outbox, drops);
     }
 
-    /// Those of a set whose flows have recipes that hold, with the keys of all. Where there is none it is made, if the stages
+    /// The frames of a set whose flows have valid recipes, with the keys of all frames. A missing recipe is made if the stages
     /// know the flow: by frames of the other direction, or by rules alone.
     fn look_up(&mut self, pipeline: &Pipeline, now: Time, batch: &Batch<'_>, set: Set) -> (Set, Keys) {
         let (mut found, mut keys, mut passing) = (Set::EMPTY, PerFrame::all(None), 0_u64);

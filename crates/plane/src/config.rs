@@ -35,7 +35,8 @@ pub struct Config {
     pub(crate) limits: Limits,
     /// What a router does with options of IPv4.
     pub options: route::Options,
-    /// What nobody outside is to foresee follows from it: set it by chance where that matters. The text does not tell.
+    /// What must not be predictable from outside follows from this seed: set it at random where that matters. It is not part of
+    /// the text.
     pub seed: u64,
     /// Which of a node's threads the plane is for. The text does not tell.
     pub share: Share,
@@ -153,7 +154,7 @@ impl Config {
         })
     }
 
-    /// Whose ports follow from their addresses, by NAT.
+    /// The deterministic ports, by NAT.
     pub fn deterministic(&self) -> impl Iterator<Item = &Deterministic> {
         self.nats().filter_map(|nat| nat.deterministic.as_ref())
     }
@@ -162,7 +163,7 @@ impl Config {
     /// are reported when they are opened; where stages come and go later, more frames may be handed over.
     pub fn spread(&self, port: usize) -> Spread {
         let of = |stage: &StageConfig| match stage {
-            // Behind the NAT nobody sees who is inside.
+            // Behind the NAT the inside address is not visible.
             StageConfig::Nat(_) if port < self.left => Spread::Sources,
             StageConfig::Filter(filter) if filter.is_stateful() => Spread::Ends,
             _ => Spread::Flows,

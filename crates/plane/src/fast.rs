@@ -1,5 +1,5 @@
-//! Frames that never come to the plane: whoever receives them passes on those of flows that have an entry in its table, and
-//! the plane sees what became of them.
+//! Frames that never come to the plane: the fast path (XDP programs at the ports) forwards frames of flows that have an entry in
+//! its table, and the plane learns what became of them.
 //!
 //! ```text
 //!   second frame of a flow > stages > recipe > entry of the table
@@ -75,7 +75,7 @@ pub struct FlowRule {
     pub until: Option<Time>,
 }
 
-/// What an entry was used for since somebody asked last.
+/// What an entry was used for since it was last read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FlowUses {
     /// Frames.
@@ -86,7 +86,7 @@ pub struct FlowUses {
     pub last: Time,
 }
 
-/// What whoever uses the entries has counted.
+/// What the fast path has counted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FastCounts {
     /// Frames that came by each port and did not come to the plane.
@@ -108,7 +108,7 @@ pub struct FastState {
     pub counts: FastCounts,
 }
 
-/// The table of whoever passes frames on in the plane's place. Numbers are below [`FastTable::room`].
+/// The table of a fast path, which forwards frames in place of the plane. Numbers are below [`FastTable::room`].
 pub trait FastTable: Debug + Send {
     /// How many entries, and connections, there is room for.
     fn room(&self) -> u32;
@@ -152,7 +152,7 @@ pub(crate) struct Before {
 }
 
 impl FastPath {
-    /// Somebody passes on frames by this table from now on.
+    /// The fast path forwards frames by this table from now on.
     pub(crate) fn begin(table: Box<dyn FastTable>, pipeline: &mut Pipeline) -> FastPath {
         let mut path = FastPath::new(table);
         path.set_epochs(epochs(pipeline));
@@ -160,7 +160,7 @@ impl FastPath {
         path
     }
 
-    /// Nobody does any longer; the table, and how many frames passed by it.
+    /// The fast path ends. Returns the table, and how many frames passed by it.
     pub(crate) fn end(mut self, pipeline: &mut Pipeline) -> (Box<dyn FastTable>, u64) {
         self.table.set_on(false);
         self.read_all(pipeline);
@@ -273,7 +273,7 @@ impl FastPath {
         }
     }
 
-    /// Whoever uses entries knows what has changed; called before anything that was done leaves the plane.
+    /// Tells the fast path what has changed; called before anything that was done leaves the plane.
     pub(crate) fn publish(&mut self, pipeline: &mut Pipeline) {
         self.set_epochs(epochs(pipeline));
         let mut renewed: Vec<Track> = Vec::new();
@@ -303,7 +303,7 @@ impl FastPath {
         }
     }
 
-    /// Whoever uses entries knows how far a connection has come.
+    /// Tells the fast path how far a connection has come.
     fn push(&mut self, pipeline: &Pipeline, track: Track) {
         if let Some(progress) = progress(pipeline, track) {
             self.set_progress(track, &progress);

@@ -1,5 +1,5 @@
 //! The flow that a frame is of: both ends, the lower one first, so that both directions are one. Its hash is what filters find
-//! connections by, and what routers spread flows by. Nobody outside foresees it: it follows from the seed of the node.
+//! connections by, and what routers spread flows by. It cannot be predicted from outside: it follows from the seed of the node.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use weir_packet::headers::{ICMP, ICMP6, SCTP, TCP, UDP};
@@ -82,7 +82,7 @@ impl Flow {
     #[inline(never)]
     fn of_other(frame: &Frame<'_>) -> Flow {
         let (mut sport, mut dport) = frame.ports();
-        // An identifier is that of the one who asks: who asks back is another matter.
+        // An identifier is that of the querying host; a query in the opposite direction is another flow.
         if frame.icmp_query() {
             if frame.icmp_answer() { sport = 0 } else { dport = 0 }
         }
@@ -98,8 +98,8 @@ impl Flow {
         }
     }
 
-    /// The flow of the packet that an error of ICMP quotes, if the error is for whom that came from: about the packets of
-    /// others it says nothing.
+    /// The flow of the packet that an ICMP error quotes, if the error is for the sender of that packet: about packets of others
+    /// it says nothing.
     pub(crate) fn quoted(frame: &Frame<'_>) -> Option<Flow> {
         match frame.kind() {
             Kind::V4 => {

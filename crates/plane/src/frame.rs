@@ -94,7 +94,7 @@ impl Known {
     }
 }
 
-/// A frame in somebody else's memory.
+/// A frame in memory of the caller.
 #[derive(Debug)]
 pub struct Frame<'a> {
     buf: &'a mut [u8],
@@ -110,7 +110,7 @@ pub struct Frame<'a> {
     pub(crate) stays_inside: bool,
     /// What a rule of a filter has said that it is, 0 to 7; 0 if none has.
     pub(crate) class: u8,
-    /// Whose frame it is, as a hash, on its present way outward or inward; 0 if no policer has seen it there.
+    /// The subscriber of the frame as a hash, in its present direction; 0 if no policer has seen it there.
     pub(crate) subscriber: u32,
     kind: Kind,
     proto: u8,

@@ -2,14 +2,14 @@
 //! the stage has a number for it.
 //!
 //! ```text
-//! Step::keep           > Ticket and verdict   > whoever runs the plane sets the frame's memory aside, see `Shelf`
+//! Step::keep           > Ticket and verdict   > the caller of the plane sets the frame's memory aside, see `Shelf`
 //! Outbox::emit(then)   > Plane::next_emitted  > the memory comes back by Plane::resume, and the frame goes on as `then` says
 //! Outbox::discard      > Plane::next_emitted  > the memory is free
 //! ```
 //! Frames of the node's own are kept alike; their memory is here.
 //!
-//! Invariant: a ticket stands for one frame, from `keep` until that comes back, or until whoever runs the plane has taken
-//! note that its memory is free. `then` names a stage by its number in the present text: where the text changes, all are
+//! Invariant: a ticket stands for one frame, from `keep` until that comes back, or until the caller of the plane has been told
+//! that its memory is free. `then` names a stage by its number in the present text: where the text changes, all are
 //! renumbered in the same call, see [`KeptFrames::renumber`].
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
@@ -46,7 +46,7 @@ pub enum Emitted {
     Free(Ticket),
 }
 
-/// Where whoever runs a plane has the memory of frames that are kept, by their tickets.
+/// The memory of frames that are kept, by their tickets, as the caller of a plane holds it.
 #[derive(Debug)]
 pub struct Shelf<B>(Vec<Option<B>>);
 
@@ -108,18 +108,18 @@ pub(crate) struct Originated {
     pub(crate) buf: Vec<u8>,
 }
 
-/// Who owns the memory that a frame is in.
+/// The owner of the memory of a frame.
 #[derive(Debug, PartialEq, Eq)]
 enum Memory {
-    /// Nobody has the ticket.
+    /// The ticket is not in use.
     Unused,
-    /// That of whoever runs the plane.
+    /// The caller of the plane.
     Away,
-    /// The plane's; until the batch of its own frames is through it is with that.
+    /// The plane. While the batch of the plane's own frames runs, the batch has the bytes.
     Here(Option<Vec<u8>>),
-    /// The plane's, and of no more use as soon as the batch of its own frames is through.
+    /// The plane. It is freed when the batch of the plane's own frames is through.
     Discarded,
-    /// A panic has cost it.
+    /// Lost by a panic.
     Lost,
 }
 
@@ -137,7 +137,7 @@ pub(crate) struct KeptFrames {
     slots: Vec<Slot>,
     unused: Vec<Ticket>,
     emitted: VecDeque<Emitted>,
-    /// Those of the present batch: nobody has set their memory aside yet.
+    /// Those of the present batch: the caller has not set their memory aside yet.
     fresh: Vec<Ticket>,
     /// The frames at work are the node's own.
     pub(crate) is_originated: bool,
@@ -145,7 +145,7 @@ pub(crate) struct KeptFrames {
 
 /// What follows from a decision about a frame.
 pub(crate) enum Decided {
-    /// Whoever runs the plane brings it, or has heard that its memory is free.
+    /// The caller of the plane brings the frame, or was told that its memory is free.
     Later,
     /// It is here.
     Now(Originated),
@@ -155,7 +155,7 @@ pub(crate) enum Decided {
 
 #[expect(clippy::indexing_slicing, reason = "a ticket is the number of a slot")]
 impl KeptFrames {
-    /// A call begins: whoever runs the plane has set the memory of all frames before it aside.
+    /// A call begins: the caller has set the memory of all frames before it aside.
     pub(crate) fn begin(&mut self) {
         self.fresh.clear();
     }
@@ -240,7 +240,7 @@ impl KeptFrames {
                 self.forget(ticket);
                 Decided::Lost
             }
-            Memory::Unused | Memory::Discarded => unreachable!("nobody has this ticket"),
+            Memory::Unused | Memory::Discarded => unreachable!("no stage has this ticket"),
         }
     }
 
@@ -250,7 +250,7 @@ impl KeptFrames {
             Memory::Away => self.emitted.push_back(Emitted::Free(ticket)),
             Memory::Here(None) => self.slots[ticket.number()].memory = Memory::Discarded,
             Memory::Here(Some(_)) | Memory::Lost => _ = self.forget(ticket),
-            Memory::Unused | Memory::Discarded => unreachable!("nobody has this ticket"),
+            Memory::Unused | Memory::Discarded => unreachable!("no stage has this ticket"),
         }
     }
 
@@ -275,7 +275,7 @@ impl KeptFrames {
     }
 
     /// A frame has come back: what is known of it, and what becomes of it.
-    #[expect(clippy::expect_used, reason = "whoever runs the plane brings what it has asked for")]
+    #[expect(clippy::expect_used, reason = "the caller brings what the plane has asked for")]
     pub(crate) fn redeem(&mut self, ticket: Ticket) -> (Known, Then) {
         let Slot { known, then, .. } = self.forget(ticket);
         (known, then.expect("it was decided"))
@@ -295,7 +295,7 @@ impl KeptFrames {
     pub(crate) fn recover(&mut self, alive: &HashSet<Ticket>) -> u64 {
         self.is_originated = false;
         let fresh: HashSet<Ticket> = self.fresh.drain(..).collect();
-        // Whoever runs the plane has thrown the batch away, and heard of no ticket of it.
+        // The caller of the plane has thrown the batch away, and knows no ticket of it.
         self.emitted.retain(|emitted| match emitted {
             Emitted::Back(ticket) | Emitted::Free(ticket) => !fresh.contains(ticket),
         });

@@ -7,10 +7,10 @@
 //! | all other errors | the same | the same |
 //! | resets | the same | the same |
 //!
-//! This is with `limits(errors 1000)`, the default; another number changes all of them alike. Without those that say too big
-//! no host finds the length of packets that a path carries, and without time exceeded no path, so that kinds share nothing; and
-//! who asks for many takes from himself. Whoever sends under addresses that are made up takes from those that come in by the same port. Hosts share
-//! places by a hash that nobody outside foresees.
+//! This is with `limits(errors 1000)`, the default; another number changes all of them alike. Without "too big" no host finds the
+//! path MTU, and without "time exceeded" no path, so that kinds share nothing. A host that provokes many errors uses up its own
+//! limit. A host that sends under made-up addresses uses up that of its port. Hosts share places by a hash that cannot be
+//! predicted from outside.
 
 use crate::frame::Frame;
 use crate::icmp::{self, Error};
@@ -23,8 +23,8 @@ use crate::time::Time;
 /// Places for hosts.
 const PLACES: usize = 1024;
 
-/// The right to send one error or one reset. Only the [`Limiter`] gives it, and whoever builds such a frame takes it: what is
-/// refused costs no memory and no checksum.
+/// The right to send one error or one reset. Only the [`Limiter`] gives it, and the function that builds such a frame takes it:
+/// what is refused costs no memory and no checksum.
 #[derive(Debug)]
 pub(crate) struct Permit(());
 

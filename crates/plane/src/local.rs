@@ -1,8 +1,8 @@
-//! Frames that are punted to the machine that the node runs on, each for a reason: each costs as much as passing a hundred on, so that each kind of them has a
-//! rate of its own, and each sender a part of that. Who floods the node's addresses takes nothing from its routing, nor
-//! from what its neighbours tell it.
+//! Frames that are punted to the machine that the node runs on, each for a reason. A punted frame costs as much as a hundred
+//! forwarded ones, so that each reason has a rate of its own, and each sender a part of that. A flood to the node's addresses
+//! takes nothing from its routing protocols, nor from neighbour discovery.
 //!
-//! | reason | frames | of whom a sender is |
+//! | reason | frames | what counts as a sender |
 //! |---|---|---|
 //! | neighbours | ARP, neighbour discovery, router discovery | an Ethernet address |
 //! | routing | BGP, OSPF, BFD, RIP, PIM, VRRP, LDP, IGMP; from the link by itself | an address, or a /64, with an Ethernet address |
@@ -119,7 +119,7 @@ impl FromIterator<u64> for Punts {
 pub(crate) struct Local {
     neighbours: Quota,
     routing: Quota,
-    /// Of hosts on the link of the port: nobody far away takes from them.
+    /// For hosts on the link of the port: remote hosts take nothing from it.
     routing_near: Quota,
     icmp: Quota,
     rest: Quota,

@@ -1,5 +1,4 @@
-//! Who has which Ethernet address on the links of the node (RFC 826, RFC 4861 section 7.3), and the frames that wait
-//! for it.
+//! The Ethernet addresses of hosts on the links of the node (RFC 826, RFC 4861 section 7.3), and the frames that wait for them.
 //!
 //! ```text
 //! unknown > Asking > Reachable > Stale > Delay > Probing > unknown        an answer at any time: Reachable
@@ -40,7 +39,7 @@ const MOST_QUESTIONS: u8 = 3;
 const REACHABLE: Duration = Duration::from_secs(30);
 /// Between the use of an old answer and the question whether it still holds (DELAY_FIRST_PROBE_TIME).
 const DELAY: Duration = Duration::from_secs(5);
-/// How long a neighbour is known that nobody uses; several times the minute of RFC 1122, section 2.3.2.1.
+/// How long an unused neighbour is known; several times the minute of RFC 1122, section 2.3.2.1.
 const FORGET: Duration = Duration::from_secs(600);
 /// Frames that wait for one neighbour (RFC 4861, section 7.2.2: a small number, the newest).
 const MOST_WAITING: usize = 8;
@@ -86,7 +85,7 @@ pub(crate) struct Waiting {
 /// How well a neighbour is known (RFC 4861, section 7.3.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Nobody asked yet, or nobody answered.
+    /// Not asked yet, or not answered.
     Unknown,
     /// Asked, with so many questions (INCOMPLETE).
     Asking(u8),
@@ -111,7 +110,7 @@ struct Neighbour {
     deadline: Time,
     /// Routes that lead to it: it is kept while there are any.
     routes: u32,
-    /// Its place among those that are asked about because somebody sent them something.
+    /// Its place among those that are asked about because a packet was for them.
     asked: Option<Place>,
     waiting: VecDeque<Waiting>,
 }
@@ -246,7 +245,7 @@ impl Neighbours {
         Some(slot)
     }
 
-    /// The neighbour with this address, which somebody has sent something; a new one is to be asked about.
+    /// The neighbour with this address, for a packet to it; a new one is to be asked about.
     ///
     /// # Errors
     /// Its sender has had the node ask for too many, or there are too many neighbours.
@@ -281,7 +280,7 @@ impl Neighbours {
         Ok(slot)
     }
 
-    /// Forgets the neighbour that nobody has used for longest, of the port that has most; false if there is none.
+    /// Forgets the neighbour that was not used for longest, of the port that has most; false if there is none.
     fn make_room(&mut self) -> bool {
         let Some(most) = self.of_ports.iter().max_by_key(|port| port.all) else { return false };
         let is_free = |slot: &Slot| self.slots[slot.0 as usize].routes == 0;
@@ -306,7 +305,7 @@ impl Neighbours {
         Known { port, ip, mac, state }
     }
 
-    /// A neighbour whose Ethernet address is given.
+    /// Sets a neighbour with a configured Ethernet address.
     pub(crate) fn fix(&mut self, slot: Slot, mac: Mac) {
         self.slots[slot.0 as usize].mac = mac;
         self.enter(slot, State::Static, None);
@@ -318,7 +317,7 @@ impl Neighbours {
         self.asked_no_more(slot);
     }
 
-    /// It is not among those any more that are asked about because somebody sent them something.
+    /// Removes it from those that are asked about because a packet was for them.
     fn asked_no_more(&mut self, slot: Slot) {
         let neighbour = &mut self.slots[slot.0 as usize];
         if let Some(place) = neighbour.asked.take() {
@@ -339,7 +338,7 @@ impl Neighbours {
     pub(crate) fn next_dirty(&mut self) -> Option<Slot> {
         let dirty = self.dirty.pop();
         if dirty.is_none() {
-            // Nobody takes one for another any more.
+            // No reader takes one neighbour for another any more.
             self.free.append(&mut self.freed);
         }
         dirty
@@ -382,7 +381,7 @@ impl Neighbours {
         }
     }
 
-    /// Understands a frame about neighbours, and answers it; false if it was a question for somebody else.
+    /// Understands a frame about neighbours, and answers it; false if it was a question for another host.
     pub(crate) fn on_message(
         &mut self,
         frame: &Frame<'_>,
@@ -423,7 +422,7 @@ impl Neighbours {
         match heard {
             Heard::Question { from, target } => {
                 let is_known = self.find(port, from.ip).is_some();
-                // Who asks us will be talked to; of others only what is known is kept true (RFC 826).
+                // A host that asks the node will be talked to; of others only known entries are updated (RFC 826).
                 if self.answers(port, target) && self.is_host(port, from) {
                     self.slot(port, from.ip);
                 }

@@ -36,7 +36,7 @@ pub(crate) struct Outbox {
     /// The node's addresses by port: what its errors come from.
     addresses: Vec<Vec<IpAddr>>,
     limiter: Limiter,
-    /// The stage at work, for whom a panic leaves in disorder.
+    /// The stage at work: after a panic, its state is unknown.
     pub(crate) at_work: Option<usize>,
 }
 
@@ -76,7 +76,7 @@ impl Outbox {
         }
     }
 
-    /// Tells the sender of a segment of TCP that nobody takes it; the reset enters the pipeline at `back`.
+    /// Sends a reset to the sender of a TCP segment that no host takes; the reset enters the pipeline at `back`.
     pub(crate) fn reset(&mut self, now: Time, frame: &Frame<'_>, back: EntryPoint) {
         if let Some(permit) = self.limiter.reset(now, frame)
             && let Some(buf) = reset::answer(permit, frame)
@@ -108,7 +108,7 @@ impl Outbox {
         self.kept.keep_made(known, buf)
     }
 
-    /// A frame that was kept goes on. It counts as kept until whoever runs the plane has brought it back.
+    /// A frame that was kept goes on. It counts as kept until the caller of the plane has brought it back.
     pub(crate) fn emit(&mut self, ticket: Ticket, then: Then) {
         match self.kept.emit(ticket, then) {
             Decided::Later => {}

@@ -187,7 +187,7 @@ impl Pipeline {
     #[inline]
     #[expect(
         clippy::indexing_slicing,
-        reason = "who names a port is the node itself, and it has one by each number"
+        reason = "the node itself names ports, and it has one by each number"
     )]
     pub(crate) fn tags(&self, port: PortId) -> &[[u8; 4]] {
         &self.tags[usize::from(port.0)]

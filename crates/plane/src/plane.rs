@@ -52,14 +52,14 @@ pub struct Plane {
     pub(crate) accounting: Accounting,
     /// Where a test asks for one.
     pub(crate) cache: Option<Box<FlowCache>>,
-    /// What somebody else passes on.
+    /// The fast path, if there is one.
     pub(crate) fast: Option<Box<FastPath>>,
     /// What is left to tell of stages that a panic ended.
     pub(crate) unread_log: UnreadLog,
 }
 
 impl Plane {
-    /// A node as `config` says; `macs` are the Ethernet addresses of the ports whose text names none, by port.
+    /// A node as `config` says; `macs` are the Ethernet addresses of the ports, for ports without one in the text.
     pub fn new(config: &Config, macs: &[Mac]) -> Plane {
         assert_eq!(macs.len(), config.ports.len(), "a port has an Ethernet address");
         let stages: Vec<Stage> = config.stages.iter().map(|stage| stage_of(stage, config)).collect();

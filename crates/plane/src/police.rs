@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! frame > inside address > profile (longest prefix) > rate of its class and direction > bucket of the subscriber > on, or dropped
-//!              `--> whose frame it is, for queues behind
+//!              `--> subscriber of the frame, for queues behind
 //! ```
 //! The inside address is the source of a frame on its way outward and the destination of one on its way inward. A subscriber has one
 //! address of IPv4, or a network of IPv6. A frame counts with its Ethernet header, as in a queue.
@@ -46,7 +46,7 @@ pub(crate) struct Police {
     rules: Rules,
 }
 
-/// Who may have what, and what they have.
+/// The profiles, and the buckets of the subscribers.
 #[derive(Debug)]
 struct Rules {
     /// By address the number of a profile; the first one limits nothing.
@@ -78,7 +78,7 @@ pub struct PoliceCounts {
     pub stage: usize,
     /// The profile.
     pub profile: String,
-    /// The class whose rate it is; `None`: that of all without one of their own.
+    /// The class with this rate; `None`: all classes without a rate of their own.
     pub class: Option<u8>,
     /// The direction.
     pub dir: Dir,
@@ -88,7 +88,7 @@ pub struct PoliceCounts {
     pub burst_bytes: u64,
     /// Subscribers that are known.
     pub subscribers: u64,
-    /// How often a subscriber had to take the place of one whose tokens were not all there.
+    /// How often a subscriber replaced a bucket that was not full.
     pub displaced: u64,
     /// Frames that have passed, and their bytes.
     pub passed: (u64, u64),
@@ -96,7 +96,7 @@ pub struct PoliceCounts {
     pub dropped: u64,
 }
 
-/// What is asked about a frame: for which rate, whose tokens.
+/// What a frame is checked by: the rate, and the bucket.
 #[derive(Debug, Clone, Copy)]
 struct Asked {
     rate: u16,
@@ -105,7 +105,7 @@ struct Asked {
 }
 
 impl Police {
-    /// A policer as the text says; what nobody is to foresee follows from `seed`.
+    /// A policer as the text says. What must not be predictable from outside follows from `seed`.
     pub(crate) fn new(config: &Config, seed: u64) -> Police {
         Police { secret: Secret::new(seed), rules: Rules::new(config) }
     }
@@ -117,7 +117,7 @@ impl Police {
         for i in set {
             let frame = &mut step.frames[i];
             let (profile, subscriber, mixed) = self.rules.subscriber(frame, dir);
-            // 0 is nobody.
+            // 0 stands for no subscriber.
             frame.subscriber = mixed.max(1);
             let number = self.rules.number(profile, dir, frame.class);
             if let Some(rate) = self.rules.rates.get(usize::from(number)) {
@@ -240,7 +240,7 @@ impl Rules {
         }
     }
 
-    /// The number of the profile of a frame's subscriber, who that is, and the same as queues see it.
+    /// The number of the profile of a frame's subscriber, the subscriber, and the same as queues see it.
     #[inline]
     fn subscriber(&self, frame: &Frame<'_>, dir: Dir) -> (u16, u128, u32) {
         let own = |outward, inward| if dir == Dir::Outward { outward } else { inward };
@@ -502,7 +502,7 @@ mod tests {
         }
     }
 
-    /// Whose frames wait in the queues of a node.
+    /// The subscribers of the frames that wait in the queues of a node.
     fn subscribers_in_queues(plane: &Plane) -> Vec<u32> {
         let queues = plane.pipeline.stages.iter().filter_map(|stage| match stage {
             Stage::Queue(queue) => Some(queue.waiting()),

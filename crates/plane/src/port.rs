@@ -38,7 +38,7 @@ pub struct Port {
     pub vlan: Vec<u16>,
     /// Its Ethernet address, where the text gives one.
     pub mac: Option<Mac>,
-    /// Hosts of its link whose Ethernet addresses are given.
+    /// Hosts of its link with configured Ethernet addresses.
     pub neighbours: Vec<(IpAddr, Mac)>,
     /// What is asked of the sources of its frames, where the node is a router.
     pub rpf: Rpf,

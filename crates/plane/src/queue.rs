@@ -473,7 +473,7 @@ mod tests {
     use crate::kept::Shelf;
     use crate::plane::Plane;
 
-    /// However late and however often somebody looks, as many frames have left as the rate allows, to the frame.
+    /// However late and however often the queue is called, as many frames have left as the rate allows, to the frame.
     #[test]
     fn the_rate_is_exact_whenever_time_passes() {
         const SLOT_NS: u64 = 100_000;

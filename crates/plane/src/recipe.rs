@@ -1,5 +1,5 @@
-//! What the stages do to all frames of a flow, said once, so that somebody else can do it to the next ones: a flow cache
-//! here, a program of the kernel elsewhere.
+//! What the stages do to all frames of a flow, said once, so that the next frames need not pass them: a flow cache applies it
+//! here, an XDP program of the fast path elsewhere.
 //!
 //! ```text
 //! key of a frame > each stage in turn > Part: rewrite, what it depends on, how long, what to count     > Recipe
@@ -9,7 +9,7 @@
 //! A stage is asked about the key as the stages before it have rewritten it. Asking changes nothing. A recipe holds while
 //! all epochs are those that it was made with, and until its time; then the next frame passes the stages again.
 //!
-//! Invariant: whoever uses a recipe reports it before a stage can look at what the report changes, that is, before the next
+//! Invariant: the user of a recipe reports its uses before a stage can look at what the report changes, that is, before the next
 //! frame passes the stages and before time passes.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
@@ -52,7 +52,7 @@ pub(crate) struct Key {
     pub(crate) proto: u8,
     /// Flags of TCP: rules may ask for any of them.
     pub(crate) flags: u8,
-    /// It may not be cut, so that nobody needs its identification.
+    /// It may not be cut, so that it needs no identification.
     pub(crate) keeps_whole: bool,
     /// It goes from one port of the left end to another.
     pub(crate) stays_inside: bool,

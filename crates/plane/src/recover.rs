@@ -3,8 +3,8 @@
 //! ```text
 //! panic within a call > the stage at work begins anew, the others live on > what is missing from the accounting was lost
 //! ```
-//! Nobody knows what the stage at work had done and what not, so that nothing of it is kept but its configuration and
-//! counters. Routes stay, wherever it happened.
+//! The state of the stage at work is unknown after a panic, so that nothing of it is kept but its configuration and counters.
+//! Routes stay, wherever it happened.
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -61,7 +61,7 @@ impl Plane {
         let held = (kept.len() + copies) as u64;
         self.outbox.kept_count = held + self.outbox.kept.recover(&kept);
         if let Some(path) = &mut self.fast {
-            // What it was used for since it was read last nobody knows.
+            // Uses since the last reading are lost.
             path.pause();
             path.resume(&mut self.pipeline);
         }
@@ -133,7 +133,7 @@ mod tests {
     const OUT: (&str, u8) = ("udp 198.18.0.2:1000 > 198.19.0.9:53", 0);
     const LATER: (&str, u8) = ("udp 198.18.0.2 > 198.19.0.9 len 16 whole 64 frag 24+ id 9", 0);
     const BACK: (&str, u8) = ("udp 198.19.0.9:53 > 192.0.2.1:5000", 1);
-    /// Nobody has such a port, so that reading it is a mistake of whoever called.
+    /// No plane has such a port: reading it is a bug of the caller.
     const WRONG: (&str, u8) = ("udp 198.19.0.9:53 > 192.0.2.1:5000", 9);
 
     fn plane() -> Plane {
@@ -202,7 +202,7 @@ mod tests {
         assert!(accounting.balance() && accounting.kept == 1, "{accounting:?}");
     }
 
-    /// Whoever runs the plane throws the batch away that was at work: what a stage kept of it is lost when it is to go on.
+    /// The caller of the plane throws the batch at work away: a frame of it that a stage kept is lost when it is to go on.
     #[test]
     fn frames_that_were_kept_in_the_batch_of_a_panic_are_lost() {
         let (mut plane, now) = (plane(), Time::from_ms(1));

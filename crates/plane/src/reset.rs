@@ -1,4 +1,4 @@
-//! The reset that answers a segment of TCP nobody takes (RFC 9293, section 3.10.7.1).
+//! The reset that answers a TCP segment for which there is no connection (RFC 9293, section 3.10.7.1).
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 
 use weir_packet::checksum::{fold, pseudo_header, sum, write_ipv4};

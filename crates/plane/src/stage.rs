@@ -114,7 +114,7 @@ impl Step<'_, '_> {
 
     /// The outward frame turns here and passes the stages before this one inward; it is not among those that go on.
     pub(crate) fn turn(&mut self, i: usize) {
-        // Whose it is outward says nothing of whose it is inward.
+        // The subscriber of the outward direction is not that of the inward one.
         self.frames[i].subscriber = 0;
         self.turned.insert(i);
     }

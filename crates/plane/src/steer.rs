@@ -1,9 +1,9 @@
-//! Several planes as one node: which of them a frame belongs to, so that whoever remembers something of a packet sees
-//! the others that it concerns.
+//! Several planes as one node: which of them a frame belongs to, so that a stage that remembers something of a packet sees the
+//! other packets that it concerns.
 //!
 //! | what the node remembers | a frame belongs to the thread of |
 //! |---|---|
-//! | nothing: routes, rules without state | whoever received it; fragments of a packet to that of both addresses |
+//! | nothing: routes, rules without state | the port that received it; fragments of a packet to that of both addresses |
 //! | connections | both addresses, the same for either direction |
 //! | mappings of a NAT | the inside address; see `nat/table/steer.rs` |
 //!

@@ -14,7 +14,7 @@
 //!
 //! Invariant: what is not accepted has changed nothing, what is accepted is changed; and no call takes longer for a larger
 //! text: stages are moved whole, routes that differ are changed in pieces, and what is of no more use is left in the update,
-//! to be freed by whoever made it. No number of a stage outlives the text that it counts in: frames that were emitted are
+//! to be freed by the caller. No number of a stage outlives the text that it counts in: frames that were emitted are
 //! renumbered here, recipes depend on the epoch of the text, entries of the fast path are cleared, and what waits for longer
 //! names a direction.
 
@@ -82,8 +82,8 @@ enum RouteUpdate {
 }
 
 impl Update {
-    /// What it takes to become `new`, where `old` is what the node is: rules are compiled here, texts compared. For a node
-    /// of several threads each takes one of its own, whose share `new` says.
+    /// What it takes to become `new`, where `old` is what the node is: rules are compiled here, texts compared. Each thread of a
+    /// node takes an update of its own, for the share that `new` has.
     ///
     /// # Errors
     /// What cannot be changed while the node runs.

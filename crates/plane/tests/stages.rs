@@ -11,7 +11,7 @@ use weir_packet::checksum::{fold, sum};
 use weir_plane::scenario::{End, Target, VirtualNode, described, packet};
 use weir_testkit::{Dice, number};
 
-/// The filter that stays: without what it remembers nobody is answered.
+/// The filter that stays: without its connections no host gets answers.
 const STAYS: &str = "filter(accept outward, accept state established, accept state related)";
 
 /// Up to two filters that let all pass. Those that remember connections are never as they were before: one of them might
@@ -84,7 +84,7 @@ struct Talk {
 }
 
 impl Talk {
-    /// Both say something, who answers first; `what` says when, for people.
+    /// Both ends send something; one of them first. `what` says when, for people.
     fn goes_on(&self, node: &mut VirtualNode, at: Duration, outside_first: bool, what: &str) {
         let plain = |packet: &[u8]| if packet[9] == TCP { with_flags(packet, ACK) } else { packet.to_vec() };
         let (out, as_seen) = (plain(&self.out), plain(&self.as_seen));

@@ -408,7 +408,7 @@ impl Link {
         if fd < 0 {
             return Err(io::Error::from_raw_os_error(-fd));
         }
-        // SAFETY: the kernel has just returned this descriptor and nobody else owns it.
+        // SAFETY: the kernel has just returned this descriptor, and it has no other owner.
         Ok(Link(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 }

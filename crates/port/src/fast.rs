@@ -8,8 +8,8 @@
 //! Entries, what leads to them, epochs and counters lie in memory that both sides map, so that nothing that is done to them
 //! takes a call of the system.
 //!
-//! Invariant: an entry that is written is over, and holds once the whole of it is there; kept by whoever calls: its number is used
-//! again only when no program can hold it any more.
+//! Invariant: an entry that is being written is over, and holds once the whole of it is there. The caller keeps this one: a
+//! number is used again only when no program can hold its entry any more.
 
 pub mod bench;
 mod index;
@@ -29,7 +29,7 @@ use layout::{IS_OVER, KIND_V6};
 use crate::bpf::{BpfError, Memory, Program, now_ns, object};
 use crate::field;
 
-/// Entries that there is room for, unless somebody asks for another number.
+/// Entries that there is room for by default.
 pub const ROOM: u32 = 1 << 17;
 /// How many there can be room for at most.
 pub const MOST_ROOM: u32 = 1 << 23;

@@ -195,7 +195,7 @@ shared! {
         pub epoch: u8,
         /// 1 while there is something to send.
         pub active: u8,
-        /// The clock is read in runs whose number has none of these bits.
+        /// The clock is read in runs with a number that has none of these bits.
         pub clock_mask: u32,
         /// Both directions.
         pub stream: [Stream; STREAMS],

@@ -198,7 +198,7 @@ fn key_of(fast: &Fast, ends: &[u8], protocol: u8, to: u16) -> (Key, Option<Wide>
     }
 }
 
-/// A frame between these addresses, whose transport has so many bytes and no checksum.
+/// A frame between these addresses; its transport has so many bytes and no checksum.
 fn frame_of(ends: &[u8], protocol: u8, to: u16, length: u16) -> Vec<u8> {
     let mut transport = [&5000_u16.to_be_bytes()[..], &to.to_be_bytes(), &[0; 22]].concat();
     transport.resize(length.into(), 0);

@@ -102,7 +102,7 @@ pub struct Dropped<T> {
     pub reason: Reason,
 }
 
-/// Counters, what is queued, and the dropped packets that nobody has taken back yet.
+/// Counters, what is queued, and the dropped packets that the owner has not taken back yet.
 #[derive(Debug)]
 pub struct Accounting<T> {
     pub(crate) counters: Counters,

@@ -7,8 +7,8 @@
 //! new   filter(c) > nat > filter(b)      all stay, and filter(a) becomes filter(c)
 //! new   filter(a) > filter(b) > nat      the NAT and filter(a) stay; filter(b) changes its place, and begins anew
 //! ```
-//! Most is lost with a NAT: without it nobody is answered any more. Then with a filter that remembers connections, then
-//! with any other; and each time more with one that is to stay as it is than with one that is to be another.
+//! A NAT that goes costs most: its hosts get no answers any more. Then a filter that remembers connections, then any other stage;
+//! and a stage that would stay as it is costs more than one that would change.
 
 use super::StageConfig;
 use crate::text::MOST_STAGES;
@@ -105,7 +105,7 @@ mod tests {
             ("n", "mn", "-n"),
             ("mn", "n", "n"),
             ("nm", "ln", "-n"),
-            // Who remembers connections stays, rather than one who does not.
+            // A filter that remembers connections stays, rather than one that does not.
             ("as", "t", "s"),
             ("s", "at", "-s"),
             ("sa", "bs", "-s"),

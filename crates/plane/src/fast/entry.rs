@@ -1,4 +1,4 @@
-//! What a recipe is to whoever has no stages: one rewrite.
+//! What a recipe is for a fast path, which has no stages: one rewrite.
 
 use std::time::Duration;
 

@@ -4,7 +4,7 @@
 //!   free number > entry of a key > key gone, still read > free number
 //!                   | its session ends: holds no more
 //! ```
-//! A number is used again only [`FastPath::margin`] after its key has gone: by then nobody holds the entry any more.
+//! A number is used again only [`FastPath::margin`] after its key has gone: by then no program holds the entry any more.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -28,7 +28,7 @@ const LATELY: usize = 2;
 const LEAST_LATELY: usize = 1 << 13;
 /// Rounds without a frame until an entry gives its room back.
 const IDLE_ROUNDS: u32 = 30;
-/// So many entries are read between two batches for somebody who asks: some 0.5 ms.
+/// So many entries are read between two batches when all of them are to be read: some 0.5 ms.
 const AT_ONCE: u32 = 2048;
 /// What is to expire so long after two margins is looked at again, if it was used.
 const EARLY: Duration = Duration::from_secs(16);
@@ -317,7 +317,7 @@ impl FastPath {
         }
     }
 
-    /// Takes away what of these is over or idle, and has numbers be used again that nobody holds.
+    /// Removes entries that are over or idle, and frees numbers that no program holds any more.
     pub(super) fn tidy(&mut self, numbers: Range<u32>, now: Time) {
         let (mut old, text) = (Vec::new(), self.epochs.first().copied());
         for number in numbers {

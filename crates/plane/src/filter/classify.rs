@@ -143,8 +143,8 @@ pub(crate) struct Forest<S> {
 
 impl<S: Shape> Tree<S> {
     /// Puts the first rule into `found` where it is less than what is there. One pass per level over all keys that go
-    /// on, so that their lines are on their way at once; whether a key goes on is added, not branched upon, since nobody
-    /// could foresee it. `again`: some keys ask from another rule on than the first.
+    /// on, so that their lines are on their way at once; whether a key goes on is added, not branched upon, since the branch
+    /// could not be predicted. `again`: some keys ask from another rule on than the first.
     fn first(&self, asked: &mut Asked, again: bool) {
         let Asked { len, keys, from, found } = asked;
         let mut nodes = [self.root; BATCH];

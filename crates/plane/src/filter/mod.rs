@@ -156,7 +156,7 @@ pub struct Logged {
 
 #[deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 impl fmt::Display for Logged {
-    /// When, who to whom, and why it is written down.
+    /// The time, the ends of the packet, and the rule that logged it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.3} s  ", self.time.ns() as f64 / 1e9)?;
         let frame = [&[0; 12][..], &self.ether_type.to_be_bytes(), &self.packet].concat();
@@ -206,7 +206,7 @@ struct Asked {
 
 #[deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 impl Filter {
-    /// A filter as the text says, or a thread's share of it; what nobody is to foresee follows from `seed`.
+    /// A filter as the text says, or a thread's share of it. What must not be predictable from outside follows from `seed`.
     pub(crate) fn new(config: &Config, seed: u64, share: Share) -> Filter {
         let rules = Ruleset::new(config);
         let most = rules.connections.map(|most| share.part(most));
@@ -266,7 +266,7 @@ impl Filter {
         }
     }
 
-    /// Forgets connections whose first frame went no further behind it.
+    /// Forgets connections whose first frame was dropped by a later stage.
     pub(crate) fn forget_refused(&mut self) {
         if let Some(connections) = &mut self.connections {
             connections.forget_refused();
@@ -464,7 +464,7 @@ impl Asked {
     }
 }
 
-/// Writes the key of a frame whose connection is in this state.
+/// Writes the key of a frame; its connection is in this state.
 #[inline]
 fn fill(key: &mut Key, frame: &Frame<'_>, dir: Dir, state: State) {
     let state = state as u32;
@@ -497,7 +497,7 @@ fn classify(frame: &mut Frame<'_>, class: Option<u8>) {
     }
 }
 
-/// The frame goes no further, and its sender is informed as if nobody listened there.
+/// The frame goes no further, and its sender is informed as if no service listened there.
 #[cold]
 fn reject(step: &mut Step<'_, '_>, dir: Dir, i: usize) {
     let back = step.back(dir);

@@ -7,7 +7,7 @@
 //! | state | a frame is in it |
 //! |---|---|
 //! | `new` | that may begin a connection, or is of one whose other end has not answered |
-//! | `established` | of a connection whose both ends have been heard |
+//! | `established` | of a connection whose both ends have sent |
 //! | `related` | an error of ICMP that quotes a packet of a connection |
 //! | `invalid` | that can begin none: a reset or SYN-ACK, an answer of ICMP, an error of ICMP about nothing known |
 //!
@@ -59,7 +59,7 @@ struct Entry {
     /// Ports of the low and the high end.
     ports: u32,
     seen: Tick,
-    /// Its `flags` hold the kind of the flow, who began and whether the other end answered.
+    /// Its `flags` hold the kind of the flow, the end that began it and whether the other end answered.
     track: Track,
 }
 
@@ -89,7 +89,7 @@ impl Entry {
             && self.track.flags & KIND == flow.kind
     }
 
-    /// Who of the two sent a frame of this flow.
+    /// The end that sent a frame of this flow.
     #[inline]
     fn side(&self, flow: &Flow) -> Side {
         let begun_by_low = self.track.flags & BEGUN_BY_LOW != 0;
@@ -102,7 +102,7 @@ impl Entry {
 pub(crate) struct Connection(Entry);
 
 impl fmt::Display for Connection {
-    /// Who began it first.
+    /// The end that began it comes first.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Entry { low, high, ports, track, .. } = self.0;
         let end = |words: [u32; 4], port: u32| SocketAddr::new(address_of(words), port as u16);
@@ -135,7 +135,7 @@ pub(crate) struct Connections {
     entries: Arena<Entry>,
     /// By entry, another number each time it becomes another connection, or its state changes.
     epochs: Arena<u32>,
-    /// Connections whose epoch is another one, where somebody wants to know.
+    /// Connections with another epoch, if a fast path asks for them.
     renewed: Option<Vec<u32>>,
     /// The entry given back last, or 0; in its place of the ports it says which was given back before.
     free: u32,
@@ -152,7 +152,7 @@ pub(crate) struct Connections {
     holders: Holders,
     /// Frames of the present batch that began a connection, or came right behind the one that did.
     begun: Vec<(usize, u32)>,
-    /// Connections whose frames went no further.
+    /// Connections whose frames a later stage dropped.
     refused: Vec<u32>,
 }
 
@@ -162,7 +162,7 @@ impl std::fmt::Debug for Connections {
     }
 }
 
-const NOBODY: Entry = Entry { low: [0; 4], high: [0; 4], ports: 0, seen: Tick(0), track: Track::FREE };
+const FREE_ENTRY: Entry = Entry { low: [0; 4], high: [0; 4], ports: 0, seen: Tick(0), track: Track::FREE };
 
 /// There is no room for one more connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -173,7 +173,7 @@ impl Connections {
     pub(crate) fn new(seed: u64, most: u32) -> Connections {
         let mut entries = Arena::new();
         // Number 0 means none, and is what a search finds that finds nothing.
-        entries.push(NOBODY);
+        entries.push(FREE_ENTRY);
         let mut epochs = Arena::new();
         epochs.push(0);
         Connections {
@@ -458,7 +458,7 @@ impl Connections {
         let flow = Flow { low, high, ports, kind: track.flags & KIND, from_low: true };
         self.index.remove(flow.hash(&self.secret), number);
         [low, high].into_iter().for_each(|host| self.holders.take(&self.secret, host));
-        self.entries[number] = Entry { ports: self.free, ..NOBODY };
+        self.entries[number] = Entry { ports: self.free, ..FREE_ENTRY };
         self.free = number;
         self.live -= 1;
     }
@@ -490,7 +490,7 @@ fn is_impossible(entry: &Entry, side: Side, frame: &Frame<'_>) -> bool {
 #[inline]
 fn update(entry: &mut Entry, side: Side, frame: &Frame<'_>, now: Tick) {
     if begins_anew(entry, frame) {
-        // Whoever opens it waits for the other end's answer.
+        // The end that opens it waits for the other end's answer.
         let by_low = (side == Side::Inside) == (entry.track.flags & BEGUN_BY_LOW != 0);
         entry.track.flags = entry.track.flags & KIND | if by_low { BEGUN_BY_LOW } else { 0 };
         entry.track.segment(Side::Inside, &Segment::of(frame));

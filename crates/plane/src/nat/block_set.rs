@@ -1,12 +1,12 @@
-//! The ports of a public address, cut into blocks: who has which block, and which are free.
+//! The ports of a public address, cut into blocks: which subscriber has which block, and which blocks are free.
 //!
 //! ```text
 //! address > newest set: its free blocks are given out
-//!             older sets: cut otherwise, or of the time before the address left the pool; they stay until nobody has a
-//!                          block there any more
+//!             older sets: cut otherwise, or of the time before the address left the pool; they stay until no host
+//!                          has a block there any more
 //! ```
-//! A block that overlaps somebody else's of an older set is not given out until that one is free, so that at each time a
-//! port is of one subscriber's blocks.
+//! A block that overlaps a block in use of an older set is not allocated until that one is free, so that at each time a port is
+//! in the blocks of one subscriber.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ impl Cut {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(super) cuts: Vec<Cut>,
-    /// So many of the first ones are somebody's by configuration.
+    /// So many of the first blocks are deterministic.
     fixed: u32,
 }
 
@@ -69,13 +69,13 @@ impl Layout {
         Layout { cuts, fixed }
     }
 
-    /// The first ports of the blocks that are given out to whoever needs one, well-known ports aside.
+    /// The first ports of the blocks that are allocated on demand, well-known ports aside.
     pub(super) fn dynamic(&self) -> impl Iterator<Item = u16> {
         let dynamic = self.cuts.iter().skip(self.fixed as usize);
         dynamic.filter(|cut| !cut.is_low()).map(|cut| cut.first)
     }
 
-    /// Whether a block is somebody's by configuration.
+    /// Whether a block is deterministic.
     pub(super) fn is_fixed(&self, index: usize) -> bool {
         index < self.fixed as usize
     }
@@ -104,7 +104,7 @@ pub(crate) struct BlockId {
 /// What is known of a block.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Block {
-    /// Subscriber; 0: nobody.
+    /// The number of the subscriber; 0: none.
     pub(super) owner: u32,
     /// The owner's next block.
     pub(super) next: Option<BlockId>,
@@ -138,13 +138,13 @@ pub(crate) struct BlockSet {
     pub(super) blocks: Vec<Block>,
     /// Free blocks, by place: those below [`LOW`], the others. Some may have got an owner since.
     pub(super) free: [Vec<u16>; 2],
-    /// Free blocks that overlap somebody else's of an older set.
+    /// Free blocks that overlap a block in use of an older set.
     covered: [Vec<u16>; 2],
     /// Well-known ports are given to those that ask from such.
     pub(super) has_low: bool,
-    /// Blocks that are somebody's.
+    /// Blocks in use.
     pub(super) owned: u32,
-    /// Nobody gets a new port here.
+    /// No new port is allocated here.
     pub(super) is_retired: bool,
     /// Tells the sets of an address apart.
     pub(super) generation: Generation,
@@ -192,7 +192,7 @@ impl BlockSet {
         BlockSet { is_retired: true, ..BlockSet::new(0, &Arc::new(Layout { cuts: Vec::new(), fixed: 0 })) }
     }
 
-    /// Only blocks that are this thread's are free; blocks that are somebody's by configuration are no matter of this.
+    /// Only the blocks of this thread are free. Deterministic blocks are not concerned.
     pub(super) fn sharding(&mut self, thread: u8, sharding: Option<Sharding>) {
         let low = self.layout.cuts.iter().filter(|cut| cut.is_low());
         let Some(sharding) = sharding else {
@@ -210,7 +210,7 @@ impl BlockSet {
         self.free.iter_mut().for_each(|free| free.retain(is_own));
     }
 
-    /// A free block overlaps somebody else's: it is not given out for now.
+    /// A free block overlaps a block in use of an older set: it is not allocated for now.
     pub(super) fn cover(&mut self, class: usize, index: u16) {
         self.covered[class].push(index);
     }

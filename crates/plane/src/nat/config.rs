@@ -9,7 +9,7 @@
 //! | `deterministic 100.64.0.0/20 [dynamic 2]` | ports of these subscribers by RFC 7422, and dynamic blocks beside | |
 //! | `parity` | an even port stays even, an odd one odd | no |
 //! | `mapping address-and-port-dependent` | a mapping for each remote end | endpoint-independent |
-//! | `filtering address-dependent` | who may send inward; also `address-and-port-dependent` | endpoint-independent |
+//! | `filtering address-dependent` | which remote hosts may send inward; also `address-and-port-dependent` | endpoint-independent |
 //! | `inbound-refresh` | frames that come in keep a mapping alive, too | no |
 //! | `rate 100` | new mappings of a subscriber per second | no limit |
 //! | `sessions 1000000` | sessions of all subscribers, at most | 1000000 |
@@ -19,10 +19,10 @@
 //! | `udp-timeout 300s` ... | how long a session may be silent: see `timers.rs` | RFCs |
 //! | `forward tcp 192.0.2.1:80 to 192.168.0.9:8080` | a port that leads inside; also `udp` | |
 //! | `one-to-one 192.0.2.9 to 192.168.0.9` | all of an address | |
-//! | `redirect udp any:53 [from 10.0.0.0/8] to 198.18.0.53:53` | who asks this port, there or in a network, is led to a server | |
+//! | `redirect udp any:53 [from 10.0.0.0/8] to 198.18.0.53:53` | packets to this port, of any address or of a network, go to a server | |
 //! | `exclude 198.51.100.0/24` | destinations outside that see inside addresses | |
-//! | `unsolicited silent` | no answer to a SYN from outside that nobody awaits | answer |
-//! | `exhausted silent` | no answer to who gets no port | answer |
+//! | `unsolicited silent` | no answer to a SYN from outside without a mapping | answer |
+//! | `exhausted silent` | no answer to a host that gets no port | answer |
 //! | `mss 1452` | largest TCP segment that a SYN may ask for | as it is |
 //! | `pcp` | hosts with IPv4 may ask the node for ports (RFC 6887), at its addresses | no |
 //! | `prefix64 64:ff9b::/96` | NAT64: this network stands for IPv4 (RFC 6146); this one for global addresses only, others, as 64:ff9b:1::/96, for private ones, too (RFC 6052, section 3.1) | |
@@ -208,7 +208,8 @@ impl Config {
         like_other == *other
     }
 
-    /// Whether so many threads can be this NAT behind `before`: whose ports follow from its address is one thread's.
+    /// Whether so many threads can be this NAT behind the NATs of `before`. Deterministic ports of an address belong to one
+    /// thread.
     ///
     /// # Errors
     /// They cannot, and what to do about it.
@@ -247,7 +248,7 @@ impl Config {
             }
         }
         match blocks {
-            // One-to-one, or all of them their owners' for good.
+            // One-to-one, or all ports are deterministic.
             0 => Ok(()),
             _ if sharding != own => Err(format!(
                 "{threads} threads share the ports of a public address in fragments of {} since the node began, and some would have \
@@ -458,7 +459,7 @@ impl Draft {
             }
         }
         if config.mapping == Dependence::AddressAndPort {
-            // Such a mapping has one remote end: nobody else can be let in.
+            // Such a mapping has one remote end: no other may send inward.
             config.filtering = Dependence::AddressAndPort;
             if config.pcp {
                 wrong(

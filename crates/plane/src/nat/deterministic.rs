@@ -22,20 +22,20 @@ pub struct Deterministic {
     share: u32,
 }
 
-/// Who has an outside port.
+/// The owner of an outside port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owner {
     /// This inside address, always.
     Subscriber(u32),
-    /// Whoever the log names for the time.
+    /// The owner at a time is in the log.
     Dynamic,
-    /// Nobody: it is none of these ports.
+    /// None: it is not one of these ports.
     Nobody,
 }
 
 impl Deterministic {
     /// The hosts of `inside` (without network and broadcast address where it has them) share `ports` of the `outside`
-    /// addresses evenly; `dynamic` further shares of each address are for those who need more.
+    /// addresses evenly; `dynamic` further shares of each address are allocated on demand.
     ///
     /// # Errors
     /// If there is not one port for each.
@@ -99,7 +99,7 @@ impl Deterministic {
         Some((address, first as u16..=(first + self.share - 1) as u16))
     }
 
-    /// Who has an outside port.
+    /// The owner of an outside port.
     pub fn owner(&self, address: u32, port: u16) -> Owner {
         match self.outside.iter().position(|&outside| outside == address) {
             Some(number) => self.owner_at(number, port),
@@ -107,7 +107,7 @@ impl Deterministic {
         }
     }
 
-    /// Who has a port of an outside address by number.
+    /// The owner of a port of an outside address, which is given by its number.
     pub(crate) fn owner_at(&self, number: usize, port: u16) -> Owner {
         if number >= self.outside.len() || !self.ports.contains(&port) {
             return Owner::Nobody;

@@ -62,7 +62,7 @@ pub(super) fn ends(frame: &Frame<'_>, dir: Dir) -> Flow {
         Dir::Outward => ((src, sport), (dst, dport)),
         Dir::Inward => ((dst, dport), (src, sport)),
     };
-    // The identifier of a query is that of the one who asks, whoever sends it.
+    // The identifier of a query is that of the querying host, in either direction.
     let tport = if frame.proto() == ICMP { 0 } else { tport };
     Flow {
         inside: Inside { address: mapped4(here), port: hport, proto: frame.proto() },

@@ -9,7 +9,7 @@
 //! what was missing.
 //! An error of ICMP for the other kind of IP goes on in one fragment: its quote is cut anyway (RFC 7915, sections 4.5 and 5.5).
 //!
-//! Who sent a fragment is part of what it is known by, and the identification of what leaves is new: two hosts behind
+//! The sender of a fragment is part of its key, and the identification of what leaves is new: two hosts behind
 //! one address do not mix. Memory is bounded, for each direction and each host, see `table/fragments.rs`; packets that are whole never
 //! come here.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
@@ -150,7 +150,7 @@ impl Fragments {
         of_it
     }
 
-    /// How a packet stands whose first fragment waits, too.
+    /// The state of a packet whose first fragment waits, too.
     fn stand(&self, key: &Key) -> Stand {
         let mut parts: Vec<_> = self.0[key.dir].of(key).collect();
         parts.sort_by_key(|waiting| waiting.part.start);

@@ -7,7 +7,7 @@ use crate::frame::Frame;
 use crate::stage::Step;
 use crate::threads::{Handover, Ingress};
 
-/// Where a frame of the stage's own enters whose destination is a public address.
+/// Where a frame of the stage's own enters, if its destination is a public address.
 pub(super) fn hairpin_entry(table: &Table, step: &Step<'_, '_>, frame: &Frame<'_>) -> EntryPoint {
     match table.owner_of_destination(frame) {
         to if to != table.share.thread && table.share.of > 1 => {

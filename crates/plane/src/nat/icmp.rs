@@ -1,6 +1,6 @@
 //! Errors of ICMP through the NAT (RFC 5508): the packet that they quote is turned back into what the receiver of the
 //! error once sent. No error keeps a session alive or ends one. Of one in fragments the first is judged by what it quotes, and the
-//! others follow it; its checksum, which nobody can judge (REQ-3), changes by the difference, so that a wrong one stays wrong.
+//! others follow it; its checksum, which cannot be verified (REQ-3), changes by the difference, so that a wrong one stays wrong.
 //!
 //! ```text
 //!  inward   ICMP  router > X'      { X':x' > remote }   becomes   router > inside  { inside:i > remote }
@@ -134,7 +134,7 @@ pub(super) fn error_back(
         Err(reason) => return Next::Drop(reason),
     };
     let (address, port) = quote.src;
-    // The server of a redirected session, and who was asked.
+    // The server of a redirected session, and the destination that was asked.
     let mut asked = None;
     let inside = match table.config.pairs.at(address) {
         Some(pair) => Some(Inside { address: mapped4(pair.inside), port, proto: quote.proto }),

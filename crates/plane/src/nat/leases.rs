@@ -29,14 +29,14 @@ pub(super) struct Wish {
     pub(super) inside: Inside,
     pub(super) nonce: Nonce,
     pub(super) until: Time,
-    /// Anybody outside may use the mapping.
+    /// Any remote host may use the mapping.
     pub(super) is_open: bool,
 }
 
 /// Why there is no lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refused {
-    /// It is somebody else's.
+    /// Another host has it.
     NotYours,
     /// There is no port, or no more for this host.
     Short(DropReason),

@@ -9,19 +9,19 @@
 //!
 //! | question | file |
 //! |---|---|
-//! | What is a frame to a NAT, whom is an error of ICMP about? | `flow.rs`, `quoted.rs` |
+//! | What is a frame to a NAT, and which packet is an ICMP error about? | `flow.rs`, `quoted.rs` |
 //! | What is a mapping, and how is it found? | `slot.rs`, `sessions.rs` |
-//! | Who has which port of the outside? | `outside.rs`; who gets the next: `ports.rs`, `block_set.rs`, `resting.rs`, `deterministic.rs` |
+//! | Which host has which outside port? | `outside.rs`; which port is next: `ports.rs`, `block_set.rs`, `resting.rs`, `deterministic.rs` |
 //! | How is what was configured by address found? | `pairs.rs`, `ranges.rs`, `redirect.rs` |
 //! | What does `nat(...)` take? | `config.rs`, `words.rs` |
-//! | Who may send what, which mapping comes and goes, who gives way, whose is a frame? | `table/mod.rs` lists its files |
+//! | Which packets may pass, how do mappings begin and end, what is evicted, which thread owns a frame? | `table/mod.rs` lists its files |
 //! | When is a session over? | `../table/timers.rs`, `tcp.rs` |
 //! | Where does a frame go next? | `next.rs`, in another thread `handover.rs` |
 //! | What happens to fragments? | `fragments.rs`, `translation.rs` |
-//! | What to a packet with ports, without, to an error of ICMP, to what a redirect is about? | `rewrite.rs`, `portless.rs`, `icmp.rs`, `redirected.rs` |
+//! | What is done to a packet with ports, without, to an ICMP error, to a redirected packet? | `rewrite.rs`, `portless.rs`, `icmp.rs`, `redirected.rs` |
 //! | How do hosts ask for ports themselves? | `pcp.rs` |
 //! | How do hosts with IPv6 reach IPv4? | `nat64/` |
-//! | Who asks what for which frame? | `stage.rs` |
+//! | What is asked for which frame? | `stage.rs` |
 
 mod block_events;
 mod block_set;

@@ -1,4 +1,4 @@
-//! The outside: public addresses, and who has which of their ports.
+//! The outside: public addresses, and which host has which of their ports.
 //!
 //! ```text
 //! address > number > page of 256 ports, per protocol, made when first used > slot
@@ -19,17 +19,17 @@ const PAGES: usize = 65_536 / PAGE;
 /// Entries for the pages of all addresses that there can ever be: memory is touched as far as there are any, and one more
 /// moves nothing.
 const ROOM: usize = 65_536 * SPACES * PAGES;
-/// Set in an entry: nobody has the port, the rest is the tick at which it was given back.
+/// Set in an entry: the port is free, the rest is the tick at which it was given back.
 const HELD: u32 = 1 << 31;
 
-/// Protocols whose ports are apart (RFC 7857 section 5).
+/// Protocols with port spaces of their own (RFC 7857 section 5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Space {
     Tcp = 0,
     Udp = 1,
     /// Identifiers of queries.
     Icmp = 2,
-    /// Protocols without ports: who has what follows from the remote end.
+    /// Protocols without ports: the owner follows from the remote end.
     Other = 3,
 }
 
@@ -59,11 +59,11 @@ pub(crate) struct Endpoint {
     pub(crate) port: u16,
 }
 
-/// Who has a port.
+/// The holder of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Holder {
     Nobody,
-    /// Nobody, since then.
+    /// None, since then.
     NobodySince(u32),
     Slot(u32),
 }
@@ -181,7 +181,7 @@ impl Outside {
         if entry & HELD == 0 { entry } else { 0 }
     }
 
-    /// Who has a port.
+    /// The holder of a port.
     pub(crate) fn holder(&self, endpoint: Endpoint, now: Tick) -> Holder {
         match self.entry(endpoint) {
             0 => Holder::Nobody,
@@ -196,7 +196,7 @@ impl Outside {
         *self.entry_mut(endpoint) = slot;
     }
 
-    /// Nobody has the port any more; `now` if it is to rest first.
+    /// The port is free again; `now` if it is to rest first.
     pub(crate) fn give_back(&mut self, endpoint: Endpoint, rest_from: Option<Tick>) {
         *self.entry_mut(endpoint) = rest_from.map_or(0, |now| now.0 | HELD);
     }

@@ -6,8 +6,8 @@
 //!  0  version, R and opcode, 0, result | 4 lifetime | 8 epoch (of a request: its host) | 24 nonce | 36 protocol
 //! 40  internal port, external port | 44 external address | of PEER: 60 remote port | 64 remote address
 //! ```
-//! MAP, PEER and ANNOUNCE, for TCP and UDP of hosts with IPv4, each for itself; no option is understood, and nobody chooses
-//! an external port. What has no room for a header gets no answer. After the node began anew its epoch is 0, so that hosts
+//! MAP, PEER and ANNOUNCE, for TCP and UDP of hosts with IPv4, each for itself; no option is understood, and a client cannot
+//! choose an external port. What has no room for a header gets no answer. After the node began anew its epoch is 0, so that hosts
 //! ask again.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 
@@ -92,7 +92,7 @@ struct Granted {
 /// Whether all that follows may be left aside (section 7.3).
 fn options(mut rest: &[u8]) -> Result<(), Error> {
     while let [code, _, length @ ..] = rest {
-        // Those from 128 on are for who understands them.
+        // A server that does not understand an option from 128 on ignores it.
         if *code < 128 {
             return Err(Error::UnsupportedOption);
         }

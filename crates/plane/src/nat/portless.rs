@@ -3,8 +3,8 @@
 //! ```text
 //! inside, protocol, remote  <->  outside address, protocol, remote        found by either side
 //! ```
-//! A second host that shares the public address with the first and talks to the same remote end gets nothing: nobody could
-//! tell to whom an answer is. What an authentication header covers says the inside address: its receiver would drop it.
+//! A second host with the same public address that talks to the same remote end is refused: the receiver of an answer would not
+//! be known. An authentication header covers the inside address: its receiver would drop a translated packet.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use weir_packet::headers::AH;

@@ -1,9 +1,10 @@
-//! Who gets which outside port: blocks of ports for subscribers, and an unpredictable port inside the block.
+//! Allocation of outside ports: blocks of ports for subscribers, and an unpredictable port inside the block.
 //!
 //! ```text
 //! subscriber > its outside address (one: paired pooling) > its blocks > a port that rests no more
 //! ```
-//! Nothing in use is ever taken away (RFC 6888 REQ-11D): who has used up its blocks, or finds no block free, gets none.
+//! Nothing in use is ever taken away (RFC 6888 REQ-11D): a subscriber without a free port, and without a further block, gets
+//! none.
 //!
 //! Invariant: a block is free, or it is its owner's; `live` counts the ports of a block that have a slot.
 
@@ -30,7 +31,7 @@ pub(crate) struct Config {
     pub(crate) blocks: u16,
     /// An even port stays even, an odd one odd (RFC 4787 REQ-4).
     pub(crate) parity: bool,
-    /// How long a port rests before somebody else gets it (RFC 6888 REQ-8).
+    /// How long a port rests before another host gets it (RFC 6888 REQ-8).
     pub(crate) hold: Duration,
     /// Ports that may rest at a time; beyond it, a port is given out again at once.
     pub(crate) resting: u32,
@@ -110,7 +111,7 @@ pub(crate) struct Pool {
     /// Blocks that had no live ports at that time, in its order.
     resting: VecDeque<(Tick, BlockId)>,
     resting_ports: RestingPorts,
-    /// Nobody is given a block.
+    /// Whether further blocks are allocated.
     new_blocks: NewBlocks,
 }
 
@@ -168,7 +169,7 @@ impl Pool {
         self.block_mut(id).fixed = true;
     }
 
-    /// Gives a subscriber a block that it had before the node ended; false if there is none, or it is somebody else's.
+    /// Allocates to a subscriber a block that it had before the node ended; false if there is none, or another subscriber has it.
     pub(crate) fn restore(
         &mut self,
         holding: &mut Holding,
@@ -333,7 +334,7 @@ impl Pool {
         Some(id)
     }
 
-    /// Where the subscriber has a block by older rules, one by the present ones that is nobody else's.
+    /// If the subscriber has a block by older rules: a block by the present rules that overlaps no block of another subscriber.
     fn own_again(&self, holding: &Holding, want: Want) -> Option<BlockId> {
         let set = self.present(holding.outside)?;
         let (present, mut next) = (self.set(set), holding.newest);
@@ -378,7 +379,7 @@ impl Pool {
         }
     }
 
-    /// Whether a block overlaps one of somebody else in an older set.
+    /// Whether a block overlaps a block in use of an older set.
     fn is_covered(&self, id: BlockId, want: Want) -> bool {
         let set = self.set(id.set);
         let range = set.layout.cuts[usize::from(id.index)];

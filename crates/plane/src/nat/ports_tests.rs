@@ -1,4 +1,4 @@
-//! Blocks and ports: who gets which, and when again.
+//! Blocks and ports: which subscriber gets which, and when again.
 
 use std::collections::HashSet;
 use std::ops::RangeInclusive;

@@ -7,12 +7,12 @@ use crate::table::arena::Arena;
 use crate::table::index::Index;
 use crate::table::secret::Secret;
 
-/// Slots by number. Number 0 is nobody's.
+/// Slots by number. Number 0 stands for none.
 pub(crate) struct Sessions {
     slots: Arena<Slot>,
     /// By slot, another number each time it becomes another one, or its state changes.
     epochs: Arena<u32>,
-    /// Slots whose epoch is another one, where somebody wants to know.
+    /// Numbers of slots with another epoch, if a fast path asks for them.
     pub(super) renewed: Option<Vec<u32>>,
     /// The slot given back last, or 0; in its place of the time it says which was given back before.
     free: u32,
@@ -85,7 +85,7 @@ impl Sessions {
         prefetch(&self.slots[number]);
     }
 
-    /// What lies under a hash, most often; it may be somebody else.
+    /// The likely slot of a hash; it may be another flow's.
     #[inline]
     pub(crate) fn first(&self, hash: u32) -> u32 {
         self.index.first(hash)

@@ -23,7 +23,7 @@ pub(crate) type Address = [u32; 4];
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
-    /// Nobody's. No key has this kind.
+    /// Free. No key has this kind.
     Free = 0,
     /// Any remote end, with its own outside port.
     Mapping = 1,
@@ -54,9 +54,9 @@ pub(crate) struct Remote {
 const RETIRED: u8 = 1;
 /// Flag of a mapping that has or had further sessions.
 const SHARED: u8 = 2;
-/// Flag of a mapping that anybody outside may use.
+/// Flag of a mapping that any remote host may use.
 const OPEN: u8 = 4;
-/// Flag of a session that somebody outside has begun, and nobody inside has answered.
+/// Flag of a session that a remote host has begun, and the inside host has not answered.
 const CALLED: u8 = 8;
 /// Where the other flags begin: which set of its address gave the port.
 const GENERATION: u32 = 4;
@@ -89,7 +89,7 @@ fn meta(port: u16, proto: u8, kind: Kind) -> u32 {
 }
 
 impl Slot {
-    /// Nobody's; as slot 0 what a search finds that finds nothing.
+    /// A free slot; as slot 0 the result of a search that finds nothing.
     pub(crate) const FREE: Slot = Slot {
         address: [0; 4],
         meta: 0,
@@ -103,7 +103,7 @@ impl Slot {
         dependents: 0,
     };
 
-    /// Nobody's, and behind it in the row of those is `next`.
+    /// A free slot, followed by `next` in the list of free slots.
     pub(crate) fn free(next: u32) -> Slot {
         Slot { seen: Tick(next), ..Slot::FREE }
     }
@@ -185,7 +185,7 @@ impl Slot {
         self.track.flags = flags;
     }
 
-    /// Whether anybody outside may use it, whatever the rule for others.
+    /// Whether any remote host may use the mapping, whatever the filtering rule.
     pub(crate) fn is_open(&self) -> bool {
         self.track.flags & OPEN != 0
     }
@@ -214,7 +214,7 @@ impl Slot {
         Generation(self.track.flags >> GENERATION)
     }
 
-    /// The outside end, whose port is of this set of its address.
+    /// Sets the outside end, whose port is of this set of its address.
     pub(super) fn set_outside(&mut self, endpoint: Endpoint, generation: Generation) {
         (self.outside, self.outside_port) = (endpoint.outside, endpoint.port);
         self.track.flags = self.track.flags & !(0xff << GENERATION) | generation.0 << GENERATION;

@@ -59,8 +59,8 @@ enum Awaited {
 
 #[deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 impl Nat {
-    /// A NAT as `config` says, or a thread's share of it, in a node with these addresses; what nobody is to foresee follows
-    /// from `seed`.
+    /// A NAT as `config` says, or a thread's share of it, in a node with these addresses. What must not be predictable from
+    /// outside follows from `seed`.
     pub(crate) fn new(config: Config, local: Vec<IpAddr>, seed: u64, share: Share) -> Nat {
         let mut table = Table::new(config, seed, share);
         table.node = Node::new(local);
@@ -215,9 +215,9 @@ impl Nat {
         if let Next::Hairpin = next { self.hairpin(step, i) } else { next }
     }
 
-    /// What becomes of a frame on its way out that is no matter of a NAT. One between two links of the inside passes, and one
-    /// to all where the node is among them. One from an address that nobody can have does not: translated it would pass for
-    /// an honest one.
+    /// What becomes of an outward frame that the NAT does not translate. A frame between two links of the inside passes, and so
+    /// does a broadcast or multicast that is also for the node. A frame with an invalid source does not pass: translated it would
+    /// look valid.
     #[inline]
     fn beyond(&self, frame: &Frame<'_>) -> Option<Next> {
         if frame.kind() != Packet::V4 {
@@ -279,7 +279,7 @@ impl Nat {
         if self.table.awaits(step.now, &step.frames[i]) { Awaited::Yes } else { Awaited::No }
     }
 
-    /// A frame whose source is translated and whose destination is a public address of this NAT (RFC 4787 REQ-9).
+    /// Hairpinning: the source of the frame is translated, and its destination is a public address of this NAT (RFC 4787 REQ-9).
     fn hairpin(&mut self, step: &mut Step<'_, '_>, i: usize) -> Next {
         if self.fragments.goes_to_another_box(&self.table, step, i) {
             return Next::On;
@@ -295,7 +295,7 @@ impl Nat {
         }
     }
 
-    /// Hands a frame whose source is translated to the thread that its destination belongs to, if that is another.
+    /// Hands a frame with a translated source to the thread of its destination, if that is another one.
     fn hand_hairpin(&mut self, step: &mut Step<'_, '_>, i: usize) -> bool {
         if self.table.share.of == 1 {
             return false;
@@ -371,7 +371,7 @@ impl Nat {
     }
 }
 
-/// What is neither whole nor plain, or for whom something was configured.
+/// A frame that is a fragment or has an unusual header, or for which something was configured.
 #[deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 impl Nat {
     #[cold]

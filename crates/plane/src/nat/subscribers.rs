@@ -1,4 +1,4 @@
-//! Who is inside: an address with its outside address, its blocks of ports and what it may still do.
+//! Inside hosts: each has an outside address, blocks of ports, and limits.
 
 use super::ports::Holding;
 use super::slot::Address;
@@ -19,7 +19,7 @@ pub(crate) struct Subscriber {
     pub(crate) calls: u32,
 }
 
-/// All of them by number; 0 is nobody.
+/// All subscribers by number; 0 stands for none.
 pub(crate) struct Subscribers {
     all: Arena<Subscriber>,
     free: Vec<u32>,

@@ -1,5 +1,5 @@
-//! A SYN from outside that nobody awaits (RFC 5382 REQ-4): its sender is informed after six seconds, not before, for the
-//! inside may be about to send its own SYN to the same end (simultaneous open); then it is forgotten.
+//! A SYN from outside without a mapping (RFC 5382 REQ-4): its sender is informed after six seconds, not before, because the
+//! inside host may be about to send its own SYN to the same end (simultaneous open); then it is forgotten.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::VecDeque;

@@ -1,5 +1,5 @@
-//! What happens to a frame before the pipeline: its tags and headers are read, a router judges whom it is for and from, and a node
-//! of several threads whose it is.
+//! What happens to a frame before the pipeline: its tags and headers are read, a router checks its receiver and its source, and a
+//! node of several threads finds the thread that it belongs to.
 
 use super::Plane;
 use crate::batch::{Batch, Frames, Set, Verdict};
@@ -35,7 +35,7 @@ impl Plane {
             }
         }
         for i in others {
-            // Whoever hands a frame over has greeted it.
+            // The thread that hands a frame over has done this already.
             let is_new = batch.ingress[i] == Ingress::Wire;
             match is_new.then(|| self.on_neighbour_frame(now, &batch[i])).flatten() {
                 Some(verdict) => self.decide(batch, i, verdict),
@@ -145,7 +145,7 @@ impl Plane {
     ) -> Result<EntryPoint, Verdict> {
         let nat = self.steering.nat(number).and_then(|k| Some((k, self.pipeline.stages.get_mut(k)?)));
         let Some((k, Stage::Nat(nat))) = nat else {
-            // It has gone from this thread, or has not come yet: so nobody here is known by a public address.
+            // The stage has gone from this thread, or has not come yet: no host has a public address here.
             return match ingress {
                 Ingress::Turned(_) => Err(Verdict::Dropped(DropReason::NatNoMapping)),
                 _ => Ok(EntryPoint::Begin(Dir::Outward)),

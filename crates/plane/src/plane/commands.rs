@@ -25,7 +25,7 @@ impl Plane {
         self.pipeline.nats_mut().for_each(|nat| nat.table.set_new_blocks(new_blocks));
     }
 
-    /// Frames for the node itself are dropped from now on, as there is nobody who takes them.
+    /// Frames for the node itself are dropped from now on: there is no machine behind the node.
     pub fn without_machine(mut self) -> Plane {
         self.local.is_taken = false;
         self

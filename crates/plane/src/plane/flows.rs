@@ -1,4 +1,4 @@
-//! Frames that do not pass the stages, as whoever runs a plane sees it: the fast path, and the flow cache of tests.
+//! Frames that do not pass the stages, for the caller of a plane: the fast path, and the flow cache of tests.
 
 use super::Plane;
 use crate::batch::Batch;
@@ -17,12 +17,12 @@ impl Plane {
         self.cache.as_ref().map_or(0, |cache| cache.hits())
     }
 
-    /// Somebody passes on frames in the plane's place from now on.
+    /// A fast path forwards frames in place of the plane from now on.
     pub fn set_fast(&mut self, table: Box<dyn FastTable>) {
         self.fast = Some(Box::new(FastPath::begin(table, &mut self.pipeline)));
     }
 
-    /// Nobody does any longer. What frames were counted as stays.
+    /// The fast path ends. Its frames stay counted.
     pub fn take_fast(&mut self) -> Option<Box<dyn FastTable>> {
         let (table, frames) = self.fast.take()?.end(&mut self.pipeline);
         self.accounting.entered += frames;
@@ -54,7 +54,7 @@ impl Plane {
         self.fast.as_mut()?.read_some(&mut self.pipeline, from)
     }
 
-    /// A batch passes the stages, and what it says of flows reaches whoever passes on frames in the plane's place.
+    /// Runs a batch through the stages, and tells the fast path what came of its flows.
     #[inline(never)]
     pub(super) fn pass_beside(&mut self, now: Time, batch: &mut Batch<'_>, entries: Entries) {
         let before =
@@ -65,7 +65,7 @@ impl Plane {
         }
     }
 
-    /// Whoever uses entries knows what has changed; called before anything that was done leaves the plane.
+    /// Tells the fast path what has changed; called before anything that was done leaves the plane.
     pub(crate) fn publish(&mut self) {
         if let Some(path) = &mut self.fast {
             path.publish(&mut self.pipeline);

@@ -86,7 +86,7 @@ impl Rates {
     }
 }
 
-/// A text on its way: profiles may stand behind those who have them.
+/// A text that is being read: a profile may be defined after the subscribers that have it.
 #[derive(Debug)]
 struct Reading<'a> {
     config: Config,

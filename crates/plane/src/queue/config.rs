@@ -195,7 +195,7 @@ fn example(name: &str) -> &'static str {
     }
 }
 
-/// A queue that needs no packet values: nobody gives frames any here.
+/// An AQM that needs no packet values: frames have none here.
 fn aqm(text: &str) -> Result<Aqm, String> {
     let known = weir_queue::Config::catalogue();
     let known: Vec<&str> =

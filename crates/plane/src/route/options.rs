@@ -13,7 +13,8 @@
 //! | `drop` | goes no further |
 //!
 //! RFC 7126 would rather have them dropped, since they tell outsiders about a network; RFC 1812 asks routers to fill them in. So
-//! who wants the first writes it. The time is that of the node's own beginning, which RFC 791 allows where the highest bit is set.
+//! an operator configures the first. The time is that of the node's own beginning, which RFC 791 allows where the highest bit is
+//! set.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 
 use weir_packet::checksum::write_ipv4;
@@ -85,7 +86,7 @@ pub(super) fn asks_nodes(frame: &Frame<'_>) -> bool {
     options(frame.options4()).any(|option| matches!(option, [RECORD_ROUTE | TIMESTAMP, ..]))
 }
 
-/// Who writes, and when.
+/// The address that is written, and the time.
 pub(super) struct Writer<'a> {
     /// The address of the port that the packet leaves by.
     pub(super) address: u32,

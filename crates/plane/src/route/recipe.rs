@@ -1,4 +1,4 @@
-//! Where a router sends frames that go the same way, for those who send the next ones.
+//! The router's part of a recipe: where the frames of a flow leave.
 
 use super::router::{GROUPS, Next, Router};
 use super::{Hop, Lpm};

@@ -62,7 +62,7 @@ pub(super) enum Next {
     Blackhole,
     Unreachable,
     Prohibit,
-    /// Nobody can have the address.
+    /// No host can have the address.
     Martian,
 }
 
@@ -153,8 +153,8 @@ impl Router {
             router.set(Prefix { address: group.parse().expect("an address"), len }, ALL);
         }
         // RFC 1812, section 5.3.7, RFC 4291, sections 2.5.2 and 2.5.3.
-        for (nobody, len) in [("0.0.0.0", 8), ("127.0.0.0", 8), ("::", 128), ("::1", 128)] {
-            router.set(Prefix { address: nobody.parse().expect("an address"), len }, MARTIAN);
+        for (martian, len) in [("0.0.0.0", 8), ("127.0.0.0", 8), ("::", 128), ("::1", 128)] {
+            router.set(Prefix { address: martian.parse().expect("an address"), len }, MARTIAN);
         }
         // Link-local addresses of others are never forwarded (RFC 4291, section 2.5.6).
         router.set(Prefix { address: "fe80::".parse().expect("an address"), len: 10 }, BLACKHOLE);

@@ -1,11 +1,11 @@
-//! Whose packets a router takes in at a port: who claims another's address goes no further (BCP 38 = RFC 2827, RFC 3704).
+//! The sources that a router accepts at a port: a spoofed packet goes no further (BCP 38 = RFC 2827, RFC 3704).
 //!
 //! ```text
 //! source > hop of the way back (Lpm) > the port it leads to > is it one that the packet may have come in by?
 //! ```
 //!
-//! What is asked of that port is in `rpf.rs`. An address that nobody can have, or that is the node's own, is refused in any
-//! case. It is judged before all stages, so that none translates such an address or remembers it.
+//! The ports that are accepted are in `rpf.rs`. An invalid source, or an address of the node itself, is refused in any case.
+//! Sources are checked before all stages, so that none translates such an address or remembers it.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use super::hops::End;
@@ -20,7 +20,7 @@ use crate::prefix::{is_unicast4, is_unicast6};
 /// Why a frame that came in goes no further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// Nobody there has its source.
+    /// The source is invalid at this port.
     Source(DropReason),
     /// Its time to live ends here: a stage would only remember its sender, and write its address anew.
     Ttl,
@@ -94,8 +94,8 @@ impl Router {
     #[inline]
     fn judge(&self, frame: &Frame<'_>, back: Hop) -> Option<DropReason> {
         if is_martian(frame) {
-            // Who has no address yet asks all for one (RFC 2131, section 4.1, RFC 4862, section 5.4).
-            let asks_all = is_nobody(frame) && is_for_all(frame);
+            // A host without an address yet asks all for one (RFC 2131, section 4.1, RFC 4862, section 5.4).
+            let asks_all = is_unspecified(frame) && is_for_all(frame);
             return (!asks_all).then_some(DropReason::MartianSource);
         }
         let Some(&Some(accepted)) = self.accepted.get(usize::from(frame.port.0)) else { return None };
@@ -131,7 +131,7 @@ impl Router {
     }
 }
 
-/// Whether nobody can have the source address (RFC 1812, section 5.3.7, RFC 4291, sections 2.5.2, 2.5.3, 2.7).
+/// Whether no host can have the source address (RFC 1812, section 5.3.7, RFC 4291, sections 2.5.2, 2.5.3, 2.7).
 #[inline]
 fn is_martian(frame: &Frame<'_>) -> bool {
     match frame.kind() {
@@ -141,7 +141,7 @@ fn is_martian(frame: &Frame<'_>) -> bool {
 }
 
 /// Whether the source address is the unspecified one.
-fn is_nobody(frame: &Frame<'_>) -> bool {
+fn is_unspecified(frame: &Frame<'_>) -> bool {
     match frame.kind() {
         Kind::V4 => frame.addresses4().0 == 0,
         _ => frame.addresses6().0 == 0,
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn two_links_of_one_end_are_distinguished_only_if_asked() {
-        // A host of the DMZ, whose packet comes by the LAN.
+        // A packet of a host of the DMZ, by the LAN.
         let other = "udp 198.18.1.5:1 > 192.0.2.1:53";
         for (rpf, expected) in [
             ("strict", Verdict::Dropped(DropReason::ReversePath)),

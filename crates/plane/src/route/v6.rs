@@ -493,7 +493,7 @@ impl V6 {
         }
         self.walk(addresses, &mut all, &mut on[..count]);
         if any_hashed {
-            // Those whose first 32 bits have prefixes, but none that holds them.
+            // Networks whose first 32 bits have prefixes, but none that holds them.
             count = 0;
             for (n, (&address, at)) in addresses.iter().zip(&mut all).enumerate() {
                 if at.best == 0 && at.depth >= HASHED {

@@ -27,7 +27,7 @@ const HOSTS: [Mac; 2] = [[0x02, 0, 0, 0, 0xcc, 1], [0x02, 0, 0, 0, 0xcc, 2]];
 /// How often the node hears of time that passes without frames.
 const TICK: Duration = Duration::from_millis(500);
 
-/// Somebody who passes frames on in the plane's place.
+/// A model of a fast path, which forwards frames in place of the plane.
 pub trait FastPathModel: std::fmt::Debug {
     /// What the plane fills.
     fn table(&self) -> Box<dyn FastTable>;
@@ -49,7 +49,7 @@ pub struct VirtualNode {
     config: Option<Config>,
     now: Duration,
     left: Vec<(End, Vec<u8>)>,
-    /// Networks of which nobody answers.
+    /// Networks in which no host answers.
     nobody_at: Vec<Prefix>,
     /// Frames that have come and are no batch yet; `None` where each is a batch of its own.
     arrived: Option<Vec<(PortId, Vec<u8>)>>,
@@ -118,7 +118,7 @@ impl VirtualNode {
         self.planes.iter().map(Plane::filter_counts).collect()
     }
 
-    /// The same, in whose networks nobody has an address of this one.
+    /// The same; in this network no host has an address.
     pub fn with_nobody_at(mut self, network: Prefix) -> VirtualNode {
         self.nobody_at.push(network);
         self
@@ -183,7 +183,7 @@ impl VirtualNode {
         self.planes.iter_mut().for_each(Plane::settle_fast);
     }
 
-    /// The same, whose planes hear that time passes only when something is due.
+    /// The same; its planes are told the time only when something is due.
     pub fn when_due(self) -> VirtualNode {
         VirtualNode { by_due: true, ..self }
     }

@@ -162,7 +162,7 @@ fn transport(read: &Reader<'_>, proto: u8) -> Result<Vec<u8>, String> {
             l4.extend(payload(read, read.number(own, 0)? as usize)?);
         }
         ICMP | ICMP6 => {
-            // Of one whose later fragment is sent no type is seen: any will do.
+            // Of a packet of which a later fragment is sent no type is seen: any will do.
             let (kind, code) = icmp_type(read.text("type").unwrap_or("echo"), proto == ICMP6)?;
             l4.extend([kind, code, 0, 0]);
             if read.prefix.is_empty() && read.fields.contains_key("in.proto") {
@@ -180,7 +180,7 @@ fn transport(read: &Reader<'_>, proto: u8) -> Result<Vec<u8>, String> {
             }
         }
         SCTP => {
-            // Nobody here judges its checksum (RFC 9260, section 6.8).
+            // Its checksum is not checked here (RFC 9260, section 6.8).
             l4.extend([&port("sport")?[..], &port("dport")?, &[0; 8]].concat());
             l4.extend(payload(read, len)?);
         }

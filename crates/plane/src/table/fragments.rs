@@ -23,7 +23,7 @@ const WAITING: Duration = Duration::from_secs(2);
 /// What the fragments of a packet have in common (RFC 791, RFC 8200).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Packet {
-    /// Of IPv4 or of IPv6, whose addresses may be the same numbers.
+    /// Whether it is of IPv4: the addresses of IPv4 and IPv6 may be the same numbers.
     v4: bool,
     src: u128,
     dst: u128,
@@ -49,7 +49,7 @@ impl Packet {
 /// packets, which are no less than 80 ms of fragments at 10 Gbit/s.
 const DUPLICATES: Duration = Duration::from_millis(50);
 
-/// A fragment: of whom it is, and where in its packet it stands.
+/// A fragment: its packet's sender, and its place in the packet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Extent {
     host: Host,
@@ -116,7 +116,7 @@ pub(crate) struct Room {
 #[derive(Debug)]
 pub(crate) struct FragmentTable<K, V, P> {
     known: HashMap<K, Known<V>>,
-    /// Of whom they are, each by the number that it is known by.
+    /// The packets, each by its number, by sender.
     order: Shares<K>,
     waiting: Shares<(K, P)>,
     /// The numbers of those that wait.

@@ -1,12 +1,12 @@
-//! What is remembered from frame to frame, and is the same for NATs, filters and whoever steers frames to threads.
+//! What is remembered from frame to frame, for NATs, filters and the steering of frames to threads alike.
 //!
 //! | question | file |
 //! |---|---|
 //! | Where do records lie? | `arena.rs` |
-//! | How are they found by a hash? | `index.rs`; which hash nobody can foresee: `secret.rs` |
+//! | How are they found by a hash? | `index.rs`; the hash is keyed: `secret.rs` |
 //! | When is a connection over? | `timers.rs`; of TCP: `tcp.rs` |
 //! | How often may something happen? | `allowance.rs`; for each host: `quota.rs` |
-//! | Who gives way where all want more than there is? | `shares.rs` |
+//! | Which host gives way where all want more than there is? | `shares.rs` |
 //! | How much of a table does a host hold? | `holders.rs` |
 //! | Which entry of a full table gives way to a new one? | `worth.rs` |
 //! | How is a table shown while frames pass? | `page.rs` |

@@ -34,7 +34,7 @@ impl Rates {
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// What hosts and all together may still have. Hosts share places by a hash that nobody outside foresees.
+/// The quotas that hosts and all together have left. Hosts share places by a hash that cannot be predicted from outside.
 #[derive(Debug)]
 pub(crate) struct Quota {
     secret: Secret,

@@ -61,7 +61,7 @@ struct Coming {
     port: PortId,
     ingress: Ingress,
     bytes: Vec<u8>,
-    /// The frame that somebody sent, if its packet was sound and the node has not made another of it.
+    /// The frame as it was sent, if its packet was sound and the node has not made another of it.
     sound: Option<Vec<u8>>,
     /// How many threads had it before.
     hops: u32,
@@ -70,14 +70,14 @@ struct Coming {
 /// What waits for its thread.
 type Waiting = VecDeque<(usize, Vec<Coming>)>;
 
-/// More threads than any frame comes to: each says once whose it is.
+/// More threads than any frame comes to: each says once which thread it belongs to.
 const MOST_HOPS: u32 = 8;
 
 /// Packets that left, by their port.
 pub(crate) type Left = Vec<(usize, Vec<u8>)>;
 
 /// The same by port and pair of hosts, in the order in which each pair's left: between others a node owes none. Questions are
-/// told apart by whom they are about: many neighbours have one address for them (RFC 4291, section 2.7.1).
+/// distinguished by their target: many neighbours have one address for them (RFC 4291, section 2.7.1).
 fn by_hosts(left: &Left) -> Left {
     let hosts = |packet: &[u8]| {
         let addresses = match packet.first().map(|first| first >> 4) {
@@ -379,8 +379,8 @@ fn hand(
     waiting.push_back((to.to.into(), vec![coming]));
 }
 
-/// Whether a packet is right as far as somebody looks at its checksums. Behind extension headers of IPv6 nobody does, but
-/// once the packet is translated they may be plain to see; what ICMP of the other kind of IP covers, nobody knows.
+/// Whether the checksums of a packet are right, as far as they can be checked. Behind extension headers of IPv6 they are not
+/// checked, but after a translation they may be in plain sight; those of ICMP of the other version of IP cannot be checked.
 pub(crate) fn is_sound(packet: &[u8]) -> bool {
     let is_judged = match packet.first().map(|first| first >> 4) {
         Some(6) => matches!(packet.get(6), Some(6 | 17 | 58)),

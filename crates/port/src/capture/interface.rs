@@ -133,8 +133,8 @@ impl Interface {
         self.driver().is_some_and(|driver| driver.is("veth"))
     }
 
-    /// May frames arrive whose checksum was left to a network card that they never meet? They do from stacks on the same host:
-    /// by interfaces that are no hardware, and by those that connect virtual machines.
+    /// Whether frames may arrive with a checksum that was left to a network card which they never meet. They come from stacks on
+    /// the same host: by virtual interfaces, and by those that connect virtual machines.
     pub(crate) fn may_bring_partial_checksums(&self) -> bool {
         const VIRTUAL: [&str; 4] = ["tun", "virtio_net", "vif", "hv_netvsc"];
         self.driver()

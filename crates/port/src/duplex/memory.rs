@@ -32,7 +32,7 @@ impl Channel {
 
     #[expect(clippy::expect_used, reason = "nothing panics that holds it")]
     fn lock(&self) -> MutexGuard<'_, VecDeque<Vec<u8>>> {
-        self.frames.lock().expect("nobody panics with it")
+        self.frames.lock().expect("no thread panics with it")
     }
 
     /// False where there is no room.

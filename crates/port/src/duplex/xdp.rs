@@ -52,11 +52,11 @@ pub struct Xdp {
     /// Why the kernel has no such way, if it should.
     no_live: Option<String>,
     attached: Arc<Attached>,
-    /// Frames may arrive whose checksum is partial.
+    /// Frames may arrive with a partial checksum.
     finishes_checksums: bool,
-    /// Whose chunks these are.
+    /// The pool that these chunks are of.
     pool: u32,
-    /// Wakes who waits for any of the queues.
+    /// An epoll descriptor that is ready when any of the queues is.
     ready: OwnedFd,
     /// The queue that is asked first, next time.
     turn: usize,
@@ -71,7 +71,7 @@ pub struct Xdp {
 
 /// Does the driver of an interface take frames that an XDP program redirects to it, as it is now? It drops them in silence
 /// where not: a veth does unless its other end has GRO or a native XDP program. Linux before 6.3 does not say; there a veth is
-/// tried with one frame that nobody receives, and of others nothing is known.
+/// tried with one frame that no host receives, and of others nothing is known.
 ///
 /// # Errors
 /// No such interface, or no permission to load programs.
@@ -101,7 +101,7 @@ impl Redirectable {
         let pass = Program::load("program that passes frames on", object::PASS, &[])?;
         let link = match pass.attach(index, Mode::Native) {
             Ok(link) => Some(link),
-            // Somebody else's program is there.
+            // Another XDP program is there.
             Err(BpfError::Attach { source, .. }) if source.raw_os_error() == Some(libc::EBUSY) => None,
             Err(_) => return Ok(None),
         };
@@ -341,7 +341,7 @@ impl Queue {
                 room = self.room(pool);
             }
             if room == 0 {
-                // The kernel takes no more now, or sends nothing: nobody waits for one interface.
+                // The kernel takes no more now, or sends nothing: the node does not wait for one interface.
                 return waiting.map(|chunk| pool.give_back(chunk)).count() as u64;
             }
             let mut n = 0;
@@ -529,7 +529,7 @@ impl Port for Xdp {
 mod tests {
     use super::*;
 
-    /// A queue between rings in memory, whose kernel does nothing by itself.
+    /// A queue between rings in memory, without a kernel behind it.
     fn queue() -> (Queue, [std::mem::ManuallyDrop<Entries>; 2]) {
         let [received, sent, free, completed] = [(); 4].map(|()| Entries::fresh(ENTRIES, 0));
         // SAFETY: they are used while the queue is there.

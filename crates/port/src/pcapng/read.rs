@@ -187,7 +187,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// A section's header, whose type was read already.
+    /// A section's header; its type was read already.
     fn section(&mut self) -> Result<(), ReadError> {
         let mut head = [0; 8];
         self.exactly(&mut head, "a section's header")?;
@@ -230,7 +230,7 @@ impl<R: Read> Reader<R> {
         Ok(length)
     }
 
-    /// Reads the block whose type and length were read.
+    /// Reads the body of a block; its type and length were read already.
     fn body(&mut self, length: u32) -> Result<(), ReadError> {
         self.rest(length, 8)?;
         self.offset += u64::from(length);

@@ -7,11 +7,11 @@ use crate::table::tcp::{Segment, Side};
 use crate::table::timers::{Class, Tick};
 use crate::time::Time;
 
-/// A connection whose both ends were heard.
+/// A connection of which both ends have sent.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::filter) struct Open {
     pub(in crate::filter) number: u32,
-    /// Who of the two sends the frames.
+    /// The end that sends the frames.
     pub(in crate::filter) side: Side,
     /// It lives so long without another frame.
     pub(in crate::filter) until: Option<Tick>,
@@ -29,7 +29,7 @@ impl Connections {
         is_open.then(|| Open { number, side, until: self.ages.end(class, entry.seen) })
     }
 
-    /// The connection of frames with this key, and who of its ends sends them.
+    /// The connection of frames with this key, and the end that sends them.
     pub(in crate::filter) fn of_key(&self, key: &Key) -> Option<(u32, Side)> {
         let flow = key.flow();
         let number = self.lookup(&flow, flow.hash(&self.secret));

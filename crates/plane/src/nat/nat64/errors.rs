@@ -63,7 +63,7 @@ pub(super) fn error_out(table: &mut Table, step: &mut Step<'_, '_>, i: usize, pr
     let Some(icmp) = error4(frame.l4(), &quote, table.node.mtus, (remote, (public, port))) else {
         return Next::Drop(DropReason::NatProtocol);
     };
-    // Whoever it is from, inside, has the address of the mapping.
+    // Whichever inside host it is from, its source is the address of the mapping.
     let ip = header4(traffic(frame.ip()), icmp.len(), ICMP, (0, 0x4000), (public, target));
     let buf = packet(frame, [8, 0], &[&ip, &icmp]);
     send_on(table, step, i, buf)
@@ -102,8 +102,8 @@ enum End {
     Destination,
 }
 
-/// The quoted transport with the port that the receiver of the error knows, and its checksum where it covers other addresses,
-/// whose sums these are.
+/// The quoted transport with the port that the receiver of the error knows. Its checksum is corrected where it covers other
+/// addresses; these are their sums.
 fn quote_port(inner: &mut [u8], proto: u8, (end, port): (End, u16), (old, new): (u64, u64)) {
     let at = match (proto, end) {
         (ICMP, _) => 4,
@@ -188,8 +188,7 @@ fn error4(
     Some(icmp)
 }
 
-/// Type, code and second word of an error of IPv6 for one of IPv4, whose header this is, and the length that the packet
-/// had which it quotes.
+/// Type, code and second word of an IPv6 error for an IPv4 error with this header; also the length of the quoted packet.
 fn kind6(
     [kind, code, _, _, pointer, _, c, d]: [u8; ERROR],
     refused: u16,
@@ -228,7 +227,7 @@ fn kind6(
     })
 }
 
-/// Type, code and second word of an error of IPv4 for one of IPv6, whose header this is.
+/// Type, code and second word of an IPv4 error for an IPv6 error with this header.
 fn kind4([kind, code, _, _, a, b, c, d]: [u8; ERROR], mtus: Mtus) -> Option<(u8, u8, u32)> {
     let word = u32::from_be_bytes([a, b, c, d]);
     Some(match (kind, code) {

@@ -10,8 +10,8 @@
 //! that its fragments wait until all are there.
 //!
 //! With the well-known prefix, packets of addresses that are not global are dropped, outer addresses of errors among them
-//! (RFC 6052, section 3.1). Who wants to reach private hosts takes a prefix of their own, or 64:ff9b:1::/96, which is there
-//! for that (RFC 8215).
+//! (RFC 6052, section 3.1). To reach private hosts, configure a prefix of your own, or 64:ff9b:1::/96, which exists for that (RFC
+//! 8215).
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 
 use weir_packet::checksum::sum;
@@ -65,8 +65,8 @@ pub(super) fn out(
     let Some(prefix) = table.config.prefix64 else { return Next::On };
     let Some((inside, remote)) = ends(frame, prefix) else { return Next::On };
     let (src, _) = frame.addresses6();
-    // With one of the prefix it would come back as often as its hops allow (RFC 6146, section 3.5); an address of nobody,
-    // of a group or of the link alone would pass for an honest one.
+    // With a source of the prefix it would come back as often as its hops allow (RFC 6146, section 3.5); an unspecified, group or
+    // link-local source would be translated into a valid one.
     if prefix.extract(src).is_some() || !is_unicast6(src) || is_link_local6(src) {
         return Next::Drop(DropReason::MartianSource);
     }

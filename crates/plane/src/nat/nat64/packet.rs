@@ -7,7 +7,7 @@ use weir_packet::headers::ICMP6;
 
 use crate::frame::{Frame, HEAD_ROOM, IPV6};
 
-/// The packet in one fragment whose first fragment this is, with all that its fragments carried; `None` if it is too long.
+/// The packet in one fragment, from its first fragment and the payload of all of them; `None` if it is too long.
 pub(in crate::nat) fn whole(first: &Frame<'_>, l4: &[u8]) -> Option<Vec<u8>> {
     let ip = first.ip_header();
     let (ether_type, header) = match ip.first_chunk::<IPV6>() {

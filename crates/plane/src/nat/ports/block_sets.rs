@@ -1,4 +1,4 @@
-//! The sets of all addresses: how they come, are found, and go when nobody has a block there any more.
+//! The sets of all addresses: how they come, are found, and go when no block of theirs is in use any more.
 
 use super::super::block_set::{Block, BlockId, BlockSet, Generation};
 use super::{MOST_SETS, Pool};
@@ -43,7 +43,7 @@ impl Pool {
         self.rules = self.rules.wrapping_add(1);
     }
 
-    /// Nobody gets a new port of an address: what lives there lives on.
+    /// No new port of an address is allocated: its sessions live on.
     pub(crate) fn withdraw(&mut self, outside: u16) {
         let Some(number) = self.newest(outside).filter(|&number| !self.set(number).is_retired) else {
             return;
@@ -56,7 +56,7 @@ impl Pool {
         }
     }
 
-    /// A set of blocks where nobody has a block.
+    /// Removes a set of blocks of which none is in use.
     pub(super) fn forget(&mut self, number: u16) {
         let BlockSet { outside, older, .. } =
             std::mem::replace(&mut self.sets[usize::from(number)], BlockSet::nowhere());
@@ -95,7 +95,7 @@ impl Pool {
         std::iter::successors(number, |&number| self.set(number).older)
     }
 
-    /// Blocks of retired sets that nobody uses rest: also those that were fixed. A fragment of them.
+    /// Blocks of retired sets without live ports rest, also deterministic ones. Each call does a part of them.
     pub(super) fn walk_retired(&mut self, now: Tick) {
         let Some(&BlockId { set, index }) = self.retiring.front() else { return };
         let (first, all) = (usize::from(index), self.set(set).blocks.len());

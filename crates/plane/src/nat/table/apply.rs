@@ -7,11 +7,11 @@
 //! | ports, blocks, deterministic ports | keeps its port; blocks of ports are those of the new rules as the old ones come free |
 //! | a forward goes | keeps the sessions it has, and takes no new ones |
 //! | a redirect comes or goes | sessions that were redirected stay so, connections that were not stay so |
-//! | a forward takes the port of a session | ends: the port was promised to somebody else |
+//! | a forward takes the port of a session | ends: the port was configured for another host |
 //!
-//! Where several threads are one NAT, a port is of one of them for good (`sharding.rs`). So blocks become no longer than those
-//! that the node began with, and deterministic ports stay as they are: by other rules a port would be another host's, and
-//! that host's another thread's, while somebody still uses it.
+//! Where several threads are one NAT, a port belongs to one of them for good (`sharding.rs`). So blocks become no longer than
+//! those that the node began with, and deterministic ports stay as they are: by other rules a port would belong to another host,
+//! and that host to another thread, while a session still uses the port.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::Ipv4Addr;
@@ -245,8 +245,7 @@ impl Table {
         }
     }
 
-    /// Gives mappings that are configured the ends they are to have; whoever has those gives way. A bounded fragment of
-    /// it: the rest is done by the next calls.
+    /// Gives configured mappings their ends; sessions that hold those end. Each call does a bounded part.
     pub(super) fn place_forwards(&mut self, now: Time) {
         let mut left = WALK;
         while let Some(&forward) = self.awaited.front() {
@@ -289,7 +288,7 @@ impl Table {
         }
         self.sessions[mapping].set_retired();
         self.sessions.renew(mapping);
-        // They are found by their remote ends only: a walk over all slots, for who configures so.
+        // They are found by their remote ends only, so that all slots are walked; such a configuration is rare.
         while kind == Kind::Mapping && self.sessions[mapping].dependents > 0 {
             if *left == 0 {
                 return false;
@@ -315,7 +314,7 @@ impl Table {
         if mapping != 0 && self.sessions[mapping].is_fixed() {
             self.sessions[mapping].set_retired();
             self.sessions.renew(mapping);
-            // Where it is another thread's, it holds the port for good: nobody here can tell when that is done with it.
+            // A forward of another thread holds the port for good: this thread cannot know when that one is done with it.
             let is_foreign = self.is_foreign(&self.sessions[mapping]);
             if self.sessions[mapping].dependents == 0 && !is_foreign {
                 self.remove(now, mapping, Class::Lasting);

@@ -60,7 +60,7 @@ impl Table {
         self.subscribers[owner.subscriber].sessions -= 1;
     }
 
-    /// Takes a mapping away, whose last session was of this class.
+    /// Removes a mapping; its last session was of this class.
     pub(super) fn remove(&mut self, now: Time, number: u32, class: Class) {
         self.call_is_over(number);
         let slot = self.sessions[number];

@@ -1,4 +1,4 @@
-//! Mappings that hosts have asked for by themselves (see `../pcp.rs`): each lasts as long as it was leased, whoever is silent.
+//! Mappings that hosts have asked for themselves (see `../pcp.rs`): each lasts as long as its lease, also without traffic.
 //!
 //! A lease counts as one more session of its mapping, which therefore lives. Afterwards it is a mapping as any other.
 
@@ -94,7 +94,7 @@ impl Table {
         self.leases.first_due().map(|(until, _)| until)
     }
 
-    /// Ends leases whose time is over, a fragment of them; true if there are more.
+    /// Ends leases whose time is over, a part of them in each call; true if there are more.
     pub(super) fn end_leases(&mut self, now: Time) -> bool {
         for _ in 0..AT_A_TIME {
             match self.leases.first_due() {

@@ -5,10 +5,10 @@
 //! | question | file |
 //! |---|---|
 //! | What is in the log? | `log.rs` |
-//! | Whose is a port, where there are several threads or boxes? | `steer.rs`, `shared.rs` |
+//! | Which thread or box owns a port, where there are several? | `steer.rs`, `shared.rs` |
 //! | How does a session end, and a mapping with it? | `ending.rs` |
-//! | Who gives way when there is no more room? | `scarce.rs` |
-//! | Who gets a mapping, a session, a port? | `opening.rs` |
+//! | What is evicted when there is no more room? | `scarce.rs` |
+//! | When is a mapping, a session, a port allocated? | `opening.rs` |
 //! | What does a frame do to them? | `traffic.rs`, `portless.rs`, `redirected.rs` |
 //! | Which do hosts ask for, which are configured, which were there before? | `leases.rs`, `apply.rs`, `restore.rs` |
 //! | What does time do? | `upkeep.rs` |
@@ -82,14 +82,14 @@ pub(crate) struct Table {
     /// Redirects that ever were configured.
     pub(super) redirects: Vec<Redirect>,
     pub(super) redirect_numbers: HashMap<Redirect, u16>,
-    /// Whom those are about that are configured now.
+    /// The frames that the configured redirects may concern.
     pub(super) reach: Reach,
     /// There may be redirected sessions of a configuration before this one.
     pub(super) were_redirects: bool,
     /// There may be private mappings of a configuration before this one.
     pub(super) was_private: bool,
     pub(super) leases: Leases,
-    /// Configured mappings that wait until nobody is in their way.
+    /// Configured mappings that wait until their ends are free.
     pub(super) awaited: VecDeque<Forward>,
     /// Public addresses with the ports that hosts are given, or were by an earlier text.
     pub(super) given: Vec<Public>,
@@ -190,7 +190,7 @@ impl Table {
     /// The remote end as far as it tells sessions apart.
     pub(super) fn end(&self, proto: u8, remote: Remote) -> Remote {
         match (proto, self.config.filtering) {
-            // Of UDP and ICMP, who may answer is all that there is to know.
+            // For UDP and ICMP the filter only asks who may answer.
             (TCP, _) | (_, Dependence::AddressAndPort) => remote,
             _ => Remote { port: 0, ..remote },
         }

@@ -69,7 +69,7 @@ impl Table {
     ) -> Result<(), DropReason> {
         let track = begin(flow.inside.proto, side, &flow.segment)?;
         if self.sessions[mapping].is_retired() && !self.sessions[mapping].is_fixed() {
-            // Its port is about to be somebody else's.
+            // Its port is about to be another mapping's.
             return Err(DropReason::NatNoMapping);
         }
         let is_call = side == Side::Outside && flow.inside.proto == TCP;
@@ -93,7 +93,7 @@ impl Table {
         }
         let knows_addresses = self.config.filtering == Dependence::Address && flow.inside.proto == TCP;
         if knows_addresses && side == Side::Inside {
-            // Who was called may call back, from any port.
+            // A host that was called may call back, from any port.
             let caller = Remote { port: 0, ..flow.remote };
             match self.session_of(now, mapping, caller) {
                 0 => {
@@ -217,7 +217,7 @@ impl Table {
                 self.log_refusal(now, EventKind::PortsExhausted, number);
                 Err(DropReason::NatNoPort)
             }
-            // Whoever has asked for that knows of it.
+            // Not logged: the caller itself has withheld new blocks.
             Err(Refusal::Withheld) => Err(DropReason::NatWithheld),
         }
     }

@@ -2,7 +2,7 @@
 //! is no frame of an impostor, and what is for its ports is not for a host behind this NAT.
 //!
 //! An address is shared where the text gives it some ports alone: `public 192.0.2.1 ports 2048-3071`. Then a frame is of this
-//! NAT by its port, and one whose port nobody can tell, such as a later fragment, may be of another box.
+//! NAT by its port, and one without a known port, such as a later fragment, may be of another box.
 
 use std::ops::RangeInclusive;
 

@@ -21,7 +21,7 @@ pub(crate) struct Mapped {
     inside: Inside,
     outside: End,
     far: End,
-    /// The server in whose place the remote end is, where it is redirected.
+    /// The server that replaces the remote end, if the session is redirected.
     server: Option<End>,
 }
 

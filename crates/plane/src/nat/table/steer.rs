@@ -126,7 +126,7 @@ impl Table {
         self.config.prefix64.is_some_and(|prefix| prefix.extract(remote).is_some())
     }
 
-    /// The address in whose place a public one stands, with all its ports; itself, where there is none.
+    /// The inside address of a one-to-one public address; the address itself, if it is none.
     pub(crate) fn paired(&self, address: u32) -> u32 {
         self.config.pairs.at(address).map_or(address, |pair| pair.inside)
     }
@@ -199,7 +199,8 @@ impl Table {
         }
     }
 
-    /// Whether a host may have a block in this thread; whose it is that a NAT before this one speaks for, its ports say.
+    /// Whether a host may have a block in this thread. For the address of a NAT before this one the port decides, so all threads
+    /// may.
     pub(super) fn may_own(&self, host: Address) -> bool {
         let is_given = matches!(host, [0, 0, 0xffff, address] if self.config.is_given_before(address));
         is_given || self.owner_of(&Inside { address: host, port: 0, proto: 0 }) == self.share.thread

@@ -173,7 +173,7 @@ impl Table {
         Ok(mapping)
     }
 
-    /// Whether somebody outside who is none of its sessions may use a mapping.
+    /// Whether a remote end without a session may use a mapping.
     fn permits(&mut self, now: Time, mapping: u32, remote: Remote) -> bool {
         let slot = &self.sessions[mapping];
         match self.config.filtering {

@@ -108,7 +108,7 @@ impl Router {
         self.settle();
     }
 
-    /// A neighbour whose Ethernet address is given.
+    /// Sets a neighbour with a configured Ethernet address.
     pub(crate) fn fix(&mut self, port: PortId, ip: IpAddr, mac: Mac) {
         if let Some(slot) = self.neighbours.slot(port, ip) {
             self.neighbours.fix(slot, mac);
