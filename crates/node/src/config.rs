@@ -84,7 +84,7 @@ pub enum Host {
     /// This TAP device.
     Tap(String),
     /// None: they are dropped.
-    Nobody,
+    None,
 }
 
 const ARGS: &[&str] = &["io", "cpu", "threads", "wait", "host", "fast", "fast-entries"];
@@ -273,7 +273,7 @@ impl Run {
                 settings.fast_entries = entries.ok_or_else(wrong)?;
             }
             ["host", "kernel"] => settings.host = Host::Kernel,
-            ["host", "none"] => settings.host = Host::Nobody,
+            ["host", "none"] => settings.host = Host::None,
             ["host", name] => settings.host = Host::Tap(name.to_string()),
             ["io", ..] => return Err("io takes one word: xdp or packet".into()),
             ["fast", ..] => return Err("fast takes one word: off, on or auto".into()),

@@ -107,7 +107,7 @@ impl Opened {
         }
         let hosts = match &config.settings.host {
             Host::Kernel => pools.iter().map(|_| Machine::Kernel).collect(),
-            Host::Nobody => pools.iter().map(|_| Machine::Nobody).collect(),
+            Host::None => pools.iter().map(|_| Machine::None).collect(),
             Host::Tap(name) => {
                 let failed = |source| NodeError::Open { port: name.clone(), source };
                 let taps = taps(name, Some(macs[0]), threads).map_err(failed)?.into_iter();
@@ -143,7 +143,7 @@ impl Opened {
         let macs: Vec<_> = (0..config.plane.ports.len()).map(mac).collect();
         let pools =
             pools(ports.len(), SPARE_CHUNKS + kept_chunks(&config.plane), longest(&config.plane.ports))?;
-        let hosts = pools.iter().map(|_| Machine::Nobody).collect();
+        let hosts = pools.iter().map(|_| Machine::None).collect();
         Opened::of(RunningConfig::new(config, macs), ports, pools, hosts)
     }
 

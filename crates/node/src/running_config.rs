@@ -26,7 +26,7 @@ impl RunningConfig {
 
     /// A plane for each thread, with a seed that cannot be predicted from outside: NAT ports follow from it.
     pub(crate) fn planes(&self) -> Vec<Plane> {
-        let is_taken = self.settings.host != Host::Nobody;
+        let is_taken = self.settings.host != Host::None;
         let plane = |config: &weir_plane::Config| {
             let plane = Plane::new(config, &self.macs);
             if is_taken { plane } else { plane.without_machine() }

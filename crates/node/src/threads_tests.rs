@@ -28,7 +28,7 @@ struct Rig {
 
 impl Rig {
     fn new(text: &str, threads: u8, ring_bytes: usize) -> Rig {
-        Rig::on(|| Machine::Nobody, text, threads, ring_bytes)
+        Rig::on(|| Machine::None, text, threads, ring_bytes)
     }
 
     fn on(mut machine: impl FnMut() -> Machine, text: &str, threads: u8, ring_bytes: usize) -> Rig {

@@ -94,7 +94,7 @@ pub(crate) enum Machine {
     /// A TAP device.
     Tap(Box<dyn Port>),
     /// None: they are dropped.
-    Nobody,
+    None,
 }
 
 /// What a worker is made of.
@@ -396,7 +396,7 @@ impl Worker {
                 match &mut self.host {
                     Machine::Kernel => port.leave_to_machine(&mut self.pool, queue)?,
                     Machine::Tap(tap) => tap.send(&mut self.pool, queue)?,
-                    Machine::Nobody => queue.drain(..).for_each(|chunk| self.pool.give_back(chunk)),
+                    Machine::None => queue.drain(..).for_each(|chunk| self.pool.give_back(chunk)),
                 }
             }
         }

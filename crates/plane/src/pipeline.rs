@@ -185,10 +185,7 @@ impl Pipeline {
 
     /// The tags of a port.
     #[inline]
-    #[expect(
-        clippy::indexing_slicing,
-        reason = "the node itself names ports, and it has one by each number"
-    )]
+    #[expect(clippy::indexing_slicing, reason = "the node itself names ports, and it has one by each number")]
     pub(crate) fn tags(&self, port: PortId) -> &[[u8; 4]] {
         &self.tags[usize::from(port.0)]
     }

@@ -30,7 +30,7 @@ pub enum Owner {
     /// The owner at a time is in the log.
     Dynamic,
     /// None: it is not one of these ports.
-    Nobody,
+    Unassigned,
 }
 
 impl Deterministic {
@@ -103,20 +103,20 @@ impl Deterministic {
     pub fn owner(&self, address: u32, port: u16) -> Owner {
         match self.outside.iter().position(|&outside| outside == address) {
             Some(number) => self.owner_at(number, port),
-            None => Owner::Nobody,
+            None => Owner::Unassigned,
         }
     }
 
     /// The owner of a port of an outside address, which is given by its number.
     pub(crate) fn owner_at(&self, number: usize, port: u16) -> Owner {
         if number >= self.outside.len() || !self.ports.contains(&port) {
-            return Owner::Nobody;
+            return Owner::Unassigned;
         }
         let block = u32::from(port - self.ports.start()) / self.share;
         let k = number as u32 * self.ratio + block;
         match block < self.ratio {
             true if k < self.subscribers => Owner::Subscriber(self.first_inside + k),
-            true => Owner::Nobody,
+            true => Owner::Unassigned,
             false => Owner::Dynamic,
         }
     }
@@ -147,11 +147,11 @@ mod tests {
             (57472, Owner::Dynamic),
             (58204, Owner::Dynamic),
             (65535, Owner::Dynamic),
-            (1023, Owner::Nobody),
+            (1023, Owner::Unassigned),
         ] {
             assert_eq!(nat.owner(0xc000_0201, port), owner, "{port}");
         }
-        assert_eq!(nat.owner(0xc000_0202, 2001), Owner::Nobody);
+        assert_eq!(nat.owner(0xc000_0202, 2001), Owner::Unassigned);
     }
 
     #[test]

@@ -62,9 +62,9 @@ pub(crate) struct Endpoint {
 /// The holder of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Holder {
-    Nobody,
-    /// None, since then.
-    NobodySince(u32),
+    Free,
+    /// Free, for so many ticks.
+    FreeSince(u32),
     Slot(u32),
 }
 
@@ -184,9 +184,9 @@ impl Outside {
     /// The holder of a port.
     pub(crate) fn holder(&self, endpoint: Endpoint, now: Tick) -> Holder {
         match self.entry(endpoint) {
-            0 => Holder::Nobody,
+            0 => Holder::Free,
             // The tick was cut to 31 bits.
-            entry if entry & HELD != 0 => Holder::NobodySince(now.0.wrapping_sub(entry) & !HELD),
+            entry if entry & HELD != 0 => Holder::FreeSince(now.0.wrapping_sub(entry) & !HELD),
             slot => Holder::Slot(slot),
         }
     }
@@ -236,9 +236,9 @@ mod tests {
         }
         outside.give_back(one, Some(Tick(u32::MAX - 4)));
         assert_eq!(outside.slot(one), 0);
-        assert_eq!(outside.holder(one, Tick(5)), Holder::NobodySince(10));
+        assert_eq!(outside.holder(one, Tick(5)), Holder::FreeSince(10));
         outside.give_back(one, None);
-        assert_eq!(outside.holder(one, Tick(5)), Holder::Nobody);
+        assert_eq!(outside.holder(one, Tick(5)), Holder::Free);
         assert_eq!(outside.pages.len(), 1);
     }
 }

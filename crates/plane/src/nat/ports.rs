@@ -276,8 +276,8 @@ impl Pool {
         let candidate = |choice: u32| endpoint((from + choice % choices * step) as u16);
         let hold = Tick::count(self.config.hold);
         let rests = |choice: u32| match outside.holder(candidate(choice), now) {
-            Holder::Nobody => 0,
-            Holder::NobodySince(ticks) => hold.saturating_sub(ticks),
+            Holder::Free => 0,
+            Holder::FreeSince(ticks) => hold.saturating_sub(ticks),
             Holder::Slot(_) => u32::MAX,
         };
         for _ in 0..4 {
