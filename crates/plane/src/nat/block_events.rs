@@ -28,9 +28,9 @@ pub enum NewBlocks {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlockEvent {
     /// The block is this host's from now on.
-    Given(PortBlock),
+    Allocated(PortBlock),
     /// The block is free again; this host had it.
-    TakenBack(PortBlock),
+    Released(PortBlock),
 }
 
 /// Events that wait for the reader, at most.

@@ -1,7 +1,7 @@
 //! The ports of a public address, cut into blocks: which subscriber has which block, and which blocks are free.
 //!
 //! ```text
-//! address > newest set: its free blocks are given out
+//!  address > newest set: its free blocks are allocated
 //!             older sets: cut otherwise, or of the time before the address left the pool; they stay until no host
 //!                          has a block there any more
 //! ```
@@ -42,8 +42,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// These ports, in order and apart from each other, in blocks of so many. Where they are dealt to threads, a block is of
-    /// one of them.
+    /// These ports, in order and disjoint, in blocks of so many. If they are shared by threads, a block belongs to one of them.
     pub(crate) fn new(
         ports: &[RangeInclusive<u16>],
         block: u16,
@@ -52,7 +51,7 @@ impl Layout {
     ) -> Layout {
         let mut cuts = Vec::new();
         for range in ports {
-            // Well-known ports share no block with others.
+            // Well-known ports are in blocks of their own.
             let (low, high) =
                 (*range.start()..=(*range.end()).min(LOW - 1), (*range.start()).max(LOW)..=*range.end());
             for part in [low, high] {
@@ -101,20 +100,20 @@ pub(crate) struct BlockId {
     pub(super) index: u16,
 }
 
-/// What is known of a block.
+/// The state of a block.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Block {
     /// The number of the subscriber; 0: none.
     pub(super) owner: u32,
-    /// The owner's next block.
+    /// The next block of the same owner.
     pub(super) next: Option<BlockId>,
     /// Ports with a slot, by space.
     pub(super) live: [u16; ALL_SPACES],
     /// When the last live port was given back.
     pub(super) emptied: Tick,
-    /// It is in the row of those that rest.
+    /// It is in the list of blocks that rest.
     pub(super) resting: bool,
-    /// It is its owner's by configuration, for good.
+    /// It is deterministic: its owner has it for good.
     pub(super) fixed: bool,
     /// No port of the space was found before this tick, and none was given back since.
     pub(super) full_until: [Option<Tick>; ALL_SPACES],
@@ -140,19 +139,19 @@ pub(crate) struct BlockSet {
     pub(super) free: [Vec<u16>; 2],
     /// Free blocks that overlap a block in use of an older set.
     covered: [Vec<u16>; 2],
-    /// Well-known ports are given to those that ask from such.
+    /// Well-known ports are allocated to inside ports that are well-known.
     pub(super) has_low: bool,
     /// Blocks in use.
     pub(super) owned: u32,
     /// No new port is allocated here.
     pub(super) is_retired: bool,
-    /// Tells the sets of an address apart.
+    /// Distinguishes the sets of an address.
     pub(super) generation: Generation,
     /// The set of the same address before this one.
     pub(super) older: Option<u16>,
 }
 
-/// Which of the sets of an address gave a port out: four bits are kept with each mapping.
+/// The set of an address that a port was allocated from: four bits are kept with each mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Generation(pub(super) u8);
 
@@ -166,7 +165,7 @@ impl Generation {
 }
 
 impl BlockSet {
-    /// All blocks of an address free but those that are fixed.
+    /// All blocks of an address, free but for the deterministic ones.
     pub(crate) fn new(address: u32, layout: &Arc<Layout>) -> BlockSet {
         let mut free = [Vec::new(), Vec::new()];
         for (index, cut) in layout.cuts.iter().enumerate().skip(layout.fixed as usize) {
@@ -187,7 +186,7 @@ impl BlockSet {
         }
     }
 
-    /// Of no address.
+    /// The set of no address.
     pub(super) fn nowhere() -> BlockSet {
         BlockSet { is_retired: true, ..BlockSet::new(0, &Arc::new(Layout { cuts: Vec::new(), fixed: 0 })) }
     }
@@ -204,7 +203,7 @@ impl BlockSet {
         let mut with_low: Vec<u8> = low.map(thread_of).collect();
         with_low.sort_unstable();
         with_low.dedup();
-        // Some for each thread, or they are none's.
+        // Each thread has some, or none has.
         self.has_low = with_low.len() == sharding.threads();
         let is_own = |index: &u16| thread_of(&cuts[usize::from(*index)]) == thread;
         self.free.iter_mut().for_each(|free| free.retain(is_own));
@@ -215,7 +214,7 @@ impl BlockSet {
         self.covered[class].push(index);
     }
 
-    /// A block of an older set came free: those that were covered may be free as well.
+    /// A block of an older set was freed: blocks that overlapped it may be free as well.
     pub(super) fn uncover(&mut self) {
         for (free, covered) in self.free.iter_mut().zip(&mut self.covered) {
             free.append(covered);

@@ -15,7 +15,7 @@
 //! | `sessions 1000000` | sessions of all subscribers, at most | 1000000 |
 //! | `subscriber-sessions 4000` | sessions of a subscriber, at most | no limit |
 //! | `subscriber-calls 256` | TCP connections to a subscriber that others have begun and it has not answered, at most | 256 |
-//! | `hold 120s`, `resting-ports 1000000` | how long a port rests before it is given out again, and how many may | 120s, 1000000 |
+//! | `hold 120s`, `resting-ports 1000000` | how long a port rests before it is allocated again, and how many ports may rest | 120s, 1000000 |
 //! | `udp-timeout 300s` ... | how long a session may be silent: see `timers.rs` | RFCs |
 //! | `forward tcp 192.0.2.1:80 to 192.168.0.9:8080` | a port that leads inside; also `udp` | |
 //! | `one-to-one 192.0.2.9 to 192.168.0.9` | all of an address | |
@@ -54,12 +54,12 @@ use crate::prefix::{Prefix, is_unicast4};
 use crate::table::timers::{SETTINGS, Timeouts};
 use crate::text::{Arg, Item};
 
-/// Public addresses that follow one upon the other.
+/// A range of public addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Public {
     pub(crate) first: u32,
     pub(crate) last: u32,
-    /// Ports of each, in order and apart from each other.
+    /// Ports of each address, in order and disjoint.
     pub(crate) ports: Vec<RangeInclusive<u16>>,
 }
 
@@ -69,7 +69,7 @@ impl Public {
     }
 }
 
-/// A port that leads inside.
+/// A port forward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Forward {
     pub(crate) proto: u8,
@@ -77,15 +77,15 @@ pub(crate) struct Forward {
     pub(crate) inside: (u32, u16),
 }
 
-/// What a NAT is to do.
+/// The configuration of a NAT.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Config {
-    /// In order and apart from each other.
+    /// In order and disjoint.
     pub(crate) public: Vec<Public>,
     pub(crate) ports: ports::Config,
-    /// How they are dealt to threads, where there are several: as when the node began, whatever the text says since.
+    /// How ports are shared by threads, if there are several: as when the node started, whatever the text says since.
     pub(crate) sharding: Option<Sharding>,
-    /// Where there are several threads, the NATs before this one, from inside: an inside end may be a port of theirs.
+    /// If there are several threads, the NATs before this one, from inside: an inside end may be a port of theirs.
     pub(crate) before: Vec<Arc<Config>>,
     pub(crate) deterministic: Option<Deterministic>,
     pub(crate) mapping: Dependence,
@@ -98,7 +98,7 @@ pub(crate) struct Config {
     pub(crate) timeouts: Timeouts,
     pub(crate) forwards: Vec<Forward>,
     pub(crate) pairs: Pairs,
-    /// The first that holds leads.
+    /// The first redirect that matches is used.
     pub(crate) redirects: Vec<Redirect>,
     pub(crate) exclude: Ranges,
     pub(crate) unsolicited: Manner,
@@ -150,14 +150,14 @@ const FORMS: &[&str] = &[
     "other-timeout 300s",
 ];
 
-/// Those of which there may be several.
+/// Arguments that may be repeated.
 const SEVERAL: &[&str] = &["public", "forward", "one-to-one", "redirect", "exclude"];
 
-/// What the arguments said so far; some make sense only together.
+/// The arguments so far; some are valid only together.
 #[derive(Default)]
 struct Draft {
     config: Config,
-    /// Of the addresses that have none of their own.
+    /// The ports of addresses without ports of their own.
     ports: Option<Vec<RangeInclusive<u16>>>,
     deterministic: Option<(Prefix, u32)>,
     pairs: Vec<Pair>,
@@ -181,7 +181,7 @@ impl Config {
 }
 
 impl Config {
-    /// The public addresses in order, each with how its ports are cut.
+    /// The public addresses in order, each with the layout of its ports.
     pub(crate) fn layouts(&self) -> Vec<(u32, Arc<Layout>)> {
         let fixed = self.deterministic.as_ref().map_or(0, Deterministic::ratio);
         let all = self.public.iter().flat_map(|public| {
@@ -191,7 +191,7 @@ impl Config {
         all.collect()
     }
 
-    /// So that so many threads share its blocks.
+    /// How so many threads share its blocks.
     pub(crate) fn shard(&self, threads: u8) -> Sharding {
         Sharding::new(self.public.iter().flat_map(|public| &public.ports), self.ports.block, threads)
     }
@@ -202,7 +202,7 @@ impl Config {
         if prefix.may_stand_for(address) { Ok(prefix) } else { Err(DropReason::NatNotGlobal) }
     }
 
-    /// Whether it is what another is, as far as their own text goes.
+    /// Whether two configurations are equal, without what depends on threads and on other NATs.
     pub(crate) fn says_the_same(&self, other: &Config) -> bool {
         let like_other = Config { sharding: other.sharding, before: other.before.clone(), ..self.clone() };
         like_other == *other
@@ -384,7 +384,7 @@ impl Draft {
         Ok(())
     }
 
-    /// What the arguments say together.
+    /// Combines the arguments, and checks what is valid only together.
     fn finish(self, wrong: &mut dyn FnMut(String)) -> Config {
         let Draft { mut config, ports, deterministic, pairs, exclude } = self;
         config.exclude = exclude.into_iter().collect();

@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 
 use crate::prefix::{Prefix, mask4};
 
-/// The function and its inverse.
+/// The mapping from subscribers to ports, and its inverse.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Deterministic {
     first_inside: u32,
@@ -18,14 +18,14 @@ pub struct Deterministic {
     ports: RangeInclusive<u16>,
     /// Subscribers of an outside address.
     ratio: u32,
-    /// Ports of each.
+    /// Ports of each subscriber.
     share: u32,
 }
 
 /// The owner of an outside port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owner {
-    /// This inside address, always.
+    /// Always this inside address.
     Subscriber(u32),
     /// The owner at a time is in the log.
     Dynamic,

@@ -15,7 +15,7 @@ use crate::table::tcp::{self, Segment};
 pub(crate) struct Flow {
     pub(crate) inside: Inside,
     pub(crate) remote: Remote,
-    /// Of TCP; else all zero.
+    /// Of a TCP segment; else all zero.
     pub(crate) segment: Segment,
 }
 
@@ -81,7 +81,7 @@ pub(super) fn remote(frame: &Frame<'_>) -> Remote {
     ends(frame, Dir::Inward).remote
 }
 
-/// No SYN asks for larger segments than this.
+/// Lowers the MSS option of a SYN to this, if it is larger.
 pub(super) fn clamp(frame: &mut Frame<'_>, mss: u16) {
     if frame.tcp_flags() & tcp::SYN != 0 {
         tcp::clamp_mss(frame.l4_mut(), mss);

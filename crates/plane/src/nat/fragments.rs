@@ -42,7 +42,7 @@ struct Key {
     dir: Dir,
 }
 
-/// Fragments that wait.
+/// The state of fragments that wait.
 #[derive(Debug, PartialEq, Eq)]
 enum Stand {
     /// Some are missing.
@@ -56,14 +56,14 @@ enum Stand {
 /// A fragment that waits.
 #[derive(Debug)]
 struct Waiting {
-    /// Which bytes of the whole transport it carries, and whether more follow.
+    /// The bytes of the whole transport that it carries, and whether more follow.
     part: Range<usize>,
     more: bool,
     fragment: Stored,
 }
 
 impl Waiting {
-    /// Its ticket, if it is no copy.
+    /// Its ticket, if it is not a copy.
     fn kept(&self) -> Option<Ticket> {
         match self.fragment {
             Stored::Kept(frame) => Some(frame),
@@ -75,13 +75,13 @@ impl Waiting {
 /// What is stored of a fragment that waits.
 #[derive(Debug)]
 enum Stored {
-    /// For its first one.
+    /// It waits for its first fragment.
     Kept(Ticket),
-    /// For all others, together with which it is read.
+    /// It waits for all other fragments, and is read together with them.
     Copied(Copied),
 }
 
-/// The copy of a frame without tags, with head room in front, and what is known of it.
+/// The copy of a frame without tags, with head room in front, and its known fields.
 #[derive(Debug)]
 struct Copied {
     known: Known,
@@ -116,7 +116,7 @@ impl Stored {
     }
 }
 
-/// What is known of fragments.
+/// The fragments that a NAT knows.
 #[derive(Debug)]
 pub(super) struct Fragments(ByDir<FragmentTable<Key, Translation, Waiting>>);
 
@@ -125,7 +125,7 @@ impl Fragments {
         Fragments(ByDir::new(|| FragmentTable::new(room)))
     }
 
-    /// The same without any.
+    /// The same, empty.
     pub(super) fn anew(&self) -> Fragments {
         Fragments::new(self.0[Dir::Outward].room())
     }
@@ -157,7 +157,7 @@ impl Fragments {
         let mut next = 0;
         let mut ended = false;
         for waiting in &parts {
-            // What overlaps is no honest packet (RFC 5722, section 4), nor is what goes on behind its end.
+            // Overlapping fragments are no valid packet (RFC 5722, section 4), nor is data behind the end.
             if waiting.part.start < next || ended || waiting.part.end > usize::from(u16::MAX) {
                 return Stand::Wrong;
             }
@@ -189,7 +189,7 @@ impl Fragments {
         self.0.both().into_iter().filter_map(FragmentTable::due).min()
     }
 
-    /// Forgets what is too old; tells how many waiting fragments were given up.
+    /// Forgets what is too old; returns how many waiting fragments were dropped.
     pub(super) fn expire(&mut self, now: Time, outbox: &mut Outbox) -> usize {
         let all: Vec<Waiting> =
             self.0.each().into_iter().flat_map(|fragments| fragments.expire(now)).collect();
@@ -199,7 +199,7 @@ impl Fragments {
     }
 }
 
-/// The first fragment of a packet, as it came: its packet, and where it stands in it.
+/// The first fragment of a packet, as it came: its key, and its place in the packet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct First(Key, Extent);
 
@@ -216,7 +216,7 @@ fn key(frame: &Frame<'_>, dir: Dir) -> Key {
 
 /// What becomes of frames that are fragments.
 impl Fragments {
-    /// The first fragment of a packet has been treated as a packet, as it came known by `first`, and this is what became of it.
+    /// The first fragment of a packet was translated as a packet; `first` is its key as it came, `next` what became of it.
     pub(super) fn first(&mut self, step: &mut Step<'_, '_>, i: usize, first: First, next: &Next) {
         let frame = &step.frames[i];
         match next {
@@ -224,23 +224,23 @@ impl Fragments {
                 let translation = Translation::Rewritten { ends: frame.addresses4(), id: frame.id4() };
                 self.follow(step, first, translation);
             }
-            // What was known by its identification was another packet.
+            // The identification was that of another packet.
             Next::Drop(_) => self.forget(&first),
             _ => {}
         }
     }
 
-    /// What was known by the identification of this first fragment was another packet.
+    /// The identification of this first fragment was that of another packet.
     pub(super) fn forget(&mut self, first: &First) {
         self.of(&first.0).forget(&first.0);
     }
 
-    /// A frame that is about to become one of the other kind of IP, and is not the only one of its packet.
+    /// A first fragment is about to be translated to the other version of IP.
     pub(super) fn first64(&mut self, step: &mut Step<'_, '_>, i: usize, dir: Dir, translation: Translation) {
         self.follow(step, First::of(&step.frames[i], dir), translation);
     }
 
-    /// All others of its packet are translated alike: those to come, and those that came before.
+    /// Translates all other fragments of its packet alike: those to come, and those that wait.
     fn follow(&mut self, step: &mut Step<'_, '_>, First(key, first): First, translation: Translation) {
         self.of(&key).learn(step.now, first, key, translation);
         let entry = step.again(key.dir);

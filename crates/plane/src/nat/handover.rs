@@ -17,8 +17,8 @@ pub(super) fn hairpin_entry(table: &Table, step: &Step<'_, '_>, frame: &Frame<'_
     }
 }
 
-/// Asks the thread that a frame for an address of the node itself would belong to, whether a mapping awaits it, if
-/// that is another.
+/// Asks another thread whether there is a mapping for a frame to an address of the node itself, if the frame would belong to that
+/// thread.
 pub(super) fn ask_other(table: &Table, step: &mut Step<'_, '_>, i: usize) -> bool {
     let owner = table.owner_of_destination(&step.frames[i]);
     let is_other = owner != table.share.thread;

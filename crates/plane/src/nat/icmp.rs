@@ -116,7 +116,7 @@ fn error_redirected_out(
     error_left(table, step, i)
 }
 
-/// An error on its way out that is translated: it may be for the inside.
+/// An error on its way out, with its source translated: it may be for the inside.
 fn error_left(table: &Table, step: &Step<'_, '_>, i: usize) -> Next {
     if table.is_public(step.frames[i].addresses4().1) { Next::Hairpin } else { Next::On }
 }

@@ -14,16 +14,16 @@ use crate::stage::Step;
 /// Where a frame goes behind the stage.
 pub(super) enum Next {
     On,
-    /// To an address of this NAT's: its source is translated, its destination not yet.
+    /// To a public address of this NAT: its source is translated, its destination not yet.
     Hairpin,
     /// To another host inside.
     Turn,
     Drop(DropReason),
-    /// Its verdict is decided.
+    /// Its verdict is set.
     Gone,
 }
 
-/// A frame that gets no mapping; its sender may be reported (RFC 6888 REQ-11B).
+/// A frame that gets no mapping; its sender may be informed (RFC 6888 REQ-11B).
 pub(super) fn refuse(table: &Table, step: &mut Step<'_, '_>, i: usize, reason: DropReason) -> Next {
     let is_shortage = matches!(
         reason,

@@ -1,4 +1,4 @@
-//! The outside: public addresses, and which host has which of their ports.
+//! The outside: public addresses, and the holder of each of their ports.
 //!
 //! ```text
 //! address > number > page of 256 ports, per protocol, made when first used > slot
@@ -16,7 +16,7 @@ pub(super) const LOW: u16 = 1024;
 const PAGE: usize = 256;
 /// Pages of a protocol of an address.
 const PAGES: usize = 65_536 / PAGE;
-/// Entries for the pages of all addresses that there can ever be: memory is touched as far as there are any, and one more
+/// Entries for the pages of all addresses that there can ever be: memory is touched only where addresses are, and a new address
 /// moves nothing.
 const ROOM: usize = 65_536 * SPACES * PAGES;
 /// Set in an entry: the port is free, the rest is the tick at which it was given back.
@@ -33,13 +33,13 @@ pub(crate) enum Space {
     Other = 3,
 }
 
-/// How many have ports.
+/// Spaces with ports.
 const SPACES: usize = Space::Other as usize;
-/// How many there are.
+/// All spaces.
 pub(crate) const ALL_SPACES: usize = SPACES + 1;
 
 impl Space {
-    /// That of a protocol; `None` where there are no ports.
+    /// The space of a protocol; `None` if it has no ports.
     #[inline]
     pub(crate) fn of(proto: u8) -> Option<Space> {
         match proto {
@@ -51,7 +51,7 @@ impl Space {
     }
 }
 
-/// An outside endpoint: a port of an outside address, that by its number.
+/// An outside endpoint: an outside address by its number, and a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Endpoint {
     pub(crate) outside: u16,
@@ -71,7 +71,7 @@ pub(crate) enum Holder {
 #[repr(align(64))]
 struct Page([u32; PAGE]);
 
-/// Addresses that follow one upon the other.
+/// A range of addresses.
 #[derive(Debug, Clone, Copy)]
 struct Run {
     first: u32,
@@ -82,7 +82,7 @@ struct Run {
 /// All public addresses and their ports.
 pub(crate) struct Outside {
     addresses: Vec<u32>,
-    /// In order, so that an address finds its number.
+    /// In order, to find the number of an address.
     runs: Vec<Run>,
     /// One more than the number of a page; 0: there is none yet.
     page: Vec<u32>,
@@ -99,7 +99,7 @@ impl Outside {
         }
     }
 
-    /// The number of a new address.
+    /// Adds an address, and returns its number.
     pub(crate) fn add(&mut self, address: u32) -> u16 {
         let number =
             u16::try_from(self.addresses.len()).expect("the configuration has at most 65536 addresses");
@@ -158,7 +158,7 @@ impl Outside {
         }
     }
 
-    /// Asks for the entry of a port, so that it is on its way.
+    /// Prefetches the entry of a port.
     #[inline]
     pub(crate) fn touch(&self, endpoint: Endpoint) {
         if let Some(page) = self.page[self.page(endpoint)].checked_sub(1) {

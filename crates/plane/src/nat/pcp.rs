@@ -1,4 +1,4 @@
-//! The Port Control Protocol (RFC 6887): hosts ask for ports by themselves, as RFC 6888 REQ-9 wants it.
+//! The Port Control Protocol (RFC 6887): hosts ask for ports, as RFC 6888 REQ-9 requires.
 //!
 //! ```text
 //! request to port 5351 of the node > a mapping is leased > the answer in place of the request, back to where it came from
@@ -42,7 +42,7 @@ const MAP_BYTES: usize = 60;
 const PEER_BYTES: usize = 80;
 /// Longest message (section 7).
 const MOST_BYTES: usize = 1100;
-/// Times that a lease may have, s (section 15).
+/// Limits of the lifetime of a lease, s (section 15).
 const LEAST_S: u32 = 120;
 const MOST_S: u32 = 86_400;
 
@@ -62,7 +62,7 @@ enum Error {
 }
 
 impl Error {
-    /// How long the host is not to ask again, s: short where things may change by themselves.
+    /// How long the host must not ask again, s: short where conditions may change.
     fn lifetime_s(self) -> u32 {
         match self {
             Error::NoResources | Error::UserExQuota => 30,
@@ -89,7 +89,7 @@ struct Granted {
     outside: Option<(u32, u16)>,
 }
 
-/// Whether all that follows may be left aside (section 7.3).
+/// Checks that all options may be ignored (section 7.3).
 fn options(mut rest: &[u8]) -> Result<(), Error> {
     while let [code, _, length @ ..] = rest {
         // A server that does not understand an option from 128 on ignores it.
@@ -103,11 +103,11 @@ fn options(mut rest: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// A request of a host inside: the answer takes its place.
+/// A request of an inside host: the answer replaces it.
 pub(super) fn answer(table: &mut Table, step: &mut Step<'_, '_>, i: usize) -> Next {
     let frame = &mut step.frames[i];
     let ((host, node), (port, _)) = (frame.addresses4(), frame.ports());
-    // As long as UDP says.
+    // The length that the UDP header says.
     let bytes = be16(frame.l4(), 4).map_or(0, usize::from);
     let Some(message) = frame.l4_mut().get_mut(UDP_HEADER..bytes) else {
         return Next::Drop(DropReason::NatProtocol);
@@ -131,7 +131,7 @@ pub(super) fn answer(table: &mut Table, step: &mut Step<'_, '_>, i: usize) -> Ne
     Next::Turn
 }
 
-/// What the message of a host, of which this is the header, is granted.
+/// What a request with this header is granted.
 fn grant(
     table: &mut Table,
     now: Time,
@@ -179,7 +179,7 @@ fn grant(
     Ok(Granted { lifetime_s, outside: Some(outside) })
 }
 
-/// Makes an answer of a request.
+/// Turns a request into its answer.
 fn write(message: &mut [u8], now: Time, granted: Result<Granted, Error>) {
     let (code, lifetime_s) = match granted {
         Ok(granted) => (0, granted.lifetime_s),

@@ -22,7 +22,7 @@ use crate::table::secret::Secret;
 use crate::table::timers::Tick;
 use crate::threads::Share;
 
-/// How ports are given out.
+/// How ports are allocated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Config {
     /// Ports of a block.
@@ -33,7 +33,7 @@ pub(crate) struct Config {
     pub(crate) parity: bool,
     /// How long a port rests before another host gets it (RFC 6888 REQ-8).
     pub(crate) hold: Duration,
-    /// Ports that may rest at a time; beyond it, a port is given out again at once.
+    /// Ports that may rest at a time; beyond it, a port is allocated again at once.
     pub(crate) resting: u32,
 }
 
@@ -44,7 +44,7 @@ pub(crate) enum Refusal {
     Quota,
     /// No block is free on its address, or on any.
     NoPort,
-    /// Blocks are not to be given now.
+    /// Further blocks are withheld.
     Withheld,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Holding {
     /// Outside address by number, as soon as there is a block.
     pub(crate) outside: u16,
     newest: Option<BlockId>,
-    /// The rules that its fixed block is by.
+    /// The rules by which its deterministic block was allocated.
     rules: u32,
 }
 
@@ -65,7 +65,7 @@ impl Holding {
     }
 }
 
-/// Ports as a log tells them.
+/// A range of ports, as a log shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Granted {
     pub(crate) outside: u16,
@@ -73,34 +73,34 @@ pub(crate) struct Granted {
     pub(crate) last: u16,
 }
 
-/// A port that was given out.
+/// A port that was allocated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Taken {
     pub(crate) endpoint: Endpoint,
-    /// Of which set of the address it is.
+    /// The set of the address that it is of.
     pub(crate) generation: Generation,
 }
 
-/// What is wanted.
+/// What a new mapping needs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Want {
     pub(crate) space: Space,
     /// The inside port, which the outside one resembles.
     pub(crate) like: u16,
     pub(crate) subscriber: u32,
-    /// Where the subscriber is to have its first block if there is room; else that is drawn by lot. All threads of a node
-    /// agree on it, so that a host has one address in all.
+    /// The address on which the subscriber is to have its first block if there is room; else the address is drawn by lot. All
+    /// threads of a node agree on it, so that a host has the same address in all.
     pub(crate) home: Option<u32>,
 }
 
 /// All blocks of all addresses.
 pub(crate) struct Pool {
     config: Config,
-    /// Which of the threads this is, and which blocks are to be given out here.
+    /// The thread, and the blocks that are allocated in it.
     share: Share,
     sharding: Option<Sharding>,
     sets: Vec<BlockSet>,
-    /// Numbers of sets that are nowhere.
+    /// Numbers of sets that are not in use.
     spare: Vec<u16>,
     /// The newest set of each outside address, by its number.
     newest: Vec<Option<u16>>,

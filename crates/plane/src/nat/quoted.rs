@@ -17,7 +17,7 @@ pub(super) fn quote(frame: &Frame<'_>) -> Result<Quote, DropReason> {
     }
 }
 
-/// The reason to drop an error that does not say what it is about.
+/// The reason to drop an error of which the quoted packet is not clear.
 pub(super) fn unclear(why: Unclear) -> DropReason {
     match why {
         Unclear::Broken => DropReason::NatBadIcmp,

@@ -29,7 +29,7 @@ pub(crate) struct Redirect {
 }
 
 impl Redirect {
-    /// Whether it is about a destination.
+    /// Whether it redirects packets to a destination.
     fn is_asked(&self, proto: u8, remote: Remote) -> bool {
         let (network, port) = self.asked;
         (proto, remote.port) == (self.proto, port)
@@ -57,7 +57,7 @@ struct Ends {
 }
 
 impl Reach {
-    /// Of all redirects of a configuration. It takes its time.
+    /// The index of all redirects of a configuration. It takes its time.
     pub(super) fn new(redirects: &[Redirect]) -> Reach {
         let mut of_port: BTreeMap<(u8, u16), Vec<&Redirect>> = BTreeMap::new();
         for redirect in redirects {

@@ -1,4 +1,4 @@
-//! Packets that a redirect leads to its server, and back, see `redirect.rs`.
+//! Packets between a redirected host and the server, see `redirect.rs`.
 
 use super::flow::{Arrival, clamp, flow, remote};
 use super::next::{Next, refuse};

@@ -19,7 +19,7 @@ use crate::table::timers::Tick;
 /// An address of the inside.
 pub(crate) type Address = [u32; 4];
 
-/// What a slot is. Odd numbers are those that own an outside port.
+/// The kind of a slot. Odd numbers own an outside port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -31,11 +31,11 @@ pub(crate) enum Kind {
     Session = 2,
     /// One remote end, with its own outside port.
     Private = 3,
-    /// One remote end that another answers for, with its own outside port.
+    /// One remote end with a server in its place, with its own outside port.
     Redirected = 5,
 }
 
-/// The inside end of what is sought.
+/// The inside end of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Inside {
     pub(crate) address: Address,
@@ -50,7 +50,7 @@ pub(crate) struct Remote {
     pub(crate) port: u16,
 }
 
-/// Flag of a mapping that was configured once.
+/// Flag of a mapping that is no longer configured.
 const RETIRED: u8 = 1;
 /// Flag of a mapping that has or had further sessions.
 const SHARED: u8 = 2;
@@ -58,7 +58,7 @@ const SHARED: u8 = 2;
 const OPEN: u8 = 4;
 /// Flag of a session that a remote host has begun, and the inside host has not answered.
 const CALLED: u8 = 8;
-/// Where the other flags begin: which set of its address gave the port.
+/// The bit where the generation begins: the set of its address that the port is of.
 const GENERATION: u32 = 4;
 
 /// A mapping or a session.
@@ -71,7 +71,7 @@ pub(crate) struct Slot {
     pub(crate) seen: Tick,
     pub(crate) track: Track,
     remote_address: u32,
-    /// Its owner; 0: none, it is static.
+    /// Its owner; 0: none, it is configured.
     pub(crate) subscriber: u32,
     remote_port: u16,
     /// Outside address by number, and port.
@@ -130,7 +130,7 @@ impl Slot {
         }
     }
 
-    /// Whether an outside port leads to it.
+    /// Whether it owns an outside port.
     #[inline]
     pub(crate) fn owns_port(&self) -> bool {
         self.meta & 1 != 0
@@ -178,7 +178,7 @@ impl Slot {
         self.track.flags |= SHARED;
     }
 
-    /// Another session of its own.
+    /// Replaces the state of its session, but for the flags.
     pub(crate) fn set_track(&mut self, track: Track) {
         let flags = self.track.flags;
         self.track = track;
@@ -214,7 +214,7 @@ impl Slot {
         Generation(self.track.flags >> GENERATION)
     }
 
-    /// Sets the outside end, whose port is of this set of its address.
+    /// Sets the outside end, and the set of its address that the port is of.
     pub(super) fn set_outside(&mut self, endpoint: Endpoint, generation: Generation) {
         (self.outside, self.outside_port) = (endpoint.outside, endpoint.port);
         self.track.flags = self.track.flags & !(0xff << GENERATION) | generation.0 << GENERATION;

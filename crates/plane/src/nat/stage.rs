@@ -39,7 +39,7 @@ pub(crate) struct Nat {
     pub(crate) table: Table,
     fragments: Fragments,
     unsolicited: Unsolicited,
-    /// Frames need a look at their addresses before all else.
+    /// The addresses of frames must be looked at before all else.
     is_special: bool,
 }
 
@@ -49,11 +49,11 @@ impl std::fmt::Debug for Nat {
     }
 }
 
-/// Whether a mapping awaits a frame.
+/// Whether there is a mapping for a frame.
 enum Awaited {
     Yes,
     No,
-    /// Another thread is to say.
+    /// Another thread was asked.
     Asked,
 }
 
@@ -79,7 +79,7 @@ impl Nat {
         self
     }
 
-    /// What hosts use together is limited otherwise from now on.
+    /// Sets other limits for what hosts share.
     pub(crate) fn limit(&mut self, limits: &Limits) {
         self.fragments.limit(limits.fragments(self.table.share));
     }
@@ -93,7 +93,7 @@ impl Nat {
         }
     }
 
-    /// Lets time pass: sessions end, waiting fragments are given up, late answers are sent. True: there is more to do.
+    /// Advances the time: sessions end, waiting fragments are dropped, late answers are sent. True: there is more to do.
     pub(crate) fn tick(&mut self, step: &mut Step<'_, '_>) -> bool {
         let more = self.table.expire(step.now);
         let lapsed = self.fragments.expire(step.now, step.outbox);
@@ -107,13 +107,13 @@ impl Nat {
         [self.table.due(now), self.fragments.due(), self.unsolicited.due()].into_iter().flatten().min()
     }
 
-    /// Takes another configuration, without losing what lives.
+    /// Takes another configuration; sessions live on.
     pub(crate) fn take(&mut self, now: Time, update: &mut Update) {
         self.table.apply(now, update);
         self.is_special = self.table.is_special();
     }
 
-    /// Forgets all that lives in it.
+    /// Forgets all sessions.
     pub(crate) fn begin_anew(&mut self) {
         self.table.begin_anew();
         self.fragments = self.fragments.anew();
@@ -125,7 +125,7 @@ impl Nat {
         self.fragments.waiting()
     }
 
-    /// It goes away: fragments that waited in it go on where frames of their direction enter.
+    /// The stage is removed: fragments that wait in it go on where frames of their direction enter.
     pub(crate) fn emit_waiting(&mut self, outbox: &mut Outbox, entry: impl Fn(Dir) -> EntryPoint) {
         self.fragments.emit_waiting(outbox, entry);
     }
@@ -150,7 +150,7 @@ impl Nat {
         self.act(step, set, |nat, step, i| nat.out(step, i, hashes[i], guesses[i]))
     }
 
-    /// The two ends of a frame on its way out, of either kind of IP.
+    /// The two ends of a frame on its way out, of either version of IP.
     #[inline]
     fn ends_out(&self, frame: &Frame<'_>) -> Flow {
         if let (Packet::V6, Some(prefix)) = (frame.kind(), self.table.config.prefix64)
@@ -178,7 +178,7 @@ impl Nat {
         self.act(step, set, |nat, step, i| nat.back(step, i, guesses[i]))
     }
 
-    /// Does to each frame what `one` says.
+    /// Calls `one` for each frame, and acts on its result.
     #[inline]
     fn act(
         &mut self,
@@ -231,7 +231,7 @@ impl Nat {
         (!is_unicast4(src)).then_some(Next::Drop(DropReason::MartianSource))
     }
 
-    /// A frame with ports; what lies under its hash was looked up already.
+    /// A frame with ports; its hash was looked up already.
     #[inline]
     fn out_plain(&mut self, step: &mut Step<'_, '_>, i: usize, (hash, guess): (u32, u32)) -> Next {
         let frame = &mut step.frames[i];
@@ -265,13 +265,13 @@ impl Nat {
         }
     }
 
-    /// Whether a mapping awaits a frame, at an address that is the node's, too.
+    /// Whether there is a mapping for a frame to an address that is also the node's own.
     #[cold]
     fn is_awaited(&mut self, step: &mut Step<'_, '_>, i: usize) -> Awaited {
         if step.frames[i].is_awaited {
             return Awaited::Yes;
         }
-        // What a host asks for is its own thread's matter.
+        // A PCP request belongs to the thread of its host.
         let is_asked_here = self.table.config.pcp && step.frames[i].ports().1 == pcp::PORT;
         if !is_asked_here && ask_other(&self.table, step, i) {
             return Awaited::Asked;
@@ -355,8 +355,8 @@ impl Nat {
         }
     }
 
-    /// A frame from outside that is not for a public address: it may be from an excluded host, or from a router about what
-    /// was sent to one.
+    /// A frame from outside that is not for a public address: it may be from an excluded host, or an ICMP error about a packet to
+    /// one.
     fn stranger(&self, step: &Step<'_, '_>, i: usize) -> Next {
         let frame = &step.frames[i];
         let (src, dst) = frame.addresses4();
@@ -390,7 +390,7 @@ impl Nat {
         }
     }
 
-    /// A first fragment, which `translate` treats as a packet.
+    /// A first fragment; `translate` handles it as a packet.
     fn first(
         &mut self,
         step: &mut Step<'_, '_>,
@@ -432,7 +432,7 @@ impl Nat {
             Some(_) if has_ports(frame) => {
                 redirected::out(&mut self.table, step, i).unwrap_or_else(|| self.out_plain(step, i, lookup))
             }
-            // Messages of ICMP that are neither query nor error are for the link.
+            // ICMP messages that are neither query nor error concern the link.
             Some(_) => Next::Drop(DropReason::NatProtocol),
             None => portless::out(&mut self.table, step, i),
         }

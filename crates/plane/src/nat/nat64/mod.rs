@@ -43,7 +43,7 @@ pub(super) mod prefix;
 use header::{give_checksum, proto4, to_v4};
 use prefix::Prefix64;
 
-/// The two ends of a frame of IPv6, if its destination stands for one of IPv4.
+/// The two ends of an IPv6 frame, if its destination is in the prefix.
 #[inline]
 pub(super) fn ends(frame: &Frame<'_>, prefix: Prefix64) -> Option<(Inside, Remote)> {
     let (src, dst) = frame.addresses6();
@@ -85,7 +85,7 @@ pub(super) fn out(
         return fragments.later(table, step, i, Dir::Outward);
     }
     if table.node.routes6 && frame.ttl() <= 1 {
-        // Here as well as behind (RFC 7915, section 5.1): so its sender hears of it from the address that it knows.
+        // Too big here and behind (RFC 7915, section 5.1): so its sender gets the error from the address that it knows.
         let back = step.back(Dir::Outward);
         step.refuse(i, DropReason::TtlExpired, Error::TimeExceeded, back);
         return Next::Gone;
@@ -131,7 +131,7 @@ pub(super) fn out(
     if table.is_public(remote.address) { Next::Hairpin } else { Next::On }
 }
 
-/// A frame of IPv4 for an inside end with IPv6.
+/// An IPv4 frame for an inside end with IPv6.
 pub(super) fn back(
     table: &Table,
     fragments: &mut Fragments,

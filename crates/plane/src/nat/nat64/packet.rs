@@ -1,4 +1,4 @@
-//! Packets that are made of parts of others.
+//! Packets that are built from parts of others.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 
 use weir_packet::checksum::write_ipv4;

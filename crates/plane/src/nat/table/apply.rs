@@ -1,11 +1,11 @@
-//! What a configuration makes of a table, from the beginning on and while it runs: nothing that lives is lost.
+//! Configures a table, when it is made and while it runs: sessions are not lost.
 //!
 //! | changed | what lives |
 //! |---|---|
 //! | times, filters, limits | is judged by the new ones from its next frame on |
 //! | an address leaves the pool | stays there until it ends; what is new goes elsewhere |
 //! | ports, blocks, deterministic ports | keeps its port; blocks of ports are those of the new rules as the old ones come free |
-//! | a forward goes | keeps the sessions it has, and takes no new ones |
+//! | a forward goes | keeps its sessions, and takes no new ones |
 //! | a redirect comes or goes | sessions that were redirected stay so, connections that were not stay so |
 //! | a forward takes the port of a session | ends: the port was configured for another host |
 //!
@@ -38,26 +38,26 @@ use crate::table::timers::{Ages, Class, Hand, Tick};
 use crate::threads::Share;
 use crate::time::Time;
 
-/// Slots that a walk for those of a mapping looks at, at a time.
+/// Slots that one call looks at, to find the sessions of a mapping.
 const WALK: u32 = 4096;
 
-/// Another configuration, ready to take; afterwards the old one.
+/// Another configuration, ready to be applied; afterwards the old one.
 #[derive(Debug)]
 pub(crate) struct Update {
     config: Config,
     gone: Vec<u32>,
-    /// Addresses that are new, or whose ports are cut otherwise, each with its blocks.
+    /// Addresses that are new, or have other blocks, each with its blocks.
     come: Vec<(u32, BlockSet)>,
     forwards_gone: Vec<Forward>,
     forwards_come: Vec<Forward>,
     redirects_come: Vec<Redirect>,
-    /// Some redirects are there no more, of which there may be sessions.
+    /// Some redirects are removed; they may have sessions.
     redirects_go: bool,
     reach: Reach,
 }
 
 impl Update {
-    /// What it takes to become `new`, where `old` is what the NAT is.
+    /// The update from `old` to `new`.
     pub(crate) fn prepare(old: &Config, new: &Config) -> Update {
         let (before, after) = (old.layouts(), new.layouts());
         let find = |all: &[(u32, Arc<Layout>)], address: u32| {
@@ -65,7 +65,7 @@ impl Update {
         };
         let gone = before.iter().map(|(address, _)| *address);
         let gone = gone.filter(|&address| find(&after, address).is_none()).collect();
-        // Deterministic ports are other subscribers' by other rules, even if they are cut alike.
+        // By other rules, deterministic ports belong to other subscribers, even if the blocks are the same.
         let is_alike = |address: u32, layout: &Arc<Layout>| {
             new.deterministic == old.deterministic && find(&before, address).as_ref() == Some(layout)
         };
@@ -95,7 +95,7 @@ impl Update {
 }
 
 impl Table {
-    /// An empty table as `config` says, or a thread's share of it.
+    /// An empty table with this configuration, or a thread's share of it.
     pub(crate) fn new(config: Config, seed: u64, share: Share) -> Table {
         let mut table = Table {
             share,
@@ -138,7 +138,7 @@ impl Table {
         table
     }
 
-    /// Forgets all that lives in it.
+    /// Forgets all sessions.
     pub(crate) fn begin_anew(&mut self) {
         let mut new = Table::new(self.config.clone(), self.seed, self.share);
         new.block_events = BlockEvents::behind();
@@ -146,7 +146,7 @@ impl Table {
         *self = new;
     }
 
-    /// Whether there is room for a update.
+    /// Whether there is room for an update.
     ///
     /// # Errors
     /// There is none.
@@ -182,7 +182,7 @@ impl Table {
         }
     }
 
-    /// Takes another configuration; the old one is left in `update`.
+    /// Applies another configuration; the old one is left in `update`.
     pub(crate) fn apply(&mut self, now: Time, update: &mut Update) {
         std::mem::swap(&mut self.config, &mut update.config);
         self.note_given();
@@ -206,7 +206,7 @@ impl Table {
         }
     }
 
-    /// More public addresses and ports that hosts are given: those of earlier texts may have sessions yet.
+    /// Adds the public addresses and ports of this text: those of earlier texts may still have sessions.
     pub(super) fn note_given(&mut self) {
         for public in &self.config.public {
             if !self.given.contains(public) {
@@ -215,7 +215,7 @@ impl Table {
         }
     }
 
-    /// Counts the mappings by configuration anew that other threads use: other NATs stand before this one.
+    /// Counts the configured mappings of other threads anew, since the NATs before this one have changed.
     fn count_foreign(&mut self) {
         let is_foreign = |number: &u32| {
             let slot = &self.sessions[*number];
@@ -234,7 +234,7 @@ impl Table {
         }
     }
 
-    /// From now on these are to be mappings.
+    /// These forwards are to become mappings.
     pub(super) fn await_forwards(&mut self, forwards: impl Iterator<Item = Forward>) {
         for forward in forwards {
             if self.outside.number(forward.outside.0).is_none() {
@@ -306,7 +306,7 @@ impl Table {
         true
     }
 
-    /// A forward that is configured no more.
+    /// A forward is no longer configured.
     fn retire(&mut self, now: Time, forward: Forward) {
         let inside =
             Inside { address: mapped4(forward.inside.0), port: forward.inside.1, proto: forward.proto };

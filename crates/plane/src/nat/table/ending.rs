@@ -13,7 +13,7 @@ use crate::table::timers::{Class, Tick};
 use crate::time::Time;
 
 impl Table {
-    /// The slot, if it is alive; what is too old ends here.
+    /// The number of the slot if it is alive, else 0; a session that is too old ends here.
     pub(super) fn alive(&mut self, now: Time, number: u32) -> u32 {
         let slot = &self.sessions[number];
         if number == 0 || !self.ages.over(slot.track.class, slot.seen, Tick::of(now)) {
@@ -53,7 +53,7 @@ impl Table {
         }
     }
 
-    /// A further session of a mapping went away.
+    /// A further session of a mapping was removed.
     pub(super) fn leave(&mut self, mapping: u32) {
         let owner = &mut self.sessions[mapping];
         owner.dependents -= 1;
@@ -66,7 +66,7 @@ impl Table {
         let slot = self.sessions[number];
         let space = Space::of(slot.inside().proto).unwrap_or(Space::Other);
         let endpoint = Endpoint { outside: slot.outside, space, port: slot.outside_port };
-        // Of several connections, others may have ended otherwise.
+        // Of several connections, others may have ended in another way.
         let is_closed = class == Class::TcpClosing && !slot.is_shared();
         let at_once = if is_closed { AtOnce::Yes } else { AtOnce::No };
         let rest = if slot.is_fixed() {
@@ -88,7 +88,7 @@ impl Table {
         }
     }
 
-    /// A session was answered from inside, or is over.
+    /// A session that was begun outside was answered, or is over.
     #[inline]
     pub(super) fn call_is_over(&mut self, session: u32) {
         let slot = &mut self.sessions[session];

@@ -14,11 +14,11 @@ use crate::table::tcp::Track;
 use crate::table::timers::Class;
 use crate::time::Time;
 
-/// Leases that end, per call.
+/// Leases that one call ends.
 const AT_A_TIME: usize = 64;
 
 impl Table {
-    /// Leases the mapping of an inside end, a new one if need be, or goes on with it; returns its number.
+    /// Leases the mapping of an inside end, which may be new, or renews the lease; returns its number.
     pub(in crate::nat) fn lease(&mut self, now: Time, wish: Wish) -> Result<u32, Refused> {
         let Wish { inside, nonce, until, is_open } = wish;
         let old = self.leases.get(&inside);
@@ -52,7 +52,7 @@ impl Table {
         Ok(mapping)
     }
 
-    /// Ends a lease, if it is one's own.
+    /// Ends a lease, if the nonce is right.
     pub(in crate::nat) fn end_own_lease(
         &mut self,
         now: Time,
@@ -69,7 +69,7 @@ impl Table {
         }
     }
 
-    /// Ends a lease, if there is one: what lives of its mapping lives on.
+    /// Ends a lease, if there is one: the sessions of its mapping live on.
     pub(super) fn end_lease(&mut self, now: Time, inside: &Inside) {
         if !self.leases.remove(inside) {
             return;
@@ -94,7 +94,7 @@ impl Table {
         self.leases.first_due().map(|(until, _)| until)
     }
 
-    /// Ends leases whose time is over, a part of them in each call; true if there are more.
+    /// Ends leases that are over, a part of them in each call; true if there are more.
     pub(super) fn end_leases(&mut self, now: Time) -> bool {
         for _ in 0..AT_A_TIME {
             match self.leases.first_due() {
@@ -111,7 +111,7 @@ impl Table {
     }
 }
 
-/// What a mapping is without a lease: of protocols without connections it lives by its last datagram.
+/// The state of a mapping without a lease: without connections it lives by its last datagram.
 fn silent(proto: u8) -> Option<Track> {
     (proto == UDP).then(|| Track::plain(Class::Udp))
 }

@@ -1,4 +1,4 @@
-//! What the log and the list of block events get from a table.
+//! Events of a table for the log and for the list of block events.
 
 use super::Table;
 use crate::nat::block_events::{BlockEvent, BlockEvents, PortBlock};
@@ -54,22 +54,22 @@ impl Table {
         self.log.push(Event { at, kind, inside, outside: 0, ports: (0, 0), proto: 0 });
     }
 
-    /// Blocks that were given or given back since this, or [`Table::blocks`], was last called; `None`: there were too many.
+    /// Block events since this, or [`Table::blocks`], was last called; `None`: there were too many.
     pub(crate) fn block_events(&mut self) -> Option<Vec<BlockEvent>> {
         self.block_events.read()
     }
 
-    /// All blocks that hosts have, but those that follow from their addresses. It takes its time.
+    /// All port blocks in use, but for deterministic ones. It takes its time.
     pub(crate) fn blocks(&mut self) -> Vec<PortBlock> {
         self.block_events = BlockEvents::default();
         self.pool.granted_all().map(|(owner, block)| self.port_block(owner, block)).collect()
     }
 
-    /// The NAT goes away: what the log was not asked for yet, then each block and each session as ended; and how many events
-    /// there was no room for, ever. It takes its time.
+    /// The NAT is removed: returns the events that were not read yet, then the end of each block and each session; and how many
+    /// events were dropped because the log was full. It takes its time.
     pub(crate) fn end_all(&mut self, now: Time) -> (Vec<Event>, u64) {
         let mut reported = Vec::new();
-        // At once: the log has room for so many.
+        // In one call: the log has room for so many.
         let mut fetch = |table: &mut Table| reported.extend(table.log.drain().0);
         fetch(self);
         let blocks: Vec<(u32, Granted)> = self.pool.granted_all().collect();
@@ -87,7 +87,7 @@ impl Table {
         (reported, self.log.drain().1)
     }
 
-    /// What happened since the last call, and how many events there was no room for, ever.
+    /// The events since the last call, and how many were dropped since the start because the log was full.
     pub(crate) fn events(&mut self) -> (impl Iterator<Item = Event>, u64) {
         self.log.drain()
     }

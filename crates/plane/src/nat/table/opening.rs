@@ -1,4 +1,4 @@
-//! How mappings and sessions begin: what it takes to get one, and a port for it.
+//! How mappings and sessions begin: the conditions, and a port.
 
 use weir_packet::headers::{ICMP, TCP, UDP};
 
@@ -15,21 +15,21 @@ use crate::table::tcp::{SYN, Segment, Side, Track};
 use crate::table::timers::{Class, Tick};
 use crate::time::Time;
 
-/// Tells the choice of an outside address from other hashes of an inside one.
+/// Distinguishes the hash for the choice of an outside address from other hashes of an inside one.
 const HOME: u64 = 1 << 63;
 
 /// What a new mapping is to be.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct New {
-    /// One that has an outside port.
+    /// A kind with an outside port.
     pub(super) kind: Kind,
-    /// If it is redirected, by the redirect of this number.
+    /// The number of its redirect, if it is redirected.
     pub(super) redirect: u16,
     /// Its first session.
     pub(super) track: Track,
 }
 
-/// What the first frame of a session says about it.
+/// The state of a session after its first frame.
 pub(super) fn begin(proto: u8, side: Side, segment: &Segment) -> Result<Track, DropReason> {
     match proto {
         // From outside, only a SYN begins a connection.
@@ -42,8 +42,8 @@ pub(super) fn begin(proto: u8, side: Side, segment: &Segment) -> Result<Track, D
 }
 
 impl Table {
-    /// The session of a mapping with this remote end, or 0. One that is too old ends here, and the mapping with it if it
-    /// was the last.
+    /// The session of a mapping with this remote end, or 0. A session that is too old ends here, and the mapping with its last
+    /// session.
     pub(super) fn session_of(&mut self, now: Time, mapping: u32, remote: Remote) -> u32 {
         let slot = &self.sessions[mapping];
         let inside = slot.inside();
@@ -79,7 +79,7 @@ impl Table {
         let (tick, end) = (Tick::of(now), self.end(flow.inside.proto, flow.remote));
         let slot = &mut self.sessions[mapping];
         let session = if slot.track.class == Class::Lasting && !slot.is_fixed() {
-            // Its own session is over: this is the next.
+            // The session in the mapping's slot is over: this one replaces it.
             slot.set_remote(end);
             slot.set_track(track);
             slot.seen = tick;

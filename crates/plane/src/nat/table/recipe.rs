@@ -16,7 +16,7 @@ use crate::table::tcp::{Segment, Side};
 use crate::table::timers::{Class, Tick};
 use crate::time::Time;
 
-/// What frames are translated by.
+/// The mapping and the session of a flow, and the rewrite.
 struct Found {
     mapping: u32,
     session: u32,
@@ -25,10 +25,10 @@ struct Found {
 }
 
 impl Table {
-    /// What it does to frames with this key on their way in `dir`; `None`: it has nothing to do with them.
+    /// What the NAT does to frames with this key in the direction `dir`; `None`: nothing.
     ///
     /// # Errors
-    /// They must come here.
+    /// They must pass the stage.
     pub(crate) fn recipe(&self, now: Time, key: &Key, dir: Dir) -> Result<Option<Part>, Never> {
         let (src, dst) = match key.ends {
             Ends::V4 { src, dst } => (src, dst),
@@ -135,7 +135,7 @@ impl Table {
         self.sessions.epoch(number)
     }
 
-    /// A segment was passed on by a recipe.
+    /// A frame of a recipe's flow was passed on: follows its TCP segment.
     pub(crate) fn segment(&mut self, note: &NatNote, segment: &Segment) {
         let slot = &mut self.sessions[note.session];
         if slot.track.class == Class::TcpEstablished {
@@ -143,7 +143,7 @@ impl Table {
         }
     }
 
-    /// A recipe was used so often.
+    /// Refreshes the session of a recipe by its uses.
     pub(crate) fn used(&mut self, note: &NatNote, uses: &Uses) {
         if note.refreshes {
             self.sessions[note.session].seen.set_later(uses.last);
@@ -161,13 +161,13 @@ impl Table {
         found.ok().map(|found| (found.session, found.rewrite))
     }
 
-    /// How far an open connection of TCP has come.
+    /// The state of an open TCP connection.
     pub(crate) fn progress(&self, session: u32) -> Option<Progress> {
         let track = &self.sessions[session].track;
         (track.class == Class::TcpEstablished).then(|| track.progress())
     }
 
-    /// An open connection has come that far.
+    /// Sets the state of an open TCP connection, as the fast path has followed it.
     pub(crate) fn catch_up(&mut self, session: u32, progress: &Progress) {
         let track = &mut self.sessions[session].track;
         if track.class == Class::TcpEstablished {
@@ -175,7 +175,7 @@ impl Table {
         }
     }
 
-    /// Whether sessions that change are to be remembered for [`Table::renewed`].
+    /// Whether sessions that change are recorded for [`Table::renewed`].
     pub(crate) fn watch(&mut self, is_on: bool) {
         self.sessions.renewed = is_on.then(Vec::new);
     }

@@ -1,4 +1,4 @@
-//! Sessions that a redirect leads to its server.
+//! Sessions with a redirected destination.
 
 use std::collections::hash_map::Entry;
 
@@ -24,7 +24,7 @@ pub(crate) enum Lookup {
 }
 
 impl Table {
-    /// Redirects by number are those that ever were configured: sessions outlive them.
+    /// Numbers the redirects: a number stands for a redirect as long as the node runs, since sessions outlive redirects.
     pub(super) fn number_redirects(&mut self, come: &[Redirect]) {
         for redirect in come {
             if let Entry::Vacant(vacant) = self.redirect_numbers.entry(*redirect) {
@@ -49,7 +49,7 @@ impl Table {
         let first = || self.config.redirects.iter().find(|redirect| redirect.holds(flow));
         let Some(redirect) = (lookup == Lookup::OrBegin).then(first).flatten() else { return Ok(None) };
         let number = self.redirect_numbers[redirect];
-        // A connection that began before there was this redirect goes on.
+        // A connection that began before this redirect goes on.
         if flow.inside.proto == TCP && self.is_connected(now, flow) {
             return Ok(None);
         }
@@ -78,7 +78,7 @@ impl Table {
         self.redirects[usize::from(self.sessions[number].dependents)].server
     }
 
-    /// What the inside asked for to which this frame is the answer.
+    /// The destination that the inside host asked; this frame is the answer.
     pub(crate) fn inbound_redirected(
         &mut self,
         now: Time,

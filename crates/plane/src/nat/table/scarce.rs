@@ -22,12 +22,12 @@ struct Newcomer<'a> {
     inside: &'a Inside,
     /// Sessions that its host has.
     sessions: u32,
-    /// The mapping that it may be about to join, which must not end, has so many further sessions.
+    /// The mapping that it may join has so many further sessions; it must not end.
     dependents: u16,
 }
 
 impl Table {
-    /// Sees that there is room for one more session of a host.
+    /// Makes room for one more session of a host, if need be.
     ///
     /// # Errors
     /// The table is full, and none of the candidates may be evicted.
@@ -41,7 +41,7 @@ impl Table {
         let joined = self.sessions.mapping(Sessions::hash(&self.secret, inside), inside);
         let host = match joined {
             0 => self.subscribers.find(&self.secret, inside.address),
-            // Those of all configured mappings are one host's.
+            // Configured mappings have one owner.
             _ => self.sessions[joined].subscriber,
         };
         let sessions = if joined == 0 && host == 0 { 0 } else { self.subscribers[host].sessions };
@@ -60,12 +60,12 @@ impl Table {
     /// The class of a session as a candidate for eviction; `None`: it stays.
     fn eviction_class(&self, number: u32, newcomer: &Newcomer<'_>) -> Option<EvictionClass> {
         let slot = &self.sessions[number];
-        // Without further sessions a mapping that was not configured would end.
+        // A mapping ends without further sessions, unless it is configured.
         let is_further = slot.kind() == Kind::Session;
         let is_needed = slot.inside() == *newcomer.inside && !(is_further && newcomer.dependents > 1);
         let ends_here = match slot.kind() {
             Kind::Free => false,
-            // With further sessions it would only be known by fewer ends.
+            // With further sessions, evicting it would only forget one remote end.
             Kind::Mapping => slot.dependents == 0,
             _ => true,
         };

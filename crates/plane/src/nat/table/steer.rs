@@ -1,5 +1,5 @@
-//! One NAT of several threads: which thread a frame belongs to. Each has tables and blocks of ports of its own, so that what two threads
-//! know never differs.
+//! One NAT of several threads: which thread a frame belongs to. Each thread has tables and port blocks of its own, so that two
+//! threads never disagree.
 //!
 //! | frame | belongs to the thread of |
 //! |---|---|
@@ -10,11 +10,11 @@
 //! | that is not translated | both addresses |
 //! | an error of ICMP | the packet that it quotes, as if it came back |
 //!
-//! A frame from inside for a public address has two owners: the first translates its source, the second its destination.
+//! A frame from inside for a public address has two owners: one thread translates its source, another its destination.
 //! A forward holds its port in all threads, so that all know its owner, and none allocates the port to another host.
 //!
-//! Where NATs stand behind each other, an inside end of one may be a port that another, before it, has given out: its owner
-//! is that port's. So a flow is one thread's on its whole way, see `../../steer/nats.rs`.
+//! Where NATs stand behind each other, an inside end of one may be a port that another, before it, has allocated: its owner is
+//! that port's. So a flow belongs to one thread on its whole way, see `../../steer/nats.rs`.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use weir_packet::steer::{mix4, mix6, pick};
@@ -31,7 +31,7 @@ use crate::nat::slot::{Address, Inside, Slot};
 /// Where one NAT sends a packet for a receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Destination {
-    /// On as it is: the receiver is none of its public ends.
+    /// On as it is: the receiver is no public end of this NAT.
     On,
     /// To this end, by configuration: that of a host, or a public one of a NAT before it.
     Inside(u32, u16),
@@ -41,10 +41,10 @@ pub(crate) enum Destination {
     Remote,
 }
 
-/// What a NAT makes of the source of a packet from inside.
+/// What the NAT makes of the source of a packet from inside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Departs {
-    /// It stays, or becomes this address, without anything being remembered.
+    /// It stays, or becomes this address, without a session.
     As(u32),
     /// A port of the thread of the source.
     Host,
@@ -53,7 +53,7 @@ pub(crate) enum Departs {
 }
 
 impl Config {
-    /// Whether a port of a public address is one of those that hosts are given.
+    /// Whether a port of a public address is allocated to hosts by this NAT.
     pub(super) fn gives_out(&self, address: u32, port: u16) -> bool {
         let of_it = self.public.iter().filter(|public| (public.first..=public.last).contains(&address));
         of_it.flat_map(|public| &public.ports).any(|ports| ports.contains(&port))
@@ -87,7 +87,7 @@ impl Config {
         self.public.iter().any(|public| (public.first..=public.last).contains(&address))
     }
 
-    /// Whether hosts may come to it by this address because a NAT before it translates them to it.
+    /// Whether an address is a public one of a NAT before this one.
     pub(super) fn is_given_before(&self, address: u32) -> bool {
         self.before.iter().any(|nat| nat.has_public(address) || nat.pairs.at(address).is_some())
     }
@@ -121,7 +121,7 @@ impl Table {
         }
     }
 
-    /// Whether it translates what hosts with IPv6 send to an address.
+    /// Whether an IPv6 address is in the prefix of NAT64.
     pub(crate) fn stands_for(&self, remote: u128) -> bool {
         self.config.prefix64.is_some_and(|prefix| prefix.extract(remote).is_some())
     }
@@ -206,7 +206,7 @@ impl Table {
         is_given || self.owner_of(&Inside { address: host, port: 0, proto: 0 }) == self.share.thread
     }
 
-    /// Whether a mapping by configuration is there for another thread to use, and here only holds its port.
+    /// Whether a configured mapping belongs to another thread, and only holds its port here.
     pub(super) fn is_foreign(&self, slot: &Slot) -> bool {
         self.share.of > 1 && slot.is_fixed() && self.owner_of(&slot.inside()) != self.share.thread
     }

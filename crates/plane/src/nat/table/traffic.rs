@@ -1,7 +1,7 @@
-//! What frames do to mappings and sessions: use them, begin them, find them over.
+//! What frames do to mappings and sessions: they use them, begin them, and find them over.
 //!
 //! ```text
-//! inside end   > hash > slot >  the fast answer: it is the one, it is alive, nothing changes but its time
+//!  inside end   > hash > slot >  the fast path: it is the right one, it is alive, only its time changes
 //! outside port > entry > slot >                  otherwise: found, begun anew, filtered, created, refused
 //! ```
 
@@ -20,8 +20,8 @@ use crate::table::timers::{Class, Tick};
 use crate::time::Time;
 
 impl Table {
-    /// The mapping of a frame from the inside, a new one if need be. `guess` is what lies under its hash. Each frame comes here:
-    /// a call would cost some cycles.
+    /// The mapping of a frame from the inside, which may be new. `guess` is the likely slot of its hash. Each frame comes here: a
+    /// call would cost some cycles.
     #[inline(always)]
     pub(crate) fn outbound(
         &mut self,
@@ -61,7 +61,7 @@ impl Table {
         self.outbound_slow(now, flow, hash)
     }
 
-    /// A frame of a further session of a mapping, which lives; false if it is none, or changes more than its time.
+    /// A frame of a further session of a mapping; false if there is none, or if more changes than its time.
     #[inline]
     fn further_session(
         &mut self,
@@ -87,7 +87,7 @@ impl Table {
         true
     }
 
-    /// By value: so none of it is written to memory where the quick way is enough.
+    /// By value: so none of it is written to memory where the fast way is enough.
     fn outbound_slow(&mut self, now: Time, flow: Flow, hash: u32) -> Result<u32, DropReason> {
         let flow = &flow;
         let mapping = match self.kind() {
@@ -189,7 +189,7 @@ impl Table {
         }
     }
 
-    /// A segment or datagram of a session: its state, and its time.
+    /// Follows a segment or datagram of a session: its state, and its time.
     pub(super) fn heard(&mut self, now: Time, session: u32, side: Side, segment: &Segment) {
         if side == Side::Inside {
             self.call_is_over(session);
