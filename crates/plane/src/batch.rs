@@ -1,7 +1,7 @@
 //! Up to 64 frames that pass the node together, and what becomes of each.
 //!
-//! A frame is known by its number in the batch, from 0. Numbers come out of a [`Set`], and what is found by them are the
-//! types of this file: here alone it has to be true that there is such a frame.
+//! A frame is known by its number in the batch, from 0. Numbers come out of a [`Set`], and index the types of this file: only
+//! here it must be true that the frame exists.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::ops::{Index, IndexMut};
@@ -90,12 +90,12 @@ impl Iterator for Set {
         }
         let i = self.0.trailing_zeros() as usize;
         self.0 &= self.0 - 1;
-        // Says to the compiler what is true of a bit of 64.
+        // Tells the compiler that a bit of 64 is below 64.
         Some(i & (BATCH - 1))
     }
 }
 
-/// Something of each frame of a batch, by the frame's number.
+/// A value for each frame of a batch, by the frame's number.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PerFrame<T>([T; BATCH]);
 
@@ -167,7 +167,7 @@ pub enum Verdict {
     Kept(Ticket),
     /// A copy waits inside the node.
     KeptCopy,
-    /// Goes on in another thread of the node, which is the caller's to do.
+    /// Goes on in another thread of the node; the caller hands it over.
     Handed(Handover),
     /// Goes no further.
     Dropped(DropReason),
@@ -179,9 +179,9 @@ pub struct Batch<'a> {
     pub(crate) frames: Vec<Frame<'a>>,
     pub(crate) verdicts: PerFrame<Verdict>,
     pub(crate) ingress: PerFrame<Ingress>,
-    /// How many did not come by the wire.
+    /// How many frames were handed over by other threads.
     pub(crate) handed: usize,
-    /// Of a batch of frames that were kept, of each.
+    /// In a batch of frames that were kept: the ticket of each.
     pub(crate) tickets: Vec<Ticket>,
 }
 

@@ -28,7 +28,7 @@ const MOST: usize = 1 << 16;
 #[derive(Debug, Default)]
 pub(crate) struct FlowCache {
     recipes: HashMap<Key, Entry>,
-    /// Keys of those that were used since they were last reported.
+    /// Keys of the recipes that were used since the last report.
     used: Vec<Key>,
     hits: u64,
 }
@@ -109,7 +109,7 @@ impl FlowCache {
         }
     }
 
-    /// Does to a frame what its recipe says.
+    /// Applies the recipe of a frame.
     fn serve(
         &mut self,
         pipeline: &mut Pipeline,

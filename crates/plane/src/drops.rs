@@ -18,7 +18,7 @@ macro_rules! reasons {
                 match self { $(DropReason::$variant => $name,)* }
             }
 
-            /// What it says, for people.
+            /// Its meaning, for people.
             pub const fn meaning(self) -> &'static str {
                 match self { $(DropReason::$variant => $meaning,)* }
             }

@@ -3,7 +3,7 @@
 //! ```text
 //!  IPv6, next 60 | 60, next 44 | 44, next 17 | UDP
 //! ```
-//! Behind the header of a later fragment stands the middle of something: the walk ends there.
+//! Behind the header of a later fragment stands the middle of a payload: the walk ends there.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 
 use weir_packet::headers::extension_bytes;
@@ -72,7 +72,7 @@ pub(crate) fn walk(ip: &[u8]) -> Option<Carried> {
 }
 
 impl Carried {
-    /// It is the middle of something.
+    /// It is a later fragment.
     pub(crate) fn is_later(&self) -> bool {
         self.fragment.is_some_and(|header| header.offset > 0)
     }

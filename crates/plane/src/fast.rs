@@ -69,7 +69,7 @@ pub struct FlowRule {
     pub routed: Option<(Mac, Mac, u16)>,
     /// Connections that they belong to: the number that the table has for it, and 1 if they come from its second side.
     pub tracks: [Option<(u32, u8)>; 2],
-    /// Those of the text, of routes and of neighbours; it holds as long as the table has the same.
+    /// The epochs of the text, of routes and of neighbours; the rule is valid as long as the table has the same.
     pub epochs: [u32; 3],
     /// It holds until then; `None`: for good.
     pub until: Option<Time>,
@@ -97,7 +97,7 @@ pub struct FastCounts {
     pub punts: Vec<(&'static str, u64)>,
 }
 
-/// How the fast path is.
+/// The state of the fast path.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FastState {
     /// It is used.
@@ -112,8 +112,8 @@ pub struct FastState {
 pub trait FastTable: Debug + Send {
     /// How many entries, and connections, there is room for.
     fn room(&self) -> u32;
-    /// Whether the first frame of a flow makes an entry already. Else the second one does: for a flow of one frame an entry is
-    /// work for nothing.
+    /// Whether the first frame of a flow makes an entry already. Else the second one does: for a flow of one frame an entry would
+    /// be useless work.
     fn is_eager(&self) -> bool {
         false
     }
@@ -121,23 +121,23 @@ pub trait FastTable: Debug + Send {
     fn place(&self, key: &FlowKey) -> u32;
     /// The entry that a key leads to; of two flows of IPv6 it may be the other one's.
     fn find(&self, key: &FlowKey) -> Option<u32>;
-    /// A key leads to this entry from now on, which is unused; false if there is no room.
+    /// Makes a key lead to this entry, which is unused; false if there is no room.
     fn insert(&mut self, key: &FlowKey, number: u32, rule: &FlowRule) -> bool;
-    /// A key leads nowhere any more.
+    /// Removes a key.
     fn remove(&mut self, key: &FlowKey);
-    /// An entry holds until another time; `None`: for good.
+    /// Sets until when an entry is valid; `None`: for good.
     fn prolong(&mut self, number: u32, until: Option<Time>);
-    /// An entry holds no more, from now on.
+    /// An entry is not valid any more.
     fn end(&mut self, number: u32);
-    /// What an entry was used for since the last call; also after its key has gone. `None`: nothing.
+    /// The uses of an entry since the last call; also after its key was removed. `None`: none.
     fn fresh_uses(&mut self, number: u32) -> Option<FlowUses>;
-    /// Entries with other epochs hold no more, from now on.
+    /// Sets the epochs: entries with other epochs are not valid any more.
     fn set_epochs(&mut self, epochs: [u32; 3]);
     /// Whether entries are used at all, from now on.
     fn set_on(&mut self, on: bool);
-    /// How far a connection has come.
+    /// The state of a connection.
     fn progress(&self, track: u32) -> Progress;
-    /// A connection goes on from here.
+    /// Sets the state of a connection.
     fn set_progress(&mut self, track: u32, progress: &Progress);
     /// What was counted.
     fn counts(&self) -> FastCounts;
@@ -169,7 +169,7 @@ impl FastPath {
         (self.emptied(), frames)
     }
 
-    /// Whether frames can leave so.
+    /// Turns the fast path on or off.
     pub(crate) fn set_on(&mut self, on: bool) {
         if self.is_on != on {
             self.is_on = on;
@@ -182,7 +182,8 @@ impl FastPath {
         FastState { on: self.is_on, entries: self.entries(), counts: self.table.counts() }
     }
 
-    /// Time passes, or frames are about to pass the stages: reads some of the entries if that is due; `true`: more may be.
+    /// Reads the uses of some entries if that is due; `true`: there may be more. Called when time passes, and before frames pass
+    /// the stages.
     pub(crate) fn read_if_due(&mut self, pipeline: &mut Pipeline, now: Time) -> bool {
         let piece = self.due(now);
         let any = !piece.is_empty();
@@ -227,7 +228,7 @@ impl FastPath {
         watch(pipeline, true);
     }
 
-    /// What is to be known before a batch passes the stages.
+    /// Prepares for a batch that is about to pass the stages.
     pub(crate) fn before_stages(
         &mut self,
         pipeline: &mut Pipeline,
@@ -254,7 +255,7 @@ impl FastPath {
         before
     }
 
-    /// Entries follow what the stages have done to a batch.
+    /// Updates entries by what the stages have done to a batch.
     pub(crate) fn behind_stages(
         &mut self,
         pipeline: &mut Pipeline,
@@ -293,7 +294,7 @@ impl FastPath {
         }
     }
 
-    /// The plane knows how far a connection has come.
+    /// Tells the stage how far a connection has come.
     fn pull(&self, pipeline: &mut Pipeline, track: Track) {
         let Some(progress) = self.progress(track) else { return };
         match pipeline.stages.get_mut(track.0) {
@@ -310,7 +311,7 @@ impl FastPath {
         }
     }
 
-    /// A frame with this key came to the plane and was passed on: the next one need not.
+    /// A frame with this key came to the plane and was passed on: makes an entry, so that the next one does not come.
     fn consider(&mut self, pipeline: &Pipeline, now: Time, key: &Key) {
         let flow = FlowKey::of(key);
         if !self.wants(&flow, now) {
@@ -327,7 +328,7 @@ impl FastPath {
         self.insert(now, (flow, *key), recipe, rule);
     }
 
-    /// Reads what these entries were used for, and how far their connections have come by that; `false`: for nothing.
+    /// Reads the uses of these entries, and how far their connections have come; `false`: there were none.
     fn read(&mut self, pipeline: &mut Pipeline, numbers: Range<u32>) -> bool {
         let (mut advanced, mut any) = (Vec::new(), false);
         for number in numbers {
@@ -352,7 +353,7 @@ impl FastPath {
         any
     }
 
-    /// Of these entries those that are used hold on as long as their sessions, and those that are not give their room back.
+    /// Prolongs those of these entries that are used as long as their sessions live, and removes those that are not used.
     fn keep_up(&mut self, pipeline: &Pipeline, numbers: Range<u32>, now: Time) {
         for (number, key) in self.about_to_expire(numbers.clone(), now) {
             let until = pipeline.recipe(now, key).ok().map(|recipe| until_of(now, &recipe, self.margin()));
@@ -362,12 +363,12 @@ impl FastPath {
     }
 }
 
-/// The epochs of today.
+/// The present epochs.
 fn epochs(pipeline: &Pipeline) -> [u32; 3] {
     [On::Text, On::Routes, On::Neighbours].map(|on| pipeline.epoch(on))
 }
 
-/// Whether stages say which sessions change.
+/// Whether stages record which sessions change.
 fn watch(pipeline: &mut Pipeline, is_on: bool) {
     for stage in &mut pipeline.stages {
         match stage {

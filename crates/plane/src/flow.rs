@@ -9,7 +9,7 @@ use crate::frame::{Fragment, Frame, Kind};
 use crate::quote;
 use crate::table::secret::Secret;
 
-/// What flows are kept apart by beside their ends.
+/// The kinds of flows.
 pub(crate) mod kind {
     pub(crate) const TCP: u8 = 1;
     pub(crate) const UDP: u8 = 2;

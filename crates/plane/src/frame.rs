@@ -104,11 +104,11 @@ pub struct Frame<'a> {
     l4_at: u16,
     /// The port it came in by.
     pub port: PortId,
-    /// A mapping awaits it at an address of the node itself: another thread has said so.
+    /// Another thread has said that there is a mapping for it, at an address of the node itself.
     pub(crate) is_awaited: bool,
     /// It goes from one port of the left end to another: no NAT is between them.
     pub(crate) stays_inside: bool,
-    /// What a rule of a filter has said that it is, 0 to 7; 0 if none has.
+    /// Its class as a rule of a filter has set it, 0 to 7; 0 if none has.
     pub(crate) class: u8,
     /// The subscriber of the frame as a hash, in its present direction; 0 if no policer has seen it there.
     pub(crate) subscriber: u32,

@@ -17,7 +17,7 @@ pub(crate) fn is_about_neighbours(frame: &Frame<'_>) -> bool {
     frame.proto() == ICMP6 && matches!(frame.icmp(), Some((133..=137, _)))
 }
 
-/// What the sender is informed.
+/// The errors that a sender is informed of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Error {
     /// The time to live ended here.

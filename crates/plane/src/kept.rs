@@ -31,7 +31,7 @@ impl Ticket {
         Ticket(number as u32)
     }
 
-    /// Small: those of frames that are no more are given out again.
+    /// Small: the number of a ticket that is free is used again.
     pub(crate) fn number(self) -> usize {
         self.0 as usize
     }
@@ -85,7 +85,7 @@ impl<B> Shelf<B> {
     }
 }
 
-/// What becomes of a frame that was kept.
+/// What follows for a frame that was kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Then {
     /// It goes on there.
@@ -102,7 +102,7 @@ pub(crate) enum Then {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Originated {
     pub(crate) then: Then,
-    /// It counts as come in by the port that this says.
+    /// It counts as received by the port that is in here.
     pub(crate) known: Known,
     /// With [`crate::frame::HEAD_ROOM`] bytes free in front.
     pub(crate) buf: Vec<u8>,
@@ -143,7 +143,7 @@ pub(crate) struct KeptFrames {
     pub(crate) is_originated: bool,
 }
 
-/// What follows from a decision about a frame.
+/// The result of a decision about a frame.
 pub(crate) enum Decided {
     /// The caller of the plane brings the frame, or was told that its memory is free.
     Later,
@@ -254,8 +254,7 @@ impl KeptFrames {
         }
     }
 
-    /// Stages have other numbers: frames that are on their way back enter where `entry` says in the place of where they would
-    /// have.
+    /// The numbers of stages change: frames that are on their way back enter where `entry` maps their entry point to.
     pub(crate) fn renumber(&mut self, entry: impl Fn(EntryPoint) -> EntryPoint) {
         for then in self.slots.iter_mut().filter_map(|slot| slot.then.as_mut()) {
             match then {

@@ -1,4 +1,4 @@
-//! How much of what all hosts use together there is: `limits(...)`, anywhere in a text.
+//! Limits for what all hosts share: `limits(...)`, anywhere in a text.
 //!
 //! ```text
 //! lan(192.168.0.1/16) > nat(public 192.0.2.1) > route > wan(192.0.2.1/24)  limits(fragments 1024)

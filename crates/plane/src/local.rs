@@ -31,7 +31,7 @@ const ROUTING_UDP: [u16; 6] = [520, 521, LDP, 3784, 3785, 4784];
 /// IGMP, EIGRP, OSPF, PIM, VRRP.
 const ROUTING: [u8; 5] = [2, 88, 89, 103, 112];
 
-/// Why a frame is punted to the machine. What more depends on comes first: in this order the machine is given them.
+/// Why a frame is punted to the machine. The machine is given frames in this order, the most important first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Punt {
     /// It says something about neighbours.
@@ -151,7 +151,7 @@ impl Local {
         }
     }
 
-    /// Other limits.
+    /// Sets other limits.
     pub(crate) fn limit(&mut self, limits: &Limits) {
         let [neighbours, routing, icmp, rest] = limits.local(self.share);
         self.neighbours.set_rates(neighbours);

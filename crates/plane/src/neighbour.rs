@@ -57,7 +57,7 @@ pub(crate) struct Link {
     pub(crate) mac: Mac,
     /// Its addresses with their networks.
     pub(crate) addresses: Vec<Prefix>,
-    /// Addresses of IPv4 beside those that it answers for, first and last: those that the node translates to.
+    /// IPv4 addresses that it answers for beside its own, first and last: those that the node translates to.
     pub(crate) answers_for: Vec<(u32, u32)>,
     /// VLAN tags of its frames.
     pub(crate) tags: Vec<[u8; 4]>,
@@ -91,7 +91,7 @@ pub(crate) enum State {
     Asking(u8),
     /// It answered not long ago.
     Reachable,
-    /// It answered long ago, or said so unasked.
+    /// It answered long ago, or was learnt from an unsolicited message.
     Stale,
     /// It answered long ago and is used again.
     Delay,
@@ -121,7 +121,7 @@ pub(crate) struct Neighbours {
     links: Vec<Link>,
     slots: Vec<Neighbour>,
     free: Vec<Slot>,
-    /// Free as soon as all have seen that their neighbours are no more.
+    /// They are free as soon as the router has seen that they were forgotten.
     freed: Vec<Slot>,
     by_address: HashMap<(PortId, IpAddr), Slot>,
     deadlines: BTreeSet<(Time, Slot)>,
@@ -179,12 +179,12 @@ impl Neighbours {
         Neighbours { asked, gossip: Gossip::new(ports, share), ..self }
     }
 
-    /// Other limits.
+    /// Sets other limits.
     pub(crate) fn limit(&mut self, limits: &Limits) {
         self.asked.limit(limits);
     }
 
-    /// What the other threads of the node are to hear since the last call.
+    /// News for the other threads of the node since the last call.
     pub(crate) fn news(&mut self) -> impl Iterator<Item = NeighbourNews> {
         self.gossip.drain()
     }
@@ -195,8 +195,8 @@ impl Neighbours {
         self.links.iter().position(holds).map(|port| PortId(port as u8))
     }
 
-    /// From now on a port answers for these addresses of IPv4 beside its own, each from the first to the last; those of
-    /// before take their place.
+    /// The port answers for these IPv4 addresses beside its own, each from the first to the last; they are swapped with those of
+    /// before.
     pub(crate) fn answer_for(&mut self, port: usize, addresses: &mut Vec<(u32, u32)>) {
         std::mem::swap(&mut self.links[port].answers_for, addresses);
     }
@@ -407,7 +407,7 @@ impl Neighbours {
         is_answered
     }
 
-    /// Learns from what another thread of the node has heard and answered, or asks.
+    /// Learns from a message that another thread of the node has received and answered, or from its question.
     pub(crate) fn on_news(&mut self, port: PortId, heard: Heard, now: Time, outbox: &mut Outbox) {
         match heard {
             Heard::Question { from, target } if from.mac == self.link(port).mac => {
@@ -417,7 +417,7 @@ impl Neighbours {
         }
     }
 
-    /// Learns from what was heard at `port`; tells whether it is new.
+    /// Learns from a message at `port`; returns whether it is new.
     fn note(&mut self, port: PortId, heard: Heard, now: Time, outbox: &mut Outbox) -> bool {
         match heard {
             Heard::Question { from, target } => {
@@ -472,7 +472,7 @@ impl Neighbours {
         is_new
     }
 
-    /// Lets those go that waited for the neighbour.
+    /// Emits the frames that waited for the neighbour.
     fn release(&mut self, slot: Slot, outbox: &mut Outbox) {
         let neighbour = &mut self.slots[slot.0 as usize];
         self.frames_waiting -= neighbour.waiting.len();
@@ -523,7 +523,7 @@ impl Neighbours {
         }
     }
 
-    /// Those that waited go no further, and their senders are informed (RFC 1812, section 5.2.7.1).
+    /// The frames that waited are dropped, and their senders informed (RFC 1812, section 5.2.7.1).
     fn give_up(&mut self, slot: Slot, outbox: &mut Outbox) {
         let waiting = std::mem::take(&mut self.slots[slot.0 as usize].waiting);
         self.frames_waiting -= waiting.len();

@@ -15,10 +15,10 @@ use crate::report;
 use crate::reset;
 use crate::time::Time;
 
-/// Most frames of its own that the node says in a batch: they cost more than to pass one on.
+/// Most frames of its own that the node sends in a batch: they cost more than to pass one on.
 const MOST: usize = 256;
 
-/// What the node has to say.
+/// Frames that the node sends.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     pub(crate) waiting: Vec<Originated>,
@@ -46,12 +46,13 @@ impl Outbox {
         Outbox { addresses, limiter, ..Outbox::default() }
     }
 
-    /// Other limits.
+    /// Sets other limits.
     pub(crate) fn limit(&mut self, limits: &Limits) {
         self.limiter.limit(limits);
     }
 
-    /// Tells the sender of a frame what became of it, if the rules of ICMP allow; the error enters the pipeline at `back`.
+    /// Sends an ICMP error to the sender of a frame, if the rules of ICMP and the limits allow; the error enters the pipeline at
+    /// `back`.
     pub(crate) fn report(&mut self, now: Time, frame: &Frame<'_>, error: Error, back: EntryPoint) {
         let fits = |ip: &&IpAddr| ip.is_ipv4() == (frame.kind() == Kind::V4);
         let port = self.addresses.get(usize::from(frame.port.0)).into_iter().flatten().find(fits);

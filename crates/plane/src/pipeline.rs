@@ -36,7 +36,7 @@ pub(crate) struct Pipeline {
     pub(crate) left: usize,
     pub(crate) stages: Vec<Stage>,
     pub(crate) exit: Exit,
-    /// Another one whenever the text changes, or a stage begins anew.
+    /// It changes whenever the text changes, or a stage begins anew.
     pub(crate) text_epoch: u32,
 }
 
@@ -262,7 +262,7 @@ impl Stage {
         }
     }
 
-    /// It goes away: what waited in it goes on where frames of its direction enter.
+    /// The stage is removed: what waited in it goes on where frames of its direction enter.
     pub(crate) fn emit_waiting(&mut self, now: Time, outbox: &mut Outbox, entry: impl Fn(Dir) -> EntryPoint) {
         match self {
             Stage::Filter(filter) => filter.emit_waiting(outbox, entry),

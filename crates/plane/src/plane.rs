@@ -50,11 +50,11 @@ pub struct Plane {
     departures: Vec<Departure>,
     pub(crate) steering: Steering,
     pub(crate) accounting: Accounting,
-    /// Where a test asks for one.
+    /// The flow cache, if a test asks for one.
     pub(crate) cache: Option<Box<FlowCache>>,
     /// The fast path, if there is one.
     pub(crate) fast: Option<Box<FastPath>>,
-    /// What is left to tell of stages that a panic ended.
+    /// The log of stages that a panic ended.
     pub(crate) unread_log: UnreadLog,
 }
 
@@ -99,7 +99,7 @@ impl Plane {
         self.publish();
     }
 
-    /// Goes on with a batch of frames that were kept, as [`Plane::next_emitted`] has asked for.
+    /// Resumes a batch of frames that were kept, as [`Plane::next_emitted`] has asked for.
     pub fn resume(&mut self, now: Time, batch: &mut Batch<'_>) {
         self.outbox.kept.begin();
         // Before anything can fail: with the batch the memory of its frames is gone.
@@ -120,7 +120,7 @@ impl Plane {
         self.publish();
     }
 
-    /// Where a frame enters the pipeline that was kept, or its verdict if it does not.
+    /// Where a frame that was kept enters the pipeline, or its verdict if it does not.
     fn go_on(
         &mut self,
         now: Time,
@@ -151,13 +151,13 @@ impl Plane {
         }
     }
 
-    /// What is to be done with the memory of a frame that was kept: to be asked for until there is no more behind each
-    /// call, and what comes back is to come back before the text changes.
+    /// What to do with the memory of a frame that was kept. The caller calls it until it returns `None`, behind each other call,
+    /// and brings frames back before the text changes.
     pub fn next_emitted(&mut self) -> Option<Emitted> {
         self.outbox.kept.next_emitted()
     }
 
-    /// For a frame that was kept as a copy and is to come back, there is no memory.
+    /// There is no memory for a frame that was kept as a copy and is to come back.
     pub fn lost_while_kept(&mut self, ticket: Ticket) {
         self.outbox.kept.redeem(ticket);
         self.outbox.kept_count -= 1;
@@ -225,7 +225,7 @@ impl Plane {
         self.pipeline.filters_mut().for_each(|filter| filter.settle(&batch.verdicts));
     }
 
-    /// The machine is given a frame, if that is no more than it may be given.
+    /// Punts a frame to the machine, if that is within the limits.
     #[cold]
     fn punt(&mut self, now: Time, batch: &mut Batch<'_>, i: usize) {
         let is_near = matches!(&self.pipeline.exit, Exit::Router(router) if router.is_near(&batch[i]));

@@ -1,5 +1,5 @@
 //! What each subscriber of a network may send and receive: a token bucket for each of them, for each direction and for each class
-//! of frames that has a rate of its own. What is more is dropped at once; a queue, which has it wait, is `queue.rs`.
+//! of frames with a rate of its own. Excess frames are dropped at once; `queue.rs` has them wait.
 //!
 //! ```text
 //! frame > inside address > profile (longest prefix) > rate of its class and direction > bucket of the subscriber > on, or dropped
@@ -160,8 +160,8 @@ impl Police {
         }
     }
 
-    /// Takes another configuration; what subscribers of a profile lack of their tokens they go on lacking. What is of no more use is left
-    /// in `update`.
+    /// Takes another configuration; subscribers of a profile keep the level of their buckets. What is of no more use is left in
+    /// `update`.
     pub(crate) fn take(&mut self, now: Time, update: &mut Update) {
         for (new, from) in update.rules.rates.iter_mut().zip(&update.from) {
             if let Some(old) = from.and_then(|from| self.rules.rates.get_mut(from)) {
@@ -177,7 +177,7 @@ impl Police {
         self.rules.rates.iter_mut().for_each(|rate| rate.buckets.begin_anew());
     }
 
-    /// What it has done, of the stage of this number.
+    /// Its counters, as the stage of this number.
     pub(crate) fn counts(&self, stage: usize) -> impl Iterator<Item = PoliceCounts> {
         self.rules.rates.iter().map(move |rate| PoliceCounts {
             stage,
@@ -220,7 +220,7 @@ impl Rules {
         };
         let none = || ByDir::new(|| [FREE; CLASSES as usize]);
         let mut profiles: Vec<_> = (0..=config.profiles.len()).map(|_| none()).collect();
-        // Those of a class last: they take the place of the others.
+        // Rates of a class come last: they replace the others.
         for of_class in [false, true] {
             for (n, (profile, class, dir, _)) in config.limits().enumerate() {
                 let is_of = |n: usize| class.is_none_or(|class| usize::from(class) == n);
@@ -268,7 +268,7 @@ impl Rules {
     }
 }
 
-/// Another configuration, ready to take; afterwards what it took the place of.
+/// Another configuration, ready to be taken; afterwards the old one.
 #[derive(Debug)]
 pub(crate) struct Update {
     rules: Rules,
@@ -277,7 +277,7 @@ pub(crate) struct Update {
 }
 
 impl Update {
-    /// What it takes to become `new`, where `old` is what the policer is.
+    /// The update from `old` to `new`.
     pub(crate) fn prepare(old: &Config, new: &Config) -> Update {
         let places: HashMap<_, usize> = names_of_rates(old).zip(0..).collect();
         let from = names_of_rates(new).map(|name| places.get(&name).copied()).collect();

@@ -1,5 +1,5 @@
-//! A link of a given rate in the midst of a node: what is more than it carries waits, and an AQM decides what is dropped. What is
-//! behind it may take its time, lose frames and reorder them.
+//! A link of a given rate inside of a node: excess frames wait, and an AQM decides which are dropped. The path behind the link
+//! may delay, lose and reorder frames.
 //!
 //! ```text
 //! frame > kept > [ limit | AQM | scheduler ] > the link takes it > emitted, goes on
@@ -45,10 +45,10 @@ pub(crate) use config::Config;
 const AT_ONCE: usize = 256;
 /// Bits of a full frame of Ethernet.
 const SLOT_BITS: u64 = 1514 * 8;
-/// Time of `weir_queue` ends after 213 days: that of a link for which nothing waits begins anew long before.
+/// `weir_queue` times end after 213 days: the clock of a link without backlog begins anew long before.
 const LONGEST: Duration = Duration::from_secs(100 * 86_400);
 
-/// A link in a direction or in both, with what waits for it and what is behind it.
+/// A link in one direction or in both, with its queue and the path behind it.
 #[derive(Debug)]
 pub(crate) struct Queue {
     config: Config,
@@ -56,7 +56,7 @@ pub(crate) struct Queue {
     directions: ByDir<Option<DirectedQueue>>,
 }
 
-/// What a queue has done in a direction.
+/// The counters of a queue in one direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueCounts {
     /// The queue among the stages of the text, from 1.
@@ -98,7 +98,7 @@ impl Queue {
         Queue { config: config.clone(), seed, directions }
     }
 
-    /// Has the frames of `set` wait on their way in `dir`; returns those that need not.
+    /// Keeps the frames of `set`; returns those for which the direction has no queue.
     pub(crate) fn run(&mut self, step: &mut Step<'_, '_>, dir: Dir, set: Set) -> Set {
         let onward = step.onward(dir);
         let Some(queue) = &mut self.directions[dir] else { return set };
@@ -151,7 +151,7 @@ impl Queue {
         self.config = config.clone();
     }
 
-    /// It goes away: what waited in it goes on where frames of its direction enter.
+    /// The stage is removed: what waited in it goes on where frames of its direction enter.
     pub(crate) fn emit_waiting(&mut self, now: Time, outbox: &mut Outbox, entry: impl Fn(Dir) -> EntryPoint) {
         for dir in [Dir::Outward, Dir::Inward] {
             if let Some(queue) = &mut self.directions[dir] {
@@ -170,7 +170,7 @@ impl Queue {
         self.directions.both().into_iter().flatten().flat_map(|queue| queue.waiting.iter())
     }
 
-    /// What it has done, of the stage of this number.
+    /// Its counters, as the stage of this number.
     pub(crate) fn counts(&self, stage: usize) -> impl Iterator<Item = QueueCounts> {
         let of =
             move |dir: Dir| self.directions[dir].as_ref().map(|queue| queue.counts(&self.config, stage, dir));
@@ -412,7 +412,7 @@ fn packet(frame: &Frame<'_>, dir: Dir, config: &Config) -> (Packet<()>, usize) {
     (packet, config.behind.as_ref().map_or(0, |paths| paths.of(from, to)))
 }
 
-/// The same of a frame of a bump in the wire that is no packet of IP, but may enclose one, as `weir bottleneck` sees it.
+/// The same for a frame of a bump in the wire that is no IP packet, but may enclose one, as `weir bottleneck` sees it.
 #[cold]
 fn enclosed(frame: &Frame<'_>, mut packet: Packet<()>, config: &Config) -> (Packet<()>, usize) {
     let path = |from: IpAddr, to: IpAddr| config.behind.as_ref().map_or(0, |paths| paths.of(from, to));

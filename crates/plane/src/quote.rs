@@ -1,4 +1,4 @@
-//! What an error of ICMP quotes: the beginning of a packet that its receiver is said to have sent.
+//! The beginning of a packet that an ICMP error quotes; the receiver of the error is said to have sent it.
 //!
 //! ```text
 //!  ICMP header, 8 bytes | IP header of the quoted packet | the first 8 bytes or more of what that carried

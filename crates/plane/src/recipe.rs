@@ -79,7 +79,7 @@ pub(crate) enum Never {
     NextHop,
 }
 
-/// What a recipe depends on: each has an epoch, which is another one as soon as it changes.
+/// What a recipe depends on: each has an epoch, which changes whenever it changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum On {
     /// The node's text: rules, addresses, limits; and its stages.
@@ -120,7 +120,7 @@ pub(crate) struct Part {
     pub(crate) sessions: Vec<u32>,
     /// How long it holds without the stage being asked; `None`: as long as its epochs.
     pub(crate) until: Option<Tick>,
-    /// What the stage wants to hear of when it was used.
+    /// What the stage needs when the recipe was used.
     pub(crate) note: Note,
 }
 
@@ -214,7 +214,7 @@ impl Key {
         Ok(Key::of_any(frame))
     }
 
-    /// That of a packet which may have to pass the stages.
+    /// The key of a packet that may have to pass the stages.
     pub(crate) fn of_any(frame: &Frame<'_>) -> Key {
         let is_v4 = frame.kind() == Kind::V4;
         let ends = if is_v4 {
@@ -244,7 +244,7 @@ impl Key {
         }
     }
 
-    /// The same behind a stage.
+    /// The key behind a stage that rewrites the frame.
     pub(crate) fn behind(self, rewrite: Rewrite) -> Key {
         match (rewrite, self.ends) {
             (Rewrite::Source(src, port), Ends::V4 { dst, .. }) => {

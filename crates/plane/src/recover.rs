@@ -1,4 +1,4 @@
-//! After a panic: a mistake in the node costs the batch that it was made in, and not the node.
+//! After a panic: a bug in the node costs the batch at work, and not the node.
 //!
 //! ```text
 //! panic within a call > the stage at work begins anew, the others live on > what is missing from the accounting was lost
@@ -26,7 +26,7 @@ pub struct Recovered {
 }
 
 impl Plane {
-    /// Goes on after a panic within one of its calls.
+    /// Recovers after a panic within one of the plane's calls.
     pub fn recover(&mut self, now: Time) -> Recovered {
         let at_work = self.outbox.at_work.take();
         let stage = at_work.and_then(|k| Some((k, self.pipeline.stages.get_mut(k)?)));
@@ -37,7 +37,7 @@ impl Plane {
                     "filter"
                 }
                 Stage::Nat(nat) => {
-                    // What the log has not got yet; in disorder it may not even say that.
+                    // Events that were not read yet; after the panic, even reading them may fail.
                     if let Ok((events, lost)) = catch_unwind(AssertUnwindSafe(|| nat.table.end_all(now))) {
                         self.unread_log.add(UnreadLog { events, lost, ..UnreadLog::default() });
                     }
@@ -89,7 +89,7 @@ impl Plane {
         (kept, copies)
     }
 
-    /// Counts as lost what came in and is nowhere any more.
+    /// Counts the frames that are missing from the accounting as lost.
     fn write_off(&mut self) -> u64 {
         let accounting = self.accounting();
         let came = accounting.entered + accounting.originated + accounting.taken;

@@ -64,7 +64,7 @@ pub(crate) struct Step<'s, 'a> {
     pub(crate) outbox: &'s mut Outbox,
     pub(crate) drops: &'s mut Drops,
     pub(super) verdicts: &'s mut PerFrame<Verdict>,
-    /// Frames that turned back here.
+    /// Frames that have turned at this stage.
     pub(super) turned: Set,
     /// The stage in the order of the text.
     pub(super) stage: usize,
@@ -83,7 +83,7 @@ impl Step<'_, '_> {
         self.drop(i, reason);
     }
 
-    /// The frame goes on in another thread, which it comes to by this way.
+    /// The frame goes on in another thread, with this ingress.
     pub(crate) fn hand(&mut self, i: usize, to: u8, ingress: Ingress) {
         self.verdicts[i] = Verdict::Handed(Handover { to, ingress });
     }

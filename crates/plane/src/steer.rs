@@ -7,8 +7,8 @@
 //! | connections | both addresses, the same for either direction |
 //! | mappings of a NAT | the inside address; see `nat/table/steer.rs` |
 //!
-//! An error of ICMP goes where the packet went that it quotes. Each plane asks its own neighbours, and hears what the
-//! others hear of them.
+//! An ICMP error goes to the thread of the packet that it quotes. Each plane asks for its own neighbours, and gets the news of
+//! the others.
 //!
 //! Of several NATs behind each other each has the same thread for a flow, see `steer/nats.rs`.
 //!
@@ -55,7 +55,7 @@ pub(crate) struct Directed<'f, 'a> {
     pub(crate) dir: Dir,
 }
 
-/// Which of several planes goes on with a frame.
+/// Which of several planes a frame belongs to.
 #[derive(Debug)]
 pub(crate) struct Steering {
     pub(crate) share: Share,
@@ -73,12 +73,12 @@ impl Steering {
         steering
     }
 
-    /// What hosts use together is limited otherwise from now on.
+    /// Sets other limits for what hosts share.
     pub(crate) fn limit(&mut self, limits: &Limits) {
         self.meeting.limit(limits.fragments(self.share));
     }
 
-    /// The stages are others than before. [`Steering::emit_waiting`] is to follow.
+    /// The stages have changed. [`Steering::emit_waiting`] is to follow.
     pub(crate) fn look(&mut self, stages: &[Stage]) {
         let of = |stage: &Stage| match stage {
             Stage::Filter(filter) if filter.is_stateful() => Together::Ends,
@@ -91,8 +91,8 @@ impl Steering {
         self.nats = Nats::of(stages);
     }
 
-    /// Where fragments meet no more since the stages are others, those that waited for a first one go on; `left` ports are at
-    /// the left end.
+    /// If fragments no longer meet since the stages have changed, those that wait for a first one go on; `left` ports are at the
+    /// left end.
     pub(crate) fn emit_waiting(&mut self, left: usize, outbox: &mut Outbox) {
         if matches!(self.together, Together::Inside | Together::Ends) {
             return;
@@ -155,7 +155,7 @@ impl Steering {
         }
     }
 
-    /// The thread of a frame that tells all that matters.
+    /// The thread of a frame that is no such fragment.
     fn owner(&self, directed: Directed<'_, '_>, stages: &[Stage]) -> u8 {
         let frame = directed.frame;
         match self.together {
@@ -168,7 +168,7 @@ impl Steering {
         }
     }
 
-    /// Why a fragment goes no further that no other has reported.
+    /// The reason to drop a fragment without a first one.
     fn no_first(&self) -> DropReason {
         if self.together == Together::Inside { DropReason::NatFragment } else { DropReason::FilterFragment }
     }
@@ -241,7 +241,7 @@ impl Steering {
         self.meeting.due()
     }
 
-    /// Lets time pass.
+    /// Advances the time: drops fragments that have waited too long.
     pub(crate) fn tick(&mut self, now: Time, outbox: &mut Outbox, drops: &mut Drops) {
         let reason = self.no_first();
         for frame in self.meeting.expire(now) {
@@ -251,7 +251,7 @@ impl Steering {
     }
 }
 
-/// The NAT at a stage that was one when looked at.
+/// The NAT of this stage.
 fn nat(stages: &[Stage], k: usize) -> &Nat {
     match stages.get(k) {
         Some(Stage::Nat(nat)) => nat,
@@ -273,7 +273,7 @@ fn addresses(frame: &Frame<'_>) -> u32 {
     }
 }
 
-/// Those between which the packet went that an error quotes, or this one.
+/// The addresses of the packet that an error quotes, or of this packet, mixed.
 fn ends(frame: &Frame<'_>) -> u32 {
     let quoted = match frame.kind() {
         Kind::V4 => quoted4(frame).map(|(src, dst)| mix4(src).wrapping_add(mix4(dst))),

@@ -6,7 +6,7 @@ use crate::frame::PortId;
 /// Most threads of a node.
 pub const MOST_THREADS: u8 = 64;
 
-/// Which of a node's threads a plane is on.
+/// The thread of a node that a plane runs on, and how many threads there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Share {
     /// Its number, from 0.

@@ -1,4 +1,4 @@
-//! Another text for a node that runs: what is new is made beside it, and taken between two batches.
+//! Another text for a node that runs: new parts are made beside it, and taken between two batches.
 //!
 //! ```text
 //! old text, new text > prepare (any thread, takes its time) > Update > accept > commit, commit, ... (between batches)
@@ -42,9 +42,9 @@ const ROUTES_AT_A_TIME: usize = 128;
 pub struct Update {
     /// By stage of the new text, where it comes from.
     stages: Vec<Source>,
-    /// Stages that went, once they did.
+    /// Stages that were removed.
     gone: Vec<Stage>,
-    /// What hosts use together.
+    /// Limits for what hosts share.
     limits: Limits,
     /// Addresses that each port of the right end answers for.
     translated: Vec<Vec<(u32, u32)>>,
@@ -61,9 +61,9 @@ pub struct Update {
 /// A stage of the new text.
 #[derive(Debug)]
 enum Source {
-    /// It was the old one of this number, and is another now.
+    /// It was the old stage of this number, with these changes.
     Old(usize, Option<StageUpdate>),
-    /// It was none. Until it is where it is to be, it is here.
+    /// It is new, and waits here until it is taken.
     New(Option<Stage>),
 }
 
@@ -82,8 +82,8 @@ enum RouteUpdate {
 }
 
 impl Update {
-    /// What it takes to become `new`, where `old` is what the node is: rules are compiled here, texts compared. Each thread of a
-    /// node takes an update of its own, for the share that `new` has.
+    /// The update from `old` to `new`: rules are compiled here, texts compared. Each thread of a node takes an update of its own,
+    /// for the share that `new` has.
     ///
     /// # Errors
     /// What cannot be changed while the node runs.
@@ -116,8 +116,7 @@ impl Update {
         Ok(Update { stages, gone, limits, translated, routes, options, gateways, begun: None, settled: 0 })
     }
 
-    /// What is left to tell of the stages that went, once all is done; all else that is of no more use is freed. It takes
-    /// its time.
+    /// The log of the stages that were removed, once all is done; the rest is freed. It takes its time.
     pub fn unread_log(self) -> UnreadLog {
         let mut log = UnreadLog::default();
         for stage in self.gone {
@@ -135,8 +134,8 @@ impl Update {
         log
     }
 
-    /// Where a frame enters the new stages that was to enter the old ones `at`: behind the last stage that it has passed and
-    /// that stays. It passes what came since then, too.
+    /// Where a frame that was to enter the old stages `at` enters the new ones: behind the last stage that it has passed and that
+    /// stays. It also passes the stages that came since then.
     fn entry(&self, at: EntryPoint) -> EntryPoint {
         let stays = |(n, source): (usize, &Source)| match source {
             Source::Old(from, _) => Some((n, *from)),
@@ -156,7 +155,7 @@ impl Update {
         }
     }
 
-    /// Where a frame goes on outward or inward that waited in the old stage of this number, which goes.
+    /// Where a frame that waited in the old stage of this number enters, outward or inward; that stage is removed.
     fn entry_of(&self, gone: usize, dir: Dir) -> EntryPoint {
         self.entry(match dir {
             Dir::Outward => EntryPoint::Outward { above: gone },
@@ -165,7 +164,7 @@ impl Update {
     }
 }
 
-/// What it takes that one stage becomes another one of the same kind, if they differ.
+/// The change of a stage into another one of the same kind, if they differ.
 fn stage_update(old: &StageConfig, new: &StageConfig) -> Option<StageUpdate> {
     match (old, new) {
         (old, new) if old == new => None,
@@ -198,10 +197,10 @@ fn routes(old: &[Route], new: &[Route]) -> VecDeque<RouteUpdate> {
 }
 
 impl Plane {
-    /// Sees that there is room for an update, and keeps it; nothing else changes.
+    /// Reserves room for an update; nothing else changes.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no room.
     pub fn accept(&mut self, update: &Update) -> Result<(), String> {
         for source in &update.stages {
             if let Source::Old(from, Some(StageUpdate::Nat(update))) = source
@@ -216,15 +215,15 @@ impl Plane {
         }
     }
 
-    /// Gives back the room that was kept for an update, of which nothing was done.
+    /// Gives back the room that was reserved for an update, of which nothing was done.
     pub fn decline(&mut self, update: &Update) {
         if let Exit::Router(router) = &mut self.pipeline.exit {
             router.release_gateways(&update.gateways);
         }
     }
 
-    /// Becomes what an update says that was accepted, between two batches: sessions, neighbours and frames that wait stay.
-    /// `true`: there is more to do, by the same call behind the next batch.
+    /// Applies a part of an accepted update, between two batches: sessions, neighbours and frames that wait stay. `true`: there
+    /// is more to do, by the same call behind the next batch.
     pub fn commit(&mut self, now: Time, update: &mut Update) -> bool {
         self.outbox.kept.begin();
         if update.begun.is_none() {
@@ -240,7 +239,7 @@ impl Plane {
         more
     }
 
-    /// Takes some of the routes that differ; `true`: there are more.
+    /// Changes some of the routes that differ; `true`: there are more.
     fn take_routes(&mut self, update: &mut Update) -> bool {
         let Exit::Router(router) = &mut self.pipeline.exit else { return false };
         for _ in 0..ROUTES_AT_A_TIME {
@@ -275,7 +274,7 @@ impl Plane {
         }
         self.limit(&update.limits);
         self.steering.look(&self.pipeline.stages);
-        // What waits for a stage that is no more goes on.
+        // Frames that wait for a stage that is removed go on.
         for (gone, stage) in old.into_iter().enumerate() {
             if let Some(mut stage) = stage {
                 stage.emit_waiting(now, &mut self.outbox, |dir| update.entry_of(gone, dir));
@@ -286,7 +285,7 @@ impl Plane {
         self.run_outbox(now);
     }
 
-    /// Becomes what `new` says, where `old` is what it was, at once; returns what is left to tell of stages that went.
+    /// Changes the plane from `old` to `new` at once; returns the log of stages that were removed.
     ///
     /// # Errors
     /// What cannot be changed while the node runs; nothing has changed then.
@@ -299,7 +298,7 @@ impl Plane {
 }
 
 impl Stage {
-    /// The same by another text; what is of no more use is left in `update`.
+    /// Applies the changes; what is of no more use is left in `update`.
     fn taking(mut self, now: Time, update: &mut StageUpdate) -> Stage {
         match (&mut self, update) {
             (Stage::Nat(nat), StageUpdate::Nat(update)) => nat.take(now, update),

@@ -23,7 +23,7 @@ impl FlowKey {
 pub(super) type Slots = [Option<(u32, u8)>; 2];
 
 impl Recipe {
-    /// The connections that stages follow by it, with the side that sends.
+    /// The connections of the recipe, with the side that sends.
     pub(super) fn tracks(&self, proto: u8) -> Vec<(Track, u8)> {
         let of = |(stage, note): (usize, &Note)| match note {
             Note::Filter(note) => note.connection.map(|(number, side)| ((stage, number), side as u8)),
@@ -34,7 +34,7 @@ impl Recipe {
     }
 }
 
-/// What a recipe does to frames with this key.
+/// The rule for frames with this key.
 pub(super) fn rule_of(
     (now, margin): (Time, Duration),
     key: &Key,

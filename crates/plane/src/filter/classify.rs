@@ -58,7 +58,7 @@ impl Key {
 
 /// What a rule asks of a frame, or a part of it: ranges of words and a few bits.
 pub(crate) trait Shape: Copy {
-    /// Words that trees cut by, with how many bits of them count.
+    /// Words that trees cut by, with the number of their bits.
     const CUTS: &[(usize, u32)];
 
     /// The values of a word that it may hold.
@@ -71,7 +71,7 @@ pub(crate) trait Shape: Copy {
     fn rule(&self) -> u32;
 }
 
-/// What is asked about the frames of a batch, and found.
+/// The keys of the frames of a batch, and the rules that were found.
 #[derive(Debug)]
 pub(crate) struct Asked {
     pub(crate) len: usize,

@@ -30,7 +30,7 @@ pub(super) enum Later {
     Passes(Option<u8>),
     /// It is judged like any frame.
     Judged,
-    /// Its verdict is decided.
+    /// Its verdict is set.
     Gone,
 }
 
@@ -58,17 +58,17 @@ impl FragmentTable {
         FragmentTable(ByDir::new(|| fragments::FragmentTable::new(room)))
     }
 
-    /// The same without any.
+    /// The same, empty.
     pub(super) fn anew(&self) -> FragmentTable {
         FragmentTable::new(self.0[Dir::Outward].room())
     }
 
-    /// Other limits.
+    /// Sets other limits.
     pub(super) fn limit(&mut self, room: Room) {
         self.0.each().into_iter().for_each(|fragments| fragments.limit(room));
     }
 
-    /// A first fragment was judged: those that waited for it go on, or go no further.
+    /// A first fragment was judged: those that waited for it go on, or are dropped.
     pub(super) fn judged(&mut self, step: &mut Step<'_, '_>, i: usize, dir: Dir, first: First) {
         let (key, fragments) = (key(&step.frames[i]), &mut self.0[dir]);
         fragments.learn(step.now, Extent::of(&step.frames[i]), key, first);
@@ -108,7 +108,7 @@ impl FragmentTable {
         Later::Gone
     }
 
-    /// The filter goes away: what waited in it goes on where frames of its direction enter.
+    /// The filter is removed: what waited in it goes on where frames of its direction enter.
     pub(super) fn emit_waiting(&mut self, outbox: &mut Outbox, entry: impl Fn(Dir) -> EntryPoint) {
         for dir in [Dir::Outward, Dir::Inward] {
             let waiting = self.0[dir].take_all();

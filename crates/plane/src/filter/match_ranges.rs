@@ -15,7 +15,7 @@ pub(crate) const STATES: u32 = 4;
 /// The bits of a later fragment.
 pub(crate) const LATER: u8 = 1 << (STATES + 2);
 
-/// What is asked beside the addresses.
+/// What a rule asks beside the addresses.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked {
     pub(crate) rule: u32,
@@ -29,7 +29,8 @@ pub(crate) struct Asked {
     pub(crate) meta: u8,
 }
 
-/// The word [`BITS`] of a key: what is, and of the flags also what is not, so that one look tells what is forbidden.
+/// The word [`BITS`] of a key: bits that are set, and for flags also bits that are not, so that one comparison finds what is
+/// forbidden.
 #[inline]
 pub(crate) fn bits(flags: u8, meta: u8) -> u32 {
     u32::from(meta) << 16 | u32::from(!flags) << 8 | u32::from(flags)

@@ -59,7 +59,7 @@ pub(crate) use self::rules::{CLASSES, class};
 pub(crate) use self::ruleset::Update;
 pub(crate) use self::state::Connection;
 
-/// What a text says of a filter.
+/// The configuration of a filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Config {
     rules: Rules,
@@ -141,7 +141,7 @@ pub struct Count {
     pub bytes: u64,
 }
 
-/// A frame that a rule has written down.
+/// A frame that a rule has logged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Logged {
     /// When.
@@ -178,9 +178,9 @@ impl fmt::Display for Logged {
     }
 }
 
-/// Frames that are written down and not fetched; older ones are forgotten.
+/// Logged frames that were not read; older ones are forgotten.
 pub(crate) const MOST_LOGGED: usize = 1024;
-/// Bytes of a frame that are written down.
+/// Bytes of a logged frame.
 const LOGGED_BYTES: usize = 96;
 
 /// A filter.
@@ -221,8 +221,8 @@ impl Filter {
         }
     }
 
-    /// Takes other rules; those that are among the old ones as well keep what they have counted. Connections stay where
-    /// the new rules ask for them. What is of no more use is left in `update`.
+    /// Takes other rules; a rule that is also among the old ones keeps its counts. Connections stay if the new rules ask for
+    /// them. What is of no more use is left in `update`.
     pub(crate) fn take(&mut self, update: &mut Update) {
         update.carry(&self.rules);
         std::mem::swap(&mut self.rules, &mut update.rules);
@@ -236,7 +236,7 @@ impl Filter {
         }
     }
 
-    /// What hosts use together is limited otherwise from now on.
+    /// Sets other limits for what hosts share.
     pub(crate) fn limit(&mut self, limits: &Limits) {
         self.fragments.limit(limits.fragments(self.share));
     }
@@ -254,12 +254,12 @@ impl Filter {
         self.fragments.waiting()
     }
 
-    /// It goes away: fragments of packets that waited in it go on where frames of their direction enter.
+    /// The stage is removed: fragments that wait in it go on where frames of their direction enter.
     pub(crate) fn emit_waiting(&mut self, outbox: &mut Outbox, entry: impl Fn(Dir) -> EntryPoint) {
         self.fragments.emit_waiting(outbox, entry);
     }
 
-    /// All stages have seen the batch, and this is what became of its frames.
+    /// All stages have seen the batch; these are the verdicts of its frames.
     pub(crate) fn settle(&mut self, verdicts: &PerFrame<Verdict>) {
         if let Some(connections) = &mut self.connections {
             connections.settle(verdicts);
@@ -301,7 +301,7 @@ impl Filter {
         self.connections.as_ref().map_or(0, |connections| connections.live())
     }
 
-    /// The rules as they were written, with what they held for, the policy, and what was accepted in spite of it.
+    /// The rules as they were written, with their counts, the policy, and what was accepted in spite of it.
     pub(crate) fn counts(&self) -> impl Iterator<Item = (&str, Count)> {
         let Ruleset { source, counts, policy, by_default, .. } = &self.rules;
         let rules = source.rules.iter().map(|rule| rule.text.as_str());
@@ -314,7 +314,7 @@ impl Filter {
         rules.zip(counts.iter().copied()).chain([(name, policy.1)]).chain(by_default)
     }
 
-    /// Frames that were written down since the last call.
+    /// Frames that were logged since the last call.
     pub(crate) fn logged(&mut self) -> impl Iterator<Item = Logged> {
         self.logged.drain(..)
     }
@@ -363,7 +363,7 @@ impl Filter {
         }
     }
 
-    /// Does what the rules say that were found; those frames are left in `asked` which go on to the next rule.
+    /// Acts on the rules that were found; frames that go on to the next rule are left in `asked`.
     #[expect(
         clippy::indexing_slicing,
         reason = "places below the count of a batch, and numbers of rules that were found"
@@ -409,13 +409,13 @@ impl Filter {
         rules.len = left;
     }
 
-    /// Notes what frames that pass say of their connections; returns those that there was no room for.
+    /// Updates the connections of frames that pass; returns the frames for which there was no room.
     fn remember(&mut self, step: &mut Step<'_, '_>, set: Set, found: &Found) -> Set {
         let mut refused = Set::EMPTY;
         let Some(connections) = &mut self.connections else { return refused };
         for i in set {
             let is_full = connections.passed(&step.frames[i], found, i, step.now).is_err();
-            // A full table keeps no neighbour from being found.
+            // A neighbour is found although the table is full.
             if is_full && !is_by_default(&step.frames[i]) {
                 step.drop(i, DropReason::FilterTable);
                 refused.insert(i);

@@ -12,10 +12,10 @@ use crate::table::tcp::Segment;
 use crate::time::Time;
 
 impl Filter {
-    /// What it does to frames with this key on their way in `dir`.
+    /// What the filter does to frames with this key in the direction `dir`.
     ///
     /// # Errors
-    /// They must come here.
+    /// They must pass the stage.
     pub(crate) fn recipe(&self, now: Time, key: &recipe::Key, dir: Dir) -> Result<Part, Never> {
         let open = match &self.connections {
             Some(connections) => Some(connections.open(now, key).ok_or(Never::NoSession)?),
@@ -40,7 +40,7 @@ impl Filter {
         })
     }
 
-    /// The rules that hold for a frame up to the one that accepts it; true if that is the policy.
+    /// The rules that match a frame up to the one that accepts it; true if that is the policy.
     fn accepted_by(&self, key: Key, is_v4: bool) -> Result<(Vec<u32>, bool), Never> {
         let (mut asked, mut rules) = (Box::<Asked>::default(), Vec::new());
         loop {
@@ -76,14 +76,14 @@ impl Filter {
         self.connections.as_ref().map_or(0, |connections| connections.epoch(number))
     }
 
-    /// A segment was passed on by a recipe.
+    /// A frame of a recipe's flow was passed on: follows its TCP segment.
     pub(crate) fn segment(&mut self, note: &FilterNote, segment: &Segment) {
         if let (Some(connections), Some((number, side))) = (&mut self.connections, note.connection) {
             connections.advance(number, side, segment);
         }
     }
 
-    /// A recipe was used so often.
+    /// Counts the uses of a recipe.
     pub(crate) fn used(&mut self, note: &FilterNote, uses: &Uses, session: SessionState) {
         let add = |count: &mut Count| {
             count.frames += uses.frames;
@@ -107,19 +107,19 @@ impl Filter {
         self.connections.as_ref()?.of_key(key).map(|(number, _)| number)
     }
 
-    /// How far an open connection of TCP has come.
+    /// The state of an open TCP connection.
     pub(crate) fn progress(&self, number: u32) -> Option<Progress> {
         self.connections.as_ref()?.progress(number)
     }
 
-    /// An open connection has come that far.
+    /// Sets the state of an open TCP connection, as the fast path has followed it.
     pub(crate) fn catch_up(&mut self, number: u32, progress: &Progress) {
         if let Some(connections) = &mut self.connections {
             connections.catch_up(number, progress);
         }
     }
 
-    /// Whether connections that change are to be remembered for [`Filter::renewed`].
+    /// Whether connections that change are recorded for [`Filter::renewed`].
     pub(crate) fn watch(&mut self, is_on: bool) {
         if let Some(connections) = &mut self.connections {
             connections.watch(is_on);

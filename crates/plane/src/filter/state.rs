@@ -97,7 +97,7 @@ impl Entry {
     }
 }
 
-/// A connection as it was when it was looked at.
+/// A connection, as it was when the page was made.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Connection(Entry);
 
@@ -133,11 +133,11 @@ pub(crate) struct Found {
 /// All connections.
 pub(crate) struct Connections {
     entries: Arena<Entry>,
-    /// By entry, another number each time it becomes another connection, or its state changes.
+    /// By entry, a number that changes whenever it becomes another connection, or its state changes.
     epochs: Arena<u32>,
     /// Connections with another epoch, if a fast path asks for them.
     renewed: Option<Vec<u32>>,
-    /// The entry given back last, or 0; in its place of the ports it says which was given back before.
+    /// The entry that was freed last, or 0; in place of the ports it has the one that was freed before.
     free: u32,
     index: Index,
     secret: Secret,
@@ -146,7 +146,7 @@ pub(crate) struct Connections {
     live: u32,
     /// Connections at a time.
     most: u32,
-    /// Where the next one is looked for that may be given up.
+    /// The entry that was last looked at for eviction.
     victim: u32,
     /// Connections of each host, at whichever end it is.
     holders: Holders,
@@ -169,7 +169,7 @@ const FREE_ENTRY: Entry = Entry { low: [0; 4], high: [0; 4], ports: 0, seen: Tic
 pub(crate) struct Full;
 
 impl Connections {
-    /// None yet, and at most so many at a time.
+    /// An empty table for so many connections.
     pub(crate) fn new(seed: u64, most: u32) -> Connections {
         let mut entries = Arena::new();
         // Number 0 means none, and is what a search finds that finds nothing.
@@ -194,7 +194,7 @@ impl Connections {
         }
     }
 
-    /// Another limit: those that are beyond it live on.
+    /// Sets another limit: connections beyond it live on.
     pub(crate) fn set_most(&mut self, most: u32) {
         self.most = most;
     }
@@ -286,7 +286,7 @@ impl Connections {
         if frame.icmp_answer() || !begins { State::Invalid } else { State::New }
     }
 
-    /// A frame passed: its connection is remembered, and what the frame says of it.
+    /// A frame passed: stores its connection, and its state.
     #[inline]
     pub(crate) fn passed(
         &mut self,
@@ -364,7 +364,7 @@ impl Connections {
         Ok(())
     }
 
-    /// All stages have seen the batch, and this is what became of its frames.
+    /// All stages have seen the batch; these are the verdicts of its frames.
     pub(crate) fn settle(&mut self, verdicts: &PerFrame<Verdict>) {
         let is_dropped = |i: usize| matches!(verdicts[i], Verdict::Dropped(_));
         for &(i, number) in &self.begun {
@@ -375,7 +375,7 @@ impl Connections {
         self.begun.clear();
     }
 
-    /// Forgets connections that were refused: what the node says about it has passed.
+    /// Forgets connections that were refused: the node's answers to them have passed.
     pub(crate) fn forget_refused(&mut self) {
         while let Some(number) = self.refused.pop() {
             // Of two frames the first has made it so already.
@@ -385,7 +385,7 @@ impl Connections {
         }
     }
 
-    /// Takes away what is over, a bounded fragment of it; true if there is more to look at.
+    /// Removes what is over, a bounded part of it in each call; true if there is more to look at.
     pub(crate) fn tick(&mut self, now: Time) -> bool {
         let tick = Tick::of(now);
         for number in self.hand.walk(tick, self.entries.len()).into_iter().flatten() {
@@ -443,7 +443,7 @@ impl Connections {
         }
     }
 
-    /// What is known of a connection from outside holds no more.
+    /// The epoch of a connection changes: what was derived from it is not valid any more.
     #[cold]
     fn renew(&mut self, number: u32) {
         self.epochs[number] = self.epochs[number].wrapping_add(1);
@@ -471,8 +471,8 @@ fn begins_anew(entry: &Entry, frame: &Frame<'_>) -> bool {
     is_over && frame.tcp_flags() & (SYN | ACK | RST | FIN) == SYN
 }
 
-/// Whether no end says so in a connection: the beginning and the end at once, or data and the end before the beginning. A
-/// bare ACK may come before: an end that remembers an older connection says so (RFC 5961, section 4).
+/// Whether no end sends this in a connection: SYN and FIN at once, or data and FIN before the SYN. A bare ACK may come before: an
+/// end that remembers an older connection sends it (RFC 5961, section 4).
 #[inline]
 fn is_impossible(entry: &Entry, side: Side, frame: &Frame<'_>) -> bool {
     let flags = frame.tcp_flags();
@@ -486,7 +486,7 @@ fn is_impossible(entry: &Entry, side: Side, frame: &Frame<'_>) -> bool {
         && (flags & FIN != 0 || Segment::of(frame).bytes > 0)
 }
 
-/// What a frame says of its connection.
+/// Updates a connection by a frame.
 #[inline]
 fn update(entry: &mut Entry, side: Side, frame: &Frame<'_>, now: Tick) {
     if begins_anew(entry, frame) {

@@ -50,12 +50,12 @@ impl Gossip {
         }
     }
 
-    /// What the others are to hear since the last call.
+    /// News for the other threads since the last call.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = NeighbourNews> {
         self.unread.drain(..)
     }
 
-    /// The others hear of it, whatever it is: `frame` returns it without tags.
+    /// Publishes news; `frame` returns the frame without tags.
     pub(super) fn publish(&mut self, port: PortId, frame: impl FnOnce() -> Vec<u8>) {
         if self.has_others {
             self.unread.push(NeighbourNews { port, frame: frame() });

@@ -14,7 +14,7 @@ use crate::threads::{Handover, Ingress};
 use crate::time::Time;
 
 impl Plane {
-    /// Reads the headers of frames off the wire; those that are none of the stages' business get their verdict here.
+    /// Reads the headers of frames off the wire; frames that do not concern the stages get their verdict here.
     pub(super) fn admit(&mut self, now: Time, batch: &mut Batch<'_>) -> Entries {
         let (mut admitted, mut others, mut of_left) = (Set::EMPTY, Set::EMPTY, Set::EMPTY);
         let mut no_ip = Set::EMPTY;
@@ -51,7 +51,7 @@ impl Plane {
             Entries::default()
         };
         for i in no_ip {
-            // They are of no flow that belongs to a thread.
+            // They belong to no thread in particular.
             let dir = if of_left.contains(i) { Dir::Outward } else { Dir::Inward };
             entries.insert_no_ip(i, EntryPoint::Begin(dir));
         }
@@ -69,7 +69,7 @@ impl Plane {
         entries
     }
 
-    /// Has a router judge the frames by their sources; returns those that it takes in. What was handed over has been judged.
+    /// Has a router check the sources of frames; returns those that it accepts. Frames from other threads were checked there.
     fn check_sources(&mut self, now: Time, batch: &mut Batch<'_>, set: Set, of_left: Set) -> Set {
         let mut fresh = set;
         if batch.handed > 0 {
@@ -107,12 +107,12 @@ impl Plane {
         taken.without(refused)
     }
 
-    /// Whether a frame from outside says that it comes from an address that a NAT of the node gives its hosts.
+    /// Whether a frame from outside has a source that a NAT of the node allocates to its hosts.
     fn is_impostor(&self, frame: &Frame<'_>) -> bool {
         self.pipeline.nats().any(|nat| nat.table.is_impostor(frame))
     }
 
-    /// Where a frame enters the pipeline that came in this way, or its verdict if it does not.
+    /// Where a frame with this ingress enters the pipeline, or its verdict if it does not.
     #[inline]
     fn enter(
         &mut self,

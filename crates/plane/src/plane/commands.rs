@@ -1,4 +1,4 @@
-//! Changes of a plane that are no change of its text as a whole; those are in `update.rs`.
+//! Changes of a plane beside another text, which is `update.rs`.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use super::Plane;
@@ -10,8 +10,7 @@ use crate::route::{NoLink, Route};
 use crate::time::Time;
 
 impl Plane {
-    /// Gives hosts the blocks of ports again that they had before the node ended, as far as there are such blocks: these
-    /// are returned.
+    /// Allocates blocks to hosts again that they had before the node ended, as far as the text has them: these are returned.
     pub fn restore(&mut self, now: Time, kept: &[PortBlock]) -> Vec<PortBlock> {
         let mut restored = Vec::new();
         for nat in self.pipeline.nats_mut() {
@@ -31,7 +30,7 @@ impl Plane {
         self
     }
 
-    /// What hosts use together is limited otherwise from now on.
+    /// Sets other limits for what hosts share.
     pub(crate) fn limit(&mut self, limits: &Limits) {
         self.pipeline.text_epoch = self.pipeline.text_epoch.wrapping_add(1);
         self.pipeline.filters_mut().for_each(|filter| filter.limit(limits));

@@ -7,7 +7,7 @@ use crate::pipeline::Entries;
 use crate::time::Time;
 
 impl Plane {
-    /// From now on frames pass by a flow cache, or no longer: all else stays the same. For tests.
+    /// Turns a flow cache on or off, for tests: its results are those of the stages.
     pub fn cache_flows(&mut self, is_on: bool) {
         self.cache = is_on.then(Box::default);
     }
@@ -30,26 +30,27 @@ impl Plane {
         Some(table)
     }
 
-    /// Whether frames can leave otherwise than by the plane: it is asked for again whenever that may have changed.
+    /// Turns the fast path on or off. The caller calls it again whenever the ports may have changed.
     pub fn use_fast(&mut self, on: bool) {
         if let Some(path) = &mut self.fast {
             path.set_on(on);
         }
     }
 
-    /// How the fast path is; `None`: there is none.
+    /// The state of the fast path; `None`: there is none.
     pub fn fast_state(&self) -> Option<FastState> {
         self.fast.as_ref().map(|path| path.state())
     }
 
-    /// Reads what entries were used for, so that counters and times here are those of now.
+    /// Reads the uses of all entries, so that counters and times here are up to date.
     pub fn settle_fast(&mut self) {
         if let Some(path) = &mut self.fast {
             path.read_all(&mut self.pipeline);
         }
     }
 
-    /// The same for some entries, from this number on, so that no frame waits for all of them; the next number, if there is one.
+    /// The same for some entries, from this number on, so that no frame waits for all of them; returns the next number, if there
+    /// is one.
     pub fn settle_some(&mut self, from: u32) -> Option<u32> {
         self.fast.as_mut()?.read_some(&mut self.pipeline, from)
     }

@@ -9,7 +9,7 @@ use crate::police::PoliceCounts;
 use crate::queue::QueueCounts;
 
 impl Plane {
-    /// Where all frames are.
+    /// The frame accounting.
     pub fn accounting(&self) -> Accounting {
         let served = self.fast.as_ref().map_or(0, |path| path.served());
         let Accounting { entered, left, .. } = self.accounting;
@@ -22,7 +22,7 @@ impl Plane {
         }
     }
 
-    /// What the NATs of the node hold.
+    /// What the NATs hold.
     pub fn nat_usage(&self) -> Usage {
         self.pipeline.nats().map(|nat| nat.table.usage()).fold(Usage::default(), |all, one| Usage {
             sessions: all.sessions + one.sessions,
@@ -30,8 +30,7 @@ impl Plane {
         })
     }
 
-    /// Blocks of ports that hosts were given or have given back since the last call; `None`: there were too many, and
-    /// [`Plane::blocks`] says what there is.
+    /// Block events since the last call; `None`: there were too many, and [`Plane::blocks`] has all blocks.
     pub fn block_events(&mut self) -> Option<Vec<BlockEvent>> {
         let mut all = Vec::new();
         for nat in self.pipeline.nats_mut() {
@@ -40,12 +39,12 @@ impl Plane {
         Some(all)
     }
 
-    /// All blocks of ports that hosts have, but those that follow from their addresses. It takes its time.
+    /// All port blocks in use, but for deterministic ones. It takes its time.
     pub fn blocks(&mut self) -> Vec<PortBlock> {
         self.pipeline.nats_mut().flat_map(|nat| nat.table.blocks()).collect()
     }
 
-    /// What the log of NAT gets since the last call, and how many events there was no room for, ever.
+    /// NAT events since the last call, and how many were dropped since the start because a log was full.
     pub fn events(&mut self) -> (Vec<Event>, u64) {
         let mut all = self.unread_log.events();
         for nat in self.pipeline.nats_mut() {
@@ -56,13 +55,13 @@ impl Plane {
         all
     }
 
-    /// The filters in the order of the text: each rule as it was written, then the policy, with what it held for.
+    /// The filters in the order of the text: each rule as it was written, then the policy, with its counts.
     pub fn filter_counts(&self) -> Vec<Vec<(String, Count)>> {
         let of = |filter: &Filter| filter.counts().map(|(rule, count)| (rule.to_string(), count)).collect();
         self.pipeline.filters().map(of).collect()
     }
 
-    /// What its queues have done, in the order of the text.
+    /// The counters of queues, in the order of the text.
     pub fn queue_counts(&self) -> Vec<QueueCounts> {
         let of = |(n, stage): (usize, &Stage)| match stage {
             Stage::Queue(queue) => queue.counts(n + 1).collect(),
@@ -71,7 +70,7 @@ impl Plane {
         self.pipeline.stages.iter().enumerate().flat_map(of).collect()
     }
 
-    /// What its policers have done, in the order of the text.
+    /// The counters of policers, in the order of the text.
     pub fn police_counts(&self) -> Vec<PoliceCounts> {
         let of = |(n, stage): (usize, &Stage)| match stage {
             Stage::Police(police) => police.counts(n + 1).collect(),
@@ -80,7 +79,7 @@ impl Plane {
         self.pipeline.stages.iter().enumerate().flat_map(of).collect()
     }
 
-    /// Frames that rules have written down since the last call.
+    /// Frames that rules have logged since the last call.
     pub fn logged(&mut self) -> Vec<Logged> {
         self.pipeline.filters_mut().flat_map(Filter::logged).collect()
     }

@@ -1,4 +1,4 @@
-//! What the planes of a node with several threads give each other: frames, and what they hear of neighbours.
+//! What the planes of a node with several threads give each other: frames, and news about neighbours.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use super::Plane;
@@ -9,7 +9,7 @@ use crate::threads::NeighbourNews;
 use crate::time::Time;
 
 impl Plane {
-    /// What it has heard of neighbours, and asks them, since the last call, where other threads of the node are to hear it.
+    /// Its news about neighbours since the last call, for the other threads of the node.
     pub fn neighbour_news(&mut self) -> impl Iterator<Item = NeighbourNews> {
         let news = match &mut self.pipeline.exit {
             Exit::Router(router) => Some(router.news()),
@@ -18,7 +18,7 @@ impl Plane {
         news.into_iter().flatten()
     }
 
-    /// Hears what another thread of the node has heard of neighbours.
+    /// Takes news about neighbours from another thread of the node.
     pub fn on_neighbour_news(&mut self, now: Time, news: &NeighbourNews) {
         self.outbox.kept.begin();
         if let Exit::Router(router) = &mut self.pipeline.exit {
@@ -28,13 +28,13 @@ impl Plane {
         self.publish();
     }
 
-    /// A frame that it gave the verdict of being handed over was not: the other thread had no room for it.
+    /// A frame with the verdict [`crate::Verdict::Handed`] was not handed over: the other thread had no room for it.
     pub fn handover_failed(&mut self) {
         self.accounting.handed -= 1;
         self.accounting.drops.count(DropReason::HandoverFull);
     }
 
-    /// A frame that another thread handed over had no memory here.
+    /// There was no memory for a frame that another thread handed over.
     pub fn lost_on_the_way(&mut self) {
         self.accounting.taken += 1;
         self.accounting.drops.count(DropReason::HandoverFull);

@@ -1,4 +1,4 @@
-//! What a policer is to be, read from its item.
+//! The configuration of a policer, read from its item.
 //!
 //! ```text
 //! police(
@@ -50,7 +50,7 @@ const NONE: &str = "none";
 /// What arguments begin with that are no prefixes.
 const NAMES: [&str; 4] = ["profile", "others", "each6", "subscribers"];
 
-/// What a policer is to be.
+/// The configuration of a policer.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Config {
     pub(super) profiles: Vec<Profile>,
@@ -128,7 +128,7 @@ impl Config {
         config
     }
 
-    /// All rates: the number of the profile, the class if it is that of one alone, the direction, and what it is.
+    /// All rates: the number of the profile, the class if the rate is for one class, the direction, and the rate.
     pub(super) fn limits(&self) -> impl Iterator<Item = (usize, Option<u8>, Dir, Limit)> {
         self.profiles.iter().enumerate().flat_map(|(n, profile)| {
             profile.rates.iter().flat_map(move |rates| {

@@ -23,7 +23,7 @@ use weir_packet::options::options;
 use crate::frame::{Frame, IPV4};
 use crate::time::Time;
 
-/// What a router does with record route and timestamp.
+/// How a router handles record route and timestamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Options {
     /// Writes what they ask for.
@@ -48,7 +48,7 @@ const TIMESTAMP: u8 = 68;
 const LOOSE: u8 = 131;
 const STRICT: u8 = 137;
 
-/// Of a timestamp option: what a place holds.
+/// What a place of a timestamp option holds.
 const TIMES: u8 = 0;
 const ADDRESSES: u8 = 1;
 const ASKED: u8 = 3;
@@ -95,7 +95,7 @@ pub(super) struct Writer<'a> {
     pub(super) now: Time,
 }
 
-/// Writes what the options of a frame ask for.
+/// Fills in the options of a frame.
 ///
 /// # Errors
 /// The place of the byte of the header that is wrong.
@@ -162,7 +162,7 @@ fn stamp(option: &mut [u8], writer: &Writer<'_>) -> Result<(), usize> {
     Ok(())
 }
 
-/// One more node that there was no room for; there is room for fifteen of those.
+/// Counts one more node without room; the field counts up to fifteen.
 fn overflow(option: &mut [u8]) -> Result<(), usize> {
     const OVERFLOW: usize = 3;
     let full = option.get_mut(OVERFLOW).ok_or(OVERFLOW)?;

@@ -1,4 +1,4 @@
-//! The node as a router: its routes, the neighbours that they lead to, and what a frame says of either.
+//! The node as a router: its routes, the neighbours that they lead to, and frames about neighbours.
 //!
 //! ```text
 //! frames > hop of each destination (Lpm) > next hop ready: one hop less to live, new addresses, out
@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A neighbour of a port's network that is known has a route of its own to it, so that the quick way is the same for
-//! all frames. Invariant: a hop of the tables from `NEIGHBOURS` on is a neighbour's, and `nexts` says what the
-//! neighbour's state says.
+//! all frames. Invariant: a hop of the tables from `NEIGHBOURS` on is a neighbour's, and its place in `nexts` agrees with the
+//! neighbour's state.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 mod egress;
@@ -36,7 +36,7 @@ use crate::threads::{NeighbourNews, Share};
 use crate::time::Time;
 use next_hops::Shared;
 
-/// What a hop means.
+/// The meaning of a hop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     /// A neighbour that is known.
@@ -44,7 +44,7 @@ pub(super) enum Next {
         port: PortId,
         mac: Mac,
     },
-    /// A neighbour that was known long ago.
+    /// A neighbour that was last heard long ago.
     Stale {
         port: PortId,
         mac: Mac,
@@ -95,11 +95,11 @@ pub(crate) struct Router {
     mtus: Vec<u16>,
     /// The ports of the left end, a bit for each.
     pub(super) left_ports: u64,
-    /// By port, where the way back to the sources of its frames may lead, see [`rpf::accepted`].
+    /// By port, the ports that the route back to the sources of its frames may lead to, see [`rpf::accepted`].
     pub(super) accepted: Vec<Option<u64>>,
     /// What it does with options of IPv4.
     pub(crate) options: Options,
-    /// Of routes and of neighbours: others whenever they change.
+    /// The epochs of routes and of neighbours.
     pub(super) epochs: (u32, u32),
     /// Of the hash by which flows are spread over next hops.
     pub(super) secret: Secret,
@@ -178,12 +178,12 @@ impl Router {
         Router { neighbours: self.neighbours.limited(limits, share, seed), secret, ..self }
     }
 
-    /// What hosts use together is limited otherwise from now on.
+    /// Sets other limits for what hosts share.
     pub(crate) fn limit(&mut self, limits: &Limits) {
         self.neighbours.limit(limits);
     }
 
-    /// What the other threads of the node are to hear of neighbours since the last call.
+    /// News about neighbours for the other threads of the node since the last call.
     pub(crate) fn news(&mut self) -> impl Iterator<Item = NeighbourNews> {
         self.neighbours.news()
     }
@@ -260,7 +260,7 @@ impl Router {
         more
     }
 
-    /// Understands a frame about neighbours; `None` if it is none.
+    /// Handles a frame about neighbours: true if it is answered, false if it was for another host, `None` if it is no such frame.
     pub(crate) fn on_neighbour_frame(
         &mut self,
         frame: &Frame<'_>,
@@ -273,7 +273,7 @@ impl Router {
         Some(answered)
     }
 
-    /// Learns from a frame about neighbours that another thread of the node has received and answered.
+    /// Takes news about neighbours from another thread of the node.
     pub(crate) fn on_neighbour_news(&mut self, news: &NeighbourNews, now: Time, outbox: &mut Outbox) {
         if let Some(heard) = neighbour::parse(&news.frame) {
             self.neighbours.on_news(news.port, heard, now, outbox);
@@ -296,7 +296,7 @@ impl Router {
         self.neighbours.link(port).mac
     }
 
-    /// Whether it is a packet for the node's address on its link, or for all there, and none about neighbours.
+    /// Whether it is a packet for the node's address on its link, or for all there, and not about neighbours.
     #[inline]
     pub(crate) fn takes_in(&self, frame: &Frame<'_>) -> bool {
         let is_packet = match frame.kind() {

@@ -22,7 +22,7 @@ use crate::prefix::{is_unicast4, is_unicast6};
 pub(crate) enum Refusal {
     /// The source is invalid at this port.
     Source(DropReason),
-    /// Its time to live ends here: a stage would only remember its sender, and write its address anew.
+    /// Its time to live ends here: a stage would only create state for it.
     Ttl,
     /// Its sender says by which nodes it goes.
     SourceRouted,
@@ -38,8 +38,8 @@ enum Leads {
 }
 
 impl Router {
-    /// Judges those that have just come in from links, `fresh`; returns those that are refused. Frames of the left end, `left`,
-    /// that go to a port there are marked.
+    /// Checks the sources of frames that have just come in from links, `fresh`; returns those that are refused. Frames of the
+    /// left end, `left`, that go to a port there are marked.
     pub(crate) fn check_sources(
         &self,
         mut frames: Frames<'_, '_>,

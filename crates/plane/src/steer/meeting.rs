@@ -72,7 +72,7 @@ impl Meeting {
         self.0[dir].wait(now, Host::of(frame), key(frame), waiting)
     }
 
-    /// Gives all up that wait.
+    /// Takes all fragments out that wait.
     pub(super) fn take_waiting(&mut self) -> Vec<Waiting> {
         self.0.each().into_iter().flat_map(FragmentTable::take_all).map(|(_, waiting)| waiting).collect()
     }

@@ -2,10 +2,11 @@
 //! the thread.
 //!
 //! ```text
-//!  outward   host i > nat 0: port p of A, given by the thread of i > nat 1: port q of B, given by the same thread
-//!  inward    q of B > nat 1: the thread that gives q                            (by configuration: p of A, and on at nat 0)
+//!  outward   host i > nat 0: port p of A, allocated by the thread of i > nat 1: port q of B, allocated by the same thread
+//!  inward    q of B > nat 1: the thread that allocates q                        (by configuration: p of A, and on at nat 0)
 //! ```
-//! Invariant: what a flow is for one NAT and for the next belongs to the same thread, so that none is handed over on its way.
+//! Invariant: a flow as one NAT sees it, and as the next one does, belongs to the same thread: no frame is handed over between
+//! NATs.
 
 use weir_packet::steer::{mix4, mix6};
 
@@ -28,7 +29,7 @@ pub(super) enum Owner {
 }
 
 impl Nats {
-    /// Those among some stages.
+    /// The NATs among some stages.
     pub(super) fn of(stages: &[Stage]) -> Nats {
         let is_nat = |(k, stage): (usize, &Stage)| matches!(stage, Stage::Nat(_)).then_some(k);
         Nats(stages.iter().enumerate().filter_map(is_nat).collect())
@@ -97,7 +98,7 @@ impl Nats {
         }
     }
 
-    /// Whether a frame is a fragment owner owner follows from its packet's first one.
+    /// Whether a frame is a fragment with an owner that only its packet's first fragment tells.
     pub(super) fn is_piece(&self, directed: Directed<'_, '_>, stages: &[Stage]) -> bool {
         let Directed { frame, dir } = directed;
         if frame.kind() != Kind::V4 {

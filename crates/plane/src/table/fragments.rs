@@ -138,13 +138,13 @@ impl<K: Copy + Eq + Hash, V: Copy, P> FragmentTable<K, V, P> {
         Room { packets: self.order.most(), waiting: self.waiting.most() }
     }
 
-    /// Other limits: what is beyond them gives way when the next one comes.
+    /// Sets other limits: what is beyond them gives way when the next one comes.
     pub(crate) fn limit(&mut self, room: Room) {
         self.order.set_most(room.packets);
         self.waiting.set_most(room.waiting);
     }
 
-    /// The first fragment of a packet came, whatever was known by its key.
+    /// The first fragment of a packet came: replaces what was known by its key.
     pub(crate) fn learn(&mut self, now: Time, first: Extent, key: K, what: V) {
         self.forget(&key);
         let number = self.order.push(now, first.host, key);
@@ -181,7 +181,7 @@ impl<K: Copy + Eq + Hash, V: Copy, P> FragmentTable<K, V, P> {
         self.waiting.iter().map(|(_, fragment)| fragment)
     }
 
-    /// Has a fragment wait that came from a host; returns those that gave way, of which it may be one.
+    /// A fragment of a host waits; returns those that gave way, of which it may be one.
     #[must_use]
     pub(crate) fn wait(&mut self, now: Time, host: Host, key: K, fragment: P) -> Vec<P> {
         let number = self.waiting.push(now, host, (key, fragment));

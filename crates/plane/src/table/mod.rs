@@ -8,7 +8,7 @@
 //! | How often may something happen? | `allowance.rs`; for each host: `quota.rs` |
 //! | Which host gives way where all want more than there is? | `shares.rs` |
 //! | How much of a table does a host hold? | `holders.rs` |
-//! | Which entry of a full table gives way to a new one? | `worth.rs` |
+//! | Which entry of a full table is evicted for a new one? | `eviction.rs` |
 //! | How is a table shown while frames pass? | `page.rs` |
 //! | What became of a packet's first fragment, and which fragments wait for it? | `fragments.rs` |
 

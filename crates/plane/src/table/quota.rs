@@ -54,7 +54,7 @@ impl Quota {
         }
     }
 
-    /// Other rates from now on.
+    /// Sets other rates.
     pub(crate) fn set_rates(&mut self, rates: Rates) {
         self.rates = rates;
     }

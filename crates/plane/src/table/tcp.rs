@@ -8,7 +8,7 @@
 //!                       v                               v    | data               v
 //!                    [ Reset ] <------------------------+----+               [ Opening ]
 //! ```
-//! The state *is* the set of what was said: simultaneous open (SYN, SYN, SYN-ACK, SYN-ACK) and half close need no rows
+//! The state *is* the set of flags that were seen: simultaneous open (SYN, SYN, SYN-ACK, SYN-ACK) and half close need no rows
 //! of their own. A RST counts only if the other end would accept it, that is inside its window (RFC 5961 section 3);
 //! what lies outside is passed on, the end will judge it, but it changes nothing here.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
@@ -82,7 +82,7 @@ impl<T> IndexMut<Side> for Sides<T> {
     }
 }
 
-/// What was said: a bit for the inside, the next one for the outside.
+/// The flags that were seen: a bit for the inside, the next one for the outside.
 mod said {
     pub(super) const SYN: u8 = 0x01;
     pub(super) const ACK: u8 = 0x04;
@@ -106,7 +106,7 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// What a frame says of its connection; of protocols other than TCP nothing.
+    /// The segment of a frame; of protocols other than TCP, an empty one.
     #[inline]
     pub(crate) fn of(frame: &Frame<'_>) -> Segment {
         if frame.proto() != TCP {
@@ -150,7 +150,7 @@ pub(crate) enum Effect {
     Unmoved,
 }
 
-/// What is known of a session over time: its class, and for TCP what was said.
+/// The state of a session: its class, and for TCP the flags that were seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct Track {

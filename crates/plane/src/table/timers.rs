@@ -13,7 +13,7 @@ use crate::time::Time;
 /// Nanoseconds of a tick, as a power of two.
 const TICK_BITS: u32 = 20;
 
-/// The time of a session's last frame: 2^20 ns (1.05 ms), which begin anew after 52 days.
+/// The time of a session's last frame, in ticks of 2^20 ns (1.05 ms), which wrap after 52 days.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Tick(pub(crate) u32);
 
@@ -174,7 +174,7 @@ impl Hand {
         self.behind > 0
     }
 
-    /// The slots to look at now, of `slots`: a fragment up to the end, and a fragment from the beginning.
+    /// The slots to look at now, of `slots`: a range up to the end, and a range from the beginning.
     pub(crate) fn walk(&mut self, now: Tick, slots: u32) -> [std::ops::Range<u32>; 2] {
         let passed = now.since(self.last).min(Tick::count(ROUND));
         self.last = now;

@@ -36,13 +36,13 @@ impl Connections {
         (number != 0).then(|| (number, self.entries[number].side(&flow)))
     }
 
-    /// How far an open connection of TCP has come.
+    /// The state of an open TCP connection.
     pub(in crate::filter) fn progress(&self, number: u32) -> Option<Progress> {
         let track = &self.entries[number].track;
         (track.class == Class::TcpEstablished).then(|| track.progress())
     }
 
-    /// An open connection has come that far.
+    /// Sets the state of an open TCP connection.
     pub(in crate::filter) fn catch_up(&mut self, number: u32, progress: &Progress) {
         let track = &mut self.entries[number].track;
         if track.class == Class::TcpEstablished {
@@ -50,7 +50,7 @@ impl Connections {
         }
     }
 
-    /// Whether connections that change are to be remembered.
+    /// Whether connections that change are recorded.
     pub(in crate::filter) fn watch(&mut self, is_on: bool) {
         self.renewed = is_on.then(Vec::new);
     }
@@ -60,7 +60,7 @@ impl Connections {
         self.renewed.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Another number each time a connection becomes another one, or its state does.
+    /// A number that changes whenever the connection or its state changes.
     pub(in crate::filter) fn epoch(&self, number: u32) -> u32 {
         self.epochs[number]
     }
@@ -73,7 +73,7 @@ impl Connections {
         }
     }
 
-    /// Frames of a connection were passed on, the last one then.
+    /// The recipe of a connection was used, the last time then.
     pub(in crate::filter) fn used(&mut self, number: u32, last: Tick) {
         self.entries[number].seen.set_later(last);
     }

@@ -127,7 +127,7 @@ impl Router {
         Hop(self.shared(hop).group.pick(hash, usable))
     }
 
-    /// A packet for the node itself: a ping is answered, all else is the machine's.
+    /// A packet for the node itself: a ping is answered, all else goes to the machine.
     fn local(&self, step: &mut Step<'_, '_>, i: usize) {
         let frame = &mut step.frames[i];
         let (_, sender) = frame.macs();
@@ -162,7 +162,7 @@ impl Router {
         step.leave(i, port);
     }
 
-    /// Does what the options of a packet ask for that leaves by a port; false if it goes no further.
+    /// Handles the options of a packet that leaves by a port; false if it goes no further.
     #[cold]
     fn see_to_options(&self, step: &mut Step<'_, '_>, i: usize, port: PortId, back: EntryPoint) -> bool {
         let v4 = |prefix: &Prefix| match prefix.address {

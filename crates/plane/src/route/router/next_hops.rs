@@ -17,7 +17,7 @@ use crate::route::{Hop, Lpm};
 pub(in crate::route) struct Shared {
     pub(super) group: Group,
     pub(in crate::route) members: Vec<u32>,
-    /// How many routes use it; free without any.
+    /// How many routes use it; it is free if none does.
     routes: u32,
 }
 
@@ -56,7 +56,7 @@ impl Router {
         hop.port.or_else(|| self.neighbours.port_of(hop.address))
     }
 
-    /// The neighbour that a next hop is, new if need be.
+    /// The neighbour of a next hop, which may be new.
     fn slot_of(&mut self, hop: &NextHop) -> Option<Slot> {
         let port = self.port_of(hop)?;
         self.neighbours.slot(port, hop.address)
@@ -71,7 +71,7 @@ impl Router {
         };
         let Some(old) = old else { return false };
         self.unpin(old);
-        // It may have stood in the place of a neighbour's own.
+        // It may have replaced the neighbour's own route.
         if prefix.len == full(prefix.address)
             && let Some(port) = self.neighbours.port_of(prefix.address)
             && let Some(slot) = self.neighbours.find(port, prefix.address)
@@ -81,7 +81,7 @@ impl Router {
         true
     }
 
-    /// Keeps these next hops until they are let go, so that routes by them can be added.
+    /// Holds these next hops until they are released, so that routes by them can be added.
     ///
     /// # Errors
     /// A next hop that is no neighbour; nothing has changed then.
@@ -98,7 +98,7 @@ impl Router {
         Ok(())
     }
 
-    /// No longer keeps them but for the routes that need them.
+    /// Releases them; the routes that need them still hold them.
     #[expect(clippy::expect_used, reason = "of a change of the text, which has kept them")]
     pub(crate) fn release_gateways(&mut self, gateways: &[NextHop]) {
         for gateway in gateways {
@@ -116,7 +116,7 @@ impl Router {
         }
     }
 
-    /// The group of these members; a new one keeps the flows of the one `before`.
+    /// The group with these members; a new group keeps the flows of the group `before`.
     fn group(&mut self, members: Vec<u32>, before: Option<Hop>) -> u32 {
         if let Some(&group) = self.by_members.get(&members) {
             return group;
@@ -174,7 +174,7 @@ impl Router {
         self.settle();
     }
 
-    /// Makes the hops of neighbours say what is known of them.
+    /// Updates the hops of neighbours that have changed.
     pub(super) fn settle(&mut self) {
         while let Some(slot) = self.neighbours.next_dirty() {
             self.refresh(slot);
