@@ -20,7 +20,7 @@ use crate::termination::Termination;
 
 /// Bytes of a ring: all frames that a thread receives in a turn of two ports, if they are long and belong to another thread.
 pub(crate) const RING_BYTES: usize = 1 << 20;
-/// Length, port, way of a record.
+/// Length, port and ingress of a record.
 const HEADER: usize = 4;
 /// A record that is no frame on its way but news about neighbours.
 const NEWS: u8 = 0xff;

@@ -47,7 +47,7 @@ pub enum NodeError {
     /// Programs that pass frames on.
     #[error("the fast path: {0}")]
     Fast(BpfError),
-    /// A port is of no more use.
+    /// A port can no longer be used.
     #[error("the node has stopped: {0}")]
     Stopped(io::Error),
 }
@@ -145,10 +145,10 @@ impl Thread {
 /// Final counters and records of a node that has ended.
 #[derive(Debug)]
 pub struct Ended {
-    /// Its last counters, by thread, or why a port was of no more use.
+    /// Its last counters, by thread, or why a port could no longer be used.
     pub threads: Result<Vec<Snapshot>, NodeError>,
-    /// What its NATs wrote down since [`Node::events`] was last called, in the order of time, and how many events there was
-    /// no room for, ever.
+    /// Events of its NATs since [`Node::events`] was last called, in the order of time, and how many events there was no room
+    /// for, ever.
     pub events: (Vec<Event>, u64),
     /// The blocks of ports that hosts had, but those that follow from their addresses.
     pub blocks: Vec<PortBlock>,
@@ -213,12 +213,12 @@ impl Node {
     /// The counters of each thread now.
     ///
     /// # Errors
-    /// It has ended, or a port is of no more use.
+    /// It has ended, or a port can no longer be used.
     pub fn count(&self) -> Result<Vec<Snapshot>, NodeError> {
         self.ask(Worker::snapshot)?.into_iter().map(|counted| counted.map_err(NodeError::Stopped)).collect()
     }
 
-    /// Becomes what another text says, between two batches; sessions stay.
+    /// Takes over another configuration between two batches; sessions stay.
     ///
     /// # Errors
     /// What differs cannot change while it runs, or it has ended.
@@ -237,7 +237,7 @@ impl Node {
         let updates = by_thread(plane.clone(), threads, update).into_iter().collect::<Result<Vec<_>, _>>()?;
         let updates = self.accept(updates)?;
         // A caller that reads the log meanwhile sees the end of a session before its port is allocated again.
-        let mut past = self.unread_log.lock().expect("no thread panics with it");
+        let mut unread_log = self.unread_log.lock().expect("no thread panics with it");
         for update in self.commit(updates)? {
             unread_log.add(update.unread_log());
         }
@@ -362,17 +362,17 @@ impl Node {
         Ok(Sessions { live, shown, left_out })
     }
 
-    /// What its NATs wrote down since the last call, in the order of time, and how many events there was no room for, ever.
+    /// Events of its NATs since the last call, in the order of time, and how many events there was no room for, ever.
     ///
     /// # Errors
     /// It has ended.
     pub fn events(&self) -> Result<(Vec<Event>, u64), NodeError> {
-        let mut past = self.unread_log.lock().expect("no thread panics with it");
+        let mut unread_log = self.unread_log.lock().expect("no thread panics with it");
         let of_threads = self.ask(|worker| worker.plane.events())?;
-        Ok(in_order(past.events(), of_threads))
+        Ok(in_order(unread_log.events(), of_threads))
     }
 
-    /// What was lost by panics since the last call, that is, by mistakes of ours: of each thread the first ones.
+    /// Panics since the last call and what was lost by them: of each thread the first ones.
     ///
     /// # Errors
     /// It has ended.
@@ -462,8 +462,8 @@ impl Node {
             ended_early.extend(last.ended_early);
         }
         let threads = counted.into_iter().collect::<io::Result<_>>().map_err(NodeError::Stopped);
-        let past = self.unread_log.get_mut().expect("no thread panics with it");
-        Ended { threads, events: in_order(past.events(), events), blocks, ended_early }
+        let unread_log = self.unread_log.get_mut().expect("no thread panics with it");
+        Ended { threads, events: in_order(unread_log.events(), events), blocks, ended_early }
     }
 
     fn end_threads(&mut self) -> Vec<FinalReport> {
@@ -472,7 +472,7 @@ impl Node {
     }
 }
 
-/// Events of the past and of all threads in the order of time, and how many there was no room for.
+/// Unread events and those of all threads in the order of time, and how many there was no room for.
 fn in_order((mut all, mut lost): (Vec<Event>, u64), of_threads: Vec<(Vec<Event>, u64)>) -> (Vec<Event>, u64) {
     for (events, lost_there) in of_threads {
         all.extend(events);

@@ -179,7 +179,7 @@ impl Opened {
         &self.obstacles
     }
 
-    /// Gives hosts the blocks of ports again that they had before the node ended: those that there are, which are returned.
+    /// Gives hosts back the blocks of ports that they had before the node ended. Returns those that were given.
     pub fn restore(&mut self, kept: &[PortBlock]) -> Vec<PortBlock> {
         let of_thread = |worker: &mut Worker| worker.plane.restore(Time::default(), kept);
         self.workers.iter_mut().flat_map(of_thread).collect()

@@ -268,7 +268,7 @@ impl Worker {
         Ok(any)
     }
 
-    /// Leads a batch of what other threads have handed over through the plane.
+    /// Runs a batch of what other threads have handed over through the plane.
     fn take_over(&mut self) -> bool {
         let mut any = false;
         self.exchange.ask_next();
@@ -403,7 +403,7 @@ impl Worker {
         Ok(())
     }
 
-    /// What the machine says by its TAP device leaves by the first port.
+    /// What the machine sends by its TAP device leaves by the first port.
     fn hear_machine(&mut self) -> io::Result<bool> {
         let Machine::Tap(tap) = &mut self.host else { return Ok(false) };
         let before = self.out[0].len();

@@ -7,8 +7,7 @@
 //! One system call brings some 45 frames, where their senders fill them.
 //!
 //! The offload header comes from the sender, which may be a guest of this machine: the frame is cut by what its own headers say,
-//! into
-//! as many segments as any stack would make, or not at all.
+//! into as many segments as any stack would make, or not at all.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::io;
