@@ -10,8 +10,7 @@
 //! held, and the attack that comes back when it is withdrawn is held for twice as long.
 //!
 //! Pure: no clock, no I/O. The caller, which talks to the daemon, asks [`Standing::next`] what to send, and reports how that
-//! went. What may
-//! be in place is written down ([`Standing::kept`]), and withdrawn by the next program that reads it.
+//! went. What may be in place is written down ([`Standing::kept`]), and withdrawn by the next program that reads it.
 //!
 //! Invariant: what the daemon may know is among the announced until its withdrawal has succeeded, and there are no more of these than
 //! the configuration allows.

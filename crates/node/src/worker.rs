@@ -295,13 +295,13 @@ impl Worker {
         any
     }
 
-    /// Leads the batch that has arrived through the plane, and what that has kept and goes on with.
+    /// Passes the batch that has arrived through the plane, and the frames that the plane has kept and goes on with.
     fn pass(&mut self) {
         self.pass_batch();
         self.resume();
     }
 
-    /// Leads all frames through the plane that it has kept and goes on with.
+    /// Passes all frames through the plane that it has kept and goes on with.
     fn resume(&mut self) {
         loop {
             while self.arrived.len() < BATCH {
