@@ -35,7 +35,9 @@ pub(crate) fn run_one(arguments: &cli::Bottleneck, out: &mut impl Write) -> Resu
     let longest = one.mtu.max(other.mtu) as usize + FRAMING;
     let stop = crate::run::stop_flag()?;
     let log = arguments.log.as_deref().map(|path| new_log(path).map(|file| (file, path))).transpose()?;
-    let port = |name: &str| -> Result<Box<dyn Port>> { Ok(Box::new(Packet::open(name, longest, ReceiveMode::Promiscuous)?)) };
+    let port = |name: &str| -> Result<Box<dyn Port>> {
+        Ok(Box::new(Packet::open(name, longest, ReceiveMode::Promiscuous)?))
+    };
     let ports = [port(&one.name)?, port(&other.name)?];
     let pool = Pool::new(chunks_for(&settings), longest).context("memory for frames")?;
     let mut bridge =

@@ -43,7 +43,10 @@ impl Link {
     ) -> Result<Link, RunError> {
         let middle = graph.host("middle");
         let bridge = middle.run(|| {
-            let open = |name| Packet::open(name, LONGEST, ReceiveMode::Promiscuous).map(|port| Box::new(port) as Box<dyn Port>);
+            let open = |name| {
+                Packet::open(name, LONGEST, ReceiveMode::Promiscuous)
+                    .map(|port| Box::new(port) as Box<dyn Port>)
+            };
             let ports = [open("m0").map_err(failed)?, open("m1").map_err(failed)?];
             let pool = Pool::new(chunks_for(&settings), LONGEST).map_err(failed)?;
             Bridge::new(ports, pool, settings, false).map_err(failed)

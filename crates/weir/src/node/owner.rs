@@ -23,7 +23,10 @@ pub(super) fn tell(file: &Path, config: &Config, asked: &str) -> Result<String> 
     let end: SocketAddrV4 = asked.parse().map_err(|_| {
         anyhow!("`{asked}` is nobody: write a host, or a public address with a port, as 192.0.2.1:2001")
     })?;
-    match nats.map(|nat| nat.owner(u32::from(*end.ip()), end.port())).find(|owner| *owner != Owner::Unassigned) {
+    match nats
+        .map(|nat| nat.owner(u32::from(*end.ip()), end.port()))
+        .find(|owner| *owner != Owner::Unassigned)
+    {
         Some(Owner::Subscriber(host)) => Ok(format!("{end} is of {}", Ipv4Addr::from(host))),
         Some(_) => Ok(format!("{end} is given as it is needed: the events of the node tell who had it when")),
         None => bail!("{end} is of nobody in {file}"),
