@@ -507,8 +507,8 @@ fn a_panic_costs_its_batch_and_not_the_thread() {
     let lost = rig.counted().accounting;
     assert_eq!((lost.entered, lost.left, lost.drops[DropReason::Panic]), (3, 1, 2), "{lost:?}");
     let [report] = &rig.workers[0].panic_reports()[..] else { panic!("one report") };
-    let bytes: Vec<usize> = mishap.batch.iter().map(|(_, bytes)| bytes.len()).collect();
-    assert_eq!((mishap.frames, mishap.stage, bytes), (2, None, vec![96, 76]));
+    let bytes: Vec<usize> = report.batch.iter().map(|(_, bytes)| bytes.len()).collect();
+    assert_eq!((report.frames, report.stage, bytes), (2, None, vec![96, 76]));
     assert!(rig.wires[0][1].send(&frame(1, false, 100)));
     rig.settle();
     assert_eq!((rig.left(0).len(), rig.workers[0].panic_reports().len()), (1, 0), "its connection lives");

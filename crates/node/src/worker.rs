@@ -353,7 +353,7 @@ impl Worker {
                     }
                     self.pool.give_back(chunk);
                 }
-                Verdict::PortBlock(ticket) => {
+                Verdict::Kept(ticket) => {
                     chunk.set_range(start.into()..end.into());
                     self.kept.put(&mut self.pool, ticket, from, chunk);
                 }

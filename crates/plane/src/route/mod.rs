@@ -46,12 +46,8 @@ pub(crate) trait Lpm {
     fn lookup(&self, addresses: &[Self::Address], hops: &mut [Hop]);
 
     /// Prefixes.
+    #[cfg(test)]
     fn len(&self) -> usize;
-
-    /// Whether there is no prefix.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
 
     /// Memory that lookups read, in bytes.
     fn bytes(&self) -> usize;

@@ -217,6 +217,7 @@ impl Lpm for V4 {
         }
     }
 
+    #[cfg(test)]
     fn len(&self) -> usize {
         self.prefixes.iter().map(BTreeMap::len).sum()
     }

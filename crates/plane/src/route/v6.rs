@@ -451,6 +451,7 @@ impl Lpm for V6 {
         }
     }
 
+    #[cfg(test)]
     fn len(&self) -> usize {
         self.len
     }
