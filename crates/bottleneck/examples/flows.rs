@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use weir_bottleneck::{Bridge, Observe, Settings, chunks_for, run};
 use weir_flows::{Group, Load, Server};
-use weir_port::duplex::{Packet, Pool};
+use weir_port::duplex::{Packet, Pool, ReceiveMode};
 use weir_port::thread;
 use weir_testbed::graph::{BOTTLENECK, DIRECT, Graph, Plan};
 
@@ -226,7 +226,7 @@ fn spread(program: Program, flows: u32, seconds: u32) -> Result<(f64, usize), Fa
         thread::prefer().map_err(|error| failed(&error))?;
         let mut settings = Settings::default();
         LINK.iter().try_for_each(|(name, value)| settings.set(name, value))?;
-        let open = |name| Packet::open(name, 1522, true).map_err(|error| failed(&error));
+        let open = |name| Packet::open(name, 1522, ReceiveMode::Promiscuous).map_err(|error| failed(&error));
         let ports = [open("m0")?, open("m1")?];
         let pool = Pool::new(chunks_for(&settings), 1522).map_err(|error| failed(&error))?;
         let mut bridge = Bridge::new(ports.map(|port| Box::new(port) as _), pool, settings, true)?;

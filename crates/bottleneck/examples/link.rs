@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use weir_bottleneck::{Bridge, Observe, Outcome, Settings, chunks_for, run};
 use weir_linux::rtnl::Rtnl;
-use weir_port::duplex::{Packet, Pool};
+use weir_port::duplex::{Packet, Pool, ReceiveMode};
 use weir_port::thread;
 use weir_testbed::graph::{BOTTLENECK, Graph};
 
@@ -80,8 +80,8 @@ fn measure(seconds: f64, settings: Settings) -> Result<Outcome, Failure> {
         thread::prefer().map_err(failed)?;
         thread::pin_to(cpus - 1).map_err(failed)?;
         let ports = [
-            Packet::open("m0", 1522, true).map_err(failed)?,
-            Packet::open("m1", 1522, true).map_err(failed)?,
+            Packet::open("m0", 1522, ReceiveMode::Promiscuous).map_err(failed)?,
+            Packet::open("m1", 1522, ReceiveMode::Promiscuous).map_err(failed)?,
         ];
         let pool = Pool::new(chunks_for(&settings), 1522).map_err(failed)?;
         let mut bridge = Bridge::new(ports.map(|port| Box::new(port) as _), pool, settings, false)?;

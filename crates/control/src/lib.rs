@@ -7,12 +7,12 @@
 //!          threads for the clients of the socket (clients, socket): one line of JSON there, one line back
 //! ```
 //! [`request`] is what a client may ask and [`socket`] how it is sent; [`reported`] is the JSON of the answers, and the same as text
-//! and for Prometheus. [`blocks`] keeps the port blocks of each subscriber, [`mishaps`] what a panic of the node leaves.
+//! and for Prometheus. [`blocks`] keeps the port blocks of each subscriber, [`panics`] what a panic of the node leaves.
 
 mod blocks;
 mod clients;
-mod mishaps;
 mod notes;
+mod panics;
 pub mod reported;
 pub mod request;
 pub mod socket;
@@ -32,8 +32,8 @@ use weir_service::prometheus::{self, Server};
 use weir_service::signals::Hangup;
 use weir_service::{say, systemd};
 
-use mishaps::Mishaps;
 use notes::{Events, EventsFile, KeptBlocks, Notes};
+use panics::PanicLog;
 use reported::Unwritten;
 use socket::Control;
 
@@ -120,13 +120,13 @@ pub fn run(settings: Settings<'_>) -> Result<Over> {
         say::say(&format!("{}: {} on {}", port.name, method, port.interface));
     }
     say::notes(opened.obstacles());
-    let mut mishaps = Mishaps::open();
+    let mut panics = PanicLog::open();
     if !settings.keeps_privileges {
         privilege::drop_all_but(opened.needs()).context("cannot drop privileges")?;
         privilege::run_no_program();
     }
     let node = opened.start()?;
-    mishaps.begin(node.began());
+    panics.begin(node.began());
     let events = events.zip(settings.events);
     let events = events.map(|(file, path)| Events::new(file, path, node.began()));
     let unwritten = Unwritten::default();
@@ -155,7 +155,7 @@ pub fn run(settings: Settings<'_>) -> Result<Over> {
         let serve = || control.serve(&over, &answer);
         let serving = std::thread::Builder::new().name("control".into()).spawn_scoped(scope, serve);
         if serving.is_ok() {
-            watch(&node, (&names, &mut mishaps), publish, (&hangup, &reopens));
+            watch(&node, (&names, &mut panics), publish, (&hangup, &reopens));
         }
         drop::<Sender<()>>(noting);
         drop(alive);
@@ -167,7 +167,7 @@ pub fn run(settings: Settings<'_>) -> Result<Over> {
 /// Reports panics of the node, and publishes its counters, until it ends or a signal ends it.
 fn watch(
     node: &Node,
-    (names, mishaps): (&[String], &mut Mishaps),
+    (names, panics): (&[String], &mut PanicLog),
     publish: impl Fn(),
     (hangup, reopens): (&Hangup, &AtomicBool),
 ) {
@@ -176,7 +176,7 @@ fn watch(
     while !hangup.ends() && !node.has_ended() {
         std::thread::sleep(LOOK);
         reopens.fetch_or(hangup.asks_to_reopen(), Ordering::Relaxed);
-        mishaps.look(node, names);
+        panics.look(node, names);
         if reported.elapsed() >= TELL {
             reported = Instant::now();
             publish();
@@ -193,7 +193,7 @@ fn restore(opened: &mut Opened, kept: &mut KeptBlocks) {
     }
     kept.blocks.set(&restored);
     kept.sync();
-    opened.withhold_blocks(kept.is_withheld());
+    opened.set_new_blocks(kept.new_blocks());
 }
 
 /// Drains the node and returns the accounting.

@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use weir_capture::files::{Files, Target};
 use weir_capture::privilege;
 use weir_node::{Ended, Node, NodeError};
-use weir_plane::Event;
+use weir_plane::{Event, NewBlocks};
 
 use super::blocks::Blocks;
 use super::reported::{self, Unwritten};
@@ -116,14 +116,18 @@ impl KeptBlocks {
     fn withhold(&mut self, node: &Node) -> Result<(), NodeError> {
         let withheld = self.is_withheld();
         if withheld || self.was_withheld {
-            node.withhold_blocks(withheld)?;
+            node.set_new_blocks(self.new_blocks())?;
             self.was_withheld = withheld;
         }
         Ok(())
     }
 
-    /// Whether no block may be assigned now.
-    pub(crate) fn is_withheld(&self) -> bool {
+    /// Whether hosts are given further blocks now.
+    pub(crate) fn new_blocks(&self) -> NewBlocks {
+        if self.is_withheld() { NewBlocks::Withheld } else { NewBlocks::Allowed }
+    }
+
+    fn is_withheld(&self) -> bool {
         self.has_failed && self.failure == BlocksFailure::Refuse
     }
 
@@ -293,7 +297,7 @@ impl Events {
 mod tests {
     use serde_json::Value;
     use weir_disk::faults::{self, Fault, Writer};
-    use weir_plane::{Time, What};
+    use weir_plane::{EventKind, Time};
 
     use super::*;
 
@@ -302,7 +306,7 @@ mod tests {
     fn event(n: u64) -> Event {
         Event {
             at: Time::from_ms(n),
-            what: What::BlockAllocated,
+            kind: EventKind::BlockAllocated,
             inside: [0, 0, 0xffff, n as u32],
             outside: 1,
             ports: (1, 2),

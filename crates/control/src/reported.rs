@@ -6,7 +6,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value, json};
 use weir_node::Snapshot;
-use weir_plane::{Accounting, Dir, Event, FastState, PoliceCounts, Punts, QueueCounts, What, address_of};
+use weir_plane::{
+    Accounting, Dir, Event, EventKind, FastState, PoliceCounts, Punts, QueueCounts, address_of,
+};
 
 use weir_service::prometheus::{metric, quoted};
 
@@ -155,17 +157,17 @@ fn direction(dir: Dir) -> &'static str {
 /// An event of a NAT; `began` is the start of the node's time, `lost` the number of lost events so far.
 pub(crate) fn event(event: &Event, began: SystemTime, lost: u64) -> Value {
     let at = began.duration_since(UNIX_EPOCH).unwrap_or_default() + Duration::from_nanos(event.at.ns());
-    let name = match event.what {
-        What::SessionCreated => "NAT44 session create",
-        What::SessionDeleted => "NAT44 session delete",
-        What::PortsExhausted => "NAT ports exhausted",
-        What::QuotaExceeded => "quota exceeded",
-        What::BlockAllocated => "NAT port block allocation",
-        What::BlockReleased => "NAT port block de-allocation",
+    let name = match event.kind {
+        EventKind::SessionCreated => "NAT44 session create",
+        EventKind::SessionDeleted => "NAT44 session delete",
+        EventKind::PortsExhausted => "NAT ports exhausted",
+        EventKind::QuotaExceeded => "quota exceeded",
+        EventKind::BlockAllocated => "NAT port block allocation",
+        EventKind::BlockReleased => "NAT port block de-allocation",
     };
     json!({
         "at_s": at.as_secs_f64(),
-        "nat_event": event.what as u8,
+        "nat_event": event.kind as u8,
         "event": name,
         "inside": address_of(event.inside).to_string(),
         "outside": Ipv4Addr::from(event.outside).to_string(),

@@ -9,8 +9,7 @@
 //!   deadline is counted apart and never adds to a rate.
 //! - A flow without progress for five retransmission timeouts is named, with its times.
 //! - A flow ends by FIN and waits for that of the other side, or by RST. Sockets are set to send RST when they are closed
-//! early, so
-//!   that a killed program leaves no connection that retransmits by itself.
+//!   early, so that a killed program leaves no connection that retransmits by itself.
 //!
 //! Files:
 //! - `client/`: starts flows together and sends; `server.rs`: counts what arrives

@@ -74,9 +74,9 @@ impl Device {
                 stop_forwarding(bed.spec().ip);
                 Ok(Device::Faulty(Pumps::start(&ports, faults, &bed.spec().dut_cpus)?))
             }),
-            System::Node(way) => namespace.run(|| {
+            System::Node(io) => namespace.run(|| {
                 stop_forwarding(bed.spec().ip);
-                Ok(Device::Node(Box::new(node::start(bed, way, &ports)?)))
+                Ok(Device::Node(Box::new(node::start(bed, io, &ports)?)))
             }),
             System::Wire | System::Kernel | System::External => Ok(Device::Kernel),
         }

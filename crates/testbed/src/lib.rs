@@ -17,11 +17,12 @@
 //! - `external/`: a DUT that is another machine; `setup/`: the configurations that `weir setup` prints
 //! - `receive.rs`, `spread.rs`: CPUs of receive threads, interrupts, RPS, XPS
 //! - `counters.rs`: where a frame can be lost, and the counter that says so
-//! - `handover.rs`, `core_speed.rs`: how far apart two CPUs are, and whether another program or guest uses the core
+//! - `core_distance.rs`, `core_speed.rs`: how far apart two CPUs are, and whether another program or guest uses the core
 //! - `updates.rs`: routes that change during a trial; `hog.rs`, `fault.rs`: planted faults
 //! - `journal.rs`: what must be undone after a crash; `publish.rs`: names of namespaces under /run/netns
 
 pub mod bed;
+pub mod core_distance;
 pub mod core_speed;
 pub mod counters;
 pub mod cpu;
@@ -31,7 +32,6 @@ pub mod error;
 pub mod external;
 pub mod fault;
 pub mod graph;
-pub mod handover;
 pub mod hog;
 pub mod interface;
 pub mod journal;

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 
 use anyhow::{Context, Result, anyhow, bail};
 use weir_bottleneck::{Bridge, Direction, Observe, Outcome as Found, Snapshot, chunks_for, run};
-use weir_port::duplex::{Packet, Pool, Port};
+use weir_port::duplex::{Packet, Pool, Port, ReceiveMode};
 use weir_port::thread;
 
 use crate::cli;
@@ -37,7 +37,9 @@ pub(crate) fn run_one(arguments: &cli::Bottleneck, out: &mut impl Write) -> Resu
     let longest = one.mtu.max(other.mtu) as usize + FRAMING;
     let stop = crate::run::stop_flag()?;
     let log = arguments.log.as_deref().map(|path| new_log(path).map(|file| (file, path))).transpose()?;
-    let port = |name: &str| -> Result<Box<dyn Port>> { Ok(Box::new(Packet::open(name, longest, true)?)) };
+    let port = |name: &str| -> Result<Box<dyn Port>> {
+        Ok(Box::new(Packet::open(name, longest, ReceiveMode::Promiscuous)?))
+    };
     let ports = [port(&one.name)?, port(&other.name)?];
     let pool = Pool::new(chunks_for(&settings), longest).context("memory for frames")?;
     let mut bridge =

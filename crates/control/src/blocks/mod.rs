@@ -19,7 +19,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
-use weir_plane::{BlockEvent, Kept};
+use weir_plane::{BlockEvent, PortBlock};
 
 use text::Live;
 
@@ -75,7 +75,7 @@ impl Blocks {
     }
 
     /// The blocks in the file.
-    pub(crate) fn live(&self) -> Vec<Kept> {
+    pub(crate) fn live(&self) -> Vec<PortBlock> {
         self.live.all().collect()
     }
 
@@ -102,7 +102,7 @@ impl Blocks {
     }
 
     /// Replaces all blocks; they wait for [`Blocks::sync`].
-    pub(crate) fn set(&mut self, all: &[Kept]) {
+    pub(crate) fn set(&mut self, all: &[PortBlock]) {
         let live = Live::of(all);
         self.is_behind |= live != self.live;
         self.live = live;

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
-use weir_plane::{BlockEvent, Kept, address_of, words_of};
+use weir_plane::{BlockEvent, PortBlock, address_of, words_of};
 
 const HEAD: &str = "weir: blocks of ports of a NAT\n";
 /// Length of most lines.
@@ -23,12 +23,12 @@ pub(crate) const LINE_BYTES: u64 = 64;
 pub(crate) struct Live(BTreeMap<(u32, (u16, u16)), [u32; 4]>);
 
 impl Live {
-    pub(crate) fn of(all: &[Kept]) -> Live {
+    pub(crate) fn of(all: &[PortBlock]) -> Live {
         Live(all.iter().map(|kept| ((kept.outside, kept.ports), kept.inside)).collect())
     }
 
-    pub(crate) fn all(&self) -> impl Iterator<Item = Kept> {
-        self.0.iter().map(|(&(outside, ports), &inside)| Kept { inside, outside, ports })
+    pub(crate) fn all(&self) -> impl Iterator<Item = PortBlock> {
+        self.0.iter().map(|(&(outside, ports), &inside)| PortBlock { inside, outside, ports })
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -37,8 +37,8 @@ impl Live {
 
     pub(crate) fn note(&mut self, event: &BlockEvent) {
         match event {
-            BlockEvent::Given(kept) => self.0.insert((kept.outside, kept.ports), kept.inside),
-            BlockEvent::TakenBack(kept) => {
+            BlockEvent::Allocated(kept) => self.0.insert((kept.outside, kept.ports), kept.inside),
+            BlockEvent::Released(kept) => {
                 let block = (kept.outside, kept.ports);
                 // The line that assigned the block to another host may be unreadable.
                 self.0
@@ -53,7 +53,7 @@ impl Live {
     /// The text of a complete file.
     pub(crate) fn text(&self) -> String {
         let mut text = String::from(HEAD);
-        self.all().for_each(|kept| line(&mut text, &BlockEvent::Given(kept)));
+        self.all().for_each(|kept| line(&mut text, &BlockEvent::Allocated(kept)));
         let end = format!("= {}", self.len());
         let sum = crc32fast::hash([text.as_bytes(), end.as_bytes()].concat().as_slice());
         writeln!(text, "{end} {sum:08x}").expect("text has room");
@@ -64,8 +64,8 @@ impl Live {
 /// Appends the line of an event.
 pub(crate) fn line(text: &mut String, event: &BlockEvent) {
     let (sign, kept) = match event {
-        BlockEvent::Given(kept) => ('+', kept),
-        BlockEvent::TakenBack(kept) => ('-', kept),
+        BlockEvent::Allocated(kept) => ('+', kept),
+        BlockEvent::Released(kept) => ('-', kept),
     };
     let inside = address_of(kept.inside);
     let (outside, (first, last)) = (Ipv4Addr::from(kept.outside), kept.ports);
@@ -147,10 +147,10 @@ fn block(words: &str) -> Option<BlockEvent> {
     let inside = words_of(inside.parse().ok()?);
     let outside = outside.parse::<Ipv4Addr>().ok()?.into();
     let (first, last) = ports.split_once('-')?;
-    let kept = Kept { inside, outside, ports: (first.parse().ok()?, last.parse().ok()?) };
+    let kept = PortBlock { inside, outside, ports: (first.parse().ok()?, last.parse().ok()?) };
     match sign {
-        "+" => Some(BlockEvent::Given(kept)),
-        "-" => Some(BlockEvent::TakenBack(kept)),
+        "+" => Some(BlockEvent::Allocated(kept)),
+        "-" => Some(BlockEvent::Released(kept)),
         _ => None,
     }
 }

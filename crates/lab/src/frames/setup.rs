@@ -15,13 +15,13 @@ use weir_packet::size::FrameSizes;
 use weir_port::bpf::Mode;
 use weir_port::perf::idle::Idles;
 use weir_testbed::bed::{Bed, BedSpec, FAST_ENTRIES, SESSIONS};
+use weir_testbed::core_distance::core_distance_ns;
 use weir_testbed::core_speed::core_step_ns;
 use weir_testbed::cpu::{CpuPlan, DutCpus};
 use weir_testbed::device::Device;
 use weir_testbed::dut::{DutKind, Function};
 use weir_testbed::external::{ExternalSpec, PortEnd};
 use weir_testbed::fault::Faults;
-use weir_testbed::handover::handover_ns;
 use weir_testbed::interface::Port;
 use weir_testbed::journal::{self, Journal};
 use weir_testbed::rules::RuleForm;
@@ -287,7 +287,8 @@ impl Setup {
         if std::mem::take(&mut self.unsettled) {
             self.tester.drain(control);
         }
-        let handover_ns_before = self.dut_cpu().and_then(|cpu| handover_ns(self.cpus.tester[0], cpu));
+        let core_distance_before_ns =
+            self.dut_cpu().and_then(|cpu| core_distance_ns(self.cpus.tester[0], cpu));
         let core_step_before_ns = self.dut_cpu().filter(|_| load.overload).and_then(core_step_ns);
         let before = self.sample()?;
         let updates = match self.route_changes_per_s() {
@@ -317,9 +318,9 @@ impl Setup {
         let after = self.sample()?;
         let watched = self.dut_cpu().filter(|_| load.overload);
         let core_step_after_ns = watched.and_then(core_step_ns);
-        let handover_after_ns = watched.and_then(|cpu| handover_ns(self.cpus.tester[0], cpu));
+        let core_distance_after_ns = watched.and_then(|cpu| core_distance_ns(self.cpus.tester[0], cpu));
         let core_steps_ns = core_step_before_ns.zip(core_step_after_ns).map(<[f64; 2]>::from);
-        let handovers_ns = [handover_ns_before, handover_after_ns];
+        let core_distances_ns = [core_distance_before_ns, core_distance_after_ns];
         let (elapsed, duration) = (sending, load.duration);
         let used = Used {
             before,
@@ -328,7 +329,7 @@ impl Setup {
             elsewhere,
             elapsed,
             duration,
-            handovers_ns,
+            core_distances_ns,
             core_steps_ns,
             seen,
             sender,

@@ -121,7 +121,7 @@ fn what_forbids_a_verdict() {
     let irregular = |why: &'static str| {
         move |data: &mut RunData| goals(data).for_each(|g| g.repetitions[1].irregular = Some(why.into()))
     };
-    let handover = |ns: f64| {
+    let core_distance = |ns: f64| {
         move |data: &mut RunData| {
             let trials = data.points.iter_mut().flat_map(|p| &mut p.trials);
             trials.for_each(|t| t.noise.handover_ns = Some(ns));
@@ -140,7 +140,7 @@ fn what_forbids_a_verdict() {
         CannotTell,
         "in the other run the search ended irregularly (tester-limited)",
     );
-    check(handover(30.0), &[], Faster, "");
+    check(core_distance(30.0), &[], Faster, "");
     check(
         |data| goals(data).for_each(|g| g.parameters[0].1 = "60 s".into()),
         &[],
@@ -168,8 +168,8 @@ fn what_forbids_a_verdict() {
     check(|data| goals(data).for_each(|g| g.repetitions.truncate(1)), &[], CannotTell, TOO_FEW);
 
     let (mut base, mut other) = (fixture::quick(), fixture::quick_again());
-    handover(30.0)(&mut base);
-    handover(210.0)(&mut other);
+    core_distance(30.0)(&mut base);
+    core_distance(210.0)(&mut other);
     let row = &compare(&base, &other, &[]).rows[0];
     assert_eq!(
         row.why.as_ref().map(|why| why.replace('\u{202f}', " ")),

@@ -10,7 +10,7 @@ use super::lines::{Axis, Dot, DotKind, Line, Panel, range};
 use crate::run_data::{PointData, RunData};
 use crate::view::format::{full, list, or_dash, si, significant, time_ns};
 use crate::view::page::{figure, legend_of, note, section};
-use crate::view::{Comparison, Rate, Style, Table, frame_name, handover};
+use crate::view::{Comparison, Rate, Style, Table, core_distance, frame_name};
 
 /// Below this many rules between two points, their difference is mostly noise.
 const REMOTE: f64 = 50.0;
@@ -179,7 +179,7 @@ impl<'a> Form<'a> {
 impl Cost<'_> {
     /// Why the two cannot be compared.
     fn apart(&self, other: &Cost<'_>) -> Option<String> {
-        handover::apart(self.point, other.point)
+        core_distance::apart(self.point, other.point)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::record::{CpuUse, GoalResult, Latency, RunState, Trial, Verdict};
 use crate::run_data::{Measures, PointData, RunData, TESTER, is_near, latency};
 use crate::search::Irregular;
 use crate::view::format::{count, full, list, percent, si, time_ns, whole_percent};
-use crate::view::{Bound, Comparison, Rate, Series, frame_name, handover, reasons};
+use crate::view::{Bound, Comparison, Rate, Series, core_distance, frame_name, reasons};
 use comparisons::{between_runs, comparisons};
 
 /// Notes of test beds spelled out; the rest is under the method.
@@ -334,7 +334,7 @@ pub(super) fn state(data: &RunData) -> Option<String> {
 /// What weakens the result.
 fn trust(data: &RunData) -> Vec<String> {
     let sentences = [
-        handover::moved(data),
+        core_distance::moved(data),
         repetitions(data),
         verdicts(data),
         unexplained(data),

@@ -2,9 +2,9 @@
 //! belong together, tables, and the pages and drawings that show them.
 
 pub mod axes;
+pub mod core_distance;
 pub mod curve;
 pub mod format;
-pub mod handover;
 pub mod page;
 mod rate;
 pub mod reasons;

@@ -20,11 +20,11 @@ use weir_packet::flow::FlowOrder;
 use weir_packet::frame::Transport;
 use weir_port::capture::{Buffer, BufferSize, Method, Options, Queue};
 use weir_port::perf::idle::Idles;
+use weir_testbed::core_distance::core_distance_ns;
 use weir_testbed::core_speed::core_step_ns;
 use weir_testbed::counters::{BACKLOG, Delta};
 use weir_testbed::cpu::{CostSample, CpuPlan, DutCpus};
 use weir_testbed::dut::DutKind;
-use weir_testbed::handover::handover_ns;
 use weir_testbed::journal::Journal;
 use weir_testbed::spread::Spreading;
 use weir_testbed::topology::Side;
@@ -71,7 +71,7 @@ pub(super) struct Outcome {
 /// Where the CPUs are, by probes: the time of a cache line between generator and reader, and of a step on the reader's core.
 #[derive(Clone, Copy, Default)]
 struct Probed {
-    handover_ns: Option<f64>,
+    core_distance_ns: Option<f64>,
     core_step_ns: Option<f64>,
 }
 
@@ -118,7 +118,7 @@ impl Bench {
 
     fn probe(&self) -> Probed {
         let (sending, reading) = (self.mirror.sending_cpu(), self.mirror.other_cpu());
-        Probed { handover_ns: handover_ns(sending, reading), core_step_ns: core_step_ns(reading) }
+        Probed { core_distance_ns: core_distance_ns(sending, reading), core_step_ns: core_step_ns(reading) }
     }
 
     /// The CPUs of generator, kernel and capture threads, for the record.
@@ -219,8 +219,8 @@ impl Bench {
             rate_error: rate_error(&stream, load),
             late_p999_ns: stream.late.percentile(0.999),
             late_max_ns: stream.late_max_ns,
-            handover_ns: probed_before.handover_ns,
-            handover_after_ns: probed_after.handover_ns,
+            handover_ns: probed_before.core_distance_ns,
+            handover_after_ns: probed_after.core_distance_ns,
             core_step_ns: probed_before.core_step_ns.zip(probed_after.core_step_ns).map(<[f64; 2]>::from),
             ..Noise::default()
         };

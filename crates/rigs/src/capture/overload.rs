@@ -55,8 +55,8 @@ impl Overload {
         let (fps, sent_fps) = (captured(trial), trial.counts().offered_fps);
         let noise = &trial.noise;
         let core_step_ns = noise.core_step_ns.map_or([None; 2], |steps| steps.map(Some));
-        let handover_ns = [noise.handover_ns, noise.handover_after_ns];
-        self.probes.push(Probes { handover_ns, core_step_ns });
+        let core_distance_ns = [noise.handover_ns, noise.handover_after_ns];
+        self.probes.push(Probes { core_distance_ns, core_step_ns });
         self.rounds.push(Round { fps, place: None });
         self.sent_fps.push(sent_fps);
         self.short += usize::from(fps.is_some_and(|fps| sent_fps < OVERLOADED * fps));
@@ -160,12 +160,12 @@ mod tests {
     use weir_record::record::Noise;
 
     /// A trial that captures so much in windows of 10 ms, in the third of which the host stops the reader.
-    fn trial(fps: f64, sent_fps: f64, handover_ns: [f64; 2]) -> Trial {
+    fn trial(fps: f64, sent_fps: f64, core_distance_ns: [f64; 2]) -> Trial {
         let window = |i: u64| {
             let frames = if i == 2 { 0 } else { (fps / 100.0) as u64 };
             Window { at_ns: i, ns: 10_000_000, frames, ran: i != 2 }
         };
-        let [before, after] = handover_ns.map(Some);
+        let [before, after] = core_distance_ns.map(Some);
         let noise = Noise { handover_ns: before, handover_after_ns: after, ..Noise::default() };
         Trial { windows: (0..5).map(window).collect(), noise, ..clean_trial() }
             .counting(|counts| counts.offered_fps = sent_fps)

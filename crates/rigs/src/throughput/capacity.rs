@@ -152,8 +152,8 @@ impl Capacity {
         self.short += usize::from(fps.is_some_and(|fps| !capacity::is_overloaded(offered, fps)));
         let noise = &trial.noise;
         let core_step_ns = noise.core_step_ns.map_or([None; 2], |steps| steps.map(Some));
-        let handover_ns = [noise.handover_ns, noise.handover_after_ns];
-        self.probes.push(Probes { handover_ns, core_step_ns });
+        let core_distance_ns = [noise.handover_ns, noise.handover_after_ns];
+        self.probes.push(Probes { core_distance_ns, core_step_ns });
         self.rounds.push(Round { fps, place: None });
         self.loads_fps.push(trial.counts().offered_fps);
         self.cycles.push(trial.cost.cycles_per_frame.filter(|_| fps.is_some()));
@@ -305,9 +305,9 @@ mod tests {
 
     const SPEC: CapacitySpec = CapacitySpec { rounds: 4, trial: Duration::from_millis(200), percent: 135.0 };
 
-    fn trial(fps: f64, handover_ns: [f64; 2]) -> Trial {
+    fn trial(fps: f64, core_distance_ns: [f64; 2]) -> Trial {
         let window = |i: u64| Window { at_ns: i, ns: 10_000_000, frames: (fps / 100.0) as u64, ran: i != 2 };
-        let [before, after] = handover_ns.map(Some);
+        let [before, after] = core_distance_ns.map(Some);
         let noise = Noise { handover_ns: before, handover_after_ns: after, ..Noise::default() };
         Trial { windows: (0..5).map(window).collect(), noise, ..clean_trial() }
             .counting(|c| c.offered_fps = 1.35e6)

@@ -49,7 +49,7 @@ pub(crate) struct Used {
     /// Time that sending should have taken.
     pub(crate) duration: Duration,
     /// Time of a cache line between tester and device before and after it.
-    pub(crate) handovers_ns: [Option<f64>; 2],
+    pub(crate) core_distances_ns: [Option<f64>; 2],
     /// Time of a step on the device's core before and after it.
     pub(crate) core_steps_ns: Option<[f64; 2]>,
     /// What the clocks of the CPUs said, if they were asked.
@@ -138,8 +138,8 @@ impl Setup {
             late_p999_ns: counts.streams.iter().map(|s| s.late.percentile(0.999)).max().unwrap_or(0),
             late_max_ns: counts.streams.iter().map(|s| s.late_max_ns).max().unwrap_or(0),
             call_ns: self.tester.call().map(|call| call.as_nanos() as u64),
-            handover_ns: used.handovers_ns[0],
-            handover_after_ns: used.handovers_ns[1],
+            handover_ns: used.core_distances_ns[0],
+            handover_after_ns: used.core_distances_ns[1],
             core_step_ns: used.core_steps_ns,
             departures: None,
         }
