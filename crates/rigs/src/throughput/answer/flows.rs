@@ -25,7 +25,8 @@ pub(super) fn answer(data: &RunData) -> Option<Answer> {
     let mut found: Vec<String> = known.into_iter().map(ByFlows::sentence).collect();
     let unknown: Vec<String> = unknown.iter().map(|of| of.group.label.clone()).collect();
     if !unknown.is_empty() {
-        found.push(format!("for {} this is unknown, because rates are missing or are bounds", list(&unknown)));
+        found
+            .push(format!("for {} this is unknown, because rates are missing or are bounds", list(&unknown)));
     }
     let first = format!("From {} to {}: {}.", named(*fewest), named(*most), found.join("; "));
     let table = table(&axes, &all, &counts);
