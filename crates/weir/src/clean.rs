@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anyhow::Result;
 use weir_lab::engine;
-use weir_record::store::Store;
+use weir_record::store::RunLog;
 use weir_testbed::journal;
 
 use crate::{cli, records};
@@ -20,13 +20,13 @@ pub(crate) fn run(store: &cli::Store, out: &mut impl Write) -> Result<()> {
     Ok(())
 }
 
-/// Undoes the changes in the journals of dead processes and marks their runs; returns a line for each.
-pub(crate) fn undo(store: &dyn Store) -> Result<Vec<String>> {
+/// Undoes what is in the journals of dead processes and marks their runs; returns what was done.
+pub(crate) fn undo(log: &RunLog) -> Result<Vec<String>> {
     weir_lab::run::folder::sweep_folders();
     let cleaned = journal::clean(&journal::default_dir())?;
     let undone = cleaned.undone.iter().map(|change| format!("undone after a killed run: {change}"));
     let mut done: Vec<String> = undone.chain(cleaned.left).collect();
-    for id in engine::mark_dead_runs(store)? {
+    for id in engine::mark_dead_runs(log)? {
         done.push(format!(
             "run {id} was killed; its finished trials are kept; continue it with `weir run --resume {id}`"
         ));

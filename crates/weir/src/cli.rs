@@ -35,7 +35,7 @@ pub(crate) use machine::{Bench, Check, Conformance, Doctor, Inspect, Pages, Setu
 pub(crate) use mail::Mail;
 pub(crate) use node::{BlocksFailure, NodeApply, NodeCommand, NodeRun, NodeShow, Shown};
 pub(crate) use records::{
-    AcrossKind, Compare, Export, ExportFormat, FailOn, List, Merge, Report, RunId, Show, Side, Trend,
+    AcrossKind, Compare, Export, ExportFormat, FailOn, List, Merge, Report, RunName, Show, Side, Trend,
 };
 pub(crate) use run::{PlanCommand, Run, Sets};
 

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use weir_config::plain;
 use weir_record::record::{Run, RunState};
 use weir_record::run_data::RunData;
-use weir_record::store::Store;
+use weir_record::store::Archive;
 use weir_report::compare::{self, Across, Compared, Verdict};
 
 use crate::cli::{self, AcrossKind, FailOn, Side};
@@ -34,9 +34,9 @@ pub(crate) fn run(arguments: &cli::Compare, out: &mut impl Write) -> Result<Outc
     Ok(if fails { Outcome::Differs } else { Outcome::Done })
 }
 
-/// The baseline for a new run of this plan.
-pub(crate) fn baseline(side: &Side, store: &dyn Store, plan: &str) -> Result<RunData> {
-    let data = one(side, Some(store), Some(plan))?;
+/// The run that a new one of this plan is compared with.
+pub(crate) fn baseline(side: &Side, archive: &dyn Archive, plan: &str) -> Result<RunData> {
+    let data = one(side, Some(archive), Some(plan))?;
     check_complete(&data)?;
     Ok(data)
 }
@@ -73,30 +73,32 @@ pub(crate) fn fails(compared: &Compared, on: &[FailOn]) -> bool {
 
 /// The requested runs. `last` is the last complete run of the plan of the first run, or of any plan if it is the first.
 fn sides(arguments: &cli::Compare) -> Result<Vec<RunData>> {
-    let needs_store = arguments.runs.iter().any(|side| !matches!(side, Side::File(_)));
-    let store = needs_store.then(|| records::open_to_read(&arguments.store)).transpose()?;
+    let needs_archive = arguments.runs.iter().any(|side| !matches!(side, Side::File(_)));
+    let archive = needs_archive.then(|| records::open_to_read(&arguments.store)).transpose()?;
     let mut runs: Vec<RunData> = Vec::new();
     for side in &arguments.runs {
         let plan = runs.first().map(|base| base.run.plan.as_str());
-        let run = one(side, store.as_ref().map(|store| store as &dyn Store), plan)?;
+        let run = one(side, archive.as_deref(), plan)?;
         runs.push(run);
     }
     Ok(runs)
 }
 
-fn one(side: &Side, store: Option<&dyn Store>, plan: Option<&str>) -> Result<RunData> {
-    match (side, store) {
+fn one(side: &Side, archive: Option<&dyn Archive>, plan: Option<&str>) -> Result<RunData> {
+    match (side, archive) {
         (Side::File(path), _) => records::exported(path),
-        (Side::Number(id), Some(store)) => records::find(store, cli::RunId::Number(*id)),
-        (Side::Last, Some(store)) => records::find(store, cli::RunId::Number(last_complete(store, plan)?)),
+        (Side::Number(id), Some(archive)) => records::find(archive, cli::RunName::Number(*id)),
+        (Side::Last, Some(archive)) => {
+            records::find(archive, cli::RunName::Number(last_complete(archive, plan)?))
+        }
         (_, None) => unreachable!("opened for these"),
     }
 }
 
 /// Number of the last complete run of this plan, or of any.
-fn last_complete(store: &dyn Store, plan: Option<&str>) -> Result<i64> {
+fn last_complete(archive: &dyn Archive, plan: Option<&str>) -> Result<i64> {
     let is_it = |run: &&Run| run.state == RunState::Complete && plan.is_none_or(|plan| run.plan == plan);
-    let runs = store.runs()?;
+    let runs = archive.runs()?;
     let of = plan.map_or_else(String::new, |plan| format!(" of `{plan}`"));
     let found = runs.iter().rev().find(is_it);
     found.map(|run| run.id).with_context(|| format!("there is no complete run{of}: see `weir list`"))

@@ -15,9 +15,8 @@ use weir_load::TesterKind;
 use weir_port::bpf::{self, Program, congestion, object};
 use weir_port::capture::{self, Method};
 use weir_record::record::Machine;
-use weir_record::store::Store;
 use weir_report::view::format::wrapped;
-use weir_rigs::{self, PLANS};
+use weir_rigs::PLANS;
 use weir_testbed::bed::{Bed, BedSpec};
 use weir_testbed::cpu::{CpuPlan, DutCpus};
 use weir_testbed::dut::DutKind;
@@ -307,7 +306,7 @@ impl Findings {
     }
 
     fn records(&mut self, store: &cli::Store) {
-        match records::open(store).and_then(|store| Ok(store.runs()?.len())) {
+        match records::open(store).and_then(|log| Ok(log.archive().runs()?.len())) {
             Ok(runs) => self.add("records", State::Ok, format!("the file can be written; {runs} runs in it")),
             Err(error) => self.add("records", State::Missing, with_causes(&error)),
         }

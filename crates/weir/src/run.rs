@@ -1,8 +1,8 @@
 //! `weir run`: a plan from its text to its report.
 
 use std::io::Write;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -12,10 +12,11 @@ use weir_lab::engine;
 use weir_lab::error::RunError;
 use weir_lab::plan::Plan;
 use weir_lab::run::{Event, Options};
+use weir_record::record::Run;
 use weir_record::run_data::RunData;
-use weir_record::store::{SqliteStore, Store};
+use weir_record::store::{Archive, RunLog};
 use weir_report::export;
-use weir_rigs::{self, PLANS};
+use weir_rigs::PLANS;
 
 use crate::outcome::Outcome;
 use crate::place::Place;
@@ -33,9 +34,9 @@ pub(crate) fn run(arguments: &cli::Run, out: &mut impl Write) -> Result<Outcome>
     }
 }
 
-/// Runs one plan, or two alternately; returns the number of the run and the outcome.
-fn once(arguments: &cli::Run, out: &mut impl Write) -> Result<(i64, Outcome)> {
-    // Wrong plans are reported first.
+/// Runs one plan, or two alternately; the run, if it is one, and how it went.
+fn once(arguments: &cli::Run, out: &mut impl Write) -> Result<(Option<RunData>, Outcome)> {
+    // A wrong plan is reported before anything else is done.
     let changes = arguments.changes();
     let plans = arguments.plans.iter().map(|name| changes.load(name)).collect::<Result<Vec<_>, _>>()?;
     let place = Place::of(arguments.report.as_deref(), &arguments.store)?;
@@ -44,9 +45,10 @@ fn once(arguments: &cli::Run, out: &mut impl Write) -> Result<(i64, Outcome)> {
     }
     let session = Session::open(arguments, &plans)?;
     if let [a, b] = &plans[..] {
-        return Ok((0, session.side_by_side([a, b], &place, out)?));
+        return Ok((None, session.side_by_side([a, b], &place, out)?));
     }
-    let resumed = arguments.resume.map(|id| records::find_whole(&session.store, id)).transpose()?;
+    let archive = session.log.archive();
+    let resumed = arguments.resume.map(|run| records::find_whole(archive, run)).transpose()?;
     let plan = match (plans.into_iter().next(), &resumed) {
         (Some(plan), _) => plan,
         (None, Some(data)) => PLANS.reload(&data.run.plan, &data.run.plan_toml)?,
@@ -54,7 +56,7 @@ fn once(arguments: &cli::Run, out: &mut impl Write) -> Result<(i64, Outcome)> {
     };
     // A missing baseline is reported before the run begins.
     let against = arguments.against.as_ref();
-    let base = against.map(|side| compare::baseline(side, &session.store, &plan.name)).transpose()?;
+    let base = against.map(|side| compare::baseline(side, archive, &plan.name)).transpose()?;
     let (data, interrupted) = session.measure(&plan, resumed)?;
     let id = data.run.id;
     // The report first: the reader of standard output may go away. If the report cannot be written, the results are still
@@ -97,7 +99,7 @@ fn once(arguments: &cli::Run, out: &mut impl Write) -> Result<(i64, Outcome)> {
         (false, true) if differs => Outcome::Differs,
         (false, true) => Outcome::Done,
     };
-    Ok((id, outcome))
+    Ok((Some(data), outcome))
 }
 
 /// State that all runs of a command share.
@@ -105,7 +107,7 @@ struct Session<'a> {
     arguments: &'a cli::Run,
     means: privilege::Means,
     stop: Arc<AtomicBool>,
-    store: SqliteStore,
+    log: RunLog,
 }
 
 impl Session<'_> {
@@ -115,13 +117,13 @@ impl Session<'_> {
         let means =
             if is_simulated { privilege::Means::none() } else { privilege::obtain(arguments.tester)? };
         let stop = stop_flag()?;
-        let store = records::open(&arguments.store)?;
-        let undone = clean::undo(&store)?;
+        let log = records::open(&arguments.store)?;
+        let undone = clean::undo(&log)?;
         if !arguments.quiet {
             say::notes(&undone);
             say::notes(&means.limits);
         }
-        Ok(Session { arguments, means, stop, store })
+        Ok(Session { arguments, means, stop, log })
     }
 
     /// Runs or continues a plan; returns whether it was interrupted.
@@ -130,10 +132,10 @@ impl Session<'_> {
             announce(plan);
             Progress::new(plan.estimate(), &plan.experiment.settings(), self.arguments.verbose)
         });
-        let number = AtomicI64::new(0);
+        let begun = OnceLock::new();
         let observe = |event: Event| {
             if let Event::Run(run) = &event {
-                number.store(run.id, Ordering::Relaxed);
+                begun.get_or_init(|| (*run).clone());
             }
             if let Some(progress) = &progress {
                 progress.on_event(event);
@@ -147,16 +149,18 @@ impl Session<'_> {
             observe: &observe,
         };
         let result = match resumed {
-            Some(data) => engine::resume(plan, data, &self.store, &options),
-            None => engine::run(plan, &self.store, &options),
+            Some(data) => engine::resume(plan, data, &self.log, &options),
+            None => engine::run(plan, &self.log, &options),
         };
         progress.iter().for_each(Progress::finish);
-        let (id, interrupted) = match result {
-            Ok(id) => (id, false),
-            Err(RunError::Interrupted(id)) => (id, true),
-            Err(error) => return Err(failed(error, number.into_inner(), &self.store)),
+        let archive = self.log.archive();
+        let interrupted = match result {
+            Ok(_) => false,
+            Err(RunError::Interrupted(_)) => true,
+            Err(error) => return Err(failed(error, begun.get(), archive)),
         };
-        Ok((self.store.run_data(id)?, interrupted))
+        let run = begun.get().expect("it was reported when it began");
+        Ok((archive.run_data(run.uuid)?, interrupted))
     }
 
     /// Runs two plans alternately, with alternating order, and compares the second with the first.
@@ -204,19 +208,17 @@ impl Session<'_> {
     }
 }
 
-/// The error of run `id` (0: it had not begun), and the state of its record.
-fn failed(error: RunError, id: i64, store: &dyn Store) -> anyhow::Error {
+/// What ended a run, if it had begun, and what is left of it.
+fn failed(error: RunError, run: Option<&Run>, archive: &dyn Archive) -> anyhow::Error {
     let error = anyhow::Error::from(error);
+    let Some(Run { id, uuid, .. }) = run else { return error };
     let trials = |data: RunData| data.points.iter().map(|point| point.trials.len()).sum::<usize>();
-    match id {
-        0 => error,
-        _ if store.run_data(id).is_ok_and(|data| trials(data) == 0) => {
-            error.context(format!("run {id} failed before its first trial"))
-        }
-        id => error.context(format!(
-            "run {id} failed; its finished trials are kept: remove the cause, then continue with `weir run --resume {id}`"
-        )),
+    if archive.run_data(*uuid).is_ok_and(|data| trials(data) == 0) {
+        return error.context(format!("run {id} has failed before its first trial"));
     }
+    error.context(format!(
+        "run {id} has failed; its finished trials are kept, `weir run --resume {id}` continues when the cause is gone"
+    ))
 }
 
 fn answer(data: &RunData) -> String {

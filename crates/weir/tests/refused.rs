@@ -103,7 +103,7 @@ no runs are recorded
     Connection::open(&path).expect("a file").pragma_update(None, "user_version", 99).expect("it is SQLite");
     for line in ["list", "run tiny.toml", "show last", "clean"] {
         home.check(&format!(
-            "$ {line}\nweir: DIR/data/weir/records.db has record format 99, this weir supports formats up to 4: use a newer weir, \
+            "$ {line}\nweir: DIR/data/weir/records.db has record format 99, this weir supports formats up to 5: use a newer weir, \
              or another file with --store\n[1]\n"
         ));
     }

@@ -9,17 +9,23 @@ use weir_load::counts::Load;
 
 use crate::error::RunError;
 use crate::machine;
-use weir_record::record::{Point, Purpose, Run, RunState, Tester, Trial};
+use weir_record::record::{Point, Purpose, Run, RunId, RunState, Tester, Trial};
 use weir_record::run_data::{PointData, RunData};
-use weir_record::store::Store;
+use weir_record::store::RunLog;
 
 /// Points and trials that were kept; none in a new run.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct KeptTrials {
+    run: RunId,
     points: Vec<PointData>,
 }
 
 impl KeptTrials {
+    /// Those of a new run.
+    pub(crate) fn none(run: RunId) -> KeptTrials {
+        KeptTrials { run, points: Vec::new() }
+    }
+
     /// The past of a run that goes on with this generator, if it has one.
     ///
     /// # Errors
@@ -27,7 +33,8 @@ impl KeptTrials {
     pub(crate) fn of(data: RunData, generator: &str) -> Result<(Run, KeptTrials), RunError> {
         let run = data.run;
         obstacle(&run, generator).map_or(Ok(()), |why| Err(RunError::Resume { id: run.id, why }))?;
-        Ok((run, KeptTrials { points: data.points }))
+        let kept = KeptTrials { run: run.uuid, points: data.points };
+        Ok((run, kept))
     }
 
     /// The point of this number with its result, if it was finished.
@@ -40,10 +47,10 @@ impl KeptTrials {
         self.points.iter()
     }
 
-    /// Gives `point` its number in the store, where it is put if it is new, and returns its trials so far.
-    pub fn enter(&self, point: &mut Point, store: &dyn Store) -> Result<VecDeque<Trial>, RunError> {
+    /// Gives `point` its number in the log, where it is put if it is new, and returns its trials so far.
+    pub fn enter(&self, point: &mut Point, log: &RunLog) -> Result<VecDeque<Trial>, RunError> {
         let Some(data) = self.points.iter().find(|data| data.point.index == point.index) else {
-            point.id = store.add_point(point)?;
+            point.id = log.add_point(self.run, point)?;
             return Ok(VecDeque::new());
         };
         if data.point.settings != point.settings {

@@ -9,11 +9,11 @@ use super::{Cost, Details, Finding, Noise, Stream};
 /// One measurement: with test frames at one offered load, or of another kind.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// Number in the store.
+    /// Number in the archive.
     pub id: i64,
-    /// Point that it belongs to.
+    /// Number of the point that it belongs to.
     pub point_id: i64,
-    /// Order within the point, from 0.
+    /// Place within the point, from 0: with the key of the point, its own.
     pub index: usize,
     /// What it was for.
     pub purpose: Purpose,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
 
-use crate::record::RunState;
+use crate::record::{PointKey, RunState};
 use crate::run_data::name;
 
 /// An operation on the store failed. Nothing was changed.
@@ -95,12 +95,12 @@ pub enum StoreError {
         source: rusqlite::Error,
     },
     /// There is no such run.
-    #[error("there is no run {id} in {}: `weir list` shows the runs", .path.display())]
+    #[error("there is no run {run} in {}: `weir list` shows the runs", .path.display())]
     NoRun {
         /// The file.
         path: PathBuf,
-        /// Number of the run.
-        id: i64,
+        /// Number or UUID of the run.
+        run: String,
     },
     /// A run that has ended cannot be changed.
     #[error("run {id} in {} has ended ({state}): records are append-only; start a new run", .path.display(), state = name(.state))]
@@ -113,12 +113,12 @@ pub enum StoreError {
         state: RunState,
     },
     /// There is no such point, or it has its result already.
-    #[error("point {id} in {} is missing or has a result already: results are written once", .path.display())]
+    #[error("point {point} in {} is missing or has a result already: results are written once", .path.display())]
     PointDone {
         /// The file.
         path: PathBuf,
-        /// Number of the point.
-        id: i64,
+        /// The point.
+        point: PointKey,
     },
     /// A record does not fit to those that are there.
     #[error(

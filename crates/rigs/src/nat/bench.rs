@@ -29,7 +29,7 @@ pub(super) struct Bench<'a> {
     series: Series<'a>,
     options: &'a weir_lab::run::Options<'a>,
     folder: Option<&'a std::path::Path>,
-    run_uuid: &'a str,
+    run_uuid: String,
     /// Trials in which something was translated wrongly.
     pub(super) wrong: Vec<Seen>,
     /// Trials without frames so far.
@@ -121,7 +121,7 @@ impl<'a> Bench<'a> {
             series,
             options: run.options,
             folder: run.store.folder(),
-            run_uuid: &run.record.uuid,
+            run_uuid: run.record.uuid.to_string(),
             wrong: Vec::new(),
             unframed: 0,
             retries: limits.retries,

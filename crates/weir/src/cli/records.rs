@@ -9,20 +9,20 @@ use super::Store;
 
 /// A recorded run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RunId {
-    /// The run that began last.
+pub(crate) enum RunName {
+    /// The one that began last.
     Last,
     /// By its number, from 1.
     Number(i64),
 }
 
-impl FromStr for RunId {
+impl FromStr for RunName {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text.parse() {
-            _ if text == "last" => Ok(RunId::Last),
-            Ok(number @ 1..) => Ok(RunId::Number(number)),
+            _ if text == "last" => Ok(RunName::Last),
+            Ok(number @ 1..) => Ok(RunName::Number(number)),
             _ => Err(format!("`{text}` is no run: use its number from `weir list`, or last")),
         }
     }
@@ -43,9 +43,9 @@ impl FromStr for Side {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        match text.parse::<RunId>() {
-            Ok(RunId::Last) => Ok(Side::Last),
-            Ok(RunId::Number(number)) => Ok(Side::Number(number)),
+        match text.parse::<RunName>() {
+            Ok(RunName::Last) => Ok(Side::Last),
+            Ok(RunName::Number(number)) => Ok(Side::Number(number)),
             Err(_) if text.contains(['.', '/']) => Ok(Side::File(text.into())),
             Err(_) => Err(format!(
                 "`{text}` is no run: use its number from `weir list`, last, or a file such as baseline.json from \
@@ -72,7 +72,7 @@ pub(crate) struct List {
 pub(crate) struct Show {
     /// Number of the run (see `weir list`) or `last`
     #[arg(value_name = "ID|last")]
-    pub(crate) run: RunId,
+    pub(crate) run: RunName,
     #[command(flatten)]
     pub(crate) store: Store,
     /// Write the complete record as JSON
@@ -89,7 +89,7 @@ pub(crate) struct Show {
 pub(crate) struct Report {
     /// Numbers of the runs (see `weir list`) or `last`; several runs are compared
     #[arg(value_name = "ID|last", required = true)]
-    pub(crate) runs: Vec<RunId>,
+    pub(crate) runs: Vec<RunName>,
     #[command(flatten)]
     pub(crate) store: Store,
     /// File for the report, or a folder such as `.` for weir-PLAN-ID.html in it [default: the folder reports beside the
@@ -109,7 +109,7 @@ Examples:
 pub(crate) struct Export {
     /// Number of the run (see `weir list`) or `last`
     #[arg(value_name = "ID|last")]
-    pub(crate) run: RunId,
+    pub(crate) run: RunName,
     #[command(flatten)]
     pub(crate) store: Store,
     /// Output format

@@ -10,7 +10,7 @@ use weir_rigs::PLANS;
 
 use weir_service::say;
 
-use super::{Cli, FailOn, RunId, Side, Store, TesterKind, known};
+use super::{Cli, FailOn, RunName, Side, Store, TesterKind, known};
 
 /// `weir run`.
 #[derive(Debug, Clone, Args)]
@@ -44,14 +44,14 @@ pub(crate) struct Run {
     pub(crate) times: u32,
     /// With `repeat`: also use these earlier runs of the plan, such as 3,4
     #[arg(long, value_name = "ID,..", value_delimiter = ',')]
-    pub(crate) runs: Vec<RunId>,
+    pub(crate) runs: Vec<RunName>,
     /// With --against or --compare: end with exit code 4 if a point has this verdict, or no point has a result in
     /// both runs
     #[arg(long, value_enum, value_delimiter = ',', value_name = "VERDICT")]
     pub(crate) fail_on: Vec<FailOn>,
     /// Continue an interrupted, killed or failed run; finished trials are not repeated
     #[arg(long, value_name = "ID|last", conflicts_with_all = ["plans", "sets", "short", "seed"])]
-    pub(crate) resume: Option<RunId>,
+    pub(crate) resume: Option<RunName>,
     #[command(flatten)]
     pub(crate) sets: Sets,
     /// Measure only this part of the points, such as 3/8, of an experiment that can be sharded (`buffers`); `weir merge` merges
