@@ -20,7 +20,7 @@ pub(crate) fn run(store: &cli::Store, out: &mut impl Write) -> Result<()> {
     Ok(())
 }
 
-/// Undoes what is in the journals of dead processes and marks their runs; returns what was done.
+/// Undoes the changes in the journals of dead processes and marks their runs; returns a line for each.
 pub(crate) fn undo(log: &RunLog) -> Result<Vec<String>> {
     weir_lab::run::folder::sweep_folders();
     let cleaned = journal::clean(&journal::default_dir())?;

@@ -34,7 +34,7 @@ pub(crate) fn run(arguments: &cli::Compare, out: &mut impl Write) -> Result<Outc
     Ok(if fails { Outcome::Differs } else { Outcome::Done })
 }
 
-/// The run that a new one of this plan is compared with.
+/// The baseline for a new run of this plan.
 pub(crate) fn baseline(side: &Side, archive: &dyn Archive, plan: &str) -> Result<RunData> {
     let data = one(side, Some(archive), Some(plan))?;
     check_complete(&data)?;

@@ -16,12 +16,12 @@ use crate::cli::ExportFormat;
 use crate::place::{Place, REPORT};
 use weir_service::say;
 
-/// Opens the log of this machine, and makes it if it is not there.
+/// Opens the run log of this machine, and creates it if it does not exist.
 pub(crate) fn open(arguments: &cli::Store) -> Result<RunLog> {
     Ok(RunLog::open(&arguments.path()?)?)
 }
 
-/// Opens it to change what was kept: a file that the user names must be there.
+/// Opens the run log to change records: a file of --store must exist.
 pub(crate) fn open_existing(arguments: &cli::Store) -> Result<RunLog> {
     match &arguments.store {
         Some(path) => Ok(RunLog::open_existing(path)?),
@@ -29,7 +29,7 @@ pub(crate) fn open_existing(arguments: &cli::Store) -> Result<RunLog> {
     }
 }
 
-/// Opens what was kept to read it, and makes no file: one that the user names must be there.
+/// Opens the archive to read, and creates no file: a file of --store must exist.
 pub(crate) fn open_to_read(arguments: &cli::Store) -> Result<Box<dyn Archive>> {
     let path = arguments.path()?;
     match SqliteArchive::open_to_read(&path) {
@@ -73,9 +73,10 @@ pub(crate) fn merge(arguments: &cli::Merge, out: &mut impl Write) -> Result<()> 
     let archive = log.archive();
     let id = archive.put(&whole)?;
     let data = archive.run_data(whole.run.uuid)?;
-    let text = match arguments.json {
-        true => export::json(&data) + "\n",
-        false => plain(&export::answer(&data, weir_rigs::sections(), say::columns())).into_owned(),
+    let text = if arguments.json {
+        export::json(&data) + "\n"
+    } else {
+        plain(&export::answer(&data, weir_rigs::sections(), say::columns())).into_owned()
     };
     out.write_all(text.as_bytes())?;
     say::say(&format!("merged {} shards into run {id}: `weir report {id}` writes its report", shards.len()));
@@ -148,14 +149,14 @@ pub(crate) fn trend(arguments: &cli::Trend, out: &mut impl Write) -> Result<()> 
     }
 }
 
-/// The run that the user names, as far as it can be read.
+/// The requested run, as far as it is readable.
 pub(crate) fn find(archive: &dyn Archive, run: cli::RunName) -> Result<RunData> {
     let data = archive.run_data(id(archive, run)?)?;
     say::notes(&archive.damaged());
     Ok(data)
 }
 
-/// The run that the user names, to which trials are to be added.
+/// The requested run, to which trials are to be added.
 pub(crate) fn find_whole(archive: &dyn Archive, run: cli::RunName) -> Result<RunData> {
     let data = archive.run_data(id(archive, run)?)?;
     match archive.damaged().first() {

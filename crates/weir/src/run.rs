@@ -34,9 +34,9 @@ pub(crate) fn run(arguments: &cli::Run, out: &mut impl Write) -> Result<Outcome>
     }
 }
 
-/// Runs one plan, or two alternately; the run, if it is one, and how it went.
+/// Runs one plan, or two alternately; returns the run, if it is one, and the outcome.
 fn once(arguments: &cli::Run, out: &mut impl Write) -> Result<(Option<RunData>, Outcome)> {
-    // A wrong plan is reported before anything else is done.
+    // Wrong plans are reported first.
     let changes = arguments.changes();
     let plans = arguments.plans.iter().map(|name| changes.load(name)).collect::<Result<Vec<_>, _>>()?;
     let place = Place::of(arguments.report.as_deref(), &arguments.store)?;
@@ -208,16 +208,16 @@ impl Session<'_> {
     }
 }
 
-/// What ended a run, if it had begun, and what is left of it.
+/// The error of a run, and, if it had begun, the state of its record.
 fn failed(error: RunError, run: Option<&Run>, archive: &dyn Archive) -> anyhow::Error {
     let error = anyhow::Error::from(error);
     let Some(Run { id, uuid, .. }) = run else { return error };
     let trials = |data: RunData| data.points.iter().map(|point| point.trials.len()).sum::<usize>();
     if archive.run_data(*uuid).is_ok_and(|data| trials(data) == 0) {
-        return error.context(format!("run {id} has failed before its first trial"));
+        return error.context(format!("run {id} failed before its first trial"));
     }
     error.context(format!(
-        "run {id} has failed; its finished trials are kept, `weir run --resume {id}` continues when the cause is gone"
+        "run {id} failed; its finished trials are kept: remove the cause, then continue with `weir run --resume {id}`"
     ))
 }
 

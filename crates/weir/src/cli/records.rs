@@ -10,7 +10,7 @@ use super::Store;
 /// A recorded run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RunName {
-    /// The one that began last.
+    /// The run that began last.
     Last,
     /// By its number, from 1.
     Number(i64),
