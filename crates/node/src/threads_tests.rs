@@ -502,7 +502,7 @@ fn a_panic_costs_its_batch_and_not_the_thread() {
     rig.settle();
     // What the plane does not know came with a frame: a port that it does not have.
     assert!(rig.wires[0][1].send(&frame(1, false, 100)) && rig.wires[0][1].send(&frame(1, false, 80)));
-    rig.workers[0].mistake();
+    rig.workers[0].provoke_panic();
     rig.settle();
     let lost = rig.counted().accounting;
     assert_eq!((lost.entered, lost.left, lost.drops[DropReason::Panic]), (3, 1, 2), "{lost:?}");

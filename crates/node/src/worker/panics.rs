@@ -63,7 +63,7 @@ impl Worker {
 
     /// Has the plane panic: passes what the second port has, as if it came by a port that does not exist.
     #[cfg(test)]
-    pub(crate) fn mistake(&mut self) {
+    pub(crate) fn provoke_panic(&mut self) {
         self.ports[1].receive(&mut self.pool, &mut self.arrived).expect("frames");
         self.arrived_by.resize(self.arrived.len(), (PortId(9), weir_plane::Ingress::Wire));
         self.pass();
