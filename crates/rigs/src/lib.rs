@@ -4,7 +4,7 @@
 //! Files:
 //! - `throughput/`: rates of devices and the procedures of the RFCs
 //! - `nat/`: translation under load; `nat/sessions/`: RFC 9693; `nat/tcp/`: TCP connections
-//! - `capture/`, `generators/`, `capture_peers/`, `detect_peers/`: capture methods; weir beside other programs
+//! - `capture/`: capture methods; `peers/`: weir beside other programs that generate, capture and detect
 //! - `buffers/`: queues and buffers at a bottleneck; `buffers/real.rs`: the same with the kernel's TCP
 //! - `servers/`, `files/`, `mail/`, `fixes/`: loads of applications; what a setting of the machine gains
 //! - `sleep/`: the smallest rig, for tests
@@ -39,13 +39,11 @@ macro_rules! run_of {
 
 pub mod buffers;
 pub mod capture;
-pub mod capture_peers;
-pub mod detect_peers;
 pub mod files;
 pub mod fixes;
-pub mod generators;
 pub mod mail;
 pub mod nat;
+mod peers;
 #[cfg(test)]
 mod plans_tests;
 pub mod servers;
@@ -64,10 +62,10 @@ use weir_report::report::block::Part;
 
 const ALL: &[&dyn Rig] = &[
     &throughput::ThroughputRig,
-    &generators::GeneratorsRig,
+    &peers::GENERATOR,
     &capture::CaptureRig,
-    &capture_peers::CapturePeersRig,
-    &detect_peers::DetectPeersRig,
+    &peers::CAPTURE,
+    &peers::DETECT,
     &nat::NatRig,
     &buffers::BuffersRig,
     &servers::ServersRig,

@@ -23,7 +23,10 @@ pub(super) fn look_up(file: &Path, config: &Config, asked: &str) -> Result<Strin
     let end: SocketAddrV4 = asked.parse().map_err(|_| {
         anyhow!("`{asked}` is no address: use a host, or a public address with a port such as 192.0.2.1:2001")
     })?;
-    match nats.map(|nat| nat.owner(u32::from(*end.ip()), end.port())).find(|owner| *owner != Owner::Unassigned) {
+    match nats
+        .map(|nat| nat.owner(u32::from(*end.ip()), end.port()))
+        .find(|owner| *owner != Owner::Unassigned)
+    {
         Some(Owner::Subscriber(host)) => Ok(format!("{end} is assigned to {}", Ipv4Addr::from(host))),
         Some(_) => {
             Ok(format!("{end} is assigned dynamically: the events of the node (--events) show its hosts"))

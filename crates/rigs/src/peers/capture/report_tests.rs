@@ -1,6 +1,9 @@
-use super::*;
+use super::report::*;
 use weir_record::fixture;
-use weir_record::record::{CaptureTime, DropCounter, GoalValue, Owner, PointResult};
+use weir_record::record::{
+    Capture, CaptureTime, DropCounter, GoalResult, GoalValue, Owner, PointResult, Purpose, Trial,
+};
+use weir_record::run_data::{PointData, RunData};
 use weir_report::report::block::{self, terminal};
 use weir_testkit::golden;
 
@@ -66,7 +69,7 @@ fn the_best_method_is_held_against_each_peer_and_costs_are_without_generator_and
     data.points[3].point.settings.push(("version".into(), "4.99.3".into()));
     let found = findings(&data).join("\n");
     let shown = [found, terminal(&parts(&data))].join("\n\n");
-    golden!("src/capture_peers/report/golden.txt", &shown.replace('\u{202f}', " "));
+    golden!("src/peers/capture/golden.txt", &shown.replace('\u{202f}', " "));
 }
 
 /// The program that keeps up has a bound and no ratio to another one that does; the others are compared round by round.
@@ -99,7 +102,7 @@ fn the_first_screen_says_who_captures_most_and_what_each_loses() {
         point
     });
     data.points.extend(files);
-    golden!("src/capture_peers/report/answer.txt", &[one, bounds, shown(&data)].join("\n"));
+    golden!("src/peers/capture/answer.txt", &[one, bounds, shown(&data)].join("\n"));
 }
 
 #[test]

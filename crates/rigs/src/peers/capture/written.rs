@@ -1,4 +1,4 @@
-//! The output file of a program: space for it before, and its frames afterwards.
+//! The file of a program: room for it before a trial, and the number of frames in it afterwards.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 
 use weir_port::pcapng::read::{Item, Reader};
 
-use super::program::CaptureTool;
-use crate::capture_peers::plan::CapturePeer;
+use super::program::Program;
 
 /// Size of stenotype's blocks, which are those of a ring of the kernel, as they were.
 const BLOCK_BYTES: usize = 1 << 20;
@@ -15,27 +14,20 @@ const BLOCK_BYTES: usize = 1 << 20;
 const BLOCK_FRAMES_AT: usize = 12;
 
 /// Makes the folders that a program expects, and removes what a trial that was cut short has left.
-pub(super) fn prepare(tool: CaptureTool, path: &Path) -> io::Result<()> {
+pub(super) fn prepare(program: &Program, path: &Path) -> io::Result<()> {
     remove(path);
-    match tool {
-        CaptureTool::Peer(CapturePeer::Stenotype) => {
-            ["PKT0", "IDX0"].iter().try_for_each(|folder| fs::create_dir_all(path.join(folder)))
-        }
-        _ => Ok(()),
-    }
+    let folders: &[&str] = if program.writes_blocks { &["PKT0", "IDX0"] } else { &[] };
+    folders.iter().try_for_each(|folder| fs::create_dir_all(path.join(folder)))
 }
 
 fn remove(path: &Path) {
-    // Where nothing is, there is nothing to remove; of the rest the program speaks.
+    // Where no file is, there is nothing to remove; other errors appear when the program writes.
     let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
 }
 
-/// Frames in what a program has written, which is deleted then.
-pub(super) fn frames(tool: CaptureTool, path: &Path) -> Result<u64, String> {
-    let count = match tool {
-        CaptureTool::Peer(CapturePeer::Stenotype) => in_blocks,
-        _ => in_capture,
-    };
+/// Frames in the file of a program, which is deleted then.
+pub(super) fn frames(program: &Program, path: &Path) -> Result<u64, String> {
+    let count = if program.writes_blocks { in_blocks } else { in_capture };
     let frames = count(path).map_err(|why| format!("its file cannot be read: {why}"));
     remove(path);
     frames
@@ -75,13 +67,13 @@ fn in_blocks(folder: &Path) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::peers::capture::program::{PEERS, STENOTYPE};
 
     #[test]
     fn frames_are_counted_in_all_blocks_of_all_files() {
         let within = weir_testkit::Folder::new();
         let folder = within.join("files");
-        let tool = CaptureTool::Peer(CapturePeer::Stenotype);
-        prepare(tool, &folder).unwrap();
+        prepare(&STENOTYPE, &folder).unwrap();
         let block = |frames: u32| {
             let mut bytes = vec![0xff; BLOCK_BYTES];
             bytes[12..16].copy_from_slice(&frames.to_le_bytes());
@@ -89,13 +81,13 @@ mod tests {
         };
         fs::write(folder.join("PKT0/1"), [block(7281), block(3)].concat()).unwrap();
         fs::write(folder.join("PKT0/.2"), block(70_000)).unwrap();
-        assert_eq!(frames(tool, &folder), Ok(77_284));
+        assert_eq!(frames(&STENOTYPE, &folder), Ok(77_284));
         assert!(!folder.exists());
         // A program that does not take part any more leaves no folder in the way of the next one's file.
-        prepare(tool, &folder).unwrap();
-        prepare(CaptureTool::Peer(CapturePeer::Tcpdump), &folder).unwrap();
+        prepare(&STENOTYPE, &folder).unwrap();
+        prepare(PEERS[0], &folder).unwrap();
         assert!(!folder.exists());
-        let why = frames(tool, &folder).unwrap_err();
+        let why = frames(&STENOTYPE, &folder).unwrap_err();
         assert_eq!(why, "its file cannot be read: No such file or directory (os error 2)");
     }
 }

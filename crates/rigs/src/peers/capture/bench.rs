@@ -1,15 +1,16 @@
-//! The test bed of a program: a generator, a wire, and the program at its other end.
+//! Where a program captures: a generator, a wire, and the program at its other end.
 //!
 //! ```text
 //! generator > [t0] ---- veth ---- [t1] > receive softirq > the program's buffer > the program > file
 //!  together: all of this on one CPU;   apart: up to the buffer on one CPU, the program on another
 //!  receiver: the generator on one CPU; all else on another, the kernel alternately with the program
 //! ```
-//! The frames are addressed to another host, as at a mirror port: programs that tap the interface get them, and the kernel does
-//! nothing else with them. On a wire where the kernel receives on the generator's CPU, never more is sent than the
+//! The frames are for somebody else, as at a mirror port: whoever taps the interface gets them, and the kernel has
+//! nothing more to do with them. On a wire where the kernel receives on the generator's CPU, never more is sent than the
 //! kernel receives, and at full speed that CPU does nothing else: the rate is what receiving costs. What the same
 //! generator sends to a program that drops everything is measured beside it, and is subtracted from each cost.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -17,19 +18,20 @@ use std::time::{Duration, Instant};
 use weir_linux::cpu::ThreadTimes;
 use weir_load::Control;
 use weir_load::counts::{Load, StreamCounts};
-use weir_port::bpf::{Link, Mode, Program, object};
 use weir_testbed::cpu::CostSample;
 use weir_testbed::journal::Journal;
 
-use super::program::{CaptureTool, Order, Statement};
-use super::written::{frames, prepare};
-use crate::capture_peers::plan::{CapturePeers, CapturePlace, Job};
 use weir_lab::error::RunError;
 use weir_lab::frames::PointSpec;
 use weir_lab::frames::mirror::{Mirror, Sent};
 use weir_lab::run::folder::Folder;
-use weir_lab::run::process::{Failed, Process};
+use weir_lab::run::process::Failed;
 use weir_lab::run::tree::ProgramTime;
+
+use super::program::{Order, Statement, Tool};
+use super::written::{frames, prepare};
+use super::{CapturePeers, Job, Place};
+use crate::peers::contest;
 
 /// A generator that waited for due times would take the CPU from the program that shares it: it sends what has become due
 /// once in this time, and sleeps.
@@ -39,7 +41,7 @@ const TURN: Duration = Duration::from_millis(1);
 pub(super) struct Bench {
     mirror: Mirror,
     folder: Folder,
-    place: CapturePlace,
+    place: Place,
     buffer_mib: u64,
     /// The kernel's thread that receives: apart from the generator always, on its CPU when there is too much of it.
     softirqs: Option<u32>,
@@ -73,16 +75,10 @@ impl Bench {
         journal: &mut Journal,
     ) -> Result<Bench, RunError> {
         let mut mirror = Mirror::build(spec, seed, journal)?;
-        let folder = Folder::new(&peers.folder).map_err(|source| {
-            let place = peers.folder.display();
-            let what = format!(
-                "create a folder in {place}; choose another one with `--set capture_peers.folder=...`"
-            );
-            RunError::Linux(weir_linux::Error::os(what)(source))
-        })?;
+        let folder = contest::folder(&peers.folder, "`--set capture_peers.folder=...`")?;
         let buffer_mib = (peers.buffer_bytes >> 20).max(1);
         let softirqs = match peers.place {
-            CapturePlace::Receiver => mirror.receive_apart().first().copied(),
+            Place::Receiver => mirror.receive_apart().first().copied(),
             _ => thread_named(&format!("ksoftirqd/{}", mirror.sending_cpu())),
         };
         Ok(Bench { mirror, folder, place: peers.place, buffer_mib, softirqs })
@@ -91,8 +87,8 @@ impl Bench {
     /// The CPU of the program.
     pub(super) fn cpu(&self) -> usize {
         match self.place {
-            CapturePlace::Together => self.sending_cpu(),
-            CapturePlace::Apart | CapturePlace::Receiver => self.mirror.other_cpu(),
+            Place::Together => self.sending_cpu(),
+            Place::Apart | Place::Receiver => self.mirror.other_cpu(),
         }
     }
 
@@ -101,18 +97,18 @@ impl Bench {
         self.mirror.sending_cpu()
     }
 
-    /// The CPU of each program, for the record.
+    /// Who has which CPU, for the record.
     pub(super) fn placement(&self) -> String {
         let sending = self.sending_cpu();
         match self.place {
-            CapturePlace::Together => {
+            Place::Together => {
                 format!("Generator, the kernel's receive work and the programs share CPU {sending}.")
             }
-            CapturePlace::Apart => format!(
+            Place::Apart => format!(
                 "Generator and the kernel's receive work have CPU {sending}, the programs CPU {}.",
                 self.cpu()
             ),
-            CapturePlace::Receiver => format!(
+            Place::Receiver => format!(
                 "The generator has CPU {sending}; the kernel's receive work, which comes first, and the programs share CPU {}.",
                 self.cpu()
             ),
@@ -125,12 +121,12 @@ impl Bench {
     }
 
     /// The command line of a program, for people.
-    pub(super) fn command_line(&self, tool: CaptureTool, job: Job) -> String {
+    pub(super) fn command_line(&self, (tool, job): (Tool, Job)) -> String {
         let command = tool.command(&self.order(job, Path::new("FILE")));
-        let arguments = command.get_args().map(|one| one.to_string_lossy().into_owned());
-        let program = tool.program();
-        let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        std::iter::once(name).chain(arguments).collect::<Vec<_>>().join(" ")
+        let name = Path::new(command.get_program()).file_name().unwrap_or_default();
+        let words: Vec<_> =
+            std::iter::once(name).chain(command.get_args()).map(OsStr::to_string_lossy).collect();
+        words.join(" ")
     }
 
     fn order<'a>(&'a self, job: Job, file: &'a Path) -> Order<'a> {
@@ -139,53 +135,42 @@ impl Bench {
 
     /// Starts the program, sends, waits until all is written, ends it, and counts.
     pub(super) fn trial(
-        &mut self,
-        (tool, job): (CaptureTool, Job),
+        &self,
+        (tool, job): (Tool, Job),
         load: &Load,
         control: &Control,
         journal: &mut Journal,
     ) -> Result<Outcome, Failed> {
         let (file, said) = (self.folder.path().join("frames"), self.folder.path().join("said"));
-        prepare(tool, &file).map_err(|error| Failed::Program(format!("no room for its files: {error}")))?;
-        let mut command = tool.command(&self.order(job, &file));
-        let cpu = self.cpu();
-        let process =
-            self.mirror.bed().tester().run(|| Process::start(&mut command, &[cpu], &said, journal))?;
-        if let Err(why) = process.await_words(tool.ready()) {
-            // It may be there still.
-            let _ = process.interrupt(journal)?;
-            return Err(Failed::Program(why));
-        }
+        let program = tool.program;
+        prepare(program, &file)
+            .map_err(|error| Failed::Program(format!("no room for its files: {error}")))?;
+        let start = (&mut tool.command(&self.order(job, &file)), program.ready);
+        let process = contest::started(&self.mirror, self.cpu(), start, &said, journal)?;
         let (before, idle) = (self.sample()?, process.time());
         let sending = self.send(load, control);
-        let drain = process.await_quiet(tool.holds_back(), || control.stopped());
+        let drain = process.await_quiet(Duration::from_millis(program.holds_back_ms), || control.stopped());
         let after = self.sample()?;
-        let program = process.time().since(&idle);
-        let ended = if tool.ends_late() { process.kill(journal)? } else { process.interrupt(journal)? };
+        let time = process.time().since(&idle);
+        let ended =
+            if program.writes_blocks { process.kill(journal)? } else { process.interrupt(journal)? };
         let Sent { stream: sent, times: generator, .. } = sending?;
         let words = ended.map_err(Failed::Program)?;
-        let said = tool
-            .statement(&words)
-            .ok_or_else(|| Failed::Program(format!("its output has no captured count: {}", words.trim())))?;
-        let in_file = (job == Job::File).then(|| frames(tool, &file)).transpose().map_err(Failed::Program)?;
+        let no_count = || Failed::Program(format!("it did not say what it captured: {}", words.trim()));
+        let said = (program.statement)(&words).ok_or_else(no_count)?;
+        let in_file =
+            (job == Job::File).then(|| frames(program, &file)).transpose().map_err(Failed::Program)?;
         let elapsed_ns = (after.at - before.at).as_nanos() as f64;
         let cpus = after.cost.since(&before.cost).cpus;
         let steal = cpus.values().map(|cpu| cpu.steal_ns).max().unwrap_or(0) as f64 / elapsed_ns;
         let ring_full = after.ring_full - before.ring_full;
         let softirqs = after.softirqs.since(&before.softirqs);
-        Ok(Outcome { sent, said, in_file, ring_full, drain, generator, softirqs, program, steal })
+        Ok(Outcome { sent, said, in_file, ring_full, drain, generator, softirqs, program: time, steal })
     }
 
     /// The same without a program: an XDP program drops the frames. What is left is the generator and the wire.
-    pub(super) fn nothing(&mut self, load: &Load, control: &Control) -> Result<Outcome, RunError> {
-        let port = &self.mirror.bed().ports()[1];
-        let dropping = self.mirror.bed().tester().run(|| {
-            let program = Program::load("sink", object::DROP, &[])?;
-            Ok((program.attach(port.ifindex, Mode::Native)?, program))
-        });
-        let _dropping: (Link, Program) = dropping.map_err(|error: weir_port::bpf::BpfError| {
-            RunError::Load(weir_load::xdp::XdpError::from(error).into())
-        })?;
+    pub(super) fn nothing(&self, load: &Load, control: &Control) -> Result<Outcome, RunError> {
+        let _dropping = contest::drop_all(self.mirror.bed())?;
         let before = self.sample()?;
         let Sent { stream: sent, times: generator, .. } = self.send(load, control)?;
         let after = self.sample()?;
@@ -197,7 +182,7 @@ impl Bench {
     }
 
     fn send(&self, load: &Load, control: &Control) -> Result<Sent, RunError> {
-        self.mirror.send(load, (self.place == CapturePlace::Together).then_some(TURN), control)
+        self.mirror.send(load, (self.place == Place::Together).then_some(TURN), control)
     }
 
     fn sample(&self) -> Result<Sample, RunError> {
@@ -237,7 +222,7 @@ mod tests {
         let peers = plan.experiment.of::<CapturePeers>().expect("of this rig");
         let mut journal = Journal::in_dir(&folder.join("journal"));
         let spec = PointSpec::plain(DutKind::WIRE, 64, 10);
-        let mut bench = Bench::build(peers, &spec, 1, &mut journal).unwrap();
+        let bench = Bench::build(peers, &spec, 1, &mut journal).unwrap();
         let stop = std::sync::atomic::AtomicBool::new(false);
         let rate = Load::steady(20_000.0, Duration::from_millis(50));
         let outcome = bench.nothing(&rate, &Control::new(&stop, &|_, _| ())).unwrap();

@@ -1,19 +1,19 @@
 //! `weir capture` and other programs that capture: rates at full speed and without loss, what a frame costs, and how many times
 //! as fast one is as the other.
 
-use super::run::BED_SHARE;
 use weir_lab::frames::mirror::RING_FULL;
 use weir_measure::stats::{self, Ratio};
 use weir_record::record::{Capture, GoalResult, Purpose, Trial};
 use weir_record::run_data::{Measures, PointData, RunData};
-use weir_report::report::bars::{Bar, BarChart, Group};
+use weir_report::report::bars::Bar;
 use weir_report::report::block::{Block, Part};
 use weir_report::view::format::{full, list, or_dash, percent, range, si, significant};
-use weir_report::view::{Style, Table, frame_name};
+use weir_report::view::{Table, frame_name};
 
-mod answer;
-
-pub(super) use answer::answer;
+use super::answer::{self, answer};
+use super::run::BED_SHARE;
+use crate::peers::contest::is_own;
+use crate::peers::report::{Chart, bar, by_rounds, drawing, grouped, span, table, unique};
 
 /// Its section of a report.
 pub(super) fn parts(data: &RunData) -> Vec<Part> {
@@ -22,7 +22,7 @@ pub(super) fn parts(data: &RunData) -> Vec<Part> {
         return Vec::new();
     }
     let blocks = vec![
-        Block::Drawing { drawings: vec![chart(&tools)], caption: CAPTION },
+        drawing(chart(&tools), CAPTION),
         Block::Table(rates(&tools).without_empty(&["95 % interval", "Its 95 % interval"])),
         Block::Note(method(&tools)),
         Block::Heading("How many times as fast"),
@@ -37,12 +37,12 @@ pub(super) fn parts(data: &RunData) -> Vec<Part> {
     vec![Part { id: "capture tools", heading: "Programs that capture, compared".into(), blocks }]
 }
 
-/// What a run of such programs says, for the summary.
+/// The findings of a run.
 pub(super) fn findings(data: &RunData) -> Vec<String> {
     answer(data).map_or_else(|| absent(&tools(data)), |answer| answer.sentences)
 }
 
-const CAPTION: &str = "Frames/s captured while the generator sends as fast as it can; median of the rounds, whiskers: 95 % interval of the \
+pub(super) const CAPTION: &str = "Frames/s captured while the generator sends as fast as it can; median of the rounds, whiskers: 95 % interval of the \
     median, the mark: the rate without loss. ≥: the generator sends hardly more.";
 
 const RATIOS: &str = "Ratios are formed round by round; shown are their median and its exact 95 % interval, which needs \
@@ -54,7 +54,7 @@ const FIELD: &str = "What was looked for, in the field of programs that capture 
     compares it. Not looked for: Suricata, Zeek and Arkime, which analyse what they capture; n2disk, PF_RING and netmap, \
     which need modules of the kernel.";
 
-fn method(tools: &[CaptureTool<'_>]) -> String {
+pub(super) fn method(tools: &[CaptureTool<'_>]) -> String {
     let place = match tools.first().map(|tool| tool.setting("place")) {
         Some("apart") => {
             "The kernel receives on the generator's CPU, and the programs have another one: a rate is what the slower of the two \
@@ -75,7 +75,7 @@ fn method(tools: &[CaptureTool<'_>]) -> String {
     let excused = percent(excused.fold(0.0, f64::max));
     format!(
         "All programs capture alternately within each of {rounds} rounds, started by the command lines below, with the same memory for the \
-         kernel's buffer, on frames that are addressed to another host, as at a mirror port. Jobs: counting, the first 96 bytes of \
+         kernel's buffer, on frames that are for somebody else, as at a mirror port. Jobs: counting, the first 96 bytes of \
          each frame to /dev/null, whole frames to a file. {place} Rates at full \
          speed are frames by the time in which they were sent and captured: that in which a program still empties its buffer \
          afterwards counts. Without loss: the rate at full speed if nothing was lost then, or else the highest load found by \
@@ -91,15 +91,15 @@ fn method(tools: &[CaptureTool<'_>]) -> String {
 }
 
 /// A program at a job, with its results.
-struct CaptureTool<'a> {
-    data: &'a PointData,
+pub(super) struct CaptureTool<'a> {
+    pub(super) data: &'a PointData,
     /// The trials at full speed of its rounds.
-    full: Vec<&'a Trial>,
+    pub(super) full: Vec<&'a Trial>,
     /// What a frame costs in each round, in reference cycles, or in ns where their frequency is not known.
-    costs: Vec<Option<f64>>,
+    pub(super) costs: Vec<Option<f64>>,
 }
 
-fn tools(data: &RunData) -> Vec<CaptureTool<'_>> {
+pub(super) fn tools(data: &RunData) -> Vec<CaptureTool<'_>> {
     let points = || data.points.iter().filter(|point| point.measures() == Some(Measures::CaptureTool));
     let is_nothing = |point: &&PointData| point.setting("program") == Some("nothing");
     let tool = |point| {
@@ -140,23 +140,28 @@ impl CaptureTool<'_> {
         self.data.setting(name).unwrap_or("")
     }
 
-    fn name(&self) -> &str {
+    pub(super) fn name(&self) -> &str {
         self.setting("program")
     }
 
-    fn is_own(&self) -> bool {
-        self.name().starts_with("weir")
+    pub(super) fn is_own(&self) -> bool {
+        is_own(self.name())
     }
 
-    fn goal(&self, name: &str) -> Option<&GoalResult> {
+    pub(super) fn goal(&self, name: &str) -> Option<&GoalResult> {
         self.data.goals().iter().find(|goal| goal.goal == name)
+    }
+
+    /// It was not left out.
+    pub(super) fn takes_part(&self) -> bool {
+        !self.full.is_empty()
     }
 
     fn lossless(&self) -> Option<&GoalResult> {
         self.goal(LOSSLESS)
     }
 
-    fn cost(&self) -> Option<f64> {
+    pub(super) fn cost(&self) -> Option<f64> {
         stats::median(&self.costs.iter().flatten().copied().collect::<Vec<_>>())
     }
 
@@ -167,7 +172,7 @@ impl CaptureTool<'_> {
     }
 
     /// Frames lost at full speed, of all rounds, as a share; frames that were left over are none.
-    fn lost_share(&self) -> Option<f64> {
+    pub(super) fn lost_share(&self) -> Option<f64> {
         let (sent, captured) = self
             .full
             .iter()
@@ -193,9 +198,10 @@ impl CaptureTool<'_> {
     }
 }
 
-const LOSSLESS: &str = "without loss";
-const FULL: &str = "full speed";
-const LEFT: &str = "left in the buffer at the end";
+pub(super) const LOSSLESS: &str = "without loss";
+pub(super) const FULL: &str = "full speed";
+/// Frames that are left in a buffer when the program ends: neither captured nor lost for lack of speed.
+pub(super) const LEFT: &str = "left in the buffer at the end";
 
 /// The share of a trial's frames that are excused as the test bed's loss, 0..=1.
 fn excused_share(trial: &Trial) -> f64 {
@@ -204,19 +210,11 @@ fn excused_share(trial: &Trial) -> f64 {
 }
 
 /// Programs that did the same with the same frames.
-fn groups<'c, 'a>(tools: &'c [CaptureTool<'a>]) -> Vec<Vec<&'c CaptureTool<'a>>> {
-    let mut groups: Vec<Vec<&CaptureTool>> = Vec::new();
-    let key = |tool: &CaptureTool| (tool.data.point.frame.clone(), tool.setting("job").to_string());
-    for tool in tools {
-        match groups.iter_mut().find(|group| key(group[0]) == key(tool)) {
-            Some(group) => group.push(tool),
-            None => groups.push(vec![tool]),
-        }
-    }
-    groups
+pub(super) fn groups<'c, 'a>(tools: &'c [CaptureTool<'a>]) -> Vec<Vec<&'c CaptureTool<'a>>> {
+    grouped(tools, |tool| (tool.data.point.frame.as_str(), tool.setting("job")))
 }
 
-fn job(tool: &CaptureTool<'_>) -> &'static str {
+pub(super) fn job(tool: &CaptureTool<'_>) -> &'static str {
     match tool.setting("job") {
         "count" => "count",
         "headers" => "headers",
@@ -226,176 +224,125 @@ fn job(tool: &CaptureTool<'_>) -> &'static str {
 
 // ---- rates ---------------------------------------------------------------------------------------------
 
-fn chart(tools: &[CaptureTool<'_>]) -> String {
-    let groups: Vec<Group> = groups(tools)
-        .iter()
-        .map(|group| Group {
-            label: format!("{}, {}", frame_name(&group[0].data.point.frame), job(group[0])),
-            bars: group.iter().map(|tool| bar(tool)).collect(),
-            limit: None,
-        })
-        .collect();
-    let texts: Vec<String> = groups
-        .iter()
-        .flat_map(|group| group.bars.iter().map(|bar| format!("{}, {}", group.label, bar.title)))
-        .collect();
-    let chart = BarChart { groups, unit: "frames/s".into(), number: si, limit_name: String::new() };
-    chart.draw("Frames/s captured at full speed, by program", &texts.join("; "))
+const CHART: Chart = Chart {
+    heading: "Frames/s captured at full speed, by program",
+    unit: "frames/s",
+    number: si,
+    said: |group, bar| format!("{group}, {}", bar.title),
+};
+
+pub(super) fn chart(tools: &[CaptureTool<'_>]) -> String {
+    let label = |tool: &&CaptureTool<'_>| format!("{}, {}", frame_name(&tool.data.point.frame), job(tool));
+    CHART.draw(tools, label, one_bar)
 }
 
-fn bar(tool: &CaptureTool<'_>) -> Bar {
+fn one_bar(tool: &CaptureTool<'_>) -> Bar {
     let rate = answer::rate(tool);
-    let value = rate.map(|rate| rate.fps);
-    let missing = if tool.full.is_empty() { "left out" } else { "none" };
+    let missing = if tool.takes_part() { "none" } else { "left out" };
     let text = rate.map_or_else(|| missing.into(), |rate| rate.sign());
-    let own = tool.is_own();
-    let style = Style { colour: if own { 1 } else { 2 }, marker: 0, pattern: usize::from(!own) };
-    let (label, title) = (tool.name().to_string(), format!("{}: {text} frames/s", tool.name()));
-    let interval = rate.and_then(|rate| rate.interval);
-    let (parts, ticks) = (Vec::new(), tool.lossless().and_then(|goal| goal.fps_median).into_iter().collect());
-    Bar { label, value, parts, interval, ticks, text, title, style, fits: true }
+    let title = format!("{}: {text} frames/s", tool.name());
+    let ticks = tool.lossless().and_then(|goal| goal.fps_median).into_iter().collect();
+    let (value, interval) = (rate.map(|rate| rate.fps), rate.and_then(|rate| rate.interval));
+    Bar { title, ticks, ..bar(tool.name(), value, interval, text) }
 }
 
 /// Is the cost of a frame known in cycles?
-fn has_cycles<'c, 'a: 'c>(tools: impl IntoIterator<Item = &'c CaptureTool<'a>>) -> bool {
+pub(super) fn has_cycles<'c, 'a: 'c>(tools: impl IntoIterator<Item = &'c CaptureTool<'a>>) -> bool {
     tools.into_iter().flat_map(|tool| &tool.full).any(|trial| cycles_per_ns(trial).is_some())
 }
 
 fn rates(tools: &[CaptureTool<'_>]) -> Table {
-    let cycles = tools.iter().flat_map(|tool| &tool.full).any(|trial| cycles_per_ns(trial).is_some());
-    let interval = |(a, b): (f64, f64)| format!("{} – {}", si(a), si(b));
-    let unit = if cycles { "Cycles/frame" } else { "ns/frame" };
-    let mut table = Table::new(&[
-        "Frame",
-        "Job",
-        "Program",
-        "At full speed: captured",
-        "95 % interval",
-        "lost",
-        "Where",
-        unit,
-        "program",
-        "Without loss, frames/s",
-        "Its 95 % interval",
-    ]);
-    for tool in tools.iter().filter(|tool| !tool.full.is_empty()) {
+    let unit = if has_cycles(tools) { "Cycles/frame" } else { "ns/frame" };
+    let mut table = table(&format!(
+        "Frame | Job | Program | At full speed: captured | 95 % interval | lost | Where | {unit} | program | \
+         Without loss, frames/s | Its 95 % interval"
+    ));
+    for tool in tools.iter().filter(|tool| tool.takes_part()) {
         let (goal, rate) = (tool.lossless(), answer::rate(tool));
         table.push(vec![
             tool.data.point.frame.clone(),
             job(tool).into(),
             tool.name().into(),
             or_dash(rate, |rate| rate.sign()),
-            or_dash(rate.and_then(|rate| rate.interval), interval),
+            span(rate.and_then(|rate| rate.interval), si),
             or_dash(tool.lost_share(), percent),
             tool.places(),
             or_dash(tool.cost(), full),
             or_dash(tool.own_cost(), full),
             or_dash(goal.and_then(|goal| goal.fps_median), full),
-            or_dash(goal.and_then(|goal| goal.fps_interval), interval),
+            span(goal.and_then(|goal| goal.fps_interval), si),
         ]);
     }
     table
 }
 
-/// The programs that were looked for, and those that were found.
+/// Programs that were looked for, and those that were found.
 fn field(tools: &[CaptureTool<'_>]) -> Table {
-    let mut table = Table::new(&["Program", "Version", "Jobs", "Left out"]);
-    for name in unique(tools.iter().map(CaptureTool::name)) {
-        let of = || tools.iter().filter(|tool| tool.name() == name);
-        let jobs = unique(of().filter(|tool| !tool.full.is_empty()).map(job));
+    let mut table = table("Program | Version | Jobs | Left out");
+    for same in grouped(tools, |tool| tool.name()) {
+        let jobs = unique(same.iter().filter(|tool| tool.takes_part()).map(|tool| job(tool)));
         let jobs: Vec<String> = jobs.into_iter().map(str::to_string).collect();
-        let version = of().map(|tool| tool.setting("version")).find(|version| !version.is_empty());
-        let why = of().filter(|tool| tool.full.is_empty()).flat_map(|tool| &tool.data.point.notes);
-        let cells = [name, version.unwrap_or("–"), &list(&jobs), why.last().map_or("", String::as_str)];
+        let version = same.iter().map(|tool| tool.setting("version")).find(|version| !version.is_empty());
+        let why =
+            same.iter().filter(|tool| !tool.takes_part()).flat_map(|tool| &tool.data.point.notes).last();
+        let cells = [same[0].name(), version.unwrap_or("–"), &list(&jobs), why.map_or("", String::as_str)];
         table.push(cells.map(str::to_string).to_vec());
     }
     table
 }
 
-fn unique<'s>(texts: impl Iterator<Item = &'s str>) -> Vec<&'s str> {
-    let mut list = Vec::new();
-    for text in texts {
-        if !list.contains(&text) {
-            list.push(text);
-        }
-    }
-    list
-}
-
 fn commands(tools: &[CaptureTool<'_>]) -> Table {
-    let mut table = Table::new(&["Program", "Command"]);
-    let mut seen: Vec<&str> = Vec::new();
-    for tool in tools.iter().filter(|tool| !tool.full.is_empty()) {
-        let line = tool.setting("command");
-        if !seen.contains(&line) {
-            seen.push(line);
-            table.push(vec![format!("{}, {}", tool.name(), job(tool)), line.into()]);
-        }
+    let mut table = table("Program | Command");
+    for same in grouped(tools.iter().filter(|tool| tool.takes_part()), |tool| tool.setting("command")) {
+        let first = same[0];
+        table.push(vec![format!("{}, {}", first.name(), job(first)), first.setting("command").into()]);
     }
     table
 }
 
 /// Why programs were left out, each reason once.
-fn absent(tools: &[CaptureTool<'_>]) -> Vec<String> {
-    let mut reasons: Vec<String> = Vec::new();
-    for tool in tools.iter().filter(|tool| tool.full.is_empty()) {
-        for reason in tool.data.point.notes.iter().filter(|note| !reasons.contains(note)).collect::<Vec<_>>()
-        {
-            reasons.push(reason.clone());
-        }
-    }
-    reasons
+pub(super) fn absent(tools: &[CaptureTool<'_>]) -> Vec<String> {
+    let absent = tools.iter().filter(|tool| !tool.takes_part());
+    let reasons = unique(absent.flat_map(|tool| &tool.data.point.notes).map(String::as_str));
+    reasons.into_iter().map(String::from).collect()
 }
 
 // ---- ratios --------------------------------------------------------------------------------------------
 
-/// Ours by theirs, round by round.
-fn ratio(own: &CaptureTool<'_>, other: &CaptureTool<'_>, goal: &str) -> Option<Ratio> {
-    let pairs = own.goal(goal)?.repetitions.iter().zip(&other.goal(goal)?.repetitions);
-    stats::ratio(&pairs.filter_map(|(own, other)| own.fps.zip(other.fps)).collect::<Vec<_>>())
+/// A rate of weir by that of another program, round by round.
+pub(super) fn ratio(own: &CaptureTool<'_>, other: &CaptureTool<'_>, goal: &str) -> Option<Ratio> {
+    let rates = |goal: &'_ GoalResult| goal.repetitions.iter().map(|round| round.fps).collect::<Vec<_>>();
+    by_rounds(rates(own.goal(goal)?), rates(other.goal(goal)?))
 }
 
-/// Their cost by ours, round by round.
-fn cost_ratio(own: &CaptureTool<'_>, other: &CaptureTool<'_>) -> Option<Ratio> {
-    let pairs = other.costs.iter().zip(&own.costs);
-    stats::ratio(&pairs.filter_map(|(other, own)| other.zip(*own)).collect::<Vec<_>>())
+/// The cost of another program by that of weir, round by round.
+pub(super) fn cost_ratio(own: &CaptureTool<'_>, other: &CaptureTool<'_>) -> Option<Ratio> {
+    by_rounds(other.costs.iter().copied(), own.costs.iter().copied())
 }
 
-fn with_interval(ratio: Option<Ratio>) -> String {
-    or_dash(ratio, |ratio| {
-        let interval = ratio.interval.map_or_else(String::new, |interval| format!(" ({})", range(interval)));
-        significant(ratio.value) + &interval
-    })
+fn with_interval(value: f64, interval: Option<(f64, f64)>) -> String {
+    let interval = interval.map_or_else(String::new, |interval| format!(" ({})", range(interval)));
+    significant(value) + &interval
 }
 
 fn ratios(tools: &[CaptureTool<'_>]) -> Table {
-    let mut table = Table::new(&[
-        "Frame",
-        "Job",
-        "Program",
-        "Against",
-        "Captured at full speed",
-        "Rate without loss",
-        "Cost of a frame, theirs by ours",
-    ]);
+    let mut table = table(
+        "Frame | Job | Program | Against | Captured at full speed | Rate without loss | Cost of a frame, theirs by ours",
+    );
     for group in groups(tools) {
-        let there = || group.iter().filter(|tool| !tool.full.is_empty());
-        for own in there().filter(|tool| tool.is_own()) {
-            for other in there().filter(|tool| !tool.is_own()) {
-                table.push(vec![
-                    own.data.point.frame.clone(),
-                    job(own).into(),
-                    own.name().into(),
-                    other.name().into(),
-                    with_interval(answer::times(own, other)),
-                    with_interval(ratio(own, other, LOSSLESS)),
-                    with_interval(cost_ratio(own, other)),
-                ]);
-            }
+        let (own, others): (Vec<_>, Vec<_>) =
+            group.into_iter().filter(|tool| tool.takes_part()).partition(|tool| tool.is_own());
+        for (own, other) in own.iter().flat_map(|own| others.iter().map(move |other| (own, other))) {
+            table.push(vec![
+                own.data.point.frame.clone(),
+                job(own).into(),
+                own.name().into(),
+                other.name().into(),
+                or_dash(answer::times(own, other), |ratio| with_interval(ratio.value, ratio.interval)),
+                or_dash(ratio(own, other, LOSSLESS), |ratio| with_interval(ratio.value, ratio.interval)),
+                or_dash(cost_ratio(own, other), |ratio| with_interval(ratio.value, ratio.interval)),
+            ]);
         }
     }
     table
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,12 +1,15 @@
 //! The first screen: the captured rate and the loss of each program at full speed, and the ratio of weir to it.
 
-use super::{CAPTION, CaptureTool, FULL, absent, chart, cost_ratio, groups, job, ratio, tools};
-use weir_measure::stats::{self, Ratio};
+use weir_measure::stats;
 use weir_record::run_data::RunData;
 use weir_report::report::answer::Answer;
-use weir_report::report::block::Block;
 use weir_report::view::format::{bracketed, full, list, or_dash, percent, si, significant, whole_percent};
-use weir_report::view::{Bound, Rate, Table, frame_name};
+use weir_report::view::{Bound, Rate, Ratio, Table, frame_name};
+
+use super::report::{
+    CAPTION, CaptureTool, FULL, absent, chart, cost_ratio, groups, has_cycles, job, ratio, tools,
+};
+use crate::peers::report::{self, bounded, drawing, grouped, is_open, span, unique};
 
 /// A program that is sent less than this times what it captures may capture more.
 const OVERLOADED: f64 = 1.05;
@@ -18,25 +21,18 @@ const GROUPS_WITH_LOSS: usize = 3;
 type Group<'c, 'a> = Vec<&'c CaptureTool<'a>>;
 
 /// The answer of a run that compares programs that capture.
-pub(in crate::capture_peers) fn answer(data: &RunData) -> Option<Answer> {
+pub(super) fn answer(data: &RunData) -> Option<Answer> {
     let tools = tools(data);
     let groups = groups(&tools);
-    let mut frames: Vec<&str> = groups.iter().map(|group| group[0].data.point.frame.as_str()).collect();
-    frames.dedup();
-    let of = |frame: &&str| sentence(groups.iter().filter(|group| group[0].data.point.frame == **frame));
-    let mut sentences: Vec<String> = frames.iter().filter_map(of).collect();
+    let frames = grouped(&groups, |group| group[0].data.point.frame.as_str());
+    let mut sentences: Vec<String> = frames.iter().filter_map(|groups| sentence(groups)).collect();
     if sentences.is_empty() {
         return None;
     }
     sentences.extend(lost(&tools));
     sentences.extend(absent(&tools));
     let table = if let [one] = &groups[..] { alone(one) } else { matrix(&tools, &groups) };
-    Some(Answer {
-        sentences,
-        table,
-        columns: COLUMNS.into(),
-        drawing: Some(Block::Drawing { drawings: vec![chart(&tools)], caption: CAPTION }),
-    })
+    Some(report::answer(sentences, table, COLUMNS, drawing(chart(&tools), CAPTION)))
 }
 
 const COLUMNS: &str = "Frames/s captured while the generator sends as fast as it can, the time included in which a program empties its \
@@ -62,88 +58,74 @@ fn best<'c, 'a>(group: &[&'c CaptureTool<'a>], own: bool) -> Option<(&'c Capture
 
 /// How many times as much ours captures, round by round; `None` where both rates are lower bounds.
 pub(super) fn times(own: &CaptureTool<'_>, peer: &CaptureTool<'_>) -> Option<Ratio> {
-    let bounds = [rate(own)?.bound, rate(peer)?.bound];
-    if bounds == [Bound::AtLeast; 2] { None } else { ratio(own, peer, FULL) }
+    let found = ratio(own, peer, FULL)?;
+    bounded(found.value, found.interval, [rate(own)?.bound, rate(peer)?.bound])
 }
 
 /// `2.10 times tcpdump (1.90 to 2.30)`: how many times as much ours captures; by the CPU time of a frame where both rates are
 /// lower bounds.
 fn beside(own: &CaptureTool<'_>, peer: &CaptureTool<'_>) -> Option<String> {
-    let (own_rate, peer_rate) = (rate(own)?, rate(peer)?);
-    let sign = match (own_rate.bound, peer_rate.bound) {
-        (Bound::Exact, Bound::Exact) => "",
-        (_, Bound::Exact) => "at least ",
-        (Bound::Exact, _) => "at most ",
-        _ => {
-            let cost = cost_ratio(own, peer)?;
-            let interval = cost.interval.map_or_else(String::new, bracketed);
-            let (times, name) = (significant(cost.value), peer.name());
-            return Some(format!("and a frame costs {name} {times} times as much CPU time{interval}"));
-        }
-    };
+    let name = peer.name();
+    if rate(own)?.bound.over(rate(peer)?.bound) == Bound::NoResult {
+        let cost = cost_ratio(own, peer)?;
+        let interval = cost.interval.map_or_else(String::new, bracketed);
+        let times = significant(cost.value);
+        return Some(format!("and a frame costs {name} {times} times as much CPU time{interval}"));
+    }
     let found = times(own, peer)?;
     let interval = found.interval.map_or_else(String::new, bracketed);
-    let is_open = found.interval.is_some_and(|(low, high)| low <= 1.0 && 1.0 <= high);
-    let open = if is_open { "not distinguished from " } else { "" };
-    Some(format!("{sign}{} times {open}{}{interval}", significant(found.value), peer.name()))
+    let open = if is_open(found.interval) { "not distinguished from " } else { "" };
+    Some(format!("{}{} times {open}{name}{interval}", found.bound.words(), significant(found.value)))
 }
 
 /// One frame size: what the best of ours captures at each job, beside the best of the others.
-fn sentence<'g, 'c: 'g, 'a: 'c>(groups: impl Iterator<Item = &'g Group<'c, 'a>>) -> Option<String> {
-    let mut frame = String::new();
-    let jobs: Vec<String> = groups
-        .filter_map(|group| {
-            frame = frame_name(&group[0].data.point.frame);
-            let (tool, found) = best(group, true)?;
-            let (verb, to) = match job(tool) {
-                "count" => ("counts", ""),
-                "headers" => ("writes headers of", ""),
-                _ => ("writes", " to a file"),
-            };
-            let beside = best(group, false).and_then(|(peer, _)| beside(tool, peer));
-            let beside = beside.map_or_else(String::new, |text| format!(", {text}"));
-            Some(format!("{} {verb} {} frames/s{to}{beside}", tool.name(), found.words()))
-        })
-        .collect();
+fn sentence(groups: &[&Group<'_, '_>]) -> Option<String> {
+    let jobs = groups.iter().filter_map(|group| {
+        let (tool, found) = best(group, true)?;
+        let (verb, to) = match job(tool) {
+            "count" => ("counts", ""),
+            "headers" => ("writes headers of", ""),
+            _ => ("writes", " to a file"),
+        };
+        let beside = best(group, false).and_then(|(peer, _)| beside(tool, peer));
+        let beside = beside.map_or_else(String::new, |text| format!(", {text}"));
+        Some(format!("{} {verb} {} frames/s{to}{beside}", tool.name(), found.words()))
+    });
+    let jobs: Vec<String> = jobs.collect();
+    let frame = frame_name(&groups[0][0].data.point.frame);
     (!jobs.is_empty()).then(|| format!("At {frame} {}.", jobs.join("; ")))
 }
 
 /// Which programs lose how much at full speed, at worst of their jobs.
 fn lost(tools: &[CaptureTool<'_>]) -> Option<String> {
-    let mut worst: Vec<(&str, f64)> = Vec::new();
-    for tool in tools {
-        let Some(share) = tool.lost_share() else { continue };
-        match worst.iter_mut().find(|(name, _)| *name == tool.name()) {
-            Some((_, most)) => *most = most.max(share),
-            None => worst.push((tool.name(), share)),
-        }
-    }
-    let said = |(name, share): &(&str, f64)| match share {
-        share if *share < NAMED_LOSS => format!("{name} less than 1 %"),
-        share => format!("{name} {}", whole_percent(*share)),
+    let worst = grouped(tools, |tool| tool.name()).into_iter().filter_map(|same| {
+        let shares = same.iter().filter_map(|tool| tool.lost_share());
+        Some((same[0].name(), shares.reduce(f64::max)?))
+    });
+    let said = |(name, share): (&str, f64)| match share {
+        share if share < NAMED_LOSS => format!("{name} less than 1 %"),
+        share => format!("{name} {}", whole_percent(share)),
     };
-    let named: Vec<String> = worst.iter().map(said).collect();
+    let named: Vec<String> = worst.map(said).collect();
     (!named.is_empty()).then(|| format!("At full speed they lose, at most of their jobs: {}.", list(&named)))
 }
 
 /// A single job with a single kind of frames: a line for each program.
 fn alone(group: &[&CaptureTool<'_>]) -> Table {
     let own = best(group, true);
-    let cost = if super::has_cycles(group.iter().copied()) { "cycles" } else { "ns" };
-    let head = ["program", "frames/s", "95 % interval", "lost", "weir / it", "95 % interval", cost];
-    let mut table = Table::new(&head);
-    for tool in group.iter().filter(|tool| !tool.full.is_empty()) {
+    let cost = if has_cycles(group.iter().copied()) { "cycles" } else { "ns" };
+    let columns = format!("program | frames/s | 95 % interval | lost | weir / it | 95 % interval | {cost}");
+    let mut table = report::table(&columns);
+    for tool in group.iter().filter(|tool| tool.takes_part()) {
         let found = rate(tool);
         let by_it = own.filter(|_| !tool.is_own()).and_then(|(own, _)| times(own, tool));
         table.push(vec![
             tool.name().into(),
             or_dash(found, |rate| rate.sign()),
-            or_dash(found.and_then(|rate| rate.interval), |(a, b)| format!("{} – {}", si(a), si(b))),
+            span(found.and_then(|rate| rate.interval), si),
             or_dash(tool.lost_share(), percent),
             or_dash(by_it, |ratio| significant(ratio.value)),
-            or_dash(by_it.and_then(|ratio| ratio.interval), |(a, b)| {
-                format!("{} – {}", significant(a), significant(b))
-            }),
+            span(by_it.and_then(|ratio| ratio.interval), significant),
             or_dash(tool.cost(), full),
         ]);
     }
@@ -161,8 +143,8 @@ fn matrix(tools: &[CaptureTool<'_>], groups: &[Group<'_, '_>]) -> Table {
         head.extend(with_loss.then(|| "lost".to_string()));
     }
     let mut table = Table::new(&head);
-    let present = tools.iter().filter(|tool| !tool.full.is_empty()).map(CaptureTool::name);
-    for name in super::unique(present) {
+    let present = tools.iter().filter(|tool| tool.takes_part()).map(CaptureTool::name);
+    for name in unique(present) {
         let mut row = vec![name.to_string()];
         for group in groups {
             let tool = group.iter().find(|tool| tool.name() == name);

@@ -1,6 +1,11 @@
+use super::program::PEERS;
+use super::run::{compares, goal};
+use super::sender::Generator;
 use super::*;
 use crate::testing::run;
+use weir_load::TesterKind;
 use weir_record::record::RunState;
+use weir_record::run_data::Measures;
 use weir_testkit::need_root;
 
 #[test]
@@ -37,7 +42,7 @@ fn a_round_with_whatever_is_installed() {
     assert_eq!(weir.point.result.as_ref().unwrap().comparisons.len(), others);
 
     let paces: Vec<_> = data.points.iter().filter(|p| p.measures() == Some(Measures::Pacing)).collect();
-    assert_eq!(paces.len(), Peers::PACES_FPS.len());
+    assert_eq!(paces.len(), GeneratorPeers::PACES_FPS.len());
     for point in paces {
         let trial = point.measured().next().unwrap();
         let departures = trial.noise.departures.as_ref().unwrap();
@@ -49,15 +54,23 @@ fn a_round_with_whatever_is_installed() {
 #[test]
 fn our_generators_are_compared_with_peers_and_with_fewer_flows() {
     let (xdp, packet) = (Generator::Weir(TesterKind::Xdp), Generator::Weir(TesterKind::Packet));
-    let peer = Generator::Peer(Peer::Trafgen);
+    let peer = Generator::Peer(PEERS[0]);
     for (own, other, expected) in [
-        ((xdp, 1), (peer, 1), true),
-        ((xdp, 1000), (peer, 1), true),
-        ((xdp, 1000), (xdp, 1), true),
-        ((xdp, 1), (xdp, 1000), false),
-        ((xdp, 1), (packet, 1), false),
-        ((peer, 1), (xdp, 1), false),
+        ((xdp, 64, 1), (peer, 64, 1), true),
+        ((xdp, 64, 1000), (peer, 64, 1), true),
+        ((xdp, 64, 1000), (xdp, 64, 1), true),
+        ((xdp, 64, 1), (xdp, 64, 1000), false),
+        ((xdp, 64, 1), (packet, 64, 1), false),
+        ((xdp, 64, 1), (peer, 1518, 1), false),
+        ((peer, 64, 1), (xdp, 64, 1), false),
     ] {
         assert_eq!(compares(own, other), expected, "{own:?} {other:?}");
     }
+}
+
+#[test]
+fn a_round_without_a_rate_is_kept_and_named() {
+    let goal = goal("rate", &[Some(3.0), None, Some(1.0)], 2.0);
+    assert_eq!((goal.fps_median, goal.fps_interval), (Some(2.0), None));
+    assert_eq!(goal.repetitions[1].irregular.as_deref(), Some("no rate"));
 }

@@ -1,16 +1,15 @@
-//! Detection programs: the time until each reports an attack, and the rate that it reports.
+//! Programs that detect attacks: how soon each reports one, and which rate it states.
 
 use weir_measure::stats;
 use weir_record::record::{Detection, Trial};
 use weir_record::run_data::{Measures, PointData, RunData};
-use weir_report::report::bars::{Bar, BarChart, Group};
+use weir_report::report::bars::Bar;
 use weir_report::report::block::{Block, Part};
+use weir_report::view::Table;
 use weir_report::view::format::{full, or_dash, percent, range, si, significant};
-use weir_report::view::{Style, Table};
 
-mod answer;
-
-pub(super) use answer::answer;
+use super::answer::answer;
+use crate::peers::report::{Chart, bar, drawing, table as columns, unique};
 
 /// Its section of a report.
 pub(super) fn parts(data: &RunData) -> Vec<Part> {
@@ -19,33 +18,27 @@ pub(super) fn parts(data: &RunData) -> Vec<Part> {
         return Vec::new();
     }
     let blocks = vec![
-        Block::Drawing { drawings: vec![chart(&detectors)], caption: CAPTION },
+        drawing(chart(&detectors), CAPTION),
         Block::Table(table(&detectors).without_empty(&["95 % interval", "Left out"])),
         Block::Note(METHOD.into()),
     ];
     vec![Part { id: ID, heading: "Programs that watch for attacks".into(), blocks }]
 }
 
-/// What a run of such programs says, for the summary.
+/// The findings of a run.
 pub(super) fn findings(data: &RunData) -> Vec<String> {
     answer(data).map_or_else(|| left_out(&detectors(data)), |answer| answer.sentences)
 }
 
 /// Why programs were left out, each reason once.
-fn left_out(detectors: &[Detector<'_>]) -> Vec<String> {
-    let mut reasons: Vec<String> = Vec::new();
-    for why in detectors.iter().filter_map(Detector::left_out) {
-        if !reasons.iter().any(|text| text == why) {
-            reasons.push(why.into());
-        }
-    }
-    reasons
+pub(super) fn left_out(detectors: &[Detector<'_>]) -> Vec<String> {
+    unique(detectors.iter().filter_map(Detector::left_out)).into_iter().map(String::from).collect()
 }
 
 /// Of the section, and of the figures in records.
 pub(super) const ID: &str = "detection";
 
-const CAPTION: &str = "Seconds from the first frame of an attack until it is reported; median of the rounds, whiskers: 95 % \
+pub(super) const CAPTION: &str = "Seconds from the first frame of an attack until it is reported; median of the rounds, whiskers: 95 % \
     interval of the median. Shorter is better.";
 
 const METHOD: &str = "All programs watch the same interface alternately within each round, and one host is attacked with frames \
@@ -58,13 +51,13 @@ const METHOD: &str = "All programs watch the same interface alternately within e
     soonest. Intervals need six rounds.";
 
 /// A program and an attack, with what became of it.
-struct Detector<'a> {
-    data: &'a PointData,
-    attack_fps: f64,
-    found: Vec<Detection>,
+pub(super) struct Detector<'a> {
+    pub(super) data: &'a PointData,
+    pub(super) attack_fps: f64,
+    pub(super) found: Vec<Detection>,
 }
 
-fn detectors(data: &RunData) -> Vec<Detector<'_>> {
+pub(super) fn detectors(data: &RunData) -> Vec<Detector<'_>> {
     let points = data.points.iter().filter(|point| point.measures() == Some(Measures::Detector));
     let detector = |data: &'_ PointData| -> Option<f64> { data.setting("attack_fps")?.parse().ok() };
     points
@@ -76,19 +69,19 @@ fn detectors(data: &RunData) -> Vec<Detector<'_>> {
 }
 
 impl Detector<'_> {
-    fn name(&self) -> &str {
+    pub(super) fn name(&self) -> &str {
         self.data.setting("program").unwrap_or(&self.data.point.dut)
     }
 
-    fn of(&self, value: impl Fn(&Detection) -> Option<f64>) -> Vec<f64> {
+    pub(super) fn of(&self, value: impl Fn(&Detection) -> Option<f64>) -> Vec<f64> {
         self.found.iter().filter_map(value).collect()
     }
 
-    fn after_s(&self) -> Vec<f64> {
+    pub(super) fn after_s(&self) -> Vec<f64> {
         self.of(|detection| detection.after_s)
     }
 
-    fn error(&self) -> Option<f64> {
+    pub(super) fn error(&self) -> Option<f64> {
         stats::median(&self.of(Detection::error))
     }
 
@@ -98,50 +91,31 @@ impl Detector<'_> {
     }
 }
 
-fn chart(detectors: &[Detector<'_>]) -> String {
-    let mut groups: Vec<Group> = Vec::new();
-    for detector in detectors {
-        let label = format!("{} frames/s", si(detector.attack_fps));
-        let (bar, own) = (bar(detector), groups.iter_mut().find(|group| group.label == label));
-        match own {
-            Some(group) => group.bars.push(bar),
-            None => groups.push(Group { label, bars: vec![bar], limit: None }),
-        }
-    }
-    let texts: Vec<String> = groups
-        .iter()
-        .flat_map(|group| group.bars.iter().map(|bar| format!("attack of {}: {}", group.label, bar.title)))
-        .collect();
-    let chart = BarChart { groups, unit: "s".into(), number: significant, limit_name: String::new() };
-    chart.draw("Seconds until an attack is reported, by program", &texts.join("; "))
+const CHART: Chart = Chart {
+    heading: "Seconds until an attack is reported, by program",
+    unit: "s",
+    number: significant,
+    said: |group, bar| format!("attack of {group}: {}", bar.title),
+};
+
+pub(super) fn chart(detectors: &[Detector<'_>]) -> String {
+    let label = |detector: &&Detector<'_>| format!("{} frames/s", si(detector.attack_fps));
+    CHART.draw(detectors, label, one_bar)
 }
 
-fn bar(detector: &Detector<'_>) -> Bar {
+fn one_bar(detector: &Detector<'_>) -> Bar {
     let times = detector.after_s();
-    let (value, interval) = (stats::median(&times), stats::median_interval(&times));
     let none = if detector.found.is_empty() { "left out" } else { "not reported" };
+    let value = stats::median(&times);
     let text = value.map_or_else(|| none.into(), |s| format!("{} s", significant(s)));
-    let own = detector.name().starts_with("weir");
-    let style = Style { colour: if own { 1 } else { 2 }, marker: 0, pattern: usize::from(!own) };
-    let (label, title) = (detector.name().to_string(), format!("{}: {text}", detector.name()));
-    let (parts, ticks) = (Vec::new(), Vec::new());
-    Bar { label, value, parts, interval, ticks, text, title, style, fits: true }
+    bar(detector.name(), value, stats::median_interval(&times), text)
 }
 
 fn table(detectors: &[Detector<'_>]) -> Table {
-    let mut table = Table::new(&[
-        "Attack, frames/s",
-        "Program",
-        "Version",
-        "Reported",
-        "After, s",
-        "95 % interval",
-        "Longest, s",
-        "Stated, frames/s",
-        "True, frames/s",
-        "Error",
-        "Left out",
-    ]);
+    let mut table = columns(
+        "Attack, frames/s | Program | Version | Reported | After, s | 95 % interval | Longest, s | Stated, frames/s | \
+         True, frames/s | Error | Left out",
+    );
     for detector in detectors {
         let times = detector.after_s();
         let median = |value: fn(&Detection) -> Option<f64>| stats::median(&detector.of(value));
@@ -164,13 +138,13 @@ fn table(detectors: &[Detector<'_>]) -> Table {
 }
 
 /// `−42.0 %`, `+0.100 %`.
-fn signed(share: f64) -> String {
+pub(super) fn signed(share: f64) -> String {
     let sign = if share < 0.0 { "−" } else { "+" };
     sign.to_string() + &percent(share.abs())
 }
 
 /// How far a stated rate is from the true one, as a part of a sentence.
-fn rate_error(error: f64) -> String {
+pub(super) fn rate_error(error: f64) -> String {
     match error {
         _ if error.abs() < 0.001 => ", and states its rate within 0.1 %".into(),
         _ if error < 0.0 => format!(", and states a rate that is {} too low", percent(-error)),
@@ -220,7 +194,7 @@ mod tests {
     fn an_attack_has_a_sentence_and_each_program_a_row() {
         let found = findings(&run()).join("\n");
         let shown = [found, terminal(&parts(&run()))].join("\n\n").replace('\u{202f}', " ");
-        weir_testkit::golden!("src/detect_peers/golden.txt", &shown);
+        weir_testkit::golden!("src/peers/detect/golden.txt", &shown);
     }
 
     /// The one that missed an attack is compared in the rounds in which both told it.
@@ -228,7 +202,7 @@ mod tests {
     fn the_first_screen_says_who_is_first_and_by_how_much() {
         let text = weir_report::export::answer(&run(), crate::sections(), 80);
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-        weir_testkit::golden!("src/detect_peers/answer.txt", &text);
+        weir_testkit::golden!("src/peers/detect/answer.txt", &text);
     }
 
     #[test]

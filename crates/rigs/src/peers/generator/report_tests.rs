@@ -1,6 +1,7 @@
-use super::*;
+use super::report::*;
 use weir_record::fixture;
-use weir_record::record::{Noise, PointResult, Purpose};
+use weir_record::record::{Comparison, Departures, Noise, PointResult, Purpose, Trial};
+use weir_record::run_data::{PointData, RunData};
 use weir_report::report::block::{self, terminal};
 use weir_testkit::golden;
 
@@ -71,7 +72,7 @@ fn run() -> RunData {
 fn findings_say_how_many_times_and_who_is_missing_and_tables_hold_all_of_it() {
     let found = findings(&run()).join("\n");
     let shown = [found, terminal(&parts(&run()))].join("\n\n").replace('\u{202f}', " ");
-    golden!("src/generators/report/golden/run.txt", &shown);
+    golden!("src/peers/generator/golden.txt", &shown);
 }
 
 /// One flow is compared, as others repeat one frame; what finds the ring full makes a rate a bound.
@@ -102,7 +103,7 @@ fn the_first_screen_says_who_sends_most_and_by_how_much() {
     }
     let text = weir_report::export::answer(&data, crate::sections(), 80);
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-    golden!("src/generators/report/golden/answer.txt", &text);
+    golden!("src/peers/generator/answer.txt", &text);
 }
 
 #[test]
