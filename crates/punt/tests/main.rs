@@ -1,6 +1,8 @@
 //! Both ends of rings in real shared memory: descriptors, other processes that end, and memory that is overwritten.
 
 mod descriptors;
+mod hostile;
+mod processes;
 
 use weir_punt::{Geometry, Punt, Tag, Tags};
 
