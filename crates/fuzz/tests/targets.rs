@@ -89,5 +89,5 @@ macro_rules! targets {
 
 targets!(
     announced, apply, apps, blocks, bottleneck, control, detect, dns, flows, frame, journal, kept, mail,
-    node, outcomes, pcapng, plan, plane, proc, record, remote, rules, scenario, sink, unit
+    node, outcomes, pcapng, plan, plane, proc, punt, record, remote, rules, scenario, sink, unit
 );
