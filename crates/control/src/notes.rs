@@ -332,7 +332,7 @@ mod tests {
 
     #[test]
     fn each_event_is_a_whole_line_or_is_counted_as_lost() {
-        let writer = Writer { test: "node::notes::tests::writer_that_fails", lasts: 3 };
+        let writer = Writer { test: "notes::tests::writer_that_fails", lasts: 3 };
         for fault in Fault::ALL {
             let changes = faults::at_each_change(
                 writer,

@@ -17,7 +17,7 @@
 //!   afterwards.
 //!
 //! Files:
-//! - `fast/book.rs`: all entries, and the sessions that each depends on
+//! - `fast/path.rs`: all entries, and the sessions that each depends on
 //! - `fast/numbers.rs`: numbers of entries that are free, so that most flows have the entry that their hash names
 //! - `fast/entry.rs`: one entry; `fast/round.rs`: reads the counters of entries in turn
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]

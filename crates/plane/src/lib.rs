@@ -16,12 +16,14 @@
 //! - `local.rs`: frames for this machine, and how many of each kind it gets
 //! - `table/`: tables of connections and sessions; `limits.rs`: how much each of them holds; `tests/shares.rs`: what a flood
 //!   takes
-//! - `steer.rs`: the thread of the node that a frame belongs to; `threads.rs`: what planes on several threads share; `dir.rs`: directions
+//! - `steer.rs`: the thread of the node that a frame belongs to; `threads.rs`: what planes on
+//!   several threads share; `dir.rs`: directions
 //! - `kept.rs`: frames that a stage keeps without a copy and emits later
 //! - `recipe.rs`: the changes of all stages to the frames of a flow; each stage's part is in its `recipe.rs`. `cache.rs` and
 //!   `tests/flow_cache.rs` prove that recipes are right
 //! - `fast.rs`: entries of the fast path, made of recipes
-//! - `drops.rs`: all drop reasons; `unread_log.rs`: what is left to read of stages that have ended; `sessions.rs`: the sessions that a node shows
+//! - `drops.rs`: all drop reasons; `unread_log.rs`: what is left to read of stages that have ended; `sessions.rs`: the
+//!   sessions that a node shows
 //! - `icmp.rs`, `quote.rs`, `query.rs`, `report.rs`, `reset.rs`: ICMP messages and TCP resets
 //! - `update.rs`: changes a running plane to another text; the stages' parts are `filter/ruleset.rs` and `nat/table/apply.rs`
 //! - `recover.rs`: continues after a panic; `faults.rs` plants panics for tests

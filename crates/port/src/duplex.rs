@@ -4,7 +4,7 @@
 //!   port > chunks of a pool > [ the node ] > the same chunks > another port
 //! ```
 //! A frame stays in its [`Chunk`] from port to port; what a port cannot lend to the kernel it copies there. Invariant:
-//! each chunk has one owner at a time: the pool, whoever holds the [`Chunk`], or the kernel.
+//! each chunk has one owner at a time: the pool, the holder of the [`Chunk`], or the kernel.
 //!
 //! Files:
 //! - `duplex/xdp.rs`: AF_XDP; `duplex/xdp/order.rs` chooses between socket and XDP program and keeps the order of frames

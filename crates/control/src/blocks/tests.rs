@@ -157,7 +157,7 @@ fn writer_that_fails() {
 
 #[test]
 fn nothing_that_was_synced_is_missing_wherever_the_end_came() {
-    let writer = Writer { test: "node::blocks::tests::writer_that_fails", lasts: 3 };
+    let writer = Writer { test: "blocks::tests::writer_that_fails", lasts: 3 };
     for fault in Fault::ALL {
         // A node that was killed before has left a line that is not whole.
         let prepare = |folder: &Path| {

@@ -20,7 +20,7 @@
 //! - `classify.rs`: finds the first rule that matches a frame
 //! - `state.rs`: connections; `fragments.rs`: later fragments
 //! - `no_ip.rs`: frames that are not IP packets, in a bump in the wire
-//! - `passage.rs`: the filter's part of a recipe
+//! - `recipe.rs`: the filter's part of a recipe
 
 mod classify;
 mod compile;

@@ -1,7 +1,8 @@
 //! Where a frame goes: longest-prefix match over IPv4 and IPv6, and what stands behind a match.
 //!
 //! Files:
-//! - `router.rs`: next hop, TTL, MTU, Ethernet addresses of each frame
+//! - `router.rs`: the way of each frame; `router/next_hops.rs`: neighbours and groups of them; `router/egress.rs`: TTL, MTU,
+//!   Ethernet addresses
 //! - `v4.rs`, `v6.rs`, `blocks.rs`: the tables; `hops.rs`: looks up a batch; `group.rs`: next hops of equal cost
 //! - `source.rs`: which sources a router accepts; `rpf.rs`: by which ports
 //! - `options.rs`: options of IPv4
