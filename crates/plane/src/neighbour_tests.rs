@@ -289,7 +289,7 @@ fn of_those_that_are_asked_about_the_oldest_of_who_has_most_gives_way() {
     let drops = net.plane.accounting().drops;
     assert_eq!((drops[DropReason::NeighbourLimit], net.plane.accounting().kept), (17, 20));
     net.seen();
-    // Another host's is not among them, whoever asks next.
+    // The address of another host is not among them, whichever host asks next.
     assert!(matches!(net.frame(1300, 1, &scan(7, 9)), Verdict::Kept(_)));
     (0..9).for_each(|n| _ = net.frame(1340 + 40 * n, 1, &scan(6, 3000 + n as u32)));
     net.seen();
