@@ -1,4 +1,4 @@
-//! Another text for a node that runs: how long it takes to prepare, and how long frames wait for it.
+//! Applying a changed text to a running node: the time to prepare it, and the delay of frames.
 //!
 //! The node has a filter of 10,000 rules, a NAT and 1 M routes. Each change takes one rule away and adds one; or the filter
 //! goes, or comes.

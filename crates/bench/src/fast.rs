@@ -1,4 +1,4 @@
-//! The XDP program that passes on the frames of established sessions in the plane's place: ns of a frame of UDP behind a NAT and
+//! The XDP program that forwards the frames of established sessions instead of the plane: ns of a frame of UDP behind a NAT and
 //! a router, in memory, with random flows; and what it costs to write such a frame, which is not part of it.
 
 use std::io;

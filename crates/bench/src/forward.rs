@@ -5,8 +5,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use weir_packet::checksum::write_ipv4;
-use weir_plane::route::{Route, Target};
-use weir_plane::{Config, Plane, PortId, Prefix, mask4, mask6};
+use weir_plane::{Config, Plane, PortId, Prefix, Route, Target, mask4, mask6};
 
 use super::probe::{Bench, MACS};
 use weir_rng::Rng;

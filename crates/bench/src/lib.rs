@@ -1,4 +1,4 @@
-//! What a frame costs in the plane: reference cycles per frame, in memory, one core.
+//! Cost of a frame in the plane: reference cycles per frame, in memory, on one core.
 //!
 //! Frames of 64 bytes, 1,024 of them in 128 KiB, written anew before each pass: a port would have put them into the
 //! cache as well. Each batch of 64 is timed by itself, so that a row has the median over rounds with their spread, and

@@ -1,5 +1,5 @@
-//! One of two threads that are a NAT together: what its own frames cost, and what it costs to see that a frame is the
-//! other's. The way there, through memory, is no part of it.
+//! One of two threads of a NAT: the cost of its own frames, and the cost of recognising a frame of the other thread. The
+//! transfer of that frame through memory is not part of it.
 
 use std::io;
 

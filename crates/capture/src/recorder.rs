@@ -1,5 +1,5 @@
-//! What a capturing thread does with its frames when they go to a file: it writes blocks into buffers and hands those
-//! on. It never waits for the disk: without a buffer the frame is lost, counted, and the file says so at the gap.
+//! The recorder of a capturing thread: writes frames as blocks into buffers, and passes these to the writer. It never waits for
+//! the disk: without a free buffer the frame is lost and counted, and the file has a note at the gap.
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -17,7 +17,7 @@ const STATISTICS_BYTES: usize = 128;
 /// At the end there is time: so long may the disk take to return a buffer.
 const LAST_WAIT: Duration = Duration::from_secs(30);
 
-/// What a file is made of.
+/// Format of the packets in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// With interfaces, gaps and statistics.

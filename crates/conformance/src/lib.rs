@@ -1,4 +1,4 @@
-//! What the RFCs ask of a node, tried: scenarios against the plane in virtual time, and against a box over its wires.
+//! Tests the requirements of the RFCs: scenarios against the plane in virtual time, and against an external device.
 //!
 //! ```text
 //!   t0 --- [ box ] --- t1        a packet in, then a marker behind it each way: what came before it has come through
@@ -54,8 +54,8 @@ pub enum ConformanceError {
     Packet(#[from] PacketError),
     /// The box passes nothing.
     #[error(
-        "no marker came through the box within {0:?}: check that it forwards from 198.18.0.0/16 to 198.19.0.0/16, \
-         translates to {1}, and knows the tester's hosts"
+        "no test packet passed the device within {0:?}: check that it forwards from 198.18.0.0/16 to 198.19.0.0/16, \
+         translates to {1}, and has neighbour entries for the tester's hosts"
     )]
     Deaf(Duration, IpAddr),
 }

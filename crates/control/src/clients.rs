@@ -1,12 +1,12 @@
-//! Clients of a node, each in a thread of its own: one that is silent, slow, or does not read its answer costs the others
-//! nothing, and the work of the node never waits for one.
+//! Clients of a node, each in a thread of its own: one that is silent, slow, or does not read its answer does not delay the
+//! others, and the node never waits for one.
 //!
 //! ```text
 //!   connect > a line: the request > the answer: a line > closed
 //!             <---- patience ---->  <---- patience --->
 //! ```
-//! Invariant: no more clients have a thread than there are places. Who comes when all places are taken gets that of the oldest
-//! client that the node waits for; if it works for all of them, the newcomer is asked to come again.
+//! Invariant: no more clients have a thread than there are places. If all places are taken, a new client replaces the oldest
+//! client that the node waits for; if the node is working for all of them, the new client gets an error.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};
@@ -21,25 +21,25 @@ use anyhow::{Result, anyhow};
 use serde_json::{Value, json};
 use weir_port::duplex;
 
-/// A write waits for its client once, however long it is: so it is no longer than this.
+/// Longest write: the timeout applies once per write, whatever its length.
 const PIECE_BYTES: usize = 32 << 10;
-/// A listener that fails is asked again after this time.
+/// A failed accept is repeated after this time.
 const RETRY: Duration = Duration::from_millis(100);
-/// A wait for the next client ends by itself after this time, which nobody notices.
+/// Longest wait for the next client; then the wait is repeated.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// What clients may take.
+/// Limits for clients.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     /// Clients at a time.
     pub(crate) places: usize,
-    /// Bytes of a request.
+    /// Most bytes of a request.
     pub(crate) request_bytes: usize,
-    /// Time for a client to send its request, and as much to take its answer.
+    /// Time for a client to send its request, and the same time to read its answer.
     pub(crate) patience: Duration,
 }
 
-/// What the node answers to the bytes of a request.
+/// Computes the answer of the node to the bytes of a request.
 pub(crate) type Answer<'a> = dyn Fn(&[u8]) -> Result<Value> + Sync + 'a;
 
 /// Answers clients until the other end of `over` is closed; then those that are left are dropped.
@@ -64,19 +64,19 @@ pub(crate) fn serve(listener: &UnixListener, over: &UnixStream, limits: Limits, 
             let Some(place) = present.admit(stream, limits.places) else { continue };
             let present = &present;
             let client = move || Client { place, present, limits }.attend(answer);
-            // Without a thread for it the client finds its connection closed.
+            // If no thread can be started, the connection is closed.
             let _ = std::thread::Builder::new().name("client".into()).spawn_scoped(scope, client);
         }
         present.drop_all();
     });
 }
 
-/// The next call may do better.
+/// Whether the next call may succeed.
 fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionAborted)
 }
 
-/// What a client and the node are at.
+/// The stage of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     /// The node waits for the request.
@@ -105,15 +105,15 @@ struct Place {
 
 impl Present {
     fn places(&self) -> MutexGuard<'_, Places> {
-        self.0.lock().expect("nobody panics with it")
+        self.0.lock().expect("no thread panics while it holds the lock")
     }
 
-    /// A place for a client; `None`: there is none, as the client was informed.
+    /// A place for a client; `None`: there is none, and the client got an error.
     fn admit(&self, stream: UnixStream, most: usize) -> Option<Place> {
         let mut places = self.places();
         if places.clients.len() >= most && !places.drop_idlest() {
-            let busy = anyhow!("the node is working for {most} clients already: ask again");
-            // It takes it at once, or not at all: it is no longer than a socket's buffer.
+            let busy = anyhow!("the node is working for {most} other clients: try again");
+            // Shorter than a socket's buffer, so this does not block.
             let _ = stream.set_nonblocking(true).and_then(|()| (&stream).write_all(&line(Err(busy))));
             return None;
         }
@@ -130,7 +130,7 @@ impl Present {
 
     fn drop_all(&self) {
         for (stream, _) in self.places().clients.values() {
-            // It may have gone by itself.
+            // The client may have closed the connection.
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
@@ -144,7 +144,7 @@ impl Places {
             return false;
         };
         let (stream, stage) = self.clients.remove(&number).expect("it was found");
-        // Who has not asked yet hears why it gets no answer: only the node's own reading ends.
+        // A client that has not sent its request yet gets the reason: only reading is shut down.
         let end = if stage == Stage::Asks { Shutdown::Read } else { Shutdown::Both };
         let _ = stream.shutdown(end);
         true
@@ -159,32 +159,32 @@ struct Client<'a> {
 }
 
 impl Client<'_> {
-    /// Takes its request, and gives it the answer.
+    /// Reads the request, and writes the answer.
     fn attend(self, answer: &Answer<'_>) {
         let asked = self.request();
         if !self.is_at(Stage::Waits) {
             let dropped = anyhow!(
-                "dropped: {} newer clients needed the place, and this one was silent",
+                "connection closed: more than {} clients, and no request received",
                 self.limits.places
             );
             let _ = self.write(&line(Err(dropped)));
             return;
         }
         let answered = asked.and_then(|request| {
-            // Whatever a client may send is no reason for the node to end.
+            // No request may end the node.
             let caught = catch_unwind(AssertUnwindSafe(|| answer(&request)));
             caught.unwrap_or_else(|_| {
-                Err(anyhow!("the node failed at this request, and goes on: please report it"))
+                Err(anyhow!("the node failed at this request, and continues: please report it"))
             })
         });
         let answer = line(answered);
         let has_place = self.is_at(Stage::Reads);
         if answer.len() <= PIECE_BYTES {
-            // Its socket has room for it: this waits for nobody, and who has read it finds the place free.
+            // The socket's buffer has room for it, so the write does not block: the place is free before the client can read it.
             self.leave();
         }
         if has_place {
-            // A client that goes away, or does not read, gets no answer.
+            // A client that has gone, or does not read, gets no answer.
             let _ = self.write(&answer);
         }
     }
@@ -194,14 +194,14 @@ impl Client<'_> {
         self.present.places().clients.remove(&self.place.number);
     }
 
-    /// Notes what it is at; false if it has lost its place.
+    /// Sets the stage; false if the client has lost its place.
     fn is_at(&self, stage: Stage) -> bool {
         let mut places = self.present.places();
         let place = places.clients.get_mut(&self.place.number);
         place.map(|(_, at)| *at = stage).is_some()
     }
 
-    /// The bytes of its request: up to the end of the line, or of what it sends.
+    /// The bytes of the request: up to the end of the line, or of the data.
     fn request(&self) -> Result<Vec<u8>> {
         let Limits { request_bytes, patience, .. } = self.limits;
         let (end, mut stream) = (Instant::now() + patience, &*self.place.stream);
@@ -214,7 +214,7 @@ impl Client<'_> {
                 Ok(read) => &piece[..read],
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                    return Err(anyhow!("no whole request came within {patience:?}: send a line of JSON"));
+                    return Err(anyhow!("no complete request within {patience:?}: send a line of JSON"));
                 }
                 Err(error) => return Err(error.into()),
             };
@@ -223,7 +223,7 @@ impl Client<'_> {
                 None => (read, read.is_empty()),
             };
             if request.len() + line.len() > request_bytes {
-                return Err(anyhow!("a request has at most {request_bytes} bytes, and this one has more"));
+                return Err(anyhow!("the request is longer than {request_bytes} bytes"));
             }
             request.extend_from_slice(line);
             if is_last {
@@ -254,10 +254,10 @@ impl Drop for Client<'_> {
     }
 }
 
-/// The time until then.
+/// The time until `end`.
 ///
 /// # Errors
-/// It is over.
+/// The time has passed.
 fn left(end: Instant) -> io::Result<Duration> {
     end.checked_duration_since(Instant::now())
         .filter(|left| !left.is_zero())

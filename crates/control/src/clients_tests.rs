@@ -5,7 +5,7 @@ use std::sync::mpsc::{channel, sync_channel};
 use super::*;
 use crate::request::Request;
 
-/// Longer than any test: whoever waits for the end of it fails.
+/// Longer than any test: a test that waits for its end fails.
 const NEVER: Duration = Duration::from_secs(3600);
 
 /// A socket that is served while `test` runs, to its end.
@@ -77,7 +77,7 @@ fn a_newcomer_gets_the_place_of_the_oldest_silent_client() {
         let silent: Vec<_> = (0..3).map(|_| connect()).collect();
         assert_eq!(asked(&connect(), "1\n"), "{\"ok\":1}\n");
         let reported = heard(&silent[0]);
-        assert!(reported.contains("\"error\"") && reported.contains("this one was silent"), "{reported}");
+        assert!(reported.contains("\"error\"") && reported.contains("no request received"), "{reported}");
         silent[1..].iter().for_each(|client| assert_eq!(asked(client, "12\n"), "{\"ok\":2}\n"));
     });
 }
@@ -99,7 +99,7 @@ fn a_newcomer_is_reported_to_come_again_while_the_node_works_for_all_others() {
             begins.recv().expect("the node works for it");
         }
         let reported = heard(&connect());
-        assert!(reported.contains("working for 2 clients already: ask again"), "{reported}");
+        assert!(reported.contains("working for 2 other clients: try again"), "{reported}");
         working.iter().for_each(|_| end.send(()).expect("the node waits"));
         working.iter().for_each(|client| assert_eq!(heard(client), "{\"ok\":1}\n"));
     });
@@ -110,13 +110,13 @@ fn a_silent_client_is_dropped_at_its_deadline() {
     let limits = Limits { patience: Duration::from_millis(1), ..limits(2) };
     served(limits, &length, |connect| {
         let reported = heard(&connect());
-        assert!(reported.contains("no whole request came within 1ms"), "{reported}");
+        assert!(reported.contains("no complete request within 1ms"), "{reported}");
         // Nor does it help to send a little.
         let client = connect();
         while (&client).write_all(b"x").is_ok() {}
         let reported = heard(&client);
         assert!(
-            reported.contains("no whole request came") || reported.contains("at most 1000 bytes"),
+            reported.contains("no complete request within") || reported.contains("longer than 1000 bytes"),
             "{reported}"
         );
     });
@@ -126,14 +126,14 @@ fn a_silent_client_is_dropped_at_its_deadline() {
 fn a_request_has_a_longest_length() {
     let limits = Limits { request_bytes: 10_000, ..limits(2) };
     served(limits, &length, |connect| {
-        for (bytes, expected) in [(10_000, "{\"ok\":10000}\n"), (10_001, "has at most 10000 bytes")] {
+        for (bytes, expected) in [(10_000, "{\"ok\":10000}\n"), (10_001, "longer than 10000 bytes")] {
             let reported = asked(&connect(), &format!("{}\n", "x".repeat(bytes)));
             assert!(reported.contains(expected), "{bytes}: {reported}");
         }
         // Without an end.
         let client = connect();
         while (&client).write_all(&[b'x'; 4096]).is_ok() {}
-        assert!(heard(&client).contains("has at most 10000 bytes"));
+        assert!(heard(&client).contains("longer than 10000 bytes"));
     });
 }
 
@@ -182,7 +182,7 @@ fn a_client_that_does_not_read_delays_neither_others_nor_the_end() {
 fn a_failure_in_an_answer_is_an_error_to_its_client_alone() {
     let answer = |sent: &[u8]| if sent == b"bad" { panic!("a mistake of ours") } else { length(sent) };
     served(limits(1), &answer, |connect| {
-        assert!(asked(&connect(), "bad\n").contains("the node failed at this request, and goes on"));
+        assert!(asked(&connect(), "bad\n").contains("the node failed at this request, and continues"));
         assert_eq!(asked(&connect(), "1\n"), "{\"ok\":1}\n");
     });
 }
@@ -218,7 +218,7 @@ fn what_is_no_request_is_an_error_that_says_what_one_is() {
             let document: Value = serde_json::from_str(&reported).expect("JSON");
             let error = document["error"].as_str().unwrap_or_else(|| panic!("{hostile}: {reported}"));
             assert!(
-                error.contains("this is no request") && error.contains("{\"show\": \"counters\"}"),
+                error.contains("this is no valid request") && error.contains("{\"show\": \"counters\"}"),
                 "{reported}"
             );
             // As JSON it has no byte that a terminal obeys.
@@ -227,6 +227,6 @@ fn what_is_no_request_is_an_error_that_says_what_one_is() {
         // Nor is what is no text.
         let client = connect();
         (&client).write_all(b"{\"show\":\"\xff\xfe\"}\n").expect("room");
-        assert!(heard(&client).contains("this is no request"));
+        assert!(heard(&client).contains("this is no valid request"));
     });
 }

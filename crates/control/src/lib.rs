@@ -1,4 +1,4 @@
-//! A node as a service: it opens the ports, gives its privileges up, runs the node, and answers whoever may use its socket.
+//! A node as a service: it opens the ports, gives its privileges up, runs the node, and answers the clients of its socket.
 //!
 //! ```text
 //!   run:   open ports > give privileges up > threads of the node
@@ -7,12 +7,12 @@
 //!          threads for the clients of the socket (clients, socket): one line of JSON there, one line back
 //! ```
 //! [`request`] is what a client may ask and [`socket`] how it is sent; [`reported`] is the JSON of the answers, and the same as text
-//! and for Prometheus. [`blocks`] keeps who has which port block, [`mishaps`] what a panic of the node leaves.
+//! and for Prometheus. [`blocks`] keeps the port blocks of each subscriber, [`panics`] what a panic of the node leaves.
 
 mod blocks;
 mod clients;
-mod mishaps;
 mod notes;
+mod panics;
 pub mod reported;
 pub mod request;
 pub mod socket;
@@ -32,23 +32,23 @@ use weir_service::prometheus::{self, Server};
 use weir_service::signals::Hangup;
 use weir_service::{say, systemd};
 
-use mishaps::Mishaps;
 use notes::{Events, EventsFile, KeptBlocks, Notes};
+use panics::PanicLog;
 use reported::Unwritten;
 use socket::Control;
 
 /// Bytes of a node's text, and of a request with it: a million rules have fewer.
 pub const LONGEST_TEXT: u64 = 64 << 20;
 
-/// Counters for Prometheus are not older.
+/// Longest age of the counters for Prometheus.
 const TELL: Duration = Duration::from_secs(1);
-/// Signals are seen after this time.
+/// Interval between checks for signals.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// What becomes of hosts without a port block while blocks cannot be written to their file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlocksFailure {
-    /// They get none.
+    /// No new port blocks are assigned.
     Refuse,
     /// They get one, which is forgotten by a crash.
     Give,
@@ -91,7 +91,7 @@ pub struct Over {
     pub reasons: Vec<String>,
 }
 
-/// The node with a thread on each of these, if there are any.
+/// The node with a thread on each of these CPUs, if there are any.
 fn placed(mut config: Config, cpus: Option<&[usize]>) -> Config {
     if let Some(cpus) = cpus {
         config.settings.threads = cpus.iter().copied().map(Some).collect();
@@ -120,13 +120,13 @@ pub fn run(settings: Settings<'_>) -> Result<Over> {
         say::say(&format!("{}: {} on {}", port.name, method, port.interface));
     }
     say::notes(opened.obstacles());
-    let mut mishaps = Mishaps::open();
+    let mut panics = PanicLog::open();
     if !settings.keeps_privileges {
-        privilege::drop_all_but(opened.needs()).context("cannot give up privileges")?;
+        privilege::drop_all_but(opened.needs()).context("cannot drop privileges")?;
         privilege::run_no_program();
     }
     let node = opened.start()?;
-    mishaps.begin(node.began());
+    panics.begin(node.began());
     let events = events.zip(settings.events);
     let events = events.map(|(file, path)| Events::new(file, path, node.began()));
     let unwritten = Unwritten::default();
@@ -136,14 +136,14 @@ pub fn run(settings: Settings<'_>) -> Result<Over> {
     let names: Vec<String> = config.plane.ports.iter().map(|port| port.name.clone()).collect();
     let page =
         |node: &Node| reported::prometheus(&node.snapshots(), &names) + &reported::unwritten(&unwritten);
-    systemd::tell_ready()?;
-    // Clients are answered by threads of their own: what happens in the node is written down whatever they do.
-    let (alive, over) = UnixStream::pair().context("a socket to end the others")?;
+    systemd::notify_ready()?;
+    // Clients have their own threads, so that none of them delays the recording of events.
+    let (alive, over) = UnixStream::pair().context("cannot create the socket that ends the clients")?;
     let placed = |config| placed(config, cpus.as_deref());
     let answer = |sent: &[u8]| socket::answer(&node, &names, sent, &placed);
-    let tell = || {
+    let publish = || {
         if let Some(server) = &prometheus {
-            server.tell(page(&node));
+            server.publish(page(&node));
         }
     };
     std::thread::scope(|scope| {
@@ -155,7 +155,7 @@ pub fn run(settings: Settings<'_>) -> Result<Over> {
         let serve = || control.serve(&over, &answer);
         let serving = std::thread::Builder::new().name("control".into()).spawn_scoped(scope, serve);
         if serving.is_ok() {
-            watch(&node, (&names, &mut mishaps), tell, (&hangup, &reopens));
+            watch(&node, (&names, &mut panics), publish, (&hangup, &reopens));
         }
         drop::<Sender<()>>(noting);
         drop(alive);
@@ -164,42 +164,42 @@ pub fn run(settings: Settings<'_>) -> Result<Over> {
     end(node, &mut notes, &names)
 }
 
-/// Reports panics of the node, and tells the counters, until it ends or shall end.
+/// Reports panics of the node, and publishes its counters, until it ends or a signal ends it.
 fn watch(
     node: &Node,
-    (names, mishaps): (&[String], &mut Mishaps),
-    tell: impl Fn(),
+    (names, panics): (&[String], &mut PanicLog),
+    publish: impl Fn(),
     (hangup, reopens): (&Hangup, &AtomicBool),
 ) {
-    tell();
+    publish();
     let mut reported = Instant::now();
     while !hangup.ends() && !node.has_ended() {
         std::thread::sleep(LOOK);
         reopens.fetch_or(hangup.asks_to_reopen(), Ordering::Relaxed);
-        mishaps.look(node, names);
+        panics.look(node, names);
         if reported.elapsed() >= TELL {
             reported = Instant::now();
-            tell();
+            publish();
         }
     }
 }
 
-/// Hosts have their blocks of ports again.
+/// Gives hosts their port blocks back.
 fn restore(opened: &mut Opened, kept: &mut KeptBlocks) {
     let before = kept.blocks.live();
     let restored = opened.restore(&before);
     if !before.is_empty() {
-        say::say(&format!("{} of {} blocks of ports are their hosts' again", restored.len(), before.len()));
+        say::say(&format!("restored {} of {} port blocks", restored.len(), before.len()));
     }
     kept.blocks.set(&restored);
     kept.sync();
-    opened.withhold_blocks(kept.is_withheld());
+    opened.set_new_blocks(kept.new_blocks());
 }
 
 /// Drains the node and returns the accounting.
 fn end(node: Node, notes: &mut Notes<'_>, names: &[String]) -> Result<Over> {
     let mut ended = node.stop();
-    // Also where a port was of no more use.
+    // Also if a port has failed.
     notes.end(&mut ended);
     let accounting = reported::counters(&ended.threads?, names);
     Ok(Over { accounting, reasons: ended.ended_early })

@@ -1,5 +1,6 @@
-//! What a node writes down while it runs: the events of its NATs, and who has which ports. It has a thread of its own, so
-//! that neither a slow disk nor who asks the node keeps the other waiting, and no error of a disk ends it.
+//! The files that a node writes while it runs: the events of its NATs, and the assignment of port blocks. They have a thread of
+//! their own, so that a slow disk does not delay the clients of the node, nor a client the files, and no disk error ends the
+//! node.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -12,16 +13,16 @@ use anyhow::{Context, Result};
 use weir_capture::files::{Files, Target};
 use weir_capture::privilege;
 use weir_node::{Ended, Node, NodeError};
-use weir_plane::Event;
+use weir_plane::{Event, NewBlocks};
 
 use super::blocks::Blocks;
 use super::reported::{self, Unwritten};
 use crate::BlocksFailure;
 use weir_service::say;
 
-/// How often the node is asked what happened.
+/// Interval between reads of the events of the node.
 const LOOK: Duration = Duration::from_millis(100);
-/// How often a disk that has failed is tried again.
+/// Interval between retries after a disk error.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// The files.
@@ -34,10 +35,10 @@ pub(crate) struct Notes<'a> {
 }
 
 impl Notes<'_> {
-    /// Writes down what happens until the other end of `is_over` has gone, or the node has.
+    /// Writes events until the other end of `is_over` is closed, or the node has ended.
     pub(crate) fn run(&mut self, node: &Node, is_over: &Receiver<()>) {
         while matches!(is_over.recv_timeout(LOOK), Err(RecvTimeoutError::Timeout)) {
-            // A node that ends between two looks is reported at the end.
+            // The last events of a node that ends here are written by `end`.
             if self.look(node).is_err() {
                 return;
             }
@@ -59,11 +60,11 @@ impl Notes<'_> {
             blocks.sync();
             blocks.withhold(node)?;
         }
-        self.tell();
+        self.publish();
         Ok(())
     }
 
-    /// What is left to write of a node that has ended.
+    /// Writes the last events of a node that has ended.
     pub(crate) fn end(&mut self, ended: &mut Ended) {
         if let Some(events) = &mut self.events {
             events.write(std::mem::take(&mut ended.events));
@@ -74,10 +75,10 @@ impl Notes<'_> {
             blocks.tried = None;
             blocks.sync();
         }
-        self.tell();
+        self.publish();
     }
 
-    fn tell(&self) {
+    fn publish(&self) {
         if let Some(events) = &self.events {
             self.unwritten.events.store(events.lost(), Ordering::Relaxed);
         }
@@ -95,40 +96,42 @@ pub(crate) struct KeptBlocks {
     tried: Option<Instant>,
     has_failed: bool,
     failure: BlocksFailure,
-    /// The node may give nobody a block so far.
+    /// The node was last told to assign no blocks.
     was_withheld: bool,
 }
 
 impl KeptBlocks {
-    /// Opens it; says what of it cannot be read.
+    /// Opens it; reports unreadable lines.
     pub(crate) fn open(path: &Path, failure: BlocksFailure) -> Result<KeptBlocks> {
         let blocks = Blocks::open(path)?;
         if blocks.unreadable() > 0 {
             let (lines, shown) = (blocks.unreadable(), path.display());
-            say::say(&format!(
-                "note: {lines} lines of {shown} were not written to their end; the others count"
-            ));
+            say::say(&format!("note: {lines} lines of {shown} are incomplete and were ignored"));
         }
         let path = path.into();
         Ok(KeptBlocks { blocks, path, tried: None, has_failed: false, failure, was_withheld: true })
     }
 
-    /// What cannot be noted is given to nobody. A NAT that has begun anew is asked again.
+    /// Stops the assignment of blocks that cannot be recorded. Repeated, because a NAT may have been restarted.
     fn withhold(&mut self, node: &Node) -> Result<(), NodeError> {
         let withheld = self.is_withheld();
         if withheld || self.was_withheld {
-            node.withhold_blocks(withheld)?;
+            node.set_new_blocks(self.new_blocks())?;
             self.was_withheld = withheld;
         }
         Ok(())
     }
 
-    /// Nobody is to be given a block now.
-    pub(crate) fn is_withheld(&self) -> bool {
+    /// Whether hosts are given further blocks now.
+    pub(crate) fn new_blocks(&self) -> NewBlocks {
+        if self.is_withheld() { NewBlocks::Withheld } else { NewBlocks::Allowed }
+    }
+
+    fn is_withheld(&self) -> bool {
         self.has_failed && self.failure == BlocksFailure::Refuse
     }
 
-    /// Puts on disk what waits, unless that has just failed.
+    /// Writes the waiting changes to disk, unless that has just failed.
     pub(crate) fn sync(&mut self) {
         if self.tried.is_some_and(|tried| tried.elapsed() < AGAIN) {
             return;
@@ -138,18 +141,18 @@ impl KeptBlocks {
             Ok(()) => {
                 self.tried = None;
                 if std::mem::take(&mut self.has_failed) {
-                    say::say(&format!("note: {shown} says again who has which ports"));
+                    say::say(&format!("note: {shown} is written again"));
                 }
             }
             Err(error) => {
                 self.tried = Some(Instant::now());
                 if !std::mem::replace(&mut self.has_failed, true) {
                     let without = match self.failure {
-                        BlocksFailure::Refuse => "hosts without a block of ports get none until then",
-                        BlocksFailure::Give => "after a crash until then hosts may have other ports",
+                        BlocksFailure::Refuse => "no new port blocks are assigned until then",
+                        BlocksFailure::Give => "after a crash before then hosts may get other ports",
                     };
                     say::say(&format!(
-                        "note: cannot write {shown}: {error}; frames go on, and it is tried again; {without}"
+                        "note: cannot write {shown}: {error}; forwarding continues, retrying every second; {without}"
                     ));
                 }
             }
@@ -160,12 +163,12 @@ impl KeptBlocks {
 /// The file of events, open.
 pub(crate) struct EventsFile {
     file: File,
-    /// Opens it again; `None`: it is open already, by the name of a descriptor.
+    /// Reopens it; `None`: it was given as a descriptor.
     maker: Option<Files>,
 }
 
 impl EventsFile {
-    /// Opens it, or makes it. As root, a child process can open it again when this one has no privileges any more: to be called
+    /// Opens it, or creates it. As root, a child process can reopen it after this process has dropped its privileges: call this
     /// before there are threads and sockets.
     pub(crate) fn open(path: &Path) -> Result<EventsFile> {
         let failed = || format!("cannot write {}", path.display());
@@ -175,7 +178,7 @@ impl EventsFile {
         let file = weir_disk::append(path, 0o600).with_context(failed)?;
         let target = Target { path: path.into(), numbered: false, keep: None, append: true };
         let maker = if privilege::is_root() { Files::by_child(&target) } else { Files::of(&target) };
-        // The reader of a pipe that has gone is not waited for.
+        // Do not wait for the reader of a pipe.
         Ok(EventsFile { file, maker: Some(maker.with_context(failed)?.until(|| true)) })
     }
 }
@@ -185,15 +188,15 @@ pub(crate) struct Events {
     file: File,
     maker: Option<Files>,
     path: PathBuf,
-    /// When the time of the node begins.
+    /// Start of the node's time.
     began: SystemTime,
-    /// Events that the NATs had no room for.
+    /// Events that the NATs dropped because their buffer was full.
     dropped: u64,
-    /// Events that the disk had no room for.
+    /// Events that could not be written.
     unwritten: u64,
-    /// Of those, since it was last written.
+    /// Events that could not be written since the last success.
     missing: u64,
-    /// What is in the file ends in the middle of a line.
+    /// The file ends within a line.
     is_torn: bool,
 }
 
@@ -203,7 +206,7 @@ impl Events {
         Events { file, maker, path, began, dropped: 0, unwritten: 0, missing: 0, is_torn }
     }
 
-    /// From here on events go to the file that has the name now.
+    /// Opens the file that now has this name, and closes the old one.
     fn reopen(&mut self) {
         let Some(maker) = &mut self.maker else { return };
         match maker.make() {
@@ -213,7 +216,7 @@ impl Events {
                 self.is_torn = false;
             }
             Err(error) => say::say(&format!(
-                "note: cannot open {} again: {error}; events go to the file that is open",
+                "note: cannot reopen {}: {error}; events still go to the old file",
                 self.path.display()
             )),
         }
@@ -224,7 +227,7 @@ impl Events {
         self.dropped + self.unwritten
     }
 
-    /// Appends what happened; so many events there was no room for, ever.
+    /// Appends events; `dropped` counts all events for which the NATs had no room.
     fn write(&mut self, (events, dropped): (Vec<Event>, u64)) {
         self.dropped = dropped;
         if events.is_empty() {
@@ -240,7 +243,7 @@ impl Events {
         }
     }
 
-    /// All of it, or as far as a file can be cut nothing.
+    /// Appends all of it; after an error nothing of it, if the file can be cut.
     fn append(&mut self, text: &[u8]) -> io::Result<()> {
         let before = self.file.metadata().ok().filter(std::fs::Metadata::is_file).map(|found| found.len());
         let mut left = text;
@@ -264,7 +267,7 @@ impl Events {
         if self.missing == 0 {
             let shown = self.path.display();
             say::say(&format!(
-                "note: cannot write {shown}: {error}; events are lost and counted, frames go on"
+                "note: cannot write {shown}: {error}; forwarding continues, lost events are counted"
             ));
         }
         self.missing += events;
@@ -276,13 +279,13 @@ impl Events {
             0 => {}
             missing => {
                 let shown = self.path.display();
-                say::say(&format!("note: {shown} is written again; {missing} events are not in it"));
+                say::say(&format!("note: {shown} is written again; {missing} events are lost"));
             }
         }
     }
 
     fn end(&self) {
-        // What is in the file outlives a crash from here on; a pipe or device has no such thing.
+        // The file survives a crash from here on; a pipe or device cannot be synced.
         let _ = self.file.sync_data();
         if self.lost() > 0 {
             say::say(&format!("note: {} events are not in {}", self.lost(), self.path.display()));
@@ -294,7 +297,7 @@ impl Events {
 mod tests {
     use serde_json::Value;
     use weir_disk::faults::{self, Fault, Writer};
-    use weir_plane::{Time, What};
+    use weir_plane::{EventKind, Time};
 
     use super::*;
 
@@ -303,7 +306,7 @@ mod tests {
     fn event(n: u64) -> Event {
         Event {
             at: Time::from_ms(n),
-            what: What::BlockAllocated,
+            kind: EventKind::BlockAllocated,
             inside: [0, 0, 0xffff, n as u32],
             outside: 1,
             ports: (1, 2),
@@ -329,7 +332,7 @@ mod tests {
 
     #[test]
     fn each_event_is_a_whole_line_or_is_counted_as_lost() {
-        let writer = Writer { test: "node::notes::tests::writer_that_fails", lasts: 3 };
+        let writer = Writer { test: "notes::tests::writer_that_fails", lasts: 3 };
         for fault in Fault::ALL {
             let changes = faults::at_each_change(
                 writer,

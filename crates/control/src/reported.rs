@@ -1,4 +1,4 @@
-//! What is reported of a node: JSON, the same as text, and Prometheus' format.
+//! The output of a node: JSON, text, and Prometheus text format.
 
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,11 +6,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value, json};
 use weir_node::Snapshot;
-use weir_plane::{Accounting, Dir, Event, FastState, PoliceCounts, Punts, QueueCounts, What, address_of};
+use weir_plane::{
+    Accounting, Dir, Event, EventKind, FastState, PoliceCounts, Punts, QueueCounts, address_of,
+};
 
 use weir_service::prometheus::{metric, quoted};
 
-/// Where all frames are: in the node, and if it has several threads, in each.
+/// Frame accounting of the node, and of each thread if it has several.
 pub fn counters(threads: &[Snapshot], names: &[String]) -> Value {
     let mut all = of(&Snapshot::sum(threads), names);
     if threads.len() > 1 {
@@ -19,7 +21,7 @@ pub fn counters(threads: &[Snapshot], names: &[String]) -> Value {
     all
 }
 
-/// What tells threads apart.
+/// The accounting of a thread.
 fn of_thread(n: usize, snapshot: &Snapshot) -> Value {
     let accounting = &snapshot.accounting;
     json!({
@@ -70,7 +72,7 @@ fn punted(punts: &Punts) -> Value {
     Value::Object(occurred.map(|(punt, frames)| (punt.name().to_string(), frames.into())).collect())
 }
 
-/// Frames lost, by reason; those that a port lost have its name in front.
+/// Dropped frames by reason; drops of a port have its name in front.
 pub(crate) fn drops(snapshot: &Snapshot, names: &[String]) -> Value {
     let plane =
         snapshot.accounting.drops.occurred().map(|(reason, frames)| (reason.name().to_string(), frames));
@@ -81,7 +83,7 @@ pub(crate) fn drops(snapshot: &Snapshot, names: &[String]) -> Value {
     Value::Object(plane.chain(ports).map(|(name, frames)| (name, frames.into())).collect::<Map<_, _>>())
 }
 
-/// What programs have passed on, by port, and why frames came to the plane.
+/// Fast path: frames by port, and the reasons why frames went to the plane.
 pub(crate) fn fast(state: Option<&FastState>, names: &[String]) -> Value {
     let Some(FastState { on, entries, counts }) = state else {
         return json!({ "fast": "off: write run(fast on) in the node's file" });
@@ -100,7 +102,7 @@ pub(crate) fn fast(state: Option<&FastState>, names: &[String]) -> Value {
     })
 }
 
-/// What queues have done, by stage and direction.
+/// Counters of the queues, by stage and direction.
 pub(crate) fn queues(queues: &[QueueCounts]) -> Value {
     let of = |queue: &QueueCounts| {
         json!({
@@ -125,7 +127,7 @@ pub(crate) fn queues(queues: &[QueueCounts]) -> Value {
     json!({ "queues": queues.iter().map(of).collect::<Vec<_>>() })
 }
 
-/// What policers have done, by stage, profile, class and direction.
+/// Counters of the policers, by stage, profile, class and direction.
 pub(crate) fn police(rates: &[PoliceCounts]) -> Value {
     let of = |rate: &PoliceCounts| {
         json!({
@@ -152,20 +154,20 @@ fn direction(dir: Dir) -> &'static str {
     }
 }
 
-/// What a NAT wrote down, in a node that began then; `lost` events there was no room for so far.
+/// An event of a NAT; `began` is the start of the node's time, `lost` the number of lost events so far.
 pub(crate) fn event(event: &Event, began: SystemTime, lost: u64) -> Value {
     let at = began.duration_since(UNIX_EPOCH).unwrap_or_default() + Duration::from_nanos(event.at.ns());
-    let name = match event.what {
-        What::SessionCreated => "NAT44 session create",
-        What::SessionDeleted => "NAT44 session delete",
-        What::PortsExhausted => "NAT ports exhausted",
-        What::QuotaExceeded => "quota exceeded",
-        What::BlockAllocated => "NAT port block allocation",
-        What::BlockReleased => "NAT port block de-allocation",
+    let name = match event.kind {
+        EventKind::SessionCreated => "NAT44 session create",
+        EventKind::SessionDeleted => "NAT44 session delete",
+        EventKind::PortsExhausted => "NAT ports exhausted",
+        EventKind::QuotaExceeded => "quota exceeded",
+        EventKind::BlockAllocated => "NAT port block allocation",
+        EventKind::BlockReleased => "NAT port block de-allocation",
     };
     json!({
         "at_s": at.as_secs_f64(),
-        "nat_event": event.what as u8,
+        "nat_event": event.kind as u8,
         "event": name,
         "inside": address_of(event.inside).to_string(),
         "outside": Ipv4Addr::from(event.outside).to_string(),
@@ -176,11 +178,11 @@ pub(crate) fn event(event: &Event, began: SystemTime, lost: u64) -> Value {
     })
 }
 
-/// JSON as people read it: a line for each number, lists indented.
+/// JSON as text: a line for each number, lists indented.
 pub fn text(value: &Value) -> String {
     let mut text = String::new();
     lines(value, 0, &mut text);
-    // Names in it are those of a text that somebody wrote.
+    // Names in it come from a user's file, and may hold control characters.
     weir_config::plain(&text).into_owned()
 }
 
@@ -232,10 +234,10 @@ pub(crate) fn prometheus(threads: &[Snapshot], names: &[String]) -> String {
         ("dropped", accounting.drops.total()),
     ];
     let places = places.into_iter().map(|(place, frames)| (format!("place=\"{place}\""), frames));
-    metric(&mut page, "node_frames_total", "Frames, by what became of them", places);
+    metric(&mut page, "node_frames_total", "Frames by outcome", places);
     let drops =
         accounting.drops.occurred().map(|(reason, frames)| (format!("reason=\"{}\"", reason.name()), frames));
-    metric(&mut page, "node_drops_total", "Frames that went no further, by reason", drops);
+    metric(&mut page, "node_drops_total", "Dropped frames by reason", drops);
     let ports = names.iter().zip(&snapshot.ports).flat_map(|(name, port)| {
         let name = quoted(name);
         let label = |way: &str| format!("port=\"{name}\",direction=\"{way}\"");
@@ -260,27 +262,27 @@ pub(crate) fn prometheus(threads: &[Snapshot], names: &[String]) -> String {
         ];
         places.map(|(place, frames)| (format!("thread=\"{n}\",place=\"{place}\""), frames))
     });
-    let help = "Frames of each thread; it hands those over that belong to another, which takes them";
+    let help = "Frames of each thread; handed: passed to another thread, taken: received from another thread";
     metric(&mut page, "node_thread_frames_total", help, threads);
     page
 }
 
-/// What is not on disk, for others to look at.
+/// Counts of unwritten events and blocks, shared between threads.
 #[derive(Debug, Default)]
 pub(crate) struct Unwritten {
-    /// Events that are in no file, ever.
+    /// Lost events in total.
     pub(crate) events: AtomicU64,
-    /// Changes of blocks that wait for the disk.
+    /// Changes of port blocks that wait for the disk.
     pub(crate) blocks: AtomicU64,
 }
 
-/// What is not on disk, as counters.
+/// Unwritten events and blocks, as counters.
 pub(crate) fn unwritten(unwritten: &Unwritten) -> String {
     let mut page = String::new();
     let events = [(String::new(), unwritten.events.load(Ordering::Relaxed))];
-    metric(&mut page, "node_events_lost_total", "Events of NATs that are in no file", events.into_iter());
+    metric(&mut page, "node_events_lost_total", "Lost events of NATs", events.into_iter());
     let blocks = unwritten.blocks.load(Ordering::Relaxed);
-    page += "# HELP weir_node_blocks_waiting Changes of blocks of ports that wait for the disk\n";
+    page += "# HELP weir_node_blocks_waiting Changes of port blocks that wait for the disk\n";
     page += &format!("# TYPE weir_node_blocks_waiting gauge\nweir_node_blocks_waiting {blocks}\n");
     page
 }

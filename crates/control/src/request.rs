@@ -1,24 +1,24 @@
-//! What a client may ask of a node: a line of JSON.
+//! The requests of a client to a node: a line of JSON.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// What is asked.
+/// A request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Request {
-    /// What is to be shown.
+    /// Return this table.
     Show(String),
-    /// The node shall become what a text says.
+    /// Apply a node file.
     Apply(Apply),
 }
 
-/// A text that the node shall become.
+/// A node file to apply.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Apply {
-    /// What the user calls its file.
+    /// The name of the file, for messages.
     pub file: String,
     /// The text.
     pub text: String,
@@ -28,14 +28,14 @@ pub struct Apply {
 }
 
 impl Request {
-    /// Reads what a client has sent. Nesting is bounded by the library, length by who received it.
+    /// Parses the bytes of a client. The library limits nesting, the caller limits the length.
     ///
     /// # Errors
-    /// Why it is no request, and what one looks like.
+    /// Why it is no request, with an example of one.
     pub fn read(sent: &[u8]) -> Result<Request, String> {
         serde_json::from_slice(sent).map_err(|error| {
             format!(
-                "this is no request: {error}; send {{\"show\": \"counters\"}} or {{\"apply\": {{\"file\": \"x\", \"text\": \"...\"}}}} \
+                "this is no valid request: {error}; send {{\"show\": \"counters\"}} or {{\"apply\": {{\"file\": \"x\", \"text\": \"...\"}}}} \
                  in one line"
             )
         })

@@ -1,4 +1,4 @@
-//! Questions to a node that runs: a line of JSON over a Unix socket, and a line back.
+//! Requests to a running node: a line of JSON over a Unix socket, and a line as the answer.
 //!
 //! ```text
 //! {"show": "counters"}                     {"ok": {...}}
@@ -18,13 +18,13 @@ use super::clients::{self, Answer, Limits};
 use super::reported;
 use super::request::{Apply, Request, Shown};
 
-/// A node's file with those that it names is not longer, and one that has nothing to ask may be idle for so long.
+/// Limits of a request, which may hold a node file with all files that it names, and of the idle time of a client.
 const LIMITS: Limits = Limits { places: 16, request_bytes: 16 << 20, patience: Duration::from_secs(30) };
 
-/// An answer is not longer, bytes: whoever has laid a socket there cannot fill this process's memory.
+/// Most bytes of an answer: an untrusted socket must not fill the memory of this process.
 const LONGEST_ANSWER: u64 = 1 << 30;
 
-/// Sessions that are reported one by one.
+/// Most sessions that are listed one by one.
 const MOST_SESSIONS: usize = 10_000;
 
 /// The socket of a node.
@@ -34,18 +34,18 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// Takes the place of a node that has ended without a word.
+    /// Creates the socket; replaces that of a killed node.
     pub(crate) fn listen(path: &Path) -> Result<Control> {
         let shown = path.display();
         if UnixStream::connect(path).is_ok() {
-            bail!("a node answers at {shown} already: end it, or give this one another place with --socket");
+            bail!("another node uses the socket {shown}: stop it, or choose another socket with --socket");
         }
         if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+            std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
         }
-        // Who may ask may change the node.
+        // A client that may connect may also change the node.
         let listener = weir_disk::listen(path)
-            .with_context(|| format!("cannot make the socket {shown}: name another place with --socket"))?;
+            .with_context(|| format!("cannot create the socket {shown}: choose another one with --socket"))?;
         listener.set_nonblocking(true)?;
         Ok(Control { listener, path: path.to_path_buf() })
     }
@@ -58,7 +58,7 @@ impl Control {
 
 impl Drop for Control {
     fn drop(&mut self) {
-        // Without privileges it may stay; the next node takes its place.
+        // Without privileges it may stay; the next node replaces it.
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -67,9 +67,9 @@ impl Drop for Control {
 pub fn ask(path: &Path, request: &Request) -> Result<Value> {
     let shown = path.display();
     let node = UnixStream::connect(path).with_context(|| {
-        format!("no node answers at {shown}: start one with `weir node run`, or say --socket")
+        format!("no node answers at {shown}: start one with `weir node run`, or set --socket")
     })?;
-    // A node that does not take the request says why.
+    // A node that rejects the request sends the reason.
     let sent = writeln!(&node, "{}", serde_json::to_string(request)?);
     let mut line = String::new();
     BufReader::new(&node).take(LONGEST_ANSWER).read_line(&mut line)?;
@@ -77,14 +77,14 @@ pub fn ask(path: &Path, request: &Request) -> Result<Value> {
         sent?;
     }
     let mut answer: Value =
-        serde_json::from_str(&line).with_context(|| format!("the node at {shown} has gone"))?;
+        serde_json::from_str(&line).with_context(|| format!("the node at {shown} closed the connection"))?;
     match answer.get("error").and_then(Value::as_str) {
         Some(error) => Err(anyhow!("{error}")),
         None => Ok(answer["ok"].take()),
     }
 }
 
-/// What the node says to the bytes of a request; `placed` puts a text on the CPUs of the command line.
+/// The answer to the bytes of a request; `placed` applies --cpus to a configuration.
 pub(crate) fn answer(
     node: &Node,
     names: &[String],
@@ -94,13 +94,13 @@ pub(crate) fn answer(
     let what = match Request::read(sent).map_err(anyhow::Error::msg)? {
         Request::Apply(Apply { file, text, files }) => {
             let beside = |name: &str| {
-                files.get(name).cloned().ok_or_else(|| format!("the text of {name} did not come along"))
+                files.get(name).cloned().ok_or_else(|| format!("the request lacks the text of {name}"))
             };
             node.apply(&placed(Config::read(&file, &text, &beside)?))?;
             return Ok(Value::Null);
         }
         Request::Show(what) => Shown::named(&what)
-            .ok_or_else(|| anyhow!("`{what}` cannot be shown: ask for {}", Shown::names().join(", ")))?,
+            .ok_or_else(|| anyhow!("`{what}` cannot be shown: use {}", Shown::names().join(", ")))?,
     };
     match what {
         Shown::Counters => Ok(reported::counters(&node.count()?, names)),

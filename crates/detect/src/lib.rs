@@ -1,4 +1,4 @@
-//! Attacks, seen in a stream of frames: who receives or sends more than the configured or the learned.
+//! Detection of attacks in a stream of frames: hosts that receive or send more than a configured or learned limit.
 //!
 //! ```text
 //! headers > host table, flow set        every tenth of a second:  watches > start, update, end

@@ -1,5 +1,5 @@
-//! What is done about an attack: a script, a web service, a BGP daemon. Each gets its own thread, so that a slow one
-//! holds up neither the watch nor the others.
+//! The actions of an attack: a script, a web service, a BGP daemon. Each has its own thread, so that a slow one delays
+//! neither the watch nor the others.
 
 use std::convert::Infallible;
 use std::process::Command;
@@ -15,30 +15,30 @@ use super::program;
 use super::webhook::Webhook;
 use weir_service::say;
 
-/// Events that may wait for an action. More are dropped, aloud: old news of an attack are of no use.
+/// Events that may wait for an action. More are dropped, with a note: old events are of no use.
 const WAITING: usize = 1000;
-/// A web service may take so long.
+/// Time limit of a web service.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Everything that is done.
+/// All actions.
 pub(crate) struct Actions {
     workers: Vec<Worker>,
     announcer: Option<Announcer>,
 }
 
-/// A thread that acts upon events, one after another.
+/// A thread that runs an action for each event, in order.
 struct Worker {
     name: &'static str,
     events: SyncSender<String>,
-    /// Says nothing, and is closed when all is done.
+    /// Carries no value; closed when the thread ends.
     done: Receiver<Infallible>,
 }
 
 impl Actions {
-    /// Ready to act.
+    /// Starts the threads.
     ///
     /// # Errors
-    /// What is configured is not there.
+    /// A configured target does not exist.
     pub(crate) fn start(config: &weir_detect::Actions) -> Result<Actions> {
         let mut workers = Vec::new();
         if let Some(script) = config.script.clone() {
@@ -54,22 +54,22 @@ impl Actions {
         Ok(Actions { workers, announcer })
     }
 
-    /// Acts upon an event, which is this `document`; returns what a BGP daemon was asked or would have been asked.
+    /// Runs the actions for an event, which is this `document`; returns the command for the BGP daemon.
     pub(crate) fn of(&mut self, event: &Event, document: &Value) -> Option<Announced> {
         self.workers.iter().for_each(|worker| worker.give(document.to_string()));
         self.announcer.as_ref()?.of(event)
     }
 
-    /// What is announced, where anything may be.
+    /// The announcements, if they are configured.
     pub(crate) fn announcements(&self) -> Option<Announcements> {
         self.announcer.as_ref().map(Announcer::counts)
     }
 
-    /// Withdraws what is announced, because nobody will see the end of the attacks, and waits until all has been done, `most`
-    /// at most.
+    /// Withdraws the announcements, because the end of the attacks would not be seen, and waits for all actions, `most` at
+    /// most.
     pub(crate) fn finish(self, most: Duration) {
         let end = Instant::now() + most;
-        // All at the same time.
+        // Close all queues first, so that the threads end at the same time.
         let ending: Vec<_> = self.workers.into_iter().map(|worker| (worker.name, worker.done)).collect();
         if let Some(announcer) = self.announcer {
             announcer.finish(end);
@@ -77,7 +77,7 @@ impl Actions {
         for (name, done) in ending {
             let wait = end.saturating_duration_since(Instant::now());
             if done.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
-                say::say(&format!("note: {name} has not come to its end: not all events were handed to it"));
+                say::say(&format!("note: {name} is still running: some events were not passed to it"));
             }
         }
     }
@@ -91,7 +91,7 @@ impl Worker {
             let _is_done: Sender<Infallible> = is_done;
             for event in waiting {
                 if let Err(error) = act(&event) {
-                    say::say(&format!("note: {name} has failed: {error:#}"));
+                    say::say(&format!("note: {name} failed: {error:#}"));
                 }
             }
         });
@@ -100,7 +100,7 @@ impl Worker {
 
     fn give(&self, event: String) {
         if let Err(TrySendError::Full(_)) = self.events.try_send(event) {
-            say::say(&format!("note: {} is too slow: an event was not handed to it", self.name));
+            say::say(&format!("note: {} is too slow: an event was not passed to it", self.name));
         }
     }
 }

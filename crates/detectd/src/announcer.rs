@@ -1,10 +1,10 @@
-//! What a BGP daemon is asked to announce, and never forgets: two threads carry out what the list of announcements asks for.
+//! The announcements by a BGP daemon, which survive a crash of weir: two threads carry out the list of announcements.
 //!
 //! ```text
 //!   event > standing --> carrier: pipe of ExaBGP, program of GoBGP     (at once, repeated until it succeeds)
-//!                  \-> keeper: the file of what is announced         (a slow disk delays nothing)
+//!                  \-> keeper: the file of the announcements         (a slow disk delays nothing)
 //! ```
-//! What is in the file when weir begins was left by one that was killed, and is withdrawn.
+//! Announcements in the file at the start are those of a killed weir, and are withdrawn.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -23,33 +23,33 @@ use weir_detect::{Announce, Announcements, Daemon, Decision, Event, Standing};
 use super::program;
 use weir_service::say;
 
-/// `gobgp` may take so long.
+/// Time limit of `gobgp`.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Bytes of the file: as many announcements as there can be are less.
+/// Most bytes of the file; the largest number of announcements needs less.
 const LONGEST: u64 = 64 << 20;
-/// From so many tries on, somebody has to see to it.
+/// From this number of tries on, the operator is asked to act.
 const LOUD: u32 = 8;
 /// A file that could not be written is tried again after this time.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// What a BGP daemon is asked to announce.
+/// A command for a BGP daemon.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Announced {
     /// The command.
     pub(crate) command: String,
-    /// Or only shown.
+    /// Whether it is sent, or only shown.
     pub(crate) sent: bool,
-    /// Then why.
+    /// Why it is not sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<String>,
 }
 
-/// Tells a BGP daemon of attacks, or says what it would be asked.
+/// Sends the commands to a BGP daemon, or only returns them.
 pub(crate) struct Announcer {
     shared: Arc<Shared>,
-    /// Why no command is sent to the daemon; `None`: they are.
+    /// Why no command is sent to the daemon; `None`: they are sent.
     withheld: Option<&'static str>,
-    /// Where it is written down what is announced.
+    /// The file of the announcements.
     state: PathBuf,
     _lock: Option<File>,
 }
@@ -62,16 +62,16 @@ struct Shared {
 
 struct State {
     standing: Standing,
-    /// What the file says.
+    /// The announcements in the file.
     written: Vec<Kept>,
     is_ending: bool,
 }
 
 impl Announcer {
-    /// Ready to tell; what was left in place before is being withdrawn.
+    /// Starts the threads; announcements of a killed weir are withdrawn.
     ///
     /// # Errors
-    /// The daemon is not there, or what is announced cannot be written down.
+    /// The daemon cannot be reached, or the file cannot be written.
     pub(crate) fn start(announce: Announce) -> Result<Announcer> {
         let (withheld, path, daemon) = (announce.withheld, announce.state.clone(), announce.daemon.clone());
         let mut standing = Standing::new(announce);
@@ -84,12 +84,12 @@ impl Announcer {
         }
         let lock = lock(&path)?;
         let left = read(&path)?;
-        // Here and now, so that a folder that cannot be written to is known before the first attack.
+        // Written now, so that a folder without write permission is reported before the first attack.
         write(&path, &left).with_context(|| cannot_keep(&path))?;
         if !left.is_empty() {
             let (count, path) = (left.len(), path.display());
             say::say(&format!(
-                "note: {count} announcements of {path} were left in place: they are being withdrawn"
+                "note: {count} announcements in {path} are left from an earlier run: withdrawing them"
             ));
         }
         standing.withdraw_kept(left.clone());
@@ -101,7 +101,7 @@ impl Announcer {
         Ok(Announcer { shared, withheld: None, state: path, _lock: Some(lock) })
     }
 
-    /// What follows from an event, which is under way.
+    /// The command that follows from an event; it is being sent.
     pub(crate) fn of(&self, event: &Event) -> Option<Announced> {
         let now = self.shared.now();
         let decision = self.shared.lock().standing.take(event, now);
@@ -111,12 +111,12 @@ impl Announcer {
         Some(Announced { command, sent: reason.is_none(), reason })
     }
 
-    /// What is announced now.
+    /// Counts of the current announcements.
     pub(crate) fn counts(&self) -> Announcements {
         self.shared.lock().standing.counts()
     }
 
-    /// Withdraws all, because nobody will see the end of the attacks, and waits for that, until `end` at most.
+    /// Withdraws all, because the end of the attacks would not be seen, and waits for that, until `end` at most.
     pub(crate) fn finish(self, end: Instant) {
         if self.withheld.is_some() {
             return;
@@ -132,7 +132,7 @@ impl Announcer {
         if !left.is_empty() {
             let (count, path) = (left.len(), self.state.display());
             say::say(&format!(
-                "note: {count} announcements could not be withdrawn: the next `weir detect` with {path} does it"
+                "note: {count} announcements could not be withdrawn: the next `weir detect` with {path} withdraws them"
             ));
         }
     }
@@ -145,28 +145,30 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("nobody panics with it")
+        self.state.lock().expect("no thread panics while it holds the lock")
     }
 
     fn now(&self) -> Duration {
         self.began.elapsed()
     }
 
-    /// Until something has changed, so long at most.
+    /// Waits for a change, `most` at most.
     fn wait<'a>(&'a self, state: MutexGuard<'a, State>, most: Option<Duration>) -> MutexGuard<'a, State> {
         match most {
-            Some(most) => self.changed.wait_timeout(state, most).expect("nobody panics with it").0,
-            None => self.changed.wait(state).expect("nobody panics with it"),
+            Some(most) => {
+                self.changed.wait_timeout(state, most).expect("no thread panics while it holds the lock").0
+            }
+            None => self.changed.wait(state).expect("no thread panics while it holds the lock"),
         }
     }
 }
 
-/// Carries orders to daemons, until the process ends.
+/// Sends commands to daemons, until the process ends.
 fn carry(shared: &Shared, mut lines: Lines) {
     let mut state = shared.lock();
     loop {
         for (withdrawn, option) in state.standing.expire(shared.now()) {
-            say::say(&format!("note: announced for {option}, and withdrawn: {withdrawn}"));
+            say::say(&format!("note: withdrawn after {option}: {withdrawn}"));
         }
         let Some(order) = state.standing.next(shared.now()) else {
             let most = state.standing.wakes().map(|at| at.saturating_sub(shared.now()));
@@ -189,16 +191,16 @@ fn carry(shared: &Shared, mut lines: Lines) {
     }
 }
 
-/// Says that a daemon could not be asked: at the first try, at the second, at the fourth, and so on.
+/// Reports a failed command: at the first try, at the second, at the fourth, and so on.
 fn complain(command: &str, tries: u32, error: &anyhow::Error) {
     match tries {
         0 => {}
         LOUD.. if tries.is_power_of_two() => say::say(&format!(
-            "ATTENTION: the BGP daemon could not be reached {tries} times, and may have what it should not: {command}: {error:#}; see to \
-             it, or say it yourself. It is tried again every minute"
+            "ATTENTION: a BGP command failed {tries} times, and the daemon may announce a wrong route: {command}: {error:#}; repair \
+             the daemon, or run the command yourself. weir retries every minute"
         )),
         _ if tries.is_power_of_two() => {
-            say::say(&format!("note: not said to the BGP daemon, and tried again: {command}: {error:#}"));
+            say::say(&format!("note: BGP command failed, retrying: {command}: {error:#}"));
         }
         _ => {}
     }
@@ -211,20 +213,20 @@ fn run(command: &str) -> Result<()> {
     program::run(Command::new(name).args(words), "", PATIENCE)
 }
 
-/// The pipes of ExaBGP, open as long as somebody reads them.
+/// The pipes of ExaBGP, open as long as ExaBGP reads them.
 #[derive(Default)]
 struct Lines(HashMap<String, File>);
 
 impl Lines {
     fn open(&mut self, pipe: &str) -> Result<()> {
         if !self.0.contains_key(pipe) {
-            // Without a reader it does not open, and would block with one that is slow.
+            // Non-blocking: an open without a reader fails, and a slow reader does not block writes.
             let file = OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(pipe);
             let file =
                 file.with_context(|| format!("cannot open the pipe {pipe} to ExaBGP (is it running?)"))?;
-            // What somebody has laid there is not written into.
+            // Do not write to a file that another user may have put there.
             if !file.metadata().is_ok_and(|found| found.file_type().is_fifo()) {
-                bail!("{pipe} is no named pipe: name that of ExaBGP with announce.pipe");
+                bail!("{pipe} is no named pipe: set announce.pipe to the pipe of ExaBGP");
             }
             self.0.insert(pipe.to_string(), file);
         }
@@ -234,17 +236,17 @@ impl Lines {
     fn say(&mut self, pipe: &str, command: &str) -> Result<()> {
         self.open(pipe)?;
         let file = self.0.get_mut(pipe).expect("it is open");
-        // In one piece, which the pipe takes whole or not at all: half a command would spoil the next.
+        // One write, which the pipe takes completely or not at all: half a command would corrupt the next.
         let said = file.write_all(format!("{command}\n").as_bytes());
         if said.as_ref().is_err_and(|error| error.kind() != ErrorKind::WouldBlock) {
-            // Who comes after the present reader has a pipe of its own, perhaps.
+            // A restarted ExaBGP may have a new pipe.
             self.0.remove(pipe);
         }
         said.with_context(|| format!("ExaBGP does not read {pipe}"))
     }
 }
 
-/// Keeps the file as it should be, until the process ends.
+/// Writes the file after each change, until the process ends.
 fn keep(shared: &Shared, path: &Path) {
     let mut state = shared.lock();
     let mut has_failed = false;
@@ -277,13 +279,10 @@ fn keep(shared: &Shared, path: &Path) {
 }
 
 fn cannot_keep(path: &Path) -> String {
-    format!(
-        "cannot write down what is announced, in {}: name another file with announce.state",
-        path.display()
-    )
+    format!("cannot write the announcements to {}: set announce.state to another file", path.display())
 }
 
-/// The right to use a file, which nobody else has at the same time.
+/// An exclusive lock of the file.
 fn lock(path: &Path) -> Result<File> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).with_context(|| cannot_keep(path))?;
@@ -294,10 +293,7 @@ fn lock(path: &Path) -> Result<File> {
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => {
-            bail!(
-                "another `weir detect` announces with {}: give this one its own with announce.state",
-                path.display()
-            )
+            bail!("another `weir detect` uses {}: set announce.state to a file of its own", path.display())
         }
         Err(TryLockError::Error(error)) => Err(error).with_context(|| cannot_keep(path)),
     }
@@ -306,20 +302,20 @@ fn lock(path: &Path) -> Result<File> {
 fn read(path: &Path) -> Result<Vec<Kept>> {
     let shown = path.display();
     let mut text = String::new();
-    // What somebody else has laid there is not believed, and a pipe is not waited for.
+    // A file of another user is refused, and a pipe does not block.
     let file = weir_disk::keep(path, 0o600).with_context(|| cannot_keep(path))?;
     file.take(LONGEST)
         .read_to_string(&mut text)
-        .with_context(|| format!("cannot read {shown}, which says what is announced"))?;
+        .with_context(|| format!("cannot read the announcements in {shown}"))?;
     kept::read(&text).map_err(|line| {
         anyhow!(
-            "line {line} of {shown} is no announcement of weir: withdraw by hand what the file names, and remove it, or name \
-             another with announce.state"
+            "line {line} of {shown} is no announcement of weir: withdraw the routes in the file by hand and remove it, or \
+             set announce.state to another file"
         )
     })
 }
 
-/// The whole file, or the one before: never half of it.
+/// Replaces the file atomically.
 fn write(path: &Path, kept: &[Kept]) -> std::io::Result<()> {
     weir_disk::replace(path, kept::write(kept).as_bytes(), 0o600)
 }

@@ -1,6 +1,6 @@
-//! A capture of each attack, from before its start: the last frames are kept in memory, and those of the host go to a
-//! file when an attack on it is reported, with those that follow. Files are made and written by a thread of their own: what is
-//! done about an attack never waits for a disk.
+//! A capture of each attack, from before its start: the last frames are kept in memory. When an attack is reported, the frames
+//! of its host go to a file, with those that follow. A separate thread creates and writes the files: the actions of an attack
+//! never wait for a disk.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -16,14 +16,14 @@ use super::SNAP;
 use super::writer::{Full, Output, PRIVATE, Writer, Written};
 use weir_service::say;
 
-/// Bytes that wait for the disk, of one attack. More are left out, and counted in the file.
+/// Bytes of one attack that may wait for the disk. Further frames are left out, and counted in the file.
 const WAITING_BYTES: usize = 8 << 20;
-/// And of all attacks together.
+/// Bytes of all attacks that may wait for the disk.
 const ALL_WAITING_BYTES: usize = 64 << 20;
-/// Attacks that are captured at a time: each takes a descriptor, and a look at every frame.
+/// Attacks that are captured at the same time: each needs a descriptor, and a comparison per frame.
 const MOST_AT_A_TIME: usize = 64;
 
-/// The last frames, and the files of the attacks that go on.
+/// The last frames, and the files of the current attacks.
 pub(crate) struct Captures {
     spec: CaptureSpec,
     /// A ring: the next place to be overwritten is `next`.
@@ -33,11 +33,11 @@ pub(crate) struct Captures {
     /// Bytes that wait in `files`.
     waiting: usize,
     writer: Writer,
-    /// It was said that there is no room for a capture.
+    /// The note that there is no room for a capture was printed.
     has_said: bool,
 }
 
-/// What is kept of a frame.
+/// The stored part of a frame.
 #[derive(Clone, Copy)]
 struct Kept {
     at_ns: u64,
@@ -53,14 +53,14 @@ struct Open {
     host: Option<IpAddr>,
     output: Arc<Output>,
     waiting: Vec<u8>,
-    /// Frames that it may still get.
+    /// Frames that may still be added.
     left: u32,
     left_out: u64,
     ended: bool,
 }
 
 impl Captures {
-    /// Files will be written as `spec` says. A file that is `read` waits for the disk, a wire does not.
+    /// Prepares captures according to `spec`. Frames of a file (`is_read`) wait for the disk, those of an interface do not.
     ///
     /// # Errors
     /// The folder cannot be written to.
@@ -86,11 +86,11 @@ impl Captures {
         Ok((captures, written))
     }
 
-    /// Makes the folder while there still are the rights for it, and gives it to whom root becomes; a folder that is there
-    /// stays as it is.
+    /// Creates the folder before privileges are dropped, and gives it to the user that root changes to; an existing folder does
+    /// not change.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// The folder cannot be created.
     pub(crate) fn prepare(spec: &CaptureSpec, user: Option<User>) -> Result<()> {
         let folder = &spec.folder;
         if folder.symlink_metadata().is_ok() {
@@ -98,14 +98,14 @@ impl Captures {
         }
         as_caller(|| std::fs::create_dir_all(folder))
             .and_then(|()| match user {
-                // Else it is the caller's already.
+                // Otherwise it belongs to the caller already.
                 Some(user) if weir_disk::caller().is_none() => Directory::open(folder)?.give_to(user),
                 _ => Ok(()),
             })
-            .with_context(|| format!("cannot make the folder {} for captures", folder.display()))
+            .with_context(|| format!("cannot create the folder {} for captures", folder.display()))
     }
 
-    /// A frame came in.
+    /// Adds a received frame.
     pub(crate) fn see(&mut self, bytes: &[u8], headers: &Headers, (wire_len, at_ns): (u32, u64)) {
         for open in self.files.iter_mut().filter(|open| open.wants(headers)) {
             self.waiting += open.add(bytes, (wire_len, at_ns), self.waiting);
@@ -129,7 +129,7 @@ impl Captures {
                 // Once, until there is room again.
                 Err(why) if !std::mem::replace(&mut self.has_said, true) => {
                     say::say(&format!(
-                        "note: no capture of attack {}, nor of those after it: {why}",
+                        "note: attack {} and later ones are not captured: {why}",
                         event.attack
                     ));
                 }
@@ -144,7 +144,7 @@ impl Captures {
         None
     }
 
-    /// Hands over what waits for the disk.
+    /// Passes the waiting bytes to the writer.
     pub(crate) fn hand_over(&mut self) {
         for open in self.files.iter_mut().filter(|open| !open.waiting.is_empty()) {
             let bytes = std::mem::take(&mut open.waiting);
@@ -152,11 +152,11 @@ impl Captures {
             open.waiting = self.writer.write(&open.output, bytes);
             self.waiting += open.waiting.len();
         }
-        // What the writer has no time for yet is written when it has.
+        // Bytes that the writer did not accept are offered again.
         self.files.retain(|open| !open.ended || !open.waiting.is_empty());
     }
 
-    /// Hands over all that is left, however long the disk takes.
+    /// Passes all remaining bytes to the writer, however long the disk takes.
     pub(crate) fn finish(mut self) {
         self.writer.be_patient();
         self.hand_over();
@@ -168,11 +168,11 @@ impl Captures {
         if busy { Err(Full::Busy(MOST_AT_A_TIME)) } else { self.writer.reserve() }
     }
 
-    /// Begins a capture; where it will be.
+    /// Begins a capture; returns its path.
     fn begin(&mut self, event: &Event) -> PathBuf {
         self.has_said = false;
         let who = event.host.map(|host| host.to_string()).or(event.group.clone());
-        // A colon is no good part of a file's name everywhere, nor what a group may be called.
+        // Addresses and group names may hold characters that are not portable in file names.
         let who =
             who.unwrap_or_else(|| "all".to_string()).replace(|c: char| !c.is_alphanumeric() && c != '.', "-");
         let name = format!("attack-{}-{who}-{}.pcapng", event.time_ns / 1_000_000, event.attack);
@@ -211,7 +211,7 @@ impl Open {
             && self.host.is_none_or(|host| headers.src == host || headers.dst == host)
     }
 
-    /// A frame that came after the start, where so many bytes wait; how many more do now.
+    /// Adds a frame after the start; `waiting` bytes wait already; returns how many more wait now.
     fn add(&mut self, bytes: &[u8], (wire_len, at_ns): (u32, u64), waiting: usize) -> usize {
         let before = self.waiting.len();
         if before > WAITING_BYTES || waiting > ALL_WAITING_BYTES {

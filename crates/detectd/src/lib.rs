@@ -4,7 +4,7 @@
 //! queue > thread: headers --batches--> engine > events > acted upon > lines > main thread: output
 //!                                           \-> captures > thread: files
 //! ```
-//! What is done about an attack waits neither for a disk nor for who reads the output.
+//! What is done about an attack waits neither for a disk nor for the program that reads the output.
 
 mod actions;
 mod announcer;
@@ -44,17 +44,17 @@ use weir_service::signals::Hangup;
 
 /// Bytes of a frame that are looked at: Ethernet, four tags, IPv6 with extensions, TCP.
 pub const SNAP: u32 = 192;
-/// Frames that are handed to the engine together.
+/// Frames in a batch for the engine.
 const BATCH: usize = 256;
 /// Longest wait for frames.
 const WAIT: Duration = Duration::from_millis(50);
-/// A slot is taken to be complete so long after its end though no frame says so: rings hand over later.
+/// A time slot counts as complete this long after its end, even without a newer frame: rings deliver late.
 const LAG: Duration = Duration::from_millis(100);
 
-/// Lines that may wait for whoever reads them. More are left out, aloud.
+/// Output lines that may wait for the reader. More are dropped, with a note.
 const LINES: usize = 10_000;
 
-/// What frames are for.
+/// The engine and the captures: both get each frame.
 struct Judge {
     engine: Engine,
     events: Vec<Event>,
@@ -69,7 +69,7 @@ impl Judge {
         }
     }
 
-    /// Slots that have ended at this time are judged; what came of it.
+    /// Judges the slots that ended before this time; returns the events.
     fn take(&mut self, now_ns: u64) -> Taken {
         self.engine.advance(now_ns, &mut self.events);
         let captures = &mut self.captures;
@@ -85,9 +85,9 @@ impl Judge {
     }
 }
 
-/// What came of slots that have ended.
+/// Events of ended slots.
 struct Taken {
-    /// With the captures that were begun.
+    /// Events, with the captures that began.
     events: Vec<(Event, Option<PathBuf>)>,
     steps: Vec<ClockStep>,
     status: Status,
@@ -95,7 +95,7 @@ struct Taken {
 }
 
 impl Taken {
-    /// Acts upon all of it; the lines about it.
+    /// Runs the actions; returns the output lines.
     fn act(&self, teller: &mut Teller) -> Vec<String> {
         let events = self.events.iter().map(|(event, capture)| teller.event(event, capture.as_deref()));
         let mut lines: Vec<_> = events.collect();
@@ -183,25 +183,25 @@ impl<'a> Prepared<'a> {
             captures.finish();
             written.wait(reported::LAST_WAIT);
         }
-        // Who gets no announcement hears this alone.
+        // A broken output is reported only if nothing else failed.
         page.finish().and(end)
     }
 }
 
-/// What the threads of a watch share.
+/// State that the threads of a watch share.
 struct Shared<'a> {
     judge: Mutex<&'a mut Judge>,
-    /// Captures want the frames themselves.
+    /// Captures need the bytes of the frames.
     keeps_bytes: bool,
     stop: AtomicBool,
-    /// Who acts upon what was found.
+    /// The thread that runs the actions.
     teller: Thread,
 }
 
-/// Lines on their way to whoever reads them.
+/// Output lines on their way to the main thread.
 struct Lines {
     lines: SyncSender<String>,
-    /// Nobody reads any more.
+    /// The reader of the output has gone.
     broken: Arc<AtomicBool>,
 }
 
@@ -209,12 +209,12 @@ impl Lines {
     /// Never waits.
     fn give(&self, line: String) {
         if let Err(TrySendError::Full(_)) = self.lines.try_send(line) {
-            say::say("note: nobody reads the output: an event was acted upon, and is not in it");
+            say::say("note: output is blocked: an event was handled but not printed");
         }
     }
 }
 
-/// Watches until the end, and withdraws what is announced; an error where a queue had to be given up.
+/// Watches until the end, and withdraws the announcements; an error if a queue failed.
 fn watch(
     settings: &Settings<'_>,
     queues: Vec<Box<dyn Queue>>,
@@ -234,13 +234,13 @@ fn watch(
             page.write(&line);
             broken.store(page.is_broken(), Ordering::Relaxed);
         }
-        actor.join().expect("it does not panic")
+        actor.join().expect("the actor does not panic")
     });
     let early = hangup.ends() && settings.duration.is_some();
     worked.map(|()| if early { End::Interrupted } else { End::Done })
 }
 
-/// Has the queues watched until the end, and acts upon what is found.
+/// Starts a thread for each queue, and runs the actions until the end.
 fn act(
     settings: &Settings<'_>,
     queues: Vec<Box<dyn Queue>>,
@@ -269,14 +269,14 @@ fn act(
             std::thread::park_timeout(WAIT);
             judge_now(&shared, &mut teller, &lines);
             if let Some(server) = &server {
-                server.tell(metrics::page(&shared.judge().engine.status()));
+                server.publish(metrics::page(&shared.judge().engine.status()));
             }
             while let Some(n) = workers.iter().position(|worker| worker.is_finished()) {
                 let ended = workers.swap_remove(n).join().expect("a worker does not panic");
                 if let Err(error) = &ended
                     && !workers.is_empty()
                 {
-                    say::say(&format!("note: {error:#}; the watch goes on with what is left"));
+                    say::say(&format!("note: {error:#}; the other queues continue"));
                 }
                 worked = worked.and(ended);
             }
@@ -294,29 +294,29 @@ fn act(
     worked
 }
 
-/// An error of somebody who was root before.
+/// An error after root changed to another user.
 fn as_user(error: anyhow::Error, user: Option<User>) -> anyhow::Error {
     let denied =
         error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == ErrorKind::PermissionDenied);
     match user.filter(|_| denied) {
         Some(User { uid, .. }) => error.context(format!(
-            "user {uid}, who acts in place of root, may not: give it the right (`chown {uid} ...`), or use --keep-privileges"
+            "user {uid}, to which root changed, has no permission: grant it (`chown {uid} ...`), or use --keep-privileges"
         )),
         None => error,
     }
 }
 
-/// Slots that have ended are judged, and what came of it is acted upon.
+/// Judges the ended slots, and runs the actions for their events.
 fn judge_now(shared: &Shared<'_>, teller: &mut Teller, lines: &Lines) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().saturating_sub(LAG);
-    // What takes long is done when others may judge again.
+    // The lock is released before the slow part.
     let taken = shared.judge().take(now.as_nanos() as u64);
     taken.act(teller).into_iter().for_each(|line| lines.give(line));
 }
 
-/// Takes the frames of a queue until the end.
+/// Receives the frames of a queue until the end.
 fn work(mut queue: Box<dyn Queue>, shared: &Shared<'_>) -> Result<()> {
-    // A kernel without such filters is no reason not to watch.
+    // A kernel without seccomp filters can watch, too.
     let _ = confine(Work::Capture);
     let mut batch = Batch::default();
     let (mut lost, mut asked) = (0, Instant::now());
@@ -333,7 +333,7 @@ fn work(mut queue: Box<dyn Queue>, shared: &Shared<'_>) -> Result<()> {
         });
         batch.hand_on(shared);
         taken?;
-        // A question to the kernel for each frame would cost more than the frame.
+        // Reading the counters for each frame would cost more than the frame.
         if is_last || asked.elapsed() >= WAIT {
             asked = Instant::now();
             let dropped = queue.account()?.dropped();
@@ -348,13 +348,13 @@ fn work(mut queue: Box<dyn Queue>, shared: &Shared<'_>) -> Result<()> {
     }
 }
 
-/// Frames of a queue that wait for the judge, who has time for one queue at a time.
+/// Frames of a queue that wait for the lock of the judge.
 #[derive(Default)]
 struct Batch {
-    /// Headers, bytes kept, bytes on the wire and time.
+    /// Headers, captured bytes, bytes on the wire and time.
     frames: Vec<(Headers, usize, u32, u64)>,
     bytes: Vec<u8>,
-    /// Frames without an IP packet that can be read.
+    /// Frames without a readable IP packet.
     unread: Vec<Unread>,
 }
 
@@ -385,6 +385,6 @@ impl Batch {
 
 impl<'a> Shared<'a> {
     fn judge(&self) -> MutexGuard<'_, &'a mut Judge> {
-        self.judge.lock().expect("nobody panics with it")
+        self.judge.lock().expect("no thread panics while it holds the lock")
     }
 }

@@ -1,4 +1,4 @@
-//! What a watch counts, in Prometheus' text format.
+//! The counters of `weir detect` in Prometheus text format.
 
 use weir_detect::Status;
 
@@ -9,7 +9,12 @@ pub(crate) fn page(status: &Status) -> String {
     let mut page = String::new();
     metric(&mut page, "detect_frames_total", "Frames with an IP header", one(status.frames));
     metric(&mut page, "detect_lost_frames_total", "Frames lost before they were counted", one(status.lost));
-    metric(&mut page, "detect_foreign_frames_total", "Frames of no watched network", one(status.foreign));
+    metric(
+        &mut page,
+        "detect_foreign_frames_total",
+        "Frames outside the watched networks",
+        one(status.foreign),
+    );
     let not_judged = status.not_judged.iter().map(|(gap, frames)| {
         let protocol = gap.protocol().map_or(String::new(), |of| format!(",protocol=\"{}\"", quoted(&of)));
         (format!("gap=\"{}\"{protocol}", gap.name()), frames)
@@ -18,11 +23,11 @@ pub(crate) fn page(status: &Status) -> String {
     metric(
         &mut page,
         "detect_evicted_hosts_total",
-        "Busy hosts that gave way to others in memory",
+        "Busy hosts that were evicted from memory",
         one(status.hosts_evicted),
     );
     gauge(&mut page, "detect_hosts", "Hosts and directions in memory", status.hosts);
-    gauge(&mut page, "detect_attacks", "Attacks that continue", status.attacks);
+    gauge(&mut page, "detect_attacks", "Current attacks", status.attacks);
     page
 }
 

@@ -1,4 +1,4 @@
-//! Programs that weir runs because of an attack: each has so long, and is then killed with all that it has started.
+//! Programs that weir runs because of an attack: after a time limit each is killed, with all processes that it started.
 
 use std::fs::File;
 use std::io::{self, Seek, Write};
@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use weir_port::duplex;
 
-/// Runs a program with `input` on its standard input to its end. What it says as errors goes to those of weir.
+/// Runs a program with `input` on its standard input to its end. Its standard error is that of weir.
 ///
 /// # Errors
-/// It cannot be run, has failed, or was killed after `most`.
+/// It cannot be run, failed, or was killed after `most`.
 pub(crate) fn run(command: &mut Command, input: &str, most: Duration) -> Result<()> {
     let name = command.get_program().to_string_lossy().into_owned();
-    // A file in memory, not a pipe: a program that does not read it stops nobody.
-    let stdin = in_memory(input).context("memory for the input of a program")?;
+    // A file in memory, not a pipe: a program that does not read it does not block weir.
+    let stdin = in_memory(input).context("no memory for the input of a program")?;
     let mut child = command
         .stdin(stdin)
         .stdout(io::stderr().as_fd().try_clone_to_owned()?)
@@ -25,7 +25,7 @@ pub(crate) fn run(command: &mut Command, input: &str, most: Duration) -> Result<
         .spawn()
         .with_context(|| format!("cannot run {name}"))?;
     match wait(&mut child, most)? {
-        None => bail!("{name} had not ended after {most:?}: it was killed, with what it had started"),
+        None => bail!("{name} did not end within {most:?} and was killed, with its child processes"),
         Some(status) if !status.success() => bail!("{name} ended with {status}"),
         Some(_) => Ok(()),
     }
@@ -41,7 +41,7 @@ fn wait(child: &mut Child, most: Duration) -> io::Result<Option<ExitStatus>> {
         }
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            // SAFETY: sends a signal, to the group of a child that nobody has waited for: the number is still its own.
+            // SAFETY: sends a signal to the group of a child that has not been reaped: the process id is still its own.
             unsafe { libc::kill(-(child.id() as i32), libc::SIGKILL) };
             child.wait()?;
             return Ok(None);
@@ -50,9 +50,9 @@ fn wait(child: &mut Child, most: Duration) -> io::Result<Option<ExitStatus>> {
     }
 }
 
-/// What can be read when the child has ended.
+/// A descriptor that becomes readable when the child has ended.
 fn descriptor_of(child: &Child) -> io::Result<OwnedFd> {
-    // SAFETY: no pointers; the descriptor is new and nobody else's.
+    // SAFETY: no pointers; the descriptor is new and has no other owner.
     unsafe {
         match libc::syscall(libc::SYS_pidfd_open, child.id(), 0) {
             fd @ 0.. => Ok(OwnedFd::from_raw_fd(fd as i32)),
@@ -61,9 +61,9 @@ fn descriptor_of(child: &Child) -> io::Result<OwnedFd> {
     }
 }
 
-/// A file that no folder has, with this text.
+/// An unnamed file in memory with this text.
 fn in_memory(text: &str) -> io::Result<File> {
-    // SAFETY: a name that ends with a zero; the descriptor is new and nobody else's.
+    // SAFETY: a name that ends with a zero; the descriptor is new and has no other owner.
     let mut file = unsafe {
         match libc::memfd_create(c"weir".as_ptr(), libc::MFD_CLOEXEC) {
             fd @ 0.. => File::from_raw_fd(fd),
@@ -83,7 +83,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(3600);
 
-    /// A pipe with a name: who opens it for reading hears when nobody holds its other end any more.
+    /// A named pipe: its reader sees the end when no process holds the other end any more.
     fn pipe(name: &str) -> PathBuf {
         let path = std::env::temp_dir().join(format!("weir-program-{name}-{}", std::process::id()));
         let made = Command::new("mkfifo").arg(&path).status().expect("mkfifo");
@@ -110,14 +110,14 @@ mod tests {
     fn a_program_that_does_not_end_is_killed_with_what_it_has_started() {
         let path = pipe("killed");
         let reader = path.clone();
-        // Ends when nobody holds the other end any more.
+        // Ends when no process holds the other end any more.
         let hears = std::thread::spawn(move || {
             std::io::read_to_string(File::open(reader).expect("a pipe")).expect("words")
         });
         let script = format!("exec 9> {}; sleep 3600 & (sleep 3600; true) & wait", path.display());
         let wrong = shell(&script, "", Duration::from_secs(2)).expect_err("killed").to_string();
-        assert_eq!(wrong, "sh had not ended after 2s: it was killed, with what it had started");
-        // The reader may still wait for somebody to write, where the program was not quick enough. This waits for nobody.
+        assert_eq!(wrong, "sh did not end within 2s and was killed, with its child processes");
+        // The reader may still wait for a writer, if the program was not quick enough. This open does not block.
         drop(File::options().read(true).write(true).open(&path).expect("a pipe"));
         assert_eq!(hears.join().expect("it hears"), "");
         std::fs::remove_file(path).expect("it is ours");
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn what_a_program_leaves_behind_is_not_waited_for() {
         let path = pipe("left");
-        // It holds all that its parent had, until somebody writes.
+        // It holds the descriptors of its parent until a writer comes.
         let script = format!("(read word < {}) & exit 0", path.display());
         shell(&script, "", LONG).expect("it has ended");
         drop(File::options().write(true).open(&path).expect("a reader"));

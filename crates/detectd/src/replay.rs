@@ -1,5 +1,4 @@
-//! A capture file is judged by the times of its frames, as they would have been on the wire; what times are believed:
-//! [`order`].
+//! A capture file is judged by the time stamps of its frames, as on the wire; [`order`] corrects wrong time stamps.
 
 mod order;
 
@@ -20,7 +19,7 @@ use super::reported::{Page, Teller};
 use super::{Judge, LAG, SNAP, WAIT};
 use order::{InOrder, Next, STEP_NS};
 
-/// Judges the frames of a file, and withdraws what is announced. What is whole in a file is judged, whatever follows.
+/// Judges the frames of a file, and withdraws the announcements. An error in the file ends it; the frames before are judged.
 pub(crate) fn replay(
     path: &Path,
     judge: &mut Judge,
@@ -52,7 +51,7 @@ pub(crate) fn replay(
 }
 
 /// # Errors
-/// There were frames, and none of them could be judged.
+/// The file has frames, but none of them could be judged.
 fn has_judged(status: &Status) -> Result<()> {
     if status.frames > 0 || status.not_judged.frames() == 0 {
         return Ok(());
@@ -62,7 +61,7 @@ fn has_judged(status: &Status) -> Result<()> {
     bail!("none of its frames can be judged: {}", reasons.join("; "))
 }
 
-/// A file on its way through the judge.
+/// The state of reading a file.
 struct Replay<'a, 'p, W> {
     judge: &'a mut Judge,
     teller: Teller,
@@ -93,7 +92,7 @@ impl<W: Write> Replay<'_, '_, W> {
         };
         self.order.end_queues();
         self.judge_known(true);
-        // What was whole in the file is judged; what would have come after it is not known.
+        // The frames before an error are judged.
         self.report();
         end
     }
@@ -111,7 +110,7 @@ impl<W: Write> Replay<'_, '_, W> {
             }
             Item::Packet(packet) => self.packet(packet),
             Item::Untimed(_) => self.judge.engine.not_judged(Gap::Untimed, 1),
-            // What came just before may still be on its way to the file.
+            // Slightly older frames may still follow in the file.
             Item::Statistics(of) => {
                 self.order.reach(of.interface, of.at_ns.saturating_sub(LAG.as_nanos() as u64));
             }
@@ -119,7 +118,7 @@ impl<W: Write> Replay<'_, '_, W> {
     }
 
     fn packet(&mut self, packet: &Packet<'_>) {
-        // A second 0 is that of a program that knows no times.
+        // A second time stamp of 0 comes from a program without time stamps.
         if packet.at_ns == 0 && std::mem::replace(&mut self.has_zero, true) {
             return self.judge.engine.not_judged(Gap::Untimed, 1);
         }
@@ -136,7 +135,7 @@ impl<W: Write> Replay<'_, '_, W> {
         }
     }
 
-    /// Judges what none can come before; with `all`, everything that is held.
+    /// Judges the frames that no later one can precede; with `all`, every held frame.
     fn judge_known(&mut self, all: bool) {
         for odd in self.order.take_odd() {
             self.judge.engine.odd_stamp();
@@ -152,14 +151,14 @@ impl<W: Write> Replay<'_, '_, W> {
                 Err(unread) => self.judge.engine.unread(unread),
             }
             self.last_ns = at_ns.max(self.last_ns);
-            // As often as on the wire, by the times of the file.
+            // As often as on an interface, by the time of the file.
             if self.last_ns > self.judged_ns.saturating_add(WAIT.as_nanos() as u64) {
                 self.report();
             }
         }
     }
 
-    /// The clock went back, unless it is another section that goes on where the one before has ended.
+    /// Handles a clock that went back; a new section that continues the previous one is not such a case.
     fn begin_period(&mut self, period: u32, at_ns: u64) {
         self.period = period;
         if at_ns.saturating_add(STEP_NS) < self.last_ns {
@@ -170,17 +169,17 @@ impl<W: Write> Replay<'_, '_, W> {
         }
     }
 
-    /// Slots that have ended are judged, and what came of it is acted upon and written.
+    /// Judges the ended slots, runs the actions, and writes the lines.
     fn report(&mut self) {
         self.judged_ns = self.last_ns;
         self.judge.take(self.last_ns).act(&mut self.teller).iter().for_each(|line| self.page.write(line));
     }
 }
 
-/// What is held of a packet.
+/// The held part of a packet.
 struct Held {
     headers: Result<Headers, Unread>,
-    /// As many as on the wire would be; none where no capture wants them.
+    /// As many bytes as on an interface; none if captures are off.
     bytes: Box<[u8]>,
     wire_len: u32,
     /// Frames lost before it.
@@ -211,7 +210,7 @@ impl Held {
     }
 }
 
-/// The IP packet of another link behind a header of Ethernet without addresses, and the length of that frame.
+/// The IP packet of another link type with an Ethernet header without addresses, and the length of that frame.
 fn as_ethernet<'a>(link: Link, packet: &Packet<'a>) -> Result<(Cow<'a, [u8]>, u32), Unread> {
     const ETHERNET_BYTES: usize = 14;
     let found = network(link, packet.bytes)?;

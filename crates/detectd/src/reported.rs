@@ -1,5 +1,5 @@
-//! How attacks are reported: a line each, for people or for programs. What is done about an attack comes first, and does not wait
-//! for whoever reads the lines.
+//! The output lines of attacks, as text or JSON. The actions of an attack run first, and do not wait for the reader of the
+//! lines.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -13,13 +13,13 @@ use super::actions::Actions;
 use weir_service::time::in_words;
 use weir_service::units::{bits, rate};
 
-/// At the end actions may take so long: who has come to it wants to leave.
+/// Time limit for the actions at the end: the user wants to exit.
 pub(crate) const LAST_WAIT: Duration = Duration::from_secs(30);
 
-/// Lines about time stamps, at most: a file may have any.
+/// Most lines about time stamps: a file can have any number of wrong ones.
 const CLOCK_LINES: u32 = 20;
 
-/// Acts upon events, and puts them into words.
+/// Runs the actions for events, and formats their lines.
 pub(crate) struct Teller {
     json: bool,
     actions: Actions,
@@ -27,12 +27,12 @@ pub(crate) struct Teller {
     clock_lines: u32,
 }
 
-/// A frame whose time stamp is not believed.
+/// A frame with a wrong time stamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OddStamp {
-    /// The time that it counts at, ns since 1970.
+    /// The corrected time, ns since 1970.
     pub(crate) time_ns: u64,
-    /// What the file says.
+    /// The time stamp in the file.
     pub(crate) stamp_ns: u64,
 }
 
@@ -41,7 +41,7 @@ impl Teller {
         Teller { json, actions, unjudged: Unjudged::default(), clock_lines: 0 }
     }
 
-    /// Acts upon an event; its lines, with the capture that was begun.
+    /// Runs the actions for an event; returns its lines, with the capture that began.
     pub(crate) fn event(&mut self, event: &Event, capture: Option<&Path>) -> String {
         let mut document = serde_json::to_value(event).expect("an event is plain");
         document["capture"] = json!(capture);
@@ -55,25 +55,25 @@ impl Teller {
             text += &format!("  captured: {}\n", path.display());
         }
         if let Some(announced) = announced {
-            let verb = announced.reason.map_or("said".to_string(), |reason| format!("not said ({reason})"));
+            let verb = announced.reason.map_or("sent".to_string(), |reason| format!("not sent ({reason})"));
             text += &format!("  {verb}: {}\n", announced.command);
         }
         text
     }
 
-    /// Lines for what is not judged from about this time on.
+    /// Lines for frames that are not judged, from about this time on.
     pub(crate) fn gaps(&mut self, status: &Status, now_ns: u64) -> Vec<String> {
-        let line = |(gap, count): (Gap, u64)| match self.json {
-            true => {
-                let document = json!({
-                    "event": "gap", "time_ns": now_ns, "gap": gap.name(), "protocol": gap.protocol(),
-                    "count": count, "words": gap.words(),
-                });
-                format!("{document}\n")
+        let line = |(gap, count): (Gap, u64)| {
+            if !self.json {
+                return format!("{} not judged: {count} {}\n", time(now_ns), gap.words());
             }
-            false => format!("{} not judged: {count} {}\n", time(now_ns), gap.words()),
+            let document = json!({
+                "event": "gap", "time_ns": now_ns, "gap": gap.name(), "protocol": gap.protocol(),
+                "count": count, "words": gap.words(),
+            });
+            format!("{document}\n")
         };
-        self.unjudged.look(status, now_ns).into_iter().map(line).collect()
+        self.unjudged.look(status.gaps(), now_ns).into_iter().map(line).collect()
     }
 
     /// The line about a clock that went back.
@@ -82,11 +82,11 @@ impl Teller {
         self.clock_line(
             step.time_ns,
             json!({ "event": "clock", "time_ns": step.time_ns, "back_s": back_s }),
-            || format!("clock went back {back_s:.1} s: a new period begins"),
+            || format!("the clock went back {back_s:.1} s: a new period begins"),
         )
     }
 
-    /// The line about a frame that is dated unlike those around it.
+    /// The line about a frame with a wrong time stamp.
     pub(crate) fn odd_stamp(&mut self, odd: &OddStamp) -> Option<String> {
         let off_s = seconds(i128::from(odd.stamp_ns) - i128::from(odd.time_ns));
         let way = if off_s > 0.0 { "ahead of" } else { "behind" };
@@ -95,7 +95,7 @@ impl Teller {
             json!({ "event": "time_stamp", "time_ns": odd.time_ns, "off_s": off_s }),
             || {
                 format!(
-                    "a frame is dated {:.1} s {way} those around it: it counts at their time",
+                    "the time stamp of a frame is {:.1} s {way} its neighbours: their time is used",
                     off_s.abs()
                 )
             },
@@ -115,7 +115,7 @@ impl Teller {
         Some(format!("{} {}{last}\n", time(at_ns), words()))
     }
 
-    /// The line about all that was counted.
+    /// The line with the counters.
     pub(crate) fn status(&self, status: &Status) -> String {
         if !self.json {
             return summary(status) + "\n";
@@ -126,13 +126,13 @@ impl Teller {
         format!("{document}\n")
     }
 
-    /// The end: waits for what is done about attacks.
+    /// Waits for the actions at the end.
     pub(crate) fn finish(self) {
         self.actions.finish(LAST_WAIT);
     }
 }
 
-/// Where lines go. That nobody listens any more is no reason not to act.
+/// The output. Without a reader the actions continue.
 pub(crate) struct Page<'a, W> {
     out: &'a mut W,
     broken: Option<io::Error>,
@@ -145,18 +145,18 @@ impl<'a, W: Write> Page<'a, W> {
 
     pub(crate) fn write(&mut self, text: &str) {
         if self.broken.is_none() {
-            // Whoever reads acts upon it.
+            // Flushed at once: the reader may react to it.
             self.broken = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush()).err();
         }
     }
 
-    /// Nobody listens any more.
+    /// Whether the reader has gone.
     pub(crate) fn is_broken(&self) -> bool {
         self.broken.is_some()
     }
 
     /// # Errors
-    /// Not all could be asked.
+    /// Writing the output failed.
     pub(crate) fn finish(self) -> Result<()> {
         self.broken.map_or(Ok(()), |error| Err(error.into()))
     }
@@ -230,11 +230,11 @@ fn commonest<T: std::fmt::Display>(before: &str, shares: &[Share<T>]) -> String 
 
 fn summary(status: &Status) -> String {
     let mut text = format!(
-        "{} frames of IP, {} of them of other networks; {} hosts and directions; {} lost before they were seen",
+        "{} IP frames, {} of them outside the watched networks; {} hosts and directions; {} frames lost before detection",
         status.frames, status.foreign, status.hosts, status.lost
     );
     if status.joined > 0 {
-        text += &format!("; {} captured frames were joined from segments, and count as these", status.joined);
+        text += &format!("; {} captured frames were merged from segments, and count as those", status.joined);
     }
     if status.control > 0 {
         text += &format!("; {} frames of control protocols (ARP, LLDP and others)", status.control);
@@ -243,12 +243,12 @@ fn summary(status: &Status) -> String {
         text += &format!("; the clock went back {} times", status.clock_steps);
     }
     if status.odd_stamps > 0 {
-        text += &format!("; {} time stamps were not believed", status.odd_stamps);
+        text += &format!("; {} time stamps were corrected", status.odd_stamps);
     }
     if status.attacks > 0 {
-        text += &format!("; {} attacks go on", status.attacks);
+        text += &format!("; {} attacks continue", status.attacks);
     }
-    for (gap, count) in Gap::all(status).into_iter().filter(|(gap, count)| *gap != Gap::Lost && *count > 0) {
+    for (gap, count) in status.gaps().into_iter().filter(|(gap, count)| *gap != Gap::Lost && *count > 0) {
         text += &format!("; not judged: {count} {}", gap.words());
     }
     text

@@ -1,35 +1,34 @@
-//! A web service that gets each event. Its address may hold what nobody else should read: messages name the host alone, and
-//! no redirect leads anywhere else.
+//! A web service that gets each event. Its URL may hold secrets: messages show only the host, and redirects are not followed.
 
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-/// A request that may succeed later is repeated so often, ...
+/// A request that may succeed later is repeated this many times, ...
 const RETRIES: u32 = 5;
 /// ... the first time after this, then after twice that, and so on.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 
-/// Where events are posted to.
+/// The web service.
 pub(crate) struct Webhook {
     url: String,
-    /// As messages name it.
+    /// The host, for messages.
     shown: String,
     agent: ureq::Agent,
     first_wait: Duration,
 }
 
-/// What became of a request.
+/// The result of a request.
 enum Answer {
     Taken,
-    /// Why not; it may be taken later.
+    /// Not accepted; a retry may succeed.
     Later(String),
-    /// Why not, and never.
+    /// Not accepted; a retry is useless.
     Refused(String),
 }
 
 impl Webhook {
-    /// The service at `url`, which may take so long for a request.
+    /// The service at `url`; `patience` is the time limit of a request.
     pub(crate) fn new(url: &str, patience: Duration) -> Webhook {
         let config = ureq::Agent::config_builder().timeout_global(Some(patience)).max_redirects(0);
         let agent = config.http_status_as_error(false).build().new_agent();
@@ -39,14 +38,14 @@ impl Webhook {
     /// Posts an event, again if the service is not there or too busy.
     ///
     /// # Errors
-    /// It was not taken.
+    /// The service did not accept it.
     pub(crate) fn post(&self, event: &str) -> Result<()> {
         let mut wait = self.first_wait;
         for retry in 0.. {
             match self.try_once(event) {
                 Answer::Taken => break,
                 Answer::Later(_) if retry < RETRIES => std::thread::sleep(wait),
-                Answer::Later(why) => bail!("{} {why}, {RETRIES} times after the first, too", self.shown),
+                Answer::Later(why) => bail!("{} {why}, also after {RETRIES} retries", self.shown),
                 Answer::Refused(why) => bail!("{} {why}", self.shown),
             }
             wait *= 2;
@@ -59,7 +58,7 @@ impl Webhook {
         match sent.map(|response| response.status().as_u16()) {
             Ok(200..300) => Answer::Taken,
             Ok(status @ 300..400) => Answer::Refused(format!(
-                "redirects (status {status}), which is not followed: write where it leads"
+                "redirects (status {status}), and weir follows no redirect: configure the final URL"
             )),
             Ok(status @ (408 | 425 | 429 | 500..)) => Answer::Later(format!("answers with status {status}")),
             Ok(status) => Answer::Refused(format!("answers with status {status}")),
@@ -68,20 +67,20 @@ impl Webhook {
     }
 }
 
-/// An error in words that do not hold the address.
+/// The text of an error, without the URL.
 fn what_failed(error: &ureq::Error) -> String {
     match error {
         ureq::Error::Io(error) => format!("cannot be reached: {error}"),
         ureq::Error::Timeout(_) => "does not answer in time".to_string(),
         ureq::Error::HostNotFound => "has no address".to_string(),
-        ureq::Error::Tls(why) => format!("cannot be trusted: {why}"),
-        ureq::Error::Rustls(why) => format!("cannot be trusted: {why}"),
+        ureq::Error::Tls(why) => format!("has no valid TLS certificate: {why}"),
+        ureq::Error::Rustls(why) => format!("has no valid TLS certificate: {why}"),
         ureq::Error::Protocol(_) => "does not speak HTTP".to_string(),
         _ => "cannot be reached".to_string(),
     }
 }
 
-/// The scheme, host and port of an address; what stands before the host, and behind it, may be secret.
+/// The scheme, host and port of a URL; the other parts may be secret.
 fn host_of(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
@@ -163,9 +162,9 @@ mod tests {
     #[test]
     fn a_service_that_stays_away_is_given_up() {
         asked(&["500 No", "500 No", "500 No", "500 No", "500 No", "500 No"], |url| {
-            assert!(failure(url, LONG).contains("answers with status 500, 5 times after the first, too"));
+            assert!(failure(url, LONG).contains("answers with status 500, also after 5 retries"));
         });
-        // Nobody listens there.
+        // Nothing listens there.
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("it has one");
         drop(listener);
@@ -175,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_service_that_stalls_is_left_after_its_time() {
-        // The kernel takes the connection, and nobody else does.
+        // The kernel accepts the connection, but no program does.
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}/secret", listener.local_addr().expect("it has one"));
         assert!(failure(&url, Duration::from_millis(50)).contains("does not answer in time"));

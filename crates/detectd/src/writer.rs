@@ -1,5 +1,5 @@
-//! The thread that makes and writes the captures of attacks: no more files and bytes in their folder than allowed. It removes
-//! none: what is there is evidence.
+//! The thread that creates and writes the captures of attacks, up to a limit of files and bytes in their folder. It removes
+//! no file: captures are evidence.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -16,11 +16,11 @@ use weir_detect::CaptureSpec;
 
 use weir_service::say;
 
-/// What was said over a network is its user's own.
+/// Captured traffic is private.
 pub(crate) const PRIVATE: u32 = 0o600;
-/// Pieces that the thread has not written yet ...
+/// Most pieces that wait for the thread ...
 const PIECES: usize = 1024;
-/// ... and their bytes, about.
+/// ... and about their bytes.
 const BYTES: usize = 64 << 20;
 
 /// Hands pieces of files to the thread, which ends with this.
@@ -31,26 +31,26 @@ pub(crate) struct Writer {
     waits: bool,
 }
 
-/// Says when all has been written.
+/// Closed when all has been written.
 pub(crate) struct Written(Receiver<Infallible>);
 
-/// Where pieces go. Only the thread changes it.
+/// The file of a capture. Only the thread changes it.
 pub(crate) struct Output {
     path: PathBuf,
     file: OnceLock<File>,
     /// Bytes of whole pieces.
     written: AtomicU64,
-    /// It takes no more.
+    /// Writing has failed; no more is written.
     failed: AtomicBool,
 }
 
 enum Job {
     Write(Arc<Output>, Vec<u8>),
-    /// The folder is looked at again: somebody may have made room.
+    /// Count the folder again: files may have been removed.
     Look,
 }
 
-/// What is in the folder.
+/// The contents of the folder.
 struct Folder {
     path: PathBuf,
     most_files: u64,
@@ -63,18 +63,18 @@ struct Folder {
 
 /// Why there is no room for another capture.
 pub(crate) enum Full {
-    /// So many attacks are being captured.
+    /// The most attacks are being captured.
     Busy(usize),
-    /// The folder has as many files as it may.
+    /// The folder has the most files.
     Files(PathBuf, u64),
-    /// The folder has as many bytes as it may.
+    /// The folder has the most bytes.
     Bytes(PathBuf, u64),
 }
 
 impl fmt::Display for Full {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Full::Busy(most) => write!(f, "{most} attacks are being captured already"),
+            Full::Busy(most) => write!(f, "{most} attacks are being captured, which is the limit"),
             Full::Files(folder, files) => {
                 write!(f, "{} holds {files} files: move some away, or raise captures.files", folder.display())
             }
@@ -123,10 +123,10 @@ impl Writer {
         self.waits = true;
     }
 
-    /// Keeps a place for a file, which will be written.
+    /// Reserves a file.
     ///
     /// # Errors
-    /// There is none.
+    /// The limit is reached.
     pub(crate) fn reserve(&self) -> Result<(), Full> {
         let Folder { path, most_files, most_bytes, files, bytes, .. } = &*self.folder;
         let full = if files.load(Ordering::Relaxed) >= *most_files {
@@ -137,12 +137,12 @@ impl Writer {
             files.fetch_add(1, Ordering::Relaxed);
             return Ok(());
         };
-        // When it has no time, there is another attack.
+        // If the queue is full, a later attack tries again.
         let _ = self.jobs.try_send(Job::Look);
         Err(full)
     }
 
-    /// Has a piece written; returns it if there is no room for it now.
+    /// Queues a piece for writing; returns it if the queue is full.
     pub(crate) fn write(&self, output: &Arc<Output>, piece: Vec<u8>) -> Vec<u8> {
         let length = piece.len();
         if !self.waits && self.folder.queued.load(Ordering::Relaxed) > BYTES {
@@ -150,11 +150,12 @@ impl Writer {
         }
         self.folder.queued.fetch_add(length, Ordering::Relaxed);
         let job = Job::Write(output.clone(), piece);
-        let rejected = match self.waits {
-            true => self.jobs.send(job).err().map(|error| error.0),
-            false => self.jobs.try_send(job).err().map(|error| match error {
+        let rejected = if self.waits {
+            self.jobs.send(job).err().map(|error| error.0)
+        } else {
+            self.jobs.try_send(job).err().map(|error| match error {
                 TrySendError::Full(job) | TrySendError::Disconnected(job) => job,
-            }),
+            })
         };
         match rejected {
             Some(Job::Write(_, piece)) => {
@@ -170,7 +171,7 @@ impl Written {
     /// Waits until all has been written, `most` at most.
     pub(crate) fn wait(self, most: Duration) {
         if self.0.recv_timeout(most) == Err(RecvTimeoutError::Timeout) {
-            say::say("note: the disk is too slow: captures of attacks are not whole");
+            say::say("note: the disk is too slow: captures of attacks are incomplete");
         }
     }
 }
@@ -182,12 +183,12 @@ impl Folder {
                 output.write(&piece, self);
                 self.queued.fetch_sub(piece.len(), Ordering::Relaxed);
             }
-            // What cannot be read is as it was.
+            // If the folder cannot be read, the counts stay.
             Job::Look => drop(self.look()),
         }
     }
 
-    /// Counts the captures that are there.
+    /// Counts the captures in the folder.
     fn look(&self) -> io::Result<()> {
         let (mut files, mut bytes) = (0, 0);
         for entry in std::fs::read_dir(&self.path)? {
@@ -207,12 +208,12 @@ impl Folder {
 }
 
 impl Output {
-    /// A file that will be made with its first piece.
+    /// A file that is created with its first piece.
     pub(crate) fn new(path: PathBuf) -> Output {
         Output { path, file: OnceLock::new(), written: AtomicU64::new(0), failed: AtomicBool::new(false) }
     }
 
-    /// Whether it takes no more.
+    /// Whether writing has failed.
     pub(crate) fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
     }
@@ -224,9 +225,10 @@ impl Output {
         }
         let length = piece.len() as u64;
         let is_full = folder.bytes.fetch_add(length, Ordering::Relaxed) + length > folder.most_bytes;
-        let done = match is_full {
-            true => Err(Full::Bytes(folder.path.clone(), folder.most_bytes).to_string()),
-            false => self.append(piece).map_err(|error| error.to_string()),
+        let done = if is_full {
+            Err(Full::Bytes(folder.path.clone(), folder.most_bytes).to_string())
+        } else {
+            self.append(piece).map_err(|error| error.to_string())
         };
         match done {
             Ok(()) => {
@@ -243,7 +245,7 @@ impl Output {
     fn append(&self, piece: &[u8]) -> io::Result<()> {
         let file = self.file(&self.path)?;
         (&*file).write_all(piece).inspect_err(|_| {
-            // Half a packet would make readers complain of the whole file: it ends with a whole one. A device cannot be cut.
+            // Programs reject a file that ends within a packet, so it is cut after the last complete one. A device cannot be cut.
             let before = self.written.load(Ordering::Relaxed);
             let there = file.metadata().map_or(before, |about| about.len());
             let _ = file.set_len(before + whole_blocks(piece, there.saturating_sub(before)));
@@ -256,11 +258,11 @@ impl Output {
             // Only the thread makes it.
             let _ = self.file.set(file);
         }
-        Ok(self.file.get().expect("it was made"))
+        Ok(self.file.get().expect("it was created above"))
     }
 }
 
-/// How many of the first bytes of a piece are whole blocks. The length of each stands behind its kind (draft-ietf-opsawg-pcapng,
+/// How many of the first bytes of a piece are complete blocks. The length of a block follows its type (draft-ietf-opsawg-pcapng,
 /// section 3.1).
 fn whole_blocks(piece: &[u8], there: u64) -> u64 {
     let mut whole = 0;
@@ -348,7 +350,7 @@ mod tests {
             finish((writer, written));
             assert_eq!([0, 1, 2].map(|n| place.length(n)), [10, 10, 0]);
         }
-        // Somebody moves one away: it is seen behind the next attempt.
+        // One is moved away: the attempt after the next one sees it.
         std::fs::remove_file(place.0.join("attack-0.pcapng")).expect("it is there");
         let (writer, written) = Writer::start(&place.spec(2, 1000), true).expect("a thread");
         assert!(writer.reserve().is_ok() && writer.reserve().is_err());
@@ -376,7 +378,7 @@ mod tests {
     fn a_piece_comes_back_when_the_disk_is_too_slow() {
         let place = Place::new();
         let (writer, written) = Writer::start(&place.spec(9, 1 << 40), false).expect("a thread");
-        // A pipe that nobody reads yet: the thread waits for it as for a disk.
+        // A pipe without a reader: the thread waits for it as for a disk.
         let path = place.0.join("pipe");
         assert!(std::process::Command::new("mkfifo").arg(&path).status().expect("mkfifo").success());
         let slow = Arc::new(Output::new(path.clone()));

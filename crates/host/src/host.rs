@@ -1,4 +1,4 @@
-//! What is known of a machine: its /proc and /sys, and what ethtool says of its NICs.
+//! The facts about a machine: /proc, /sys, and the ethtool settings of its NICs.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! What a machine will do under load: each setting that stops or slows it, where, and at what cost it is raised.
+//! Limits of a machine under load: each setting that stops or slows it, and the cost of raising it.
 //!
 //! ```text
 //! /proc, /sys, ethtool > Host > rules > ceilings, the worst first > fixes > written, with an undo file

@@ -2,7 +2,7 @@
 //! source and without stopping it.
 //!
 //! ```text
-//! server > who listens, what its threads wait in > 0, 50, 100, 200 connections held > tasks per connection > verdict
+//! server > listening process, system calls of its threads > 0, 50, 100, 200 connections held > tasks per connection > verdict
 //!                                                \ it closes at once: tasks that it starts per connection /
 //! ```
 //! Facts come from /proc; the [verdict](decide) is a pure function of the [`Evidence`] and carries its reasons. What

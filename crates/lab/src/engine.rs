@@ -1,11 +1,10 @@
-//! The engine: begins a run or resumes one, has a rig measure its points trial by trial, keeps each as it ends, and ends the
-//! run whatever happened.
+//! The engine: begins or resumes a run, lets a rig measure its points trial by trial, records each trial as it ends, and ends the
+//! run in any case.
 //!
 //! ```text
-//! plan > preflight > Run > Experiment::run > rounds > trial: kept from an earlier part of the run, or measured > store
+//! plan > preflight > Run > Experiment::run > rounds > trial: kept from an earlier part of the run, or measured > log
 //! ```
 
-use uuid::Uuid;
 use weir_linux::process::{is_alive, this_process};
 use weir_load::TesterKind;
 use weir_testbed::journal::{self, Journal};
@@ -17,19 +16,20 @@ use crate::plan::Plan;
 use crate::run::resume::KeptTrials;
 use crate::run::{Event, Options, Running};
 use weir_linux::time;
-use weir_record::record::{Run, RunState, Tester};
+use weir_record::record::{Run, RunId, RunState, Tester};
 use weir_record::run_data::RunData;
-use weir_record::store::{Store, StoreError};
+use weir_record::store::{RunLog, StoreError};
 
-/// Runs the experiment of a plan; returns the number of the run in the store.
+/// Runs the experiment of a plan; returns the run, which is in the log.
 ///
 /// # Errors
 /// See [`RunError`]. Trials that ended before are kept in any case, and the run is marked accordingly.
-pub fn run(plan: &Plan, store: &dyn Store, options: &Options) -> Result<i64, RunError> {
+pub fn run(plan: &Plan, log: &RunLog, options: &Options) -> Result<RunId, RunError> {
     plan.experiment.preflight(options.tester)?;
     let mut record = begin(plan, options);
-    record.id = store.begin_run(&record)?;
-    execute(plan, record, &KeptTrials::default(), store, options)
+    record.id = log.begin(&record)?;
+    let none = KeptTrials::none(record.uuid);
+    execute(plan, record, &none, log, options)
 }
 
 /// Goes on with a run that was interrupted or has failed; `plan` is the one of its record. Its own seed counts, and
@@ -37,23 +37,23 @@ pub fn run(plan: &Plan, store: &dyn Store, options: &Options) -> Result<i64, Run
 ///
 /// # Errors
 /// [`RunError::Resume`] if it cannot go on here; otherwise as [`run()`].
-pub fn resume(plan: &Plan, data: RunData, store: &dyn Store, options: &Options) -> Result<i64, RunError> {
+pub fn resume(plan: &Plan, data: RunData, log: &RunLog, options: &Options) -> Result<RunId, RunError> {
     let (mut record, resumed) = KeptTrials::of(data, generator_name(options.tester))?;
     plan.experiment.preflight(options.tester)?;
     record.process = this_process();
     record.failure = None;
     record.resumed.push(time::now());
-    store.reopen_run(&record)?;
-    execute(plan, record, &resumed, store, options)
+    log.reopen_run(&record)?;
+    execute(plan, record, &resumed, log, options)
 }
 
 fn execute(
     plan: &Plan,
     record: Run,
     resumed: &KeptTrials,
-    store: &dyn Store,
+    log: &RunLog,
     options: &Options,
-) -> Result<i64, RunError> {
+) -> Result<RunId, RunError> {
     (options.observe)(Event::Run(&record));
     let settings = Settings {
         tester: options.tester,
@@ -63,25 +63,22 @@ fn execute(
         tsc_hz: machine::tsc_hz(&weir_disk::kernel_text("/proc/cpuinfo").unwrap_or_default()),
     };
     let journal = Journal::in_dir(&journal::default_dir());
-    let run = Running { record: &record, resumed, experiment: &(), store, options, settings, journal };
+    let run = Running { record: &record, resumed, experiment: &(), store: log, options, settings, journal };
     let result = plan.experiment.run(run);
     let now = time::now();
     match &result {
-        Ok(()) => store.finish_run(record.id, RunState::Complete, &now)?,
-        Err(RunError::Interrupted(_)) => store.finish_run(record.id, RunState::Interrupted, &now)?,
-        Err(error) => store.fail_run(&Run { failure: Some(error.to_string()), ..record.clone() }, &now)?,
+        Ok(()) => log.finish_run(record.uuid, RunState::Complete, &now)?,
+        Err(RunError::Interrupted(_)) => log.finish_run(record.uuid, RunState::Interrupted, &now)?,
+        Err(error) => log.fail_run(&Run { failure: Some(error.to_string()), ..record.clone() }, &now)?,
     }
-    result.map(|()| record.id)
+    result.map(|()| record.uuid)
 }
 
 /// Marks runs as interrupted whose process is gone without having ended them; returns their numbers.
-pub fn mark_dead_runs(store: &dyn Store) -> Result<Vec<i64>, StoreError> {
+pub fn mark_dead_runs(log: &RunLog) -> Result<Vec<i64>, StoreError> {
     let dead = |run: &Run| run.state == RunState::Running && !is_alive(&run.process);
-    let numbers: Vec<i64> = store.runs()?.iter().filter(|run| dead(run)).map(|run| run.id).collect();
-    for &id in &numbers {
-        store.mark_interrupted(id)?;
-    }
-    Ok(numbers)
+    let runs = log.archive().runs()?.into_iter().filter(dead);
+    runs.map(|run| log.mark_interrupted(run.uuid).map(|()| run.id)).collect()
 }
 
 fn begin(plan: &Plan, options: &Options) -> Run {
@@ -101,7 +98,7 @@ fn begin(plan: &Plan, options: &Options) -> Run {
         deviations: plan.experiment.deviations(),
         resumed: Vec::new(),
         failure: None,
-        uuid: Uuid::new_v4().to_string(),
+        uuid: RunId::random(),
     }
 }
 

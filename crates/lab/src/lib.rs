@@ -10,6 +10,14 @@
 //! What is measured is kept by `weir_record` and read by `weir_report`. Searches and statistics (`weir_measure`) are pure: they
 //! ask a [`weir_measure::search::Measurer`] for trials and never see a clock, a socket or a file. The same code drives real
 //! frames and simulated devices.
+//!
+//! Files:
+//! - `plan/`: plans; `plan/read.rs` reads `plans/options.toml`, and each rig its own `options.toml`
+//! - `engine.rs`: begins, resumes and ends a run; `run/`: what the engine gives to rigs; `rig.rs`: what a rig is
+//! - `frames/`: a trial with test frames: point, set-up, verdict
+//! - `check.rs`: plants faults and checks that each is named; `check/capture.rs`: compares captures with what was sent, frame
+//!   by frame; `check/delay.rs`: measures a known delay
+//! - `machine.rs`: the facts of the machine in a record
 
 pub mod check;
 pub mod engine;

@@ -1,4 +1,4 @@
-//! What a rig is: one family of experiments. It reads its part of a plan, runs the experiment with the means of the
+//! The trait of a rig, a family of experiments. It reads its part of a plan, runs the experiment with the means of the
 //! [engine](crate::run), and turns its records into blocks of a report. The list of all is `rigs/mod.rs`.
 //!
 //! ```text

@@ -6,7 +6,7 @@
 //!                            |   Link                                     |   Behind
 //!                            +-> dropped                                  +-> lost
 //! ```
-//! - Times follow from arrivals, the rate and the seed alone, in ps. Whoever calls late gets the same departures.
+//! - Times follow from arrivals, the rate and the seed alone, in ps. A late caller gets the same departures.
 //! - A packet in service is outside of the buffer. It keeps the rate that the link had at its start.
 //! - What is behind the link loses nothing but what it is asked to lose, and keeps the order of a path unless it is asked to
 //!   reorder.

@@ -158,7 +158,7 @@ impl Interface {
         Ok(names.zip(values[8..].chunks_exact(size_of::<u64>()).map(value)).collect())
     }
 
-    /// Runs an ETHTOOL command whose structure, variable part included, is `data`.
+    /// Runs an ETHTOOL command; `data` is its structure, variable part included.
     fn ethtool(&self, data: &mut [u8]) -> io::Result<()> {
         // The kernel copies bytes, so that no alignment is needed, and writes no more than the structure that the command
         // names, whose variable part the callers sized by the kernel's own count.

@@ -9,7 +9,7 @@
 //! time                 clocks, and dates as records have them
 //! cpu, process, lock   CPU time and masks, processes by more than their number, turns of runs that measure
 //! ```
-//! All functions act in the network namespace of the calling thread, where nothing else is said. Nothing here knows a node, a
+//! All functions act in the network namespace of the calling thread, unless stated otherwise. Nothing here knows a node, a
 //! test bed or a plan.
 
 pub mod conntrack;

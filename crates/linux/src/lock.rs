@@ -32,10 +32,10 @@ fn lock_file(path: &Path, give_up: impl Fn() -> bool) -> Result<Option<Measuring
         Err(TryLockError::WouldBlock) => {}
         Err(TryLockError::Error(error)) => return Err(Error::os(&name)(error)),
     }
-    // flock(2) queues those who wait and polling would starve, but it cannot be asked to give up: a thread waits.
+    // flock(2) queues the waiting processes, where polling could starve, but it has no timeout: a thread waits.
     let (locked, is_locked) = mpsc::channel();
     std::thread::spawn(move || {
-        // If nobody waits any more, the file is closed and with it the lock is free.
+        // If the waiter has given up, the file is closed, which releases the lock.
         let _ = locked.send(file.lock().map(|()| MeasuringLock(file)));
     });
     loop {
@@ -47,7 +47,7 @@ fn lock_file(path: &Path, give_up: impl Fn() -> bool) -> Result<Option<Measuring
     }
 }
 
-/// A folder in which nobody else makes files: of root for the machine, where nodes have their sockets, else of the user.
+/// A folder in which no other user creates files: that of root, where nodes have their sockets, else that of the user.
 fn folder() -> PathBuf {
     let is_mine = || fs::symlink_metadata(OF_ROOT).is_ok_and(|found| is_own(&found));
     // In a user namespace root is a plain user, to whom the folder of the real one does not belong.

@@ -183,8 +183,8 @@ fn mount_sysfs() -> io::Result<()> {
     Ok(mount("none", "/sys", "sysfs", NO_PROGRAMS, c"")?)
 }
 
-/// The settings of this thread's network namespace, where those of a container are read-only. If it fails, whoever writes a setting
-/// says so.
+/// The settings of this thread's network namespace, where those of a container are read-only. If it fails, the caller that
+/// writes a setting says so.
 fn mount_proc_if_read_only() {
     let setting = std::fs::OpenOptions::new().write(true).open("/proc/sys/net/ipv4/ip_forward");
     if setting.is_err_and(|error| error.kind() == io::ErrorKind::ReadOnlyFilesystem) {

@@ -1,7 +1,7 @@
 //! NAPI instances of interfaces, and their kernel threads where these receive the frames.
 //!
-//! Without it a veth's frames are received in the softirq of whoever sent them, and the tester pays for
-//! the DUT. Source: Documentation/networking/napi.rst, Documentation/netlink/specs/netdev.yaml.
+//! Without it a veth's frames are received in the softirq of their sender, and the tester pays for the DUT. Source:
+//! Documentation/networking/napi.rst, Documentation/netlink/specs/netdev.yaml.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -57,8 +57,8 @@ pub fn threads_by_name(device: &str) -> BTreeSet<u32> {
         .collect()
 }
 
-/// Whether this process is a NAPI thread of an interface of this name. In a PID namespace, the kernel's
-/// numbers may name somebody else.
+/// Whether this process is a NAPI thread of an interface of this name. In a PID namespace, the kernel's numbers may belong to
+/// another process.
 pub fn is_thread_of(pid: u32, device: &str) -> bool {
     let comm = weir_disk::kernel_text(format!("/proc/{pid}/comm")).unwrap_or_default();
     comm.strip_prefix("napi/")

@@ -1,5 +1,5 @@
-//! Which process wrote something down, so that another one can say whether it still runs: on which machine, since which
-//! start of it, in which PID namespace.
+//! Identifies the process that wrote a file, so that another one can check whether it still runs: its machine, the boot of that
+//! machine, and its PID namespace.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -40,8 +40,8 @@ pub fn this_process() -> String {
     format!("{pid}-{start_time}-{pid_namespace}-{boot}-{host}")
 }
 
-/// Does the process that [`this_process`] named still run? Of one in another PID namespace or on another machine nobody
-/// here can say that it does not.
+/// Whether the process that [`this_process`] identified may still run. This includes any process in another PID namespace or on
+/// another machine.
 pub fn is_alive(process: &str) -> bool {
     let mut parts = process.splitn(5, '-');
     let mut number = || parts.next()?.parse::<u64>().ok();
@@ -85,7 +85,10 @@ mod tests {
             is_alive(&parts.join("-"))
         };
         assert!(!with(1, "7") && !with(3, "0"), "another process, or the machine was started again");
-        assert!(with(2, "7") && with(4, "other"), "nobody here can say");
+        assert!(
+            with(2, "7") && with(4, "other"),
+            "a process in another PID namespace or on another host may run"
+        );
         let earlier_form = parts[..2].join("-");
         assert!(is_alive(&earlier_form) && !is_alive("1-7") && !is_alive("no process"));
     }

@@ -246,7 +246,7 @@ impl Rtnl {
     }
 
     /// Looks an interface up, and waits up to 10 s for its carrier: many drivers reset their network card when an XDP program is
-    /// attached or detached. Who cannot do without a carrier looks whether there is one.
+    /// attached or detached. A caller that needs a carrier checks for it.
     ///
     /// # Errors
     /// As of [`Rtnl::link`].

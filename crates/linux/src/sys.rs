@@ -58,7 +58,7 @@ pub fn unshare(flags: libc::c_int) -> io::Result<()> {
 pub fn socket(family: libc::c_int, kind: libc::c_int, protocol: libc::c_int) -> io::Result<OwnedFd> {
     // SAFETY: no pointers.
     let fd = check(unsafe { libc::socket(family, kind | libc::SOCK_CLOEXEC, protocol) })?;
-    // SAFETY: the kernel just made this descriptor; nobody else owns it.
+    // SAFETY: the kernel just created this descriptor; it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

@@ -1,4 +1,5 @@
-//! Who is next: recipients that wait, domain by domain, with limits per domain and times of retries (RFC 5321, section 4.5.4).
+//! The order of recipients: those that wait, domain by domain, with limits per domain and times of retries (RFC 5321, section
+//! 4.5.4).
 //! Pure, in virtual time.
 
 use std::cmp::Reverse;
@@ -41,9 +42,9 @@ impl Retry {
 /// A domain of the job.
 #[derive(Debug, Default)]
 struct Domain {
-    /// Numbers of recipients for whom nothing has been tried.
+    /// Numbers of recipients without an attempt.
     fresh: VecDeque<Range<u64>>,
-    /// Those whose time has come again.
+    /// Recipients whose retry is due.
     again: VecDeque<Recipient>,
     /// Connections.
     active: u32,
@@ -96,7 +97,7 @@ pub(crate) struct Delivery {
 
 impl Queue {
     /// The share of a thread, without the recipients that are done. The message is sent again as soon as no recipient waits for the
-    /// one before.
+    /// previous one.
     pub(crate) fn new(job: &Job, share: Share, done: Done, delivery: Delivery) -> Queue {
         let Delivery { limits, retry, repeats } = delivery;
         let mut first = 0;
@@ -114,7 +115,7 @@ impl Queue {
         queue
     }
 
-    /// Everybody gets the message.
+    /// Queues all recipients.
     fn fill(&mut self) {
         self.waiting = 0;
         for place in 0..self.domains.len() {
@@ -146,7 +147,7 @@ impl Queue {
             self.waiting += 1;
             self.consider(place);
         }
-        // Those who wait are many only if their domains have all the connections that they may have.
+        // Many recipients wait only if their domains have all their allowed connections.
         let few = self.numbers.last().map_or(0, |(_, numbers)| numbers.end) / 2;
         if self.ready.is_empty() && self.repeats > 0 && self.waiting <= few {
             self.repeats -= 1;
@@ -188,7 +189,7 @@ impl Queue {
         self.consider(place);
     }
 
-    /// What became of a recipient; the record of it, unless it is to be tried again.
+    /// Settles a recipient by its outcome; returns its record, unless it is to be tried again.
     pub(crate) fn settle(
         &mut self,
         place: usize,
@@ -247,7 +248,7 @@ mod tests {
     }
 
     fn ids(taken: Option<(usize, Vec<Recipient>)>) -> (usize, Vec<u64>) {
-        let (place, recipients) = taken.expect("somebody waits");
+        let (place, recipients) = taken.expect("a domain is ready");
         (place, recipients.iter().map(|recipient| recipient.id).collect())
     }
 

@@ -1,4 +1,4 @@
-//! How a rate is found from trials, and how sure a figure is: searches and statistics. Pure: a search asks a
+//! Searches for a rate, and statistics of figures. Pure: a search asks a
 //! [`search::Measurer`] for trials and never sees a clock, a socket or a file, so that the same code drives real frames and
 //! simulated devices.
 //!

@@ -1,4 +1,4 @@
-//! When did a CPU not run the code that it should? From the ticks of a clock on that CPU, which says who was at work.
+//! When did a CPU not run the code that it should? From the ticks of a clock on that CPU, which record the running thread.
 //!
 //! ```text
 //! ticks   | | | |         | | | x x x | |   idle   | |
@@ -47,7 +47,7 @@ pub struct Stop {
     pub to_ns: u64,
     /// How long it took at least, ns.
     pub least_ns: u64,
-    /// What it did.
+    /// What the CPU ran in that time.
     pub instead: Instead,
 }
 

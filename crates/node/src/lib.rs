@@ -12,27 +12,27 @@
 //!
 //! Files:
 //! - `node.rs`: a running node as its caller sees it: snapshots, updates, shutdown
-//! - `worker.rs`: the loop of a thread; it also catches panics of the plane
-//! - `bell.rs`, `crew.rs`: wake a thread that sleeps; decide that all threads have finished. loom tries all interleavings
+//! - `worker.rs`: the loop of a thread; `worker/panics.rs`: a panic of the plane; `worker/fast.rs`: whether the fast path is used
+//! - `bell.rs`, `termination.rs`: wake a thread that sleeps; decide that all threads have finished. loom tries all interleavings
 //! - `handover.rs`: rings that carry frames to the thread that they belong to; the plane (`crates/plane/src/steer.rs`)
 //!   decides which one
 //! - `kept.rs`: memory of frames that a stage keeps
 //! - `fast.rs`: loads the entries of the fast path into the XDP programs and reads their counters
-//! - `config.rs`, `blueprint.rs`, `backend.rs`, `opened.rs`: the node's text, its ports, and opening them
+//! - `config.rs`, `running_config.rs`, `backend.rs`, `opened.rs`: the node's text, its ports, and opening them
 //! - `tests/fast.rs`: a node with the fast path beside one without; `tests/rules.rs`: filter rules beside nft
 #![forbid(unsafe_code)]
 
 mod backend;
 mod bell;
-mod blueprint;
 mod config;
 mod counters;
-mod crew;
 mod fast;
 mod handover;
 mod kept;
 mod node;
 mod opened;
+mod running_config;
+mod termination;
 #[cfg(test)]
 mod threads_tests;
 mod word;
@@ -45,4 +45,4 @@ pub use counters::{PortCounts, Snapshot};
 pub use fast::Table;
 pub use node::{Ended, Node, NodeError, Sessions};
 pub use opened::Opened;
-pub use worker::Mishap;
+pub use worker::PanicReport;

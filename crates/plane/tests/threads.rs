@@ -99,7 +99,7 @@ fn reversed(packet: &[u8]) -> Vec<u8> {
     back
 }
 
-/// An error about a packet, from a router that nobody has talked to.
+/// An error about a packet, from a router without a connection.
 fn error_about(quoted: &[u8]) -> Vec<u8> {
     let to = Ipv4Addr::from(*quoted[12..].first_chunk::<4>().expect("an address"));
     let mut error = packet(&format!("icmp unreachable/1 203.0.113.7 > {to} {{udp {to}:1 > {to}:2 cut 8}}"))
@@ -178,7 +178,7 @@ fn both_directions_of_all_sessions_and_errors_about_them_meet() {
     }
 }
 
-/// Where the public address is the node's own, one thread knows who is awaited at a port and another who asks.
+/// If the public address is the node's own, one thread knows what is awaited at a port and another one asks.
 const OWN_ADDRESS: &str = "
 == own: hosts inside reach each other, and the node, at its public address
 node lan(198.18.0.1/16) > nat(public 198.19.0.1) > route > wan(198.19.0.1/16)
@@ -253,7 +253,7 @@ const OTHER_PORTS: &[&str] = &[
     "public 192.0.2.6-192.0.2.8 ports 1024-1151, public 192.0.2.9 ports 1024-1279, block 128",
 ];
 
-/// What a mapping or session is shown as: who is seen as whom.
+/// What a mapping or session is shown as: the inside end and the outside end.
 fn inside_and_outside(line: &str) -> (String, String) {
     let words: Vec<&str> = line.split(' ').collect();
     (format!("{} {}", words[0], words[1]), format!("{} {}", words[0], words[3]))

@@ -1,4 +1,4 @@
-//! What the kernel's verifier said of a program that it refused, in a file that one can send to somebody.
+//! The log of the kernel's verifier for a program that it refused, in a file that can be sent with a bug report.
 //!
 //! libbpf asks the verifier again, with its log, when it has refused a program, and prints what it says. That is caught
 //! here, per thread, since there is no other way to it.
@@ -36,8 +36,8 @@ pub(crate) fn listen() {
     })));
 }
 
-/// What the verifier has said since [`listen`], in a file; `None` if it was not the verifier who refused, or the file
-/// cannot be written.
+/// The log of the verifier since [`listen`], in a file; `None` if it was not the verifier that refused, or the file cannot be
+/// written.
 pub(crate) fn keep(what: &str, error: &libbpf_rs::Error) -> Option<PathBuf> {
     let log = PRINTED.with_borrow(|printed| verifier_log(printed).map(String::from))?;
     let name = format!("refused-{}-{}.txt", what.replace(' ', "-"), kernel());
@@ -46,7 +46,7 @@ pub(crate) fn keep(what: &str, error: &libbpf_rs::Error) -> Option<PathBuf> {
 
 fn write(folder: &Path, name: &str, text: &str) -> io::Result<PathBuf> {
     fs::create_dir_all(folder)?;
-    // Never through a link that somebody has laid there.
+    // Never through a link that another user has placed.
     weir_disk::replace_in(&weir_disk::Directory::open(folder)?, name.as_ref(), text.as_bytes(), 0o644)?;
     Ok(folder.join(name))
 }

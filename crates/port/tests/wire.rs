@@ -22,7 +22,7 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    /// A wire whose ends are up, and carry nothing but what we send.
+    /// A wire with both ends up; it carries nothing but what we send.
     pub(crate) fn new() -> Wire {
         let wire = Wire { sender: Namespace::new().unwrap(), tool: Namespace::new().unwrap() };
         let ends = [(&wire.sender, SENDER), (&wire.tool, LISTENER)];

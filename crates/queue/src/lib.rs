@@ -1,4 +1,4 @@
-//! Queues of a bottleneck: what is queued, marked, dropped, and who is served next. Pure: no clock, no I/O, no unsafe.
+//! Queues of a bottleneck: what is queued, marked, dropped, and which packet is served next. Pure: no clock, no I/O, no unsafe.
 //!
 //! ```text
 //! offer(packet, now) -> [ limit in bytes | AQM | scheduler ] -> take(now) -> link
@@ -101,7 +101,7 @@ pub trait Queue<T> {
         &self.accounting().counters
     }
 
-    /// Packets that were dropped since the last time that somebody emptied this list. It grows until then.
+    /// Packets that were dropped since the caller emptied this list last. It grows until then.
     fn dropped(&mut self) -> &mut Vec<Dropped<T>> {
         &mut self.accounting_mut().dropped
     }

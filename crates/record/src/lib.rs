@@ -1,7 +1,7 @@
-//! What was measured, and where it is kept: runs, points, trials and figures, one SQLite file for all.
+//! Records of measurements: runs, points, trials and figures, in one SQLite file.
 //!
 //! ```text
-//! Run > Point > Trial, PointResult > Store > RunData
+//! Run > Point > Trial, PointResult > RunLog > Archive > RunData
 //! ```
 //! A record is plain data that only grows: what a later version adds has a default, and what it cannot read it leaves alone.
 //!

@@ -1,4 +1,4 @@
-//! What people and other programs read of runs: reports, comparisons, trends, exports, the terminal.
+//! Output of runs for people and other programs: reports, comparisons, trends, exports, the terminal.
 //!
 //! ```text
 //! RunData, Sections of its rig > view (numbers in words, tables, drawings) > page, text, Markdown, LaTeX, CSV, JSON

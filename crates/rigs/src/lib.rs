@@ -1,5 +1,13 @@
 //! All rigs: a line each, and a folder; three of them share `peers`. None uses another one; what several need is the
 //! [engine](weir_lab::run)'s, or that of [trials with frames](weir_lab::frames).
+//!
+//! Files:
+//! - `throughput/`: rates of devices and the procedures of the RFCs
+//! - `nat/`: translation under load; `nat/sessions/`: RFC 9693; `nat/tcp/`: TCP connections
+//! - `capture/`: capture methods; `peers/`: weir beside other programs that generate, capture and detect
+//! - `buffers/`: queues and buffers at a bottleneck; `buffers/real.rs`: the same with the kernel's TCP
+//! - `servers/`, `files/`, `mail/`, `fixes/`: loads of applications; what a setting of the machine gains
+//! - `sleep/`: the smallest rig, for tests
 
 /// A run of one experiment: what the engine has for a rig, to which the rig adds how it measures.
 macro_rules! run_of {
@@ -37,7 +45,7 @@ pub mod mail;
 pub mod nat;
 mod peers;
 #[cfg(test)]
-mod plans;
+mod plans_tests;
 pub mod servers;
 #[cfg(test)]
 mod sleep;

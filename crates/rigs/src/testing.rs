@@ -5,13 +5,11 @@ use std::sync::atomic::AtomicBool;
 
 use weir_load::TesterKind;
 
+use crate::PLANS;
 use weir_lab::engine;
-
 use weir_lab::run::{Event, Options};
 use weir_record::run_data::RunData;
-use weir_record::store::{MemoryStore, Store};
-
-use crate::PLANS;
+use weir_record::store::RunLog;
 
 /// Runs a plan with these options; what was measured, and what the user was shown.
 pub(crate) fn run(name: &str, sets: &[&str]) -> (RunData, Vec<String>) {
@@ -29,8 +27,8 @@ pub(crate) fn run(name: &str, sets: &[&str]) -> (RunData, Vec<String>) {
         stop: &AtomicBool::new(false),
         observe: &observe,
     };
-    let store = MemoryStore::default();
-    let id = engine::run(&plan, &store, &options).unwrap();
-    let data = store.run_data(id).unwrap();
+    let log = RunLog::in_memory();
+    let run = engine::run(&plan, &log, &options).unwrap();
+    let data = log.archive().run_data(run).unwrap();
     (data, notes.into_inner().unwrap())
 }

@@ -1,4 +1,4 @@
-//! Counters in Prometheus' text format, over HTTP.
+//! Counters in Prometheus text format, over HTTP.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 const DEADLINE: Duration = Duration::from_secs(5);
 /// Clients that are served at the same time; others wait in the backlog of the socket.
 const CLIENTS: usize = 8;
-/// A longer request is none of a scraper.
+/// Longest request; a scraper sends less.
 const LONGEST_REQUEST: u64 = 8192;
 
 /// Answers with the last page.
@@ -39,8 +39,8 @@ impl Server {
         Ok(Server { page })
     }
 
-    /// What is answered from now on.
-    pub fn tell(&self, page: String) {
+    /// Sets the page for the next answers.
+    pub fn publish(&self, page: String) {
         *self.page.lock().unwrap_or_else(PoisonError::into_inner) = page;
     }
 }
@@ -158,7 +158,7 @@ mod tests {
     fn serving(deadline: Duration) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let at = listener.local_addr().unwrap();
-        Server::with_deadline(listener, deadline).unwrap().tell("weir_x 1\n".into());
+        Server::with_deadline(listener, deadline).unwrap().publish("weir_x 1\n".into());
         at
     }
 

@@ -1,11 +1,11 @@
-//! Words for people, on standard error. That nobody reads them any more (a closed pipe, a terminal that is
-//! gone) is no reason to stop measuring.
+//! Messages on standard error. An error of standard error (a closed pipe, a terminal that is gone) does not stop a
+//! measurement.
 
 use std::io::Write;
 
 use weir_config::plain;
 
-/// What a terminal has at least.
+/// Smallest assumed width of a terminal.
 const COLUMNS: usize = 80;
 
 /// Writes a line.
@@ -14,12 +14,12 @@ pub fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "{}", plain(text));
 }
 
-/// Columns of text that is read later, too: those of the terminal, at least 80; 80 where there is none.
+/// Columns for text that is also read later: those of the terminal, at least 80; 80 without a terminal.
 pub fn columns() -> usize {
     terminal().max(COLUMNS)
 }
 
-/// Columns of the terminal as it is now; 80 where there is none.
+/// Current columns of the terminal; 80 without a terminal.
 pub fn terminal() -> usize {
     let size = rustix::termios::tcgetwinsize(std::io::stderr());
     size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(COLUMNS)

@@ -1,5 +1,5 @@
-//! Signals: Ctrl-C and SIGTERM end a program, and SIGHUP of one that runs as a service: its files were renamed, and are opened again by their names. When a terminal closes,
-//! the kernel sends the same signal to the programs in it: they end.
+//! Signals: Ctrl-C and SIGTERM end a program, and SIGHUP of one that runs as a service: its files were renamed, and are reopened by name. When a terminal closes, the
+//! kernel sends the same signal to the programs in it: they end.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -21,26 +21,26 @@ impl Hangup {
     pub fn of_service() -> Result<Hangup> {
         let hangup =
             Hangup { stop: stop_at(&[SIGINT, SIGTERM])?, came: Arc::default(), had_terminal: has_terminal() };
-        // By nohup: it goes on without its terminal.
+        // Under nohup the program continues without its terminal.
         if !ignores(SIGHUP) {
             signal_hook::flag::register(SIGHUP, hangup.came.clone())?;
         }
         Ok(hangup)
     }
 
-    /// Set by Ctrl-C and SIGTERM, and when the terminal was found closed.
+    /// Set by Ctrl-C and SIGTERM, and when the terminal has closed.
     pub fn stop(&self) -> &AtomicBool {
         &self.stop
     }
 
-    /// Whether files are to be opened again, since this was last asked.
+    /// Whether SIGHUP asked to reopen files since the last call.
     pub fn asks_to_reopen(&self) -> bool {
         !self.ends() && self.came.swap(false, Ordering::Relaxed)
     }
 
     /// Whether the program is to end.
     pub fn ends(&self) -> bool {
-        // The kernel takes the terminal away from all its programs before it sends the signal.
+        // The kernel detaches the terminal from its programs before it sends the signal.
         if self.had_terminal && self.came.load(Ordering::Relaxed) && !has_terminal() {
             self.stop.store(true, Ordering::Relaxed);
         }
@@ -59,7 +59,7 @@ pub fn stop_at(signals: &[i32]) -> Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// Whether this process was begun with a signal ignored.
+/// Whether this process was started with a signal ignored.
 pub fn ignores(signal: i32) -> bool {
     let status = weir_disk::kernel_text("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

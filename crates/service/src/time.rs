@@ -1,4 +1,4 @@
-//! Lengths of time in words.
+//! Durations as text.
 
 use std::time::Duration;
 

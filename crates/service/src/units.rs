@@ -1,4 +1,4 @@
-//! Numbers as people read them.
+//! Numbers with units, as text.
 
 /// A rate in frames/s with three digits: `1.93 Mpps`.
 pub fn rate(fps: f64) -> String {

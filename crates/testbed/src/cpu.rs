@@ -1,4 +1,4 @@
-//! CPUs: who runs where, and what it cost.
+//! CPUs: placement of tester and DUT, and CPU time.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub enum DutCpus {
     All,
 }
 
-/// Who runs where.
+/// The CPUs of tester and DUT.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CpuPlan {
     /// CPUs of the generator and receiver.
@@ -72,7 +72,7 @@ pub struct Cost {
     pub dut_run_ns: u64,
     /// Time its threads waited for a CPU, in ns: large when something else runs on its CPUs.
     pub dut_wait_ns: u64,
-    /// Time of each CPU, whoever used it.
+    /// Time of each CPU, of all users.
     pub cpus: BTreeMap<usize, CpuTimes>,
 }
 

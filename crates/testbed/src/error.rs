@@ -1,4 +1,4 @@
-//! What can go wrong with a test bed, and what to do about it.
+//! Errors of a test bed, with their remedies.
 
 use std::io;
 
@@ -39,15 +39,15 @@ pub enum Error {
         target: String,
         /// The command.
         command: String,
-        /// What happened.
+        /// The failure, in words.
         why: String,
     },
     /// The part of the tester on another host, `remote` in [external].
-    #[error("the tester's end on {target}: {why}")]
+    #[error("the remote tester on {target}: {why}")]
     Remote {
         /// That host.
         target: String,
-        /// What happened, and what to do.
+        /// The failure and what to do, in words.
         why: String,
     },
     /// A name under /run/netns is taken.

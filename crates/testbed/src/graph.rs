@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use weir_linux::namespace::Namespace;
 use weir_linux::rtnl::{Mac, Rtnl, VethConfig, VethEnd};
 
-/// Who answers for an interface, and for the frames lost there.
+/// The owner of an interface, and of the frames lost there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owner {
     /// The tester: what it loses makes a trial invalid.
@@ -36,7 +36,7 @@ pub type Planned = (&'static str, &'static str, Side);
 /// What to build.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
-    /// Each host with who answers for it.
+    /// Each host with its owner.
     pub hosts: &'static [(&'static str, Owner)],
     /// The two ends of each link.
     pub links: &'static [[Planned; 2]],
@@ -62,7 +62,7 @@ pub const BOTTLENECK: Plan = Plan {
 pub struct Host {
     /// Its name in the plan.
     pub name: &'static str,
-    /// Who answers for it.
+    /// Its owner.
     pub owner: Owner,
     /// Where its interfaces are.
     pub namespace: Namespace,
@@ -75,7 +75,7 @@ pub struct End {
     pub host: &'static str,
     /// Interface name.
     pub name: &'static str,
-    /// Who answers for it.
+    /// Its owner.
     pub owner: Owner,
     /// What is reached through it.
     pub side: Side,
@@ -115,7 +115,7 @@ impl Graph {
         Ok(graph)
     }
 
-    /// One host that was there before, whose links nobody here made.
+    /// An existing host, with links that were not created here.
     pub(crate) fn of(host: Host) -> Graph {
         Graph { plan: Plan { hosts: &[], links: &[] }, hosts: vec![host], links: Vec::new() }
     }

@@ -1,10 +1,11 @@
-//! Where a trial takes place: namespaces, wires, devices under test, CPU placement, counters, and undo.
+//! The test bed of a trial: namespaces, wires, devices under test, CPU placement, counters, and undo.
 //!
 //! ```text
 //!  tester namespace                     DUT namespace
 //!  t0 ---- veth ---- d0 [ forwarding, filter, NAT ] d1 ---- veth ---- t1 (tester namespace)
 //! ```
-//! [`graph`] makes hosts and links from a plan; [`bed::Bed`] builds this for each [`dut::DutKind`]; [`counters`] says where frames were lost;
+//! [`graph`] makes hosts and links from a plan; [`bed::Bed`] builds this for each [`dut::DutKind`]; [`counters`] says where
+//! frames were lost;
 //! [`journal`] remembers what must be undone. Nothing here touches the host's own interfaces, switches or
 //! firewall, but for what [`spread`] writes to masks of interfaces that a plan names, and undoes.
 //!
@@ -16,11 +17,12 @@
 //! - `external/`: a DUT that is another machine; `setup/`: the configurations that `weir setup` prints
 //! - `receive.rs`, `spread.rs`: CPUs of receive threads, interrupts, RPS, XPS
 //! - `counters.rs`: where a frame can be lost, and the counter that says so
-//! - `handover.rs`, `core_speed.rs`: how far apart two CPUs are, and whether another program or guest uses the core
+//! - `core_distance.rs`, `core_speed.rs`: how far apart two CPUs are, and whether another program or guest uses the core
 //! - `updates.rs`: routes that change during a trial; `hog.rs`, `fault.rs`: planted faults
 //! - `journal.rs`: what must be undone after a crash; `publish.rs`: names of namespaces under /run/netns
 
 pub mod bed;
+pub mod core_distance;
 pub mod core_speed;
 pub mod counters;
 pub mod cpu;
@@ -30,7 +32,6 @@ pub mod error;
 pub mod external;
 pub mod fault;
 pub mod graph;
-pub mod handover;
 pub mod hog;
 pub mod interface;
 pub mod journal;

@@ -1,10 +1,10 @@
-//! Who does the work of an interface, and when: its interrupts, RPS, XPS, coalescing.
+//! CPUs and timing for the work of an interface: interrupts, RPS, XPS, coalescing.
 //!
 //! ```text
 //! interrupt (smp_affinity) > driver, XDP > RPS: backlog of another CPU > stack ... > XPS: transmit queue by CPU
 //! ```
-//! Each choice is the content of a file, mostly a mask. Interfaces in namespaces of ours take theirs with them; what is written to files of
-//! the host goes through the journal, and comes back when [`Written`] is dropped, or at the next start.
+//! Each choice is the content of a file, mostly a mask. Interfaces in namespaces of ours take theirs with them; what is
+//! written to files of the host goes through the journal, and comes back when [`Written`] is dropped, or at the next start.
 //!
 //! Source: Documentation/networking/scaling.rst, Documentation/networking/napi.rst ("Software IRQ coalescing"),
 //! Documentation/core-api/irq/irq-affinity.rst.
@@ -33,7 +33,7 @@ pub enum Spread {
     Over(Vec<usize>),
 }
 
-/// Who does the work of an interface.
+/// CPUs for the work of an interface.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Spreading {
     /// Of its interrupts, each gets one of these CPUs, alternately.
@@ -84,8 +84,7 @@ impl Spread {
             Spread::Over(cpus) => match cpus.iter().find(|cpu| !allowed.contains(cpu)) {
                 None => Ok(Some(cpus.clone())),
                 Some(cpu) => Err(Error::Input(format!(
-                    "{option} = \"{self}\": CPU {cpu} is none of those that can have this work, {}: use some of these, \
-                     or \"all\"",
+                    "{option} = \"{self}\": CPU {cpu} cannot do this work: use some of {}, or \"all\"",
                     Spread::Over(allowed.to_vec())
                 ))),
             },
@@ -120,7 +119,7 @@ impl Spreading {
             let files = interrupts(interface, trees);
             if files.is_empty() {
                 return Err(Error::Input(format!(
-                    "{interface} has no interrupts of its own, as a virtual interface has none: leave interrupts out"
+                    "{interface} has no interrupts, as it is a virtual interface: omit interrupts"
                 )));
             }
             if cpus.is_empty() {
@@ -139,8 +138,7 @@ impl Spreading {
             let queues = queues(interface, "tx-", trees)?;
             if queues.len() < 2 {
                 return Err(Error::Input(format!(
-                    "{interface} has one transmit queue, so that XPS has no choice: leave xps out, or name two CPUs or \
-                     more"
+                    "{interface} has one transmit queue, so that XPS has no effect: omit xps, or use two CPUs or more"
                 )));
             }
             let n = queues.len();
@@ -189,7 +187,7 @@ pub fn write_for_now(settings: &[Setting], mut journal: Journal) -> Result<Writt
                 if source.raw_os_error() == Some(libc::EIO) =>
             {
                 Error::Input(format!(
-                    "{}: the kernel places this interrupt itself (a managed one): leave interrupts out",
+                    "{}: the kernel places this interrupt itself (managed interrupt): omit interrupts",
                     setting.path.display()
                 ))
             }
@@ -275,7 +273,7 @@ impl FromStr for Spread {
                 let runs: Option<Vec<_>> = text.split(',').map(run).collect();
                 let mut cpus: Vec<usize> = runs
                     .ok_or_else(|| {
-                        format!("`{text}` are no CPUs: use numbers such as \"0-1,3\", \"all\", \"off\" or \"default\"")
+                        format!("`{text}` is no list of CPUs: use numbers such as \"0-1,3\", \"all\", \"off\" or \"default\"")
                     })?
                     .into_iter()
                     .flatten()

@@ -89,7 +89,7 @@ impl Drop for Updates {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // Nobody wants to know what it did.
+            // Its result is not needed.
             let _ = thread.join();
         }
     }

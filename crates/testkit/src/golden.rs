@@ -1,4 +1,4 @@
-//! Whole texts that were read by somebody once: a test compares with them, and `BLESS=1` writes them anew.
+//! Golden texts that were reviewed once: a test compares with them, and `BLESS=1` rewrites them.
 
 use std::fmt::Display;
 use std::fs;

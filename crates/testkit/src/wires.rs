@@ -71,7 +71,7 @@ pub fn address(end: End<'_>, address: &str) {
     });
 }
 
-/// Sends what is for anybody else to this gateway.
+/// Adds a default route to this gateway.
 pub fn default_route(end: End<'_>, gateway: &str) {
     let gateway: IpAddr = gateway.parse().unwrap();
     let any = if gateway.is_ipv6() { IpAddr::from([0; 16]) } else { IpAddr::from([0; 4]) };

@@ -1,4 +1,4 @@
-//! `weir conformance`: what the RFCs ask of a node, requirement by requirement, and who keeps it.
+//! `weir conformance`: the requirements of the RFCs, and the targets that meet them.
 
 use std::io::Write;
 
@@ -31,7 +31,7 @@ pub(crate) fn run(arguments: &cli::Conformance, out: &mut impl Write) -> Result<
     Ok(if kept { Outcome::Done } else { Outcome::NotAllValid })
 }
 
-/// The box: the kernel's NAT in namespaces of its own, or what a plan describes as external.
+/// The test bed: the kernel's NAT in its own namespaces, or the external device of a plan.
 fn bed(name: &str) -> Result<Bed> {
     let external = match name {
         "kernel" => None,
@@ -40,9 +40,7 @@ fn bed(name: &str) -> Result<Bed> {
             let external = weir_rigs::throughput::Throughput::of(&plan)
                 .and_then(|throughput| throughput.external.clone());
             Some(external.with_context(|| {
-                format!(
-                    "{name} has no device `external`: say in its section [external] how the box is reached"
-                )
+                format!("{name} has no external device: describe it in a section [external]")
             })?)
         }
     };
@@ -114,7 +112,7 @@ fn summary(findings: &[Finding], targets: &[&str]) -> String {
     let line = |(n, target): (usize, &&str)| {
         let count =
             |word_: &str| findings.iter().filter(|finding| word(&finding.verdicts[n]) == word_).count();
-        format!("{target}: {} kept, {} broken, {} not tried\n", count("kept"), count("BROKEN"), count("-"))
+        format!("{target}: {} kept, {} broken, {} not tested\n", count("kept"), count("BROKEN"), count("-"))
     };
     targets.iter().enumerate().map(line).collect()
 }
@@ -135,7 +133,7 @@ fn markdown(findings: &[Finding], targets: &[&str]) -> String {
         env!("CARGO_PKG_VERSION"),
         kernel.trim(),
     );
-    text += &format!("| requirement | {} | what must be so |\n", targets.join(" | "));
+    text += &format!("| requirement | {} | expected behaviour |\n", targets.join(" | "));
     text += &format!("|---|{}---|\n", "---|".repeat(targets.len()));
     for finding in findings {
         let verdicts: Vec<_> = finding.verdicts.iter().map(word).collect();

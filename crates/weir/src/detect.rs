@@ -23,7 +23,7 @@ pub(crate) fn run(arguments: &cli::Detect, out: &mut impl Write) -> Result<Outco
     };
     let mut config = read_config(config)?;
     let queues = if arguments.read.is_none() { open(arguments, &mut config)? } else { Vec::new() };
-    // What looks at frames, and what acts upon them, has no privileges any more.
+    // Privileges are dropped before frames are parsed and actions run.
     let keeps_privileges = arguments.keep_privileges || arguments.read.is_some();
     let settings = Settings {
         interfaces: &arguments.interface,
@@ -50,7 +50,7 @@ fn read_config(path: &Path) -> Result<Config> {
     Ok(Config::read(&name.to_string(), &text)?)
 }
 
-/// All queues; their largest MTU is that of the configuration, unless it says another.
+/// Opens all queues; without `mtu` in the configuration the largest MTU of the interfaces is used.
 fn open(arguments: &cli::Detect, config: &mut Config) -> Result<Vec<Box<dyn Queue>>> {
     let links = capture::ethernet(&arguments.interface)?;
     config.mtu = config.mtu.or_else(|| links.iter().map(|link| link.mtu).max());

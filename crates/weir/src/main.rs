@@ -48,7 +48,7 @@ mod stdout;
 use cli::{Cli, Command, PlanCommand, Sets};
 use outcome::{Outcome, with_causes};
 
-/// The exit codes are reported in the help text of [`cli`].
+/// The exit codes are documented in the help text of [`cli`].
 fn main() -> ExitCode {
     if let Err(error) = survive_file_limits() {
         say::say(&format!("weir: {error}"));
@@ -65,7 +65,7 @@ fn main() -> ExitCode {
         Ok(Outcome::Differs) => ExitCode::from(4),
         Ok(Outcome::Interrupted) => ExitCode::from(130),
         Ok(Outcome::Unfit) => ExitCode::from(1),
-        // `weir list | head`: whoever reads has seen enough.
+        // `weir list | head`: the reader closed the pipe.
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             say::say(&format!("weir: {}", with_causes(&error)));
@@ -74,11 +74,11 @@ fn main() -> ExitCode {
     }
 }
 
-/// A file that may not become larger (`ulimit -f`) is as a full disk: writing fails, where SIGXFSZ would end the process without
-/// accounting. A handler and not `SIG_IGN`: other programs that are started have the signal as it was.
+/// Makes writes beyond a file size limit (`ulimit -f`) fail as on a full disk; by default SIGXFSZ ends the process without
+/// accounting. A handler and not `SIG_IGN`: child processes keep the default action.
 fn survive_file_limits() -> Result<()> {
     signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Default::default())
-        .context("no handler for SIGXFSZ can be set")?;
+        .context("cannot set a handler for SIGXFSZ")?;
     Ok(())
 }
 
@@ -88,12 +88,12 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
 
 fn run(command: Command) -> Result<Outcome> {
     if let Command::PortAgent = command {
-        // Several of its threads write to standard output.
+        // Several of its threads write to standard output, so it is not locked.
         return Ok(weir_lab::frames::remote::serve().map(|()| Outcome::Done)?);
     }
     let mut out = stdout::Output::new();
     let outcome = by(command, &mut out)?;
-    // What has no end of line has not been written yet.
+    // Writes a last line without a line end.
     out.flush()?;
     Ok(outcome)
 }

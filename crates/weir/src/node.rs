@@ -28,7 +28,9 @@ pub(crate) fn run(command: &NodeCommand, out: &mut impl Write) -> Result<Outcome
         NodeCommand::Run(arguments) => return in_foreground(arguments, out),
         NodeCommand::Show(arguments) => show(arguments, out)?,
         NodeCommand::Apply(arguments) => apply(arguments, out)?,
-        NodeCommand::Owner { file, asked } => writeln!(out, "{}", owner::tell(file, &read(file)?, asked)?)?,
+        NodeCommand::Owner { file, asked } => {
+            writeln!(out, "{}", owner::look_up(file, &read(file)?, asked)?)?
+        }
         NodeCommand::Unit { file } => unit::write(file, &read(file)?, out)?,
     }
     Ok(Outcome::Done)
@@ -47,25 +49,24 @@ fn cpus(list: &str) -> Result<Vec<usize>> {
     cpus_of(&words).map_err(|wrong| anyhow!("--cpus: {wrong}"))
 }
 
-/// The text of a file that stands in a node's file, beside which it is.
+/// The text of a file that a node file names, relative to the folder of that file.
 fn beside(file: &Path, other: &str) -> Result<String, String> {
     let path = file.parent().unwrap_or(Path::new("")).join(other);
-    let found = std::fs::metadata(&path).and_then(|about| match about.is_file() {
-        true => text_of(&path),
-        // A pipe would be waited for, and a device has no end.
-        false => Err(std::io::Error::other("it is no file")),
-    });
+    // A pipe could block, and a device has no end.
+    let no_file = || std::io::Error::other("it is no regular file");
+    let found = std::fs::metadata(&path)
+        .and_then(|about| if about.is_file() { text_of(&path) } else { Err(no_file()) });
     found.map_err(|error| format!("cannot read {}: {error}", path.display()))
 }
 
-/// The text of a file, or of a pipe, that is not longer than any node's.
+/// The text of a file or pipe, if it is not too long for a node.
 fn text_of(path: &Path) -> std::io::Result<String> {
     let mut text = String::new();
     std::fs::File::open(path)?.take(LONGEST_TEXT + 1).read_to_string(&mut text)?;
-    match text.len() as u64 > LONGEST_TEXT {
-        true => Err(std::io::Error::other(format!("it is longer than {} MiB", LONGEST_TEXT >> 20))),
-        false => Ok(weir_config::without_bom(&text).to_string()),
+    if text.len() as u64 > LONGEST_TEXT {
+        return Err(std::io::Error::other(format!("it is longer than {} MiB", LONGEST_TEXT >> 20)));
     }
+    Ok(weir_config::without_bom(&text).to_string())
 }
 
 fn in_foreground(arguments: &NodeRun, out: &mut impl Write) -> Result<Outcome> {
@@ -98,9 +99,10 @@ fn show(arguments: &NodeShow, out: &mut impl Write) -> Result<()> {
         let what = arguments.what.to_possible_value().expect("each has a name");
         socket::ask(&arguments.socket.found()?, &Request::Show(what.get_name().to_string()))?
     };
-    match arguments.json {
-        true => writeln!(out, "{answer}")?,
-        false => out.write_all(shown::text(arguments.what, &answer).as_bytes())?,
+    if arguments.json {
+        writeln!(out, "{answer}")?;
+    } else {
+        out.write_all(shown::text(arguments.what, &answer).as_bytes())?;
     }
     Ok(())
 }
@@ -108,7 +110,7 @@ fn show(arguments: &NodeShow, out: &mut impl Write) -> Result<()> {
 fn apply(arguments: &NodeApply, out: &mut impl Write) -> Result<()> {
     let name = arguments.file.display().to_string();
     let text = text_of(&arguments.file).with_context(|| format!("cannot read {name}"))?;
-    // Mistakes are reported here, whether or not a node runs. It cannot read the files any more that the text names.
+    // Mistakes are reported here, even if no node runs. The node has dropped the right to read the files that the text names.
     let files = RefCell::new(BTreeMap::new());
     Config::read(&name, &text, &|other| {
         let text = beside(&arguments.file, other)?;
@@ -117,7 +119,7 @@ fn apply(arguments: &NodeApply, out: &mut impl Write) -> Result<()> {
     })?;
     let wish = Apply { file: name.clone(), text, files: files.into_inner() };
     socket::ask(&arguments.socket.found()?, &Request::Apply(wish))?;
-    Ok(writeln!(out, "the node is what {name} says")?)
+    Ok(writeln!(out, "the node applied {name}")?)
 }
 
 #[cfg(test)]
@@ -141,7 +143,7 @@ mod tests {
         let (node, pipe) = (folder.join("node"), folder.join("rules"));
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
         std::thread::scope(|scope| {
-            // Whoever reads it after all gets this, and an end.
+            // A reader of the pipe gets this text, and the end.
             scope.spawn(|| std::fs::write(&pipe, "policy accept").expect("it is there"));
             let read = beside(&node, "rules");
             if read.is_err() {

@@ -11,7 +11,7 @@ pub(crate) enum Outcome {
     Unfit,
 }
 
-/// An error and its causes, each reported once: some messages hold their cause, with the remedy behind it.
+/// An error and its causes, each printed once: some messages already include their cause, followed by the remedy.
 pub(crate) fn with_causes(error: &anyhow::Error) -> String {
     error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match text.as_str() {
         "" => cause,

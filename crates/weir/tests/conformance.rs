@@ -62,7 +62,7 @@ fn the_kernel_is_tried_over_wires() {
     };
     assert_eq!(verdict("queries and their answers pass"), "kept");
     assert_eq!(verdict("an error about a connection reaches its host"), "kept");
-    // Linux lets in only who was addressed.
+    // Linux accepts only hosts that were addressed before.
     assert_eq!(verdict("any external host may answer"), "broken");
     assert_eq!(verdict("all protocols of a subscriber share one address"), "untried");
 }
@@ -72,6 +72,6 @@ fn what_is_no_box_is_refused() {
     let (code, text) = run(&["--against", "router"]);
     assert_eq!(
         (code, text.as_str()),
-        (1, "weir: router has no device `external`: say in its section [external] how the box is reached\n")
+        (1, "weir: router has no external device: describe it in a section [external]\n")
     );
 }

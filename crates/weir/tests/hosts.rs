@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use weir_linux::namespace::Namespace;
 use weir_testkit::{PATIENCE, accept, be_patient};
 
-/// Bytes that nobody would send by chance.
+/// Bytes that do not occur by chance.
 pub(crate) fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|i| (i * 7 + i / 251) as u8).collect()
 }

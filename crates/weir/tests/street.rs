@@ -134,7 +134,7 @@ pub(crate) struct Running<'a> {
 impl Running<'_> {
     pub(crate) fn signal(&self, signal: i32) {
         let child = self.child.as_ref().unwrap();
-        // SAFETY: the number of a child that nobody has waited for.
+        // SAFETY: the process id of a child that has not been reaped.
         assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
     }
 

@@ -1,15 +1,15 @@
-//! Who has which block of a NAT's ports, in a file: a node that begins again after a crash gives its hosts their blocks
-//! back, and nobody a block that was somebody else's until it has rested (RFC 6888 REQ-8).
+//! The port blocks of a NAT in a file: after a crash the node gives hosts their blocks back, and gives no block to another
+//! host before its hold time has passed (RFC 6888 REQ-8).
 //!
 //! ```text
 //! events  > end of FILE > fsync                                                     (each time)
 //! all     > FILE.spare > fsync > FILE, from its start > fsync > FILE.spare emptied  (when the file is long, or behind)
 //! ```
-//! Invariant: at any time one of the two files says all that was ever synced. Both stay open and are never renamed: the
-//! node has no right to their directory any more. A disk that is full, or fails, does not end the node: what could not be
-//! written waits, and is written when there is room. Blocks of deterministic ports are not in it: they follow from the
-//! configuration. A block is noted within some 100 ms after it was given: to wait for the disk would hold up the first
-//! frame of each host, or drop it. Only of what was given in the last moment before a crash the file knows nothing.
+//! Invariant: at any time one of the two files holds all that was ever synced. Both stay open and are never renamed: the
+//! node has dropped the right to write to their directory. A disk that is full, or fails, does not end the node: changes wait
+//! until they can be written. Blocks of deterministic ports are not in it: they follow from the configuration. A block is
+//! recorded within about 100 ms after it was assigned: waiting for the disk would delay or drop the first frame of each host.
+//! Blocks that were assigned in the last 100 ms before a crash are missing.
 
 mod text;
 
@@ -19,47 +19,47 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
-use weir_plane::{BlockEvent, Kept};
+use weir_plane::{BlockEvent, PortBlock};
 
 use text::Live;
 
-/// The file may be so much longer than what it says.
+/// The file may be this much longer than its current contents need.
 const SLACK_BYTES: u64 = 16 << 20;
 
-/// Whose ports are somebody's.
+/// The assignment of ports is private.
 const PRIVATE: u32 = 0o600;
 
-/// The two files, and what they say.
+/// The two files, and their contents.
 pub(crate) struct Blocks {
     file: File,
     spare: File,
-    /// What hosts have now, whether or not it is on disk.
+    /// The current blocks, whether or not they are on disk.
     live: Live,
-    /// What is good of the file.
+    /// Valid bytes of the file.
     bytes: u64,
     /// Lines that are not on disk yet.
     waiting: String,
-    /// What the file says is not what there is, or nobody knows.
+    /// The file differs from the current blocks, or may differ.
     is_behind: bool,
-    /// The file can be read; if not, the spare one can.
+    /// The file is complete; if not, the spare one is.
     is_whole: bool,
-    /// Lines that could not be read when the file was opened.
+    /// Unreadable lines when the file was opened.
     unreadable: usize,
 }
 
 impl Blocks {
-    /// Opens the files, or makes them.
+    /// Opens the files, or creates them.
     pub(crate) fn open(path: &Path) -> Result<Blocks> {
         let (file, first) = open(path)?;
         let (spare, second) = open(&spare_of(path))?;
         let found = |bytes: &[u8], path: &Path| {
             let shown = path.display();
             text::read(bytes).ok_or_else(|| {
-                anyhow!("{shown} has something else than blocks of ports: name the file that --blocks wrote, or a new one")
+                anyhow!("{shown} is no file of port blocks: use a file that --blocks wrote, or a new one")
             })
         };
         let (first, second) = (found(&first, path)?, found(&second, &spare_of(path))?);
-        // The end came while the file was written anew.
+        // A crash happened while the file was rewritten.
         let is_whole = !second.is_whole;
         let found = if is_whole { first } else { second };
         Ok(Blocks {
@@ -74,22 +74,22 @@ impl Blocks {
         })
     }
 
-    /// What hosts had.
-    pub(crate) fn live(&self) -> Vec<Kept> {
+    /// The blocks in the file.
+    pub(crate) fn live(&self) -> Vec<PortBlock> {
         self.live.all().collect()
     }
 
-    /// Lines that could not be read when it was opened.
+    /// Unreadable lines when the file was opened.
     pub(crate) fn unreadable(&self) -> usize {
         self.unreadable
     }
 
-    /// Blocks of which the file does not say whose they are, or lines that it lacks; none if all is on disk.
+    /// Blocks or lines that are not on disk yet; 0 if all are.
     pub(crate) fn waiting(&self) -> usize {
         if self.is_behind { self.live.len().max(1) } else { self.waiting.lines().count() }
     }
 
-    /// Some blocks were given, or given back; they wait for [`Blocks::sync`].
+    /// Records assigned and released blocks; they wait for [`Blocks::sync`].
     pub(crate) fn note(&mut self, events: &[BlockEvent]) {
         for event in events {
             self.live.note(event);
@@ -101,17 +101,17 @@ impl Blocks {
             self.bytes + self.waiting.len() as u64 > SLACK_BYTES + text::LINE_BYTES * self.live.len() as u64;
     }
 
-    /// These are all that hosts have; they wait for [`Blocks::sync`].
-    pub(crate) fn set(&mut self, all: &[Kept]) {
+    /// Replaces all blocks; they wait for [`Blocks::sync`].
+    pub(crate) fn set(&mut self, all: &[PortBlock]) {
         let live = Live::of(all);
         self.is_behind |= live != self.live;
         self.live = live;
     }
 
-    /// Puts on disk what waits.
+    /// Writes the waiting lines to disk.
     ///
     /// # Errors
-    /// What the disk says; what waits goes on waiting.
+    /// Writing failed; the lines still wait.
     pub(crate) fn sync(&mut self) -> io::Result<()> {
         match (self.is_behind, self.waiting.is_empty()) {
             (true, _) => self.write_anew(),
@@ -121,9 +121,9 @@ impl Blocks {
     }
 
     fn append(&mut self) -> io::Result<()> {
-        // What fails in the middle of a line is written over by the next attempt.
+        // The next attempt overwrites a line that was written in part.
         self.file.write_all_at(self.waiting.as_bytes(), self.bytes)?;
-        // After a sync that failed nobody knows what is on disk.
+        // After a failed sync the contents of the disk are unknown.
         self.file.sync_data().inspect_err(|_| self.is_behind = true)?;
         self.bytes += self.waiting.len() as u64;
         self.waiting.clear();
@@ -132,7 +132,7 @@ impl Blocks {
 
     fn write_anew(&mut self) -> io::Result<()> {
         self.is_behind = true;
-        // They are in what is written now.
+        // The new text includes them.
         self.waiting = String::new();
         let text = self.live.text();
         if self.is_whole {
@@ -141,7 +141,7 @@ impl Blocks {
         self.is_whole = false;
         rewrite(&self.file, &text)?;
         self.is_whole = true;
-        // Before anything is appended: the spare one would win over it.
+        // Before anything is appended: a complete spare file is preferred at the next start.
         rewrite(&self.spare, "")?;
         self.bytes = text.len() as u64;
         self.is_behind = false;
@@ -165,7 +165,7 @@ fn open(path: &Path) -> Result<(File, Vec<u8>)> {
     let shown = path.display();
     let mut file = weir_disk::keep(path, PRIVATE).with_context(|| format!("cannot write {shown}"))?;
     if let Err(TryLockError::WouldBlock) = file.try_lock() {
-        bail!("another node keeps its blocks in {shown}: give each node a file of its own");
+        bail!("another node uses {shown} for its blocks: give each node its own file");
     }
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).with_context(|| format!("cannot read {shown}"))?;

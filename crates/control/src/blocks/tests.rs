@@ -3,12 +3,16 @@ use weir_testkit::Folder;
 
 use super::*;
 
-fn kept(host: u32, first: u16) -> Kept {
-    Kept { inside: [0, 0, 0xffff, 0xc612_0000 + host], outside: 0xc000_0201, ports: (first, first + 511) }
+fn kept(host: u32, first: u16) -> PortBlock {
+    PortBlock {
+        inside: [0, 0, 0xffff, 0xc612_0000 + host],
+        outside: 0xc000_0201,
+        ports: (first, first + 511),
+    }
 }
 
 fn given(host: u32, first: u16) -> BlockEvent {
-    BlockEvent::Given(kept(host, first))
+    BlockEvent::Allocated(kept(host, first))
 }
 
 fn text(path: &Path) -> String {
@@ -24,12 +28,12 @@ fn what_was_given_and_not_taken_back_is_found_again() {
     blocks.set(&[]);
     blocks.sync().expect("written");
     assert_eq!(blocks.waiting(), 0);
-    let other = Kept { inside: [0x2001_0db8, 0, 0, 7], ..kept(3, 4096) };
+    let other = PortBlock { inside: [0x2001_0db8, 0, 0, 7], ..kept(3, 4096) };
     blocks.note(&[
         given(1, 1024),
         given(2, 2048),
-        BlockEvent::Given(other),
-        BlockEvent::TakenBack(kept(1, 1024)),
+        BlockEvent::Allocated(other),
+        BlockEvent::Released(kept(1, 1024)),
     ]);
     assert_eq!(blocks.waiting(), 4);
     blocks.sync().expect("written");
@@ -50,9 +54,9 @@ fn a_block_that_somebody_else_was_given_meanwhile_is_the_others() {
     let folder = Folder::new();
     let path = folder.join("blocks");
     let mut blocks = Blocks::open(&path).expect("a new file");
-    blocks.note(&[given(1, 1024), BlockEvent::TakenBack(kept(1, 1024)), given(2, 1024)]);
+    blocks.note(&[given(1, 1024), BlockEvent::Released(kept(1, 1024)), given(2, 1024)]);
     blocks.sync().expect("written");
-    blocks.note(&[BlockEvent::TakenBack(kept(2, 1024)), given(3, 1024)]);
+    blocks.note(&[BlockEvent::Released(kept(2, 1024)), given(3, 1024)]);
     blocks.sync().expect("written");
     // Of two lines the first is unreadable.
     let damaged = text(&path).replace("- 198.18.0.2", "- 198.18.9.2");
@@ -100,7 +104,7 @@ fn a_disk_that_is_full_is_tried_again() {
     blocks.sync().expect("there is room");
     assert_eq!(blocks.waiting(), 0);
     let second = Blocks::open(&folder.join("blocks")).err().expect("it is in use").to_string();
-    assert!(second.contains("another node keeps its blocks in"), "{second}");
+    assert!(second.contains("another node uses"), "{second}");
     drop(blocks);
     let again = Blocks::open(&folder.join("blocks")).expect("the same file");
     assert_eq!(again.live(), [kept(1, 1024), kept(2, 2048), kept(3, 4096)]);
@@ -116,20 +120,20 @@ fn step(n: u32) -> BlockEvent {
     let (host, first) = block(if n.is_multiple_of(2) { (n / 2).saturating_sub(1) } else { n.div_ceil(2) });
     match n {
         0 => given(host, first),
-        n if n.is_multiple_of(2) => BlockEvent::TakenBack(kept(host, first)),
+        n if n.is_multiple_of(2) => BlockEvent::Released(kept(host, first)),
         _ => given(host, first),
     }
 }
 
 /// What is live before the first step and after each.
-fn states() -> Vec<Vec<Kept>> {
+fn states() -> Vec<Vec<PortBlock>> {
     let mut live = Live::of(&[kept(9, 1024)]);
     let mut states = vec![live.all().collect::<Vec<_>>()];
     for n in 0..STEPS {
         live.note(&step(n));
         states.push(live.all().collect());
     }
-    let is_new = |(n, state): (usize, &Vec<Kept>)| !states[..n].contains(state);
+    let is_new = |(n, state): (usize, &Vec<PortBlock>)| !states[..n].contains(state);
     assert!(states.iter().enumerate().all(is_new), "{states:?}");
     states
 }
@@ -153,7 +157,7 @@ fn writer_that_fails() {
 
 #[test]
 fn nothing_that_was_synced_is_missing_wherever_the_end_came() {
-    let writer = Writer { test: "node::blocks::tests::writer_that_fails", lasts: 3 };
+    let writer = Writer { test: "blocks::tests::writer_that_fails", lasts: 3 };
     for fault in Fault::ALL {
         // A node that was killed before has left a line that is not whole.
         let prepare = |folder: &Path| {

@@ -1,34 +1,34 @@
-//! What is in the file of blocks, line by line.
+//! The format of the file of blocks, line by line.
 //!
 //! ```text
 //! weir: blocks of ports of a NAT
 //! + 198.18.0.1 192.0.2.1 1024-1535 3c9d1f02      this host has this public address and these ports
-//! = 1 7be0a1d9                                   so many blocks are all; the checksum is that of all before
+//! = 1 7be0a1d9                                   number of blocks in total; the checksum covers all lines before
 //! - 198.18.0.1 192.0.2.1 1024-1535 90ab34cf      given back
 //! ```
-//! Each line ends with the CRC-32 of what is before it, so that one which a crash has left unfinished counts for nothing.
+//! Each line ends with the CRC-32 of the text before it, so that a line cut by a crash is ignored.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
-use weir_plane::{BlockEvent, Kept, address_of, words_of};
+use weir_plane::{BlockEvent, PortBlock, address_of, words_of};
 
 const HEAD: &str = "weir: blocks of ports of a NAT\n";
-/// Of most lines.
+/// Length of most lines.
 pub(crate) const LINE_BYTES: u64 = 64;
 
-/// Blocks that hosts have, each with its host.
+/// The current blocks, each with its host.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Live(BTreeMap<(u32, (u16, u16)), [u32; 4]>);
 
 impl Live {
-    pub(crate) fn of(all: &[Kept]) -> Live {
+    pub(crate) fn of(all: &[PortBlock]) -> Live {
         Live(all.iter().map(|kept| ((kept.outside, kept.ports), kept.inside)).collect())
     }
 
-    pub(crate) fn all(&self) -> impl Iterator<Item = Kept> {
-        self.0.iter().map(|(&(outside, ports), &inside)| Kept { inside, outside, ports })
+    pub(crate) fn all(&self) -> impl Iterator<Item = PortBlock> {
+        self.0.iter().map(|(&(outside, ports), &inside)| PortBlock { inside, outside, ports })
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -37,10 +37,10 @@ impl Live {
 
     pub(crate) fn note(&mut self, event: &BlockEvent) {
         match event {
-            BlockEvent::Given(kept) => self.0.insert((kept.outside, kept.ports), kept.inside),
-            BlockEvent::TakenBack(kept) => {
+            BlockEvent::Allocated(kept) => self.0.insert((kept.outside, kept.ports), kept.inside),
+            BlockEvent::Released(kept) => {
                 let block = (kept.outside, kept.ports);
-                // The line by which somebody else was given it may be the one that cannot be read.
+                // The line that assigned the block to another host may be unreadable.
                 self.0
                     .get(&block)
                     .is_some_and(|owner| *owner == kept.inside)
@@ -50,10 +50,10 @@ impl Live {
         };
     }
 
-    /// A whole file.
+    /// The text of a complete file.
     pub(crate) fn text(&self) -> String {
         let mut text = String::from(HEAD);
-        self.all().for_each(|kept| line(&mut text, &BlockEvent::Given(kept)));
+        self.all().for_each(|kept| line(&mut text, &BlockEvent::Allocated(kept)));
         let end = format!("= {}", self.len());
         let sum = crc32fast::hash([text.as_bytes(), end.as_bytes()].concat().as_slice());
         writeln!(text, "{end} {sum:08x}").expect("text has room");
@@ -64,8 +64,8 @@ impl Live {
 /// Appends the line of an event.
 pub(crate) fn line(text: &mut String, event: &BlockEvent) {
     let (sign, kept) = match event {
-        BlockEvent::Given(kept) => ('+', kept),
-        BlockEvent::TakenBack(kept) => ('-', kept),
+        BlockEvent::Allocated(kept) => ('+', kept),
+        BlockEvent::Released(kept) => ('-', kept),
     };
     let inside = address_of(kept.inside);
     let (outside, (first, last)) = (Ipv4Addr::from(kept.outside), kept.ports);
@@ -73,13 +73,13 @@ pub(crate) fn line(text: &mut String, event: &BlockEvent) {
     writeln!(text, "{line} {:08x}", crc32fast::hash(line.as_bytes())).expect("text has room");
 }
 
-/// What a file says.
+/// The contents of a file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) live: Live,
-    /// It was written to the end of what was live then.
+    /// It was written completely.
     pub(crate) is_whole: bool,
-    /// Lines that were not written to their end, or damaged.
+    /// Lines that are incomplete or damaged.
     pub(crate) unreadable: usize,
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Found> {
     let mut found = Found::default();
     let is_begun = HEAD.as_bytes().starts_with(&bytes[..bytes.len().min(HEAD.len())]);
     let is_old = first_line(bytes).is_some_and(|line| block(line).is_some());
-    // A crash may have left room in which nothing was written yet.
+    // A crash may have left allocated but unwritten space.
     let is_empty = bytes.iter().all(|&byte| byte == 0);
     if !is_begun && !is_old && !is_empty {
         return None;
@@ -117,10 +117,10 @@ fn first_line(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes.split(|&byte| byte == b'\n').next()?).ok()
 }
 
-/// What a line says.
+/// The contents of a line.
 enum Said {
     Event(BlockEvent),
-    /// So many blocks are all, which this many bytes of the line say; with its checksum.
+    /// The number of blocks in total; the length of that text in bytes, and its checksum.
     Whole {
         blocks: usize,
         words: usize,
@@ -147,10 +147,10 @@ fn block(words: &str) -> Option<BlockEvent> {
     let inside = words_of(inside.parse().ok()?);
     let outside = outside.parse::<Ipv4Addr>().ok()?.into();
     let (first, last) = ports.split_once('-')?;
-    let kept = Kept { inside, outside, ports: (first.parse().ok()?, last.parse().ok()?) };
+    let kept = PortBlock { inside, outside, ports: (first.parse().ok()?, last.parse().ok()?) };
     match sign {
-        "+" => Some(BlockEvent::Given(kept)),
-        "-" => Some(BlockEvent::TakenBack(kept)),
+        "+" => Some(BlockEvent::Allocated(kept)),
+        "-" => Some(BlockEvent::Released(kept)),
         _ => None,
     }
 }

@@ -1,4 +1,4 @@
-//! Frames of a file in the order of time. Time stamps come from outside: clocks are set back, and single stamps are wrong.
+//! Frames of a file in the order of time. Time stamps are untrusted: clocks are set back, and single stamps are wrong.
 //!
 //! A file of several queues has packets of one of them, then packets of another: each queue is in order of time by itself,
 //! all together are not. So a frame is held back until every queue is known up to its time:
@@ -21,12 +21,12 @@ use std::collections::BTreeMap;
 
 use crate::reported::OddStamp;
 
-/// Frames that are held back at most: a queue of which the file says nothing must not keep all others in memory.
+/// Most frames that are held back: a queue without frames must not keep those of all others in memory.
 const MOST: usize = 1_000_000;
 /// A stamp that is further than this from the newest one is doubtful.
 pub(crate) const STEP_NS: u64 = 1_000_000_000;
 
-/// Things of several queues, of which each is in order of time but for what its clock does.
+/// Things of several queues; each queue is in order of time, except for steps of its clock.
 pub(crate) struct InOrder<T> {
     /// By period and time, and in the order of the file where these are the same.
     held: BTreeMap<(u32, u64, u64), T>,
@@ -37,7 +37,7 @@ pub(crate) struct InOrder<T> {
     odd: Vec<OddStamp>,
 }
 
-/// A thing that none can come before.
+/// A thing that no later one can precede.
 pub(crate) struct Next<T> {
     /// Grows when the clock of its queue was set back.
     pub(crate) period: u32,
@@ -47,16 +47,16 @@ pub(crate) struct Next<T> {
 
 struct Queue<T> {
     period: u32,
-    /// The newest stamp that is believed; none yet in this period of the file.
+    /// The newest accepted stamp; none yet in this period of the file.
     newest_ns: Option<u64>,
-    /// Up to when it is known.
+    /// No older frame of this queue follows.
     reached_ns: u64,
-    /// What waits for the next stamp, with its own.
+    /// A thing with a doubtful stamp, which the next stamp decides.
     doubtful: Option<(u64, T)>,
 }
 
 impl<T> Queue<T> {
-    /// What a doubtful stamp is worth in the light of the next one.
+    /// The time for a doubtful stamp, decided by the next one.
     fn time_of(&self, stamp_ns: u64, next_ns: Option<u64>) -> u64 {
         match (self.newest_ns, next_ns) {
             (Some(newest), Some(next)) if next.abs_diff(newest) < next.abs_diff(stamp_ns) => newest,
@@ -101,7 +101,7 @@ impl<T> InOrder<T> {
         self.added += 1;
     }
 
-    /// Decides about what is doubtful in a queue, by the next stamp if there is one.
+    /// Decides a doubtful stamp of a queue, by the next stamp if there is one.
     fn settle(&mut self, queue: usize, next_ns: Option<u64>) {
         let of = &mut self.queues[queue];
         if let Some((stamp_ns, thing)) = of.doubtful.take() {
@@ -121,21 +121,21 @@ impl<T> InOrder<T> {
         of.reached_ns = of.reached_ns.max(at_ns);
     }
 
-    /// There are so many queues.
+    /// Sets the number of queues.
     pub(crate) fn expect(&mut self, queues: usize) {
         let (queues, period) = (queues.max(self.queues.len()), self.first_period);
         let new = || Queue { period, newest_ns: None, reached_ns: 0, doubtful: None };
         self.queues.resize_with(queues, new);
     }
 
-    /// No more will come from these queues. Take all that is held with `next(true)` before others are added.
+    /// Ends these queues. Take all held things with `next(true)` before others are added.
     pub(crate) fn end_queues(&mut self) {
         (0..self.queues.len()).for_each(|queue| self.settle(queue, None));
         let last = self.queues.drain(..).map(|queue| queue.period).max();
         self.first_period = last.map_or(self.first_period, |last| last.saturating_add(1));
     }
 
-    /// The oldest thing, if none can come before it; with `all`, nothing will come any more.
+    /// The oldest thing, if no later one can precede it; `all`: no more things follow.
     pub(crate) fn next(&mut self, all: bool) -> Option<Next<T>> {
         let is_full = self.held.len() > MOST;
         let oldest = self.held.first_entry()?;
@@ -145,7 +145,7 @@ impl<T> InOrder<T> {
         is_next.then(|| Next { period, at_ns, thing: oldest.remove() })
     }
 
-    /// Stamps that were not believed since the last call.
+    /// Stamps that were corrected since the last call.
     pub(crate) fn take_odd(&mut self) -> Vec<OddStamp> {
         std::mem::take(&mut self.odd)
     }

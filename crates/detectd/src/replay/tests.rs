@@ -192,7 +192,7 @@ fn what_encapsulates_ip_is_passed_and_all_else_is_reported() {
     let none = |gap: &str| {
         format!("gap {gap}; 0 frames, 0 hosts, 600 not; error none of its frames can be judged: 600 {gap}")
     };
-    let macsec = "frames (0x88e5, MACsec): no IP packet is found in this protocol";
+    let macsec = "frames (0x88e5, MACsec): no IP packet in this protocol";
     check_frames("MACsec", &behind(&[0x88, 0xe5]), &none(macsec));
     let cut = "frames (0x0800, IPv4) end within their headers: capture more bytes of each";
     check_frames("24 bytes", &changed(|sent| sent.bytes.truncate(24)), &none(cut));

@@ -1,4 +1,4 @@
-//! What weir has written and reads again: after a crash, on another machine, or when somebody has changed it meanwhile.
+//! Files that weir writes and reads again: after a crash, on another machine, or after another program changed them.
 
 use weir_record::run_data::RunData;
 use weir_report::trend::{self, Filter};
@@ -8,7 +8,7 @@ use weir_testbed::journal;
 use super::of_texts;
 use weir_testkit::Folder;
 
-/// A file of the program `weir`, whose modules nobody else can name.
+/// A file of the program `weir`, whose modules are private.
 #[allow(dead_code, reason = "the program uses more of it")]
 #[path = "../../../control/src/blocks/text.rs"]
 mod text;
@@ -25,14 +25,14 @@ pub(super) fn blocks_seeds() -> Vec<Vec<u8>> {
     let mut live = text::Live::default();
     let mut lines = live.text();
     for n in 0..4 {
-        let kept = weir_plane::Kept {
+        let kept = weir_plane::PortBlock {
             inside: [0, 0, 0xffff, 0xc612_0001 + n],
             outside: 0xc000_0201,
             ports: (1024, 1535),
         };
-        text::line(&mut lines, &weir_plane::BlockEvent::Given(kept));
-        live.note(&weir_plane::BlockEvent::Given(kept));
-        text::line(&mut lines, &weir_plane::BlockEvent::TakenBack(kept));
+        text::line(&mut lines, &weir_plane::BlockEvent::Allocated(kept));
+        live.note(&weir_plane::BlockEvent::Allocated(kept));
+        text::line(&mut lines, &weir_plane::BlockEvent::Released(kept));
     }
     of_texts([
         lines,

@@ -1,4 +1,4 @@
-//! Latency against a device that holds each frame for a known time: what a tester says of the difference.
+//! Latency through a device with a known delay: the error of the tester's measurement.
 //!
 //! ```text
 //! trial without the delay > trial with it > without it > with it ...

@@ -1,4 +1,4 @@
-//! From what a tester counted to what a record says of it.
+//! Converts the counts of a tester to a record.
 
 use std::time::Duration;
 

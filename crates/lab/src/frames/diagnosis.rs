@@ -1,9 +1,9 @@
 //! What went wrong with the frames of a trial. Pure: what was counted, when, and how long it took goes in; names come
-//! out. It knows nothing of the device, nor of what the device says of itself.
+//! out. It does not use any information about the device.
 //!
 //! Loss is distinguished by its runs, frames lost in a row: single ones, bursts, and runs so long that for a millisecond
 //! and more nothing passed. A trial whose tester or device did not get its CPU is no evidence against the device:
-//! that is all that is said of it.
+//! such a trial has no other finding.
 
 use weir_record::record::{Fault, Finding, LossEvent, Noise, Stream};
 

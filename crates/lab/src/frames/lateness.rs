@@ -1,4 +1,4 @@
-//! How late frames left the link of a bottleneck, and whether figures count in spite of it.
+//! Lateness of frames at the link of a bottleneck, and whether the results are still valid.
 
 use serde::{Deserialize, Serialize};
 use weir_bottleneck::too_late;
@@ -36,7 +36,7 @@ impl Lateness {
     pub(crate) fn judged(&self, mut trial: Trial) -> Trial {
         if let Some(late) = too_late(self.p99_ns, self.slot_ns) {
             trial.verdict = Verdict::Invalid;
-            let reason = format!("{late}: give the machine a CPU that is not busy, or use a lower dut.rate");
+            let reason = format!("{late}: use a machine with an idle CPU, or a lower dut.rate");
             trial.reasons.insert(0, reason);
         }
         trial.with_detail(self)

@@ -1,8 +1,8 @@
-//! A generator, and a wire at whose other end somebody listens: frames for somebody else, as at a mirror port. Whoever
-//! taps the interface gets them, and the kernel has nothing more to do with them.
+//! A generator and a wire with a capture program at its other end. The frames are addressed to another host, as at a mirror
+//! port: programs that tap the interface get them, and the kernel does nothing else with them.
 //!
 //! ```text
-//! generator > [t0] ---- veth ---- [t1] > receive softirq > whoever listens
+//! generator > [t0] ---- veth ---- [t1] > receive softirq > capture program
 //! ```
 
 use std::time::Duration;
@@ -99,7 +99,8 @@ impl Mirror {
         self.cpus.dut[0]
     }
 
-    /// Sends, and returns when the kernel has received all; `pause`: with pauses of so long, for somebody who shares the CPU.
+    /// Sends, and returns when the kernel has received all; `pause`: with pauses of this length, for a program that shares the
+    /// CPU.
     pub fn send(&self, load: &Load, pause: Option<Duration>, control: &Control) -> Result<Sent, RunError> {
         let cpu = self.sending_cpu();
         let (stream, times, thread) = self.bed.tester().run(|| {

@@ -1,5 +1,5 @@
-//! What differs when the DUT is a box between interfaces of this machine: may they be used, how does the tester sit on
-//! them, and who lost what.
+//! External DUTs, connected to interfaces of this machine: whether the interfaces may be used, how the tester attaches to
+//! them, and the owners of lost frames.
 
 use std::sync::Arc;
 
@@ -106,8 +106,8 @@ pub(crate) fn open_tester(
                     return Ok(tester);
                 }
                 Some(name) => notes.push(format!(
-                    "Frames go through AF_PACKET sockets: {name} does not take the frames of an XDP program (on a veth, \
-                     its peer needs GRO)."
+                    "Frames go through AF_PACKET sockets: {name} does not accept frames of an XDP program (on a veth, its \
+                     peer needs GRO)."
                 )),
             },
             // What an XDP program redirects to a driver without XDP vanishes without a count.
@@ -142,16 +142,16 @@ fn refuse_forwarding(names: &[String], ip: IpVersion) -> Result<()> {
         let text = weir_disk::kernel_text(format!("/proc/sys/{switch}")).unwrap_or_default();
         if text.trim() == "1" {
             return Err(Error::Input(format!(
-                "this machine forwards what arrives at {name}, which through packet sockets includes the test frames: \
-                 `sysctl -w {switch}=0`, or use a NIC whose driver has XDP"
+                "this machine forwards packets from {name}, with packet sockets also the test frames: `sysctl -w {switch}=0`, \
+                 or use a NIC whose driver has XDP"
             )));
         }
     }
     Ok(())
 }
 
-/// Who lost the frames of a trial: the tester's interfaces by their own counters, the box by those that the plan names,
-/// and all else the box or its wires.
+/// Owners of the lost frames of a trial: the tester's interfaces by their own counters, the device by those of the plan,
+/// and the device or its wires for the rest.
 pub(crate) fn drop_counters(
     delta: &Sample,
     spec: &ExternalSpec,
@@ -183,10 +183,10 @@ pub(crate) fn drop_counters(
     }
     for name in &spec.drops {
         let frames = delta.counters.get(name).copied().unwrap_or(0).max(0) as u64;
-        line(name, Owner::Dut, frames, "the box's own count".into());
+        line(name, Owner::Dut, frames, "the device's own count".into());
     }
     line(
-        "lost in the box or on its wires",
+        "lost in the device or on its wires",
         Owner::Dut,
         u64::MAX,
         "sent less received and all counters".into(),

@@ -1,4 +1,4 @@
-//! The axes of who does the work of an interface, and when: `interrupts`, `rps`, `xps` and `coalesce_us` of `[dut]`.
+//! The axes for the CPUs and the timing of an interface's work: `interrupts`, `rps`, `xps` and `coalesce_us` of `[dut]`.
 
 use toml_edit::Value;
 use weir_config::{Section, value};

@@ -1,5 +1,5 @@
-//! A witness of stops: in each trial that a rate is found by, clocks of all CPUs in use say when one of them did not run
-//! what it should. What is lost then is the host's doing, or that of other work on this machine, not the device's.
+//! A witness of stops: in each trial of a search, a clock on each CPU in use records when the CPU did not run what it should.
+//! Frames lost at that time count for the host, or for other load on this machine, not for the device.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,7 +39,7 @@ pub struct Seen {
 }
 
 impl Witness {
-    /// For a trial of this purpose. `None` where nobody asks for stops, and where the kernel has no such clocks. Latencies
+    /// For a trial of this purpose. `None` if stops are not needed, or if the kernel has no such clocks. Latencies
     /// are measured without it: a tick delays a frame.
     pub(crate) fn of(idles: &Arc<Idles>, load: &Load, purpose: Purpose) -> Option<Witness> {
         let wanted = purpose == Purpose::Search || load.overload || load.stops;
@@ -68,7 +68,7 @@ impl Witness {
     }
 }
 
-/// Who takes part in a trial.
+/// The threads and CPUs of a trial.
 pub(crate) struct Parties<'a> {
     /// CPUs of the tester.
     pub(crate) testers: &'a [usize],
@@ -111,7 +111,7 @@ pub fn stopped(seen: &[Seen], start_ns: u64, duration: Duration, threads: &[u32]
     seen.iter().flat_map(of_cpu).map(since).collect()
 }
 
-/// Softirqs of everybody, and so the device's, run there when there are many of them.
+/// When there are many softirqs, this thread runs them for all, also for the device.
 fn is_softirqd(thread: u32) -> bool {
     let name = weir_disk::kernel_text(format!("/proc/{thread}/comm"));
     name.is_ok_and(|name| name.starts_with("ksoftirqd/"))

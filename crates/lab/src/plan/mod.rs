@@ -51,7 +51,7 @@ impl Plan {
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     /// Neither a shipped plan nor a file.
-    #[error("`{name}` is neither a plan that ships with weir nor a file: {remedy}")]
+    #[error("`{name}` is neither a shipped plan nor a file: {remedy}")]
     Unknown {
         /// What was asked for.
         name: String,
@@ -81,7 +81,7 @@ impl Plans {
         self.0.iter().flat_map(|rig| rig.plans()).copied().collect()
     }
 
-    /// A plan with every option, each explained: the reference for those who write plans.
+    /// A plan with every option, each explained: the reference for authors of plans.
     pub fn options(self) -> String {
         let parts = self.0.iter().map(|rig| rig.options()).filter(|part| !part.is_empty());
         parts.collect::<Vec<_>>().join("\n")

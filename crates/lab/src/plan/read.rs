@@ -43,7 +43,7 @@ impl Plans {
         let short = document.as_ref().filter(|_| form == Form::Short).map(Changes::of);
         if let Some(None) = short {
             let text =
-                "this plan has no short form: leave out --short, or add [short] with the options that differ";
+                "this plan has no short form: omit --short, or add [short] with the options that differ";
             notes.add(Some(0..0), "", text.to_string());
         }
         let changes = short.flatten();

@@ -1,4 +1,4 @@
-//! A folder for the files of a run, gone when dropped. What a run that was killed has left behind goes with the next one.
+//! A folder for the files of a run, removed when dropped. The next run removes the folders of killed runs.
 
 use std::fs;
 use std::io;

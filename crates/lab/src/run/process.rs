@@ -1,5 +1,5 @@
-//! A program by somebody else, or weir itself as a server, a client or a watcher: from its start, over what it says, to what it has
-//! used in all.
+//! A child process, another program or weir itself as a server, a client or a watcher: its start, its output, and the CPU time
+//! that it used.
 
 use std::fs::{self, File};
 use std::io;
@@ -15,11 +15,11 @@ use weir_testbed::journal::{EntryId, Journal};
 use super::tree::{self, ProgramTime};
 use crate::error::RunError;
 
-/// It must be ready within this time, and at its end within this time after it was informed to.
+/// Time limit to become ready, and to end after it was asked to.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How often a process is looked at.
 pub const LOOK: Duration = Duration::from_millis(5);
-/// Who uses less of a CPU than this waits.
+/// A process that uses a smaller share of a CPU is waiting.
 const IDLE: f64 = 0.02;
 
 /// It runs.
@@ -31,7 +31,7 @@ pub struct Process {
     before: Usage,
 }
 
-/// What became of it.
+/// The outcome of a process that has ended.
 pub struct Ended {
     /// Since it was ready; of one that never said so, since it was started.
     pub usage: Usage,
@@ -79,8 +79,8 @@ impl Process {
         self.before = tree::usage(self.pid());
     }
 
-    /// Looks at what it has said until that has what is looked for, with `meanwhile` between two looks, which may give up; what it
-    /// said instead if it never does.
+    /// Looks at what it has said until that has what is looked for, with `meanwhile` between two looks, which may give up; what
+    /// it said instead if it never does.
     fn await_said<T>(
         &self,
         patience: Duration,
@@ -164,10 +164,10 @@ impl Process {
     pub fn last_words(&self) -> String {
         let said = self.said();
         let line = said.lines().rev().map(str::trim).find(|line| !line.is_empty());
-        line.map_or_else(|| "it said nothing".into(), |line| line.chars().take(200).collect())
+        line.map_or_else(|| "it printed nothing".into(), |line| line.chars().take(200).collect())
     }
 
-    /// It has ended, and nobody has asked how yet.
+    /// Whether it has ended, and its status has not been read yet.
     pub fn has_ended(&self) -> bool {
         tree::is_zombie(self.pid())
     }
@@ -292,7 +292,7 @@ mod tests {
                 assert!(Instant::now() < deadline, "its child does not work");
                 thread::sleep(LOOK);
             }
-            // The shell waits; who works is its child.
+            // The shell waits; its child works.
             let own = sys::process_time_ns(process.pid()).unwrap();
             assert!(own < begin + 20_000_000, "{own}");
             assert_eq!(process.interrupt(journal).unwrap(), Ok("ready\n".into()));

@@ -1,11 +1,11 @@
-//! Programs by others: which ones a rig needs, whether they are here, and in which version.
+//! Other programs: those that a rig needs, whether they are installed, and their versions.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Programs by somebody else, a line each: program, Debian package, services. In place of a package, `cargo:NAME` says that Debian
-/// has none, and that cargo installs it.
+/// Other programs, one per line: program, Debian package, services. `cargo:NAME` instead of a package means that Debian has none,
+/// and cargo installs it.
 #[derive(Debug, Clone, Copy)]
 pub struct Programs(pub &'static str);
 
@@ -88,7 +88,7 @@ pub fn not_weir() -> Option<String> {
     let name = own.as_deref().and_then(Path::file_name).unwrap_or_default();
     (name != "weir").then(|| {
         format!(
-            "this program is called {}, and starts others of its kind only as weir",
+            "this program is called {}, and can start copies of itself only if it is called weir",
             name.to_string_lossy()
         )
     })

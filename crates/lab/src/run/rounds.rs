@@ -5,7 +5,7 @@ use crate::error::RunError;
 use weir_measure::stats;
 use weir_record::record::{Comparison, Point, PointResult, ProcedureResult};
 
-/// Somebody who is compared with others.
+/// A contestant that is compared with others.
 pub trait Interleaved {
     /// Its point.
     fn point(&self) -> &Point;
@@ -16,7 +16,7 @@ pub trait Interleaved {
     }
 }
 
-/// Turns of some of those who alternate in a run.
+/// Turns of some of the contestants that alternate in a run.
 pub struct Rounds<'a> {
     /// Where progress is reported.
     pub observe: &'a (dyn Fn(Event) + Sync),
@@ -29,7 +29,7 @@ pub struct Rounds<'a> {
 }
 
 impl<'a, E> Running<'a, E> {
-    /// Rounds of `n` who alternate from beginning to end.
+    /// Rounds of `n` contestants that alternate from beginning to end.
     pub fn rounds(&self, rounds: u32, n: usize) -> Rounds<'a> {
         Rounds { observe: self.options.observe, rounds, done: 0, count: rounds as usize * n }
     }
@@ -45,7 +45,7 @@ pub fn result(mut procedure: ProcedureResult, rounds: u32, mut remarks: Vec<Stri
     PointResult::without_search("rounds", procedure)
 }
 
-/// Gives everybody who takes part a turn in each round.
+/// Gives each contestant a turn in each round.
 pub fn interleave<T: Interleaved>(
     interleaved: &Rounds<'_>,
     all: &mut [T],
@@ -92,8 +92,7 @@ pub fn comparison(
     })
 }
 
-/// The order of `n` contestants in a round: everyone is first once, so that nobody always follows the same
-/// neighbour's heat.
+/// The order of `n` contestants in a round: each is first once, so that none always follows the same neighbour's heat.
 fn rotation(n: usize, round: usize) -> impl Iterator<Item = usize> {
     (0..n).map(move |i| (i + round) % n)
 }

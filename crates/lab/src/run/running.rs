@@ -1,4 +1,4 @@
-//! What the engine has for a rig while a run goes on: its record, its store, its options, and what is reported of it.
+//! What the engine has for a rig while a run goes on: its record, its log, its options, and what is reported of it.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use super::resume::KeptTrials;
 use crate::error::RunError;
 use crate::frames::Settings;
 use weir_record::record::{Point, PointResult, Run, Trial};
-use weir_record::store::Store;
+use weir_record::store::RunLog;
 
 /// What a run reports while it goes on.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// The run has its number in the store.
+    /// The run has its number in the log.
     Run(&'a Run),
     /// A point begins.
     Point {
@@ -80,7 +80,7 @@ pub struct Options<'a> {
     pub tester_limits: Vec<String>,
     /// Set to end the run.
     pub stop: &'a AtomicBool,
-    /// Reported what goes on.
+    /// Receives the events of the run.
     pub observe: &'a (dyn Fn(Event) + Sync),
 }
 
@@ -93,7 +93,7 @@ pub struct Running<'a, E = ()> {
     /// The options of the experiment.
     pub experiment: &'a E,
     /// Where trials and results are kept.
-    pub store: &'a dyn Store,
+    pub store: &'a RunLog,
     /// How the user wants it run.
     pub options: &'a Options<'a>,
     /// What trials with frames need.
@@ -120,7 +120,7 @@ impl<E> Running<'_, E> {
     /// Reports the result of a point, and keeps it unless an earlier part of this run has.
     pub fn close(&self, point: &Point, result: PointResult) -> Result<(), RunError> {
         if self.resumed.finished(point.index).is_none() {
-            self.store.finish_point(point.id, &result)?;
+            self.store.finish_point(point.key(self.record.uuid), &result)?;
         }
         (self.options.observe)(Event::Result(point, &result));
         Ok(())

@@ -1,4 +1,4 @@
-//! The trials of a point in their order: those that an earlier part of the run made, then new ones, each kept and reported as
+//! The trials of a point in their order: those that an earlier part of the run made, then new ones, each recorded and reported as
 //! it ends; and how a search without loss reads them.
 
 use std::collections::VecDeque;
@@ -14,8 +14,8 @@ use super::running::{Event, Options, Running};
 use crate::error::RunError;
 use weir_linux::time;
 use weir_measure::search::Measured;
-use weir_record::record::{Point, Purpose, Trial, Verdict};
-use weir_record::store::Store;
+use weir_record::record::{Point, PointKey, Purpose, Trial, Verdict};
+use weir_record::store::RunLog;
 
 /// What a trial is to measure; a kept one is known by it.
 pub enum Asked<'a> {
@@ -57,10 +57,11 @@ impl Asked<'_> {
 
 /// The trials of one point.
 pub struct Series<'a> {
-    store: &'a dyn Store,
+    log: &'a RunLog,
     options: &'a Options<'a>,
     run_id: i64,
     point_id: i64,
+    point: PointKey,
     /// Trials of an earlier part of this run that are still to be asked for.
     kept: VecDeque<Trial>,
     /// The number of the next trial.
@@ -68,10 +69,11 @@ pub struct Series<'a> {
 }
 
 impl<'a> Series<'a> {
-    /// Of a point that is in the store, with the trials that it has there.
+    /// Of a point that is in the log, with the trials that it has there.
     pub fn new<E>(run: &Running<'a, E>, point: &Point, kept: VecDeque<Trial>) -> Series<'a> {
-        let Running { store, options, record, .. } = *run;
-        Series { store, options, run_id: record.id, point_id: point.id, next: kept.len(), kept }
+        let Running { store: log, options, record, .. } = *run;
+        let (run_id, point_id, point) = (record.id, point.id, point.key(record.uuid));
+        Series { log, options, run_id, point_id, point, next: kept.len(), kept }
     }
 
     /// Have all trials of an earlier part been asked for?
@@ -117,7 +119,7 @@ impl<'a> Series<'a> {
         self.keep(trial)
     }
 
-    /// The same of a trial that is computed: what else the machine does is all the same, so that it waits for nobody.
+    /// The same for a computed trial: other load on the machine does not matter, so it does not wait for other runs.
     pub fn computed(
         &mut self,
         asked: &Asked<'_>,
@@ -135,7 +137,7 @@ impl<'a> Series<'a> {
         self.keep(trial)
     }
 
-    /// Gives a trial its place in the store, and tells it; unless the run was stopped in it: cut short, it is no
+    /// Gives a trial its place in the log, and tells it; unless the run was stopped in it: cut short, it is no
     /// measurement.
     pub fn keep(&mut self, mut trial: Trial) -> Result<Trial, RunError> {
         let Options { observe, stop, .. } = self.options;
@@ -144,7 +146,7 @@ impl<'a> Series<'a> {
         }
         (trial.point_id, trial.index) = (self.point_id, self.next);
         self.next += 1;
-        trial.id = self.store.append_trial(&trial)?;
+        trial.id = self.log.append_trial(self.point, &trial)?;
         observe(Event::Ended(&trial));
         Ok(trial)
     }

@@ -6,7 +6,7 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use weir_bottleneck::{Bridge, Observe, Outcome, Settings, Snapshot, chunks_for};
-use weir_port::duplex::{Packet, Pool, Port};
+use weir_port::duplex::{Packet, Pool, Port, ReceiveMode};
 use weir_port::thread;
 use weir_testbed::graph::Graph;
 
@@ -47,7 +47,10 @@ impl Link {
     ) -> Result<Link, RunError> {
         let middle = graph.host("middle");
         let bridge = middle.run(|| {
-            let open = |name| Packet::open(name, LONGEST, true).map(|port| Box::new(port) as Box<dyn Port>);
+            let open = |name| {
+                Packet::open(name, LONGEST, ReceiveMode::Promiscuous)
+                    .map(|port| Box::new(port) as Box<dyn Port>)
+            };
             let ports = [open("m0").map_err(failed)?, open("m1").map_err(failed)?];
             let pool = Pool::new(chunks_for(&settings), LONGEST).map_err(failed)?;
             Bridge::new(ports, pool, settings, false).map_err(failed)

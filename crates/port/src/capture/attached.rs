@@ -1,4 +1,4 @@
-//! An XDP program at an interface, for as long as somebody holds it.
+//! An XDP program at an interface, for as long as this value lives.
 
 use std::io;
 use std::os::fd::OwnedFd;

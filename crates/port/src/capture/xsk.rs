@@ -7,8 +7,8 @@
 //! steps of its own size is in no cache, and its pages in no table of the processor.
 //!
 //! ```text
-//!  chunk 0 |  256 bytes that nobody uses  | time | kept | length |  ...
-//!  chunk 1       |  256 bytes that nobody uses  | time | kept | length |  ...          stride
+//!  chunk 0 |  256 bytes that are not used | time | kept | length |  ...
+//!  chunk 1       |  256 bytes that are not used | time | kept | length |  ...          stride
 //! ```
 
 mod socket;
@@ -185,8 +185,8 @@ fn whole(bytes: &[u8], kept: usize) -> (&[u8], u32) {
 
 /// How long to leave a ring of so many entries alone after `frames` came in `time`; `None`: until the next one comes.
 ///
-/// The kernel would wake a waiting reader for every few frames, at more than the price of receiving them; nobody is woken
-/// who rests by the clock. A ring of blocks does the same by handing over a block at a time.
+/// The kernel would wake a waiting reader for every few frames, at more than the price of receiving them; a reader that rests by
+/// the clock is not woken. A ring of blocks does the same by handing over a block at a time.
 fn rest(frames: u64, time: Duration, entries: u64) -> Option<Duration> {
     let share = entries as f64 / RESTING_SHARE as f64;
     (frames > 0).then(|| time.mul_f64(share / frames as f64).min(Duration::from_secs(1)))
@@ -258,11 +258,10 @@ impl Xsk {
         let (mut lost_before, mut taken) = (self.dropped - self.placed, 0);
         for i in 0..n {
             let frame = self.socket.frame(i);
-            let arrived = match stamped {
-                true => {
-                    self.socket.bytes(frame.at - STAMP_BYTES, STAMP_BYTES).try_into().map(u64::from_ne_bytes)
-                }
-                false => Ok(now),
+            let arrived = if stamped {
+                self.socket.bytes(frame.at - STAMP_BYTES, STAMP_BYTES).try_into().map(u64::from_ne_bytes)
+            } else {
+                Ok(now)
             };
             let bytes = &*self.socket.bytes(frame.at, frame.bytes);
             let (bytes, wire_len) = whole(bytes, self.kept);

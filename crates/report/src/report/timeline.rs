@@ -19,7 +19,7 @@ pub(super) fn html(found: &[Found<'_, '_>]) -> String {
         return String::new();
     }
     figure("multiples", &panels, CAPTION, &Table::default())
-        + &details("The losses with their dates", &table(found).html())
+        + &details("Losses over time", &table(found).html())
 }
 
 /// What the panels show.

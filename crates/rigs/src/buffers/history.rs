@@ -1,4 +1,4 @@
-//! What happened at a point over time: rates, windows and the queue, in few samples; and what followed each change of the rate.
+//! A point over time: rates, windows and the queue, in few samples; and the reaction to each change of the rate.
 
 use serde::{Deserialize, Serialize};
 use weir_queue::Time;

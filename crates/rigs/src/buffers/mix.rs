@@ -1,4 +1,4 @@
-//! What flows have in common, as a plan writes it: congestion controls, round trips; and which part of a grid a run measures.
+//! Groups of flows in a plan: congestion controls and round-trip times; and the part of a grid that a run measures.
 
 use std::fmt;
 use std::str::FromStr;

@@ -113,7 +113,9 @@ impl Buffers {
         };
         let all = self.mixes.iter().flat_map(|mix| self.rtts.iter().flat_map(move |rtts| of(mix, rtts)));
         let all: Vec<String> = all.collect();
-        let sentence = || format!("Flows that the groups cannot share are left out: {}.", list(&all));
+        let sentence = || {
+            format!("Numbers of flows that cannot be divided among the groups are omitted: {}.", list(&all))
+        };
         (!all.is_empty()).then(sentence).into_iter().collect()
     }
 
@@ -206,11 +208,12 @@ impl Buffers {
     /// Notes what does not go together.
     fn check(&self, section: &Section<'_>) {
         if self.warm_up >= self.duration {
-            section.wrong("warm_up_s", "figures need time after it: use less than duration_s".into());
+            section
+                .wrong("warm_up_s", "the measurement needs time after it: use less than duration_s".into());
         }
         let rising = self.rate_changes.is_sorted_by(|a, b| a.0 < b.0);
         if !rising || self.rate_changes.iter().any(|change| change.0 >= self.duration) {
-            section.wrong("rate_changes", "times rise and are before duration_s".into());
+            section.wrong("rate_changes", "use increasing times before duration_s".into());
         }
         check_shares(section, &self.flows, &self.mixes, &self.rtts);
         if self.beds.contains(&Bed::Real) {
@@ -232,14 +235,14 @@ impl Buffers {
         let unknown = |mix: &Mix| mix.0.iter().map(|(_, cc)| *cc).find(|cc| kernel_name(*cc).is_none());
         if let Some((i, cc)) = self.mixes.iter().enumerate().find_map(|(i, mix)| Some((i, unknown(mix)?))) {
             let text = format!(
-                "no kernel has {}: use reno, cubic, bbr1, bbr2, bbr3 or dctcp on a real bed",
+                "{} does not exist in the kernel: use reno, cubic, bbr1, bbr2, bbr3 or dctcp on a real bed",
                 cc.text()
             );
             section.wrong_entry("mix", i, text);
         }
         if self.ecn {
             let text =
-                "is for simulated flows: on a real bed the kernel's setting tcp_ecn decides; leave it out";
+                "is for simulated flows: on a real bed the kernel's setting tcp_ecn decides; omit this";
             section.wrong("ecn", text.into());
         }
     }
@@ -251,16 +254,18 @@ fn check_shares(section: &Section<'_>, flows: &[u32], mixes: &[Mix], rtts: &[Rtt
     for (i, &n) in flows.iter().enumerate() {
         let least = groups().map(|(mix, rtts)| parts(mix, rtts)).min();
         if let Some(parts) = least.filter(|_| !groups().any(|(mix, rtts)| shares(n, mix, rtts))) {
-            let text =
-                format!("{n} flows cannot be shared by the groups (mix x rtt_ms): use a multiple of {parts}");
+            let text = format!(
+                "{n} flows cannot be divided among the groups (mix x rtt_ms): use a multiple of {parts}"
+            );
             section.wrong_entry("flows", i, text);
         }
     }
     for (i, mix) in mixes.iter().enumerate() {
         let any = flows.iter().any(|&n| rtts.iter().any(|rtts| shares(n, mix, rtts)));
         if let Some(least) = rtts.iter().map(|rtts| parts(mix, rtts)).min().filter(|_| !any) {
-            let text =
-                format!("none of `flows` can be shared by the groups of `{mix}`: add a multiple of {least}");
+            let text = format!(
+                "no value of `flows` can be divided among the groups of `{mix}`: add a multiple of {least}"
+            );
             section.wrong_entry("mix", i, text);
         }
     }
@@ -356,7 +361,7 @@ mod tests {
         assert_eq!(
             grid.left_out(),
             [
-                "Flows that the groups cannot share are left out: 2 of cubic+bbr2 at 10+100 ms and 10 of cubic+bbr2 at 10+100 ms."
+                "Numbers of flows that cannot be divided among the groups are omitted: 2 of cubic+bbr2 at 10+100 ms and 10 of cubic+bbr2 at 10+100 ms."
             ]
         );
     }

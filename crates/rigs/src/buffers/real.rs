@@ -3,8 +3,9 @@
 //! ```text
 //!  sender, an address for each round trip - veth - [ weir-bottleneck ] - veth - receiver
 //! ```
-//! The queue is the simulator's code, and its decisions follow from the times at which the kernel received frames. What is real are
-//! the senders: the kernel's TCP with its offloads and bursts. Congestion controls that a kernel lacks are loaded meanwhile.
+//! The queue is the simulator's code, and its decisions follow from the times at which the kernel received frames. What is
+//! real are the senders: the kernel's TCP with its offloads and bursts. Congestion controls that a kernel lacks are loaded
+//! meanwhile.
 
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
@@ -100,7 +101,7 @@ fn change_rates(rate: &Rate, barrier: &Receiver<Instant>, bottleneck: &Sender<St
         if barrier.recv_timeout(left) == Err(RecvTimeoutError::Disconnected) {
             return;
         }
-        // Nobody listens any longer where the bottleneck has failed, which it reports itself.
+        // The bottleneck has gone if it failed, which it reports itself.
         let _ = bottleneck.send(format!("rate {bits_per_s}"));
     }
 }
@@ -149,7 +150,7 @@ pub(super) fn measure(
             // An interval is seen after its end: the earliest of these times is the nearest to the barrier.
             let barrier = Instant::now().checked_sub(Duration::from_secs_f64(interval.to_s.max(0.0)));
             if let (None, Some(barrier)) = (began, barrier) {
-                // Nobody listens where the rate does not change.
+                // Without rate changes there is no receiver.
                 let _ = tell.send(barrier);
             }
             began = [began, barrier].into_iter().flatten().min();
@@ -162,7 +163,9 @@ pub(super) fn measure(
     drop(server);
     let link = link.end()?;
     let flows = flows.map_err(failed)?;
-    let began = began.ok_or_else(|| failed("no interval of the flows was seen: use a longer duration_s"))?;
+    let began = began.ok_or_else(|| {
+        failed("the trial is shorter than an interval of the flows: use a longer duration_s")
+    })?;
     let began_s = began.saturating_duration_since(link.since).as_secs_f64();
     let seen = Seen { link, began_s, intervals, flows };
     let series = seen.series();

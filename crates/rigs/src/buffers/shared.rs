@@ -1,4 +1,4 @@
-//! What flows got at a bottleneck, as it is recorded. Pure.
+//! Shares of flows at a bottleneck, for the record. Pure.
 
 use serde::{Deserialize, Serialize};
 use weir_sim::{GroupOutcome, Outcome, Scenario, Sojourn};

@@ -1,4 +1,4 @@
-//! Where a method is tried: a generator, a wire, and capture threads on another CPU.
+//! The test bed of a method: a generator, a wire, and capture threads on another CPU.
 //!
 //! ```text
 //! CPU 0: generator > [t0] ---- veth ---- [t1] > the kernel receives > method's buffer > capture threads
@@ -6,7 +6,7 @@
 //! ```
 //! With `receive = "apart"` the kernel receives on CPU 1 in a thread of its own, which runs at once and, when there is too much,
 //! alternately with the capture threads, as ksoftirqd does; what it does not get to overflows the interface's ring. With
-//! `"with-sender"` it receives where a veth does, on the CPU of whoever sends, unless RPS hands the frames to others: its work
+//! `"with-sender"` it receives where a veth does, on the CPU of the sender, unless RPS hands the frames to others: its work
 //! alternates with the generator, which so never sends more than the kernel receives, and what is lost is lost in the buffer
 //! of the method.
 
@@ -20,11 +20,11 @@ use weir_packet::flow::FlowOrder;
 use weir_packet::frame::Transport;
 use weir_port::capture::{Buffer, BufferSize, Method, Options, Queue};
 use weir_port::perf::idle::Idles;
+use weir_testbed::core_distance::core_distance_ns;
 use weir_testbed::core_speed::core_step_ns;
 use weir_testbed::counters::{BACKLOG, Delta};
 use weir_testbed::cpu::{CostSample, CpuPlan, DutCpus};
 use weir_testbed::dut::DutKind;
-use weir_testbed::handover::handover_ns;
 use weir_testbed::journal::Journal;
 use weir_testbed::spread::Spreading;
 use weir_testbed::topology::Side;
@@ -71,7 +71,7 @@ pub(super) struct Outcome {
 /// Where the CPUs are, by probes: the time of a cache line between generator and reader, and of a step on the reader's core.
 #[derive(Clone, Copy, Default)]
 struct Probed {
-    handover_ns: Option<f64>,
+    core_distance_ns: Option<f64>,
     core_step_ns: Option<f64>,
 }
 
@@ -118,10 +118,10 @@ impl Bench {
 
     fn probe(&self) -> Probed {
         let (sending, reading) = (self.mirror.sending_cpu(), self.mirror.other_cpu());
-        Probed { handover_ns: handover_ns(sending, reading), core_step_ns: core_step_ns(reading) }
+        Probed { core_distance_ns: core_distance_ns(sending, reading), core_step_ns: core_step_ns(reading) }
     }
 
-    /// CPUs by who uses them, for the record.
+    /// The CPUs of generator, kernel and capture threads, for the record.
     pub(super) fn placement(&self) -> String {
         let list = |cpus: &[usize]| cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         let (sending, readers) = (self.mirror.sending_cpu(), list(&self.readers));
@@ -219,8 +219,8 @@ impl Bench {
             rate_error: rate_error(&stream, load),
             late_p999_ns: stream.late.percentile(0.999),
             late_max_ns: stream.late_max_ns,
-            handover_ns: probed_before.handover_ns,
-            handover_after_ns: probed_after.handover_ns,
+            handover_ns: probed_before.core_distance_ns,
+            handover_after_ns: probed_after.core_distance_ns,
             core_step_ns: probed_before.core_step_ns.zip(probed_after.core_step_ns).map(<[f64; 2]>::from),
             ..Noise::default()
         };

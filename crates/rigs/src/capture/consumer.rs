@@ -1,4 +1,4 @@
-//! What a capture thread of a trial does with a frame: it looks at its head, as a counter of flows would. The function has
+//! The consumer of a capture thread in a trial: it reads the header of each frame, like a flow counter. The function has
 //! a section of the program for itself, so that a profile can tell its time from that of the method.
 
 use std::ops::Range;

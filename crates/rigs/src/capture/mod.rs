@@ -1,4 +1,4 @@
-//! The rig `capture`: what each way of capturing takes in overload and without loss, and what a frame costs in it.
+//! The rig `capture`: the rate of each capture method in overload and without loss, and the cost of a frame.
 
 use std::sync::Arc;
 use std::time::Duration;

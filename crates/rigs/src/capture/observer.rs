@@ -1,4 +1,4 @@
-//! Looks at all CPUs while a trial sends, and says who did what.
+//! Samples all CPUs during a trial, and assigns the samples to generator, kernel and capture threads.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -39,7 +39,7 @@ pub(super) enum Look {
     Away,
 }
 
-/// Who is who among the threads of a trial.
+/// The roles of the threads of a trial.
 pub(super) struct Threads {
     pub(super) generator: u32,
     /// Threads of the kernel that receive.
@@ -56,7 +56,7 @@ impl Threads {
         std::iter::once(self.generator).chain(others).collect()
     }
 
-    /// Who is at work in functions of a thread.
+    /// The role that runs these functions of a thread.
     fn name(&self, thread: u32, functions: &[&str]) -> &'static str {
         match thread {
             // The kernel receives in the thread that sends.

@@ -1,5 +1,5 @@
-//! What a method captures of more than it can take, while everything runs: the figure that methods are compared by. One stop of
-//! the host decides what is captured without loss; the median over many short windows does not depend on it.
+//! The rate of a method in overload, in times without stops of a CPU: the methods are compared by it. One stop of the host
+//! decides what is captured without loss; the median over many short windows does not depend on it.
 //!
 //! ```text
 //! each round, all methods, in random order:  full speed | windows of 16 ms, without those with a stop | > median
@@ -55,8 +55,8 @@ impl Overload {
         let (fps, sent_fps) = (captured(trial), trial.counts().offered_fps);
         let noise = &trial.noise;
         let core_step_ns = noise.core_step_ns.map_or([None; 2], |steps| steps.map(Some));
-        let handover_ns = [noise.handover_ns, noise.handover_after_ns];
-        self.probes.push(Probes { handover_ns, core_step_ns });
+        let core_distance_ns = [noise.handover_ns, noise.handover_after_ns];
+        self.probes.push(Probes { core_distance_ns, core_step_ns });
         self.rounds.push(Round { fps, place: None });
         self.sent_fps.push(sent_fps);
         self.short += usize::from(fps.is_some_and(|fps| sent_fps < OVERLOADED * fps));
@@ -120,20 +120,20 @@ impl Overload {
         // As the figure is a median.
         if 2 * self.short >= all && self.short > 0 {
             list.push(format!(
-                "In {} of {all} rounds the generator sent hardly more than was captured: the captured rate is a lower \
-                 bound.",
+                "In {} of {all} rounds the generator sent less than 1.05 times the captured frames: the captured rate \
+                 is a lower bound.",
                 self.short
             ));
         }
         let lost = self.rounds.iter().filter(|round| round.fps.is_none()).count();
         if lost > 0 {
-            list.push(format!("{lost} of {all} rounds found no rate and do not count."));
+            list.push(format!("{lost} of {all} rounds found no rate and were not used."));
         }
         let known = self.rounds.iter().any(|round| round.place.is_some());
         let moved = self.rounds.iter().filter(|round| round.fps.is_some() && round.place.is_none()).count();
         if known && moved > 0 {
             list.push(format!(
-                "In {moved} of {all} rounds the host moved a CPU, or used its core for others for a part of the time: they do not count."
+                "In {moved} of {all} rounds the host moved a virtual CPU, or used its core for other guests: these rounds were not used."
             ));
         }
         list
@@ -160,12 +160,12 @@ mod tests {
     use weir_record::record::Noise;
 
     /// A trial that captures so much in windows of 10 ms, in the third of which the host stops the reader.
-    fn trial(fps: f64, sent_fps: f64, handover_ns: [f64; 2]) -> Trial {
+    fn trial(fps: f64, sent_fps: f64, core_distance_ns: [f64; 2]) -> Trial {
         let window = |i: u64| {
             let frames = if i == 2 { 0 } else { (fps / 100.0) as u64 };
             Window { at_ns: i, ns: 10_000_000, frames, ran: i != 2 }
         };
-        let [before, after] = handover_ns.map(Some);
+        let [before, after] = core_distance_ns.map(Some);
         let noise = Noise { handover_ns: before, handover_after_ns: after, ..Noise::default() };
         Trial { windows: (0..5).map(window).collect(), noise, ..clean_trial() }
             .counting(|counts| counts.offered_fps = sent_fps)

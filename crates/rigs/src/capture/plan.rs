@@ -210,18 +210,18 @@ pub(super) fn read(section: Section<'_>) -> Option<Ladder> {
     let memory = section.one("buffer_bytes", value::buffer_bytes);
     for key in ["buffer_s", "buffer_fps"] {
         if memory.is_some() && section.has(key) {
-            let text = "buffer_bytes gives every method the same memory: leave this out, or that";
+            let text = "buffer_bytes gives every method the same memory: omit this or buffer_bytes";
             section.wrong(key, text.to_string());
         }
     }
     if memory.is_none() && trial.as_secs_f64() < BUFFERS_PER_TRIAL * time.as_secs_f64() {
-        let text = "a trial must be at least twice as long as buffer_s, or the buffer hides what is lost";
+        let text = "a trial must be at least twice as long as buffer_s, or the buffer hides losses";
         section.wrong(if section.has("trial_s") { "trial_s" } else { "buffer_s" }, text.to_string());
     }
     let min_fps = section.one("min_fps", value::fps).unwrap_or(20_000.0);
     let max_fps = section.one("max_fps", value::fps);
     if max_fps.is_some_and(|max_fps| max_fps <= min_fps) {
-        section.wrong("max_fps", format!("this must be above min_fps, {min_fps} frames/s"));
+        section.wrong("max_fps", format!("use more than min_fps, {min_fps} frames/s"));
     }
     let resolution = section.one("resolution", value::width);
     section.finish();

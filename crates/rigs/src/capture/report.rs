@@ -1,5 +1,5 @@
-//! The capture ladder: what each method captures of more than it can take, what without loss, what a frame costs on it, and
-//! the story of what changes from method to method.
+//! The capture ladder: the rate of each method in overload and without loss, the cost of a frame, and the story of what changes
+//! from method to method.
 
 use weir_record::profile::Profile;
 use weir_record::record::{Capture, CaptureTime, Purpose, Trial};
@@ -213,7 +213,7 @@ impl Method<'_> {
     fn at_most(&self, methods: &[Method<'_>]) -> Option<f64> {
         let is_floor = |method: &&Method| method.name == "count" && method.traffic() == self.traffic();
         let (full, floor) = (self.full?, methods.iter().find(is_floor)?.full?);
-        // Who polls takes a CPU whole, however much comes: its time says nothing of what it could do.
+        // A polling method uses a whole CPU at any rate: its CPU time does not show its capacity.
         let alone = self.name != "count" && self.threads() == "1" && !self.polls() && !self.receives_apart();
         let keeps_up = full.counts().lost as f64 <= KEPT_UP * full.counts().sent as f64;
         if !(alone && keeps_up && full.counts().received > 0 && floor.counts().received > 0) {

@@ -1,11 +1,11 @@
-//! The experiment `capture`: what each method captures of more than it can take, and the highest rate that it captures without
-//! loss.
+//! The experiment `capture`: the rate of each method in overload, and the highest rate that it captures without loss.
 //!
 //! ```text
 //! rounds of overload, each step: warm-up > full speed: what is captured of too much
 //! rounds of searches, each step: warm-up > full speed > search: loads, each three times > cost
 //! ```
-//! Another one is first in each round, so that all find the machine alike: a virtual one is fast at some times and slow at others.
+//! Another one is first in each round, so that all find the machine alike: a virtual one is fast at some times and slow at
+//! others.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ const WARM_UP: Duration = Duration::from_millis(50);
 const WARM_UP_FPS: f64 = 10_000.0;
 /// A search goes up to this share of what the generator sends at full speed: beyond it, departures cannot be paced.
 const PACED_SHARE: f64 = 0.9;
-/// At full speed the interface's ring of 256 frames may lose this share, whoever captures, if its sender's CPU receives.
+/// At full speed the interface's ring of 256 frames may lose this share with any method, if its sender's CPU receives.
 const RING_SHARE: f64 = 0.001;
 /// The loads of the cost trial: this share of the highest rate without loss.
 const COST_SHARE: f64 = 0.9;
@@ -206,7 +206,8 @@ impl Trials<'_, '_> {
         Ok(lossless)
     }
 
-    /// The rate at full speed, if nothing is lost in it: a bound, since the generator sends no more. `None` if frames are lost, so that loads below it are worth looking at.
+    /// The rate at full speed, if nothing is lost in it: a bound, since the generator sends no more. `None` if frames are lost,
+    /// so that loads below it are worth looking at.
     fn at_full_speed(&mut self, first: &Trial) -> Result<Option<GoalOutcome>, RunError> {
         let ladder = self.climb.experiment;
         let trial_s = ladder.trial.as_secs_f64();

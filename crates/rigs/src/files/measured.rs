@@ -1,4 +1,4 @@
-//! What a trial has found, and the figures of a point. Pure.
+//! Results of a trial, and figures of a point. Pure.
 
 use serde::{Deserialize, Serialize};
 use weir_apps::client::Percentiles;

@@ -1,4 +1,4 @@
-//! How programs by others are called, and what they say.
+//! Command lines and output of other programs.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -19,7 +19,7 @@ pub(super) fn make(peer: Peer, work: &Work, files: u32, directory: &Path) -> Res
     rate.filter(|_| output.status.success()).ok_or_else(|| {
         let said = [output.stdout, output.stderr].concat();
         let said = String::from_utf8_lossy(&said).into_owned();
-        let line = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+        let line = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it printed nothing");
         format!("{} gave no rate: {}", peer.name(), line.chars().take(160).collect::<String>())
     })
 }

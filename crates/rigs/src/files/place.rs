@@ -1,4 +1,4 @@
-//! Where files are made: a folder in the given directory, in memory, or on a file system of its own in a file there.
+//! The place for the files: a folder in the given directory, in memory, or on a file system of its own in a file there.
 //!
 //! ```text
 //! directory / folder of the run / image > mkfs > loop device > mounted in a namespace of its own
@@ -50,15 +50,15 @@ impl Drop for Mounted {
 pub(super) fn check(plan: &Files) -> Result<(), String> {
     let directory = &plan.directory;
     let found =
-        fs::symlink_metadata(directory).map_err(|error| format!("{error}; make it, or name another one"))?;
+        fs::symlink_metadata(directory).map_err(|error| format!("{error}; create it, or use another one"))?;
     if found.is_symlink() {
         let to = fs::read_link(directory).unwrap_or_default();
-        return Err(format!("it is a link: name the directory that it leads to, {}", to.display()));
+        return Err(format!("it is a link: use its target, {}", to.display()));
     }
     if !found.is_dir() {
-        return Err("it is no directory: name one".into());
+        return Err("it is no directory: use a directory".into());
     }
-    weir_disk::check_writable(directory).map_err(|error| format!("{error}; name a directory of yours"))?;
+    weir_disk::check_writable(directory).map_err(|error| format!("{error}; use a directory that you own"))?;
     if plan.file_systems == [FileSystem::Tmpfs] {
         return Ok(());
     }
@@ -218,9 +218,9 @@ mod tests {
         let small = plan(&["files.files=10", "files.size=4k"]);
         let huge = plan(&["files.files=1000000", "files.size=16m"]);
         for (base, directory, text) in [
-            (&small, link, "it is a link: name the directory that it leads to"),
+            (&small, link, "it is a link: use its target"),
             (&small, file, "it is no directory"),
-            (&small, folder.path().join("none"), "make it, or name another one"),
+            (&small, folder.path().join("none"), "create it, or use another one"),
             (&huge, folder.path().to_path_buf(), "use fewer or smaller files"),
         ] {
             let error = check(&Files { directory, ..base.clone() }).unwrap_err();

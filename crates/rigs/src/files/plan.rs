@@ -57,7 +57,7 @@ impl FileSystem {
     }
 }
 
-/// A program by somebody else that makes files.
+/// Another program that creates files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Peer {
     FsMark,
@@ -72,7 +72,7 @@ impl Peer {
     }
 }
 
-/// Who makes files.
+/// The program that creates the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Who {
     Weir(Method),
@@ -154,7 +154,7 @@ pub(super) fn read(section: Section<'_>) -> Option<Files> {
     if durabilities.contains(&Durability::Direct) {
         for (i, size) in sizes.iter().enumerate().filter(|(_, size)| **size % 4096 != 0) {
             let text =
-                format!("O_DIRECT writes whole blocks, and {size} bytes are none: use multiples of 4k");
+                format!("O_DIRECT writes whole blocks, which {size} bytes are not: use multiples of 4k");
             section.wrong_entry("size", i, text);
         }
     }

@@ -69,7 +69,7 @@ impl<'a> Filling<'a> {
         Ok(())
     }
 
-    /// Everyone who takes part, and those who cannot.
+    /// The programs that take part, and those that cannot.
     fn entrants(&self, places: &[Result<Place, String>]) -> Result<Vec<Entrant<'a>>, RunError> {
         let (mut reported, mut list) = (Vec::new(), Vec::new());
         for work in self.experiment.work() {
@@ -181,7 +181,7 @@ fn judged(trial: Trial, work: &Work, what: &str, error: io::Error) -> Result<Tri
         Some(libc::EMFILE | libc::ENFILE) => {
             "raise the limit of descriptors (ulimit -n), or use fewer workers"
         }
-        Some(libc::EACCES | libc::EPERM | libc::EROFS) => "name a directory of yours in files.directory",
+        Some(libc::EACCES | libc::EPERM | libc::EROFS) => "set files.directory to a directory that you own",
         _ => {
             let why = format!("{what}: {error}");
             return Ok(Trial { verdict: Verdict::Invalid, reasons: vec![why], ..trial });

@@ -1,4 +1,4 @@
-//! Where a fix is tried: two namespaces with a wire, or with a bottleneck between them.
+//! The test bed of a fix: two namespaces with a wire, or with a bottleneck between them.
 //!
 //! ```text
 //! sender - veth - receiver            backlog, ports, rps

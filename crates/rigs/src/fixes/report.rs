@@ -23,7 +23,7 @@ const METHOD: &str = "Each trial has namespaces of its own, in which the setting
 const CAPTION: &str = "How many times as good a setting is after the fix as before it, median of the rounds: beyond the line it is better, \
     before the line worse.";
 
-/// What became of a fix.
+/// The outcome of a fix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Effect {
     Gains,
@@ -65,9 +65,10 @@ impl Row<'_> {
         let of =
             |round: &str| self.before.found.iter().find(|(other, _)| other == round).map(|(_, value)| *value);
         let pairs = self.after.found.iter().filter_map(|(round, after)| Some((*after, of(round)?)));
-        match self.quantity().is_cost {
-            true => pairs.map(|(after, before)| (before, after)).collect(),
-            false => pairs.collect(),
+        if self.quantity().is_cost {
+            pairs.map(|(after, before)| (before, after)).collect()
+        } else {
+            pairs.collect()
         }
     }
 

@@ -1,4 +1,4 @@
-//! Where mail is delivered: a namespace with nothing but a loopback, and the processes of a trial in it.
+//! The test bed of a delivery: a namespace with only a loopback, and the processes of a trial.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -26,7 +26,7 @@ use weir_lab::error::RunError;
 use weir_lab::run::folder::Folder;
 use weir_lab::run::process::Failed;
 
-/// A program by somebody else accepts connections within this time.
+/// Time limit for another program to accept connections.
 const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -49,7 +49,7 @@ impl Bench {
             })
         })?;
         let within = std::env::temp_dir();
-        let what = format!("make a folder in {}; TMPDIR chooses another place", within.display());
+        let what = format!("create a folder in {}; choose another one with TMPDIR", within.display());
         let folder = Folder::new(&within).map_err(Error::os(what))?;
         Ok(Bench { namespace, folder })
     }
@@ -184,10 +184,10 @@ impl Helper {
     fn failed(&self) -> Failed {
         let errors = fs::read_to_string(&self.errors).unwrap_or_default();
         let last = errors.lines().rev().find(|line| !line.trim().is_empty());
-        Failed::Program(last.unwrap_or("it ended without a word").to_string())
+        Failed::Program(last.unwrap_or("it ended without output").to_string())
     }
 
-    /// Waits until somebody accepts connections at the port.
+    /// Waits until a program accepts connections at the port.
     fn await_port(&mut self) -> Result<(), Failed> {
         let (at, begin) = (SocketAddrV4::new(Ipv4Addr::LOCALHOST, PORT), Instant::now());
         while TcpStream::connect(at).is_err() {
@@ -217,7 +217,7 @@ impl Helper {
         if status.is_ok_and(|status| status.success()) { Ok(()) } else { Err(self.failed()) }
     }
 
-    /// Ends a program of somebody else: with its children, which it is given the time to end.
+    /// Ends another program with its children, after giving it time to end them.
     fn stop(mut self, journal: &mut Journal) -> Result<(), Failed> {
         // SAFETY: no pointers. The child has not been waited for, so that the number is still its own.
         unsafe { libc::kill(self.child.id() as i32, libc::SIGTERM) };

@@ -1,4 +1,4 @@
-//! What is measured at a point, and what weir's engine and receivers are asked for there.
+//! The case of a point, and the orders for weir's engine and receivers.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub(super) const PAIR_CONNECTIONS: u32 = 50;
 /// Bytes of their messages.
 pub(super) const PAIR_BYTES: u32 = 4096;
 
-/// Who sends, or who receives: weir, or somebody else.
+/// The sender or receiver: weir (`None`), or another program.
 pub(super) type Who = Option<MailPeer>;
 
 /// What is measured.

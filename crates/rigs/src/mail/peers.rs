@@ -1,4 +1,4 @@
-//! How senders and receivers by others are called.
+//! Command lines of other senders and receivers.
 
 use std::fs;
 use std::io;
@@ -10,7 +10,7 @@ use super::case::{PAIR_BYTES, PAIR_CONNECTIONS, PORT};
 use super::plan::MailPeer;
 use weir_lab::run::programs;
 
-/// Where Debian has the programs of Postfix that nobody calls.
+/// Where Debian has the internal programs of Postfix.
 const DAEMONS: &str = "/usr/lib/postfix/sbin";
 /// Where Postfix has its folder: names of its sockets must be short, and its processes, those of another user, must reach it.
 const AT: &str = "/mnt";
@@ -45,8 +45,8 @@ fn program(name: &str) -> Command {
     command
 }
 
-/// Postfix with configuration, queue and data below the folder, which takes mail for weir.test and discards it from its queue. In the
-/// namespace of the calling thread the folder is at [`AT`].
+/// Postfix with configuration, queue and data below the folder, which takes mail for weir.test and discards it from its queue.
+/// In the namespace of the calling thread the folder is at [`AT`].
 fn postfix(folder: &Path) -> io::Result<Command> {
     // That of the trial before; if there was none, this fails.
     let _ = called(program("umount").args(["-l", AT]));

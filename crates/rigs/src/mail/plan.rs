@@ -1,4 +1,4 @@
-//! The experiment `mail`: who gets the message, and what is varied.
+//! The experiment `mail`: the recipients, and the axes.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub struct Mail {
     pub warm_up: Duration,
     /// Length of each measurement.
     pub trial: Duration,
-    /// Who gets the message.
+    /// The recipients of the message.
     pub job: Job,
     /// The way to a server and back, before each group of replies; in the ramp only.
     pub delay: Duration,
@@ -45,7 +45,7 @@ pub struct Mail {
     pub peer_messages: u32,
 }
 
-/// A program by somebody else.
+/// Another mail program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MailPeer {
     /// Postfix's load generator.
@@ -82,10 +82,8 @@ pub(super) fn read(section: Section<'_>) -> Option<Mail> {
         skew: section.one("skew", skew).unwrap_or(1.0),
     };
     if job.recipients < job.domains.into() {
-        section.wrong(
-            "domains",
-            "each domain has a recipient at least: use fewer domains, or more recipients".into(),
-        );
+        section
+            .wrong("domains", "each domain needs a recipient: use fewer domains, or more recipients".into());
     }
     let mail = Mail {
         connections,
@@ -108,7 +106,7 @@ pub(super) fn read(section: Section<'_>) -> Option<Mail> {
     };
     if mail.cases().is_empty() {
         section
-            .wrong("connections", "nothing is measured: name connections, whole_connections or peers".into());
+            .wrong("connections", "nothing to measure: set connections, whole_connections or peers".into());
     }
     section.finish();
     Some(mail)

@@ -1,4 +1,4 @@
-//! What a trial of mail says, and the figures of a point. Pure.
+//! Results of a mail trial, and figures of a point. Pure.
 
 use serde::{Deserialize, Serialize};
 use weir_mail::Latency;
@@ -10,7 +10,7 @@ use weir_record::record::{Detail, Figure, Statistic, Trial, Verdict};
 
 /// Unit of rates.
 pub(super) const PER_S: &str = "recipients/s";
-/// Who is busy for this share of the time is the limit.
+/// A part that is busy for this share of the time is the limit.
 const BUSY: f64 = 0.9;
 
 /// What was delivered and received in a trial.
@@ -18,7 +18,7 @@ const BUSY: f64 = 0.9;
 pub(super) struct Delivered {
     /// Recipients with an outcome per second.
     pub(super) rate: f64,
-    /// Of the engine; `None` where somebody else sent.
+    /// Of the engine; `None` if another program sent.
     pub(super) report: Option<Report>,
     /// Of weir's receivers.
     pub(super) received: Option<Received>,
@@ -41,7 +41,7 @@ pub(super) enum Limit {
     Receivers,
     /// All CPUs together, which both share.
     Machine,
-    /// Nobody is busy: connections wait for replies.
+    /// No part is busy: connections wait for replies.
     Waiting,
 }
 
@@ -75,7 +75,7 @@ impl Delivered {
         Some((per_s(measured.cpu_s), per_s(measured.beside_cpu_s)))
     }
 
-    /// Who did not do more.
+    /// The part that limited the rate.
     pub(super) fn limit(&self) -> Option<Limit> {
         let ((engine, receivers), threads) = (self.busy()?, f64::from(self.threads) * BUSY);
         Some(match () {

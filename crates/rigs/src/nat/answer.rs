@@ -19,7 +19,7 @@ use weir_report::report::bars::{self, BarChart};
 use weir_report::report::block::Block;
 use weir_report::view::axes::Axes;
 use weir_report::view::format::{bracketed, count, list, si, significant};
-use weir_report::view::{Bound, Rate};
+use weir_report::view::{Bound, Rate, Ratio};
 
 mod flows;
 mod loads;
@@ -42,7 +42,7 @@ fn no_rates(data: &RunData) -> String {
     let devices = || data.points.iter().filter(|data| !data.is_ceiling());
     let (trials, valid) = (devices().flat_map(PointData::measured), devices().flat_map(PointData::valid));
     format!(
-        "This run has no answer: no rate was found for any NAT; {} of {} are valid.",
+        "This run has no result: no rate was found for any NAT; {} of {} are valid.",
         valid.count(),
         count(trials.count(), "trial")
     )
@@ -128,22 +128,24 @@ pub(super) fn by_name<'p>(
     groups
 }
 
-/// A rate, and how it relates to that of the base: round by round where both were measured in the same rounds, and not at all
-/// where one of them is a lower bound.
-fn beside(base: &PointData, data: &PointData) -> Option<(f64, Option<(f64, f64)>)> {
+/// How the rate of a point relates to that of the base: round by round where both were measured in the same rounds. A bound where one
+/// of them is one; `None` where nothing follows.
+fn beside(base: &PointData, data: &PointData) -> Option<Ratio> {
     let (own, other) = (rate(data)?, rate(base)?);
     let of_base = |comparison: &&Comparison| comparison.point_index == base.point.index;
-    let exact = own.over(&other)?;
+    let ratio = own.over(&other)?;
     let rounds = data.capacity().map_or(data.comparisons(), |capacity| &capacity.comparisons);
     Some(match rounds.iter().find(of_base) {
-        Some(rounds) => (rounds.ratio, rounds.interval),
-        None => (exact.value, None),
+        Some(rounds) => Ratio { value: rounds.ratio, interval: rounds.interval, bound: ratio.bound },
+        None => Ratio { interval: None, ..ratio },
     })
 }
 
-/// `2.20 times (2.10 to 2.31)`.
-fn times((ratio, interval): (f64, Option<(f64, f64)>)) -> String {
-    format!("{} times{}", significant(ratio), interval.map_or_else(String::new, bracketed))
+/// `2.20 times (2.10 to 2.31)`; `at least 2.20 times`.
+fn times(ratio: Ratio) -> String {
+    let interval = ratio.interval.filter(|_| ratio.bound == Bound::Exact);
+    let interval = interval.map_or_else(String::new, bracketed);
+    format!("{}{} times{interval}", ratio.bound.words(), significant(ratio.value))
 }
 
 /// Is a lower bound among these rates?

@@ -1,5 +1,4 @@
-//! A NAT that is measured: its test bed with checked flows, and its trials, kept and repeated as long as they cannot be
-//! believed.
+//! A NAT under test: its test bed with checked flows, and its trials, which are recorded, and repeated until they are valid.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -30,7 +29,7 @@ pub(super) struct Bench<'a> {
     series: Series<'a>,
     options: &'a weir_lab::run::Options<'a>,
     folder: Option<&'a std::path::Path>,
-    run_uuid: &'a str,
+    run_uuid: String,
     /// Trials in which something was translated wrongly.
     pub(super) wrong: Vec<Seen>,
     /// Trials without frames so far.
@@ -93,8 +92,8 @@ impl<'a> Bench<'a> {
         Ok(Some(Bench::new(run, (point, spec.clone()), setup, kept)))
     }
 
-    /// Frames/s that the tester can pace, whatever becomes of them. From inside alone: a frame from outside that nobody asked
-    /// for may become a connection of its own.
+    /// Frames/s that the tester can pace, whether or not they arrive. Only from inside: an unsolicited frame from outside may
+    /// become a connection of its own.
     pub(super) fn ceiling(&mut self, tcp: Option<Part>) -> Result<f64, RunError> {
         let load = Load { only: Some(0), tcp, ..Load::full_speed(CEILING_TRIAL) };
         let trial = self.one(&load, Purpose::FullSpeed)?;
@@ -122,7 +121,7 @@ impl<'a> Bench<'a> {
             series,
             options: run.options,
             folder: run.store.folder(),
-            run_uuid: &run.record.uuid,
+            run_uuid: run.record.uuid.to_string(),
             wrong: Vec::new(),
             unframed: 0,
             retries: limits.retries,

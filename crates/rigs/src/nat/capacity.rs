@@ -1,5 +1,5 @@
-//! What a NAT translates there and back in steady overload: it does not depend on the one stop that decides the loss of a short
-//! trial, and is the headline where the plan asks for it.
+//! The rate of a NAT there and back in steady overload: it does not depend on a single stop, which decides the loss of a short
+//! trial, and is the main result if the plan has it.
 //!
 //! ```text
 //! first round: as fast as can be paced > 135 % of what came back > again, until that is the load
@@ -101,7 +101,8 @@ impl Capacity {
             ));
         }
         if lost > 0 {
-            irregular.push(format!("{lost} of {} trials found no rate and do not count.", self.trials.len()));
+            irregular
+                .push(format!("{lost} of {} trials found no rate and were not used.", self.trials.len()));
         }
         Some(ProcedureResult {
             procedure: procedure::CAPACITY.into(),

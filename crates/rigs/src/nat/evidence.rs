@@ -1,4 +1,4 @@
-//! Frames that show what a NAT does wrong, as a capture file: an interface for each side and kind of mistake.
+//! Frames that prove the faults of a NAT, as a capture file: an interface for each side and kind of mistake.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -141,7 +141,7 @@ fn one(name: impl Into<String>, unit: &str, values: Vec<f64>) -> Figure {
     figure(name, unit, Statistic::Median, values)
 }
 
-/// Frames/s that came back inside to whom they belong.
+/// Frames/s that returned to the right inside host.
 pub(super) fn inside_fps(trial: &Trial) -> f64 {
     let inside = trial.detail::<Translation>().map_or(trial.counts().received, |seen| seen.inside);
     if trial.duration_s > 0.0 { inside as f64 / trial.duration_s } else { 0.0 }

@@ -1,12 +1,13 @@
-//! What a NAT did wrong, and what only looks so: a tuple that a flow had is free for another one once its entry has ended.
+//! Faults of a NAT, and events that only look like faults: a tuple that a flow had is free for another one once its entry has
+//! ended.
 //!
 //! ```text
 //! A > tuple 7 > entry of A is given up: the table is full > B > tuple 7      both are seen with it, one after the other
 //! A > tuple 7, B > tuple 7, both in the table                                a broken NAT
 //! ```
-//! From outside both look the same, also where the flow of A comes back later with another tuple. What tells them apart is the
-//! kernel's table, in which no two entries have one tuple (`nf_conntrack_tuple_taken`): either none of its entries ended in the trial, or
-//! the tuple was free. Of a table that cannot be read nothing is assumed.
+//! From outside both look the same, also where the flow of A comes back later with another tuple. What tells them apart is
+//! the kernel's table, in which no two entries have one tuple (`nf_conntrack_tuple_taken`): either none of its entries
+//! ended in the trial, or the tuple was free. Of a table that cannot be read nothing is assumed.
 
 use weir_load::translation::NatFault;
 
@@ -71,7 +72,7 @@ pub(super) fn mistakes(trials: impl IntoIterator<Item = Seen>) -> Vec<String> {
     sums.into_iter().map(|(fault, n)| format!("broken NAT: {n} {}{file}", fault.text())).collect()
 }
 
-/// What became of flows whose entries ended while they were sent, over several trials; `None` if none did.
+/// The fate of flows whose entries ended while they were sent, over several trials; `None` if none did.
 pub(super) fn ended_entries(trials: impl IntoIterator<Item = Seen>) -> Option<String> {
     let (mut clashed, mut remapped) = (0u64, 0u64);
     for seen in trials.into_iter().filter(|seen| seen.has_ended) {

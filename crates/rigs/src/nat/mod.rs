@@ -1,4 +1,4 @@
-//! The rig `nat`: how many frames a NAT translates, how long they take there and back, and whether it does so rightly.
+//! The rig `nat`: how many frames a NAT translates, how long they take there and back, and whether the translations are correct.
 //!
 //! ```text
 //! [a] generator ---> NAT ---> [b] checks the outside tuple, reflects

@@ -31,7 +31,7 @@ pub struct NatLoad {
     pub kind: Vec<DutKind>,
     /// CPU sets.
     pub cpus: Vec<Cpus>,
-    /// Who does the work of the device's interfaces.
+    /// CPUs for the work of the device's interfaces.
     pub spreading: SpreadAxes,
     /// Frame sizes, bytes with FCS.
     pub frame_bytes: Vec<FrameSizes>,
@@ -51,7 +51,7 @@ pub struct NatLoad {
     pub tables: TableAxes,
     /// How fast flows are established before anything is measured, flows/s.
     pub establish_fps: f64,
-    /// Trials in steady overload in each round, whose median is the headline; 0: none.
+    /// Trials in steady overload in each round, whose median is the main result; 0: none.
     pub capacity_trials: u32,
     /// Their length.
     pub capacity_trial: Duration,
@@ -299,15 +299,16 @@ fn read_tables(section: &Section<'_>, kinds: Option<&[DutKind]>) -> TableAxes {
     }
     let allowed = section.one("host_wide", value::flag).unwrap_or(false);
     if tables.is_host_wide() && !allowed {
-        let text = "buckets and max are those of the whole machine: add host_wide = true to change them while the run \
-                    lasts";
+        let text =
+            "buckets and max apply to the whole machine: add host_wide = true to change them during the run";
         section.wrong("host_wide", text.into());
     }
     let is_kernels = |kinds: &[DutKind]| kinds.iter().all(|kind| *kind == DutKind::KERNEL_NAT);
     if tables != TableAxes::default() && !kinds.is_none_or(is_kernels) {
         section.wrong(
             "kind",
-            "conntrack_buckets, conntrack_max and udp_timeout_s are the kernel's: use kernel-nat".into(),
+            "conntrack_buckets, conntrack_max and udp_timeout_s are settings of the kernel: use kernel-nat"
+                .into(),
         );
     }
     tables
@@ -335,7 +336,7 @@ pub(super) fn read_devices(
     let cpus = section.axis("cpus", value::parsed::<Cpus>).unwrap_or(vec![Cpus::Count(1)]);
     let lost = kind.iter().flatten().find(|kind| !cpus.iter().any(|cpus| cpus.suit(**kind)));
     if let Some(kind) = lost {
-        section.wrong("cpus", format!("the fast path of {kind} is one thread's: use 1"));
+        section.wrong("cpus", format!("the fast path of {kind} works with one thread only: use 1"));
     }
     (kind, cpus)
 }
@@ -366,7 +367,7 @@ pub(super) fn check(
         let ranges = Ranges { flows, subscribers: subscribers.min(flows), destinations, destination_ports };
         if !ranges.fit() {
             let text = format!(
-                "{flows} flows of {subscribers} subscribers need more ports than each has: use more subscribers"
+                "{flows} flows of {subscribers} subscribers need more ports than a subscriber has: use more subscribers"
             );
             section.wrong_entry(flows_key, i, text);
         }
@@ -378,17 +379,17 @@ pub(super) fn check_external(section: &Section<'_>, external: Option<&ExternalSp
     match external {
         None => section.wrong(
             "kind",
-            "external is a machine between interfaces of this one: add [external] with `ports`".into(),
+            "external is another machine, connected to interfaces of this one: add [external] with `ports`"
+                .into(),
         ),
         Some(external) if external.ports.len() != 2 => section.wrong(
             "kind",
-            "a NAT is checked on both sides by one host: name both interfaces in external.ports".into(),
+            "one host must check both sides of a NAT: give both interfaces in external.ports".into(),
         ),
         Some(_) => {}
     }
     if public.is_empty() {
-        let text =
-            "is missing: write the public addresses of the box, as in `public = [\"192.0.2.1-192.0.2.4\"]`";
+        let text = "is missing: add the public addresses of the device, for example `public = [\"192.0.2.1-192.0.2.4\"]`";
         section.wrong("public", text.into());
     }
 }

@@ -1,4 +1,4 @@
-//! The section of a NAT: is it right, how much does it translate, how long does that take, and what do flows cost.
+//! The section of a NAT: correctness, rate, latency, and the cost of flows.
 
 use super::figure::{
     ID, LATE, MEMORY, PERCENTILES, cycles, figures, inside_fps, loss_at, rate_fps, round_trip_at,
@@ -81,7 +81,7 @@ const MEMORY_NOTE: &str = "Memory: what the kernel's slabs and this program have
 
 const ALIKE: &str = "Round trips at loads that are the same for all:";
 
-/// What became of addresses and ports in each trial.
+/// How addresses and ports were translated in each trial.
 fn seen(data: &PointData) -> impl Iterator<Item = Seen> {
     Seen::of_point(data)
 }

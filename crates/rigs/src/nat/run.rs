@@ -38,7 +38,8 @@ const CEILING_TRIAL: Duration = Duration::from_millis(200);
 /// Paced trials after that: what the tester itself adds to each round trip, at shares of the ceiling.
 const WIRE_PERCENT: [f64; 3] = [1.0, 10.0, 50.0];
 const WIRE_TRIAL: Duration = Duration::from_millis(100);
-/// For how long flows are sent until all are answered, at most, in times that it takes to send them once as fast as the plan says.
+/// For how long flows are sent until all are answered, at most, in times that it takes to send them once as fast as the plan
+/// says.
 const ESTABLISHMENTS: f64 = 12.0;
 /// Where fewer than this share is answered, they are sent half as fast the next time.
 const ANSWERED: f64 = 0.9;
@@ -196,7 +197,7 @@ impl Measuring<'_> {
         let most = table::now("nf_conntrack_max").filter(|_| spec.dut == DutKind::KERNEL_NAT && !is_tried)?;
         (u64::from(spec.flows) > most).then(|| {
             format!(
-                "{} flows do not fit into the kernel's connection table of {most} entries, and were not measured: raise \
+                "{} flows were not measured: they do not fit into the kernel's connection table of {most} entries; raise \
                  net.netfilter.nf_conntrack_max.",
                 spec.flows
             )

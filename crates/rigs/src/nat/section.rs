@@ -1,4 +1,4 @@
-//! What the sections of procedures have in common: their points, figures, parameters, and what was irregular.
+//! Common parts of the sections of procedures: points, figures, parameters, and irregularities.
 
 use weir_record::record::{Figure, ProcedureResult};
 use weir_record::run_data::{PointData, RunData};

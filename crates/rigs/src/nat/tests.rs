@@ -120,7 +120,7 @@ fn check(faults: &str, expected: impl Fn(&[(NatFault, u64)]) -> bool) -> Vec<Evi
     evidence
 }
 
-/// What somebody who opens the capture file of the evidence finds.
+/// The frames in the capture file of the evidence.
 fn frames_of(faults: &str, evidence: &[Evidence]) -> Vec<Vec<u8>> {
     let name = faults.replace(['=', '/'], "-");
     let folder = Folder::new();

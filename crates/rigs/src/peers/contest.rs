@@ -91,7 +91,7 @@ pub(super) fn started(
 
 /// A folder for the files of programs; `remedy` chooses another place.
 pub(super) fn folder(within: &Path, remedy: &str) -> Result<Folder, RunError> {
-    let what = format!("make a folder in {}; {remedy} chooses another place", within.display());
+    let what = format!("create a folder in {}; choose another one with {remedy}", within.display());
     Folder::new(within).map_err(|error| failed(&what, error))
 }
 

@@ -1,4 +1,4 @@
-//! Where a trial takes place: a namespace of its own, with a server on some CPUs and a client on others.
+//! The test bed of a trial: a namespace with a server on some CPUs and a client on others.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
@@ -76,7 +76,7 @@ impl Bench {
         let others = (0..cpus).filter(|cpu| !plan.dut.contains(cpu)).collect();
         let plan = CpuPlan { tester: if plan.shared { plan.tester } else { others }, ..plan };
         let within = std::env::temp_dir();
-        let what = format!("make a folder in {}; TMPDIR chooses another place", within.display());
+        let what = format!("create a folder in {}; choose another one with TMPDIR", within.display());
         let folder = Folder::new(&within).map_err(Error::os(what))?;
         Ok(Bench { cpus: plan, folder })
     }
@@ -98,7 +98,8 @@ impl Bench {
                     let served_by = server.child.usage();
                     let ended = server.child.end(Some(libc::SIGTERM), journal)?;
                     let Ended { usage, .. } = ended.map_err(Failed::Program)?;
-                    // Who has all its processes and threads still: starting and ending them is no part of a connection's cost.
+                    // A server with a fixed set of processes and threads: starting and ending them is no part of a connection's
+                    // cost.
                     let usage = if starts_tasks(work.who) { usage } else { served_by };
                     Ok(Served { server_cpu_ns: usage.cpu_ns, server_switches: usage.switches, ..served })
                 }
@@ -246,7 +247,7 @@ impl Bench {
         let line = ended.said.lines().find_map(|line| line.strip_prefix(command::DONE));
         let outcome = line.and_then(|line| serde_json::from_str(line).ok());
         outcome.ok_or_else(|| {
-            let said = ended.said.lines().last().unwrap_or("it said nothing");
+            let said = ended.said.lines().last().unwrap_or("it printed nothing");
             Failed::Program(format!("the client gave no result: {said}"))
         })
     }
@@ -269,7 +270,7 @@ fn set_limits() -> Result<(), RunError> {
     })
 }
 
-/// Waits until there is a reply: a socket that listens may have nobody behind it yet.
+/// Waits until there is a reply: a listening socket may not have a server yet.
 fn await_reply(child: &mut Process, at: SocketAddrV4) -> Result<String, String> {
     let deadline = Instant::now() + PATIENCE;
     while !has_reply(at).unwrap_or(false) {

@@ -1,4 +1,4 @@
-//! What the kernel counts in a namespace, and how long its queues are.
+//! Counters and queue lengths of the kernel in a namespace.
 
 use std::collections::BTreeMap;
 use std::fs::File;

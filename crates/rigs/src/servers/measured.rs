@@ -1,4 +1,4 @@
-//! What a trial has found, and the figures of a point. Pure.
+//! Results of a trial, and figures of a point. Pure.
 
 use std::collections::BTreeMap;
 
@@ -146,7 +146,7 @@ impl Served {
         for name in ["ListenOverflows", "TCPSynRetrans", "SyncookiesSent", "TCPReqQFullDrop"] {
             if let n @ 1.. = self.counter(name) {
                 remarks.push(format!(
-                    "{name} is {n}: latencies have retransmission times in them, or clients were turned away"
+                    "{name} is {n}: latencies include retransmission timeouts, or clients were refused"
                 ));
             }
         }
@@ -273,9 +273,7 @@ pub(super) mod tests {
         assert_eq!(dropped.limit(), Limit::Backlog);
         assert_eq!(
             dropped.remarks(),
-            [
-                "ListenOverflows is 1: latencies have retransmission times in them, or clients were turned away"
-            ]
+            ["ListenOverflows is 1: latencies include retransmission timeouts, or clients were refused"]
         );
     }
 

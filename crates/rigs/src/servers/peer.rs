@@ -1,4 +1,4 @@
-//! How servers and clients by others are configured and called, and what they say.
+//! Configuration, command lines and output of other servers and clients.
 
 use std::fs;
 use std::io;

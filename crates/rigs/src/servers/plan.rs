@@ -41,7 +41,7 @@ pub struct Servers {
     pub rounds: u32,
 }
 
-/// A server by somebody else.
+/// Another server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Peer {
     Nginx,
@@ -56,7 +56,7 @@ impl Peer {
     }
 }
 
-/// A client by somebody else.
+/// Another client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ClientPeer {
     Wrk,
@@ -72,7 +72,7 @@ impl ClientPeer {
     }
 }
 
-/// Who serves.
+/// The server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Who {
     Weir(Architecture),
@@ -125,7 +125,7 @@ impl Servers {
         }
     }
 
-    /// All points: loads slowest, so that those who are compared follow each other.
+    /// All points: loads vary slowest, so that compared servers follow each other.
     pub(super) fn work(&self) -> Vec<Work> {
         let ours = self.architectures.iter().map(|&architecture| Who::Weir(architecture));
         let all: Vec<Who> = ours.chain(self.peers.iter().map(|&peer| Who::Peer(peer))).collect();

@@ -59,7 +59,7 @@ impl<'a> Serving<'a> {
         Ok(())
     }
 
-    /// Everyone who takes part, and those who cannot.
+    /// The servers that take part, and those that cannot.
     fn entrants(&mut self, bench: &Bench) -> Result<Vec<Entrant<'a>>, RunError> {
         let mut missing: Vec<(String, Option<String>)> = Vec::new();
         let mut list = Vec::new();
@@ -112,7 +112,7 @@ impl<'a> Serving<'a> {
             "The server has CPU {}, the client CPU {}{}.",
             list(&cpus.dut),
             list(&cpus.tester),
-            if cpus.shared { ", the same: each slows the other down" } else { "" }
+            if cpus.shared { ", the same CPU: they slow each other down" } else { "" }
         );
         Point {
             cpus: cpus.dut.clone(),

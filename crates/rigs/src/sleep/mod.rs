@@ -137,11 +137,12 @@ mod tests {
     use crate::PLANS;
     use weir_lab::engine;
     use weir_lab::run::{Event, Options};
-    use weir_record::store::{MemoryStore, Store};
+    use weir_record::record::RunId;
+    use weir_record::store::RunLog;
     use weir_report::{compare, export, report};
 
     /// Runs the plan, or goes on with the first run; stops after so many trials.
-    fn sleep(store: &dyn Store, resumed: bool, most: u32) -> Result<i64, RunError> {
+    fn sleep(log: &RunLog, resumed: bool, most: u32) -> Result<RunId, RunError> {
         let plan = PLANS.load("sleep", &[]).unwrap();
         let (stop, ended) = (AtomicBool::new(false), Mutex::new(Cell::new(0)));
         let observe = |event: Event| {
@@ -153,16 +154,21 @@ mod tests {
         };
         let tester = TesterKind::Packet;
         let options = Options { seed: 1, tester, tester_limits: Vec::new(), stop: &stop, observe: &observe };
-        match resumed {
-            true => engine::resume(&plan, store.run_data(1).unwrap(), store, &options),
-            false => engine::run(&plan, store, &options),
+        if resumed {
+            engine::resume(&plan, first(log), log, &options)
+        } else {
+            engine::run(&plan, log, &options)
         }
+    }
+
+    fn first(log: &RunLog) -> RunData {
+        log.archive().run_data(log.archive().numbered(1).unwrap()).unwrap()
     }
 
     #[test]
     fn its_figures_are_reported_compared_and_exported_without_code_of_its_own() {
-        let store = MemoryStore::default();
-        let runs = [(); 2].map(|()| store.run_data(sleep(&store, false, 99).unwrap()).unwrap());
+        let log = RunLog::in_memory();
+        let runs = [(); 2].map(|()| log.archive().run_data(sleep(&log, false, 99).unwrap()).unwrap());
         let page = report::html(&runs, crate::sections());
         for text in ["Sleep wakes at most", "How late does sleep wake?", "Lateness"] {
             assert!(page.contains(text), "{text} in {page}");
@@ -184,15 +190,13 @@ mod tests {
 
     #[test]
     fn a_run_that_was_stopped_goes_on_with_the_trial_that_is_missing() {
-        let store = MemoryStore::default();
-        let stopped = sleep(&store, false, 2);
+        let log = RunLog::in_memory();
+        let stopped = sleep(&log, false, 2);
         assert!(matches!(stopped, Err(RunError::Interrupted(1))), "{stopped:?}");
-        let before: Vec<Trial> =
-            store.run_data(1).unwrap().points.into_iter().flat_map(|p| p.trials).collect();
+        let before: Vec<Trial> = first(&log).points.into_iter().flat_map(|p| p.trials).collect();
         assert!(!before.is_empty());
-        sleep(&store, true, 99).unwrap();
-        let after: Vec<Trial> =
-            store.run_data(1).unwrap().points.into_iter().flat_map(|p| p.trials).collect();
+        sleep(&log, true, 99).unwrap();
+        let after: Vec<Trial> = first(&log).points.into_iter().flat_map(|p| p.trials).collect();
         assert_eq!(after.len(), 6, "two sleeps in three rounds");
         assert!(before.iter().all(|trial| after.contains(trial)), "what was kept is as it was");
     }

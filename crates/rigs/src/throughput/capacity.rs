@@ -1,5 +1,5 @@
-//! Forwarding capacity: what each device forwards in steady overload. Rounds go over all points of the plan, so that what
-//! is fast or slow about the machine meets all of them alike.
+//! Forwarding capacity: the rate of each device in steady overload. Rounds go over all points of the plan, so that changes
+//! of the machine's speed affect all of them alike.
 //!
 //! ```text
 //! each point:  as fast as can be paced > 135 % of what was forwarded > again, until that is the load
@@ -138,9 +138,10 @@ fn forwarded(trial: &Trial) -> Option<f64> {
     if trial.verdict == Verdict::Invalid || trial.dropped_by(Owner::Tester) > trial.counts().sent / 1000 {
         return None;
     }
-    match trial.windows.is_empty() {
-        true => Some(trial.counts().received as f64 / trial.duration_s).filter(|fps| *fps > 0.0),
-        false => capacity::rate(&trial.windows),
+    if trial.windows.is_empty() {
+        Some(trial.counts().received as f64 / trial.duration_s).filter(|fps| *fps > 0.0)
+    } else {
+        capacity::rate(&trial.windows)
     }
 }
 
@@ -151,8 +152,8 @@ impl Capacity {
         self.short += usize::from(fps.is_some_and(|fps| !capacity::is_overloaded(offered, fps)));
         let noise = &trial.noise;
         let core_step_ns = noise.core_step_ns.map_or([None; 2], |steps| steps.map(Some));
-        let handover_ns = [noise.handover_ns, noise.handover_after_ns];
-        self.probes.push(Probes { handover_ns, core_step_ns });
+        let core_distance_ns = [noise.handover_ns, noise.handover_after_ns];
+        self.probes.push(Probes { core_distance_ns, core_step_ns });
         self.rounds.push(Round { fps, place: None });
         self.loads_fps.push(trial.counts().offered_fps);
         self.cycles.push(trial.cost.cycles_per_frame.filter(|_| fps.is_some()));
@@ -189,7 +190,8 @@ impl Capacity {
         headline.iter().find_map(|place| stats::median(&rates(&self.rounds, *place)))
     }
 
-    /// What the rounds found, and how it relates to the references, of which the first has a figure. `headline` are the places of the run, that of the headline first.
+    /// What the rounds found, and how it relates to the references, of which the first has a figure. `headline` are the places
+    /// of the run, that of the headline first.
     pub(super) fn result(
         &self,
         spec: &CapacitySpec,
@@ -275,13 +277,13 @@ impl Capacity {
         }
         let lost = self.rounds.iter().filter(|round| round.fps.is_none()).count();
         if lost > 0 {
-            list.push(format!("{lost} of {} rounds found no rate and do not count.", self.rounds.len()));
+            list.push(format!("{lost} of {} rounds found no rate and were not used.", self.rounds.len()));
         }
         let known = self.rounds.iter().any(|round| round.place.is_some());
         let moved = self.rounds.iter().filter(|r| r.fps.is_some() && r.place.is_none()).count();
         if known && moved > 0 {
             list.push(format!(
-                "In {moved} rounds a CPU was moved, or others began or ended to use the device's core, or that is not known: they do not count."
+                "In {moved} rounds a virtual CPU was moved, or the load of other guests on the device's core changed, or this is unknown: these rounds were not used."
             ));
         }
         list
@@ -303,9 +305,9 @@ mod tests {
 
     const SPEC: CapacitySpec = CapacitySpec { rounds: 4, trial: Duration::from_millis(200), percent: 135.0 };
 
-    fn trial(fps: f64, handover_ns: [f64; 2]) -> Trial {
+    fn trial(fps: f64, core_distance_ns: [f64; 2]) -> Trial {
         let window = |i: u64| Window { at_ns: i, ns: 10_000_000, frames: (fps / 100.0) as u64, ran: i != 2 };
-        let [before, after] = handover_ns.map(Some);
+        let [before, after] = core_distance_ns.map(Some);
         let noise = Noise { handover_ns: before, handover_after_ns: after, ..Noise::default() };
         Trial { windows: (0..5).map(window).collect(), noise, ..clean_trial() }
             .counting(|c| c.offered_fps = 1.35e6)

@@ -1,4 +1,4 @@
-//! A run of this rig: what all its points have in common, and how a point is entered, or taken from an earlier part of the run.
+//! A run of this rig: the state shared by its points, and how a point begins, or is taken from an earlier part of the run.
 
 use std::collections::VecDeque;
 use std::time::Duration;

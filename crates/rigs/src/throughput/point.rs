@@ -1,6 +1,6 @@
-//! A point of a plan: warm-up, search, curve, procedures, result. Its search is repeated at once, or alternately with those
-//! of other devices that do the same job: a virtual machine is fast at some times and slow at others, and then each finds it as the
-//! others do.
+//! A point of a plan: warm-up, search, curve, procedures, result. Its search is repeated at once, or alternately with those of
+//! other devices that do the same job: a virtual machine is fast at some times and slow at others, and then each finds it as
+//! the others do.
 //!
 //! ```text
 //! repetition 1: kernel-nat  node-nat     warm-up > search
@@ -366,7 +366,7 @@ mod tests {
     use super::*;
     use crate::PLANS;
 
-    /// Who alternates with whom in the plan `node`, changed so.
+    /// The devices that alternate in the plan `node` with these changes.
     fn check(sets: &[&str], expected: &[&[&str]]) {
         let sets: Vec<String> = sets.iter().map(|set| (*set).to_string()).collect();
         let specs = crate::throughput::points(&PLANS.load("node", &sets).expect("it ships"));

@@ -1,5 +1,5 @@
-//! The trials of one point: measured or taken from what was kept, repeated while they cannot be believed, reported; and
-//! how a search asks for them.
+//! The trials of one point: measured or taken from the record, repeated until they are valid, reported; and how a search asks
+//! for them.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -22,14 +22,14 @@ use weir_measure::stats;
 use weir_record::figure::OUTSIDE_OF_STOPS;
 use weir_record::record::{Point, Purpose, Trial};
 
-/// The search of a point, and, where the plan asks for both, a second one without what was lost by stops: it takes the trials of the
-/// first one, and makes others only where the two part.
+/// The search of a point, and, where the plan asks for both, a second one without what was lost by stops: it takes the trials
+/// of the first one, and makes others only where the two part.
 pub(super) fn search_once(
     search: &Search,
     trials: &mut Trials,
     setup: &mut Setup,
 ) -> Result<Vec<GoalOutcome>, RunError> {
-    trials.handovers.clear();
+    trials.core_distances.clear();
     let loss = trials.run.experiment.search_loss;
     let (running, is_witnessed) = (Answers::default(), false);
     let mut measurer = PointMeasurer { trials, setup, loss, running, is_witnessed, error: None };
@@ -74,7 +74,7 @@ pub(super) struct Trials<'a> {
     /// Is the device to be warmed up before the next trial, since all trials so far were kept ones?
     cold: bool,
     /// Time of a cache line between tester and DUT before each trial of the present search, ns.
-    handovers: Vec<f64>,
+    core_distances: Vec<f64>,
 }
 
 impl<'a> Trials<'a> {
@@ -84,13 +84,13 @@ impl<'a> Trials<'a> {
         kept: VecDeque<Trial>,
     ) -> Trials<'a> {
         let cold = !kept.is_empty();
-        Trials { run, spec, series: Series::new(run, point, kept), cold, handovers: Vec::new() }
+        Trials { run, spec, series: Series::new(run, point, kept), cold, core_distances: Vec::new() }
     }
 
     /// Did the search begin and end on the same pair of CPUs, as far as the probe can tell? Single odd values
     /// do not count.
     pub(super) fn cpus_moved(&self) -> bool {
-        let quantiles = [10.0, 90.0].map(|p| stats::percentile(&self.handovers, p));
+        let quantiles = [10.0, 90.0].map(|p| stats::percentile(&self.core_distances, p));
         matches!(quantiles, [Some(low), Some(high)] if high > MOVED_FACTOR * low)
     }
 
@@ -131,7 +131,7 @@ impl<'a> Trials<'a> {
     /// The trial that an earlier part of this run made at this place.
     fn kept(&mut self, load: &Load, purpose: Purpose) -> Option<Trial> {
         let trial = self.series.replay(&Asked::Load(load, purpose))?;
-        self.handovers.extend(trial.noise.handover_ns);
+        self.core_distances.extend(trial.noise.handover_ns);
         Some(trial)
     }
 
@@ -153,7 +153,7 @@ impl<'a> Trials<'a> {
         let _ = setup.repair();
         let trial = setup.disturbed(load, purpose, &Control::new(stop, &progress), disturbance)?;
         let trial = self.series.keep(trial)?;
-        self.handovers.extend(trial.noise.handover_ns);
+        self.core_distances.extend(trial.noise.handover_ns);
         Ok(trial)
     }
 

@@ -1,4 +1,4 @@
-//! Who else computes on this machine: next to a crowd neither the tester nor a device is ever in time.
+//! Other load on this machine: beside many busy threads neither the tester nor a device is ever in time.
 
 use std::time::{Duration, Instant};
 

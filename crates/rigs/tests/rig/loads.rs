@@ -1,4 +1,4 @@
-//! Loads that are not steady, and what is asked for beyond counts.
+//! Loads that are not steady, and optional measurements.
 
 use std::num::NonZeroU32;
 use std::time::Duration;

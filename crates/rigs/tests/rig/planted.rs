@@ -1,4 +1,4 @@
-//! What is planted is named, and nothing else: a few of each. `weir check` makes more.
+//! Injected faults are found, and nothing else: a few of each. `weir check` injects more.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! Procedures as a plan asks for them, with real frames and short of any accuracy: what is measured, in which order, and
-//! that a device which was reset works on.
+//! Procedures of a plan with real frames, too short for accuracy: what is measured, in which order, and that a device works
+//! again after a reset.
 
 use std::sync::atomic::AtomicBool;
 
@@ -7,7 +7,7 @@ use weir_lab::engine;
 use weir_lab::run::Options;
 use weir_load::TesterKind;
 use weir_record::record::{ProcedureResult, Purpose, Trial};
-use weir_record::store::{SqliteStore, Store};
+use weir_record::store::RunLog;
 use weir_rigs::PLANS;
 
 use crate::bench::{on_rig, undisturbed};
@@ -36,12 +36,12 @@ fn run(name: &str, rest: &str) -> Vec<(Vec<ProcedureResult>, Vec<Trial>)> {
 fn run_text(name: &str, text: &str) -> Vec<(Vec<ProcedureResult>, Vec<Trial>)> {
     let plan = PLANS.reload(name, text).unwrap_or_else(|error| panic!("{error}"));
     let folder = weir_testkit::Folder::new();
-    let store = SqliteStore::open(&folder.join("records.db")).expect("a new file");
+    let log = RunLog::open(&folder.join("records.db")).expect("a new file");
     let stop = AtomicBool::new(false);
     let tester = TesterKind::Xdp;
     let options = Options { seed: 1, tester, tester_limits: Vec::new(), stop: &stop, observe: &|_| {} };
-    let id = engine::run(&plan, &store, &options).expect("a run");
-    let points = store.run_data(id).expect("it was kept").points;
+    let run = engine::run(&plan, &log, &options).expect("a run");
+    let points = log.archive().run_data(run).expect("it was kept").points;
     let devices = points.into_iter().filter(|data| data.point.dut != "wire");
     devices
         .map(|data| {

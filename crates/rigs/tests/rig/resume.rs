@@ -1,4 +1,4 @@
-//! A run that goes on measures what is missing, and nothing else.
+//! A resumed run measures only what is missing.
 
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
@@ -11,7 +11,7 @@ use weir_lab::run::{Event, Options};
 use weir_load::TesterKind;
 use weir_record::record::{Purpose, RunState, Trial};
 use weir_record::run_data::RunData;
-use weir_record::store::{SqliteStore, Store};
+use weir_record::store::RunLog;
 use weir_rigs::PLANS;
 
 use crate::bench::on_rig;
@@ -44,14 +44,14 @@ impl Kept {
     fn complete(plan: &str) -> (Kept, RunData) {
         let plan = PLANS.reload("two", plan).expect("a valid plan");
         let kept = Kept { folder: weir_testkit::Folder::new(), plan };
-        let store = kept.store();
-        let id = with_options(|_| {}, |options| engine::run(&kept.plan, &store, options)).expect("it runs");
-        let data = store.run_data(id).expect("it was kept");
+        let log = kept.log();
+        with_options(|_| {}, |options| engine::run(&kept.plan, &log, options)).expect("it runs");
+        let data = only(&log);
         (kept, data)
     }
 
-    fn store(&self) -> SqliteStore {
-        SqliteStore::open(&self.folder.join("records.db")).expect("a file of records")
+    fn log(&self) -> RunLog {
+        RunLog::open(&self.folder.join("records.db")).expect("a file of records")
     }
 
     /// Takes something away again, as if the run had been cut short.
@@ -59,23 +59,28 @@ impl Kept {
         let db = Connection::open(self.folder.join("records.db")).expect("it is there");
         db.execute_batch("UPDATE runs SET state = 'interrupted', finished = NULL").expect("a table of runs");
         db.execute_batch(sql).expect("right SQL");
-        self.store().run_data(1).expect("it can be read")
+        only(&self.log())
     }
 
     /// Goes on with the run; the trials that were announced, and everything that is kept now.
     fn resume(&self) -> (usize, RunData) {
-        let store = self.store();
-        let data = store.run_data(1).expect("it was kept");
+        let log = self.log();
+        let data = only(&log);
         let announced = Mutex::new(0);
         let observe = |event: Event| {
             if let Event::Trial { .. } = event {
                 *announced.lock().expect("counting does not panic") += 1;
             }
         };
-        with_options(observe, |options| engine::resume(&self.plan, data, &store, options))
-            .expect("it goes on");
-        (announced.into_inner().expect("no panic"), store.run_data(1).expect("it was kept"))
+        with_options(observe, |options| engine::resume(&self.plan, data, &log, options)).expect("it goes on");
+        (announced.into_inner().expect("no panic"), only(&log))
     }
+}
+
+/// The only run of a log.
+fn only(log: &RunLog) -> RunData {
+    let run = log.archive().newest().expect("it can be read").expect("it was kept");
+    log.archive().run_data(run).expect("it can be read")
 }
 
 fn with_options<T>(observe: impl Fn(Event) + Sync, go: impl FnOnce(&Options) -> T) -> T {
@@ -141,9 +146,9 @@ fn what_would_not_fit_together_is_refused() {
             if !sql.is_empty() {
                 kept.cut(sql);
             }
-            let store = kept.store();
-            let data = store.run_data(1).expect("it was kept");
-            match with_options(|_| {}, |options| engine::resume(&kept.plan, data, &store, options)) {
+            let log = kept.log();
+            let data = only(&log);
+            match with_options(|_| {}, |options| engine::resume(&kept.plan, data, &log, options)) {
                 Err(RunError::Resume { id: 1, why }) => why,
                 other => panic!("{other:?}"),
             }

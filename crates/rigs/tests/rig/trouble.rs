@@ -1,4 +1,4 @@
-//! What goes wrong outside of the device: the tester starves, frames vanish, interfaces vanish.
+//! Faults outside of the device: the tester starves, frames vanish, interfaces vanish.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};

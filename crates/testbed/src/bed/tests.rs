@@ -286,7 +286,7 @@ fn a_node_translates_and_lets_answers_in() {
     let answer = back.receive();
     assert_eq!((answer.destination, answer.ports.1), (Frame::new(V4, Side::A, 7).source, 10_007));
     device.reset().unwrap();
-    // Nobody knows it any more.
+    // No connection has it any more.
     PacketSocket::open(&b).send(&got.reply().to(&b)).unwrap();
     let deadline = Instant::now() + PATIENCE;
     while device.drops().unwrap().is_empty() && Instant::now() < deadline {
@@ -343,7 +343,7 @@ fn programs_pass_on_what_a_fast_node_has_decided() {
         for _ in 0..5 {
             let got = pass(&bed, 7..8).remove(0);
             assert_eq!(got.hops, Frame::new(V4, Side::A, 7).hops - 1, "{kind}");
-            // A connection that nobody answers stays with the filter.
+            // A connection without an answer stays with the filter.
             let back = PacketSocket::open(&a);
             PacketSocket::open(&b).send(&got.reply().to(&b)).unwrap();
             back.receive();
@@ -623,11 +623,11 @@ fn what_cannot_be_built_is_refused_with_a_remedy() {
     let nowhere = Spread::Over(vec![100_000]);
     check(
         spreading(Spreading { rps: nowhere, ..Default::default() }),
-        "rps = \"100000\": CPU 100000 is none of",
+        "rps = \"100000\": CPU 100000 cannot do",
     );
     if weir_testkit::is_root() {
         let interrupts = Spread::Over(base().dut_cpus);
-        check(spreading(Spreading { interrupts, ..Default::default() }), "d0 has no interrupts of its own");
+        check(spreading(Spreading { interrupts, ..Default::default() }), "d0 has no interrupts");
         let xps = Spread::Over(base().dut_cpus);
         check(spreading(Spreading { xps, ..Default::default() }), "d0 has one transmit queue");
     }

@@ -19,7 +19,7 @@ pub trait PortEnd: Send + Sync {
     /// The Ethernet address of the box's address `target` on this link, asked by the tester's address `from`.
     ///
     /// # Errors
-    /// Nobody answers, or the other host does not.
+    /// The target does not answer, or the other host does not.
     fn resolve(&self, from: IpAddr, target: IpAddr) -> Result<Mac>;
 
     /// What the interface has counted.

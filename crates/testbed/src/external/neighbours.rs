@@ -82,8 +82,8 @@ pub(super) fn resolve(ifindex: u32, from: Host, target: std::net::IpAddr) -> Res
         }
     }
     Err(Error::Input(format!(
-        "nobody answers for {target}, the box's address: check cable and address (`weir setup` prints the box's whole \
-         set-up), or name its Ethernet address with `mac` in [external]"
+        "no neighbour answers for {target}, the address of the device: check cable and address (`weir setup` prints the \
+         configuration of the device), or set its MAC address with `mac` in [external]"
     )))
 }
 

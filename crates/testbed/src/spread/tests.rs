@@ -125,7 +125,7 @@ fn what_cannot_be_spread_is_refused_with_a_remedy() {
         (
             "v0",
             ["default", "default", "0-1"],
-            "v0 has one transmit queue, so that XPS has no choice: leave xps out, or name two CPUs or more",
+            "v0 has one transmit queue, so that XPS has no effect: omit xps, or use two CPUs or more",
         ),
         (
             "eth0",

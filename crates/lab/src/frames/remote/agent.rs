@@ -1,4 +1,4 @@
-//! The remote side: `weir port-agent`, which does what it is asked and ends with its input.
+//! The remote side: `weir port-agent`, which serves requests and ends with its input.
 
 use std::io::{BufRead, Write, stdin, stdout};
 use std::sync::Arc;
@@ -163,7 +163,7 @@ fn words<T>(result: Result<T, RunError>) -> Result<T, String> {
     result.map_err(|error| error.to_string())
 }
 
-/// One line; if nobody listens any more, the end of the input says so as well.
+/// Writes a line. An error is ignored: if the peer has gone, the input ends, too.
 fn say<T: Serialize>(result: Result<T, String>) {
     let reply = match result {
         Ok(value) => Reply::Done(value),

@@ -1,4 +1,4 @@
-//! What the remote side says, from the line to the record, without a remote side: for fuzzers.
+//! Processes replies of a remote side, from the line to the record, without a remote side: for fuzzers.
 
 use std::time::Duration;
 

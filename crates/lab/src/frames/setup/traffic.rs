@@ -1,4 +1,4 @@
-//! What the tester of a point sends: hosts, addresses, flows.
+//! Traffic of a point: hosts, addresses, flows.
 
 use weir_load::counts::Traffic;
 use weir_packet::flow::{self, FlowSpec};
@@ -53,8 +53,8 @@ pub fn traffic(spec: &PointSpec, ports: &[Port; 2], seed: u64) -> Traffic {
     }
 }
 
-/// The same for somebody else than the remote end, as at a mirror port: who taps it gets the frames, and the kernel has
-/// nothing more to do with them.
+/// The same, addressed to a host other than the remote end, as at a mirror port: programs that tap the interface get the frames,
+/// and the kernel does nothing else with them.
 pub fn mirrored(mut traffic: Traffic) -> Traffic {
     const SOMEBODY_ELSE: [u8; 6] = [0x02, 0, 0, 0, 0, 0x99];
     traffic.ends[0].dst_mac = SOMEBODY_ELSE;

@@ -1,4 +1,4 @@
-//! A setup whose device is a NAT: its flows, and what the tester sees of its translations.
+//! A setup with a NAT as the device: its flows, and the translations that the tester observes.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -26,7 +26,7 @@ impl Setup {
     /// where the device does not imply them.
     ///
     /// # Errors
-    /// The tester cannot check here, or nobody knows the public addresses.
+    /// The tester cannot check here, or the public addresses are unknown.
     pub fn check_translation(&mut self, flows: Vec<Flow>, public: &[AddressRange]) -> Result<(), RunError> {
         let public = match public_addresses(&self.bed) {
             implied if implied.is_empty() => public.to_vec(),
@@ -34,7 +34,7 @@ impl Setup {
         };
         if public.is_empty() {
             let dut = self.spec.dut;
-            return Err(input(format!("nobody knows the public addresses of {dut}: write nat.public")));
+            return Err(input(format!("the public addresses of {dut} are unknown: set nat.public")));
         }
         self.translation = Some(Translation { public, flows });
         self.renew_translation()
@@ -53,7 +53,7 @@ impl Setup {
         self.translation.as_ref().map_or(&[], |translation| &translation.flows)
     }
 
-    /// What became of addresses and ports in the last trial.
+    /// How addresses and ports were translated in the last trial.
     pub(crate) fn translated(&self) -> Option<Translated> {
         self.xdp()?.translated()
     }
@@ -126,13 +126,14 @@ impl Setup {
     /// Does something with the XDP tester in the namespace of its ports.
     fn with_xdp<R: Send>(&mut self, f: impl FnOnce(&mut XdpTester) -> R + Send) -> Result<R, RunError> {
         let Hosts::One(tester) = &mut self.tester else {
-            let text = "a NAT is checked on both sides by one host: name both ports in external.ports";
+            let text = "one host must check both sides of a NAT: give both ports in external.ports";
             return Err(input(text.into()));
         };
         let done = self.bed.tester().run(|| tester.xdp().map(f));
         done.ok_or_else(|| {
             input(
-                "only the XDP tester checks what a NAT does: use --tester xdp, and frames of one page".into(),
+                "only the XDP tester can check a NAT: use --tester xdp, and frames of at most one page"
+                    .into(),
             )
         })
     }

@@ -1,6 +1,7 @@
-//! What theory and other test beds say, as bands: each is checked against the points of a run that it speaks of, and passes or
+//! Results of theory and other test beds as bands: each is checked against the points of a run that it applies to, and passes or
 //! does not. Sources: Appenzeller, Keslassy, McKeown 2004 (C1); Spang, Arslan, McKeown 2021 (C2); Philip et al. IMC 2021 and its
-//! reproduction vinitaparasrampuria/IMC-Revisiting-TCP (C3, C4); ashutoshs25/bbr-dominance-experiments (C5); Ware et al. IMC 2019 (C6).
+//! reproduction vinitaparasrampuria/IMC-Revisiting-TCP (C3, C4); ashutoshs25/bbr-dominance-experiments (C5); Ware et al. IMC
+//! 2019 (C6).
 
 use super::{Cell, FIRST_SHARE, JAIN, K_HALVINGS, K_LOSSES, UTILISATION};
 use weir_report::view::Table;

@@ -1,4 +1,4 @@
-//! What a study of 2019 said of buffer sizes, queue management and fairness, sentence by sentence: reproduced or not by the points
+//! Claims of a study of 2019 about buffer sizes, queue management and fairness, one by one: reproduced or not by the points
 //! of a run, or not tested by them.
 
 use super::variance::share_explained;

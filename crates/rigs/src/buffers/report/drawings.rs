@@ -1,4 +1,4 @@
-//! The grid as drawings: maps, boxes, and what happened over time at the points that stand out.
+//! Charts of the grid: maps, boxes, and the course over time of the most extreme points.
 
 use super::answer::Group;
 use super::{CONVERGENCE, Cell, JAIN, SOJOURN, UTILISATION, maps};

@@ -1,4 +1,4 @@
-//! What a run says, one sentence each.
+//! Findings of a run, one sentence each.
 
 use super::variance::share_explained;
 use super::{CONVERGENCE, Cell, JAIN, answer, bands, cells, claims, maps};

@@ -1,4 +1,4 @@
-//! What explains a figure: how much of its variance over the grid goes with each setting.
+//! Causes of a result: the share of its variance over the grid that each setting explains.
 
 use super::{Cell, JAIN, SOJOURN, UTILISATION};
 use weir_measure::stats::mean;

@@ -1,4 +1,4 @@
-//! What a method captures of more than it can take: the rate that methods are compared by.
+//! The rate of a method in overload, by which methods are compared.
 
 use super::Method;
 use crate::capture::overload::{OVERLOADED, captured};

@@ -1,5 +1,5 @@
-//! What a frame costs on each method: whose CPU time it takes, how often it calls and wakes, and where in the kernel the time
-//! goes.
+//! The cost of a frame with each method: the owners of its CPU time, its system calls and wake-ups, and where in the kernel the
+//! time goes.
 
 use super::{ByTraffic, Method, PARTS, bars, by_traffic};
 use weir_record::profile::{CAUSES, Profile};
@@ -35,7 +35,7 @@ fn style(part: usize) -> Style {
     Style { colour, marker: 0, pattern: usize::from(part == PARTS.len()) }
 }
 
-/// Whose time a frame takes, method by method, with a legend; empty where nobody knows.
+/// The CPU time of a frame by its owner, method by method, with a legend; empty if unknown.
 pub(super) fn chart(methods: &[Method<'_>]) -> String {
     let (groups, text) = bars(methods, bar);
     if text.is_empty() {
@@ -114,7 +114,7 @@ pub(super) fn costs(methods: &[Method<'_>]) -> ByTraffic {
 
 // ---- where the time goes -------------------------------------------------------------------------------
 
-/// Whose time it is that capturing costs.
+/// The owners of the time that capturing costs.
 pub(super) const CAPTURING: [&str; 3] = [Profile::RECEIVE, Profile::RECEIVE_ELSEWHERE, Profile::CAPTURE];
 /// Functions of each method in the table.
 const TOP: usize = 5;
@@ -144,8 +144,7 @@ fn time(methods: &[Method<'_>]) -> Vec<Block> {
     blocks
 }
 
-const FLAME: &str =
-    "Width: share of the samples of all CPUs, idle time left out; what calls stands below what is called.";
+const FLAME: &str = "Width: share of the samples of all CPUs, idle time left out; callers are below the functions that they call.";
 
 /// A table for each kind of traffic: methods stand side by side, and causes below each other.
 pub(super) fn causes(methods: &[Method<'_>]) -> ByTraffic {

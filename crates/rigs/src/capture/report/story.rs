@@ -1,5 +1,5 @@
-//! The ladder as a story: what each method does otherwise than the one before it, how much faster that is, which cost goes
-//! away and which comes.
+//! The ladder as text: how each method differs from the previous one, how much faster it is, and which cost goes away and which
+//! comes.
 
 use super::captured::{Times, times};
 use super::{Method, PARTS, Share, by_traffic, methods};

@@ -211,7 +211,7 @@ fn a_method_that_keeps_up_is_bounded_from_above() {
     let bounds: Vec<_> = methods.iter().map(|method| method.at_most(&methods).map(f64::round)).collect();
     // The floor has none, nor has a method that loses; the others are as fast as their slower part.
     assert_eq!(bounds, [None, Some(4e6), Some(1_111_111.0), None]);
-    // Who polls is busy whatever comes.
+    // A polling method is busy at any rate.
     data.points[1].point.settings.push((BUSY_POLL.into(), "true".into()));
     let methods = super::methods(&data);
     assert_eq!(methods[1].at_most(&methods), None);

@@ -1,4 +1,4 @@
-//! What flows cost each NAT: frames/s, cycles of a frame, memory of a flow, from the fewest to the most of them.
+//! The cost of flows in each NAT: frames/s, cycles per frame and memory per flow, by the number of flows.
 
 use super::super::figure::{MEMORY, cycles, rate, value};
 use super::{Bars, bounded, by_name, one_by_one};
@@ -67,6 +67,14 @@ impl<'p> Ends<'p> {
     /// `500 k to 300 k frames/s (0.600 of that)`, cycles, memory.
     fn values(&self) -> Vec<String> {
         let (first, last) = self.rates;
+        if flows(self.fewest) == flows(self.most) {
+            let cycles = cycles(self.most).map(|cycles| format!("{} cycles a frame", full(cycles)));
+            let memory = value(self.most, MEMORY).map(|of| format!("{} a flow", bytes(of)));
+            return [Some(format!("{} frames/s", last.words())), cycles, memory]
+                .into_iter()
+                .flatten()
+                .collect();
+        }
         let share =
             last.over(&first).map_or(String::new(), |ratio| format!(" ({} of it)", significant(ratio.value)));
         let mut values = vec![format!("{} frames/s, {}{share}", first.words(), last.words())];
@@ -82,13 +90,14 @@ fn sentence(ends: &[Ends<'_>]) -> Option<String> {
     let numbers =
         |ends: &Ends<'_>| [ends.fewest, ends.most].map(|data| short_value("flows", &flows(data).to_string()));
     let [few, many] = numbers(first);
+    let range = if few == many { format!("{few} flows") } else { format!("{few} flows and with {many}") };
     let name = |ends: &Ends<'_>| match numbers(ends) {
         same if same == [few.clone(), many.clone()] => ends.name.clone(),
         [few, many] => format!("{} (with {few} and {many})", ends.name),
     };
     let each =
         one_by_one(ends.iter().map(|ends| (name(ends), ends.values())), &["has {}", "needs {}", "takes {}"]);
-    Some(format!("With {few} flows and with {many}: {each}."))
+    Some(format!("With {range}: {each}."))
 }
 
 /// The NATs that were not measured with so many flows, and why.

@@ -29,10 +29,8 @@ pub(super) fn answer(points: &[&PointData], axes: &Axes) -> Answer {
     let most = points.iter().map(|data| number(data, "flows")).max().unwrap_or(0);
     let asked: Vec<&PointData> =
         points.iter().copied().filter(|data| number(data, "flows") == most).collect();
-    let (table, columns) = match points.len() > LINES {
-        true => (matrix(&asked, axes), MATRIX),
-        false => (lines(points, axes), COLUMNS),
-    };
+    let (table, columns) =
+        if points.len() > LINES { (matrix(&asked, axes), MATRIX) } else { (lines(points, axes), COLUMNS) };
     let shown = if points.len() > LINES { &asked[..] } else { points };
     Answer {
         sentences: sentences(&asked, most),
@@ -120,7 +118,7 @@ fn command(best: &PointData) -> Option<String> {
     Some(format!("To set it: {command}{size}."))
 }
 
-/// What became of flows for which the table had no room.
+/// The fate of flows for which the table had no room.
 fn full_tables(points: &[&PointData]) -> Option<String> {
     let full = points.iter().filter(|data| !has_room(data)).max_by(|a, b| fps(a).total_cmp(&fps(b)))?;
     let rate = rate(full)?.words();

@@ -146,7 +146,7 @@ fn a_run_without_rates_says_so() {
     });
     let text = screen(vec![data]);
     assert!(
-        text.contains("\nThis run has no answer: no rate was found for any NAT; 0 of 0 trials are valid.\n"),
+        text.contains("\nThis run has no result: no rate was found for any NAT; 0 of 0 trials are valid.\n"),
         "{text}"
     );
 }

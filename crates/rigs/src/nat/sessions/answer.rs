@@ -74,21 +74,28 @@ fn rates(points: &[Measured<'_>], axes: &Axes) -> Option<String> {
         |data: &&PointData| found(data).is_some_and(|point| rate(point, name::VALIDATED).is_some());
     let most = points.iter().map(|(data, _)| *data).filter(measured).filter_map(number).max()?;
     let names = axes.clone().without(&[SESSIONS]);
+    let said: Vec<_> = FIGURES.into_iter().filter(|(.., words)| !words.is_empty()).collect();
     let mut each = Vec::new();
     for (name, members) in by_name(&names, points.iter().map(|(data, _)| *data)) {
         let Some(point) = members.iter().find(|data| number(data) == Some(most)).and_then(found) else {
             continue;
         };
         let Some(validated) = rate(point, name::VALIDATED) else { continue };
-        let values = FIGURES.iter().filter(|(.., words)| !words.is_empty());
-        let values =
-            values.map(|(name, ..)| rate(point, name).map_or_else(|| "–".to_string(), |rate| rate.words()));
-        each.push((validated.fps, name, values.collect::<Vec<_>>()));
+        let values: Vec<_> = said.iter().map(|(figure, ..)| rate(point, figure)).collect();
+        each.push((validated.fps, name, values));
     }
     each.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let verbs: Vec<&str> =
-        FIGURES.iter().map(|(.., words)| *words).filter(|words| !words.is_empty()).collect();
-    let text = one_by_one(each.into_iter().map(|(_, name, values)| (name, values)), &verbs);
+    let verbs: Vec<&str> = said.iter().map(|(.., words)| *words).collect();
+    let is_complete = each.iter().all(|(.., values)| values.iter().all(Option::is_some));
+    let each = each.into_iter().map(|(_, name, values)| {
+        // Where a figure is missing, all others have their verbs, so that each can be told.
+        let told = values.into_iter().zip(&verbs).filter_map(|(value, verb)| {
+            let words = value?.words();
+            Some(if is_complete { words } else { verb.replace("{}", &words) })
+        });
+        (name, told.collect::<Vec<_>>())
+    });
+    let text = one_by_one(each, if is_complete { &verbs } else { &["{}"; 4] });
     let most = short_value(SESSIONS, &most.to_string());
     (!text.is_empty()).then(|| format!("With {most} sessions {text}."))
 }

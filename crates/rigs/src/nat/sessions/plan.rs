@@ -22,7 +22,7 @@ pub struct Rfc9693 {
     pub kind: Vec<DutKind>,
     /// CPU sets.
     pub cpus: Vec<Cpus>,
-    /// Who does the work of the device's interfaces.
+    /// CPUs for the work of the device's interfaces.
     pub spreading: SpreadAxes,
     /// Frame size, bytes with FCS.
     pub frame: FrameSizes,

@@ -112,7 +112,7 @@ impl Bencher<'_, '_> {
         Ok(PointResult { search: "bisection".into(), procedures, ..PointResult::default() })
     }
 
-    /// The lowest rate that is tried: below it, phase 1 alone would take longer than anybody waits.
+    /// The lowest rate that is tried: below it, phase 1 alone would take too long.
     fn least_fps(&self) -> f64 {
         LEAST_FPS.max(f64::from(self.sessions) / LONGEST_PHASE_S)
     }

@@ -13,10 +13,7 @@ pub(in crate::nat) fn highest<E>(
     let (mut low, mut high) = (0.0, max);
     while high - low > error * high && high > 2.0 * stop.max(1.0) {
         let rate = (low + high) / 2.0;
-        match passes(rate)? {
-            true => low = rate,
-            false => high = rate,
-        }
+        if passes(rate)? { low = rate } else { high = rate }
     }
     Ok((low > 0.0).then_some(low))
 }

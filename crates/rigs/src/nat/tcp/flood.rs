@@ -1,5 +1,5 @@
-//! SYN that belong to no connection: from some hosts inside, mixed evenly into the connections that are tried meanwhile, and
-//! from hosts outside to the public addresses of the NAT. Pure.
+//! The SYN flood: from some hosts inside, mixed evenly into the connections that are tried meanwhile, and from hosts outside to
+//! the public addresses of the NAT. Pure.
 
 use std::net::Ipv4Addr;
 

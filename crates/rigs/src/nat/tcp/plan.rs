@@ -26,7 +26,7 @@ pub struct TcpLoad {
     pub kind: Vec<DutKind>,
     /// CPU sets.
     pub cpus: Vec<Cpus>,
-    /// Who does the work of the device's interfaces.
+    /// CPUs for the work of the device's interfaces.
     pub spreading: SpreadAxes,
     /// Connections that are open meanwhile.
     pub concurrent: Vec<u32>,
@@ -55,7 +55,7 @@ pub struct TcpLoad {
 pub struct Flood {
     /// SYN/s from each side that floods.
     pub fps: f64,
-    /// Who floods.
+    /// The source of the flood.
     pub from: Side,
 }
 
@@ -180,7 +180,7 @@ fn read_floods(section: &Section<'_>, hosts: Hosts) -> Vec<Flood> {
         section.axis("flood_from", value::choice("side of a NAT", &Side::ALL)).unwrap_or(vec![Side::Both]);
     if !rates.is_empty() && hosts.subscribers > MOST_SUBSCRIBERS - FLOODERS {
         let most = MOST_SUBSCRIBERS - FLOODERS;
-        section.wrong("subscribers", format!("leaves no addresses to those that flood: use {most} or fewer"));
+        section.wrong("subscribers", format!("leaves no addresses for the flood: use {most} or fewer"));
     }
     let of_side = |from| rates.iter().map(move |&fps| Flood { fps, from });
     sides.into_iter().flat_map(of_side).collect()

@@ -165,7 +165,7 @@ impl Talker<'_, '_> {
         }
         if self.unjudged > 0 {
             let rates = count(self.unjudged as usize, "rate");
-            let why = "since tester or machine was disturbed: the rate that was found may be too low";
+            let why = "because tester or machine was disturbed: the found rate may be too low";
             values.irregular.push(format!("{rates} {}, {why}", name::UNTRIED));
         }
         values.irregular.extend(self.bench.irregular());
@@ -187,7 +187,7 @@ impl Talker<'_, '_> {
         let most = table::now("nf_conntrack_max").filter(|_| self.bench.spec.dut == DutKind::KERNEL_NAT)?;
         (self.flows.len() as u64 > most).then(|| {
             format!(
-                "{} connections do not fit into the kernel's connection table of {most} entries, and were not measured: raise \
+                "{} connections were not measured: they do not fit into the kernel's connection table of {most} entries; raise \
                  net.netfilter.nf_conntrack_max",
                 self.flows.len()
             )
@@ -210,7 +210,8 @@ impl Talker<'_, '_> {
                 return Ok(());
             }
         }
-        // More segments are needed for them. Where no rate of those that are held is known, the one that was enough says where to begin.
+        // More segments are needed for them. Where no rate of those that are held is known, the one that was enough says where
+        // to begin.
         let begin = if self.held >= FEW { (self.hold_cps * MORE).min(max) } else { max };
         let known = values.last(name::ESTABLISHED);
         let most = known.unwrap_or(begin);
@@ -230,8 +231,7 @@ impl Talker<'_, '_> {
         self.lives(rate * SAFE, values)?;
         let missing = u64::from(self.held).saturating_sub(self.open);
         if missing > 0 {
-            let text =
-                format!("{missing} of the connections to be held were not established, and were not open");
+            let text = format!("{missing} of the connections to be held were not established");
             values.irregular.push(text);
         }
         for flood in &self.experiment.floods {
@@ -372,8 +372,8 @@ impl Talker<'_, '_> {
         (connections as f64 * (1.0 - self.experiment.failures)).ceil() as u64
     }
 
-    /// Does the device stand this rate? Unknown where the trial cannot be believed; but what it does not stand at a lower rate than was
-    /// to be sent, it does not stand, and what it stands while the machine is disturbed, it does stand.
+    /// Does the device stand this rate? Unknown where the trial cannot be believed; but what it does not stand at a lower rate
+    /// than was to be sent, it does not stand, and what it stands while the machine is disturbed, it does stand.
     fn judged(&self, trial: &Trial, connections: u32, of: Count) -> Option<bool> {
         let passes = self.is_complete(trial, connections, of);
         match trial.verdict {
@@ -386,8 +386,8 @@ impl Talker<'_, '_> {
         }
     }
 
-    /// Were enough of all connections answered inside, at the right host, and did enough come as far as this, with nothing translated
-    /// wrongly?
+    /// Were enough of all connections answered inside, at the right host, and did enough come as far as this, with nothing
+    /// translated wrongly?
     fn is_complete(&self, trial: &Trial, connections: u32, of: Count) -> bool {
         let (all, said) = (u64::from(connections), said(trial));
         let enough = said.answered.min(of(&said)) >= self.enough_of(all);
@@ -412,7 +412,8 @@ impl Talker<'_, '_> {
         let (inside, outside) = flood.sides();
         let fps = rate + inside + outside;
         if fps > self.ceiling_cps {
-            let text = format!("the tester sends no {fps:.0} SYN/s: a flood of {:.0} is left out", flood.fps);
+            let text =
+                format!("the tester cannot send {fps:.0} SYN/s: a flood of {:.0} is left out", flood.fps);
             values.irregular.push(text);
             return Ok(());
         }

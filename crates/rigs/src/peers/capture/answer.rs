@@ -1,4 +1,4 @@
-//! The first screen: the rate and the loss of each program at full speed, and how many times as much weir captures.
+//! The first screen: the captured rate and the loss of each program at full speed, and the ratio of weir to it.
 
 use weir_measure::stats;
 use weir_record::run_data::RunData;

@@ -1,12 +1,12 @@
-//! Where a program captures: a generator, a wire, and the program at its other end.
+//! The test bed of a program: a generator, a wire, and the program at its other end.
 //!
 //! ```text
 //! generator > [t0] ---- veth ---- [t1] > receive softirq > the program's buffer > the program > file
 //!  together: all of this on one CPU;   apart: up to the buffer on one CPU, the program on another
 //!  receiver: the generator on one CPU; all else on another, the kernel alternately with the program
 //! ```
-//! The frames are for another host, as at a mirror port: a program that taps the interface gets them, and the kernel has
-//! nothing more to do with them. On a wire where the kernel receives on the generator's CPU, never more is sent than the
+//! The frames are addressed to another host, as at a mirror port: programs that tap the interface get them, and the kernel does
+//! nothing else with them. On a wire where the kernel receives on the generator's CPU, never more is sent than the
 //! kernel receives, and at full speed that CPU does nothing else: the rate is what receiving costs. The cost of the
 //! same generator without a program, where XDP drops all frames, is measured beside it and subtracted from each cost.
 
@@ -96,7 +96,7 @@ impl Bench {
         self.mirror.sending_cpu()
     }
 
-    /// Who has which CPU, for the record.
+    /// The CPU of each program, for the record.
     pub(super) fn placement(&self) -> String {
         let sending = self.sending_cpu();
         match self.place {
@@ -155,7 +155,7 @@ impl Bench {
             if program.writes_blocks { process.kill(journal)? } else { process.interrupt(journal)? };
         let Sent { stream: sent, times: generator, .. } = sending?;
         let words = ended.map_err(Failed::Program)?;
-        let no_count = || Failed::Program(format!("it did not say what it captured: {}", words.trim()));
+        let no_count = || Failed::Program(format!("its output has no captured count: {}", words.trim()));
         let said = (program.statement)(&words).ok_or_else(no_count)?;
         let in_file =
             (job == Job::File).then(|| frames(program, &file)).transpose().map_err(Failed::Program)?;

@@ -140,7 +140,7 @@ fn read(section: Section<'_>) -> Option<CapturePeers> {
     let methods = if section.has("rungs") { "rungs" } else { "methods" };
     let methods = section.axis(methods, value::choice("method", &Method::ALL));
     if methods.as_ref().is_some_and(|methods| methods.contains(&Method::Count)) {
-        let text = "the method count captures nothing, and no program offers it: leave it out";
+        let text = "the method count captures nothing, and no program offers it: remove it";
         section.wrong("methods", text.to_string());
     }
     let jobs = section.axis("jobs", value::choice("job", &Job::ALL));

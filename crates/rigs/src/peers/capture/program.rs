@@ -291,7 +291,7 @@ mod tests {
             ),
             (
                 weir,
-                "all is open; going on as user 65534, without privileges\n\
+                "all is open; running as user 65534 without privileges\n\
                  v1        offered 1098 to 1100, captured 1005\n                    90 ring full\n\
                  \x20                    3 no free chunk\n                     0 unexplained\n\
                  file      1001 packets, 93.1 kB in a file\n                     4 disk too slow\n",

@@ -75,7 +75,7 @@ pub(super) fn method(tools: &[CaptureTool<'_>]) -> String {
     let excused = percent(excused.fold(0.0, f64::max));
     format!(
         "All programs capture alternately within each of {rounds} rounds, started by the command lines below, with the same memory for the \
-         kernel's buffer, on frames that are for somebody else, as at a mirror port. Jobs: counting, the first 96 bytes of \
+         kernel's buffer, on frames that are addressed to another host, as at a mirror port. Jobs: counting, the first 96 bytes of \
          each frame to /dev/null, whole frames to a file. {place} Rates at full \
          speed are frames by the time in which they were sent and captured: that in which a program still empties its buffer \
          afterwards counts. Without loss: the rate at full speed if nothing was lost then, or else the highest load found by \

@@ -73,7 +73,7 @@ fn read(section: Section<'_>) -> Option<DetectPeers> {
     let frame = section.one("frame_bytes", value::parsed::<FrameSizes>).unwrap_or(FrameSizes::Fixed(64));
     for (i, _) in attacks_fps.iter().enumerate().filter(|(_, fps)| **fps <= limit_fps) {
         let text = format!(
-            "an attack is more than limit_fps, {limit_fps} frames/s: use a higher rate, or a lower limit"
+            "an attack must exceed limit_fps, {limit_fps} frames/s: use a higher rate, or a lower limit"
         );
         section.wrong_entry("attack_fps", i, text);
     }

@@ -88,7 +88,7 @@ const FASTNETMON: Detector = Detector {
 /// Those of other projects.
 pub(super) const PEERS: [&Detector; 1] = [&FASTNETMON];
 
-/// The configuration that it comes with, but for these options: nothing is reported to anybody, no port is opened.
+/// The configuration that it comes with, but for these options: nothing is reported over the network, no port is opened.
 fn fastnetmon(order: &Order<'_>) -> io::Result<()> {
     let path = |name: &str| order.folder.join(name).display().to_string();
     let options = [

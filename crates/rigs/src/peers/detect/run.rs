@@ -118,7 +118,7 @@ struct Bench {
     folder: Folder,
 }
 
-/// What became of an attack.
+/// The outcome of an attack.
 struct Outcome {
     stream: StreamCounts,
     ring_full: u64,
@@ -215,7 +215,7 @@ impl Bench {
 
 fn judged(outcome: &Outcome, load: &Load, limits: &Limits) -> Trial {
     let Outcome { stream, ring_full, detection } = outcome;
-    // It ends early, when it is reported: all that was to be sent was sent.
+    // An attack ends when it is reported: the sent frames are also the intended ones.
     let accounting = Accounting {
         offered: stream.sent,
         sent: stream.sent,

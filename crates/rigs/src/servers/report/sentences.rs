@@ -1,4 +1,4 @@
-//! What a run of servers says, one sentence each.
+//! Findings about servers, one sentence each.
 
 use std::cmp::Reverse;
 

@@ -99,11 +99,8 @@ impl Benchmark {
         found.find(|figure| figure.value.is_some())
     }
 
-    /// `latency 21.0 to 30.4 µs`, over all frame sizes; `None` where it was not made.
+    /// `latency 21.0 to 30.4 µs`, over all frame sizes; `None` where it was not made or found nothing.
     fn words(&self, points: &[&PointData]) -> Option<String> {
-        if !points.iter().any(|point| self.is_made(point)) {
-            return None;
-        }
         let figures: Vec<&Figure> = points.iter().filter_map(|point| self.figure(point)).collect();
         let values: Vec<f64> = figures.iter().filter_map(|figure| figure.value).collect();
         let unit = figures.first().map_or("", |figure| figure.unit.as_str());
@@ -112,10 +109,7 @@ impl Benchmark {
             (LOSS_AT, _) => " of loss",
             _ => "",
         };
-        Some(match span(&values, |value| written(value, unit)) {
-            Some(span) => format!("{} {span}{behind}", self.words),
-            None => format!("{} not found", self.words),
-        })
+        span(&values, |value| written(value, unit)).map(|span| format!("{} {span}{behind}", self.words))
     }
 }
 

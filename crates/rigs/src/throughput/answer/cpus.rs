@@ -1,4 +1,4 @@
-//! What more CPUs bring, and what a firewall costs beside that.
+//! The gain of more CPUs, and the cost of a firewall.
 
 use super::axes::{Axes, Group, words};
 use super::bars::{self, Group as Bars};
@@ -60,7 +60,7 @@ impl<'g, 'a> ByCpus<'g, 'a> {
             Some(gain) => {
                 format!("{label} forwards {} times as much", gain.words())
             }
-            None => format!("of {label} this is not known, since a rate is missing or a bound"),
+            None => format!("for {label} this is unknown, because a rate is missing or is a bound"),
         }
     }
 }

@@ -1,10 +1,10 @@
-//! At how many flows a device gets slower.
+//! The number of flows at which a device gets slower.
 
 use super::axes::{Axes, Group};
 use super::bars::{self, Group as Bars};
 use weir_record::run_data::{PointData, RunData};
 use weir_report::report::answer::{Answer, cycles, headline, times, trust};
-use weir_report::view::format::{full, or_dash, significant};
+use weir_report::view::format::{full, list, or_dash, significant};
 use weir_report::view::{Bound, Ratio, Table};
 
 /// A device with less than this of its rate at few flows is slower.
@@ -21,7 +21,13 @@ pub(super) fn answer(data: &RunData) -> Option<Answer> {
     let all: Vec<ByFlows> = groups.iter().filter_map(ByFlows::of).collect();
     let counts = counts(&all);
     let (fewest, most) = (counts.first()?, counts.last()?);
-    let found: Vec<String> = all.iter().map(ByFlows::sentence).collect();
+    let (unknown, known): (Vec<_>, Vec<_>) = all.iter().partition(|of| matches!(of.knee(), Knee::Unknown));
+    let mut found: Vec<String> = known.into_iter().map(ByFlows::sentence).collect();
+    let unknown: Vec<String> = unknown.iter().map(|of| of.group.label.clone()).collect();
+    if !unknown.is_empty() {
+        found
+            .push(format!("for {} this is unknown, because rates are missing or are bounds", list(&unknown)));
+    }
     let first = format!("From {} to {}: {}.", named(*fewest), named(*most), found.join("; "));
     let table = table(&axes, &all, &counts);
     let bars = all.iter().map(|of| Bars {
@@ -102,9 +108,10 @@ impl<'g, 'a> ByFlows<'g, 'a> {
         let by = if self.by_rates().is_none() { " by its cycles per frame" } else { "" };
         match self.knee() {
             Knee::From((from, ratio), (most, last)) => {
-                let more = match most > from {
-                    true => format!(", and {} with {}", significant(last.value), full(most)),
-                    false => String::new(),
+                let more = if most > from {
+                    format!(", and {} with {}", significant(last.value), full(most))
+                } else {
+                    String::new()
                 };
                 let (from, ratio) = (named(from), ratio.words());
                 format!("{label} is slower from {from} on, where it has {ratio} of its rate{by}{more}")
@@ -113,7 +120,7 @@ impl<'g, 'a> ByFlows<'g, 'a> {
                 let (kept, most) = (significant(last.value), full(most));
                 format!("{label} does not get slower ({kept} of its rate with {most}{by})")
             }
-            Knee::Unknown => format!("of {label} this is not known, since rates are missing or bounds"),
+            Knee::Unknown => format!("for {label} this is unknown"),
         }
     }
 }

@@ -160,12 +160,11 @@ impl<'a> Job<'a> {
     }
 }
 
-/// Who is faster, and by how much in each function.
+/// The faster device, and by how much in each function.
 fn sentence(place: &str, jobs: &[Job<'_>]) -> String {
     let ratios: Vec<Ratio> = jobs.iter().flat_map(Job::ratios).filter_map(|(_, ratio)| ratio).collect();
     if ratios.is_empty() {
-        return "Whether the node is faster than the kernel is not known: no two devices of the same function have rates that can \
-                be compared."
+        return "Whether the node is faster than the kernel is unknown: no two devices of the same function have comparable rates."
             .into();
     }
     let ends = |ratio: &Ratio| ratio.interval.unwrap_or((ratio.value, ratio.value));
@@ -193,7 +192,7 @@ fn beside(jobs: &[Job<'_>]) -> Option<String> {
     let (node, program) = found?;
     let (own, most) = (headline(node)?, headline(program)?);
     Some(format!(
-        "{}, which passes frames on in the driver and does nothing else, has {} frames/s, and {} {}.",
+        "{}, which only forwards frames in the driver, has {} frames/s, and {} {}.",
         program.point.dut,
         most.words(),
         node.point.dut,
@@ -248,7 +247,7 @@ mod tests {
                 "The node is faster than the kernel: node-forward-fast passes 2.75 (2.71 to 2.79) times as many frames as \
                  kernel-forward, node-forward 1.20 (1.18 to 1.22) times; node-nat-fast passes 4.70 (4.64 to 4.76) times as \
                  many frames as kernel-nat, node-nat 2.20 (2.17 to 2.23) times.",
-                "xdp-forward, which passes frames on in the driver and does nothing else, has 970 k frames/s, and \
+                "xdp-forward, which only forwards frames in the driver, has 970 k frames/s, and \
                  node-forward-fast 1.10 M."
             ]
         );
@@ -265,7 +264,7 @@ mod tests {
             .filter_map(|point| point.point.result.as_mut())
             .for_each(|result| result.goals.clear());
         assert!(
-            shown(&data).starts_with("Whether the node is faster than the kernel is not known"),
+            shown(&data).starts_with("Whether the node is faster than the kernel is unknown"),
             "{}",
             shown(&data)
         );

@@ -1,4 +1,4 @@
-//! A run without a valid trial of a device: it has no answer, and what would help.
+//! A run without a valid trial of a device: no result, and the remedy.
 
 use super::axes::devices;
 use weir_record::record::{Trial, Verdict};
@@ -18,13 +18,13 @@ pub(super) fn sentence(data: &RunData) -> Option<String> {
     let named = kinds.iter().filter(|(_, n)| *n > 0).map(|(verdict, n)| format!("{n} {}", verdict.name()));
     let remedy = match kinds[0].0 {
         Verdict::TesterLimited => {
-            "The tester could not send what was asked: run it again while this machine does nothing else, or with lower rates."
+            "The tester could not send the offered load: run again on an idle machine, or with lower rates."
         }
-        Verdict::Noisy => "Something else used the CPUs: run it again while this machine does nothing else.",
-        Verdict::Invalid | Verdict::Valid => "The reasons are among the findings of the report.",
+        Verdict::Noisy => "Other programs used the CPUs: run again on an idle machine.",
+        Verdict::Invalid | Verdict::Valid => "The findings of the report give the reasons.",
     };
     Some(format!(
-        "This run has no answer: none of its {} trials of devices is valid ({}). {remedy}",
+        "This run has no result: none of its {} trials of devices is valid ({}). {remedy}",
         trials.len(),
         list(&named.collect::<Vec<_>>())
     ))
@@ -45,6 +45,6 @@ mod tests {
             trial.verdict = Verdict::TesterLimited;
         }
         let said = shown(&data);
-        assert!(said.starts_with("This run has no answer: none of its 34 trials of devices is valid (34 tester-limited). The tester"), "{said}");
+        assert!(said.starts_with("This run has no result: none of its 34 trials of devices is valid (34 tester-limited). The tester"), "{said}");
     }
 }

@@ -1,4 +1,4 @@
-//! What a rule costs a frame, and what a set saves.
+//! The cost of a rule per frame, and the gain of a set.
 //!
 //! The cost of a rule is the slope of a chain: cycles per frame at its most rules minus those at its fewest, by the rules
 //! between them. A set, an ipset or a map is compared with the chain of the same maker.

@@ -108,8 +108,8 @@ impl<'g, 'a> Soaked<'g, 'a> {
         let label = &self.group.label;
         Some(match by_stops {
             None => format!(
-                "Whether stops of CPUs caused the losses of {label} is not known: they were not noted, since the record is older or \
-                 the kernel has no clocks for that."
+                "Whether stops of CPUs caused the losses of {label} is unknown: stops were not recorded, because the record is older \
+                 or the kernel lacks the clocks."
             ),
             Some(by_stops) => {
                 let other =

@@ -33,7 +33,7 @@ pub struct DutAxes {
     pub cpus: Vec<Cpus>,
     /// Routes added or removed per second while frames pass; 0 = none. Only routers have routes.
     pub route_changes_per_s: Vec<u32>,
-    /// Who does the work of its interfaces.
+    /// CPUs for the work of its interfaces.
     pub spreading: SpreadAxes,
 }
 
@@ -44,7 +44,7 @@ pub struct TrafficAxes {
     pub frame_bytes: Vec<FrameSizes>,
     /// IP versions.
     pub ip: Vec<IpVersion>,
-    /// What frames carry above IP.
+    /// Transport protocol of the frames.
     pub transport: Vec<Transport>,
     /// Numbers of flows, 1..=[`weir_packet::flow::MAX_FLOWS`].
     pub flows: Vec<u32>,

@@ -1,4 +1,4 @@
-//! What of `[external]` does not go together with the rest of a plan.
+//! Conflicts of `[external]` with the rest of a plan.
 
 use std::net::IpAddr;
 
@@ -22,8 +22,8 @@ pub(super) fn check_clocks(
     }
     for key in ["latency", "pdv"] {
         if root.has(key) {
-            let text = "the ports are on two hosts, which have no common clock: measure round trips with \
-                        traffic.direction = \"reflect\", or leave this section out";
+            let text = "the ports are on two hosts without a common clock: measure round trips with traffic.direction \
+                        = \"reflect\", or omit this section";
             root.wrong(key, text.into());
         }
     }
@@ -38,13 +38,13 @@ pub(super) fn check(root: &Section<'_>, external: Option<&ExternalSpec>, axes: (
     let Some(external) = external else {
         if !root.has("external") {
             let text =
-                "external is a machine between interfaces of this one: add [external] with `ports`".into();
+                "external is another machine, connected to interfaces of this one: add [external] with `ports`".into();
             root.section("dut").wrong("kind", text);
         }
         return;
     };
     if external.is_hairpin() && traffic.direction != [Direction::Forward] {
-        let text = "frames come back on the port of [external]: use direction = \"forward\"".into();
+        let text = "frames return on the port of [external]: use direction = \"forward\"".into();
         root.section("traffic").wrong("direction", text);
     }
     for (key, addresses) in [("box", external.box_ip), ("tester", external.tester_ip)] {

@@ -1,4 +1,4 @@
-//! What a plan of this setup may say.
+//! The options of the experiment `throughput`.
 
 mod axes;
 mod capacity;

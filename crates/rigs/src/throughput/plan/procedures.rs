@@ -1,5 +1,5 @@
-//! What is measured at each point after the search, based on the rate that it found: one section of the plan for
-//! each procedure, whose defaults are those of its RFC.
+//! The procedures at each point after the search, based on the found rate: one section of the plan for each procedure, whose
+//! defaults are those of its RFC.
 
 use std::time::Duration;
 

@@ -79,10 +79,10 @@ fn read_dut(section: &Section<'_>) -> Option<DutAxes> {
     ];
     for (key, _) in lists.iter().filter(|(_, is_list)| *is_list) {
         if kind.as_ref().is_some_and(|kind| !kind.iter().any(|&kind| kind.has_rules())) {
-            let text = "only kernel-stateless and kernel-stateful have rules: leave the list out";
+            let text = "only kernel-stateless and kernel-stateful have rules: omit the list";
             section.wrong(key, text.to_string());
         } else if *key == "filter" && rules.as_deref() == Some(&[0]) {
-            section.wrong(key, "without rules there is no form of them: leave the list out".to_string());
+            section.wrong(key, "without rules there is no form of rules: omit the list".to_string());
         }
     }
     Some(DutAxes {

@@ -54,8 +54,7 @@ fn read_latency(section: &Section<'_>) -> LatencySpec {
     let after = section.one("after_s", value::seconds).unwrap_or(stream / 2);
     if after >= stream {
         let stream_s = stream.as_secs_f64();
-        section
-            .wrong("after_s", format!("leaves nothing of the stream to be timed: use less than {stream_s}"));
+        section.wrong("after_s", format!("leaves no part of the stream to time: use less than {stream_s}"));
     }
     LatencySpec { percent: percent(section, 100.0), stream, after, times: times(section, 20) }
 }

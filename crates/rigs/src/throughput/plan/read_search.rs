@@ -55,8 +55,7 @@ fn read_range(section: &Section<'_>) -> LoadRange {
     let min_fps = section.one("min_fps", value::fps).unwrap_or(DEFAULT_MIN_FPS);
     let max_fps = section.one("max_fps", value::fps);
     if max_fps.is_some_and(|max| max <= min_fps) {
-        section
-            .wrong("max_fps", format!("is not above min_fps, {min_fps} frames/s: raise it or leave it out"));
+        section.wrong("max_fps", format!("is not above min_fps, {min_fps} frames/s: raise it or omit it"));
     }
     LoadRange { min_fps, max_fps, time_limit: section.one("time_limit_s", value::seconds) }
 }
@@ -111,7 +110,10 @@ fn check_goal(section: &Section<'_>, goal: &Goal, earlier: &[Goal]) {
         section.wrong("initial_trial_s", format!("is above final_trial_s: use {final_s} or less"));
     }
     if earlier.iter().any(|other| other.name == goal.name) {
-        section.wrong("name", format!("`{}` names an earlier goal: give each its own name", goal.name));
+        section.wrong(
+            "name",
+            format!("`{}` is the name of an earlier goal: give each goal its own name", goal.name),
+        );
     }
 }
 

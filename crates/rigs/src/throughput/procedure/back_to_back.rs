@@ -69,7 +69,7 @@ impl Bursts {
         Ok(Bursts { maximum, throughput_fps, streams: known.streams() })
     }
 
-    /// Pauses, sends one burst, and sees what became of it.
+    /// Pauses, sends one burst and counts the frames that come back.
     fn send(&self, frames: u64, spec: &BackToBackSpec, bench: &mut Bench) -> Result<Burst, RunError> {
         let length = Duration::from_secs_f64(frames as f64 * self.streams / self.maximum.fps);
         let load = Load {
@@ -148,7 +148,7 @@ fn irregular(found: &[Longest], longest: u64) -> Vec<String> {
     [
         (near, "found bursts near the longest one allowed: raise max_burst_s"),
         (nothing, "found no burst at all that came through"),
-        (unknown, "ended for want of a valid trial"),
+        (unknown, "ended without a valid trial"),
     ]
     .into_iter()
     .filter(|(n, _)| *n > 0)
@@ -231,7 +231,7 @@ mod tests {
             [
                 "2 of 4 searches found bursts near the longest one allowed: raise max_burst_s.",
                 "1 of 4 searches found no burst at all that came through.",
-                "1 of 4 searches ended for want of a valid trial.",
+                "1 of 4 searches ended without a valid trial.",
             ]
         );
     }

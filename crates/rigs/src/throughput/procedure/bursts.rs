@@ -73,9 +73,7 @@ fn result(spec: &BurstsSpec, known: &Known, found: &[(u32, Losses)]) -> Procedur
         let unknown = steps.iter().filter(|(_, loss)| loss.is_none()).count();
         if unknown > 0 {
             let all = steps.len();
-            irregular.push(format!(
-                "Bursts of {frames}: at {unknown} of {all} loads no valid trial could be had."
-            ));
+            irregular.push(format!("Bursts of {frames}: {unknown} of {all} loads had no valid trial."));
         }
         if fps.is_none() {
             irregular.push(format!("Bursts of {frames}: no load was without loss."));

@@ -1,4 +1,4 @@
-//! How far a plan is from the procedures that it uses, one sentence for each departure.
+//! Deviations of a plan from the procedures that it uses, one sentence each.
 
 use std::time::Duration;
 

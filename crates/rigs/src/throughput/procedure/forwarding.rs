@@ -79,14 +79,11 @@ fn result(spec: &ForwardingSpec, known: &Known, rounds: &[Round]) -> ProcedureRe
     let unknown: usize = rounds.iter().map(|r| r.paced.iter().filter(|load| load.is_none()).count()).sum();
     if unknown > 0 {
         let of = rounds.iter().map(|r| r.paced.len()).sum::<usize>();
-        irregular.push(format!(
-            "{unknown} of {of} loads had no trial to be believed; the rate there may be higher."
-        ));
+        irregular.push(format!("{unknown} of {of} loads had no valid trial; the rate there may be higher."));
     }
     if full.len() < rounds.len() {
         let bad = rounds.len() - full.len();
-        irregular
-            .push(format!("{bad} of {} trials at the maximum load are not to be believed.", rounds.len()));
+        irregular.push(format!("{bad} of {} trials at the maximum load are not valid.", rounds.len()));
     }
     ProcedureResult {
         parameters: vec![
@@ -157,7 +154,7 @@ mod tests {
         assert_eq!(
             result.irregular,
             [
-                "1 of 9 loads had no trial to be believed; the rate there may be higher.",
+                "1 of 9 loads had no valid trial; the rate there may be higher.",
                 "1 of 3 trials at the maximum load are not to be believed."
             ]
         );

@@ -166,7 +166,7 @@ fn irregular(scale: &Scale, found: &[Loss]) -> Vec<String> {
     let unknown = found.iter().filter(|loss| loss.loss_ratio.is_none()).count();
     for (n, what) in [
         (slow, "the tester sent less than the step: the loss is that of the load that was sent"),
-        (unknown, "no trial could be had that tells of the device"),
+        (unknown, "no trial was valid"),
     ] {
         list.extend((n > 0).then(|| format!("At {n} of {} loads {what}.", found.len())));
     }
@@ -178,7 +178,7 @@ fn irregular(scale: &Scale, found: &[Loss]) -> Vec<String> {
 
 pub(super) fn deviations(spec: &FrameLossSpec) -> Vec<String> {
     let scale = "Frame loss: where the plan names no line rate, 100 % is what the tester can pace towards the device; a \
-                 loss is booked at the load that was really sent, where that is less than the step.";
+                 loss is assigned to the load that was really sent, if that is less than the step.";
     let coarse = (spec.step_percent > 10.0).then(|| {
         format!(
             "Frame loss in steps of {} %, where RFC 2544 section 26.3 wants 10 % at most.",
@@ -295,7 +295,7 @@ mod tests {
         check(
             &Sim { unknown: |fps| (fps - 0.6e6).abs() < 1e3, ..SIM },
             "load without loss=500000.000 100 %=0.350 90 %=0.278 80 %=0.188 70 %=0.071 60 %=? 50 %=0.000 40 %=0.000",
-            &["At 1 of 7 loads no trial could be had that tells of the device."],
+            &["At 1 of 7 loads no trial was valid."],
         );
     }
 }

@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(
             result.irregular,
             [
-                "1 of 4 trials are not valid and do not count.",
+                "1 of 4 trials are not valid and were not used.",
                 "Frames were lost in 1 of 3 trials; those that arrived were timed."
             ]
         );

@@ -1,4 +1,4 @@
-//! What is measured at a point after the search, procedure by procedure.
+//! The procedures at a point after the search.
 //!
 //! ```text
 //! throughput of the point > latency > pdv > frame loss > back-to-back > recovery > reset > bursts > forwarding > soak > results
@@ -157,7 +157,7 @@ fn without_throughput(mut result: ProcedureResult) -> ProcedureResult {
 fn valid(trials: &[Trial]) -> (Vec<&Trial>, Option<String>) {
     let good: Vec<&Trial> = trials.iter().filter(|t| t.verdict == Verdict::Valid).collect();
     let bad = trials.len() - good.len();
-    let text = format!("{bad} of {} trials are not valid and do not count.", trials.len());
+    let text = format!("{bad} of {} trials are not valid and were not used.", trials.len());
     (good, (bad > 0).then_some(text))
 }
 

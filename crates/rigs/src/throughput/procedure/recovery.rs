@@ -64,8 +64,9 @@ fn result(spec: &RecoverySpec, fps: f64, known: &Known, trials: &[Trial]) -> Pro
     let wanted = known.throughput_fps.map_or(0.0, |found| found * spec.percent / 100.0);
     if fps < wanted {
         let (fps, wanted) = (fps.round(), wanted.round());
-        irregular
-            .push(format!("The overload was {fps} frames/s in place of {wanted}: the tester paces no more."));
+        irregular.push(format!(
+            "The overload was {fps} frames/s instead of {wanted}: the tester cannot pace more."
+        ));
     }
     for (n, what) in [
         (count(Recovery::NothingLost), "no frame was lost, so that there was nothing to recover from"),
@@ -155,7 +156,7 @@ mod tests {
         let result = result(&SPEC, fps, &known, &[lost_at(&[60.5])]);
         assert_eq!(
             result.irregular,
-            ["The overload was 900000 frames/s in place of 935000: the tester paces no more."]
+            ["The overload was 900000 frames/s instead of 935000: the tester cannot pace more."]
         );
     }
 }

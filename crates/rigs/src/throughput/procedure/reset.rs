@@ -147,7 +147,7 @@ mod tests {
         let outage =
             |by_loss_s, by_time_stamps_s, elsewhere| Outage { by_loss_s, by_time_stamps_s, elsewhere };
         assert_eq!(of(vec![direction("a>b", &[(500, 50_000)])]), outage(0.5, 0.5, false));
-        assert_eq!(of(vec![direction("a>b", &[])]), Outage::default(), "a reset that nobody noticed");
+        assert_eq!(of(vec![direction("a>b", &[])]), Outage::default(), "a reset without loss");
         let both = vec![direction("a>b", &[(500, 50_000)]), direction("b>a", &[(700, 70_000)])];
         assert_eq!(of(both), outage(0.7, 0.7, false), "the direction that was longer without");
         let groups = vec![direction("a>b", &[(500, 30_000)]), direction("a>b", &[(501, 20_000)])];

@@ -1,4 +1,4 @@
-//! From what a plan asks for to a search.
+//! Creates the search that a plan describes.
 
 use std::time::Duration;
 

@@ -80,7 +80,7 @@ fn dated(trial: &Trial, testers: &[usize]) -> Vec<DatedLoss> {
 
 pub(super) fn deviations(_: &SoakSpec) -> Vec<String> {
     vec![
-        "Soak: between two trials the tester pauses to read its counters; what is lost then is not seen."
+        "Soak: between two trials the tester pauses to read its counters; losses in the pauses are not seen."
             .into(),
     ]
 }
@@ -133,7 +133,7 @@ mod tests {
                 ("2026-03-01T00:01:01.001Z", 5, 0.007, false),
             ]
         );
-        assert_eq!(result.irregular, ["1 of 3 trials are not valid and do not count."]);
+        assert_eq!(result.irregular, ["1 of 3 trials are not valid and were not used."]);
     }
 
     #[test]

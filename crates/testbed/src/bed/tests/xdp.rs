@@ -101,7 +101,7 @@ fn load(code: &[u64]) -> io::Result<OwnedFd> {
         ..ProgLoad::default()
     };
     let fd = bpf(PROG_LOAD, &mut load)?;
-    // SAFETY: the kernel just made this descriptor; nobody else owns it.
+    // SAFETY: the kernel just created this descriptor; it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

@@ -19,8 +19,8 @@ const FIGURES: [(&str, &str); 3] =
 const COLUMNS: &str = "k: the kernel's TCP on a real bed; s: simulated; apart: their difference by the kernel's value, mean of the points \
     of a line; used: share of the link; p99: 99th percentile of the time in the queue.";
 
-const CAPTION: &str = "How far the simulator is from the kernel's TCP, in percent of the kernel's value, mean of the points. Shorter is \
-    better. A bar with a gap is longer than the axis.";
+const CAPTION: &str = "Difference between the simulator and the kernel's TCP, in percent of the kernel's value, mean of the points. Shorter \
+    is better. A bar with a gap is longer than the axis.";
 
 /// A point of the real bed and the same one simulated.
 #[derive(Clone, Copy)]
@@ -124,7 +124,7 @@ fn invalid(twins: &[Twins<'_, '_>]) -> Option<String> {
     let n = without.count();
     (n > 0).then(|| {
         format!(
-            "There is no figure at {n} of {} of the real bed, since the bottleneck was disturbed: run it on a machine that is not busy.",
+            "{n} of {} of the real bed have no result, because the bottleneck was disturbed: run it on an idle machine.",
             count(twins.len(), "point")
         )
     })

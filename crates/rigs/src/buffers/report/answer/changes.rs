@@ -113,13 +113,14 @@ fn sentence(cells: &[Cell<'_>], changes: &[Change], (of_drops, of_rises): (&str,
             .collect();
         let (name, time, worst) = (best.key[0], change.text(best.median_s), change.text(best.worst_s));
         let (to, at, others) = (&change.to, &change.at, others.join(", "));
-        Some(match change.is_drop {
-            true => format!(
+        Some(if change.is_drop {
+            format!(
                 "after the drop to {to} at {at} s the queue grows least with {name}, to {time} (median; at worst {worst}), with {others}"
-            ),
-            false => format!(
+            )
+        } else {
+            format!(
                 "after the rise to {to} at {at} s {name} fills the link soonest, after {time} (median; at worst {worst}), {others}"
-            ),
+            )
         })
     };
     let said = changes.iter().filter_map(of).collect::<Vec<_>>().join("; ");
@@ -151,9 +152,10 @@ fn table(cells: &[Cell<'_>], changes: &[Change]) -> Table {
 
 fn columns(changes: &[Change]) -> String {
     let of = |change: &Change| {
-        let what = match change.is_drop {
-            true => "the longest time that the queue needs at the new rate",
-            false => "the time until the flows have filled 90 % of the link for half a second",
+        let what = if change.is_drop {
+            "the longest time that the queue needs at the new rate"
+        } else {
+            "the time until the flows have filled 90 % of the link for half a second"
         };
         format!("{}: {what}, after the change to {}", column(change), change.to)
     };

@@ -1,4 +1,4 @@
-//! What a grid answers: one rule for each kind of grid, by the settings that vary in it. The most particular rule comes first.
+//! The answer of a grid: one rule for each kind of grid, selected by the settings that vary. The most specific rule comes first.
 
 mod beds;
 mod changes;

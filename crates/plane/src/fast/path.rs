@@ -1,10 +1,10 @@
-//! Which entries there are, what they were made of, and which numbers are free.
+//! The entries of a fast path: what they were made of, and which numbers are free.
 //!
 //! ```text
 //!   free number > entry of a key > key gone, still read > free number
 //!                   | its session ends: holds no more
 //! ```
-//! A number is used again only [`Book::margin`] after its key has gone: by then nobody holds the entry any more.
+//! A number is used again only [`FastPath::margin`] after its key has gone: by then no program holds the entry any more.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -28,22 +28,22 @@ const LATELY: usize = 2;
 const LEAST_LATELY: usize = 1 << 13;
 /// Rounds without a frame until an entry gives its room back.
 const IDLE_ROUNDS: u32 = 30;
-/// So many entries are read between two batches for somebody who asks: some 0.5 ms.
+/// So many entries are read between two batches when all of them are to be read: some 0.5 ms.
 const AT_ONCE: u32 = 2048;
 /// What is to expire so long after two margins is looked at again, if it was used.
 const EARLY: Duration = Duration::from_secs(16);
 
-/// What is known of the entries of a table.
-pub(crate) struct Book {
+/// The entries of a table.
+pub(crate) struct FastPath {
     pub(super) table: Box<dyn FastTable>,
-    /// Frames can leave so.
+    /// The fast path is on: all ports take its frames.
     pub(super) is_on: bool,
-    /// No entry is used for the time being.
+    /// Entries are not used until the stages have changed.
     pub(super) is_paused: bool,
     round: Round,
-    /// When the last use of any was read.
+    /// When a use of any entry was last read.
     pub(super) used: Time,
-    /// How many there are of the present text: others go one after the other.
+    /// Entries of the present text; those of older texts are removed one after the other.
     live: u64,
     epochs: [u32; 3],
     by_session: HashMap<Track, Vec<u32>>,
@@ -80,18 +80,18 @@ struct TrackSlots {
     free: Vec<u32>,
 }
 
-impl fmt::Debug for Book {
+impl fmt::Debug for FastPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Book").field("entries", &self.live).field("is_on", &self.is_on).finish()
+        f.debug_struct("FastPath").field("entries", &self.live).field("is_on", &self.is_on).finish()
     }
 }
 
-impl Book {
-    pub(super) fn new(mut table: Box<dyn FastTable>) -> Book {
+impl FastPath {
+    pub(super) fn new(mut table: Box<dyn FastTable>) -> FastPath {
         table.set_epochs([0; 3]);
         let room = table.room();
         let before = table.counts().received.iter().sum();
-        Book {
+        FastPath {
             table,
             is_on: false,
             is_paused: false,
@@ -120,7 +120,7 @@ impl Book {
         self.table.counts().received.iter().sum::<u64>() - self.before
     }
 
-    /// Entries with other epochs hold no more.
+    /// Sets the epochs: entries with other epochs are not valid any more.
     pub(super) fn set_epochs(&mut self, epochs: [u32; 3]) {
         if self.epochs != epochs {
             self.epochs = epochs;
@@ -150,19 +150,19 @@ impl Book {
         std::mem::replace(place, part) == part
     }
 
-    /// The entry that a flow has: where the table takes two flows of IPv6 for one, it is that of either.
+    /// The entry of a flow: if the table cannot distinguish two flows of IPv6, it is that of one of them.
     fn number_of(&self, flow: &FlowKey) -> Option<u32> {
         let number = self.table.find(flow)?;
         let entry = self.entry(number)?;
         (!entry.is_leaving && FlowKey::of(&entry.key) == *flow).then_some(number)
     }
 
-    /// Whether an entry is of what there is today.
+    /// Whether an entry is valid for the present epochs.
     fn is_valid(&self, entry: &Entry) -> bool {
         !entry.is_over && entry.epochs == self.epochs
     }
 
-    /// Whether the stages that an entry was made of are those of today.
+    /// Whether an entry was made of the present stages.
     fn is_of_text(&self, entry: &Entry) -> bool {
         entry.epochs.first() == self.epochs.first()
     }
@@ -175,7 +175,7 @@ impl Book {
         self.entries.get_mut(number as usize)?.as_mut()
     }
 
-    /// A flow has this entry from now on, in the place of the one that it had.
+    /// A flow gets this entry, which replaces its old one.
     pub(super) fn insert(&mut self, now: Time, (flow, key): (FlowKey, Key), recipe: Recipe, rule: FlowRule) {
         let slots: Vec<u32> = rule.tracks.iter().flatten().map(|(slot, _)| *slot).collect();
         let is_late = rule.until.is_some_and(|until| until <= now);
@@ -217,20 +217,20 @@ impl Book {
         self.number_of(flow).into_iter().for_each(|number| self.give_up(number, now));
     }
 
-    /// An entry goes, and its key leads to it no more.
+    /// Removes the key of an entry, and the entry.
     fn give_up(&mut self, number: u32, now: Time) {
-        self.let_go(number);
+        self.remove_key(number);
         self.leave(number, now);
     }
 
-    fn let_go(&mut self, number: u32) {
+    fn remove_key(&mut self, number: u32) {
         let Some(flow) = self.entry(number).map(|entry| FlowKey::of(&entry.key)) else { return };
         if self.number_of(&flow) == Some(number) {
             self.table.remove(&flow);
         }
     }
 
-    /// The key of an entry leads to it no more.
+    /// An entry has no key any more.
     fn leave(&mut self, number: u32, now: Time) {
         self.table.end(number);
         self.leaving.push_back((number, now));
@@ -250,7 +250,7 @@ impl Book {
         }
     }
 
-    /// A session has ended, or is another one: nothing that was made of it holds any more.
+    /// A session has ended or changed: entries that were made of it are not valid any more.
     pub(super) fn end_entries(&mut self, session: Track) {
         for number in self.by_session.remove(&session).unwrap_or_default() {
             self.table.end(number);
@@ -265,13 +265,13 @@ impl Book {
         0..self.table.room()
     }
 
-    /// Numbers from this one on, few of which are taken, and the first one behind them if there is any.
+    /// The next range of numbers from this one on, few of which are taken, and the first number behind it, if any.
     pub(super) fn some_from(&self, from: u32) -> (Range<u32>, Option<u32>) {
         let (end, room) = (self.numbers.end_of(from, AT_ONCE), self.table.room());
         (from..end.min(room), (end < room).then_some(end))
     }
 
-    /// The entries that it is time to read.
+    /// The entries that are due to be read.
     pub(super) fn due(&mut self, now: Time) -> Range<u32> {
         self.round.due(now, self.table.room())
     }
@@ -281,7 +281,7 @@ impl Book {
         Round::period(self.table.room()) * 2
     }
 
-    /// What an entry was used for that its stages do not know. The connections that it belongs to are added to `tracks`.
+    /// The uses of an entry that its stages do not know yet. The connections that it belongs to are added to `tracks`.
     pub(super) fn fresh_uses(&mut self, number: u32, tracks: &mut Vec<Track>) -> Option<(Arc<Recipe>, Uses)> {
         if !self.numbers.is_taken(number) {
             return None;
@@ -297,7 +297,7 @@ impl Book {
         Some((entry.recipe.clone(), Uses { frames, bytes, last: Tick::of(last) }))
     }
 
-    /// Of these entries those that hold and are used, and will expire soon.
+    /// The entries among these that are valid and used, and will expire soon.
     pub(super) fn about_to_expire(&self, numbers: Range<u32>, now: Time) -> Vec<(u32, Key)> {
         let soon = now + self.margin() * 2 + EARLY;
         let is_one = |entry: &&Entry| {
@@ -317,7 +317,7 @@ impl Book {
         }
     }
 
-    /// Takes away what of these is over or idle, and has numbers be used again that nobody holds.
+    /// Removes entries that are over or idle, and frees numbers that no program holds any more.
     pub(super) fn tidy(&mut self, numbers: Range<u32>, now: Time) {
         let (mut old, text) = (Vec::new(), self.epochs.first().copied());
         for number in numbers {
@@ -342,7 +342,7 @@ impl Book {
         }
     }
 
-    /// The text is another one, so that no entry holds any more; each goes when it is its turn.
+    /// The text has changed, so that no entry is valid any more; each is removed in its turn.
     pub(super) fn clear(&mut self) {
         self.live = 0;
         self.slots.by_track.clear();
@@ -352,7 +352,7 @@ impl Book {
     pub(super) fn emptied(mut self) -> Box<dyn FastTable> {
         for number in self.numbers() {
             if self.numbers.is_taken(number) {
-                self.let_go(number);
+                self.remove_key(number);
                 self.table.end(number);
             }
         }
@@ -361,7 +361,7 @@ impl Book {
 }
 
 /// Connections that both the table and the stages follow.
-impl Book {
+impl FastPath {
     pub(super) fn follows_any(&self) -> bool {
         !self.slots.by_track.is_empty()
     }
@@ -370,7 +370,7 @@ impl Book {
         self.slots.by_track.contains_key(track)
     }
 
-    /// The connection is another one, or none: its slot is no longer its own.
+    /// The connection has ended or changed: it leaves its slot.
     pub(super) fn unfollow(&mut self, track: &Track) {
         self.slots.by_track.remove(track);
     }
@@ -385,7 +385,7 @@ impl Book {
         }
     }
 
-    /// Has the table follow these connections, from where they are; `None`: it cannot.
+    /// Makes the table follow these connections, from their present state; `None`: it cannot.
     pub(super) fn follow(
         &mut self,
         tracks: &[(Track, u8)],

@@ -1,4 +1,4 @@
-//! Connections whose frames somebody else passes on, by a recipe.
+//! The state table's part of a recipe: the connection of a flow whose frames a flow cache or a fast path passes on.
 
 use super::{ANSWERED, Connections};
 use crate::recipe::Key;
@@ -7,11 +7,11 @@ use crate::table::tcp::{Segment, Side};
 use crate::table::timers::{Class, Tick};
 use crate::time::Time;
 
-/// A connection whose both ends were heard.
+/// A connection of which both ends have sent.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::filter) struct Open {
     pub(in crate::filter) number: u32,
-    /// Who of the two sends the frames.
+    /// The end that sends the frames.
     pub(in crate::filter) side: Side,
     /// It lives so long without another frame.
     pub(in crate::filter) until: Option<Tick>,
@@ -29,20 +29,20 @@ impl Connections {
         is_open.then(|| Open { number, side, until: self.ages.end(class, entry.seen) })
     }
 
-    /// The connection of frames with this key, and who of its ends sends them.
+    /// The connection of frames with this key, and the end that sends them.
     pub(in crate::filter) fn of_key(&self, key: &Key) -> Option<(u32, Side)> {
         let flow = key.flow();
         let number = self.lookup(&flow, flow.hash(&self.secret));
         (number != 0).then(|| (number, self.entries[number].side(&flow)))
     }
 
-    /// How far an open connection of TCP has come.
+    /// The state of an open TCP connection.
     pub(in crate::filter) fn progress(&self, number: u32) -> Option<Progress> {
         let track = &self.entries[number].track;
         (track.class == Class::TcpEstablished).then(|| track.progress())
     }
 
-    /// An open connection has come that far.
+    /// Sets the state of an open TCP connection.
     pub(in crate::filter) fn catch_up(&mut self, number: u32, progress: &Progress) {
         let track = &mut self.entries[number].track;
         if track.class == Class::TcpEstablished {
@@ -50,7 +50,7 @@ impl Connections {
         }
     }
 
-    /// Whether connections that change are to be remembered.
+    /// Whether connections that change are recorded.
     pub(in crate::filter) fn watch(&mut self, is_on: bool) {
         self.renewed = is_on.then(Vec::new);
     }
@@ -60,7 +60,7 @@ impl Connections {
         self.renewed.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Another number each time a connection becomes another one, or its state does.
+    /// A number that changes whenever the connection or its state changes.
     pub(in crate::filter) fn epoch(&self, number: u32) -> u32 {
         self.epochs[number]
     }
@@ -73,7 +73,7 @@ impl Connections {
         }
     }
 
-    /// Frames of a connection were passed on, the last one then.
+    /// The recipe of a connection was used, the last time then.
     pub(in crate::filter) fn used(&mut self, number: u32, last: Tick) {
         self.entries[number].seen.set_later(last);
     }

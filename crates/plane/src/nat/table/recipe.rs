@@ -1,38 +1,22 @@
-//! What a NAT says of frames that it translates alike, for those who translate the next ones.
+//! The NAT's part of a recipe: the session of a flow and its rewrite, and what is refreshed when the recipe was used.
 
 use weir_packet::headers::TCP;
 
 use super::Table;
 use crate::address::mapped4;
+use crate::dir::Dir;
 use crate::nat::flow::is_v4;
 use crate::nat::outside::{Endpoint, Space};
 use crate::nat::sessions::Sessions;
 use crate::nat::slot::{Inside, Kind, Remote};
 use crate::prefix::is_unicast4;
-use crate::recipe::{Ends, Key, Never, Note, Part, Rewrite, Uses};
+use crate::recipe::{Ends, Key, NatNote, Never, Note, Part, Rewrite, Uses};
 use crate::table::tcp::Progress;
 use crate::table::tcp::{Segment, Side};
 use crate::table::timers::{Class, Tick};
 use crate::time::Time;
-use crate::way::Dir;
 
-/// What frames that are translated alike refresh.
-#[derive(Debug)]
-pub(crate) struct Passage {
-    session: u32,
-    side: Side,
-    /// A frame keeps it alive.
-    refreshes: bool,
-}
-
-impl Passage {
-    /// The session that it refreshes, and who of its ends sends.
-    pub(crate) fn track(&self) -> (u32, Side) {
-        (self.session, self.side)
-    }
-}
-
-/// What frames are translated by.
+/// The mapping and the session of a flow, and the rewrite.
 struct Found {
     mapping: u32,
     session: u32,
@@ -41,10 +25,10 @@ struct Found {
 }
 
 impl Table {
-    /// What it does to frames with this key on their way in `dir`; `None`: it has nothing to do with them.
+    /// What the NAT does to frames with this key in the direction `dir`; `None`: nothing.
     ///
     /// # Errors
-    /// They must come here.
+    /// They must pass the stage.
     pub(crate) fn recipe(&self, now: Time, key: &Key, dir: Dir) -> Result<Option<Part>, Never> {
         let (src, dst) = match key.ends {
             Ends::V4 { src, dst } => (src, dst),
@@ -88,7 +72,7 @@ impl Table {
             rewrite: found.rewrite,
             sessions: vec![found.mapping, found.session],
             until,
-            note: Note::Nat(Passage { session: found.session, side: found.side, refreshes }),
+            note: Note::Nat(NatNote { session: found.session, side: found.side, refreshes }),
         }))
     }
 
@@ -151,18 +135,18 @@ impl Table {
         self.sessions.epoch(number)
     }
 
-    /// A segment was passed on by a recipe.
-    pub(crate) fn segment(&mut self, passage: &Passage, segment: &Segment) {
-        let slot = &mut self.sessions[passage.session];
+    /// A frame of a recipe's flow was passed on: follows its TCP segment.
+    pub(crate) fn segment(&mut self, note: &NatNote, segment: &Segment) {
+        let slot = &mut self.sessions[note.session];
         if slot.track.class == Class::TcpEstablished {
-            slot.track.advance(passage.side, segment);
+            slot.track.advance(note.side, segment);
         }
     }
 
-    /// A recipe was used so often.
-    pub(crate) fn used(&mut self, passage: &Passage, uses: &Uses) {
-        if passage.refreshes {
-            self.sessions[passage.session].seen.set_later(uses.last);
+    /// Refreshes the session of a recipe by its uses.
+    pub(crate) fn used(&mut self, note: &NatNote, uses: &Uses) {
+        if note.refreshes {
+            self.sessions[note.session].seen.set_later(uses.last);
         }
     }
 
@@ -177,13 +161,13 @@ impl Table {
         found.ok().map(|found| (found.session, found.rewrite))
     }
 
-    /// How far an open connection of TCP has come.
+    /// The state of an open TCP connection.
     pub(crate) fn progress(&self, session: u32) -> Option<Progress> {
         let track = &self.sessions[session].track;
         (track.class == Class::TcpEstablished).then(|| track.progress())
     }
 
-    /// An open connection has come that far.
+    /// Sets the state of an open TCP connection, as the fast path has followed it.
     pub(crate) fn catch_up(&mut self, session: u32, progress: &Progress) {
         let track = &mut self.sessions[session].track;
         if track.class == Class::TcpEstablished {
@@ -191,7 +175,7 @@ impl Table {
         }
     }
 
-    /// Whether sessions that change are to be remembered for [`Table::renewed`].
+    /// Whether sessions that change are recorded for [`Table::renewed`].
     pub(crate) fn watch(&mut self, is_on: bool) {
         self.sessions.renewed = is_on.then(Vec::new);
     }

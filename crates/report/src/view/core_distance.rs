@@ -39,9 +39,10 @@ pub fn moved(data: &RunData) -> Option<String> {
     let (low, high) = ends(&times).filter(|(low, high)| high / low > ALIKE)?;
     let remote = times.iter().filter(|ns| **ns / low > ALIKE).count();
     let is_guest = data.run.machine.facts.iter().any(|(name, _)| name == "hypervisor");
-    let what = match is_guest {
-        true => "The host moved the virtual CPUs during the run",
-        false => "The CPUs of tester and device were not equally close throughout the run",
+    let what = if is_guest {
+        "The host moved the virtual CPUs during the run"
+    } else {
+        "The CPUs of tester and device were not equally close throughout the run"
     };
     Some(format!(
         "{what}: a cache line took {} to {} between them, in {remote} of {} more than {} times the shortest. \
@@ -70,10 +71,7 @@ pub fn apart(a: &PointData, b: &PointData) -> Option<String> {
 }
 
 fn span(low: f64, high: f64) -> String {
-    match high / low > ALIKE {
-        true => format!("{} to {}", full(low), ns(high)),
-        false => ns(low),
-    }
+    if high / low > ALIKE { format!("{} to {}", full(low), ns(high)) } else { ns(low) }
 }
 
 fn ns(value: f64) -> String {

@@ -1,4 +1,4 @@
-//! What the planes of a node are made of: a text, and what was found of its ports.
+//! The configuration that a node runs by: its text, and the Ethernet addresses of its ports. Planes are made of it.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -8,25 +8,25 @@ use weir_plane::{Plane, Share};
 use crate::backend::Backend;
 use crate::config::{Config, Host, Settings};
 
-/// What its plane is made of.
+/// The configuration of a node that runs.
 #[derive(Debug, Clone)]
-pub(crate) struct Blueprint {
+pub(crate) struct RunningConfig {
     pub(crate) backends: Vec<Backend>,
     pub(crate) settings: Settings,
     pub(crate) config: weir_plane::Config,
     macs: Vec<Mac>,
 }
 
-impl Blueprint {
-    pub(crate) fn new(config: &Config, macs: Vec<Mac>) -> Blueprint {
+impl RunningConfig {
+    pub(crate) fn new(config: &Config, macs: Vec<Mac>) -> RunningConfig {
         let Config { plane, backends, settings } = config.clone();
         let config = plane.shared_by(settings.threads.len() as u8);
-        Blueprint { backends, settings, config, macs }
+        RunningConfig { backends, settings, config, macs }
     }
 
-    /// A plane for each thread, of which nobody can foretell the ports.
+    /// A plane for each thread, with a seed that cannot be predicted from outside: NAT ports follow from it.
     pub(crate) fn planes(&self) -> Vec<Plane> {
-        let is_taken = self.settings.host != Host::Nobody;
+        let is_taken = self.settings.host != Host::None;
         let plane = |config: &weir_plane::Config| {
             let plane = Plane::new(config, &self.macs);
             if is_taken { plane } else { plane.without_machine() }
@@ -35,7 +35,7 @@ impl Blueprint {
     }
 }
 
-/// What comes of a text for each of so many threads: its share, and a seed that nobody can foretell.
+/// Calls `of` for each of so many threads, with the text, the thread's share, and a seed that cannot be predicted from outside.
 pub(crate) fn by_thread<T>(
     mut config: weir_plane::Config,
     threads: usize,

@@ -1,4 +1,4 @@
-//! Whole plans: what is wrong with them, `--set`, and the plans that ship.
+//! Whole plans: their mistakes, `--set`, and the shipped plans.
 
 use std::time::Duration;
 
@@ -115,8 +115,8 @@ fn each_mistake_has_its_line_and_remedy() {
         ),
         ("25", "-1", "p:4: dut.rules: `-1` is out of range: use a whole number from 0 to 10000"),
         ("25", "2.5", "p:4: dut.rules: `2.5` is out of range: use a whole number from 0 to 10000"),
-        ("25", "[25, 25]", "p:4: dut.rules: `25` is listed twice: leave one out"),
-        ("25", "[]", "p:4: dut.rules: an empty list leaves nothing to measure: give a value"),
+        ("25", "[25, 25]", "p:4: dut.rules: `25` is listed twice: remove one"),
+        ("25", "[]", "p:4: dut.rules: the list is empty: give a value"),
         ("\"all\"", "\"some\"", "p:5: dut.cpus: `some` is no number of CPUs: use 1 to 4096 or \"all\""),
         (
             "\"imix:ag\"",
@@ -167,17 +167,17 @@ fn each_mistake_has_its_line_and_remedy() {
         (
             ", \"kernel-stateful\"]\nrules = 25",
             "]\nrules = [25, 50]",
-            "p:4: dut.rules: only kernel-stateless and kernel-stateful have rules: leave the list out",
+            "p:4: dut.rules: only kernel-stateless and kernel-stateful have rules: omit the list",
         ),
         (
             ", \"kernel-stateful\"]\nrules = 25",
             "]\nfilter = [\"nft-set\", \"nft-map\"]",
-            "p:4: dut.filter: only kernel-stateless and kernel-stateful have rules: leave the list out",
+            "p:4: dut.filter: only kernel-stateless and kernel-stateful have rules: omit the list",
         ),
         (
             "rules = 25",
             "rules = 0\nfilter = [\"nft-set\", \"nft-map\"]",
-            "p:5: dut.filter: without rules there is no form of them: leave the list out",
+            "p:5: dut.filter: without rules there is no form of rules: omit the list",
         ),
         (
             "rules = 25",
@@ -197,11 +197,7 @@ fn each_mistake_has_its_line_and_remedy() {
             "p:9: search.goal: is missing: add [[search.goal]] with a loss_ratio",
         ),
         ("\"2M\"", "\"2m\"", "p:11: search.max_fps: `2m` is no rate in frames/s: use 1000, 1k or 2M"),
-        (
-            "\"2M\"",
-            "500",
-            "p:11: search.max_fps: is not above min_fps, 1000 frames/s: raise it or leave it out",
-        ),
+        ("\"2M\"", "500", "p:11: search.max_fps: is not above min_fps, 1000 frames/s: raise it or omit it"),
         (
             "max_fps = \"2M\"",
             "trial_s = 0",
@@ -230,7 +226,7 @@ fn each_mistake_has_its_line_and_remedy() {
         (
             "\"2M\"",
             "\"2M\"\n[latency]\nstream_s = 10\nafter_s = 10\ntimes = 0",
-            "p:14: latency.after_s: leaves nothing of the stream to be timed: use less than 10\n\
+            "p:14: latency.after_s: leaves no part of the stream to time: use less than 10\n\
              p:15: latency.times: `0` is out of range: use a whole number from 1 to 1000",
         ),
         (
@@ -317,11 +313,11 @@ fn mistakes_of_a_search() {
         ),
         (
             "kind = \"mlrsearch\"\ngoal = [{name = \"a\", loss_ratio = 0}, {name = \"a\", loss_ratio = 0}]",
-            "p:11: search.goal.2.name: `a` names an earlier goal: give each its own name",
+            "p:11: search.goal.2.name: `a` is the name of an earlier goal: give each goal its own name",
         ),
         (
             "kind = \"mlrsearch\"\ngoal = [{loss_ratio = 0.07}, {loss_ratio = \"7%\"}]",
-            "p:11: search.goal.2.name: `PDR 7%` names an earlier goal: give each its own name",
+            "p:11: search.goal.2.name: `PDR 7%` is the name of an earlier goal: give each goal its own name",
         ),
     ] {
         check(search, new, expected);
@@ -373,7 +369,7 @@ fn a_wrong_set_is_named() {
             "--set traffic.flows: `none` is out of range: use a whole number from 1 to 16000000",
         ),
         ("traffic=1", "--set traffic: is a section: set an option of it, traffic.OPTION=VALUE"),
-        ("flows", "--set flows: changes nothing: write OPTION=VALUE, as in traffic.flows=1000"),
+        ("flows", "--set flows: sets nothing: use OPTION=VALUE, for example traffic.flows=1000"),
         (
             "traffic.frame_bytes=64 64",
             "--set traffic.frame_bytes: `64 64` is no frame size: use 64 to 9018, imix, imix:GENOME, mix:64,128 or random:64-1518",
@@ -472,16 +468,16 @@ fn a_box_is_described_completely_or_not_at_all() {
     for (section, expected) in [
         (
             "",
-            "p:3: dut.kind: external is a machine between interfaces of this one: add [external] with `ports`",
+            "p:3: dut.kind: external is another machine, connected to interfaces of this one: add [external] with `ports`",
         ),
         ("[external]", "p:12: external.ports: is missing: add `ports = [\"eth1\", \"eth2\"]` to [external]"),
         (
             "[external]\nports = [\"a\", \"b\", \"c\"]",
-            "p:13: external.ports: 3 interfaces: name one for each side, or one if frames come back on it",
+            "p:13: external.ports: 3 interfaces: give one for each side, or one if frames return on it",
         ),
         (
             "[external]\nports = \"a\"",
-            "p:6: traffic.direction: frames come back on the port of [external]: use direction = \"forward\"",
+            "p:6: traffic.direction: frames return on the port of [external]: use direction = \"forward\"",
         ),
         (
             "[external]\nports = [\"a\", \"b\"]\nbox = \"2001:db8::1\"",
@@ -496,23 +492,23 @@ fn a_box_is_described_completely_or_not_at_all() {
         (
             "[external]\nports = [\"a\", \"b\"]\nremote = \"r@h\"",
             "p:12: external.remote_port: is missing: add `remote_port = \"eth1\"` to [external]\n\
-             p:13: external.ports: 2 interfaces of this machine, and port b is on `remote`: name the one towards side a",
+             p:13: external.ports: 2 interfaces of this machine, and port b is on `remote`: give only the interface towards side a",
         ),
         (
             "[external]\nports = \"a\"\nremote_weir = \"x\"",
-            "p:6: traffic.direction: frames come back on the port of [external]: use direction = \"forward\"\n\
+            "p:6: traffic.direction: frames return on the port of [external]: use direction = \"forward\"\n\
              p:14: external.remote_weir: is on another host: add `remote = \"root@192.0.2.9\"` to [external]",
         ),
         (
             "[external]\nports = \"a\"\nremote = \"r@h\"\nremote_port = \"b\"\n[latency]",
-            "p:16: latency: the ports are on two hosts, which have no common clock: measure round trips with \
-             traffic.direction = \"reflect\", or leave this section out",
+            "p:16: latency: the ports are on two hosts without a common clock: measure round trips with traffic.direction \
+             = \"reflect\", or omit this section",
         ),
         (
             "[external]\nports = [\"a\", \"b\"]\nsetup_input = \"no.sh\"",
-            "p:14: external.setup_input: cannot read no.sh: No such file or directory (os error 2); make it, for example \
+            "p:14: external.setup_input: cannot read no.sh: No such file or directory (os error 2); create it, for example with \
              `weir setup --os linux-nft > no.sh`\n\
-             p:14: external.setup_input: is what `setup` reads: add `setup = \"sh -e\"` to [external]",
+             p:14: external.setup_input: is the input of `setup`: add `setup = \"sh -e\"` to [external]",
         ),
     ] {
         let mistakes = read(&plan(section), &[]).expect_err(section);
@@ -596,7 +592,7 @@ fn plans_are_found_by_name_or_path() {
     );
     assert_eq!(PLANS.load(path.to_str().unwrap(), &["dut.rules=7".to_string()]).unwrap().name, "mine");
     let error = PLANS.load("quik", &[]).unwrap_err().to_string();
-    assert_eq!(error, "`quik` is neither a plan that ships with weir nor a file: did you mean `quick`?");
+    assert_eq!(error, "`quik` is neither a shipped plan nor a file: did you mean `quick`?");
 }
 
 #[test]

@@ -1,14 +1,14 @@
-//! How long a cache line takes from one CPU to another.
+//! The transfer time of a cache line between two CPUs.
 //!
 //! A frame goes from the tester's CPU to the DUT's, and with it some ten cache lines. On a virtual machine
 //! the host may move a virtual CPU at any time, from the same core to the next or to another chip: the
-//! rate of the same DUT then changes by a factor of two and more. This probe says which it was.
+//! rate of the same DUT then changes by a factor of two and more. This probe says which it was. Records have the time as `handover_ns`.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Handovers of one sample: some 20 us.
+/// Round trips of one sample: some 20 us.
 const ROUNDS: u64 = 100;
 /// Samples; their median is the result, so that a stall does not count.
 const SAMPLES: usize = 15;
@@ -21,7 +21,7 @@ struct Line(AtomicU64);
 
 /// Time in ns from a write on CPU `a` to its sight on CPU `b`: half of the median round trip. None if both
 /// are the same CPU, or something else kept one of them busy.
-pub fn handover_ns(a: usize, b: usize) -> Option<f64> {
+pub fn core_distance_ns(a: usize, b: usize) -> Option<f64> {
     if a == b {
         return None;
     }
@@ -81,12 +81,12 @@ mod tests {
     #[test]
     fn a_line_takes_some_time_between_two_cpus_and_none_on_one() {
         let cpus = sys::affinity(0).unwrap();
-        assert_eq!(handover_ns(cpus[0], cpus[0]), None);
+        assert_eq!(core_distance_ns(cpus[0], cpus[0]), None);
         if cpus.len() < 2 {
             return eprintln!("skipped: {} needs two CPUs", module_path!());
         }
         // On a busy machine there may be no answer; a wrong one there must not be.
-        let ns = (0..20).find_map(|_| handover_ns(cpus[0], cpus[1]));
+        let ns = (0..20).find_map(|_| core_distance_ns(cpus[0], cpus[1]));
         assert!(ns.is_none_or(|ns| ns > 1.0), "{ns:?}");
     }
 }

@@ -1,40 +1,40 @@
-//! What all threads of a node know together: whether anything can still come from any of them.
+//! When the threads of a node may end: no frame can come from any of them any more.
 //!
-//! Invariant: a frame counts as landed when it has been dealt with, and handed on where need be. So where all threads
-//! are done with their ports and all that was handed over has landed, nothing can come any more.
+//! Invariant: a frame counts as landed when it has been dealt with, and handed on where need be. So when all threads are done
+//! with their ports and all frames that were handed over have landed, nothing can come any more.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::word::Word;
 
-/// The threads.
-pub(crate) struct Crew<W = AtomicU64> {
+/// What each thread has handed over and taken, and which threads are done.
+pub(crate) struct Termination<W = AtomicU64> {
     counts: Vec<Counts<W>>,
-    /// Threads whose ports have nothing left and get nothing new.
+    /// Threads that are done: their ports have nothing left and get nothing new.
     done: W,
-    /// 1: a thread has gone before it was done, and never will be.
+    /// 1: a thread has ended before it was done, and never will be.
     failed: W,
 }
 
-/// What a thread alone counts, in a cache line of its own.
+/// Counters that one thread writes, in a cache line of their own.
 #[repr(align(64))]
 struct Counts<W> {
     handed: W,
     landed: W,
 }
 
-impl<W: Word> Crew<W> {
-    pub(crate) fn new(threads: usize) -> Crew<W> {
+impl<W: Word> Termination<W> {
+    pub(crate) fn new(threads: usize) -> Termination<W> {
         let counts = || Counts { handed: W::new(0), landed: W::new(0) };
-        Crew { counts: (0..threads).map(|_| counts()).collect(), done: W::new(0), failed: W::new(0) }
+        Termination { counts: (0..threads).map(|_| counts()).collect(), done: W::new(0), failed: W::new(0) }
     }
 
-    /// A thread has handed over so many frames; said of a frame before it can come out at the other end.
+    /// A thread has handed over so many frames; called before the frame can come out at the other end.
     pub(crate) fn handed(&self, thread: usize, frames: u64) {
         self.counts[thread].handed.store(frames, Ordering::Release);
     }
 
-    /// A thread has dealt with so many of those that came to it.
+    /// A thread has dealt with so many of the frames that were handed to it.
     pub(crate) fn landed(&self, thread: usize, frames: u64) {
         self.counts[thread].landed.store(frames, Ordering::Release);
     }
@@ -44,7 +44,7 @@ impl<W: Word> Crew<W> {
         self.done.add(1, Ordering::SeqCst);
     }
 
-    /// A thread has gone before it was done.
+    /// A thread has ended before it was done.
     pub(crate) fn failed(&self) {
         self.failed.store(1, Ordering::Relaxed);
     }
@@ -72,12 +72,12 @@ mod tests {
 
     use super::*;
 
-    /// One thread hands a frame to another, which hands it on to the third, where it lands: whoever hears that it is over
-    /// finds it landed.
+    /// One thread hands a frame to another, which hands it on to the third, where it lands: a thread that finds the node is over
+    /// finds the frame landed.
     #[test]
     fn no_interleaving_is_over_while_a_frame_is_on_its_way() {
         struct World {
-            crew: Crew<Tried>,
+            termination: Termination<Tried>,
             /// Frames in the rings of the second and the third thread.
             rings: [Tried; 2],
             /// It has come to its end.
@@ -88,28 +88,28 @@ mod tests {
         model.preemption_bound = model.preemption_bound.or(Some(3));
         model.check(|| {
             let rings = [Tried::new(0), Tried::new(0)];
-            let world = Arc::new(World { crew: Crew::new(3), rings, is_there: Tried::new(0) });
+            let world = Arc::new(World { termination: Termination::new(3), rings, is_there: Tried::new(0) });
             let second = world.clone();
             let relay = loom::thread::spawn(move || {
-                second.crew.done();
+                second.termination.done();
                 if second.rings[0].load(Ordering::Acquire) == 1 {
-                    second.crew.handed(1, 1);
+                    second.termination.handed(1, 1);
                     second.rings[1].store(1, Ordering::Release);
-                    second.crew.landed(1, 1);
+                    second.termination.landed(1, 1);
                 }
             });
             let third = world.clone();
             let end = loom::thread::spawn(move || {
-                third.crew.done();
+                third.termination.done();
                 if third.rings[1].load(Ordering::Acquire) == 1 {
                     third.is_there.store(1, Ordering::Relaxed);
-                    third.crew.landed(2, 1);
+                    third.termination.landed(2, 1);
                 }
             });
-            world.crew.handed(0, 1);
+            world.termination.handed(0, 1);
             world.rings[0].store(1, Ordering::Release);
-            world.crew.done();
-            if world.crew.is_over() {
+            world.termination.done();
+            if world.termination.is_over() {
                 assert_eq!(
                     world.is_there.load(Ordering::Relaxed),
                     1,

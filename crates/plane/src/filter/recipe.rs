@@ -1,39 +1,21 @@
-//! What a filter says of frames that pass it alike, for those who pass on the next ones.
+//! The filter's part of a recipe: the rules and the connection of a flow, and what is counted when the recipe was used.
 
 use super::classify::{Asked, BITS, DIR, DPORT, DST, Key, NONE, PORT, PROTO, SPORT, SRC, STATE};
 use super::match_ranges::{self, STATES};
 use super::ruleset::Act;
 use super::state::State;
 use super::{Count, Filter};
-use crate::recipe::{self, Ends, Never, Note, Part, Rewrite, Uses};
+use crate::dir::Dir;
+use crate::recipe::{self, Ends, FilterNote, Never, Note, Part, Rewrite, SessionState, Uses};
 use crate::table::tcp::Progress;
-use crate::table::tcp::{Segment, Side};
+use crate::table::tcp::Segment;
 use crate::time::Time;
-use crate::way::Dir;
-
-/// What frames that pass alike are counted by.
-#[derive(Debug)]
-pub(crate) struct Passage {
-    /// Rules that count them, the last of which accepts them.
-    rules: Vec<u32>,
-    /// No rule accepts them, but the policy.
-    by_policy: bool,
-    /// Their connection, if any is remembered, and who of its ends sends them.
-    connection: Option<(u32, Side)>,
-}
-
-impl Passage {
-    /// The connection that it follows, and who of its ends sends.
-    pub(crate) fn track(&self) -> Option<(u32, Side)> {
-        self.connection
-    }
-}
 
 impl Filter {
-    /// What it does to frames with this key on their way in `dir`.
+    /// What the filter does to frames with this key in the direction `dir`.
     ///
     /// # Errors
-    /// They must come here.
+    /// They must pass the stage.
     pub(crate) fn recipe(&self, now: Time, key: &recipe::Key, dir: Dir) -> Result<Part, Never> {
         let open = match &self.connections {
             Some(connections) => Some(connections.open(now, key).ok_or(Never::NoSession)?),
@@ -50,7 +32,7 @@ impl Filter {
             class,
             sessions: open.iter().map(|open| open.number).collect(),
             until: open.and_then(|open| open.until),
-            note: Note::Filter(Passage {
+            note: Note::Filter(FilterNote {
                 rules,
                 by_policy,
                 connection: open.map(|open| (open.number, open.side)),
@@ -58,7 +40,7 @@ impl Filter {
         })
     }
 
-    /// The rules that hold for a frame up to the one that accepts it; true if that is the policy.
+    /// The rules that match a frame up to the one that accepts it; true if that is the policy.
     fn accepted_by(&self, key: Key, is_v4: bool) -> Result<(Vec<u32>, bool), Never> {
         let (mut asked, mut rules) = (Box::<Asked>::default(), Vec::new());
         loop {
@@ -66,9 +48,10 @@ impl Filter {
             if let Some(place) = asked.keys.first_mut() {
                 *place = key;
             }
-            match is_v4 {
-                true => self.rules.program.first_v4(&mut asked),
-                false => self.rules.program.first_v6(&mut asked),
+            if is_v4 {
+                self.rules.program.first_v4(&mut asked)
+            } else {
+                self.rules.program.first_v6(&mut asked)
             }
             let rule = asked.found.first().copied().unwrap_or(NONE);
             let act =
@@ -93,27 +76,27 @@ impl Filter {
         self.connections.as_ref().map_or(0, |connections| connections.epoch(number))
     }
 
-    /// A segment was passed on by a recipe.
-    pub(crate) fn segment(&mut self, passage: &Passage, segment: &Segment) {
-        if let (Some(connections), Some((number, side))) = (&mut self.connections, passage.connection) {
+    /// A frame of a recipe's flow was passed on: follows its TCP segment.
+    pub(crate) fn segment(&mut self, note: &FilterNote, segment: &Segment) {
+        if let (Some(connections), Some((number, side))) = (&mut self.connections, note.connection) {
             connections.advance(number, side, segment);
         }
     }
 
-    /// A recipe was used so often.
-    pub(crate) fn used(&mut self, passage: &Passage, uses: &Uses, holds: bool) {
+    /// Counts the uses of a recipe.
+    pub(crate) fn used(&mut self, note: &FilterNote, uses: &Uses, session: SessionState) {
         let add = |count: &mut Count| {
             count.frames += uses.frames;
             count.bytes += uses.bytes;
         };
-        for &rule in &passage.rules {
+        for &rule in &note.rules {
             self.rules.counts.get_mut(rule as usize).into_iter().for_each(add);
         }
-        if passage.by_policy {
+        if note.by_policy {
             add(&mut self.rules.policy.1);
         }
-        if let (Some(connections), Some((number, _)), true) =
-            (&mut self.connections, passage.connection, holds)
+        if let (Some(connections), Some((number, _)), SessionState::Same) =
+            (&mut self.connections, note.connection, session)
         {
             connections.used(number, uses.last);
         }
@@ -124,19 +107,19 @@ impl Filter {
         self.connections.as_ref()?.of_key(key).map(|(number, _)| number)
     }
 
-    /// How far an open connection of TCP has come.
+    /// The state of an open TCP connection.
     pub(crate) fn progress(&self, number: u32) -> Option<Progress> {
         self.connections.as_ref()?.progress(number)
     }
 
-    /// An open connection has come that far.
+    /// Sets the state of an open TCP connection, as the fast path has followed it.
     pub(crate) fn catch_up(&mut self, number: u32, progress: &Progress) {
         if let Some(connections) = &mut self.connections {
             connections.catch_up(number, progress);
         }
     }
 
-    /// Whether connections that change are to be remembered for [`Filter::renewed`].
+    /// Whether connections that change are recorded for [`Filter::renewed`].
     pub(crate) fn watch(&mut self, is_on: bool) {
         if let Some(connections) = &mut self.connections {
             connections.watch(is_on);
