@@ -88,8 +88,9 @@ impl Bng {
         }
         self.remove_session(index);
         self.quarantine_ends(lease.address);
-        // How much of the lease has passed. If the clock was set back meanwhile, none has: the address is held longer than it must.
-        let passed_s = self.now.wall_s.saturating_sub(lease.granted_s);
+        // How much of the lease has passed: of both times the fractions of a second are not known. If the clock was set back meanwhile,
+        // nothing has: the address is held longer than it must.
+        let passed_s = self.now.wall_s.saturating_sub(lease.granted_s).saturating_sub(1);
         let left_s = u64::from(lease.lease_s).saturating_sub(passed_s);
         let lease_end = self.now.at + Duration::from_secs(left_s);
         self.addresses.hold(lease.address, index);
