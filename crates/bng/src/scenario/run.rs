@@ -404,7 +404,7 @@ impl Play {
             lease.device.line,
             lease.device.mac,
             lease.address,
-            session.start_s - WALL_S,
+            i128::from(session.start_s) - i128::from(WALL_S),
             counters.down_frames,
             counters.down_bytes,
             counters.up_frames,

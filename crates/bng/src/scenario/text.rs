@@ -53,6 +53,13 @@ pub struct Scenario {
     pub(super) steps: Vec<Step>,
 }
 
+impl Scenario {
+    /// How often its lines are carried out.
+    pub fn repetitions(&self) -> u64 {
+        self.steps.iter().map(|step| u64::from(step.times)).sum()
+    }
+}
+
 /// A line that does something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Step {
