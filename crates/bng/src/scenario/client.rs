@@ -12,6 +12,7 @@
 //! | `ask 1,3,121`, `size N`, `option CODE WORD` | options 55 and 57, any option |
 //! | `xid N`, `broadcast`, `rebinding` | number, flag; sent to all although it has an address |
 //! | `from MAC` | source of the frame, if it is not the client |
+//! | `frame 0x0102...` | in place of all this: the bytes of a recorded frame |
 //! | `broken WHAT` | `ip-checksum`, `udp-checksum`, `ip-length`, `udp-length`, `fragment`, `cookie`, `cut` |
 //!
 //! | `out` | |
@@ -49,6 +50,9 @@ const OTHER: Mac = Mac([2, 0, 0, 0, 0, 0xfe]);
 /// What is wrong with the line.
 pub fn frame(line: &str, repetition: u32) -> Result<Vec<u8>, String> {
     let mut words = Words::new(line);
+    if words.takes("frame") {
+        return bytes(&mut words);
+    }
     let word = words.word("a type of a message")?;
     let kind = (1..=8).filter_map(MessageType::of).find(|kind| kind.name() == word);
     let kind = kind.ok_or_else(|| format!("`{word}` is no type of a message"))?;
