@@ -13,7 +13,7 @@ use crate::line::PortName;
 use crate::mac::Mac;
 use crate::name::Name;
 use crate::plan::{Plan, Rates};
-use crate::pool::Pool;
+use crate::pool::{Pool, is_assignable};
 
 /// The configuration of a BNG.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -139,6 +139,9 @@ fn pool_contradictions(pool: &Pool) -> Vec<String> {
         if first > last {
             found
                 .push(format!("pool {name} has a range from {first} to {last}: write the smaller one first"));
+        }
+        if let Some(address) = [first, last].into_iter().find(|address| !is_assignable(**address)) {
+            found.push(format!("no host can have the address {address} of pool {name}: leave it out"));
         }
         if pool.prefix_len >= 31 {
             continue;

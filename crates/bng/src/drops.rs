@@ -38,6 +38,7 @@ reasons! {
     FrameCut Frame "frame_cut" "the frame ends before its headers do",
     NotIpv4 Frame "not_ipv4" "the frame carries no IPv4",
     SourceMac Frame "source_mac" "the source MAC address is a group address or zero",
+    OwnMac Frame "own_mac" "the source MAC address is that of the port itself: a loop, or a forged address",
     IpHeader Frame "ip_header" "the IPv4 header contradicts itself",
     IpLength Frame "ip_length" "the IPv4 packet is longer than its frame, or too short",
     IpChecksum Frame "ip_checksum" "the checksum of the IPv4 header is wrong",

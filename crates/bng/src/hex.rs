@@ -1,4 +1,5 @@
 //! Bytes that need not be a text, as one word: `eth0/1:100` where all of them are plain letters, else `0x0104`.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::fmt;
 

@@ -98,6 +98,9 @@ pub enum CommandError {
     /// The address is somebody else's.
     #[error("{0} is assigned to subscriber {1}: use another address, or disconnect that subscriber first")]
     AddressInUse(Ipv4Addr, Name),
+    /// No host can have the address.
+    #[error("no host can have the address {0}: use another one")]
+    AddressUnusable(Ipv4Addr),
     /// The address is that of the node.
     #[error("{0} is the address of the router: use another one")]
     AddressOfRouter(Ipv4Addr),

@@ -1,4 +1,5 @@
 //! Where a customer is connected: a port of the node and the VLAN tags on it.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,5 @@
 //! MAC addresses as people write them: `02:00:00:00:00:01`.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,5 @@
 //! Names of subscribers, plans and pools.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::borrow::Borrow;
 use std::fmt;

@@ -48,7 +48,7 @@ impl fmt::Display for Plan {
 /// Anything else; the message says what to write.
 pub fn bits_per_s(text: &str) -> Result<u64, String> {
     match text.parse::<Rate>() {
-        Ok(Rate::BitsPerS(bits)) if (1.0..1e13).contains(&bits) => Ok(bits as u64),
+        Ok(Rate::BitsPerS(bits)) if (1.0..1e13).contains(&bits) => Ok(bits.round() as u64),
         _ => Err(format!("`{text}` is no rate of a plan: use 20Mbit or 1Gbit (bit/s, below 10Tbit)")),
     }
 }

@@ -49,6 +49,12 @@ impl Pool {
     }
 }
 
+/// Whether a host can have an address: it is of no group, and not of this host or network alone (RFC 1122, section 3.2.1.3).
+pub(crate) fn is_assignable(address: Ipv4Addr) -> bool {
+    let [first, ..] = address.octets();
+    (1..=223).contains(&first) && first != 127
+}
+
 /// What an address is, other than never used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -280,6 +286,7 @@ mod tests {
         assert_eq!(taken.len() as u64, all.pools()[0].size());
         assert_eq!((taken.len(), taken.first(), taken.last()), (255, Some(&0), Some(&255)));
         assert!(!taken.contains(&1), "the router's");
+        // As far as numbers go.
         let edge = Pool {
             ranges: vec![(Ipv4Addr::new(255, 255, 255, 254), Ipv4Addr::BROADCAST)],
             ..all.pools()[0].clone()

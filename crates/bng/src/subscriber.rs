@@ -1,4 +1,5 @@
 //! Customers: permanent, whether they are online or not.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::fmt;
 use std::net::Ipv4Addr;

@@ -4,6 +4,7 @@
 //! frame > identify > status > address > offer > request > store > up
 //! ```
 //! Traces are bounded in number, for each line and for all of them, so that made-up addresses of one line displace each other.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;

@@ -1,4 +1,5 @@
 //! Words of an item or a record, read one behind the other; what is wrong names the word.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::fmt::Display;
 use std::str::FromStr;

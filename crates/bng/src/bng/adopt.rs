@@ -1,4 +1,5 @@
 //! What was before the program began: records of the disk, sessions of the node.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -7,13 +8,17 @@ use super::{Bng, Deadline, Outputs};
 use crate::io::{AddSession, Event, NodeCommand, Output};
 use crate::name::Name;
 use crate::record::{Change, Record};
-use crate::session::{Counters, Lease, Session, SessionId};
+use crate::session::{Lease, Session, SessionId};
 use crate::subscribers::{Index, OnDisk, Online};
 
 impl Bng {
     /// Takes in a record. Nothing is done because of it but a note where it changes nothing.
     pub(super) fn adopt(&mut self, record: Record, out: &mut Outputs) {
-        self.revision = self.revision.max(record.revision);
+        // What a snapshot says already: the log behind it may begin earlier.
+        if record.revision < self.revision {
+            return;
+        }
+        self.revision = record.revision;
         if let Err(why) = self.apply(record.change) {
             out.push(Output::Event(Event::RecordSkipped { revision: record.revision, why }));
         }
@@ -39,7 +44,9 @@ impl Bng {
             }
             Change::Lease { session, subscriber, start_s, counters, lease } => {
                 let index = self.known(&subscriber)?;
-                self.adopt_lease(index, (session, counters), start_s, lease);
+                let lease_end = self.now.at + self.left(&lease);
+                let session = Session { id: session, subscriber, lease, start_s, counters, lease_end };
+                self.adopt_session(index, session);
             }
             Change::End { session, subscriber, address, .. } => {
                 let index = self.known(&subscriber)?;
@@ -75,32 +82,29 @@ impl Bng {
         self.subscribers.of_name(name).ok_or_else(|| format!("there is no subscriber {name}"))
     }
 
-    /// Whatever held the address ends, and the session that the subscriber had, unless it is this one.
-    fn adopt_lease(
-        &mut self,
-        index: Index,
-        (id, counters): (SessionId, Counters),
-        start_s: u64,
-        lease: Lease,
-    ) {
-        if let Some(holder) = self.addresses.holder(lease.address) {
+    /// How much of a lease is left. Of both times the fractions of a second are not known. If the clock was set back meanwhile, all of
+    /// it is left: the address is held longer than it must.
+    fn left(&self, lease: &Lease) -> Duration {
+        let passed_s = self.now.wall_s.saturating_sub(lease.granted_s).saturating_sub(1);
+        Duration::from_secs(u64::from(lease.lease_s).saturating_sub(passed_s))
+    }
+
+    /// Whatever held the address ends, and the session that the subscriber had.
+    fn adopt_session(&mut self, index: Index, session: Session) {
+        let address = session.lease.address;
+        if let Some(holder) = self.addresses.holder(address) {
             self.remove_session(holder);
         }
         self.remove_session(index);
-        self.quarantine_ends(lease.address);
-        // How much of the lease has passed: of both times the fractions of a second are not known. If the clock was set back meanwhile,
-        // nothing has: the address is held longer than it must.
-        let passed_s = self.now.wall_s.saturating_sub(lease.granted_s).saturating_sub(1);
-        let left_s = u64::from(lease.lease_s).saturating_sub(passed_s);
-        let lease_end = self.now.at + Duration::from_secs(left_s);
-        self.addresses.hold(lease.address, index);
-        self.sessions.insert(id, index);
-        self.deadlines.insert((lease_end, Deadline::Lease(index)));
-        let Some(entry) = self.subscribers.get_mut(index) else { return };
-        let subscriber = entry.subscriber.name.clone();
-        let session = Session { id, subscriber, lease, start_s, counters, lease_end };
+        self.quarantine_ends(address);
+        self.addresses.hold(address, index);
+        self.sessions.insert(session.id, index);
+        self.deadlines.insert((session.lease_end, Deadline::Lease(index)));
         let counted_at = self.now.at;
-        entry.online = Some(Online { session, waits_for: None, is_stored: true, in_node: None, counted_at });
+        if let Some(entry) = self.subscribers.get_mut(index) {
+            entry.online =
+                Some(Online { session, waits_for: None, is_stored: true, in_node: None, counted_at });
+        }
     }
 
     /// The node has these sessions: it gets those that it lacks or has otherwise, and loses those that have ended.

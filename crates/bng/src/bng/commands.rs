@@ -5,6 +5,7 @@ use crate::config::Config;
 use crate::io::{Command, CommandError, Output};
 use crate::name::Name;
 use crate::plan::Plan;
+use crate::pool::is_assignable;
 use crate::record::Change;
 use crate::session::{EndCause, SessionId};
 use crate::subscriber::{Status, Subscriber};
@@ -59,6 +60,9 @@ impl Bng {
             return Err(CommandError::PlanUnknown(plan.clone()));
         }
         let Some(address) = subscriber.fixed_address else { return Ok(()) };
+        if !is_assignable(address) {
+            return Err(CommandError::AddressUnusable(address));
+        }
         if self.addresses.pools().iter().any(|pool| pool.router == address) {
             return Err(CommandError::AddressOfRouter(address));
         }

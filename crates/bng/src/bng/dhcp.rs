@@ -7,6 +7,7 @@
 //! ```
 //! This server decides alone which address a subscriber has. So a subscriber that it knows is told by a DHCPNAK where it asks for
 //! another one, whether there is a record of the lease or not; a device of no subscriber is never answered.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -66,7 +67,9 @@ impl Bng {
             self.traces.heard(&line, mac, frame);
         }
         let mac = mac.unwrap_or_default();
+        let own = self.config.ports.get(&line.port).map(|port| port.mac);
         let result = match request {
+            _ if own == Some(mac) => Err(DropReason::OwnMac),
             Ok(request) => self.request(&line, request, out),
             Err(unread) => {
                 if unread.reason == DropReason::FromServer {

@@ -1,4 +1,5 @@
 //! How sessions begin, go on and end.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::net::Ipv4Addr;
 use std::time::Duration;

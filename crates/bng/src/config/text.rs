@@ -9,6 +9,7 @@
 //! subscriber anna mac 02:00:00:00:00:01 plan basic address 100.64.0.9 blocked
 //! ```
 //! `#` begins a comment, up to the end of its line.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -211,6 +212,7 @@ mod tests {
             "pool main 100.64.0.9-100.64.1.2 router 100.64.0.1/24",
             "pool a 100.64.0.9-100.64.0.12 router 100.64.0.1/24, pool b 100.64.0.12 router 100.64.0.1/24",
             "pool a 100.64.0.9 router 100.64.0.1/24, pool a 100.64.0.12 router 100.64.0.1/24",
+            "pool main 0.0.0.1-0.0.0.9 224.0.0.1 router 100.64.0.1/32",
             "port access1 mac ff:ff:ff:ff:ff:ff",
             "moves maybe, limit port 7, limit line 0, offer never, dns here, plan down down 1M up 1M",
         ];

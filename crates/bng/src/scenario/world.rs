@@ -184,7 +184,10 @@ impl<'a> World<'a> {
         self.unstored.clear();
         self.commands.clear();
         if self.one_in(2) {
-            self.log = self.bng_of_log().snapshot();
+            // The log behind it begins a little earlier.
+            let tail = self.log.len() - (self.choose)(self.log.len().min(4));
+            let snapshot = self.bng_of_log().snapshot();
+            self.log.splice(..tail, snapshot);
         }
         self.bng = self.bng_of_log();
         let table: Vec<_> = match self.one_in(4) {
