@@ -78,12 +78,12 @@ struct Waiting {
 enum Wait {
     /// A client, for the answer to its request.
     Answer {
-        /// Whose session it is about.
+        /// The subscriber of the session.
         subscriber: Index,
         session: SessionId,
         answer: Answer,
     },
-    /// An operator, who may have changed a subscriber.
+    /// An operator; the subscriber that was changed, if any.
     Command { id: u64, changed: Option<Index> },
 }
 
@@ -98,7 +98,7 @@ struct Answer {
 type Outputs = Vec<Output>;
 
 impl Bng {
-    /// A BNG without subscribers. `seed` should be a number that nobody outside knows: it decides which sources of frames share
+    /// A BNG without subscribers. `seed` should be secret: it decides which sources of frames share
     /// the buckets of their limits.
     ///
     /// # Errors

@@ -72,7 +72,7 @@ impl LeaseTimes {
 /// What becomes of a session when its subscriber asks with another device or from another line. There are never two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Moves {
-    /// It ends when the new device takes an address: a customer may replace a router, and so may whoever forges its key.
+    /// It ends when the new device takes an address: a customer can replace a router, and a device with a forged key can end a session.
     Replace,
     /// It goes on, and the new device is not answered until it has ended.
     Refuse,

@@ -92,10 +92,10 @@ pub enum CommandError {
     /// The name is not known.
     #[error("there is no subscriber {0}: list subscribers to see their names")]
     SubscriberUnknown(Name),
-    /// Somebody else is identified by the same.
+    /// Another subscriber has the same key.
     #[error("{0} identifies subscriber {1} already: use another key, or remove that subscriber")]
     KeyInUse(Key, Name),
-    /// The address is somebody else's.
+    /// Another subscriber has the address.
     #[error("{0} is assigned to subscriber {1}: use another address, or disconnect that subscriber first")]
     AddressInUse(Ipv4Addr, Name),
     /// No host can have the address.
@@ -141,7 +141,7 @@ pub enum Output {
     },
     /// Tell the node.
     Node(NodeCommand),
-    /// Tell whoever observes sessions.
+    /// Tell the observers.
     Event(Event),
     /// A command was carried out, and its record is on disk; or it was refused.
     Done {
@@ -171,7 +171,7 @@ pub enum NodeCommand {
 pub struct AddSession {
     /// Its number.
     pub session: SessionId,
-    /// Whose it is.
+    /// Its subscriber.
     pub subscriber: Name,
     /// Where it is.
     pub line: Line,
@@ -192,7 +192,7 @@ pub enum Event {
     SessionStarted {
         /// Its number.
         session: SessionId,
-        /// Whose it is.
+        /// Its subscriber.
         subscriber: Name,
         /// Its address.
         address: Ipv4Addr,
@@ -201,7 +201,7 @@ pub enum Event {
     SessionEnded {
         /// Its number.
         session: SessionId,
-        /// Whose it was.
+        /// Its subscriber.
         subscriber: Name,
         /// Its address.
         address: Ipv4Addr,
@@ -212,7 +212,7 @@ pub enum Event {
     },
     /// A client found its address in use.
     AddressDeclined {
-        /// Whose client.
+        /// The subscriber of that client.
         subscriber: Name,
         /// Which address.
         address: Ipv4Addr,
@@ -226,7 +226,7 @@ pub enum Event {
     ServerSeen {
         /// Where.
         line: Line,
-        /// Who.
+        /// The server's MAC address.
         mac: Mac,
     },
     /// A record that was adopted changed nothing.

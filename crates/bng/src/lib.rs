@@ -1,4 +1,4 @@
-//! The control plane of a concentrator for subscribers (BNG) with IPoE: who is online, with which address, and why not. Pure: no
+//! The control plane of a concentrator for subscribers (BNG) with IPoE: sessions, addresses, and why a device has none. Pure: no
 //! I/O, no clock, no unsafe.
 //!
 //! ```text

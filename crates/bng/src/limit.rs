@@ -1,8 +1,6 @@
-//! How many messages devices may send: a token bucket for each source, in a table whose size does not depend on how many
-//! sources there are.
+//! Limits of messages from devices: a token bucket for each source, in a table of fixed size.
 //!
-//! A source whose bucket is not in the table replaces the fullest of the four buckets that its hash selects, and inherits its
-//! level. So made-up sources share buckets with each other, and a source that was just refused is not forgotten.
+//! A source without a bucket replaces the fullest of the four buckets that its hash selects, and inherits its level. So made-up sources share buckets with each other, and a source that was just refused is not forgotten.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
@@ -36,7 +34,7 @@ pub(crate) struct Limiter {
 }
 
 impl Limiter {
-    /// Full buckets; `seed` decides which sources share them, and nobody outside should know it.
+    /// Full buckets; `seed` decides which sources share them, and should be secret.
     pub(crate) fn new(seed: u64) -> Limiter {
         Limiter { seed, groups: vec![[Bucket::default(); WAYS]; GROUPS].into() }
     }

@@ -1,10 +1,10 @@
-//! Addresses: who has which, and which is assigned next.
+//! Addresses: their holders, and which one is assigned next.
 //!
 //! ```text
 //! never used, in the order of the pools > held > freed, the oldest first > held
 //!                                         held > quarantine, for a time  > freed
 //! ```
-//! An address has at most one holder. A subscriber gets the address that it had last as long as nobody else needs it: others get
+//! An address has at most one holder. A subscriber gets its last address again if that is free: others get
 //! addresses that were never used, then the one that was freed first. No address of a pool is left out, the last one included.
 
 use std::collections::{BTreeMap, HashMap};
@@ -114,34 +114,34 @@ impl Addresses {
     }
 
     /// Keeps an address for a subscriber alone.
-    pub(crate) fn reserve(&mut self, address: Ipv4Addr, whose: Index) {
-        self.reserved.insert(address, whose);
+    pub(crate) fn reserve(&mut self, address: Ipv4Addr, owner: Index) {
+        self.reserved.insert(address, owner);
     }
 
     /// Ends [`Addresses::reserve`].
-    pub(crate) fn unreserve(&mut self, address: Ipv4Addr, whose: Index) {
-        if self.reserved_for(address) == Some(whose) {
+    pub(crate) fn unreserve(&mut self, address: Ipv4Addr, owner: Index) {
+        if self.reserved_for(address) == Some(owner) {
             self.reserved.remove(&address);
         }
     }
 
-    /// Whether a subscriber may get an address: its pool has it or it is reserved, and nobody else holds it.
-    pub(crate) fn is_free_for(&self, address: Ipv4Addr, who: Index) -> bool {
+    /// Whether a subscriber may get an address: its pool has it or it is reserved, and no other subscriber holds it.
+    pub(crate) fn is_free_for(&self, address: Ipv4Addr, subscriber: Index) -> bool {
         let is_assignable = match self.reserved_for(address) {
-            Some(whose) => whose == who,
+            Some(owner) => owner == subscriber,
             None => self.pool(address).is_some(),
         };
         is_assignable && matches!(self.states.get(&address), None | Some(State::Freed(_)))
     }
 
     /// A subscriber holds an address from now on, whatever it was before.
-    pub(crate) fn hold(&mut self, address: Ipv4Addr, who: Index) {
-        self.set(address, State::Held(who));
+    pub(crate) fn hold(&mut self, address: Ipv4Addr, subscriber: Index) {
+        self.set(address, State::Held(subscriber));
     }
 
-    /// Nobody holds an address any more, if this subscriber did.
-    pub(crate) fn release(&mut self, address: Ipv4Addr, who: Index) {
-        if self.holder(address) == Some(who) {
+    /// The address is free, if this subscriber holds it.
+    pub(crate) fn release(&mut self, address: Ipv4Addr, subscriber: Index) {
+        if self.holder(address) == Some(subscriber) {
             self.free(address);
         }
     }
@@ -175,8 +175,12 @@ impl Addresses {
     ///
     /// # Errors
     /// There is none.
-    pub(crate) fn find(&mut self, who: Index, wishes: &[Option<Ipv4Addr>]) -> Result<Ipv4Addr, DropReason> {
-        let wish = wishes.iter().flatten().copied().find(|wish| self.is_free_for(*wish, who));
+    pub(crate) fn find(
+        &mut self,
+        subscriber: Index,
+        wishes: &[Option<Ipv4Addr>],
+    ) -> Result<Ipv4Addr, DropReason> {
+        let wish = wishes.iter().flatten().copied().find(|wish| self.is_free_for(*wish, subscriber));
         let found = wish.or_else(|| self.next_fresh()).or_else(|| self.oldest_freed());
         self.is_exhausted = found.is_none();
         found.ok_or(DropReason::PoolExhausted)
@@ -238,9 +242,9 @@ impl Addresses {
         let size: u64 = self.pools.iter().map(Pool::size).sum();
         match *names {
             [] => "the configuration has no pool".into(),
-            [name] => format!("pool {name} is exhausted: {size} addresses, {declined} of them in quarantine"),
+            [name] => format!("pool {name} is exhausted (size {size}, in quarantine {declined})"),
             _ => format!(
-                "the pools {} are exhausted: {size} addresses, {declined} of them in quarantine",
+                "the pools {} are exhausted (size {size}, in quarantine {declined})",
                 names.join(", ")
             ),
         }
@@ -273,9 +277,9 @@ mod tests {
     }
 
     /// Finds and holds.
-    fn take(addresses: &mut Addresses, who: Index, wishes: &[Option<Ipv4Addr>]) -> Option<u8> {
-        let found = addresses.find(who, wishes).ok()?;
-        addresses.hold(found, who);
+    fn take(addresses: &mut Addresses, subscriber: Index, wishes: &[Option<Ipv4Addr>]) -> Option<u8> {
+        let found = addresses.find(subscriber, wishes).ok()?;
+        addresses.hold(found, subscriber);
         Some(found.octets()[3])
     }
 
@@ -316,7 +320,7 @@ mod tests {
         assert_eq!(take(&mut some, A, &[Some(address(3))]), Some(2));
         some.decline(address(2));
         assert_eq!((take(&mut some, A, &[]), take(&mut some, A, &[])), (Some(4), None));
-        assert_eq!(some.exhausted(), "pool main is exhausted: 3 addresses, 1 of them in quarantine");
+        assert_eq!(some.exhausted(), "pool main is exhausted (size 3, in quarantine 1)");
         some.end_quarantine(address(2));
         assert_eq!(take(&mut some, A, &[]), Some(2));
         assert!(some.is_free_for(address(3), B) && !some.is_free_for(address(3), A));

@@ -41,7 +41,7 @@ pub enum Change {
     Lease {
         /// The session.
         session: SessionId,
-        /// Whose it is.
+        /// Its subscriber.
         subscriber: Name,
         /// When the session began, s since 1970.
         start_s: u64,
@@ -54,7 +54,7 @@ pub enum Change {
     End {
         /// Which.
         session: SessionId,
-        /// Whose it was.
+        /// Its subscriber.
         subscriber: Name,
         /// The address that it had; its subscriber gets it again if it is free.
         address: Ipv4Addr,
@@ -67,7 +67,7 @@ pub enum Change {
     Declined {
         /// Which.
         address: Ipv4Addr,
-        /// Whose client it was.
+        /// The subscriber of that client.
         subscriber: Name,
         /// Until when, s since 1970.
         until_s: u64,
@@ -83,7 +83,7 @@ pub enum Change {
     Subscriber(Subscriber),
     /// The address that a subscriber had last; written when a log is made short, in place of the records of its sessions.
     LastAddress {
-        /// Who.
+        /// The subscriber.
         subscriber: Name,
         /// Which.
         address: Ipv4Addr,

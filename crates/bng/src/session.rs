@@ -24,7 +24,7 @@ impl fmt::Display for SessionId {
 pub struct Session {
     /// Its number.
     pub id: SessionId,
-    /// Whose it is.
+    /// Its subscriber.
     pub subscriber: Name,
     /// The device and its address.
     pub lease: Lease,
@@ -50,7 +50,7 @@ pub struct Device {
 /// The binding of an address to a device, as a client was last answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
-    /// Whose address it is.
+    /// The device that has the address.
     pub device: Device,
     /// The address.
     pub address: Ipv4Addr,

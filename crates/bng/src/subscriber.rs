@@ -21,7 +21,7 @@ pub struct Subscriber {
     pub key: Key,
     /// Its rates.
     pub plan: Plan,
-    /// The address that it always gets, and nobody else; `None`: one of a pool.
+    /// The address that it alone gets, always; `None`: one of a pool.
     pub fixed_address: Option<Ipv4Addr>,
     /// Whether it may be online.
     pub status: Status,

@@ -34,7 +34,7 @@ pub(crate) enum OnDisk {
     NotYet,
 }
 
-/// A session, and who knows of it.
+/// A session, and where it is known.
 #[derive(Debug)]
 pub(crate) struct Online {
     pub(crate) session: Session,

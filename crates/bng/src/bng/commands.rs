@@ -128,7 +128,7 @@ impl Bng {
         Ok(())
     }
 
-    /// Sessions go on, also those whose address is of no pool any more.
+    /// Sessions go on, also those with an address of no pool any more.
     fn configure(&mut self, config: Config, out: &mut Outputs) -> Result<(), CommandError> {
         if let Some(wrong) = config.contradictions().first() {
             return Err(CommandError::Configuration(wrong.clone()));

@@ -133,7 +133,7 @@ impl Bng {
         }
     }
 
-    /// Whose request it is, and by which device.
+    /// The subscriber and the device of a request.
     fn identify(&mut self, line: &Line, request: &Request) -> Result<(Index, Device), DropReason> {
         let mac = request.message.chaddr;
         let circuit = request.circuit_id.clone().map(Key::Circuit);
@@ -260,7 +260,7 @@ impl Bng {
         Ok(Answered::Later)
     }
 
-    /// DHCPDECLINE: somebody else uses the address.
+    /// DHCPDECLINE: another host uses the address.
     fn declined(
         &mut self,
         call: &Call,

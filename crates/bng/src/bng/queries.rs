@@ -42,7 +42,7 @@ pub struct Sizes {
     pub waiting_answers: usize,
     /// Times at which something happens.
     pub deadlines: usize,
-    /// Devices whose last frames are kept.
+    /// Devices of which the last frames are kept.
     pub traces: usize,
 }
 

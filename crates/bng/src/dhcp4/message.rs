@@ -63,17 +63,17 @@ pub struct Message {
 /// Type of a message (RFC 2132, section 9.6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MessageType {
-    /// Which servers are there?
+    /// The client looks for servers.
     Discover = 1,
     /// A server offers an address.
     Offer = 2,
     /// The client takes an address, asks whether it still has it, or prolongs its lease.
     Request = 3,
-    /// The address is in use by somebody else.
+    /// Another host uses the address.
     Decline = 4,
-    /// It has it.
+    /// The server grants it.
     Ack = 5,
-    /// It does not have it.
+    /// The server refuses it.
     Nak = 6,
     /// The client gives its address back.
     Release = 7,

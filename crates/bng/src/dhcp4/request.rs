@@ -40,7 +40,7 @@ pub(crate) enum Ask {
     Reboot { address: Ipv4Addr },
     /// More time for the address that it has.
     Renew { address: Ipv4Addr },
-    /// The address is in use by somebody else.
+    /// Another host uses the address.
     Decline { server: Option<Ipv4Addr>, address: Ipv4Addr },
     /// It gives the address back.
     Release { server: Option<Ipv4Addr>, address: Ipv4Addr },

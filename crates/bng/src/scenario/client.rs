@@ -41,7 +41,7 @@ use crate::hex;
 use crate::mac::Mac;
 use crate::words::Words;
 
-/// The MAC address of the node and of whoever is not a client.
+/// The MAC address of the node.
 const OTHER: Mac = Mac([2, 0, 0, 0, 0, 0xfe]);
 
 /// The frame that a line of a scenario describes; a MAC with `+` behind it is counted up by `repetition`.
@@ -137,7 +137,7 @@ impl Sent {
     fn frame(mut self, kind: MessageType) -> Result<Vec<u8>, String> {
         let none = Ipv4Addr::UNSPECIFIED;
         let is_relayed = self.message.giaddr != none;
-        // Who has an address sends to the server, whichever that is.
+        // A client with an address sends to the server.
         let is_unicast = is_relayed || self.message.ciaddr != none && !self.to_all;
         let (mut src_port, mut dst_port) = (CLIENT_PORT, SERVER_PORT);
         if kind.is_of_server() {

@@ -27,7 +27,7 @@
 //! | `done`, `refused TEXT` | what came of a command |
 //! | `drop REASON` | a frame is not answered |
 //! | `why mac MAC TEXT`, `why line LINE TEXT` | the answer to that question |
-//! | `session NAME LINE MAC ADDRESS ...`, `sessions N` | who is online, and how many; also `since` and `counted` as in records |
+//! | `session NAME LINE MAC ADDRESS ...`, `sessions N` | a session, and the number of sessions; also `since` and `counted` as in records |
 //!
 //! What comes in without a time comes right behind what came before, and what follows is because of all of it. `xN` at the end repeats
 //! a line, and `+` behind a MAC counts it up. All answers must be listed; the others are compared where one of their kind is listed.

@@ -50,7 +50,7 @@ fn subscriber(n: usize) -> String {
     }
 }
 
-/// A BNG, and what somebody outside of it knows.
+/// A BNG, and what is known outside of it.
 pub struct World<'a> {
     bng: Bng,
     now: Duration,
@@ -60,7 +60,7 @@ pub struct World<'a> {
     log: Vec<Record>,
     /// Records that are being written.
     unstored: Vec<Record>,
-    /// Addresses that clients believe to have: whose session, which device, until when.
+    /// Addresses that clients believe to have: session, device, end of the lease.
     leases: BTreeMap<Ipv4Addr, (SessionId, String, Duration)>,
     node: BTreeMap<SessionId, AddSession>,
     /// When each message was sent, by its number.
@@ -150,7 +150,7 @@ impl<'a> World<'a> {
             );
         }
         let session = self.bng.sessions().find(|session| session.lease.address == address);
-        let session = session.expect("who is answered has a session").id;
+        let session = session.expect("a client that is answered has a session").id;
         assert!(self.is_on_disk(session, address), "{address} is answered before it is on disk");
         assert!(self.node.contains_key(&session), "{address} is answered before the node knows it");
         // From when it was asked for (RFC 2131, section 4.4.1).
@@ -279,7 +279,7 @@ impl<'a> World<'a> {
         text += choices[(self.choose)(choices.len())];
         text += &format!(" xid {}", self.sent.len());
         self.sent.push(self.now);
-        // Who gives an address back has it no longer, whether the server hears of it or not.
+        // A client that gives an address back does not use it, whether the server hears of it or not.
         if text.starts_with("release") || text.starts_with("decline") {
             self.leases.retain(|held, (_, of, _)| *of != device || held.to_string() != address);
         }
