@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-pub use text::read;
+use weir_config::Mistakes;
 
 use crate::limit::Limit;
 use crate::line::PortName;
@@ -14,6 +14,7 @@ use crate::mac::Mac;
 use crate::name::Name;
 use crate::plan::{Plan, Rates};
 use crate::pool::{Pool, is_assignable};
+use crate::subscriber::Subscriber;
 
 /// The configuration of a BNG.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,6 +97,14 @@ impl Default for Config {
 }
 
 impl Config {
+    /// Reads a configuration, and the subscribers that stand beside it; see `config/text.rs`. `file` is its name in mistakes.
+    ///
+    /// # Errors
+    /// All mistakes, each with its line.
+    pub fn read(file: &str, text: &str) -> Result<(Config, Vec<Subscriber>), Mistakes> {
+        text::read(file, text)
+    }
+
     /// The rates of a plan; `None`: there is no such plan.
     pub fn rates(&self, plan: &Plan) -> Option<Rates> {
         match plan {

@@ -13,7 +13,8 @@
 //!
 //!  REQUEST > identify the subscriber > hold the address > Store(lease) ... Stored > AddSession, Send(ACK)
 //! ```
-//! Every input carries its time, and the outputs are a function of state, time and input.
+//! Every input carries its time, and the outputs are a function of state, time and input. At the start come the records of the disk
+//! ([`Input::Adopt`], in their order), then the sessions of the node ([`Input::NodeTable`]), then everything else.
 //!
 //! - A client is answered with an ACK, and the node forwards its frames, after the record of its lease is on disk.
 //! - An address has at most one holder, and a subscriber at most one session, also after a crash at any record.
@@ -42,7 +43,7 @@ mod why;
 mod words;
 
 pub use bng::{Bng, Counts, Sizes};
-pub use config::{Config, LeaseTimes, Moves, Port, read};
+pub use config::{Config, LeaseTimes, Moves, Port};
 pub use drops::{DropReason, Drops};
 pub use io::{AddSession, Command, CommandError, Event, Input, NodeCommand, Now, Output, Punt};
 pub use limit::Limit;

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use weir_bng::scenario::{self, World};
-use weir_bng::{Bng, Command, Input, Line, MOST_TRACES_OF_LINE, Now, Output, Punt};
+use weir_bng::{Bng, Command, Config, Input, Line, MOST_TRACES_OF_LINE, Now, Output, Punt};
 use weir_testkit::{Dice, number};
 
 fn world<'a>(seed: u64) -> World<'a> {
@@ -37,7 +37,7 @@ fn every_prefix_of_the_records_is_a_state_without_a_double() {
 #[test]
 fn a_flood_of_made_up_devices_takes_no_memory() {
     let text = "port access1 mac 02:00:00:00:00:fe, pool main 100.64.0.2-100.64.0.6 router 100.64.0.1/24";
-    let (config, _) = weir_bng::read("flood", text).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    let (config, _) = Config::read("flood", text).unwrap_or_else(|mistakes| panic!("{mistakes}"));
     let mut bng = Bng::new(config, 7).expect("it contradicts nothing");
     let subscriber = "anna mac 02:00:00:00:00:01 plan down 1Mbit up 1Mbit".parse().expect("a subscriber");
     let now = Now { at: Duration::ZERO, wall_s: 1_790_000_000 };

@@ -31,7 +31,7 @@ const SERVER_SEEN_EVERY: Duration = Duration::from_secs(60);
 
 /// What became of a request.
 enum Answered {
-    /// It is answered, now or when its record is on disk.
+    /// It is answered when its record is on disk.
     Later,
     /// It is answered now.
     Now(Outcome, Vec<u8>),
@@ -57,14 +57,9 @@ impl Bng {
             Ok(request) => Some(request.message.chaddr).filter(|mac| mac.is_station()),
             Err(unread) => unread.src_mac,
         };
-        let frame = || TraceFrame {
-            at: self.now.at,
-            direction: Direction::FromSubscriber,
-            bytes: punt.bytes.to_vec(),
-        };
         if let Some(mac) = mac {
-            let frame = frame();
-            self.traces.heard(&line, mac, frame);
+            let (at, direction) = (self.now.at, Direction::FromSubscriber);
+            self.traces.heard(&line, mac, TraceFrame { at, direction, bytes: punt.bytes.to_vec() });
         }
         let mac = mac.unwrap_or_default();
         let own = self.config.ports.get(&line.port).map(|port| port.mac);

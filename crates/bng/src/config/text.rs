@@ -27,11 +27,8 @@ use crate::words::Words;
 const ITEMS: [&str; 10] =
     ["port", "pool", "plan", "dns", "lease", "offer", "quarantine", "moves", "limit", "subscriber"];
 
-/// Reads a configuration, and the subscribers that stand beside it.
-///
-/// # Errors
-/// All mistakes, each with its line.
-pub fn read(file: &str, text: &str) -> Result<(Config, Vec<Subscriber>), Mistakes> {
+/// See [`Config::read`].
+pub(super) fn read(file: &str, text: &str) -> Result<(Config, Vec<Subscriber>), Mistakes> {
     let notes = Notes::new("a bng", text);
     let (mut config, mut subscribers) = (Config::default(), Vec::new());
     let without_comments = without_comments(text);

@@ -8,7 +8,7 @@ use weir_config::unit;
 use super::client;
 use super::text::{Scenario, Step, Verb};
 use crate::bng::Bng;
-use crate::config;
+use crate::config::Config;
 use crate::io::{AddSession, Command, Event, Input, NodeCommand, Now, Output, Punt};
 use crate::line::Line;
 use crate::mac::Mac;
@@ -81,7 +81,7 @@ impl Scenario {
 }
 
 fn bng(text: &str) -> Result<(Bng, Vec<Subscriber>), String> {
-    let (config, subscribers) = config::read("scenario", text).map_err(|mistakes| mistakes.to_string())?;
+    let (config, subscribers) = Config::read("scenario", text).map_err(|mistakes| mistakes.to_string())?;
     Ok((Bng::new(config, 1).map_err(|error| error.to_string())?, subscribers))
 }
 
@@ -296,7 +296,7 @@ impl Play {
         self.settle()?;
         self.text = with_port(text);
         let (config, subscribers) =
-            config::read("scenario", &self.text).map_err(|mistakes| mistakes.to_string())?;
+            Config::read("scenario", &self.text).map_err(|mistakes| mistakes.to_string())?;
         self.command(Command::Configure(config.into()))?;
         for subscriber in subscribers {
             self.command(Command::AddSubscriber(subscriber))?;

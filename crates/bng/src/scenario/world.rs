@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use super::client;
 use crate::bng::Bng;
-use crate::config;
+use crate::config::Config;
 use crate::dhcp4::frame;
 use crate::dhcp4::message::{Message, MessageType};
 use crate::io::{AddSession, Command, Event, Input, NodeCommand, Now, Output, Punt};
@@ -36,7 +36,7 @@ fn new_bng() -> Bng {
     let port = |name| format!("port {name} mac 02:00:00:00:00:fe trusted relay 192.0.2.1");
     let (ports, lease) = ([port("access1"), port("access2")].join(", "), LEASE_S);
     let text = format!("{ports}, {POOL}, lease {lease}s, limit subscriber 1000, limit line 1000");
-    let (config, _) = config::read("model", &text).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    let (config, _) = Config::read("model", &text).unwrap_or_else(|mistakes| panic!("{mistakes}"));
     Bng::new(config, 7).expect("it contradicts nothing")
 }
 

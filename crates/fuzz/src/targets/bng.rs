@@ -3,7 +3,7 @@
 use weir_bng::dhcp4::message::Message;
 use weir_bng::dhcp4::{frame, relay_info};
 use weir_bng::scenario::{self, World};
-use weir_bng::{Record, Subscriber};
+use weir_bng::{Config, Record, Subscriber};
 use weir_testkit::{Dice, repair};
 
 use super::{files, of_texts};
@@ -31,7 +31,7 @@ pub(super) fn bng_seeds() -> Vec<Vec<u8>> {
 /// A configuration, a subscriber, records or scenarios: what is read is the same when it is written and read again.
 pub(super) fn bng_text(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
-    match weir_bng::read("fuzz", &text) {
+    match Config::read("fuzz", &text) {
         Ok((config, _)) => assert!(config.contradictions().is_empty()),
         Err(mistakes) => assert!(!mistakes.list.is_empty()),
     }
