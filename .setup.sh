@@ -1,10 +1,10 @@
 # shellcheck shell=bash
-# What ./weir and ./test need before they can build: Debian packages and a Rust toolchain. Sourced, not run.
-# Everything that it installs or builds is announced on standard error; where nothing is to be done it costs
-# a few file look-ups and says nothing.
+# Installs the Debian packages and the Rust toolchain that ./weir and ./test need to build. Sourced, not run.
+# It announces every installation and build on standard error; if nothing is to be done, it is silent and costs a few file
+# look-ups.
 #
 # In:  $here, the folder of the checkout.
-# Out: $target, the build folder; build, which runs a command as the one who builds, in the checkout.
+# Out: $target, the build folder; build, which runs a command as the building user, in the checkout.
 
 : "${here:?}"
 oldest_rust=93 # 1.93; rust-version in Cargo.toml says the same
@@ -16,7 +16,7 @@ die() {
     exit 1
 }
 
-# Is a program or header here?
+# Whether a program or header is installed.
 have() {
     case $1 in
     /*) [ -e "$1" ] ;;
@@ -24,7 +24,7 @@ have() {
     esac
 }
 
-# need PROBE=PACKAGE...: installs the packages whose probe is not there.
+# need PROBE=PACKAGE...: installs the packages whose probe is missing.
 need() {
     local missing=() pair
     for pair in "$@"; do
@@ -33,10 +33,10 @@ need() {
     [ ${#missing[@]} -eq 0 ] || install "${missing[@]}"
 }
 
-# Nothing is removed for it: one mail server would take the place of another.
+# Without removing packages: one mail server would replace another.
 install() {
     local command="apt-get update && apt-get install -y --no-remove --no-install-recommends $*"
-    have apt-get || die "these Debian packages, or what corresponds to them here, are missing: $*"
+    have apt-get || die "missing Debian packages, or the same for this distribution: $*"
     local as_root=()
     if [ "$EUID" -ne 0 ]; then
         have sudo || die "packages are missing. As root, run: $command"
@@ -48,21 +48,21 @@ install() {
     if ! { "${apt[@]}" update && "${apt[@]}" install -y --no-remove --no-install-recommends "$@"; } >"$log" 2>&1; then
         cat "$log" >&2
         rm -f "$log"
-        die "that failed. As root, run: $command"
+        die "the installation failed, see above. As root, run: $command"
     fi
     rm -f "$log"
 }
 
-# Installs a package whose services stay off, now and after the next start of the machine.
+# Installs a package whose services stay off, also after reboot.
 install_off() {
     local package=$1 policy=/usr/sbin/policy-rc.d mark='# weir: no service starts while it installs a package' as_root=()
     shift
     [ "$EUID" -eq 0 ] || as_root=(sudo)
-    # In a process of its own, whose end takes the policy away: also after Ctrl-C, services of other packages are to start.
-    # One that was killed has left it; it is known by its mark.
+    # In a subshell, whose end removes the policy, so that services of other packages start again, also after Ctrl-C.
+    # The policy of a killed one is recognised by its mark.
     (
         if have apt-get && { [ ! -e "$policy" ] || grep -qxF "$mark" "$policy"; }; then
-            # shellcheck disable=SC2064 # what it says now
+            # shellcheck disable=SC2064 # expanded now
             trap "${as_root[*]} rm -f '$policy'" EXIT
             trap 'exit 130' INT TERM HUP
             printf '#!/bin/sh\n%s\nexit 101\n' "$mark" | "${as_root[@]}" tee "$policy" >/dev/null
@@ -70,12 +70,12 @@ install_off() {
         fi
         install "$package"
     ) || exit
-    # Without systemd there is nothing to disable: the policy has kept it from starting.
+    # Without systemd there is nothing to disable: the policy prevented the start.
     ! have systemctl || "${as_root[@]}" systemctl --quiet disable --now "$@" >/dev/null 2>&1 || true
 }
 
-# need_peers FILE: programs by others, a line each: program, package, services that stay off. It goes on without those that
-# cannot be had, and without those that are no Debian package (cargo:NAME).
+# need_peers FILE: other programs, one per line: program, package, services that stay off. Programs that cannot be installed, and
+# those without a Debian package (cargo:NAME), are skipped.
 need_peers() {
     local program package services missing=()
     while read -r program package services; do
@@ -96,8 +96,8 @@ need_build_packages() {
         /usr/include/libelf.h=libelf-dev /usr/include/zlib.h=zlib1g-dev /usr/include/pcap/pcap.h=libpcap-dev nft=nftables
 }
 
-# Who builds. Under sudo that is the user who called it, unless only root has Rust, or both have and the checkout
-# is not the user's: what is built stays with whom the sources belong to. Sets $builder_home and $as_builder.
+# Chooses the building user. Under sudo it is the user who called it, unless only root has Rust, or both have it and the checkout
+# belongs to another user: the build belongs to the owner of the sources. Sets $builder_home and $as_builder.
 choose_builder() {
     builder_home=${HOME:-/root}
     as_builder=()
@@ -128,7 +128,7 @@ rust_is_new() {
         [ "${BASH_REMATCH[1]}" -ge "$oldest_rust" ]
 }
 
-# A toolchain that is new enough: the default one, or rustup's stable, or a new installation.
+# Selects a toolchain that is new enough: the default one, rustup's stable one, or a new installation.
 need_rust() {
     rust_is_new && return
     export RUSTUP_TOOLCHAIN=stable
@@ -148,9 +148,9 @@ install_rustup() {
     fi
     need curl=curl /etc/ssl/certs/ca-certificates.crt=ca-certificates
     local script
-    # The second address is where the first one leads to; some networks know only that.
+    # The first address redirects to the second; some networks allow only the second.
     script=$(fetch https://sh.rustup.rs) || script=$(fetch https://static.rust-lang.org/rustup/rustup-init.sh) ||
-        die "Rust 1.$oldest_rust or newer is missing and https://sh.rustup.rs is out of reach"
+        die "Rust 1.$oldest_rust or newer is missing, and https://sh.rustup.rs cannot be reached"
     build sh -s -- -y --quiet --profile minimal --default-toolchain none --no-modify-path <<<"$script" >&2 ||
         die "the installation of rustup failed, see above"
 }
@@ -160,7 +160,7 @@ fetch() {
     curl --proto '=https' --tlsv1.2 -sSf "$1"
 }
 
-# The build folder: in the checkout, or where the checkout is someone else's, in the builder's cache.
+# The build folder: in the checkout, or in the builder's cache if the checkout is not writable.
 choose_target() {
     target=$here/target
     local folder=$target
@@ -168,7 +168,7 @@ choose_target() {
     "${as_builder[@]}" test -w "$folder" || target=${XDG_CACHE_HOME:-$builder_home/.cache}/weir/target
 }
 
-# Was the program built after the last change? Only asked where cargo cannot be: it knows better.
+# Whether the program was built after the last change. Only used if cargo cannot decide it.
 is_fresh() {
     [ -x "$1" ] && [ -z "$(cd "$here" && find Cargo.* crates plans bpf -newer "$1" -print -quit 2>/dev/null)" ]
 }

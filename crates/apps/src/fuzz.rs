@@ -1,4 +1,4 @@
-//! What reads bytes of others, for fuzz targets: a server with any request, a client with any reply.
+//! Parsers of untrusted bytes, for fuzz targets: a server with any request, a client with any reply.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -10,7 +10,7 @@ use crate::client::fuzz as client;
 use crate::server::fuzz::{Dialogue, Next};
 use crate::server::{Closing, Reply};
 
-/// Bytes that a socket takes without anybody who reads.
+/// Bytes that a socket accepts without a reader.
 const MOST: usize = 16 * 1024;
 /// Bytes of the longest request.
 const LONGEST: usize = 4096;

@@ -6,6 +6,11 @@
 //! ```
 //! A server or a client is a process: [`command::run_if_asked`] makes any program one, so that its CPU time, memory and
 //! context switches are those of its process tree.
+//!
+//! Files:
+//! - `server/`: one file for each server architecture; `client/`: the client in a closed and an open loop
+//! - `files/`: makes and reads small files
+//! - `command.rs`: servers and clients as processes
 
 pub mod client;
 pub mod command;

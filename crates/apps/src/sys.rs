@@ -15,7 +15,7 @@ pub(crate) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
 
 fn owned(fd: libc::c_int) -> io::Result<OwnedFd> {
     let fd = check(fd)?;
-    // SAFETY: the kernel just made this descriptor; nobody else owns it.
+    // SAFETY: the kernel just created this descriptor; it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -56,7 +56,7 @@ pub(crate) enum PortUse {
     Shared,
 }
 
-/// A socket that listens, without blocking, with a queue of `backlog` connections that nobody has accepted.
+/// A socket that listens, without blocking, with a backlog of `backlog` connections.
 pub(crate) fn listen(at: SocketAddrV4, backlog: u32, share: PortUse) -> io::Result<OwnedFd> {
     let fd = tcp(libc::SOCK_NONBLOCK)?;
     set_option(&fd, libc::SOL_SOCKET, libc::SO_REUSEADDR)?;
@@ -136,7 +136,7 @@ pub(crate) fn receive(fd: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<usize> 
     usize::try_from(n).map_err(|_| io::Error::last_os_error())
 }
 
-/// send(2), without a signal if nobody reads.
+/// send(2), without SIGPIPE if the reader has gone.
 pub(crate) fn send(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     // SAFETY: pointer and size describe `bytes`.
     let n = unsafe { libc::send(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) };
@@ -203,7 +203,7 @@ pub(crate) enum Forked {
 /// # Safety
 /// The process has one thread.
 pub(crate) unsafe fn fork() -> io::Result<Forked> {
-    // SAFETY: with one thread the child has no lock that nobody will open.
+    // SAFETY: with one thread no lock is held by another thread at the fork.
     match check(unsafe { libc::fork() })? {
         0 => {
             // SAFETY: no pointers. It cannot fail for a signal that exists.
@@ -238,7 +238,7 @@ pub(crate) fn lead_group() -> io::Result<()> {
     check(unsafe { libc::setpgid(0, 0) }).map(drop)
 }
 
-/// Sends a signal to all of one's own group; who blocks it does not notice.
+/// Sends a signal to the own process group; processes that block it are not affected.
 pub(crate) fn signal_group(signal: libc::c_int) {
     // SAFETY: no pointers; 0 is the own group.
     unsafe { libc::kill(0, signal) };
@@ -394,16 +394,16 @@ pub(crate) fn drop_pages(of: &File) -> io::Result<()> {
     }
 }
 
-/// Has the kernel the first page of a file? By mincore(2), which asks for no page: a read that does not wait (RWF_NOWAIT) has the page
-/// fetched.
+/// Has the kernel the first page of a file? By mincore(2), which asks for no page: a read that does not wait (RWF_NOWAIT) has
+/// the page fetched.
 ///
 /// # Errors
 /// The file cannot be mapped; it is empty.
 pub(crate) fn is_cached(file: &File) -> io::Result<bool> {
     const ONE: usize = 1;
     let mut is_there = 0_u8;
-    // SAFETY: a new mapping at an address that the kernel chooses, which nobody reads; it has one page, for which mincore writes one
-    // byte; it is unmapped at once.
+    // SAFETY: a new mapping at an address that the kernel chooses, which is never read; it has one page, for which mincore
+    // writes one byte; it is unmapped at once.
     unsafe {
         let at =
             libc::mmap(std::ptr::null_mut(), ONE, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd(), 0);

@@ -1,4 +1,4 @@
-//! What weir-inspect says of servers whose architecture is known: with connections that are held, and with such that the
+//! The verdicts of weir-inspect for servers of known architecture: with held connections, and with connections that the
 //! server closes at once.
 
 use std::io::{BufRead, BufReader};
@@ -100,10 +100,9 @@ fn is_recognized(built: Built, name: &str, closing: Closing) {
 fn what_is_no_server_is_refused_with_a_remedy() {
     let wrong = |target: Target, port| find(&target, port).unwrap_err().to_string();
     assert!(
-        wrong(Target::Name("no-such-program".into()), None)
-            .contains("no process is called `no-such-program`")
+        wrong(Target::Name("no-such-program".into()), None).contains("there is no process `no-such-program`")
     );
-    assert!(wrong(Target::Pid(std::process::id()), Some(1)).contains("listens on no TCP port"));
+    assert!(wrong(Target::Pid(std::process::id()), Some(1)).contains("listens on no visible TCP port"));
     let nobody = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
     assert_eq!(find(&Target::Address(nobody), None).unwrap(), None);
     let refused = weir_inspect::from_outside(nobody, 4).unwrap_err().to_string();

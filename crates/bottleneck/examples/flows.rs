@@ -1,7 +1,7 @@
-//! TCP load by weir, iperf3 and iperf2 in turn: `flows SECONDS ROUNDS FLOWS...`, whole numbers from 1 on, has each send so many flows
-//! between two namespaces, by a plain wire (how fast, and is the sum right?) and through a bottleneck of 200 Mbit/s and 20 ms (how
-//! far apart are the first bytes?). Needs root; iperf3 and iperf are looked for in PATH, and left out where they are not, or where
-//! they cannot.
+//! TCP load by weir, iperf3 and iperf2 in turn: `flows SECONDS ROUNDS FLOWS...`, whole numbers from 1 on, has each send so many
+//! flows between two namespaces, by a plain wire (how fast, and is the sum right?) and through a bottleneck of 200 Mbit/s and
+//! 20 ms (how far apart are the first bytes?). Needs root; iperf3 and iperf are looked for in PATH, and left out where they are
+//! not, or where they cannot.
 //!
 //! ```text
 //!  round 1: weir iperf3 iperf    round 2: iperf3 iperf weir    ...
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use weir_bottleneck::{Bridge, Observe, Settings, chunks_for, run};
 use weir_flows::{Group, Load, Server};
-use weir_port::duplex::{Packet, Pool};
+use weir_port::duplex::{Packet, Pool, ReceiveMode};
 use weir_port::thread;
 use weir_testbed::graph::{BOTTLENECK, DIRECT, Graph, Plan};
 
@@ -190,7 +190,7 @@ fn iperf2(bed: &Bed, flows: u32, seconds: u32) -> Result<Stated, Failure> {
     let mut server = serve(bed, Command::new("iperf").args(["-s", "-y", "C"]), 5001)?;
     let output = server.0.stdout.take().ok_or("no output")?;
     let (sender, lines) = channel();
-    // The server would wait for somebody to read.
+    // Without a reader the server would block.
     let reader = std::thread::spawn(move || {
         let lines = BufReader::new(output).lines().map_while(Result::ok);
         lines.for_each(|line| drop(sender.send(line)));
@@ -226,7 +226,7 @@ fn spread(program: Program, flows: u32, seconds: u32) -> Result<(f64, usize), Fa
         thread::prefer().map_err(|error| failed(&error))?;
         let mut settings = Settings::default();
         LINK.iter().try_for_each(|(name, value)| settings.set(name, value))?;
-        let open = |name| Packet::open(name, 1522, true).map_err(|error| failed(&error));
+        let open = |name| Packet::open(name, 1522, ReceiveMode::Promiscuous).map_err(|error| failed(&error));
         let ports = [open("m0")?, open("m1")?];
         let pool = Pool::new(chunks_for(&settings), 1522).map_err(|error| failed(&error))?;
         let mut bridge = Bridge::new(ports.map(|port| Box::new(port) as _), pool, settings, true)?;

@@ -1,6 +1,6 @@
 //! How fast and how exact a bottleneck is on one CPU: `link SECONDS [SETTING=VALUE ...]` makes three namespaces, sends UDP of
-//! 1500-byte packets at 1.2 times the rate (1gbit unless a setting says otherwise) through a bottleneck on the last CPU, and prints
-//! what it did. Needs root. Without words: its use.
+//! 1500-byte packets at 1.2 times the rate (1gbit unless a setting says otherwise) through a bottleneck on the last CPU, and
+//! prints what it did. Needs root. Without words: its use.
 //!
 //! ```text
 //!  sender, other CPUs - veth - [ bottleneck, last CPU ] - veth - receiver
@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use weir_bottleneck::{Bridge, Observe, Outcome, Settings, chunks_for, run};
-use weir_port::duplex::{Packet, Pool};
+use weir_linux::rtnl::Rtnl;
+use weir_port::duplex::{Packet, Pool, ReceiveMode};
 use weir_port::thread;
 use weir_testbed::graph::{BOTTLENECK, Graph};
-use weir_testbed::rtnl::Rtnl;
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -30,7 +30,7 @@ const BURST: u32 = 16;
 const SENDER: &str = "198.18.0.1";
 const RECEIVER: &str = "198.18.0.254";
 
-/// Sender, bottleneck, receiver. Both stations know each other: asking for an address takes a second while nobody answers.
+/// Sender, bottleneck, receiver. Both stations know each other: an ARP request without an answer takes a second.
 fn connected() -> Result<Graph, Failure> {
     let graph = Graph::connected(BOTTLENECK)?;
     for (own, address, other) in [("s0", SENDER, "r0"), ("r0", RECEIVER, "s0")] {
@@ -80,8 +80,8 @@ fn measure(seconds: f64, settings: Settings) -> Result<Outcome, Failure> {
         thread::prefer().map_err(failed)?;
         thread::pin_to(cpus - 1).map_err(failed)?;
         let ports = [
-            Packet::open("m0", 1522, true).map_err(failed)?,
-            Packet::open("m1", 1522, true).map_err(failed)?,
+            Packet::open("m0", 1522, ReceiveMode::Promiscuous).map_err(failed)?,
+            Packet::open("m1", 1522, ReceiveMode::Promiscuous).map_err(failed)?,
         ];
         let pool = Pool::new(chunks_for(&settings), 1522).map_err(failed)?;
         let mut bridge = Bridge::new(ports.map(|port| Box::new(port) as _), pool, settings, false)?;

@@ -159,7 +159,7 @@ impl Bridge {
         for number in 0..2 {
             settings.bottleneck(number)?;
             if settings.rate_of(number).is_some() != self.settings.rate_of(number).is_some() {
-                return Err("whether the way back has a limit cannot change while it runs".into());
+                return Err("back-rate cannot change between none and a rate at run time".into());
             }
         }
         self.ways.iter_mut().try_for_each(|way| way.change(&settings, name, now))?;
@@ -180,7 +180,7 @@ impl Bridge {
         self.ways.get(direction).and_then(Way::log)
     }
 
-    /// What became of all frames. What waits, waits for ever.
+    /// Counts of the fate of every frame. A frame that still waits is never released.
     ///
     /// # Errors
     /// What the kernel says when a port is asked.

@@ -1,4 +1,4 @@
-//! What time it is: that of the machine, or one that a test sets.
+//! The clock: that of the machine, or one that a test sets.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -9,7 +9,7 @@ use weir_queue::Time;
 pub enum Clock {
     /// Since this instant, on the machine's monotonic clock.
     Machine(Instant),
-    /// It stands still until somebody sets it.
+    /// It does not advance until it is set.
     Set(Time),
 }
 

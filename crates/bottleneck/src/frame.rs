@@ -1,4 +1,4 @@
-//! What a queue has to know of a frame.
+//! The properties of a frame that a queue needs.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::HashMap;
@@ -19,7 +19,8 @@ pub(crate) struct Seen {
     pub(crate) packet: Packet<()>,
     /// Its path.
     pub(crate) path: usize,
-    /// It should carry a packet of IP, of which nothing can be read: frames with the same Ethernet addresses and type are one flow.
+    /// It should carry a packet of IP, of which nothing can be read: frames with the same Ethernet addresses and type are one
+    /// flow.
     pub(crate) is_unread: bool,
 }
 

@@ -13,6 +13,12 @@
 //! - Delay lines lose nothing and keep the order. They stand behind the queue.
 //! - Large frames of senders with segmentation offload are cut before the queue, and checksums are finished, by the port.
 //! - entered = sent + dropped + lost + still queued + still in the delay line, in each direction ([`Counts`]).
+//!
+//! Files:
+//! - `bridge.rs`, `way.rs`: both directions; `run.rs`: the loop at real time, and how late frames leave; `clock.rs`: the clocks
+//! - `frame.rs`: flow, path and ECN field of a frame; `settings.rs`, `log.rs`, `result.rs`: input and output
+//! - `tests/exact.rs`: the same drops and times as the simulated link; `tests/stage.rs`: the same as the stage `queue` of a
+//!   node
 #![forbid(unsafe_code)]
 
 mod bridge;

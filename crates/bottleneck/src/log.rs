@@ -1,4 +1,4 @@
-//! What arrived when, and what became of it: enough to repeat it with any queue, in virtual time.
+//! The log of arrivals and their outcomes: enough to repeat it with any queue, in virtual time.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,4 @@
-//! What a bottleneck has done: each second, and in the end.
+//! Results of a bottleneck: for each interval, and at the end.
 
 use std::collections::BTreeMap;
 
@@ -111,7 +111,7 @@ impl Snapshot {
     }
 }
 
-/// What became of the frames of a direction.
+/// Counts of the fate of the frames of a direction.
 #[derive(Debug, Clone, Serialize)]
 pub struct Direction {
     /// Its rate, that by which buffers are measured; `None` without a limit.
@@ -227,7 +227,7 @@ impl Direction {
     fn faults(&self, name: &str) -> Vec<String> {
         let mut faults = Vec::new();
         if let Some(late) = too_late(self.lateness_ns.p99, self.slot_ns).filter(|_| self.sent > 0) {
-            faults.push(format!("{name}: {late}: give it a CPU of its own, or a lower rate"));
+            faults.push(format!("{name}: {late}: use a CPU of its own (--cpu), or a lower rate"));
         }
         for (place, frames) in &self.port_drops {
             faults.push(format!("{name}: {frames} frames were lost in this program: {place}"));

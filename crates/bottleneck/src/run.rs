@@ -1,4 +1,4 @@
-//! A bottleneck that runs until somebody ends it: it waits, looks at the time, and takes in changes.
+//! Runs a bottleneck until it is stopped: waits, reads the clock, and applies changes.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ const WATCHFUL: Time = Time::from_us(100);
 /// Signals and changes are seen after this time.
 const LOOK: Time = Time::from_ms(50);
 
-/// Who sees and changes a bottleneck that runs.
+/// The observer and the controls of a running bottleneck.
 pub struct Observe<'a> {
     /// Ends it.
     pub stop: &'a AtomicBool,

@@ -1,4 +1,4 @@
-//! What can be set of a bottleneck, on the command line and while it runs: one name, one value, one reader for each.
+//! The settings of a bottleneck, on the command line and at run time: one name, one value, one reader for each.
 
 use weir_config::did_you_mean;
 use weir_link::{Aqm, Buffer, Paths, Rate};
@@ -113,7 +113,7 @@ impl Settings {
         let limit_bytes = self.buffer.bytes(bits_per_s, self.longest_rtt());
         if limit_bytes < 1514 && self.rate_of(direction).is_some() {
             return Err(format!(
-                "a buffer of {limit_bytes} bytes holds no frame of 1514 bytes: make it larger"
+                "a buffer of {limit_bytes} bytes cannot hold a frame of 1514 bytes: use a larger one"
             ));
         }
         Ok(Bottleneck { limit_bytes, bits_per_s, seed: self.seed ^ direction as u64 })
@@ -192,7 +192,7 @@ mod tests {
         settings.set("buffer", "1513").unwrap();
         assert_eq!(
             settings.bottleneck(0).unwrap_err(),
-            "a buffer of 1513 bytes holds no frame of 1514 bytes: make it larger"
+            "a buffer of 1513 bytes cannot hold a frame of 1514 bytes: use a larger one"
         );
     }
 }

@@ -23,7 +23,7 @@ struct Carried<T> {
 /// A packet that comes out.
 #[derive(Debug)]
 pub struct Leaving<T> {
-    /// What it carries.
+    /// The packet itself, as the port handed it in.
     pub what: T,
     /// When it is to come out.
     pub due: Time,
@@ -31,7 +31,7 @@ pub struct Leaving<T> {
     pub marked: bool,
 }
 
-/// What became of all packets of a direction: entered = dropped + lost + left + queued + delayed.
+/// Counts of the fate of all packets of a direction: entered = dropped + lost + left + queued + delayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// They arrived.
@@ -139,7 +139,7 @@ impl<T: Send + 'static> Way<T> {
                 }
             }
             (None, None) => {}
-            _ => return Err("whether the way back has a limit cannot change while it runs".into()),
+            _ => return Err("back-rate cannot change between none and a rate at run time".into()),
         }
         self.behind.set_paths(settings.paths.clone());
         self.set_markers(settings);
@@ -233,7 +233,7 @@ impl<T: Send + 'static> Way<T> {
         self.gone.drain(..)
     }
 
-    /// What became of all packets so far.
+    /// Counts of the fate of all packets so far.
     pub fn counts(&self) -> Counts {
         let link = self.link.as_ref().map(Link::counts).unwrap_or_default();
         Counts {

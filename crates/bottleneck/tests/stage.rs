@@ -1,5 +1,5 @@
-//! The stage `queue` of a node and a bottleneck between two ports, with the same arrivals, settings and seed: the same frames come
-//! out, marked alike, in the same order, at the same time.
+//! The stage `queue` of a node and a bottleneck between two ports, with the same arrivals, settings and seed: the same
+//! frames come out, marked alike, in the same order, at the same time.
 
 use std::collections::HashMap;
 
@@ -34,7 +34,7 @@ fn frame(front: &[u8], bytes: usize, flow: u8, ecn: u8, number: u32) -> Vec<u8> 
     [&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1], front, &packet].concat()
 }
 
-/// What came out by which look: its number and its ECN field.
+/// The packets that came out: the look at which each did, its number and its ECN field.
 type Out = Vec<(u64, u32, u8)>;
 
 fn out(look: u64, frame: &[u8]) -> (u64, u32, u8) {

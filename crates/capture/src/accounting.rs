@@ -1,7 +1,7 @@
-//! Where the frames of an interface went: offered = captured + drops by name + what the filter refused + unexplained.
+//! Accounting of the frames of an interface: offered = captured + drops by name + rejected by the filter + unexplained.
 
+use weir_linux::rtnl::LinkStats;
 use weir_port::capture::Drops;
-use weir_testbed::rtnl::LinkStats;
 
 use crate::worker::Reading;
 

@@ -5,8 +5,8 @@
 //!         \-> [pre-trigger: the last seconds] --Trigger-->
 //! ```
 //! A file that is full is put on disk by another thread, while the next one is written; only then its packets are said to
-//! be in a file, whatever happens to the machine. Buffers of several queues come as they are filled: in a file the packets of each interface are in order of time,
-//! those of several are not (`reordercap` sorts them).
+//! be in a file, whatever happens to the machine. Buffers of several queues come as they are filled: in a file the packets
+//! of each interface are in order of time, those of several are not (`reordercap` sorts them).
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -22,16 +22,16 @@ use crate::pool::{Buffer, Pool};
 
 /// How often the writer looks at the clock when nothing comes.
 const TICK: Duration = Duration::from_millis(100);
-/// Fast, and for packets nearly as good as the levels above.
+/// A fast level, which compresses packets nearly as well as higher ones.
 const ZSTD_LEVEL: i32 = 1;
 
-/// What a writer has to do.
+/// A command to the writer.
 pub(crate) enum Message {
     /// Blocks for the file.
     Filled(Buffer),
-    /// What came before it shall be written, and all that follows.
+    /// Write the packets before the trigger, and all that follow.
     Trigger,
-    /// The file may have been renamed: what follows goes to one of its name.
+    /// The file may have been renamed: the next blocks go to a new file of its name.
     Reopen,
     /// Nothing will follow.
     End,
@@ -48,7 +48,7 @@ pub enum Rotation {
     Time(Duration),
 }
 
-/// What has been written, for others to look at.
+/// Progress of the writer, for other threads.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     /// Bytes in all files, compressed.
@@ -59,11 +59,11 @@ pub(crate) struct Progress {
     pub(crate) files: AtomicU64,
     /// Writing has failed: the capture should end.
     pub(crate) failed: AtomicBool,
-    /// What the user should know, each once.
+    /// Warnings to the user, each once.
     pub(crate) notes: Mutex<Vec<String>>,
 }
 
-/// What became of the frames that were handed on.
+/// Counts of the frames that were handed to the writer.
 #[derive(Debug, Default)]
 pub struct Written {
     /// Packets in files that are on disk, those that were deleted by `keep` included.
@@ -87,9 +87,9 @@ pub(crate) struct Writing {
     pub(crate) files: Files,
     pub(crate) rotation: Rotation,
     pub(crate) compress: bool,
-    /// Until the trigger, what came in this time is kept in memory.
+    /// Until the trigger, the packets of this time are kept in memory.
     pub(crate) before: Option<Duration>,
-    /// How each file begins: the section and its interfaces.
+    /// The head of each file: the section and its interfaces.
     pub(crate) head: Vec<u8>,
     /// Queues that fill buffers.
     pub(crate) queues: usize,
@@ -105,7 +105,7 @@ pub(crate) struct Disk {
     in_output: u64,
     /// The file before it.
     syncing: Option<Syncing>,
-    /// The last of what came before the trigger, while it is awaited.
+    /// The newest buffers from before the trigger, while it is awaited.
     pre_trigger: VecDeque<Kept>,
     awaits_trigger: bool,
     written: Written,
@@ -118,7 +118,7 @@ struct Kept {
     since: Instant,
 }
 
-/// A file that is put on disk.
+/// A file that is being synced to disk.
 struct Syncing {
     thread: JoinHandle<io::Result<()>>,
     /// Packets in it.
@@ -126,7 +126,7 @@ struct Syncing {
 }
 
 impl Disk {
-    /// Opens the first file now, so that what is wrong with it is known before anything is captured.
+    /// Opens the first file now, so that an error is reported before anything is captured.
     pub(crate) fn open(writing: Writing, pool: Arc<Pool>, progress: Arc<Progress>) -> io::Result<Disk> {
         let awaits_trigger = writing.before.is_some();
         let (pre_trigger, written) = (VecDeque::new(), Written::default());
@@ -254,9 +254,11 @@ impl Disk {
             Err(error) => {
                 let note = match error.kind() {
                     io::ErrorKind::AlreadyExists => {
-                        "SIGHUP: the file was not renamed, and is continued".into()
+                        "SIGHUP: the file was not renamed; writing continues to it".into()
                     }
-                    _ => format!("SIGHUP: no new file can be made, and the old one is continued: {error}"),
+                    _ => {
+                        format!("SIGHUP: cannot create a new file: {error}; writing continues to the old one")
+                    }
                 };
                 self.progress.notes.lock().unwrap_or_else(PoisonError::into_inner).push(note);
                 Ok(())
@@ -298,13 +300,13 @@ impl Disk {
         done.inspect_err(|_| self.lose(frames))
     }
 
-    /// Nobody knows which of these packets are on disk.
+    /// Counts packets as lost: which of them are on disk is unknown.
     fn lose(&mut self, frames: u64) {
         self.written.frames -= frames;
         self.written.unwritten += frames;
     }
 
-    /// Writing has failed; what was written before stays.
+    /// Ends writing after an error; earlier blocks stay in the file.
     fn give_up(&mut self, error: io::Error) {
         self.written.error = Some(error);
         let in_output = std::mem::take(&mut self.in_output);
@@ -314,7 +316,7 @@ impl Disk {
         self.progress.failed.store(true, Ordering::Relaxed);
     }
 
-    /// Does something unless writing has failed before; true if it went well.
+    /// Runs `action` unless writing has failed before; true on success.
     fn guard(&mut self, action: impl FnOnce(&mut Disk) -> io::Result<()>) -> bool {
         if self.written.error.is_some() {
             return false;
@@ -329,7 +331,7 @@ impl Disk {
     }
 }
 
-/// Puts a file on disk; a pipe or a device has no such thing.
+/// Syncs a file to disk; does nothing for a pipe or a device.
 fn sync(file: &File) -> io::Result<()> {
     if is_file(file) { file.sync_all() } else { Ok(()) }
 }
@@ -380,7 +382,7 @@ impl Output {
                     let _ = file.file.set_len(good);
                 })
             }
-            // What is flushed can be read although the file has no end.
+            // Flushed blocks can be read although the file has no end.
             Kind::Zstd(encoder) => encoder.write_all(blocks).and_then(|()| encoder.flush()),
         }
     }
@@ -392,7 +394,7 @@ impl Output {
         }
     }
 
-    /// Ends the file. If that fails, what was flushed before can be read.
+    /// Ends the file. If that fails, the flushed blocks can still be read.
     fn finish(self) -> Result<Counted, (Output, io::Error)> {
         let Output { kind, since, begun } = self;
         match kind {
@@ -404,7 +406,7 @@ impl Output {
     }
 }
 
-/// A file that knows how much went into it.
+/// A file that counts its bytes.
 struct Counted {
     file: File,
     bytes: u64,

@@ -66,9 +66,10 @@ fn compressing_writer_that_fails() {
 fn packets(path: &Path) -> (Vec<u64>, bool) {
     let mut bytes = Vec::new();
     let file = File::open(path).unwrap();
-    let is_read = match path.extension().is_some_and(|ending| ending == "zst") {
-        true => zstd::Decoder::new(file).unwrap().read_to_end(&mut bytes).is_ok(),
-        false => (&file).read_to_end(&mut bytes).is_ok(),
+    let is_read = if path.extension().is_some_and(|ending| ending == "zst") {
+        zstd::Decoder::new(file).unwrap().read_to_end(&mut bytes).is_ok()
+    } else {
+        (&file).read_to_end(&mut bytes).is_ok()
     };
     let mut numbers = Vec::new();
     let Ok(mut reader) = Reader::open(bytes.as_slice()) else { return (numbers, false) };

@@ -1,9 +1,9 @@
-//! The files of a capture: their names, and who makes them once the capturing process may no longer do that.
+//! The files of a capture: their names, and the process that creates them after the capturing process has dropped its rights.
 //!
 //! With rotation `x.pcapng` becomes `x-00001.pcapng`, `x-00002.pcapng`, ... of which the last `keep` are left. No file that
 //! is there is written to: numbers that are taken are left out, and without rotation that is an error.
 //! Under root a child process makes and deletes them and hands their descriptors over: it sees no packet, takes no
-//! names, and knows two orders, "next" and "stop waiting". It is the user who called sudo, if anybody did, and ends with
+//! names, and knows two orders, "next" and "stop waiting". It runs as the user who called sudo, if there is one, and ends with
 //! this process.
 //!
 //! ```text
@@ -76,7 +76,7 @@ impl Files {
         Files::by(Maker::Given(Some(file)))
     }
 
-    /// Files that this process makes with its own rights, or those of who called sudo.
+    /// Files that this process creates with its own rights, or those of the user who called sudo.
     pub fn of(target: &Target) -> io::Result<Files> {
         Ok(Files::by(Maker::Own(Folder::open(target)?)))
     }
@@ -101,7 +101,7 @@ impl Files {
     /// Makes the next file, and deletes what is too old.
     ///
     /// # Errors
-    /// `Interrupted`: asked to stop before anybody read the pipe; no more files can be had.
+    /// `Interrupted`: asked to stop before the pipe had a reader; no more files can be created.
     pub fn make(&mut self) -> io::Result<File> {
         let goes_on = || !(self.ends)();
         match &mut self.maker {
@@ -130,10 +130,10 @@ impl Files {
     }
 }
 
-/// Becomes who called sudo, for good. Without one it is root, who may write in directories of others.
+/// Changes to the user who called sudo, permanently. Without sudo it stays root, which may write in directories of other users.
 fn become_maker() -> io::Result<()> {
     let Some(user) = caller() else {
-        // Refused to those who have none: they make files with the rights of their user.
+        // An error without that capability is ignored: files are then created with the rights of the user.
         let _ = sys::bound_capabilities(sys::CAP_DAC_OVERRIDE)
             .and_then(|()| sys::keep_capabilities(sys::CAP_DAC_OVERRIDE));
         return Ok(());
@@ -224,7 +224,7 @@ impl Folder {
         self.made.push_back(self.number);
         if self.numbered && self.keep.is_some_and(|keep| self.made.len() as u64 > keep) {
             let old = self.made.pop_front().expect("there are more than none");
-            // Somebody may have taken it away.
+            // Another program may have removed it.
             let _ = self.directory.remove(&self.name(old));
         }
         // So that it is found after a crash.
@@ -234,9 +234,12 @@ impl Folder {
 
     fn create(&self, name: &OsStr) -> io::Result<File> {
         // A child is its user already.
-        as_caller(|| match self.append {
-            true => self.directory.append(name, PRIVATE),
-            false => self.directory.create(name, PRIVATE),
+        as_caller(|| {
+            if self.append {
+                self.directory.append(name, PRIVATE)
+            } else {
+                self.directory.create(name, PRIVATE)
+            }
         })
     }
 }

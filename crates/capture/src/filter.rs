@@ -49,8 +49,8 @@ pub fn compile(expression: &str, interface: &str) -> Result<Vec<libc::sock_filte
 pub(crate) fn check_for_kernel(expression: &str, program: &[libc::sock_filter]) -> Result<(), FilterError> {
     let jump = (libc::BPF_JMP | libc::BPF_JA) as u16;
     if program.iter().any(|one| one.code == jump && one.k as i32 <= 0) {
-        let message = "the kernel cannot run it, since it goes through a frame in a loop, as protochain does: use proto \
-                       in its place, or --method xdp, where this program runs it";
+        let message = "the kernel cannot run it, because it has a loop (protochain): use proto instead, or --method xdp, \
+                       where this program runs the filter";
         return Err(FilterError { expression: expression.into(), message: message.into(), near: None });
     }
     Ok(())
@@ -133,9 +133,7 @@ mod tests {
             let program = program(&dead, expression).unwrap();
             check_for_kernel(expression, &program).map_err(|error| error.to_string())
         };
-        assert!(
-            refused("ip6 protochain 17").unwrap_err().contains("use proto in its place, or --method xdp")
-        );
+        assert!(refused("ip6 protochain 17").unwrap_err().contains("use proto instead, or --method xdp"));
         for expression in
             ["ip6 proto 17", "vlan 5 and udp port 53", "tcp[tcpflags] & tcp-syn != 0 or port 1 or port 2"]
         {

@@ -1,9 +1,9 @@
-//! The interface that is captured from: what it has counted, and what may keep frames from arriving.
+//! The captured interface: its counters, and obstacles that keep frames from arriving.
 
-use weir_testbed::error::Result;
-use weir_testbed::ethtool::{self, Offload};
-use weir_testbed::napi;
-use weir_testbed::rtnl::{Link, LinkStats, Rtnl};
+use weir_linux::error::Result;
+use weir_linux::ethtool::{self, Offload};
+use weir_linux::napi;
+use weir_linux::rtnl::{Link, LinkStats, Rtnl};
 
 /// Its counters, asked by its number: it may be renamed, and another one may take its name.
 pub(crate) fn counters(rtnl: &mut Rtnl, link: &Link) -> Result<LinkStats> {
@@ -16,16 +16,16 @@ pub(crate) fn obstacles(link: &Link) -> Vec<String> {
     let name = &link.name;
     let mut found = Vec::new();
     if !link.up {
-        found.push(format!("{name} is down, so that nothing arrives: `ip link set {name} up`"));
+        found.push(format!("{name} is down and receives nothing: `ip link set {name} up`"));
     } else if !link.carrier {
         found.push(format!(
-            "{name} has no carrier, so that nothing arrives: plug in the cable, or set the other end up"
+            "{name} has no carrier and receives nothing: plug in the cable, or set the other end up"
         ));
     }
     if link.kind.as_deref() == Some("veth") && ethtool::offload(name, Offload::Gro).is_ok_and(|on| !on) {
         found.push(format!(
-            "{name} is one end of a veth pair and has no NAPI: what XDP programs send to it is dropped unless an XDP \
-             program is attached here; `ethtool -K {name} gro on` helps"
+            "{name} is a veth without NAPI: the kernel drops frames that XDP programs send to it, unless an XDP program \
+             is attached here; use `ethtool -K {name} gro on`"
         ));
     }
     found
@@ -37,14 +37,12 @@ pub(crate) fn poll_obstacle(link: &Link) -> Option<String> {
     let instances: Vec<_> =
         napi::list().ok()?.into_iter().filter(|napi| napi.ifindex == link.ifindex).collect();
     if instances.is_empty() {
-        return Some(format!(
-            "the driver of {name} has no NAPI that could be polled: --busy-poll only takes time"
-        ));
+        return Some(format!("the driver of {name} has no NAPI to poll: --busy-poll only costs CPU time"));
     }
     instances.iter().any(|napi| napi.defer_hard_irqs == Some(0)).then(|| {
         format!(
-            "interrupts of {name} go on beside busy polling: `echo 2 > /sys/class/net/{name}/napi_defer_hard_irqs` and \
-             `echo 200000 > /sys/class/net/{name}/gro_flush_timeout` hold them back"
+            "{name} still has interrupts during busy polling: `echo 2 > /sys/class/net/{name}/napi_defer_hard_irqs` and \
+             `echo 200000 > /sys/class/net/{name}/gro_flush_timeout` defer them"
         )
     })
 }

@@ -8,6 +8,13 @@
 //! A [`source::Source`] is an interface with its queues, a [`session::Session`] what becomes of their frames, a
 //! [`accounting::Accounting`] where all frames of an interface went. Privileges are needed for the source only: see
 //! [`privilege`].
+//!
+//! Files:
+//! - `source.rs`, `interface.rs`, `filter.rs`: interfaces, their queues, and filters in the language of tcpdump
+//! - `worker.rs`: a thread that captures; `recorder.rs`, `pool.rs`, `disk.rs`: a frame on its way to a file; `trigger.rs`: when
+//!   it begins
+//! - `mix.rs`: protocols, sizes and senders that `--stats` shows
+//! - `files.rs`: makes files after privileges are gone; `privilege.rs`, `syscalls.rs`: privileges and system calls that remain
 
 pub mod accounting;
 mod disk;

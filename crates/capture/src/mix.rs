@@ -1,4 +1,4 @@
-//! What is on the wire: protocols, sizes, and who sends most, counted by each capturing thread for itself.
+//! What is on the wire: protocols, sizes, and top senders, counted by each capturing thread for itself.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -26,7 +26,7 @@ pub struct Mix {
 }
 
 impl Mix {
-    /// Counts a frame; returns who sent it.
+    /// Counts a frame; returns its sender.
     #[inline]
     pub(crate) fn count(&mut self, bytes: &[u8], wire_len: u32) -> Option<IpAddr> {
         self.sizes[SIZES.partition_point(|&most| most < wire_len + FCS)] += 1;
@@ -67,7 +67,7 @@ impl Mix {
     }
 }
 
-/// Somebody who sends.
+/// A sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Talker {
     /// Source address.
@@ -88,7 +88,7 @@ pub(crate) struct Talkers {
 
 #[derive(Clone, Copy, Default)]
 struct Slot {
-    /// IPv4 addresses are mapped; 0 is nobody.
+    /// IPv4 addresses are mapped; 0 is an empty entry.
     address: u128,
     frames: u64,
     bytes: u64,
@@ -128,7 +128,7 @@ impl Talkers {
         slots[place].uncertain += uncertain;
     }
 
-    /// Adds what another has counted, who forgets it.
+    /// Moves the counts of another table into this one.
     pub(crate) fn take_over(&mut self, other: &mut Talkers) {
         for slot in other.slots.iter_mut().filter(|slot| slot.frames > 0) {
             let Slot { address, frames, bytes, uncertain } = std::mem::take(slot);

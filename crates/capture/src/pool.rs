@@ -48,16 +48,16 @@ impl Pool {
         if self.count.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        self.out_of(&mut self.empty.lock().expect("nobody panics with it"))
+        self.out_of(&mut self.empty.lock().expect("no thread panics with the lock"))
     }
 
     /// An empty buffer, once there is one; `None` if that takes longer than `wait`.
     pub(crate) fn wait(&self, wait: Duration) -> Option<Buffer> {
-        let empty = self.empty.lock().expect("nobody panics with it");
+        let empty = self.empty.lock().expect("no thread panics with the lock");
         let (mut empty, _) = self
             .returned
             .wait_timeout_while(empty, wait, |empty| empty.is_empty())
-            .expect("nobody panics with it");
+            .expect("no thread panics with the lock");
         self.out_of(&mut empty)
     }
 
@@ -71,7 +71,7 @@ impl Pool {
     pub(crate) fn give_back(&self, mut buffer: Buffer) {
         buffer.bytes.clear();
         buffer.frames = 0;
-        let mut empty = self.empty.lock().expect("nobody panics with it");
+        let mut empty = self.empty.lock().expect("no thread panics with the lock");
         empty.push(buffer);
         self.count.store(empty.len(), Ordering::Relaxed);
         self.returned.notify_one();

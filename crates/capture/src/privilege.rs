@@ -1,4 +1,4 @@
-//! Privileges are for opening: sockets, rings, files. What looks at frames or writes them has none.
+//! Privileges are needed to open sockets, rings and files; the code that parses or writes frames has none.
 
 use std::io;
 
@@ -6,23 +6,23 @@ pub use weir_disk::{User, caller};
 
 use crate::{sys, syscalls};
 
-/// nobody and nogroup of most systems, also the kernel's overflow user.
+/// User nobody and group nogroup of most systems, also the kernel's overflow user.
 const NOBODY: User = User { uid: 65_534, gid: 65_534 };
 
-/// Is this root, who becomes somebody else in [`drop_all`]?
+/// Whether this process is root, which changes to another user in [`drop_all`].
 pub fn is_root() -> bool {
     sys::user() == 0
 }
 
-/// Whom root becomes in [`drop_all`]; `None` for others, who stay who they are.
+/// The user that root changes to in [`drop_all`]; `None` for other users, which do not change.
 pub fn to_become() -> Option<User> {
     is_root().then(|| caller().unwrap_or(NOBODY))
 }
 
-/// Gives up all privileges for good: root becomes the one who called sudo, or nobody; capabilities are emptied, no
-/// program that is run can give new ones, and system calls that nobody needs here are refused. Call it before any thread is
-/// started: some of this holds for one thread.
-/// Returns whom root has become.
+/// Drops all privileges permanently: root changes to the user who called sudo, or nobody; capabilities are cleared, programs
+/// cannot regain them, and system calls that are not needed are refused. Call it before the first thread starts: some of this
+/// applies to one thread only.
+/// Returns the user that root changed to.
 ///
 /// # Errors
 /// The kernel refuses, and the privileges are still there.

@@ -1,5 +1,5 @@
-//! What a capturing thread does with its frames when they go to a file: it writes blocks into buffers and hands those
-//! on. It never waits for the disk: without a buffer the frame is lost, counted, and the file says so at the gap.
+//! The recorder of a capturing thread: writes frames as blocks into buffers, and passes these to the writer. It never waits for
+//! the disk: without a free buffer the frame is lost and counted, and the file has a note at the gap.
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -17,7 +17,7 @@ const STATISTICS_BYTES: usize = 128;
 /// At the end there is time: so long may the disk take to return a buffer.
 const LAST_WAIT: Duration = Duration::from_secs(30);
 
-/// What a file is made of.
+/// Format of the packets in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// With interfaces, gaps and statistics.
@@ -56,15 +56,20 @@ pub(crate) struct Recorder {
     written: u64,
 }
 
+/// How all queues of a capture are recorded.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Recorded {
+    pub(crate) format: Format,
+    /// After this time a buffer is handed on although it is not full.
+    pub(crate) patience: Duration,
+    /// When the capture began.
+    pub(crate) start_ns: u64,
+}
+
 impl Recorder {
-    /// For queue number `queue` of a capture that began at `start_ns`.
-    pub(crate) fn new(
-        (queue, format): (u32, Format),
-        pool: Arc<Pool>,
-        to: Sender<Message>,
-        patience: Duration,
-        start_ns: u64,
-    ) -> Self {
+    /// For queue number `queue` of a capture.
+    pub(crate) fn new(queue: u32, capture: Recorded, pool: Arc<Pool>, to: Sender<Message>) -> Self {
+        let Recorded { format, patience, start_ns } = capture;
         let since = Instant::now();
         Recorder {
             queue,
@@ -188,7 +193,8 @@ mod tests {
         let (to, messages) = channel();
         // Room for three frames of 100 bytes and no statistics.
         let pool = Arc::new(Pool::new(1, 3 * write::packet_bytes(100)));
-        let mut recorder = Recorder::new((0, Format::Pcapng), pool.clone(), to, Duration::from_secs(1), 1);
+        let capture = Recorded { format: Format::Pcapng, patience: Duration::from_secs(1), start_ns: 1 };
+        let mut recorder = Recorder::new(0, capture, pool.clone(), to);
         let frame = |at, lost_before| Frame { bytes: &[7; 100], wire_len: 100, at, lost_before };
         for at in 10..15 {
             recorder.record(&frame(at, 0));

@@ -7,22 +7,22 @@ use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use weir_linux::rtnl::LinkStats;
 use weir_port::pcap;
 use weir_port::pcapng::{ETHERNET, Interface, write};
-use weir_testbed::rtnl::LinkStats;
 
 use crate::accounting::Accounting;
 use crate::disk::{Disk, Message, Progress, Rotation, Writing, Written};
 use crate::files::Files;
 use crate::interface;
 use crate::pool::Pool;
-use crate::recorder::{Format, Recorder};
+use crate::recorder::{Format, Recorded, Recorder};
 use crate::source::Source;
 use crate::trigger::{Trigger, Watch};
 pub use crate::worker::Reading;
 use crate::worker::{Event, Shared, Shown, Worker};
 
-/// How often limits and triggers are looked at.
+/// How often limits and triggers are checked.
 const TICK: Duration = Duration::from_millis(50);
 /// How often the view is shown.
 const SECOND: Duration = Duration::from_secs(1);
@@ -30,10 +30,10 @@ const SECOND: Duration = Duration::from_secs(1);
 const BUFFER_BYTES: u64 = 1 << 20;
 /// A buffer holds at least some of the largest packets.
 const SMALLEST_BUFFER_BYTES: u64 = 256 << 10;
-/// A buffer that is not full waits so long for more.
+/// Longest time that a buffer waits to become full.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// When a capture ends by itself.
+/// Limits at which a capture ends by itself.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Limits {
     /// After this time.
@@ -44,13 +44,13 @@ pub struct Limits {
     pub bytes: Option<u64>,
 }
 
-/// What is written, and where.
+/// The files of a capture.
 pub struct Recording {
-    /// Where files come from.
+    /// Creates the files.
     pub files: Files,
     /// When the next one begins.
     pub rotation: Rotation,
-    /// What a file is made of.
+    /// Format of the packets in a file.
     pub format: Format,
     /// As zstd.
     pub compress: bool,
@@ -64,14 +64,14 @@ pub struct Recording {
     pub system: String,
 }
 
-/// What comes from outside while a capture runs.
+/// Signals to a running capture.
 #[derive(Clone, Copy)]
 pub struct Signals<'a> {
     /// End.
     pub stop: &'a AtomicBool,
     /// SIGUSR1 has come.
     pub trigger: &'a AtomicBool,
-    /// Whether files are to be opened again since this was last asked.
+    /// Was a reopening of the files requested since the last call?
     pub asks_to_reopen: &'a dyn Fn() -> bool,
 }
 
@@ -82,7 +82,7 @@ pub struct QueueView {
     pub interface: String,
     /// Which of the interface's queues, from 0.
     pub number: usize,
-    /// What it has counted.
+    /// Its counters.
     pub reading: Reading,
     /// Frames per second since the view before.
     pub frames_per_s: f64,
@@ -92,7 +92,7 @@ pub struct QueueView {
     pub drops_per_s: f64,
 }
 
-/// What has been written so far.
+/// Counts of packets and files written so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct WrittenSoFar {
     /// Packets.
@@ -116,14 +116,14 @@ pub struct View {
     pub waiting: bool,
     /// Frames that the interfaces received, captured or not.
     pub offered: u64,
-    /// What the user should know, since the view before.
+    /// Warnings since the previous view.
     pub notes: Vec<String>,
 }
 
 /// Why a capture has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// It was informed to.
+    /// It was asked to end.
     Stopped,
     /// A limit was reached.
     Limit,
@@ -133,7 +133,7 @@ pub enum End {
     Disk,
 }
 
-/// What a capture has come to.
+/// The result of a capture.
 #[derive(Debug)]
 pub struct Report {
     /// Why it has ended.
@@ -142,12 +142,12 @@ pub struct Report {
     pub accounting: Vec<Accounting>,
     /// The last view.
     pub view: View,
-    /// What became of the file.
+    /// Counts of what was written to the file.
     pub written: Option<Written>,
 }
 
 impl Report {
-    /// Captured frames that found the disk too slow.
+    /// Captured frames that were lost because the disk was too slow.
     pub fn slow(&self) -> u64 {
         self.view.queues.iter().map(|queue| queue.reading.slow).sum()
     }
@@ -156,7 +156,7 @@ impl Report {
 /// A capture that is about to begin.
 pub struct Session {
     sources: Vec<Source>,
-    /// Their counters when they were last seen: those of an interface go with it.
+    /// Their last counters: an interface that is removed takes its counters with it.
     latest: Vec<LinkStats>,
     limits: Limits,
     file: Option<FileSide>,
@@ -175,7 +175,7 @@ struct FileSide {
     trigger: Option<Trigger>,
 }
 
-/// A queue of which the thread runs.
+/// A queue with a running thread.
 struct Running {
     source: usize,
     number: usize,
@@ -236,7 +236,7 @@ impl Session {
         let end = loop {
             match self.events.recv_timeout(TICK) {
                 Ok(Event::Ended) => alive -= 1,
-                // By the number of frames.
+                // The limit of frames was reached.
                 Ok(Event::Stopped) => break End::Limit,
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break End::NothingLeft,
@@ -358,7 +358,7 @@ impl Session {
 
     fn tell_writer(&self, message: Message) {
         if let Some(file) = &self.file {
-            // A writer that has gone has said why.
+            // A writer that has ended has reported its error.
             let _ = file.to.send(message);
         }
     }
@@ -397,7 +397,7 @@ fn record(
         _ => BUFFER_BYTES,
     };
     let bytes = bytes.max(SMALLEST_BUFFER_BYTES);
-    // Each queue fills one while another is written.
+    // Each queue fills one buffer while another is written.
     let count = (memory / bytes).max(2 * queues as u64 + 2) as usize;
     let pool = Arc::new(Pool::new(count, bytes as usize));
     let progress = Arc::new(Progress::default());
@@ -414,15 +414,15 @@ fn record(
     let disk = Disk::open(writing, pool.clone(), progress.clone())?;
     let (to, messages) = channel();
     let writer = std::thread::Builder::new().name("writer".into()).spawn(move || disk.run(&messages))?;
-    // The file shall not reach back much further than asked for.
+    // Short waits, so that the file reaches back little further than requested.
     let patience = before.map_or(PATIENCE, |(time, _)| time / 8);
-    let start_ns = crate::now_ns();
-    let recorder = |n| Recorder::new((n as u32, format), pool.clone(), to.clone(), patience, start_ns);
+    let capture = Recorded { format, patience, start_ns: crate::now_ns() };
+    let recorder = |n| Recorder::new(n as u32, capture, pool.clone(), to.clone());
     let recorders = (0..queues).map(recorder).collect();
     Ok((FileSide { to, writer, progress, trigger: before.map(|(_, trigger)| trigger) }, recorders))
 }
 
-/// How each file begins: who writes it, and an interface for each queue.
+/// The beginning of each file: the writing program, and an interface for each queue.
 fn head(sources: &[Source], places: &[(usize, usize)], application: &str, system: &str) -> Vec<u8> {
     let mut head = Vec::new();
     write::section(&mut head, &write::Author { hardware: std::env::consts::ARCH, system, application });

@@ -1,8 +1,8 @@
-//! An interface with the queues that frames are taken from: which way of capturing it is, and why.
+//! An interface with its capture queues: the selected method, and the reason.
 
+use weir_linux::error::Error;
+use weir_linux::rtnl::{Link, LinkStats, Rtnl};
 use weir_port::capture::{CaptureError, Method, Options, Queue};
-use weir_testbed::error::Error;
-use weir_testbed::rtnl::{Link, LinkStats, Rtnl};
 
 use crate::filter::{self, FilterError};
 use crate::interface;
@@ -64,7 +64,7 @@ impl Source {
         let start = [start, interface::counters(&mut rtnl, link)?];
         if method.steals() && interface::carries_own_traffic(&mut rtnl, link) {
             obstacles.push(format!(
-                "{method} takes the frames of {} away from this machine's own network stack, which has an address there",
+                "with {method} the network stack of this machine gets no frames of {}, although it has an address there",
                 link.name
             ));
         }
@@ -74,8 +74,7 @@ impl Source {
         let granted = queues.first().map(|queue| queue.granted());
         if is_generic(&queues) {
             obstacles.push(format!(
-                "the driver of {} has no XDP, and in the kernel's receive path {method} is no faster than a ring: leave \
-                 out --method",
+                "the driver of {} has no XDP, and in the kernel's receive path {method} is no faster than a ring: omit --method",
                 link.name
             ));
         }
@@ -86,7 +85,7 @@ impl Source {
         Ok(Source { link: link.clone(), method, reason, obstacles, wanted, queues, rtnl, start })
     }
 
-    /// Its queues alone, for those who keep no accounting.
+    /// Only its queues, for callers without accounting.
     pub fn into_queues(self) -> Vec<Box<dyn Queue>> {
         self.queues
     }
@@ -101,7 +100,7 @@ fn best(rtnl: &mut Rtnl, link: &Link, wanted: &Wanted) -> Result<Opened, SourceE
     for method in preferred(link, wanted.options.sockets) {
         if method.steals() && own {
             why.push(format!(
-                "{method} would take the frames away from this machine, which talks through {}",
+                "with {method} this machine would get no frames of {}, which it uses",
                 link.name
             ));
             continue;
@@ -112,7 +111,7 @@ fn best(rtnl: &mut Rtnl, link: &Link, wanted: &Wanted) -> Result<Opened, SourceE
                 why.push(format!("not {method}: the driver of {} has no XDP", link.name));
             }
             Ok(queues) => {
-                let why = if why.is_empty() { "the best way there is".to_string() } else { why.join("; ") };
+                let why = if why.is_empty() { "the fastest method".to_string() } else { why.join("; ") };
                 return Ok((method, start, queues, why));
             }
             // No other way would do.

@@ -64,7 +64,7 @@ pub(crate) fn keep_capabilities(kept: u64) -> io::Result<()> {
     check(unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), data.as_ptr()) } as i32).map(drop)
 }
 
-/// The capabilities that are permitted stay so when root becomes somebody else.
+/// Keeps the permitted capabilities when root changes to another user.
 pub(crate) fn keep_through_change_of_user() -> io::Result<()> {
     // SAFETY: no pointers.
     check(unsafe { libc::prctl(libc::PR_SET_KEEPCAPS, 1, 0, 0, 0) }).map(drop)

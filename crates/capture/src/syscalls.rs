@@ -1,4 +1,4 @@
-//! System calls that nobody needs who looks at frames: they are refused for good (seccomp(2)), whoever asks for them.
+//! System calls that a program which parses frames does not need: they are refused permanently (seccomp(2)), for all callers.
 //!
 //! What is refused is what reaches far into the kernel, or into other processes, and what a process without privileges may
 //! call all the same. It is a list of what is refused, not of what is allowed: a program that is run, such as the script of
@@ -50,8 +50,8 @@ const REFUSED: &[i64] = &[
 /// What runs a program.
 const PROGRAMS: &[i64] = &[libc::SYS_execve, libc::SYS_execveat];
 
-/// Refuses what nobody needs to all threads of this process, to those that they start, and to programs that are run from here on; such a
-/// call fails with EPERM. On machines that the library does not know nothing is refused.
+/// Refuses the calls that are not needed in all threads of this process, in those that they start, and in programs run from
+/// here on; such a call fails with EPERM. On machines that the library does not know nothing is refused.
 ///
 /// # Errors
 /// The kernel has no such filters.

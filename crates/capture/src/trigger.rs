@@ -1,4 +1,4 @@
-//! When a capture that holds back the last seconds begins to write.
+//! The trigger that makes a capture with --ring-before begin to write.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -60,7 +60,7 @@ impl Watch {
         Watch { trigger, seen: VecDeque::new() }
     }
 
-    /// Reported what was counted until `now`: is it time?
+    /// Updates the counts at `now`; returns whether the trigger fires.
     pub(crate) fn is_due(&mut self, now: Instant, frames: u64, bytes: u64) -> bool {
         self.seen.push_back((now, frames, bytes));
         // The one before the window stays, so that the whole window is seen.

@@ -1,4 +1,4 @@
-//! A thread that takes the frames of one queue: it counts them, hands them to the file, and is looked at from outside.
+//! A thread that receives the frames of one queue: it counts them, passes them to the file, and publishes its counts.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::mpsc::Sender;
@@ -20,32 +20,32 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Talkers that are reported of each queue.
 const TALKERS: usize = 16;
 
-/// What a queue has counted so far.
+/// Counters of a queue so far.
 #[derive(Debug, Clone, Default)]
 pub struct Reading {
     /// Frames captured.
     pub frames: u64,
     /// Their bytes on the wire, without FCS.
     pub bytes: u64,
-    /// Frames that came after as many as were wanted.
+    /// Frames after the limit was reached.
     pub beyond: u64,
-    /// Frames captured that found the disk too slow.
+    /// Captured frames that were lost because the disk was too slow.
     pub slow: u64,
     /// Frames longer than the interface's MTU: several that were merged on receipt.
     pub merged: u64,
-    /// What the kernel says.
+    /// The kernel's counters.
     pub account: Account,
     /// Protocols and sizes, where they are wanted.
     pub mix: Mix,
-    /// Who has sent most since the last look.
+    /// Top senders since the last look.
     pub talkers: Vec<Talker>,
     /// Why the queue has ended before the capture.
     pub failed: Option<String>,
 }
 
-/// What workers and session share.
+/// Data shared by workers and session.
 pub(crate) struct Shared {
-    /// Workers shall come to their end.
+    /// Workers should end.
     pub(crate) stop: AtomicBool,
     /// Frames that are still wanted, of all queues.
     pub(crate) wanted: Option<AtomicI64>,
@@ -55,25 +55,25 @@ pub(crate) struct Shared {
 #[derive(Default)]
 pub(crate) struct Shown {
     reading: Mutex<Reading>,
-    /// Somebody has looked since they were shown.
+    /// The counts were read since they were published.
     looked: AtomicBool,
 }
 
 impl Shown {
     pub(crate) fn reading(&self) -> Reading {
-        self.reading.lock().expect("nobody panics with it").clone()
+        self.reading.lock().expect("no thread panics with the lock").clone()
     }
 
     /// A look that takes the talkers: none goes by unseen, and none is reported twice, however late the looks are.
     pub(crate) fn look(&self) -> Reading {
-        let mut reading = self.reading.lock().expect("nobody panics with it");
+        let mut reading = self.reading.lock().expect("no thread panics with the lock");
         self.looked.store(true, Ordering::Relaxed);
         let talkers = std::mem::take(&mut reading.talkers);
         Reading { talkers, ..reading.clone() }
     }
 
     fn show(&self, reading: &mut Reading, senders: Option<&mut Senders>) {
-        let mut shown = self.reading.lock().expect("nobody panics with it");
+        let mut shown = self.reading.lock().expect("no thread panics with the lock");
         if let Some(senders) = senders {
             reading.talkers = senders.tell(self.looked.swap(false, Ordering::Relaxed));
         }
@@ -81,7 +81,7 @@ impl Shown {
     }
 }
 
-/// Who sends: those that were shown but not yet looked at, and those since then.
+/// Senders: those that were published but not yet read, and those since then.
 struct Senders {
     shown: Talkers,
     since: Talkers,
@@ -101,9 +101,9 @@ impl Senders {
     }
 }
 
-/// What a worker tells the session.
+/// A message from a worker to the session.
 pub(crate) enum Event {
-    /// Nothing new comes in.
+    /// The queue receives no more frames.
     Stopped,
     /// It has ended.
     Ended,
@@ -116,7 +116,7 @@ pub(crate) struct Worker {
     pub(crate) shared: Arc<Shared>,
     pub(crate) shown: Arc<Shown>,
     pub(crate) events: Sender<Event>,
-    /// A queue of which nothing has come for this time after its stop is empty.
+    /// A stopped queue is empty when no frame has arrived for this time.
     pub(crate) quiet: Duration,
     /// Longest frame without merging.
     pub(crate) longest: u32,
@@ -124,7 +124,7 @@ pub(crate) struct Worker {
     pub(crate) details: bool,
 }
 
-/// What is counted per frame.
+/// Counters that each frame updates.
 struct Counts {
     reading: Reading,
     senders: Option<Senders>,
@@ -173,7 +173,7 @@ impl Worker {
                 Ok(taken) => taken,
                 Err(error) => {
                     counts.reading.failed = Some(error.to_string());
-                    // What had arrived before, an interface that has gone leaves here.
+                    // A removed interface still delivers here the frames that had arrived before.
                     let mut count = |frame: &Frame<'_>| counts.count(frame, shared, longest);
                     while self.queue.take(self.quiet, &mut count).is_ok_and(|taken| taken > 0) {}
                     break;
@@ -185,7 +185,7 @@ impl Worker {
                         counts.reading.failed = Some(error.to_string());
                         break;
                     }
-                    // Whoever no longer listens needs no news.
+                    // An error means that the receiver has ended.
                     let _ = self.events.send(Event::Stopped);
                     stopped = Some(now);
                 }
@@ -206,7 +206,7 @@ impl Worker {
         if let Some(recorder) = counts.recorder {
             recorder.finish(&counts.reading.account, crate::now_ns());
         }
-        // Whoever hears of the end may open the interface again.
+        // The receiver of the event may reopen the interface.
         drop(self.queue);
         let _ = self.events.send(Event::Ended);
     }

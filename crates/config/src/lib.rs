@@ -1,5 +1,5 @@
-//! What people write into a TOML file, read option by option. Reading goes on after a mistake, so that all mistakes
-//! of a file are reported at once, each with its line and what to do about it. Rates and numbers as people write them.
+//! Reads TOML files of users, option by option. Reading continues after a mistake, so that all mistakes of a file are reported
+//! at once, each with its line and what to do about it. Rates and numbers as people write them.
 //!
 //! ```text
 //! text > toml_edit > Section > values, each parsed once        notes > Mistakes

@@ -1,4 +1,4 @@
-//! What is wrong with a file: all mistakes at once, each with its place and its remedy.
+//! The mistakes of a file: all at once, each with its place and its remedy.
 
 use std::cell::RefCell;
 use std::fmt;

@@ -8,9 +8,8 @@ pub fn plain(text: &str) -> Cow<'_, str> {
     if !text.contains(is_active) {
         return Cow::Borrowed(text);
     }
-    let shown = text.chars().map(|c| match is_active(c) {
-        true => Cow::Owned(c.escape_unicode().to_string()),
-        false => Cow::Owned(c.to_string()),
+    let shown = text.chars().map(|c| {
+        if is_active(c) { Cow::Owned(c.escape_unicode().to_string()) } else { Cow::Owned(c.to_string()) }
     });
     Cow::Owned(shown.collect())
 }

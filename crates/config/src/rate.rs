@@ -34,7 +34,7 @@ impl Rate {
             Rate::BitsPerS(bits) => Ok(bits / (frames.mean() * 8.0)),
             Rate::LinePercent(percent) => line_bits_per_s
                 .map(|line| frames.line_fps(line) * percent / 100.0)
-                .ok_or_else(|| format!("{self} of which line? Say its speed, for example 10Gbit")),
+                .ok_or_else(|| format!("{self} needs a line rate, for example 10Gbit")),
         }
     }
 }
@@ -66,7 +66,7 @@ impl FromStr for Rate {
         }
         match prefixed(text).filter(|(number, _)| *number > 0.0) {
             Some((_, "")) if text.ends_with('G') => {
-                Err(format!("`{text}` may be frames or bits per second: use {text}pps or {text}bit"))
+                Err(format!("`{text}` can be frames or bits per second: use {text}pps or {text}bit"))
             }
             Some((number, "" | "pps" | "fps")) => Ok(Rate::Fps(number)),
             Some((number, unit)) if BIT_UNITS.contains(&unit) => Ok(Rate::BitsPerS(number)),
@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(rate("1M").fps(&frames, None), Ok(1e6));
         assert_eq!(rate("512Mbit").fps(&frames, None), Ok(1e6));
         assert_eq!(rate("100%").fps(&frames, Some(10e9)).unwrap() as u32, 14_880_952);
-        assert!(rate("10%").fps(&frames, None).unwrap_err().contains("of which line"));
+        assert!(rate("10%").fps(&frames, None).unwrap_err().contains("needs a line rate"));
     }
 
     #[test]

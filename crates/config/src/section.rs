@@ -1,5 +1,5 @@
-//! One table of a file, read option by option. Every wrong value is noted and reading goes on; options that nobody
-//! asked for are unknown.
+//! One table of a file, read option by option. Every wrong value is noted and reading continues; options that were not
+//! read are unknown.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -135,14 +135,14 @@ impl<'a> Section<'a> {
             return self.parsed(key, value, &parse).map(|one| vec![one]);
         };
         if array.is_empty() {
-            self.note(value.span(), key, "an empty list leaves nothing to measure: give a value".to_string());
+            self.note(value.span(), key, "the list is empty: give a value".to_string());
             return None;
         }
         let mut list = Vec::with_capacity(array.len());
         for item in array {
             match self.parsed(key, item, &parse) {
                 Some(one) if list.contains(&one) => {
-                    self.note(item.span(), key, format!("`{}` is listed twice: leave one out", shown(item)));
+                    self.note(item.span(), key, format!("`{}` is listed twice: remove one", shown(item)));
                 }
                 one => list.extend(one),
             }

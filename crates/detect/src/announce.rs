@@ -1,4 +1,4 @@
-//! What a BGP daemon is asked to do: a blackhole route for the victim (RFC 7999), or a flow specification (RFC 8955) that
+//! Commands for a BGP daemon: a blackhole route for the victim (RFC 7999), or a flow specification (RFC 8955) that
 //! matches what the frames of the attack have in common.
 
 use std::net::IpAddr;
@@ -13,9 +13,9 @@ use crate::prefix::{Prefix, bits};
 /// How attacks are announced.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Announce {
-    /// Whose language.
+    /// The BGP daemon, whose syntax is used.
     pub daemon: Daemon,
-    /// What is announced.
+    /// The kind of route that is announced.
     pub what: Route,
     /// Why the daemon gets no command, and each is only shown; `None`: it gets them.
     pub withheld: Option<&'static str>,
@@ -23,12 +23,12 @@ pub struct Announce {
     pub max: usize,
     /// An announcement is withdrawn after this time, whatever the attack does.
     pub lifetime: Duration,
-    /// It stays for so long after its attack has ended: where it stops the attack's frames from being seen, the attack may
+    /// It stays for this long after its attack has ended: where it stops the attack's frames from being seen, the attack may
     /// go on. One that comes back as soon as it is withdrawn is held for twice as long, and so on up to `lifetime`.
     pub hold: Duration,
-    /// What meets one of these is never announced.
+    /// Hosts in these prefixes are never announced.
     pub(crate) never: Vec<Prefix>,
-    /// Where it is written down what is announced.
+    /// The file that keeps the list of announcements.
     pub state: PathBuf,
 }
 
@@ -41,7 +41,7 @@ pub enum Daemon {
     GoBgp,
 }
 
-/// What is announced for an attacked host.
+/// The route that is announced for an attacked host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Route {
     /// All of its traffic is dropped.
@@ -51,16 +51,16 @@ pub enum Route {
         /// RFC 7999 reserves 65535:666.
         community: String,
     },
-    /// What looks like the attack is dropped.
+    /// Traffic that matches the attack is dropped.
     Flowspec,
 }
 
-/// What to say when an attack starts, and when it ends.
+/// Commands for the start and for the end of an attack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Commands {
     /// At the start.
     pub announce: String,
-    /// At the end: takes back just that.
+    /// At the end: withdraws exactly that route.
     pub withdraw: String,
 }
 
@@ -122,15 +122,10 @@ impl Announce {
                 let from = option(from.map(|port| format!(" source-port =={port}")));
                 let to = option(to.map(|port| format!(" destination-port =={port}")));
                 let rest = format!("match destination {prefix}{protocol}{from}{to} then discard");
-                match host.is_ipv4() {
-                    true => (
-                        ["gobgp global rib -a ipv4-flowspec add", "gobgp global rib -a ipv4-flowspec del"],
-                        rest,
-                    ),
-                    false => (
-                        ["gobgp global rib -a ipv6-flowspec add", "gobgp global rib -a ipv6-flowspec del"],
-                        rest,
-                    ),
+                if host.is_ipv4() {
+                    (["gobgp global rib -a ipv4-flowspec add", "gobgp global rib -a ipv4-flowspec del"], rest)
+                } else {
+                    (["gobgp global rib -a ipv6-flowspec add", "gobgp global rib -a ipv6-flowspec del"], rest)
                 }
             }
         };
@@ -139,7 +134,7 @@ impl Announce {
     }
 }
 
-/// What nearly all frames of the attack have.
+/// The value that nearly all frames of the attack share.
 fn common<T: Clone>(shares: &[Share<T>]) -> Option<T> {
     shares.first().filter(|first| first.share >= COMMON).map(|first| first.value.clone())
 }

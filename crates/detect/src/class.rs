@@ -1,4 +1,4 @@
-//! What kind of attack it is, by the name that an operator knows it by: from its rates and from what its frames have in common.
+//! The class of an attack, by its usual name: from its rates and from the common properties of its frames.
 
 use std::fmt;
 

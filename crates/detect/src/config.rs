@@ -1,4 +1,4 @@
-//! What is watched, what is too much, and what is done about it: the configuration, read from TOML.
+//! The configuration: watched networks, limits and actions, read from TOML.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -118,7 +118,7 @@ impl Config {
             let config = read(&root);
             root.finish();
             if notes.is_empty() && config.as_ref().is_some_and(|config| !config.limits_anything()) {
-                let text = "no limit is given, so nothing can exceed one: add [in] with `pps = \"20k\"`, or [baseline]";
+                let text = "there is no limit to exceed: add [in] with `pps = \"20k\"`, or [baseline]";
                 notes.add(Some(0..0), "", text.to_string());
             }
             config
@@ -185,20 +185,17 @@ fn read_limits(section: Section<'_>) -> Limits {
 /// What is right by itself, but not beside the groups before and the networks.
 fn check_group(section: &Section<'_>, group: &Group, before: &[Group], networks: Option<&[Prefix]>) {
     if before.iter().any(|other| other.name == group.name) {
-        section
-            .wrong("name", "another group has this name: events could not tell which is meant".to_string());
+        section.wrong("name", "another group has this name: events need unique group names".to_string());
     }
     for (index, &prefix) in group.prefixes.iter().enumerate() {
         let owner = before.iter().find(|other| other.prefixes.contains(&prefix));
         if let Some(name) = owner.and_then(|owner| owner.name.as_ref()) {
-            let text = format!(
-                "`{prefix}` belongs to group `{name}` already, and a host has the limits of one group"
-            );
+            let text =
+                format!("`{prefix}` belongs to group `{name}` already: a host has the limits of one group");
             section.wrong_entry("prefixes", index, text);
         }
         if networks.is_some_and(|networks| !networks.iter().any(|network| network.meets(prefix))) {
-            let text =
-                format!("no host of `{prefix}` is in `networks`, so that none is watched: add it there");
+            let text = format!("`{prefix}` is not in `networks`, so it is not watched: add it there");
             section.wrong_entry("prefixes", index, text);
         }
     }
@@ -292,7 +289,7 @@ fn read_announce(section: Section<'_>) -> Option<Announce> {
         section.one("state", value::text).unwrap_or_else(|| "/var/lib/weir/announced".to_string()).into();
     let daemon = match is_gobgp {
         Some(true) => Some(Daemon::GoBgp),
-        // Of a daemon that nobody knows, this is no mistake.
+        // Not reported if the daemon is unknown.
         _ => {
             let pipe = section.one("pipe", value::text);
             let pipe = pipe.unwrap_or_else(|| "/run/exabgp/exabgp.in".to_string());
@@ -384,11 +381,10 @@ mod tests {
         let mistakes = Config::read("c.toml", text).expect_err("it is wrong").to_string();
         assert_eq!(
             mistakes,
-            "c.toml:8: group.2.name: another group has this name: events could not tell which is meant\n\
-             c.toml:10: group.2.prefixes: `198.18.0.0/16` belongs to group `web` already, and a host has \
-             the limits of one group\n\
-             c.toml:11: group.2.prefixes: no host of `203.0.113.0/24` is in `networks`, so that none is \
-             watched: add it there\n\
+            "c.toml:8: group.2.name: another group has this name: events need unique group names\n\
+             c.toml:10: group.2.prefixes: `198.18.0.0/16` belongs to group `web` already: a host has the \
+             limits of one group\n\
+             c.toml:11: group.2.prefixes: `203.0.113.0/24` is not in `networks`, so it is not watched: add it there\n\
              c.toml:18: `pipe` is no option of [announce]: use daemon, route, send, max, lifetime_s, \
              hold_s, never, state, next_hop, community\n\
              c.toml:19: announce.community: `65536:1` is no community: write \"65535:666\""
@@ -402,7 +398,7 @@ mod tests {
         let mistakes = Config::read("c.toml", text).expect_err("it is wrong").to_string();
         assert_eq!(
             mistakes,
-            "c.toml:1: networks: `198.18.0.1/15` has bits behind its length: write 198.18.0.0/15\n\
+            "c.toml:1: networks: `198.18.0.1/15` has host bits set: use 198.18.0.0/15\n\
              c.toml:1: networks: `x` is no prefix: write 198.18.0.0/15 or 2001:db8::/32\n\
              c.toml:3: in.pps: `20q` is no limit: use a number above 0, such as \"20k\"\n\
              c.toml:4: in.syn_share: `2` is no share below 1: write half a percent as \"0.5%\" or 0.005\n\
@@ -415,7 +411,7 @@ mod tests {
         let nothing = Config::read("c.toml", "networks = [\"198.18.0.0/15\"]").expect_err("no limit");
         assert_eq!(
             nothing.to_string(),
-            "c.toml:1: no limit is given, so nothing can exceed one: add [in] with `pps = \"20k\"`, or \
+            "c.toml:1: there is no limit to exceed: add [in] with `pps = \"20k\"`, or \
              [baseline]"
         );
     }

@@ -1,4 +1,4 @@
-//! What is counted of a host in a slot, and the rates that follow from a second of slots.
+//! The counters of a host in a slot, and the rates over a second of slots.
 
 use serde::Serialize;
 use weir_packet::headers::{Headers, ICMP, ICMP6, TCP, UDP};

@@ -32,13 +32,13 @@ const DIRECTIONS: [Direction; 2] = [Direction::In, Direction::Out];
 /// The clock that dates the frames went back: a new period begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockStep {
-    /// What it says from now on, ns since 1970.
+    /// The clock's time after the step, ns since 1970.
     pub time_ns: u64,
     /// By how much less that is than the newest time before.
     pub back_ns: u64,
 }
 
-/// Counts frames and tells of attacks.
+/// Counts frames and detects attacks.
 pub struct Engine {
     config: Config,
     /// Prefixes of groups, the longest first, with the number of the group.
@@ -65,12 +65,12 @@ pub struct Engine {
     lost: [u64; WINDOW],
     errors: [u32; WINDOW],
     next_attack: u64,
-    /// What the attacks are that continue.
+    /// Classes of the attacks that continue.
     classes: BTreeMap<u64, Class>,
     status: Status,
 }
 
-/// What the engine did so far, and what limits its answers.
+/// Counters of the engine, and what limits its answers.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Status {
     /// Frames with an IP header; one that was joined counts as its segments.
@@ -101,6 +101,19 @@ pub struct Status {
     pub not_judged: NotJudged,
 }
 
+impl Status {
+    /// All that was not judged, with its count.
+    pub fn gaps(&self) -> Vec<(Gap, u64)> {
+        let counts = [
+            (Gap::Lost, self.lost),
+            (Gap::HostsEvicted, self.hosts_evicted),
+            (Gap::FlowsForgotten, self.flows_forgotten),
+            (Gap::Unwatched, self.unwatched),
+        ];
+        counts.into_iter().chain(self.not_judged.iter()).collect()
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Quiet {
     frames: u32,
@@ -129,7 +142,7 @@ struct Clock {
 }
 
 impl Engine {
-    /// Nothing seen so far. `secret` is random, so that nobody can choose addresses that get in each other's way.
+    /// Nothing seen so far. `secret` is random, so that an attacker cannot choose colliding addresses.
     pub fn new(config: Config, secret: [u64; 2]) -> Engine {
         let mut prefixes: Vec<_> = (config.groups.iter().enumerate())
             .flat_map(|(i, group)| group.prefixes.iter().map(move |&prefix| (prefix, i)))
@@ -196,7 +209,7 @@ impl Engine {
         }
     }
 
-    /// A frame came from which no IP packet could be read.
+    /// Counts a frame without a readable IP packet.
     pub fn unread(&mut self, unread: Unread) {
         match unread {
             Unread::Control(_) => self.status.control += 1,
@@ -205,25 +218,25 @@ impl Engine {
         }
     }
 
-    /// The time stamp of a frame is not believed.
+    /// Counts a frame with an implausible time stamp.
     pub fn odd_stamp(&mut self) {
         self.status.odd_stamps += 1;
     }
 
-    /// So many frames came that cannot be judged.
+    /// Counts frames that cannot be judged.
     #[cold]
     pub fn not_judged(&mut self, gap: Gap, frames: u64) {
         self.status.not_judged.add(gap, frames);
     }
 
-    /// So many frames were lost on the way here since the last call.
+    /// Counts frames that were lost before this engine since the last call.
     pub fn lost(&mut self, frames: u64) {
         self.lost[WINDOW - 1] += frames;
         self.status.lost += frames;
     }
 
-    /// It is `now_ns`: slots that ended are judged, though no frame came. A time that lies far back is believed if no frame
-    /// since the last call contradicts it: somebody has set the clock.
+    /// Advances the clock to `now_ns`: judges slots that ended, even without a frame. A time that lies far back is used if
+    /// no frame since the last call contradicts it: the clock was set.
     pub fn advance(&mut self, now_ns: u64, events: &mut Vec<Event>) {
         let now_ns = now_ns.min(LATEST_NS);
         if now_ns.max(self.newest_ns) + SLOT_NS * (WINDOW as u64) < self.clock.start_ns {
@@ -233,8 +246,8 @@ impl Engine {
         self.go_to(now_ns, events);
     }
 
-    /// The clock that dates the frames was set back to `now_ns`: a new period begins. What came just before is taken to be just
-    /// before, so that rates are those of the traffic, and attacks go on.
+    /// The clock that dates the frames was set back to `now_ns`: a new period begins. The frames just before are dated just
+    /// before the new time, so that rates are those of the traffic, and attacks go on.
     pub fn set_back(&mut self, now_ns: u64, events: &mut Vec<Event>) {
         let now_ns = now_ns.min(LATEST_NS);
         self.flush();
@@ -260,7 +273,7 @@ impl Engine {
             self.clock = Clock { start_ns: now, slot: 1 };
         }
         self.flush();
-        // After so many without a frame no attack goes on and nobody is watched: the rest changes nothing.
+        // After this many slots without a frame no attack continues and no host is watched: the rest changes nothing.
         let mut silent = 0;
         while self.clock.start_ns < now
             && silent < longest_silence(&self.config.hysteresis)
@@ -290,7 +303,7 @@ impl Engine {
         self.clock.slot = self.clock.slot.saturating_add(slots);
     }
 
-    /// What it did so far.
+    /// Counters of the engine so far.
     pub fn status(&self) -> Status {
         let over = self.watches.iter().flatten().filter(|host| host.watch.is_over()).count();
         let totals = self.totals.iter().filter(|total| total.watch.is_over()).count();
@@ -303,7 +316,7 @@ impl Engine {
         }
     }
 
-    /// Counts the frames that wait.
+    /// Counts the frames of the batch.
     fn flush(&mut self) {
         let batch = std::mem::take(&mut self.batch);
         let mut found = [(0, None); 2 * BATCH];
@@ -378,7 +391,7 @@ impl Engine {
         }
         let quiet = self.quiet[group][key.direction as usize];
         let silent = gap as usize - 1;
-        // What is a second old says nothing any more.
+        // Counts that are a second old are ignored.
         if watch == UNWATCHED
             && silent < WINDOW - 1
             && (finished.frames >= quiet.frames || finished.bytes >= quiet.bytes)
@@ -427,7 +440,7 @@ impl Engine {
         (all, Some(own))
     }
 
-    /// The present slot has ended: everybody who is watched is judged.
+    /// The current slot has ended: judges all watched hosts.
     fn end_slot(&mut self, events: &mut Vec<Event>) {
         let time_ns = self.clock.start_ns + SLOT_NS;
         self.errors[WINDOW - 1] = self.table.take_error_frames();
@@ -483,7 +496,7 @@ impl Engine {
         self.event(change, &subject, &mut total.watch, time_ns)
     }
 
-    /// What is reported of a change; takes the evidence out of the watch.
+    /// The event for a change; takes the evidence out of the watch.
     fn event(&mut self, change: Change, subject: &Subject, watch: &mut Watch, time_ns: u64) -> Option<Event> {
         let (event, attack): (Kind, Attack) = match change {
             Change::Start(attack) => (Kind::Start, attack),
@@ -529,7 +542,7 @@ impl Engine {
     }
 }
 
-/// Whom an event is about.
+/// The host or group of an event.
 struct Subject {
     host: Option<IpAddr>,
     group: usize,
@@ -538,7 +551,7 @@ struct Subject {
 }
 
 impl Quiet {
-    /// Nobody is near a limit who has less than this in a slot.
+    /// A host with less than this in a slot is not near a limit.
     fn of(config: &Config, limits: &Limits) -> Quiet {
         let frames = Metric::ALL.iter().filter_map(|&(metric, _)| match metric {
             Metric::BitsPerS => None,
@@ -560,7 +573,7 @@ impl Quiet {
     }
 }
 
-/// The group of an address: that of the longest prefix, or that of everyone.
+/// The group of an address: that of the longest prefix, or the default group.
 fn group_of(prefixes: &[(Prefix, usize)], address: u128) -> usize {
     prefixes.iter().find(|(prefix, _)| prefix.contains(address)).map_or(0, |(_, group)| *group)
 }

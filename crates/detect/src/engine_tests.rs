@@ -1,4 +1,4 @@
-//! Streams in virtual time, and what is reported of them.
+//! Streams in virtual time, and the reported events.
 
 use std::net::{IpAddr, Ipv4Addr};
 

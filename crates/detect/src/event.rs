@@ -1,4 +1,4 @@
-//! What is reported of an attack: its start, how it goes on, and its end.
+//! The events of an attack: start, update and end.
 
 use std::net::IpAddr;
 
@@ -35,7 +35,7 @@ pub struct Event {
     pub limit_learned: bool,
     /// Rates over the last `measured_s` before `time_ns`.
     pub rates: Rates,
-    /// One second, but for the start of an attack whose rate is known sooner: from half a second on, the time for which
+    /// One second, but for the start of an attack with a rate that is known sooner: from half a second on, the time for which
     /// it has been steady. Had it ended then, its rate over a second would have been less: see `peak_pps`.
     pub measured_s: f64,
     /// Frames of the last second that were lost before they could be counted, of all hosts together. Where this is not

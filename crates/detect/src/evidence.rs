@@ -1,4 +1,4 @@
-//! What the frames of an attack have in common: the commonest sources, ports and sizes of a sample.
+//! Common properties of the frames of an attack: the most frequent sources, ports and sizes of a sample.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! The file of what was announced, from which a program that begins withdraws what one that was killed left in place.
+//! The file of the announcements, from which the next program withdraws those of a killed one.
 //!
 //! ```text
 //! exabgp<TAB>/run/exabgp/exabgp.in<TAB>withdraw route 198.18.0.9/32 next-hop 192.0.2.1
@@ -11,7 +11,7 @@ use crate::announce::Daemon;
 /// An announcement that may be in place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
-    /// Who may know it.
+    /// The daemon that may have it.
     pub daemon: Daemon,
     /// The command that takes it back.
     pub withdraw: String,

@@ -1,4 +1,4 @@
-//! Attacks, seen in a stream of frames: who receives or sends more than the configured or the learned.
+//! Detection of attacks in a stream of frames: hosts that receive or send more than a configured or learned limit.
 //!
 //! ```text
 //! headers > host table, flow set        every tenth of a second:  watches > start, update, end
@@ -10,6 +10,13 @@
 //!
 //! Pure: no clock, no I/O. Time comes with the frames and with [`Engine::advance`], so that a capture file gives the
 //! same events as the wire did.
+//!
+//! Files:
+//! - `engine.rs`: events from a stream of headers; `table.rs`, `flows.rs`: counts of hosts and of flows
+//! - `watch.rs`: when traffic is an attack; `class.rs`: the name of the attack; `evidence.rs`: what its frames have in common
+//! - `unjudged.rs`: frames that are not judged, and how that is reported
+//! - `announce.rs`, `standing.rs`, `kept.rs`: what is announced by BGP, how it is withdrawn, and the file that survives a crash
+//! - `config.rs`, `prefix.rs`: the configuration
 #![forbid(unsafe_code)]
 
 mod announce;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// Addresses whose first bits are the same.
+/// Addresses with the same first bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Prefix {
     bits: u128,
@@ -67,9 +67,10 @@ impl FromStr for Prefix {
         let mask = if most == 32 { mask | u128::MAX << 32 } else { mask };
         let bits = bits(address);
         let network = Prefix { bits: bits & mask, mask };
-        match bits & mask == bits {
-            true => Ok(network),
-            false => Err(format!("`{text}` has bits behind its length: write {network}")),
+        if bits & mask == bits {
+            Ok(network)
+        } else {
+            Err(format!("`{text}` has host bits set: use {network}"))
         }
     }
 }
@@ -107,7 +108,7 @@ mod tests {
     #[test]
     fn mistakes_say_what_to_write() {
         for (text, part) in [
-            ("198.18.0.1/15", "`198.18.0.1/15` has bits behind its length: write 198.18.0.0/15"),
+            ("198.18.0.1/15", "`198.18.0.1/15` has host bits set: use 198.18.0.0/15"),
             ("198.18.0.0/33", "`198.18.0.0/33`: an address of this version has 32 bits: use /0 to /32"),
             ("office", "`office` is no prefix: write 198.18.0.0/15 or 2001:db8::/32"),
             ("::/x", "`::/x` is no prefix: write 198.18.0.0/15 or 2001:db8::/32"),

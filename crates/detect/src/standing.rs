@@ -1,4 +1,4 @@
-//! What a BGP daemon was asked and must not keep for ever: each announcement from its attack until it has been taken back.
+//! The announcements of a BGP daemon, each from the start of its attack until its withdrawal.
 //!
 //! ```text
 //!              start          reported               end              held for long enough              reported
@@ -9,11 +9,11 @@
 //! An announcement that works may hide its attack: the frames no longer come, and the attack seems to have ended. So it is
 //! held, and the attack that comes back when it is withdrawn is held for twice as long.
 //!
-//! Pure: no clock, no I/O. Whoever talks to the daemon asks [`Standing::next`] what to say, and reports how that went. What may
-//! be in place is written down ([`Standing::kept`]), and withdrawn by the next program that reads it.
+//! Pure: no clock, no I/O. The caller gets the next command from [`Standing::next`], and reports its result. What may
+//! be announced is written to a file ([`Standing::kept`]), and withdrawn by the next program that reads it.
 //!
-//! Invariant: what the daemon may know is among the announced until its withdrawal has succeeded, and there are no more of these than
-//! the configuration allows.
+//! Invariant: what the daemon may know is among the announced until its withdrawal has succeeded, and there are no more of
+//! these than the configuration allows.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub struct Standing {
     announce: Announce,
     /// By the command that takes it back.
     entries: BTreeMap<String, Entry>,
-    /// What was withdrawn a short while ago, by the same: for how long it had been held, and until when it has come back at
+    /// Recently withdrawn announcements, by the same key: for how long each had been held, and until when it has come back at
     /// once if it does.
     held: BTreeMap<String, (Duration, Duration)>,
 }
@@ -45,29 +45,29 @@ struct Entry {
     /// `None`: one of a program that has ended.
     attack: Option<u64>,
     wanted: bool,
-    /// The daemon may know it.
+    /// It may have been sent to the daemon.
     said: bool,
-    /// When it is withdrawn though its attack goes on.
+    /// Time at which it is withdrawn even if its attack goes on.
     until: Duration,
-    /// For how long it is held behind the end of its attack.
+    /// How long it is held after the end of its attack.
     hold: Duration,
     /// When that is over, once its attack has ended.
     held_until: Option<Duration>,
-    /// When the daemon is to be asked; `None`: it is as it should be.
+    /// When the next command is due; `None`: the daemon is up to date.
     due: Option<Duration>,
     failures: u32,
 }
 
-/// What an event leads to.
+/// The decision on an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
     /// The command.
     pub command: String,
-    /// Why the daemon does not get it.
+    /// Why it is not sent to the daemon.
     pub withheld: Option<String>,
 }
 
-/// What a daemon is to be asked.
+/// A command for a daemon.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Order {
     /// Which one.
@@ -78,7 +78,7 @@ pub struct Order {
     wanted: bool,
 }
 
-/// Announcements, by what is to become of them.
+/// Numbers of announcements by state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Announcements {
     /// Of attacks that go on.
@@ -87,9 +87,9 @@ pub struct Announcements {
     pub held: usize,
     /// That are still to be taken back.
     pub to_be_withdrawn: usize,
-    /// Of all these, those that a daemon could not be asked for the last time.
+    /// Of all these, those with a last command that failed.
     pub failing: usize,
-    /// How often that has failed in a row, of the one for which it was most often.
+    /// The largest number of failures in a row.
     pub tries: u32,
 }
 
@@ -99,7 +99,7 @@ impl Standing {
         Standing { announce, entries: BTreeMap::new(), held: BTreeMap::new() }
     }
 
-    /// What an ended program may have left in place is withdrawn.
+    /// Withdraws announcements that a previous program may have left in place.
     pub fn withdraw_kept(&mut self, kept: Vec<Kept>) {
         for Kept { daemon, withdraw } in kept {
             let entry = Entry {
@@ -118,11 +118,11 @@ impl Standing {
         }
     }
 
-    /// Takes note of an event; what follows from it. Times count from any moment.
+    /// Handles an event and returns the decision on it. Times count from any moment.
     pub fn take(&mut self, event: &Event, now: Duration) -> Option<Decision> {
         match event.event {
             Kind::Start => self.start(event, now),
-            // One whose lifetime is over, or that there was no room for, is tried again.
+            // An attack is tried again if its announcement has expired or had no room.
             Kind::Update if self.has(event.attack) => None,
             Kind::Update => self.start(event, now).filter(|decision| decision.withheld.is_none()),
             Kind::End => self.end(event.attack, now),
@@ -139,7 +139,7 @@ impl Standing {
         if withheld.is_none() {
             let hold = self.hold(&withdraw, now);
             let old = self.entries.remove(&withdraw);
-            // What is in place already is not said again.
+            // An announcement in place is not sent again.
             let same = old.as_ref().filter(|old| old.wanted && old.announce == command);
             let entry = Entry {
                 daemon: self.announce.daemon.clone(),
@@ -158,7 +158,7 @@ impl Standing {
         Some(Decision { command, withheld })
     }
 
-    /// For how long what starts now is held: twice as long as the last time if it comes back at once.
+    /// How long an announcement that starts now is held: twice as long as the last time if it comes back at once.
     fn hold(&mut self, withdraw: &str, now: Duration) -> Duration {
         if let Some(entry) = self.entries.get(withdraw).filter(|entry| entry.wanted) {
             return entry.hold;
@@ -196,7 +196,7 @@ impl Standing {
         Some(Decision { command, withheld: None })
     }
 
-    /// Withdraws what has been announced for its lifetime, or held for long enough: the commands, each with why. An attack that
+    /// Withdraws announcements after their lifetime or their hold time; returns the commands with the reasons. An attack that
     /// goes on is announced again with the next event about it.
     pub fn expire(&mut self, now: Duration) -> Vec<(String, &'static str)> {
         let is_held = |entry: &Entry| entry.held_until.is_some_and(|until| until <= now);
@@ -210,7 +210,7 @@ impl Standing {
         held.into_iter().chain(expired.map(|command| (command, "announce.lifetime_s"))).collect()
     }
 
-    /// Withdraws all, because nobody will see the end of the attacks.
+    /// Withdraws all, because the end of the attacks would not be seen.
     pub fn withdraw_all(&mut self, now: Duration) {
         self.withdraw_where(now, |_| true);
     }
@@ -227,8 +227,8 @@ impl Standing {
         withdrawn
     }
 
-    /// What a daemon is to be asked now, that which is due for the longest first, and what has failed last. It may know it from
-    /// here on.
+    /// The command that is due now: the oldest first, failed ones last. From here on it counts as sent
+    /// to the daemon.
     pub fn next(&mut self, now: Duration) -> Option<Order> {
         let is_due = |entry: &Entry| entry.due.is_some_and(|due| due <= now);
         let due = self.entries.iter_mut().filter(|(_, entry)| is_due(entry));
@@ -243,10 +243,10 @@ impl Standing {
         })
     }
 
-    /// The daemon took the order, or did not; then, how often that has failed in a row.
+    /// Records the result of a command; returns how often it has failed in a row.
     pub fn carried_out(&mut self, order: &Order, success: bool, now: Duration) -> u32 {
         let Some(entry) = self.entries.get_mut(&order.withdraw) else { return 0 };
-        // What has changed meanwhile is due already.
+        // An entry that has changed meanwhile is due already.
         if entry.wanted != order.wanted {
             return u32::from(!success);
         }
@@ -264,7 +264,7 @@ impl Standing {
         0
     }
 
-    /// When there is something to do next.
+    /// When the next command or withdrawal is due.
     pub fn wakes(&self) -> Option<Duration> {
         let of = |entry: &Entry| {
             let over = entry.wanted.then_some(entry.until).into_iter().chain(entry.held_until);
@@ -273,7 +273,7 @@ impl Standing {
         self.entries.values().filter_map(of).min()
     }
 
-    /// What is, or may soon be, in place.
+    /// Announcements that are, or may soon be, in place.
     pub fn kept(&self) -> Vec<Kept> {
         let kept = |(withdraw, entry): (&String, &Entry)| Kept {
             daemon: entry.daemon.clone(),
@@ -282,7 +282,7 @@ impl Standing {
         self.entries.iter().map(kept).collect()
     }
 
-    /// How many are where.
+    /// Numbers of announcements by state.
     pub fn counts(&self) -> Announcements {
         let count = |is: &dyn Fn(&Entry) -> bool| self.entries.values().filter(|entry| is(entry)).count();
         Announcements {
@@ -301,7 +301,7 @@ impl Standing {
 }
 
 impl Entry {
-    /// It is wanted no more; true if no daemon has ever heard of it.
+    /// Marks it for withdrawal; true if it was never sent to a daemon.
     fn withdraw(&mut self, now: Duration) -> bool {
         (self.wanted, self.held_until, self.due, self.failures) = (false, None, Some(now), 0);
         !self.said

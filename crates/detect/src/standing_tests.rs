@@ -185,7 +185,7 @@ fn an_attack_that_comes_back_at_once_is_held_for_twice_as_long() {
     standing.carry(true, at(now + 3600));
     standing.take(&event(Kind::End, 1), at(now + 3600));
     assert_eq!(standing.wakes(), Some(at(now + 3660)));
-    // Nobody sees the end of the attacks any more: nothing is held.
+    // The end of the attacks would not be seen: nothing is held.
     standing.withdraw_all(at(now + 3601));
     assert_eq!((standing.carry(true, at(now + 3601)), standing.is_empty()), ("del 1".into(), true));
 }

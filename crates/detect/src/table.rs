@@ -14,7 +14,7 @@ const ROW: usize = 16;
 /// No watch belongs to this host.
 pub(crate) const UNWATCHED: u16 = u16::MAX;
 
-/// Who is counted.
+/// The counted hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Key {
     pub(crate) address: u128,
@@ -129,7 +129,7 @@ impl Table {
     #[cold]
     fn replace(&mut self, row: Line, key: Key, slot: u32, group: usize) -> Line {
         let lines = (row..row + ROW).map(|line| line & (self.lines.len() - 1));
-        // Who is watched stays. The idle go first, the longest idle before all.
+        // Watched hosts stay. Idle hosts are evicted first, the longest idle before the others.
         let rank = |line: &Line| {
             let host = &self.lines[*line];
             let frames = if host.slot == slot { host.counts.frames } else { 0 };

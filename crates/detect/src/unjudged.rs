@@ -1,11 +1,9 @@
-//! What was not judged, reported when it begins: an operator who reads of no attack must know that there could have been one.
+//! Frames that were not judged, reported when this begins: without it the absence of attacks would be misleading.
 
 use std::collections::BTreeMap;
 
 use serde::{Serialize, Serializer};
 use weir_packet::encapsulation::EtherType;
-
-use crate::engine::Status;
 
 /// What stood still for so long and grows again has begun again.
 const QUIET_NS: u64 = 10_000_000_000;
@@ -38,17 +36,6 @@ pub enum Gap {
 }
 
 impl Gap {
-    /// All of them, with their counts.
-    pub fn all(status: &Status) -> Vec<(Gap, u64)> {
-        let counts = [
-            (Gap::Lost, status.lost),
-            (Gap::HostsEvicted, status.hosts_evicted),
-            (Gap::FlowsForgotten, status.flows_forgotten),
-            (Gap::Unwatched, status.unwatched),
-        ];
-        counts.into_iter().chain(status.not_judged.iter()).collect()
-    }
-
     /// Its name in JSON.
     pub fn name(self) -> &'static str {
         match self {
@@ -81,12 +68,12 @@ impl Gap {
             format!("frames ({ether_type}{name})")
         };
         match self {
-            Gap::Lost => "frames were lost before they were seen: raise --buffer or --threads".into(),
-            Gap::HostsEvicted => "busy hosts had to give way: raise memory.hosts_mib".into(),
-            Gap::FlowsForgotten => "flows were forgotten early: raise memory.flows_mib".into(),
+            Gap::Lost => "frames were lost before detection: raise --buffer or --threads".into(),
+            Gap::HostsEvicted => "busy hosts were evicted: raise memory.hosts_mib".into(),
+            Gap::FlowsForgotten => "flows were evicted early: raise memory.flows_mib".into(),
             Gap::Unwatched => "times a host near its limit could not be watched: raise the limits".into(),
             Gap::NotUnderstood(ether_type) => {
-                format!("{}: no IP packet is found in this protocol", of(ether_type))
+                format!("{}: no IP packet in this protocol", of(ether_type))
             }
             Gap::Cut(ether_type) => {
                 format!("{} end within their headers: capture more bytes of each", of(ether_type))
@@ -151,9 +138,9 @@ pub struct Unjudged {
 
 impl Unjudged {
     /// What has begun since the last look, with its count since then.
-    pub fn look(&mut self, status: &Status, now_ns: u64) -> Vec<(Gap, u64)> {
+    pub fn look(&mut self, gaps: Vec<(Gap, u64)>, now_ns: u64) -> Vec<(Gap, u64)> {
         let mut begun = Vec::new();
-        for (gap, count) in Gap::all(status) {
+        for (gap, count) in gaps {
             let (before, grew_ns) = self.seen.get(&gap).copied().unzip();
             let before = before.unwrap_or(0);
             if count > before {
@@ -170,13 +157,14 @@ impl Unjudged {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::Status;
 
     #[test]
     fn a_gap_is_reported_when_it_begins_and_when_it_begins_again() {
         let mut unjudged = Unjudged::default();
         let mut look = |second: u64, lost, unwatched| {
             let status = Status { lost, unwatched, ..Status::default() };
-            unjudged.look(&status, second * 1_000_000_000)
+            unjudged.look(status.gaps(), second * 1_000_000_000)
         };
         assert_eq!(look(1, 0, 0), []);
         assert_eq!(look(2, 0, 5), [(Gap::Unwatched, 5)]);
@@ -195,7 +183,7 @@ mod tests {
         for n in 0..100 {
             status.not_judged.add(of(n), u64::from(n) + 1);
         }
-        let begun = unjudged.look(&status, 7);
+        let begun = unjudged.look(status.gaps(), 7);
         assert_eq!(begun.len(), MOST_REASONS + 1);
         assert!(begun.contains(&(of(4), 5)), "{begun:?}");
         assert_eq!(begun.last(), Some(&(Gap::Others, (MOST_REASONS as u64 + 1..=100).sum())));
@@ -203,6 +191,6 @@ mod tests {
         let text = serde_json::to_string(&status.not_judged).expect("plain");
         assert!(text.starts_with(r#"[{"gap":"not_understood","protocol":"0x9100","frames":1},"#), "{text}");
         let words = Gap::NotUnderstood(EtherType(0x88e5)).words();
-        assert_eq!(words, "frames (0x88e5, MACsec): no IP packet is found in this protocol");
+        assert_eq!(words, "frames (0x88e5, MACsec): no IP packet in this protocol");
     }
 }

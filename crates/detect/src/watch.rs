@@ -1,4 +1,4 @@
-//! Somebody who came near a limit: slots of the last second, and where the attack stands.
+//! A host near a limit: slots of the last second, and the state of the attack.
 //!
 //! ```text
 //! near > suspect > over: start, update, ..., end > near > forgotten
@@ -75,7 +75,7 @@ pub(crate) struct Attack {
     below: u32,
 }
 
-/// What came of a slot.
+/// The result of evaluating a slot.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Change {
     Nothing,

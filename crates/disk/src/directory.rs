@@ -41,7 +41,7 @@ impl Directory {
     /// Opens a directory.
     ///
     /// # Errors
-    /// It is not there, or a link of somebody else leads to it.
+    /// It does not exist, or a link of another user leads to it.
     pub fn open(path: &Path) -> io::Result<Directory> {
         let mut at = enter(CWD, OsStr::new("."))?;
         let mut left = parts(path);
@@ -99,7 +99,7 @@ impl Directory {
     /// Where the link of this name leads; `None`: it is no link.
     ///
     /// # Errors
-    /// It is one of somebody else.
+    /// It is a link of another user.
     pub(crate) fn link(&self, name: &OsStr) -> io::Result<Option<PathBuf>> {
         match statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(found) if kind(&found) != FileType::Symlink => Ok(None),
@@ -139,7 +139,7 @@ impl Directory {
         Ok(renameat(&self.0, from, &self.0, to)?)
     }
 
-    /// Gives the directory itself to another user, who may then make files in it through this handle, wherever it is.
+    /// Gives the directory itself to another user. A process of that user may then create files in it through this handle.
     ///
     /// # Errors
     /// The caller may not.
@@ -161,7 +161,7 @@ impl Directory {
     }
 }
 
-/// Whether the user who asked may make files in a directory.
+/// Whether the calling user may create files in a directory.
 ///
 /// # Errors
 /// They may not, or it is not there.
@@ -193,18 +193,18 @@ pub(crate) fn kind(found: &Stat) -> FileType {
     FileType::from_raw_mode(found.st_mode)
 }
 
-/// Root and the user who asks do themselves no harm.
+/// Root and the calling user are trusted.
 pub(crate) fn is_trusted(found: &Stat) -> bool {
     found.st_uid == 0 || found.st_uid == rustix::process::geteuid().as_raw()
 }
 
 /// The error of a link that is not followed.
 pub(crate) fn link() -> io::Error {
-    io::Error::new(ErrorKind::PermissionDenied, "it is a symbolic link: name the file to which it leads")
+    io::Error::new(ErrorKind::PermissionDenied, "it is a symbolic link: use its target")
 }
 
 fn link_of_other(name: &OsStr, found: &Stat) -> io::Error {
     let (name, uid) = (name.display(), found.st_uid);
-    let why = format!("{name} is a symbolic link of user {uid}: name that to which it leads");
+    let why = format!("{name} is a symbolic link of user {uid}: use its target");
     io::Error::new(ErrorKind::PermissionDenied, why)
 }

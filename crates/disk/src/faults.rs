@@ -1,4 +1,4 @@
-//! For tests: what writes files is run again and again in a process of its own, which is killed, loses its power, or is
+//! For tests: code that writes files is run repeatedly in a process of its own, which is killed, loses its power, or is
 //! reported an error at the first change of a file, at the second, and so on.
 //!
 //! ```text

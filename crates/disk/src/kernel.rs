@@ -1,10 +1,10 @@
-//! Text of the kernel, and of files in which names stand as others have written them.
+//! Text of the kernel, and of files with untrusted names.
 
 use std::io;
 use std::path::Path;
 
-/// Reads a file such as those of /proc and /sys. Names of processes, interfaces and paths in it are bytes: what is not UTF-8 becomes
-/// U+FFFD, and hides nothing else.
+/// Reads a file such as those of /proc and /sys. Names of processes, interfaces and paths in it are bytes: what is not UTF-8
+/// becomes U+FFFD, and hides nothing else.
 ///
 /// # Errors
 /// It cannot be read.

@@ -1,4 +1,4 @@
-//! The ways in which a file that somebody named is opened for writing.
+//! Opens a file for writing whose path comes from a user.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -11,11 +11,10 @@ use rustix::fs::{FileType, OFlags, Stat};
 use crate::directory::{Directory, is_trusted, kind, link};
 use crate::user::as_caller;
 
-/// Makes a new file, of the user who asked; what is there and no file (a pipe, a device) is opened, and without a reader
-/// that is `ENXIO`.
+/// Creates a new file as the calling user; an existing pipe or device is opened, and without a reader that is `ENXIO`.
 ///
 /// # Errors
-/// A file has this name already; a link, or a pipe of somebody else.
+/// The file exists already; it is a link, or a pipe of another user.
 pub fn create(path: &Path, mode: u32) -> io::Result<File> {
     if let Some(file) = inherited(path)? {
         return Ok(file);
@@ -30,7 +29,7 @@ pub fn create(path: &Path, mode: u32) -> io::Result<File> {
 /// for, and no more.
 ///
 /// # Errors
-/// A link, a file with a second name, or a pipe of somebody else or without a reader.
+/// It is a link, a file with a second name, or a pipe of another user or without a reader.
 pub fn append(path: &Path, mode: u32) -> io::Result<File> {
     if let Some(file) = inherited(path)? {
         return Ok(file);
@@ -44,7 +43,7 @@ pub fn append(path: &Path, mode: u32) -> io::Result<File> {
 /// Opens a file that belongs to the program itself, to read it and to write it anew, or makes it.
 ///
 /// # Errors
-/// A link, no file, a file with a second name, or one of somebody else.
+/// It is a link, no file, a file with a second name, or of another user.
 pub fn keep(path: &Path, mode: u32) -> io::Result<File> {
     as_caller(|| {
         let (directory, name) = Directory::of(path)?;
@@ -69,7 +68,7 @@ pub fn keep(path: &Path, mode: u32) -> io::Result<File> {
 /// Looks whether a library that opens files by their names may have this one: it is a plain file, or nothing.
 ///
 /// # Errors
-/// A link, or one of somebody else on the way to it; a file with a second name, or no file.
+/// It is a link, or a link of another user leads to it; it has a second name, or is no file.
 pub fn check_plain(path: &Path) -> io::Result<()> {
     let (directory, name) = Directory::of(path)?;
     match directory.existing(&name, OFlags::PATH) {
@@ -84,7 +83,7 @@ pub fn check_plain(path: &Path) -> io::Result<()> {
 /// Opens what is there and no file: a pipe, a device, standard output by its name; `None`: it is a file, or nothing.
 ///
 /// # Errors
-/// A pipe of somebody else, or one that nobody reads.
+/// It is a pipe of another user, or one without a reader.
 pub fn special(path: &Path) -> io::Result<Option<File>> {
     if let Some(file) = inherited(path)? {
         return Ok(Some(file));
@@ -98,8 +97,8 @@ pub fn special(path: &Path) -> io::Result<Option<File>> {
     })
 }
 
-/// A file that is open already, by its name in the file system: standard output, standard error, and descriptors inherited from the
-/// parent process; `None`: another name.
+/// A file that is open already, by its name in the file system: standard output, standard error, and descriptors inherited from
+/// the parent process; `None`: another name.
 ///
 /// # Errors
 /// There is no such descriptor.
@@ -108,17 +107,17 @@ pub fn inherited(path: &Path) -> io::Result<Option<File>> {
     match path.to_str() {
         Some("/dev/stdout") => again(&|| io::stdout().as_fd().try_clone_to_owned()),
         Some("/dev/stderr") => again(&|| io::stderr().as_fd().try_clone_to_owned()),
-        // Whoever started the program has opened it.
+        // The parent process has opened it.
         Some(name) if name.starts_with("/dev/fd/") => File::options().write(true).open(path).map(Some),
         _ => Ok(None),
     }
 }
 
 impl Directory {
-    /// Reads a file that its user wrote, and nobody else can have.
+    /// Reads a file that only the current user can have written.
     ///
     /// # Errors
-    /// It belongs to somebody else, others may write to it, or it is a link.
+    /// It belongs to another user, other users may write to it, or it is a link.
     pub fn read_own(&self, name: &OsStr) -> io::Result<Vec<u8>> {
         let (mut file, found) = self.existing(name, OFlags::RDONLY | OFlags::NONBLOCK)?;
         let denied = |why: String| Err(io::Error::new(ErrorKind::PermissionDenied, why));
@@ -154,8 +153,8 @@ impl Directory {
         Ok(file)
     }
 
-    /// Makes a new file, or opens what is there and no file. Of a pipe that nobody reads it says so (`ENXIO`) and does not
-    /// wait; a reader of the pipe that is slow is waited for.
+    /// Creates a new file, or opens an existing pipe or device. A pipe without a reader gives `ENXIO`; it does not
+    /// wait for one. Writes to a pipe with a slow reader block.
     ///
     /// # Errors
     /// See [`create`].
@@ -168,11 +167,11 @@ impl Directory {
             Some(FileType::Fifo | FileType::CharacterDevice) => self.special(name),
             Some(FileType::Symlink) => Err(io::Error::new(
                 ErrorKind::AlreadyExists,
-                "a symbolic link has this name: name the file to which it leads, or another one",
+                "it is a symbolic link: use its target, or another file",
             )),
             _ => Err(io::Error::new(
                 ErrorKind::AlreadyExists,
-                "it is there already: delete it, or name another file",
+                "it exists already: delete it, or use another file",
             )),
         }
     }
@@ -191,12 +190,12 @@ impl Directory {
     }
 }
 
-/// What is written to it reaches nobody whom the user did not name.
+/// Ensures that written data does not reach a file under another name.
 fn check_single(found: &Stat) -> io::Result<()> {
     match kind(found) {
         FileType::RegularFile if found.st_nlink > 1 => Err(io::Error::new(
             ErrorKind::PermissionDenied,
-            "the file has a second name (a hard link): name another file",
+            "the file has a second name (a hard link): use another file",
         )),
         FileType::Fifo if !is_trusted(found) => Err(of_other(found)),
         FileType::RegularFile | FileType::Fifo | FileType::CharacterDevice => Ok(()),
@@ -215,6 +214,6 @@ fn no_file() -> io::Error {
 fn of_other(found: &Stat) -> io::Error {
     io::Error::new(
         ErrorKind::PermissionDenied,
-        format!("it belongs to user {}: name another one", found.st_uid),
+        format!("it belongs to user {}: use another one", found.st_uid),
     )
 }

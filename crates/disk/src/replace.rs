@@ -1,4 +1,4 @@
-//! A file that is written whole: those who read it see what was there or what is there now, also after a crash.
+//! Atomic replacement of a file: a reader sees the old or the new content, also after a crash.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind, Write};
@@ -11,11 +11,11 @@ use crate::directory::{Directory, MOST_LINKS, link};
 use crate::open::special;
 use crate::user::as_caller;
 
-/// Writes a whole file, of the user who asked, in the place of one that is there. A pipe or device is written to; a link
-/// of root or of that user stays, and the file to which it leads is written.
+/// Replaces a file as the calling user. A pipe or device is written to; a link of root or of that user stays, and the file to
+/// which it leads is written.
 ///
 /// # Errors
-/// What the disk says: what was there is there still. A link of somebody else.
+/// An error of the disk: the old file stays. A link of another user.
 pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     if let Some(mut file) = special(path)? {
         return file.write_all(bytes);
@@ -63,7 +63,7 @@ pub fn replace_in(directory: &Directory, name: &OsStr, bytes: &[u8], mode: u32) 
     directory.sync()
 }
 
-/// A name that nobody else uses beside it.
+/// An unused name in the same directory.
 fn draft(name: &OsStr) -> OsString {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let mut draft = OsString::from(".");

@@ -1,4 +1,4 @@
-//! A socket at which a program is asked.
+//! A control socket of a program.
 
 use std::io::{self, ErrorKind};
 use std::os::unix::net::UnixListener;
@@ -8,17 +8,17 @@ use rustix::fs::{FileType, Mode};
 
 use crate::directory::Directory;
 
-/// Makes a socket that its user alone may use, in the place of one that nobody answers at any more. Call it before any
-/// thread makes files: their modes would be less.
+/// Creates a socket that only its user may use; replaces one without a listener. Call it before any thread creates files: the
+/// umask would restrict their modes.
 ///
 /// # Errors
-/// Something else has this name, or a link of somebody else leads there.
+/// Another file has this name, or a link of another user leads there.
 pub fn listen(path: &Path) -> io::Result<UnixListener> {
     let (directory, name) = Directory::of(path)?;
     match directory.look(&name)? {
         None => {}
         Some(FileType::Socket) => directory.remove(&name)?,
-        Some(_) => return Err(io::Error::new(ErrorKind::AlreadyExists, "it is there and no socket")),
+        Some(_) => return Err(io::Error::new(ErrorKind::AlreadyExists, "it exists and is no socket")),
     }
     // Others can never have opened it: it is born with this mode, where it was looked for.
     let before = rustix::process::umask(Mode::from_raw_mode(0o177));

@@ -1,4 +1,4 @@
-//! Who asked: under sudo the user who called it. Files are written by the rights of this user, who owns them.
+//! The calling user: under sudo the user who called it. Files are written with the rights of this user, and belong to this user.
 
 use std::io::{self, ErrorKind};
 
@@ -14,7 +14,7 @@ pub struct User {
     pub gid: u32,
 }
 
-/// The one who called sudo.
+/// The user who called sudo.
 pub fn caller() -> Option<User> {
     let number = |name: &str| std::env::var(name).ok()?.parse().ok().filter(|&number| number != 0);
     Some(User { uid: number("SUDO_UID")?, gid: number("SUDO_GID")? })
@@ -25,7 +25,7 @@ pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Opens something with the rights of the user who asked: where root was called by sudo, with those of its caller.
+/// Opens something with the rights of the calling user: under sudo, those of the user who called it.
 ///
 /// # Errors
 /// What `open` returns. Where the caller may not, the error names the user.
@@ -60,11 +60,11 @@ fn in_thread_of<T: Send>(user: User, open: impl FnOnce() -> io::Result<T> + Send
 pub fn explained(error: io::Error) -> io::Error {
     let why = match (error.kind(), caller()) {
         (ErrorKind::AlreadyExists, _) if error.raw_os_error().is_some() => {
-            "it is there already: delete it, or name another file".to_string()
+            "it exists already: delete it, or use another file".to_string()
         }
         (ErrorKind::PermissionDenied, Some(User { uid, .. })) => format!(
-            "{error}: user {uid}, who called sudo, may not; name a place of theirs, or run `sudo env -u SUDO_UID weir ...`, \
-             by which the file is root's"
+            "{error}: user {uid}, who called sudo, has no permission; use a folder of that user, or run `sudo env -u SUDO_UID \
+             weir ...` to write the file as root"
         ),
         _ => return error,
     };

@@ -1,4 +1,4 @@
-//! What others lay where root writes: links, second names, pipes. Whatever lies there, nothing else is written to.
+//! Links, second names and pipes of other users where root writes: none of them redirects a write.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
@@ -9,7 +9,7 @@ use std::process::Command;
 use weir_disk::{append, check_plain, create, keep, replace, special};
 use weir_testkit::{Folder, need_root};
 
-/// Somebody who lays things in the way, and somebody who called sudo.
+/// A user who places files in the way, and the user who called sudo.
 const OTHER: u32 = 12345;
 const CALLER: u32 = 12346;
 
@@ -120,7 +120,7 @@ fn files_are_made_with_their_modes_and_what_is_there_is_not_emptied() {
     create(&folder.join("new"), 0o600).unwrap().write_all(b"one").unwrap();
     let again = create(&folder.join("new"), 0o600).unwrap_err();
     assert_eq!((again.kind(), mode("new")), (ErrorKind::AlreadyExists, 0o600));
-    assert!(again.to_string().contains("delete it, or name another file"), "{again}");
+    assert!(again.to_string().contains("delete it, or use another file"), "{again}");
     append(&folder.join("new"), 0o600).unwrap().write_all(b" two").unwrap();
     let mut kept = keep(&folder.join("new"), 0o600).unwrap();
     let mut text = String::new();
@@ -140,7 +140,7 @@ fn pipes_and_devices_take_what_is_written() {
     let path = folder.join("pipe");
     pipe(&path);
     for open in [create as fn(&Path, u32) -> io::Result<File>, append] {
-        assert_eq!(open(&path, 0o600).unwrap_err().raw_os_error(), Some(6), "ENXIO: nobody reads it");
+        assert_eq!(open(&path, 0o600).unwrap_err().raw_os_error(), Some(6), "ENXIO: the pipe has no reader");
     }
     // O_NONBLOCK on x86 and ARM.
     let mut reader = File::options().read(true).custom_flags(0o4000).open(&path).unwrap();
@@ -161,7 +161,7 @@ fn pipes_and_devices_take_what_is_written() {
     assert!(special(&folder.join("victim")).unwrap().is_none());
 }
 
-/// The other half of the next test: root, whom a user has called by sudo.
+/// The other half of the next test: root under sudo.
 #[test]
 fn called_by_sudo() {
     let Some(folder) = std::env::var_os("WEIR_TEST_FOLDER").map(PathBuf::from) else { return };

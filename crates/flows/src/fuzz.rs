@@ -1,4 +1,4 @@
-//! What is said on a control connection, for fuzz targets.
+//! Messages of a control connection, for fuzz targets.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! TCP_INFO: what the kernel says of a connection. Source: include/uapi/linux/tcp.h; older kernels know less, then the rest is 0.
+//! TCP_INFO: the kernel's state of a connection. Source: include/uapi/linux/tcp.h; older kernels know less, then the rest is 0.
 
 use serde::Serialize;
 

@@ -8,8 +8,12 @@
 //! - Goodput is what arrived in an interval, over the length of that interval as it was, for each flow. What arrives after the
 //!   deadline is counted apart and never adds to a rate.
 //! - A flow without progress for five retransmission timeouts is named, with its times.
-//! - A flow ends by FIN and waits for that of the other side, or by RST. Sockets are set to send RST when they are closed early, so
-//!   that a killed program leaves no connection that retransmits by itself.
+//! - A flow ends by FIN and waits for that of the other side, or by RST. Sockets are set to send RST when they are closed
+//!   early, so that a killed program leaves no connection that retransmits by itself.
+//!
+//! Files:
+//! - `client/`: starts flows together and sends; `server.rs`: counts what arrives
+//! - `wire.rs`: the control connection; `info.rs`: TCP_INFO; `ports.rs`, `preflight.rs`: checks before the first connection
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
@@ -55,14 +59,14 @@ pub enum FlowsError {
         source: std::io::Error,
     },
     /// The other side does not keep to the protocol.
-    #[error("the server answers with `{0}`: is it `weir flows --serve` of the same version?")]
+    #[error("unexpected answer `{0}`: the server must be `weir flows --serve` of the same version")]
     Answer(String),
     /// The other side has closed the control connection.
-    #[error("the server has closed the control connection: it has ended, or was killed")]
+    #[error("the server closed the control connection: it ended, or was killed")]
     Gone,
     /// The other side says nothing, for so many seconds.
     #[error(
-        "nothing came over the control connection for {0} s: is it `weir flows --serve` that listens there, and does it run?"
+        "nothing arrived on the control connection for {0} s: check that `weir flows --serve` runs there"
     )]
     Silent(u64),
 }

@@ -1,8 +1,8 @@
-//! Ports of this machine for outgoing connections, and who has them.
+//! Ports of this machine for outgoing connections, and their users.
 //!
-//! A connection needs a port that no other one has with the same addresses and the same port of the server, and that nobody has bound
-//! or listens at. One that has ended keeps its port for a minute (TIME_WAIT, RFC 9293, section 3.6.1), unless the kernel may use it
-//! again (`net.ipv4.tcp_tw_reuse`).
+//! A connection needs a port that no other one has with the same addresses and the same port of the server, and that no socket
+//! has bound or listens at. One that has ended keeps its port for a minute (TIME_WAIT, RFC 9293, section 3.6.1), unless the
+//! kernel may use it again (`net.ipv4.tcp_tw_reuse`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::read_to_string;
@@ -55,7 +55,7 @@ impl Ports {
 /// Ports that an address cannot use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Use {
-    /// Connections have them, or somebody listens there.
+    /// Ports in use by connections or listening sockets.
     pub(crate) used: u64,
     /// Connections that have ended do.
     pub(crate) waiting: u64,
@@ -71,7 +71,7 @@ impl Use {
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Taken {
     sources: BTreeMap<IpAddr, Use>,
-    /// Somebody listens at so many, which no address can use.
+    /// Number of ports with a listening socket, which no address can use.
     listening: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What is looked at before flows are made: descriptors, ports, backlog, memory of sockets.
+//! Checks before flows are created: descriptors, ports, backlog, memory of sockets.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -50,7 +50,7 @@ impl Limits {
         let all = flows + OTHERS;
         if all > self.descriptors {
             return limit(format!(
-                "{flows} flows need {all} descriptors, and this process may have {}: `ulimit -Hn {}` as root, then again",
+                "{flows} flows need {all} descriptors, but this process may have {}: `ulimit -Hn {}` as root, then try again",
                 self.descriptors,
                 all.next_power_of_two()
             ));
@@ -83,8 +83,8 @@ impl Limits {
         let too_small = buffers.into_iter().filter(|(_, bytes)| bdp > bytes / 2);
         let note = |(name, bytes)| {
             format!(
-                "a socket may have {bytes} bytes (net.ipv4.{name}), of which the kernel uses half for content: less than the \
-                 bandwidth-delay product of {bdp} bytes, so that this is the limit of a single flow"
+                "a socket may have {bytes} bytes (net.ipv4.{name}), half of it for data: less than the bandwidth-delay product \
+                 of {bdp} bytes, which limits a single flow"
             )
         };
         too_small.map(note).collect()

@@ -1,4 +1,4 @@
-//! What flows have reached: each interval, and in the end.
+//! Results of flows: for each interval, and at the end.
 
 use serde::Serialize;
 
@@ -22,7 +22,7 @@ pub struct Interval {
     pub from_s: f64,
     /// See `from_s`.
     pub to_s: f64,
-    /// What arrived of each flow, in bits/s, divided by the interval as it was.
+    /// Rate at which the bytes of each flow arrived, in bits/s, over the real length of the interval.
     pub goodput_bits_per_s: Vec<f64>,
     /// Their sum.
     pub sum_bits_per_s: f64,
@@ -30,11 +30,11 @@ pub struct Interval {
     pub jain: f64,
     /// Flows that are without progress now.
     pub stalled: Vec<u32>,
-    /// What the kernel of the sender says of each.
+    /// TCP_INFO of each flow from the sender's kernel.
     pub info: Vec<Info>,
 }
 
-/// What became of a flow.
+/// The outcome of a flow.
 #[derive(Debug, Clone, Serialize)]
 pub struct FlowOutcome {
     /// Its number.
@@ -45,9 +45,10 @@ pub struct FlowOutcome {
     pub cc: String,
     /// Its own address.
     pub from: String,
-    /// When its first byte was written, in s since the start; `None` if that never was.
+    /// When its first byte was written, in s since the start; `None` if none was.
     pub started_s: Option<f64>,
-    /// When its first byte was read, in s since the start by the server's clock; `None` if that never was, or nobody says it.
+    /// When its first byte was read, in s since the start by the server's clock; `None` if it never arrived, or the server does
+    /// not report it.
     pub arrived_s: Option<f64>,
     /// Bytes that it wrote.
     pub sent_bytes: u64,
@@ -55,9 +56,9 @@ pub struct FlowOutcome {
     pub received_bytes: u64,
     /// Of these, after the deadline.
     pub late_bytes: u64,
-    /// What arrived until the deadline, over the time from its planned start until then.
+    /// Bits that arrived until the deadline, per second of the time from its planned start to the deadline.
     pub goodput_bits_per_s: f64,
-    /// What the kernel says at the end.
+    /// TCP_INFO at the end.
     pub info: Info,
     /// Times without progress.
     pub stalls: Vec<Stall>,
@@ -66,18 +67,18 @@ pub struct FlowOutcome {
     pub end: String,
 }
 
-/// What all flows have reached.
+/// Results of all flows.
 #[derive(Debug, Clone, Serialize)]
 pub struct Outcome {
-    /// Time from start to deadline by the receiver's clock, in s: what rates are divided by.
+    /// Time from start to deadline by the receiver's clock, in s: rates are means over it.
     pub window_s: f64,
-    /// What arrived of all flows until the deadline, in bits/s.
+    /// Rate at which all flows arrived until the deadline, in bits/s.
     pub sum_bits_per_s: f64,
     /// Jain's index of the flows' goodputs.
     pub jain: f64,
     /// Time between the first and the last flow's first byte as they were written, each measured from its planned start, in s.
     pub start_spread_s: f64,
-    /// The same as they were read by the server; `None` if it does not say.
+    /// The same as they were read by the server; `None` if it does not report it.
     pub arrival_spread_s: Option<f64>,
     /// The smallest round trip of all flows, in s: what the spread should not exceed.
     pub min_rtt_s: f64,
@@ -85,13 +86,13 @@ pub struct Outcome {
     pub stalled: Vec<u32>,
     /// Flows whose bytes did not all arrive.
     pub incomplete: Vec<u32>,
-    /// What a reader must know.
+    /// Warnings for the reader of the results.
     pub notes: Vec<String>,
     /// The flows.
     pub flows: Vec<FlowOutcome>,
 }
 
-/// How far apart the least and the most of these times are; `None` without any.
+/// Difference between the largest and the smallest of these times; `None` without any.
 pub(crate) fn spread(times: impl Iterator<Item = f64>) -> Option<f64> {
     let ends = times.fold(None, |ends: Option<(f64, f64)>, at| {
         Some(ends.map_or((at, at), |(first, last)| (first.min(at), last.max(at))))

@@ -19,13 +19,13 @@ use crate::preflight::Limits;
 use crate::sys::{close_by_fin, close_by_reset, set_congestion_control, widen_backlog};
 use crate::wire::{Answer, CONTROL, FLOW, FLOW_HEADER, Lines, MOST_FLOWS, Order, read_flow_header, say};
 
-/// Where a server listens unless somebody says otherwise.
+/// The default port of a server.
 pub const PORT: u16 = 5301;
 /// Tests at once.
 const MOST_TESTS: usize = 64;
 /// Control connections at once, each of which has a thread: of those above the tests, some may wait for theirs.
 const MOST_CONTROLS: usize = 2 * MOST_TESTS;
-/// Who connects says who he is within this time.
+/// Time limit for a client to identify itself.
 const INTRODUCTION: Duration = Duration::from_secs(5);
 /// Without descriptors for one more connection it is tried again after this time.
 const NO_ROOM: Duration = Duration::from_millis(10);
@@ -41,7 +41,7 @@ const CHUNK: usize = 1 << 20;
 const TURNS: usize = 4;
 /// Connections are looked through this often for those of tests that are over.
 const SWEEP: Duration = Duration::from_millis(500);
-/// Who waits looks this often whether it is to end.
+/// Interval at which a waiting thread checks whether to end.
 const LOOK: Duration = Duration::from_millis(100);
 const LISTENER: u64 = u64::MAX;
 
@@ -103,7 +103,7 @@ impl Server {
         Server::over(listen(address, None)?)
     }
 
-    /// Serves who connects to a listener, with a thread for each CPU.
+    /// Serves the clients of a listener, with a thread for each CPU.
     ///
     /// # Errors
     /// A limit of this machine.
@@ -159,7 +159,7 @@ impl Drop for Server {
 
 /// What a connection is.
 enum Kind {
-    /// Nobody knows yet: its first bytes.
+    /// Not yet identified: its first bytes.
     New([u8; FLOW_HEADER], usize, Instant),
     Flow(Arc<Test>, usize),
 }
@@ -314,7 +314,7 @@ fn begin(connection: &mut Connection, tests: &Tests) -> Next {
     }
 }
 
-/// Reads and counts what has arrived of a flow. It is copied, though nobody looks at it: that is a part of receiving.
+/// Reads and counts what has arrived of a flow. It is copied although it is not used: the copy is a part of receiving.
 fn count(mut stream: &TcpStream, room: &mut [u8], (test, flow): (&Test, usize)) -> Next {
     let (Some(count), Some(state)) = (test.bytes.get(flow), test.state.get(flow)) else { return Next::Ends };
     for _ in 0..TURNS {
@@ -365,7 +365,7 @@ fn control(stream: TcpStream, tests: &Tests, limits: &Limits) -> Result<(), Flow
         let most = MOST_FLOWS.min(limits.descriptors.saturating_sub(64) as u32);
         return say(
             &mut to,
-            &Answer::Refused(format!("this server takes 1 to {most} flows, for a day at most")),
+            &Answer::Refused(format!("this server accepts 1 to {most} flows, for at most a day")),
         )
         .map_err(failed());
     }
@@ -381,7 +381,7 @@ fn control(stream: TcpStream, tests: &Tests, limits: &Limits) -> Result<(), Flow
     {
         let mut all = locked(tests);
         if all.len() >= MOST_TESTS || all.contains_key(&number) {
-            return say(&mut to, &Answer::Refused(format!("{MOST_TESTS} tests run already")))
+            return say(&mut to, &Answer::Refused(format!("the server is busy with {MOST_TESTS} tests")))
                 .map_err(failed());
         }
         all.insert(number, test.clone());

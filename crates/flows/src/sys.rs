@@ -26,7 +26,8 @@ fn set<T>(socket: &impl AsRawFd, level: i32, option: i32, value: &T) -> io::Resu
     checked(unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, at, bytes) }).map(drop)
 }
 
-/// Closing the socket sends RST and discards what was not sent yet: nothing stays behind in the kernel, whatever ends the program.
+/// Closing the socket sends RST and discards what was not sent yet: nothing stays behind in the kernel, whatever ends the
+/// program.
 pub(crate) fn close_by_reset(socket: &impl AsRawFd) -> io::Result<()> {
     set(socket, libc::SOL_SOCKET, libc::SO_LINGER, &libc::linger { l_onoff: 1, l_linger: 0 })
 }
@@ -105,7 +106,8 @@ pub(crate) fn cpu_time() -> Duration {
     clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap_or_default()
 }
 
-/// While it lives, no thread of the usual kind takes the CPU from the calling one, whatever its nice value; where that is allowed.
+/// While it lives, no thread of the usual kind takes the CPU from the calling one, whatever its nice value; where that is
+/// allowed.
 pub(crate) struct Unpreempted(());
 
 impl Unpreempted {
@@ -127,7 +129,7 @@ fn schedule(policy: i32, sched_priority: i32) {
     unsafe { libc::sched_setscheduler(0, policy, &libc::sched_param { sched_priority }) };
 }
 
-/// Has a listening socket keep as many connections that nobody has accepted yet as the machine allows.
+/// Raises the backlog of a listening socket to the limit of the machine.
 pub(crate) fn widen_backlog(listener: &impl AsRawFd) -> io::Result<()> {
     // SAFETY: no pointers.
     checked(unsafe { libc::listen(listener.as_raw_fd(), i32::from(u16::MAX)) }).map(drop)

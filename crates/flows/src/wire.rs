@@ -1,5 +1,5 @@
-//! What client and server say to each other. A connection begins with a word that says what it is; on a control connection lines of
-//! JSON follow, on a flow its number and then bytes that nobody looks at.
+//! The protocol between client and server. A connection begins with a word for its kind; on a control connection lines of JSON
+//! follow, on a flow its number and then payload that is not read.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::io::{self, ErrorKind, Read, Write};
@@ -72,7 +72,7 @@ pub(crate) fn say(to: &mut impl Write, what: &impl Serialize) -> io::Result<()> 
     to.write_all(&line)
 }
 
-/// Lines of a control connection. Whoever is at its other end may send anything, or nothing.
+/// Lines of a control connection. The peer is untrusted, and may send anything or nothing.
 pub(crate) struct Lines<R> {
     from: R,
     bytes: Vec<u8>,

@@ -1,4 +1,4 @@
-//! Other sides that misbehave: a load ends with the reason, a server goes on for the others.
+//! Hostile peers: a load ends with the reason, a server continues for the others.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -68,25 +68,26 @@ fn servers_of_all_kinds_end_a_load() {
     const INTERVAL: &str = "{\"interval\":{\"number\":0,\"from_ns\":0,\"to_ns\":1,\"bytes\":[1]}}\n";
     // At the same time: some wait for their limit.
     thread::scope(|scope| {
-        scope.spawn(|| check("nothing came over the control connection for 10 s", hold));
+        scope.spawn(|| check("nothing arrived on the control connection for 10 s", hold));
         scope.spawn(|| {
             // A byte now and then is no answer.
-            check("nothing came over the control connection for 10 s", |mut stream| {
+            check("nothing arrived on the control connection for 10 s", |mut stream| {
                 loop {
                     stream.write_all(b" ")?;
                     thread::sleep(Duration::from_millis(50));
                 }
             });
         });
-        scope.spawn(|| check("answers with `xxxxxxxx", |stream| forever(stream, &[], &"x".repeat(1000))));
-        scope.spawn(|| check("answers with `SSH-2.0", |stream| forever(stream, &[], "SSH-2.0-x\r\n")));
+        scope
+            .spawn(|| check("unexpected answer `xxxxxxxx", |stream| forever(stream, &[], &"x".repeat(1000))));
+        scope.spawn(|| check("unexpected answer `SSH-2.0", |stream| forever(stream, &[], "SSH-2.0-x\r\n")));
         scope.spawn(|| {
             // What was read before it is closed ends by FIN.
-            check("has closed the control connection", |mut stream| stream.read(&mut [0; 4096]).map(drop))
+            check("closed the control connection", |mut stream| stream.read(&mut [0; 4096]).map(drop))
         });
-        scope.spawn(|| check("answers with", |stream| forever(stream, &[READY], READY)));
+        scope.spawn(|| check("unexpected answer", |stream| forever(stream, &[READY], READY)));
         scope.spawn(|| {
-            check("1 flows reached no server", |stream| {
+            check("1 flows did not connect", |stream| {
                 forever(stream, &[READY], "{\"connected\":{\"missing\":[4294967295]}}\n")
             });
         });

@@ -115,7 +115,7 @@ fn what_cannot_be_is_named() {
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let error = sent(&load(nobody, vec![group(1)], 200)).unwrap_err().to_string();
     assert!(error.contains("`weir flows --serve` must run"), "{error}");
-    // Somebody who speaks another protocol.
+    // A server of another protocol.
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = other.local_addr().unwrap();
     let speaker = std::thread::spawn(move || {
@@ -124,7 +124,7 @@ fn what_cannot_be_is_named() {
         let _ = stream.read_to_end(&mut Vec::new());
     });
     let error = sent(&load(address, vec![group(1)], 200)).unwrap_err().to_string();
-    assert!(error.contains("answers with `220 mail`"), "{error}");
+    assert!(error.contains("unexpected answer `220 mail`"), "{error}");
     speaker.join().unwrap();
 }
 

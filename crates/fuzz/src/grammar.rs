@@ -278,7 +278,7 @@ const OUTSIDE: &[&str] =
     &["198.19.0.9", "198.19.0.8", "192.0.2.1", "192.0.2.9", "2001:db8:2::9", "2001:db8:2::c613:9"];
 const OWN: &[&str] = &["198.18.0.1", "198.19.0.1", "2001:db8:1::1"];
 const PORTS: &[&str] = &["53", "80", "1000", "1000+", "1040", "1041", "1111", "5351"];
-/// What is said of a packet behind its ends.
+/// Options of a packet, written after its addresses.
 const OPTIONS: &[Piece] = &[
     (3, &["len 100", "len 1400", "len 0", "len 3000"]),
     (6, &["ttl 1", "ttl 2", "ttl 255"]),
@@ -295,7 +295,7 @@ pub(crate) fn packet(dice: &mut Dice, from_inside: bool) -> String {
     let other = if of(&["", "", "", "own"]) == "own" { OWN } else { OUTSIDE };
     let (inside, outside) = (of(INSIDE), of(other));
     let (from, to) = if from_inside { (inside, outside) } else { (outside, inside) };
-    // From outside a packet comes to what somebody inside is translated to.
+    // From outside a packet goes to the translated address of an inside host.
     let to = if !from_inside && of(&["", "as"]) == "as" { "192.0.2.1" } else { to };
     let kind = of(&[
         "udp",
@@ -309,14 +309,14 @@ pub(crate) fn packet(dice: &mut Dice, from_inside: bool) -> String {
         "proto/47",
     ]);
     let (sport, dport) = (of(PORTS), of(PORTS));
-    let end = |address: &str, port: &str| match address.contains(':') {
-        true => format!("[{address}]:{port}"),
-        false => format!("{address}:{port}"),
+    let end = |address: &str, port: &str| {
+        if address.contains(':') { format!("[{address}]:{port}") } else { format!("{address}:{port}") }
     };
     let has_ports = kind == "udp" || kind == "tcp";
-    let ends = match has_ports {
-        true => format!("{kind} {} > {}", end(from, sport), end(to, dport)),
-        false => format!("{kind} {from} > {to}"),
+    let ends = if has_ports {
+        format!("{kind} {} > {}", end(from, sport), end(to, dport))
+    } else {
+        format!("{kind} {from} > {to}")
     };
     let own = if kind == "tcp" { arguments(dice, TCP) } else { Vec::new() };
     let options = [own, arguments(dice, OPTIONS)].concat().join(" ");

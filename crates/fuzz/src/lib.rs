@@ -5,6 +5,11 @@
 //!   seeds > corpus of libFuzzer > mutate, by coverage      > target      fuzz/: hours
 //! ```
 //! An input that has failed once is kept in `corpus/NAME` when the mistake is mended: it is run each time.
+//!
+//! Files:
+//! - `targets/`: the targets by subject; `grammar.rs`, `steps.rs`: turn bytes into texts and into steps; `mutate.rs`: changes
+//!   inputs
+//! - crafted packets are in `crates/testkit/src/craft.rs`; `fuzz/README.md` has all searches, and how to run them for hours
 
 mod grammar;
 mod mutate;

@@ -29,10 +29,7 @@ fn shortened(target: &Target, input: &[u8]) -> Vec<u8> {
         while at < short.len() && Instant::now() < end {
             let mut less = short.clone();
             less.drain(at..(at + piece).min(short.len()));
-            match fails(target, &less) {
-                true => short = less,
-                false => at += piece,
-            }
+            if fails(target, &less) { short = less } else { at += piece }
         }
         piece /= 2;
     }
@@ -92,6 +89,6 @@ macro_rules! targets {
 
 targets!(
     announced, apply, apps, blocks, bng, bng_text, bottleneck, control, detect, dhcp4, dns, flows, frame,
-    journal, kept, mail, node, outcomes, pcapng, plan, plane, proc, record, remote, rules, scenario, sink,
-    unit
+    journal, kept, mail, node, outcomes, pcapng, plan, plane, proc, punt, record, remote, rules, scenario,
+    sink, unit
 );

@@ -32,10 +32,10 @@ pub fn order<T: DeserializeOwned>(text: Option<String>) -> io::Result<T> {
     serde_json::from_str(&text).map_err(io::Error::other)
 }
 
-/// Says a line to whoever has started this process and waits for it.
+/// Writes a line to the parent process, which waits for it.
 pub fn say(word: &str, what: &impl Serialize) {
     let text = serde_json::to_string(what).unwrap_or_default();
-    // Without anybody who waits, nobody misses it.
+    // An error means that the parent has gone.
     let _ = writeln!(io::stdout(), "{word}{text}");
 }
 

@@ -1,4 +1,4 @@
-//! A setting, what the machine does because of it, and how it is changed.
+//! A limit: a setting, its effect, and its change.
 
 use serde::{Deserialize, Serialize};
 

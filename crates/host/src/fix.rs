@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! apply:    note (path, value before, value to come) on disk > write > ... > next
-//! undo:     newest note first: as it was set -> the value before; otherwise somebody else changed it: left alone, and named
+//! undo:     newest note first: as it was set -> the value before; otherwise another program changed it: reported, not restored
 //! ```
 //! Invariant: nothing is changed before its note is on disk, so that whatever ends the program, [`undo`] finds all. The
-//! first value before a change counts, however often it is applied. Notes are believed only if nobody but the user of this
+//! first value before a change counts, however often it is applied. Notes are used only if no user but that of this
 //! process can have written them, if they are of this start of the machine, and if they are about /proc/sys and /sys.
 
 use std::fs;
@@ -14,7 +14,7 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use weir_disk::{Directory, replace_in};
-use weir_port::ethtool;
+use weir_linux::ethtool;
 
 use crate::{Fix, Host};
 
@@ -23,7 +23,7 @@ use crate::{Fix, Host};
 pub enum FixError {
     /// A setting cannot be written.
     #[error(
-        "{command}: {source}; settings of the whole machine need root, and are read-only in most containers"
+        "{command}: {source}; changing settings of the machine needs root, and is not possible in most containers"
     )]
     Write {
         /// The command of a shell that would do it.
@@ -40,7 +40,7 @@ pub enum FixError {
         source: io::Error,
     },
     /// It is no undo file of this version.
-    #[error("{}: {source}; it was not written by this version: look at the values in it and remove it", path.display())]
+    #[error("{}: {source}; another version wrote it: check the values in it, then remove it", path.display())]
     Form {
         /// Which file.
         path: PathBuf,
@@ -48,11 +48,11 @@ pub enum FixError {
         source: serde_json::Error,
     },
     /// It names something else than settings.
-    #[error("{}: {setting} is no setting of /proc/sys or /sys: weir did not write this; look at the file and remove it", path.display())]
+    #[error("{}: {setting} is no setting of /proc/sys or /sys: weir did not write this; check the file, then remove it", path.display())]
     NoSetting {
         /// Which file.
         path: PathBuf,
-        /// What it names.
+        /// The name that is no setting.
         setting: String,
     },
 }
@@ -80,7 +80,7 @@ pub struct Undo {
     path: PathBuf,
 }
 
-/// What became of a change when it was to be undone.
+/// The outcome of undoing a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Undone {
     /// It has the value before; the command that did it.
@@ -134,7 +134,7 @@ impl Undo {
         }
         let notes = Notes { boot: boot_of(host), notes: notes.to_vec() };
         let text = serde_json::to_string_pretty(&notes).expect("texts and numbers");
-        // Of the user of this process, also under sudo: who called it may not write what root undoes.
+        // Owned by the user of this process, also under sudo: the caller of sudo must not write what root undoes.
         let written = Directory::of(&self.path)
             .and_then(|(directory, name)| replace_in(&directory, &name, text.as_bytes(), 0o600));
         written.map_err(|source| self.failed(source))
@@ -166,7 +166,7 @@ pub fn apply(host: &Host, fixes: &[Fix], undo: &Undo) -> Result<(), FixError> {
     Ok(())
 }
 
-/// Undoes what was applied, the newest first, and forgets it. What somebody else has changed since is left alone and
+/// Undoes what was applied, the newest first, and forgets it. Values that another program changed since are not restored, but
 /// forgotten, too.
 ///
 /// # Errors
@@ -328,7 +328,7 @@ mod tests {
 
         fs::write(notes.path(), "{\"some\": \"other\"}").unwrap();
         let error = undo(&host, &notes).unwrap_err().to_string();
-        assert!(error.contains("undo.json") && error.contains("look at the values"), "{error}");
+        assert!(error.contains("undo.json") && error.contains("check the values"), "{error}");
     }
     /// What others could have written as root undoes it, wherever it lies.
     #[test]
@@ -374,7 +374,7 @@ mod tests {
         let boot = "/proc/sys/kernel/random/boot_id";
         let (_root, host, notes) = machine(&[(BACKLOG, "128"), (boot, "one")]);
         apply(&host, &[file(BACKLOG, "4096")], &notes).unwrap();
-        // It has been started again, and somebody has chosen the same value.
+        // The machine was rebooted, and a user has set the same value.
         fs::write(host.place(boot), "two").unwrap();
         assert_eq!(undo(&host, &notes).unwrap(), []);
         assert_eq!(host.text(BACKLOG).as_deref(), Some("4096"));

@@ -1,12 +1,12 @@
-//! What is known of a machine: its /proc and /sys, and what ethtool says of its NICs.
+//! The facts about a machine: /proc, /sys, and the ethtool settings of its NICs.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
-use weir_port::ethtool::{self, Rings};
-use weir_testbed::ethtool::{Offload, offload};
-use weir_testbed::rtnl::Rtnl;
+use weir_linux::ethtool::{self, Rings};
+use weir_linux::ethtool::{Offload, offload};
+use weir_linux::rtnl::Rtnl;
 
 /// What its driver and the kernel's queue say of a NIC.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -1,10 +1,14 @@
-//! What a machine will do under load: each setting that stops or slows it, where, and at what cost it is raised.
+//! Limits of a machine under load: each setting that stops or slows it, and the cost of raising it.
 //!
 //! ```text
 //! /proc, /sys, ethtool > Host > rules > ceilings, the worst first > fixes > written, with an undo file
 //! ```
 //! Rules are pure: they read a [`Host`], which may be a folder of a test. A [`Ceiling`] is computed against the [`Load`] that
 //! the machine is meant for, before the load meets it.
+//!
+//! Files:
+//! - `host.rs`: reads the machine; `ceiling.rs`: one ceiling; `rules/`: one file for each family of settings
+//! - `fix.rs`: commands, their journal and their undo; `persist.rs`, `systemd.rs`: settings that survive a reboot
 
 mod ceiling;
 mod fix;

@@ -35,8 +35,7 @@ pub fn persist(host: &Host, fixes: &[Fix]) -> Result<Vec<PathBuf>, FixError> {
         }
         let path = host.place(path);
         if !is_ours(&path)? {
-            let other =
-                std::io::Error::new(ErrorKind::AlreadyExists, "it is there, and weir did not write it");
+            let other = std::io::Error::new(ErrorKind::AlreadyExists, "it exists, and weir did not write it");
             return Err(note_failed(&path, other));
         }
         weir_disk::replace(&path, text.as_bytes(), 0o644).map_err(|error| note_failed(&path, error))?;
@@ -122,10 +121,10 @@ mod tests {
         std::os::unix::fs::symlink(UNIT, &link).unwrap();
         assert_eq!(forget(&host).unwrap(), [&written[..], &[link]].concat());
         assert!(forget(&host).unwrap().is_empty());
-        // Somebody else's file stays as it is.
+        // A file of another program is not changed.
         fs::write(host.place(SYSCTL), "net.core.somaxconn = 1\n").unwrap();
         let error = persist(&host, &fixes).unwrap_err().to_string();
-        assert!(error.contains("90-weir.conf: it is there, and weir did not write it"), "{error}");
+        assert!(error.contains("90-weir.conf: it exists, and weir did not write it"), "{error}");
         assert!(forget(&host).unwrap().is_empty());
         assert_eq!(host.text(SYSCTL).unwrap(), "net.core.somaxconn = 1");
     }

@@ -1,4 +1,4 @@
-//! What was seen of a server.
+//! The evidence about a server.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! What reads texts of /proc, for fuzz targets: names of processes hold whatever their owners wish.
+//! Parsers of /proc, for fuzz targets: names of processes are untrusted.
 
 use std::collections::BTreeSet;
 

@@ -90,7 +90,7 @@ impl Stream {
                 Err(error) => return error.kind() == ErrorKind::WouldBlock,
             }
         }
-        // It says more than anybody reads: it is open.
+        // It sends more than is read: it is open.
         true
     }
 }
@@ -129,7 +129,7 @@ mod tests {
         let at = listener.local_addr().unwrap();
         thread::spawn(move || {
             for stream in listener.incoming() {
-                // Whoever listened has gone: that is no mistake of the test.
+                // An error means that the client has gone, which is no failure of the test.
                 thread::spawn(move || drop(io::copy(&mut io::repeat(b'x'), &mut stream.unwrap())));
             }
         });

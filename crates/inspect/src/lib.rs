@@ -2,11 +2,17 @@
 //! source and without stopping it.
 //!
 //! ```text
-//! server > who listens, what its threads wait in > 0, 50, 100, 200 connections held > tasks per connection > verdict
+//! server > listening process, system calls of its threads > 0, 50, 100, 200 connections held > tasks per connection > verdict
 //!                                                \ it closes at once: tasks that it starts per connection /
 //! ```
 //! Facts come from /proc; the [verdict](decide) is a pure function of the [`Evidence`] and carries its reasons. What
 //! cannot be read is no evidence: the verdict is then less certain, or unknown.
+//!
+//! Files:
+//! - `probe.rs`: collects evidence; `sockets.rs`, `tasks.rs`, `hold.rs`, `starts.rs`: listening sockets, threads, connections
+//!   that stay open, and tasks that a server starts
+//! - `evidence.rs`, `verdict.rs`: the evidence, and the verdict
+//! - tests against known servers: `crates/apps/tests/inspect.rs`; against installed ones: `crates/weir/tests/services/inspect.rs`
 
 mod evidence;
 #[cfg(feature = "fuzz")]

@@ -54,7 +54,7 @@ impl fmt::Display for InspectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             InspectError::NotFound(what) => {
-                write!(f, "{what}; `ss -ltnp` lists those who listen, and root sees the sockets of all users")
+                write!(f, "{what}; `ss -ltnp` lists listening processes; root sees the sockets of all users")
             }
             InspectError::Ports(ports) => {
                 let list: Vec<_> = ports.iter().map(u16::to_string).collect();
@@ -78,7 +78,7 @@ impl std::error::Error for InspectError {}
 /// Bytes of the kernel's name of a process, at most (TASK_COMM_LEN).
 const COMM_BYTES: usize = 15;
 
-/// Who listens at a target; `None` for an address at which nobody on this machine does.
+/// The process that listens at a target; `None` for an address without a listener on this machine.
 ///
 /// # Errors
 /// No such process, or one that listens nowhere or on several ports, of which `port` chooses one.
@@ -89,7 +89,7 @@ pub fn find(target: &Target, port: Option<u16>) -> Result<Option<Listener>, Insp
         Target::Name(name) => {
             let named =
                 pids().into_iter().filter(|pid| name_of(*pid).is_some_and(|comm| is_called(&comm, name)));
-            let mut last = InspectError::NotFound(format!("no process is called `{name}`"));
+            let mut last = InspectError::NotFound(format!("there is no process `{name}`"));
             for pid in named {
                 match of_process(pid, port) {
                     Ok(listener) => return Ok(Some(listener)),
@@ -117,9 +117,9 @@ fn of_process(pid: u32, port: Option<u16>) -> Result<Listener, InspectError> {
             let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), *port);
             Ok(Listener { address, pid, name })
         }
-        (None, _) => Err(InspectError::NotFound(format!(
-            "process {pid} ({name}) listens on no TCP port that can be seen"
-        ))),
+        (None, _) => {
+            Err(InspectError::NotFound(format!("process {pid} ({name}) listens on no visible TCP port")))
+        }
         _ => Err(InspectError::Ports(wanted)),
     }
 }

@@ -1,4 +1,4 @@
-//! TCP sockets of a network namespace: who listens on a port, and which connections nobody has accepted yet.
+//! TCP sockets of a network namespace: listeners of a port, and connections that are not accepted yet.
 
 use std::collections::BTreeSet;
 

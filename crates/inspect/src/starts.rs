@@ -1,5 +1,5 @@
-//! Processes and threads that a server starts, as the kernel counts them (perf_event_open(2), the tracepoint sched_process_fork), where
-//! the user may: root, as a rule. What others on the machine start meanwhile is not counted.
+//! Processes and threads that a server starts, as the kernel counts them (perf_event_open(2), the tracepoint
+//! sched_process_fork), where the user may: root, as a rule. What others on the machine start meanwhile is not counted.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -11,7 +11,7 @@ use weir_port::perf::event::{self, Attributes, Of};
 const ID: &str = "/sys/kernel/tracing/events/sched/sched_process_fork/id";
 
 const KIND_TRACEPOINT: u32 = 2;
-/// Threads and processes that are started are counted with who started them.
+/// Started threads and processes are counted for the process that started them.
 const INHERIT: u64 = 1 << 1;
 
 /// A counter for each thread.
@@ -41,7 +41,8 @@ fn counter(thread: u32, id: u64) -> Option<File> {
     event::open(attributes, Of::Thread(thread)).ok().map(File::from)
 }
 
-/// The number of the tracepoint. Where no tracefs is mounted, a thread mounts one that nobody else sees, and that ends with it.
+/// The number of the tracepoint. Where no tracefs is mounted, a thread mounts one in a private namespace, which ends with the
+/// thread.
 fn id() -> Option<u64> {
     let read = || fs::read_to_string(ID).ok()?.trim().parse().ok();
     read().or_else(|| {

@@ -1,4 +1,4 @@
-//! Processes and threads of a server as /proc shows them: who listens, and what each thread waits in.
+//! Processes and threads of a server in /proc: the listening process, and the system call of each thread.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -225,7 +225,8 @@ fn first_argument(text: &str) -> Option<u64> {
     u64::from_str_radix(word.strip_prefix("0x")?, 16).ok()
 }
 
-/// Does an instance of epoll watch one of these sockets? By its /proc/PID/fdinfo/FD (proc_pid_fdinfo(5)): `tfd: ... ino:1a2b sdev:8`.
+/// Does an instance of epoll watch one of these sockets? By its /proc/PID/fdinfo/FD (proc_pid_fdinfo(5)): `tfd: ... ino:1a2b
+/// sdev:8`.
 fn watches(fdinfo: &str, sockets: &BTreeSet<u64>) -> bool {
     let inode = |line: &str| {
         let (_, rest) = line.strip_prefix("tfd:")?.split_once("ino:")?;

@@ -35,7 +35,7 @@ pub enum Architecture {
     },
     /// A few threads that each have many connections.
     EventLoop {
-        /// How they wait.
+        /// The system call in which they wait.
         by: Mechanism,
         /// Threads that wait so while there is nothing to do.
         loops: usize,
@@ -108,7 +108,8 @@ pub fn decide(evidence: &Evidence) -> Verdict {
             architecture: Architecture::Unknown,
             confidence: Confidence::Low,
             reasons: vec![
-                "It accepted none of the connections, or closed them before it could be looked at.".into(),
+                "It accepted none of the connections, or closed them before its threads could be inspected."
+                    .into(),
             ],
         },
     }
@@ -137,7 +138,7 @@ fn by_slope(evidence: &Evidence, last: &Step) -> Verdict {
         idle.processes,
         idle.threads
     );
-    let after = format!("{:.0} % of what was added stays when they are closed.", stay * 100.0);
+    let after = format!("{:.0} % of the added ones stay when the connections are closed.", stay * 100.0);
     let waiting = waiting_for_it(last);
     let workers = last.accepted;
     let (architecture, reasons) = if processes >= ONE_EACH {
@@ -147,7 +148,7 @@ fn by_slope(evidence: &Evidence, last: &Step) -> Verdict {
         let kept = Architecture::ThreadPool { workers: last.threads };
         (if stay > 0.5 { kept } else { Architecture::ThreadPerConnection }, vec![counted, after])
     } else if let Some(waiting) = waiting {
-        // Whoever has a connection cannot take another: as many workers as were accepted.
+        // A worker with a connection accepts no other one: there are as many workers as accepted connections.
         match (last.processes > 1 && last.processes * 2 > workers, workers) {
             (_, 1) => (Architecture::Iterative, vec![waiting, counted]),
             (true, _) => (Architecture::Prefork { workers }, vec![waiting, counted]),
@@ -165,9 +166,10 @@ fn by_slope(evidence: &Evidence, last: &Step) -> Verdict {
         )
     } else if last.reading as f64 >= ONE_EACH * connections {
         let reading = format!("{} of its threads wait in a read, one for each connection.", last.reading);
-        match last.processes > last.threads / 2 {
-            true => (Architecture::Prefork { workers: last.processes }, vec![reading, counted]),
-            false => (Architecture::ThreadPool { workers: last.threads }, vec![reading, counted]),
+        if last.processes > last.threads / 2 {
+            (Architecture::Prefork { workers: last.processes }, vec![reading, counted])
+        } else {
+            (Architecture::ThreadPool { workers: last.threads }, vec![reading, counted])
         }
     } else {
         return event_loop(idle, last.loops, counted);
@@ -195,7 +197,7 @@ fn event_loop(idle: &Idle, loops: usize, counted: String) -> Verdict {
             confidence: Confidence::Low,
             reasons: vec![
                 counted,
-                "What its threads wait in cannot be seen: run this as root, or as the user of the server."
+                "The system calls of its threads cannot be read: run this as root, or as the user of the server."
                     .into(),
             ],
         },
@@ -293,7 +295,7 @@ fn waits(idle: &Idle) -> String {
         Wait::Lock => "a lock",
         Wait::Child => "wait",
         Wait::Other => "something else",
-        Wait::Unknown => "what cannot be seen",
+        Wait::Unknown => "unknown calls",
     };
     let list: Vec<_> =
         idle.waits.iter().map(|(wait, threads)| format!("{threads} in {}", word(wait))).collect();
@@ -311,7 +313,7 @@ fn waits(idle: &Idle) -> String {
 /// The same of a server elsewhere: only a pool that is smaller than the connections shows.
 pub(crate) fn from_greetings(seen: &Outside) -> Verdict {
     let text = format!(
-        "Of {} connections held at once {} were greeted, {} closed.",
+        "Of {} concurrent connections {} got a greeting, {} were closed.",
         seen.held, seen.greeted, seen.closed
     );
     let unknown = |more: &str| Verdict {
@@ -321,18 +323,18 @@ pub(crate) fn from_greetings(seen: &Outside) -> Verdict {
     };
     match seen.greeted {
         0 => unknown(
-            "It does not speak first, so that nothing shows from here: inspect it on its own machine.",
+            "The server does not send first, so a remote inspection shows nothing: inspect it on its own machine.",
         ),
         workers if (workers as f64) < 0.9 * seen.held as f64 => Verdict {
             architecture: Architecture::ThreadPool { workers },
             confidence: Confidence::Low,
             reasons: vec![
                 text.clone(),
-                "A pool of threads or of processes has so many, or a limit of the server.".into(),
+                "This is the size of a pool of threads or processes, or a limit of the server.".into(),
             ],
         },
         _ => unknown(
-            "An event loop and a task per connection look the same from here: inspect it on its own machine.",
+            "An event loop and a task per connection cannot be distinguished remotely: inspect it on its own machine.",
         ),
     }
 }

@@ -1,5 +1,5 @@
-//! Faults that are planted on purpose, and whether a trial names them: each fault, and nothing else. It tells whether
-//! a tester can be believed on this machine.
+//! Injects known faults, and checks that a trial finds each of them and nothing else. It shows whether a tester is reliable on
+//! this machine.
 //!
 //! ```text
 //! plant: faulty device, CPU hog, second run > trial > findings = what was planted?
@@ -24,7 +24,7 @@ use weir_testbed::journal::{self, Journal};
 
 use crate::error::RunError;
 use crate::frames::{Limits, PointSpec, Settings, Setup};
-use crate::record::{CpuUse, DropCounter, Fault, Finding, Purpose, Trial, Verdict};
+use weir_record::record::{CpuUse, DropCounter, Fault, Finding, Purpose, Trial, Verdict};
 
 /// How long the machine may disturb what is planted.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -102,7 +102,7 @@ pub const PLANTS: [Plant; 19] = [
     beside("second run", Beside::SecondRun),
 ];
 
-/// What came of a plant.
+/// The outcome of a planted bottleneck.
 #[derive(Debug)]
 pub enum Answer {
     /// It was named, and nothing else.

@@ -1,16 +1,19 @@
-//! Why a run ends before its time, and why none begins. A run that cannot succeed leaves no record, and `weir doctor` says
-//! beforehand what `weir run` will say.
+//! Errors that end a run early or prevent its start. A run that cannot succeed leaves no record, and `weir doctor` reports
+//! the error before `weir run` does.
 
 use weir_load::LoadError;
 use weir_port::capture::{CaptureError, Method};
 use weir_testbed::device::DeviceError;
 
-use crate::store::StoreError;
+use weir_record::store::StoreError;
 
 /// What ended a run before its time.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The test bed could not be built or read.
+    /// The kernel refused something.
+    #[error(transparent)]
+    Linux(#[from] weir_linux::Error),
+    /// A test bed cannot be built.
     #[error(transparent)]
     Testbed(#[from] weir_testbed::error::Error),
     /// Sending or receiving failed.
@@ -40,7 +43,7 @@ pub enum RunError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The plan asks for a search that cannot work.
-    #[error("the search of the plan cannot work: {0}")]
+    #[error("the search of the plan is invalid: {0}")]
     Search(String),
     /// The run cannot go on.
     #[error("run {id} cannot be resumed: {why}")]
@@ -57,7 +60,7 @@ pub enum RunError {
 
 /// Why a plan cannot be run here.
 #[derive(Debug, thiserror::Error)]
-#[error("{what} here: {source}; leave it out of {option}, or see `weir doctor`")]
+#[error("{what} here: {source}; remove it from {option}, or see `weir doctor`")]
 pub struct Unfit {
     /// What cannot be done with whom: `kernel-nat cannot be measured`.
     pub what: String,

@@ -1,8 +1,8 @@
-//! An interface of the user's that test frames shall leave or enter: is it there, is it fit, may it be used?
-//! Everything is asked in the calling thread's network namespace.
+//! An interface of the user for test frames: whether it exists, is suitable, and may be used. All checks are made in the
+//! calling thread's network namespace.
 
-use weir_testbed::error::{Error, Result};
-use weir_testbed::rtnl::{Link, Rtnl};
+use weir_linux::rtnl::{Link, Rtnl};
+use weir_linux::{Error, Result};
 
 use weir_config::did_you_mean;
 
@@ -48,8 +48,7 @@ pub fn check_ethernet(link: &Link) -> Result<()> {
     if !link.ethernet {
         let name = &link.name;
         return Err(Error::Input(format!(
-            "what comes at {name} has no header of Ethernet, and nothing else is understood here: take the interface that \
-             it comes through, or count it with `weir pps {name}`"
+            "frames of {name} have no Ethernet header: use the interface below it, or count them with `weir pps {name}`"
         )));
     }
     Ok(())
@@ -80,7 +79,7 @@ pub fn check_not_default_route(name: &str, permission: &str) -> Result<()> {
         if devices.iter().any(|device| device == name) {
             return Err(Error::Input(format!(
                 "the IPv{version} default route goes through {name}: test frames would flood the network behind it, and \
-                 may cut you off; use another interface, or add {permission} if that is what you want"
+                 may cut you off; use another interface, or add {permission} to allow it"
             )));
         }
     }

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::record::Machine;
+use weir_record::record::Machine;
 
 /// Settings of the kernel that change how fast it handles frames. An entry that ends in `*` takes all that
 /// begin so. Those below `net` are of the network namespace that reads them.
@@ -99,7 +99,7 @@ fn cpu_facts(tree: &Tree<'_>, cpuinfo: &str, facts: &mut Facts) {
     facts.add("hypervisor", hypervisor(tree, cpuinfo));
 }
 
-/// Who runs this machine as a guest; `None` on bare metal, as far as can be seen.
+/// The hypervisor of this machine; `None` on bare metal, as far as it can be detected.
 fn hypervisor(tree: &Tree<'_>, cpuinfo: &str) -> Option<String> {
     let guest =
         field(cpuinfo, "flags").is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor"));

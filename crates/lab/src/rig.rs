@@ -1,4 +1,4 @@
-//! What a rig is: one family of experiments. It reads its part of a plan, runs the experiment with the means of the
+//! The trait of a rig, a family of experiments. It reads its part of a plan, runs the experiment with the means of the
 //! [engine](crate::run), and turns its records into blocks of a report. The list of all is `rigs/mod.rs`.
 //!
 //! ```text
@@ -15,11 +15,11 @@ use weir_config::Section;
 use weir_load::TesterKind;
 
 use crate::error::{RunError, Unfit};
-use crate::report::answer::Answer;
-use crate::report::block::Part;
 use crate::run::programs::Programs;
 use crate::run::running::Running;
-use crate::run_data::RunData;
+use weir_record::run_data::RunData;
+use weir_report::report::answer::Answer;
+use weir_report::report::block::Part;
 
 /// A family of experiments.
 pub trait Rig: Sync {

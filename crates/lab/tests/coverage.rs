@@ -9,13 +9,13 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use weir_lab::record::GoalValue;
-use weir_lab::rng::Rng;
-use weir_lab::search::mlr::{self, Goal};
-use weir_lab::search::rfc2544::Resolution;
-use weir_lab::search::sim::{Dut, Sim, Tester};
-use weir_lab::search::{Measured, Measurer, Search, classic, rfc2544};
-use weir_lab::stats;
+use weir_measure::search::mlr::{self, Goal};
+use weir_measure::search::rfc2544::Resolution;
+use weir_measure::search::sim::{Dut, Sim, Tester};
+use weir_measure::search::{Measured, Measurer, Search, classic, rfc2544};
+use weir_measure::stats;
+use weir_record::record::GoalValue;
+use weir_rng::Rng;
 
 /// How often each search is run, where its table is kept, and how many percent of its intervals have to hold the truth: of
 /// a hundred that do so at 95 %, 89 or less hold it once in a hundred times.

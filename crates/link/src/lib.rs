@@ -6,12 +6,16 @@
 //!                            |   Link                                     |   Behind
 //!                            +-> dropped                                  +-> lost
 //! ```
-//! - Times follow from arrivals, the rate and the seed alone, in ps. Whoever calls late gets the same departures.
+//! - Times follow from arrivals, the rate and the seed alone, in ps. A late caller gets the same departures.
 //! - A packet in service is outside of the buffer. It keeps the rate that the link had at its start.
 //! - What is behind the link loses nothing but what it is asked to lose, and keeps the order of a path unless it is asked to
 //!   reorder.
 //!
 //! What people write of all this is read here as well: [`Rate`], [`Buffer`], [`Aqm`], [`Paths`], [`Impairment`].
+//!
+//! Files:
+//! - `link.rs`: when a packet leaves the link; `behind.rs`: delay, loss and reordering behind it
+//! - `line.rs`: a delay line; `rate.rs`: rates that change; `aqm.rs`, `buffer.rs`, `paths.rs`: the other settings
 #![forbid(unsafe_code)]
 
 mod aqm;

@@ -56,7 +56,7 @@ impl<T> Line<T> {
         self.heap.peek().map(|due| due.at)
     }
 
-    /// The next one whose time has come, and that time.
+    /// The next one that is due, and when it was due.
     pub(crate) fn take(&mut self, now: Time) -> Option<(Time, T)> {
         self.next_at().filter(|&at| at <= now)?;
         self.heap.pop().map(|due| (due.at, due.what))

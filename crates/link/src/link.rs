@@ -174,7 +174,7 @@ impl<T: Send + 'static> Link<T> {
         }
     }
 
-    /// Payloads of packets that were dropped since the last time that somebody emptied this list, and why.
+    /// Payloads of packets that were dropped since the caller emptied this list last, and why.
     pub fn dropped(&mut self) -> &mut Vec<(T, Reason)> {
         &mut self.dropped
     }

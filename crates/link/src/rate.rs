@@ -79,7 +79,7 @@ impl Rate {
         Rate::read_with(text, |file| text_of(file).map_err(|error| format!("cannot read {file}: {error}")))
     }
 
-    /// The same, where somebody else reads the file.
+    /// The same; the caller reads the file.
     ///
     /// # Errors
     /// The same.
@@ -117,9 +117,10 @@ fn text_of(file: &str) -> io::Result<String> {
     }
     let mut text = String::new();
     File::open(file)?.take(LONGEST + 1).read_to_string(&mut text)?;
-    match text.len() as u64 > LONGEST {
-        true => Err(io::Error::other(format!("it is longer than {} MiB", LONGEST >> 20))),
-        false => Ok(text),
+    if text.len() as u64 > LONGEST {
+        Err(io::Error::other(format!("it is longer than {} MiB", LONGEST >> 20)))
+    } else {
+        Ok(text)
     }
 }
 
@@ -175,7 +176,7 @@ pub(crate) struct Schedule {
     from: Time,
     /// .. it is here in the trace, ..
     position: Time,
-    /// .. whose rate this is, 0 in a pause, ..
+    /// .. this is the rate, 0 in a pause, ..
     bits_per_s: u64,
     /// .. until then.
     next: Option<Time>,

@@ -1,4 +1,4 @@
-//! What a trial is asked to do and what it counted.
+//! The load of a trial, and its counts.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -18,9 +18,9 @@ use crate::tcp::Part;
 pub struct Traffic {
     /// Frame sizes.
     pub sizes: FrameSizes,
-    /// What frames carry above IP.
+    /// Transport protocol of the frames.
     pub transport: Transport,
-    /// Which way frames travel.
+    /// Directions in which frames are sent.
     pub direction: Direction,
     /// Flows from a to b; from b to a they are reversed.
     pub flows: FlowSpec,
@@ -75,18 +75,18 @@ pub struct Load {
     pub shape: Shape,
     /// Losses that are less than this apart, by the times at which frames were sent, are one period.
     pub merge: Duration,
-    /// When nothing has arrived for this long, nothing is under way any more; `None` = the tester's own time,
+    /// A trial is over when no frame has arrived for this long; `None` = the tester's own time,
     /// which suffices for queues but not for deep buffers (RFC 9004: 2 s).
     pub drain: Option<Duration>,
     /// Only frames sent this long after the start or later are timed (RFC 2544, section 26.2); all are counted.
     pub timed_from: Duration,
     /// Shall differences between latencies be counted?
     pub ipdv: bool,
-    /// Shall the device be in overload? Then it is noted when frames arrived, about each millisecond, and frames may leave 16 at a
-    /// time. Only the XDP tester does.
+    /// Shall the device be in overload? Then times of arrival are recorded, about each millisecond, and frames may leave 16
+    /// at a time. Only the XDP tester does.
     #[serde(default)]
     pub overload: bool,
-    /// Shall stops of CPUs be noted, for losses to be laid to them? The clocks for that delay a frame now and then.
+    /// Shall stops of CPUs be recorded, to attribute losses to them? The clocks for that delay a frame now and then.
     #[serde(default)]
     pub stops: bool,
     /// Before each n-th frame of a stream goes a broadcast (RFC 2544, section 11.1), in addition; `None` = never.
@@ -154,7 +154,7 @@ impl Load {
         Load { fps: None, ..Load::steady(0.0, duration) }
     }
 
-    /// What receivers have to tell. No frame is timed until it is known when the first one leaves, by the receiver's
+    /// The values that receivers measure. No frame is timed until it is known when the first one leaves, by the receiver's
     /// own clock: those from another host never are.
     pub(crate) fn watch(&self) -> Watch {
         let merge_ns = u64::try_from(self.merge.as_nanos()).unwrap_or(u64::MAX / 2);
@@ -165,25 +165,25 @@ impl Load {
 
 /// A slot of arrivals has 2 to this power of ns, if a trial is short: a millisecond.
 const MARK_SHIFT: u32 = 20;
-/// What arrives after the load's time is noted, too.
+/// Arrivals are recorded for this long after the load has ended.
 const AFTER: Duration = Duration::from_millis(50);
 
-/// The shortest slots, as a power of two of ns, with which all of such a trial has one.
+/// The shortest slots, as a power of two of ns, that cover a trial of this duration.
 fn mark_shift(duration: Duration) -> u32 {
     let ns = (duration + AFTER).as_nanos();
     (MARK_SHIFT..64).find(|shift| (MARKS as u128) << shift >= ns).unwrap_or(63)
 }
 
-/// What left the ports of a tester in a trial, or those of its part on one host.
+/// Frames sent by a tester in a trial, or by its part on one host.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Sent {
-    /// Per stream, in order; what arrived of them is not known yet.
+    /// Per stream, in order; the counts of arrivals are still empty.
     pub streams: Vec<StreamCounts>,
     /// Time from the first frame's due time to the end of sending.
     pub sending: Duration,
 }
 
-/// What was sent and received in a trial.
+/// Frames sent and received in a trial.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Counts {
     /// Per stream that is sent, in order.
@@ -232,7 +232,7 @@ pub struct StreamCounts {
     pub turned_ns: Option<u64>,
     /// Broadcasts that went along.
     pub broadcasts: u64,
-    /// What arrived, per flow group.
+    /// Frames received, per flow group.
     pub groups: Vec<GroupCounts>,
     /// When it arrived, oldest first: about one for each millisecond in which anything did; empty unless it was asked for.
     #[serde(default)]
@@ -356,11 +356,11 @@ pub enum Expected {
         /// `None` where no stream arrives.
         stream: Option<u8>,
     },
-    /// All, whoever sends them, reflected ones too; frames that are not test frames go on to the kernel.
+    /// Test frames of all senders, reflected ones too; other frames are passed to the kernel.
     Any,
 }
 
-/// What a receiver tells beyond numbers of frames.
+/// Measurements of a receiver beyond numbers of frames.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Watch {
     /// Losses less than this apart are one period, ns.
@@ -371,16 +371,16 @@ pub struct Watch {
     pub(crate) ipdv: bool,
     /// Slots of arrivals, as a power of two of ns; `None`: no arrivals are noted.
     pub(crate) mark_shift: Option<u32>,
-    /// What becomes of TCP connections.
+    /// The part of TCP connections that is checked.
     pub(crate) tcp: Option<Part>,
 }
 
-/// What a receiver has counted, of senders it knows nothing of.
+/// Counts of a receiver that does not know the senders.
 #[derive(Debug, Clone, Default)]
 pub struct Arrivals {
     /// Test frames, each once.
     pub frames: u64,
-    /// Flow groups of which anything arrived.
+    /// Flow groups with at least one frame.
     pub groups: Vec<Arrived>,
     /// Frames that belong to no group.
     pub port: PortCounts,
@@ -388,19 +388,19 @@ pub struct Arrivals {
     pub ring_drops: u64,
 }
 
-/// What arrived of one flow group.
+/// Frames received of one flow group.
 #[derive(Debug, Clone)]
 pub struct Arrived {
     /// Its number.
     pub group: u16,
-    /// Frames by what became of them; how many were sent is not known, and 0.
+    /// Frames received, duplicated and reordered; `sent` is not known, and 0.
     pub counts: GroupCounts,
     /// Highest sequence number that arrived, + 1.
     pub next: u64,
 }
 
 impl Arrived {
-    /// Numbers below the highest that never arrived. What was lost after it cannot be seen here.
+    /// Numbers below the highest that never arrived. Losses after the highest number are not seen here.
     pub fn lost(&self) -> u64 {
         self.next.saturating_sub(self.counts.received)
     }

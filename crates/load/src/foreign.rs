@@ -1,5 +1,4 @@
-//! Counts that came from another host, which may be damaged or mean no good: what is taken can be added up, put into a
-//! histogram and dated like counts of our own.
+//! Untrusted counts from another host: accepted ones can be added up, put into a histogram and dated like counts of our own.
 
 use std::time::Duration;
 
@@ -112,8 +111,5 @@ fn check_time(what: &str, time: Duration) -> Result<(), String> {
 }
 
 fn at_most(what: &str, n: u64, most: u64) -> Result<(), String> {
-    match n <= most {
-        true => Ok(()),
-        false => Err(format!("{what}: {n}, which is more than there can be")),
-    }
+    if n <= most { Ok(()) } else { Err(format!("{what}: {n}, which is more than there can be")) }
 }

@@ -1,4 +1,4 @@
-//! Sending alone, of either kind: for an interface whose other end is somebody else's business.
+//! Sending only, with either method: for an interface without a receiver of this tester.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Who sends and who receives: the tester.
+//! The tester: senders and receivers of test frames.
 //!
 //! ```text
 //!            stream 0 (a>b)                    stream 1 (b>a)
@@ -7,11 +7,23 @@
 //! ```
 //! A [`Tester`] owns both ports. [`Tester::trial`] sends at a given load for a given time, waits until what
 //! is under way has arrived, and returns what was sent and received. Two kinds behind one interface: XDP
-//! (live frames out, counting in the driver) and AF_PACKET sockets for those who may not load eBPF.
+//! (live frames out, counting in the driver) and AF_PACKET sockets for users without the right to load eBPF.
 //!
-//! Where the ports are on two hosts, each has a tester with one of them, and whoever leads both makes the three parts
+//! Where the ports are on two hosts, each has a tester with one of them, and the program that controls both makes the three parts
 //! of a trial one by one: all arm, all send, and each stream is settled where it arrives. Its dates are those of the
 //! sender's clock, and its outages those of the receiver's; only latency needs both, and is not measured.
+//!
+//! Files:
+//! - `schedule.rs`: when each frame is due, in steps and bursts
+//! - `xdp.rs`, `packet.rs`: the two kinds of tester; `xdp/` sends by `bpf/gen.bpf.c` and counts by `bpf/recv.bpf.c`
+//! - `sequence.rs`, `ipdv.rs`: order, duplicates, latency and its differences, from sequence numbers
+//! - `loss.rs`: when frames were lost
+//! - `translation.rs`, `xdp/translation.rs`: what a NAT does to each frame: leaks, clashes, wrong subscribers; the program's
+//!   part is `bpf/translation.h`
+//! - `tcp.rs`: both ends of TCP connections through a NAT, without sockets; the program's part is `bpf/tcp.bpf.c`, `bpf/tcp.h`
+//! - `foreign.rs`: checks counts that another host sent
+//! - `generate.rs`, `receive.rs`: a generator alone, a receiver alone
+//! - `counts.rs`: the order and the result of a trial
 
 pub mod counts;
 pub mod foreign;
@@ -41,8 +53,8 @@ const GRACE_SHARE: f64 = 0.02;
 const GRACE_MIN: Duration = Duration::from_millis(10);
 /// Time from arming a generator to its first frame.
 const LEAD: Duration = Duration::from_micros(500);
-/// After a trial whose frames are not all accounted for, nothing may arrive for so long before the next one begins: a device that is slow
-/// to give them back has calls of 25 ms.
+/// After a trial whose frames are not all accounted for, nothing may arrive for so long before the next one begins: a
+/// device that is slow to give them back has calls of 25 ms.
 const DRAIN_QUIET: Duration = Duration::from_millis(60);
 const DRAIN_MOST: Duration = Duration::from_secs(2);
 /// Time between two looks at a trial's progress.
@@ -78,7 +90,7 @@ fn grace(duration: Duration) -> Duration {
     duration.mul_f64(GRACE_SHARE).max(GRACE_MIN)
 }
 
-/// What the outside has to do with a trial while it runs.
+/// Stop flag and progress report of a running trial.
 pub struct Control<'a> {
     stop: &'a AtomicBool,
     progress: &'a (dyn Fn(u64, u64) + Sync),
@@ -106,7 +118,7 @@ impl<'a> Control<'a> {
     }
 }
 
-/// What can go wrong while sending and receiving.
+/// An error while sending and receiving.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// In the XDP tester.

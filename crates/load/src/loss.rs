@@ -100,7 +100,7 @@ pub(crate) fn date_groups<E>(
     Ok(())
 }
 
-/// What the sender knows of the frames of a group.
+/// The sender's data of the frames of a group.
 pub(crate) struct Sender<'a> {
     /// How many were sent.
     pub(crate) sent: u64,
@@ -199,7 +199,7 @@ impl Sender<'_> {
         let (first_sent_ns, last_sent_ns) = (sent_ns(gap.first), sent_ns(gap.last));
         let outage_ns = match before.zip(after) {
             Some((before, after)) => after.arrived_ns.saturating_sub(before.arrived_ns),
-            // What did not arrive has no time of arrival.
+            // A frame that did not arrive has no time of arrival.
             None => to - from,
         };
         LossEvent { first_sent_ns, last_sent_ns, lost: gap.lost, outage_ns }
@@ -289,7 +289,7 @@ mod tests {
         check(300, "0-9 11-13 10 14-299", "");
         check(300, "0-9 20-30 12 31-299", "10-19us:9/11us");
         check(300, "0-9 20-30 10 11 19 31-299", "12-18us:7/11us");
-        // What is filled does not join what was lost before it and what is lost after it.
+        // A gap that is filled later does not join the losses before and after it.
         check(300, "0-9 11-49 51-60 50 61-99 101-299", "10-10us:1/2us 100-100us:1/2us");
         // A duplicate fills nothing.
         check(300, "0-9 12-13 9 9 14-299", "10-11us:2/3us");

@@ -1,4 +1,4 @@
-//! TCP connections without sockets, both ends of which the XDP tester has: their parts, and what was said in them.
+//! TCP connections without sockets, with the XDP tester at both ends: their segments and counts.
 //!
 //! ```text
 //! Hold    SYN -> SYN ACK -> ACK

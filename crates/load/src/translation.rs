@@ -1,5 +1,4 @@
-//! What a NAT did to test frames: how many were translated as they should be, what was wrong with the others, and which
-//! frames show it.
+//! Translations of a NAT: the number of correct ones, the faults of the others, and frames as evidence.
 
 use std::net::Ipv4Addr;
 
@@ -28,11 +27,11 @@ pub enum NatFault {
     Leaked,
     /// Two flows have one outside tuple; counted are the flows that got one that was taken.
     Clashed,
-    /// An answer went to somebody else inside.
+    /// An answer went to another inside host.
     WrongSubscriber,
     /// Its flow had another outside tuple before.
     Remapped,
-    /// It went to somebody else outside.
+    /// It went to another outside host.
     WrongDestination,
 }
 

@@ -35,7 +35,7 @@ pub use receiver::XdpReceiver;
 pub use tester::XdpTester;
 pub use translation::clashes;
 
-/// What can go wrong with the XDP tester.
+/// An error of the XDP tester.
 #[derive(Debug, thiserror::Error)]
 pub enum XdpError {
     /// An eBPF program.
@@ -172,7 +172,7 @@ impl XdpGenerator {
         Ok(Duration::from_nanos(now_ns().saturating_sub(start.at_ns)))
     }
 
-    /// Sends stream 0 of a steady load alternately: what has become due since the last one leaves as fast as possible, and
+    /// Sends stream 0 of a steady load in turns: frames that became due since the last turn leave as fast as possible, and
     /// between turns the CPU is free for others, where [`XdpGenerator::send`] would spin.
     pub(crate) fn send_with_pauses(
         &self,
@@ -209,7 +209,7 @@ impl XdpGenerator {
             }
             control.report(self.sent(), 0);
         }
-        // What is missing was to be sent, too.
+        // Frames that were not sent still count as offered.
         self.memory.set_field(0, all, field!(Gen, stream).entry(0).then(field!(Stream, total)));
         Ok(())
     }
@@ -224,7 +224,7 @@ impl XdpGenerator {
         (0..2).map(|i| self.memory.field(0, field!(Gen, stream).entry(i).then(field!(Stream, sent)))).sum()
     }
 
-    /// What was sent here, per stream, with the frames sent of each group.
+    /// Frames sent here, per stream and per group.
     pub fn streams(&self) -> Vec<StreamCounts> {
         let state = self.memory.get(0);
         let sent = self.sends().filter(|&i| state.stream[i].ifindex != 0);
@@ -321,7 +321,7 @@ impl XdpGenerator {
         }
     }
 
-    /// What the kernel fills its pages with; the program overwrites headers and signature each time.
+    /// The frame with which the kernel fills its pages; the program overwrites headers and signature each time.
     fn first_frame(&self) -> Vec<u8> {
         vec![0; usize::from(self.traffic.sizes.max()) - FCS_BYTES]
     }
@@ -338,7 +338,8 @@ fn table_entry(flow: Flow) -> shared::Flow {
     shared::Flow { src, dst, sport, dport, group: flow.group, sum }
 }
 
-/// Sums over what is the same in all frames of a stream: IPv4 header, and what the transport's checksum covers.
+/// Checksums over the parts that are the same in all frames of a stream: IPv4 header, and the fields that the transport's
+/// checksum covers.
 fn constant_sums(ends: &Ends, transport: Transport, (stream, epoch): (u8, u8)) -> (u32, u32) {
     let header = ends.header(transport, &NO_FLOW, frame::min_frame_bytes(ends.ip));
     let native = |sum: u64| u32::from(fold(sum).swap_bytes());
@@ -377,7 +378,7 @@ fn size_table(sizes: &FrameSizes) -> (u32, [u16; weir_packet::size::MAX_CYCLE]) 
     }
 }
 
-/// How frames leave together.
+/// How frames are sent in batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Batch {
     /// Program runs of a batch of the kernel, which are the pages that it keeps.
@@ -388,15 +389,15 @@ struct Batch {
     group_ns: u64,
 }
 
-/// Up to here each frame leaves alone, at its time.
+/// Up to this rate each frame is sent alone, at its time.
 const ALONE_FPS: f64 = 80e3;
-/// From here on there is no time to hold frames back, and a receiver hardly sleeps.
+/// From this rate on there is no time to hold frames back, and a receiver hardly sleeps.
 const STEADY_FPS: f64 = 3e6;
 /// Longest batch of the kernel, in runs.
 const LONGEST_BATCH: u32 = 256;
 /// So many frames to one interface the kernel passes on before the end of a batch.
 const BULK: u32 = 16;
-/// What becomes due in so much time leaves as a group.
+/// Frames that become due in this time leave as a group.
 const ROUND_S: f64 = 11.5e-6;
 /// A batch of frames that each wait for their time.
 const STEADY_BATCH_S: f64 = 20e-6;
@@ -412,8 +413,8 @@ impl Batch {
         };
         match fps {
             Some(fps) if fps < ALONE_FPS => Batch::whole(1, 0),
-            // A device in overload gives many pages back at once: those that the kernel has no room for are freed, which takes the
-            // device's CPU a third of the time of a frame that an XDP program redirects.
+            // A device in overload gives many pages back at once: those that the kernel has no room for are freed, which
+            // takes the device's CPU a third of the time of a frame that an XDP program redirects.
             Some(fps) if fps < STEADY_FPS && load.overload => {
                 let group_ns = (f64::from(BULK) / fps * 1e9) as u64;
                 Batch { runs: LONGEST_BATCH, group: BULK, group_ns }
@@ -450,7 +451,7 @@ fn at_full_speed(load: &Load) -> bool {
 /// Is the XDP tester possible at all? Tries one by one what it needs of the kernel: both programs, and live frames.
 ///
 /// # Errors
-/// What is missing.
+/// The kernel feature that is missing.
 pub fn probe() -> Result<(), BpfError> {
     Program::load("generator", object::GENERATOR, &[])?;
     Program::load("receiver", object::RECEIVER, &[])?;

@@ -76,7 +76,7 @@ fn names_until_input_ends(server: NameServer) -> io::Result<()> {
     }))
 }
 
-/// Dropped when whoever has started this process has closed its standard input, or is gone.
+/// Dropped when the parent process has closed this process's standard input, or has ended.
 fn input_ends() -> watch::Receiver<()> {
     let (running, stop) = watch::channel(());
     thread::spawn(move || {

@@ -30,7 +30,7 @@ pub struct Patience {
     pub data_s: f64,
     /// For the reply to the message.
     pub text_s: f64,
-    /// For the reply to QUIT, for which nobody has to wait.
+    /// For the reply to QUIT, which no delivery depends on.
     pub quit_s: f64,
     /// For all of a connection.
     pub connection_s: f64,
@@ -100,13 +100,13 @@ impl Pace {
 /// How a connection ended.
 #[derive(Debug)]
 pub(crate) struct Visited {
-    /// Of those who have no outcome so far.
+    /// Of recipients without an outcome so far.
     pub(crate) news: News,
     /// Why it ended before its time, if it did.
     pub(crate) broken: Option<Trouble>,
 }
 
-/// Whose mail it is.
+/// The sender and the recipients of a message.
 #[derive(Clone, Copy)]
 pub(crate) struct Owner<'a> {
     pub(crate) address_of: AddressOf<'a>,
@@ -164,7 +164,7 @@ impl Client {
         Ok(stream)
     }
 
-    /// The whole dialogue; whoever is left in `left` was never part of it.
+    /// The whole dialogue; recipients left in `left` were not part of it.
     async fn converse(
         &self,
         stream: TcpStream,
@@ -287,7 +287,7 @@ impl<S: AsyncRead + Unpin> Wire<S> {
 
 fn finished(mut session: Session, left: &[Recipient], broken: Option<Trouble>) -> Visited {
     let mut news = session.news();
-    // A connection that ended well has left somebody only where the delivery was stopped: they have no outcome.
+    // After a connection that ended well, recipients are left only if the delivery was stopped: they have no outcome.
     if let Some(trouble) = broken {
         news.outcomes.extend(left.iter().map(|&recipient| (recipient, Outcome::Deferred(trouble))));
     }

@@ -21,7 +21,7 @@ use crate::dns::{Resolver, domain_name};
 use crate::latency::Counts;
 use crate::limits::{Descriptors, descriptors};
 use crate::log::{Done, Durability, LogError, OutcomeLog, Record, Verdict};
-use crate::queue::Queue;
+use crate::queue::{Delivery, Queue, Share};
 use crate::session::{Cause, News, Outcome, Recipient, StartTls, Trouble, Verb};
 use crate::{Job, Latency, tls, usage};
 
@@ -29,16 +29,16 @@ pub use crate::connection::Patience;
 pub use crate::queue::{PerDomain, Retry};
 pub use crate::session::Manner;
 
-/// Records that wait for the log: more, and no connection is opened until it has caught up.
+/// Most records that wait for the log; above it no connection is opened until the log has caught up.
 const UNWRITTEN: usize = 200_000;
 /// Records are given to the log so often at least.
 const FLUSH: Duration = Duration::from_millis(50);
-/// When the delivery is stopped, connections may end what they are at for so long.
+/// Time that connections have to complete their transaction when the delivery is stopped.
 const FAREWELL: Duration = Duration::from_secs(5);
 /// An attempt to ask the name server.
 const DNS: Duration = Duration::from_secs(2);
 
-/// Where mail goes.
+/// The servers of the delivery.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Route {
@@ -73,7 +73,7 @@ impl Route {
     }
 }
 
-/// Part of a delivery that is measured apart.
+/// The part of a delivery that is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Window {
     /// Seconds before it.
@@ -82,12 +82,12 @@ pub struct Window {
     pub seconds: f64,
 }
 
-/// What is to be delivered, and how.
+/// A delivery and its settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Order {
-    /// Who gets it.
+    /// The recipients.
     pub job: Job,
-    /// How often everybody gets it, at least 1; a log has room for once.
+    /// Messages per recipient, at least 1; with a log only 1.
     pub messages: u32,
     /// Where to.
     pub route: Route,
@@ -103,19 +103,19 @@ pub struct Order {
     pub per_domain: PerDomain,
     /// When delivery is tried again.
     pub retry: Retry,
-    /// What is said on connections.
+    /// How the client speaks SMTP on its connections.
     pub manner: Manner,
-    /// How long is waited.
+    /// Timeouts.
     pub patience: Patience,
     /// The outcome log.
     pub log: Option<(PathBuf, Durability)>,
-    /// What is measured; `None`: all of it.
+    /// The part that is measured; `None`: all of it.
     pub window: Option<Window>,
     /// Another process, the CPU time of which is measured in the window, too.
     pub beside: Option<u32>,
 }
 
-/// What happened in the window.
+/// Counts of the events in the window.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// Its length.
@@ -132,7 +132,7 @@ pub struct Measured {
     pub beside_cpu_s: f64,
 }
 
-/// What was delivered.
+/// The result of a delivery.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Recipients with an outcome, by outcome.
@@ -153,17 +153,17 @@ pub struct Report {
     pub latency: Vec<(String, Latency)>,
     /// From the first to the last recipient.
     pub elapsed_s: f64,
-    /// What was measured apart.
+    /// Counts of the measured part.
     pub measured: Measured,
     /// Memory before the first connection, KiB.
     pub memory_kib: u64,
-    /// The most that it was.
+    /// Its maximum.
     pub memory_max_kib: u64,
     /// Descriptors for its connections.
     pub descriptors: Option<Descriptors>,
 }
 
-/// Why nothing was delivered, or not all.
+/// Why a delivery failed or is incomplete.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// The outcome log.
@@ -172,15 +172,15 @@ pub enum EngineError {
     /// Descriptors do not suffice.
     #[error("{0}")]
     Descriptors(String),
-    /// A message goes to everybody more than once, and the log has one line for each.
-    #[error("an outcome log is of one message to each recipient: leave it out, or send one message")]
+    /// More than one message per recipient, with a log that has one line for each.
+    #[error("an outcome log needs one message per recipient: omit the log, or send one message")]
     Repeated,
     /// No runtime, socket or thread.
-    #[error("the delivery cannot begin: {0}")]
+    #[error("the delivery cannot start: {0}")]
     Start(#[from] std::io::Error),
 }
 
-/// What a thread counts.
+/// Counters of a thread.
 #[derive(Default)]
 struct Counters {
     outcomes: [Cell<u64>; 3],
@@ -194,7 +194,7 @@ struct Counters {
     troubles: RefCell<BTreeMap<Trouble, u64>>,
 }
 
-/// What all threads have.
+/// Data shared by all threads.
 struct Common {
     order: Arc<Order>,
     begin: Instant,
@@ -217,7 +217,7 @@ struct Shard {
 }
 
 /// A thread's part of the report.
-struct Share {
+struct Part {
     report: Report,
     latency: Vec<Counts>,
 }
@@ -235,7 +235,7 @@ pub fn deliver(order: &Order, stop: &Arc<AtomicBool>) -> Result<Report, EngineEr
     let (log, done) = match &order.log {
         Some(_) if order.messages > 1 => return Err(EngineError::Repeated),
         Some((path, durability)) => {
-            let (log, done) = OutcomeLog::open(path, (&order.job, &order.route.text()), *durability)?;
+            let (log, done) = OutcomeLog::open(path, &order.job, &order.route.text(), *durability)?;
             (Some(log), done)
         }
         None => (None, Done::default()),
@@ -254,14 +254,14 @@ pub fn deliver(order: &Order, stop: &Arc<AtomicBool>) -> Result<Report, EngineEr
             .collect();
         drop(sender);
         if let (Some(log), Some(records)) = (log, records) {
-            *failure.lock().expect("nobody has panicked with it") = write(log, records, stop).err();
+            *failure.lock().expect("no thread panics with the lock") = write(log, records, stop).err();
         }
         threads
             .into_iter()
             .map(|thread| thread.join().expect("a thread of the engine does not panic"))
-            .collect::<Result<Vec<Share>, _>>()
+            .collect::<Result<Vec<Part>, _>>()
     })?;
-    if let Some(error) = failure.into_inner().expect("nobody has panicked with it") {
+    if let Some(error) = failure.into_inner().expect("no thread panics with the lock") {
         return Err(error.into());
     }
     let mut report = merged(shares);
@@ -270,8 +270,8 @@ pub fn deliver(order: &Order, stop: &Arc<AtomicBool>) -> Result<Report, EngineEr
     Ok(report)
 }
 
-/// Takes records to the log until no thread has any left. When it cannot, the delivery is stopped; what the messages that were
-/// under way came to is tried once more at the end, and counted if there is no room for it.
+/// Writes records to the log until no thread has any left. When that fails, the delivery is stopped; the outcomes of messages
+/// under way are written once more at the end, and counted if there is no room for them.
 fn write(mut log: OutcomeLog, records: Receiver<Vec<Record>>, stop: &AtomicBool) -> Result<(), LogError> {
     let (mut waiting, mut failure) = (Vec::new(), None);
     for group in records {
@@ -296,7 +296,7 @@ fn write(mut log: OutcomeLog, records: Receiver<Vec<Record>>, stop: &AtomicBool)
     }
 }
 
-fn run(common: Common, number: u32, done: Done) -> Result<Share, std::io::Error> {
+fn run(common: Common, number: u32, done: Done) -> Result<Part, std::io::Error> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let local = LocalSet::new();
     runtime.block_on(local.run_until(async {
@@ -309,8 +309,12 @@ fn run(common: Common, number: u32, done: Done) -> Result<Share, std::io::Error>
 impl Shard {
     async fn new(common: Common, number: u32, done: Done) -> Result<Shard, std::io::Error> {
         let Common { order, begin, stop, log } = common;
-        let limits = (order.per_domain.clone(), order.retry.clone(), order.messages.saturating_sub(1));
-        let queue = Queue::new(&order.job, (number, order.threads), done, limits);
+        let delivery = Delivery {
+            limits: order.per_domain.clone(),
+            retry: order.retry.clone(),
+            repeats: order.messages.saturating_sub(1),
+        };
+        let queue = Queue::new(&order.job, Share { number, of: order.threads }, done, delivery);
         let resolver = match &order.route {
             Route::Mx { server, .. } => Some(Resolver::new(*server, DNS, number.into()).await?),
             Route::Host { .. } => None,
@@ -339,7 +343,7 @@ impl Shard {
         })
     }
 
-    /// Opens connections while there is somebody to deliver to.
+    /// Opens connections while there are recipients.
     async fn deliver(self: Rc<Self>) -> Measured {
         let window = self.order.window;
         let end = window.map(|window| self.begin + duration(window.after_s + window.seconds));
@@ -362,7 +366,7 @@ impl Shard {
             let due = self.queue.borrow().next_due().map(|due| self.begin + due);
             let until =
                 [Some(Instant::now() + FLUSH), due, end].into_iter().flatten().min().unwrap_or(self.begin);
-            // What changed is looked at again in any case.
+            // The state is checked again in any case.
             let _ = timeout_at(until.into(), self.changed.notified()).await;
         }
         let all = self.since(&begun);
@@ -404,7 +408,7 @@ impl Shard {
         self.counters.connections.set(self.counters.connections.get() + 1);
         self.settle(place, news);
         if let Some(trouble) = broken.filter(|trouble| trouble.cause == Cause::NoResource) {
-            // Others end, and give back what they have.
+            // Other connections end, and give back their descriptors and ports.
             *self.counters.troubles.borrow_mut().entry(trouble).or_default() += 1;
         }
         self.opened(-1);
@@ -452,7 +456,7 @@ impl Shard {
         }
     }
 
-    /// Gives records to the log; false if it takes none any more.
+    /// Hands records to the log; false if it accepts none any more.
     fn flush(&self) -> bool {
         let (Some(log), mut unwritten) = (&self.log, self.unwritten.borrow_mut()) else { return true };
         if unwritten.is_empty() {
@@ -512,7 +516,7 @@ impl Shard {
         }
     }
 
-    fn share(&self, measured: Measured) -> Share {
+    fn share(&self, measured: Measured) -> Part {
         let counters = &self.counters;
         let outcomes = [Verdict::Delivered, Verdict::Failed, Verdict::Expired]
             .map(|verdict| (verdict.name().to_string(), counters.outcomes[verdict as usize].get()));
@@ -528,7 +532,7 @@ impl Shard {
             measured,
             ..Report::default()
         };
-        Share { report, latency: self.client.latency.borrow().clone() }
+        Part { report, latency: self.client.latency.borrow().clone() }
     }
 }
 
@@ -543,10 +547,10 @@ fn at(host: Ipv4Addr, port: u16) -> SocketAddr {
     SocketAddr::from((host, port))
 }
 
-fn merged(shares: Vec<Share>) -> Report {
+fn merged(shares: Vec<Part>) -> Report {
     let mut latency = vec![Counts::new(); Verb::ALL.len()];
     let mut all = Report::default();
-    for Share { report, latency: own } in shares {
+    for Part { report, latency: own } in shares {
         latency.iter_mut().zip(&own).for_each(|(all, own)| all.merge(own));
         report.outcomes.into_iter().for_each(|(name, n)| *all.outcomes.entry(name).or_default() += n);
         report.troubles.into_iter().for_each(|(name, n)| *all.troubles.entry(name).or_default() += n);

@@ -1,5 +1,5 @@
-//! How much a receiver takes: prepared transactions, many in each write, with nothing done about the replies but counting
-//! them. What that reaches is more than any real client offers.
+//! The capacity of a receiver: prepared transactions, many in each write, with nothing done about the replies but counting
+//! them. Its rate is higher than that of any real client.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use tokio::task::{JoinSet, LocalSet};
 
 use crate::connection::duration;
 
-/// What to send, to whom.
+/// The transactions to send, and the receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Flood {
     /// The receiver.

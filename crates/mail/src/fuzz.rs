@@ -1,4 +1,4 @@
-//! What reads bytes of others, for fuzz targets: replies of mail servers, commands of clients, queries and answers of DNS,
+//! Parsers of untrusted bytes, for fuzz targets: replies of mail servers, commands of clients, queries and answers of DNS,
 //! an outcome log after a crash.
 
 use std::net::Ipv4Addr;
@@ -18,7 +18,7 @@ use crate::sink::{Dialogue, Faults, Next, Received, Service};
 const ALL: u64 = 6;
 const AT_ONCE: usize = 2;
 
-/// A mail server replies so; the first byte says what the client wants. Everybody has one outcome in the end.
+/// A mail server replies so; the first byte says what the client wants. Each recipient has one outcome in the end.
 pub fn replies(input: &[u8]) {
     let Some((&wishes, mut rest)) = input.split_first() else { return };
     let tls = [StartTls::Never, StartTls::Offered, StartTls::Required];

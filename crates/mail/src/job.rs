@@ -1,4 +1,4 @@
-//! Who gets the message: recipients over domains, few of which have most.
+//! The recipients of the message, spread over domains; a few domains have most of them.
 
 use serde::{Deserialize, Serialize};
 

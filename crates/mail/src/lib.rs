@@ -6,6 +6,13 @@
 //! ```
 //! Each recipient has exactly one recorded outcome: delivered, failed or expired; after a crash the engine goes on with those
 //! that have none. Engine and receivers are processes of their own, see [`command`].
+//!
+//! Files:
+//! - `session.rs`, `reply.rs`: what an SMTP client sends, and what each reply means for a recipient
+//! - `queue.rs`: which domain is delivered to next, how often, over how many connections; `engine.rs` runs it
+//! - `log.rs`: outcomes on disk, and how a delivery continues after a crash
+//! - `dns/`, `sink/`: the name server and the receivers; `flood.rs`: a client without logic
+//! - `command.rs`: engine and receivers as processes
 
 pub mod command;
 mod connection;

@@ -1,4 +1,4 @@
-//! How many connections a process may have: descriptors, asked for before they are needed.
+//! The limit of connections of a process: raises the descriptor limit before it is needed.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ impl Descriptors {
     pub fn lacking(self) -> Option<String> {
         let Descriptors { needed, limit, .. } = self;
         (needed > limit).then(|| {
-            format!("{needed} descriptors are needed and {limit} allowed: use fewer connections, or `ulimit -n {needed}` as root")
+            format!("{needed} descriptors are needed, but {limit} are allowed: use fewer connections, or `ulimit -n {needed}` as root")
         })
     }
 }

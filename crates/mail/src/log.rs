@@ -1,11 +1,11 @@
-//! The outcome log: one line for each recipient that has its final outcome, appended, never changed. Who has a line gets the
-//! message never again, whatever ended the process before.
+//! The outcome log: one line for each recipient that has its final outcome, appended, never changed. A recipient with a line
+//! gets the message never again, whatever ended the process before.
 //!
 //! ```text
 //! weir-mail-outcomes 1 JOB RECIPIENTS
 //! 17 delivered 250 1 CRC                      recipient, outcome, code of the reply (0: none), attempts, checksum
 //! ```
-//! Half a line at the end is one that nobody has relied on; it is cut off. A server may have taken a message of which the
+//! An incomplete last line was never reported; it is cut off. A server may have accepted a message of which the
 //! line was lost: SMTP delivers at least once (RFC 5321, section 4.5.5 and RFC 1047), the log counts exactly once.
 
 use std::fs::File;
@@ -22,7 +22,7 @@ use crate::job::Job;
 /// Records that are tried together where there is little room.
 const GROUP: usize = 16;
 
-/// What became of a recipient.
+/// The outcome of a recipient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -90,7 +90,7 @@ impl Record {
     }
 }
 
-/// Who has an outcome.
+/// Recipients with an outcome.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Done {
     bits: Vec<u64>,
@@ -143,10 +143,10 @@ pub enum LogError {
         source: io::Error,
     },
     /// Another process writes it.
-    #[error("{0} is the outcome log of a delivery that runs: wait for its end, or name another file")]
+    #[error("{0} is the outcome log of a running delivery: wait for its end, or use another file")]
     Busy(PathBuf),
     /// Of other recipients.
-    #[error("{0} is the outcome log of another job: name another file, or remove it")]
+    #[error("{0} is the outcome log of another job: use another file, or remove it")]
     OtherJob(PathBuf),
     /// Lines that cannot be, followed by good ones.
     #[error(
@@ -199,13 +199,15 @@ pub struct OutcomeLog {
 }
 
 impl OutcomeLog {
-    /// Opens or makes the log of a job, to be delivered to this server, if that is no matter of domains; who has an outcome in it.
+    /// Opens or makes the log of a job, to be delivered to this server, unless domains decide; returns the recipients with an
+    /// outcome.
     ///
     /// # Errors
     /// See [`LogError`].
     pub fn open(
         path: &Path,
-        (job, to): (&Job, &str),
+        job: &Job,
+        to: &str,
         durability: Durability,
     ) -> Result<(OutcomeLog, Done), LogError> {
         let failed = |source| LogError::Open { path: path.into(), source };
@@ -305,7 +307,7 @@ fn lock(file: &File) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Who is in these lines, and the length of those that are whole.
+/// The recipients in these lines, and the length of the complete lines.
 pub(crate) fn read(bytes: &[u8], recipients: u64, path: &Path) -> Result<(Done, usize), LogError> {
     let (mut done, mut length, mut bad) = (Done::default(), 0, None);
     for (number, line) in (2..).zip(bytes.split_inclusive(|&byte| byte == b'\n')) {

@@ -1,4 +1,5 @@
-//! Who is next: recipients that wait, domain by domain, with limits per domain and times of retries (RFC 5321, section 4.5.4).
+//! The order of recipients: those that wait, domain by domain, with limits per domain and times of retries (RFC 5321, section
+//! 4.5.4).
 //! Pure, in virtual time.
 
 use std::cmp::Reverse;
@@ -41,9 +42,9 @@ impl Retry {
 /// A domain of the job.
 #[derive(Debug, Default)]
 struct Domain {
-    /// Numbers of recipients for whom nothing has been tried.
+    /// Numbers of recipients without an attempt.
     fresh: VecDeque<Range<u64>>,
-    /// Those whose time has come again.
+    /// Recipients whose retry is due.
     again: VecDeque<Recipient>,
     /// Connections.
     active: u32,
@@ -74,22 +75,37 @@ pub(crate) struct Queue {
     done: Done,
 }
 
+/// The part of a job that one thread delivers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Share {
+    /// Number of the thread.
+    pub(crate) number: u32,
+    /// How many threads there are.
+    pub(crate) of: u32,
+}
+
+/// How the recipients of a queue are delivered to.
+#[derive(Debug, Clone)]
+pub(crate) struct Delivery {
+    /// Connections and recipients at a time, per domain.
+    pub(crate) limits: PerDomain,
+    /// What becomes of recipients that a server defers.
+    pub(crate) retry: Retry,
+    /// How often the message is sent again after the first time.
+    pub(crate) repeats: u32,
+}
+
 impl Queue {
-    /// The share of thread `number` of `threads`, without the recipients that are done; the message is sent `repeats` times
-    /// more, one as soon as nobody waits for the one before.
-    pub(crate) fn new(
-        job: &Job,
-        (number, threads): (u32, u32),
-        done: Done,
-        order: (PerDomain, Retry, u32),
-    ) -> Queue {
-        let (limits, retry, repeats) = order;
+    /// The share of a thread, without the recipients that are done. The message is sent again as soon as no recipient waits for the
+    /// previous one.
+    pub(crate) fn new(job: &Job, share: Share, done: Done, delivery: Delivery) -> Queue {
+        let Delivery { limits, retry, repeats } = delivery;
         let mut first = 0;
         let all = job.sizes().into_iter().map(|size| {
             first += size;
             first - size..first
         });
-        let own = (0..).zip(all).filter(|(domain, _)| domain % threads == number);
+        let own = (0..).zip(all).filter(|(domain, _)| domain % share.of == share.number);
         let numbers: Vec<_> = own.collect();
         let domains = numbers.iter().map(|_| Domain::default()).collect();
         let (ready, later) = (VecDeque::new(), BinaryHeap::new());
@@ -99,7 +115,7 @@ impl Queue {
         queue
     }
 
-    /// Everybody gets the message.
+    /// Queues all recipients.
     fn fill(&mut self) {
         self.waiting = 0;
         for place in 0..self.domains.len() {
@@ -131,7 +147,7 @@ impl Queue {
             self.waiting += 1;
             self.consider(place);
         }
-        // Those who wait are many only if their domains have all the connections that they may have.
+        // Many recipients wait only if their domains have all their allowed connections.
         let few = self.numbers.last().map_or(0, |(_, numbers)| numbers.end) / 2;
         if self.ready.is_empty() && self.repeats > 0 && self.waiting <= few {
             self.repeats -= 1;
@@ -173,7 +189,7 @@ impl Queue {
         self.consider(place);
     }
 
-    /// What became of a recipient; the record of it, unless it is to be tried again.
+    /// Settles a recipient by its outcome; returns its record, unless it is to be tried again.
     pub(crate) fn settle(
         &mut self,
         place: usize,
@@ -223,13 +239,16 @@ mod tests {
 
     fn queue(recipients: u64, domains: u32, repeats: u32) -> Queue {
         let job = Job { recipients, domains, skew: 0.0 };
-        let order =
-            (PerDomain { connections: 2, recipients: 3 }, Retry { attempts: 3, after_s: 10.0 }, repeats);
-        Queue::new(&job, (0, 1), Done::default(), order)
+        let delivery = Delivery {
+            limits: PerDomain { connections: 2, recipients: 3 },
+            retry: Retry { attempts: 3, after_s: 10.0 },
+            repeats,
+        };
+        Queue::new(&job, Share { number: 0, of: 1 }, Done::default(), delivery)
     }
 
     fn ids(taken: Option<(usize, Vec<Recipient>)>) -> (usize, Vec<u64>) {
-        let (place, recipients) = taken.expect("somebody waits");
+        let (place, recipients) = taken.expect("a domain is ready");
         (place, recipients.iter().map(|recipient| recipient.id).collect())
     }
 
@@ -286,8 +305,12 @@ mod tests {
         let mut done = Done::default();
         [0, 2, 3].iter().for_each(|id| assert!(done.add(*id)));
         let job = Job { recipients: 4, domains: 2, skew: 0.0 };
-        let order = (PerDomain { connections: 1, recipients: 9 }, Retry { attempts: 1, after_s: 1.0 }, 0);
-        let mut queue = Queue::new(&job, (0, 1), done, order);
+        let delivery = Delivery {
+            limits: PerDomain { connections: 1, recipients: 9 },
+            retry: Retry { attempts: 1, after_s: 1.0 },
+            repeats: 0,
+        };
+        let mut queue = Queue::new(&job, Share { number: 0, of: 1 }, done, delivery);
         assert_eq!(queue.open(), 1);
         assert_eq!(ids(queue.next(Duration::ZERO)), (0, vec![1]));
         assert_eq!(queue.next(Duration::ZERO), None);

@@ -37,14 +37,14 @@ pub enum StartTls {
     Required,
 }
 
-/// What a client does on all its connections.
+/// Settings of a client for all its connections.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manner {
-    /// How it calls itself.
+    /// Its name in EHLO.
     pub helo: String,
     /// Sender of the messages.
     pub from: String,
-    /// Commands without waiting for the replies in between, where the server offers it (RFC 2920).
+    /// Sends commands without waiting for the replies in between, where the server offers it (RFC 2920).
     pub pipelining: bool,
     /// TLS.
     pub tls: StartTls,
@@ -110,7 +110,7 @@ impl Verb {
     }
 }
 
-/// Why something was not done.
+/// Cause of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
     /// The server's reply.
@@ -119,11 +119,11 @@ pub enum Cause {
     Silent,
     /// The server closed or reset the connection.
     Closed,
-    /// What it said is no reply of SMTP.
+    /// Its reply is no reply of SMTP.
     Malformed,
     /// Its reply does not end.
     Endless,
-    /// It replied where nothing was asked.
+    /// It sent a reply without a command.
     Unasked,
     /// TLS was required and is not offered, or its handshake failed.
     NoTls,
@@ -175,7 +175,7 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// Somebody who gets the message.
+/// A recipient of the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Recipient {
     /// Number in the job.
@@ -184,18 +184,18 @@ pub(crate) struct Recipient {
     pub(crate) attempts: u8,
 }
 
-/// What became of a recipient on a connection.
+/// The outcome of a recipient on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The server took the message; its code.
+    /// The server accepted the message; its code.
     Delivered(u16),
-    /// It never will.
+    /// The server refused the message for good.
     Failed(Trouble),
     /// Not now: to be tried again.
     Deferred(Trouble),
 }
 
-/// What the connection waits for.
+/// The next step of the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Want {
     /// A reply to this.
@@ -253,23 +253,23 @@ pub(crate) struct Session {
     taken: usize,
     accepted: Vec<(Recipient, u16)>,
     refused_mail: Option<Trouble>,
-    /// What had the last reply.
+    /// The step of the last reply.
     last: Verb,
-    /// Why it was given up, if it was.
+    /// Why the connection was broken off, if it was.
     pub(crate) broken: Option<Trouble>,
-    /// Transactions that were completed, and are no news yet.
+    /// Transactions that were completed and not yet reported.
     transactions: u64,
     has_reported: bool,
     /// To be written.
     pub(crate) out: Vec<u8>,
-    /// Who has an outcome that is no news yet.
+    /// Recipients with an outcome that is not yet reported.
     outcomes: Vec<(Recipient, Outcome)>,
 }
 
-/// What a connection has brought about.
+/// Results of a connection since the last call.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct News {
-    /// Who has an outcome.
+    /// Recipients with an outcome.
     pub(crate) outcomes: Vec<(Recipient, Outcome)>,
     /// Transactions that were completed.
     pub(crate) transactions: u64,
@@ -299,7 +299,7 @@ impl Session {
         }
     }
 
-    /// What is to be done when `out` has been written.
+    /// The next step, once `out` has been written.
     pub(crate) fn want(&self) -> Want {
         match (&self.state, self.sent.front()) {
             (State::Over, _) => Want::Close,
@@ -309,12 +309,12 @@ impl Session {
         }
     }
 
-    /// Has the server been ready for mail? Nobody has an outcome from a connection before that.
+    /// Whether the server was ready for mail. Before that no recipient has an outcome from this connection.
     pub(crate) fn was_ready(&self) -> bool {
         self.state == State::Ready || self.transactions > 0 || self.has_reported
     }
 
-    /// What has become known since the last call.
+    /// Outcomes and transactions since the last call.
     pub(crate) fn news(&mut self) -> News {
         self.has_reported |= !self.outcomes.is_empty();
         News {
@@ -369,7 +369,7 @@ impl Session {
         self.sent.push_back(Command::Verb(verb));
     }
 
-    /// Says goodbye.
+    /// Sends QUIT.
     pub(crate) fn quit(&mut self) {
         self.send(Verb::Quit, "QUIT\r\n");
     }
@@ -472,7 +472,7 @@ impl Session {
         }
     }
 
-    /// Nobody is left to whom DATA would be: the transaction is dropped (RFC 5321, section 4.1.1.5).
+    /// No accepted recipient is left for DATA: the transaction is dropped (RFC 5321, section 4.1.1.5).
     fn skip_data(&mut self) {
         let is_data = self.next.front().is_some_and(|(next, _)| *next == Command::Verb(Verb::Data));
         if is_data && self.accepted.is_empty() {
@@ -481,7 +481,7 @@ impl Session {
         }
     }
 
-    /// Lines of 64 bytes; with nobody to read it, none (RFC 2920, section 3.1).
+    /// Lines of 64 bytes; none without a recipient (RFC 2920, section 3.1).
     fn text(&mut self) {
         const LINE: &[u8; 64] = b"The quick brown fox jumps over the lazy dog, again and again.\x20\r\n";
         if let (Ending::Data(bytes), false) = (self.manner.ending, self.accepted.is_empty()) {
@@ -505,7 +505,7 @@ impl Session {
         self.outcomes.extend(self.accepted.drain(..).map(|(recipient, code)| (recipient, outcome(code))));
     }
 
-    /// The connection is of no use any more: who has no outcome so far is deferred.
+    /// The connection has failed: recipients without an outcome are deferred.
     pub(crate) fn break_off(&mut self, cause: Cause) {
         let at = self.sent.front().map_or(self.last, |command| command.verb());
         let trouble = Trouble { at, cause };

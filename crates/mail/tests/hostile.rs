@@ -1,4 +1,4 @@
-//! Servers that misbehave: the engine ends in bounded time and memory, and says what they did.
+//! Servers that misbehave: the engine ends in bounded time and memory, and reports what they did.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -66,7 +66,7 @@ fn run(mut engine: Command) -> Report {
     serde_json::from_str(json).unwrap()
 }
 
-/// Everybody has an outcome, this is why, and the engine has stayed small.
+/// Checks that each recipient has an outcome for this reason, and that the engine needs little memory.
 fn check(trouble: &str, behaviour: impl Fn(TcpStream) -> io::Result<()> + Send + Clone + 'static) {
     let report = deliver(behaviour);
     assert_eq!((report.outcomes["expired"], report.unfinished), (8, 0), "{trouble}: {report:?}");

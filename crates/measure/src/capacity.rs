@@ -107,7 +107,7 @@ const OF_CEILING: f64 = 0.95;
 pub struct Offer {
     /// The load that was really sent.
     pub offered_fps: f64,
-    /// What came of it.
+    /// The rate that was forwarded.
     pub forwarded_fps: f64,
 }
 
@@ -161,9 +161,9 @@ pub struct Round {
 /// A place with this part of the rounds is good for a headline.
 const ENOUGH: usize = 4;
 
-/// The places of rounds that found a rate, that of the headline first: of those with a quarter of all rounds, and where nobody
-/// else used the device's core, that of most rounds; else that of most rounds. Rounds whose place is not known have none,
-/// unless that is so of all of them.
+/// The places of rounds that found a rate, that of the headline first: of those with a quarter of all rounds, and where no
+/// other guest used the device's core, that of most rounds; else that of most rounds. Rounds whose place is not known have
+/// none, unless that is so of all of them.
 pub fn places<'a>(rounds: impl IntoIterator<Item = &'a Round>) -> Vec<Option<Place>> {
     let mut counts: Vec<(Option<Place>, usize)> = Vec::new();
     for round in rounds.into_iter().filter(|round| round.fps.is_some()) {

@@ -10,13 +10,13 @@ const ONE_CORE_NS: f64 = 22.0;
 /// Between cores that share a cache it takes less, ns.
 const NEAR_NS: f64 = 75.0;
 
-/// A step of the probe of a core takes at most this times as long as the shortest of the run while nobody else uses it.
+/// A step of the probe of a core takes at most this times as long as the shortest of the run while no other guest uses it.
 const ALONE: f64 = 1.10;
 
 /// Where the CPUs of tester and device are, and whether the device has its core for itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Place {
-    /// The other thread of the device's core was at work for somebody else.
+    /// The other thread of the device's core worked for another guest.
     pub disturbed: bool,
     /// Where the two CPUs are.
     pub placement: Placement,
@@ -34,7 +34,7 @@ impl Place {
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Probes {
     /// Time of a cache line between the CPUs, ns.
-    pub handover_ns: [Option<f64>; 2],
+    pub core_distance_ns: [Option<f64>; 2],
     /// Time of a step on the device's core, ns.
     pub core_step_ns: [Option<f64>; 2],
 }
@@ -43,7 +43,7 @@ impl Probes {
     /// Where the CPUs were throughout, where the shortest step on this core took `shortest_ns`. `None` if something changed
     /// meanwhile, or is not known.
     pub fn place(&self, shortest_ns: f64) -> Option<Place> {
-        let [before, after] = self.handover_ns;
+        let [before, after] = self.core_distance_ns;
         let placement = Placement::throughout(before, after)?;
         let [Some(before), Some(after)] = self.core_step_ns.map(|ns| ns.map(|ns| !is_alone(ns, shortest_ns)))
         else {
@@ -53,7 +53,7 @@ impl Probes {
     }
 }
 
-/// Did nobody else use the core during a probe whose step took so long, where the shortest of the run was that?
+/// Whether no other guest used the core during a probe, by the time of its step and the shortest of the run.
 pub fn is_alone(step_ns: f64, shortest_ns: f64) -> bool {
     step_ns <= shortest_ns * ALONE
 }
@@ -72,8 +72,8 @@ pub enum Placement {
 
 impl Placement {
     /// The class of two CPUs between which a cache line takes so many ns.
-    pub fn of(handover_ns: f64) -> Placement {
-        match handover_ns {
+    pub fn of(core_distance_ns: f64) -> Placement {
+        match core_distance_ns {
             ns if ns < ONE_CORE_NS => Placement::OneCore,
             ns if ns < NEAR_NS => Placement::NearCores,
             _ => Placement::FarCores,
@@ -104,13 +104,13 @@ mod tests {
     #[test]
     fn a_core_is_shared_while_its_steps_take_longer() {
         let place = |steps: [f64; 2]| {
-            let probes = Probes { handover_ns: [Some(30.0); 2], core_step_ns: steps.map(Some) };
+            let probes = Probes { core_distance_ns: [Some(30.0); 2], core_step_ns: steps.map(Some) };
             probes.place(1.0).map(|place| place.name())
         };
         assert_eq!(place([1.0, 1.05]).unwrap(), "near cores");
         assert_eq!(place([1.4, 1.9]).unwrap(), "near cores, shared core");
         assert_eq!(place([1.0, 1.4]), None);
-        let unknown = Probes { handover_ns: [Some(30.0); 2], ..Probes::default() };
+        let unknown = Probes { core_distance_ns: [Some(30.0); 2], ..Probes::default() };
         assert_eq!(unknown.place(1.0), Some(Place { disturbed: false, placement: Placement::NearCores }));
         assert_eq!(Probes::default().place(1.0), None);
     }

@@ -1,4 +1,4 @@
-//! How far several runs of the same agree, beside what each of them said of itself.
+//! Agreement of repeated runs, compared with the intervals that each of them claimed.
 
 use crate::stats::{median, percentile};
 

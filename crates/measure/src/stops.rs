@@ -1,4 +1,4 @@
-//! When did a CPU not run the code that it should? From the ticks of a clock on that CPU, which says who was at work.
+//! When did a CPU not run the code that it should? From the ticks of a clock on that CPU, which record the running thread.
 //!
 //! ```text
 //! ticks   | | | |         | | | x x x | |   idle   | |
@@ -9,6 +9,7 @@
 //! between two ticks is not seen, and of one that is seen the begin is known to within a period. And what was lost because of
 //! stops: while one lasted, and until the queue that it filled was empty again.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -46,7 +47,7 @@ pub struct Stop {
     pub to_ns: u64,
     /// How long it took at least, ns.
     pub least_ns: u64,
-    /// What it did.
+    /// What the CPU ran in that time.
     pub instead: Instead,
 }
 
@@ -59,20 +60,20 @@ pub struct Clock {
     pub period: Duration,
 }
 
-/// The stops of a CPU between `from_ns` and `to_ns`, oldest first. It was idle at the times `idle`, as begin and end, oldest
+/// The stops of a CPU at the times `during_ns`, oldest first. It was idle at the times `idle`, as begin and end, oldest
 /// first. `belongs` says whether a thread, not that of idle CPUs, has a part in the trial.
 pub fn stops(
     clock: Clock,
     ticks: &[Tick],
     idle: &[(u64, u64)],
-    (from_ns, to_ns): (u64, u64),
+    during_ns: Range<u64>,
     belongs: impl Fn(u32) -> bool,
 ) -> Vec<Stop> {
     let period_ns = clock.period.as_nanos() as u64;
     let mut found: Vec<Stop> = Vec::new();
     for pair in ticks.windows(2) {
         let (before, tick) = (pair[0], pair[1]);
-        if tick.at_ns < from_ns || before.at_ns > to_ns {
+        if tick.at_ns < during_ns.start || before.at_ns > during_ns.end {
             continue;
         }
         let awake = awake((before.at_ns, tick.at_ns), idle);
@@ -178,7 +179,7 @@ mod tests {
             ticks.iter().map(|&(ms, thread)| Tick { at_ns: (ms * 1e6) as u64, thread }).collect();
         let clock = Clock { cpu: 1, period: Duration::from_millis(1) };
         let ms = |ns: u64| ns as f64 / 1e6;
-        let all = stops(clock, &ticks, &idle, (2 * MS, 100 * MS), |thread| thread == OWN);
+        let all = stops(clock, &ticks, &idle, 2 * MS..100 * MS, |thread| thread == OWN);
         all.iter().map(|s| (ms(s.from_ns), ms(s.to_ns), ms(s.least_ns), s.instead)).collect()
     }
 

@@ -1,4 +1,4 @@
-//! Asks for a line of memory without waiting for it.
+//! Prefetches a cache line.
 
 /// Asks for the cache line in which `place` begins: a later read finds it in the first-level cache, or on its way. On
 /// architectures without such an instruction here it does nothing.

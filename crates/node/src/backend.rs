@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use weir_packet::frame::Mac;
 use weir_packet::steer::Spread;
-use weir_port::duplex::{CaptureError, File, FileError, Packet, Pool, Port, Tap, Xdp, mac_of};
+use weir_port::duplex::{CaptureError, File, FileError, Packet, Pool, Port, ReceiveMode, Tap, Xdp, mac_of};
 use weir_port::fast::FastPort;
 
 /// How frames come and go by a port.
@@ -39,8 +39,8 @@ pub enum OpenError {
 pub(crate) struct Wanted {
     /// Longest frame.
     pub(crate) longest: usize,
-    /// Frames for other machines, too.
-    pub(crate) promiscuous: bool,
+    /// Whether frames for other machines are taken, too.
+    pub(crate) mode: ReceiveMode,
     /// By what frames go to threads, where the port can choose.
     pub(crate) spread: Spread,
     /// Its part of a fast path, if the node has one.
@@ -80,14 +80,14 @@ impl Backend {
         }
     }
 
-    /// Opens it in the calling thread's network namespace: a part for each thread, whose pools these are.
+    /// Opens it in the calling thread's network namespace: a part for each thread, each with one of the pools.
     pub(crate) fn open(&self, pools: &mut [Pool], wanted: Wanted) -> Result<Vec<Box<dyn Port>>, OpenError> {
-        let Wanted { longest, promiscuous, spread, fast } = wanted;
+        let Wanted { longest, mode, spread, fast } = wanted;
         Ok(match (self, pools) {
-            (Backend::Xdp(name), pools) => boxed(Xdp::open_with(name, pools, promiscuous, fast.as_ref())?),
-            (Backend::Packet(name), [_]) => vec![Box::new(Packet::open(name, longest, promiscuous)?)],
+            (Backend::Xdp(name), pools) => boxed(Xdp::open_with(name, pools, mode, fast.as_ref())?),
+            (Backend::Packet(name), [_]) => vec![Box::new(Packet::open(name, longest, mode)?)],
             (Backend::Packet(name), pools) => {
-                boxed(Packet::open_several(name, longest, promiscuous, (pools.len(), spread))?)
+                boxed(Packet::open_several(name, longest, mode, pools.len(), spread)?)
             }
             (Backend::Tap(name), pools) => boxed(taps(name, None, pools.len())?),
             (Backend::Files(from, to), _) => vec![Box::new(File::open(from.as_deref(), to.as_deref())?)],

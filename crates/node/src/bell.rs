@@ -1,7 +1,7 @@
 //! Wakes a thread that sleeps, and only then costs a system call.
 //!
 //! ```text
-//!   who has something:  put it there > fence > asleep? > ring
+//!   the giving thread:  put it there > fence > asleep? > ring
 //!   the thread:         say "asleep" > fence > is there something? > sleep until it rings
 //! ```
 //! Invariant: of the two fences one is first, so that either the thread sees what was put there, or the other one sees that
@@ -136,7 +136,7 @@ mod tests {
             let mut taken = have();
             while taken < expected {
                 if self.state.may_sleep(|| have() == taken) {
-                    // Loom finds the interleavings in which nobody notifies.
+                    // Loom finds the interleavings without a notification.
                     self.socket.wait();
                 }
                 self.state.woke();

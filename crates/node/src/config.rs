@@ -8,8 +8,8 @@
 //! | argument of `run` | meaning | else |
 //! |---|---|---|
 //! | `io xdp` | frames of interfaces go past the machine's own stack (AF_XDP) | this |
-//! | `io packet` | AF_PACKET: slower, for interfaces whose driver does not get on with XDP | |
-//! | `cpu N`, `cpu 2-5 7` | a thread on each of these CPUs | one thread, on any |
+//! | `io packet` | AF_PACKET: slower, for interfaces with a driver that AF_XDP does not work with | |
+//! | `cpu N`, `cpu 2-5 7` | one thread on each of these CPUs | one thread, on any |
 //! | `threads N` | so many threads, on any CPUs, which share nothing: each has its queue of each port, and its sessions | 1 |
 //! | `wait sleep` | without frames a thread sleeps | this |
 //! | `wait poll` | it looks again at once, takes all of its CPU, and is preferred there to other work (nice -20), if the node may | |
@@ -76,15 +76,15 @@ pub enum Wait {
     Poll,
 }
 
-/// Who takes frames for the node itself.
+/// The receiver of frames for the node itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Host {
     /// The stack of this machine.
     Kernel,
     /// This TAP device.
     Tap(String),
-    /// Nobody.
-    Nobody,
+    /// None: they are dropped.
+    None,
 }
 
 const ARGS: &[&str] = &["io", "cpu", "threads", "wait", "host", "fast", "fast-entries"];
@@ -184,7 +184,7 @@ impl Config {
     ///
     /// # Errors
     /// Why not, and what to do about it.
-    pub fn check_fast(&self) -> Result<(), String> {
+    pub(crate) fn check_fast(&self) -> Result<(), String> {
         if self.settings.fast == Fast::On { self.may_be_fast() } else { Ok(()) }
     }
 
@@ -209,9 +209,10 @@ impl Config {
         if let Some((port, _)) = ports().find(|(port, _)| !port.vlan.is_empty()) {
             return Err(format!("a fast path knows no VLAN tags: `{}` has one", port.name));
         }
-        match self.plane.ports.len() > PORTS {
-            true => Err(format!("a fast path has at most {PORTS} ports")),
-            false => Ok(()),
+        if self.plane.ports.len() > PORTS {
+            Err(format!("a fast path has at most {PORTS} ports"))
+        } else {
+            Ok(())
         }
     }
 
@@ -224,11 +225,10 @@ impl Config {
             return Ok(());
         }
         self.plane.may_share(self.settings.threads.len() as u8)?;
-        match self.backends.iter().any(|backend| matches!(backend, Backend::Files(..))) {
-            true => {
-                Err("a node between capture files has one thread: give it one CPU, and no `threads`".into())
-            }
-            false => Ok(()),
+        if self.backends.iter().any(|backend| matches!(backend, Backend::Files(..))) {
+            Err("a node between capture files has one thread: give it one CPU, and no `threads`".into())
+        } else {
+            Ok(())
         }
     }
 }
@@ -273,7 +273,7 @@ impl Run {
                 settings.fast_entries = entries.ok_or_else(wrong)?;
             }
             ["host", "kernel"] => settings.host = Host::Kernel,
-            ["host", "none"] => settings.host = Host::Nobody,
+            ["host", "none"] => settings.host = Host::None,
             ["host", name] => settings.host = Host::Tap(name.to_string()),
             ["io", ..] => return Err("io takes one word: xdp or packet".into()),
             ["fast", ..] => return Err("fast takes one word: off, on or auto".into()),

@@ -1,9 +1,9 @@
-//! Counters that a node's thread shows to others without waiting for them: it writes a whole snapshot now and then, and
-//! who reads looks whether one was written meanwhile (a sequence lock).
+//! Counters that a node's thread publishes without waiting for readers: it writes a whole snapshot now and then, and a reader
+//! checks whether one was written meanwhile (a sequence lock).
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use weir_plane::{Accounting, Drop, Drops, Punt, Punts};
+use weir_plane::{Accounting, DropReason, Drops, Punt, Punts};
 use weir_port::duplex::Drops as PortDrops;
 
 /// All counters at one moment.
@@ -108,7 +108,7 @@ impl Shown {
 
     fn snapshot(&self, numbers: &[u64]) -> Snapshot {
         let (punts, rest) = numbers[PLAIN..].split_at(Punt::ALL.len());
-        let (drops, mut rest) = rest.split_at(Drop::ALL.len());
+        let (drops, mut rest) = rest.split_at(DropReason::ALL.len());
         let mut next = || {
             let (first, others) = rest.split_first().expect("as many as were shown");
             rest = others;
@@ -139,7 +139,12 @@ fn numbers(snapshot: &Snapshot) -> Vec<u64> {
     let ports = snapshot.ports.iter().flat_map(|port| {
         [port.received, port.sent].into_iter().chain(port.drops.iter().map(|drops| drops.frames))
     });
-    plain.into_iter().chain(punts).chain(Drop::ALL.iter().map(|&reason| drops[reason])).chain(ports).collect()
+    plain
+        .into_iter()
+        .chain(punts)
+        .chain(DropReason::ALL.iter().map(|&reason| drops[reason]))
+        .chain(ports)
+        .collect()
 }
 
 #[cfg(test)]
@@ -152,7 +157,7 @@ mod tests {
         let drops =
             vec![PortDrops { name: "ring full", frames: 3 * n }, PortDrops { name: "too long", frames: n }];
         let ports = vec![PortCounts { received: n, sent: 2 * n, drops }, PortCounts::default()];
-        let drops = Drop::ALL.iter().map(|_| n).collect();
+        let drops = DropReason::ALL.iter().map(|_| n).collect();
         let local = [n, 2 * n, 3 * n, 4 * n].into_iter().collect();
         let accounting =
             Accounting { entered: n, originated: n, left: n, local, kept: n, taken: n, handed: n, drops };

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use weir_plane::{Ends, FastCounts, FastTable, FlowKey, FlowRule, FlowUses, Progress, Time};
 use weir_port::fast::{
-    Entry, FRAME, Fast, IS_ENDLESS, IS_FOLLOWED, IS_REWRITTEN, IS_ROUTED, KIND_V4, KIND_V4_WHOLE, Key,
-    NO_ENTRY, PUNTS, Sides, TICK_BITS, Track, Wide,
+    Entry, FRAME, Fast, IS_ENDLESS, IS_FOLLOWED, IS_REWRITTEN, IS_ROUTED, KIND_V4, KIND_V4_WHOLE, Key, PUNTS,
+    Sides, TICK_BITS, Track, Wide,
 };
 
 /// Ticks tell times apart that are less than 26 days away.
@@ -123,45 +123,6 @@ fn fresh(before: u64, now: u64) -> Option<(u64, u64)> {
     (fresh > 0).then_some((fresh / FRAME, fresh % FRAME))
 }
 
-/// Whether entries are worth what it costs each frame to look for one. An entry saves a frame the way through the node, several
-/// times what the look costs (docs/node.md): with fewer hits than a quarter of the misses the node is faster without.
-#[derive(Debug, Default)]
-pub(crate) struct Worth {
-    /// Frames that found one, and those that did not, at the last judgement.
-    seen: (u64, u64),
-    off_until: Option<Time>,
-}
-
-/// Misses for each hit, at most.
-const MOST_MISSES: u64 = 4;
-/// Nothing is judged by fewer frames without an entry.
-const JUDGED: u64 = 100_000;
-/// After this time entries are tried again.
-const AGAIN: Duration = Duration::from_secs(60);
-
-impl Worth {
-    /// Are entries to be used from now on?
-    pub(crate) fn judge(&mut self, now: Time, counts: &FastCounts) -> bool {
-        let missed = counts.punts.iter().filter(|(why, _)| *why == NO_ENTRY).map(|(_, n)| n).sum::<u64>();
-        let sums = (counts.received.iter().sum::<u64>(), missed);
-        if self.off_until.is_some_and(|until| now < until) {
-            return false;
-        }
-        if self.off_until.take().is_some() {
-            self.seen = sums;
-            return true;
-        }
-        let (hits, misses) = (sums.0 - self.seen.0, sums.1 - self.seen.1);
-        if misses < JUDGED {
-            return true;
-        }
-        self.seen = sums;
-        let is_worth = misses <= hits * MOST_MISSES;
-        self.off_until = (!is_worth).then(|| now + AGAIN);
-        is_worth
-    }
-}
-
 impl FastTable for Table {
     fn room(&self) -> u32 {
         self.fast.room()
@@ -184,7 +145,7 @@ impl FastTable for Table {
         let side_of = |(slot, side): (u32, u8)| slot * 2 + u32::from(side) + 1;
         let sides = Sides { track: rule.tracks.map(|track| track.map_or(0, side_of)) };
         let (key, wide) = self.key_of(key);
-        self.fast.insert(&key, number, &self.entry(rule), (&sides, wide.as_ref()))
+        self.fast.insert(&key, number, &self.entry(rule), &sides, wide.as_ref())
     }
 
     fn remove(&mut self, key: &FlowKey) {
@@ -241,29 +202,6 @@ impl FastTable for Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn entries_that_few_frames_find_are_not_used_for_a_minute() {
-        let counts = |hits, misses| FastCounts {
-            received: vec![hits, 0],
-            punts: vec![(NO_ENTRY, misses)],
-            ..FastCounts::default()
-        };
-        let (mut worth, at) = (Worth::default(), |s: u64| Time::from_ns(s * 1_000_000_000));
-        for (second, hits, misses, used) in [
-            (1, 0, 99_999, true),       // too few to judge
-            (2, 30_000, 120_000, true), // one of five frames
-            (3, 30_000, 200_000, true),
-            (4, 40_000, 250_000, false), // 10,000 of 140,000
-            (63, 40_000, 900_000, false),
-            (64, 40_000, 900_000, true), // tried again, whatever there was meanwhile
-            (65, 60_000, 950_000, true),
-            (66, 60_000, 999_999, true),
-            (67, 60_000, 1_050_000, false),
-        ] {
-            assert_eq!(worth.judge(at(second), &counts(hits, misses)), used, "second {second}");
-        }
-    }
 
     #[test]
     fn a_frame_came_no_earlier_than_it_can_have_and_not_in_the_future() {

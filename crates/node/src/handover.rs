@@ -1,10 +1,10 @@
-//! Frames from thread to thread of a node: a ring of bytes from each to each other, so that nobody waits for a lock and
-//! no two threads share memory for frames.
+//! Frames from thread to thread of a node: a ring of bytes from each to each other, so that no thread waits for a lock and no two
+//! threads share memory for frames.
 //!
 //! ```text
-//!   thread a:  frame > [ length, port, way | bytes ] > ring a-b > chunk of thread b's pool
+//!   thread a:  frame > [ length, port, ingress | bytes ] > ring a-b > chunk of thread b's pool
 //! ```
-//! When nothing can come any more is known by `crew.rs`, who wakes whom by `bell.rs`.
+//! `termination.rs` knows when nothing can come any more, `bell.rs` wakes threads.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -12,15 +12,15 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use rtrb::{Consumer, Producer, RingBuffer};
-use weir_plane::{News, PortId, Way};
+use weir_plane::{Ingress, NeighbourNews, PortId};
 use weir_port::duplex::{Chunk, FRONT, Pool};
 
 use crate::bell::Bell;
-use crate::crew::Crew;
+use crate::termination::Termination;
 
-/// Bytes of a ring: all that a thread receives in a turn of two ports, if it is long and somebody else's.
+/// Bytes of a ring: all frames that a thread receives in a turn of two ports, if they are long and belong to another thread.
 pub(crate) const RING_BYTES: usize = 1 << 20;
-/// Length, port, way of a record.
+/// Length, port and ingress of a record.
 const HEADER: usize = 4;
 /// A record that is no frame on its way but news about neighbours.
 const NEWS: u8 = 0xff;
@@ -34,7 +34,7 @@ pub(crate) struct Exchange {
     turn: usize,
     bell: Arc<Bell>,
     woken: UnixStream,
-    crew: Arc<Crew>,
+    termination: Arc<Termination>,
     thread: usize,
     record: Vec<u8>,
     handed: u64,
@@ -56,16 +56,16 @@ struct Lane {
 /// What comes from another thread.
 pub(crate) enum Arrival {
     /// A frame in a chunk of this thread's pool.
-    Frame(Chunk, PortId, Way),
+    Frame(Chunk, PortId, Ingress),
     /// Something about neighbours.
-    News(News),
+    News(NeighbourNews),
     /// A frame that no chunk was free for.
     NoChunk,
 }
 
 /// Places for so many threads, each with rings to the others of this size.
 pub(crate) fn exchanges(threads: usize, ring_bytes: usize) -> io::Result<Vec<Exchange>> {
-    let crew = Arc::new(Crew::new(threads));
+    let termination = Arc::new(Termination::new(threads));
     let bells = (0..threads).map(|_| Bell::new()).collect::<io::Result<Vec<_>>>()?;
     let lanes: Vec<Arc<Bell>> = bells.iter().map(|(bell, _)| bell.clone()).collect();
     let place = |(thread, (bell, woken))| Exchange {
@@ -74,7 +74,7 @@ pub(crate) fn exchanges(threads: usize, ring_bytes: usize) -> io::Result<Vec<Exc
         turn: 0,
         bell,
         woken,
-        crew: crew.clone(),
+        termination: termination.clone(),
         thread,
         record: Vec::new(),
         handed: 0,
@@ -104,19 +104,20 @@ impl Exchange {
     }
 
     /// Hands a frame that came in by `port` to another thread; false if there is no room.
-    pub(crate) fn hand(&mut self, to: u8, port: PortId, way: Way, frame: &[u8]) -> bool {
+    pub(crate) fn hand(&mut self, to: u8, port: PortId, ingress: Ingress, frame: &[u8]) -> bool {
         // Before it can come out at the other end.
-        self.crew.handed(self.thread, self.handed + 1);
-        let is_there = self.put(usize::from(to), port, way.code(), frame);
-        match is_there {
-            true => self.handed += 1,
-            false => self.crew.handed(self.thread, self.handed),
+        self.termination.handed(self.thread, self.handed + 1);
+        let is_there = self.put(usize::from(to), port, ingress.code(), frame);
+        if is_there {
+            self.handed += 1
+        } else {
+            self.termination.handed(self.thread, self.handed)
         }
         is_there
     }
 
-    /// Tells all other threads; who has no room hears of it when it asks itself.
-    pub(crate) fn tell(&mut self, news: &News) {
+    /// Sends the news to all other threads; a thread without room for it asks the neighbour itself.
+    pub(crate) fn publish(&mut self, news: &NeighbourNews) {
         for to in 0..self.to.len() {
             if self.to[to].is_some() && !self.put(to, news.port, NEWS, &news.frame) {
                 self.unheard += 1;
@@ -160,7 +161,7 @@ impl Exchange {
             if kind == NEWS {
                 let mut frame = vec![0; bytes];
                 ring.pop_entire_slice(&mut frame).expect(whole);
-                return Some(Arrival::News(News { port, frame }));
+                return Some(Arrival::News(NeighbourNews { port, frame }));
             }
             self.taken += 1;
             let fits = bytes <= pool.longest();
@@ -170,7 +171,7 @@ impl Exchange {
             };
             chunk.set_range(FRONT..FRONT + bytes);
             ring.pop_entire_slice(pool.bytes_mut(&chunk)).expect(whole);
-            return Some(Arrival::Frame(chunk, port, Way::of_code(kind).expect("a thread wrote it")));
+            return Some(Arrival::Frame(chunk, port, Ingress::of_code(kind).expect("a thread wrote it")));
         }
         None
     }
@@ -182,7 +183,7 @@ impl Exchange {
 
     /// What was taken has been dealt with, and handed on where need be.
     pub(crate) fn landed(&mut self) {
-        self.crew.landed(self.thread, self.taken);
+        self.termination.landed(self.thread, self.taken);
     }
 
     /// News that there was no room for.
@@ -208,19 +209,19 @@ impl Exchange {
     /// This thread's ports have nothing left and get nothing new.
     pub(crate) fn done(&mut self) {
         self.is_done = true;
-        self.crew.done();
+        self.termination.done();
     }
 
     /// Whether nothing can come from any thread any more, or one of them has failed.
     pub(crate) fn is_over(&self) -> bool {
-        self.crew.is_over()
+        self.termination.is_over()
     }
 }
 
 impl Drop for Exchange {
     fn drop(&mut self) {
         if !self.is_done {
-            self.crew.failed();
+            self.termination.failed();
         }
     }
 }
@@ -247,14 +248,14 @@ mod tests {
             for n in 0..8 {
                 let bytes = 60 + (round * 37 + n * 101) % 300;
                 let frame = vec![sent as u8; bytes as usize];
-                if a.hand(1, PortId(n as u8), Way::Found, &frame) {
+                if a.hand(1, PortId(n as u8), Ingress::Found, &frame) {
                     lengths.push((bytes as usize, sent as u8, n as u8));
                     sent += 1;
                 }
             }
             assert!((1..8).contains(&lengths.len()), "some find room, and not all");
             for (bytes, byte, port) in lengths {
-                let Some(Arrival::Frame(chunk, from, Way::Found)) = b.take(&mut pool) else {
+                let Some(Arrival::Frame(chunk, from, Ingress::Found)) = b.take(&mut pool) else {
                     panic!("{bytes} of {byte}")
                 };
                 assert_eq!((pool.bytes(&chunk), from), (&vec![byte; bytes][..], PortId(port)));
@@ -266,7 +267,7 @@ mod tests {
         a.done();
         assert!(!b.is_over(), "b is not done");
         b.done();
-        assert!(a.hand(1, PortId(0), Way::Found, &[0; 60]));
+        assert!(a.hand(1, PortId(0), Ingress::Found, &[0; 60]));
         assert!(!b.is_over(), "a frame is on its way");
         while pool.take().is_some() {}
         assert!(matches!(b.take(&mut pool), Some(Arrival::NoChunk)));
@@ -287,9 +288,9 @@ mod tests {
     #[test]
     fn a_sleeper_is_woken_and_nobody_else() {
         let mut all = exchanges(3, 1000).expect("sockets");
-        let news = News { port: PortId(1), frame: vec![7; 42] };
+        let news = NeighbourNews { port: PortId(1), frame: vec![7; 42] };
         assert!(all[1].may_sleep() && all[2].may_sleep());
-        assert!(all[0].hand(1, PortId(0), Way::Found, &[0; 60]));
+        assert!(all[0].hand(1, PortId(0), Ingress::Found, &[0; 60]));
         all[0].flush();
         let method = |exchange: &mut Exchange| {
             let ready = weir_port::duplex::wait(&[exchange.descriptor()], std::time::Duration::ZERO);
@@ -299,14 +300,14 @@ mod tests {
         assert_eq!((method(&mut all[1]), method(&mut all[2])), (true, false));
         all[2].woke();
         assert!(!all[1].may_sleep(), "a frame waits");
-        all[0].tell(&news);
+        all[0].publish(&news);
         all[0].flush();
         assert!(!method(&mut all[2]), "it is awake");
         let mut pool = pool(8);
         assert!(matches!(all[2].take(&mut pool), Some(Arrival::News(heard)) if heard == news));
         assert!(matches!(all[1].take(&mut pool), Some(Arrival::Frame(..))));
         assert!(matches!(all[1].take(&mut pool), Some(Arrival::News(_))));
-        // Method by who wants something, whether it sleeps or not: one sleep is cut short, and no other.
+        // The bell rings whether the thread sleeps or not: one sleep is cut short, and no other.
         all[2].bell.ring();
         assert!(all[2].may_sleep());
         all[2].woke();

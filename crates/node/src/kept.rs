@@ -24,7 +24,7 @@ impl KeptFrames {
     }
 
     /// A frame waits that came in by a port.
-    pub(crate) fn put(&mut self, pool: &mut Pool, ticket: Ticket, (port, chunk): (PortId, Chunk)) {
+    pub(crate) fn put(&mut self, pool: &mut Pool, ticket: Ticket, port: PortId, chunk: Chunk) {
         let memory = if self.chunks < self.most_chunks {
             self.chunks += 1;
             Memory::Chunk(chunk)

@@ -9,19 +9,30 @@
 //! ```
 //! Invariant: entered + originated = left + kept + local + dropped over all threads when the node has ended; the accounting
 //! of a thread has what it handed over and what it took beside.
+//!
+//! Files:
+//! - `node.rs`: a running node as its caller sees it: snapshots, updates, shutdown
+//! - `worker.rs`: the loop of a thread; `worker/panics.rs`: a panic of the plane; `worker/fast.rs`: whether the fast path is used
+//! - `bell.rs`, `termination.rs`: wake a thread that sleeps; decide that all threads have finished. loom tries all interleavings
+//! - `handover.rs`: rings that carry frames to the thread that they belong to; the plane (`crates/plane/src/steer.rs`)
+//!   decides which one
+//! - `kept.rs`: memory of frames that a stage keeps
+//! - `fast.rs`: loads the entries of the fast path into the XDP programs and reads their counters
+//! - `config.rs`, `running_config.rs`, `backend.rs`, `opened.rs`: the node's text, its ports, and opening them
+//! - `tests/fast.rs`: a node with the fast path beside one without; `tests/rules.rs`: filter rules beside nft
 #![forbid(unsafe_code)]
 
 mod backend;
 mod bell;
-mod blueprint;
 mod config;
 mod counters;
-mod crew;
 mod fast;
 mod handover;
 mod kept;
 mod node;
 mod opened;
+mod running_config;
+mod termination;
 #[cfg(test)]
 mod threads_tests;
 mod word;
@@ -34,4 +45,4 @@ pub use counters::{PortCounts, Snapshot};
 pub use fast::Table;
 pub use node::{Ended, Node, NodeError, Sessions};
 pub use opened::Opened;
-pub use worker::Mishap;
+pub use worker::PanicReport;

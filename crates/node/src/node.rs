@@ -8,7 +8,8 @@ use std::thread::JoinHandle;
 use std::time::SystemTime;
 
 use weir_plane::{
-    BlockEvent, Count, Cursor, Event, FastState, Kept, Past, PoliceCounts, QueueCounts, Update,
+    BlockEvent, Count, Cursor, Event, FastState, NewBlocks, PoliceCounts, PortBlock, QueueCounts, UnreadLog,
+    Update,
 };
 use weir_port::bpf::BpfError;
 use weir_port::confined::{Work, confine};
@@ -16,10 +17,10 @@ use weir_port::thread;
 
 use crate::backend::OpenError;
 use crate::bell::Bell;
-use crate::blueprint::{Blueprint, by_thread};
 use crate::config::{Config, Wait};
 use crate::counters::{Shown, Snapshot};
-use crate::worker::{Last, Mishap, Request, Strings, Worker};
+use crate::running_config::{RunningConfig, by_thread};
+use crate::worker::{FinalReport, PanicReport, Request, Worker, WorkerHandle};
 
 /// What goes wrong with a node.
 #[derive(Debug, thiserror::Error)]
@@ -46,7 +47,7 @@ pub enum NodeError {
     /// Programs that pass frames on.
     #[error("the fast path: {0}")]
     Fast(BpfError),
-    /// A port is of no more use.
+    /// A port can no longer be used.
     #[error("the node has stopped: {0}")]
     Stopped(io::Error),
 }
@@ -55,27 +56,34 @@ pub(crate) fn thread_error(step: &'static str) -> impl Fn(io::Error) -> NodeErro
     move |source| NodeError::Thread { step, source }
 }
 
-/// What is held of a thread.
+/// How a thread runs.
+#[derive(Clone, Copy)]
+struct Placement {
+    /// Its CPU, if it is bound to one.
+    cpu: Option<usize>,
+    wait: Wait,
+    /// The system calls that it may make.
+    work: Work,
+}
+
+/// A thread of the node, as the rest of the program sees it.
 struct Thread {
     requests: Option<Sender<Request>>,
     asked: Arc<AtomicBool>,
     bell: Arc<Bell>,
     shown: Arc<Shown>,
-    handle: Option<JoinHandle<Last>>,
+    handle: Option<JoinHandle<FinalReport>>,
     number: u32,
 }
 
 impl Thread {
-    fn start(
-        mut worker: Worker,
-        bell: Arc<Bell>,
-        (cpu, wait, work): (Option<usize>, Wait, Work),
-    ) -> Result<Thread, NodeError> {
+    fn start(mut worker: Worker, bell: Arc<Bell>, placement: Placement) -> Result<Thread, NodeError> {
+        let Placement { cpu, wait, work } = placement;
         let first = worker.snapshot().map_err(thread_error("asking the ports"))?;
         let shown = Arc::new(Shown::new(&first));
         let (requests, queue) = channel();
         let asked = Arc::new(AtomicBool::new(false));
-        let strings = Strings { requests: queue, asked: asked.clone(), shown: shown.clone() };
+        let handle = WorkerHandle { requests: queue, asked: asked.clone(), shown: shown.clone() };
         let (ready, placed) = channel();
         let run = move || {
             let done = cpu.map_or(Ok(()), thread::pin_to).map(|()| thread::number());
@@ -86,13 +94,13 @@ impl Thread {
             }
             // A kernel without such filters is no reason not to forward.
             let _ = confine(work);
-            // Whoever starts us waits for it.
+            // The starting thread waits for it.
             let _ = ready.send(done);
             if failed {
                 let (blocks, ended_early) = (Vec::new(), Vec::new());
-                Last { counted: Ok(first), events: (Vec::new(), 0), blocks, ended_early }
+                FinalReport { counted: Ok(first), events: (Vec::new(), 0), blocks, ended_early }
             } else {
-                worker.run(strings)
+                worker.run(handle)
             }
         };
         let handle = std::thread::Builder::new().name("node".into()).spawn(run);
@@ -106,44 +114,44 @@ impl Thread {
     fn ask<T: Send + 'static>(&self, what: impl FnOnce(&mut Worker) -> T + Send + 'static) -> Receiver<T> {
         let (reply, answer) = channel();
         let request: Request = Box::new(move |worker| {
-            // Whoever asked may have gone.
+            // The asking thread may have gone.
             let _ = reply.send(what(worker));
         });
         let requests = self.requests.as_ref().expect("until the end");
         // Without a thread there is no answer.
         if requests.send(request).is_ok() {
-            self.tell();
+            self.wake();
         }
         answer
     }
 
-    fn tell(&self) {
+    fn wake(&self) {
         self.asked.store(true, Ordering::Release);
         self.bell.ring();
     }
 
-    /// Nobody asks any more, so that it ends.
-    fn let_go(&mut self) {
+    /// Closes the request channel, so that the thread ends.
+    fn request_end(&mut self) {
         self.requests = None;
-        self.tell();
+        self.wake();
     }
 
-    fn join(&mut self) -> Option<Last> {
+    fn join(&mut self) -> Option<FinalReport> {
         let done = self.handle.take()?.join();
         Some(done.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     }
 }
 
-/// What is left to tell of a node that has ended.
+/// Final counters and records of a node that has ended.
 #[derive(Debug)]
 pub struct Ended {
-    /// Its last counters, by thread, or why a port was of no more use.
+    /// Its last counters, by thread, or why a port could no longer be used.
     pub threads: Result<Vec<Snapshot>, NodeError>,
-    /// What its NATs wrote down since [`Node::events`] was last called, in the order of time, and how many events there was
-    /// no room for, ever.
+    /// Events of its NATs since [`Node::events`] was last called, in the order of time, and how many events there was no room
+    /// for, ever.
     pub events: (Vec<Event>, u64),
     /// The blocks of ports that hosts had, but those that follow from their addresses.
-    pub blocks: Vec<Kept>,
+    pub blocks: Vec<PortBlock>,
     /// Why what was to arrive by a port, a capture file, has ended early. What came before was forwarded.
     pub ended_early: Vec<String>,
 }
@@ -162,9 +170,9 @@ pub struct Sessions {
 /// A node that runs. Dropping it ends it.
 pub struct Node {
     began: SystemTime,
-    kind: Mutex<Blueprint>,
-    /// What is left to tell of stages that went away. Whoever takes it sees all threads by the same text.
-    past: Mutex<Past>,
+    running: Mutex<RunningConfig>,
+    /// Log entries of stages that were removed. A thread that holds the lock sees all threads with the same text.
+    unread_log: Mutex<UnreadLog>,
     /// NATs came or went, so that events of blocks do not say what there is.
     nats_changed: AtomicBool,
     threads: Vec<Thread>,
@@ -173,20 +181,21 @@ pub struct Node {
 impl Node {
     /// Starts its threads; one that cannot start ends those that have.
     pub(crate) fn start(
-        kind: Blueprint,
-        (began, work): (SystemTime, Work),
+        running: RunningConfig,
+        began: SystemTime,
+        work: Work,
         workers: impl Iterator<Item = (Worker, Arc<Bell>)>,
     ) -> Result<Node, NodeError> {
-        let (cpus, wait) = (kind.settings.threads.clone(), kind.settings.wait);
+        let (cpus, wait) = (running.settings.threads.clone(), running.settings.wait);
         let mut node = Node {
             began,
-            kind: Mutex::new(kind),
-            past: Mutex::default(),
+            running: Mutex::new(running),
+            unread_log: Mutex::default(),
             nats_changed: AtomicBool::new(false),
             threads: Vec::new(),
         };
         for ((worker, bell), cpu) in workers.zip(cpus) {
-            node.threads.push(Thread::start(worker, bell, (cpu, wait, work))?);
+            node.threads.push(Thread::start(worker, bell, Placement { cpu, wait, work })?);
         }
         Ok(node)
     }
@@ -204,35 +213,36 @@ impl Node {
     /// The counters of each thread now.
     ///
     /// # Errors
-    /// It has ended, or a port is of no more use.
+    /// It has ended, or a port can no longer be used.
     pub fn count(&self) -> Result<Vec<Snapshot>, NodeError> {
         self.ask(Worker::snapshot)?.into_iter().map(|counted| counted.map_err(NodeError::Stopped)).collect()
     }
 
-    /// Becomes what another text says, between two batches; sessions stay.
+    /// Takes over another configuration between two batches; sessions stay.
     ///
     /// # Errors
     /// What differs cannot change while it runs, or it has ended.
     pub fn apply(&self, config: &Config) -> Result<(), NodeError> {
-        let mut kind = self.kind.lock().expect("nobody panics with it");
-        if config.backends != kind.backends || config.settings != kind.settings {
+        let mut running = self.running.lock().expect("no thread panics with it");
+        if config.backends != running.backends || config.settings != running.settings {
             return Err(NodeError::Update(
                 "a port or how it is run changes only when the node begins anew".into(),
             ));
         }
         let threads = self.threads.len();
-        let plane = config.plane.clone().instead_of(&kind.config, threads as u8);
+        let plane = config.plane.clone().instead_of(&running.config, threads as u8);
         plane.may_share(threads as u8).map_err(NodeError::Update)?;
-        let update = |new: &weir_plane::Config| Update::prepare(&kind.config, new).map_err(NodeError::Update);
+        let update =
+            |new: &weir_plane::Config| Update::prepare(&running.config, new).map_err(NodeError::Update);
         let updates = by_thread(plane.clone(), threads, update).into_iter().collect::<Result<Vec<_>, _>>()?;
         let updates = self.accept(updates)?;
-        // Whoever asks meanwhile what happened hears of the end of a session before its port is somebody else's.
-        let mut past = self.past.lock().expect("nobody panics with it");
+        // A caller that reads the log meanwhile sees the end of a session before its port is allocated again.
+        let mut unread_log = self.unread_log.lock().expect("no thread panics with it");
         for update in self.commit(updates)? {
-            past.add(update.past());
+            unread_log.add(update.unread_log());
         }
         self.nats_changed.store(true, Ordering::Release);
-        kind.config = plane;
+        running.config = plane;
         Ok(())
     }
 
@@ -277,8 +287,8 @@ impl Node {
 
     /// Its routes as its text says them.
     pub fn routes(&self) -> Vec<String> {
-        let kind = self.kind.lock().expect("nobody panics with it");
-        kind.config.routes.iter().flatten().map(ToString::to_string).collect()
+        let running = self.running.lock().expect("no thread panics with it");
+        running.config.routes.iter().flatten().map(ToString::to_string).collect()
     }
 
     /// What the rules of its filters held for, a list for each filter, in frames.
@@ -287,7 +297,7 @@ impl Node {
     /// It has ended.
     pub fn rules(&self) -> Result<Vec<Vec<(String, u64)>>, NodeError> {
         let frames = |(rule, count): (String, Count)| (rule, count.frames);
-        let _of_one_text = self.past.lock().expect("nobody panics with it");
+        let _of_one_text = self.unread_log.lock().expect("no thread panics with it");
         let mut counts = self.ask(|worker| worker.plane.filter_counts())?.into_iter();
         let mut all = counts.next().expect("a node has a thread");
         for other in counts {
@@ -318,7 +328,7 @@ impl Node {
     /// # Errors
     /// It has ended.
     pub fn logged(&self) -> Result<Vec<String>, NodeError> {
-        let mut all = std::mem::take(&mut self.past.lock().expect("nobody panics with it").logged);
+        let mut all = std::mem::take(&mut self.unread_log.lock().expect("no thread panics with it").logged);
         all.extend(self.ask(|worker| worker.plane.logged())?.into_iter().flatten());
         all.sort_by_key(|logged| logged.time);
         Ok(all.iter().map(ToString::to_string).collect())
@@ -332,7 +342,7 @@ impl Node {
         let live = |worker: &mut Worker| {
             u64::from(worker.plane.nat_usage().sessions) + u64::from(worker.plane.connections())
         };
-        let _of_one_text = self.past.lock().expect("nobody panics with it");
+        let _of_one_text = self.unread_log.lock().expect("no thread panics with it");
         let live: u64 = self.ask(live)?.iter().sum();
         let mut shown = Vec::new();
         for thread in &self.threads {
@@ -352,22 +362,22 @@ impl Node {
         Ok(Sessions { live, shown, left_out })
     }
 
-    /// What its NATs wrote down since the last call, in the order of time, and how many events there was no room for, ever.
+    /// Events of its NATs since the last call, in the order of time, and how many events there was no room for, ever.
     ///
     /// # Errors
     /// It has ended.
     pub fn events(&self) -> Result<(Vec<Event>, u64), NodeError> {
-        let mut past = self.past.lock().expect("nobody panics with it");
+        let mut unread_log = self.unread_log.lock().expect("no thread panics with it");
         let of_threads = self.ask(|worker| worker.plane.events())?;
-        Ok(in_order(past.events(), of_threads))
+        Ok(in_order(unread_log.events(), of_threads))
     }
 
-    /// What was lost by panics since the last call, that is, by mistakes of ours: of each thread the first ones.
+    /// Panics since the last call and what was lost by them: of each thread the first ones.
     ///
     /// # Errors
     /// It has ended.
-    pub fn mishaps(&self) -> Result<Vec<Mishap>, NodeError> {
-        Ok(self.ask(Worker::mishaps)?.into_iter().flatten().collect())
+    pub fn panic_reports(&self) -> Result<Vec<PanicReport>, NodeError> {
+        Ok(self.ask(Worker::panic_reports)?.into_iter().flatten().collect())
     }
 
     /// Blocks of ports that hosts were given or have given back since the last call; `None`: there were too many, or the
@@ -387,18 +397,18 @@ impl Node {
     ///
     /// # Errors
     /// It has ended.
-    pub fn blocks(&self) -> Result<Vec<Kept>, NodeError> {
+    pub fn blocks(&self) -> Result<Vec<PortBlock>, NodeError> {
         // First: an update that comes meanwhile asks for all once more.
         self.nats_changed.store(false, Ordering::Release);
         Ok(self.ask(|worker| worker.plane.blocks())?.concat())
     }
 
-    /// Hosts get no further block of ports, or do again, see [`weir_plane::Plane::withhold_blocks`].
+    /// Whether hosts are given further port blocks from now on, see [`weir_plane::Plane::set_new_blocks`].
     ///
     /// # Errors
     /// It has ended.
-    pub fn withhold_blocks(&self, withheld: bool) -> Result<(), NodeError> {
-        self.ask(move |worker| worker.plane.withhold_blocks(withheld)).map(drop)
+    pub fn set_new_blocks(&self, new_blocks: NewBlocks) -> Result<(), NodeError> {
+        self.ask(move |worker| worker.plane.set_new_blocks(new_blocks)).map(drop)
     }
 
     /// When its time began.
@@ -411,7 +421,7 @@ impl Node {
     /// # Errors
     /// It has ended.
     pub fn forget(&self) -> Result<(), NodeError> {
-        let planes = self.kind.lock().expect("nobody panics with it").planes();
+        let planes = self.running.lock().expect("no thread panics with it").planes();
         let mut planes = planes.into_iter();
         let new = |thread: &Thread| {
             let plane = planes.next().expect("one for each thread");
@@ -445,24 +455,24 @@ impl Node {
     pub fn stop(mut self) -> Ended {
         let (mut counted, mut events, mut blocks) = (Vec::new(), Vec::new(), Vec::new());
         let mut ended_early = Vec::new();
-        for last in self.let_go() {
+        for last in self.end_threads() {
             counted.push(last.counted);
             events.push(last.events);
             blocks.extend(last.blocks);
             ended_early.extend(last.ended_early);
         }
         let threads = counted.into_iter().collect::<io::Result<_>>().map_err(NodeError::Stopped);
-        let past = self.past.get_mut().expect("nobody panics with it");
-        Ended { threads, events: in_order(past.events(), events), blocks, ended_early }
+        let unread_log = self.unread_log.get_mut().expect("no thread panics with it");
+        Ended { threads, events: in_order(unread_log.events(), events), blocks, ended_early }
     }
 
-    fn let_go(&mut self) -> Vec<Last> {
-        self.threads.iter_mut().for_each(Thread::let_go);
+    fn end_threads(&mut self) -> Vec<FinalReport> {
+        self.threads.iter_mut().for_each(Thread::request_end);
         self.threads.iter_mut().filter_map(Thread::join).collect()
     }
 }
 
-/// Events of the past and of all threads in the order of time, and how many there was no room for.
+/// Unread events and those of all threads in the order of time, and how many there was no room for.
 fn in_order((mut all, mut lost): (Vec<Event>, u64), of_threads: Vec<(Vec<Event>, u64)>) -> (Vec<Event>, u64) {
     for (events, lost_there) in of_threads {
         all.extend(events);
@@ -481,7 +491,7 @@ fn answers<T>(answers: Vec<Receiver<T>>) -> Result<Vec<T>, NodeError> {
 impl Drop for Node {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            self.let_go();
+            self.end_threads();
         }
     }
 }

@@ -3,20 +3,20 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use weir_plane::{BATCH, Kept, Time};
+use weir_plane::{BATCH, NewBlocks, PortBlock, Time};
 use weir_port::bpf::now_ns;
 use weir_port::confined::Work;
-use weir_port::duplex::{Pool, Port};
+use weir_port::duplex::{Pool, Port, ReceiveMode};
 use weir_port::fast::{Fast, FastPort};
 
 use crate::backend::{Backend, OpenError, Wanted, taps};
 use crate::bell::Bell;
-use crate::blueprint::Blueprint;
 use crate::config::{Config, Fast as Wish, Host};
-use crate::fast::{Table, Worth};
+use crate::fast::Table;
 use crate::handover::{RING_BYTES, exchanges};
 use crate::node::{Node, NodeError, thread_error};
-use crate::worker::{IN_TURN, Machine, Parts, Worker};
+use crate::running_config::RunningConfig;
+use crate::worker::{HitRate, IN_TURN, Machine, Parts, Worker};
 
 /// Chunks beside those that ports have with the kernel.
 const SPARE_CHUNKS: u32 = 1024;
@@ -58,12 +58,12 @@ fn fast(config: &Config) -> Result<(Option<Arc<Fast>>, Option<String>), NodeErro
     }
 }
 
-/// A node whose ports are open, and which does not run yet: the place to give privileges up.
+/// A node that does not run yet, with open ports: the place to drop privileges.
 pub struct Opened {
     workers: Vec<Worker>,
     bells: Vec<Arc<Bell>>,
     began: SystemTime,
-    kind: Blueprint,
+    running: RunningConfig,
     methods: Vec<String>,
     obstacles: Vec<String>,
     start_ns: u64,
@@ -96,24 +96,25 @@ impl Opened {
         let mut open: Vec<Vec<Box<dyn Port>>> = pools.iter().map(|_| Vec::new()).collect();
         for (n, backend) in config.backends.iter().enumerate() {
             // A bump in the wire takes what is for others.
-            let promiscuous =
+            let takes_all =
                 ports[n].addresses.is_empty() && matches!(backend, Backend::Xdp(_) | Backend::Packet(_));
+            let mode = if takes_all { ReceiveMode::Promiscuous } else { ReceiveMode::Own };
             let router = config.plane.routes.is_some().then(|| macs[n]);
             let fast = fast.as_ref().map(|fast| FastPort { fast: fast.clone(), number: n as u8, router });
-            let wanted = Wanted { longest, promiscuous, spread: config.plane.spread(n), fast };
+            let wanted = Wanted { longest, mode, spread: config.plane.spread(n), fast };
             let parts = backend.open(&mut pools, wanted).map_err(named(n))?.into_iter();
             open.iter_mut().zip(parts).for_each(|(thread, part)| thread.push(part));
         }
         let hosts = match &config.settings.host {
             Host::Kernel => pools.iter().map(|_| Machine::Kernel).collect(),
-            Host::Nobody => pools.iter().map(|_| Machine::Nobody).collect(),
+            Host::None => pools.iter().map(|_| Machine::None).collect(),
             Host::Tap(name) => {
                 let failed = |source| NodeError::Open { port: name.clone(), source };
                 let taps = taps(name, Some(macs[0]), threads).map_err(failed)?.into_iter();
                 taps.map(|tap| Machine::Tap(Box::new(tap))).collect()
             }
         };
-        let mut opened = Opened::of(Blueprint::new(config, macs), open, pools, hosts)?;
+        let mut opened = Opened::of(RunningConfig::new(config, macs), open, pools, hosts)?;
         opened.obstacles.extend(no_fast);
         if let Some(fast) = fast {
             opened.be_fast(fast);
@@ -125,8 +126,8 @@ impl Opened {
     fn be_fast(&mut self, fast: Arc<Fast>) {
         self.is_fast = true;
         let [worker] = &mut self.workers[..] else { unreachable!("a fast path is one thread's") };
-        let worth = (self.kind.settings.fast == Wish::Auto).then(Worth::default);
-        if !worker.be_fast(Table::new(fast, self.start_ns, self.kind.backends.len()), worth) {
+        let hit_rate = (self.running.settings.fast == Wish::Auto).then(HitRate::default);
+        if !worker.be_fast(Table::new(fast, self.start_ns, self.running.backends.len()), hit_rate) {
             let text = "not all ports take frames that XDP programs redirect: the fast path waits until they do (a veth does where \
                         its other end has GRO or a native XDP program, a network card where its driver has it)";
             self.obstacles.push(text.into());
@@ -142,30 +143,30 @@ impl Opened {
         let macs: Vec<_> = (0..config.plane.ports.len()).map(mac).collect();
         let pools =
             pools(ports.len(), SPARE_CHUNKS + kept_chunks(&config.plane), longest(&config.plane.ports))?;
-        let hosts = pools.iter().map(|_| Machine::Nobody).collect();
-        Opened::of(Blueprint::new(config, macs), ports, pools, hosts)
+        let hosts = pools.iter().map(|_| Machine::None).collect();
+        Opened::of(RunningConfig::new(config, macs), ports, pools, hosts)
     }
 
     fn of(
-        kind: Blueprint,
+        running: RunningConfig,
         ports: Vec<Vec<Box<dyn Port>>>,
         pools: Vec<Pool>,
         hosts: Vec<Machine>,
     ) -> Result<Opened, NodeError> {
-        assert_eq!(ports.len(), kind.settings.threads.len(), "each thread has its part of the ports");
+        assert_eq!(ports.len(), running.settings.threads.len(), "each thread has its part of the ports");
         let methods = ports[0].iter().map(|port| port.method()).collect();
         let obstacles = ports[0].iter().filter_map(|port| port.obstacle()).collect();
-        let (wait, start_ns) = (kind.settings.wait, now_ns());
+        let (wait, start_ns) = (running.settings.wait, now_ns());
         let exchanges = exchanges(ports.len(), RING_BYTES).map_err(thread_error("making a socket"))?;
         let bells = exchanges.iter().map(|exchange| exchange.bell()).collect();
-        let most_chunks = kept_chunks(&kind.config) as usize;
-        let all = kind.planes().into_iter().zip(ports).zip(pools).zip(hosts).zip(exchanges);
+        let most_chunks = kept_chunks(&running.config) as usize;
+        let all = running.planes().into_iter().zip(ports).zip(pools).zip(hosts).zip(exchanges);
         let worker = |((((plane, ports), pool), host), exchange)| {
             Worker::new(Parts { plane, ports, pool, most_chunks, host, exchange, wait, start_ns })
         };
         let workers = all.map(worker).collect();
         let began = SystemTime::now();
-        Ok(Opened { workers, bells, began, kind, methods, obstacles, start_ns, is_fast: false })
+        Ok(Opened { workers, bells, began, running, methods, obstacles, start_ns, is_fast: false })
     }
 
     /// How frames come and go, by port.
@@ -178,26 +179,30 @@ impl Opened {
         &self.obstacles
     }
 
-    /// Gives hosts the blocks of ports again that they had before the node ended: those that there are, which are returned.
-    pub fn restore(&mut self, kept: &[Kept]) -> Vec<Kept> {
+    /// Gives hosts back the blocks of ports that they had before the node ended. Returns those that were given.
+    pub fn restore(&mut self, kept: &[PortBlock]) -> Vec<PortBlock> {
         let of_thread = |worker: &mut Worker| worker.plane.restore(Time::default(), kept);
         self.workers.iter_mut().flat_map(of_thread).collect()
     }
 
-    /// Hosts get no further block of ports, or do again, see [`weir_plane::Plane::withhold_blocks`].
-    pub fn withhold_blocks(&mut self, withheld: bool) {
-        self.workers.iter_mut().for_each(|worker| worker.plane.withhold_blocks(withheld));
+    /// Whether hosts are given further port blocks from now on, see [`weir_plane::Plane::set_new_blocks`].
+    pub fn set_new_blocks(&mut self, new_blocks: NewBlocks) {
+        self.workers.iter_mut().for_each(|worker| worker.plane.set_new_blocks(new_blocks));
     }
 
     /// Capabilities that its threads need, as bits of capabilities(7): to give frames of AF_XDP to the machine.
     pub fn needs(&self) -> u64 {
         const CAP_BPF: u64 = 1 << 39;
         // Entries of a fast path come and go while it runs.
-        if self.is_fast || self.is_by_xdp() && self.kind.settings.host == Host::Kernel { CAP_BPF } else { 0 }
+        if self.is_fast || self.is_by_xdp() && self.running.settings.host == Host::Kernel {
+            CAP_BPF
+        } else {
+            0
+        }
     }
 
     fn is_by_xdp(&self) -> bool {
-        self.kind.backends.iter().any(|backend| matches!(backend, Backend::Xdp(_)))
+        self.running.backends.iter().any(|backend| matches!(backend, Backend::Xdp(_)))
     }
 
     /// Starts its threads, in the namespaces of the calling one. The kernel refuses them whatever their work does not take, see
@@ -207,7 +212,7 @@ impl Opened {
     /// There is no such CPU, or no thread.
     pub fn start(self) -> Result<Node, NodeError> {
         let work = if self.is_fast || self.is_by_xdp() { Work::ForwardByPrograms } else { Work::Forward };
-        let Opened { workers, bells, began, kind, .. } = self;
-        Node::start(kind, (began, work), workers.into_iter().zip(bells))
+        let Opened { workers, bells, began, running, .. } = self;
+        Node::start(running, began, work, workers.into_iter().zip(bells))
     }
 }

@@ -4,7 +4,7 @@ use weir_packet::flow::Flow;
 use weir_packet::frame::{Ends, Mac, Signature};
 use weir_packet::neighbour::{Heard, Host, answer, parse, question};
 use weir_plane::scenario::packet;
-use weir_plane::{Config, Drop, Plane, Share, Time};
+use weir_plane::{Config, DropReason, Plane, Share, Time};
 use weir_port::bpf::now_ns;
 use weir_port::duplex::{Memory, MemoryEnd, Pool, Port};
 
@@ -28,7 +28,7 @@ struct Rig {
 
 impl Rig {
     fn new(text: &str, threads: u8, ring_bytes: usize) -> Rig {
-        Rig::on(|| Machine::Nobody, text, threads, ring_bytes)
+        Rig::on(|| Machine::None, text, threads, ring_bytes)
     }
 
     fn on(mut machine: impl FnMut() -> Machine, text: &str, threads: u8, ring_bytes: usize) -> Rig {
@@ -117,12 +117,12 @@ fn both_directions_of_a_connection_meet_wherever_they_arrive() {
     for n in 1..=300_usize {
         assert!(rig.wires[n / 3 % 3][1].send(&frame(n as u32, false, 100)));
     }
-    // Nobody has called this one.
+    // This thread was not woken.
     assert!(rig.wires[0][1].send(&frame(301, false, 100)));
     rig.settle();
     assert_eq!(rig.left(0).len(), 300);
     let seen = rig.counted().accounting;
-    assert_eq!((seen.entered, seen.left, seen.drops[Drop::FilterPolicy]), (601, 600, 1), "{seen:?}");
+    assert_eq!((seen.entered, seen.left, seen.drops[DropReason::FilterPolicy]), (601, 600, 1), "{seen:?}");
     assert!((300..500).contains(&seen.handed), "two thirds of them: {seen:?}");
     let live: u32 = rig.workers.iter().map(|worker| worker.plane.connections()).sum();
     assert_eq!(live, 300);
@@ -227,7 +227,7 @@ fn what_finds_no_room_is_dropped_and_counted() {
     while rig.workers[0].turn().expect("it works") {}
     rig.settle();
     let seen = rig.counted().accounting;
-    let full = seen.drops[Drop::HandoverFull];
+    let full = seen.drops[DropReason::HandoverFull];
     assert!(seen.handed > 10 && full > 400, "{seen:?}");
     assert_eq!((seen.entered, seen.left + full), (1000, 1000), "{seen:?}");
     assert_eq!(rig.left(1).len() as u64, seen.left);
@@ -249,7 +249,7 @@ fn a_flood_of_questions_leaves_room_for_frames() {
     while rig.workers[0].turn().expect("it works") {}
     rig.settle();
     let seen = rig.counted().accounting;
-    assert_eq!((rig.left(1).len(), seen.drops[Drop::HandoverFull]), (40, 0), "{seen:?}");
+    assert_eq!((rig.left(1).len(), seen.drops[DropReason::HandoverFull]), (40, 0), "{seen:?}");
     assert!(seen.handed > 5, "{seen:?}");
 }
 
@@ -298,8 +298,8 @@ fn what_finds_no_memory_is_dropped_and_counted() {
     rig.settle();
     let seen = rig.counted().accounting;
     assert_eq!(
-        (seen.left + seen.drops[Drop::HandoverFull], seen.handed),
-        (1000, seen.drops[Drop::HandoverFull])
+        (seen.left + seen.drops[DropReason::HandoverFull], seen.handed),
+        (1000, seen.drops[DropReason::HandoverFull])
     );
 }
 
@@ -502,14 +502,14 @@ fn a_panic_costs_its_batch_and_not_the_thread() {
     rig.settle();
     // What the plane does not know came with a frame: a port that it does not have.
     assert!(rig.wires[0][1].send(&frame(1, false, 100)) && rig.wires[0][1].send(&frame(1, false, 80)));
-    rig.workers[0].mistake();
+    rig.workers[0].provoke_panic();
     rig.settle();
     let lost = rig.counted().accounting;
-    assert_eq!((lost.entered, lost.left, lost.drops[Drop::Panic]), (3, 1, 2), "{lost:?}");
-    let [mishap] = &rig.workers[0].mishaps()[..] else { panic!("one mishap") };
-    let bytes: Vec<usize> = mishap.batch.iter().map(|(_, bytes)| bytes.len()).collect();
-    assert_eq!((mishap.frames, mishap.stage, bytes), (2, None, vec![96, 76]));
+    assert_eq!((lost.entered, lost.left, lost.drops[DropReason::Panic]), (3, 1, 2), "{lost:?}");
+    let [report] = &rig.workers[0].panic_reports()[..] else { panic!("one report") };
+    let bytes: Vec<usize> = report.batch.iter().map(|(_, bytes)| bytes.len()).collect();
+    assert_eq!((report.frames, report.stage, bytes), (2, None, vec![96, 76]));
     assert!(rig.wires[0][1].send(&frame(1, false, 100)));
     rig.settle();
-    assert_eq!((rig.left(0).len(), rig.workers[0].mishaps().len()), (1, 0), "its connection lives");
+    assert_eq!((rig.left(0).len(), rig.workers[0].panic_reports().len()), (1, 0), "its connection lives");
 }

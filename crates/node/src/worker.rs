@@ -7,6 +7,9 @@
 //!                     `---- shelf <- kept
 //! ```
 
+mod fast;
+mod panics;
+
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,17 +19,18 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
 use weir_plane::{
-    BATCH, Batch, Departure, Emitted, Event, FastState, Frame, Kept, Leave, Plane, PortId, Punt, Recovered,
-    Ticket, Time, Verdict, Way,
+    BATCH, Batch, Departure, Emitted, Event, FastState, Frame, Ingress, Leave, Plane, PortBlock, PortId,
+    Punt, Ticket, Time, Verdict,
 };
 use weir_port::bpf::now_ns;
 use weir_port::duplex::{self, Chunk, Pool, Port};
 
 use crate::config::Wait;
 use crate::counters::{PortCounts, Shown, Snapshot};
-use crate::fast::{Table, Worth};
 use crate::handover::{Arrival, Exchange};
 use crate::kept::{KeptFrames, in_chunk};
+pub(crate) use fast::HitRate;
+pub use panics::PanicReport;
 
 /// Longest sleep, where nothing is due in the plane before: so often counters are shown.
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
@@ -43,10 +47,10 @@ const DRAIN: Duration = Duration::from_millis(500);
 /// How long a thread that has drained waits for the others: longer than a busy machine keeps them from their drains.
 const OTHERS: Duration = Duration::from_secs(10);
 
-/// What a thread is asked for; done between two batches.
+/// A request to a thread; it runs between two batches.
 pub(crate) type Request = Box<dyn FnOnce(&mut Worker) + Send>;
 
-/// What a thread has to itself.
+/// The state of a thread, which no other thread shares.
 pub(crate) struct Worker {
     pub(crate) plane: Plane,
     ports: Vec<Box<dyn Port>>,
@@ -63,7 +67,7 @@ pub(crate) struct Worker {
     out: Vec<Vec<Chunk>>,
     /// Frames of the present batch, and how each came.
     arrived: Vec<Chunk>,
-    ways: Vec<(PortId, Way)>,
+    arrived_by: Vec<(PortId, Ingress)>,
     /// Of frames that the plane has kept and goes on with, of each.
     tickets: Vec<Ticket>,
     kept: KeptFrames,
@@ -76,37 +80,21 @@ pub(crate) struct Worker {
     /// When the ports were last asked whether they are still there.
     checked: Time,
     shown_ns: u64,
-    /// What was lost by panics, of which nobody has asked yet.
-    mishaps: Vec<Mishap>,
+    /// Reports of panics that were not read yet.
+    panic_reports: Vec<PanicReport>,
     panics: u64,
-    /// Whether a fast path pays, if the node is to find out.
-    worth: Option<Worth>,
+    /// Whether the fast path is faster, if the node is to find out.
+    hit_rate: Option<HitRate>,
 }
 
-/// Mishaps whose frames are kept until somebody asks: of those behind only the counters tell.
-const MOST_MISHAPS: usize = 8;
-
-/// A panic of the plane, that is, a mistake of ours.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mishap {
-    /// When, in the time of the node.
-    pub at: Time,
-    /// Frames that were lost.
-    pub frames: u64,
-    /// The stage that began anew, if one did: its number in the text, from 0, and what it is.
-    pub stage: Option<(usize, &'static str)>,
-    /// The batch as it was left, each with the port that it came in by; empty if no batch was at work.
-    pub batch: Vec<(PortId, Vec<u8>)>,
-}
-
-/// Who takes frames for the node itself.
+/// The receiver of frames for the node itself.
 pub(crate) enum Machine {
     /// The stack behind the port at which they arrived.
     Kernel,
     /// A TAP device.
     Tap(Box<dyn Port>),
-    /// Nobody.
-    Nobody,
+    /// None: they are dropped.
+    None,
 }
 
 /// What a worker is made of.
@@ -123,23 +111,23 @@ pub(crate) struct Parts {
     pub(crate) start_ns: u64,
 }
 
-/// What the rest of the program holds of a worker.
-pub(crate) struct Strings {
+/// What a worker shares with the rest of the program: requests to it, and the counters that it publishes.
+pub(crate) struct WorkerHandle {
     pub(crate) requests: Receiver<Request>,
     /// There are requests.
     pub(crate) asked: Arc<AtomicBool>,
     pub(crate) shown: Arc<Shown>,
 }
 
-/// What is left to tell when a worker has ended.
-pub(crate) struct Last {
-    /// The counters, or why a port is of no more use.
+/// Final counters and records of a worker that has ended.
+pub(crate) struct FinalReport {
+    /// The counters, or why a port failed.
     pub(crate) counted: io::Result<Snapshot>,
-    /// What its NATs wrote down since somebody asked, and how many events there was no room for, ever.
+    /// NAT events that were not read yet, and how many were dropped since the start because the log was full.
     pub(crate) events: (Vec<Event>, u64),
-    /// The blocks of ports that hosts have.
-    pub(crate) blocks: Vec<Kept>,
-    /// Why what was to arrive by a port has ended early.
+    /// The port blocks that hosts have.
+    pub(crate) blocks: Vec<PortBlock>,
+    /// Why the input of a port ended early.
     pub(crate) ended_early: Vec<String>,
 }
 
@@ -162,7 +150,7 @@ impl Worker {
             now: Time::default(),
             is_behind: false,
             arrived: Vec::with_capacity(BATCH),
-            ways: Vec::with_capacity(BATCH),
+            arrived_by: Vec::with_capacity(BATCH),
             tickets: Vec::new(),
             kept: KeptFrames::new(most_chunks),
             batches: 0,
@@ -170,22 +158,22 @@ impl Worker {
             withheld: 0,
             checked: Time::default(),
             shown_ns: 0,
-            mishaps: Vec::new(),
+            panic_reports: Vec::new(),
             panics: 0,
-            worth: None,
+            hit_rate: None,
         }
     }
 
-    /// Works until the strings are let go, or nothing can arrive any more; then takes what is there, and sends it.
-    pub(crate) fn run(&mut self, strings: Strings) -> Last {
-        let counted = self.work(strings);
+    /// Runs until the request channel is closed, or no port can receive any more; then forwards the frames that are there.
+    pub(crate) fn run(&mut self, handle: WorkerHandle) -> FinalReport {
+        let counted = self.work(handle);
         let ended_early = self.ports.iter().filter_map(|port| port.ended_early()).collect();
-        Last { counted, events: self.plane.events(), blocks: self.plane.blocks(), ended_early }
+        FinalReport { counted, events: self.plane.events(), blocks: self.plane.blocks(), ended_early }
     }
 
-    fn work(&mut self, mut strings: Strings) -> io::Result<Snapshot> {
+    fn work(&mut self, mut handle: WorkerHandle) -> io::Result<Snapshot> {
         loop {
-            if strings.asked.load(Ordering::Acquire) && !self.answer(&mut strings) {
+            if handle.asked.load(Ordering::Acquire) && !self.answer(&mut handle) {
                 break;
             }
             let idle = !self.turn()?;
@@ -195,31 +183,31 @@ impl Worker {
             let late_ns = if idle { SHOW_IDLE_NS } else { SHOW_NS };
             if self.now.ns() - self.shown_ns > late_ns {
                 self.shown_ns = self.now.ns();
-                strings.shown.show(&self.snapshot()?);
+                handle.shown.show(&self.snapshot()?);
             }
             if self.now - self.checked > CHECK {
                 self.check()?;
             }
             match (idle && self.wait == Wait::Sleep, self.is_behind) {
                 (true, false) => self.sleep()?,
-                // What is left to be done is not urgent: whoever receives frames on this CPU goes first.
+                // The rest is not urgent: the kernel's receive path on this CPU goes first.
                 (true, true) => std::thread::yield_now(),
                 (false, _) => {}
             }
         }
         self.drain()?;
         let counted = self.snapshot()?;
-        strings.shown.show(&counted);
+        handle.shown.show(&counted);
         Ok(counted)
     }
 
-    /// Does what was asked for; false when nobody can ask any more.
-    fn answer(&mut self, strings: &mut Strings) -> bool {
+    /// Does what was asked for; false when the request channel is closed.
+    fn answer(&mut self, handle: &mut WorkerHandle) -> bool {
         self.now = Time::from_ns(now_ns() - self.start_ns);
         // Read as well as written, and before the requests are looked at: one that is not found here is reported once more.
-        strings.asked.swap(false, Ordering::Acquire);
+        handle.asked.swap(false, Ordering::Acquire);
         loop {
-            match strings.requests.try_recv() {
+            match handle.requests.try_recv() {
                 Ok(request) => request(self),
                 Err(TryRecvError::Empty) => return true,
                 Err(TryRecvError::Disconnected) => return false,
@@ -237,7 +225,7 @@ impl Worker {
                     break;
                 }
                 any = true;
-                self.ways.resize(self.arrived.len(), (PortId(n as u8), Way::Wire));
+                self.arrived_by.resize(self.arrived.len(), (PortId(n as u8), Ingress::Wire));
                 self.pass();
             }
         }
@@ -265,8 +253,8 @@ impl Worker {
         self.is_behind = more;
         self.resume();
         // Before questions leave: others may get their answers.
-        for news in self.plane.news() {
-            self.exchange.tell(&news);
+        for news in self.plane.neighbour_news() {
+            self.exchange.publish(&news);
         }
         self.depart();
         self.leave_to_machine()?;
@@ -280,7 +268,7 @@ impl Worker {
         Ok(any)
     }
 
-    /// Leads a batch of what other threads have handed over through the plane.
+    /// Runs a batch of what other threads have handed over through the plane.
     fn take_over(&mut self) -> bool {
         let mut any = false;
         self.exchange.ask_next();
@@ -288,31 +276,32 @@ impl Worker {
             let Some(arrival) = self.exchange.take(&mut self.pool) else { break };
             any = true;
             match arrival {
-                Arrival::Frame(chunk, port, way) => {
+                Arrival::Frame(chunk, port, ingress) => {
                     self.arrived.push(chunk);
-                    self.ways.push((port, way));
+                    self.arrived_by.push((port, ingress));
                 }
                 Arrival::News(news) => {
                     let now = self.now;
-                    self.guarded(|plane| plane.overhear(now, &news));
+                    self.guarded(|plane| plane.on_neighbour_news(now, &news));
                 }
                 Arrival::NoChunk => self.plane.lost_on_the_way(),
             }
         }
-        match self.arrived.is_empty() {
-            true => self.resume(),
-            false => self.pass(),
+        if self.arrived.is_empty() {
+            self.resume()
+        } else {
+            self.pass()
         }
         any
     }
 
-    /// Leads the batch that has arrived through the plane, and what that has kept and goes on with.
+    /// Passes the batch that has arrived through the plane, and the frames that the plane has kept and goes on with.
     fn pass(&mut self) {
         self.pass_batch();
         self.resume();
     }
 
-    /// Leads all frames through the plane that it has kept and goes on with.
+    /// Passes all frames through the plane that it has kept and goes on with.
     fn resume(&mut self) {
         loop {
             while self.arrived.len() < BATCH {
@@ -334,7 +323,7 @@ impl Worker {
         match self.kept.take(&mut self.pool, ticket) {
             (port, Some(chunk)) => {
                 self.arrived.push(chunk);
-                self.ways.push((port, Way::Wire));
+                self.arrived_by.push((port, Ingress::Wire));
                 self.tickets.push(ticket);
             }
             (_, None) => self.plane.lost_while_kept(ticket),
@@ -349,7 +338,7 @@ impl Worker {
             return;
         };
         for ((mut chunk, (from, _)), (verdict, start, end)) in
-            self.arrived.drain(..).zip(self.ways.drain(..)).zip(outcome)
+            self.arrived.drain(..).zip(self.arrived_by.drain(..)).zip(outcome)
         {
             match verdict {
                 Verdict::Out(port) => {
@@ -359,14 +348,14 @@ impl Worker {
                 Verdict::Punted(punt) => self.punted[punt as usize][usize::from(from.0)].push(chunk),
                 Verdict::Handed(to) => {
                     chunk.set_range(start.into()..end.into());
-                    if !self.exchange.hand(to.to, from, to.way, self.pool.bytes(&chunk)) {
+                    if !self.exchange.hand(to.to, from, to.ingress, self.pool.bytes(&chunk)) {
                         self.plane.handover_failed();
                     }
                     self.pool.give_back(chunk);
                 }
                 Verdict::Kept(ticket) => {
                     chunk.set_range(start.into()..end.into());
-                    self.kept.put(&mut self.pool, ticket, (from, chunk));
+                    self.kept.put(&mut self.pool, ticket, from, chunk);
                 }
                 Verdict::KeptCopy | Verdict::Dropped(_) => self.pool.give_back(chunk),
                 Verdict::Local | Verdict::Live => unreachable!("each frame has a verdict behind the plane"),
@@ -380,12 +369,12 @@ impl Worker {
         let mut outcome = [(Verdict::Live, 0, 0); BATCH];
         let mut batch = Batch::default();
         let mut tickets = self.tickets.iter();
-        for ((bytes, range), &(port, way)) in self.pool.all_mut(&self.arrived).zip(&self.ways) {
+        for ((bytes, range), &(port, ingress)) in self.pool.all_mut(&self.arrived).zip(&self.arrived_by) {
             let frame = Frame::new(bytes, range.start, range.end, port);
-            match (tickets.next(), way) {
+            match (tickets.next(), ingress) {
                 (Some(&ticket), _) => batch.push_kept(frame, ticket),
-                (None, Way::Wire) => batch.push(frame),
-                (None, way) => batch.push_handed(frame, way),
+                (None, Ingress::Wire) => batch.push(frame),
+                (None, ingress) => batch.push_handed(frame, ingress),
             }
         }
         let (plane, now) = (&mut self.plane, self.now);
@@ -399,43 +388,6 @@ impl Worker {
         Some(outcome)
     }
 
-    /// Has the plane do something that is about no batch; a panic in it does not end the thread.
-    fn guarded(&mut self, what: impl FnOnce(&mut Plane)) {
-        let plane = &mut self.plane;
-        if catch_unwind(AssertUnwindSafe(|| what(plane))).is_err() {
-            self.recover(Vec::new());
-        }
-    }
-
-    /// The batch that has arrived goes no further.
-    #[cold]
-    fn give_up(&mut self) {
-        self.tickets.clear();
-        let (pool, kept) = (&mut self.pool, self.mishaps.len() < MOST_MISHAPS);
-        let mut batch = Vec::new();
-        for (chunk, (port, _)) in self.arrived.drain(..).zip(self.ways.drain(..)) {
-            if kept {
-                batch.push((port, pool.bytes(&chunk).to_vec()));
-            }
-            pool.give_back(chunk);
-        }
-        self.recover(batch);
-    }
-
-    #[cold]
-    fn recover(&mut self, batch: Vec<(PortId, Vec<u8>)>) {
-        self.panics += 1;
-        let Recovered { frames, stage } = self.plane.recover(self.now);
-        if self.mishaps.len() < MOST_MISHAPS {
-            self.mishaps.push(Mishap { at: self.now, frames, stage, batch });
-        }
-    }
-
-    /// What was lost by panics since the last call.
-    pub(crate) fn mishaps(&mut self) -> Vec<Mishap> {
-        std::mem::take(&mut self.mishaps)
-    }
-
     /// Gives the machine what is its own, the queue of the first reason first.
     fn leave_to_machine(&mut self) -> io::Result<()> {
         for queues in &mut self.punted {
@@ -444,14 +396,14 @@ impl Worker {
                 match &mut self.host {
                     Machine::Kernel => port.leave_to_machine(&mut self.pool, queue)?,
                     Machine::Tap(tap) => tap.send(&mut self.pool, queue)?,
-                    Machine::Nobody => queue.drain(..).for_each(|chunk| self.pool.give_back(chunk)),
+                    Machine::None => queue.drain(..).for_each(|chunk| self.pool.give_back(chunk)),
                 }
             }
         }
         Ok(())
     }
 
-    /// What the machine says by its TAP device leaves by the first port.
+    /// What the machine sends by its TAP device leaves by the first port.
     fn hear_machine(&mut self) -> io::Result<bool> {
         let Machine::Tap(tap) = &mut self.host else { return Ok(false) };
         let before = self.out[0].len();
@@ -464,7 +416,7 @@ impl Worker {
         let departures: Vec<Departure> = self.plane.departures().collect();
         for Departure { to, bytes } in departures {
             if let Leave::Thread(to, from) = to {
-                if !self.exchange.hand(to.to, from, to.way, &bytes) {
+                if !self.exchange.hand(to.to, from, to.ingress, &bytes) {
                     self.plane.handover_failed();
                 }
                 continue;
@@ -507,24 +459,6 @@ impl Worker {
         Ok(())
     }
 
-    /// Has programs pass frames on; false: not all ports can take them now.
-    /// With `worth` they do as long as that pays.
-    pub(crate) fn be_fast(&mut self, table: Table, worth: Option<Worth>) -> bool {
-        self.worth = worth;
-        self.plane.set_fast(Box::new(table));
-        self.look_fast()
-    }
-
-    /// Frames leave otherwise than by the plane where all ports take them.
-    fn look_fast(&mut self) -> bool {
-        let can = self.ports.iter().all(|port| port.takes_redirected());
-        let counts = self.plane.fast_state().map(|state| state.counts);
-        let pays =
-            self.worth.as_mut().zip(counts).is_none_or(|(worth, counts)| worth.judge(self.now, &counts));
-        self.plane.use_fast(can && pays);
-        can
-    }
-
     /// Goes on with another plane.
     pub(crate) fn begin_anew(&mut self, plane: Plane) {
         let fast = self.plane.take_fast();
@@ -560,7 +494,7 @@ impl Worker {
         more
     }
 
-    /// Chunks that nobody has.
+    /// Chunks that are free.
     #[cfg(test)]
     pub(crate) fn free_chunks(&self) -> usize {
         self.pool.free()
@@ -572,14 +506,7 @@ impl Worker {
         while self.pool.take().is_some() {}
     }
 
-    /// Leads what the second port has through the plane as if it came by a port that there is not.
-    #[cfg(test)]
-    pub(crate) fn mistake(&mut self) {
-        self.ports[1].receive(&mut self.pool, &mut self.arrived).expect("frames");
-        self.ways.resize(self.arrived.len(), (PortId(9), Way::Wire));
-        self.pass();
-    }
-
+    /// The counters of this thread now.
     pub(crate) fn snapshot(&mut self) -> io::Result<Snapshot> {
         let port = |port: &mut Box<dyn Port>| {
             let account = port.account()?;

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use weir_linux::rtnl::Rtnl;
 use weir_node::{Config, Opened, Snapshot, Table};
 use weir_packet::frame::Mac;
 use weir_plane::scenario::talk::{NODES, talk};
-use weir_plane::scenario::{End, FastPath, Target, VirtualNode, described, packet, suites};
+use weir_plane::scenario::{End, FastPathModel, Target, VirtualNode, described, packet, suites};
 use weir_plane::{FastState, FastTable, PortId, Time};
 use weir_port::fast::{Fast, Gate};
 use weir_port::packet::{Receiver, Sender};
-use weir_testbed::rtnl::Rtnl;
 use weir_testkit::{PATIENCE, need_root};
 
 use crate::street::{HOST, Street};
@@ -33,7 +33,7 @@ impl std::fmt::Debug for Program {
     }
 }
 
-impl FastPath for Program {
+impl FastPathModel for Program {
     fn table(&self) -> Box<dyn FastTable> {
         Box::new(Table::new(self.fast.clone(), START_NS, 2).eager(self.is_eager))
     }
@@ -62,7 +62,7 @@ impl FastPath for Program {
     }
 }
 
-/// A node whose programs have room for 256 entries, of which flows make one with their first frame or with the second.
+/// A node with programs that have room for 256 entries, of which flows make one with their first frame or with the second.
 fn fast_node(is_eager: bool) -> VirtualNode {
     let program = Program { fast: Arc::new(Fast::new(256).expect("a program")), is_eager };
     VirtualNode::default().with_fast(Box::new(program))
@@ -88,7 +88,7 @@ fn programs_change_nothing_but_the_way() {
     for (n, node) in NODES.iter().enumerate() {
         for seed in 1..=4 {
             let mut nodes = nodes(seed % 2 == 0);
-            talk(&mut nodes, seed * 5 + n as u64, *node);
+            talk(&mut nodes, seed * 5 + n as u64, node.0, node.1);
             all += served(&nodes[1]);
         }
     }
@@ -146,7 +146,7 @@ fn a_change_loses_no_count_of_many_entries() {
     }
 }
 
-/// Changes a packet, or not: any bit of the headers, its length, or a header whose checksum is right all the same.
+/// Changes a packet, or not: any bit of the headers, its length, or a header with a right checksum.
 fn changed(mut bytes: Vec<u8>, roll: &mut impl FnMut(usize) -> usize) -> Vec<u8> {
     let is_v4 = bytes[0] >> 4 == 4;
     let header = if is_v4 { 20 } else { 40 };

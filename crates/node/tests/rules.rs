@@ -11,10 +11,10 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use weir_linux::namespace::Namespace;
 use weir_plane::scenario::packet;
 use weir_plane::{Batch, Config, Frame, HEAD_ROOM, Plane, PortId, Time, Verdict};
 use weir_port::duplex::{FRONT, Pool, Port, Tap, wait};
-use weir_testbed::namespace::Namespace;
 use weir_testkit::{Dice, PATIENCE, need_root};
 
 /// Frames of a round; less than a TAP device keeps.
@@ -41,9 +41,10 @@ fn line(dice: &mut Dice) -> String {
     let [src, dst] = [(); 2].map(|()| address(dice, v4));
     let proto = one(dice, &["tcp", "tcp", "udp", "udp", "sctp", "icmp", "proto/47"]);
     let has_ports = ["tcp", "udp", "sctp"].contains(&proto);
-    let ends = match has_ports {
-        true => format!("[{src}]:{} > [{dst}]:{}", one(dice, &PORTS), one(dice, &PORTS)),
-        false => format!("{src} > {dst}"),
+    let ends = if has_ports {
+        format!("[{src}]:{} > [{dst}]:{}", one(dice, &PORTS), one(dice, &PORTS))
+    } else {
+        format!("{src} > {dst}")
     };
     let what = match proto {
         "icmp" => format!("icmp {}", one(dice, &["echo", "reply", "13/1", "135/2"])),

@@ -7,16 +7,16 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use weir_linux::namespace::Namespace;
+use weir_linux::rtnl::Rtnl;
 use weir_node::{Config, Node, Opened, Sessions, Snapshot};
 use weir_packet::checksum::write_ipv4;
 use weir_packet::flow::Flow;
 use weir_packet::frame::{Ends, Signature};
 use weir_plane::scenario::packet;
-use weir_plane::{BlockEvent, Drop, Kept, What};
+use weir_plane::{BlockEvent, DropReason, EventKind, PortBlock};
 use weir_port::duplex::{Memory, MemoryEnd, Port, wait};
 use weir_port::packet::{Receiver, Sender};
-use weir_testbed::namespace::Namespace;
-use weir_testbed::rtnl::Rtnl;
 use weir_testkit::wires::{End, Wire, address, default_route, join, set_up};
 use weir_testkit::{PATIENCE, accept, need_root};
 
@@ -234,11 +234,16 @@ fn stages_come_and_go_in_a_node_and_their_end_is_reported() {
         assert!(a.send(&frame));
         next(&b)[26..30].to_vec()
     };
-    let whole = [What::BlockAllocated, What::SessionCreated, What::BlockReleased, What::SessionDeleted];
+    let whole = [
+        EventKind::BlockAllocated,
+        EventKind::SessionCreated,
+        EventKind::BlockReleased,
+        EventKind::SessionDeleted,
+    ];
     let reported = |(events, lost): (Vec<weir_plane::Event>, u64)| {
         assert_eq!(lost, 0);
         assert!(events.is_sorted_by_key(|event| event.at), "{events:?}");
-        events.iter().map(|event| event.what).collect::<Vec<_>>()
+        events.iter().map(|event| event.kind).collect::<Vec<_>>()
     };
     assert_eq!(source(&node, nat), [192, 0, 2, 1]);
     assert_eq!(source(&node, "lan > filter(log 1/1 udp, policy accept) > wan"), [198, 18, 0, 1]);
@@ -282,13 +287,14 @@ fn blocks_of_ports_are_known_whatever_the_log_holds_and_however_many_there_are()
     let ends = (&a, &b);
     hosts_send(&node, ends, 1, 3);
     let events = node.block_events().unwrap().expect("they were few");
-    assert!(events.iter().all(|event| matches!(event, BlockEvent::Given(_))), "{events:?}");
+    assert!(events.iter().all(|event| matches!(event, BlockEvent::Allocated(_))), "{events:?}");
     assert_eq!(events.len(), 3);
     assert_eq!(node.block_events().unwrap(), Some(Vec::new()), "once");
     assert_eq!(node.events().unwrap(), (Vec::new(), 0), "the log holds nothing");
     hosts_send(&node, ends, 4, 70_000);
     assert_eq!(node.block_events().unwrap(), None, "they were too many to be kept one by one");
-    let hosts = |blocks: Vec<Kept>| blocks.iter().map(|block| block.inside).collect::<BTreeSet<_>>().len();
+    let hosts =
+        |blocks: Vec<PortBlock>| blocks.iter().map(|block| block.inside).collect::<BTreeSet<_>>().len();
     assert_eq!(hosts(node.blocks().unwrap()), 70_003);
     assert_eq!(node.block_events().unwrap(), Some(Vec::new()), "all have been read");
     hosts_send(&node, ends, 70_004, 2);
@@ -357,8 +363,8 @@ fn a_node_with_files_ends_with_them() {
         (200, 200, 200),
         "{last:?}"
     );
-    let happened: Vec<What> = ended.events.0.iter().map(|event| event.what).collect();
-    assert_eq!(happened, [What::BlockAllocated, What::SessionCreated], "nobody has asked before");
+    let happened: Vec<EventKind> = ended.events.0.iter().map(|event| event.kind).collect();
+    assert_eq!(happened, [EventKind::BlockAllocated, EventKind::SessionCreated], "nobody has asked before");
     assert!(std::fs::read(&to).unwrap().len() > 200 * 64);
 }
 
@@ -475,6 +481,10 @@ fn what_nobody_takes_is_dropped_and_counted() {
         until(&node, |seen| seen.accounting.entered == 1);
         let last = Snapshot::sum(&node.stop().threads.unwrap()).accounting;
         assert!(last.balance(), "{last:?}");
-        assert_eq!((last.drops[Drop::NoLocal], last.local.total()), (no_local, 1 - no_local), "{last:?}");
+        assert_eq!(
+            (last.drops[DropReason::NoLocal], last.local.total()),
+            (no_local, 1 - no_local),
+            "{last:?}"
+        );
     }
 }

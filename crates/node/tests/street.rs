@@ -1,7 +1,7 @@
 //! A node's place in tests: a namespace between those of two hosts.
 
-use weir_testbed::ethtool::{Offload, set_offload};
-use weir_testbed::namespace::Namespace;
+use weir_linux::ethtool::{Offload, set_offload};
+use weir_linux::namespace::Namespace;
 use weir_testkit::wires::{Wire, join, keep_quiet, set_up};
 
 /// Two wires with a node's namespace between: l0 - n0, n1 - r0.

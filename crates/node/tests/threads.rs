@@ -3,9 +3,9 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 
+use weir_linux::ethtool::{Offload, set_offload};
+use weir_linux::namespace::Namespace;
 use weir_node::{Config, Node, Opened, Snapshot};
-use weir_testbed::ethtool::{Offload, set_offload};
-use weir_testbed::namespace::Namespace;
 use weir_testkit::wires::{End, Wire, address, default_route, join, set_up, without_ipv6};
 use weir_testkit::{PATIENCE, accept, be_patient, need_root};
 
@@ -32,8 +32,8 @@ fn settle(end: End<'_>, addresses: &[impl AsRef<str>], gateway: &str) {
     default_route(end, gateway);
 }
 
-/// The hosts of the left side, a host with this address and gateway on the right one, and between them a place for a node, whose
-/// interfaces are n0 and n1; with the addresses on the left.
+/// The hosts of the left side, a host with this address and gateway on the right one, and between them a place for a node, with
+/// the interfaces n0 and n1; with the addresses on the left.
 fn street(right_host: &str, gateway: &str) -> ([Namespace; 3], Vec<String>) {
     let [left, right, node] = [(); 3].map(|()| Namespace::new().unwrap());
     wire((&left, "l0"), (&node, "n0"), 0);
@@ -169,7 +169,7 @@ fn frames_come_to_the_thread_that_they_belong_to_at_once() {
     let ([left, right, node], hosts) = street("198.18.0.1", "198.18.0.2");
     let text = "lan(on n0) filter(accept outward, accept state established) > wan(on n1) \
                 run(io packet, threads 2, host none)";
-    // Who asks for an address is no matter of the filter.
+    // A question for an address is no matter of the filter.
     let running = start(&node, &config(text));
     let server = right.run(|| UdpSocket::bind("198.18.0.1:53").unwrap());
     server.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -188,8 +188,8 @@ fn frames_come_to_the_thread_that_they_belong_to_at_once() {
     assert!(all.left >= 2 * u64::from(HOSTS) && all.handed == 0, "{all:?}");
 }
 
-/// What the rules held for is the sum of what they held for in each thread: while stages come and go, too, nobody adds up the
-/// rules of two texts.
+/// The count of a rule is the sum of its counts in each thread; while stages come and go, too, the rules of two texts are never
+/// added up.
 #[test]
 fn rules_are_counted_by_one_text_while_stages_come_and_go() {
     need_root!();
@@ -200,7 +200,7 @@ fn rules_are_counted_by_one_text_while_stages_come_and_go() {
              run(io packet, threads 2, host none)"
         ))
     };
-    // Filters that nobody has met: by the rules of another text they would have counted.
+    // Filters without a frame so far: by the rules of another text they would have counted.
     let texts = [with(""), with("filter(drop tcp to port 9, drop tcp to port 10, policy accept) >")];
     let running = start(&node, &texts[0]);
     let server = right.run(|| UdpSocket::bind("198.18.0.1:53").unwrap());

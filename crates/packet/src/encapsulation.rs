@@ -4,7 +4,7 @@
 //!  | addresses | 0x88a8 tag | 0x8100 tag | 0x8864 PPPoE, PPP 0x0021 | IPv4 | ...
 //!                                                                    ^ Network { ip: V4, at: 32 }
 //! ```
-//! The IP packet is the one whose addresses a router on this link would read: what a tunnel carries inside IP (GRE, VXLAN,
+//! The IP packet is the one that a router on this link would read the addresses of: what a tunnel carries inside IP (GRE, VXLAN,
 //! GTP-U) is not looked for. An Ethernet frame inside a pseudowire of MPLS has no mark of its own, and is not read.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 

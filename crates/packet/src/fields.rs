@@ -1,4 +1,4 @@
-//! Fields of packets in network order, by their place: whoever reads behind the end finds none.
+//! Fields of packets in network order, by their place; `None` behind the end of the packet.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 
 /// The field of two bytes at a place.

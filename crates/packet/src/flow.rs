@@ -144,8 +144,7 @@ impl FlowSpec {
         }
     }
 
-    /// Where a host is: in the network whose turn it is. Two hosts with the same turn, or each with its own number as
-    /// turn, are apart.
+    /// The index of a host in its network. Two hosts with the same turn, or each with its own number as turn, are apart.
     fn spread(&self, host: u32, turn: u32) -> u32 {
         turn % self.networks * network_size(self.networks) + host / self.networks
     }

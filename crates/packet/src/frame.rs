@@ -24,9 +24,9 @@ pub const MAGIC: u16 = 0x4557;
 /// Bit of a signature's stream: not a test frame, but a broadcast that goes along with them.
 pub const BROADCAST: u8 = 0x80;
 /// Bytes of a signature.
-pub const SIGNATURE_BYTES: usize = 18;
+pub(crate) const SIGNATURE_BYTES: usize = 18;
 /// Hop limit of test frames.
-pub const HOP_LIMIT: u8 = 64;
+pub(crate) const HOP_LIMIT: u8 = 64;
 
 /// A MAC address.
 pub type Mac = [u8; 6];
@@ -119,7 +119,7 @@ pub struct Signature {
 
 impl Signature {
     /// Its 18 bytes, as they follow a UDP header.
-    pub fn to_bytes(self) -> [u8; SIGNATURE_BYTES] {
+    pub(crate) fn to_bytes(self) -> [u8; SIGNATURE_BYTES] {
         let mut bytes = [0; SIGNATURE_BYTES];
         bytes[0..2].copy_from_slice(&MAGIC.to_le_bytes());
         bytes[2] = self.stream;
@@ -157,7 +157,7 @@ pub struct Ends {
     pub src_prefix: [u8; 12],
     /// Upper 12 bytes of the IPv6 destination.
     pub dst_prefix: [u8; 12],
-    /// IPv4 says that nobody may cut the packet (DF), as hosts do; the test frames of RFC 2544 do not.
+    /// IPv4 says that routers may not cut the packet (DF), as hosts do; the test frames of RFC 2544 do not.
     pub keeps_whole: bool,
 }
 
@@ -165,7 +165,7 @@ pub struct Ends {
 const DONT_FRAGMENT: u8 = 0x40;
 
 impl Ends {
-    /// Of IPv4, whose addresses are those of the flow alone.
+    /// Of IPv4, with the addresses of the flow alone.
     pub fn v4(src_mac: Mac, dst_mac: Mac) -> Ends {
         Ends {
             ip: IpVersion::V4,

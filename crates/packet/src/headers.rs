@@ -1,4 +1,4 @@
-//! Who talks to whom in a frame off any wire: what encapsulates the packet (see [`crate::encapsulation`]), IP, and the ports
+//! The ends of the packet in a frame off any wire: what encapsulates the packet (see [`crate::encapsulation`]), IP, and the ports
 //! behind it. Nothing is checked beyond what is needed to read on; what cannot be read is left out, and no input panics.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 

@@ -1,4 +1,4 @@
-//! Who has this address? ARP for IPv4 (RFC 826), neighbour discovery for IPv6 (RFC 4861, sections 4.3 and 4.4).
+//! Address resolution: ARP for IPv4 (RFC 826), neighbour discovery for IPv6 (RFC 4861, sections 4.3 and 4.4).
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -17,9 +17,9 @@ pub struct Host {
 /// What a frame says about neighbours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Heard {
-    /// `from` wants to know who has `target`.
+    /// `from` asks for the Ethernet address of `target`.
     Question {
-        /// Who asks; its address may be unspecified.
+        /// The asking host; its address may be unspecified.
         from: Host,
         /// What for.
         target: IpAddr,
@@ -41,7 +41,7 @@ const TARGET_MAC: u8 = 2;
 /// Ethernet and IPv6 header.
 const ND: usize = 54;
 
-/// The frame in which `from` asks who has `target`, an address of the same version.
+/// The frame in which `from` asks for the Ethernet address of `target`, an address of the same version.
 pub fn question(from: Host, target: IpAddr) -> Vec<u8> {
     match (from.ip, target) {
         (IpAddr::V4(ip), IpAddr::V4(target)) => arp(1, (from.mac, ip), ([0; 6], target), [0xff; 6]),
@@ -62,10 +62,11 @@ pub fn answer(from: Host, to: Host) -> Vec<u8> {
     match (from.ip, to.ip) {
         (IpAddr::V4(ip), IpAddr::V4(asker)) => arp(2, (from.mac, ip), (to.mac, asker), to.mac),
         (IpAddr::V6(ip), IpAddr::V6(asker)) => {
-            // Who has no address yet is answered together with all (section 7.2.4). Flags: solicited, override.
-            let (asker, solicited) = match asker.is_unspecified() {
-                true => (Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1), 0),
-                false => (asker, 0x40),
+            // A host without an address yet gets the answer by the all-nodes group (section 7.2.4). Flags: solicited, override.
+            let (asker, solicited) = if asker.is_unspecified() {
+                (Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1), 0)
+            } else {
+                (asker, 0x40)
             };
             let body = nd_body(ADVERTISEMENT, 0x20 | solicited, ip, (TARGET_MAC, from.mac));
             nd(from.mac, to.mac, (ip, asker), body)
@@ -96,7 +97,7 @@ fn nd(src_mac: [u8; 6], dst_mac: [u8; 6], (src, dst): (Ipv6Addr, Ipv6Addr), mut 
     let addresses = [src.octets(), dst.octets()].concat();
     let checksum = !fold(pseudo_header(&addresses, ICMP6, body.len()) + sum(&body));
     body[2..4].copy_from_slice(&checksum.to_be_bytes());
-    // Hop limit 255: nobody has forwarded it (section 7.1).
+    // Hop limit 255: no router has forwarded it (section 7.1).
     let header = [0x60, 0, 0, 0, 0, body.len() as u8, ICMP6, 255];
     [&dst_mac[..], &src_mac, &IPV6, &header, &addresses, &body].concat()
 }

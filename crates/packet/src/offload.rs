@@ -5,8 +5,8 @@
 //!  | headers, partial checksum | 64 KB of payload |   + what the kernel says of it ([`virtio`])
 //!    > | headers, checksum | segment |, | headers, checksum | segment |, ...
 //! ```
-//! Whatever a sender says of a frame, what is read of its headers decides; lengths are those of frames and of fields of 16
-//! bits, whose sums are far from the end of a usize.
+//! Whatever a sender says of a frame, its headers decide. Lengths are those of frames and of fields of 16 bits: their sums are
+//! far from the end of a usize.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 
 pub mod checksum;
@@ -108,9 +108,10 @@ impl Transport {
     fn pseudo_header(&self, frame: &[u8], bytes: usize) -> u64 {
         // Of a length each that the compiler knows.
         let ip = frame.get(self.ip..).unwrap_or_default();
-        let sum = match self.is_v4 {
-            true => ip.first_chunk::<20>().map(|ip| pseudo_header(&ip[12..], self.protocol, bytes)),
-            false => ip.first_chunk::<40>().map(|ip| pseudo_header(&ip[8..], self.protocol, bytes)),
+        let sum = if self.is_v4 {
+            ip.first_chunk::<20>().map(|ip| pseudo_header(&ip[12..], self.protocol, bytes))
+        } else {
+            ip.first_chunk::<40>().map(|ip| pseudo_header(&ip[8..], self.protocol, bytes))
         };
         sum.unwrap_or_default()
     }

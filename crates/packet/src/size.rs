@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// Length of the frame check sequence, part of a frame's size but never seen by software.
 pub const FCS_BYTES: usize = 4;
 /// Preamble, start delimiter and inter-frame gap: what a frame occupies on the wire beyond its size.
-pub const WIRE_OVERHEAD_BYTES: usize = 20;
+pub(crate) const WIRE_OVERHEAD_BYTES: usize = 20;
 
 /// The sizes of the frames of a stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,7 +35,7 @@ pub enum FrameSizes {
 /// Longest cycle of sizes.
 pub const MAX_CYCLE: usize = 64;
 /// Smallest and largest frame size that weir sends.
-pub const SIZE_RANGE: std::ops::RangeInclusive<u16> = 64..=9018;
+pub(crate) const SIZE_RANGE: std::ops::RangeInclusive<u16> = 64..=9018;
 
 /// RFC 6985 letters and their sizes (section 3); `z` (MTU) is not supported.
 const GENOME: [(char, u16); 9] = [

@@ -10,7 +10,7 @@ pub fn words_of(address: IpAddr) -> [u32; 4] {
     }
 }
 
-/// The address of words.
+/// The address of these words.
 pub fn address_of(words: [u32; 4]) -> IpAddr {
     IpAddr::V6(Ipv6Addr::from_bits(bits(words))).to_canonical()
 }

@@ -1,16 +1,16 @@
 //! Up to 64 frames that pass the node together, and what becomes of each.
 //!
-//! A frame is known by its number in the batch, from 0. Numbers come out of a [`Set`], and what is found by them are the
-//! types of this file: here alone it has to be true that there is such a frame.
+//! A frame is known by its number in the batch, from 0. Numbers come out of a [`Set`], and index the types of this file: only
+//! here it must be true that the frame exists.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::ops::{Index, IndexMut};
 
-use crate::drops::Drop;
+use crate::drops::DropReason;
 use crate::frame::{Frame, PortId};
 use crate::kept::Ticket;
 use crate::local::Punt;
-use crate::way::{Handover, Way};
+use crate::threads::{Handover, Ingress};
 
 /// Frames of a batch: each stage's tables are touched for all of them before any is acted upon, so that they wait for
 /// memory together.
@@ -90,12 +90,12 @@ impl Iterator for Set {
         }
         let i = self.0.trailing_zeros() as usize;
         self.0 &= self.0 - 1;
-        // Says to the compiler what is true of a bit of 64.
+        // Tells the compiler that a bit of 64 is below 64.
         Some(i & (BATCH - 1))
     }
 }
 
-/// Something of each frame of a batch, by the frame's number.
+/// A value for each frame of a batch, by the frame's number.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PerFrame<T>([T; BATCH]);
 
@@ -138,7 +138,7 @@ impl<'a> Index<usize> for Frames<'_, 'a> {
     type Output = Frame<'a>;
 
     #[inline]
-    #[expect(clippy::indexing_slicing, reason = "who has a frame's number has it from a set of this batch")]
+    #[expect(clippy::indexing_slicing, reason = "a frame's number comes from a set of this batch")]
     fn index(&self, i: usize) -> &Frame<'a> {
         &self.0[i]
     }
@@ -146,7 +146,7 @@ impl<'a> Index<usize> for Frames<'_, 'a> {
 
 impl<'a> IndexMut<usize> for Frames<'_, 'a> {
     #[inline]
-    #[expect(clippy::indexing_slicing, reason = "who has a frame's number has it from a set of this batch")]
+    #[expect(clippy::indexing_slicing, reason = "a frame's number comes from a set of this batch")]
     fn index_mut(&mut self, i: usize) -> &mut Frame<'a> {
         &mut self.0[i]
     }
@@ -163,14 +163,14 @@ pub enum Verdict {
     Local,
     /// Goes to the machine that the node runs on, for this reason.
     Punted(Punt),
-    /// Waits in the memory that it came in: whoever runs the plane sets that aside, see [`crate::Shelf`].
+    /// Waits in the memory that it came in: the caller of the plane sets that memory aside, see [`crate::Shelf`].
     Kept(Ticket),
     /// A copy waits inside the node.
     KeptCopy,
-    /// Goes on in another thread of the node, which is the caller's to do.
+    /// Goes on in another thread of the node; the caller hands it over.
     Handed(Handover),
     /// Goes no further.
-    Dropped(Drop),
+    Dropped(DropReason),
 }
 
 /// Frames that pass the node together.
@@ -178,10 +178,10 @@ pub enum Verdict {
 pub struct Batch<'a> {
     pub(crate) frames: Vec<Frame<'a>>,
     pub(crate) verdicts: PerFrame<Verdict>,
-    pub(crate) ways: PerFrame<Way>,
-    /// How many did not come by the wire.
+    pub(crate) ingress: PerFrame<Ingress>,
+    /// How many frames were handed over by other threads.
     pub(crate) handed: usize,
-    /// Of a batch of frames that were kept, of each.
+    /// In a batch of frames that were kept: the ticket of each.
     pub(crate) tickets: Vec<Ticket>,
 }
 
@@ -190,7 +190,7 @@ impl Default for Batch<'_> {
         Batch {
             frames: Vec::with_capacity(BATCH),
             verdicts: PerFrame::all(Verdict::Live),
-            ways: PerFrame::all(Way::Wire),
+            ingress: PerFrame::all(Ingress::Wire),
             handed: 0,
             tickets: Vec::new(),
         }
@@ -211,9 +211,9 @@ impl<'a> Batch<'a> {
     ///
     /// # Panics
     /// If there are [`BATCH`] already.
-    pub fn push_handed(&mut self, frame: Frame<'a>, way: Way) {
-        self.ways[self.frames.len()] = way;
-        self.handed += usize::from(way != Way::Wire);
+    pub fn push_handed(&mut self, frame: Frame<'a>, ingress: Ingress) {
+        self.ingress[self.frames.len()] = ingress;
+        self.handed += usize::from(ingress != Ingress::Wire);
         self.push(frame);
     }
 
@@ -246,7 +246,7 @@ impl<'a> Index<usize> for Batch<'a> {
     type Output = Frame<'a>;
 
     #[inline]
-    #[expect(clippy::indexing_slicing, reason = "who has a frame's number has it from a set of this batch")]
+    #[expect(clippy::indexing_slicing, reason = "a frame's number comes from a set of this batch")]
     fn index(&self, i: usize) -> &Frame<'a> {
         &self.frames[i]
     }
@@ -254,7 +254,7 @@ impl<'a> Index<usize> for Batch<'a> {
 
 impl<'a> IndexMut<usize> for Batch<'a> {
     #[inline]
-    #[expect(clippy::indexing_slicing, reason = "who has a frame's number has it from a set of this batch")]
+    #[expect(clippy::indexing_slicing, reason = "a frame's number comes from a set of this batch")]
     fn index_mut(&mut self, i: usize) -> &mut Frame<'a> {
         &mut self.frames[i]
     }

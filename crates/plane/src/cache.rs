@@ -7,20 +7,19 @@
 //! ```
 //! Frames of a flow stay in order: where one of a batch has no recipe, all of that flow pass the stages.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::batch::{Batch, PerFrame, Set, Verdict};
-use crate::chain::{self, Entries, Stage};
+use crate::dir::Dir;
 use crate::drops::Drops;
 use crate::frame::Frame;
 use crate::outbox::Outbox;
-use crate::pipeline::Pipeline;
-use crate::recipe::{Key, Never, Note, Out, Recipe, Uses};
+use crate::pipeline::{Entries, Passed, Pipeline, Stage};
+use crate::recipe::{Key, Note, Out, Recipe, SessionState, Uses};
 use crate::table::tcp::Segment;
 use crate::table::timers::Tick;
 use crate::time::Time;
-use crate::way::Dir;
 
 /// Recipes that are kept at a time.
 const MOST: usize = 1 << 16;
@@ -29,11 +28,9 @@ const MOST: usize = 1 << 16;
 #[derive(Debug, Default)]
 pub(crate) struct FlowCache {
     recipes: HashMap<Key, Entry>,
-    /// Keys of those that were used since they were last reported.
+    /// Keys of the recipes that were used since the last report.
     used: Vec<Key>,
     hits: u64,
-    /// How often no recipe could be made, by reason.
-    never: BTreeMap<Never, u64>,
 }
 
 #[derive(Debug)]
@@ -51,13 +48,8 @@ impl FlowCache {
         self.hits
     }
 
-    /// How often no recipe could be made, by reason.
-    pub(crate) fn never(&self) -> impl Iterator<Item = (Never, u64)> {
-        self.never.iter().map(|(reason, frames)| (*reason, *frames))
-    }
-
-    /// Leads frames through flow cache and stages, outward first: what is about to come inward may depend on it.
-    pub(crate) fn lead(
+    /// Runs frames through flow cache, stages and exit, outward first: what is about to come inward may depend on it.
+    pub(crate) fn run(
         &mut self,
         pipeline: &mut Pipeline,
         now: Time,
@@ -73,21 +65,22 @@ impl FlowCache {
             }
             self.report(pipeline);
             entries.remove_beginning(dir, hits);
-            chain::lead(&mut pipeline.stages, dir, now, batch, &mut entries, outbox, drops)
+            pipeline.run_stages(dir, now, batch, &mut entries, outbox, drops)
         });
-        pipeline.let_out(now, batch, (outward, inward), outbox, drops);
+        pipeline.run_exit(now, batch, Passed { outward, inward }, outbox, drops);
     }
 
-    /// Those of a set whose flows have recipes that hold, with the keys of all. Where there is none it is made, if the stages
+    /// The frames of a set whose flows have valid recipes, with the keys of all frames. A missing recipe is made if the stages
     /// know the flow: by frames of the other direction, or by rules alone.
     fn look_up(&mut self, pipeline: &Pipeline, now: Time, batch: &Batch<'_>, set: Set) -> (Set, Keys) {
         let (mut found, mut keys, mut passing) = (Set::EMPTY, PerFrame::all(None), 0_u64);
         for i in set {
             let frame = &batch[i];
             keys[i] = Key::of(frame).ok();
-            match keys[i].is_some_and(|key| self.has_recipe(pipeline, now, key, frame)) {
-                true => found.insert(i),
-                false => passing |= flow_bit(frame),
+            if keys[i].is_some_and(|key| self.has_recipe(pipeline, now, key, frame)) {
+                found.insert(i)
+            } else {
+                passing |= flow_bit(frame)
             }
         }
         let mut hits = Set::EMPTY;
@@ -112,14 +105,11 @@ impl FlowCache {
                 self.recipes.insert(key, Entry { recipe, uses: Uses::default() });
                 fits
             }
-            Err(reason) => {
-                *self.never.entry(reason).or_default() += 1;
-                false
-            }
+            Err(_) => false,
         }
     }
 
-    /// Does to a frame what its recipe says.
+    /// Applies the recipe of a frame.
     fn serve(
         &mut self,
         pipeline: &mut Pipeline,
@@ -134,8 +124,8 @@ impl FlowCache {
         for (stage, part) in &entry.recipe.parts {
             part.rewrite.apply(&mut batch[i]);
             match (pipeline.stages.get_mut(*stage), &part.note) {
-                (Some(Stage::Filter(filter)), Note::Filter(passage)) => filter.segment(passage, &segment),
-                (Some(Stage::Nat(nat)), Note::Nat(passage)) => nat.table.segment(passage, &segment),
+                (Some(Stage::Filter(filter)), Note::Filter(note)) => filter.segment(note, &segment),
+                (Some(Stage::Nat(nat)), Note::Nat(note)) => nat.table.segment(note, &segment),
                 _ => unreachable!("the stage that has made it"),
             }
         }
@@ -154,7 +144,7 @@ impl FlowCache {
             let uses = std::mem::take(uses);
             for (stage, part) in &recipe.parts {
                 if let Some(stage) = pipeline.stages.get_mut(*stage) {
-                    stage.used(&part.note, &uses, true);
+                    stage.used(&part.note, &uses, SessionState::Same);
                 }
             }
         }

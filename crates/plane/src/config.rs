@@ -1,4 +1,4 @@
-//! What a node is to be, read from its text: ports, stages, routes, in the order that frames pass them.
+//! The configuration of a node, read from its text: ports, stages, routes, in the order in which frames pass them.
 
 mod align;
 
@@ -17,7 +17,7 @@ use crate::prefix::Prefix;
 use crate::queue;
 use crate::route::{self, Route};
 use crate::text::{self, FileOf, Item, MOST_STAGES};
-use crate::way::Share;
+use crate::threads::Share;
 pub(crate) use align::align;
 
 /// A node as its text describes it.
@@ -27,21 +27,22 @@ pub struct Config {
     pub ports: Vec<Port>,
     /// How many of them are at the left end.
     pub left: usize,
-    /// What stands between.
+    /// The stages between the ends.
     pub(crate) stages: Vec<StageConfig>,
     /// The routes of a router; without, the node is a bump in the wire.
     pub routes: Option<Vec<Route>>,
-    /// What hosts use together.
+    /// Limits for what hosts share.
     pub(crate) limits: Limits,
     /// What a router does with options of IPv4.
     pub options: route::Options,
-    /// What nobody outside is to foresee follows from it: set it by chance where that matters. The text does not tell.
+    /// What must not be predictable from outside follows from this seed: set it at random where that matters. It is not part of
+    /// the text.
     pub seed: u64,
-    /// Which of a node's threads the plane is for. The text does not tell.
+    /// The thread of the node that the plane is for. It is not part of the text.
     pub share: Share,
 }
 
-/// What a stage is to be.
+/// The configuration of a stage.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum StageConfig {
     Filter(Box<filter::Config>),
@@ -67,7 +68,7 @@ impl Config {
         Config::read_with(file, text, &mut Beside { item: &mut |_, _| false, file: &file_of })
     }
 
-    /// The same, with what belongs to the text and is no matter of the plane.
+    /// The same; items that are no matter of the plane are given to `beside`.
     ///
     /// # Errors
     /// All mistakes of the text, those that were noted beside among them.
@@ -81,7 +82,7 @@ impl Config {
 }
 
 impl Config {
-    /// Whether so many threads can be the node together.
+    /// Whether so many threads can run the node together.
     ///
     /// # Errors
     /// Why not, and what to do about it.
@@ -107,13 +108,12 @@ impl Config {
         Ok(())
     }
 
-    /// The same for so many threads, which share it from the beginning on.
+    /// The same for so many threads, which share it from the start.
     pub fn shared_by(self, threads: u8) -> Config {
         self.dealt(threads, &[])
     }
 
-    /// The same for so many threads in the place of `old`: what they share already they share as they have from the
-    /// beginning on.
+    /// The same for so many threads, to replace `old`: what threads share already stays shared as it was from the start.
     pub fn instead_of(self, old: &Config, threads: u8) -> Config {
         let sharding = |from: Option<usize>| match &old.stages[from?] {
             StageConfig::Nat(nat) => nat.sharding,
@@ -123,8 +123,8 @@ impl Config {
         self.dealt(threads, &shardings)
     }
 
-    /// Where there are several threads, each NAT knows how ports are dealt, as `shardings` says by stage or as it begins, and
-    /// the NATs before it.
+    /// For several threads: tells each NAT how ports are shared, as `shardings` says by stage or as for a new node, and the NATs
+    /// before it.
     fn dealt(mut self, threads: u8, shardings: &[Option<Sharding>]) -> Config {
         let mut before: Vec<Arc<nat::Config>> = Vec::new();
         for (n, stage) in self.stages.iter_mut().enumerate().filter(|_| threads > 1) {
@@ -153,16 +153,16 @@ impl Config {
         })
     }
 
-    /// Whose ports follow from their addresses, by NAT.
+    /// The deterministic ports, by NAT.
     pub fn deterministic(&self) -> impl Iterator<Item = &Deterministic> {
         self.nats().filter_map(|nat| nat.deterministic.as_ref())
     }
 
-    /// By what frames of a port are best spread over threads: most of them then come to the one that they belong to. Ports
-    /// are reported when they are opened; where stages come and go later, more frames may be handed over.
+    /// By what frames of a port are best spread over threads: most of them then come to the thread that they belong to. It is
+    /// used when ports are opened; if stages come and go later, more frames may be handed over.
     pub fn spread(&self, port: usize) -> Spread {
         let of = |stage: &StageConfig| match stage {
-            // Behind the NAT nobody sees who is inside.
+            // Behind the NAT the inside address is not visible.
             StageConfig::Nat(_) if port < self.left => Spread::Sources,
             StageConfig::Filter(filter) if filter.is_stateful() => Spread::Ends,
             _ => Spread::Flows,
@@ -185,9 +185,9 @@ impl Config {
     }
 }
 
-/// What a text refers to beside the plane.
+/// The parts of a text that are no matter of the plane.
 pub struct Beside<'a> {
-    /// Takes an item that is no matter of the plane, and says so.
+    /// Takes an item that is no matter of the plane, and returns whether it is one.
     pub item: &'a mut dyn FnMut(&Item, &Notes<'_>) -> bool,
     /// The text of a file that the text names, or what to do about it.
     pub file: FileOf<'a>,

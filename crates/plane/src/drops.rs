@@ -7,20 +7,20 @@ macro_rules! reasons {
         /// A reason to drop a frame.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
-        pub enum Drop { $(#[doc = $meaning] $variant,)* }
+        pub enum DropReason { $(#[doc = $meaning] $variant,)* }
 
-        impl Drop {
+        impl DropReason {
             /// All of them, in the order of the way through the node.
-            pub const ALL: &[Drop] = &[$(Drop::$variant,)*];
+            pub const ALL: &[DropReason] = &[$(DropReason::$variant,)*];
 
             /// Its name in counters, reports and scenarios.
             pub const fn name(self) -> &'static str {
-                match self { $(Drop::$variant => $name,)* }
+                match self { $(DropReason::$variant => $name,)* }
             }
 
-            /// What it says, for people.
+            /// Its meaning, for people.
             pub const fn meaning(self) -> &'static str {
-                match self { $(Drop::$variant => $meaning,)* }
+                match self { $(DropReason::$variant => $meaning,)* }
             }
         }
     };
@@ -38,26 +38,26 @@ reasons! {
     FilterEthertype "filter_ethertype" "no packet of IP: no rule of the filter accepts its EtherType, and its policy is to drop",
     FilterFragment "filter_fragment" "the first fragment of its packet did not pass or never came, or it would overwrite what that says (RFC 3128)",
     FilterTable "filter_table" "it begins a connection, and there are too many to remember one more",
-    MartianSource "martian_source" "nobody can have its source address (RFC 1812, section 5.3.7)",
-    MartianDestination "martian_destination" "nobody can have its destination address (RFC 1812, section 5.3.7)",
+    MartianSource "martian_source" "no host can have its source address (RFC 1812, section 5.3.7)",
+    MartianDestination "martian_destination" "no host can have its destination address (RFC 1812, section 5.3.7)",
     ReversePath "reverse_path" "the way back to its source leads elsewhere, see `rpf` of its port (BCP 38, RFC 3704)",
-    SourceRouted "source_routed" "its source says by which nodes it goes (RFC 7126, section 4.3)",
+    SourceRouted "source_routed" "source routing: an option says by which nodes it goes (RFC 7126, section 4.3)",
     IpOption "ip_option" "an option of its IPv4 header is broken, or is not let through, see `options` of `route` (RFC 791, RFC 7126)",
     LinkBroadcast "link_broadcast" "sent to all on the link, but for one remote host (RFC 1812, section 5.3.4)",
     DirectedBroadcast "directed_broadcast" "for all hosts of another link (RFC 2644)",
     NoRoute "no_route" "no route leads to its destination",
     Blackhole "blackhole" "its route leads nowhere, in silence",
-    RouteUnreachable "route_unreachable" "its route says that nobody is there",
-    RouteProhibited "route_prohibited" "its route says that nobody may go there",
+    RouteUnreachable "route_unreachable" "its route is `unreachable`",
+    RouteProhibited "route_prohibited" "its route is `prohibit`",
     TtlExpired "ttl_expired" "its time to live ended here",
     TooBig "too_big" "longer than the next link carries, and not to be cut",
     NoNeighbour "no_neighbour" "the next host does not answer",
     NeighbourQueue "neighbour_queue" "too many frames wait for the next host's answer",
-    NeighbourLimit "neighbour_limit" "it waited for a host that nobody has heard of and gave way to others, see `limits`",
-    NeighbourRate "neighbour_rate" "too many hosts that nobody has heard of are asked for because of its sender, or of all, see `limits`",
+    NeighbourLimit "neighbour_limit" "it waited for an unknown neighbour and gave way to others, see `limits`",
+    NeighbourRate "neighbour_rate" "too many unknown neighbours are asked for because of its sender, or of all senders, see `limits`",
     NeighbourTable "neighbour_table" "there are too many neighbours to ask one more",
     NatNoMapping "nat_no_mapping" "no mapping and no connection awaits it (RFC 4787)",
-    NatFiltered "nat_filtered" "the filter of its mapping lets nobody in from there (RFC 4787, section 5)",
+    NatFiltered "nat_filtered" "the filtering of its mapping does not admit its sender (RFC 4787, section 5)",
     NatNoPort "nat_no_port" "no block of outside ports is free for its sender (RFC 6888 REQ-11)",
     NatWithheld "nat_withheld" "its sender needs a block of outside ports, and none is given while it cannot be noted, see `--blocks` (RFC 6888 REQ-8)",
     NatQuota "nat_quota" "its sender has all the ports or sessions that it may have (RFC 6888 REQ-4)",
@@ -76,7 +76,7 @@ reasons! {
     QueueLimit "queue_limit" "as much waits for the link of its queue as may, see `limit` of `queue`",
     QueueAqm "queue_aqm" "the AQM of its queue signals congestion by a drop, see `aqm` of `queue`",
     QueueLoss "queue_loss" "lost behind the link of its queue, see `loss` of `queue`",
-    NoLocal "no_local" "it is for the node itself, and nobody takes such frames",
+    NoLocal "no_local" "it is for the node itself, and `host none` drops such frames",
     LocalNeighbours "local_neighbours" "more ARP and neighbour discovery for the node itself than it takes, see `limits`",
     LocalRouting "local_routing" "more of routing protocols for the node itself than it takes, see `limits`",
     LocalIcmp "local_icmp" "more ICMP for the node itself than it takes, see `limits`",
@@ -87,14 +87,14 @@ reasons! {
     Panic "panic" "lost by a mistake of the node, which its log tells; please report it",
 }
 
-const REASONS: usize = Drop::ALL.len();
+const REASONS: usize = DropReason::ALL.len();
 
 /// How many frames were dropped for each reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Drops([u64; REASONS]);
 
 impl FromIterator<u64> for Drops {
-    /// Counts in the order of [`Drop::ALL`].
+    /// Counts in the order of [`DropReason::ALL`].
     fn from_iter<T: IntoIterator<Item = u64>>(counts: T) -> Drops {
         let mut drops = Drops::default();
         drops.0.iter_mut().zip(counts).for_each(|(to, from)| *to = from);
@@ -116,7 +116,7 @@ impl Default for Drops {
 
 impl Drops {
     /// Counts a frame.
-    pub(crate) fn count(&mut self, reason: Drop) {
+    pub(crate) fn count(&mut self, reason: DropReason) {
         self.0[reason as usize] += 1;
     }
 
@@ -126,15 +126,15 @@ impl Drops {
     }
 
     /// The reasons that occurred, with their counts.
-    pub fn occurred(&self) -> impl Iterator<Item = (Drop, u64)> {
-        Drop::ALL.iter().map(|&reason| (reason, self[reason])).filter(|(_, frames)| *frames > 0)
+    pub fn occurred(&self) -> impl Iterator<Item = (DropReason, u64)> {
+        DropReason::ALL.iter().map(|&reason| (reason, self[reason])).filter(|(_, frames)| *frames > 0)
     }
 }
 
-impl Index<Drop> for Drops {
+impl Index<DropReason> for Drops {
     type Output = u64;
 
-    fn index(&self, reason: Drop) -> &u64 {
+    fn index(&self, reason: DropReason) -> &u64 {
         &self.0[reason as usize]
     }
 }
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_written_alike() {
-        let mut names: Vec<_> = Drop::ALL.iter().map(|reason| reason.name()).collect();
+        let mut names: Vec<_> = DropReason::ALL.iter().map(|reason| reason.name()).collect();
         assert!(
             names.iter().all(|name| name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')),
             "{names:?}"

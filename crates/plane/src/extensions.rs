@@ -3,7 +3,7 @@
 //! ```text
 //!  IPv6, next 60 | 60, next 44 | 44, next 17 | UDP
 //! ```
-//! Behind the header of a later fragment stands the middle of something: the walk ends there.
+//! Behind the header of a later fragment stands the middle of a payload: the walk ends there.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 
 use weir_packet::headers::extension_bytes;
@@ -15,7 +15,7 @@ pub(crate) const FRAGMENT: u8 = 44;
 /// More fragments follow, in the header of IPv4.
 pub(crate) const MORE4: u16 = 0x2000;
 const ROUTING: u8 = 43;
-/// Most of them that are followed: what stands behind more is nobody's transport.
+/// Most headers that are followed: a packet with more has no transport of any use.
 const MOST: usize = 8;
 
 /// The end of a walk: what is carried, and where it begins in the packet.
@@ -46,7 +46,7 @@ impl FragmentHeader {
 }
 
 /// Follows the headers of a packet, which may be cut short behind them; `None` if it ends within one of them, or if there
-/// are more than anybody needs.
+/// are more than [`MOST`].
 pub(crate) fn walk(ip: &[u8]) -> Option<Carried> {
     let mut carried = Carried { proto: *ip.get(6)?, at: IPV6, fragment: None, is_routed: false };
     for _ in 0..MOST {
@@ -72,7 +72,7 @@ pub(crate) fn walk(ip: &[u8]) -> Option<Carried> {
 }
 
 impl Carried {
-    /// It is the middle of something.
+    /// It is a later fragment.
     pub(crate) fn is_later(&self) -> bool {
         self.fragment.is_some_and(|header| header.offset > 0)
     }

@@ -1,5 +1,5 @@
-//! Frames that never come to the plane: whoever receives them passes on those of flows that have an entry in its table, and
-//! the plane sees what became of them.
+//! Frames that never come to the plane: the fast path (XDP programs at the ports) forwards frames of flows that have an entry in
+//! its table, and the plane learns what became of them.
 //!
 //! ```text
 //!   second frame of a flow > stages > recipe > entry of the table
@@ -15,11 +15,16 @@
 //!   expire before it does, by more than the time between two readings of what they were used for.
 //! - A connection of TCP that both follow is brought up to date here before the plane looks at a segment of it, and there
 //!   afterwards.
+//!
+//! Files:
+//! - `fast/path.rs`: all entries, and the sessions that each depends on
+//! - `fast/numbers.rs`: numbers of entries that are free, so that most flows have the entry that their hash names
+//! - `fast/entry.rs`: one entry; `fast/round.rs`: reads the counters of entries in turn
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
-mod book;
 mod entry;
 mod numbers;
+mod path;
 mod round;
 
 use std::fmt::Debug;
@@ -29,16 +34,16 @@ use weir_packet::frame::Mac;
 use weir_packet::headers::TCP;
 
 use crate::batch::{Batch, PerFrame, Verdict};
-use crate::chain::{Entries, Stage};
+use crate::dir::Dir;
 use crate::frame::{Fragment, PortId};
-use crate::pipeline::Pipeline;
-use crate::recipe::{Ends, Key, On};
+use crate::pipeline::{Entries, Pipeline, Stage};
+use crate::recipe::{Ends, Key, On, SessionState};
 use crate::table::tcp::Progress;
+use crate::threads::Ingress;
 use crate::time::Time;
-use crate::way::{Dir, Way};
 
-pub(crate) use book::Book;
 use entry::{Track, rule_of, until_of};
+pub(crate) use path::FastPath;
 use round::PAUSE;
 
 /// What a flow is known by.
@@ -69,13 +74,13 @@ pub struct FlowRule {
     pub routed: Option<(Mac, Mac, u16)>,
     /// Connections that they belong to: the number that the table has for it, and 1 if they come from its second side.
     pub tracks: [Option<(u32, u8)>; 2],
-    /// Those of the text, of routes and of neighbours; it holds as long as the table has the same.
+    /// The epochs of the text, of routes and of neighbours; the rule is valid as long as the table has the same.
     pub epochs: [u32; 3],
     /// It holds until then; `None`: for good.
     pub until: Option<Time>,
 }
 
-/// What an entry was used for since somebody asked last.
+/// What an entry was used for since it was last read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FlowUses {
     /// Frames.
@@ -86,7 +91,7 @@ pub struct FlowUses {
     pub last: Time,
 }
 
-/// What whoever uses the entries has counted.
+/// What the fast path has counted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FastCounts {
     /// Frames that came by each port and did not come to the plane.
@@ -97,7 +102,7 @@ pub struct FastCounts {
     pub punts: Vec<(&'static str, u64)>,
 }
 
-/// How the fast path is.
+/// The state of the fast path.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FastState {
     /// It is used.
@@ -108,12 +113,12 @@ pub struct FastState {
     pub counts: FastCounts,
 }
 
-/// The table of whoever passes frames on in the plane's place. Numbers are below [`FastTable::room`].
+/// The table of a fast path, which forwards frames in place of the plane. Numbers are below [`FastTable::room`].
 pub trait FastTable: Debug + Send {
     /// How many entries, and connections, there is room for.
     fn room(&self) -> u32;
-    /// Whether the first frame of a flow makes an entry already. Else the second one does: for a flow of one frame an entry is
-    /// work for nothing.
+    /// Whether the first frame of a flow makes an entry already. Else the second one does: for a flow of one frame an entry would
+    /// be useless work.
     fn is_eager(&self) -> bool {
         false
     }
@@ -121,23 +126,23 @@ pub trait FastTable: Debug + Send {
     fn place(&self, key: &FlowKey) -> u32;
     /// The entry that a key leads to; of two flows of IPv6 it may be the other one's.
     fn find(&self, key: &FlowKey) -> Option<u32>;
-    /// A key leads to this entry from now on, which is unused; false if there is no room.
+    /// Makes a key lead to this entry, which is unused; false if there is no room.
     fn insert(&mut self, key: &FlowKey, number: u32, rule: &FlowRule) -> bool;
-    /// A key leads nowhere any more.
+    /// Removes a key.
     fn remove(&mut self, key: &FlowKey);
-    /// An entry holds until another time; `None`: for good.
+    /// Sets until when an entry is valid; `None`: for good.
     fn prolong(&mut self, number: u32, until: Option<Time>);
-    /// An entry holds no more, from now on.
+    /// An entry is not valid any more.
     fn end(&mut self, number: u32);
-    /// What an entry was used for since the last call; also after its key has gone. `None`: nothing.
+    /// The uses of an entry since the last call; also after its key was removed. `None`: none.
     fn fresh_uses(&mut self, number: u32) -> Option<FlowUses>;
-    /// Entries with other epochs hold no more, from now on.
+    /// Sets the epochs: entries with other epochs are not valid any more.
     fn set_epochs(&mut self, epochs: [u32; 3]);
     /// Whether entries are used at all, from now on.
     fn set_on(&mut self, on: bool);
-    /// How far a connection has come.
+    /// The state of a connection.
     fn progress(&self, track: u32) -> Progress;
-    /// A connection goes on from here.
+    /// Sets the state of a connection.
     fn set_progress(&mut self, track: u32, progress: &Progress);
     /// What was counted.
     fn counts(&self) -> FastCounts;
@@ -151,16 +156,16 @@ pub(crate) struct Before {
     tracks: Vec<Track>,
 }
 
-impl Book {
-    /// Somebody passes on frames by this table from now on.
-    pub(crate) fn begin(table: Box<dyn FastTable>, pipeline: &mut Pipeline) -> Book {
-        let mut book = Book::new(table);
-        book.set_epochs(epochs(pipeline));
+impl FastPath {
+    /// The fast path forwards frames by this table from now on.
+    pub(crate) fn begin(table: Box<dyn FastTable>, pipeline: &mut Pipeline) -> FastPath {
+        let mut path = FastPath::new(table);
+        path.set_epochs(epochs(pipeline));
         watch(pipeline, true);
-        book
+        path
     }
 
-    /// Nobody does any longer; the table, and how many frames passed by it.
+    /// The fast path ends. Returns the table, and how many frames passed by it.
     pub(crate) fn end(mut self, pipeline: &mut Pipeline) -> (Box<dyn FastTable>, u64) {
         self.table.set_on(false);
         self.read_all(pipeline);
@@ -169,7 +174,7 @@ impl Book {
         (self.emptied(), frames)
     }
 
-    /// Whether frames can leave so.
+    /// Turns the fast path on or off.
     pub(crate) fn set_on(&mut self, on: bool) {
         if self.is_on != on {
             self.is_on = on;
@@ -182,7 +187,8 @@ impl Book {
         FastState { on: self.is_on, entries: self.entries(), counts: self.table.counts() }
     }
 
-    /// Time passes, or frames are about to pass the stages: reads some of the entries if that is due; `true`: more may be.
+    /// Reads the uses of some entries if that is due; `true`: there may be more. Called when time passes, and before frames pass
+    /// the stages.
     pub(crate) fn read_if_due(&mut self, pipeline: &mut Pipeline, now: Time) -> bool {
         let piece = self.due(now);
         let any = !piece.is_empty();
@@ -227,7 +233,7 @@ impl Book {
         watch(pipeline, true);
     }
 
-    /// What is to be known before a batch passes the stages.
+    /// Prepares for a batch that is about to pass the stages.
     pub(crate) fn before_stages(
         &mut self,
         pipeline: &mut Pipeline,
@@ -240,7 +246,7 @@ impl Book {
         for dir in [Dir::Outward, Dir::Inward] {
             for i in entries.beginning(dir) {
                 let frame = &batch[i];
-                if batch.ways[i] != Way::Wire || !frame.is_ip() {
+                if batch.ingress[i] != Ingress::Wire || !frame.is_ip() {
                     continue;
                 }
                 before.keys[i] = Key::of(frame).ok();
@@ -254,7 +260,7 @@ impl Book {
         before
     }
 
-    /// Entries follow what the stages have done to a batch.
+    /// Updates entries by what the stages have done to a batch.
     pub(crate) fn behind_stages(
         &mut self,
         pipeline: &mut Pipeline,
@@ -273,7 +279,7 @@ impl Book {
         }
     }
 
-    /// Whoever uses entries knows what has changed; called before anything that was done leaves the plane.
+    /// Tells the fast path what has changed; called before anything that was done leaves the plane.
     pub(crate) fn publish(&mut self, pipeline: &mut Pipeline) {
         self.set_epochs(epochs(pipeline));
         let mut renewed: Vec<Track> = Vec::new();
@@ -293,7 +299,7 @@ impl Book {
         }
     }
 
-    /// The plane knows how far a connection has come.
+    /// Tells the stage how far a connection has come.
     fn pull(&self, pipeline: &mut Pipeline, track: Track) {
         let Some(progress) = self.progress(track) else { return };
         match pipeline.stages.get_mut(track.0) {
@@ -303,14 +309,14 @@ impl Book {
         }
     }
 
-    /// Whoever uses entries knows how far a connection has come.
+    /// Tells the fast path how far a connection has come.
     fn push(&mut self, pipeline: &Pipeline, track: Track) {
         if let Some(progress) = progress(pipeline, track) {
             self.set_progress(track, &progress);
         }
     }
 
-    /// A frame with this key came to the plane and was passed on: the next one need not.
+    /// A frame with this key came to the plane and was passed on: makes an entry, so that the next one does not come.
     fn consider(&mut self, pipeline: &Pipeline, now: Time, key: &Key) {
         let flow = FlowKey::of(key);
         if !self.wants(&flow, now) {
@@ -327,7 +333,7 @@ impl Book {
         self.insert(now, (flow, *key), recipe, rule);
     }
 
-    /// Reads what these entries were used for, and how far their connections have come by that; `false`: for nothing.
+    /// Reads the uses of these entries, and how far their connections have come; `false`: there were none.
     fn read(&mut self, pipeline: &mut Pipeline, numbers: Range<u32>) -> bool {
         let (mut advanced, mut any) = (Vec::new(), false);
         for number in numbers {
@@ -340,7 +346,11 @@ impl Book {
                     on => pipeline.epoch(on) == depends.epoch,
                 });
                 if let Some(stage) = pipeline.stages.get_mut(*stage) {
-                    stage.used(&part.note, &uses, holds);
+                    stage.used(
+                        &part.note,
+                        &uses,
+                        if holds { SessionState::Same } else { SessionState::Changed },
+                    );
                 }
             }
         }
@@ -348,7 +358,7 @@ impl Book {
         any
     }
 
-    /// Of these entries those that are used hold on as long as their sessions, and those that are not give their room back.
+    /// Prolongs those of these entries that are used as long as their sessions live, and removes those that are not used.
     fn keep_up(&mut self, pipeline: &Pipeline, numbers: Range<u32>, now: Time) {
         for (number, key) in self.about_to_expire(numbers.clone(), now) {
             let until = pipeline.recipe(now, key).ok().map(|recipe| until_of(now, &recipe, self.margin()));
@@ -358,12 +368,12 @@ impl Book {
     }
 }
 
-/// The epochs of today.
+/// The present epochs.
 fn epochs(pipeline: &Pipeline) -> [u32; 3] {
     [On::Text, On::Routes, On::Neighbours].map(|on| pipeline.epoch(on))
 }
 
-/// Whether stages say which sessions change.
+/// Whether stages record which sessions change.
 fn watch(pipeline: &mut Pipeline, is_on: bool) {
     for stage in &mut pipeline.stages {
         match stage {

@@ -1,5 +1,5 @@
-//! A mistake on purpose, for tests of what one costs: a datagram that says so has the stage panic that it comes to on its way
-//! out. It is there where a test asks for it (feature `faults`), and in no program that anybody runs.
+//! A bug on purpose, for tests of what a panic costs: a datagram that asks for it makes the first stage on its way out panic. It
+//! is compiled only where a test asks for it (feature `faults`), never into a program for users.
 
 use crate::batch::Set;
 use crate::stage::Step;

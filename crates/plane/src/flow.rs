@@ -1,5 +1,5 @@
 //! The flow that a frame is of: both ends, the lower one first, so that both directions are one. Its hash is what filters find
-//! connections by, and what routers spread flows by. Nobody outside foresees it: it follows from the seed of the node.
+//! connections by, and what routers spread flows by. It cannot be predicted from outside: it follows from the seed of the node.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use weir_packet::headers::{ICMP, ICMP6, SCTP, TCP, UDP};
@@ -9,7 +9,7 @@ use crate::frame::{Fragment, Frame, Kind};
 use crate::quote;
 use crate::table::secret::Secret;
 
-/// What flows are kept apart by beside their ends.
+/// The kinds of flows.
 pub(crate) mod kind {
     pub(crate) const TCP: u8 = 1;
     pub(crate) const UDP: u8 = 2;
@@ -31,12 +31,27 @@ pub(crate) struct Flow {
     pub(crate) from_low: bool,
 }
 
+/// One end of a flow.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct FlowEnd<A> {
+    pub(crate) address: A,
+    pub(crate) port: u16,
+}
+
+impl<A> From<(A, u16)> for FlowEnd<A> {
+    #[inline(always)]
+    fn from((address, port): (A, u16)) -> FlowEnd<A> {
+        FlowEnd { address, port }
+    }
+}
+
 impl Flow {
     /// Of IPv4, between these ends.
     #[inline(always)]
-    pub(crate) fn v4((src, sport): (u32, u16), (dst, dport): (u32, u16), proto: u8) -> Flow {
-        let (kind, sport, dport) = kind_of(proto, sport, dport);
-        let (from, to) = (u64::from(src) << 16 | u64::from(sport), u64::from(dst) << 16 | u64::from(dport));
+    pub(crate) fn v4(src: FlowEnd<u32>, dst: FlowEnd<u32>, proto: u8) -> Flow {
+        let (kind, sport, dport) = kind_of(proto, src.port, dst.port);
+        let from = u64::from(src.address) << 16 | u64::from(sport);
+        let to = u64::from(dst.address) << 16 | u64::from(dport);
         let from_low = from <= to;
         let (low, high) = if from_low { (from, to) } else { (to, from) };
         let mapped = |end: u64| [0, 0, 0xffff, (end >> 16) as u32];
@@ -45,12 +60,13 @@ impl Flow {
     }
 
     /// Of IPv6, between these ends.
-    pub(crate) fn v6((src, sport): (u128, u16), (dst, dport): (u128, u16), proto: u8) -> Flow {
-        let (kind, sport, dport) = kind_of(proto, sport, dport);
-        let from_low = (src, sport) <= (dst, dport);
-        let (low, high) = if from_low { ((src, sport), (dst, dport)) } else { ((dst, dport), (src, sport)) };
-        let ports = u32::from(low.1) << 16 | u32::from(high.1);
-        Flow { low: words6(low.0), high: words6(high.0), ports, kind, from_low }
+    pub(crate) fn v6(src: FlowEnd<u128>, dst: FlowEnd<u128>, proto: u8) -> Flow {
+        let (kind, sport, dport) = kind_of(proto, src.port, dst.port);
+        let (from, to) = (FlowEnd { port: sport, ..src }, FlowEnd { port: dport, ..dst });
+        let from_low = from <= to;
+        let (low, high) = if from_low { (from, to) } else { (to, from) };
+        let ports = u32::from(low.port) << 16 | u32::from(high.port);
+        Flow { low: words6(low.address), high: words6(high.address), ports, kind, from_low }
     }
 
     /// That of a frame. Each frame comes here: a call would cost some clocks.
@@ -58,7 +74,7 @@ impl Flow {
     pub(crate) fn of(frame: &Frame<'_>) -> Flow {
         if let (Kind::V4, TCP | UDP) = (frame.kind(), frame.proto()) {
             let ((src, dst), (sport, dport)) = (frame.addresses4(), frame.ports());
-            return Flow::v4((src, sport), (dst, dport), frame.proto());
+            return Flow::v4((src, sport).into(), (dst, dport).into(), frame.proto());
         }
         Flow::of_other(frame)
     }
@@ -66,35 +82,35 @@ impl Flow {
     #[inline(never)]
     fn of_other(frame: &Frame<'_>) -> Flow {
         let (mut sport, mut dport) = frame.ports();
-        // An identifier is that of the one who asks: who asks back is another matter.
+        // An identifier is that of the querying host; a query in the opposite direction is another flow.
         if frame.icmp_query() {
             if frame.icmp_answer() { sport = 0 } else { dport = 0 }
         }
         match frame.kind() {
             Kind::V4 => {
                 let (src, dst) = frame.addresses4();
-                Flow::v4((src, sport), (dst, dport), frame.proto())
+                Flow::v4((src, sport).into(), (dst, dport).into(), frame.proto())
             }
             _ => {
                 let (src, dst) = frame.addresses6();
-                Flow::v6((src, sport), (dst, dport), frame.proto())
+                Flow::v6((src, sport).into(), (dst, dport).into(), frame.proto())
             }
         }
     }
 
-    /// The flow of the packet that an error of ICMP quotes, if the error is for whom that came from: about the packets of
-    /// others it says nothing.
+    /// The flow of the packet that an ICMP error quotes, if the error is for the sender of that packet: about packets of others
+    /// it says nothing.
     pub(crate) fn quoted(frame: &Frame<'_>) -> Option<Flow> {
         match frame.kind() {
             Kind::V4 => {
                 let quote = quote::v4(frame).ok().filter(|quote| quote.is_for(frame.addresses4().1))?;
                 let (src, dst) = quote.asker();
-                Some(Flow::v4(src, dst, quote.proto))
+                Some(Flow::v4(src.into(), dst.into(), quote.proto))
             }
             _ => {
                 let quote = quote::v6(frame).ok().filter(|quote| quote.is_for(frame.addresses6().1))?;
                 let (src, dst) = quote.asker();
-                Some(Flow::v6(src, dst, quote.proto))
+                Some(Flow::v6(src.into(), dst.into(), quote.proto))
             }
         }
     }
@@ -125,11 +141,11 @@ fn without_ports(frame: &Frame<'_>) -> Flow {
     match frame.kind() {
         Kind::V4 => {
             let (src, dst) = frame.addresses4();
-            Flow::v4((src, 0), (dst, 0), frame.proto())
+            Flow::v4((src, 0).into(), (dst, 0).into(), frame.proto())
         }
         _ => {
             let (src, dst) = frame.addresses6();
-            Flow::v6((src, 0), (dst, 0), frame.proto())
+            Flow::v6((src, 0).into(), (dst, 0).into(), frame.proto())
         }
     }
 }

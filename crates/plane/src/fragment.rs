@@ -41,7 +41,7 @@ pub(crate) fn cut(frame: &mut Frame<'_>, mtu: u16) -> Vec<Vec<u8>> {
     let first = header_for(header, &options, first_bytes, (frag_off & OFFSET) | MORE);
     let first_at = frame.ip_mut().iter_mut();
     first_at.zip(first).for_each(|(at, byte)| *at = byte);
-    // A first fragment may end within the header of its transport, which nobody asks for any more.
+    // A first fragment may end within the header of its transport; that is not needed any more.
     let _ = frame.read_ip();
     later
 }

@@ -21,7 +21,7 @@ use weir_packet::checksum::{fold, is_right_ipv4, sum};
 use weir_packet::frame::Mac;
 use weir_packet::headers::{ICMP, ICMP6, SCTP, TCP, UDP, words};
 
-use crate::drops::Drop;
+use crate::drops::DropReason;
 use crate::extensions::{self, FragmentHeader};
 use crate::query::{self, Query};
 
@@ -94,7 +94,7 @@ impl Known {
     }
 }
 
-/// A frame in somebody else's memory.
+/// A frame in memory of the caller.
 #[derive(Debug)]
 pub struct Frame<'a> {
     buf: &'a mut [u8],
@@ -104,13 +104,13 @@ pub struct Frame<'a> {
     l4_at: u16,
     /// The port it came in by.
     pub port: PortId,
-    /// A mapping awaits it at an address of the node itself: another thread has said so.
+    /// Another thread has said that there is a mapping for it, at an address of the node itself.
     pub(crate) is_awaited: bool,
     /// It goes from one port of the left end to another: no NAT is between them.
     pub(crate) stays_inside: bool,
-    /// What a rule of a filter has said that it is, 0 to 7; 0 if none has.
+    /// Its class as a rule of a filter has set it, 0 to 7; 0 if none has.
     pub(crate) class: u8,
-    /// Whose frame it is, as a hash, on its present way outward or inward; 0 if no policer has seen it there.
+    /// The subscriber of the frame as a hash, in its present direction; 0 if no policer has seen it there.
     pub(crate) subscriber: u32,
     kind: Kind,
     proto: u8,
@@ -174,10 +174,11 @@ impl<'a> Frame<'a> {
     }
 
     /// Reads the headers from the Ethernet header on, whose tags end at `ether_type_at` (from the frame's start).
-    pub(crate) fn read(&mut self, ether_type_at: usize) -> Result<(), Drop> {
+    pub(crate) fn read(&mut self, ether_type_at: usize) -> Result<(), DropReason> {
         debug_assert!(ether_type_at >= ETHERNET - 2);
         let rest = self.buf.get(usize::from(self.start) + ether_type_at..usize::from(self.end));
-        let (&ether_type, packet) = rest.and_then(|rest| rest.split_first_chunk()).ok_or(Drop::Malformed)?;
+        let (&ether_type, packet) =
+            rest.and_then(|rest| rest.split_first_chunk()).ok_or(DropReason::Malformed)?;
         self.ip_at = self.start + ether_type_at as u16 + 2;
         (self.kind, self.l4_at) = (Kind::Other, self.ip_at);
         match u16::from_be_bytes(ether_type) {
@@ -196,14 +197,14 @@ impl<'a> Frame<'a> {
 
     /// Apart, so that the registers of the quick way are its own.
     #[inline(never)]
-    fn read_v6(&mut self) -> Result<(), Drop> {
+    fn read_v6(&mut self) -> Result<(), DropReason> {
         let headers = read_v6(self.ip())?;
         self.describe(Kind::V6, headers)
     }
 
     /// It is a packet with these headers. Once for each kind: what differs between them costs no cycles then.
     #[inline(always)]
-    fn describe(&mut self, kind: Kind, headers: Headers) -> Result<(), Drop> {
+    fn describe(&mut self, kind: Kind, headers: Headers) -> Result<(), DropReason> {
         (self.kind, self.proto, self.ttl) = (kind, headers.proto, headers.ttl);
         self.fragment = headers.fragment;
         self.l4_at = self.ip_at + headers.l4_at as u16;
@@ -211,7 +212,7 @@ impl<'a> Frame<'a> {
         (self.src4, self.dst4) = headers.addresses4;
         let ports = headers.ports.unwrap_or_default();
         (self.sport, self.dport) = ((ports >> 16) as u16, ports as u16);
-        headers.ports.map(|_| ()).ok_or(Drop::Malformed)
+        headers.ports.map(|_| ()).ok_or(DropReason::Malformed)
     }
 
     /// What is known of it beside its bytes.
@@ -233,14 +234,14 @@ impl<'a> Frame<'a> {
     }
 
     /// Reads the headers again of a frame that was known so.
-    pub(crate) fn read_known(&mut self, known: &Known) -> Result<(), Drop> {
+    pub(crate) fn read_known(&mut self, known: &Known) -> Result<(), DropReason> {
         (self.is_awaited, self.stays_inside) = (known.is_awaited, known.stays_inside);
         (self.class, self.subscriber) = (known.class, known.subscriber);
         self.read(usize::from(known.ethernet) - 2)
     }
 
     /// Reads again after the packet itself was written anew.
-    pub(crate) fn read_ip(&mut self) -> Result<(), Drop> {
+    pub(crate) fn read_ip(&mut self) -> Result<(), DropReason> {
         self.read(usize::from(self.ip_at - 2 - self.start))
     }
 }
@@ -248,26 +249,26 @@ impl<'a> Frame<'a> {
 /// RFC 1812, section 5.2.2: version, header length, total length and checksum are true.
 #[inline]
 #[expect(clippy::arithmetic_side_effects, reason = "an offset of 16 bits and a length of 16 bits")]
-fn read_v4(ip: &[u8]) -> Result<Headers, Drop> {
-    let header = ip.first_chunk::<IPV4>().ok_or(Drop::Malformed)?;
+fn read_v4(ip: &[u8]) -> Result<Headers, DropReason> {
+    let header = ip.first_chunk::<IPV4>().ok_or(DropReason::Malformed)?;
     let [version_and_words, _, m, n, _, _, p, q, ttl, proto, _, _, a, b, c, d, e, f, g, h] = *header;
     let end = usize::from(u16::from_be_bytes([m, n]));
     let l4_at = words(version_and_words & 15);
-    let packet = ip.get(..end).ok_or(Drop::Malformed)?;
-    let (with_options, l4) = packet.split_at_checked(l4_at).ok_or(Drop::Malformed)?;
+    let packet = ip.get(..end).ok_or(DropReason::Malformed)?;
+    let (with_options, l4) = packet.split_at_checked(l4_at).ok_or(DropReason::Malformed)?;
     let is_right = match version_and_words {
         0x45 => is_right_ipv4(header),
         0x46..=0x4f => is_right_with_options(with_options),
-        _ => return Err(Drop::Malformed),
+        _ => return Err(DropReason::Malformed),
     };
     if !is_right {
-        return Err(Drop::BadChecksum);
+        return Err(DropReason::BadChecksum);
     }
     let fragment = match u16::from_be_bytes([p, q]) & 0x3fff {
         0 => Fragment::Whole,
         0x2000 => Fragment::First,
         // It would end behind the longest packet there is.
-        frag_off if usize::from(frag_off & 0x1fff) * 8 + end > LONGEST => return Err(Drop::Malformed),
+        frag_off if usize::from(frag_off & 0x1fff) * 8 + end > LONGEST => return Err(DropReason::Malformed),
         _ => Fragment::Later,
     };
     let ports = ports(l4, proto, fragment, ICMP);
@@ -286,21 +287,22 @@ fn is_right_with_options(header: &[u8]) -> bool {
     clippy::arithmetic_side_effects,
     reason = "lengths of 16 bits and a header; what is carried begins within the packet"
 )]
-fn read_v6(ip: &[u8]) -> Result<Headers, Drop> {
-    let header = ip.first_chunk::<IPV6>().filter(|header| header[0] >> 4 == 6).ok_or(Drop::Malformed)?;
+fn read_v6(ip: &[u8]) -> Result<Headers, DropReason> {
+    let header =
+        ip.first_chunk::<IPV6>().filter(|header| header[0] >> 4 == 6).ok_or(DropReason::Malformed)?;
     let end = IPV6 + usize::from(u16::from_be_bytes([header[4], header[5]]));
-    let packet = ip.get(..end).ok_or(Drop::Malformed)?;
-    let carried = extensions::walk(packet).ok_or(Drop::Malformed)?;
+    let packet = ip.get(..end).ok_or(DropReason::Malformed)?;
+    let carried = extensions::walk(packet).ok_or(DropReason::Malformed)?;
     let fragment = match carried.fragment {
         None | Some(FragmentHeader { offset: 0, more: false, .. }) => Fragment::Whole,
         Some(FragmentHeader { offset: 0, .. }) => Fragment::First,
         // RFC 8200, section 4.5.
         Some(header) if usize::from(header.offset) + end - carried.at > LONGEST => {
-            return Err(Drop::Malformed);
+            return Err(DropReason::Malformed);
         }
         Some(_) => Fragment::Later,
     };
-    let l4 = packet.get(carried.at..).ok_or(Drop::Malformed)?;
+    let l4 = packet.get(carried.at..).ok_or(DropReason::Malformed)?;
     let ports = ports(l4, carried.proto, fragment, ICMP6);
     let (proto, ttl, l4_at) = (carried.proto, header[7], carried.at);
     Ok(Headers { proto, fragment, ttl, l4_at, end, ports, addresses4: (0, 0) })
@@ -395,7 +397,7 @@ impl Frame<'_> {
 
     /// Source and destination of an IPv6 packet.
     #[inline]
-    pub fn addresses6(&self) -> (u128, u128) {
+    pub(crate) fn addresses6(&self) -> (u128, u128) {
         let header = self.header6();
         let address = |at: usize| u128::from_be_bytes(*header[at..].first_chunk().expect("16 bytes of 40"));
         (address(8), address(24))
@@ -574,7 +576,7 @@ impl Frame<'_> {
     }
 
     /// Source and destination of an IPv4 packet.
-    pub fn addresses4(&self) -> (u32, u32) {
+    pub(crate) fn addresses4(&self) -> (u32, u32) {
         debug_assert_eq!(self.kind, Kind::V4);
         (self.src4, self.dst4)
     }
@@ -634,7 +636,7 @@ impl Frame<'_> {
     }
 
     /// A query of ICMP or its answer, which has an identifier.
-    pub fn icmp_query(&self) -> bool {
+    pub(crate) fn icmp_query(&self) -> bool {
         self.query().is_some()
     }
 
@@ -652,7 +654,7 @@ impl Frame<'_> {
     }
 
     /// An error of ICMP, which quotes a packet.
-    pub fn icmp_error(&self) -> bool {
+    pub(crate) fn icmp_error(&self) -> bool {
         match (self.icmp(), self.kind) {
             (Some((kind, _)), Kind::V4) => matches!(kind, 3 | 4 | 5 | 11 | 12),
             (Some((kind, _)), Kind::V6) => kind < 128,

@@ -1,7 +1,7 @@
 //! What the node knows of ICMP: which errors it sends about frames that go no further and about which it sends none, pings, and
 //! what errors quote (RFC 792, RFC 1812 section 4.3, RFC 4443).
 //!
-//! No error is sent about an error, a later fragment, what went to or came from a group or nobody (RFC 1812, section 4.3.2.7,
+//! No error is sent about an error, a later fragment, or a packet with a group or unspecified address (RFC 1812, section 4.3.2.7,
 //! RFC 4443, section 2.4 e). How one is written is in `report.rs`, how often one is sent in `limiter.rs`.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 
@@ -17,16 +17,16 @@ pub(crate) fn is_about_neighbours(frame: &Frame<'_>) -> bool {
     frame.proto() == ICMP6 && matches!(frame.icmp(), Some((133..=137, _)))
 }
 
-/// What the sender is informed.
+/// The errors that a sender is informed of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Error {
     /// The time to live ended here.
     TimeExceeded,
     /// No route leads there.
     NoRoute,
-    /// The last link leads there, but nobody answers.
+    /// The last link leads there, but the host does not answer.
     NoHost,
-    /// Refused, as if nobody listened at the port.
+    /// Refused, as if no service listened at the port.
     NoPort,
     /// Refused by the administrator.
     Prohibited,

@@ -2,25 +2,25 @@
 //! the stage has a number for it.
 //!
 //! ```text
-//! Step::keep           > Ticket and verdict   > whoever runs the plane sets the frame's memory aside, see `Shelf`
+//! Step::keep           > Ticket and verdict   > the caller of the plane sets the frame's memory aside, see `Shelf`
 //! Outbox::emit(then)   > Plane::next_emitted  > the memory comes back by Plane::resume, and the frame goes on as `then` says
 //! Outbox::discard      > Plane::next_emitted  > the memory is free
 //! ```
 //! Frames of the node's own are kept alike; their memory is here.
 //!
-//! Invariant: a ticket stands for one frame, from `keep` until that comes back, or until whoever runs the plane has taken
-//! note that its memory is free. `then` names a stage by its number in the present text: where the text changes, all are
-//! renumbered in the same call, see [`Kept::renumber`].
+//! Invariant: a ticket stands for one frame, from `keep` until that comes back, or until the caller of the plane has been told
+//! that its memory is free. `then` names a stage by its number in the present text: where the text changes, all are
+//! renumbered in the same call, see [`KeptFrames::renumber`].
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::{HashSet, VecDeque};
 
 use weir_packet::frame::Mac;
 
-use crate::drops::Drop;
+use crate::dir::EntryPoint;
+use crate::drops::DropReason;
 use crate::frame::{Frame, HEAD_ROOM, Known, PortId};
 use crate::icmp::Error;
-use crate::way::Entry;
 
 /// A frame that a stage keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,7 +31,7 @@ impl Ticket {
         Ticket(number as u32)
     }
 
-    /// Small: those of frames that are no more are given out again.
+    /// Small: the number of a ticket that is free is used again.
     pub(crate) fn number(self) -> usize {
         self.0 as usize
     }
@@ -46,7 +46,7 @@ pub enum Emitted {
     Free(Ticket),
 }
 
-/// Where whoever runs a plane has the memory of frames that are kept, by their tickets.
+/// The memory of frames that are kept, by their tickets, as the caller of a plane holds it.
 #[derive(Debug)]
 pub struct Shelf<B>(Vec<Option<B>>);
 
@@ -85,41 +85,41 @@ impl<B> Shelf<B> {
     }
 }
 
-/// What becomes of a frame that was kept.
+/// What follows for a frame that was kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Then {
     /// It goes on there.
-    On(Entry),
+    On(EntryPoint),
     /// The same with the mark that a queue is too long (RFC 3168).
-    Marked(Entry),
+    Marked(EntryPoint),
     /// It is whole but for the Ethernet address of its receiver, and leaves by this port.
     Leave(PortId, Mac),
-    /// It goes no further, and its sender is informed; the error enters the chain there.
-    Refuse(Drop, Error, Entry),
+    /// It goes no further, and its sender is informed; the error enters the pipeline there.
+    Refuse(DropReason, Error, EntryPoint),
 }
 
 /// A frame of the node's own on its way.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Originated {
     pub(crate) then: Then,
-    /// It counts as come in by the port that this says.
+    /// It counts as received by the port that is in here.
     pub(crate) known: Known,
     /// With [`crate::frame::HEAD_ROOM`] bytes free in front.
     pub(crate) buf: Vec<u8>,
 }
 
-/// Who owns the memory that a frame is in.
+/// The owner of the memory of a frame.
 #[derive(Debug, PartialEq, Eq)]
 enum Memory {
-    /// Nobody has the ticket.
+    /// The ticket is not in use.
     Unused,
-    /// That of whoever runs the plane.
+    /// The caller of the plane.
     Away,
-    /// The plane's; until the batch of its own frames is through it is with that.
+    /// The plane. While the batch of the plane's own frames runs, the batch has the bytes.
     Here(Option<Vec<u8>>),
-    /// The plane's, and of no more use as soon as the batch of its own frames is through.
+    /// The plane. It is freed when the batch of the plane's own frames is through.
     Discarded,
-    /// A panic has cost it.
+    /// Lost by a panic.
     Lost,
 }
 
@@ -133,19 +133,19 @@ struct Slot {
 
 /// The frames that stages keep.
 #[derive(Debug, Default)]
-pub(crate) struct Kept {
+pub(crate) struct KeptFrames {
     slots: Vec<Slot>,
     unused: Vec<Ticket>,
     emitted: VecDeque<Emitted>,
-    /// Those of the present batch: nobody has set their memory aside yet.
+    /// Those of the present batch: the caller has not set their memory aside yet.
     fresh: Vec<Ticket>,
     /// The frames at work are the node's own.
     pub(crate) is_originated: bool,
 }
 
-/// What follows from a decision about a frame.
+/// The result of a decision about a frame.
 pub(crate) enum Decided {
-    /// Whoever runs the plane brings it, or has heard that its memory is free.
+    /// The caller of the plane brings the frame, or was told that its memory is free.
     Later,
     /// It is here.
     Now(Originated),
@@ -154,8 +154,8 @@ pub(crate) enum Decided {
 }
 
 #[expect(clippy::indexing_slicing, reason = "a ticket is the number of a slot")]
-impl Kept {
-    /// A call begins: whoever runs the plane has set the memory of all frames before it aside.
+impl KeptFrames {
+    /// A call begins: the caller has set the memory of all frames before it aside.
     pub(crate) fn begin(&mut self) {
         self.fresh.clear();
     }
@@ -240,7 +240,7 @@ impl Kept {
                 self.forget(ticket);
                 Decided::Lost
             }
-            Memory::Unused | Memory::Discarded => unreachable!("nobody has this ticket"),
+            Memory::Unused | Memory::Discarded => unreachable!("no stage has this ticket"),
         }
     }
 
@@ -250,13 +250,12 @@ impl Kept {
             Memory::Away => self.emitted.push_back(Emitted::Free(ticket)),
             Memory::Here(None) => self.slots[ticket.number()].memory = Memory::Discarded,
             Memory::Here(Some(_)) | Memory::Lost => _ = self.forget(ticket),
-            Memory::Unused | Memory::Discarded => unreachable!("nobody has this ticket"),
+            Memory::Unused | Memory::Discarded => unreachable!("no stage has this ticket"),
         }
     }
 
-    /// Stages have other numbers: frames that are on their way back enter where `entry` says in the place of where they would
-    /// have.
-    pub(crate) fn renumber(&mut self, entry: impl Fn(Entry) -> Entry) {
+    /// The numbers of stages change: frames that are on their way back enter where `entry` maps their entry point to.
+    pub(crate) fn renumber(&mut self, entry: impl Fn(EntryPoint) -> EntryPoint) {
         for then in self.slots.iter_mut().filter_map(|slot| slot.then.as_mut()) {
             match then {
                 Then::On(at) | Then::Marked(at) | Then::Refuse(_, _, at) => *at = entry(*at),
@@ -275,7 +274,7 @@ impl Kept {
     }
 
     /// A frame has come back: what is known of it, and what becomes of it.
-    #[expect(clippy::expect_used, reason = "whoever runs the plane brings what it has asked for")]
+    #[expect(clippy::expect_used, reason = "the caller brings what the plane has asked for")]
     pub(crate) fn redeem(&mut self, ticket: Ticket) -> (Known, Then) {
         let Slot { known, then, .. } = self.forget(ticket);
         (known, then.expect("it was decided"))
@@ -295,7 +294,7 @@ impl Kept {
     pub(crate) fn recover(&mut self, alive: &HashSet<Ticket>) -> u64 {
         self.is_originated = false;
         let fresh: HashSet<Ticket> = self.fresh.drain(..).collect();
-        // Whoever runs the plane has thrown the batch away, and heard of no ticket of it.
+        // The caller of the plane has thrown the batch away, and knows no ticket of it.
         self.emitted.retain(|emitted| match emitted {
             Emitted::Back(ticket) | Emitted::Free(ticket) => !fresh.contains(ticket),
         });

@@ -4,13 +4,37 @@
 //! ```text
 //! text > Config > Plane          batch at a time > Plane::run > a verdict for each frame, and frames of the node's own
 //! ```
+//!
+//! Files:
+//! - `plane.rs`: a batch passes; `plane/admit.rs` is before the first stage, `plane/queries.rs` what is asked of a plane,
+//!   `plane/commands.rs` small changes
+//! - `pipeline.rs`: the stages and their order
+//! - `batch.rs`, `frame.rs`, `extensions.rs`, `fragment.rs`: frames of a batch and their headers, read once
+//! - `filter/`, `nat/`, `police.rs`, `queue.rs`, `route/`: the stages; `stage.rs` is what they have in common
+//! - `neighbour.rs`: ARP and neighbour discovery; `neighbour/asked.rs` says which addresses are asked for, `neighbour/news.rs`
+//!   what threads tell each other
+//! - `local.rs`: frames for this machine, and how many of each kind it gets
+//! - `table/`: tables of connections and sessions; `limits.rs`: how much each of them holds; `tests/shares.rs`: what a flood
+//!   takes
+//! - `steer.rs`: the thread of the node that a frame belongs to; `threads.rs`: what planes on
+//!   several threads share; `dir.rs`: directions
+//! - `kept.rs`: frames that a stage keeps without a copy and emits later
+//! - `recipe.rs`: the changes of all stages to the frames of a flow; each stage's part is in its `recipe.rs`. `cache.rs` and
+//!   `tests/flow_cache.rs` prove that recipes are right
+//! - `fast.rs`: entries of the fast path, made of recipes
+//! - `drops.rs`: all drop reasons; `unread_log.rs`: what is left to read of stages that have ended; `sessions.rs`: the
+//!   sessions that a node shows
+//! - `icmp.rs`, `quote.rs`, `query.rs`, `report.rs`, `reset.rs`: ICMP messages and TCP resets
+//! - `update.rs`: changes a running plane to another text; the stages' parts are `filter/ruleset.rs` and `nat/table/apply.rs`
+//! - `recover.rs`: continues after a panic; `faults.rs` plants panics for tests
+//! - `scenario/`: runs the texts in `tests/*.txt` of the repository: packets in, packets out, in virtual time
 #![forbid(unsafe_code)]
 
 mod address;
 mod batch;
 mod cache;
-mod chain;
 mod config;
+mod dir;
 mod drops;
 mod extensions;
 mod fast;
@@ -28,7 +52,6 @@ mod local;
 mod nat;
 mod neighbour;
 mod outbox;
-mod past;
 mod pipeline;
 mod plane;
 mod police;
@@ -43,37 +66,40 @@ mod recipe;
 mod recover;
 mod report;
 mod reset;
-pub mod route;
+mod route;
 pub mod scenario;
 mod sessions;
 mod stage;
 mod steer;
 mod table;
 pub mod text;
+mod threads;
 mod time;
+mod unread_log;
 mod update;
-mod way;
 
 pub use address::{address_of, words_of};
 pub use batch::{BATCH, Batch, Set, Verdict};
 pub use config::{Beside, Config};
-pub use drops::{Drop, Drops};
+pub use dir::Dir;
+pub use drops::{DropReason, Drops};
 pub use fast::{FastCounts, FastState, FastTable, FlowKey, FlowRule, FlowUses};
 pub use filter::{Count, Logged};
 pub use frame::{Fragment, Frame, HEAD_ROOM, Kind, PortId};
 pub use kept::{Emitted, Shelf, Ticket};
 pub use local::{Punt, Punts};
-pub use nat::{BlockEvent, Deterministic, Event, Kept, Owner, Usage, What};
-pub use past::Past;
+pub use nat::{BlockEvent, Deterministic, Event, EventKind, NewBlocks, Owner, PortBlock, Usage};
 pub use plane::{Accounting, Departure, Leave, Plane};
 pub use police::PoliceCounts;
-pub use port::Port;
+pub use port::{Port, Rpf};
 pub use prefix::{Prefix, mask4, mask6};
 pub use queue::QueueCounts;
 pub use recipe::Ends;
 pub use recover::Recovered;
+pub use route::{NextHop, NoLink, Options, Route, Target};
 pub use sessions::{Cursor, Session};
 pub use table::tcp::Progress;
+pub use threads::{Handover, Ingress, MOST_THREADS, NeighbourNews, Share};
 pub use time::Time;
+pub use unread_log::UnreadLog;
 pub use update::Update;
-pub use way::{Dir, Handover, MOST_THREADS, News, Share, Way};

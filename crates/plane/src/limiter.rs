@@ -7,24 +7,24 @@
 //! | all other errors | the same | the same |
 //! | resets | the same | the same |
 //!
-//! This is with `limits(errors 1000)`, the default; another number changes all of them alike. Without those that say too big
-//! no host finds the length of packets that a path carries, and without time exceeded no path, so that kinds share nothing; and
-//! who asks for many takes from himself. Whoever sends under addresses that are made up takes from those that come in by the same port. Hosts share
-//! places by a hash that nobody outside foresees.
+//! This is with `limits(errors 1000)`, the default; another number changes all of them alike. Without "too big" no host finds the
+//! path MTU, and without "time exceeded" no path, so that kinds share nothing. A host that provokes many errors uses up its own
+//! limit. A host that sends under made-up addresses uses up that of its port. Hosts share places by a hash that cannot be
+//! predicted from outside.
 
 use crate::frame::Frame;
 use crate::icmp::{self, Error};
 use crate::limits::Limits;
 use crate::table::quota::Quota;
 use crate::table::shares::Host;
+use crate::threads::Share;
 use crate::time::Time;
-use crate::way::Share;
 
 /// Places for hosts.
 const PLACES: usize = 1024;
 
-/// The right to send one error or one reset. Only the [`Limiter`] gives it, and whoever builds such a frame takes it: what is
-/// refused costs no memory and no checksum.
+/// The right to send one error or one reset. Only the [`Limiter`] gives it, and the function that builds such a frame takes it:
+/// what is refused costs no memory and no checksum.
 #[derive(Debug)]
 pub(crate) struct Permit(());
 
@@ -103,9 +103,10 @@ mod tests {
 
     /// How many of so many packets of a host its limits allow to tell it of.
     fn reported(limiter: &mut Limiter, ms: u64, host: &str, error: Error, packets: usize) -> usize {
-        let line = match host.contains(':') {
-            true => format!("udp [{host}]:1 > [2001:db8:2::9]:2"),
-            false => format!("udp {host}:1 > 192.0.2.1:2"),
+        let line = if host.contains(':') {
+            format!("udp [{host}]:1 > [2001:db8:2::9]:2")
+        } else {
+            format!("udp {host}:1 > 192.0.2.1:2")
         };
         let kind = if host.contains(':') { [0x86, 0xdd] } else { [8, 0] };
         let mut buf = [&[0; HEAD_ROOM][..], &[2; 12], &kind, &packet(&line).expect("a packet")].concat();

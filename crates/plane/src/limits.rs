@@ -1,4 +1,4 @@
-//! How much of what all hosts use together there is: `limits(...)`, anywhere in a text.
+//! Limits for what all hosts share: `limits(...)`, anywhere in a text.
 //!
 //! ```text
 //! lan(192.168.0.1/16) > nat(public 192.0.2.1) > route > wan(192.0.2.1/24)  limits(fragments 1024)
@@ -26,7 +26,7 @@ use weir_config::{Notes, did_you_mean};
 use crate::table::fragments::Room;
 use crate::table::quota::{Rate, Rates};
 use crate::text::{Arg, Item};
-use crate::way::Share;
+use crate::threads::Share;
 
 /// What there is of each, for all threads together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

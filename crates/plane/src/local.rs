@@ -1,8 +1,8 @@
-//! Frames that are punted to the machine that the node runs on, each for a reason: each costs as much as passing a hundred on, so that each kind of them has a
-//! rate of its own, and each sender a part of that. Who floods the node's addresses takes nothing from its routing, nor
-//! from what its neighbours tell it.
+//! Frames that are punted to the machine that the node runs on, each for a reason. A punted frame costs as much as a hundred
+//! forwarded ones, so that each reason has a rate of its own, and each sender a part of that. A flood to the node's addresses
+//! takes nothing from its routing protocols, nor from neighbour discovery.
 //!
-//! | reason | frames | of whom a sender is |
+//! | reason | frames | what counts as a sender |
 //! |---|---|---|
 //! | neighbours | ARP, neighbour discovery, router discovery | an Ethernet address |
 //! | routing | BGP, OSPF, BFD, RIP, PIM, VRRP, LDP, IGMP; from the link by itself | an address, or a /64, with an Ethernet address |
@@ -14,13 +14,13 @@ use std::ops::AddAssign;
 
 use weir_packet::headers::{ICMP, ICMP6, TCP, UDP};
 
-use crate::drops::Drop;
+use crate::drops::DropReason;
 use crate::frame::{Frame, Kind};
 use crate::limits::Limits;
 use crate::table::quota::Quota;
 use crate::table::shares::Host;
+use crate::threads::Share;
 use crate::time::Time;
-use crate::way::Share;
 
 /// Places for senders.
 const PLACES: usize = 1024;
@@ -31,7 +31,7 @@ const ROUTING_UDP: [u16; 6] = [520, 521, LDP, 3784, 3785, 4784];
 /// IGMP, EIGRP, OSPF, PIM, VRRP.
 const ROUTING: [u8; 5] = [2, 88, 89, 103, 112];
 
-/// Why a frame is punted to the machine. What more depends on comes first: in this order the machine is given them.
+/// Why a frame is punted to the machine. The machine is given frames in this order, the most important first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Punt {
     /// It says something about neighbours.
@@ -119,13 +119,21 @@ impl FromIterator<u64> for Punts {
 pub(crate) struct Local {
     neighbours: Quota,
     routing: Quota,
-    /// Of hosts on the link of the port: nobody far away takes from them.
+    /// For hosts on the link of the port: remote hosts take nothing from it.
     routing_near: Quota,
     icmp: Quota,
     rest: Quota,
     share: Share,
     /// Whether there is a machine that takes frames.
     pub(crate) is_taken: bool,
+}
+
+/// Where the sender of a frame is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sender {
+    /// On the link of the port that the frame came in by.
+    OnLink,
+    Elsewhere,
 }
 
 impl Local {
@@ -143,7 +151,7 @@ impl Local {
         }
     }
 
-    /// Other limits.
+    /// Sets other limits.
     pub(crate) fn limit(&mut self, limits: &Limits) {
         let [neighbours, routing, icmp, rest] = limits.local(self.share);
         self.neighbours.set_rates(neighbours);
@@ -153,21 +161,21 @@ impl Local {
         self.rest.set_rates(rest);
     }
 
-    /// Why the machine is given a frame; `is_near`: it comes from a host on the link of its port.
+    /// The reason to give a frame to the machine.
     ///
     /// # Errors
-    /// Why it is not given that.
-    pub(crate) fn punt(&mut self, now: Time, frame: &Frame<'_>, is_near: bool) -> Result<Punt, Drop> {
+    /// The reason to drop it.
+    pub(crate) fn punt(&mut self, now: Time, frame: &Frame<'_>, sender: Sender) -> Result<Punt, DropReason> {
         if !self.is_taken {
-            return Err(Drop::NoLocal);
+            return Err(DropReason::NoLocal);
         }
         let punt = Punt::of(frame);
         let (quota, reason) = match punt {
-            Punt::Neighbours => (&mut self.neighbours, Drop::LocalNeighbours),
-            Punt::Routing if is_near => (&mut self.routing_near, Drop::LocalRouting),
-            Punt::Routing => (&mut self.routing, Drop::LocalRouting),
-            Punt::Icmp => (&mut self.icmp, Drop::LocalIcmp),
-            Punt::Rest => (&mut self.rest, Drop::LocalRest),
+            Punt::Neighbours => (&mut self.neighbours, DropReason::LocalNeighbours),
+            Punt::Routing if sender == Sender::OnLink => (&mut self.routing_near, DropReason::LocalRouting),
+            Punt::Routing => (&mut self.routing, DropReason::LocalRouting),
+            Punt::Icmp => (&mut self.icmp, DropReason::LocalIcmp),
+            Punt::Rest => (&mut self.rest, DropReason::LocalRest),
         };
         let from = if punt == Punt::Neighbours { Host::station(frame) } else { Host::of(frame) };
         if quota.allows(now, from) { Ok(punt) } else { Err(reason) }

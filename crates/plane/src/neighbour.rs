@@ -1,5 +1,4 @@
-//! Who has which Ethernet address on the links of the node (RFC 826, RFC 4861 section 7.3), and the frames that wait
-//! for it.
+//! The Ethernet addresses of hosts on the links of the node (RFC 826, RFC 4861 section 7.3), and the frames that wait for them.
 //!
 //! ```text
 //! unknown > Asking > Reachable > Stale > Delay > Probing > unknown        an answer at any time: Reachable
@@ -18,15 +17,16 @@ use std::time::Duration;
 use weir_packet::frame::Mac;
 use weir_packet::neighbour::{self, Heard, Host};
 
-use crate::drops::{Drop, Drops};
+use crate::dir::{Dir, EntryPoint};
+use crate::drops::{DropReason, Drops};
 use crate::frame::{Frame, HEAD_ROOM, PortId};
 use crate::icmp::Error;
 use crate::kept::{Then, Ticket};
 use crate::limits::Limits;
 use crate::outbox::Outbox;
 use crate::prefix::Prefix;
+use crate::threads::{NeighbourNews, Share};
 use crate::time::Time;
-use crate::way::{Dir, Entry, News, Share};
 pub(crate) use asked::Asker;
 use asked::{AskedFor, Place};
 use news::Gossip;
@@ -39,7 +39,7 @@ const MOST_QUESTIONS: u8 = 3;
 const REACHABLE: Duration = Duration::from_secs(30);
 /// Between the use of an old answer and the question whether it still holds (DELAY_FIRST_PROBE_TIME).
 const DELAY: Duration = Duration::from_secs(5);
-/// How long a neighbour is known that nobody uses; several times the minute of RFC 1122, section 2.3.2.1.
+/// How long an unused neighbour is known; several times the minute of RFC 1122, section 2.3.2.1.
 const FORGET: Duration = Duration::from_secs(600);
 /// Frames that wait for one neighbour (RFC 4861, section 7.2.2: a small number, the newest).
 const MOST_WAITING: usize = 8;
@@ -57,13 +57,20 @@ pub(crate) struct Link {
     pub(crate) mac: Mac,
     /// Its addresses with their networks.
     pub(crate) addresses: Vec<Prefix>,
-    /// Addresses of IPv4 beside those that it answers for, first and last: those that the node translates to.
+    /// IPv4 addresses that it answers for beside its own, first and last: those that the node translates to.
     pub(crate) answers_for: Vec<(u32, u32)>,
     /// VLAN tags of its frames.
     pub(crate) tags: Vec<[u8; 4]>,
 }
 
-/// Which neighbour.
+/// A host that a packet is for, on the link of a port.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Target {
+    pub(crate) port: PortId,
+    pub(crate) ip: IpAddr,
+}
+
+/// The number of a neighbour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Slot(pub(crate) u32);
 
@@ -78,13 +85,13 @@ pub(crate) struct Waiting {
 /// How well a neighbour is known (RFC 4861, section 7.3.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Nobody asked yet, or nobody answered.
+    /// Not asked yet, or not answered.
     Unknown,
     /// Asked, with so many questions (INCOMPLETE).
     Asking(u8),
     /// It answered not long ago.
     Reachable,
-    /// It answered long ago, or said so unasked.
+    /// It answered long ago, or was learnt from an unsolicited message.
     Stale,
     /// It answered long ago and is used again.
     Delay,
@@ -103,7 +110,7 @@ struct Neighbour {
     deadline: Time,
     /// Routes that lead to it: it is kept while there are any.
     routes: u32,
-    /// Its place among those that are asked about because somebody sent them something.
+    /// Its place among those that are asked about because a packet was for them.
     asked: Option<Place>,
     waiting: VecDeque<Waiting>,
 }
@@ -114,7 +121,7 @@ pub(crate) struct Neighbours {
     links: Vec<Link>,
     slots: Vec<Neighbour>,
     free: Vec<Slot>,
-    /// Free as soon as all have seen that their neighbours are no more.
+    /// They are free as soon as the router has seen that they were forgotten.
     freed: Vec<Slot>,
     by_address: HashMap<(PortId, IpAddr), Slot>,
     deadlines: BTreeSet<(Time, Slot)>,
@@ -172,13 +179,13 @@ impl Neighbours {
         Neighbours { asked, gossip: Gossip::new(ports, share), ..self }
     }
 
-    /// Other limits.
+    /// Sets other limits.
     pub(crate) fn limit(&mut self, limits: &Limits) {
         self.asked.limit(limits);
     }
 
-    /// What the other threads of the node are to hear since the last call.
-    pub(crate) fn news(&mut self) -> impl Iterator<Item = News> {
+    /// News for the other threads of the node since the last call.
+    pub(crate) fn news(&mut self) -> impl Iterator<Item = NeighbourNews> {
         self.gossip.drain()
     }
 
@@ -188,8 +195,8 @@ impl Neighbours {
         self.links.iter().position(holds).map(|port| PortId(port as u8))
     }
 
-    /// From now on a port answers for these addresses of IPv4 beside its own, each from the first to the last; those of
-    /// before take their place.
+    /// The port answers for these IPv4 addresses beside its own, each from the first to the last; they are swapped with those of
+    /// before.
     pub(crate) fn answer_for(&mut self, port: usize, addresses: &mut Vec<(u32, u32)>) {
         std::mem::swap(&mut self.links[port].answers_for, addresses);
     }
@@ -238,24 +245,26 @@ impl Neighbours {
         Some(slot)
     }
 
-    /// The neighbour with this address, which somebody has sent something; a new one is to be asked about.
+    /// The neighbour with this address, for a packet to it; a new one is to be asked about.
     ///
     /// # Errors
     /// Its sender has had the node ask for too many, or there are too many neighbours.
     pub(crate) fn demand(
         &mut self,
         now: Time,
-        (port, ip): (PortId, IpAddr),
+        target: Target,
         asker: Asker,
-        (outbox, drops): (&mut Outbox, &mut Drops),
-    ) -> Result<Slot, Drop> {
+        outbox: &mut Outbox,
+        drops: &mut Drops,
+    ) -> Result<Slot, DropReason> {
+        let Target { port, ip } = target;
         if let Some(slot) = self.find(port, ip) {
             return Ok(slot);
         }
         if !self.asked.may_ask(now, port, asker) {
-            return Err(Drop::NeighbourRate);
+            return Err(DropReason::NeighbourRate);
         }
-        let slot = self.slot(port, ip).ok_or(Drop::NeighbourTable)?;
+        let slot = self.slot(port, ip).ok_or(DropReason::NeighbourTable)?;
         self.slots[slot.0 as usize].asked = self.asked.push(now, (port, slot), asker);
         while let Some(other) = self.asked.displace(port, asker.dir) {
             self.slots[other.0 as usize].asked = None;
@@ -263,7 +272,7 @@ impl Neighbours {
             self.frames_waiting -= waiting.len();
             for Waiting { frame, .. } in waiting {
                 outbox.discard(frame);
-                drops.count(Drop::NeighbourLimit);
+                drops.count(DropReason::NeighbourLimit);
             }
             self.enter(other, State::Unknown, None);
             self.forget(other);
@@ -271,7 +280,7 @@ impl Neighbours {
         Ok(slot)
     }
 
-    /// Forgets the neighbour that nobody has used for longest, of the port that has most; false if there is none.
+    /// Forgets the neighbour that was not used for longest, of the port that has most; false if there is none.
     fn make_room(&mut self) -> bool {
         let Some(most) = self.of_ports.iter().max_by_key(|port| port.all) else { return false };
         let is_free = |slot: &Slot| self.slots[slot.0 as usize].routes == 0;
@@ -296,7 +305,7 @@ impl Neighbours {
         Known { port, ip, mac, state }
     }
 
-    /// A neighbour whose Ethernet address is given.
+    /// Sets a neighbour with a configured Ethernet address.
     pub(crate) fn fix(&mut self, slot: Slot, mac: Mac) {
         self.slots[slot.0 as usize].mac = mac;
         self.enter(slot, State::Static, None);
@@ -308,7 +317,7 @@ impl Neighbours {
         self.asked_no_more(slot);
     }
 
-    /// It is not among those any more that are asked about because somebody sent them something.
+    /// Removes it from those that are asked about because a packet was for them.
     fn asked_no_more(&mut self, slot: Slot) {
         let neighbour = &mut self.slots[slot.0 as usize];
         if let Some(place) = neighbour.asked.take() {
@@ -329,7 +338,7 @@ impl Neighbours {
     pub(crate) fn next_dirty(&mut self) -> Option<Slot> {
         let dirty = self.dirty.pop();
         if dirty.is_none() {
-            // Nobody takes one for another any more.
+            // No reader takes one neighbour for another any more.
             self.free.append(&mut self.freed);
         }
         dirty
@@ -360,7 +369,7 @@ impl Neighbours {
             if let Some(Waiting { frame, .. }) = waiting.pop_front() {
                 self.frames_waiting -= 1;
                 outbox.discard(frame);
-                drops.count(Drop::NeighbourQueue);
+                drops.count(DropReason::NeighbourQueue);
             }
         }
     }
@@ -372,8 +381,14 @@ impl Neighbours {
         }
     }
 
-    /// Understands a frame about neighbours, and answers it; false if it was a question for somebody else.
-    pub(crate) fn hear(&mut self, frame: &Frame<'_>, heard: Heard, now: Time, outbox: &mut Outbox) -> bool {
+    /// Understands a frame about neighbours, and answers it; false if it was a question for another host.
+    pub(crate) fn on_message(
+        &mut self,
+        frame: &Frame<'_>,
+        heard: Heard,
+        now: Time,
+        outbox: &mut Outbox,
+    ) -> bool {
         let port = frame.port;
         let (from, is_answered) = match heard {
             Heard::Question { from, target } => (from, self.answers(port, target)),
@@ -387,13 +402,13 @@ impl Neighbours {
         }
         let is_new = self.note(port, heard, now, outbox) && !from.ip.is_unspecified();
         if self.gossip.is_worth_it(now, (port, from.ip), is_new) {
-            self.gossip.tell(port, || frame.untagged());
+            self.gossip.publish(port, || frame.untagged());
         }
         is_answered
     }
 
-    /// Learns from what another thread of the node has heard and answered, or asks.
-    pub(crate) fn overhear(&mut self, port: PortId, heard: Heard, now: Time, outbox: &mut Outbox) {
+    /// Learns from a message that another thread of the node has received and answered, or from its question.
+    pub(crate) fn on_news(&mut self, port: PortId, heard: Heard, now: Time, outbox: &mut Outbox) {
         match heard {
             Heard::Question { from, target } if from.mac == self.link(port).mac => {
                 self.gossip.wait_for(now, (port, target));
@@ -402,12 +417,12 @@ impl Neighbours {
         }
     }
 
-    /// Learns from what was heard at `port`; tells whether it is new.
+    /// Learns from a message at `port`; returns whether it is new.
     fn note(&mut self, port: PortId, heard: Heard, now: Time, outbox: &mut Outbox) -> bool {
         match heard {
             Heard::Question { from, target } => {
                 let is_known = self.find(port, from.ip).is_some();
-                // Who asks us will be talked to; of others only what is known is kept true (RFC 826).
+                // A host that asks the node will be talked to; of others only known entries are updated (RFC 826).
                 if self.answers(port, target) && self.is_host(port, from) {
                     self.slot(port, from.ip);
                 }
@@ -457,7 +472,7 @@ impl Neighbours {
         is_new
     }
 
-    /// Lets those go that waited for the neighbour.
+    /// Emits the frames that waited for the neighbour.
     fn release(&mut self, slot: Slot, outbox: &mut Outbox) {
         let neighbour = &mut self.slots[slot.0 as usize];
         self.frames_waiting -= neighbour.waiting.len();
@@ -508,12 +523,12 @@ impl Neighbours {
         }
     }
 
-    /// Those that waited go no further, and their senders are informed (RFC 1812, section 5.2.7.1).
+    /// The frames that waited are dropped, and their senders informed (RFC 1812, section 5.2.7.1).
     fn give_up(&mut self, slot: Slot, outbox: &mut Outbox) {
         let waiting = std::mem::take(&mut self.slots[slot.0 as usize].waiting);
         self.frames_waiting -= waiting.len();
         for Waiting { frame, back } in waiting {
-            outbox.emit(frame, Then::Refuse(Drop::NoNeighbour, Error::NoHost, Entry::Begin(back)));
+            outbox.emit(frame, Then::Refuse(DropReason::NoNeighbour, Error::NoHost, EntryPoint::Begin(back)));
         }
     }
 
@@ -556,7 +571,7 @@ impl Neighbours {
         };
         let mut question = neighbour::question(Host { mac: link.mac, ip: source.address }, ip);
         // The answer may come to any of them.
-        self.gossip.tell(port, || question.clone());
+        self.gossip.publish(port, || question.clone());
         if matches!(state, State::Delay | State::Probing(_)) {
             question[..6].copy_from_slice(&mac);
         }
@@ -567,7 +582,7 @@ impl Neighbours {
     fn say(&self, port: PortId, frame: &[u8], outbox: &mut Outbox) {
         let tags = self.link(port).tags.concat();
         let buf = [&[0; HEAD_ROOM], &frame[..12], &tags, &frame[12..]].concat();
-        outbox.send(Entry::Leave(port), port, buf);
+        outbox.send(EntryPoint::Leave(port), port, buf);
     }
 }
 

@@ -7,7 +7,7 @@ use weir_packet::neighbour::{Heard, Host, answer, parse, question};
 use crate::config::Config;
 use crate::frame::{Frame, HEAD_ROOM, PortId};
 use crate::scenario::Vector;
-use crate::{Batch, Drop, Leave, Plane, Punt, Shelf, Time, Verdict};
+use crate::{Batch, DropReason, Leave, Plane, Punt, Shelf, Time, Verdict};
 
 const NODE: &str = "lan(198.18.0.1/24, 2001:db8:1::1/64) route(default via 198.19.0.2) > wan(198.19.0.1/24)";
 const MACS: [Mac; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
@@ -121,7 +121,7 @@ fn who_does_not_answer_is_asked_three_times_and_the_sender_reported() {
     for sport in 0..10 {
         assert!(matches!(net.frame(u64::from(sport), 0, &packet(sport)), Verdict::Kept(_)));
     }
-    assert_eq!(net.plane.accounting().drops[Drop::NeighbourQueue], 2, "the newest eight are kept");
+    assert_eq!(net.plane.accounting().drops[DropReason::NeighbourQueue], 2, "the newest eight are kept");
     assert_eq!(net.seen(), "1:ask 198.19.0.2");
     for (ms, seen) in [(999, ""), (1000, "1:ask 198.19.0.2"), (2000, "1:ask 198.19.0.2"), (2999, "")] {
         net.tick(ms);
@@ -129,7 +129,7 @@ fn who_does_not_answer_is_asked_three_times_and_the_sender_reported() {
     }
     net.tick(3000);
     assert_eq!(net.seen(), ["0:icmp 3/1"; 8].join(", "));
-    assert_eq!((net.plane.accounting().drops[Drop::NoNeighbour], net.plane.accounting().kept), (8, 0));
+    assert_eq!((net.plane.accounting().drops[DropReason::NoNeighbour], net.plane.accounting().kept), (8, 0));
     net.frame(3001, 0, &packet(1));
     assert_eq!(net.seen(), "1:ask 198.19.0.2", "asked anew");
 }
@@ -192,11 +192,11 @@ fn questions_for_the_node_are_answered_and_no_others() {
     let mut net = Net::new(NODE);
     for (from, target, verdict, seen) in [
         ("198.18.0.5", "198.18.0.1", Verdict::Punted(Punt::Neighbours), "0:answer 198.18.0.1"),
-        ("198.18.0.5", "198.18.0.9", Verdict::Dropped(Drop::NotForUs), ""),
+        ("198.18.0.5", "198.18.0.9", Verdict::Dropped(DropReason::NotForUs), ""),
         ("0.0.0.0", "198.18.0.1", Verdict::Punted(Punt::Neighbours), "0:answer 198.18.0.1"),
         ("2001:db8:1::5", "2001:db8:1::1", Verdict::Punted(Punt::Neighbours), "0:answer 2001:db8:1::1"),
         ("2001:db8:1::5", "fe80::ff:fe00:1", Verdict::Punted(Punt::Neighbours), "0:answer fe80::ff:fe00:1"),
-        ("2001:db8:1::5", "2001:db8:1::2", Verdict::Dropped(Drop::NotForUs), ""),
+        ("2001:db8:1::5", "2001:db8:1::2", Verdict::Dropped(DropReason::NotForUs), ""),
     ] {
         let asks = question(host(HOST, from), target.parse().unwrap());
         assert_eq!(
@@ -207,7 +207,7 @@ fn questions_for_the_node_are_answered_and_no_others() {
     }
     let mut other = packet(1);
     other[5] ^= 7;
-    assert_eq!(net.frame(0, 0, &other), Verdict::Dropped(Drop::NotForUs));
+    assert_eq!(net.frame(0, 0, &other), Verdict::Dropped(DropReason::NotForUs));
 }
 
 #[test]
@@ -222,7 +222,11 @@ fn outside_the_node_answers_for_what_it_translates_to() {
         [15, 17, 33].map(|last| net.frame(0, 1, &asks(last)) == Verdict::Punted(Punt::Neighbours))
     };
     assert_eq!(answers(&mut net), [false, true, false]);
-    assert_eq!(net.frame(0, 0, &asks(17)), Verdict::Dropped(Drop::NotForUs), "inside nobody knows them");
+    assert_eq!(
+        net.frame(0, 0, &asks(17)),
+        Verdict::Dropped(DropReason::NotForUs),
+        "inside nobody knows them"
+    );
     let [before, after] = [before, after].map(|text| Config::read("n", &text).expect("a node"));
     net.plane.apply(Time::from_ms(1), &before, &after).expect("another pool");
     assert_eq!(answers(&mut net), [false, false, true]);
@@ -279,13 +283,13 @@ fn of_those_that_are_asked_about_the_oldest_of_who_has_most_gives_way() {
     // A quarter of a quarter of the rate at once, and the rest of what others have left.
     let verdicts: Vec<Verdict> = (0..30).map(|n| net.frame(0, 1, &scan(6, 1000 + n))).collect();
     let kept = verdicts.iter().filter(|verdict| matches!(verdict, Verdict::Kept(_))).count();
-    assert_eq!((kept, verdicts[29]), (7, Verdict::Dropped(Drop::NeighbourRate)));
+    assert_eq!((kept, verdicts[29]), (7, Verdict::Dropped(DropReason::NeighbourRate)));
     // One more every 40 ms.
     (0..30).for_each(|n| _ = net.frame(100 + 40 * n, 1, &scan(6, 2000 + n as u32)));
     let drops = net.plane.accounting().drops;
-    assert_eq!((drops[Drop::NeighbourLimit], net.plane.accounting().kept), (17, 20));
+    assert_eq!((drops[DropReason::NeighbourLimit], net.plane.accounting().kept), (17, 20));
     net.seen();
-    // Another host's is not among them, whoever asks next.
+    // The address of another host is not among them, whichever host asks next.
     assert!(matches!(net.frame(1300, 1, &scan(7, 9)), Verdict::Kept(_)));
     (0..9).for_each(|n| _ = net.frame(1340 + 40 * n, 1, &scan(6, 3000 + n as u32)));
     net.seen();
@@ -308,7 +312,7 @@ fn too_long_a_frame_leaves_no_neighbour_behind() {
         // Not to be cut.
         frame[20] |= 0x40;
         weir_packet::checksum::write_ipv4(&mut frame[14..34]);
-        assert_eq!(net.frame(n.into(), 1, &frame), Verdict::Dropped(Drop::TooBig));
+        assert_eq!(net.frame(n.into(), 1, &frame), Verdict::Dropped(DropReason::TooBig));
     }
     assert_eq!(net.seen(), "1:ask 198.19.0.6", "nobody but who is to hear of it");
 }
@@ -326,19 +330,19 @@ fn threads_tell_each_other_what_they_wait_for_and_little_else() {
         let mac = [2, 0, 0, 0, (n >> 8) as u8, n as u8];
         threads[0].frame(u64::from(n) / 50, 0, &question(host(mac, &from), "198.18.0.1".parse().unwrap()));
     }
-    let reported = threads[0].plane.news().count();
+    let reported = threads[0].plane.neighbour_news().count();
     assert!((64..=64 + 100 / 5).contains(&reported), "{reported} of 5000 in 100 ms");
     // The other one asks, and the answer comes to this one while the flood goes on.
     assert!(matches!(threads[1].frame(101, 0, &packet(1)), Verdict::Kept(_)));
-    let asks: Vec<_> = threads[1].plane.news().collect();
+    let asks: Vec<_> = threads[1].plane.neighbour_news().collect();
     assert_eq!(asks.len(), 1);
-    threads[0].plane.overhear(Time::from_ms(101), &asks[0]);
+    threads[0].plane.on_neighbour_news(Time::from_ms(101), &asks[0]);
     for _ in 0..3 {
         threads[0].frame(101, 1, &reply("198.19.0.2", HOST));
     }
-    let reported: Vec<_> = threads[0].plane.news().collect();
+    let reported: Vec<_> = threads[0].plane.neighbour_news().collect();
     assert!(reported.iter().any(|news| news.frame == reply("198.19.0.2", HOST)), "{reported:?}");
-    threads[1].plane.overhear(Time::from_ms(102), &reported[0]);
+    threads[1].plane.on_neighbour_news(Time::from_ms(102), &reported[0]);
     threads[1].depart();
     assert!(threads[1].seen().ends_with("1:1"), "what waited goes on");
 }
@@ -355,5 +359,5 @@ fn tags_are_on_questions_and_on_what_waited() {
     let (port, released) = net.left.pop().expect("two left");
     assert_eq!((port, &released[..6], &released[12..20]), (1, &HOST[..], &tags[..]));
     // And on what is answered in place.
-    assert_eq!(net.frame(2, 1, &reply("198.19.0.2", HOST)), Verdict::Dropped(Drop::UnknownVlan));
+    assert_eq!(net.frame(2, 1, &reply("198.19.0.2", HOST)), Verdict::Dropped(DropReason::UnknownVlan));
 }

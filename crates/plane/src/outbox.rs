@@ -1,24 +1,24 @@
 //! Frames that the node sends by itself: errors of ICMP, questions about neighbours, what a stage had kept. They pass
-//! the chain from where they are born, in a batch of their own within the same run.
+//! the pipeline from where they are born, in a batch of their own within the same run.
 //!
 //! Invariant: between two runs none waits here, so that no number of a stage outlives the stages that it counts.
 
 use std::net::IpAddr;
 
+use crate::dir::EntryPoint;
 use crate::frame::{Frame, Kind, Known, PortId};
 use crate::icmp::Error;
-use crate::kept::{Decided, Kept, Originated, Then, Ticket};
+use crate::kept::{Decided, KeptFrames, Originated, Then, Ticket};
 use crate::limiter::Limiter;
 use crate::limits::Limits;
 use crate::report;
 use crate::reset;
 use crate::time::Time;
-use crate::way::Entry;
 
-/// Most frames of its own that the node says in a batch: they cost more than to pass one on.
+/// Most frames of its own that the node sends in a batch: they cost more than to pass one on.
 const MOST: usize = 256;
 
-/// What the node has to say.
+/// Frames that the node sends.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     pub(crate) waiting: Vec<Originated>,
@@ -26,7 +26,7 @@ pub(crate) struct Outbox {
     pub(crate) made: u64,
     /// Frames and copies that stages keep.
     pub(crate) kept_count: u64,
-    pub(crate) kept: Kept,
+    pub(crate) kept: KeptFrames,
     /// Frames that stages kept and a panic has cost.
     pub(crate) lost: u64,
     /// Frames that there was no room for.
@@ -36,7 +36,7 @@ pub(crate) struct Outbox {
     /// The node's addresses by port: what its errors come from.
     addresses: Vec<Vec<IpAddr>>,
     limiter: Limiter,
-    /// The stage at work, for whom a panic leaves in disorder.
+    /// The stage at work: after a panic, its state is unknown.
     pub(crate) at_work: Option<usize>,
 }
 
@@ -46,13 +46,14 @@ impl Outbox {
         Outbox { addresses, limiter, ..Outbox::default() }
     }
 
-    /// Other limits.
+    /// Sets other limits.
     pub(crate) fn limit(&mut self, limits: &Limits) {
         self.limiter.limit(limits);
     }
 
-    /// Tells the sender of a frame what became of it, if the rules of ICMP allow; the error enters the chain at `back`.
-    pub(crate) fn report(&mut self, now: Time, frame: &Frame<'_>, error: Error, back: Entry) {
+    /// Sends an ICMP error to the sender of a frame, if the rules of ICMP and the limits allow; the error enters the pipeline at
+    /// `back`.
+    pub(crate) fn report(&mut self, now: Time, frame: &Frame<'_>, error: Error, back: EntryPoint) {
         let fits = |ip: &&IpAddr| ip.is_ipv4() == (frame.kind() == Kind::V4);
         let port = self.addresses.get(usize::from(frame.port.0)).into_iter().flatten().find(fits);
         if let Some(&source) = port.or_else(|| self.addresses.iter().flatten().find(fits)) {
@@ -67,7 +68,7 @@ impl Outbox {
         now: Time,
         frame: &Frame<'_>,
         error: Error,
-        back: Entry,
+        back: EntryPoint,
     ) {
         if let Some(permit) = self.limiter.error(now, frame, error)
             && let Some(buf) = report::about(permit, frame, error, source)
@@ -76,8 +77,8 @@ impl Outbox {
         }
     }
 
-    /// Tells the sender of a segment of TCP that nobody takes it; the reset enters the chain at `back`.
-    pub(crate) fn reset(&mut self, now: Time, frame: &Frame<'_>, back: Entry) {
+    /// Sends a reset to the sender of a TCP segment that no host takes; the reset enters the pipeline at `back`.
+    pub(crate) fn reset(&mut self, now: Time, frame: &Frame<'_>, back: EntryPoint) {
         if let Some(permit) = self.limiter.reset(now, frame)
             && let Some(buf) = reset::answer(permit, frame)
         {
@@ -86,14 +87,13 @@ impl Outbox {
     }
 
     /// A frame that the node made; `buf` has [`crate::frame::HEAD_ROOM`] bytes free in front of the Ethernet header.
-    pub(crate) fn send(&mut self, entry: Entry, port: PortId, buf: Vec<u8>) {
+    pub(crate) fn send(&mut self, entry: EntryPoint, port: PortId, buf: Vec<u8>) {
         self.made += 1;
-        match self.waiting.len() < MOST {
-            true => {
-                let known = Known::untagged(port);
-                self.waiting.push(Originated { then: Then::On(entry), known, buf });
-            }
-            false => self.refused += 1,
+        if self.waiting.len() < MOST {
+            let known = Known::untagged(port);
+            self.waiting.push(Originated { then: Then::On(entry), known, buf });
+        } else {
+            self.refused += 1
         }
     }
 
@@ -109,7 +109,7 @@ impl Outbox {
         self.kept.keep_made(known, buf)
     }
 
-    /// A frame that was kept goes on. It counts as kept until whoever runs the plane has brought it back.
+    /// A frame that was kept goes on. It counts as kept until the caller of the plane has brought it back.
     pub(crate) fn emit(&mut self, ticket: Ticket, then: Then) {
         match self.kept.emit(ticket, then) {
             Decided::Later => {}
@@ -145,7 +145,7 @@ impl Outbox {
     }
 
     /// A copy that was kept goes on.
-    pub(crate) fn emit_copy(&mut self, entry: Entry, known: Known, buf: Vec<u8>) {
+    pub(crate) fn emit_copy(&mut self, entry: EntryPoint, known: Known, buf: Vec<u8>) {
         self.kept_count -= 1;
         self.waiting.push(Originated { then: Then::On(entry), known, buf });
     }

@@ -1,18 +1,31 @@
-//! What admitted frames pass: the stages, the exit behind them, and the ports that they leave by. What is done to a flow there,
-//! said once, is its recipe.
+//! What admitted frames pass: the stages, outward from left to right and inward from right to left, the exit behind them, and the
+//! tags of the ports that they leave by.
+//!
+//! ```text
+//!   left ports > stage 0 > stage 1 > ... > stage n-1 > exit         frames of left ports
+//!         exit < stage 0 < stage 1 < ... < stage n-1 < right ports  frames of right ports
+//! ```
+//!
+//! A frame of the node's own enters in the middle; one that turns leaves the outward way at a stage and goes on inward
+//! from there.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
-use crate::batch::{Batch, Frames, Set, Verdict};
-use crate::chain::{self, Entries, Stage};
+mod recipe;
+
+use crate::batch::{Batch, Frames, PerFrame, Set, Verdict};
+use crate::dir::{Dir, EntryPoint};
 use crate::drops::Drops;
+use crate::filter::Filter;
 use crate::frame::{Frame, PortId};
+use crate::nat::Nat;
 use crate::outbox::Outbox;
-use crate::recipe::{Depends, Key, Never, On, Out, Recipe};
+use crate::police::Police;
+use crate::queue::Queue;
+use crate::recipe::{Note, SessionState, Uses};
 use crate::route::Router;
 use crate::stage::Step;
-use crate::table::timers::Tick;
+use crate::text::MOST_STAGES;
 use crate::time::Time;
-use crate::way::Dir;
 
 /// Stages, exit, ports.
 #[derive(Debug)]
@@ -23,11 +36,11 @@ pub(crate) struct Pipeline {
     pub(crate) left: usize,
     pub(crate) stages: Vec<Stage>,
     pub(crate) exit: Exit,
-    /// Another one whenever the text changes, or a stage begins anew.
+    /// It changes whenever the text changes, or a stage begins anew.
     pub(crate) text_epoch: u32,
 }
 
-/// What is behind the chain.
+/// What is behind the stages.
 #[derive(Debug)]
 pub(crate) enum Exit {
     /// The port at the other end: a bump in the wire.
@@ -36,9 +49,15 @@ pub(crate) enum Exit {
     Router(Box<Router>),
 }
 
+/// Frames of a batch that passed all stages.
+pub(crate) struct Passed {
+    pub(crate) outward: Set,
+    pub(crate) inward: Set,
+}
+
 impl Pipeline {
-    /// Leads a batch through the stages and has it leave.
-    pub(crate) fn lead(
+    /// Runs a batch through the stages, outward first, and through the exit.
+    pub(crate) fn run(
         &mut self,
         now: Time,
         batch: &mut Batch<'_>,
@@ -46,18 +65,40 @@ impl Pipeline {
         outbox: &mut Outbox,
         drops: &mut Drops,
     ) {
-        let stages = &mut self.stages;
-        let outward = chain::lead(stages, Dir::Outward, now, batch, &mut entries, outbox, drops);
-        let inward = chain::lead(stages, Dir::Inward, now, batch, &mut entries, outbox, drops);
-        self.let_out(now, batch, (outward, inward), outbox, drops);
+        let outward = self.run_stages(Dir::Outward, now, batch, &mut entries, outbox, drops);
+        let inward = self.run_stages(Dir::Inward, now, batch, &mut entries, outbox, drops);
+        self.run_exit(now, batch, Passed { outward, inward }, outbox, drops);
     }
 
-    /// Frames leave that came through all stages, outward and inward.
-    pub(crate) fn let_out(
+    /// Runs the frames of a batch through the stages in a direction. Outward comes first: frames that turn there go on inward with
+    /// the others. Returns the frames that passed all stages.
+    #[inline]
+    pub(crate) fn run_stages(
+        &mut self,
+        dir: Dir,
+        now: Time,
+        batch: &mut Batch<'_>,
+        entries: &mut Entries,
+        outbox: &mut Outbox,
+        drops: &mut Drops,
+    ) -> Set {
+        let Batch { frames, verdicts, .. } = batch;
+        let mut step =
+            Step { now, frames: Frames(frames), outbox, drops, verdicts, turned: Set::EMPTY, stage: 0 };
+        let passed = match dir {
+            Dir::Outward => outward(&mut self.stages, &mut step, entries),
+            Dir::Inward => inward(&mut self.stages, &mut step, entries),
+        };
+        step.outbox.at_work = None;
+        passed
+    }
+
+    /// Sends frames that passed all stages to their ports.
+    pub(crate) fn run_exit(
         &mut self,
         now: Time,
         batch: &mut Batch<'_>,
-        (outward, inward): (Set, Set),
+        passed: Passed,
         outbox: &mut Outbox,
         drops: &mut Drops,
     ) {
@@ -66,12 +107,52 @@ impl Pipeline {
             let stage = self.stages.len();
             let mut step =
                 Step { now, frames: Frames(frames), outbox, drops, verdicts, turned: Set::EMPTY, stage };
-            router.run(&mut step, Dir::Outward, outward);
-            router.run(&mut step, Dir::Inward, inward);
+            router.run(&mut step, Dir::Outward, passed.outward);
+            router.run(&mut step, Dir::Inward, passed.inward);
             return;
         }
-        self.leave(batch, outward, PortId(self.left as u8));
-        self.leave(batch, inward, PortId(0));
+        self.leave(batch, passed.outward, PortId(self.left as u8));
+        self.leave(batch, passed.inward, PortId(0));
+    }
+
+    /// Tells each stage the time; each does a bounded part of what is due. True: there is more.
+    pub(crate) fn tick_stages(&mut self, now: Time, outbox: &mut Outbox, drops: &mut Drops) -> bool {
+        let mut more = false;
+        let verdicts = &mut PerFrame::all(Verdict::Live);
+        let mut step =
+            Step { now, frames: Frames(&mut []), outbox, drops, verdicts, turned: Set::EMPTY, stage: 0 };
+        for (k, stage) in self.stages.iter_mut().enumerate() {
+            (step.stage, step.outbox.at_work) = (k, Some(k));
+            more |= stage.tick(&mut step);
+        }
+        step.outbox.at_work = None;
+        more
+    }
+
+    /// The filters in the order of the text.
+    pub(crate) fn filters(&self) -> impl Iterator<Item = &Filter> {
+        self.stages
+            .iter()
+            .filter_map(|stage| if let Stage::Filter(filter) = stage { Some(&**filter) } else { None })
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn filters_mut(&mut self) -> impl Iterator<Item = &mut Filter> {
+        self.stages
+            .iter_mut()
+            .filter_map(|stage| if let Stage::Filter(filter) = stage { Some(&mut **filter) } else { None })
+    }
+
+    /// The NATs in the order of the text.
+    pub(crate) fn nats(&self) -> impl Iterator<Item = &Nat> {
+        self.stages.iter().filter_map(|stage| if let Stage::Nat(nat) = stage { Some(&**nat) } else { None })
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn nats_mut(&mut self) -> impl Iterator<Item = &mut Nat> {
+        self.stages
+            .iter_mut()
+            .filter_map(|stage| if let Stage::Nat(nat) = stage { Some(&mut **nat) } else { None })
     }
 
     /// Frames leave with the tags of their port.
@@ -104,73 +185,177 @@ impl Pipeline {
 
     /// The tags of a port.
     #[inline]
-    #[expect(
-        clippy::indexing_slicing,
-        reason = "who names a port is the node itself, and it has one by each number"
-    )]
+    #[expect(clippy::indexing_slicing, reason = "the node itself names ports, and it has one by each number")]
     pub(crate) fn tags(&self, port: PortId) -> &[[u8; 4]] {
         &self.tags[usize::from(port.0)]
     }
+}
 
-    /// The epoch of something that recipes depend on.
-    pub(crate) fn epoch(&self, on: On) -> u32 {
-        match (on, &self.exit) {
-            (On::Text, _) => self.text_epoch,
-            (On::Routes, Exit::Router(router)) => router.epochs().0,
-            (On::Neighbours, Exit::Router(router)) => router.epochs().1,
-            (On::Routes | On::Neighbours, Exit::Across) => 0,
-            (On::Session { stage, number }, _) => match self.stages.get(stage) {
-                Some(Stage::Filter(filter)) => filter.epoch(number),
-                Some(Stage::Nat(nat)) => nat.table.epoch(number),
-                Some(Stage::Queue(_) | Stage::Police(_)) | None => 0,
-            },
+/// What a frame meets between its ports: a closed set, distinguished once per batch.
+#[derive(Debug)]
+pub(crate) enum Stage {
+    Filter(Box<Filter>),
+    Nat(Box<Nat>),
+    Queue(Box<Queue>),
+    Police(Box<Police>),
+}
+
+impl Stage {
+    fn run(&mut self, step: &mut Step<'_, '_>, dir: Dir, set: Set) -> Set {
+        match self {
+            Stage::Filter(filter) => filter.run(step, dir, set),
+            Stage::Nat(nat) => nat.run(step, dir, set),
+            Stage::Queue(queue) => queue.run(step, dir, set),
+            Stage::Police(police) => police.run(step, dir, set),
         }
     }
 
-    /// What is done to frames with this key.
-    ///
-    /// # Errors
-    /// They must pass the stages.
-    pub(crate) fn recipe(&self, now: Time, key: Key) -> Result<Recipe, Never> {
-        let dir = if usize::from(key.port.0) < self.left { Dir::Outward } else { Dir::Inward };
-        let (mut at, mut class, mut parts, mut until) = (key, 0, Vec::new(), None);
-        let mut depends = vec![On::Text];
-        let count = self.stages.len();
-        let order = (0..count).map(|n| if dir == Dir::Outward { n } else { count - 1 - n });
-        for (stage, kind) in order.filter_map(|k| Some((k, self.stages.get(k)?))) {
-            let part = match kind {
-                Stage::Filter(filter) => filter.recipe(now, &at, dir)?,
-                Stage::Nat(nat) => match nat.table.recipe(now, &at, dir)? {
-                    Some(part) => part,
-                    None => continue,
-                },
-                Stage::Queue(queue) => {
-                    queue.recipe(dir)?;
-                    continue;
-                }
-                Stage::Police(police) => {
-                    police.recipe(dir, &at, class)?;
-                    continue;
-                }
-            };
-            at = at.behind(part.rewrite);
-            class = part.class.unwrap_or(class);
-            depends.extend(part.sessions.iter().map(|&number| On::Session { stage, number }));
-            until = match (until, part.until) {
-                (Some(a), Some(b)) => Some(Tick::earlier(a, b)),
-                (a, b) => a.or(b),
-            };
-            parts.push((stage, part));
+    /// The same for frames that are no packets of IP, which a bump in the wire has. A NAT translates none of them, and they are
+    /// of no subscriber.
+    #[cold]
+    fn run_no_ip(&mut self, step: &mut Step<'_, '_>, dir: Dir, set: Set) -> Set {
+        match self {
+            Stage::Filter(filter) => filter.run_no_ip(step, dir, set),
+            Stage::Queue(queue) => queue.run(step, dir, set),
+            Stage::Nat(_) | Stage::Police(_) => set,
         }
-        let out = match &self.exit {
-            Exit::Router(router) => {
-                depends.extend([On::Routes, On::Neighbours]);
-                router.recipe(&at)?
-            }
-            Exit::Across if dir == Dir::Outward => Out { port: PortId(self.left as u8), routed: None },
-            Exit::Across => Out { port: PortId(0), routed: None },
+    }
+
+    /// All frames of a set, of which these are no packets of IP.
+    #[inline]
+    fn run_all(&mut self, step: &mut Step<'_, '_>, dir: Dir, set: Set, no_ip: Set) -> Set {
+        let no_ip = set.and(no_ip);
+        if no_ip.is_empty() {
+            return self.run(step, dir, set);
+        }
+        let packets = set.without(no_ip);
+        let passed = if packets.is_empty() { packets } else { self.run(step, dir, packets) };
+        passed.or(self.run_no_ip(step, dir, no_ip))
+    }
+
+    fn tick(&mut self, step: &mut Step<'_, '_>) -> bool {
+        match self {
+            Stage::Filter(filter) => filter.tick(step),
+            Stage::Nat(nat) => nat.tick(step),
+            Stage::Queue(queue) => queue.tick(step),
+            Stage::Police(_) => false,
+        }
+    }
+
+    /// When something is due at it.
+    pub(crate) fn due(&self, now: Time) -> Option<Time> {
+        match self {
+            Stage::Filter(filter) => filter.due(now),
+            Stage::Nat(nat) => nat.due(now),
+            Stage::Queue(queue) => queue.due(now),
+            Stage::Police(_) => None,
+        }
+    }
+
+    /// Counts the uses of a recipe, and refreshes its session.
+    pub(crate) fn used(&mut self, note: &Note, uses: &Uses, session: SessionState) {
+        match (self, note) {
+            (Stage::Filter(filter), Note::Filter(note)) => filter.used(note, uses, session),
+            (Stage::Nat(nat), Note::Nat(note)) if session == SessionState::Same => nat.table.used(note, uses),
+            (Stage::Nat(_), Note::Nat(_)) => {}
+            _ => unreachable!("the stage that has made it"),
+        }
+    }
+
+    /// The stage is removed: what waited in it goes on where frames of its direction enter.
+    pub(crate) fn emit_waiting(&mut self, now: Time, outbox: &mut Outbox, entry: impl Fn(Dir) -> EntryPoint) {
+        match self {
+            Stage::Filter(filter) => filter.emit_waiting(outbox, entry),
+            Stage::Nat(nat) => nat.emit_waiting(outbox, entry),
+            Stage::Queue(queue) => queue.emit_waiting(now, outbox, entry),
+            // Nothing waits in it.
+            Stage::Police(_) => {}
+        }
+    }
+}
+
+/// Where the frames of a batch enter: `outward[k]` before stage k, `inward[k]` behind stage k - 1, `right` behind all; and which
+/// of them are no packets of IP.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Entries {
+    outward: [Set; MOST_STAGES + 1],
+    inward: [Set; MOST_STAGES + 1],
+    right: Set,
+    no_ip: Set,
+}
+
+impl Entries {
+    /// One more frame, which is no packet of IP.
+    #[cold]
+    pub(crate) fn insert_no_ip(&mut self, i: usize, entry: EntryPoint) {
+        self.no_ip.insert(i);
+        self.insert(i, entry);
+    }
+
+    /// One more frame.
+    #[expect(clippy::indexing_slicing, reason = "an entry names a stage that there is")]
+    pub(crate) fn insert(&mut self, i: usize, entry: EntryPoint) {
+        match entry {
+            EntryPoint::Begin(Dir::Outward) => self.outward[0].insert(i),
+            EntryPoint::Begin(Dir::Inward) => self.right.insert(i),
+            EntryPoint::Outward { above } => self.outward[above].insert(i),
+            EntryPoint::Inward { below } => self.inward[below].insert(i),
+            EntryPoint::Leave(_) | EntryPoint::Hand(_) => unreachable!("it passes no stage"),
+        }
+    }
+
+    /// Of frames that begin their way outward, and inward.
+    pub(crate) fn begin(outward: Set, inward: Set) -> Entries {
+        let mut entries = Entries { right: inward, ..Entries::default() };
+        entries.outward[0] = outward;
+        entries
+    }
+
+    /// Those that come to all stages on their way in `dir`.
+    pub(crate) fn beginning(&self, dir: Dir) -> Set {
+        match dir {
+            Dir::Outward => self.outward[0],
+            Dir::Inward => self.right,
+        }
+    }
+
+    /// Takes some out of those.
+    pub(crate) fn remove_beginning(&mut self, dir: Dir, some: Set) {
+        let all = match dir {
+            Dir::Outward => &mut self.outward[0],
+            Dir::Inward => &mut self.right,
         };
-        let depends = depends.into_iter().map(|on| Depends { on, epoch: self.epoch(on) }).collect();
-        Ok(Recipe { parts, out, depends, until })
+        *all = all.without(some);
     }
+}
+
+#[inline]
+#[expect(clippy::indexing_slicing, reason = "there are at most MOST_STAGES stages")]
+fn outward(stages: &mut [Stage], step: &mut Step<'_, '_>, entries: &mut Entries) -> Set {
+    let mut outward = Set::EMPTY;
+    for (k, stage) in stages.iter_mut().enumerate() {
+        outward = outward.or(entries.outward[k]);
+        if !outward.is_empty() {
+            (step.stage, step.turned, step.outbox.at_work) = (k, Set::EMPTY, Some(k));
+            #[cfg(feature = "faults")]
+            crate::faults::strike(step, outward);
+            outward = stage.run_all(step, Dir::Outward, outward, entries.no_ip).without(step.turned);
+            entries.inward[k] = entries.inward[k].or(step.turned);
+        }
+    }
+    outward.or(entries.outward[stages.len()])
+}
+
+#[inline]
+#[expect(clippy::indexing_slicing, reason = "there are at most MOST_STAGES stages")]
+fn inward(stages: &mut [Stage], step: &mut Step<'_, '_>, entries: &Entries) -> Set {
+    let mut inward = entries.inward[stages.len()].or(entries.right);
+    for (k, stage) in stages.iter_mut().enumerate().rev() {
+        if !inward.is_empty() {
+            (step.stage, step.turned, step.outbox.at_work) = (k, Set::EMPTY, Some(k));
+            inward = stage.run_all(step, Dir::Inward, inward, entries.no_ip);
+        }
+        inward = inward.or(entries.inward[k]);
+    }
+    inward
 }

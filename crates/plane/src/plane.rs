@@ -1,7 +1,7 @@
 //! The node without its ports' memory and threads: what happens to the frames of a batch.
 //!
 //! ```text
-//! batch > admit (headers, tags, neighbours) > chain of stages > egress > verdicts
+//! batch > admit (headers, tags, neighbours) > pipeline (stages, exit) > verdicts
 //! ```
 //!
 //! Invariant: entered + originated + taken = left + kept + local + handed + dropped, at any time between two batches; what
@@ -10,39 +10,36 @@
 
 mod accounting;
 mod admit;
+mod commands;
 mod flows;
 mod make;
+mod originated;
+mod queries;
+mod threads;
 
 use weir_packet::frame::Mac;
 
-use crate::batch::{BATCH, Batch, Verdict};
+use crate::batch::{Batch, Verdict};
 use crate::cache::FlowCache;
-use crate::chain::{self, Entries, Stage};
 use crate::config::Config;
-use crate::drops::Drop;
-use crate::fast::Book;
-use crate::filter::{Count, Filter, Logged};
-use crate::frame::{Frame, HEAD_ROOM, Known, PortId};
-use crate::kept::{Emitted, Originated, Then, Ticket};
+use crate::dir::EntryPoint;
+use crate::drops::DropReason;
+use crate::fast::FastPath;
+use crate::frame::{Frame, Known};
+use crate::kept::{Emitted, Then, Ticket};
 use crate::limiter::Limiter;
-use crate::limits::Limits;
-use crate::local::{Local, Punt};
-use crate::nat::{BlockEvent, Event, Kept, Usage};
+use crate::local::{Local, Sender};
 use crate::outbox::Outbox;
-use crate::past::Past;
-use crate::pipeline::{Exit, Pipeline};
-use crate::police::PoliceCounts;
+use crate::pipeline::{Entries, Exit, Pipeline, Stage};
 use crate::port::Port;
-use crate::prefix::Prefix;
-use crate::queue::QueueCounts;
-use crate::route::{NoLink, Route};
 use crate::steer::Steering;
 use crate::time::Time;
-use crate::way::{Entry, Handover, News};
+use crate::unread_log::UnreadLog;
 
 pub use accounting::Accounting;
 pub(crate) use make::stage_of;
 use make::{exit, local_addresses};
+pub use originated::{Departure, Leave};
 
 /// A node's data plane.
 #[derive(Debug)]
@@ -53,36 +50,16 @@ pub struct Plane {
     departures: Vec<Departure>,
     pub(crate) steering: Steering,
     pub(crate) accounting: Accounting,
-    /// Where a test asks for one.
+    /// The flow cache, if a test asks for one.
     pub(crate) cache: Option<Box<FlowCache>>,
-    /// What somebody else passes on.
-    pub(crate) fast: Option<Box<Book>>,
-    /// What is left to tell of stages that a panic ended.
-    pub(crate) past: Past,
-}
-
-/// A frame of the node's own that leaves.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Departure {
-    /// Where it goes.
-    pub to: Leave,
-    /// The frame, Ethernet header first.
-    pub bytes: Vec<u8>,
-}
-
-/// Where a frame of the node's own goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Leave {
-    /// By this port.
-    Port(PortId),
-    /// To the machine that the node runs on, for this reason.
-    Machine(Punt),
-    /// To another thread of the node; it counts as come in by this port.
-    Thread(Handover, PortId),
+    /// The fast path, if there is one.
+    pub(crate) fast: Option<Box<FastPath>>,
+    /// The log of stages that a panic ended.
+    pub(crate) unread_log: UnreadLog,
 }
 
 impl Plane {
-    /// A node as `config` says; `macs` are the Ethernet addresses of the ports whose text names none, by port.
+    /// A node as `config` says; `macs` are the Ethernet addresses of the ports, for ports without one in the text.
     pub fn new(config: &Config, macs: &[Mac]) -> Plane {
         assert_eq!(macs.len(), config.ports.len(), "a port has an Ethernet address");
         let stages: Vec<Stage> = config.stages.iter().map(|stage| stage_of(stage, config)).collect();
@@ -104,7 +81,7 @@ impl Plane {
             accounting: Accounting::default(),
             cache: None,
             fast: None,
-            past: Past::default(),
+            unread_log: UnreadLog::default(),
         }
     }
 
@@ -122,7 +99,7 @@ impl Plane {
         self.publish();
     }
 
-    /// Goes on with a batch of frames that were kept, as [`Plane::next_emitted`] has asked for.
+    /// Resumes a batch of frames that were kept, as [`Plane::next_emitted`] has asked for.
     pub fn resume(&mut self, now: Time, batch: &mut Batch<'_>) {
         self.outbox.kept.begin();
         // Before anything can fail: with the batch the memory of its frames is gone.
@@ -143,14 +120,14 @@ impl Plane {
         self.publish();
     }
 
-    /// Where a frame enters the chain that was kept, or its verdict if it does not.
+    /// Where a frame that was kept enters the pipeline, or its verdict if it does not.
     fn go_on(
         &mut self,
         now: Time,
         frame: &mut Frame<'_>,
         known: &Known,
         then: Then,
-    ) -> Result<Entry, Verdict> {
+    ) -> Result<EntryPoint, Verdict> {
         if let Then::Leave(port, mac) = then {
             frame.set_receiver(mac);
             return Err(Verdict::Out(port));
@@ -158,9 +135,9 @@ impl Plane {
         let read = frame.read_known(known);
         match (then, read) {
             // What it says about neighbours is no packet.
-            (Then::On(Entry::Leave(port)), _) => Err(Verdict::Out(port)),
+            (Then::On(EntryPoint::Leave(port)), _) => Err(Verdict::Out(port)),
             (_, Err(reason)) => Err(Verdict::Dropped(reason)),
-            (Then::On(Entry::Hand(to)), _) => Err(Verdict::Handed(to)),
+            (Then::On(EntryPoint::Hand(to)), _) => Err(Verdict::Handed(to)),
             (Then::On(entry), _) => Ok(entry),
             (Then::Marked(entry), _) => {
                 frame.mark_congestion();
@@ -174,21 +151,27 @@ impl Plane {
         }
     }
 
-    /// What is to be done with the memory of a frame that was kept: to be asked for until there is no more behind each
-    /// call, and what comes back is to come back before the text changes.
+    /// What to do with the memory of a frame that was kept. The caller calls it until it returns `None`, behind each other call,
+    /// and brings frames back before the text changes.
     pub fn next_emitted(&mut self) -> Option<Emitted> {
         self.outbox.kept.next_emitted()
     }
 
-    /// Time has passed: a bounded fragment of what is due is done. True: there is more, for another call as soon as there is
+    /// There is no memory for a frame that was kept as a copy and is to come back.
+    pub fn lost_while_kept(&mut self, ticket: Ticket) {
+        self.outbox.kept.redeem(ticket);
+        self.outbox.kept_count -= 1;
+        self.accounting.drops.count(DropReason::NoMemory);
+    }
+
+    /// Time has passed: does a bounded part of what is due. True: there is more, for another call as soon as the caller has
     /// nothing else to do.
     pub fn tick(&mut self, now: Time) -> bool {
         self.outbox.kept.begin();
-        if self.fast.as_mut().is_some_and(|book| book.read_if_due(&mut self.pipeline, now)) {
+        if self.fast.as_mut().is_some_and(|path| path.read_if_due(&mut self.pipeline, now)) {
             return true;
         }
-        let mut more =
-            chain::tick(&mut self.pipeline.stages, now, &mut self.outbox, &mut self.accounting.drops);
+        let mut more = self.pipeline.tick_stages(now, &mut self.outbox, &mut self.accounting.drops);
         self.steering.tick(now, &mut self.outbox, &mut self.accounting.drops);
         if let Exit::Router(router) = &mut self.pipeline.exit {
             more |= router.tick(now, &mut self.outbox);
@@ -206,218 +189,8 @@ impl Plane {
             Exit::Across => None,
         };
         let stages = self.pipeline.stages.iter().filter_map(|stage| stage.due(now));
-        let fast = self.fast.as_ref().and_then(|book| book.next_read(now));
+        let fast = self.fast.as_ref().and_then(|path| path.next_read(now));
         stages.chain(self.steering.due()).chain(router).chain(fast).min()
-    }
-
-    /// Frames of the node's own that leave since the last call.
-    pub fn departures(&mut self) -> impl Iterator<Item = Departure> {
-        self.departures.drain(..)
-    }
-
-    /// What it has heard of neighbours, and asks them, since the last call, where other threads of the node are to hear it.
-    pub fn news(&mut self) -> impl Iterator<Item = News> {
-        let news = match &mut self.pipeline.exit {
-            Exit::Router(router) => Some(router.news()),
-            Exit::Across => None,
-        };
-        news.into_iter().flatten()
-    }
-
-    /// Hears what another thread of the node has heard of neighbours.
-    pub fn overhear(&mut self, now: Time, news: &News) {
-        self.outbox.kept.begin();
-        if let Exit::Router(router) = &mut self.pipeline.exit {
-            router.overhear(news, now, &mut self.outbox);
-        }
-        self.run_outbox(now);
-        self.publish();
-    }
-
-    /// A frame that it gave the verdict of being handed over was not: the other thread had no room for it.
-    pub fn handover_failed(&mut self) {
-        self.accounting.handed -= 1;
-        self.accounting.drops.count(Drop::HandoverFull);
-    }
-
-    /// For a frame that was kept as a copy and is to come back, there is no memory.
-    pub fn lost_while_kept(&mut self, ticket: Ticket) {
-        self.outbox.kept.redeem(ticket);
-        self.outbox.kept_count -= 1;
-        self.accounting.drops.count(Drop::NoMemory);
-    }
-
-    /// A frame that another thread handed over had no memory here.
-    pub fn lost_on_the_way(&mut self) {
-        self.accounting.taken += 1;
-        self.accounting.drops.count(Drop::HandoverFull);
-    }
-
-    /// What the NATs of the node hold.
-    pub fn nat_usage(&self) -> Usage {
-        let mut all = Usage::default();
-        for stage in &self.pipeline.stages {
-            if let Stage::Nat(nat) = stage {
-                let usage = nat.table.usage();
-                all.sessions += usage.sessions;
-                all.bytes += usage.bytes;
-            }
-        }
-        all
-    }
-
-    /// Gives hosts the blocks of ports again that they had before the node ended, as far as there are such blocks: these
-    /// are returned.
-    pub fn restore(&mut self, now: Time, kept: &[Kept]) -> Vec<Kept> {
-        let mut restored = Vec::new();
-        for stage in &mut self.pipeline.stages {
-            if let Stage::Nat(nat) = stage {
-                restored.extend(kept.iter().filter(|kept| nat.table.restore(now, kept)));
-            }
-        }
-        restored
-    }
-
-    /// Hosts get no further block of ports, but those that follow from their addresses, until this is called with `false`.
-    /// A NAT that begins anew gives blocks again.
-    pub fn withhold_blocks(&mut self, withheld: bool) {
-        for stage in &mut self.pipeline.stages {
-            if let Stage::Nat(nat) = stage {
-                nat.table.withhold_blocks(withheld);
-            }
-        }
-    }
-
-    /// Blocks of ports that hosts were given or have given back since the last call; `None`: there were too many, and
-    /// [`Plane::blocks`] says what there is.
-    pub fn block_events(&mut self) -> Option<Vec<BlockEvent>> {
-        let mut all = Vec::new();
-        for stage in &mut self.pipeline.stages {
-            if let Stage::Nat(nat) = stage {
-                all.append(&mut nat.table.block_events()?);
-            }
-        }
-        Some(all)
-    }
-
-    /// All blocks of ports that hosts have, but those that follow from their addresses. It takes its time.
-    pub fn blocks(&mut self) -> Vec<Kept> {
-        let mut all = Vec::new();
-        for stage in &mut self.pipeline.stages {
-            if let Stage::Nat(nat) = stage {
-                all.append(&mut nat.table.blocks());
-            }
-        }
-        all
-    }
-
-    /// What the log of NAT gets since the last call, and how many events there was no room for, ever.
-    pub fn events(&mut self) -> (Vec<Event>, u64) {
-        let mut all = self.past.events();
-        for stage in &mut self.pipeline.stages {
-            if let Stage::Nat(nat) = stage {
-                let (events, lost) = nat.table.events();
-                all.0.extend(events);
-                all.1 += lost;
-            }
-        }
-        all
-    }
-
-    /// The filters in the order of the text: each rule as it was written, then the policy, with what it held for.
-    pub fn filter_counts(&self) -> Vec<Vec<(String, Count)>> {
-        let of = |filter: &Filter| filter.counts().map(|(rule, count)| (rule.to_string(), count)).collect();
-        self.filters().map(of).collect()
-    }
-
-    /// What its queues have done, in the order of the text.
-    pub fn queue_counts(&self) -> Vec<QueueCounts> {
-        let of = |(n, stage): (usize, &Stage)| match stage {
-            Stage::Queue(queue) => queue.counts(n + 1).collect(),
-            Stage::Filter(_) | Stage::Nat(_) | Stage::Police(_) => Vec::new(),
-        };
-        self.pipeline.stages.iter().enumerate().flat_map(of).collect()
-    }
-
-    /// What its policers have done, in the order of the text.
-    pub fn police_counts(&self) -> Vec<PoliceCounts> {
-        let of = |(n, stage): (usize, &Stage)| match stage {
-            Stage::Police(police) => police.counts(n + 1).collect(),
-            Stage::Filter(_) | Stage::Nat(_) | Stage::Queue(_) => Vec::new(),
-        };
-        self.pipeline.stages.iter().enumerate().flat_map(of).collect()
-    }
-
-    /// Frames that rules have written down since the last call.
-    pub fn logged(&mut self) -> Vec<Logged> {
-        let mut all = Vec::new();
-        for stage in &mut self.pipeline.stages {
-            if let Stage::Filter(filter) = stage {
-                all.extend(filter.logged());
-            }
-        }
-        all
-    }
-
-    /// Connections that filters remember.
-    pub fn connections(&self) -> u32 {
-        self.filters().map(Filter::connections).sum()
-    }
-
-    /// Memory that filters read, in bytes.
-    pub fn filter_bytes(&self) -> usize {
-        self.filters().map(Filter::bytes).sum()
-    }
-
-    /// Frames for the node itself are dropped from now on, as there is nobody who takes them.
-    pub fn without_machine(mut self) -> Plane {
-        self.local.is_taken = false;
-        self
-    }
-
-    /// What hosts use together is limited otherwise from now on.
-    pub(crate) fn limit(&mut self, limits: &Limits) {
-        self.pipeline.text_epoch = self.pipeline.text_epoch.wrapping_add(1);
-        for stage in &mut self.pipeline.stages {
-            match stage {
-                Stage::Filter(filter) => filter.limit(limits),
-                Stage::Nat(nat) => nat.limit(limits),
-                Stage::Queue(_) | Stage::Police(_) => {}
-            }
-        }
-        self.steering.limit(limits);
-        self.local.limit(limits);
-        self.outbox.limit(limits);
-        if let Exit::Router(router) = &mut self.pipeline.exit {
-            router.limit(limits);
-        }
-    }
-
-    fn filters_mut(&mut self) -> impl Iterator<Item = &mut Filter> {
-        self.pipeline
-            .stages
-            .iter_mut()
-            .filter_map(|stage| if let Stage::Filter(filter) = stage { Some(&mut **filter) } else { None })
-    }
-
-    fn filters(&self) -> impl Iterator<Item = &Filter> {
-        self.pipeline
-            .stages
-            .iter()
-            .filter_map(|stage| if let Stage::Filter(filter) = stage { Some(&**filter) } else { None })
-    }
-
-    /// Where all frames are.
-    pub fn accounting(&self) -> Accounting {
-        let served = self.fast.as_ref().map_or(0, |book| book.served());
-        let Accounting { entered, left, .. } = self.accounting;
-        Accounting {
-            entered: entered + served,
-            left: left + served,
-            originated: self.outbox.made,
-            kept: self.outbox.kept_count,
-            ..self.accounting.clone()
-        }
     }
 
     /// The verdict of a frame that comes to no stage.
@@ -428,12 +201,12 @@ impl Plane {
         batch.verdicts[i] = verdict;
     }
 
-    /// The chain, where those leave that came through it, and the accounting.
+    /// The pipeline, and the accounting of what came of it.
     fn pass(&mut self, now: Time, batch: &mut Batch<'_>, entries: Entries) {
         let (pipeline, outbox, drops) = (&mut self.pipeline, &mut self.outbox, &mut self.accounting.drops);
         match &mut self.cache {
-            Some(cache) => cache.lead(pipeline, now, batch, entries, outbox, drops),
-            None => pipeline.lead(now, batch, entries, outbox, drops),
+            Some(cache) => cache.run(pipeline, now, batch, entries, outbox, drops),
+            None => pipeline.run(now, batch, entries, outbox, drops),
         }
         let mut left = 0;
         for i in 0..batch.len() {
@@ -444,19 +217,20 @@ impl Plane {
                 Verdict::Local => self.punt(now, batch, i),
                 Verdict::Handed(_) => self.hand_over(&mut batch[i]),
                 Verdict::Punted(_) | Verdict::Live => {
-                    unreachable!("each frame has a verdict behind the chain")
+                    unreachable!("each frame has a verdict behind the pipeline")
                 }
             }
         }
         self.accounting.left += left;
-        self.filters_mut().for_each(|filter| filter.settle(&batch.verdicts));
+        self.pipeline.filters_mut().for_each(|filter| filter.settle(&batch.verdicts));
     }
 
-    /// The machine is given a frame, if that is no more than it may be given.
+    /// Punts a frame to the machine, if that is within the limits.
     #[cold]
     fn punt(&mut self, now: Time, batch: &mut Batch<'_>, i: usize) {
         let is_near = matches!(&self.pipeline.exit, Exit::Router(router) if router.is_near(&batch[i]));
-        match self.local.punt(now, &batch[i], is_near) {
+        let sender = if is_near { Sender::OnLink } else { Sender::Elsewhere };
+        match self.local.punt(now, &batch[i], sender) {
             Err(reason) => self.decide(batch, i, Verdict::Dropped(reason)),
             Ok(punt) => {
                 self.accounting.local.count(punt);
@@ -464,107 +238,17 @@ impl Plane {
             }
         }
     }
-
-    /// A frame goes to another thread with the tags that it came in with: a NAT may have taken them off, and the node's own
-    /// have none.
-    #[cold]
-    fn hand_over(&mut self, frame: &mut Frame<'_>) {
-        self.accounting.handed += 1;
-        if !frame.has_tags() {
-            let (dst, src) = frame.macs();
-            frame.set_ethernet(dst, src, self.pipeline.tags(frame.port));
-        }
-    }
-
-    /// Adds a route to a router, or changes where its prefix leads; false if the node is none.
-    ///
-    /// # Errors
-    /// A next hop that is no neighbour.
-    pub fn add_route(&mut self, route: &Route) -> Result<bool, NoLink> {
-        match &mut self.pipeline.exit {
-            Exit::Router(router) => {
-                let added = router.add(route);
-                self.publish();
-                added.map(|()| true)
-            }
-            Exit::Across => Ok(false),
-        }
-    }
-
-    /// Memory that look-ups of routes read, in bytes.
-    pub fn route_bytes(&self) -> usize {
-        match &self.pipeline.exit {
-            Exit::Router(router) => router.table_bytes(),
-            Exit::Across => 0,
-        }
-    }
-
-    /// Takes a route of a router out; false if there is none.
-    pub fn remove_route(&mut self, prefix: Prefix) -> bool {
-        let was_there = match &mut self.pipeline.exit {
-            Exit::Router(router) => router.remove(prefix),
-            Exit::Across => false,
-        };
-        self.publish();
-        was_there
-    }
-
-    /// Leads the node's own frames through the chain until it has no more to say.
-    pub(crate) fn run_outbox(&mut self, now: Time) {
-        while !self.outbox.waiting.is_empty() {
-            let mut waiting: Vec<Originated> =
-                self.outbox.waiting.drain(..self.outbox.waiting.len().min(BATCH)).collect();
-            let mut batch = Batch::default();
-            let mut entries = Entries::default();
-            for (i, Originated { then, known, buf }) in waiting.iter_mut().enumerate() {
-                let end = buf.len();
-                batch.push(Frame::new(buf, HEAD_ROOM, end, known.port));
-                match self.go_on(now, &mut batch[i], known, *then) {
-                    Ok(entry) => enter(&mut entries, &batch, i, entry),
-                    Err(verdict) => self.decide(&mut batch, i, verdict),
-                }
-            }
-            self.outbox.kept.is_originated = true;
-            self.pass(now, &mut batch, entries);
-            self.outbox.kept.is_originated = false;
-            let leave =
-                |(frame, verdict): (&Frame<'_>, Verdict)| (verdict, frame.port, frame.bytes().to_vec());
-            let outcome: Vec<_> = batch.outcome().map(leave).collect();
-            for (verdict, port, bytes) in outcome {
-                let to = match verdict {
-                    Verdict::Out(port) => Leave::Port(port),
-                    Verdict::Punted(punt) => Leave::Machine(punt),
-                    Verdict::Handed(to) => Leave::Thread(to, port),
-                    Verdict::Kept(ticket) => {
-                        self.outbox.set_aside(ticket, &bytes);
-                        continue;
-                    }
-                    _ => continue,
-                };
-                self.departures.push(Departure { to, bytes });
-            }
-        }
-        self.filters_mut().for_each(Filter::forget_refused);
-        let refused = std::mem::take(&mut self.outbox.refused);
-        (0..refused).for_each(|_| self.accounting.drops.count(Drop::OriginatedLimit));
-        let gave_way = std::mem::take(&mut self.outbox.gave_way);
-        (0..gave_way).for_each(|_| self.accounting.drops.count(Drop::FragmentLimit));
-        let lost = std::mem::take(&mut self.outbox.lost);
-        (0..lost).for_each(|_| self.accounting.drops.count(Drop::Panic));
-    }
 }
 
-/// A frame of a batch enters the chain.
-fn enter(entries: &mut Entries, batch: &Batch<'_>, i: usize, entry: Entry) {
-    match batch[i].is_ip() {
-        true => entries.insert(i, entry),
-        false => entries.insert_no_ip(i, entry),
-    }
+/// A frame of a batch enters the pipeline.
+fn enter(entries: &mut Entries, batch: &Batch<'_>, i: usize, entry: EntryPoint) {
+    if batch[i].is_ip() { entries.insert(i, entry) } else { entries.insert_no_ip(i, entry) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frame::{HEAD_ROOM, PortId};
     use weir_packet::flow::Flow;
     use weir_packet::frame::{Ends, Signature};
 
@@ -615,7 +299,7 @@ mod tests {
         for (text, tags) in
             [("lan > wan", &tags[1..]), ("lan(vlan 9) > wan", &[]), ("lan(vlan 9) > wan", &tags[..1])]
         {
-            assert_eq!(passed(text, 0, tags).0, Verdict::Dropped(Drop::UnknownVlan), "{text}");
+            assert_eq!(passed(text, 0, tags).0, Verdict::Dropped(DropReason::UnknownVlan), "{text}");
         }
     }
 

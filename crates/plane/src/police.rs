@@ -1,14 +1,18 @@
 //! What each subscriber of a network may send and receive: a token bucket for each of them, for each direction and for each class
-//! of frames that has a rate of its own. What is more is dropped at once; a queue, which has it wait, is `queue.rs`.
+//! of frames with a rate of its own. Excess frames are dropped at once; `queue.rs` has them wait.
 //!
 //! ```text
 //! frame > inside address > profile (longest prefix) > rate of its class and direction > bucket of the subscriber > on, or dropped
-//!              `--> whose frame it is, for queues behind
+//!              `--> subscriber of the frame, for queues behind
 //! ```
 //! The inside address is the source of a frame on its way outward and the destination of one on its way inward. A subscriber has one
 //! address of IPv4, or a network of IPv6. A frame counts with its Ethernet header, as in a queue.
 //!
 //! Invariant: over any time no more than burst + rate * time passes of a subscriber, see `police/buckets.rs`.
+//!
+//! Files:
+//! - `police/buckets.rs`: token buckets; `police/config.rs`: the text; `police/ranges.rs`: prefixes and their profiles
+//! - classes of frames come from filter rules (`class` in `filter/rules.rs`); scenarios: `tests/police.txt` of the repository
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 mod buckets;
@@ -22,7 +26,8 @@ use weir_packet::steer::{mix4, mix6};
 
 use crate::address::{mapped4, words6};
 use crate::batch::{PerFrame, Set};
-use crate::drops::Drop;
+use crate::dir::Dir;
+use crate::drops::DropReason;
 use crate::filter::CLASSES;
 use crate::frame::{Frame, Kind};
 use crate::prefix::mask6;
@@ -30,7 +35,6 @@ use crate::recipe::{Ends, Key, Never};
 use crate::stage::{ByDir, Step};
 use crate::table::secret::Secret;
 use crate::time::Time;
-use crate::way::Dir;
 
 use buckets::Buckets;
 pub(crate) use config::Config;
@@ -46,7 +50,7 @@ pub(crate) struct Police {
     rules: Rules,
 }
 
-/// Who may have what, and what they have.
+/// The profiles, and the buckets of the subscribers.
 #[derive(Debug)]
 struct Rules {
     /// By address the number of a profile; the first one limits nothing.
@@ -78,7 +82,7 @@ pub struct PoliceCounts {
     pub stage: usize,
     /// The profile.
     pub profile: String,
-    /// The class whose rate it is; `None`: that of all without one of their own.
+    /// The class with this rate; `None`: all classes without a rate of their own.
     pub class: Option<u8>,
     /// The direction.
     pub dir: Dir,
@@ -88,7 +92,7 @@ pub struct PoliceCounts {
     pub burst_bytes: u64,
     /// Subscribers that are known.
     pub subscribers: u64,
-    /// How often a subscriber had to take the place of one whose tokens were not all there.
+    /// How often a subscriber replaced a bucket that was not full.
     pub displaced: u64,
     /// Frames that have passed, and their bytes.
     pub passed: (u64, u64),
@@ -96,7 +100,7 @@ pub struct PoliceCounts {
     pub dropped: u64,
 }
 
-/// What is asked about a frame: for which rate, whose tokens.
+/// What a frame is checked by: the rate, and the bucket.
 #[derive(Debug, Clone, Copy)]
 struct Asked {
     rate: u16,
@@ -105,7 +109,7 @@ struct Asked {
 }
 
 impl Police {
-    /// A policer as the text says; what nobody is to foresee follows from `seed`.
+    /// A policer as the text says. What must not be predictable from outside follows from `seed`.
     pub(crate) fn new(config: &Config, seed: u64) -> Police {
         Police { secret: Secret::new(seed), rules: Rules::new(config) }
     }
@@ -117,7 +121,7 @@ impl Police {
         for i in set {
             let frame = &mut step.frames[i];
             let (profile, subscriber, mixed) = self.rules.subscriber(frame, dir);
-            // 0 is nobody.
+            // 0 stands for no subscriber.
             frame.subscriber = mixed.max(1);
             let number = self.rules.number(profile, dir, frame.class);
             if let Some(rate) = self.rules.rates.get(usize::from(number)) {
@@ -136,7 +140,7 @@ impl Police {
                 rate.passed = (rate.passed.0 + 1, rate.passed.1 + bytes as u64);
             } else {
                 rate.dropped += 1;
-                step.drop(i, Drop::PoliceRate);
+                step.drop(i, DropReason::PoliceRate);
                 passed.remove(i);
             }
         }
@@ -160,8 +164,8 @@ impl Police {
         }
     }
 
-    /// Takes another configuration; what subscribers of a profile lack of their tokens they go on lacking. What is of no more use is left
-    /// in `update`.
+    /// Takes another configuration; subscribers of a profile keep the level of their buckets. What is of no more use is left in
+    /// `update`.
     pub(crate) fn take(&mut self, now: Time, update: &mut Update) {
         for (new, from) in update.rules.rates.iter_mut().zip(&update.from) {
             if let Some(old) = from.and_then(|from| self.rules.rates.get_mut(from)) {
@@ -177,7 +181,7 @@ impl Police {
         self.rules.rates.iter_mut().for_each(|rate| rate.buckets.begin_anew());
     }
 
-    /// What it has done, of the stage of this number.
+    /// Its counters, as the stage of this number.
     pub(crate) fn counts(&self, stage: usize) -> impl Iterator<Item = PoliceCounts> {
         self.rules.rates.iter().map(move |rate| PoliceCounts {
             stage,
@@ -220,7 +224,7 @@ impl Rules {
         };
         let none = || ByDir::new(|| [FREE; CLASSES as usize]);
         let mut profiles: Vec<_> = (0..=config.profiles.len()).map(|_| none()).collect();
-        // Those of a class last: they take the place of the others.
+        // Rates of a class come last: they replace the others.
         for of_class in [false, true] {
             for (n, (profile, class, dir, _)) in config.limits().enumerate() {
                 let is_of = |n: usize| class.is_none_or(|class| usize::from(class) == n);
@@ -240,7 +244,7 @@ impl Rules {
         }
     }
 
-    /// The number of the profile of a frame's subscriber, who that is, and the same as queues see it.
+    /// The number of the profile of a frame's subscriber, the subscriber, and the same as queues see it.
     #[inline]
     fn subscriber(&self, frame: &Frame<'_>, dir: Dir) -> (u16, u128, u32) {
         let own = |outward, inward| if dir == Dir::Outward { outward } else { inward };
@@ -268,7 +272,7 @@ impl Rules {
     }
 }
 
-/// Another configuration, ready to take; afterwards what it took the place of.
+/// Another configuration, ready to be taken; afterwards the old one.
 #[derive(Debug)]
 pub(crate) struct Update {
     rules: Rules,
@@ -277,7 +281,7 @@ pub(crate) struct Update {
 }
 
 impl Update {
-    /// What it takes to become `new`, where `old` is what the policer is.
+    /// The update from `old` to `new`.
     pub(crate) fn prepare(old: &Config, new: &Config) -> Update {
         let places: HashMap<_, usize> = names_of_rates(old).zip(0..).collect();
         let from = names_of_rates(new).map(|name| places.get(&name).copied()).collect();
@@ -299,9 +303,9 @@ fn name(config: &Config, profile: usize) -> String {
 mod tests {
     use super::*;
     use crate::batch::{BATCH, Batch, Verdict};
-    use crate::chain::Stage;
     use crate::config;
     use crate::frame::{HEAD_ROOM, PortId};
+    use crate::pipeline::Stage;
     use crate::plane::Plane;
     use crate::random::Random;
 
@@ -329,7 +333,7 @@ mod tests {
         assert!(plane.accounting().balance(), "{:?}", plane.accounting());
         let out = |(_, verdict): (&Frame<'_>, Verdict)| match verdict {
             Verdict::Out(_) => true,
-            Verdict::Dropped(Drop::PoliceRate) => false,
+            Verdict::Dropped(DropReason::PoliceRate) => false,
             other => panic!("{line}: {other:?}"),
         };
         batch.outcome().filter(|one| out((one.0, one.1))).count()
@@ -352,7 +356,7 @@ mod tests {
         }
         let [counts] = &plane.police_counts()[..] else { panic!("one rate") };
         assert_eq!((counts.passed, counts.subscribers), ((all as u64, all as u64 * 1000), 1));
-        assert_eq!(counts.dropped, plane.accounting().drops[Drop::PoliceRate]);
+        assert_eq!(counts.dropped, plane.accounting().drops[DropReason::PoliceRate]);
     }
 
     /// Frames of many subscribers with invented addresses come between those of an honest one, at some hundred thousand a second.
@@ -502,7 +506,7 @@ mod tests {
         }
     }
 
-    /// Whose frames wait in the queues of a node.
+    /// The subscribers of the frames that wait in the queues of a node.
     fn subscribers_in_queues(plane: &Plane) -> Vec<u32> {
         let queues = plane.pipeline.stages.iter().filter_map(|stage| match stage {
             Stage::Queue(queue) => Some(queue.waiting()),

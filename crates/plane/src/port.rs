@@ -11,7 +11,7 @@
 //! | `vlan TAG[.TAG]` | 802.1Q tag of its frames, or 802.1ad and 802.1Q tag, 1 to 4094 | untagged |
 //! | `mac ADDRESS` | its Ethernet address | that of the interface |
 //! | `neighbour ADDRESS MAC` | a host of its link that is not to be asked | they are asked (ARP, neighbour discovery) |
-//! | `rpf strict\|end\|loose\|off` | where the way back to the source of its packets must lead, in a router: to this port, to one of the same end, to any; or it is not asked | `end` |
+//! | `rpf strict\|end\|loose\|off` | in a router: where the route back to the source of its packets must lead: to this port, to a port of the same end, to any port; or it is not checked | `end` |
 //! | `on NAME` | the interface it stands for | that of its own name |
 
 use std::net::IpAddr;
@@ -20,13 +20,12 @@ use weir_config::{Notes, closest, did_you_mean};
 use weir_packet::frame::Mac;
 
 use crate::prefix::{Prefix, is_unicast4, mask4};
-use crate::route::Rpf;
 use crate::text::{Arg, Item};
 
 /// Names of items that are no ports.
 const NO_PORTS: &[&str] = &["route", "filter", "nat", "queue", "police", "limits"];
 
-/// What a text says of a port.
+/// The configuration of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Port {
     /// Its name in the text and in reports.
@@ -39,12 +38,32 @@ pub struct Port {
     pub vlan: Vec<u16>,
     /// Its Ethernet address, where the text gives one.
     pub mac: Option<Mac>,
-    /// Hosts of its link whose Ethernet addresses are given.
+    /// Hosts of its link with configured Ethernet addresses.
     pub neighbours: Vec<(IpAddr, Mac)>,
-    /// What is asked of the sources of its frames, where the node is a router.
+    /// How the sources of its frames are checked, if the node is a router.
     pub rpf: Rpf,
     /// The interface it stands for.
     pub interface: String,
+}
+
+/// Reverse path forwarding: what is checked of the route back to a source (BCP 38 = RFC 2827, RFC 3704).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Rpf {
+    /// It leads to the port that the packet came in by.
+    Strict,
+    /// It leads to a port of the same end of the node.
+    #[default]
+    End,
+    /// It leads to any port.
+    Loose,
+    /// Nothing is checked.
+    Off,
+}
+
+impl Rpf {
+    /// The modes by their names in texts.
+    const NAMES: [(&str, Rpf); 4] =
+        [("strict", Rpf::Strict), ("end", Rpf::End), ("loose", Rpf::Loose), ("off", Rpf::Off)];
 }
 
 const MTU: std::ops::RangeInclusive<u16> = 68..=9216;

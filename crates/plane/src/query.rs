@@ -1,4 +1,4 @@
-//! Messages of ICMP with an identifier, which is that of the one who asks.
+//! ICMP queries: messages with an identifier, which is that of the querying host.
 
 use weir_packet::headers::{ICMP, ICMP6};
 

@@ -1,5 +1,5 @@
-//! A link of a given rate in the midst of a node: what is more than it carries waits, and an AQM decides what is dropped. What is
-//! behind it may take its time, lose frames and reorder them.
+//! A link of a given rate inside of a node: excess frames wait, and an AQM decides which are dropped. The path behind the link
+//! may delay, lose and reorder frames.
 //!
 //! ```text
 //! frame > kept > [ limit | AQM | scheduler ] > the link takes it > emitted, goes on
@@ -30,14 +30,14 @@ use weir_packet::steer::{ends_of_frame, flow, mix4, mix6};
 use weir_queue::{Ecn, Packet, Reason, Tally};
 
 use crate::batch::Set;
-use crate::drops::Drop;
+use crate::dir::{Dir, EntryPoint};
+use crate::drops::DropReason;
 use crate::frame::{Fragment, Frame, Kind};
 use crate::kept::{Then, Ticket};
 use crate::outbox::Outbox;
 use crate::recipe::Never;
 use crate::stage::{ByDir, Step};
 use crate::time::Time;
-use crate::way::{Dir, Entry};
 
 pub(crate) use config::Config;
 
@@ -45,18 +45,18 @@ pub(crate) use config::Config;
 const AT_ONCE: usize = 256;
 /// Bits of a full frame of Ethernet.
 const SLOT_BITS: u64 = 1514 * 8;
-/// Time of `weir_queue` ends after 213 days: that of a link for which nothing waits begins anew long before.
+/// `weir_queue` times end after 213 days: the clock of a link without backlog begins anew long before.
 const LONGEST: Duration = Duration::from_secs(100 * 86_400);
 
-/// A link in a direction or in both, with what waits for it and what is behind it.
+/// A link in one direction or in both, with its queue and the path behind it.
 #[derive(Debug)]
 pub(crate) struct Queue {
     config: Config,
     seed: u64,
-    ways: ByDir<Option<Way>>,
+    directions: ByDir<Option<DirectedQueue>>,
 }
 
-/// What a queue has done in a direction.
+/// The counters of a queue in one direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueCounts {
     /// The queue among the stages of the text, from 1.
@@ -77,7 +77,7 @@ pub struct QueueCounts {
     pub marked: u64,
     /// Frames that the queue dropped.
     pub dropped: u64,
-    /// Frames behind the link: on their way, and lost as asked for. `None` if a frame goes on when the link takes it.
+    /// Frames behind the link: in flight, and lost as configured. `None` if a frame goes on when the link takes it.
     pub behind: Option<(u64, u64)>,
     /// How much later than they were due frames went on, ns.
     pub late: Histogram,
@@ -91,25 +91,25 @@ impl Queue {
     }
 
     fn begun(config: &Config, seed: u64, now: Time) -> Queue {
-        let mut ways = ByDir::new(|| None);
+        let mut directions = ByDir::new(|| None);
         for dir in [Dir::Outward, Dir::Inward] {
-            ways[dir] = config.is_in(dir).then(|| Way::new(config, dir, seed, now));
+            directions[dir] = config.is_in(dir).then(|| DirectedQueue::new(config, dir, seed, now));
         }
-        Queue { config: config.clone(), seed, ways }
+        Queue { config: config.clone(), seed, directions }
     }
 
-    /// Has the frames of `set` wait on their way in `dir`; returns those that need not.
+    /// Keeps the frames of `set`; returns those for which the direction has no queue.
     pub(crate) fn run(&mut self, step: &mut Step<'_, '_>, dir: Dir, set: Set) -> Set {
         let onward = step.onward(dir);
-        let Some(way) = &mut self.ways[dir] else { return set };
-        if way.is_old(step.now) {
-            way.begin_anew(&self.config, dir, self.seed, step.now);
+        let Some(queue) = &mut self.directions[dir] else { return set };
+        if queue.is_old(step.now) {
+            queue.begin_anew(&self.config, dir, self.seed, step.now);
         }
         for i in set {
             let (packet, path) = packet(&step.frames[i], dir, &self.config);
-            way.arrive(packet, path, step.keep(i), step.now);
+            queue.arrive(packet, path, step.keep(i), step.now);
         }
-        way.emit(step, onward);
+        queue.emit(step, onward);
         Set::EMPTY
     }
 
@@ -118,8 +118,8 @@ impl Queue {
         let mut more = false;
         for dir in [Dir::Outward, Dir::Inward] {
             let onward = step.onward(dir);
-            if let Some(way) = &mut self.ways[dir] {
-                more |= way.emit(step, onward);
+            if let Some(queue) = &mut self.directions[dir] {
+                more |= queue.emit(step, onward);
             }
         }
         more
@@ -127,7 +127,7 @@ impl Queue {
 
     /// When the next frame is due.
     pub(crate) fn due(&self, now: Time) -> Option<Time> {
-        self.ways.both().into_iter().flatten().filter_map(|way| way.due(now)).min()
+        self.directions.both().into_iter().flatten().filter_map(|queue| queue.due(now)).min()
     }
 
     /// Whether nothing waits here for frames of a direction, whatever comes.
@@ -135,7 +135,7 @@ impl Queue {
     /// # Errors
     /// Frames must come here.
     pub(crate) fn recipe(&self, dir: Dir) -> Result<(), Never> {
-        match self.ways[dir] {
+        match self.directions[dir] {
             None => Ok(()),
             Some(_) => Err(Never::Configured),
         }
@@ -144,18 +144,18 @@ impl Queue {
     /// Takes another configuration, with links in the same directions; what waits is queued again by that.
     pub(crate) fn take(&mut self, now: Time, config: &Config) {
         for dir in [Dir::Outward, Dir::Inward] {
-            if let Some(way) = &mut self.ways[dir] {
-                way.take(&self.config, config, dir, self.seed, now);
+            if let Some(queue) = &mut self.directions[dir] {
+                queue.take(&self.config, config, dir, self.seed, now);
             }
         }
         self.config = config.clone();
     }
 
-    /// It goes away: what waited in it goes on where frames of its direction enter.
-    pub(crate) fn let_go(&mut self, now: Time, outbox: &mut Outbox, entry: impl Fn(Dir) -> Entry) {
+    /// The stage is removed: what waited in it goes on where frames of its direction enter.
+    pub(crate) fn emit_waiting(&mut self, now: Time, outbox: &mut Outbox, entry: impl Fn(Dir) -> EntryPoint) {
         for dir in [Dir::Outward, Dir::Inward] {
-            if let Some(way) = &mut self.ways[dir] {
-                way.let_go(now, outbox, entry(dir));
+            if let Some(queue) = &mut self.directions[dir] {
+                queue.emit_waiting(now, outbox, entry(dir));
             }
         }
     }
@@ -167,12 +167,13 @@ impl Queue {
 
     /// Frames that wait.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = Ticket> {
-        self.ways.both().into_iter().flatten().flat_map(|way| way.waiting.iter())
+        self.directions.both().into_iter().flatten().flat_map(|queue| queue.waiting.iter())
     }
 
-    /// What it has done, of the stage of this number.
+    /// Its counters, as the stage of this number.
     pub(crate) fn counts(&self, stage: usize) -> impl Iterator<Item = QueueCounts> {
-        let of = move |dir: Dir| self.ways[dir].as_ref().map(|way| way.counts(&self.config, stage, dir));
+        let of =
+            move |dir: Dir| self.directions[dir].as_ref().map(|queue| queue.counts(&self.config, stage, dir));
         [Dir::Outward, Dir::Inward].into_iter().filter_map(of)
     }
 }
@@ -186,9 +187,9 @@ struct Carried {
     is_marked: bool,
 }
 
-/// A direction: a link and what waits for it, and what is behind the link.
+/// The queue of one direction: a link, the frames that wait for it, and what is behind the link.
 #[derive(Debug)]
-struct Way {
+struct DirectedQueue {
     /// `None`: no limit.
     link: Option<Link<Carried>>,
     after: After,
@@ -221,14 +222,14 @@ impl After {
     }
 }
 
-impl Way {
+impl DirectedQueue {
     #[expect(clippy::expect_used, reason = "the text was read with this queue built")]
-    fn new(config: &Config, dir: Dir, seed: u64, now: Time) -> Way {
+    fn new(config: &Config, dir: Dir, seed: u64, now: Time) -> DirectedQueue {
         let link = config
             .rate(dir)
             .map(|rate| Link::new(&config.aqm.config, &config.bottleneck(dir, seed), rate).expect("a queue"));
         let behind = Behind::new(config.paths(), seed ^ 0x70a7 ^ dir as u64);
-        Way {
+        DirectedQueue {
             link,
             after: After { behind, is_at_once: config.behind.is_none(), lost: Vec::new() },
             began: now,
@@ -269,7 +270,7 @@ impl Way {
         self.waiting.insert(frame);
         let carried = Carried { frame, path, bytes: packet.bytes, is_marked: false };
         let packet = packet.carrying(carried);
-        let Way { link, after, .. } = self;
+        let DirectedQueue { link, after, .. } = self;
         match link {
             Some(link) => link.arrive(packet, at, |departure| after.put(departure)),
             None => after.put(Departure { packet, starts: at, ends: at }),
@@ -277,28 +278,28 @@ impl Way {
     }
 
     fn advance(&mut self, until: weir_queue::Time) {
-        let Way { link, after, .. } = self;
+        let DirectedQueue { link, after, .. } = self;
         if let Some(link) = link {
             link.advance(until, |departure| after.put(departure));
         }
     }
 
     /// Emits what is due until now, and drops what was dropped and lost. True: there is more.
-    fn emit(&mut self, step: &mut Step<'_, '_>, onward: Entry) -> bool {
+    fn emit(&mut self, step: &mut Step<'_, '_>, onward: EntryPoint) -> bool {
         let now = self.at(step.now);
         self.advance(now);
         for (carried, reason) in self.link.iter_mut().flat_map(|link| link.dropped().drain(..)) {
             self.waiting.remove(carried.frame);
             step.outbox.discard(carried.frame);
             step.drops.count(match reason {
-                Reason::Overflow | Reason::Evicted => Drop::QueueLimit,
-                _ => Drop::QueueAqm,
+                Reason::Overflow | Reason::Evicted => DropReason::QueueLimit,
+                _ => DropReason::QueueAqm,
             });
         }
         for frame in self.after.lost.drain(..) {
             self.waiting.remove(frame);
             step.outbox.discard(frame);
-            step.drops.count(Drop::QueueLoss);
+            step.drops.count(DropReason::QueueLoss);
             self.lost += 1;
         }
         for _ in 0..AT_ONCE {
@@ -324,7 +325,7 @@ impl Way {
         let at = self.at(now);
         self.advance(at);
         self.after.behind.set_paths(new.paths());
-        let Way { link, after, .. } = self;
+        let DirectedQueue { link, after, .. } = self;
         let (Some(link), Some(rate)) = (link, new.rate(dir)) else { return };
         if old.rate(dir) != Some(rate) {
             link.set_rate(rate, at, seed);
@@ -336,7 +337,7 @@ impl Way {
         }
     }
 
-    fn let_go(&mut self, now: Time, outbox: &mut Outbox, entry: Entry) {
+    fn emit_waiting(&mut self, now: Time, outbox: &mut Outbox, entry: EntryPoint) {
         let at = self.at(now);
         let mut emit = |carried: Carried| {
             self.waiting.remove(carried.frame);
@@ -374,12 +375,12 @@ impl Way {
 }
 
 /// A frame goes on, marked if its queue has marked it.
-fn then(carried: &Carried, entry: Entry) -> Then {
+fn then(carried: &Carried, entry: EntryPoint) -> Then {
     if carried.is_marked { Then::Marked(entry) } else { Then::On(entry) }
 }
 
-/// A frame as queues see it, and its path. Where a policer has seen it on its way, its subscriber stands in the place of the
-/// inside address, which a NAT may have taken off meanwhile.
+/// A frame as queues see it, and its path. If a policer has seen it before, its subscriber replaces the inside address, which a NAT may
+/// have translated meanwhile.
 fn packet(frame: &Frame<'_>, dir: Dir, config: &Config) -> (Packet<()>, usize) {
     let mut packet = Packet::new(frame.bytes().len() as u32 + config.overhead, 0, ());
     let (from, to): (IpAddr, IpAddr);
@@ -411,7 +412,7 @@ fn packet(frame: &Frame<'_>, dir: Dir, config: &Config) -> (Packet<()>, usize) {
     (packet, config.behind.as_ref().map_or(0, |paths| paths.of(from, to)))
 }
 
-/// The same of a frame of a bump in the wire that is no packet of IP, but may enclose one, as `weir bottleneck` sees it.
+/// The same for a frame of a bump in the wire that is no IP packet, but may enclose one, as `weir bottleneck` sees it.
 #[cold]
 fn enclosed(frame: &Frame<'_>, mut packet: Packet<()>, config: &Config) -> (Packet<()>, usize) {
     let path = |from: IpAddr, to: IpAddr| config.behind.as_ref().map_or(0, |paths| paths.of(from, to));
@@ -472,7 +473,7 @@ mod tests {
     use crate::kept::Shelf;
     use crate::plane::Plane;
 
-    /// However late and however often somebody looks, as many frames have left as the rate allows, to the frame.
+    /// However late and however often the queue is called, as many frames have left as the rate allows, to the frame.
     #[test]
     fn the_rate_is_exact_whenever_time_passes() {
         const SLOT_NS: u64 = 100_000;

@@ -1,4 +1,4 @@
-//! What an error of ICMP quotes: the beginning of a packet that its receiver is said to have sent.
+//! The beginning of a packet that an ICMP error quotes; the receiver of the error is said to have sent it.
 //!
 //! ```text
 //!  ICMP header, 8 bytes | IP header of the quoted packet | the first 8 bytes or more of what that carried
@@ -19,10 +19,10 @@ pub(crate) const ERROR: usize = 8;
 /// Bytes of the quoted transport that there must be: its ports, or its identifier.
 const LEAST: usize = 8;
 
-/// Tells the hosts of a link about another router there; nobody else may believe it (RFC 1812, section 5.2.7.2).
+/// Tells the hosts of a link about another router there; no other host may believe it (RFC 1812, section 5.2.7.2).
 const REDIRECT: u8 = 5;
 
-/// A quoted packet, whose addresses are `A`.
+/// A quoted packet with addresses of type `A`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Quote<A> {
     pub(crate) proto: u8,
@@ -35,7 +35,7 @@ pub(crate) struct Quote<A> {
     pub(crate) is_answer: bool,
 }
 
-/// Why nobody can say who sent the quoted packet.
+/// Why the sender of the quoted packet is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unclear {
     /// It is cut short, a checksum is wrong, it is itself an error, or the error is a redirect.
@@ -58,7 +58,7 @@ fn ports(proto: u8, l4: &[u8; LEAST]) -> Result<(u16, u16), Unclear> {
     }
 }
 
-/// Whether the checksum of an error is right if its bytes have this sum; of a fragment nobody can say.
+/// Whether the checksum of an error is right if its bytes have this sum; of a fragment that cannot be known.
 fn is_right(frame: &Frame<'_>, covered: u64) -> bool {
     frame.fragment() != Fragment::Whole || fold(covered) == 0xffff
 }
@@ -126,7 +126,7 @@ pub(crate) fn v6(frame: &Frame<'_>) -> Result<Quote<u128>, Unclear> {
 }
 
 impl<A: PartialEq + Copy> Quote<A> {
-    /// Both ends; of a query of ICMP only the one who asked has the identifier.
+    /// Both ends; of a query of ICMP only the querying end has the identifier.
     pub(crate) fn asker(&self) -> ((A, u16), (A, u16)) {
         match (self.proto, self.is_answer) {
             (ICMP | ICMP6, true) => ((self.src.0, 0), self.dst),
@@ -135,7 +135,7 @@ impl<A: PartialEq + Copy> Quote<A> {
         }
     }
 
-    /// Whether the error goes to whom the quoted packet came from: to anybody else it says nothing.
+    /// Whether the error goes to the sender of the quoted packet: for any other host it says nothing.
     pub(crate) fn is_for(&self, receiver: A) -> bool {
         self.src.0 == receiver
     }

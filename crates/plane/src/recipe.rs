@@ -1,5 +1,5 @@
-//! What the stages do to all frames of a flow, said once, so that somebody else can do it to the next ones: a flow cache
-//! here, a program of the kernel elsewhere.
+//! What the stages do to all frames of a flow, said once, so that the next frames need not pass them: a flow cache applies it
+//! here, an XDP program of the fast path elsewhere.
 //!
 //! ```text
 //! key of a frame > each stage in turn > Part: rewrite, what it depends on, how long, what to count     > Recipe
@@ -9,18 +9,16 @@
 //! A stage is asked about the key as the stages before it have rewritten it. Asking changes nothing. A recipe holds while
 //! all epochs are those that it was made with, and until its time; then the next frame passes the stages again.
 //!
-//! Invariant: whoever uses a recipe reports it before a stage can look at what the report changes, that is, before the next
+//! Invariant: the user of a recipe reports its uses before a stage can look at what the report changes, that is, before the next
 //! frame passes the stages and before time passes.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use weir_packet::frame::Mac;
 use weir_packet::headers::{TCP, UDP};
 
-use crate::filter;
 use crate::flow::Flow;
 use crate::frame::{Fragment, Frame, Kind, PortId};
-use crate::nat;
-use crate::table::tcp::Segment;
+use crate::table::tcp::{Segment, Side};
 use crate::table::timers::Tick;
 
 /// Both addresses of a packet.
@@ -54,14 +52,14 @@ pub(crate) struct Key {
     pub(crate) proto: u8,
     /// Flags of TCP: rules may ask for any of them.
     pub(crate) flags: u8,
-    /// It may not be cut, so that nobody needs its identification.
+    /// It may not be cut, so that it needs no identification.
     pub(crate) keeps_whole: bool,
     /// It goes from one port of the left end to another.
     pub(crate) stays_inside: bool,
 }
 
 /// Why the frames of a flow must pass the stages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Never {
     /// It is no packet of TCP or UDP in one piece.
     Kind,
@@ -81,7 +79,7 @@ pub(crate) enum Never {
     NextHop,
 }
 
-/// What a recipe depends on: each has an epoch, which is another one as soon as it changes.
+/// What a recipe depends on: each has an epoch, which changes whenever it changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum On {
     /// The node's text: rules, addresses, limits; and its stages.
@@ -122,15 +120,37 @@ pub(crate) struct Part {
     pub(crate) sessions: Vec<u32>,
     /// How long it holds without the stage being asked; `None`: as long as its epochs.
     pub(crate) until: Option<Tick>,
-    /// What the stage wants to hear of when it was used.
+    /// What the stage needs when the recipe was used.
     pub(crate) note: Note,
 }
 
 /// What a stage keeps in a recipe for itself.
 #[derive(Debug)]
 pub(crate) enum Note {
-    Filter(filter::Passage),
-    Nat(nat::Passage),
+    Filter(FilterNote),
+    Nat(NatNote),
+}
+
+/// What a filter counts when frames were passed on by a recipe.
+#[derive(Debug)]
+pub(crate) struct FilterNote {
+    /// Numbers of the rules that count the frames. The last one accepts them, unless `by_policy` is set.
+    pub(crate) rules: Vec<u32>,
+    /// No rule accepts the frames; the policy does.
+    pub(crate) by_policy: bool,
+    /// The connection of the frames and the side that sends them, where the filter remembers connections.
+    pub(crate) connection: Option<(u32, Side)>,
+}
+
+/// What a NAT refreshes when frames were passed on by a recipe.
+#[derive(Debug)]
+pub(crate) struct NatNote {
+    /// The number of the session that the frames belong to.
+    pub(crate) session: u32,
+    /// The side that sends the frames.
+    pub(crate) side: Side,
+    /// A frame keeps the session alive.
+    pub(crate) refreshes: bool,
 }
 
 /// Where the frames of a flow leave.
@@ -139,6 +159,14 @@ pub(crate) struct Out {
     pub(crate) port: PortId,
     /// By a router: destination and source of Ethernet, and the longest packet in bytes. It takes a hop to live.
     pub(crate) routed: Option<(Mac, Mac, u16)>,
+}
+
+/// Whether a session is still the one that a recipe was made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SessionState {
+    Same,
+    /// It has ended or changed since: uses of the recipe do not refresh it.
+    Changed,
 }
 
 /// How often a recipe was used.
@@ -186,7 +214,7 @@ impl Key {
         Ok(Key::of_any(frame))
     }
 
-    /// That of a packet which may have to pass the stages.
+    /// The key of a packet that may have to pass the stages.
     pub(crate) fn of_any(frame: &Frame<'_>) -> Key {
         let is_v4 = frame.kind() == Kind::V4;
         let ends = if is_v4 {
@@ -211,12 +239,12 @@ impl Key {
     pub(crate) fn flow(&self) -> Flow {
         let (sport, dport) = self.ports;
         match self.ends {
-            Ends::V4 { src, dst } => Flow::v4((src, sport), (dst, dport), self.proto),
-            Ends::V6 { src, dst } => Flow::v6((src, sport), (dst, dport), self.proto),
+            Ends::V4 { src, dst } => Flow::v4((src, sport).into(), (dst, dport).into(), self.proto),
+            Ends::V6 { src, dst } => Flow::v6((src, sport).into(), (dst, dport).into(), self.proto),
         }
     }
 
-    /// The same behind a stage.
+    /// The key behind a stage that rewrites the frame.
     pub(crate) fn behind(self, rewrite: Rewrite) -> Key {
         match (rewrite, self.ends) {
             (Rewrite::Source(src, port), Ends::V4 { dst, .. }) => {

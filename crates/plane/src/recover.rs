@@ -1,21 +1,20 @@
-//! After a panic: a mistake in the node costs the batch that it was made in, and not the node.
+//! After a panic: a bug in the node costs the batch at work, and not the node.
 //!
 //! ```text
 //! panic within a call > the stage at work begins anew, the others live on > what is missing from the accounting was lost
 //! ```
-//! Nobody knows what the stage at work had done and what not, so that nothing of it is kept but its configuration and
-//! counters. Routes stay, wherever it happened.
+//! The state of the stage at work is unknown after a panic, so that nothing of it is kept but its configuration and counters.
+//! Routes stay, wherever it happened.
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::chain::Stage;
-use crate::drops::Drop;
+use crate::drops::DropReason;
 use crate::kept::Ticket;
-use crate::past::Past;
-use crate::pipeline::Exit;
+use crate::pipeline::{Exit, Stage};
 use crate::plane::Plane;
 use crate::time::Time;
+use crate::unread_log::UnreadLog;
 
 /// What became of a plane after a panic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +26,7 @@ pub struct Recovered {
 }
 
 impl Plane {
-    /// Goes on after a panic within one of its calls.
+    /// Recovers after a panic within one of the plane's calls.
     pub fn recover(&mut self, now: Time) -> Recovered {
         let at_work = self.outbox.at_work.take();
         let stage = at_work.and_then(|k| Some((k, self.pipeline.stages.get_mut(k)?)));
@@ -38,9 +37,9 @@ impl Plane {
                     "filter"
                 }
                 Stage::Nat(nat) => {
-                    // What the log has not got yet; in disorder it may not even say that.
+                    // Events that were not read yet; after the panic, even reading them may fail.
                     if let Ok((events, lost)) = catch_unwind(AssertUnwindSafe(|| nat.table.end_all(now))) {
-                        self.past.add(Past { events, lost, ..Past::default() });
+                        self.unread_log.add(UnreadLog { events, lost, ..UnreadLog::default() });
                     }
                     nat.begin_anew();
                     "nat"
@@ -61,10 +60,10 @@ impl Plane {
         let (kept, copies) = self.waiting();
         let held = (kept.len() + copies) as u64;
         self.outbox.kept_count = held + self.outbox.kept.recover(&kept);
-        if let Some(book) = &mut self.fast {
-            // What it was used for since it was read last nobody knows.
-            book.pause();
-            book.resume(&mut self.pipeline);
+        if let Some(path) = &mut self.fast {
+            // Uses since the last reading are lost.
+            path.pause();
+            path.resume(&mut self.pipeline);
         }
         Recovered { frames: self.write_off(), stage }
     }
@@ -90,7 +89,7 @@ impl Plane {
         (kept, copies)
     }
 
-    /// Counts as lost what came in and is nowhere any more.
+    /// Counts the frames that are missing from the accounting as lost.
     fn write_off(&mut self) -> u64 {
         let accounting = self.accounting();
         let came = accounting.entered + accounting.originated + accounting.taken;
@@ -101,7 +100,7 @@ impl Plane {
                 + accounting.kept
                 + accounting.drops.total(),
         );
-        (0..lost).for_each(|_| self.accounting.drops.count(Drop::Panic));
+        (0..lost).for_each(|_| self.accounting.drops.count(DropReason::Panic));
         lost
     }
 }
@@ -134,7 +133,7 @@ mod tests {
     const OUT: (&str, u8) = ("udp 198.18.0.2:1000 > 198.19.0.9:53", 0);
     const LATER: (&str, u8) = ("udp 198.18.0.2 > 198.19.0.9 len 16 whole 64 frag 24+ id 9", 0);
     const BACK: (&str, u8) = ("udp 198.19.0.9:53 > 192.0.2.1:5000", 1);
-    /// Nobody has such a port, so that reading it is a mistake of whoever called.
+    /// No plane has such a port: reading it is a bug of the caller.
     const WRONG: (&str, u8) = ("udp 198.19.0.9:53 > 192.0.2.1:5000", 9);
 
     fn plane() -> Plane {
@@ -150,7 +149,7 @@ mod tests {
         assert_eq!(plane.recover(now), Recovered { frames: 3, stage: None });
         let accounting = plane.accounting();
         assert!(
-            accounting.balance() && accounting.kept == 1 && accounting.drops[Drop::Panic] == 3,
+            accounting.balance() && accounting.kept == 1 && accounting.drops[DropReason::Panic] == 3,
             "{accounting:?}"
         );
         assert_eq!(sent(&mut plane, now, &[BACK]), [Verdict::Out(PortId(0))], "its session lives");
@@ -160,8 +159,8 @@ mod tests {
     fn a_stage_that_was_at_work_begins_anew_and_the_log_hears_of_it() {
         let (mut plane, now) = (plane(), Time::from_ms(1));
         for (k, stage, verdict) in [
-            (1, "filter", Verdict::Dropped(Drop::FilterPolicy)),
-            (0, "nat", Verdict::Dropped(Drop::NatNoMapping)),
+            (1, "filter", Verdict::Dropped(DropReason::FilterPolicy)),
+            (0, "nat", Verdict::Dropped(DropReason::NatNoMapping)),
         ] {
             sent(&mut plane, now, &[OUT, LATER]);
             assert_eq!(sent(&mut plane, now, &[BACK]), [Verdict::Out(PortId(0))], "{stage}");
@@ -203,7 +202,7 @@ mod tests {
         assert!(accounting.balance() && accounting.kept == 1, "{accounting:?}");
     }
 
-    /// Whoever runs the plane throws the batch away that was at work: what a stage kept of it is lost when it is to go on.
+    /// The caller of the plane throws the batch at work away: a frame of it that a stage kept is lost when it is to go on.
     #[test]
     fn frames_that_were_kept_in_the_batch_of_a_panic_are_lost() {
         let (mut plane, now) = (plane(), Time::from_ms(1));
@@ -215,7 +214,7 @@ mod tests {
         assert_eq!(sent(&mut plane, now, &[first]), [Verdict::Out(PortId(1))]);
         assert_eq!(emitted(&mut plane), []);
         let accounting = plane.accounting();
-        assert_eq!((accounting.kept, accounting.drops[Drop::Panic]), (0, 1), "{accounting:?}");
+        assert_eq!((accounting.kept, accounting.drops[DropReason::Panic]), (0, 1), "{accounting:?}");
         assert!(accounting.balance(), "{accounting:?}");
     }
 }

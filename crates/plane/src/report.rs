@@ -129,8 +129,8 @@ mod tests {
         assert!(!is_reported(v4(host, far, 1, ICMP, &echo)), "a later fragment");
         assert!(!is_reported(v4(host, far, 0, ICMP, &[11, 0, 0, 0, 0, 0, 0, 0])), "an error");
         assert!(!is_reported(v4(host, [224, 0, 0, 9], 0, ICMP, &echo)), "to a group");
-        for nobody in [[0, 0, 0, 0], [127, 0, 0, 1], [224, 0, 0, 1], [255; 4]] {
-            assert!(!is_reported(v4(nobody, far, 0, ICMP, &echo)), "from {nobody:?}");
+        for martian in [[0, 0, 0, 0], [127, 0, 0, 1], [224, 0, 0, 1], [255; 4]] {
+            assert!(!is_reported(v4(martian, far, 0, ICMP, &echo)), "from {martian:?}");
         }
         let mut broadcast = v4(host, far, 0, ICMP, &echo);
         broadcast[HEAD_ROOM..HEAD_ROOM + 6].fill(0xff);

@@ -1,4 +1,4 @@
-//! The reset that answers a segment of TCP nobody takes (RFC 9293, section 3.10.7.1).
+//! The reset that answers a TCP segment for which there is no connection (RFC 9293, section 3.10.7.1).
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 
 use weir_packet::checksum::{fold, pseudo_header, sum, write_ipv4};
@@ -21,13 +21,14 @@ pub(crate) fn answer(_: Permit, frame: &Frame<'_>) -> Option<Vec<u8>> {
     }
     let payload = frame.l4().len().saturating_sub(words(length >> 4));
     let counted = [SYN, FIN].iter().filter(|&flag| flags & flag != 0).count();
-    let (seq, ack, flags) = match flags & ACK != 0 {
-        true => (u32::from_be_bytes([a0, a1, a2, a3]), 0, RST),
-        false => (
+    let (seq, ack, flags) = if flags & ACK != 0 {
+        (u32::from_be_bytes([a0, a1, a2, a3]), 0, RST)
+    } else {
+        (
             0,
             u32::from_be_bytes([s0, s1, s2, s3]).wrapping_add(payload.wrapping_add(counted) as u32),
             RST | ACK,
-        ),
+        )
     };
     let mut tcp = [c, d, a, b, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, flags, 0, 0, 0, 0, 0, 0];
     tcp[4..8].copy_from_slice(&seq.to_be_bytes());

@@ -1,23 +1,23 @@
-//! What lives in a plane for people to see: a page at a time, so that frames wait for none, and in words elsewhere.
+//! The sessions of a plane to be shown: a page at a time, so that no frame waits; they are formatted elsewhere.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::fmt;
 
-use crate::chain::Stage;
 use crate::filter::Connection;
 use crate::nat::Mapped;
+use crate::pipeline::Stage;
 use crate::plane::Plane;
 use crate::table::page::Page;
 
-/// From where on sessions are shown, of the present text.
+/// The place from which the next page is read, in the present text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cursor {
     stage: usize,
     number: u32,
 }
 
-/// A mapping or session of a NAT, or a connection of a filter, as it was when it was looked at; to be put in words wherever
-/// there is time.
+/// A mapping or session of a NAT, or a connection of a filter, as it was when the page was made. It is formatted outside of the
+/// frame loop.
 #[derive(Debug, Clone, Copy)]
 pub struct Session(Kind);
 

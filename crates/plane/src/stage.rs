@@ -4,13 +4,14 @@
 use std::ops::{Index, IndexMut};
 
 use crate::batch::{Frames, PerFrame, Set, Verdict};
-use crate::drops::{Drop, Drops};
+use crate::dir::{Dir, EntryPoint};
+use crate::drops::{DropReason, Drops};
 use crate::frame::PortId;
 use crate::icmp::Error;
 use crate::kept::Ticket;
 use crate::outbox::Outbox;
+use crate::threads::{Handover, Ingress};
 use crate::time::Time;
-use crate::way::{Dir, Entry, Handover, Way};
 
 /// One of a kind for each direction, so that neither end takes from the other.
 #[derive(Debug)]
@@ -63,7 +64,7 @@ pub(crate) struct Step<'s, 'a> {
     pub(crate) outbox: &'s mut Outbox,
     pub(crate) drops: &'s mut Drops,
     pub(super) verdicts: &'s mut PerFrame<Verdict>,
-    /// Frames that turned back here.
+    /// Frames that have turned at this stage.
     pub(super) turned: Set,
     /// The stage in the order of the text.
     pub(super) stage: usize,
@@ -71,20 +72,20 @@ pub(crate) struct Step<'s, 'a> {
 
 impl Step<'_, '_> {
     /// The frame goes no further.
-    pub(crate) fn drop(&mut self, i: usize, reason: Drop) {
+    pub(crate) fn drop(&mut self, i: usize, reason: DropReason) {
         self.drops.count(reason);
         self.verdicts[i] = Verdict::Dropped(reason);
     }
 
-    /// The frame goes no further, and its sender is informed; the error enters the chain at `back`.
-    pub(crate) fn refuse(&mut self, i: usize, reason: Drop, error: Error, back: Entry) {
+    /// The frame goes no further, and its sender is informed; the error enters the pipeline at `back`.
+    pub(crate) fn refuse(&mut self, i: usize, reason: DropReason, error: Error, back: EntryPoint) {
         self.outbox.report(self.now, &self.frames[i], error, back);
         self.drop(i, reason);
     }
 
-    /// The frame goes on in another thread, which it comes to by this way.
-    pub(crate) fn hand(&mut self, i: usize, to: u8, way: Way) {
-        self.verdicts[i] = Verdict::Handed(Handover { to, way });
+    /// The frame goes on in another thread, with this ingress.
+    pub(crate) fn hand(&mut self, i: usize, to: u8, ingress: Ingress) {
+        self.verdicts[i] = Verdict::Handed(Handover { to, ingress });
     }
 
     /// The stage keeps the frame, which it passes on later with [`Outbox::emit`], or gives up with [`Outbox::discard`].
@@ -113,32 +114,32 @@ impl Step<'_, '_> {
 
     /// The outward frame turns here and passes the stages before this one inward; it is not among those that go on.
     pub(crate) fn turn(&mut self, i: usize) {
-        // Whose it is outward says nothing of whose it is inward.
+        // The subscriber of the outward direction is not that of the inward one.
         self.frames[i].subscriber = 0;
         self.turned.insert(i);
     }
 
     /// Where a frame of the stage's own goes on that answers one on its way in `dir`: back to where that came from.
-    pub(crate) fn back(&self, dir: Dir) -> Entry {
+    pub(crate) fn back(&self, dir: Dir) -> EntryPoint {
         match dir {
-            Dir::Outward => Entry::Inward { below: self.stage },
-            Dir::Inward => Entry::Outward { above: self.stage + 1 },
+            Dir::Outward => EntryPoint::Inward { below: self.stage },
+            Dir::Inward => EntryPoint::Outward { above: self.stage + 1 },
         }
     }
 
     /// Where a frame comes to this stage once more on its way in `dir`.
-    pub(crate) fn again(&self, dir: Dir) -> Entry {
+    pub(crate) fn again(&self, dir: Dir) -> EntryPoint {
         match dir {
-            Dir::Outward => Entry::Outward { above: self.stage },
-            Dir::Inward => Entry::Inward { below: self.stage + 1 },
+            Dir::Outward => EntryPoint::Outward { above: self.stage },
+            Dir::Inward => EntryPoint::Inward { below: self.stage + 1 },
         }
     }
 
     /// Where a frame goes on that this stage kept on its way in `dir`.
-    pub(crate) fn onward(&self, dir: Dir) -> Entry {
+    pub(crate) fn onward(&self, dir: Dir) -> EntryPoint {
         match dir {
-            Dir::Outward => Entry::Outward { above: self.stage + 1 },
-            Dir::Inward => Entry::Inward { below: self.stage },
+            Dir::Outward => EntryPoint::Outward { above: self.stage + 1 },
+            Dir::Inward => EntryPoint::Inward { below: self.stage },
         }
     }
 }

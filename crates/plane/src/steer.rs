@@ -1,14 +1,14 @@
-//! Several planes as one node: which of them a frame belongs to, so that whoever remembers something of a packet sees
-//! the others that it concerns.
+//! Several planes as one node: which of them a frame belongs to, so that a stage that remembers something of a packet sees the
+//! other packets that it concerns.
 //!
 //! | what the node remembers | a frame belongs to the thread of |
 //! |---|---|
-//! | nothing: routes, rules without state | whoever received it; fragments of a packet to that of both addresses |
+//! | nothing: routes, rules without state | the port that received it; fragments of a packet to that of both addresses |
 //! | connections | both addresses, the same for either direction |
 //! | mappings of a NAT | the inside address; see `nat/table/steer.rs` |
 //!
-//! An error of ICMP goes where the packet went that it quotes. Each plane asks its own neighbours, and hears what the
-//! others hear of them.
+//! An ICMP error goes to the thread of the packet that it quotes. Each plane asks for its own neighbours, and gets the news of
+//! the others.
 //!
 //! Of several NATs behind each other each has the same thread for a flow, see `steer/nats.rs`.
 //!
@@ -21,18 +21,19 @@ mod nats;
 use weir_packet::steer::{mix4, mix6, pick};
 
 use crate::batch::Verdict;
-use crate::chain::Stage;
-use crate::drops::{Drop, Drops};
+use crate::dir::{Dir, EntryPoint};
+use crate::drops::{DropReason, Drops};
 use crate::frame::{Fragment, Frame, Kind};
 use crate::icmp::{quoted4, quoted6};
 use crate::kept::{Then, Ticket};
 use crate::limits::Limits;
 use crate::nat::Nat;
 use crate::outbox::Outbox;
+use crate::pipeline::Stage;
+use crate::threads::{Handover, Ingress, Share};
 use crate::time::Time;
-use crate::way::{Dir, Entry, Handover, Share, Way};
 use meeting::{Meeting, Waiting};
-use nats::{Nats, Whose};
+use nats::{Nats, Owner};
 
 /// Which frames must meet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,7 +48,14 @@ enum Together {
     Inside,
 }
 
-/// Who of several planes goes on with a frame.
+/// A frame and its direction.
+#[derive(Clone, Copy)]
+pub(crate) struct Directed<'f, 'a> {
+    pub(crate) frame: &'f Frame<'a>,
+    pub(crate) dir: Dir,
+}
+
+/// Which of several planes a frame belongs to.
 #[derive(Debug)]
 pub(crate) struct Steering {
     pub(crate) share: Share,
@@ -65,12 +73,12 @@ impl Steering {
         steering
     }
 
-    /// What hosts use together is limited otherwise from now on.
+    /// Sets other limits for what hosts share.
     pub(crate) fn limit(&mut self, limits: &Limits) {
         self.meeting.limit(limits.fragments(self.share));
     }
 
-    /// The stages are others than before. [`Steering::let_go`] is to follow.
+    /// The stages have changed. [`Steering::emit_waiting`] is to follow.
     pub(crate) fn look(&mut self, stages: &[Stage]) {
         let of = |stage: &Stage| match stage {
             Stage::Filter(filter) if filter.is_stateful() => Together::Ends,
@@ -83,21 +91,21 @@ impl Steering {
         self.nats = Nats::of(stages);
     }
 
-    /// Where fragments meet no more since the stages are others, those that waited for a first one go on; `left` ports are at
-    /// the left end.
-    pub(crate) fn let_go(&mut self, left: usize, outbox: &mut Outbox) {
+    /// If fragments no longer meet since the stages have changed, those that wait for a first one go on; `left` ports are at the
+    /// left end.
+    pub(crate) fn emit_waiting(&mut self, left: usize, outbox: &mut Outbox) {
         if matches!(self.together, Together::Inside | Together::Ends) {
             return;
         }
-        for Waiting { frame, addresses, .. } in self.meeting.let_go() {
+        for Waiting { frame, addresses, .. } in self.meeting.take_waiting() {
             let is_left = usize::from(outbox.kept.known(frame).port.0) < left;
             let hand = match self.together {
                 Together::Nothing => None,
                 _ => self.hand(pick(addresses, self.share.of)),
             };
             let entry = match hand {
-                Some(Verdict::Handed(to)) => Entry::Hand(to),
-                _ => Entry::Begin(if is_left { Dir::Outward } else { Dir::Inward }),
+                Some(Verdict::Handed(to)) => EntryPoint::Hand(to),
+                _ => EntryPoint::Begin(if is_left { Dir::Outward } else { Dir::Inward }),
             };
             outbox.emit(frame, Then::On(entry));
         }
@@ -118,52 +126,56 @@ impl Steering {
     pub(crate) fn elsewhere(
         &mut self,
         now: Time,
-        (frame, dir): (&Frame<'_>, Dir),
+        directed: Directed<'_, '_>,
         stages: &[Stage],
         outbox: &mut Outbox,
     ) -> Option<Verdict> {
+        let frame = directed.frame;
         if self.is_alone() {
             return None;
         }
         let owner = match self.together {
             Together::Nothing => return None,
             Together::Fragments if frame.fragment() == Fragment::Whole => return None,
-            _ if self.meets_others((frame, dir), stages) => {
-                return self.send_to_meeting(now, (frame, dir), stages, outbox);
+            _ if self.meets_others(directed, stages) => {
+                return self.send_to_meeting(now, directed, stages, outbox);
             }
-            _ => self.owner((frame, dir), stages),
+            _ => self.owner(directed, stages),
         };
         self.hand(owner)
     }
 
     /// Whether it is a fragment, and only the first one says which thread its packet belongs to.
-    fn meets_others(&self, (frame, dir): (&Frame<'_>, Dir), stages: &[Stage]) -> bool {
+    fn meets_others(&self, directed: Directed<'_, '_>, stages: &[Stage]) -> bool {
+        let frame = directed.frame;
         match self.together {
-            Together::Inside => self.nats.is_piece((frame, dir), stages),
+            Together::Inside => self.nats.is_piece(directed, stages),
             Together::Ends => frame.is_piece_of_icmp(),
             Together::Fragments | Together::Nothing => false,
         }
     }
 
-    /// The thread of a frame that tells all that matters.
-    fn owner(&self, (frame, dir): (&Frame<'_>, Dir), stages: &[Stage]) -> u8 {
+    /// The thread of a frame that is no such fragment.
+    fn owner(&self, directed: Directed<'_, '_>, stages: &[Stage]) -> u8 {
+        let frame = directed.frame;
         match self.together {
-            Together::Inside => match self.nats.whose((frame, dir), stages) {
-                Whose::Thread(thread) => thread,
-                Whose::Mixed(mixed) => pick(mixed, self.share.of),
+            Together::Inside => match self.nats.owner(directed, stages) {
+                Owner::Thread(thread) => thread,
+                Owner::Hash(hash) => pick(hash, self.share.of),
             },
             Together::Ends => pick(ends(frame), self.share.of),
             Together::Fragments | Together::Nothing => pick(addresses(frame), self.share.of),
         }
     }
 
-    /// Why a fragment goes no further that no other has reported.
-    fn no_first(&self) -> Drop {
-        if self.together == Together::Inside { Drop::NatFragment } else { Drop::FilterFragment }
+    /// The reason to drop a fragment without a first one.
+    fn no_first(&self) -> DropReason {
+        if self.together == Together::Inside { DropReason::NatFragment } else { DropReason::FilterFragment }
     }
 
     fn hand(&self, owner: u8) -> Option<Verdict> {
-        (owner != self.share.thread).then_some(Verdict::Handed(Handover { to: owner, way: Way::Found }))
+        (owner != self.share.thread)
+            .then_some(Verdict::Handed(Handover { to: owner, ingress: Ingress::Found }))
     }
 
     /// Frames that wait for the first fragment of theirs.
@@ -176,14 +188,16 @@ impl Steering {
     fn send_to_meeting(
         &mut self,
         now: Time,
-        (frame, dir): (&Frame<'_>, Dir),
+        directed: Directed<'_, '_>,
         stages: &[Stage],
         outbox: &mut Outbox,
     ) -> Option<Verdict> {
+        let frame = directed.frame;
         let place = pick(addresses(frame).wrapping_add(mix4(frame.fragment_id())), self.share.of);
-        match place == self.share.thread {
-            true => self.meet(now, (frame, dir), stages, outbox),
-            false => Some(Verdict::Handed(Handover { to: place, way: Way::Meets })),
+        if place == self.share.thread {
+            self.meet(now, directed, stages, outbox)
+        } else {
+            Some(Verdict::Handed(Handover { to: place, ingress: Ingress::Meets }))
         }
     }
 
@@ -191,31 +205,32 @@ impl Steering {
     pub(crate) fn meet(
         &mut self,
         now: Time,
-        (frame, dir): (&Frame<'_>, Dir),
+        directed: Directed<'_, '_>,
         stages: &[Stage],
         outbox: &mut Outbox,
     ) -> Option<Verdict> {
-        if !self.meets_others((frame, dir), stages) {
+        let Directed { frame, dir } = directed;
+        if !self.meets_others(directed, stages) {
             // By another text of the thread that sent it here.
-            return self.elsewhere(now, (frame, dir), stages, outbox);
+            return self.elsewhere(now, directed, stages, outbox);
         }
         if frame.fragment() == Fragment::Later {
-            return match self.meeting.find(now, (frame, dir)) {
+            return match self.meeting.find(now, directed) {
                 Some(owner) => self.hand(owner),
                 None => {
                     let ticket = outbox.keep(frame);
-                    let gone = self.meeting.wait(now, (frame, dir), ticket, addresses(frame));
+                    let gone = self.meeting.wait(now, directed, ticket, addresses(frame));
                     gone.into_iter().for_each(|waiting| outbox.give_way(waiting.frame));
                     Some(Verdict::Kept(ticket))
                 }
             };
         }
-        let owner = self.owner((frame, dir), stages);
+        let owner = self.owner(directed, stages);
         let entry = match (self.hand(owner), dir) {
-            (Some(Verdict::Handed(to)), _) => Entry::Hand(to),
-            (_, dir) => Entry::Begin(dir),
+            (Some(Verdict::Handed(to)), _) => EntryPoint::Hand(to),
+            (_, dir) => EntryPoint::Begin(dir),
         };
-        for waited in self.meeting.learn(now, (frame, dir), owner) {
+        for waited in self.meeting.learn(now, directed, owner) {
             outbox.emit(waited, Then::On(entry));
         }
         self.hand(owner)
@@ -226,7 +241,7 @@ impl Steering {
         self.meeting.due()
     }
 
-    /// Lets time pass.
+    /// Advances the time: drops fragments that have waited too long.
     pub(crate) fn tick(&mut self, now: Time, outbox: &mut Outbox, drops: &mut Drops) {
         let reason = self.no_first();
         for frame in self.meeting.expire(now) {
@@ -236,7 +251,7 @@ impl Steering {
     }
 }
 
-/// The NAT at a stage that was one when looked at.
+/// The NAT of this stage.
 fn nat(stages: &[Stage], k: usize) -> &Nat {
     match stages.get(k) {
         Some(Stage::Nat(nat)) => nat,
@@ -258,7 +273,7 @@ fn addresses(frame: &Frame<'_>) -> u32 {
     }
 }
 
-/// Those between which the packet went that an error quotes, or this one.
+/// The addresses of the packet that an error quotes, or of this packet, mixed.
 fn ends(frame: &Frame<'_>) -> u32 {
     let quoted = match frame.kind() {
         Kind::V4 => quoted4(frame).map(|(src, dst)| mix4(src).wrapping_add(mix4(dst))),

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! An argument is a list of words; commas stand between arguments, `>` between items may be left out, and `#` begins
-//! a comment. What the words mean is the matter of the item.
+//! a comment. The item decides what the words mean.
 
 use std::ops::Range;
 
@@ -58,7 +58,7 @@ impl Item {
         notes.add(Some(self.name.span.clone()), "", text);
     }
 
-    /// Notes what is said again, of what these words begin.
+    /// Notes words that are said again, if they may be said once only.
     pub fn said_once(&self, words: &[&str], notes: &Notes<'_>) {
         let mut said: Vec<&str> = Vec::new();
         for arg in &self.args {
@@ -72,7 +72,7 @@ impl Item {
     }
 }
 
-/// The items of a text; what is none is noted.
+/// The items of a text; what is no item is noted.
 pub(crate) fn items(text: &str, notes: &Notes<'_>) -> Vec<Item> {
     let mark = text.strip_prefix(MARK).map_or(0, |_| MARK.len_utf8());
     let mut rest = Tokens { text, at: mark };

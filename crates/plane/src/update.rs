@@ -1,8 +1,8 @@
-//! Another text for a node that runs: what is new is made beside it, and taken between two batches.
+//! Another text for a node that runs: new parts are made beside it, and taken between two batches.
 //!
 //! ```text
 //! old text, new text > prepare (any thread, takes its time) > Update > accept > commit, commit, ... (between batches)
-//!                                                                      Past < what went away, freed by whoever asked
+//!                                                                      UnreadLog < removed stages, freed by the caller
 //! ```
 //!
 //! | of the stages | what lives |
@@ -14,26 +14,25 @@
 //!
 //! Invariant: what is not accepted has changed nothing, what is accepted is changed; and no call takes longer for a larger
 //! text: stages are moved whole, routes that differ are changed in pieces, and what is of no more use is left in the update,
-//! to be freed by whoever made it. No number of a stage outlives the text that it counts in: frames that were emitted are
+//! to be freed by the caller. No number of a stage outlives the text that it counts in: frames that were emitted are
 //! renumbered here, recipes depend on the epoch of the text, entries of the fast path are cleared, and what waits for longer
 //! names a direction.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use crate::chain::Stage;
 use crate::config::{Config, StageConfig, align};
+use crate::dir::{Dir, EntryPoint};
 use crate::filter;
 use crate::limits::Limits;
 use crate::nat;
-use crate::past::Past;
-use crate::pipeline::Exit;
+use crate::pipeline::{Exit, Stage};
 use crate::plane::{Plane, stage_of};
 use crate::police;
 use crate::prefix::Prefix;
 use crate::queue;
 use crate::route::{NextHop, Options, Route, Target};
 use crate::time::Time;
-use crate::way::{Dir, Entry};
+use crate::unread_log::UnreadLog;
 
 /// Routes that a call updates.
 const ROUTES_AT_A_TIME: usize = 128;
@@ -43,9 +42,9 @@ const ROUTES_AT_A_TIME: usize = 128;
 pub struct Update {
     /// By stage of the new text, where it comes from.
     stages: Vec<Source>,
-    /// Stages that went, once they did.
+    /// Stages that were removed.
     gone: Vec<Stage>,
-    /// What hosts use together.
+    /// Limits for what hosts share.
     limits: Limits,
     /// Addresses that each port of the right end answers for.
     translated: Vec<Vec<(u32, u32)>>,
@@ -62,9 +61,9 @@ pub struct Update {
 /// A stage of the new text.
 #[derive(Debug)]
 enum Source {
-    /// It was the old one of this number, and is another now.
+    /// It was the old stage of this number, with these changes.
     Old(usize, Option<StageUpdate>),
-    /// It was none. Until it is where it is to be, it is here.
+    /// It is new, and waits here until it is taken.
     New(Option<Stage>),
 }
 
@@ -83,8 +82,8 @@ enum RouteUpdate {
 }
 
 impl Update {
-    /// What it takes to become `new`, where `old` is what the node is: rules are compiled here, texts compared. For a node
-    /// of several threads each takes one of its own, whose share `new` says.
+    /// The update from `old` to `new`: rules are compiled here, texts compared. Each thread of a node takes an update of its own,
+    /// for the share that `new` has.
     ///
     /// # Errors
     /// What cannot be changed while the node runs.
@@ -117,56 +116,55 @@ impl Update {
         Ok(Update { stages, gone, limits, translated, routes, options, gateways, begun: None, settled: 0 })
     }
 
-    /// What is left to tell of the stages that went, once all is done; all else that is of no more use is freed. It takes
-    /// its time.
-    pub fn past(self) -> Past {
-        let mut past = Past::default();
+    /// The log of the stages that were removed, once all is done; the rest is freed. It takes its time.
+    pub fn unread_log(self) -> UnreadLog {
+        let mut log = UnreadLog::default();
         for stage in self.gone {
             match stage {
-                Stage::Filter(mut filter) => past.logged.extend(filter.logged()),
+                Stage::Filter(mut filter) => log.logged.extend(filter.logged()),
                 Stage::Nat(mut nat) => {
                     let (events, lost) =
                         nat.table.end_all(self.begun.expect("it went when part of it was done"));
-                    past.events.extend(events);
-                    past.lost += lost;
+                    log.events.extend(events);
+                    log.lost += lost;
                 }
                 Stage::Queue(_) | Stage::Police(_) => {}
             }
         }
-        past
+        log
     }
 
-    /// Where a frame enters the new stages that was to enter the old ones `at`: behind the last stage that it has passed and
-    /// that stays. It passes what came since then, too.
-    fn entry(&self, at: Entry) -> Entry {
+    /// Where a frame that was to enter the old stages `at` enters the new ones: behind the last stage that it has passed and that
+    /// stays. It also passes the stages that came since then.
+    fn entry(&self, at: EntryPoint) -> EntryPoint {
         let stays = |(n, source): (usize, &Source)| match source {
             Source::Old(from, _) => Some((n, *from)),
             Source::New(_) => None,
         };
         let mut all = self.stages.iter().enumerate().filter_map(stays);
         match at {
-            Entry::Outward { above } => {
+            EntryPoint::Outward { above } => {
                 let before = all.take_while(|(_, from)| *from < above).last();
-                Entry::Outward { above: before.map_or(0, |(n, _)| n + 1) }
+                EntryPoint::Outward { above: before.map_or(0, |(n, _)| n + 1) }
             }
-            Entry::Inward { below } => {
+            EntryPoint::Inward { below } => {
                 let behind = all.find(|(_, from)| *from >= below);
-                Entry::Inward { below: behind.map_or(self.stages.len(), |(n, _)| n) }
+                EntryPoint::Inward { below: behind.map_or(self.stages.len(), |(n, _)| n) }
             }
-            Entry::Begin(_) | Entry::Leave(_) | Entry::Hand(_) => at,
+            EntryPoint::Begin(_) | EntryPoint::Leave(_) | EntryPoint::Hand(_) => at,
         }
     }
 
-    /// Where a frame goes on outward or inward that waited in the old stage of this number, which goes.
-    fn entry_of(&self, gone: usize, dir: Dir) -> Entry {
+    /// Where a frame that waited in the old stage of this number enters, outward or inward; that stage is removed.
+    fn entry_of(&self, gone: usize, dir: Dir) -> EntryPoint {
         self.entry(match dir {
-            Dir::Outward => Entry::Outward { above: gone },
-            Dir::Inward => Entry::Inward { below: gone + 1 },
+            Dir::Outward => EntryPoint::Outward { above: gone },
+            Dir::Inward => EntryPoint::Inward { below: gone + 1 },
         })
     }
 }
 
-/// What it takes that one stage becomes another one of the same kind, if they differ.
+/// The change of a stage into another one of the same kind, if they differ.
 fn stage_update(old: &StageConfig, new: &StageConfig) -> Option<StageUpdate> {
     match (old, new) {
         (old, new) if old == new => None,
@@ -199,10 +197,10 @@ fn routes(old: &[Route], new: &[Route]) -> VecDeque<RouteUpdate> {
 }
 
 impl Plane {
-    /// Sees that there is room for an update, and keeps it; nothing else changes.
+    /// Reserves room for an update; nothing else changes.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no room.
     pub fn accept(&mut self, update: &Update) -> Result<(), String> {
         for source in &update.stages {
             if let Source::Old(from, Some(StageUpdate::Nat(update))) = source
@@ -212,20 +210,20 @@ impl Plane {
             }
         }
         match &mut self.pipeline.exit {
-            Exit::Router(router) => router.keep(&update.gateways).map_err(|far| far.to_string()),
+            Exit::Router(router) => router.hold_gateways(&update.gateways).map_err(|far| far.to_string()),
             Exit::Across => Ok(()),
         }
     }
 
-    /// Gives back the room that was kept for an update, of which nothing was done.
+    /// Gives back the room that was reserved for an update, of which nothing was done.
     pub fn decline(&mut self, update: &Update) {
         if let Exit::Router(router) = &mut self.pipeline.exit {
-            router.let_go(&update.gateways);
+            router.release_gateways(&update.gateways);
         }
     }
 
-    /// Becomes what an update says that was accepted, between two batches: sessions, neighbours and frames that wait stay.
-    /// `true`: there is more to do, by the same call behind the next batch.
+    /// Applies a part of an accepted update, between two batches: sessions, neighbours and frames that wait stay. `true`: there
+    /// is more to do, by the same call behind the next batch.
     pub fn commit(&mut self, now: Time, update: &mut Update) -> bool {
         self.outbox.kept.begin();
         if update.begun.is_none() {
@@ -241,7 +239,7 @@ impl Plane {
         more
     }
 
-    /// Takes some of the routes that differ; `true`: there are more.
+    /// Changes some of the routes that differ; `true`: there are more.
     fn take_routes(&mut self, update: &mut Update) -> bool {
         let Exit::Router(router) = &mut self.pipeline.exit else { return false };
         for _ in 0..ROUTES_AT_A_TIME {
@@ -249,7 +247,7 @@ impl Plane {
                 Some(RouteUpdate::Add(route)) => router.add(&route).expect("its next hops were kept"),
                 Some(RouteUpdate::Remove(prefix)) => _ = router.remove(prefix),
                 None => {
-                    router.let_go(&update.gateways);
+                    router.release_gateways(&update.gateways);
                     return false;
                 }
             }
@@ -276,31 +274,31 @@ impl Plane {
         }
         self.limit(&update.limits);
         self.steering.look(&self.pipeline.stages);
-        // What waits for a stage that is no more goes on.
+        // Frames that wait for a stage that is removed go on.
         for (gone, stage) in old.into_iter().enumerate() {
             if let Some(mut stage) = stage {
-                stage.let_go(now, &mut self.outbox, |dir| update.entry_of(gone, dir));
+                stage.emit_waiting(now, &mut self.outbox, |dir| update.entry_of(gone, dir));
                 update.gone.push(stage);
             }
         }
-        self.steering.let_go(self.pipeline.left, &mut self.outbox);
+        self.steering.emit_waiting(self.pipeline.left, &mut self.outbox);
         self.run_outbox(now);
     }
 
-    /// Becomes what `new` says, where `old` is what it was, at once; returns what is left to tell of stages that went.
+    /// Changes the plane from `old` to `new` at once; returns the log of stages that were removed.
     ///
     /// # Errors
     /// What cannot be changed while the node runs; nothing has changed then.
-    pub fn apply(&mut self, now: Time, old: &Config, new: &Config) -> Result<Past, String> {
+    pub fn apply(&mut self, now: Time, old: &Config, new: &Config) -> Result<UnreadLog, String> {
         let mut update = Update::prepare(old, new)?;
         self.accept(&update)?;
         while self.commit(now, &mut update) {}
-        Ok(update.past())
+        Ok(update.unread_log())
     }
 }
 
 impl Stage {
-    /// The same by another text; what is of no more use is left in `update`.
+    /// Applies the changes; what is of no more use is left in `update`.
     fn taking(mut self, now: Time, update: &mut StageUpdate) -> Stage {
         match (&mut self, update) {
             (Stage::Nat(nat), StageUpdate::Nat(update)) => nat.take(now, update),
@@ -321,10 +319,10 @@ mod tests {
     use weir_packet::frame::Mac;
 
     use crate::batch::{Batch, Verdict};
-    use crate::drops::Drop;
+    use crate::drops::DropReason;
     use crate::frame::{Frame, HEAD_ROOM, PortId};
     use crate::kept::Emitted;
-    use crate::nat::{Event, What};
+    use crate::nat::{Event, EventKind};
     use crate::scenario::packet;
 
     const MACS: [Mac; 2] = [[2; 6], [4; 6]];
@@ -452,7 +450,7 @@ mod tests {
         ] {
             let update = Update::prepare(&text(old), &text(new)).expect("stages");
             let entries = [Dir::Outward, Dir::Inward].map(|dir| update.entry_of(gone, dir));
-            let expected = [Entry::Outward { above }, Entry::Inward { below }];
+            let expected = [EntryPoint::Outward { above }, EntryPoint::Inward { below }];
             assert_eq!(entries, expected, "{old} to {new}");
         }
     }
@@ -474,12 +472,22 @@ mod tests {
             (through(&[queue, b], 0), vec![c, queue, b], Verdict::Out(PortId(1)), vec![0, 1]),
             (through(&[a, queue, b], 1), vec![a, queue], Verdict::Out(PortId(0)), vec![1]),
             // One comes behind it, beside the queue or not.
-            (through(&[queue, b], 0), vec![queue, c, b], Verdict::Dropped(Drop::FilterDrop), vec![1, 0]),
+            (
+                through(&[queue, b], 0),
+                vec![queue, c, b],
+                Verdict::Dropped(DropReason::FilterDrop),
+                vec![1, 0],
+            ),
             (through(&[queue], 0), vec![queue, a, b], Verdict::Out(PortId(1)), vec![1, 1]),
-            (through(&[a, queue], 1), vec![c, a, queue], Verdict::Dropped(Drop::FilterDrop), vec![1, 1]),
+            (
+                through(&[a, queue], 1),
+                vec![c, a, queue],
+                Verdict::Dropped(DropReason::FilterDrop),
+                vec![1, 1],
+            ),
             (through(&[queue], 1), vec![a, queue, c], Verdict::Out(PortId(0)), vec![1, 0]),
             // The queue goes, or is moved past another: what it has passed by then stays passed.
-            (through(&[a, queue, b], 0), vec![a, c], Verdict::Dropped(Drop::FilterDrop), vec![0, 1]),
+            (through(&[a, queue, b], 0), vec![a, c], Verdict::Dropped(DropReason::FilterDrop), vec![0, 1]),
             (through(&[a, queue, b], 0), vec![a, b], Verdict::Out(PortId(1)), vec![0, 1]),
         ] {
             let what = format!("{old} to {}, port {port}", new.join(" > "));
@@ -538,27 +546,27 @@ mod tests {
             let mut plane = Plane::new(&old, &MACS);
             send(&mut plane, "udp 198.18.0.1:1 > 198.19.0.9:53");
             send(&mut plane, "udp 198.18.0.2:1 > 198.19.0.9:53");
-            let past = plane.apply(Time::from_ms(7), &old, &config("lan > wan")).expect("no stages");
+            let log = plane.apply(Time::from_ms(7), &old, &config("lan > wan")).expect("no stages");
             let shown = |event: &Event| {
-                let word = match event.what {
-                    What::BlockAllocated => "block+",
-                    What::BlockReleased => "block-",
-                    What::SessionCreated => "session+",
-                    What::SessionDeleted => "session-",
+                let word = match event.kind {
+                    EventKind::BlockAllocated => "block+",
+                    EventKind::BlockReleased => "block-",
+                    EventKind::SessionCreated => "session+",
+                    EventKind::SessionDeleted => "session-",
                     other => panic!("{other:?}"),
                 };
                 assert_eq!(event.at, Time::from_ms(if word.ends_with('+') { 1 } else { 7 }), "{nat}");
                 word
             };
-            assert_eq!(past.events.iter().map(shown).collect::<Vec<_>>().join(" "), reported, "{nat}");
+            assert_eq!(log.events.iter().map(shown).collect::<Vec<_>>().join(" "), reported, "{nat}");
             // What ends is what began.
-            let ends = |what: What| -> HashSet<_> {
-                let of_kind = past.events.iter().filter(|event| event.what == what);
+            let ends = |kind: EventKind| -> HashSet<_> {
+                let of_kind = log.events.iter().filter(|event| event.kind == kind);
                 of_kind.map(|event| (event.inside, event.outside, event.ports, event.proto)).collect()
             };
-            assert_eq!(ends(What::BlockReleased), ends(What::BlockAllocated), "{nat}");
-            assert_eq!(ends(What::SessionDeleted), ends(What::SessionCreated), "{nat}");
-            assert_eq!((past.lost, past.logged.len()), (0, 2), "{nat}");
+            assert_eq!(ends(EventKind::BlockReleased), ends(EventKind::BlockAllocated), "{nat}");
+            assert_eq!(ends(EventKind::SessionDeleted), ends(EventKind::SessionCreated), "{nat}");
+            assert_eq!((log.lost, log.logged.len()), (0, 2), "{nat}");
             assert_eq!((plane.nat_usage().sessions, plane.accounting().balance()), (0, true));
         }
     }

@@ -12,7 +12,7 @@ fn a_flow_cache_changes_nothing_but_the_way() {
             for seed in 1..=6 {
                 let virtual_node = || VirtualNode::of_threads(threads).in_batches();
                 let mut nodes = [virtual_node(), virtual_node().with_flow_caches()];
-                talk(&mut nodes, seed * 7 + n as u64, *node);
+                talk(&mut nodes, seed * 7 + n as u64, node.0, node.1);
                 cached += nodes[1].cached_frames();
             }
         }

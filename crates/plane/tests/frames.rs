@@ -1,4 +1,4 @@
-//! Frames that nobody means well with: cut, bent and random ones, fragments that do not fit together.
+//! Hostile frames: cut, bent and random ones, fragments that do not fit together.
 
 use std::sync::LazyLock;
 

@@ -1,5 +1,5 @@
-//! Nodes under frames that nobody means well with: cut, bent and random ones. Nothing panics, each frame is accounted
-//! for, and what leaves is sound if what came in was. `HOSTILE_SEEDS=5000 cargo test --release -p weir-plane --test
+//! Nodes under hostile frames: cut, bent and random ones. Nothing panics, each frame is accounted for, and what leaves is sound
+//! if what came in was. `HOSTILE_SEEDS=5000 cargo test --release -p weir-plane --test
 //! plane hostile::` goes on for minutes.
 
 mod case;

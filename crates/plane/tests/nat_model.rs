@@ -1,8 +1,8 @@
 //! The NAT against a naive one, over random schedules of packets, time and reconfiguration.
 //!
 //! The naive one keeps mappings in maps and looks at all of them each time. Which port a new mapping gets it cannot
-//! know: it learns it from what left, and checks that nobody else has it, that it is of the pool, that it rested, and
-//! that the host keeps its address. All else it foretells: who passes, whereto, and that all checksums are right.
+//! know: it learns it from what left, and checks that no other host has it, that it is of the pool, that it rested, and
+//! that the host keeps its address. All else it foretells: which packets pass, where they go, and that all checksums are right.
 //! `MODEL_SEEDS=5000 cargo test --release -p weir-plane --test plane nat_model::` goes on for minutes; `MODEL_FROM=4000` begins
 //! there. A schedule that fails is printed without the steps that are not needed, as a test can have it.
 
@@ -23,7 +23,7 @@ use weir_testkit::number;
 /// Steps of a schedule.
 const STEPS: usize = 4000;
 
-/// The text of a NAT whose pool is the two addresses `pool`.
+/// The text of a NAT with the two addresses `pool` as its pool.
 fn text(filtering: Filtering, udp_ms: u64, pool: [u32; 2]) -> String {
     let filtering = match filtering {
         Filtering::Independent => "endpoint-independent",
@@ -65,7 +65,7 @@ impl Pair {
     /// The NAT does not do what the naive one does.
     fn step(&mut self, step: &Step) {
         self.now_ms += step.after_ms;
-        // Ages are kept in ticks of a millisecond: nobody sends at the very end of one.
+        // Ages are kept in ticks of a millisecond: no packet is sent at the very end of one.
         while self.model.expire(self.now_ms) <= 3 {
             self.now_ms += 10;
         }
@@ -229,7 +229,7 @@ fn the_nat_does_as_a_naive_one_does() {
 }
 
 /// A mapping lives until the last of its sessions is taken away, which may be a round of the hand after its end: longer than
-/// RFC 5382 REQ-5 asks for, which is allowed. Whoever calls in between reaches the host.
+/// RFC 5382 REQ-5 asks for, which is allowed. A remote host that calls in between reaches the host.
 #[test]
 fn a_mapping_whose_sessions_are_over_ends_when_they_are_taken_away() {
     let step = |after_ms, event| Step { after_ms, event };

@@ -11,7 +11,7 @@ use weir_packet::neighbour::{Host, question};
 use weir_plane::scenario::{End, Target, VirtualNode, described, packet};
 use weir_testkit::Dice;
 
-/// Who floods: dice, and with whom an exchange is under way, with its next step.
+/// A flooding host: dice, and the peer of an exchange that is under way, with its next step.
 struct Attacker {
     dice: Dice,
     other: Ipv4Addr,
@@ -23,7 +23,7 @@ impl Attacker {
         self.dice.roll(sides)
     }
 
-    /// The next step of an exchange of so many, from 0, and with whom it is.
+    /// The next step of an exchange of so many, from 0, and its peer.
     fn exchange(&mut self, steps: u32) -> (u32, Ipv4Addr) {
         let step = self.step;
         if step == 0 {
@@ -33,7 +33,7 @@ impl Attacker {
         (step, self.other)
     }
 
-    /// An address that nobody honest has.
+    /// An address that no honest host has.
     fn address(&mut self) -> Ipv4Addr {
         Ipv4Addr::from(0xc613_8000 + self.roll(1 << 14))
     }
@@ -48,7 +48,7 @@ const STEP: Duration = Duration::from_millis(10);
 /// How often the honest host does all that it does.
 const ROUNDS: u32 = 3;
 
-/// An honest host at 198.18.0.200 and one far away at 198.19.0.200, through a node that somebody floods.
+/// An honest host at 198.18.0.200 and one far away at 198.19.0.200, through a node that is flooded.
 struct Street {
     node: VirtualNode,
     flood: Flood,
@@ -131,14 +131,14 @@ impl Street {
     }
 }
 
-/// The frame in which somebody asks for an address of IPv4, under an Ethernet address that follows from its own.
+/// The ARP request of a host, under an Ethernet address that follows from its own.
 fn arp(from: &str, target: &str) -> Vec<u8> {
     let from: Ipv4Addr = from.parse().expect("an address");
     let [a, b, c, d] = from.octets();
     question(Host { mac: [2, 1, a, b, c, d], ip: from.into() }, target.parse().expect("an address"))
 }
 
-/// Hosts at either end reach some at the other that nobody has talked to yet.
+/// Hosts at either end reach some at the other that are new to the node.
 fn meet(street: &mut Street, round: u32) {
     let (from, to) = (100 + round, 150 + round);
     street.pass(End::Left, &format!("udp 198.18.0.200:1 > 198.19.0.{to}:53"));
@@ -383,7 +383,7 @@ fn a_table_that_is_full_takes_whoever_is_honest() {
     }
 }
 
-/// Where addresses are made up, nobody tells one outside from another: inside nobody notices.
+/// Where addresses are made up, no address outside can be told from another: inside this has no effect.
 #[test]
 fn a_flood_from_addresses_that_are_made_up_stays_on_its_side() {
     let flood: Flood = |dice| {

@@ -11,7 +11,7 @@ use weir_packet::checksum::{fold, sum};
 use weir_plane::scenario::{End, Target, VirtualNode, described, packet};
 use weir_testkit::{Dice, number};
 
-/// The filter that stays: without what it remembers nobody is answered.
+/// The filter that stays: without its connections no host gets answers.
 const STAYS: &str = "filter(accept outward, accept state established, accept state related)";
 
 /// Up to two filters that let all pass. Those that remember connections are never as they were before: one of them might
@@ -40,9 +40,10 @@ fn text(dice: &mut Dice, nat: Option<&str>, has_routes: bool) -> String {
         stages.push(format!("nat(public {pool}, udp-timeout 120s)"));
         stages.extend(others(dice));
     }
-    match has_routes {
-        true => format!("lan(198.18.0.1/16) {} route > wan(198.19.0.1/16)", stages.join(" > ")),
-        false => stages.join(" > "),
+    if has_routes {
+        format!("lan(198.18.0.1/16) {} route > wan(198.19.0.1/16)", stages.join(" > "))
+    } else {
+        stages.join(" > ")
     }
 }
 
@@ -83,14 +84,15 @@ struct Talk {
 }
 
 impl Talk {
-    /// Both say something, who answers first; `what` says when, for people.
+    /// Both ends send something; one of them first. `what` says when, for people.
     fn goes_on(&self, node: &mut VirtualNode, at: Duration, outside_first: bool, what: &str) {
         let plain = |packet: &[u8]| if packet[9] == TCP { with_flags(packet, ACK) } else { packet.to_vec() };
         let (out, as_seen) = (plain(&self.out), plain(&self.as_seen));
         for outside in [outside_first, !outside_first] {
-            let (end, sent, expected) = match outside {
-                true => (End::Right, reversed(&as_seen), reversed(&out)),
-                false => (End::Left, out.clone(), as_seen.clone()),
+            let (end, sent, expected) = if outside {
+                (End::Right, reversed(&as_seen), reversed(&out))
+            } else {
+                (End::Left, out.clone(), as_seen.clone())
             };
             node.send(at, end, &sent);
             let left = node.left();

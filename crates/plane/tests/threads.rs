@@ -15,12 +15,12 @@ const THREADS: u8 = 3;
 /// What threads do otherwise: limits are dealt out to them, well-known ports only where there is a block for each, and
 /// deterministic ports stay as they are.
 const OTHERWISE: &[&str] = &[
-    "no more connections are remembered than may be, and none that was answered gives way",
+    "the connection table is never larger than allowed, and no answered connection is replaced",
     "a subscriber has so many sessions and no more, and all together",
     "ports of 0 to 1023 stay in that range, others in theirs",
-    "other rules for deterministic ports hold for what is new",
-    "datagrams of one host to many keep nobody else from sending one, and a host with few gives nothing",
-    "one host that gets many errors keeps no other from hearing how long packets may be",
+    "new rules for deterministic ports apply to new mappings",
+    "datagrams of one host to many keep no other host from sending, and a host with few sessions loses none",
+    "a host that gets many errors does not keep other hosts from getting packet too big",
     "how often errors are sent follows the text",
 ];
 
@@ -99,7 +99,7 @@ fn reversed(packet: &[u8]) -> Vec<u8> {
     back
 }
 
-/// An error about a packet, from a router that nobody has talked to.
+/// An error about a packet, from a router without a connection.
 fn error_about(quoted: &[u8]) -> Vec<u8> {
     let to = Ipv4Addr::from(*quoted[12..].first_chunk::<4>().expect("an address"));
     let mut error = packet(&format!("icmp unreachable/1 203.0.113.7 > {to} {{udp {to}:1 > {to}:2 cut 8}}"))
@@ -178,7 +178,7 @@ fn both_directions_of_all_sessions_and_errors_about_them_meet() {
     }
 }
 
-/// Where the public address is the node's own, one thread knows who is awaited at a port and another who asks.
+/// If the public address is the node's own, one thread knows what is awaited at a port and another one asks.
 const OWN_ADDRESS: &str = "
 == own: hosts inside reach each other, and the node, at its public address
 node lan(198.18.0.1/16) > nat(public 198.19.0.1) > route > wan(198.19.0.1/16)
@@ -253,7 +253,7 @@ const OTHER_PORTS: &[&str] = &[
     "public 192.0.2.6-192.0.2.8 ports 1024-1151, public 192.0.2.9 ports 1024-1279, block 128",
 ];
 
-/// What a mapping or session is shown as: who is seen as whom.
+/// What a mapping or session is shown as: the inside end and the outside end.
 fn inside_and_outside(line: &str) -> (String, String) {
     let words: Vec<&str> = line.split(' ').collect();
     (format!("{} {}", words[0], words[1]), format!("{} {}", words[0], words[3]))

@@ -38,29 +38,29 @@ pub mod object {
     /// Sink.
     pub static DROP: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/drop.bpf.o"));
     /// Counter of frames.
-    pub static COUNT: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/count.bpf.o"));
+    pub(crate) static COUNT: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/count.bpf.o"));
     /// Hands frames to AF_XDP sockets.
     pub static XSK: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/xsk.bpf.o"));
     /// Hands frames to the AF_XDP sockets of a node.
     pub static NODE: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/node.bpf.o"));
     /// Fast path of a node.
-    pub static FAST: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/fast.bpf.o"));
+    pub(crate) static FAST: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/fast.bpf.o"));
     /// What a frame costs on the fast path.
-    pub static FAST_BENCH: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/fastbench.bpf.o"));
+    pub(crate) static FAST_BENCH: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/fastbench.bpf.o"));
     /// Hands frames to the stack of the machine.
-    pub static PASS: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/pass.bpf.o"));
+    pub(crate) static PASS: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/pass.bpf.o"));
     /// Has frames of a node leave.
-    pub static LEAVE: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/leave.bpf.o"));
+    pub(crate) static LEAVE: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/leave.bpf.o"));
     /// Router.
     pub static FORWARD: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/forward.bpf.o"));
     /// Notes when CPUs are idle.
     pub static IDLE: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/idle.bpf.o"));
     /// DCTCP.
-    pub static DCTCP: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/dctcp.bpf.o"));
+    pub(crate) static DCTCP: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/dctcp.bpf.o"));
     /// BBR version 2.
-    pub static BBR2: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/bbr2.bpf.o"));
+    pub(crate) static BBR2: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/bbr2.bpf.o"));
     /// BBR version 3.
-    pub static BBR3: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/bbr3.bpf.o"));
+    pub(crate) static BBR3: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../bpf/bbr3.bpf.o"));
 
     /// All but the congestion controls, with what they are.
     pub static ALL: [(&str, &Aligned<[u8]>); 15] = [
@@ -190,12 +190,13 @@ impl Program {
         Program::load_with(what, bytes, entries, |_| None)
     }
 
-    /// The same, with those of another program's maps that have these names.
+    /// The same; maps with these names are those of another program.
     pub(crate) fn load_sharing(
         what: &'static str,
         bytes: &'static object::Aligned<[u8]>,
         entries: &[(&str, u32)],
-        (other, names): (&Program, &[&str]),
+        other: &Program,
+        names: &[&str],
     ) -> Result<Self, BpfError> {
         Program::load_with(what, bytes, entries, |name| names.contains(&name).then(|| other.map(name)))
     }
@@ -249,7 +250,7 @@ impl Program {
     }
 
     /// Has the program run at a tracepoint of the kernel, on all CPUs; dropping the link ends that.
-    pub fn attach_tracepoint(&self, name: &'static CStr) -> Result<Link, BpfError> {
+    pub(crate) fn attach_tracepoint(&self, name: &'static CStr) -> Result<Link, BpfError> {
         // SAFETY: the name lives for ever.
         let fd = unsafe { libbpf_sys::bpf_raw_tracepoint_open(name.as_ptr(), self.fd()) };
         Link::of(fd).map_err(|source| BpfError::Trace { name, source })
@@ -342,7 +343,7 @@ impl Program {
     }
 
     /// Runs the program on a frame in memory of our own; returns its verdict, and the frame as it left it.
-    pub fn run_on(&self, frame: &[u8]) -> Result<(u32, Vec<u8>), BpfError> {
+    pub(crate) fn run_on(&self, frame: &[u8]) -> Result<(u32, Vec<u8>), BpfError> {
         let mut out = vec![0; frame.len()];
         // SAFETY: all-zero is a valid bpf_test_run_opts.
         let mut options: libbpf_sys::bpf_test_run_opts = unsafe { std::mem::zeroed() };
@@ -407,7 +408,7 @@ impl Link {
         if fd < 0 {
             return Err(io::Error::from_raw_os_error(-fd));
         }
-        // SAFETY: the kernel has just returned this descriptor and nobody else owns it.
+        // SAFETY: the kernel has just returned this descriptor, and it has no other owner.
         Ok(Link(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 }

@@ -34,7 +34,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::bpf::BpfError;
-pub(crate) use interface::{Interface, SIOCETHTOOL};
+pub(crate) use interface::Interface;
 
 /// One captured frame; VLAN tags are back in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -158,7 +158,7 @@ impl Default for Options {
     }
 }
 
-/// How much each method may hold back while nobody takes frames. Methods with the same buffer in bytes hold very
+/// How much each method may hold back while no frames are taken. Methods with the same buffer in bytes hold very
 /// different numbers of frames, so that comparing them at equal memory compares their buffers. Time is the default.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Buffer {

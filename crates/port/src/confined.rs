@@ -1,6 +1,6 @@
-//! What threads that handle frames may ask of the kernel (seccomp(2)): a list of what is allowed, for the calling thread alone.
-//! Everything else fails with EPERM: whoever takes over such a thread by a frame opens no file and no socket, runs no program
-//! and reaches no other process.
+//! The system calls of threads that handle frames (seccomp(2)): a list of what is allowed, for the calling thread alone.
+//! Everything else fails with EPERM: an attacker that takes over such a thread by a frame opens no file and no socket, runs no
+//! program and reaches no other process.
 //!
 //! The list was found by strace of nodes and captures of every method. Beyond that it has what a C library does rarely or
 //! differently: memory, locks, signals, clocks, the end of a thread, the message of a panic.
@@ -17,7 +17,7 @@ use seccompiler::{
     TargetArch, apply_filter,
 };
 
-use crate::capture::SIOCETHTOOL;
+use weir_linux::interface::SIOCETHTOOL;
 
 /// What a thread does with frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,13 @@
 //!   port > chunks of a pool > [ the node ] > the same chunks > another port
 //! ```
 //! A frame stays in its [`Chunk`] from port to port; what a port cannot lend to the kernel it copies there. Invariant:
-//! each chunk has one owner at a time: the pool, whoever holds the [`Chunk`], or the kernel.
+//! each chunk has one owner at a time: the pool, the holder of the [`Chunk`], or the kernel.
+//!
+//! Files:
+//! - `duplex/xdp.rs`: AF_XDP; `duplex/xdp/order.rs` chooses between socket and XDP program and keeps the order of frames
+//! - `duplex/packet.rs`, `duplex/tap.rs`, `duplex/file.rs`: AF_PACKET, TAP devices, capture files
+//! - `duplex/large.rs`: cuts large frames into segments and finishes checksums
+//! - `duplex/pool.rs`, `duplex/memory.rs`: the chunks and their memory
 
 mod file;
 mod large;
@@ -30,6 +36,15 @@ pub use xdp::{Redirectable, Xdp, takes_redirected};
 /// Most frames that one call hands on.
 pub const BATCH: usize = 64;
 
+/// The frames that a port takes from its interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReceiveMode {
+    /// Frames for the interface's own address, broadcast, and groups that it belongs to.
+    Own,
+    /// All frames: promiscuous mode.
+    Promiscuous,
+}
+
 /// Where frames come and go; it belongs to one thread, with a pool.
 pub trait Port: Send {
     /// Appends frames that have arrived, at most [`BATCH`] of them, in their order. Never waits.
@@ -50,8 +65,8 @@ pub trait Port: Send {
     /// The port is of no more use.
     fn send(&mut self, pool: &mut Pool, frames: &mut Vec<Chunk>) -> io::Result<()>;
 
-    /// Gives frames that arrived here to the stack of the machine, as if nobody had taken them before it, and takes their
-    /// chunks. A port whose frames reach that anyway, or that has none behind it, does nothing with them.
+    /// Gives frames that arrived here to the stack of the machine, as if the node had not taken them, and takes their chunks. A
+    /// port whose frames reach the stack anyway, or that has none behind it, does nothing with them.
     ///
     /// # Errors
     /// The port is of no more use.
@@ -66,7 +81,7 @@ pub trait Port: Send {
     /// What the kernel says.
     fn stop(&mut self) -> io::Result<()>;
 
-    /// Can be read when a frame has arrived; `None` if nobody need ever wait.
+    /// Can be read when a frame has arrived; `None` if there is never a need to wait.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 
     /// Looks why the descriptor reports an error. An interface that is down may come up again, which is no error.
@@ -150,7 +165,7 @@ pub fn mac_of(interface: &str) -> Result<[u8; 6], CaptureError> {
 const NO_ROOM: &str = "no room to send";
 /// The name of frames that no chunk can hold.
 const TOO_LONG: &str = "too long for a chunk";
-/// The name of frames whose checksum or segments the kernel left to us in a way that nobody here can finish, such as large
+/// The name of frames with a checksum or segments that the kernel left to us in a way that cannot be finished here, such as large
 /// frames in tunnels.
 const UNKNOWN_OFFLOAD: &str = "unknown offload";
 /// The name of frames for which no chunk was free.

@@ -8,8 +8,8 @@
 //! Entries, what leads to them, epochs and counters lie in memory that both sides map, so that nothing that is done to them
 //! takes a call of the system.
 //!
-//! Invariant: an entry that is written is over, and holds once the whole of it is there; kept by whoever calls: its number is used
-//! again only when no program can hold it any more.
+//! Invariant: an entry that is being written is over, and holds once the whole of it is there. The caller keeps this one: a
+//! number is used again only when no program can hold its entry any more.
 
 pub mod bench;
 mod index;
@@ -20,16 +20,16 @@ use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
 use index::Index;
-use layout::IS_OVER;
 pub use layout::{
     Control, Counts, Entry, FRAME, Gate, IS_ENDLESS, IS_FOLLOWED, IS_REWRITTEN, IS_ROUTED, KIND_V4,
-    KIND_V4_WHOLE, KIND_V6, Key, NO_ENTRY, PORTS, PUNTS, Sides, TICK_BITS, TRACKS, Track, Wide,
+    KIND_V4_WHOLE, Key, NO_ENTRY, PORTS, PUNTS, Sides, TICK_BITS, Track, Wide,
 };
+use layout::{IS_OVER, KIND_V6};
 
 use crate::bpf::{BpfError, Memory, Program, now_ns, object};
 use crate::field;
 
-/// Entries that there is room for, unless somebody asks for another number.
+/// Entries that there is room for by default.
 pub const ROOM: u32 = 1 << 17;
 /// How many there can be room for at most.
 pub const MOST_ROOM: u32 = 1 << 23;
@@ -96,7 +96,7 @@ impl Fast {
     /// The kernel refuses it.
     pub fn instance(&self, gate: &Gate, index: u32, queues: u32) -> Result<Program, BpfError> {
         let program =
-            Program::load_sharing(WHAT, object::FAST, &[("sockets", queues)], (&self.program, &SHARED))?;
+            Program::load_sharing(WHAT, object::FAST, &[("sockets", queues)], &self.program, &SHARED)?;
         program.memory::<Gate>("bss", 1)?.set(0, gate);
         self.program.write("outs", gate.number, &index)?;
         Ok(program)
@@ -145,15 +145,10 @@ impl Fast {
         self.index.number(key, &self.entries)
     }
 
-    /// Has a key lead to an entry, which is written here with what belongs to it; false if there is no room.
+    /// Writes an entry with its connections (`sides`) and, for IPv6, its addresses (`wide`), and has a key lead to it; false if
+    /// there is no room.
     #[must_use]
-    pub fn insert(
-        &self,
-        key: &Key,
-        number: u32,
-        entry: &Entry,
-        (sides, wide): (&Sides, Option<&Wide>),
-    ) -> bool {
+    pub fn insert(&self, key: &Key, number: u32, entry: &Entry, sides: &Sides, wide: Option<&Wide>) -> bool {
         // Programs look here before any key leads here.
         self.set_flags(number, IS_OVER);
         fence(Ordering::Release);

@@ -10,9 +10,9 @@ pub(crate) struct Mapping {
     bytes: usize,
 }
 
-// SAFETY: the memory belongs to whoever holds the mapping, on whichever thread.
+// SAFETY: the memory belongs to the owner of the mapping, on whichever thread.
 unsafe impl Send for Mapping {}
-// SAFETY: a mapping itself has no state; access to its memory is the business of those who make pointers into it.
+// SAFETY: a mapping itself has no state; code that makes pointers into its memory is responsible for access to it.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {

@@ -81,8 +81,8 @@ pub(crate) fn bind(fd: &OwnedFd, ifindex: u32, protocol: u16) -> io::Result<()> 
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// A buffer that holds more frames than a ring, so that the ring is what overflows, and a time limit for those
-/// who may not have such a buffer, or whose frames are never taken out.
+/// A buffer that holds more frames than a ring, so that the ring is what overflows; and a time limit for sockets that may not
+/// have such a buffer, or of which frames are never taken out.
 fn set_buffer(fd: &OwnedFd) -> io::Result<()> {
     let bytes = 16 << 20;
     let set_to = |option| set_at(fd, libc::SOL_SOCKET, option, &bytes);

@@ -5,7 +5,7 @@
 //!  section | interface 0 | interface 1 | packet 0 | packet 1 | ... | statistics 0 | packet 0 | ...
 //! ```
 //! A block is its type, its length, its body and its length again, in units of 4 bytes. [`write`] appends blocks to a
-//! buffer; [`read`] takes files of any byte order from whoever wrote them.
+//! buffer; [`read`] takes files of any byte order and of any program.
 
 pub mod read;
 pub mod write;

@@ -1,4 +1,4 @@
-//! What the kernel's verifier said of a program that it refused, in a file that one can send to somebody.
+//! The log of the kernel's verifier for a program that it refused, in a file that can be sent with a bug report.
 //!
 //! libbpf asks the verifier again, with its log, when it has refused a program, and prints what it says. That is caught
 //! here, per thread, since there is no other way to it.
@@ -19,13 +19,6 @@ thread_local! {
     static PRINTED: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Where weir keeps what must outlive a process: `$XDG_STATE_HOME/weir`.
-pub fn state_folder() -> PathBuf {
-    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_else(|| "/root".into()));
-    state.unwrap_or_else(|| home().join(".local/state")).join("weir")
-}
-
 /// Release of the running kernel, such as 6.1.0-50-amd64.
 pub fn kernel() -> String {
     weir_disk::kernel_text("/proc/sys/kernel/osrelease")
@@ -43,17 +36,17 @@ pub(crate) fn listen() {
     })));
 }
 
-/// What the verifier has said since [`listen`], in a file; `None` if it was not the verifier who refused, or the file
-/// cannot be written.
+/// The log of the verifier since [`listen`], in a file; `None` if it was not the verifier that refused, or the file cannot be
+/// written.
 pub(crate) fn keep(what: &str, error: &libbpf_rs::Error) -> Option<PathBuf> {
     let log = PRINTED.with_borrow(|printed| verifier_log(printed).map(String::from))?;
     let name = format!("refused-{}-{}.txt", what.replace(' ', "-"), kernel());
-    write(&state_folder(), &name, &text(what, &error.to_string(), &log)).ok()
+    write(&weir_disk::state_folder(), &name, &text(what, &error.to_string(), &log)).ok()
 }
 
 fn write(folder: &Path, name: &str, text: &str) -> io::Result<PathBuf> {
     fs::create_dir_all(folder)?;
-    // Never through a link that somebody has laid there.
+    // Never through a link that another user has placed.
     weir_disk::replace_in(&weir_disk::Directory::open(folder)?, name.as_ref(), text.as_bytes(), 0o644)?;
     Ok(folder.join(name))
 }

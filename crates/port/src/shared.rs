@@ -46,7 +46,7 @@ macro_rules! shared {
 pub(crate) use shared;
 
 /// Streams of one generator: side a and side b.
-pub const STREAMS: usize = 2;
+pub(crate) const STREAMS: usize = 2;
 /// Flow groups of a stream.
 pub const GROUPS: usize = 256;
 /// Buckets of the lateness histogram, 8 per octave.
@@ -62,9 +62,9 @@ pub const LATE_EVENTS: usize = 4;
 /// Slots of time in which arrivals are noted.
 pub const MARKS: usize = 2048;
 /// Frames that leave a node at once.
-pub const LEAVING: usize = 256;
+pub(crate) const LEAVING: usize = 256;
 /// The longest of them.
-pub const LEAVING_BYTES: usize = 2112;
+pub(crate) const LEAVING_BYTES: usize = 2112;
 
 shared! {
     /// One entry of the flow table; addresses and ports in network order.
@@ -195,7 +195,7 @@ shared! {
         pub epoch: u8,
         /// 1 while there is something to send.
         pub active: u8,
-        /// The clock is read in runs whose number has none of these bits.
+        /// The clock is read in runs with a number that has none of these bits.
         pub clock_mask: u32,
         /// Both directions.
         pub stream: [Stream; STREAMS],

@@ -107,7 +107,7 @@ impl Entries {
 
 #[cfg(test)]
 impl Entries {
-    /// A ring in memory of our own, whose numbers begin at `first`.
+    /// A ring in memory of our own; its numbers begin at `first`.
     pub(crate) fn fresh(size: u32, first: u32) -> Entries {
         let offsets = libc::xdp_ring_offset { producer: 0, consumer: 64, desc: 256, flags: 128 };
         let bytes = 256 + size as usize * size_of::<libc::xdp_desc>();

@@ -56,7 +56,7 @@ fn drain(queue: &mut dyn Queue, mut frames: Vec<Kept>) -> Captured {
     Captured { frames, account: queue.account().unwrap() }
 }
 
-/// Ends the readers, whatever becomes of who waits for them.
+/// Ends the readers, whatever becomes of the thread that waits for them.
 struct End<'a>(&'a AtomicBool);
 
 impl Drop for End<'_> {
@@ -157,7 +157,7 @@ fn a_frame_is_cut_to_the_snap_length_and_keeps_its_length() {
     }
 }
 
-/// Accepts frames whose destination port is 9: those with an even number.
+/// Accepts frames with destination port 9: those with an even number.
 fn port_9() -> Vec<libc::sock_filter> {
     let one = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
     vec![

@@ -11,16 +11,16 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use weir_linux::ethtool::{Offload, set_offload};
+use weir_linux::namespace::Namespace;
+use weir_linux::rtnl::Rtnl;
 use weir_packet::headers::UDP;
 use weir_port::duplex::{
-    BATCH, Chunk, FRONT, File, Memory, MemoryEnd, Packet, Pool, Port, Tap, Xdp, takes_redirected,
+    BATCH, Chunk, FRONT, File, Memory, MemoryEnd, Packet, Pool, Port, ReceiveMode, Tap, Xdp, takes_redirected,
 };
 use weir_port::packet::{Receiver, Sender};
 use weir_port::pcapng::read::{Item, Reader};
 use weir_port::pcapng::{ETHERNET, Interface, write};
-use weir_testbed::ethtool::{Offload, set_offload};
-use weir_testbed::namespace::Namespace;
-use weir_testbed::rtnl::Rtnl;
 use weir_testkit::{PATIENCE, is_root, need_root};
 
 use crate::wire::{LISTENER, SENDER, Wire, frames};
@@ -76,9 +76,12 @@ impl Rig {
                 let wire = Wire::new();
                 let far = remote_at(&wire.sender, SENDER);
                 let port: Box<dyn Port> = wire.tool.run(|| match kind {
-                    Kind::Packet => Box::new(Packet::open(LISTENER, pool.longest(), false).unwrap()) as _,
+                    Kind::Packet => {
+                        Box::new(Packet::open(LISTENER, pool.longest(), ReceiveMode::Own).unwrap()) as _
+                    }
                     _ => {
-                        let mut all = Xdp::open(LISTENER, std::slice::from_mut(&mut pool), false).unwrap();
+                        let mut all =
+                            Xdp::open(LISTENER, std::slice::from_mut(&mut pool), ReceiveMode::Own).unwrap();
                         Box::new(all.pop().unwrap()) as _
                     }
                 });

@@ -26,10 +26,10 @@ fn a_full_table_has_each_key_once() {
         protocol: 17,
         ..Key::default()
     };
-    let (entry, beside) = (Entry::default(), (&Sides::default(), None));
-    (0..ROOM).for_each(|n| assert!(fast.insert(&key(n), n, &entry, beside), "entry {n} of {ROOM}"));
+    let (entry, sides) = (Entry::default(), Sides::default());
+    (0..ROOM).for_each(|n| assert!(fast.insert(&key(n), n, &entry, &sides, None), "entry {n} of {ROOM}"));
     // The same key with another entry takes the place of the first.
-    assert!(fast.insert(&key(7), 8, &entry, beside));
+    assert!(fast.insert(&key(7), 8, &entry, &sides, None));
     assert!(fast.remove(&key(7)) && !fast.remove(&key(7)), "it was there once");
     assert!(!fast.remove(&key(8)), "its entry has another key by now");
     for n in (0..ROOM).filter(|n| ![7, 8].contains(n)) {
@@ -49,7 +49,7 @@ fn a_key_is_found_in_the_entry_that_holds() {
     let entry = |out: u8| Entry { out, flags: IS_ENDLESS, ..Entry::default() };
     let place = fast.place(&key);
     let [elsewhere, third] = [(place + 1) % 1024, (place + 2) % 1024];
-    let has = |number, out| fast.insert(&key, number, &entry(out), (&Sides::default(), None));
+    let has = |number, out| fast.insert(&key, number, &entry(out), &Sides::default(), None);
     assert!(place < fast.room());
     assert_eq!(leaves(), None);
     for (number, out, old) in [(place, 1, None), (elsewhere, 2, Some(place)), (third, 3, Some(elsewhere))] {
@@ -77,7 +77,7 @@ fn frames_with_unfinished_checksums_are_left_to_the_plane() {
             for (number, to) in (0..).zip([53, 4789, 6081]) {
                 let entry = Entry { out: 3, flags: IS_ENDLESS, ..Entry::default() };
                 let (key, wide) = key_of(&fast, ends, protocol, to);
-                assert!(fast.insert(&key, number, &entry, (&Sides::default(), wide.as_ref())));
+                assert!(fast.insert(&key, number, &entry, &Sides::default(), wide.as_ref()));
             }
             let pseudo = fold(pseudo_header(ends, protocol, length.into()));
             let leaves = |to: u16, check: u16| {
@@ -115,7 +115,7 @@ fn an_entry_of_ipv6_is_that_of_its_addresses() {
             flags: IS_ENDLESS | IS_ROUTED,
             ..Entry::default()
         };
-        assert!(fast.insert(&key, 5, &entry, (&Sides::default(), Some(&wide))));
+        assert!(fast.insert(&key, 5, &entry, &Sides::default(), Some(&wide)));
         fast.try_on(&router, 1, &frame).expect("a program")
     };
     let (out, after) = pass(own);
@@ -144,7 +144,7 @@ fn connections_are_followed() {
         // The second side of connection 7, and the first one of connection 9.
         let sides = Sides { track: [7 * 2 + 2, 9 * 2 + 1] };
         let entry = Entry { out: 1, flags: IS_ENDLESS | IS_FOLLOWED, ..Entry::default() };
-        assert!(fast.insert(&key, 3, &entry, (&sides, wide.as_ref())));
+        assert!(fast.insert(&key, 3, &entry, &sides, wide.as_ref()));
         [7, 9]
             .into_iter()
             .for_each(|number| fast.set_track(number, &Track { sent: [500; 2], ..Track::default() }));
@@ -198,7 +198,7 @@ fn key_of(fast: &Fast, ends: &[u8], protocol: u8, to: u16) -> (Key, Option<Wide>
     }
 }
 
-/// A frame between these addresses, whose transport has so many bytes and no checksum.
+/// A frame between these addresses; its transport has so many bytes and no checksum.
 fn frame_of(ends: &[u8], protocol: u8, to: u16, length: u16) -> Vec<u8> {
     let mut transport = [&5000_u16.to_be_bytes()[..], &to.to_be_bytes(), &[0; 22]].concat();
     transport.resize(length.into(), 0);

@@ -1,11 +1,11 @@
 //! A wire between two namespaces, and numbered frames to send through it.
 
+use weir_linux::ethtool::{Offload, set_offload};
+use weir_linux::namespace::Namespace;
+use weir_linux::rtnl::Rtnl;
 use weir_packet::flow::Flow;
 use weir_packet::frame::{Ends, Mac, Parsed, Signature, parse};
 use weir_port::packet::{BATCH, Sender};
-use weir_testbed::ethtool::{Offload, set_offload};
-use weir_testbed::namespace::Namespace;
-use weir_testbed::rtnl::Rtnl;
 use weir_testkit::wires::{self as kit, join, keep_quiet, set_up};
 
 /// Where frames are captured.
@@ -22,7 +22,7 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    /// A wire whose ends are up, and carry nothing but what we send.
+    /// A wire with both ends up; it carries nothing but what we send.
     pub(crate) fn new() -> Wire {
         let wire = Wire { sender: Namespace::new().unwrap(), tool: Namespace::new().unwrap() };
         let ends = [(&wire.sender, SENDER), (&wire.tool, LISTENER)];

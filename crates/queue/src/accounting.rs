@@ -87,11 +87,6 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Packets that were dropped for `reason`.
-    pub fn dropped_for(&self, reason: Reason) -> Tally {
-        self.dropped[reason as usize]
-    }
-
     /// All packets that were dropped.
     pub fn dropped_packets(&self) -> u64 {
         self.dropped.iter().map(|tally| tally.packets).sum()
@@ -107,7 +102,7 @@ pub struct Dropped<T> {
     pub reason: Reason,
 }
 
-/// Counters, what is queued, and the dropped packets that nobody has taken back yet.
+/// Counters, what is queued, and the dropped packets that the owner has not taken back yet.
 #[derive(Debug)]
 pub struct Accounting<T> {
     pub(crate) counters: Counters,

@@ -208,7 +208,7 @@ impl<T, A: FlowAqm> Fair<T, A> {
         }
     }
 
-    /// The queue of a flow: a hash with a salt, so that nobody can choose flows that collide.
+    /// The queue of a flow: a hash with a salt, so that a sender cannot choose flows that collide.
     fn index(&self, flow: u32) -> u32 {
         let mixed = Rng::new(self.salt ^ u64::from(flow)).next_u64();
         ((u128::from(mixed) * u128::from(self.config.queues)) >> 64) as u32

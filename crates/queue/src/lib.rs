@@ -1,4 +1,4 @@
-//! Queues of a bottleneck: what is queued, marked, dropped, and who is served next. Pure: no clock, no I/O, no unsafe.
+//! Queues of a bottleneck: what is queued, marked, dropped, and which packet is served next. Pure: no clock, no I/O, no unsafe.
 //!
 //! ```text
 //! offer(packet, now) -> [ limit in bytes | AQM | scheduler ] -> take(now) -> link
@@ -19,6 +19,12 @@
 //! dropped and marked.
 //!
 //! Per-packet values and the square of PI2 are claimed in patents: see [`ppv`] and [`dualpi2`].
+//!
+//! Files:
+//! - `fifo.rs`, `red.rs`, `pie.rs`, `codel.rs`, `fair.rs`, `gsp.rs`, `dualpi2.rs`, `cake/`, `ppv/`: one file or folder for each
+//!   AQM
+//! - `buffer.rs`, `accounting.rs`: the limit in bytes, the counters
+//! - `tests/contract.rs`: what every queue promises; `tests/models.rs`: compares with the models in `tests/models`
 #![forbid(unsafe_code)]
 
 mod accounting;
@@ -95,7 +101,7 @@ pub trait Queue<T> {
         &self.accounting().counters
     }
 
-    /// Packets that were dropped since the last time that somebody emptied this list. It grows until then.
+    /// Packets that were dropped since the caller emptied this list last. It grows until then.
     fn dropped(&mut self) -> &mut Vec<Dropped<T>> {
         &mut self.accounting_mut().dropped
     }

@@ -46,7 +46,7 @@ impl Ecn {
     }
 
     /// Belongs to the low-latency queue of RFC 9332: ECT(1) and CE.
-    pub fn scalable(self) -> bool {
+    pub(crate) fn scalable(self) -> bool {
         matches!(self, Ecn::Ect1 | Ecn::Ce)
     }
 }
@@ -58,13 +58,13 @@ pub struct Packet<T> {
     pub bytes: u32,
     /// Hash of the 5-tuple.
     pub flow: u32,
-    /// Who sends: an address or a hash of it, for fairness of hosts.
+    /// The sender: an address or a hash of it, for fairness between hosts.
     pub source: u32,
-    /// Who receives, likewise.
+    /// The receiver, likewise.
     pub destination: u32,
     /// The ECN field, changed by a mark.
     pub ecn: Ecn,
-    /// Packet value, 0 to [`crate::ppv::LEVELS`] - 1: the higher, the later it is dropped. 0 where nobody marks.
+    /// Packet value, 0 to [`crate::ppv::LEVELS`] - 1: the higher, the later it is dropped. 0 without a marker.
     pub value: u16,
     /// When it entered the queue; set by [`crate::Queue::offer`].
     pub arrival: Time,

@@ -1,4 +1,4 @@
-//! The loads of a plan that names them: nothing is searched for.
+//! Results at the fixed loads of a plan, without a search.
 
 use crate::record::Trial;
 use crate::run_data::{PointData, received_fps};

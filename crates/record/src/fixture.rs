@@ -248,7 +248,7 @@ pub fn run(id: i64) -> Run {
         deviations: vec!["Trials last 1 s, RFC 2544 asks for 60 s.".into()],
         resumed: Vec::new(),
         failure: None,
-        uuid: format!("00000000-0000-4000-8000-{id:012}"),
+        uuid: format!("00000000-0000-4000-8000-{id:012}").try_into().expect("a UUID"),
     }
 }
 

@@ -1,9 +1,17 @@
-//! What was measured, and where it is kept: runs, points, trials and figures, one SQLite file for all.
+//! Records of measurements: runs, points, trials and figures, in one SQLite file.
 //!
 //! ```text
-//! Run > Point > Trial, PointResult > Store > RunData
+//! Run > Point > Trial, PointResult > RunLog > Archive > RunData
 //! ```
 //! A record is plain data that only grows: what a later version adds has a default, and what it cannot read it leaves alone.
+//!
+//! Files:
+//! - `record.rs`: the types; `run_data.rs`: a whole run
+//! - `store.rs`, `store/tests.rs`: what every store promises; `store/sqlite.rs`, `store/sqlite/table.rs`: the file and its
+//!   migrations
+//! - `merged.rs`, `shards.rs`: several runs as one; shards of a grid as one run
+//! - `at_load.rs`, `bounds.rs`, `figure.rs`: figures at fixed loads, figures that are bounds, figures in general
+//! - `profile.rs`: where the time of a trial goes, folded into named causes
 
 #![forbid(unsafe_code)]
 
@@ -18,6 +26,5 @@ pub mod record;
 pub mod run_data;
 pub mod shards;
 pub mod store;
-pub mod time;
 
 pub use merged::merged;

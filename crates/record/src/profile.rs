@@ -1,4 +1,4 @@
-//! Where the time of a trial goes: samples of stacks, counted, and what they are when folded into named causes. Pure.
+//! The profile of a trial: counts of sampled stacks, folded into named causes. Pure.
 
 use std::collections::BTreeMap;
 
@@ -17,13 +17,13 @@ pub struct Profile {
     pub hz: u64,
     /// Samples that found no room.
     pub lost: u64,
-    /// Stacks with their samples: who, then functions from the outermost to the innermost, with `;` between them. Idle
+    /// Stacks with their samples: the owner, then functions from the outermost to the innermost, with `;` between them. Idle
     /// time is left out.
     pub stacks: Vec<(String, u64)>,
 }
 
 impl Profile {
-    /// Who a stack belongs to: the frame generator.
+    /// Owner of a stack: the frame generator.
     pub const GENERATOR: &str = "generator";
     /// The kernel, receiving in the thread of the generator.
     pub const RECEIVE: &str = "receive softirq";

@@ -1,4 +1,4 @@
-//! What was measured: runs, points, trials, results. Plain data, append-only, serialised as JSON.
+//! The record: runs, points, trials, results. Plain data, append-only, serialised as JSON.
 //!
 //! A *run* is one execution of a plan. A *point* is one combination of the plan's axes. A *trial* is one
 //! measurement at one offered load. A report is a pure function of these types.
@@ -11,6 +11,7 @@ mod cost;
 mod detail;
 mod detection;
 mod finding;
+mod key;
 mod result;
 mod stream;
 mod translation;
@@ -22,6 +23,7 @@ pub use cost::{Cost, CpuUse, Departures, Noise};
 pub use detail::{Detail, Details};
 pub use detection::Detection;
 pub use finding::{Fault, Finding, invisible_loss};
+pub use key::{PointKey, RunId};
 pub use result::{
     Better, Comparison, DatedLoss, Figure, GoalResult, PointResult, ProcedureResult, Statistic,
 };
@@ -33,11 +35,11 @@ pub use weir_measure::search::{GoalValue, RateInterval};
 /// One execution of a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// Number in the store, from 1.
+    /// Number in the archive, from 1.
     pub id: i64,
-    /// The same in every store: a random UUID (RFC 9562, version 4).
-    #[serde(default)]
-    pub uuid: String,
+    /// The same in every archive; runs of version 0.1.0, which have none, get one when they are read.
+    #[serde(default = "RunId::random")]
+    pub uuid: RunId,
     /// Name of the plan (`quick`) or of its file without the ending.
     pub plan: String,
     /// The question that the plan asks, in one sentence.
@@ -48,7 +50,7 @@ pub struct Run {
     pub started: String,
     /// End, UTC, RFC 3339; `None` while it runs or after a crash.
     pub finished: Option<String>,
-    /// How it ended.
+    /// State of the run: running, or how it ended.
     pub state: RunState,
     /// Seed of all randomness in the run.
     pub seed: u64,
@@ -118,11 +120,11 @@ pub struct Tester {
 /// One combination of the plan's axes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// Number in the store.
+    /// Number in the archive.
     pub id: i64,
-    /// Run that it belongs to.
+    /// Number of the run that it belongs to.
     pub run_id: i64,
-    /// Order in the run, from 0.
+    /// Place in the run, from 0: with the run, its key.
     pub index: usize,
     /// All axes as name and value in plan order, the constant ones too (`dut`, `frame_bytes`, `cpus`, `ip`, ...).
     pub settings: Vec<(String, String)>,
@@ -146,6 +148,13 @@ pub struct Point {
     pub notes: Vec<String>,
     /// Result; `None` until the point is finished.
     pub result: Option<PointResult>,
+}
+
+impl Point {
+    /// What identifies it in every archive.
+    pub fn key(&self, run: RunId) -> PointKey {
+        PointKey { run, index: self.index }
+    }
 }
 
 fn is_zero(value: &f64) -> bool {

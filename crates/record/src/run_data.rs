@@ -1,4 +1,4 @@
-//! A run with everything that was measured in it: what exports and reports are made from.
+//! A run with all its measurements: the input of exports and reports.
 
 use serde::{Deserialize, Serialize};
 
@@ -189,8 +189,8 @@ impl PointData {
         self.goals().iter().find(is_it)
     }
 
-    /// What the trials of its searches lost, and how much of that while a CPU of tester or device stood still; `None` where no clock
-    /// of the CPUs told.
+    /// What the trials of its searches lost, and how much of that while a CPU of tester or device stood still; `None` where no
+    /// clock of the CPUs told.
     pub fn search_losses(&self) -> Option<SearchLosses> {
         let searched = self.measured().filter(|trial| trial.purpose == Purpose::Search);
         let witnessed = searched.filter_map(|trial| Some((trial, trial.witnessed.as_ref()?)));

@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 
 use toml_edit::DocumentMut;
 
-use crate::record::{Point, Run, RunState, Trial};
-use crate::run_data::{PointData, RunData, state_name};
-use crate::store::{Store, StoreError};
+use crate::record::{Run, RunId, RunState};
+use crate::run_data::{RunData, state_name};
 
 /// The option of a plan that makes a run a shard, in the section of its experiment.
 pub const OPTION: &str = "shard";
@@ -15,11 +14,11 @@ pub const OPTION: &str = "shard";
 #[derive(Debug, thiserror::Error)]
 pub enum ShardError {
     /// None of the runs is a shard.
-    #[error("run {0} of `{1}` is no shard: make one with `weir run {1} --shard 1/8 --seed 7 --json`")]
+    #[error("run {0} of `{1}` is no shard: measure one with `weir run {1} --shard 1/8 --seed 7 --json`")]
     NoShard(i64, String),
     /// Something that must be the same in all.
     #[error(
-        "shard {shard} has another {what} than shard {first}: run it again with the {what} of the others"
+        "shard {shard} has a different {what} than shard {first}: run it again with the {what} of the others"
     )]
     Differs {
         /// The first of all.
@@ -31,19 +30,19 @@ pub enum ShardError {
     },
     /// Not complete.
     #[error(
-        "shard {shard} is {state}: `weir run --resume ID` measures the rest, and `weir show ID --json` writes it"
+        "shard {shard} is {state}: complete it with `weir run --resume ID`, and write it with `weir show ID --json`"
     )]
     Unfinished {
         /// Which.
         shard: String,
-        /// How it ended.
+        /// State in which its run ended.
         state: String,
     },
     /// The same one twice.
-    #[error("shard {0} is there twice: leave one of them out")]
+    #[error("shard {0} is given twice: omit one")]
     Twice(String),
     /// Some are not there.
-    #[error("of {of} shards these are missing: {}", missing.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))]
+    #[error("of {of} shards, these are missing: {}", missing.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))]
     Missing {
         /// Shards in all.
         of: usize,
@@ -102,11 +101,11 @@ impl<'a> Shard<'a> {
     }
 }
 
-/// The whole run; its date and its machine are those of the first shard.
+/// The whole run, which has this UUID; its date and its machine are those of the first shard.
 ///
 /// # Errors
 /// See [`ShardError`].
-pub fn merge(runs: &[RunData]) -> Result<RunData, ShardError> {
+pub fn merge(runs: &[RunData], uuid: RunId) -> Result<RunData, ShardError> {
     let shards = runs.iter().map(Shard::of).collect::<Result<Vec<_>, _>>()?;
     let first = shards.iter().min_by_key(|shard| shard.number).ok_or(ShardError::None)?;
     shards.iter().try_for_each(|shard| shard.check(first))?;
@@ -121,34 +120,15 @@ pub fn merge(runs: &[RunData]) -> Result<RunData, ShardError> {
     let mut points: Vec<_> = runs.iter().flat_map(|data| data.points.iter().cloned()).collect();
     points.sort_by_key(|data| data.point.index);
     let finished = runs.iter().filter_map(|data| data.run.finished.clone()).max();
-    let run = Run { plan_toml: first.plan.clone(), finished, ..first.data.run.clone() };
+    let run = Run { uuid, plan_toml: first.plan.clone(), finished, ..first.data.run.clone() };
     Ok(RunData { run, points })
-}
-
-/// Keeps a run that was measured elsewhere; its number here.
-///
-/// # Errors
-/// See [`StoreError`].
-pub fn keep(data: &RunData, store: &dyn Store) -> Result<i64, StoreError> {
-    let id = store.begin_run(&Run { state: RunState::Running, ..data.run.clone() })?;
-    for PointData { point, trials } in &data.points {
-        let point_id = store.add_point(&Point { run_id: id, result: None, ..point.clone() })?;
-        for trial in trials {
-            store.append_trial(&Trial { point_id, ..trial.clone() })?;
-        }
-        if let Some(result) = &point.result {
-            store.finish_point(point_id, result)?;
-        }
-    }
-    store.finish_run(id, data.run.state, data.run.finished.as_deref().unwrap_or(&data.run.started))?;
-    Ok(id)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fixture;
-    use crate::store::MemoryStore;
+    use crate::run_data::PointData;
 
     /// The run of the fixture in so many shards.
     fn shards(of: usize) -> Vec<RunData> {
@@ -166,21 +146,13 @@ mod tests {
     fn shards_in_any_order_are_the_whole() {
         let mut parts = shards(3);
         parts.rotate_left(1);
-        let merged = merge(&parts).unwrap();
+        let uuid = RunId::random();
+        let merged = merge(&parts, uuid).unwrap();
         let mut whole = fixture::quick();
         whole.points.sort_by_key(|data| data.point.index);
         assert_eq!(merged.points, whole.points);
-        assert_eq!(merged.run.plan_toml, "[buffers]\nqueue = \"fifo\"\n");
-        let store = MemoryStore::default();
-        let id = keep(&merged, &store).unwrap();
-        let kept = store.run_data(id).unwrap();
-        let whole = RunData { run: Run { id, ..merged.run }, points: merged.points };
-        let results = |data: &RunData| {
-            data.points.iter().map(|p| (p.point.settings.clone(), p.point.result.clone())).collect::<Vec<_>>()
-        };
-        assert_eq!(results(&kept), results(&whole));
-        let trials = |data: &RunData| data.points.iter().map(|point| point.trials.len()).collect::<Vec<_>>();
-        assert_eq!(trials(&kept), trials(&whole));
+        let (run, plan_toml) = (&parts[0].run, "[buffers]\nqueue = \"fifo\"\n".to_string());
+        assert_eq!(merged.run, Run { uuid, plan_toml, ..run.clone() }, "a run of its own");
     }
 
     #[test]
@@ -188,7 +160,7 @@ mod tests {
         let check = |change: fn(&mut Vec<RunData>), text: &str| {
             let mut parts = shards(3);
             change(&mut parts);
-            let error = merge(&parts).unwrap_err().to_string();
+            let error = merge(&parts, RunId::random()).unwrap_err().to_string();
             assert!(error.contains(text), "{error}");
         };
         check(|parts| drop(parts.remove(1)), "of 3 shards these are missing: 2");

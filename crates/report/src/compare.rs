@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::record::{Better, Bound};
 use crate::run_data::{PointData, RunData};
 use crate::stats::CONFIDENCE;
-use crate::view::{axes, handover};
+use crate::view::{axes, core_distance};
 pub use core_speed::CoreSteps;
 pub use difference::Difference;
 use quantity::{Found, Kind, Quantity};
@@ -296,7 +296,7 @@ fn pairs<'p, 'a>([a, b]: &'p [Vec<Keyed<'a>>; 2]) -> Vec<Pair<'p, 'a>> {
 
 /// Why two points cannot be compared although their runs can.
 fn points_apart(a: &PointData, b: &PointData, across: &[Across]) -> Option<String> {
-    let alike = || handover::apart(a, b).filter(|_| !across.contains(&Across::Placement));
+    let alike = || core_distance::apart(a, b).filter(|_| !across.contains(&Across::Placement));
     cpus_apart(a, b, across).or_else(alike)
 }
 
@@ -375,7 +375,7 @@ fn verdict(row: &Row) -> (Verdict, Option<String>) {
 const LIMITED: &str = "the tester was the limit in one of the runs (≥): its value is a lower bound";
 
 /// Why a single search is not enough, and the remedy.
-const NO_SCATTER: &str = "fewer than two repetitions in a run, so that their scatter is not known: repeat with \
+const NO_SCATTER: &str = "fewer than two repetitions in a run, so the spread is unknown: repeat with \
     `--set repeat.times=5`";
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ pub use latex::{latex, tabular};
 pub use markdown::markdown;
 pub use prometheus::prometheus;
 pub use svg::svg;
-pub use text::{answer, list, show, wrapped};
+pub use text::{answer, list, show};
 
 /// A whole run as one JSON document: the run, its points, their trials.
 pub fn json(data: &RunData) -> String {

@@ -118,7 +118,7 @@ fn streams(all: &Comparison<'_>) -> Vec<String> {
         .collect()
 }
 
-/// What came through at loads that the plan names.
+/// Frames received at the loads that the plan names.
 fn loads(all: &Comparison<'_>) -> Sheet {
     let head = [
         "Frame",

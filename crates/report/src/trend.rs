@@ -251,7 +251,7 @@ fn track(line: Line, runs: &[&(Run, Vec<Point>)]) -> Track {
     let changes: Vec<_> = changes.collect();
     let since = found.last().map_or(0, |c| c.at);
     let too_few = (values.len() < FEWEST)
-        .then(|| format!("{} of {FEWEST} runs that a change needs: use `weir compare`", values.len()));
+        .then(|| format!("{} of {FEWEST} runs that a trend needs: use `weir compare`", values.len()));
     Track {
         frame: line.frame,
         device: line.label,

@@ -1,4 +1,4 @@
-//! What happens next: a heap of timers. Equal times are served in the order in which they were set.
+//! The event queue: a heap of timers. Equal times are served in the order in which they were set.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -41,6 +41,13 @@
 //!   contains CUBIC's queue after some of its probes and not after others.
 //! - CUBIC in DualPI2 gets more than a Prague flow (2 to 1 at 10 ms): this Prague grows as at a round trip of 25 ms, the
 //!   senders of the published tests of 2020 did not.
+//!
+//! # Files
+//! - `scenario.rs` is the input, `outcome.rs` and `meter.rs` the result; `run.rs`, `world.rs`, `event.rs` run it
+//! - `cc/`: one file or folder for each congestion control; `sender/`: loss recovery, round trips, delivery rate
+//! - `path.rs`, `receiver.rs`, `supply.rs`, `segment.rs`: what is behind the queue
+//! - `tests/expected.rs` compares with theory and with other test beds, `tests/ns3.rs` with ns-3, `cc/bbr3/tests.rs` with BBR's
+//!   draft
 #![forbid(unsafe_code)]
 
 pub mod cc;

@@ -1,4 +1,4 @@
-//! What is counted while a simulation runs.
+//! The counters of a running simulation.
 
 use weir_queue::Time;
 

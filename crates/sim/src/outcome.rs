@@ -1,4 +1,4 @@
-//! What a simulation shows: figures and a series.
+//! The outcome of a simulation: figures and a series.
 
 use serde::{Deserialize, Serialize};
 use weir_queue::Counters;

@@ -1,4 +1,4 @@
-//! From a scenario to its outcome.
+//! Runs a scenario, and returns its outcome.
 
 use weir_queue::Time;
 

@@ -1,4 +1,4 @@
-//! What is simulated.
+//! The scenario of a simulation.
 
 use serde::{Deserialize, Serialize};
 use weir_queue::ppv::marker;
@@ -127,7 +127,8 @@ pub struct Group {
     /// The others start within this time, at random.
     #[serde(default, rename = "spread_s")]
     pub spread: Time,
-    /// Reno and CUBIC use ECN (RFC 3168), BBR 2 and 3 do on round trips of 5 ms at most. DCTCP and Prague always do, BBR 1 never does.
+    /// Reno and CUBIC use ECN (RFC 3168), BBR 2 and 3 do on round trips of 5 ms at most. DCTCP and Prague always do, BBR 1
+    /// never does.
     #[serde(default)]
     pub ecn: bool,
     /// The receiver sends an ACK for so many segments; 2 by default.
@@ -274,7 +275,9 @@ impl Scenario {
         }
         if self.buffer_bytes() < u64::from(self.segment_bytes) {
             let (bytes, segment) = (self.buffer_bytes(), self.segment_bytes);
-            return wrong(format!("a buffer of {bytes} bytes holds no segment of {segment}: make it larger"));
+            return wrong(format!(
+                "a buffer of {bytes} bytes cannot hold a segment of {segment}: use a larger one"
+            ));
         }
         if self.interval < Time::from_us(100)
             || self.duration < self.interval

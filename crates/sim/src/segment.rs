@@ -1,4 +1,4 @@
-//! What is sent: data segments of equal size one way, ACKs the other way.
+//! Segments: data of equal size in one direction, ACKs in the other.
 
 use weir_queue::{Ecn, Time};
 

@@ -1,4 +1,4 @@
-//! What the application has to send: everything at any time, or at given rates.
+//! The data of the application: everything at any time, or at given rates.
 
 use weir_queue::Time;
 

@@ -1,4 +1,4 @@
-//! The simulation itself: what happens next, and what follows from it.
+//! The simulation itself: processes the next event.
 
 use weir_queue::ppv::marker::Marker;
 use weir_queue::{Bottleneck, Ecn, Pace, Packet, Queue, Time};

@@ -80,7 +80,7 @@ fn share_of_reno(bdp: f64, ack_every: Time) -> f64 {
 
 #[test]
 fn bursts_give_reno_beside_cubic_what_it_has_in_the_kernel_and_in_ns3() {
-    // docs/bottleneck.md
+    // docs/measurements.md
     for (bdp, kernel, ns3) in [(0.5, 0.479, 0.651), (1.0, 0.466, 0.592), (4.0, 0.471, 0.515)] {
         let [none, one, two] = [0, 1, 2].map(|ms| share_of_reno(bdp, Time::from_ms(ms)));
         println!(

@@ -1,4 +1,4 @@
-//! What every simulation promises: conservation, determinism, exact delays, plain errors.
+//! The contract of every simulation: conservation, determinism, exact delays, plain errors.
 
 use weir_queue::{Config, Time};
 use weir_sim::cc::Name;
@@ -219,10 +219,16 @@ fn wrong_scenarios_are_rejected_with_a_remedy() {
         assert_eq!(scenario.run().unwrap_err().to_string(), says);
     };
     check(|s| s.groups.clear(), "there are no flows: give at least one group a flow");
-    check(|s| s.buffer = Buffer::Bytes(9), "a buffer of 9 bytes holds no segment of 1514: make it larger");
+    check(
+        |s| s.buffer = Buffer::Bytes(9),
+        "a buffer of 9 bytes cannot hold a segment of 1514: use a larger one",
+    );
     check(|s| s.groups[1].rtt = Time::ZERO, "group 2: rtt_s must be 1e-5 or more");
     check(|s| s.groups[0].delayed_ack = 0, "group 1: delayed_ack must be 1 or more segments");
-    check(|s| s.rate = Rate::BitsPerS(0), "a buffer of 0 bytes holds no segment of 1514: make it larger");
+    check(
+        |s| s.rate = Rate::BitsPerS(0),
+        "a buffer of 0 bytes cannot hold a segment of 1514: use a larger one",
+    );
     let trace = "a trace starts at 0 s, and its times rise";
     check(|s| s.rate = Rate::Trace(vec![(Time::ZERO, 9_000_000), (Time::ZERO, 1)]), trace);
     let rates = "rates are 1 to 10000000000000 bit/s";

@@ -1,4 +1,4 @@
-//! What theory and other test beds say (sources at each test), in short runs.
+//! Results of theory and other test beds (sources at each test), in short runs.
 
 use weir_queue::{Config, Time};
 use weir_sim::cc::Name;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use weir_packet::flow::{IpVersion, MAX_NETWORKS};
 
-use crate::conntrack;
 use crate::counters::Snapshot;
 use crate::cpu::CostSample;
 use crate::dut::{DutKind, Function, System};
@@ -15,13 +14,15 @@ use crate::graph::{End, Graph, Host};
 use crate::interface::Port;
 use crate::journal::Journal;
 use crate::link::LinkSpec;
-use crate::namespace::Namespace;
+use crate::publish::publish;
 use crate::receive::{self, NapiThread};
-use crate::rtnl::VethConfig;
 use crate::rules::{Filter, Policy, RuleCounter, RuleForm, RuleSet};
 use crate::spread::{self, Setting, Spreading, Trees, Written};
-use crate::sys;
 use crate::topology::{self, Owner, Side};
+use weir_linux::conntrack;
+use weir_linux::namespace::Namespace;
+use weir_linux::rtnl::VethConfig;
+use weir_linux::sys;
 
 /// MTUs that a veth takes and IPv6 can use.
 pub const MTU_RANGE: std::ops::RangeInclusive<u32> = 1280..=65_535;
@@ -52,7 +53,7 @@ pub struct BedSpec {
     pub dut_cpus: Vec<usize>,
     /// Receive queues of each interface, see [`QUEUES`]; each has a ring of 256 frames.
     pub rx_queues: u32,
-    /// Who does the work of the DUT's interfaces, in place of the above; around an external DUT, of this one's ports.
+    /// CPUs for the work of the DUT's interfaces, instead of the above; with an external DUT, of the ports of this machine.
     pub spreading: Spreading,
     /// Sessions that a NAT of ours has room for.
     pub sessions: u32,
@@ -85,7 +86,7 @@ impl BedSpec {
     }
 }
 
-/// Who receives for the DUT.
+/// The receivers of the DUT.
 #[derive(Debug)]
 pub struct Receivers {
     threads: Vec<NapiThread>,
@@ -180,7 +181,7 @@ impl Bed {
         Ok(settings.collect::<Result<Vec<_>>>()?.concat())
     }
 
-    /// Chooses who does the work of one of the tester's ports, among the CPUs `allowed`.
+    /// Selects CPUs for the work of one of the tester's ports, from `allowed`.
     ///
     /// # Errors
     /// [`Error::Input`]: it does not have what is to be spread; or what the kernel refuses.
@@ -194,8 +195,8 @@ impl Bed {
         }
         if !end.namespace.has_sysfs() {
             return Err(Error::Input(format!(
-                "/sys cannot be mounted in a namespace here, so that the work of {} cannot be spread: run as root, or \
-                 leave rps, xps and coalesce_us out",
+                "cannot mount /sys in a namespace, so the work of {} cannot be spread: run as root, or omit rps, xps and \
+                 coalesce_us",
                 end.name
             )));
         }
@@ -223,7 +224,7 @@ impl Bed {
     }
 
     /// Sets the DUT's interfaces down, then up, and gives it its addresses and routes again: what an administrator does
-    /// who resets its links. Rules and tracked connections stay.
+    /// a caller that resets its links. Rules and tracked connections stay.
     ///
     /// # Errors
     /// What the kernel refuses.
@@ -255,8 +256,8 @@ impl Bed {
         Receivers { threads, notes }
     }
 
-    /// Gives one of the tester's ports receive threads on `cpus`, so that its receiver does not work on the
-    /// CPU time of whoever sends to it. Call it after the last program was attached there.
+    /// Gives one of the tester's ports receive threads on `cpus`, so that its receiver does not work on the CPU time of the
+    /// sender. Call it after the last program was attached there.
     pub fn receive_on(&mut self, side: Side, cpus: &[usize]) -> Vec<NapiThread> {
         let end = self.tester_end(side).clone();
         let threads = receive::thread(&end, &self.threads, &mut self.notes);
@@ -280,7 +281,7 @@ impl Bed {
     fn publish(&self, journal: &mut Journal) -> Result<()> {
         let Some(name) = &self.spec.publish else { return Ok(()) };
         let publish =
-            |host: &Host| host.namespace.publish(&format!("{name}-{}", host.name), journal).map(drop);
+            |host: &Host| publish(&host.namespace, &format!("{name}-{}", host.name), journal).map(drop);
         self.graph.hosts().iter().try_for_each(publish)
     }
 
@@ -362,7 +363,10 @@ impl Bed {
         let (Some(dut), Some(rules)) = (self.dut(), &self.rules) else { return Ok(()) };
         dut.run(|| {
             rules.install()?;
-            if rules.tracks() { conntrack::flush() } else { Ok(()) }
+            if rules.tracks() {
+                conntrack::flush()?;
+            }
+            Ok(())
         })
     }
 
@@ -373,7 +377,7 @@ impl Bed {
     pub fn forget_connections(&self) -> Result<()> {
         match (&self.external, self.dut(), &self.rules) {
             (Some(external), ..) => external.reset(),
-            (_, Some(dut), Some(rules)) if rules.tracks() => dut.run(conntrack::flush),
+            (_, Some(dut), Some(rules)) if rules.tracks() => Ok(dut.run(conntrack::flush)?),
             _ => Ok(()),
         }
     }

@@ -1,8 +1,8 @@
-//! How fast a core is at this moment, as far as that depends on who else uses it.
+//! The current speed of a core, as far as it depends on other users of the core.
 //!
-//! Two threads of a core share its execution units. On a virtual machine the other thread is somebody else's, and what it
-//! does nobody here can see, but for its effect: a loop that fills all units takes up to twice as long while the other thread
-//! is busy. So does the work on frames, which is then slower by a third.
+//! Two threads of a core share its execution units. On a virtual machine the other thread may run another guest, which can be
+//! seen only by its effect: a loop that fills all units takes up to twice as long while the other thread is busy. So does the
+//! work on frames, which is then slower by a third.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -37,7 +37,7 @@ fn sample() -> f64 {
 #[inline(always)]
 fn step() {
     let (mut a, mut b, mut c, mut d, mut e, mut f) = (1u64, 2u64, 3u64, 4u64, 5u64, 6u64);
-    // SAFETY: registers only, whose results nobody needs.
+    // SAFETY: uses registers only, and the results are discarded.
     unsafe {
         std::arch::asm!(
             "add {a}, 1", "add {b}, 1", "add {c}, 1", "add {d}, 1", "add {e}, 1", "add {f}, 1",
@@ -64,7 +64,7 @@ fn step() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys;
+    use weir_linux::sys;
 
     #[test]
     fn a_step_takes_some_time() {

@@ -5,7 +5,7 @@
 //!           X.tx_dropped                       Y.rx_queue_drops  Y core drops   snmp, nft, conntrack
 //! ```
 //! A veth shows the same loss in up to three places, so that each is read in one place only:
-//! - a full ring of Y is in X's tx_dropped, whoever sent (socket, redirect or XDP_TX). The same frames are in
+//! - a full ring of Y is in X's tx_dropped, for any sender (socket, redirect or XDP_TX). The same frames are in
 //!   X's `tx_queue_N_xdp_xmit_errors` (redirect), X's `rx_queue_N_xdp_tx_errors` (XDP_TX), and both again in
 //!   Y's rx_dropped;
 //! - what is left of Y's rx_dropped without those and without Y's own `rx_queue_N_drops` was dropped by the
@@ -18,15 +18,15 @@
 
 use std::collections::BTreeMap;
 
-use crate::conntrack::{self, ConntrackStats};
 use crate::dut::{DutKind, Function, System};
 use crate::error::Result;
 use crate::external::{self, External};
 use crate::graph::Graph;
 use crate::interface::{Device, read_device, subtract};
-use crate::rtnl::Rtnl;
 use crate::rules::{RuleSet, Verdicts};
 use crate::topology::{BRIDGE, Owner};
+use weir_linux::conntrack::{self, ConntrackStats};
+use weir_linux::rtnl::Rtnl;
 
 /// One CPU's line of /proc/net/softnet_stat. The counters are those of the machine, not of a namespace.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -73,7 +73,7 @@ pub struct Delta(pub Snapshot);
 pub struct Drop {
     /// The place, in words.
     pub name: &'static str,
-    /// Who lost them.
+    /// The owner of the loss.
     pub owner: Owner,
     /// How many; never 0.
     pub frames: u64,
@@ -312,7 +312,7 @@ fn parse_softnet(text: &str) -> BTreeMap<usize, Softnet> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rtnl::LinkStats;
+    use weir_linux::rtnl::LinkStats;
 
     fn device(rx_dropped: u64, tx_dropped: u64, driver: &[(&str, u64)]) -> Device {
         let link = LinkStats { rx_dropped, tx_dropped, ..LinkStats::default() };

@@ -1,4 +1,4 @@
-//! Devices under test that are programs of ours: they are started in a bed that stands and stop when dropped.
+//! Devices under test that are programs of weir: started in an existing bed, and stopped when dropped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -74,9 +74,9 @@ impl Device {
                 stop_forwarding(bed.spec().ip);
                 Ok(Device::Faulty(Pumps::start(&ports, faults, &bed.spec().dut_cpus)?))
             }),
-            System::Node(way) => namespace.run(|| {
+            System::Node(io) => namespace.run(|| {
                 stop_forwarding(bed.spec().ip);
-                Ok(Device::Node(Box::new(node::start(bed, way, &ports)?)))
+                Ok(Device::Node(Box::new(node::start(bed, io, &ports)?)))
             }),
             System::Wire | System::Kernel | System::External => Ok(Device::Kernel),
         }
@@ -98,7 +98,7 @@ impl Device {
     pub fn notes(&self) -> Result<Vec<String>, DeviceError> {
         let Device::Node(node) = self else { return Ok(Vec::new()) };
         let waits = node.fast()?.is_some_and(|fast| !fast.on);
-        let text = "The node does without its fast path, since not all of its ports take redirected frames: use --tester xdp.";
+        let text = "The fast path of the node is off, because not all of its ports accept redirected frames: use --tester xdp.";
         Ok(waits.then(|| text.to_string()).into_iter().collect())
     }
 

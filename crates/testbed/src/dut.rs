@@ -1,4 +1,4 @@
-//! Devices under test: who passes the frames on ([`System`]), and what is done with them ([`Function`]).
+//! Devices under test: the program that forwards the frames ([`System`]), and its function ([`Function`]).
 //!
 //! Only the pairs of the table below can be made. A new one is a line there, with its name and with what it is made of;
 //! what a device can do follows from the methods of [`DutKind`]; the text of a node is in `device/node.rs`, and
@@ -18,17 +18,17 @@ pub struct DutKind {
     function: Function,
 }
 
-/// Who passes the frames on.
+/// The program that forwards the frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum System {
-    /// Nobody: the tester's two ports are wired together.
+    /// None: the tester's two ports are connected directly.
     Wire,
     /// Linux.
     Kernel,
     /// An XDP program on both ports.
     Xdp,
     /// This project's own node, see the crate `node`.
-    Node(Way),
+    Node(NodeIo),
     /// An external DUT: another machine between interfaces of this one, see [`crate::external`].
     External,
     /// A program that does wrong on purpose, which checks the tester.
@@ -37,7 +37,7 @@ pub enum System {
 
 /// How a node gets its frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Way {
+pub enum NodeIo {
     /// By AF_XDP.
     Xdp,
     /// By AF_PACKET.
@@ -98,25 +98,25 @@ kinds! {
     /// An XDP program that looks up the kernel's routing table and redirects.
     XDP_FORWARD = "xdp-forward": System::Xdp, Forward;
     /// The node, forwarding.
-    NODE_FORWARD = "node-forward": System::Node(Way::Xdp), Forward;
+    NODE_FORWARD = "node-forward": System::Node(NodeIo::Xdp), Forward;
     /// The same by AF_PACKET.
-    NODE_FORWARD_PACKET = "node-forward-packet": System::Node(Way::Packet), Forward;
+    NODE_FORWARD_PACKET = "node-forward-packet": System::Node(NodeIo::Packet), Forward;
     /// The node with the rules of the kernel's filters, frame by frame.
-    NODE_STATELESS = "node-stateless": System::Node(Way::Xdp), Stateless;
+    NODE_STATELESS = "node-stateless": System::Node(NodeIo::Xdp), Stateless;
     /// The same rules with the states of connections.
-    NODE_STATEFUL = "node-stateful": System::Node(Way::Xdp), Stateful;
+    NODE_STATEFUL = "node-stateful": System::Node(NodeIo::Xdp), Stateful;
     /// The node with NAT, for IPv4.
-    NODE_NAT = "node-nat": System::Node(Way::Xdp), Nat;
+    NODE_NAT = "node-nat": System::Node(NodeIo::Xdp), Nat;
     /// The node with NAT64.
-    NODE_NAT64 = "node-nat64": System::Node(Way::Xdp), Nat64;
+    NODE_NAT64 = "node-nat64": System::Node(NodeIo::Xdp), Nat64;
     /// The forwarding node with a fast path.
-    NODE_FORWARD_FAST = "node-forward-fast": System::Node(Way::Fast), Forward;
+    NODE_FORWARD_FAST = "node-forward-fast": System::Node(NodeIo::Fast), Forward;
     /// The stateful filter with a fast path.
-    NODE_STATEFUL_FAST = "node-stateful-fast": System::Node(Way::Fast), Stateful;
+    NODE_STATEFUL_FAST = "node-stateful-fast": System::Node(NodeIo::Fast), Stateful;
     /// The NAT with a fast path.
-    NODE_NAT_FAST = "node-nat-fast": System::Node(Way::Fast), Nat;
+    NODE_NAT_FAST = "node-nat-fast": System::Node(NodeIo::Fast), Nat;
     /// The node with a link between its ports, whose rate is the limit.
-    BOTTLENECK = "bottleneck": System::Node(Way::Xdp), Queue;
+    BOTTLENECK = "bottleneck": System::Node(NodeIo::Xdp), Queue;
     /// An XDP program that translates the network of the subscribers into a public one: what a NAT costs that keeps nothing
     /// in mind, and, with faults, a NAT that does wrong.
     PREFIX_NAT = "prefix-nat": System::Xdp, Nat;
@@ -127,7 +127,7 @@ kinds! {
 }
 
 impl DutKind {
-    /// Who passes the frames on.
+    /// The program that forwards the frames.
     pub fn system(self) -> System {
         self.system
     }
@@ -144,7 +144,7 @@ impl DutKind {
 
     /// Has the node a fast path, which is one thread's?
     pub fn is_fast(self) -> bool {
-        self.system == System::Node(Way::Fast)
+        self.system == System::Node(NodeIo::Fast)
     }
 
     /// Is it one thread's?
@@ -154,7 +154,7 @@ impl DutKind {
 
     /// Does it take frames from the driver by AF_XDP?
     pub fn takes_by_xdp(self) -> bool {
-        matches!(self.system, System::Node(Way::Xdp | Way::Fast))
+        matches!(self.system, System::Node(NodeIo::Xdp | NodeIo::Fast))
     }
 
     /// Does it see a frame in the driver, as a page of memory, before the kernel does?

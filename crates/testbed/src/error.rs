@@ -1,4 +1,4 @@
-//! What can go wrong with a test bed, and what to do about it.
+//! Errors of a test bed, with their remedies.
 
 use std::io;
 
@@ -8,24 +8,9 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// An input that cannot be built, or a kernel that refuses.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A system call or a file failed.
-    #[error("{what}: {source}")]
-    Os {
-        /// What was tried.
-        what: String,
-        /// The kernel's answer.
-        source: io::Error,
-    },
-    /// The kernel refused a netlink request.
-    #[error("{what}: {source}{}{text}", if text.is_empty() { "" } else { ": " })]
-    Netlink {
-        /// What was asked for.
-        what: String,
-        /// The error number.
-        source: io::Error,
-        /// The kernel's own words (NLMSGERR_ATTR_MSG), often empty.
-        text: String,
-    },
+    /// The kernel refused something.
+    #[error(transparent)]
+    Linux(#[from] weir_linux::Error),
     /// A program that makes rules is missing.
     #[error("{program} is not installed, and the rules of this device need it: apt install {package}")]
     ToolMissing {
@@ -54,23 +39,17 @@ pub enum Error {
         target: String,
         /// The command.
         command: String,
-        /// What happened.
+        /// The failure, in words.
         why: String,
     },
     /// The part of the tester on another host, `remote` in [external].
-    #[error("the tester's end on {target}: {why}")]
+    #[error("the remote tester on {target}: {why}")]
     Remote {
         /// That host.
         target: String,
-        /// What happened, and what to do.
+        /// The failure and what to do, in words.
         why: String,
     },
-    /// A namespace cannot be made.
-    #[error(
-        "no network namespace: {0}. Run as root, or in a user namespace of its own (unshare -Urnm), \
-         where kernel.unprivileged_userns_clone and AppArmor allow it"
-    )]
-    NoNamespace(io::Error),
     /// A name under /run/netns is taken.
     #[error("/run/netns/{0} exists already: choose another name, or remove it with `ip netns del {0}`")]
     NameTaken(String),
@@ -81,8 +60,8 @@ pub enum Error {
 
 impl Error {
     /// Wraps the last result of a system call.
-    pub(crate) fn os(what: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
-        let what = what.into();
-        move |source| Error::Os { what, source }
+    pub fn os(what: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
+        let wrapped = weir_linux::Error::os(what);
+        move |source| wrapped(source).into()
     }
 }

@@ -1,5 +1,5 @@
-//! A device that does wrong on purpose: it drops, duplicates, reorders, corrupts or delays exact numbers of
-//! frames, so that one can see whether a tester reports exactly that.
+//! A device with deliberate faults: it drops, duplicates, reorders, corrupts or delays exact numbers of frames, so that one can
+//! see whether a tester reports exactly that.
 //!
 //! Pure: frames and times go in, frames come out. Which frames are hit follows from their count alone.
 

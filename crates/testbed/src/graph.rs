@@ -9,10 +9,10 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
-use crate::namespace::Namespace;
-use crate::rtnl::{Mac, Rtnl, VethConfig, VethEnd};
+use weir_linux::namespace::Namespace;
+use weir_linux::rtnl::{Mac, Rtnl, VethConfig, VethEnd};
 
-/// Who answers for an interface, and for the frames lost there.
+/// The owner of an interface, and of the frames lost there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owner {
     /// The tester: what it loses makes a trial invalid.
@@ -36,7 +36,7 @@ pub type Planned = (&'static str, &'static str, Side);
 /// What to build.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
-    /// Each host with who answers for it.
+    /// Each host with its owner.
     pub hosts: &'static [(&'static str, Owner)],
     /// The two ends of each link.
     pub links: &'static [[Planned; 2]],
@@ -62,7 +62,7 @@ pub const BOTTLENECK: Plan = Plan {
 pub struct Host {
     /// Its name in the plan.
     pub name: &'static str,
-    /// Who answers for it.
+    /// Its owner.
     pub owner: Owner,
     /// Where its interfaces are.
     pub namespace: Namespace,
@@ -75,7 +75,7 @@ pub struct End {
     pub host: &'static str,
     /// Interface name.
     pub name: &'static str,
-    /// Who answers for it.
+    /// Its owner.
     pub owner: Owner,
     /// What is reached through it.
     pub side: Side,
@@ -115,7 +115,7 @@ impl Graph {
         Ok(graph)
     }
 
-    /// One host that was there before, whose links nobody here made.
+    /// An existing host, with links that were not created here.
     pub(crate) fn of(host: Host) -> Graph {
         Graph { plan: Plan { hosts: &[], links: &[] }, hosts: vec![host], links: Vec::new() }
     }
@@ -193,18 +193,20 @@ impl End {
     /// # Errors
     /// What the kernel refuses.
     pub fn add_address(&self, address: IpAddr, prefix: u8) -> Result<()> {
-        self.namespace.run(|| Rtnl::open()?.add_address(self.ifindex, address, prefix))
+        Ok(self.namespace.run(|| Rtnl::open()?.add_address(self.ifindex, address, prefix))?)
     }
 
     pub(crate) fn set_up(&self, up: bool) -> Result<()> {
-        self.namespace.run(|| Rtnl::open()?.set_up(self.ifindex, up))
+        Ok(self.namespace.run(|| Rtnl::open()?.set_up(self.ifindex, up))?)
     }
 
     /// Why no frame can pass here, if that is so.
     pub(crate) fn broken(&self) -> Option<String> {
         let link = self.namespace.run(|| Rtnl::open()?.link(self.name));
         let what = match link {
-            Err(Error::Netlink { source, .. }) if source.raw_os_error() == Some(libc::ENODEV) => "vanished",
+            Err(weir_linux::Error::Netlink { source, .. }) if source.raw_os_error() == Some(libc::ENODEV) => {
+                "vanished"
+            }
             Err(error) => return Some(error.to_string()),
             Ok(link) if link.ifindex != self.ifindex => "was replaced by another",
             Ok(link) if !link.up => "was set down",

@@ -1,11 +1,11 @@
-//! Takes a CPU away from all ordinary threads: shows what a tester says that does not get its own.
+//! Occupies a CPU with a real-time thread, to test the verdict of a tester without CPU time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-use crate::sys;
+use weir_linux::sys;
 
 /// A real-time thread that spins on one CPU until it is dropped.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ impl Hog {
         let (seen, (tell, reported)) = (stop.clone(), mpsc::channel());
         let thread = std::thread::spawn(move || {
             let placed = weir_port::thread::pin_to(cpu).and_then(|()| sys::run_in_real_time(0));
-            tell.send(placed.is_ok()).expect("somebody waits");
+            tell.send(placed.is_ok()).expect("there is a receiver");
             while placed.is_ok() && !seen.load(Ordering::Relaxed) {
                 std::hint::spin_loop();
             }

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
-use crate::ethtool;
-use crate::namespace::Namespace;
-use crate::rtnl::{LinkStats, Mac, Rtnl};
+use weir_linux::ethtool;
+use weir_linux::namespace::Namespace;
+use weir_linux::rtnl::{LinkStats, Mac, Rtnl};
 
 /// One of the tester's two ports, or of the DUT's.
 #[derive(Clone)]

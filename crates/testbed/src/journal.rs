@@ -1,4 +1,4 @@
-//! What was changed outside the namespaces, written down before the change and undone after it.
+//! The journal of changes outside the namespaces: written before a change, undone after it.
 //!
 //! ```text
 //! write_down --fsync--> change ... undo_all / Drop           (orderly)
@@ -7,7 +7,7 @@
 //! One file per journal, `PID-STARTTIME-NUMBER.json`: the start time tells a dead process from a new one with
 //! the same number. The file exists only while there is something to undo. Undoing twice does no harm.
 //!
-//! A journal is believed only if nobody but its user can have written it, and if it is of this machine, of this start of
+//! A journal is used only if no other user can have written it, and if it is of this machine, of this start of
 //! it and of this PID namespace. A value goes back only where the present one is still that of weir.
 
 use std::fmt;
@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use weir_disk::{Directory, replace_in};
 
 use crate::error::{Error, Result};
-use crate::process::{Origin, start_time};
+use weir_linux::process::{Origin, start_time};
 
 /// A change of the machine that outlives the process, with what is needed to undo it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,12 +98,12 @@ pub struct Cleaned {
     pub left: Vec<String>,
 }
 
-/// What became of a change that was to be undone.
+/// The outcome of undoing a change.
 #[derive(Debug, PartialEq, Eq)]
 enum Undone {
     /// It is not there any more.
     Yes,
-    /// Somebody else has changed it since; what is there now.
+    /// Another program has changed it since; the current value.
     Changed(String),
 }
 
@@ -153,7 +153,7 @@ impl Journal {
         // Behind one's own entry, so that of two at a time at least one sees the other.
         let written = match self.other_user_of(path) {
             Some(pid) => Err(Error::Input(format!(
-                "{name} was set by another run of weir (process {pid}), which still needs it: wait until that has ended"
+                "{name} was set by another run of weir (process {pid}), which still uses it: wait until that run has ended"
             ))),
             None => fs::write(path, value).map_err(Error::os(&name)),
         };
@@ -225,7 +225,9 @@ impl Journal {
                     if self.entries[..index].iter().any(|entry| entry.change.was(change, &now)) => {}
                 Ok(Undone::Changed(now)) => {
                     let now = now.trim();
-                    cleaned.left.push(format!("{change}, and is {now} by somebody else now: left alone"));
+                    cleaned
+                        .left
+                        .push(format!("{change}, changed since by another program to {now}: not restored"));
                 }
                 Err(error) => {
                     first_error.get_or_insert(error);
@@ -300,7 +302,7 @@ fn unpublish(path: &Path, inode: u64) -> io::Result<()> {
     if found.ino() == inode {
         unmount(path, UnmountFlags::DETACH)?;
     } else if found.len() != 0 || on_nsfs(path, &found)? {
-        // Somebody else's namespace or file under this name.
+        // Another namespace or file under this name.
         return Ok(());
     }
     remove_if_there(path)
@@ -380,7 +382,7 @@ fn clean_one(path: &Path, cleaned: &mut Cleaned) -> Result<()> {
         // Nothing that is written down outlives the machine's end.
         Some(Found::Past) => remove_if_there(path).map_err(Error::os(path.display().to_string())),
         Some(Found::Left(why)) => {
-            cleaned.left.push(format!("the journal {} is left alone: {why}", path.display()));
+            cleaned.left.push(format!("the journal {} was not undone: {why}", path.display()));
             Ok(())
         }
         Some(Found::Dead(entries)) => {
@@ -429,7 +431,7 @@ fn find(path: &Path) -> Option<Found> {
         Err(error) => return Some(Found::Left(error.to_string())),
         Ok(bytes) => match serde_json::from_slice::<Written>(&bytes) {
             Err(error) => {
-                let why = format!("it cannot be read ({error}): see what it says, then delete it");
+                let why = format!("it cannot be read ({error}): check its contents, then delete it");
                 return Some(Found::Left(why));
             }
             Ok(written) => written,
@@ -440,7 +442,7 @@ fn find(path: &Path) -> Option<Found> {
         Origin { host, .. } if host != here.host => Found::Left("it is of another machine".into()),
         Origin { boot, .. } if boot != here.boot => Found::Past,
         Origin { pid_namespace, .. } if pid_namespace != here.pid_namespace => {
-            Found::Left("it is of another container: `weir clean` there undoes it".into())
+            Found::Left("it is of another container: run `weir clean` there".into())
         }
         _ if start_time(pid).is_ok_and(|time| time == started) => Found::Running(pid, written.entries),
         _ => Found::Dead(written.entries),
@@ -449,7 +451,7 @@ fn find(path: &Path) -> Option<Found> {
 
 /// Where journals are kept: $XDG_STATE_HOME/weir/journal, by default under ~/.local/state.
 pub fn default_dir() -> PathBuf {
-    weir_port::refusal::state_folder().join("journal")
+    weir_disk::state_folder().join("journal")
 }
 
 /// Lets the kernel kill the command when the thread that starts it ends.

@@ -1,4 +1,4 @@
-//! Who receives: NAPI threads of the DUT's interfaces, their CPUs, and RPS.
+//! Receivers of the DUT: NAPI threads of its interfaces, their CPUs, and RPS.
 //!
 //! The DUT's frames are received by kernel threads of its own, so that the tester does not work for it. The
 //! tester's ports have none: a veth runs their receiver right where the DUT transmits, on the DUT's CPU. That
@@ -14,9 +14,9 @@ use std::fs;
 use std::io;
 
 use crate::graph::End;
-use crate::napi;
-use crate::spread::cpu_mask;
-use crate::sys;
+use weir_linux::cpu::cpu_mask;
+use weir_linux::napi;
+use weir_linux::sys;
 
 /// A kernel thread that receives the frames of one of the DUT's interfaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,15 +32,15 @@ pub(crate) fn thread(end: &End, known: &[NapiThread], notes: &mut Vec<String>) -
     let strangers = strangers(end, known);
     if let Err(error) = switch_on(end) {
         notes.push(format!(
-            "{} has no receive thread of its own ({error}): its frames are received on the CPU time of \
-             whoever sends them, so that tester and DUT slow each other down.",
+            "{} has no receive thread of its own ({error}): the sender's CPU receives its frames, so that \
+             tester and DUT slow each other down.",
             end.name
         ));
         return Vec::new();
     }
     let pids = find(end, strangers);
     if pids.is_empty() {
-        notes.push(format!("The receive threads of {} could not be found, and are not placed.", end.name));
+        notes.push(format!("The receive threads of {} were not found, and run on any CPU.", end.name));
     }
     pids.into_iter().map(|pid| NapiThread { device: end.name, pid }).collect()
 }
@@ -91,12 +91,13 @@ pub(crate) fn share(threads: &[NapiThread], notes: &mut Vec<String>) {
     for thread in threads {
         let why = match sys::run_in_slices(thread.pid, SLICE_NS) {
             Ok(true) => continue,
-            Ok(false) => "this kernel has one slice for all: use Linux 6.12 or newer".to_string(),
+            Ok(false) => {
+                "this kernel has one time slice for all threads: use Linux 6.12 or newer".to_string()
+            }
             Err(error) => format!("{error}: run as root to change that"),
         };
         notes.push(format!(
-            "The receive thread of {} waits for the end of a program's slice before it runs, which takes milliseconds \
-             ({why}).",
+            "The receive thread of {} may wait milliseconds for the time slice of another program ({why}).",
             thread.device
         ));
     }
@@ -113,7 +114,7 @@ pub(crate) fn spread(end: &End, cpus: &[usize], queues: u32, notes: &mut Vec<Str
         let written = end.namespace.run(|| fs::write(&path, &mask));
         if let Err(error) = written {
             notes.push(format!(
-                "Queue {queue} of {} is not spread over CPUs {:?} ({error}): one CPU does all of its work.",
+                "Queue {queue} of {} is not spread over CPUs {:?} ({error}): one CPU handles all its frames.",
                 end.name, cpus
             ));
         }

@@ -59,7 +59,7 @@ enum Shape {
     Map,
 }
 
-/// Whose rules they are.
+/// The program that has the rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Maker {
     Nft,
@@ -232,7 +232,7 @@ impl RuleSet {
         }
     }
 
-    /// The filter and who makes it; None without rules.
+    /// The filter and its maker; None without rules.
     fn filter(&self) -> Option<(Maker, Described)> {
         let (filter, tracked) = match self.policy {
             Policy::Stateless(filter) => (filter, false),

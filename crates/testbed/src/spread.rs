@@ -1,10 +1,10 @@
-//! Who does the work of an interface, and when: its interrupts, RPS, XPS, coalescing.
+//! CPUs and timing for the work of an interface: interrupts, RPS, XPS, coalescing.
 //!
 //! ```text
 //! interrupt (smp_affinity) > driver, XDP > RPS: backlog of another CPU > stack ... > XPS: transmit queue by CPU
 //! ```
-//! Each choice is the content of a file, mostly a mask. Interfaces in namespaces of ours take theirs with them; what is written to files of
-//! the host goes through the journal, and comes back when [`Written`] is dropped, or at the next start.
+//! Each choice is the content of a file, mostly a mask. Interfaces in namespaces of ours take theirs with them; what is
+//! written to files of the host goes through the journal, and comes back when [`Written`] is dropped, or at the next start.
 //!
 //! Source: Documentation/networking/scaling.rst, Documentation/networking/napi.rst ("Software IRQ coalescing"),
 //! Documentation/core-api/irq/irq-affinity.rst.
@@ -13,6 +13,8 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+
+use weir_linux::cpu::cpu_mask;
 
 use crate::error::{Error, Result};
 use crate::journal::Journal;
@@ -31,7 +33,7 @@ pub enum Spread {
     Over(Vec<usize>),
 }
 
-/// Who does the work of an interface.
+/// CPUs for the work of an interface.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Spreading {
     /// Of its interrupts, each gets one of these CPUs, alternately.
@@ -82,8 +84,7 @@ impl Spread {
             Spread::Over(cpus) => match cpus.iter().find(|cpu| !allowed.contains(cpu)) {
                 None => Ok(Some(cpus.clone())),
                 Some(cpu) => Err(Error::Input(format!(
-                    "{option} = \"{self}\": CPU {cpu} is none of those that can have this work, {}: use some of these, \
-                     or \"all\"",
+                    "{option} = \"{self}\": CPU {cpu} cannot do this work: use some of {}, or \"all\"",
                     Spread::Over(allowed.to_vec())
                 ))),
             },
@@ -118,7 +119,7 @@ impl Spreading {
             let files = interrupts(interface, trees);
             if files.is_empty() {
                 return Err(Error::Input(format!(
-                    "{interface} has no interrupts of its own, as a virtual interface has none: leave interrupts out"
+                    "{interface} has no interrupts, as it is a virtual interface: omit interrupts"
                 )));
             }
             if cpus.is_empty() {
@@ -137,8 +138,7 @@ impl Spreading {
             let queues = queues(interface, "tx-", trees)?;
             if queues.len() < 2 {
                 return Err(Error::Input(format!(
-                    "{interface} has one transmit queue, so that XPS has no choice: leave xps out, or name two CPUs or \
-                     more"
+                    "{interface} has one transmit queue, so that XPS has no effect: omit xps, or use two CPUs or more"
                 )));
             }
             let n = queues.len();
@@ -170,10 +170,8 @@ fn coalescing(interface: &str, us: u32, trees: &Trees) -> [Setting; 2] {
 /// What the kernel refuses.
 pub(crate) fn write(settings: &[Setting]) -> Result<()> {
     settings.iter().try_for_each(|setting| {
-        fs::write(&setting.path, &setting.value).map_err(|source| Error::Os {
-            what: format!("write {} to {}", setting.value, setting.path.display()),
-            source,
-        })
+        let what = format!("write {} to {}", setting.value, setting.path.display());
+        fs::write(&setting.path, &setting.value).map_err(Error::os(what))
     })
 }
 
@@ -185,10 +183,14 @@ pub fn write_for_now(settings: &[Setting], mut journal: Journal) -> Result<Writt
     for setting in settings {
         journal.write_file(&setting.path, &setting.value).map_err(|error| match &error {
             // Its driver shared its queues out among all CPUs, for good.
-            Error::Os { source, .. } if source.raw_os_error() == Some(libc::EIO) => Error::Input(format!(
-                "{}: the kernel places this interrupt itself (a managed one): leave interrupts out",
-                setting.path.display()
-            )),
+            Error::Linux(weir_linux::Error::Os { source, .. })
+                if source.raw_os_error() == Some(libc::EIO) =>
+            {
+                Error::Input(format!(
+                    "{}: the kernel places this interrupt itself (managed interrupt): omit interrupts",
+                    setting.path.display()
+                ))
+            }
             _ => error,
         })?;
     }
@@ -234,13 +236,6 @@ fn interrupts(interface: &str, trees: &Trees) -> Vec<PathBuf> {
     files.filter(|file| file.exists()).collect()
 }
 
-/// A set of CPUs as the kernel takes it: 32-bit groups in hexadecimal, the highest first.
-pub fn cpu_mask(cpus: &[usize]) -> String {
-    let groups = cpus.iter().max().map_or(1, |max| max / 32 + 1);
-    let group = |n: usize| cpus.iter().filter(|&&c| c / 32 == n).fold(0_u32, |bits, c| bits | 1 << (c % 32));
-    (0..groups).rev().map(|n| format!("{:x}", group(n))).collect::<Vec<_>>().join(",")
-}
-
 impl fmt::Display for Spread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -278,7 +273,7 @@ impl FromStr for Spread {
                 let runs: Option<Vec<_>> = text.split(',').map(run).collect();
                 let mut cpus: Vec<usize> = runs
                     .ok_or_else(|| {
-                        format!("`{text}` are no CPUs: use numbers such as \"0-1,3\", \"all\", \"off\" or \"default\"")
+                        format!("`{text}` is no list of CPUs: use numbers such as \"0-1,3\", \"all\", \"off\" or \"default\"")
                     })?
                     .into_iter()
                     .flatten()

@@ -21,9 +21,9 @@ use std::net::IpAddr;
 use weir_packet::flow::{IpVersion, network_size};
 
 use crate::error::{Error, Result};
-use crate::ethtool::{Offload, set_offload};
 use crate::graph::{End, Graph, Host, Plan, Planned, wait_until_operational};
-use crate::rtnl::Rtnl;
+use weir_linux::ethtool::{Offload, set_offload};
+use weir_linux::rtnl::Rtnl;
 
 pub use crate::graph::{Owner, Side};
 
@@ -109,7 +109,10 @@ pub(crate) fn prepare(end: &End) -> Result<()> {
         set_offload(end.name, offload, false)?;
     }
     set_offload(end.name, Offload::Gro, true)?;
-    if end.owner == Owner::Dut { Rtnl::open()?.keep_quiet(end.ifindex) } else { Ok(()) }
+    if end.owner == Owner::Dut {
+        Rtnl::open()?.keep_quiet(end.ifindex)?;
+    }
+    Ok(())
 }
 
 /// Sysctls of a namespace before its interfaces exist: a kernel that keeps silent.
@@ -163,7 +166,10 @@ pub(crate) fn route(graph: &Graph, ip: IpVersion, networks: u32) -> Result<()> {
                 1 => vec![end.side.network(ip)],
                 _ => end.side.networks(ip, networks).collect(),
             };
-            routes.into_iter().try_for_each(|network| rtnl.add_route(network, gateway, end.ifindex))
+            for network in routes {
+                rtnl.add_route(network, gateway, end.ifindex)?;
+            }
+            Ok(())
         })
     })
 }

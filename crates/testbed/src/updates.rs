@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 use weir_packet::flow::IpVersion;
 
 use crate::bed::Bed;
-use crate::cpu::ThreadTimes;
 use crate::error::Result;
-use crate::rtnl::Rtnl;
 use crate::topology::Side;
+use weir_linux::cpu::ThreadTimes;
+use weir_linux::rtnl::Rtnl;
 
 /// Most changes per second that a plan may ask for.
 pub const MAX_CHANGES_PER_S: u32 = 100_000;
@@ -89,7 +89,7 @@ impl Drop for Updates {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // Nobody wants to know what it did.
+            // Its result is not needed.
             let _ = thread.join();
         }
     }

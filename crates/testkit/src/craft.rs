@@ -19,7 +19,7 @@ const FRAGMENT: u8 = 44;
 /// Extension headers that a node passes over, and some that it does not know.
 const EXTENSIONS: &[u8] = &[0, 43, 60, FRAGMENT, 135, 139, 140, 51, 59, 50];
 
-/// Hosts of both sides, the node itself, what it translates to, and addresses that nobody has.
+/// Hosts of both sides, the node itself, what it translates to, and unused addresses.
 const ADDRESSES: &[&str] = &[
     "198.18.0.2",
     "198.18.0.3",
@@ -104,7 +104,7 @@ impl Craft {
         (own, packet)
     }
 
-    /// An error of ICMP about a packet, to whom it came from.
+    /// An ICMP error about a packet, to its sender.
     fn about(&mut self, packet: &[u8]) -> Vec<u8> {
         let quoted = &packet[..packet.len().min(self.dice.pick(&[28, 48, 64, 548, 1232]))];
         let is_v6 = packet[0] >> 4 == 6;
@@ -123,10 +123,7 @@ fn remember(those: &mut Vec<Vec<u8>>, packet: Vec<u8>, dice: &mut Dice) {
     if packet.len() < 20 || packet.len() > 3000 {
         return;
     }
-    match those.len() < 32 {
-        true => those.push(packet),
-        false => those[dice.roll(32)] = packet,
-    }
+    if those.len() < 32 { those.push(packet) } else { those[dice.roll(32)] = packet }
 }
 
 /// Dice of which packets are made, mostly of odd ones.
@@ -319,9 +316,10 @@ impl Odd {
             packet[6] = FRAGMENT;
             packet.splice(40..40, header);
         }
-        match is_v6 {
-            true => packet[42..44].copy_from_slice(&(place << 3 | more).to_be_bytes()),
-            false => packet[6..8].copy_from_slice(&(place | more << 13).to_be_bytes()),
+        if is_v6 {
+            packet[42..44].copy_from_slice(&(place << 3 | more).to_be_bytes())
+        } else {
+            packet[6..8].copy_from_slice(&(place | more << 13).to_be_bytes())
         }
         let header = if is_v6 { 48 } else { 20 };
         match more {
@@ -442,9 +440,10 @@ fn repair_l4(proto: u8, addresses: &[u8], l4: &mut [u8]) {
             let bytes = (l4.len().min(65_535) as u16).to_be_bytes();
             l4[4..6].copy_from_slice(&bytes);
             // One in a few has none, which IPv4 allows.
-            match addresses.len() == 8 && l4[3].is_multiple_of(8) {
-                true => l4[6..8].fill(0),
-                false => put(l4, 6, pseudo),
+            if addresses.len() == 8 && l4[3].is_multiple_of(8) {
+                l4[6..8].fill(0)
+            } else {
+                put(l4, 6, pseudo)
             }
         }
         ICMP if l4.len() >= 4 => put(l4, 2, 0),

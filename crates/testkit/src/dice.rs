@@ -17,7 +17,7 @@ impl Dice {
     }
 
     /// A stream of which each number is chosen by the next bytes: one of them for up to 256 sides, two for up to 65,536. So
-    /// whoever changes a byte changes one choice. Behind the last byte it goes on as from one seed for all.
+    /// changing a byte changes one choice. Behind the last byte it goes on as from one seed for all.
     pub fn of_bytes(bytes: &[u8]) -> Dice {
         Dice { bytes: Vec::from(bytes).into_iter(), rng: Rng::new(0) }
     }

@@ -1,4 +1,4 @@
-//! Numbers that whoever runs a test may choose.
+//! Numbers that environment variables of a test run may set.
 
 use std::str::FromStr;
 

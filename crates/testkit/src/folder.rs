@@ -37,14 +37,14 @@ impl Folder {
         Ok(Folder(path))
     }
 
-    /// One that everybody may write to: for programs that give their rights up, and for files of others.
+    /// A folder that all users may write to: for programs that drop their rights, and for files of other users.
     pub fn for_all() -> Folder {
         let folder = Folder::new();
         fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o777)).expect("it is ours");
         folder
     }
 
-    /// The same with a file `victim`, which whoever writes through links and second names would write to.
+    /// The same with a file `victim`, which a program that follows links and second names would overwrite.
     pub fn with_victim() -> Folder {
         let folder = Folder::for_all();
         let victim = folder.file("victim", VICTIM);

@@ -1,4 +1,4 @@
-//! Whole texts that were read by somebody once: a test compares with them, and `BLESS=1` writes them anew.
+//! Golden texts that were reviewed once: a test compares with them, and `BLESS=1` rewrites them.
 
 use std::fmt::Display;
 use std::fs;
@@ -41,6 +41,14 @@ pub fn mistakes<T, E: Display>(texts: &[&str], read: impl Fn(&str) -> Result<T, 
         Err(error) => format!("{text}\n    {}\n", error.to_string().replace('\n', "\n    ")),
     };
     texts.iter().map(one).collect()
+}
+
+/// As [`mistakes`], of changes of a plan; `a=1 --set b=2` are two changes.
+///
+/// # Panics
+/// If a change is accepted.
+pub fn set_mistakes<T, E: Display>(sets: &[&str], read: impl Fn(&[String]) -> Result<T, E>) -> String {
+    mistakes(sets, |set| read(&set.split(" --set ").map(String::from).collect::<Vec<_>>()))
 }
 
 /// Number and text of the first line that differs, in both texts.

@@ -1,5 +1,5 @@
-//! What the tests of several crates share: numbers from a seed, an input or the environment, packets that nobody means well
-//! with, folders that go, programs that are watched, sessions of a terminal, hosts with wires between them, texts that are
+//! What the tests of several crates share: numbers from a seed, an input or the environment, hostile packets,
+//! temporary folders, programs that are watched, sessions of a terminal, hosts with wires between them, texts that are
 //! compared as a whole, and the one form in which a test says that it is skipped.
 //!
 //! Only tests use it: it panics where something is not as it must be, and says what was found in its place.
@@ -24,7 +24,7 @@ pub use craft::{Craft, repair};
 pub use dice::Dice;
 pub use env::number;
 pub use folder::Folder;
-pub use golden::{check_golden, mistakes};
+pub use golden::{check_golden, mistakes, set_mistakes};
 pub use program::{Ended, Started, Watch, output};
 pub use session::check_session;
 pub use skip::{has, is_root};

@@ -43,7 +43,7 @@ pub fn output(command: &mut Command) -> io::Result<Output> {
 }
 
 /// A program that is at work, until the test is over. What it says on standard error is always taken, so that it never waits
-/// for somebody who reads that; its output is read line by line.
+/// for the reader of the test; its output is read line by line.
 #[derive(Debug)]
 pub struct Started {
     /// The process: its input, if it has any.
@@ -54,7 +54,7 @@ pub struct Started {
     _watch: Watch,
 }
 
-/// What became of it.
+/// The outcome of a program that has ended.
 #[derive(Debug)]
 pub struct Ended {
     /// Its exit code; `None`: a signal has ended it.

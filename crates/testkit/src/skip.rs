@@ -16,9 +16,9 @@ macro_rules! need_root {
     };
 }
 
-/// Is this process root's?
+/// Is this process root's, and may tests use that? `./test quick` sets `WEIR_TEST_WITHOUT_ROOT`.
 pub fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
+    rustix::process::geteuid().is_root() && std::env::var_os("WEIR_TEST_WITHOUT_ROOT").is_none()
 }
 
 /// Is this program installed? If not, says so.

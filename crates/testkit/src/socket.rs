@@ -6,11 +6,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::PATIENCE;
 
-/// The next connection, and who made it. Neither it nor its reads and writes are waited for without end.
+/// The next connection, and its client. Accept, reads and writes have a timeout.
 pub fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     let wait = Timespec::try_from(PATIENCE).expect("a time");
     let came = poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&wait)).expect("a socket");
-    assert_eq!(came, 1, "nobody connects to {listener:?}");
+    assert_eq!(came, 1, "no connection to {listener:?}");
     let (stream, from) = listener.accept().unwrap();
     be_patient(&stream);
     (stream, from)

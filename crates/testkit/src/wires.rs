@@ -3,8 +3,8 @@
 use std::fs;
 use std::net::IpAddr;
 
-use weir_testbed::namespace::Namespace;
-use weir_testbed::rtnl::{Rtnl, VethConfig, VethEnd};
+use weir_linux::namespace::Namespace;
+use weir_linux::rtnl::{Rtnl, VethConfig, VethEnd};
 
 /// A host and the name of its interface.
 pub type End<'a> = (&'a Namespace, &'a str);
@@ -71,7 +71,7 @@ pub fn address(end: End<'_>, address: &str) {
     });
 }
 
-/// Sends what is for anybody else to this gateway.
+/// Adds a default route to this gateway.
 pub fn default_route(end: End<'_>, gateway: &str) {
     let gateway: IpAddr = gateway.parse().unwrap();
     let any = if gateway.is_ipv6() { IpAddr::from([0; 16]) } else { IpAddr::from([0; 4]) };

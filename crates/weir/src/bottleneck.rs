@@ -1,4 +1,4 @@
-//! `weir bottleneck`: a link with a rate, a buffer and delays between two interfaces of the user's.
+//! `weir bottleneck`: a link with a rate, a buffer and delays between two interfaces of the user.
 
 use std::fs::File;
 use std::io::{BufRead, BufWriter, IsTerminal, Read, Write};
@@ -8,23 +8,25 @@ use std::sync::mpsc::{Receiver, sync_channel};
 
 use anyhow::{Context, Result, anyhow, bail};
 use weir_bottleneck::{Bridge, Direction, Observe, Outcome as Found, Snapshot, chunks_for, run};
-use weir_port::duplex::{Packet, Pool, Port};
+use weir_port::duplex::{Packet, Pool, Port, ReceiveMode};
 use weir_port::thread;
 
-use crate::units::{bits, size};
-use crate::{Outcome, cli, say};
+use crate::cli;
+use crate::outcome::Outcome;
+use weir_service::say;
+use weir_service::units::{bits, size};
 
-/// Of a frame beside its MTU: Ethernet with two VLAN tags.
+/// Bytes of a frame beyond the MTU: Ethernet with two VLAN tags.
 const FRAMING: usize = 22;
-/// Changes that wait for the bottleneck: who writes more is waited for.
+/// Changes that may wait for the bottleneck; the reader of standard input blocks when there are more.
 const CHANGES: usize = 64;
-/// Bytes of a change.
+/// Longest change in bytes.
 const LONGEST: u64 = 4096;
 
 pub(crate) fn run_one(arguments: &cli::Bottleneck, out: &mut impl Write) -> Result<Outcome> {
     let settings = arguments.settings().map_err(anyhow::Error::msg)?;
     if arguments.one == arguments.other {
-        bail!("IF1 and IF2 are both {}: a bottleneck is between two interfaces", arguments.one);
+        bail!("IF1 and IF2 are both {}: give two different interfaces", arguments.one);
     }
     let links = [&arguments.one, &arguments.other].map(|name| weir_lab::interface::find(name));
     let [one, other] = links;
@@ -35,28 +37,30 @@ pub(crate) fn run_one(arguments: &cli::Bottleneck, out: &mut impl Write) -> Resu
     let longest = one.mtu.max(other.mtu) as usize + FRAMING;
     let stop = crate::run::stop_flag()?;
     let log = arguments.log.as_deref().map(|path| new_log(path).map(|file| (file, path))).transpose()?;
-    let port = |name: &str| -> Result<Box<dyn Port>> { Ok(Box::new(Packet::open(name, longest, true)?)) };
+    let port = |name: &str| -> Result<Box<dyn Port>> {
+        Ok(Box::new(Packet::open(name, longest, ReceiveMode::Promiscuous)?))
+    };
     let ports = [port(&one.name)?, port(&other.name)?];
     let pool = Pool::new(chunks_for(&settings), longest).context("memory for frames")?;
     let mut bridge =
         Bridge::new(ports, pool, settings.clone(), arguments.log.is_some()).map_err(anyhow::Error::msg)?;
-    // Whoever may not is later where this machine has other work, which the histogram of lateness shows.
+    // Without this right frames may leave late on a busy machine, which the histogram of lateness shows.
     let _ = thread::prefer();
     if let Some(cpu) = arguments.cpu {
         thread::pin_to(cpu).with_context(|| format!("--cpu {cpu}"))?;
     }
-    // What looks at frames from outside needs no rights; what is read from here on is what the user may read.
+    // The code that parses frames from outside needs no rights; from here on only files that the user may read are read.
     crate::capture::give_up_privileges()?;
     weir_capture::privilege::run_no_program();
     let changes = lines();
-    // Whoever waits for this line may begin to send.
+    // A script that waits for this line may begin to send.
     say::say(&format!("bottleneck between {} and {}, {}", one.name, other.name, settings.aqm.text));
     let live = Live { terminal: std::io::stderr().is_terminal() };
     let mut broken = Ok(());
     let mut see = |snapshot: &Snapshot| {
         if arguments.json && broken.is_ok() {
             broken = json(out, snapshot);
-            // What cannot be reported is not measured any longer.
+            // Without a reader of the output the measurement ends.
             stop.fetch_or(broken.is_err(), Ordering::Relaxed);
         } else {
             live.show(snapshot);
@@ -76,12 +80,13 @@ pub(crate) fn run_one(arguments: &cli::Bottleneck, out: &mut impl Write) -> Resu
     };
     let found = run(&mut bridge, observe)?;
     live.finish();
-    // Of what was measured each is kept although the other cannot be.
+    // The log and the result are written independently: an error of one does not lose the other.
     let kept = log.map_or(Ok(()), |(file, path)| write_log(&bridge, file, path));
     broken?;
-    match arguments.json {
-        true => json(out, &found)?,
-        false => out.write_all(text(&found, [&one.name, &other.name]).as_bytes())?,
+    if arguments.json {
+        json(out, &found)?;
+    } else {
+        out.write_all(text(&found, [&one.name, &other.name]).as_bytes())?;
     }
     kept?;
     Ok(if found.valid { Outcome::Done } else { Outcome::NotAllValid })
@@ -92,9 +97,10 @@ fn json(out: &mut impl Write, what: &impl serde::Serialize) -> Result<()> {
     Ok(out.flush()?)
 }
 
-/// Lines of standard input, as they come. In the background of a terminal there are none.
+/// Lines of standard input, as they arrive; none if the program runs in the background of a terminal.
 fn lines() -> Option<Receiver<String>> {
-    // SAFETY: no pointers. A program in the background that reads from its terminal is stopped otherwise; so it gets an error.
+    // SAFETY: no pointers. By default the kernel stops a background program that reads from its terminal; with this it gets an
+    // error.
     unsafe { libc::signal(libc::SIGTTIN, libc::SIG_IGN) };
     let (sender, lines) = sync_channel(CHANGES);
     std::thread::Builder::new()
@@ -111,22 +117,22 @@ fn lines() -> Option<Receiver<String>> {
     Some(lines)
 }
 
-/// The next change; `None` at the end, and from a line on that is longer than any.
+/// The next change; `None` at the end of the input, and after a line that is too long.
 fn next_line(input: &mut impl BufRead) -> Option<String> {
     let mut line = Vec::new();
     let read = input.by_ref().take(LONGEST + 1).read_until(b'\n', &mut line).ok()?;
     if line.len() as u64 > LONGEST {
         say::say(&format!(
-            "not changed: a line has more than {LONGEST} bytes; no more of standard input is read"
+            "not changed: a line of standard input has more than {LONGEST} bytes; further lines are ignored"
         ));
         return None;
     }
     (read > 0).then(|| String::from_utf8_lossy(&line).into_owned())
 }
 
-/// Made before anything is measured, of the user who asked.
+/// Creates the log before the measurement, with the rights of the calling user.
 fn new_log(path: &Path) -> Result<File> {
-    weir_disk::create(path, 0o600).with_context(|| format!("cannot make {}", path.display()))
+    weir_disk::create(path, 0o600).with_context(|| format!("cannot create {}", path.display()))
 }
 
 fn write_log(bridge: &Bridge, file: File, path: &Path) -> Result<()> {
@@ -134,14 +140,14 @@ fn write_log(bridge: &Bridge, file: File, path: &Path) -> Result<()> {
     let mut file = BufWriter::new(file);
     let log = bridge.log(0).ok_or_else(|| anyhow!("there is no log"))?;
     log.write(&mut file)
-        .with_context(|| format!("cannot write all of {name}: make room, and let it run again"))?;
+        .with_context(|| format!("cannot write {name} completely: free space on the disk, and run again"))?;
     if log.missing() > 0 {
-        say::say(&format!("note: {name} ends {} frames before the end", log.missing()));
+        say::say(&format!("note: {name} misses the last {} frames", log.missing()));
     }
     Ok(())
 }
 
-/// Words for each interval: one line that is rewritten on a terminal, lines in a log.
+/// Text for each interval: one line that is rewritten on a terminal, one line each in a log.
 struct Live {
     terminal: bool,
 }
@@ -177,11 +183,12 @@ impl Live {
     }
 }
 
-/// The frame accounting, and whether it counts.
+/// Whether the result is valid, and the frame accounting.
 fn text(found: &Found, [one, other]: [&str; 2]) -> String {
-    let mut text = match found.valid {
-        true => format!("valid, {:.1} s\n", found.duration_s),
-        false => found.invalid.iter().map(|why| format!("invalid: {why}\n")).collect(),
+    let mut text: String = if found.valid {
+        format!("valid, {:.1} s\n", found.duration_s)
+    } else {
+        found.invalid.iter().map(|why| format!("invalid: {why}\n")).collect()
     };
     for (direction, (from, to)) in found.directions.iter().zip([(one, other), (other, one)]) {
         text += &accounting(direction, from, to);
@@ -203,12 +210,12 @@ fn accounting(way: &Direction, from: &str, to: &str) -> String {
     };
     line(way.sent as i64, "sent");
     way.dropped.iter().for_each(|(reason, frames)| line(*frames as i64, &format!("dropped: {reason}")));
-    line(way.lost as i64, "lost, as asked for");
+    line(way.lost as i64, "lost by --loss");
     line(way.queued as i64, "in the queue at the end");
-    line(way.delayed as i64, "on their way at the end");
+    line(way.delayed as i64, "in the delay line at the end");
     way.port_drops.iter().for_each(|(place, frames)| line(*frames as i64, place));
     line(way.unexplained, "unexplained");
-    line(way.unread as i64, "of them without IP headers that can be read: no flows, no ECN");
+    line(way.unread as i64, "of them without readable IP headers: no flows, no ECN");
     let ms = |ns: u64| ns as f64 / 1e6;
     let (sojourn, late) = (&way.sojourn_ns, &way.lateness_ns);
     text += &format!(

@@ -1,7 +1,6 @@
-//! `weir capture` and `weir pps`: what frames arrive at interfaces of the user's, and where they went.
+//! `weir capture` and `weir pps`: captures or counts the frames of interfaces, and accounts for each of them.
 
 use std::io::{ErrorKind, Write};
-use std::net::TcpListener;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -18,14 +17,16 @@ use weir_capture::source::{Source, Wanted};
 use weir_capture::{Format, Rotation, privilege::User};
 use weir_config::plain;
 use weir_lab::interface;
+use weir_linux::rtnl::Link;
 use weir_port::capture::{BufferSize, Options};
-use weir_testbed::rtnl::Link;
 
-use crate::hangup::Hangup;
 use crate::live::Live;
-use crate::prometheus::Server;
-use crate::units::{bits, rate};
-use crate::{Outcome, cli, privilege, run, say};
+use crate::outcome::Outcome;
+use crate::{cli, privilege, run};
+use weir_service::prometheus::Server;
+use weir_service::say;
+use weir_service::signals::Hangup;
+use weir_service::units::{bits, rate};
 
 mod hint;
 mod json;
@@ -36,7 +37,7 @@ mod text;
 /// All interfaces.
 const ANY: &str = "any";
 const LOOPBACK: &str = "lo";
-/// Threads for an interface if nobody says how many.
+/// Most threads for an interface without --threads.
 const MOST_THREADS: usize = 4;
 
 /// Captures until the end, and completes the accounting.
@@ -44,7 +45,7 @@ pub(crate) fn capture(arguments: &cli::Capture, out: &mut impl Write) -> Result<
     if arguments.list {
         return list(out).map(|()| Outcome::Done);
     }
-    // What is wrong with the filter shows without privileges.
+    // A wrong filter is reported without privileges, too.
     if !arguments.filter.is_empty() {
         filter::check(&arguments.filter)?;
     }
@@ -57,7 +58,7 @@ pub(crate) fn capture(arguments: &cli::Capture, out: &mut impl Write) -> Result<
         let hangup = hangup.clone();
         files.until(move || hangup.ends())
     });
-    let scraped = arguments.prometheus.map(listen).transpose()?;
+    let scraped = arguments.prometheus.map(weir_service::prometheus::listen).transpose()?;
     let mut sources = Vec::new();
     for link in &links {
         let source = Source::open(link, wanted(arguments))?;
@@ -74,7 +75,7 @@ pub(crate) fn capture(arguments: &cli::Capture, out: &mut impl Write) -> Result<
     let session = match Session::start(sources, recording, limits, details) {
         Err(error) if error.kind() == ErrorKind::Interrupted => {
             let pipe = arguments.write.as_deref().unwrap_or(Path::new("the pipe")).display();
-            say::say(&format!("interrupted: nobody reads {pipe} yet, so that nothing was captured"));
+            say::say(&format!("interrupted: {pipe} has no reader yet; nothing was captured"));
             return Ok(Outcome::Interrupted);
         }
         started => started.with_context(|| file_error(arguments))?,
@@ -86,14 +87,14 @@ pub(crate) fn capture(arguments: &cli::Capture, out: &mut impl Write) -> Result<
         Signals { stop: hangup.stop(), trigger: &trigger, asks_to_reopen: &|| hangup.asks_to_reopen() };
     let report = session.run(signals, |view| {
         if let Some(server) = &server {
-            server.tell(prometheus::page(view));
+            server.publish(prometheus::page(view));
         }
         if arguments.json && broken.is_none() {
             broken = writeln!(out, "{}", json::second(view)).and_then(|()| out.flush()).err();
-            // Nobody listens any more.
+            // The reader of the output has gone.
             hangup.stop().fetch_or(broken.is_some(), Ordering::Relaxed);
         }
-        shown.tell(view);
+        shown.update(view);
     });
     shown.finish();
     if let Some(error) = broken {
@@ -109,7 +110,7 @@ pub(crate) fn capture(arguments: &cli::Capture, out: &mut impl Write) -> Result<
     outcome(arguments, report)
 }
 
-/// `weir pps`: nothing but a line per second.
+/// `weir pps`: one line per second.
 pub(crate) fn pps(arguments: &cli::Pps, out: &mut impl Write) -> Result<Outcome> {
     if !arguments.filter.is_empty() {
         filter::check(&arguments.filter)?;
@@ -145,7 +146,7 @@ pub(crate) fn pps(arguments: &cli::Pps, out: &mut impl Write) -> Result<Outcome>
     }
 }
 
-/// Interfaces of which the frames are understood.
+/// The interfaces with these names; all must have Ethernet frames.
 pub(crate) fn ethernet(names: &[String]) -> Result<Vec<Link>> {
     if names.iter().any(|name| name == ANY) {
         return any();
@@ -158,7 +159,7 @@ pub(crate) fn ethernet(names: &[String]) -> Result<Vec<Link>> {
     names.iter().map(find).collect()
 }
 
-/// All interfaces that frames can come through. What comes through the loopback has come from here.
+/// All interfaces that can receive frames, without the loopback.
 fn any() -> Result<Vec<Link>> {
     let fits = |link: &Link| link.up && link.carrier && link.ethernet && link.name != LOOPBACK;
     let links: Vec<Link> = interface::all()?.into_iter().filter(fits).collect();
@@ -168,7 +169,7 @@ fn any() -> Result<Vec<Link>> {
     Ok(links)
 }
 
-/// A line for each interface: name, state, MTU, and whether its frames are understood.
+/// A line for each interface: name, state, MTU, and whether its frames can be parsed.
 fn list(out: &mut impl Write) -> Result<()> {
     for link in interface::all()? {
         let state = match (link.up, link.carrier) {
@@ -176,7 +177,7 @@ fn list(out: &mut impl Write) -> Result<()> {
             (true, false) => "no carrier",
             (true, true) => "up",
         };
-        let kind = if link.ethernet { "" } else { "  no Ethernet: `weir pps` counts it" };
+        let kind = if link.ethernet { "" } else { "  no Ethernet: use `weir pps`" };
         let name = plain(&link.name).into_owned();
         writeln!(out, "{name:16} {state:11} mtu {}{kind}", link.mtu)?;
     }
@@ -185,7 +186,7 @@ fn list(out: &mut impl Write) -> Result<()> {
 
 pub(crate) fn check_permission() -> Result<()> {
     if !privilege::may_use_packet_sockets() {
-        bail!("no permission to capture: run weir as root, for example with sudo (CAP_NET_RAW)");
+        bail!("no permission to capture: run weir as root, or give it CAP_NET_RAW");
     }
     Ok(())
 }
@@ -202,7 +203,7 @@ fn wanted(arguments: &cli::Capture) -> Wanted {
     Wanted { method: arguments.method.asked(), options, filter: arguments.filter.clone() }
 }
 
-/// The same with so many bytes of buffer, if that is said.
+/// The same options with this buffer size, if one is given.
 pub(crate) fn with_buffer(mut options: Options, bytes: Option<u64>) -> Options {
     if let Some(bytes) = bytes {
         options.buffer.size = BufferSize::Memory(bytes);
@@ -211,7 +212,7 @@ pub(crate) fn with_buffer(mut options: Options, bytes: Option<u64>) -> Options {
     options
 }
 
-/// Blocks such that even a small buffer has some of them, of at most `largest` bytes.
+/// The block size, at most `largest` bytes, such that a small buffer has several blocks, too.
 fn block_bytes(buffer: u64, largest: u32) -> u32 {
     const BLOCKS: u64 = 64;
     const SMALLEST: u64 = 64 << 10;
@@ -223,14 +224,14 @@ fn threads(wanted: Option<u16>) -> u16 {
     wanted.unwrap_or(cpus.min(MOST_THREADS) as u16)
 }
 
-/// Where files come from: as root, from a child process, since this one gives its rights up.
+/// Opens the files; as root in a child process, because this process drops its privileges.
 fn files(arguments: &cli::Capture, path: &Path) -> Result<Files> {
     let name = if arguments.to_stdout() { Path::new("/dev/stdout") } else { path };
     if let Some(file) = weir_disk::inherited(name).with_context(|| file_error(arguments))? {
         return Ok(Files::given(file));
     }
     if std::fs::metadata(path).is_ok_and(|file| file.file_type().is_fifo()) {
-        say::say(&format!("writing begins when somebody reads {}", path.display()));
+        say::say(&format!("waiting for a reader of the pipe {}", path.display()));
     }
     let target = Target {
         path: path.into(),
@@ -264,22 +265,18 @@ fn recording(arguments: &cli::Capture, files: Files) -> Recording {
     }
 }
 
-/// The name says what is written, as with tcpdump and others.
+/// The format follows from the end of the file name, as in other capture tools.
 fn format(path: Option<&Path>) -> Format {
     let name = path.and_then(|path| path.to_str()).unwrap_or_default();
     let name = name.strip_suffix(".zst").unwrap_or(name);
     if name.ends_with(".pcap") { Format::Pcap } else { Format::Pcapng }
 }
 
-pub(crate) fn listen(address: std::net::SocketAddr) -> Result<TcpListener> {
-    TcpListener::bind(address).with_context(|| format!("cannot listen at {address} for Prometheus"))
-}
-
-/// Returns whom root has become.
+/// Drops all privileges; returns the user that root changed to.
 pub(crate) fn give_up_privileges() -> Result<Option<User>> {
-    let became = privileges::drop_all().context("cannot give up privileges")?;
+    let became = privileges::drop_all().context("cannot drop privileges")?;
     if let Some(User { uid, .. }) = became {
-        say::say(&format!("all is open; going on as user {uid}, without privileges"));
+        say::say(&format!("all is open; running as user {uid} without privileges"));
     }
     Ok(became)
 }
@@ -288,7 +285,7 @@ fn outcome(arguments: &cli::Capture, report: Report) -> Result<Outcome> {
     let asked_for_end = arguments.duration.is_some() || arguments.count.is_some() || arguments.size.is_some();
     let vanished = vanished(&report);
     if let Some(error) = report.written.and_then(|written| written.error) {
-        let kept = "what was written before is whole";
+        let kept = "the file is valid up to this point";
         return Err(anyhow::Error::from(error).context(format!("{}; {kept}", file_error(arguments))));
     }
     match report.end {
@@ -298,13 +295,13 @@ fn outcome(arguments: &cli::Capture, report: Report) -> Result<Outcome> {
     }
 }
 
-/// Why the last queue has ended.
+/// The reason why the last queue ended.
 fn vanished(report: &Report) -> anyhow::Error {
     let mut reasons = report.view.queues.iter().filter_map(|queue| queue.reading.failed.as_deref());
-    anyhow!("{}", reasons.next_back().unwrap_or("no queue is left"))
+    anyhow!("{}", reasons.next_back().unwrap_or("all interfaces are gone"))
 }
 
-/// What a user sees on standard error while frames are captured.
+/// The text on standard error during a capture.
 struct Shown {
     stats: Option<stats::Stats>,
     live: Live,
@@ -326,7 +323,7 @@ impl Shown {
         }
     }
 
-    fn tell(&mut self, view: &View) {
+    fn update(&mut self, view: &View) {
         let mut news = self.hint.about(view);
         news.extend(view.notes.iter().cloned());
         if self.waiting && !view.waiting {
@@ -344,7 +341,7 @@ impl Shown {
             say::notes(&news);
         }
         if let Some(stats) = &mut self.stats {
-            return stats.tell(view);
+            return stats.draw(view);
         }
         let frames = view.queues.iter().map(|queue| queue.reading.frames).sum();
         let drops: u64 =
@@ -353,7 +350,7 @@ impl Shown {
         let written =
             view.written.map_or(String::new(), |written| format!(", {}", text::written(&written, self.keep)));
         let state = if view.waiting { ", waiting for the trigger" } else { "" };
-        self.live.tell("captured", frames, &format!(", {}, lost {drops}{written}{state}", bits(bit_rate)));
+        self.live.update("captured", frames, &format!(", {}, lost {drops}{written}{state}", bits(bit_rate)));
     }
 
     fn finish(&mut self) {
@@ -364,7 +361,7 @@ impl Shown {
     }
 }
 
-/// How long nothing may come before it is worth a word.
+/// Time without a frame before a hint is printed.
 const SILENCE: Duration = Duration::from_secs(3);
 
 #[cfg(test)]

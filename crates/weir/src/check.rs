@@ -1,4 +1,4 @@
-//! `weir check`: plants faults and says which were named.
+//! `weir check`: injects known faults and reports which were found.
 
 mod capture;
 
@@ -7,22 +7,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Result, ensure};
 use weir_lab::check::{Answer, Checker, DELAYS, GAP, PATIENCE, PLANTS, Pair, Plant, Proof, RESOLUTION};
-use weir_lab::record::{Trial, invisible_loss};
+use weir_record::record::{Trial, invisible_loss};
 
+use crate::outcome::Outcome;
 use crate::run::stop_flag;
-use crate::{Outcome, cli, privilege, say};
+use crate::{cli, privilege};
+use weir_service::say;
 
-/// What delays are measured under, beside the names of faults.
+/// The name of the latency test, beside the names of the faults.
 const LATENCY: &str = "latency";
 /// How often each delay is measured.
 const PAIRS: usize = 5;
 
-/// What came of one plant.
+/// The results of one fault.
 #[derive(Default)]
 struct Tally {
     named: u32,
     wrong: u32,
-    /// No trial that the machine left in peace: nothing is known.
+    /// The machine disturbed all trials: no result.
     undecided: u32,
     disturbed: usize,
 }
@@ -35,22 +37,22 @@ pub(crate) fn run(arguments: &cli::Check, out: &mut impl Write) -> Result<Outcom
     let times_delays = LATENCY.contains(&arguments.fault);
     let names: Vec<&str> = PLANTS.iter().map(|plant| plant.name).chain([LATENCY]).collect();
     let any = !chosen.is_empty() || times_delays;
-    ensure!(any, "no fault is called `{}`: use {}", arguments.fault, names.join(", "));
+    ensure!(any, "there is no fault `{}`: use {}", arguments.fault, names.join(", "));
     let means = privilege::obtain(arguments.tester)?;
     say::notes(&means.limits);
     let stop = stop_flag()?;
     let checker = Checker::new(means.tester, 1)?;
     writeln!(
         out,
-        "The fastest frame takes {:.1} us on a wire: so much of each latency is the tester's.",
+        "The fastest frame takes {:.1} us on a wire: each latency includes this time of the tester.",
         checker.wire_min_ns() as f64 / 1e3
     )?;
     let (mut good, mut decided) = (true, true);
     if !chosen.is_empty() {
         writeln!(
             out,
-            "\n{:16} {:>7} {:>7} {:>10} {:>10}  sees no loss below",
-            "planted", "named", "wrong", "undecided", "disturbed"
+            "\n{:16} {:>7} {:>7} {:>10} {:>10}  smallest detectable loss",
+            "fault", "found", "wrong", "undecided", "disturbed"
         )?;
     }
     for plant in chosen {
@@ -72,7 +74,7 @@ pub(crate) fn run(arguments: &cli::Check, out: &mut impl Write) -> Result<Outcom
                     tally.undecided += 1;
                     let last = reported(&trial);
                     say::say(&format!(
-                        "{}: the machine disturbed every trial; the last one: {last}",
+                        "{}: the machine disturbed all trials; the last one: {last}",
                         plant.name
                     ));
                 }
@@ -106,7 +108,7 @@ pub(crate) fn run(arguments: &cli::Check, out: &mut impl Write) -> Result<Outcom
     })
 }
 
-/// Every delay alternately, again and again.
+/// Measures all delays alternately, several times.
 fn delays(checker: &Checker, stop: &AtomicBool) -> Result<Vec<Proof>> {
     let mut check = checker.delays()?;
     let mut pairs: [Vec<Pair>; DELAYS.len()] = Default::default();
@@ -122,8 +124,8 @@ fn delays(checker: &Checker, stop: &AtomicBool) -> Result<Vec<Proof>> {
 
 fn latency_table(proofs: &[Proof]) -> String {
     let mut text = format!(
-        "\nLatency through a device that holds each frame for a known time: medians of trials without and with it, \
-         alternately, {PAIRS} of each, a frame each {} us. A median is known to {:.1} %.\n\n",
+        "\nLatency through a device that delays each frame by a known time: medians of {PAIRS} trials without and {PAIRS} \
+         with the delay, alternately, one frame every {} us. The resolution of a median is {:.1} %.\n\n",
         GAP.as_micros(),
         RESOLUTION * 100.0
     );
@@ -146,11 +148,11 @@ fn latency_table(proofs: &[Proof]) -> String {
         text += &cells.map(|cell| format!("{cell:>12}")).concat();
         text += if proof.holds() { "\n" } else { "  wrong\n" };
     }
-    text + "\nThe column `without` is the tester's own share and the way through a device that adds nothing; weir subtracts \
-            it from no latency that it reports. The last one is the error of the fastest frames, known to the ns.\n"
+    text + "\nThe column `without` is the latency of the tester and of a device without added delay; weir does not subtract it \
+            from the latencies that it reports. The last column is the error of the fastest frames, exact to the ns.\n"
 }
 
-/// What a trial says of itself.
+/// Findings and verdict of a trial.
 fn reported(trial: &Trial) -> String {
     let findings: Vec<String> = trial.findings.iter().map(ToString::to_string).collect();
     let findings = if findings.is_empty() { "nothing was found".into() } else { findings.join("; ") };

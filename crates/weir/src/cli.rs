@@ -1,12 +1,11 @@
-//! The command line: what can be asked for, read once into types that cannot be wrong. One file for each family of
-//! commands.
+//! The command line, parsed once into types that cannot be wrong. One file for each family of commands.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use weir_lab::store;
+use weir_record::store;
 
 mod bottleneck;
 mod capture;
@@ -15,6 +14,7 @@ mod detect;
 mod documents;
 mod flows;
 mod frames;
+mod groups;
 mod host;
 mod known;
 mod machine;
@@ -35,42 +35,43 @@ pub(crate) use machine::{Bench, Check, Conformance, Doctor, Inspect, Pages, Setu
 pub(crate) use mail::Mail;
 pub(crate) use node::{BlocksFailure, NodeApply, NodeCommand, NodeRun, NodeShow, Shown};
 pub(crate) use records::{
-    AcrossKind, Compare, Export, ExportFormat, FailOn, List, Merge, Report, RunId, Show, Side, Trend,
+    AcrossKind, Compare, Export, ExportFormat, FailOn, List, Merge, Report, RunName, Show, Side, Trend,
 };
 pub(crate) use run::{PlanCommand, Run, Sets};
 
-/// Measures how fast this machine is as a node of a network, and where it stops.
+/// Measures routers, filters, NATs and servers, on this machine or beside it: how fast they are, and what limits them.
 ///
-/// A plan says what to vary and what to measure. `weir run` builds the test bed, runs the trials, keeps every
-/// one of them, and writes a report. All that it changes on the machine is undone at the end.
+/// A plan states what to vary and what to measure. `weir run` builds the test bed, runs the trials, records each
+/// trial, and writes a report. At the end it undoes its changes to the machine.
 #[derive(Debug, Parser)]
-#[command(name = "weir", version, arg_required_else_help = true, after_help = EXIT_CODES, max_term_width = 100)]
+#[command(name = "weir", version, arg_required_else_help = true, help_template = groups::help_template())]
+#[command(after_help = EXIT_CODES, max_term_width = 100)]
 pub(crate) struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
-/// How `weir` ends; `main` keeps to it.
+/// The exit codes that `main` returns.
 const EXIT_CODES: &str = "\
 Exit codes:
   0    done
   1    error; the message says what to do next
   2    wrong command line
-  3    measured, but a point has no trial that can be believed: see the reasons in the report
-  4    compared, and a point has a verdict that --fail-on names
-  130  interrupted; what was measured is kept
+  3    measured, but a point has no valid trial; the report gives the reasons
+  4    compared, and at least one point has a verdict that --fail-on lists
+  130  interrupted; finished trials are kept
 
 Examples:
-  weir run quick           measure: a first answer in a minute
-  weir doctor              what this machine can measure
-  weir plan list           all plans";
+  weir run quick           measure for a minute, and report a first result
+  weir doctor              show what this machine can measure
+  weir plan list           list all plans";
 
 impl Cli {
-    /// Reads a command line, of which the first word is the program.
+    /// Parses a command line; its first word is the program.
     ///
     /// # Errors
-    /// A wrong line, or a request for help or the version; `exit` on it prints and ends as it should.
+    /// A wrong line, or a request for help or the version: call `exit` on it to print the text and end.
     pub(crate) fn read(words: impl Iterator<Item = OsString>) -> Result<Self, clap::Error> {
         let cli = Cli::try_parse_from(words)?;
         match &cli.command {
@@ -88,132 +89,137 @@ impl Cli {
 pub(crate) enum Command {
     /// Measure: run a plan and write its report
     Run(Run),
-    /// Check plans and look at those that ship
+    /// Check, list and print plans
     #[command(subcommand)]
     Plan(PlanCommand),
-    /// List the runs that were kept
+    /// List the recorded runs
     List(List),
-    /// Show the figures of one run
+    /// Show the results of one run
     Show(Show),
-    /// Write a report of one or more runs as one HTML file
+    /// Write an HTML report of one or more runs
     Report(Report),
-    /// Write one run for other programs or for a paper
+    /// Export one run: CSV, JSON, Prometheus, Markdown, LaTeX or SVG
     ///
-    /// csv: one line per trial. figures: one line per rate or other figure, as CSV. jsonl: one JSON object per line, each with its kind. prometheus: text format for
-    /// the textfile collector of node_exporter. markdown, latex, tabular: the tables that the RFCs ask for. svg: the drawings of
-    /// the report.
+    /// csv: one line per trial. figures: CSV with one line per rate or other result. jsonl: one JSON object per line, with a
+    /// field for its kind. prometheus: text format for the textfile collector of node_exporter. markdown, latex, tabular: the
+    /// tables that the RFCs require. svg: the charts of the report.
     Export(Export),
-    /// Make one run of the shards of a plan that `weir run --shard` measured, here or on other machines
+    /// Merge the shards of a plan into one run
     ///
-    /// The shards must have the same plan, seed and version, and none may be missing. The whole run is kept like any other.
+    /// `weir run --shard` measures a shard, here or on another machine. All shards must have the same plan, seed and version,
+    /// and none may be missing. The merged run is recorded like any other.
     Merge(Merge),
-    /// Say for each point whether later runs are faster or slower than the first, or that no difference is shown
+    /// Compare runs: each point is faster, slower, or not different
     ///
-    /// Points are matched by their settings; a setting that each run has a single value of may differ. The ratio of
-    /// the medians has an interval from the repetitions; verdicts are corrected for the number of points (Holm).
-    /// With a single repetition the interval is that of the bounds of the search, and no difference is claimed.
+    /// Points are matched by their settings; a setting with a single value in each run may differ. The ratio of the medians
+    /// has a confidence interval from the repetitions; the verdicts are corrected for the number of points (Holm). With a
+    /// single repetition the interval comes from the bounds of the search, and no difference is claimed.
     Compare(Compare),
-    /// Show where the results of a plan changed over time, by how much, and what changed with them
+    /// Show when the results of a plan changed, and by how much
     ///
-    /// All complete runs of the plan count that were made on the machine of the newest one. Each point and goal is a
-    /// series, with one value per run; it needs eight. A change is claimed where chance is unlikely (a permutation
-    /// test); single outliers do not count.
+    /// Uses all complete runs of the plan that were made on the machine of the newest run. Each point and goal is a series with
+    /// one value per run, and needs eight runs. A change is reported if a permutation test finds chance unlikely; single
+    /// outliers are ignored. The report also lists what changed on the machine at the same time.
     Trend(Trend),
     /// Send test frames on an interface
     Generate(Box<Generate>),
-    /// Count test frames on an interface: loss, order, duplicates, latency
+    /// Receive test frames: loss, order, duplicates, latency
     ///
-    /// Start it before `weir generate`, and anew for each: sequence numbers begin at 0. Lost are the numbers
-    /// below the highest one that arrived; what was lost after that one shows only beside the count of
+    /// Start it before `weir generate`, and restart it for each `weir generate`: sequence numbers begin at 0. A missing number
+    /// below the highest received one counts as lost. To see frames that were lost after that, compare with the count of
     /// `weir generate`.
     ///
-    /// Latency is the difference of two clocks: it has a meaning where the sender runs on this machine, or a
-    /// reflector sends its frames back here. For round-trip times, run `weir receive --reflect` at the remote end and
-    /// `weir receive` beside `weir generate`, on the same interface.
+    /// Latency is the difference between the clocks of receiver and sender: it is valid only if the sender runs on this
+    /// machine, or if a reflector returns the frames to it. For round-trip times, run `weir receive --reflect` at the remote
+    /// end, and `weir receive` and `weir generate` here on the same interface.
     Receive(Receive),
-    /// Watch an interface for attacks: hosts that receive or send more than a configured or learned limit
+    /// Detect attacks: hosts above a configured or learned rate
     ///
-    /// Each host of the watched networks is counted in both directions. An attack is reported when it starts, while it
-    /// continues, and when it ends, with what its frames have in common; it can also be reported to a script, a web service or
-    /// a BGP daemon. Rates are those of one second, and the first event has the attack's true rate.
+    /// The traffic of each host in the watched networks is counted in both directions. An attack is reported when it starts,
+    /// while it continues, and when it ends, with the properties that its frames share. Reports can also go to a script, a web
+    /// service or a BGP daemon. Rates are measured over one second; the first event already has the full rate of the attack.
     Detect(Detect),
-    /// Capture frames of any kind to files, or count them, and account for each of them
+    /// Capture frames to files, and account for every frame
     ///
-    /// `--method auto` takes the fastest method that the interface and the privileges allow, and says which and why. All
-    /// privileges are given up once everything is open.
+    /// `--method auto` selects the fastest method that the interface and the privileges allow, and prints the reason. All
+    /// privileges are dropped after the sockets and files are open.
     Capture(Box<Capture>),
-    /// Count the frames that arrive at an interface: one line per second
+    /// Count the frames that an interface receives, per second
     Pps(Pps),
-    /// Be a bottleneck between two interfaces: a rate, a buffer exact to the byte, a queue, delays and losses
+    /// Emulate a bottleneck link between two interfaces
     ///
-    /// What tc's netem and tbf do together, without kernel modules, and what they cannot: a buffer of any size at any rate, fifteen
-    /// queues, a delay for each path, a schedule of rates. Departures are computed on an exact clock; how late frames really left
-    /// is part of the result. Frames pass unchanged but for ECN marks; the senders' offloads may stay on.
+    /// Emulates rate, buffer (exact to the byte), queue discipline, delay and loss. It replaces tc's netem and tbf without kernel
+    /// modules, and adds: a buffer of any size at any rate, fifteen queue disciplines, a delay for each path, and a rate that
+    /// changes over time. Departure times are computed exactly, and the result shows how late frames really left. Frames pass
+    /// unchanged except for ECN marks; the senders may keep their offloads.
     Bottleneck(Box<Bottleneck>),
-    /// Load a path with TCP flows, and count them where they arrive: each has a congestion control, a path and a start of its own
+    /// Load a path with TCP flows, and measure their goodput
     ///
-    /// All flows are connected before the first one sends; how far apart they began is reported. Goodput is what arrived in an
-    /// interval, over the interval as it was. A flow without progress for five retransmission timeouts is named.
+    /// Each flow can have its own congestion control, source address and start time. All flows are connected before the first
+    /// one sends; the spread of their start times is reported. Goodput is the number of bytes that the receiver got in an
+    /// interval, divided by the measured length of the interval. Flows without progress for five retransmission timeouts are
+    /// listed.
     Flows(Box<Flows>),
-    /// Load a mail server: SMTP transactions up to RSET or with messages, and the latency of each step
+    /// Load a mail server, and measure the latency of each SMTP step
     ///
-    /// Only with the consent of the server's owner. Each recipient has exactly one outcome: delivered, failed or expired. With
-    /// --log outcomes are kept in a file, and the same command goes on where an earlier one was ended.
+    /// Use it only with the consent of the server's owner. Transactions end with RSET, or with a message (--message). Each
+    /// recipient has exactly one outcome: delivered, failed or expired. With --log the outcomes are written to a file, and the
+    /// same command continues an interrupted one.
     Mail(Box<Mail>),
-    /// Try the requirements that the RFCs have for a NAT, and print which are met
+    /// Test a NAT against the requirements of the RFCs
     ///
-    /// Each requirement is a scenario: packets in, packets out, dropped with a reason. All of them run against weir's
-    /// own node in virtual time, and those that are possible from outside against a box over its wires.
+    /// Each requirement is a scenario: packets in, packets out, packets dropped with a reason. All scenarios run against weir's
+    /// own node in virtual time. Those that can be observed from outside also run against an external device.
     Conformance(Conformance),
-    /// Measure parts of weir itself
+    /// Measure the cost of weir's own code
     #[command(subcommand)]
     Bench(Bench),
-    /// Run a network node (router, filter, NAT) that a text file describes
+    /// Run a router, filter or NAT that a text file describes
     #[command(subcommand)]
     Node(NodeCommand),
-    /// Print the complete configuration of an external device that is to be measured, to paste there
+    /// Print the configuration for an external device under test
     Setup(Setup),
-    /// Say what this machine can measure, and what prevents it
+    /// Show what this machine can measure, and what prevents the rest
     Doctor(Doctor),
-    /// Say how a server is built: processes, threads or event loops
+    /// Find out how a server works: processes, threads, event loops
     Inspect(Inspect),
-    /// Plant faults on a wire and see whether each is named, and nothing else
+    /// Test the tester: inject known faults, and check the findings
     ///
-    /// Loss from 1e-2 to 1e-6, bursts of loss, reordering, duplicates, corruption, delay, standstills; then a tester
-    /// that gets no CPU, and a second run beside it. At last the latency through a device that adds a known delay. The
-    /// result says whether measurements on this machine can be trusted.
+    /// The faults are loss from 1e-2 to 1e-6, bursts of loss, reordering, duplicates, corruption, delay and standstills; then a
+    /// tester that gets no CPU, and a second run at the same time. The last test measures the latency through a device that adds
+    /// a known delay. The result states whether measurements on this machine can be trusted.
     Check(Check),
-    /// Be the remote end of a tester on two hosts: started over SSH by `weir run`, see `remote` in `weir plan options`
+    /// Serve as the remote end of a tester on two hosts: `weir run` starts it over SSH, see `remote` in `weir plan options`
     #[command(hide = true)]
     PortAgent,
-    /// Undo what a killed run left behind
+    /// Undo the changes that a killed run left on the machine
     #[command(after_help = "Example:\n  weir clean")]
     Clean(Store),
-    /// Write the completions of a shell
+    /// Print the completion script for a shell
     #[command(after_help = "Example:\n  weir completions bash > /etc/bash_completion.d/weir")]
     Completions {
         /// The shell
         shell: Shell,
     },
-    /// Write the man page of weir, or of all its commands
+    /// Print the man page of weir, or write those of all commands
     #[command(after_help = "Examples:\n  weir man > weir.1\n  weir man -o /usr/local/share/man/man1")]
     Man {
-        /// Folder for the pages of all commands
+        /// Write the pages of all commands to this folder
         #[arg(short, long, value_name = "DIR")]
         output: Option<PathBuf>,
     },
 }
 
-/// Where records are.
+/// The file of the records.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Store {
-    /// File with the records [default: weir/records.db in the XDG data folder]
+    /// File of the records [default: weir/records.db in the XDG data folder]
     #[arg(long, value_name = "FILE", env = "WEIR_STORE")]
     pub(crate) store: Option<PathBuf>,
 }
 
 impl Store {
-    /// The file that the user names, or the one in the data folder.
+    /// The file of --store, or the default one.
     pub(crate) fn path(&self) -> anyhow::Result<PathBuf> {
         if let Some(path) = &self.store {
             return Ok(path.clone());

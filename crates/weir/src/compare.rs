@@ -1,25 +1,27 @@
-//! `weir compare`: later runs against the first.
+//! `weir compare`: compares later runs with the first.
 
 use std::io::Write;
 
 use anyhow::{Context, Result, ensure};
 use weir_config::plain;
-use weir_lab::compare::{self, Across, Compared, Verdict};
-use weir_lab::record::{Run, RunState};
-use weir_lab::run_data::RunData;
-use weir_lab::store::Store;
+use weir_record::record::{Run, RunState};
+use weir_record::run_data::RunData;
+use weir_record::store::Archive;
+use weir_report::compare::{self, Across, Compared, Verdict};
 
 use crate::cli::{self, AcrossKind, FailOn, Side};
-use crate::{Outcome, records, say};
+use crate::outcome::Outcome;
+use crate::records;
+use weir_service::say;
 
 pub(crate) fn run(arguments: &cli::Compare, out: &mut impl Write) -> Result<Outcome> {
     let runs = sides(arguments)?;
     if !arguments.fail_on.is_empty() {
-        // Who asks for a verdict gets none from a part of a run.
+        // A verdict needs complete runs.
         runs.iter().try_for_each(check_complete)?;
     }
     let across: Vec<Across> = arguments.across.iter().map(|&kind| across(kind)).collect();
-    let (base, others) = runs.split_first().expect("clap asks for two");
+    let (base, others) = runs.split_first().expect("clap requires two");
     let compared: Vec<_> = others.iter().map(|other| compare::compare(base, other, &across)).collect();
     if arguments.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&compared)?)?;
@@ -27,19 +29,19 @@ pub(crate) fn run(arguments: &cli::Compare, out: &mut impl Write) -> Result<Outc
         let texts: Vec<_> = compared.iter().map(compare::text).collect();
         write!(out, "{}", plain(&texts.join("\n")))?;
     }
-    // Each says why.
+    // No short circuit: each failed comparison prints its reason.
     let fails = compared.iter().filter(|compared| fails(compared, &arguments.fail_on)).count() > 0;
     Ok(if fails { Outcome::Differs } else { Outcome::Done })
 }
 
-/// The run that a new one of this plan is compared with.
-pub(crate) fn baseline(side: &Side, store: &dyn Store, plan: &str) -> Result<RunData> {
-    let data = one(side, Some(store), Some(plan))?;
+/// The baseline for a new run of this plan.
+pub(crate) fn baseline(side: &Side, archive: &dyn Archive, plan: &str) -> Result<RunData> {
+    let data = one(side, Some(archive), Some(plan))?;
     check_complete(&data)?;
     Ok(data)
 }
 
-/// A new run against that. What another machine exported may be of another processor and kernel.
+/// Compares a new run with the baseline; a file may be from another processor and kernel.
 pub(crate) fn with_baseline(base: &RunData, data: &RunData, side: Option<&Side>) -> Compared {
     match side {
         Some(Side::File(_)) => compare::compare(base, data, &[Across::Machine, Across::Kernel]),
@@ -47,7 +49,7 @@ pub(crate) fn with_baseline(base: &RunData, data: &RunData, side: Option<&Side>)
     }
 }
 
-/// The second of two against the first.
+/// Compares the second run with the first.
 pub(crate) fn sides_of([base, other]: &[RunData; 2]) -> Compared {
     compare::compare(base, other, &[])
 }
@@ -61,7 +63,7 @@ pub(crate) fn shown(compared: &Compared) -> String {
 pub(crate) fn fails(compared: &Compared, on: &[FailOn]) -> bool {
     if !on.is_empty() && compared.rows.is_empty() {
         say::say(&format!(
-            "weir: nothing was compared, so --fail-on fails: no point has a result in run {} and in run {}",
+            "weir: --fail-on fails: no point has a result in both run {} and run {}",
             compared.base, compared.other
         ));
         return true;
@@ -69,43 +71,45 @@ pub(crate) fn fails(compared: &Compared, on: &[FailOn]) -> bool {
     on.iter().any(|on| has(compared, *on))
 }
 
-/// The runs that are named. `last` is of the plan of the first one, or of the last complete run where that is the first.
+/// The requested runs. `last` is the last complete run of the plan of the first run, or of any plan if it is the first.
 fn sides(arguments: &cli::Compare) -> Result<Vec<RunData>> {
-    let needs_store = arguments.runs.iter().any(|side| !matches!(side, Side::File(_)));
-    let store = needs_store.then(|| records::open_to_read(&arguments.store)).transpose()?;
+    let needs_archive = arguments.runs.iter().any(|side| !matches!(side, Side::File(_)));
+    let archive = needs_archive.then(|| records::open_to_read(&arguments.store)).transpose()?;
     let mut runs: Vec<RunData> = Vec::new();
     for side in &arguments.runs {
         let plan = runs.first().map(|base| base.run.plan.as_str());
-        let run = one(side, store.as_ref().map(|store| store as &dyn Store), plan)?;
+        let run = one(side, archive.as_deref(), plan)?;
         runs.push(run);
     }
     Ok(runs)
 }
 
-fn one(side: &Side, store: Option<&dyn Store>, plan: Option<&str>) -> Result<RunData> {
-    match (side, store) {
+fn one(side: &Side, archive: Option<&dyn Archive>, plan: Option<&str>) -> Result<RunData> {
+    match (side, archive) {
         (Side::File(path), _) => records::exported(path),
-        (Side::Number(id), Some(store)) => records::find(store, cli::RunId::Number(*id)),
-        (Side::Last, Some(store)) => records::find(store, cli::RunId::Number(last_complete(store, plan)?)),
+        (Side::Number(id), Some(archive)) => records::find(archive, cli::RunName::Number(*id)),
+        (Side::Last, Some(archive)) => {
+            records::find(archive, cli::RunName::Number(last_complete(archive, plan)?))
+        }
         (_, None) => unreachable!("opened for these"),
     }
 }
 
 /// Number of the last complete run of this plan, or of any.
-fn last_complete(store: &dyn Store, plan: Option<&str>) -> Result<i64> {
+fn last_complete(archive: &dyn Archive, plan: Option<&str>) -> Result<i64> {
     let is_it = |run: &&Run| run.state == RunState::Complete && plan.is_none_or(|plan| run.plan == plan);
-    let runs = store.runs()?;
+    let runs = archive.runs()?;
     let of = plan.map_or_else(String::new, |plan| format!(" of `{plan}`"));
     let found = runs.iter().rev().find(is_it);
-    found.map(|run| run.id).with_context(|| format!("no complete run{of} was kept: see `weir list`"))
+    found.map(|run| run.id).with_context(|| format!("there is no complete run{of}: see `weir list`"))
 }
 
 fn check_complete(data: &RunData) -> Result<()> {
     let (id, state) = (data.run.id, data.run.state);
     ensure!(
         state == RunState::Complete,
-        "run {id} is {}: --fail-on needs complete runs; `weir run --resume {id}` measures the rest",
-        weir_lab::run_data::state_name(state)
+        "run {id} is {}: --fail-on needs complete runs; complete it with `weir run --resume {id}`",
+        weir_record::run_data::state_name(state)
     );
     Ok(())
 }

@@ -1,17 +1,18 @@
-//! `weir conformance`: what the RFCs ask of a node, requirement by requirement, and who keeps it.
+//! `weir conformance`: the requirements of the RFCs, and the targets that meet them.
 
 use std::io::Write;
 
 use anyhow::{Context, Result};
 use serde_json::json;
-use weir_lab::conformance::{Finding, Verdict, examine};
-use weir_lab::rigs::PLANS;
+use weir_conformance::{Finding, Verdict, examine};
+use weir_rigs::PLANS;
 use weir_testbed::bed::{Bed, BedSpec};
 use weir_testbed::cpu::{CpuPlan, DutCpus};
 use weir_testbed::dut::DutKind;
 use weir_testbed::journal::{self, Journal};
 
-use crate::{Outcome, cli, privilege};
+use crate::outcome::Outcome;
+use crate::{cli, privilege};
 
 pub(crate) fn run(arguments: &cli::Conformance, out: &mut impl Write) -> Result<Outcome> {
     let bed = arguments.against.as_deref().map(bed).transpose()?;
@@ -30,17 +31,16 @@ pub(crate) fn run(arguments: &cli::Conformance, out: &mut impl Write) -> Result<
     Ok(if kept { Outcome::Done } else { Outcome::NotAllValid })
 }
 
-/// The box: the kernel's NAT in namespaces of its own, or what a plan describes as external.
+/// The test bed: the kernel's NAT in its own namespaces, or the external device of a plan.
 fn bed(name: &str) -> Result<Bed> {
     let external = match name {
         "kernel" => None,
         plan => {
             let plan = PLANS.load(plan, &[])?;
-            let external = plan.throughput().and_then(|throughput| throughput.external.clone());
+            let external = weir_rigs::throughput::Throughput::of(&plan)
+                .and_then(|throughput| throughput.external.clone());
             Some(external.with_context(|| {
-                format!(
-                    "{name} has no device `external`: say in its section [external] how the box is reached"
-                )
+                format!("{name} has no external device: describe it in a section [external]")
             })?)
         }
     };
@@ -112,7 +112,7 @@ fn summary(findings: &[Finding], targets: &[&str]) -> String {
     let line = |(n, target): (usize, &&str)| {
         let count =
             |word_: &str| findings.iter().filter(|finding| word(&finding.verdicts[n]) == word_).count();
-        format!("{target}: {} kept, {} broken, {} not tried\n", count("kept"), count("BROKEN"), count("-"))
+        format!("{target}: {} kept, {} broken, {} not tested\n", count("kept"), count("BROKEN"), count("-"))
     };
     targets.iter().enumerate().map(line).collect()
 }
@@ -125,15 +125,15 @@ fn markdown(findings: &[Finding], targets: &[&str]) -> String {
     };
     let kernel = weir_disk::kernel_text("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut text = format!(
-        "# What the RFCs ask of a node, and who keeps it\n\n\
+        "# Conformance: requirements of the RFCs, and which are met\n\n\
          Written by `{command}`, version {}, on Linux {}.\n\n\
          A requirement is kept if its scenario in `tests/` passes, packet by packet, with every checksum right. `-`: it\n\
-         cannot be tried from outside, for want of time, options or counters. A kernel's NAT is `masquerade` of nftables\n\
-         towards the outside, as most have it: what it breaks may be a matter of its configuration.\n\n",
+         cannot be tried from outside: time, options or counters are missing. A kernel's NAT is `masquerade` of nftables\n\
+         towards the outside, as most users configure it: another configuration may keep what this one breaks.\n\n",
         env!("CARGO_PKG_VERSION"),
         kernel.trim(),
     );
-    text += &format!("| requirement | {} | what must be so |\n", targets.join(" | "));
+    text += &format!("| requirement | {} | expected behaviour |\n", targets.join(" | "));
     text += &format!("|---|{}---|\n", "---|".repeat(targets.len()));
     for finding in findings {
         let verdicts: Vec<_> = finding.verdicts.iter().map(word).collect();

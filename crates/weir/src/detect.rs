@@ -1,112 +1,21 @@
-//! `weir detect`: an interface, or a capture of one, is watched for attacks.
-//!
-//! ```text
-//! queue > thread: headers --batches--> engine > events > acted upon > lines > main thread: output
-//!                                           \-> captures > thread: files
-//! ```
-//! What is done about an attack waits neither for a disk nor for who reads the output.
+//! `weir detect`: arguments of the detector, and the queues that it watches. The service itself is `weir_detectd`.
 
-mod actions;
-mod announcer;
-mod captures;
-mod program;
-mod prometheus;
-mod replay;
-mod reported;
-mod webhook;
-mod writer;
-
-use std::hash::{BuildHasher, RandomState};
-use std::io::{self, ErrorKind, Write};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::thread::Thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::io::Write;
+use std::path::Path;
 
 use anyhow::{Context, Result};
-use weir_capture::privilege::{User, to_become};
 use weir_capture::source::{Source, Wanted};
-use weir_detect::{ClockStep, Config, Engine, Event, Status};
-use weir_packet::encapsulation::{Link, Unread};
-use weir_packet::headers::{self, Headers};
-use weir_port::capture::{Frame, Options, Queue};
-use weir_port::confined::{Work, confine};
+use weir_detect::Config;
+use weir_detectd::{End, Prepared, SNAP, Settings};
+use weir_port::capture::{Options, Queue};
+use weir_service::say;
 
-use crate::hangup::Hangup;
-use crate::prometheus::Server;
-use crate::{Outcome, capture, cli, say};
-use actions::Actions;
-use captures::Captures;
-use replay::replay;
-use reported::{Page, Teller};
+use crate::outcome::Outcome;
+use crate::{capture, cli};
 
 const EXAMPLE: &str = include_str!("../../../examples/detect.toml");
-/// Headers are all that is looked at: Ethernet, four tags, IPv6 with extensions, TCP.
-const SNAP: u32 = 192;
-/// Frames that are handed to the engine together.
-const BATCH: usize = 256;
-/// Longest wait for frames.
-const WAIT: Duration = Duration::from_millis(50);
-/// A slot is taken to be complete so long after its end though no frame says so: rings hand over later.
-const LAG: Duration = Duration::from_millis(100);
 
-/// Lines that may wait for whoever reads them. More are left out, aloud.
-const LINES: usize = 10_000;
-
-/// What frames are for.
-struct Judge {
-    engine: Engine,
-    events: Vec<Event>,
-    captures: Option<Captures>,
-}
-
-impl Judge {
-    fn frame(&mut self, headers: Headers, bytes: &[u8], (wire_len, at_ns): (u32, u64)) {
-        self.engine.frame(headers, wire_len, at_ns, &mut self.events);
-        if let Some(captures) = &mut self.captures {
-            captures.see(bytes, &headers, (wire_len, at_ns));
-        }
-    }
-
-    /// Slots that have ended at this time are judged; what came of it.
-    fn take(&mut self, now_ns: u64) -> Taken {
-        self.engine.advance(now_ns, &mut self.events);
-        let captures = &mut self.captures;
-        let events = std::mem::take(&mut self.events).into_iter().map(|event| {
-            let path = captures.as_mut().and_then(|captures| captures.of(&event));
-            (event, path)
-        });
-        let events = events.collect();
-        if let Some(captures) = captures {
-            captures.hand_over();
-        }
-        Taken { events, steps: self.engine.take_steps(), status: self.engine.status(), now_ns }
-    }
-}
-
-/// What came of slots that have ended.
-struct Taken {
-    /// With the captures that were begun.
-    events: Vec<(Event, Option<PathBuf>)>,
-    steps: Vec<ClockStep>,
-    status: Status,
-    now_ns: u64,
-}
-
-impl Taken {
-    /// Acts upon all of it; the lines about it.
-    fn act(&self, teller: &mut Teller) -> Vec<String> {
-        let events = self.events.iter().map(|(event, capture)| teller.event(event, capture.as_deref()));
-        let mut lines: Vec<_> = events.collect();
-        lines.extend(self.steps.iter().filter_map(|step| teller.clock_step(step)));
-        lines.extend(teller.gaps(&self.status, self.now_ns));
-        lines
-    }
-}
-
-/// Watches, and tells.
+/// Watches interfaces, or judges a capture.
 pub(crate) fn run(arguments: &cli::Detect, out: &mut impl Write) -> Result<Outcome> {
     let Some(config) = arguments.config.as_deref().filter(|_| !arguments.example) else {
         out.write_all(EXAMPLE.as_bytes())?;
@@ -114,38 +23,23 @@ pub(crate) fn run(arguments: &cli::Detect, out: &mut impl Write) -> Result<Outco
     };
     let mut config = read_config(config)?;
     let queues = if arguments.read.is_none() { open(arguments, &mut config)? } else { Vec::new() };
-    if let (Some(announce), Some(_), false) =
-        (&mut config.actions.announce, &arguments.read, arguments.announce)
-    {
-        announce.withheld.get_or_insert("read from a file: --announce sends it");
-    }
-    let scraped = arguments.prometheus.map(capture::listen).transpose()?;
-    // What looks at frames, and what acts upon them, has no privileges any more.
-    let keep = arguments.keep_privileges || arguments.read.is_some();
-    if let (Some(spec), false) = (&config.actions.captures, keep) {
-        Captures::prepare(spec, to_become())?;
-    }
-    let user = if keep { None } else { capture::give_up_privileges()? };
-    let actions = Actions::start(&config.actions).map_err(|error| as_user(error, user))?;
-    let random = RandomState::new();
-    let captures = config.actions.captures.clone().map(|spec| Captures::new(spec, arguments.read.is_some()));
-    let captures = captures.transpose().map_err(|error| as_user(error, user))?;
-    let (captures, written) = captures.unzip();
-    let engine = Engine::new(config, [random.hash_one(1), random.hash_one(2)]);
-    let mut judge = Judge { engine, events: Vec::new(), captures };
-    let teller = Teller::new(arguments.json, actions);
-    let mut page = Page::new(out);
-    let server = scraped.map(Server::start).transpose()?;
-    let outcome = match &arguments.read {
-        Some(file) => replay(file, &mut judge, teller, &mut page).map(|()| Outcome::Done),
-        None => watch(arguments, queues, (&mut judge, server), teller, &mut page),
+    // Privileges are dropped before frames are parsed and actions run.
+    let keeps_privileges = arguments.keep_privileges || arguments.read.is_some();
+    let settings = Settings {
+        interfaces: &arguments.interface,
+        read: arguments.read.as_deref(),
+        announces_replay: arguments.announce,
+        duration: arguments.duration,
+        prometheus: arguments.prometheus,
+        keeps_privileges,
+        json: arguments.json,
     };
-    if let (Some(captures), Some(written)) = (judge.captures, written) {
-        captures.finish();
-        written.wait(reported::LAST_WAIT);
-    }
-    // Who gets no announcement hears this alone.
-    page.finish().and(outcome)
+    let prepared = Prepared::new(settings, config)?;
+    let user = if keeps_privileges { None } else { capture::give_up_privileges()? };
+    Ok(match prepared.run(queues, user, out)? {
+        End::Done => Outcome::Done,
+        End::Interrupted => Outcome::Interrupted,
+    })
 }
 
 fn read_config(path: &Path) -> Result<Config> {
@@ -156,125 +50,7 @@ fn read_config(path: &Path) -> Result<Config> {
     Ok(Config::read(&name.to_string(), &text)?)
 }
 
-/// What the threads of a watch share.
-struct Shared<'a> {
-    judge: Mutex<&'a mut Judge>,
-    /// Captures want the frames themselves.
-    keeps_bytes: bool,
-    stop: AtomicBool,
-    /// Who acts upon what was found.
-    teller: Thread,
-}
-
-/// Lines on their way to whoever reads them.
-struct Lines {
-    lines: SyncSender<String>,
-    /// Nobody reads any more.
-    broken: Arc<AtomicBool>,
-}
-
-impl Lines {
-    /// Never waits.
-    fn give(&self, line: String) {
-        if let Err(TrySendError::Full(_)) = self.lines.try_send(line) {
-            say::say("note: nobody reads the output: an event was acted upon, and is not in it");
-        }
-    }
-}
-
-/// Watches until the end, and withdraws what is announced; an error where a queue had to be given up.
-fn watch(
-    arguments: &cli::Detect,
-    queues: Vec<Box<dyn Queue>>,
-    (judge, server): (&mut Judge, Option<Server>),
-    teller: Teller,
-    page: &mut Page<'_, impl Write>,
-) -> Result<Outcome> {
-    let hangup = Hangup::of_service()?;
-    say::say(&format!("watching {}", arguments.interface.join(", ")));
-    let (sender, receiver) = sync_channel(LINES);
-    let broken = Arc::new(AtomicBool::new(false));
-    let lines = Lines { lines: sender, broken: broken.clone() };
-    let worked = std::thread::scope(|scope| {
-        let act = || act(arguments, queues, (judge, server), teller, &hangup, lines);
-        let actor = std::thread::Builder::new().name("actor".into()).spawn_scoped(scope, act)?;
-        for line in receiver {
-            page.write(&line);
-            broken.store(page.is_broken(), Ordering::Relaxed);
-        }
-        actor.join().expect("it does not panic")
-    });
-    let early = hangup.ends() && arguments.duration.is_some();
-    worked.map(|()| if early { Outcome::Interrupted } else { Outcome::Done })
-}
-
-/// Has the queues watched until the end, and acts upon what is found.
-fn act(
-    arguments: &cli::Detect,
-    queues: Vec<Box<dyn Queue>>,
-    (judge, server): (&mut Judge, Option<Server>),
-    mut teller: Teller,
-    hangup: &Hangup,
-    lines: Lines,
-) -> Result<()> {
-    let keeps_bytes = judge.captures.is_some();
-    let stopping = AtomicBool::new(false);
-    let shared =
-        Shared { judge: Mutex::new(judge), keeps_bytes, stop: stopping, teller: std::thread::current() };
-    let begin = Instant::now();
-    let worked = std::thread::scope(|scope| {
-        let worker = |queue| {
-            let worker = std::thread::Builder::new().name("queue".into());
-            worker.spawn_scoped(scope, || work(queue, &shared))
-        };
-        let mut workers = queues.into_iter().map(worker).collect::<std::io::Result<Vec<_>>>()?;
-        let is_over = || {
-            let is_late = arguments.duration.is_some_and(|duration| begin.elapsed() >= duration);
-            hangup.ends() || is_late || lines.broken.load(Ordering::Relaxed)
-        };
-        let mut worked = Ok(());
-        while !workers.is_empty() && !is_over() {
-            std::thread::park_timeout(WAIT);
-            judge_now(&shared, &mut teller, &lines);
-            if let Some(server) = &server {
-                server.tell(prometheus::page(&shared.judge().engine.status()));
-            }
-            while let Some(n) = workers.iter().position(|worker| worker.is_finished()) {
-                let ended = workers.swap_remove(n).join().expect("a worker does not panic");
-                if let Err(error) = &ended
-                    && !workers.is_empty()
-                {
-                    say::say(&format!("note: {error:#}; the watch goes on with what is left"));
-                }
-                worked = worked.and(ended);
-            }
-        }
-        shared.stop.store(true, Ordering::Relaxed);
-        for worker in workers {
-            worked = worked.and(worker.join().expect("a worker does not panic"));
-        }
-        judge_now(&shared, &mut teller, &lines);
-        worked
-    });
-    let status = shared.judge().engine.status();
-    lines.give(teller.status(&status));
-    teller.finish();
-    worked
-}
-
-/// An error of somebody who was root before.
-fn as_user(error: anyhow::Error, user: Option<User>) -> anyhow::Error {
-    let denied =
-        error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == ErrorKind::PermissionDenied);
-    match user.filter(|_| denied) {
-        Some(User { uid, .. }) => error.context(format!(
-            "user {uid}, who acts in place of root, may not: give it the right (`chown {uid} ...`), or use --keep-privileges"
-        )),
-        None => error,
-    }
-}
-
-/// All queues; their largest MTU is that of the configuration, unless it says another.
+/// Opens all queues; without `mtu` in the configuration the largest MTU of the interfaces is used.
 fn open(arguments: &cli::Detect, config: &mut Config) -> Result<Vec<Box<dyn Queue>>> {
     let links = capture::ethernet(&arguments.interface)?;
     config.mtu = config.mtu.or_else(|| links.iter().map(|link| link.mtu).max());
@@ -291,87 +67,4 @@ fn open(arguments: &cli::Detect, config: &mut Config) -> Result<Vec<Box<dyn Queu
         queues.extend(source.into_queues());
     }
     Ok(queues)
-}
-
-/// Slots that have ended are judged, and what came of it is acted upon.
-fn judge_now(shared: &Shared<'_>, teller: &mut Teller, lines: &Lines) {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().saturating_sub(LAG);
-    // What takes long is done when others may judge again.
-    let taken = shared.judge().take(now.as_nanos() as u64);
-    taken.act(teller).into_iter().for_each(|line| lines.give(line));
-}
-
-/// Takes the frames of a queue until the end.
-fn work(mut queue: Box<dyn Queue>, shared: &Shared<'_>) -> Result<()> {
-    // A kernel without such filters is no reason not to watch.
-    let _ = confine(Work::Capture);
-    let mut batch = Batch::default();
-    let (mut lost, mut asked) = (0, Instant::now());
-    loop {
-        let is_last = shared.stop.load(Ordering::Relaxed);
-        let taken = queue.take(WAIT, &mut |frame| {
-            match headers::read_link(Link::Ethernet, frame.bytes) {
-                Ok(headers) => batch.add(headers, if shared.keeps_bytes { frame.bytes } else { &[] }, frame),
-                Err(unread) => batch.unread.push(unread),
-            }
-            if batch.frames.len() + batch.unread.len() == BATCH {
-                batch.hand_on(shared);
-            }
-        });
-        batch.hand_on(shared);
-        taken?;
-        // A question to the kernel for each frame would cost more than the frame.
-        if is_last || asked.elapsed() >= WAIT {
-            asked = Instant::now();
-            let dropped = queue.account()?.dropped();
-            if dropped > lost {
-                shared.judge().engine.lost(dropped - lost);
-                lost = dropped;
-            }
-        }
-        if is_last {
-            return Ok(());
-        }
-    }
-}
-
-/// Frames of a queue that wait for the judge, who has time for one queue at a time.
-#[derive(Default)]
-struct Batch {
-    /// Headers, bytes kept, bytes on the wire and time.
-    frames: Vec<(Headers, usize, u32, u64)>,
-    bytes: Vec<u8>,
-    /// Frames without an IP packet that can be read.
-    unread: Vec<Unread>,
-}
-
-impl Batch {
-    fn add(&mut self, headers: Headers, bytes: &[u8], frame: &Frame<'_>) {
-        self.frames.push((headers, bytes.len(), frame.wire_len, frame.at));
-        self.bytes.extend_from_slice(bytes);
-    }
-
-    fn hand_on(&mut self, shared: &Shared<'_>) {
-        if self.frames.is_empty() && self.unread.is_empty() {
-            return;
-        }
-        let mut judge = shared.judge();
-        self.unread.drain(..).for_each(|unread| judge.engine.unread(unread));
-        let mut rest = &self.bytes[..];
-        for (headers, length, wire_len, at_ns) in self.frames.drain(..) {
-            let (bytes, others) = rest.split_at(length);
-            judge.frame(headers, bytes, (wire_len, at_ns));
-            rest = others;
-        }
-        if !judge.events.is_empty() {
-            shared.teller.unpark();
-        }
-        self.bytes.clear();
-    }
-}
-
-impl<'a> Shared<'a> {
-    fn judge(&self) -> MutexGuard<'_, &'a mut Judge> {
-        self.judge.lock().expect("nobody panics with it")
-    }
 }

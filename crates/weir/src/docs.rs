@@ -1,4 +1,4 @@
-//! What is written from the command line's own description: completions and man pages.
+//! Completions and man pages, generated from the description of the command line.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -9,7 +9,7 @@ use clap_mangen::Man;
 
 use crate::cli::Cli;
 
-/// Exit codes beside 0, 1 and 2, by command; what they mean is in the help of `weir`.
+/// Exit codes besides 0, 1 and 2, by command; the help of `weir` explains them.
 const CODES: &[(&str, &[&str])] = &[
     ("weir", &["3", "4", "130"]),
     ("weir-run", &["3", "4", "130"]),
@@ -22,14 +22,14 @@ const CODES: &[(&str, &[&str])] = &[
     ("weir-check", &["130"]),
 ];
 
-/// The completions of `shell`. They are gathered first, since clap panics where they cannot be written.
+/// The completions of `shell`. They are written to memory first, because clap panics if writing fails.
 pub(crate) fn completions(shell: Shell) -> Vec<u8> {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "weir", &mut text);
     with_interfaces(shell, &String::from_utf8_lossy(&text)).into_bytes()
 }
 
-/// The same with the interfaces of the machine where one is asked for: clap knows none but those of today.
+/// Adds the interfaces of the machine, listed at completion time, which clap cannot do.
 fn with_interfaces(shell: Shell, text: &str) -> String {
     const LIST: &str = "command ls /sys/class/net 2>/dev/null";
     let is_option = |line: &str| ["--interface)", "--interfaces)", "-i)"].contains(&line.trim());
@@ -55,13 +55,13 @@ pub(crate) fn man_page(out: &mut impl Write) -> io::Result<()> {
     render(&built(), out)
 }
 
-/// Writes the man pages of weir and all its commands into a folder, which is made if it is not there.
+/// Writes the man pages of weir and all its commands to a folder, which is created if it does not exist.
 pub(crate) fn man_pages(folder: &Path) -> io::Result<()> {
     std::fs::create_dir_all(folder)?;
     each(&built(), &mut |command| {
         let mut page = Vec::new();
         render(command, &mut page)?;
-        // Whole, and through nobody's link.
+        // Atomically, and without following a link.
         weir_disk::replace(&folder.join(format!("{}.1", name(command))), &page, 0o644)
     })
 }
@@ -73,7 +73,7 @@ fn built() -> Command {
     command
 }
 
-/// A command and all that are below it, but for hidden ones.
+/// Visits a command and all below it, except hidden ones.
 fn each(command: &Command, visit: &mut impl FnMut(&Command) -> io::Result<()>) -> io::Result<()> {
     visit(command)?;
     command
@@ -87,7 +87,7 @@ fn name(command: &Command) -> &str {
     command.get_display_name().unwrap_or_else(|| command.get_name())
 }
 
-/// The sections of man-pages(7), of which clap_mangen knows the first ones only.
+/// The sections of man-pages(7); clap_mangen writes only the first ones.
 fn render(command: &Command, out: &mut impl Write) -> io::Result<()> {
     let source = concat!("weir ", env!("CARGO_PKG_VERSION"));
     let man = Man::new(command.clone()).source(source);
@@ -105,7 +105,7 @@ fn render(command: &Command, out: &mut impl Write) -> io::Result<()> {
     section(out, "EXAMPLES", &examples(command, &help))
 }
 
-/// Lines that stand as they are.
+/// A section of literal lines.
 fn section(out: &mut impl Write, title: &str, lines: &[String]) -> io::Result<()> {
     if lines.is_empty() {
         return Ok(());
@@ -119,7 +119,7 @@ fn section(out: &mut impl Write, title: &str, lines: &[String]) -> io::Result<()
     writeln!(out, ".fi")
 }
 
-/// What stands below the options in the help of a command.
+/// The text below the options in the help of a command.
 #[derive(Default)]
 struct Help {
     examples: Vec<String>,
@@ -152,7 +152,7 @@ fn examples(command: &Command, help: &Help) -> Vec<String> {
     command.get_subcommands().flat_map(|below| examples(below, &Help::of(below))).collect()
 }
 
-/// The codes with which a command ends, and what it says of them itself.
+/// The exit codes of a command, and the text about them in its help.
 fn exit_status(command: &Command, help: &Help) -> Vec<String> {
     let all = Help::of(&Cli::command()).exit;
     let own = CODES.iter().find(|(of, _)| *of == name(command)).map_or(&[][..], |(_, codes)| *codes);
@@ -226,7 +226,7 @@ mod tests {
         assert!(page(&all).contains("\n  130  interrupted"), "{}", page(&all));
         assert!(of("compare").contains("\n  4    compared") && !of("compare").contains("130"));
         let check = of("check");
-        assert!(check.contains("The exit code is 0 if each fault was named"), "{check}");
+        assert!(check.contains("The exit code is 0 if each fault was found"), "{check}");
         assert!(of("run").contains("\n  weir run rfc2544 \\-\\-short "), "{}", of("run"));
     }
 

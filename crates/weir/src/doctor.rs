@@ -1,5 +1,5 @@
-//! `weir doctor`: what this machine can measure, and what is in the way. What can be tried is tried, in
-//! namespaces that vanish at once.
+//! `weir doctor`: what this machine can measure, and what prevents the rest. Each method is tried in a temporary
+//! namespace.
 
 mod load;
 
@@ -8,22 +8,23 @@ use std::path::Path;
 
 use anyhow::Result;
 use serde_json::json;
-use weir_lab::export::wrapped;
 use weir_lab::frames::PointSpec;
 use weir_lab::frames::preflight;
 use weir_lab::machine;
-use weir_lab::record::Machine;
-use weir_lab::rigs::{self, PLANS};
-use weir_lab::store::Store;
 use weir_load::TesterKind;
 use weir_port::bpf::{self, Program, congestion, object};
 use weir_port::capture::{self, Method};
+use weir_record::record::Machine;
+use weir_report::view::format::wrapped;
+use weir_rigs::PLANS;
 use weir_testbed::bed::{Bed, BedSpec};
 use weir_testbed::cpu::{CpuPlan, DutCpus};
 use weir_testbed::dut::DutKind;
 use weir_testbed::journal::{self, Journal};
 
-use crate::{Outcome, cli, generate, privilege, records, say, with_causes};
+use crate::outcome::{Outcome, with_causes};
+use crate::{cli, generate, privilege, records};
+use weir_service::say;
 
 /// Columns before the text of a finding.
 const TEXT_COLUMN: usize = 30;
@@ -40,7 +41,7 @@ enum State {
 struct Finding {
     name: &'static str,
     state: State,
-    /// What was found and, unless it is ok, what to do.
+    /// The result and, unless it is ok, the remedy.
     text: String,
 }
 
@@ -62,7 +63,7 @@ pub(crate) fn run(arguments: &cli::Doctor, out: &mut impl Write) -> Result<Outco
         return load::run(role, arguments, out);
     }
     let findings = examine(arguments);
-    // Only what `weir run quick` cannot do without is ever `missing`.
+    // A finding is `missing` only if `weir run quick` needs it.
     let fit = findings.iter().all(|finding| finding.state != State::Missing);
     if arguments.json {
         let line = |f: &Finding| json!({ "name": f.name, "state": f.state.name(), "text": f.text });
@@ -86,7 +87,7 @@ fn shown(Finding { name, state, text }: &Finding, columns: usize) -> String {
 
 fn examine(arguments: &cli::Doctor) -> Vec<Finding> {
     let mut findings = Findings::default();
-    // Before anything starts a thread: without root, this enters a user namespace.
+    // Before the first thread starts: without root, this enters a user namespace.
     let tester = findings.privileges();
     let machine = machine::gather();
     findings.kernel(&machine);
@@ -112,7 +113,7 @@ impl Findings {
         self.0.push(Finding { name, state, text: text.into() });
     }
 
-    /// Ok with one text, or what went wrong in another state.
+    /// Ok with one text, or the error with another state.
     fn add_result(&mut self, name: &'static str, result: Result<()>, good: &str, bad: (State, &str)) {
         match result {
             Ok(()) => self.add(name, State::Ok, good),
@@ -120,13 +121,14 @@ impl Findings {
         }
     }
 
-    /// How frames would be sent.
+    /// The method that a run would use to send frames.
     fn privileges(&mut self) -> TesterKind {
         match privilege::obtain(cli::TesterKind::Auto) {
             Ok(means) => {
-                match means.limits.is_empty() {
-                    true => self.add("privileges", State::Ok, "root, or as good"),
-                    false => self.add("privileges", State::Weaker, means.limits.join(" ")),
+                if means.limits.is_empty() {
+                    self.add("privileges", State::Ok, "root, or all needed capabilities");
+                } else {
+                    self.add("privileges", State::Weaker, means.limits.join(" "));
                 }
                 means.tester
             }
@@ -144,7 +146,7 @@ impl Findings {
             _ => self.add("bpf jit", State::Ok, "on"),
         }
         match fact(machine, "btf") {
-            Some("yes") => self.add("btf", State::Ok, "the kernel describes its types"),
+            Some("yes") => self.add("btf", State::Ok, "the kernel has type information"),
             _ => self.add(
                 "btf",
                 State::Weaker,
@@ -158,7 +160,7 @@ impl Findings {
             Ok(plan) if plan.shared => self.add(
                 "cpus",
                 State::Weaker,
-                "one CPU: tester and DUT share it, and results are lower bounds; use a machine with two",
+                "one CPU: tester and DUT share it, and results are lower bounds; use a machine with two or more",
             ),
             Ok(CpuPlan { tester, dut, .. }) => {
                 self.add("cpus", State::Ok, format!("{}: tester on {tester:?}, DUT on {dut:?}", machine.cpus))
@@ -167,7 +169,7 @@ impl Findings {
         }
     }
 
-    /// Each program is loaded, and live frames are tried.
+    /// Loads each program, and tries live frames.
     fn programs(&mut self) {
         let load = |(what, object)| Program::load(what, object, &[]).err();
         let refused: Vec<String> =
@@ -193,7 +195,7 @@ impl Findings {
         self.add_result("packet tester", wire(TesterKind::Packet), works, (State::Missing, ""));
     }
 
-    /// Can the device have CPU time of its own?
+    /// Whether the DUT can have its own CPUs.
     fn receive_threads(&mut self) {
         match bed(DutKind::KERNEL_FORWARD) {
             Ok(bed) if bed.notes().is_empty() => {
@@ -218,7 +220,7 @@ impl Findings {
         }
     }
 
-    /// Each way of capturing is opened at a wire.
+    /// Opens each capture method on a virtual wire.
     fn capture(&mut self) {
         let opened = |bed: &Bed| {
             let name = &bed.ports()[1].ifname;
@@ -245,9 +247,9 @@ impl Findings {
         }
     }
 
-    /// What `weir run quick` would try before it begins.
+    /// The checks of `weir run quick` before its first trial.
     fn quick(&mut self, tester: TesterKind) {
-        let plan = PLANS.load("quick", &[]).expect("a plan that ships can be read");
+        let plan = PLANS.load("quick", &[]).expect("a shipped plan is valid");
         let fit = plan.experiment.preflight(tester).map_err(Into::into);
         let works =
             format!("each device of the plan passes frames, sent by the {} tester", generate::name(tester));
@@ -268,20 +270,22 @@ impl Findings {
         }
     }
 
-    /// Who else may be on this machine.
+    /// Other load on this machine.
     fn neighbours(&mut self, machine: &Machine) {
         match fact(machine, "hypervisor") {
             None => self.add("hypervisor", State::Ok, "none seen"),
             Some(name) => self.add(
                 "hypervisor",
                 State::Weaker,
-                format!("a guest ({name}): others may disturb; use bare metal for tight limits"),
+                format!(
+                    "a guest ({name}): other guests may disturb measurements; use bare metal for tight limits"
+                ),
             ),
         }
         match steal() {
             Some(share) if share > 0.01 => {
                 let percent = share * 100.0;
-                let text = "since boot: the host gives this guest's time to others; use dedicated CPUs";
+                let text = "since boot: the host runs other guests on these CPUs; use dedicated CPUs";
                 self.add("steal", State::Weaker, format!("{percent:.1} % {text}"));
             }
             Some(share) => self.add("steal", State::Ok, format!("{:.2} % since boot", share * 100.0)),
@@ -290,7 +294,7 @@ impl Findings {
     }
 
     fn peers(&mut self) {
-        let names = rigs::all().flat_map(|rig| rig.programs().names());
+        let names = weir_rigs::all().flat_map(|rig| rig.programs().names());
         let (here, gone): (Vec<_>, Vec<_>) = names.partition(|name| installed(name));
         let state = if gone.is_empty() { State::Ok } else { State::Weaker };
         let (here, gone) = (list(&here), list(&gone));
@@ -302,7 +306,7 @@ impl Findings {
     }
 
     fn records(&mut self, store: &cli::Store) {
-        match records::open(store).and_then(|store| Ok(store.runs()?.len())) {
+        match records::open(store).and_then(|log| Ok(log.archive().runs()?.len())) {
             Ok(runs) => self.add("records", State::Ok, format!("the file can be written; {runs} runs in it")),
             Err(error) => self.add("records", State::Missing, with_causes(&error)),
         }

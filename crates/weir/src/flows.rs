@@ -12,12 +12,14 @@ use weir_flows::{
 };
 use weir_port::bpf::congestion::CongestionControl;
 
-use crate::units::{bits, size};
-use crate::{Outcome, cli, say};
+use crate::cli;
+use crate::outcome::Outcome;
+use weir_service::say;
+use weir_service::units::{bits, size};
 
-/// Signals are seen after this time.
+/// Interval between checks for signals.
 const LOOK: Duration = Duration::from_millis(100);
-/// Flows that are named one by one.
+/// Most flows that are listed one by one.
 const NAMED: usize = 20;
 
 pub(crate) fn run_one(arguments: &cli::Flows, out: &mut impl Write) -> Result<Outcome> {
@@ -31,9 +33,9 @@ fn serve(arguments: &cli::Flows) -> Result<Outcome> {
     let stop = crate::run::stop_flag()?;
     let all = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), PORT);
     let cc = arguments.cc.as_deref().map(CongestionControl::provide).transpose()?;
-    // Root may choose any congestion control: before privileges are gone.
+    // Before privileges are dropped: root may select any congestion control.
     let listener = listen(arguments.bind.unwrap_or(all), cc.as_ref().map(CongestionControl::name))?;
-    // Everybody who reaches the port may send it anything. Before the server has threads.
+    // Any client can send anything to the port. Must precede the threads of the server.
     privilege::drop_all().context("cannot give up privileges")?;
     privilege::run_no_program();
     let server = Server::over(listener)?;
@@ -44,7 +46,7 @@ fn serve(arguments: &cli::Flows) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// The congestion controls of these groups, which get the names by which sockets know them.
+/// The congestion controls of these groups; the groups get the names that the kernel uses.
 fn provide(groups: &mut [Group]) -> Result<Vec<CongestionControl>> {
     let mut provided: Vec<(String, CongestionControl)> = Vec::new();
     for group in groups {
@@ -55,7 +57,7 @@ fn provide(groups: &mut [Group]) -> Result<Vec<CongestionControl>> {
             None => {
                 let control = CongestionControl::provide(&name)?;
                 if control.note().is_some() {
-                    say::say(&format!("{name} is {} here, until this program ends", control.name()));
+                    say::say(&format!("{name} is loaded as {} until this program ends", control.name()));
                 }
                 provided.push((name, control));
                 provided.len() - 1
@@ -69,7 +71,7 @@ fn provide(groups: &mut [Group]) -> Result<Vec<CongestionControl>> {
 fn send(arguments: &cli::Flows, to: &[SocketAddr], out: &mut impl Write) -> Result<Outcome> {
     let stop = crate::run::stop_flag()?;
     if arguments.duration <= arguments.groups().iter().map(|group| group.start).max().unwrap_or_default() {
-        bail!("a group starts at the deadline or after it: use a longer --duration or an earlier start");
+        bail!("a group starts at or after the deadline: use a longer --duration or an earlier start");
     }
     let mut groups = arguments.groups();
     let controls = provide(&mut groups)?;
@@ -89,7 +91,7 @@ fn send(arguments: &cli::Flows, to: &[SocketAddr], out: &mut impl Write) -> Resu
     let mut see = |interval: &Interval| {
         if arguments.json && broken.is_ok() {
             broken = json(out, interval);
-            // What cannot be reported is not measured any longer.
+            // Without a reader of the output the measurement ends.
             stop.fetch_or(broken.is_err(), Ordering::Relaxed);
         } else if !arguments.json {
             show(interval, terminal);
@@ -111,20 +113,21 @@ fn send(arguments: &cli::Flows, to: &[SocketAddr], out: &mut impl Write) -> Resu
         found => found?,
     };
     found.notes.extend(controls.iter().filter_map(CongestionControl::note));
-    match arguments.json {
-        true => json(out, &found)?,
-        false => out.write_all(text(&found).as_bytes())?,
+    if arguments.json {
+        json(out, &found)?;
+    } else {
+        out.write_all(text(&found).as_bytes())?;
     }
     Ok(Outcome::Done)
 }
 
-/// The first of these addresses to which flows can come from where they shall, and the others.
+/// The first server address of the IP version of all source addresses, and the other ones.
 fn reachable_from(to: &[SocketAddr], groups: &[Group]) -> Result<(SocketAddr, Vec<SocketAddr>)> {
     let sources: Vec<_> = groups.iter().filter_map(|group| group.from).collect();
     let fits = |to: &&SocketAddr| sources.iter().all(|from| from.is_ipv4() == to.is_ipv4());
     let mut fitting = to.iter().filter(fits).copied();
     let Some(first) = fitting.next() else {
-        bail!("the server has no address of the IP version of the addresses that flows come from (from=)");
+        bail!("the server has no address of the IP version of the source addresses: change from= or --from");
     };
     Ok((first, fitting.collect()))
 }
@@ -167,7 +170,7 @@ fn names(flows: &[u32]) -> String {
 }
 
 fn text(found: &Found) -> String {
-    // What has arrived is the word of the server.
+    // Counts of received bytes come from the server, which is untrusted: saturate.
     let sum = |of: fn(&FlowOutcome) -> u64| found.flows.iter().map(of).fold(0, u64::saturating_add);
     let mut text = format!(
         "{} in {:.3} s, {} flows, Jain {:.3}\n",
@@ -177,7 +180,7 @@ fn text(found: &Found) -> String {
         found.jain
     );
     text += &format!(
-        "sent {}, received {}, of these {} after the deadline; {} retransmissions\n",
+        "sent {}, received {} ({} of it after the deadline); {} retransmissions\n",
         size(sum(|flow| flow.sent_bytes)),
         size(sum(|flow| flow.received_bytes)),
         size(sum(|flow| flow.late_bytes)),
@@ -185,7 +188,7 @@ fn text(found: &Found) -> String {
     );
     let received = found.arrival_spread_s.map(|s| format!(", received within {:.3} ms", s * 1e3));
     text += &format!(
-        "first bytes sent within {:.3} ms{}, smallest round trip {:.3} ms\n",
+        "first bytes sent within {:.3} ms{}, minimum round-trip time {:.3} ms\n",
         found.start_spread_s * 1e3,
         received.unwrap_or_default(),
         found.min_rtt_s * 1e3
@@ -194,7 +197,7 @@ fn text(found: &Found) -> String {
         text += &format!("stalled: flows {}\n", names(&found.stalled));
     }
     if !found.incomplete.is_empty() {
-        text += &format!("not all has arrived of flows {}\n", names(&found.incomplete));
+        text += &format!("incomplete: flows {}\n", names(&found.incomplete));
     }
     for flow in found.flows.iter().filter(|flow| !flow.stalls.is_empty()).take(NAMED) {
         let times = flow.stalls.iter().map(|stall| match stall.to_s {

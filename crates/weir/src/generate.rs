@@ -1,4 +1,4 @@
-//! `weir generate`: test frames out of an interface of the user's, and what really left it.
+//! `weir generate`: sends test frames on an interface of the user, and counts those that really left it.
 
 use std::io::Write;
 use std::net::IpAddr;
@@ -7,6 +7,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::json;
 use weir_lab::interface::{check_mtu, check_not_default_route, check_ready, wait_until_ready};
+use weir_linux::ethtool;
+use weir_linux::namespace::Namespace;
+use weir_linux::rtnl::{Link, LinkStats};
 use weir_load::counts::{Load, StreamCounts, Traffic};
 use weir_load::generate::Generator;
 use weir_load::xdp::{IdleLoopback, MAX_FRAME_BYTES};
@@ -14,21 +17,19 @@ use weir_load::{Control, TesterKind};
 use weir_packet::flow::{Direction, FlowSpec, IpVersion};
 use weir_packet::frame::Ends;
 use weir_port::duplex::Redirectable;
-use weir_testbed::ethtool;
-use weir_testbed::namespace::Namespace;
-use weir_testbed::rtnl::{Link, LinkStats};
 
 use crate::live::Live;
-use crate::units::rate;
-use crate::{Outcome, cli, interface, run, say};
+use crate::outcome::Outcome;
+use crate::{cli, interface, run};
+use weir_service::say;
+use weir_service::units::rate;
 
-/// Sending without an end ends here: the due times of paced frames are counted in 64 bits, 16 of which are
-/// fractions of a nanosecond.
+/// Longest time to send: the due times of paced frames have 64 bits, 16 of which are fractions of a nanosecond.
 const LONGEST: Duration = Duration::from_secs(3 * 86_400);
-/// Counters of the interface are final when they stand still for this long.
+/// Counters of the interface are final when they do not change for this time.
 const QUIET: Duration = Duration::from_millis(30);
 
-/// Sends, and says what was sent.
+/// Sends the frames, and prints the counts.
 pub(crate) fn send(arguments: &cli::Generate, out: &mut impl Write) -> Result<Outcome> {
     let link = weir_lab::interface::find(&arguments.interface)?;
     if !arguments.allow_default_route {
@@ -41,20 +42,20 @@ pub(crate) fn send(arguments: &cli::Generate, out: &mut impl Write) -> Result<Ou
     let (kind, _redirectable) = choose_kind(arguments, &link, &mut notes)?;
     let stop = run::stop_flag()?;
     let mut generator = Generator::new(kind, link.ifindex, traffic(arguments, &link))?;
-    // Its loopback interface is the slot's place, so it lives as long as the generator sends.
+    // The dispatcher's slot is on the loopback of this namespace, which must outlive the generator.
     let idle = (kind == TesterKind::Xdp).then(Namespace::new).and_then(Result::ok);
     let held = idle.as_ref().map(|namespace| namespace.run(|| generator.hold_slot(IdleLoopback(1))));
     if kind == TesterKind::Xdp && !matches!(held, Some(Ok(()))) {
         notes
-            .push("No namespace of its own for the dispatcher's slot: departures pause now and then.".into());
+            .push("Cannot create a namespace for the dispatcher's slot: sending pauses now and then.".into());
     }
     say::notes(&notes);
-    let pace = load.fps.map_or("as fast as it goes".to_string(), rate);
+    let pace = load.fps.map_or("as fast as possible".to_string(), rate);
     say::say(&format!("sending on {}, {}, {pace}", link.name, name(kind)));
     let before = counters(&link.name)?;
     let live = Live::new();
-    let tell = |sent, _| live.tell("sent", sent, "");
-    let result = generator.send(&load, &Control::new(&stop, &tell));
+    let update = |sent, _| live.update("sent", sent, "");
+    let result = generator.send(&load, &Control::new(&stop, &update));
     live.finish();
     let (sent, time) = result?;
     let left = Left::since(&before, sent.sent, &link.name)?;
@@ -81,18 +82,19 @@ pub(crate) fn name(kind: TesterKind) -> &'static str {
 fn load(arguments: &cli::Generate, link: &Link) -> Result<Load> {
     let line = arguments.line.or_else(|| interface::line_bits_per_s(link));
     let fps = arguments.rate.map(|rate| rate.fps(&arguments.frame, line)).transpose();
-    let fps = fps.map_err(|text| anyhow!("{text}, with --line: {} does not tell", link.name))?;
+    let fps =
+        fps.map_err(|text| anyhow!("{text}: set --line, because {} does not report its speed", link.name))?;
     let needed = fps.zip(arguments.count).map(|(fps, count)| count as f64 / fps);
     if needed.is_some_and(|s| s > arguments.duration.unwrap_or(LONGEST).as_secs_f64() * 1.000_001) {
         bail!("--count at this --rate takes {:.0} s: raise --rate or --duration", needed.unwrap_or(0.0));
     }
-    // With a count alone, the time only has to suffice.
+    // With --count alone there is no time limit.
     let duration = arguments.duration.unwrap_or(LONGEST);
     Ok(Load { fps, max_frames: arguments.count, ..Load::full_speed(duration) })
 }
 
-/// Which generator, and what has the driver take its frames while it sends; where they would vanish, another one or an
-/// error.
+/// The generator, and a guard that makes the driver accept its frames. If the driver would drop them, another generator or
+/// an error.
 fn choose_kind(
     arguments: &cli::Generate,
     link: &Link,
@@ -113,13 +115,13 @@ fn choose_kind(
     }
     let name = &link.name;
     let why = format!(
-        "the driver of {name} does not take the frames of an XDP program: if it is a veth, start `weir receive` on its \
+        "the driver of {name} does not accept frames of an XDP program: if it is a veth, start `weir receive` on its \
          peer first, or switch GRO on there (`ethtool -K PEER gro on`) and set {name} down and up"
     );
     if wanted {
         bail!("{why}; or use --tester packet");
     }
-    notes.push(format!("A packet socket in place of XDP: {why}."));
+    notes.push(format!("Using a packet socket instead of XDP: {why}."));
     Ok((TesterKind::Packet, None))
 }
 
@@ -182,14 +184,14 @@ struct Counters {
 }
 
 fn counters(name: &str) -> Result<Counters> {
-    let link = weir_lab::interface::find(name).context("the interface has vanished")?.stats;
+    let link = weir_lab::interface::find(name).context("the interface is gone")?.stats;
     // Not every driver has counters of its own.
     let driver = ethtool::stats(name).unwrap_or_default();
     let errors = driver.iter().filter(|(counter, _)| counter.contains("xdp_xmit_err"));
     Ok(Counters { link, xmit_errors: errors.map(|(_, n)| n).sum() })
 }
 
-/// What the interface says of the frames that were handed to it.
+/// The interface's own counts of the frames that it got to send.
 struct Left {
     frames: u64,
     dropped: u64,
@@ -197,7 +199,7 @@ struct Left {
 }
 
 impl Left {
-    /// Waits until the counters have caught up with what was sent, or stand still.
+    /// Waits until the counters reach the number of sent frames, or stop changing.
     fn since(before: &Counters, sent: u64, name: &str) -> Result<Left> {
         let mut last = (0, Instant::now());
         loop {
@@ -223,19 +225,19 @@ impl Left {
         let why = match (self.dropped.max(self.xmit_errors), kind) {
             _ if missing == 0 => return None,
             (0, TesterKind::Xdp) => {
-                "nothing counts them: a veth whose peer has neither GRO nor a native XDP program drops redirected \
-                 frames in silence (start `weir receive` on the peer first, or use --tester packet); some drivers \
-                 do not count XDP frames, or count them late"
+                "no counter shows them: a veth whose peer has neither GRO nor a native XDP program drops redirected \
+                 frames without counting them (start `weir receive` on the peer first, or use --tester packet); some \
+                 drivers do not count XDP frames, or count them late"
                     .to_string()
             }
-            (0, TesterKind::Packet) => "nothing counts them; some drivers count late".to_string(),
-            (dropped, _) => format!("{dropped} were dropped, since the receiving end or the line is slower: lower --rate"),
+            (0, TesterKind::Packet) => "no counter shows them; some drivers count late".to_string(),
+            (dropped, _) => format!("{dropped} were dropped, because the receiver or the line is slower: lower --rate"),
         };
-        Some(format!("{missing} of {sent} frames did not leave {name} by its own count (tx_packets); {why}."))
+        Some(format!("{missing} of {sent} frames did not leave {name}, by its counter tx_packets; {why}."))
     }
 }
 
-/// What is said at the end.
+/// The result.
 struct Report<'a> {
     arguments: &'a cli::Generate,
     kind: TesterKind,
@@ -284,7 +286,7 @@ impl Report<'_> {
             rate(self.fps())
         );
         text += &format!(
-            "left      {} by the interface's own count, {} dropped\n",
+            "left      {} by the counter of the interface, {} dropped\n",
             self.left.frames, self.left.dropped
         );
         if late.total() > 0 {
@@ -316,7 +318,7 @@ mod tests {
     fn what_did_not_leave_is_explained() {
         let left = |frames, dropped| Left { frames, dropped, xmit_errors: 0 };
         assert_eq!(left(10, 0).remark("x", 10, TesterKind::Xdp), None);
-        assert!(left(0, 0).remark("x", 10, TesterKind::Xdp).unwrap().contains("in silence"));
+        assert!(left(0, 0).remark("x", 10, TesterKind::Xdp).unwrap().contains("without counting them"));
         assert!(left(8, 2).remark("x", 10, TesterKind::Xdp).unwrap().starts_with("2 of 10 frames"));
     }
 }

@@ -9,7 +9,9 @@ use weir_inspect::{
     Architecture, Confidence, InspectError, Target, Verdict, decide, find, from_inside, from_outside,
 };
 
-use crate::{Outcome, cli, say};
+use crate::cli;
+use crate::outcome::Outcome;
+use weir_service::say;
 
 pub(crate) fn run(arguments: &cli::Inspect, out: &mut impl Write) -> Result<Outcome> {
     let mut targets = targets(&arguments.target)?.into_iter().peekable();
@@ -21,13 +23,12 @@ pub(crate) fn run(arguments: &cli::Inspect, out: &mut impl Write) -> Result<Outc
             _ => break found?,
         }
     };
-    match arguments.json {
-        true => writeln!(out, "{}", serde_json::to_string_pretty(&as_json(&name, &verdict, evidence)?)?)?,
-        false => {
-            let confidence = confidence(verdict.confidence);
-            writeln!(out, "{name}: {}, confidence {confidence}", verdict.architecture.text())?;
-            verdict.reasons.iter().try_for_each(|reason| writeln!(out, "  {reason}"))?;
-        }
+    if arguments.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&as_json(&name, &verdict, evidence)?)?)?;
+    } else {
+        let confidence = confidence(verdict.confidence);
+        writeln!(out, "{name}: {}, confidence {confidence}", verdict.architecture.text())?;
+        verdict.reasons.iter().try_for_each(|reason| writeln!(out, "  {reason}"))?;
     }
     Ok(match verdict.architecture {
         Architecture::Unknown => Outcome::Unfit,
@@ -35,7 +36,7 @@ pub(crate) fn run(arguments: &cli::Inspect, out: &mut impl Write) -> Result<Outc
     })
 }
 
-/// Name of a server, what it is, and why.
+/// Name of a server, the verdict, and the evidence.
 fn inspected(arguments: &cli::Inspect, target: &Target) -> Result<(String, Verdict, Value)> {
     let connections = usize::from(arguments.connections);
     match (find(target, arguments.port)?, target) {
@@ -48,7 +49,7 @@ fn inspected(arguments: &cli::Inspect, target: &Target) -> Result<(String, Verdi
             let (seen, verdict) = from_outside(*address, connections)?;
             Ok((address.to_string(), verdict, serde_json::to_value(seen)?))
         }
-        (None, _) => bail!("{}: nobody listens there", arguments.target),
+        (None, _) => bail!("{}: no process listens there", arguments.target),
     }
 }
 

@@ -1,20 +1,17 @@
-//! An interface of the user's that test frames shall leave or enter, as the tools see it: see
-//! [`weir_lab::interface`].
+//! Methods and speed of an interface of the user for test frames; see also [`weir_lab::interface`].
 
 use std::fs;
 
 use anyhow::{Result, bail};
+use weir_linux::rtnl::Link;
 use weir_load::TesterKind;
-use weir_testbed::rtnl::Link;
 
 use crate::{cli, privilege};
 
-/// How frames will be sent or received: what is asked for, or what this process may do.
+/// The method to send or receive frames: the requested one, or the best that this process may use.
 pub(crate) fn tester_kind(wanted: cli::TesterKind, notes: &mut Vec<String>) -> Result<TesterKind> {
     if !privilege::may_use_packet_sockets() {
-        bail!(
-            "no permission to send or receive raw frames: run weir as root, for example with sudo (CAP_NET_RAW)"
-        );
+        bail!("no permission to send or receive raw frames: run weir as root, or give it CAP_NET_RAW");
     }
     if wanted == cli::TesterKind::Packet {
         return Ok(TesterKind::Packet);
@@ -29,7 +26,7 @@ pub(crate) fn tester_kind(wanted: cli::TesterKind, notes: &mut Vec<String>) -> R
     }
 }
 
-/// Speed of the interface in bit/s, where the driver tells.
+/// Speed of the interface in bit/s, if the driver reports it.
 pub(crate) fn line_bits_per_s(link: &Link) -> Option<f64> {
     let read = |file: &str| fs::read_to_string(format!("/sys/class/net/{}/{file}", link.name)).ok();
     // /sys shows the interfaces of the namespace in which it was mounted, which may be another one.

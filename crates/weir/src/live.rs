@@ -1,14 +1,14 @@
-//! What a user sees each second while frames are sent or received: one line that is rewritten on a terminal,
-//! lines in a log.
+//! Progress each second while frames are sent or received: one line that is rewritten on a terminal, separate lines in a
+//! log.
 
 use std::io::{IsTerminal, Write};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use crate::say::say;
-use crate::units::rate;
+use weir_service::say::say;
+use weir_service::units::rate;
 
-/// Tells on standard error how a count grows.
+/// Prints a growing count to standard error.
 pub(crate) struct Live {
     terminal: bool,
     last: Mutex<Last>,
@@ -26,9 +26,9 @@ impl Live {
         Live { terminal: std::io::stderr().is_terminal(), last: Mutex::new(last) }
     }
 
-    /// Called at any rate; speaks once a second. `more` is said after the rate.
-    pub(crate) fn tell(&self, verb: &str, frames: u64, more: &str) {
-        let mut last = self.last.lock().expect("telling does not panic");
+    /// May be called at any rate; prints once a second. `more` follows the rate.
+    pub(crate) fn update(&self, verb: &str, frames: u64, more: &str) {
+        let mut last = self.last.lock().expect("printing does not panic");
         let elapsed = last.at.elapsed();
         if elapsed < Duration::from_millis(950) {
             return;
@@ -36,8 +36,8 @@ impl Live {
         let fps = frames.saturating_sub(last.frames) as f64 / elapsed.as_secs_f64();
         let line = format!("{verb} {frames} frames, {}{more}", rate(fps));
         if self.terminal {
-            // Spaces cover what a longer line has left.
-            // A terminal that is gone is no reason to stop measuring. Standard error is not buffered.
+            // Spaces cover the rest of a longer line.
+            // An error of the terminal does not stop the measurement. Standard error is not buffered.
             let _ = write!(std::io::stderr(), "\r{line:width$}", width = last.width);
         } else {
             say(&line);

@@ -6,7 +6,9 @@ use anyhow::Result;
 use weir_config::plain;
 use weir_mail::engine::{Report, deliver};
 
-use crate::{Outcome, cli, say};
+use crate::cli;
+use crate::outcome::Outcome;
+use weir_service::say;
 
 pub(crate) fn run_one(arguments: &cli::Mail, out: &mut impl Write) -> Result<Outcome> {
     let (stop, order) = (crate::run::stop_flag()?, arguments.order());
@@ -18,10 +20,7 @@ pub(crate) fn run_one(arguments: &cli::Mail, out: &mut impl Write) -> Result<Out
         order.rate.map_or_else(String::new, |rate| format!(", {rate} per second")),
     ));
     let report = deliver(&order, &stop)?;
-    let text = match arguments.json {
-        true => serde_json::to_string(&report)? + "\n",
-        false => text(&report),
-    };
+    let text = if arguments.json { serde_json::to_string(&report)? + "\n" } else { text(&report) };
     out.write_all(text.as_bytes()).and_then(|()| out.flush())?;
     Ok(match (report.unfinished, has_taken_all(&report)) {
         (1.., _) => Outcome::Interrupted,
@@ -41,7 +40,7 @@ fn has_taken_all(report: &Report) -> bool {
 fn text(report: &Report) -> String {
     let delivered = outcome(report, "delivered");
     let mut text = format!(
-        "{delivered} recipients taken by the server in {:.3} s, {:.1}/s; {} failed, {} expired{}\n",
+        "{delivered} recipients accepted by the server in {:.3} s, {:.1}/s; {} failed, {} expired{}\n",
         report.elapsed_s,
         delivered as f64 / report.elapsed_s.max(1e-9),
         outcome(report, "failed"),
@@ -53,10 +52,10 @@ fn text(report: &Report) -> String {
         },
     );
     if report.before > 0 {
-        text += &format!("{} have their outcome from an earlier delivery, in the log\n", report.before);
+        text += &format!("{} have an outcome in the log from an earlier run\n", report.before);
     }
     text += &format!(
-        "{} transactions, {} connections, {} at the same time at most\n",
+        "{} transactions, {} connections, at most {} at the same time\n",
         report.transactions, report.connections, report.open_max
     );
     for (trouble, recipients) in &report.troubles {
@@ -90,7 +89,7 @@ mod tests {
         let said = text(&report);
         assert_eq!(
             said.lines().next(),
-            Some("98 recipients taken by the server in 2.000 s, 49.0/s; 2 failed, 0 expired")
+            Some("98 recipients accepted by the server in 2.000 s, 49.0/s; 2 failed, 0 expired")
         );
         assert!(said.contains("  550 to RCPT: 2 times") && !has_taken_all(&report), "{said}");
     }

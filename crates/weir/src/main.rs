@@ -1,4 +1,12 @@
 //! The program `weir`.
+//!
+//! Files:
+//! - `cli/`: one file for each group of commands; `cli/host.rs` reads host names and scoped addresses
+//! - `run.rs`: runs and compares plans; `place.rs`: where reports are written; `records.rs`, `compare.rs`: reads records
+//! - `doctor.rs`, `doctor/load.rs`: what this machine can measure; what it does under load
+//! - `node.rs`, `detect.rs`, `capture.rs`, `bottleneck.rs`, `flows.rs`, `mail.rs`, `inspect.rs`: one file for each service or
+//!   tool
+//! - `privilege.rs`: what this process may do; signals, metrics and systemd are in `weir-service`
 
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind, Write};
@@ -6,7 +14,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use weir_config::plain;
-use weir_lab::rigs::PLANS;
+use weir_rigs::PLANS;
+use weir_service::{say, time};
 
 mod bench;
 mod bottleneck;
@@ -21,39 +30,25 @@ mod docs;
 mod doctor;
 mod flows;
 mod generate;
-mod hangup;
 mod inspect;
 mod interface;
 mod live;
 mod mail;
 mod node;
+mod outcome;
 mod place;
 mod privilege;
 mod progress;
-mod prometheus;
 mod receive;
 mod records;
 mod run;
-mod say;
 mod setup;
 mod stdout;
-mod time;
-mod units;
 
 use cli::{Cli, Command, PlanCommand, Sets};
+use outcome::{Outcome, with_causes};
 
-/// How a command ended without an error.
-pub(crate) enum Outcome {
-    Done,
-    NotAllValid,
-    /// `weir compare --fail-on`.
-    Differs,
-    Interrupted,
-    /// `weir doctor`: a run is not possible here.
-    Unfit,
-}
-
-/// The exit codes are reported in the help text of [`cli`].
+/// The exit codes are documented in the help text of [`cli`].
 fn main() -> ExitCode {
     if let Err(error) = survive_file_limits() {
         say::say(&format!("weir: {error}"));
@@ -70,7 +65,7 @@ fn main() -> ExitCode {
         Ok(Outcome::Differs) => ExitCode::from(4),
         Ok(Outcome::Interrupted) => ExitCode::from(130),
         Ok(Outcome::Unfit) => ExitCode::from(1),
-        // `weir list | head`: whoever reads has seen enough.
+        // `weir list | head`: the reader closed the pipe.
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             say::say(&format!("weir: {}", with_causes(&error)));
@@ -79,21 +74,12 @@ fn main() -> ExitCode {
     }
 }
 
-/// A file that may not become larger (`ulimit -f`) is as a full disk: writing fails, where SIGXFSZ would end the process without
-/// accounting. A handler and not `SIG_IGN`: other programs that are started have the signal as it was.
+/// Makes writes beyond a file size limit (`ulimit -f`) fail as on a full disk; by default SIGXFSZ ends the process without
+/// accounting. A handler and not `SIG_IGN`: child processes keep the default action.
 fn survive_file_limits() -> Result<()> {
     signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Default::default())
-        .context("no handler for SIGXFSZ can be set")?;
+        .context("cannot set a handler for SIGXFSZ")?;
     Ok(())
-}
-
-/// An error and its causes, each reported once: some messages hold their cause, with the remedy behind it.
-pub(crate) fn with_causes(error: &anyhow::Error) -> String {
-    error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match text.as_str() {
-        "" => cause,
-        reported if reported.contains(&cause) => text,
-        reported => format!("{reported}: {cause}"),
-    })
 }
 
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
@@ -102,12 +88,12 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
 
 fn run(command: Command) -> Result<Outcome> {
     if let Command::PortAgent = command {
-        // Several of its threads write to standard output.
+        // Several of its threads write to standard output, so it is not locked.
         return Ok(weir_lab::frames::remote::serve().map(|()| Outcome::Done)?);
     }
     let mut out = stdout::Output::new();
     let outcome = by(command, &mut out)?;
-    // What has no end of line has not been written yet.
+    // Writes a last line without a line end.
     out.flush()?;
     Ok(outcome)
 }
@@ -178,18 +164,4 @@ fn list_plans(out: &mut impl Write) -> Result<()> {
 
 fn show_plan(name: &OsStr, out: &mut impl Write) -> Result<()> {
     Ok(out.write_all(plain(&PLANS.load(name, &[])?.text).as_bytes())?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_cause_is_reported_once() {
-        let cause = || io::Error::from(ErrorKind::NotFound);
-        let error = anyhow::Error::from(cause()).context("cannot read x").context("run 1 has failed");
-        assert_eq!(with_causes(&error), "run 1 has failed: cannot read x: entity not found");
-        let error = anyhow::Error::from(cause()).context("x: entity not found; look elsewhere");
-        assert_eq!(with_causes(&error), "x: entity not found; look elsewhere");
-    }
 }

@@ -1,20 +1,21 @@
-//! Where reports are written, and what is not overwritten there.
+//! The place of a report; other files there are not overwritten.
 
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use weir_lab::run_data::RunData;
-use weir_lab::{report, rigs};
+use weir_record::run_data::RunData;
+use weir_report::report;
 
-use crate::{cli, say};
+use crate::cli;
+use weir_service::say;
 
-/// Who may read a report.
+/// Mode of a report.
 pub(crate) const REPORT: u32 = 0o644;
 /// The folder of reports, beside the records.
 const FOLDER: &str = "reports";
-/// How each report begins to say what it is; what lies further behind is not read.
+/// The mark of a report; only the first bytes are searched for it.
 const MARK: &str = "<title>weir:";
 const HEAD_BYTES: u64 = 4096;
 
@@ -23,13 +24,13 @@ const HEAD_BYTES: u64 = 4096;
 pub(crate) enum Place {
     /// To this file.
     File(PathBuf),
-    /// Into this folder, by a name that says which runs they are.
+    /// A file in this folder, named after the runs.
     Folder(PathBuf),
 }
 
 impl Place {
-    /// The place that the user names, a file or a folder that is there. Otherwise the folder of reports beside the records, or,
-    /// where the user may not write there, as under sudo, the current one.
+    /// The place that the user gave: a file, or an existing folder. Otherwise the folder of reports beside the records, or the
+    /// current folder if the user may not write there, as under sudo.
     pub(crate) fn of(named: Option<&Path>, store: &cli::Store) -> Result<Place> {
         match named {
             Some(path) if path.is_dir() => Ok(Place::Folder(path.into())),
@@ -44,8 +45,7 @@ impl Place {
         }
     }
 
-    /// Refuses a folder that is not there or where nothing could be written, and a file of somebody else's, before anything is
-    /// measured.
+    /// Refuses a missing or read-only folder, and a file that is no report, before anything is measured.
     pub(crate) fn check(&self) -> Result<()> {
         let folder = match self {
             // A pipe, or a device.
@@ -57,15 +57,13 @@ impl Place {
             Place::Folder(folder) => folder,
         };
         let name = folder.display();
-        ensure!(folder.is_dir(), "there is no folder {name} for the report: make it, or change --report");
+        ensure!(folder.is_dir(), "there is no folder {name} for the report: create it, or change --report");
         weir_disk::check_writable(folder).with_context(|| {
-            format!(
-                "no report can be written to the folder {name}: change --report, or leave it out with --no-report"
-            )
+            format!("no report can be written to the folder {name}: change --report, or use --no-report")
         })
     }
 
-    /// Writes one report of these runs and returns its path. An earlier report gives way, and that is said.
+    /// Writes one report of these runs and returns its path. An earlier report is replaced, with a note.
     pub(crate) fn write(&self, runs: &[RunData]) -> Result<PathBuf> {
         let path = match self {
             Place::File(path) => path.clone(),
@@ -76,27 +74,30 @@ impl Place {
             }
         };
         if check_replaceable(&path)? {
-            say::notes(&[format!("{} was there, and is replaced", path.display())]);
+            say::notes(&[format!("replaced {}", path.display())]);
         }
-        weir_disk::replace(&path, report::html(runs, rigs::sections()).as_bytes(), REPORT)
+        weir_disk::replace(&path, report::html(runs, weir_rigs::sections()).as_bytes(), REPORT)
             .with_context(|| format!("cannot write the report to {}", path.display()))?;
         Ok(path)
     }
 }
 
-/// Whether a report of weir is there; an error if it is another file.
+/// Whether the path is a report of weir; an error if it is another file.
 fn check_replaceable(path: &Path) -> Result<bool> {
-    // Links and devices are judged when they are opened.
+    // Links and devices are checked when they are opened.
     if !path.symlink_metadata().is_ok_and(|there| there.is_file()) {
         return Ok(false);
     }
     let mut head = Vec::new();
-    // Who may not read it may not replace it either, and hears that then.
+    // A user who may not read it may not replace it either: writing reports that.
     let _ = File::open(path).and_then(|file| file.take(HEAD_BYTES).read_to_end(&mut head));
     if head.is_empty() || String::from_utf8_lossy(&head).contains(MARK) {
         return Ok(!head.is_empty());
     }
-    bail!("{} is no report of weir, and stays: move it away, or name another file", path.display())
+    bail!(
+        "{} exists and is not a weir report: not overwritten; move it away, or use another file",
+        path.display()
+    )
 }
 
 #[cfg(test)]
@@ -104,14 +105,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_report_stays() {
+    fn another_file_is_not_overwritten() {
         let folder = weir_testkit::Folder::new();
         let path = folder.join("x.html");
         assert!(!check_replaceable(&path).unwrap(), "nothing is there");
         std::fs::write(&path, "my diary").unwrap();
-        assert!(check_replaceable(&path).unwrap_err().to_string().contains("is no report of weir"));
+        assert!(check_replaceable(&path).unwrap_err().to_string().contains("is not a weir report"));
         assert!(Place::File(path.clone()).check().is_err(), "before anything is measured");
-        std::fs::write(&path, report::html(&[], rigs::sections())).unwrap();
+        std::fs::write(&path, report::html(&[], weir_rigs::sections())).unwrap();
         assert!(check_replaceable(&path).unwrap());
     }
 }

@@ -1,7 +1,7 @@
-//! What this process may do, and how to get by with less.
+//! The privileges of this process, and the methods that work without them.
 //!
-//! Root with full capabilities uses XDP. Anybody else gets a user namespace of their own, in which they may
-//! make network namespaces and packet sockets, but load no eBPF and place no kernel thread.
+//! Root with full capabilities uses XDP. For other users weir creates a user namespace, in which it can create network
+//! namespaces and packet sockets, but cannot load eBPF or place kernel threads.
 
 use std::fs;
 use std::io;
@@ -19,20 +19,20 @@ const CAP_NET_ADMIN: u32 = 12;
 const CAP_NET_RAW: u32 = 13;
 const CAP_SYS_ADMIN: u32 = 21;
 
-/// How the tester will work, and what is weaker than it could be.
+/// The method of the tester, and its limitations.
 pub(crate) struct Means {
     pub(crate) tester: TesterKind,
     pub(crate) limits: Vec<String>,
 }
 
 impl Means {
-    /// Of a run that sends nothing.
+    /// For a run that sends no frames.
     pub(crate) fn none() -> Means {
         Means { tester: TesterKind::Packet, limits: Vec::new() }
     }
 }
 
-/// Finds out, and enters a user namespace where that is needed. Call it before any thread is started.
+/// Selects the method, and enters a user namespace if needed. Call it before the first thread starts.
 pub(crate) fn obtain(wanted: cli::TesterKind) -> Result<Means> {
     let mut limits = Vec::new();
     if !has_capabilities() {
@@ -46,8 +46,8 @@ pub(crate) fn obtain(wanted: cli::TesterKind) -> Result<Means> {
              (kernel.unprivileged_userns_clone, user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns)",
         )?;
         limits.push(
-            "Not root: frames go through AF_PACKET sockets in an unprivileged user namespace. The ceiling is \
-             several times lower, departures are less exact, and the kernel's receive threads are not bound \
+            "Not root: frames go through AF_PACKET sockets in an unprivileged user namespace. The highest rate is \
+             several times lower, departure times are less exact, and the kernel's receive threads are not bound \
              to CPUs, so that tester and DUT disturb each other."
                 .to_string(),
         );
@@ -66,7 +66,7 @@ pub(crate) fn obtain(wanted: cli::TesterKind) -> Result<Means> {
     }
 }
 
-/// Frames of the XDP tester must pass a wire. Where packets of sockets do not either, it is the wire that cannot be had.
+/// Checks that frames of the XDP tester pass a wire. If packets of sockets do not pass either, the wire is the cause.
 fn xdp_on_a_wire() -> Result<()> {
     let wire = PointSpec::plain(DutKind::WIRE, 64, 1);
     match preflight::device(&wire, TesterKind::Xdp) {
@@ -75,21 +75,21 @@ fn xdp_on_a_wire() -> Result<()> {
     }
 }
 
-/// What is missing, what it costs, what to do.
+/// The reason, the effect and the remedy of a tester without XDP.
 pub(crate) fn without_xdp(error: &anyhow::Error) -> String {
     format!(
-        "AF_PACKET sockets in place of XDP: {}. They send several times fewer frames, which depart less exactly; Linux 5.18 or \
-         newer, as root, has XDP with live frames.",
-        crate::with_causes(error)
+        "Using AF_PACKET sockets instead of XDP: {}. They send several times fewer frames, with less exact departure times. XDP \
+         needs root and Linux 5.18 or newer.",
+        crate::outcome::with_causes(error)
     )
 }
 
-/// May this process make network namespaces and change interfaces?
+/// Whether this process may create network namespaces and change interfaces.
 pub(crate) fn has_capabilities() -> bool {
     [CAP_NET_ADMIN, CAP_SYS_ADMIN].into_iter().all(has)
 }
 
-/// May this process open packet sockets?
+/// Whether this process may open packet sockets.
 pub(crate) fn may_use_packet_sockets() -> bool {
     has(CAP_NET_RAW)
 }

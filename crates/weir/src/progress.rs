@@ -1,4 +1,4 @@
-//! What a user sees while a plan runs: a bar with the time left on a terminal, plain lines in a log.
+//! Progress of a plan: a bar with the remaining time on a terminal, plain lines in a log.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::IsTerminal;
@@ -8,50 +8,50 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use weir_config::plain;
-use weir_lab::record::{GoalResult, Point, PointResult, Trial, Verdict};
 use weir_lab::run::Event;
-use weir_lab::view::axes::{self, Axes};
-use weir_lab::view::format::{significant, time_ns, unprefixed};
-use weir_lab::view::frame_name;
+use weir_record::record::{GoalResult, Point, PointResult, Trial, Verdict};
+use weir_report::view::axes::{self, Axes};
+use weir_report::view::format::{significant, time_ns, unprefixed};
+use weir_report::view::frame_name;
 
-use crate::say::{say, terminal};
-use crate::time::in_words;
-use crate::units::rate;
+use weir_service::say::{say, terminal};
+use weir_service::time::in_words;
+use weir_service::units::rate;
 
-/// A picture that changes more often is not read faster, and fills a log of the terminal.
+/// More redraws do not help the reader, and fill a log of the terminal.
 const REDRAWS_PER_S: u8 = 2;
 
-/// Points of which a terminal shows what was found so far.
+/// Most points for which a terminal shows intermediate results.
 const MOST_FOUND: usize = 12;
 
-/// Tells what goes on, on standard error.
+/// Prints progress to standard error.
 pub(crate) struct Progress {
     bar: ProgressBar,
     started: Instant,
     estimate: Duration,
-    /// In what the points of the plan differ.
+    /// The settings in which the points of the plan differ.
     axes: Axes,
-    /// Tell each trial.
+    /// Print each trial.
     verbose: bool,
     state: Mutex<State>,
 }
 
-/// Where the run is.
+/// The state of the run.
 #[derive(Default)]
 struct State {
     place: String,
-    /// What is measured there beyond the search.
+    /// The procedure beyond the search.
     procedure: Option<&'static str>,
     /// The round, and how many there are.
     round: Option<(usize, usize)>,
-    /// What the rounds of points have found so far, frames/s, in the order of the plan.
+    /// Intermediate results of the points, frames/s, in the order of the plan.
     found: BTreeMap<usize, (String, f64)>,
-    /// Points that are done, with a share of the one that is not.
+    /// Finished points, plus the finished share of the current one.
     done: f64,
     count: usize,
-    /// When that was last known, since the start.
+    /// Time of the last update of `done`, since the start.
     known: Duration,
-    /// What was done when the first trial began: an interrupted run goes on with some points done.
+    /// `done` at the first trial: a resumed run begins with some points done.
     begun: Option<f64>,
     /// Trials of each point by its number in the store, and how many of them are not valid: an experiment
     /// may take its points alternately.
@@ -60,11 +60,11 @@ struct State {
 }
 
 impl Progress {
-    /// `estimate` is the longest time that the plan can take, `points` what it says of the settings of its points; `verbose`: each
-    /// trial has a line.
+    /// `estimate` is the longest time that the plan can take, `points` are the settings of its points; `verbose`: print a line
+    /// for each trial.
     pub(crate) fn new(estimate: Duration, points: &[Vec<(String, String)>], verbose: bool) -> Self {
         let bar = if std::io::stderr().is_terminal() {
-            // What is measured and what was found, cut at the edge of the terminal, and below it how far.
+            // The current point and the results, cut at the edge of the terminal; below them the bar.
             let style = ProgressStyle::with_template("{msg}\n{bar:40} {prefix}").expect("a valid template");
             ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::stderr_with_hz(REDRAWS_PER_S))
                 .with_style(style)
@@ -75,9 +75,9 @@ impl Progress {
         Progress { bar, started: Instant::now(), estimate, axes, verbose, state: Mutex::default() }
     }
 
-    /// Takes an event of the run.
-    pub(crate) fn tell(&self, event: Event) {
-        let mut state = self.state.lock().expect("telling does not panic");
+    /// Updates the progress with an event of the run.
+    pub(crate) fn on_event(&self, event: Event) {
+        let mut state = self.state.lock().expect("printing does not panic");
         match event {
             Event::Run(run) => self.line(&format!("run {}: {}", run.id, run.question)),
             Event::Point { index, count, point } => {
@@ -170,7 +170,7 @@ impl Progress {
 }
 
 impl State {
-    /// What is measured now, and below it what was found so far.
+    /// The current measurement, and below it the results so far.
     fn picture(&self) -> Vec<String> {
         let what = match self.round {
             Some((round, rounds)) => format!("round {round} of {rounds}"),
@@ -236,7 +236,7 @@ fn result_line(place: &str, result: &PointResult, trials: Option<(usize, usize)>
     format!("{place}: {found}{trials}")
 }
 
-/// What a point forwards in overload, its headline where that was measured.
+/// The capacity of a point in overload, if it was measured.
 fn capacity(result: &PointResult) -> Option<String> {
     let figure = result.procedures.iter().find(|p| p.procedure == "capacity")?.figures.first()?;
     let interval =

@@ -1,24 +1,26 @@
-//! `weir receive`: what becomes of test frames on their way to an interface of the user's.
+//! `weir receive`: receives test frames on an interface of the user, and reports loss, order, duplicates and latency.
 
 use std::io::Write;
 
 use anyhow::Result;
 use serde_json::{Value, json};
+use weir_linux::rtnl::Link;
 use weir_load::counts::{Arrivals, Arrived};
 use weir_load::receive::{GROUPS, Receiver, Until};
 use weir_load::xdp::Interface;
 use weir_load::{LoadError, TesterKind};
 use weir_port::bpf::{BpfError, Mode};
-use weir_testbed::rtnl::Link;
 
 use crate::generate::name;
 use crate::live::Live;
-use crate::{Outcome, cli, interface, run, say};
+use crate::outcome::Outcome;
+use crate::{cli, interface, run};
+use weir_service::say;
 
-/// A latency beyond this is the difference of two clocks that have nothing to do with each other.
+/// A larger latency means that the two clocks are not synchronised.
 const IMPLAUSIBLE_NS: u64 = 10_000_000_000;
 
-/// Counts, and says what was counted.
+/// Receives the frames, and prints the counts.
 pub(crate) fn count(arguments: &cli::Receive, out: &mut impl Write) -> Result<Outcome> {
     let link = weir_lab::interface::find(&arguments.interface)?;
     weir_lab::interface::check_ready(&link)?;
@@ -27,11 +29,11 @@ pub(crate) fn count(arguments: &cli::Receive, out: &mut impl Write) -> Result<Ou
     let stop = run::stop_flag()?;
     let (kind, mut receiver) = start(arguments, kind, &link, &mut notes)?;
     say::notes(&notes);
-    // Whoever waits for this line may begin to send.
+    // A script that waits for this line may begin to send.
     say::say(&format!("receiving on {}, {}", link.name, name(kind)));
     let live = Live::new();
     let until = Until { duration: arguments.duration, frames: arguments.count, stop: &stop };
-    let result = receiver.run(&until, |arrivals| live.tell("received", arrivals.frames, &brief(arrivals)));
+    let result = receiver.run(&until, |arrivals| live.update("received", arrivals.frames, &brief(arrivals)));
     live.finish();
     let arrivals = result?;
     notes.extend(remarks(&arrivals));
@@ -45,7 +47,7 @@ pub(crate) fn count(arguments: &cli::Receive, out: &mut impl Write) -> Result<Ou
     Ok(if stopped && asked_for_end { Outcome::Interrupted } else { Outcome::Done })
 }
 
-/// XDP in the driver, else in the kernel's receive path, else a packet socket if anything will do.
+/// XDP in the driver, else in the kernel's receive path, else a packet socket with --tester auto.
 fn start(
     arguments: &cli::Receive,
     kind: TesterKind,
@@ -59,11 +61,11 @@ fn start(
     match open(kind, Mode::Native) {
         Err(LoadError::Bpf(error @ BpfError::Attach { .. })) => {
             notes.push(format!(
-                "XDP in the kernel's receive path, which is several times slower than in the driver: {error}."
+                "Using XDP in the kernel's receive path, which is several times slower than in the driver: {error}."
             ));
             match open(kind, Mode::Generic) {
                 Err(LoadError::Bpf(error)) if arguments.tester == cli::TesterKind::Auto => {
-                    notes.push(format!("No XDP, a packet socket instead: {error}."));
+                    notes.push(format!("Using a packet socket instead of XDP: {error}."));
                     Ok((TesterKind::Packet, open(TesterKind::Packet, Mode::Native)?))
                 }
                 started => Ok((kind, started?)),
@@ -80,28 +82,31 @@ fn brief(arrivals: &Arrivals) -> String {
     format!(", lost {lost}, duplicated {duplicated}, reordered {reordered}, corrupted {corrupted}")
 }
 
-/// What a reader must know about these figures.
+/// Notes on the validity of these results.
 fn remarks(arrivals: &Arrivals) -> Vec<String> {
     let mut remarks = Vec::new();
     let timed = || arrivals.groups.iter().filter(|group| group.counts.received > 0);
     if timed().any(|group| group.counts.latency_max_ns > IMPLAUSIBLE_NS) {
         remarks.push(
-            "Latencies above 10 s: the sender's clock is another machine's, so they mean nothing.".into(),
+            "Latencies above 10 s: sender and receiver have different clocks, so the latencies are invalid."
+                .into(),
         );
     } else if timed().any(|group| group.counts.latency_max_ns == 0) {
-        remarks
-            .push("Latencies of zero: the sender's clock is ahead of this one, so they mean nothing.".into());
+        remarks.push(
+            "Latencies of zero: the sender's clock is ahead of this one, so the latencies are invalid."
+                .into(),
+        );
     }
     let grouped: u64 = arrivals.groups.iter().map(|g| g.counts.received + g.counts.duplicated).sum();
     if arrivals.frames > grouped {
         let others = arrivals.frames - grouped;
-        remarks.push(format!(
-            "{others} frames are of flow groups from {GROUPS} on, which are not distinguished."
-        ));
+        remarks
+            .push(format!("{others} frames belong to flow groups from {GROUPS} on, which have no counters."));
     }
     if arrivals.ring_drops > 0 {
         let drops = arrivals.ring_drops;
-        remarks.push(format!("{drops} frames of any kind were lost here, since this receiver was too slow."));
+        remarks
+            .push(format!("{drops} frames of any kind were lost here, because this receiver was too slow."));
     }
     remarks
 }

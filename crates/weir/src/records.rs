@@ -1,45 +1,47 @@
-//! `weir list`, `weir show`, `weir report`, `weir export`, `weir trend`: looking at what was kept.
+//! `weir list`, `weir show`, `weir report`, `weir export`, `weir trend`: commands for recorded runs.
 
 use std::io::Write;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use weir_config::plain;
-use weir_lab::run_data::RunData;
-use weir_lab::store::{SqliteStore, Store, StoreError};
-use weir_lab::trend::{self, Filter};
-use weir_lab::{export, rigs};
+use weir_record::record::RunId;
+use weir_record::run_data::RunData;
+use weir_record::store::{Archive, RunLog, SqliteArchive, StoreError};
+use weir_report::export;
+use weir_report::trend::{self, Filter};
 
+use crate::cli;
 use crate::cli::ExportFormat;
 use crate::place::{Place, REPORT};
-use crate::{cli, say};
+use weir_service::say;
 
-/// Opens it, and makes it if it is not there.
-pub(crate) fn open(arguments: &cli::Store) -> Result<SqliteStore> {
-    Ok(SqliteStore::open(&arguments.path()?)?)
+/// Opens the run log of this machine, and creates it if it does not exist.
+pub(crate) fn open(arguments: &cli::Store) -> Result<RunLog> {
+    Ok(RunLog::open(&arguments.path()?)?)
 }
 
-/// Opens it to change what was kept: a file that the user names must be there.
-pub(crate) fn open_existing(arguments: &cli::Store) -> Result<SqliteStore> {
+/// Opens the run log to change records: a file of --store must exist.
+pub(crate) fn open_existing(arguments: &cli::Store) -> Result<RunLog> {
     match &arguments.store {
-        Some(path) => Ok(SqliteStore::open_existing(path)?),
+        Some(path) => Ok(RunLog::open_existing(path)?),
         None => open(arguments),
     }
 }
 
-/// Opens it to read what was kept, and makes no file: one that the user names must be there.
-pub(crate) fn open_to_read(arguments: &cli::Store) -> Result<SqliteStore> {
+/// Opens the archive to read, and creates no file: a file of --store must exist.
+pub(crate) fn open_to_read(arguments: &cli::Store) -> Result<Box<dyn Archive>> {
     let path = arguments.path()?;
-    match SqliteStore::open_to_read(&path) {
-        Err(StoreError::NoFile(_)) if arguments.store.is_none() => Ok(SqliteStore::empty(&path)?),
-        opened => Ok(opened?),
+    match SqliteArchive::open_to_read(&path) {
+        Err(StoreError::NoFile(_)) if arguments.store.is_none() => Ok(Box::new(SqliteArchive::empty(&path)?)),
+        opened => Ok(Box::new(opened?)),
     }
 }
 
 pub(crate) fn list(arguments: &cli::List, out: &mut impl Write) -> Result<()> {
-    let store = open_to_read(&arguments.store)?;
-    let runs = store.runs()?;
-    say::notes(&store.damaged());
+    let archive = open_to_read(&arguments.store)?;
+    let runs = archive.runs()?;
+    say::notes(&archive.damaged());
     if arguments.json {
         return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&runs)?)?);
     }
@@ -47,35 +49,37 @@ pub(crate) fn list(arguments: &cli::List, out: &mut impl Write) -> Result<()> {
 }
 
 pub(crate) fn show(arguments: &cli::Show, out: &mut impl Write) -> Result<()> {
-    let data = find(&open_to_read(&arguments.store)?, arguments.run)?;
+    let data = find(&*open_to_read(&arguments.store)?, arguments.run)?;
     let text = match (arguments.json, arguments.csv) {
         (true, _) => export::json(&data) + "\n",
         (_, true) => export::csv(&data),
-        _ => plain(&export::show(&data, rigs::sections())).into_owned(),
+        _ => plain(&export::show(&data, weir_rigs::sections())).into_owned(),
     };
     Ok(write!(out, "{text}")?)
 }
 
 pub(crate) fn report(arguments: &cli::Report, out: &mut impl Write) -> Result<()> {
-    let store = open_to_read(&arguments.store)?;
-    let runs = arguments.runs.iter().map(|&id| find(&store, id)).collect::<Result<Vec<_>>>()?;
+    let archive = open_to_read(&arguments.store)?;
+    let runs = arguments.runs.iter().map(|&run| find(&*archive, run)).collect::<Result<Vec<_>>>()?;
     let path = Place::of(arguments.output.as_deref(), &arguments.store)?.write(&runs)?;
     Ok(writeln!(out, "{}", path.display())?)
 }
 
-/// Shards as one run, which is kept.
+/// Merges shards into one run, and stores it.
 pub(crate) fn merge(arguments: &cli::Merge, out: &mut impl Write) -> Result<()> {
     let shards = arguments.files.iter().map(|path| exported(path)).collect::<Result<Vec<_>>>()?;
-    let whole = weir_lab::shards::merge(&shards)?;
-    let store = open(&arguments.store)?;
-    let id = weir_lab::shards::keep(&whole, &store)?;
-    let data = store.run_data(id)?;
-    let text = match arguments.json {
-        true => export::json(&data) + "\n",
-        false => plain(&export::answer(&data, rigs::sections(), say::columns())).into_owned(),
+    let whole = weir_record::shards::merge(&shards, RunId::random())?;
+    let log = open(&arguments.store)?;
+    let archive = log.archive();
+    let id = archive.put(&whole)?;
+    let data = archive.run_data(whole.run.uuid)?;
+    let text = if arguments.json {
+        export::json(&data) + "\n"
+    } else {
+        plain(&export::answer(&data, weir_rigs::sections(), say::columns())).into_owned()
     };
     out.write_all(text.as_bytes())?;
-    say::say(&format!("{} shards are run {id}: `weir report {id}` writes its report", shards.len()));
+    say::say(&format!("merged {} shards into run {id}: `weir report {id}` writes its report", shards.len()));
     Ok(())
 }
 
@@ -85,11 +89,11 @@ pub(crate) fn exported(path: &Path) -> Result<RunData> {
     let text = std::fs::read(path)
         .with_context(|| format!("cannot read {name} (write one with `weir show ID --json > {name}`)"))?;
     serde_json::from_slice(text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text))
-        .with_context(|| format!("{name} holds no run: write it with `weir show ID --json > {name}`"))
+        .with_context(|| format!("{name} contains no run: write it with `weir show ID --json > {name}`"))
 }
 
 pub(crate) fn export(arguments: &cli::Export, out: &mut impl Write) -> Result<()> {
-    let data = find(&open_to_read(&arguments.store)?, arguments.run)?;
+    let data = find(&*open_to_read(&arguments.store)?, arguments.run)?;
     if let ExportFormat::Svg = arguments.format {
         return drawings(&data, arguments.output.as_deref(), out);
     }
@@ -98,9 +102,9 @@ pub(crate) fn export(arguments: &cli::Export, out: &mut impl Write) -> Result<()
         ExportFormat::Figures => export::figures(&data),
         ExportFormat::Jsonl => export::jsonl(&data),
         ExportFormat::Prometheus => export::prometheus(&data),
-        ExportFormat::Markdown => export::markdown(&data, rigs::sections()),
-        ExportFormat::Latex => export::latex(&data, rigs::sections()),
-        ExportFormat::Tabular => export::tabular(&data, rigs::sections()),
+        ExportFormat::Markdown => export::markdown(&data, weir_rigs::sections()),
+        ExportFormat::Latex => export::latex(&data, weir_rigs::sections()),
+        ExportFormat::Tabular => export::tabular(&data, weir_rigs::sections()),
         ExportFormat::Svg => unreachable!("see above"),
     };
     match &arguments.output {
@@ -110,12 +114,12 @@ pub(crate) fn export(arguments: &cli::Export, out: &mut impl Write) -> Result<()
     }
 }
 
-/// Writes a file for each drawing and says which.
+/// Writes a file for each chart, and prints their paths.
 fn drawings(data: &RunData, folder: Option<&Path>, out: &mut impl Write) -> Result<()> {
-    let folder = folder.context("drawings are files: name a folder for them with -o")?;
+    let folder = folder.context("the charts are several files: give a folder for them with -o")?;
     weir_disk::as_caller(|| std::fs::create_dir_all(folder))
-        .with_context(|| format!("cannot make the folder {}", folder.display()))?;
-    for (name, text) in export::svg(data, rigs::sections()) {
+        .with_context(|| format!("cannot create the folder {}", folder.display()))?;
+    for (name, text) in export::svg(data, weir_rigs::sections()) {
         let path = folder.join(name);
         weir_disk::replace(&path, text.as_bytes(), REPORT)
             .with_context(|| format!("cannot write to {}", path.display()))?;
@@ -125,14 +129,14 @@ fn drawings(data: &RunData, folder: Option<&Path>, out: &mut impl Write) -> Resu
 }
 
 pub(crate) fn trend(arguments: &cli::Trend, out: &mut impl Write) -> Result<()> {
-    let store = open_to_read(&arguments.store)?;
+    let archive = open_to_read(&arguments.store)?;
     let filter = Filter { goals: arguments.goals.clone(), settings: arguments.settings.clone() };
-    let runs = store.runs()?.into_iter().filter(|run| run.plan == arguments.plan);
-    let with_points = runs.map(|run| store.points(run.id).map(|points| (run, points)));
+    let runs = archive.runs()?.into_iter().filter(|run| run.plan == arguments.plan);
+    let with_points = runs.map(|run| archive.points(run.uuid).map(|points| (run, points)));
     let runs = with_points.collect::<Result<Vec<_>, _>>()?;
-    say::notes(&store.damaged());
+    say::notes(&archive.damaged());
     let Some(trend) = trend::trend(&arguments.plan, &runs, &filter) else {
-        bail!("no complete run of `{}` was kept: see `weir list`", arguments.plan);
+        bail!("there is no complete run of `{}`: see `weir list`", arguments.plan);
     };
     match &arguments.output {
         Some(path) => {
@@ -145,28 +149,27 @@ pub(crate) fn trend(arguments: &cli::Trend, out: &mut impl Write) -> Result<()> 
     }
 }
 
-/// The run that the user names, as far as it can be read.
-pub(crate) fn find(store: &dyn Store, run: cli::RunId) -> Result<RunData> {
-    let data = store.run_data(number(store, run)?)?;
-    say::notes(&store.damaged());
+/// The requested run, as far as it is readable.
+pub(crate) fn find(archive: &dyn Archive, run: cli::RunName) -> Result<RunData> {
+    let data = archive.run_data(id(archive, run)?)?;
+    say::notes(&archive.damaged());
     Ok(data)
 }
 
-/// The run that the user names, to which trials are to be added.
-pub(crate) fn find_whole(store: &dyn Store, run: cli::RunId) -> Result<RunData> {
-    let data = store.run_data(number(store, run)?)?;
-    match store.damaged().first() {
-        Some(damaged) => bail!("run {} cannot go on: {damaged}", data.run.id),
+/// The requested run, to which trials are to be added.
+pub(crate) fn find_whole(archive: &dyn Archive, run: cli::RunName) -> Result<RunData> {
+    let data = archive.run_data(id(archive, run)?)?;
+    match archive.damaged().first() {
+        Some(damaged) => bail!("run {} cannot continue: {damaged}", data.run.id),
         None => Ok(data),
     }
 }
 
-fn number(store: &dyn Store, run: cli::RunId) -> Result<i64> {
+fn id(archive: &dyn Archive, run: cli::RunName) -> Result<RunId> {
     match run {
-        cli::RunId::Number(id) => Ok(id),
-        cli::RunId::Last => match store.last_run_id()? {
-            Some(id) => Ok(id),
-            None => bail!("no run was kept yet: start with `weir run quick`"),
-        },
+        cli::RunName::Number(number) => Ok(archive.numbered(number)?),
+        cli::RunName::Last => {
+            archive.newest()?.context("there is no recorded run yet: start with `weir run quick`")
+        }
     }
 }

@@ -1,27 +1,32 @@
 //! `weir run`: a plan from its text to its report.
 
 use std::io::Write;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use weir_config::plain;
-use weir_lab::export;
+use weir_lab::engine;
+use weir_lab::error::RunError;
 use weir_lab::plan::Plan;
-use weir_lab::rigs::{self, PLANS};
-use weir_lab::run::{self, Event, Options, RunError};
-use weir_lab::run_data::RunData;
-use weir_lab::store::{SqliteStore, Store};
+use weir_lab::run::{Event, Options};
+use weir_record::record::Run;
+use weir_record::run_data::RunData;
+use weir_record::store::{Archive, RunLog};
+use weir_report::export;
+use weir_rigs::PLANS;
 
+use crate::outcome::Outcome;
 use crate::place::Place;
 use crate::progress::Progress;
-use crate::{Outcome, clean, cli, compare, privilege, records, say, time};
+use crate::{clean, cli, compare, privilege, records};
+use weir_service::{say, signals, time};
 
 mod repeat;
 
-/// Runs the plan, writes its report, says where it is; or repeats a plan.
+/// Runs the plan and writes its report; or repeats a plan.
 pub(crate) fn run(arguments: &cli::Run, out: &mut impl Write) -> Result<Outcome> {
     match arguments.repeated() {
         Some(plan) => repeat::run(arguments, plan, out),
@@ -29,9 +34,9 @@ pub(crate) fn run(arguments: &cli::Run, out: &mut impl Write) -> Result<Outcome>
     }
 }
 
-/// Runs one plan, or two alternately; the number of the run and how it went.
-fn once(arguments: &cli::Run, out: &mut impl Write) -> Result<(i64, Outcome)> {
-    // A wrong plan is reported before anything else is done.
+/// Runs one plan, or two alternately; returns the run, if it is one, and the outcome.
+fn once(arguments: &cli::Run, out: &mut impl Write) -> Result<(Option<RunData>, Outcome)> {
+    // Wrong plans are reported first.
     let changes = arguments.changes();
     let plans = arguments.plans.iter().map(|name| changes.load(name)).collect::<Result<Vec<_>, _>>()?;
     let place = Place::of(arguments.report.as_deref(), &arguments.store)?;
@@ -40,24 +45,28 @@ fn once(arguments: &cli::Run, out: &mut impl Write) -> Result<(i64, Outcome)> {
     }
     let session = Session::open(arguments, &plans)?;
     if let [a, b] = &plans[..] {
-        return Ok((0, session.side_by_side([a, b], &place, out)?));
+        return Ok((None, session.side_by_side([a, b], &place, out)?));
     }
-    let resumed = arguments.resume.map(|id| records::find_whole(&session.store, id)).transpose()?;
+    let archive = session.log.archive();
+    let resumed = arguments.resume.map(|run| records::find_whole(archive, run)).transpose()?;
     let plan = match (plans.into_iter().next(), &resumed) {
         (Some(plan), _) => plan,
         (None, Some(data)) => PLANS.reload(&data.run.plan, &data.run.plan_toml)?,
-        (None, None) => unreachable!("clap asks for one of them"),
+        (None, None) => unreachable!("clap requires one of them"),
     };
-    // A baseline that is not there is reported before two minutes are spent.
+    // A missing baseline is reported before the run begins.
     let against = arguments.against.as_ref();
-    let base = against.map(|side| compare::baseline(side, &session.store, &plan.name)).transpose()?;
+    let base = against.map(|side| compare::baseline(side, archive, &plan.name)).transpose()?;
     let (data, interrupted) = session.measure(&plan, resumed)?;
     let id = data.run.id;
-    // The report first: whoever reads the results may go away. If it cannot be written, there are still the results.
+    // The report first: the reader of standard output may go away. If the report cannot be written, the results are still
+    // printed.
     let report = (!arguments.no_report).then(|| place.write(std::slice::from_ref(&data))).transpose();
     let text = match (arguments.json, arguments.verbose) {
         (true, _) => export::json(&data) + "\n",
-        (false, true) => plain(&export::show(&data, rigs::sections())).into_owned() + "\n" + &answer(&data),
+        (false, true) => {
+            plain(&export::show(&data, weir_rigs::sections())).into_owned() + "\n" + &answer(&data)
+        }
         (false, false) => answer(&data),
     };
     let mut written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -74,29 +83,31 @@ fn once(arguments: &cli::Run, out: &mut impl Write) -> Result<(i64, Outcome)> {
     }
     if !arguments.quiet {
         if interrupted {
-            say::say(&format!("interrupted; `weir run --resume {id}` measures the rest"));
+            say::say(&format!("interrupted; continue with `weir run --resume {id}`"));
         }
         if let Ok(Some(path)) = &report {
             say::say(&format!("report: {}", path.display()));
         }
     }
     written?;
-    report.with_context(|| format!("`weir report {id} -o FILE` writes the report elsewhere"))?;
+    report.with_context(|| {
+        format!("the results are recorded; `weir report {id} -o FILE` writes the report to another file")
+    })?;
     let outcome = match (interrupted, data.is_believable()) {
         (true, _) => Outcome::Interrupted,
         (false, false) => Outcome::NotAllValid,
         (false, true) if differs => Outcome::Differs,
         (false, true) => Outcome::Done,
     };
-    Ok((id, outcome))
+    Ok((Some(data), outcome))
 }
 
-/// What all runs of a command share.
+/// State that all runs of a command share.
 struct Session<'a> {
     arguments: &'a cli::Run,
     means: privilege::Means,
     stop: Arc<AtomicBool>,
-    store: SqliteStore,
+    log: RunLog,
 }
 
 impl Session<'_> {
@@ -106,28 +117,28 @@ impl Session<'_> {
         let means =
             if is_simulated { privilege::Means::none() } else { privilege::obtain(arguments.tester)? };
         let stop = stop_flag()?;
-        let store = records::open(&arguments.store)?;
-        let undone = clean::undo(&store)?;
+        let log = records::open(&arguments.store)?;
+        let undone = clean::undo(&log)?;
         if !arguments.quiet {
             say::notes(&undone);
             say::notes(&means.limits);
         }
-        Ok(Session { arguments, means, stop, store })
+        Ok(Session { arguments, means, stop, log })
     }
 
-    /// Runs a plan, or continues one; whether it was interrupted.
+    /// Runs or continues a plan; returns whether it was interrupted.
     fn measure(&self, plan: &Plan, resumed: Option<RunData>) -> Result<(RunData, bool)> {
         let progress = (!self.arguments.quiet).then(|| {
             announce(plan);
             Progress::new(plan.estimate(), &plan.experiment.settings(), self.arguments.verbose)
         });
-        let number = AtomicI64::new(0);
+        let begun = OnceLock::new();
         let observe = |event: Event| {
             if let Event::Run(run) = &event {
-                number.store(run.id, Ordering::Relaxed);
+                begun.get_or_init(|| (*run).clone());
             }
             if let Some(progress) = &progress {
-                progress.tell(event);
+                progress.on_event(event);
             }
         };
         let options = Options {
@@ -138,19 +149,21 @@ impl Session<'_> {
             observe: &observe,
         };
         let result = match resumed {
-            Some(data) => run::resume(plan, data, &self.store, &options),
-            None => run::run(plan, &self.store, &options),
+            Some(data) => engine::resume(plan, data, &self.log, &options),
+            None => engine::run(plan, &self.log, &options),
         };
         progress.iter().for_each(Progress::finish);
-        let (id, interrupted) = match result {
-            Ok(id) => (id, false),
-            Err(RunError::Interrupted(id)) => (id, true),
-            Err(error) => return Err(failed(error, number.into_inner(), &self.store)),
+        let archive = self.log.archive();
+        let interrupted = match result {
+            Ok(_) => false,
+            Err(RunError::Interrupted(_)) => true,
+            Err(error) => return Err(failed(error, begun.get(), archive)),
         };
-        Ok((self.store.run_data(id)?, interrupted))
+        let run = begun.get().expect("it was reported when it began");
+        Ok((archive.run_data(run.uuid)?, interrupted))
     }
 
-    /// Two plans alternately, another one first each time, and what the second is against the first.
+    /// Runs two plans alternately, with alternating order, and compares the second with the first.
     fn side_by_side(&self, plans: [&Plan; 2], place: &Place, out: &mut impl Write) -> Result<Outcome> {
         let times = self.arguments.times;
         if !self.arguments.quiet {
@@ -167,18 +180,19 @@ impl Session<'_> {
             for side in [round % 2, 1 - round % 2] {
                 let (data, interrupted) = self.measure(plans[side], None)?;
                 if interrupted {
-                    say::say("interrupted: what is complete can be compared by `weir compare`");
+                    say::say("interrupted: compare the complete runs with `weir compare`");
                     return Ok(Outcome::Interrupted);
                 }
                 runs[side].push(data);
             }
         }
         let believable = runs.iter().flatten().all(RunData::is_believable);
-        let merged = runs.map(|runs| weir_lab::merged(&runs).expect("at least one of each"));
+        let merged = runs.map(|runs| weir_record::merged(&runs).expect("at least one of each"));
         let compared = compare::sides_of(&merged);
-        let text = match self.arguments.json {
-            true => serde_json::to_string_pretty(&compared)? + "\n",
-            false => compare::shown(&compared),
+        let text = if self.arguments.json {
+            serde_json::to_string_pretty(&compared)? + "\n"
+        } else {
+            compare::shown(&compared)
         };
         let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
         if !self.arguments.no_report {
@@ -194,23 +208,21 @@ impl Session<'_> {
     }
 }
 
-/// What ended run `id`, 0 if it had not begun, and what is left of it.
-fn failed(error: RunError, id: i64, store: &dyn Store) -> anyhow::Error {
+/// The error of a run, and, if it had begun, the state of its record.
+fn failed(error: RunError, run: Option<&Run>, archive: &dyn Archive) -> anyhow::Error {
     let error = anyhow::Error::from(error);
+    let Some(Run { id, uuid, .. }) = run else { return error };
     let trials = |data: RunData| data.points.iter().map(|point| point.trials.len()).sum::<usize>();
-    match id {
-        0 => error,
-        _ if store.run_data(id).is_ok_and(|data| trials(data) == 0) => {
-            error.context(format!("run {id} has failed before its first trial"))
-        }
-        id => error.context(format!(
-            "run {id} has failed; its finished trials are kept, `weir run --resume {id}` continues when the cause is gone"
-        )),
+    if archive.run_data(*uuid).is_ok_and(|data| trials(data) == 0) {
+        return error.context(format!("run {id} failed before its first trial"));
     }
+    error.context(format!(
+        "run {id} failed; its finished trials are kept: remove the cause, then continue with `weir run --resume {id}`"
+    ))
 }
 
 fn answer(data: &RunData) -> String {
-    plain(&export::answer(data, rigs::sections(), say::columns())).into_owned()
+    plain(&export::answer(data, weir_rigs::sections(), say::columns())).into_owned()
 }
 
 fn announce(plan: &Plan) {
@@ -228,34 +240,15 @@ fn announce(plan: &Plan) {
     ));
 }
 
-/// Set by Ctrl-C, SIGTERM, or a terminal that closes. The second of the first two ends the process at once; SIGHUP comes
-/// more than once by itself, from the shell of the terminal and from the kernel, and means the same each time.
+/// Set by Ctrl-C, SIGTERM, or a terminal that closes. The second of the first two ends the process at once. A closing terminal
+/// causes more than one SIGHUP, from its shell and from the kernel, so a second one does not end the process.
 pub(crate) fn stop_flag() -> Result<Arc<AtomicBool>> {
-    let stop = stop_at(&[SIGINT, SIGTERM])?;
-    // By nohup: it goes on without its terminal.
-    if !ignores(SIGHUP) {
+    let stop = signals::stop_at(&[SIGINT, SIGTERM])?;
+    // Under nohup the program continues without its terminal.
+    if !signals::ignores(SIGHUP) {
         signal_hook::flag::register(SIGHUP, stop.clone())?;
     }
     Ok(stop)
-}
-
-/// Set by each of these signals, the second of which ends the process at once.
-pub(crate) fn stop_at(signals: &[i32]) -> Result<Arc<AtomicBool>> {
-    let (stop, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-    for &signal in signals {
-        signal_hook::flag::register_conditional_shutdown(signal, 130, asked.clone())?;
-        signal_hook::flag::register(signal, asked.clone())?;
-        signal_hook::flag::register(signal, stop.clone())?;
-    }
-    Ok(stop)
-}
-
-/// Whether this process was begun with a signal ignored.
-pub(crate) fn ignores(signal: i32) -> bool {
-    let status = weir_disk::kernel_text("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .is_some_and(|mask| mask >> (signal - 1) & 1 != 0)
 }
 
 fn fresh_seed() -> u64 {

@@ -1,4 +1,4 @@
-//! `weir setup`: prints the set-up of a box that is to be measured.
+//! `weir setup`: prints the configuration of an external device under test.
 
 use std::io::Write;
 
@@ -12,7 +12,7 @@ pub(crate) fn print(arguments: &cli::Setup, out: &mut impl Write) -> Result<()> 
         [] => arguments.os.usual_interfaces().map(String::from),
         [one] => [one.clone(), one.clone()],
         [a, b] => [a.clone(), b.clone()],
-        more => bail!("{} interfaces: name one for each side, or one for both", more.len()),
+        more => bail!("{} interfaces: give one for each side, or one for both", more.len()),
     };
     let setup = Setup {
         os: arguments.os,

@@ -1,4 +1,4 @@
-//! Standard output: where it cannot be written, the error says so.
+//! Standard output, with errors that name it and the remedy.
 
 use std::io::{self, ErrorKind, StdoutLock, Write};
 
@@ -10,14 +10,12 @@ impl Output {
     }
 }
 
-/// A pipe that is closed is no error of ours: whoever reads has seen enough.
+/// Adds the remedy to an error. A closed pipe is no error: the reader has seen enough.
 fn named(error: io::Error) -> io::Error {
     let remedy = match error.kind() {
         ErrorKind::BrokenPipe | ErrorKind::Interrupted => return error,
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "; make room, or write it elsewhere",
-        ErrorKind::FileTooLarge => {
-            "; raise the limit of the size of files (ulimit -f), or write it elsewhere"
-        }
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "; free space, or write to another disk",
+        ErrorKind::FileTooLarge => "; raise the file size limit (ulimit -f)",
         _ => "",
     };
     io::Error::new(error.kind(), format!("cannot write to standard output: {error}{remedy}"))

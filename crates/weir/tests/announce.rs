@@ -38,7 +38,7 @@ impl ExaBgp {
         let mut poll = libc::pollfd { fd: self.0.get_ref().as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one pollfd that lives through the call.
         let came = unsafe { libc::poll(&raw mut poll, 1, PATIENCE.as_millis() as i32) };
-        assert!(!self.0.buffer().is_empty() || came == 1, "nobody says anything");
+        assert!(!self.0.buffer().is_empty() || came == 1, "no more lines");
         let mut line = String::new();
         self.0.read_line(&mut line).unwrap();
         line
@@ -91,25 +91,24 @@ fn what_a_killed_detector_has_announced_is_withdrawn_by_the_next() {
     sender.write_all(&capture(30_000, 7)).unwrap();
     assert_eq!(daemon.line(), ANNOUNCE);
     await_state(&folder, |state| state.contains(WITHDRAW.trim()));
-    // Nobody else may withdraw it meanwhile.
+    // No other process may withdraw it meanwhile.
     let calm = folder.file("calm.pcapng", capture(100, 5));
     let line = format!("detect --read {} --announce --config {}", text(&calm), text(&config));
     let kept = state(&folder).display().to_string();
-    let why =
-        format!("another `weir detect` announces with {kept}: give this one its own with announce.state");
+    let why = format!("another `weir detect` uses {kept}: set announce.state to a file of its own");
     weir::refused(&pair.there, &line, &why);
     watching.signal(libc::SIGKILL);
     assert_eq!(watching.end().code, None);
     let after = weir::run(&pair.there, &line);
     let said = String::from_utf8_lossy(&after.stderr);
-    assert!(after.status.success() && said.contains("1 announcements of"), "{said}");
+    assert!(after.status.success() && said.contains("1 announcements in"), "{said}");
     assert_eq!(daemon.line(), WITHDRAW);
     assert_eq!(fs::read_to_string(state(&folder)).unwrap(), "");
-    // What weir did not write is not said to a daemon.
+    // A command that weir did not write is not sent to a daemon.
     fs::write(state(&folder), "exabgp\t/x\tshutdown\n").unwrap();
     let why = format!(
-        "line 1 of {kept} is no announcement of weir: withdraw by hand what the file names, and remove it, or name another \
-         with announce.state"
+        "line 1 of {kept} is no announcement of weir: withdraw the routes in the file by hand and remove it, or set \
+         announce.state to another file"
     );
     weir::refused(&pair.there, &line, &why);
 }
@@ -214,7 +213,7 @@ fn a_script_that_does_not_end_is_killed() {
     let mut command = Command::new(WEIR);
     let ended = output(command.args(["detect", "--read", text(&file), "--config", text(&config)])).unwrap();
     let notes = String::from_utf8_lossy(&ended.stderr);
-    let killed = notes.matches("had not ended after 100ms: it was killed, with what it had started").count();
+    let killed = notes.matches("did not end within 100ms and was killed, with its child processes").count();
     assert_eq!((ended.status.code(), killed), (Some(0), 2), "{notes}");
 }
 

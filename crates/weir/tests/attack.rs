@@ -52,7 +52,7 @@ pub(crate) fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// A capture in which each of so many hosts receives six frames in each of three slots, and then nobody for a second.
+/// A capture in which each of so many hosts receives six frames in each of three slots, followed by a second without frames.
 pub(crate) fn many_hosts(hosts: u32) -> Vec<u8> {
     let ends = Ends::v4([2; 6], [4; 6]);
     let mut file = Vec::new();

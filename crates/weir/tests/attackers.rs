@@ -1,5 +1,5 @@
-//! A host that means no good beside one that does, with real stacks: for each limit of a node somebody who reaches it, while
-//! the other one opens connections, transfers, learns how long packets may be, and hears of what cannot be reached.
+//! A hostile host beside an honest one, with real stacks: for each limit of a node an attack that reaches it, while
+//! the honest one opens connections, transfers data, learns the path MTU, and gets errors about unreachable hosts.
 //!
 //! ```text
 //! honest 198.18.0.2, attacker 198.18.0.66 - n0 [ node ] n1 - honest 192.0.2.2 and more, attackers 198.19.0.0/17
@@ -12,10 +12,10 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use weir_linux::namespace::Namespace;
+use weir_linux::rtnl::Rtnl;
 use weir_plane::scenario::packet;
 use weir_port::packet::Sender;
-use weir_testbed::namespace::Namespace;
-use weir_testbed::rtnl::Rtnl;
 use weir_testkit::wires::address;
 use weir_testkit::{Dice, PATIENCE, need_root};
 
@@ -38,7 +38,7 @@ const FRAMES: usize = 16;
 const PLACES: usize = 16;
 const IDLE_CLIENTS: usize = 40;
 
-/// Somebody who reaches a limit.
+/// An attack that reaches a limit.
 struct Attack {
     what: &'static str,
     /// Stages and limits of the node.
@@ -74,12 +74,12 @@ enum Reached {
     Drops(&'static str, u64),
 }
 
-/// Who is honest, and with whom.
+/// The honest host, and its peer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Honest {
     /// A host inside, with servers outside.
     Inside,
-    /// One outside, with servers inside that nobody has heard of, by IPv6.
+    /// One outside, with servers inside without earlier traffic, by IPv6.
     Outside,
     /// A host inside, with the node itself, too.
     OfTheNode,
@@ -91,7 +91,7 @@ const STATEFUL: &str = "filter(accept outward, accept state established, accept 
 
 const ATTACKS: &[Attack] = &[
     Attack {
-        what: "connections from a host inside that nobody answers",
+        what: "connections from a host inside without replies",
         stages: "nat(public 192.0.2.1, sessions 2000)",
         limits: "",
         from: Side::Left,
@@ -117,7 +117,7 @@ const ATTACKS: &[Attack] = &[
         honest: Honest::Inside,
     },
     Attack {
-        what: "connections from outside by a filter, which nobody answers",
+        what: "connections from outside by a filter, without replies",
         stages: "filter(connections 2000, accept outward, accept state established, accept state related, \
                  accept inward tcp to port 80)",
         limits: "",
@@ -158,9 +158,10 @@ const ATTACKS: &[Attack] = &[
         of_mapping: false,
         packet: |a| {
             let (port, id) = (1 + a.dice.roll(100), a.dice.roll(65_536));
-            match a.dice.one_in(2) {
-                true => format!("udp 198.18.0.66:{port} > 198.19.0.9:53 frag 0+ len 16 whole 64 id {id}"),
-                false => format!("udp 198.18.0.66 > 198.19.0.9 frag 24 len 16 whole 64 id {id}"),
+            if a.dice.one_in(2) {
+                format!("udp 198.18.0.66:{port} > 198.19.0.9:53 frag 0+ len 16 whole 64 id {id}")
+            } else {
+                format!("udp 198.18.0.66 > 198.19.0.9 frag 24 len 16 whole 64 id {id}")
             }
         },
         reached: Reached::Drops("fragment_limit", 1000),
@@ -446,7 +447,7 @@ fn idle_clients_of_the_socket_keep_nobody_from_it() {
         let mut reply = String::new();
         client.set_read_timeout(Some(PATIENCE)).unwrap();
         client.read_to_string(&mut reply).unwrap();
-        assert!(reply.contains("newer clients needed the place"), "{reply}");
+        assert!(reply.contains("connection closed: more than"), "{reply}");
     }
     node.end();
 }

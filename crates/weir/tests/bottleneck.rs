@@ -10,8 +10,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
+use weir_linux::namespace::Namespace;
 use weir_queue::{Bottleneck, Config, Pace, Time};
-use weir_testbed::namespace::Namespace;
 use weir_testkit::{PATIENCE, Started, Watch, accept, golden, has, need_root, output};
 
 use crate::confined;
@@ -44,7 +44,7 @@ fn under_load<T>(street: &Street, work: impl FnOnce() -> T) -> T {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
-                // Nobody answers ARP while there is no bottleneck.
+                // ARP has no answer while there is no bottleneck.
                 let _ = socket.send_to(&[0; 1000], "198.18.0.2:9");
                 std::thread::sleep(Duration::from_micros(200));
             }
@@ -180,7 +180,7 @@ fn the_example_of_the_help_works_as_it_is_printed() {
     let example = &example[..example.find("\n\n").unwrap()];
     let bin = PathBuf::from(WEIR).parent().unwrap().to_path_buf();
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
-    // Its names of namespaces are seen by nobody else.
+    // The names of its namespaces are private.
     let script = format!("mount -t tmpfs none /run && mkdir /run/netns && cd / \n{example}\nip netns list");
     let mut command = Command::new("unshare");
     command.args(["--net", "--mount", "sh", "-c", &script]).env("PATH", path).process_group(0);
@@ -200,19 +200,19 @@ fn what_cannot_be_is_refused_with_a_remedy() {
     need_root!();
     let street = Street::new();
     for (line, message) in [
-        ("bottleneck m0 m0", "IF1 and IF2 are both m0: a bottleneck is between two interfaces"),
+        ("bottleneck m0 m0", "IF1 and IF2 are both m0: give two different interfaces"),
         ("bottleneck m0 m7", "there is no interface m7 in this network namespace: did you mean `m0`?"),
         (
             "bottleneck m0 m1 --buffer 100",
-            "--buffer: a buffer of 100 bytes holds no frame of 1514 bytes: make it larger",
+            "--buffer: a buffer of 100 bytes cannot hold a frame of 1514 bytes: use a larger one",
         ),
         (
             "bottleneck m0 m1 --log /etc/hostname",
-            "cannot make /etc/hostname: it is there already: delete it, or name another file",
+            "cannot create /etc/hostname: it exists already: delete it, or use another file",
         ),
         (
             "bottleneck m0 m1 --log /proc/self/exe",
-            "cannot make /proc/self/exe: a symbolic link has this name: name the file to which it leads, or another one",
+            "cannot create /proc/self/exe: it is a symbolic link: use its target, or another file",
         ),
     ] {
         weir::refused(&street.middle, line, message);
@@ -253,7 +253,8 @@ fn a_mistyped_option_is_a_wrong_command_line() {
     golden!("tests/golden/bottleneck-mistyped.txt", &text);
 }
 
-/// Connections of TCP in a namespace, as the kernel lists them: not those that listen, and not those that only wait for old segments.
+/// Connections of TCP in a namespace, as the kernel lists them: not those that listen, and not those that only wait for old
+/// segments.
 fn connections(namespace: &Namespace) -> usize {
     let text = namespace.run(|| std::fs::read_to_string("/proc/thread-self/net/tcp").unwrap());
     let state = |line: &str| line.split_whitespace().nth(3).map(str::to_string);
@@ -300,13 +301,13 @@ fn flows_cross_it_and_a_killed_client_leaves_nothing() {
     assert_eq!(ended.result["directions"][0]["unexplained"], 0, "{}", ended.result);
 }
 
-/// Congestion controls are the whole host's: who looks at their names is alone with them.
+/// Congestion controls are those of the whole host: a test that reads their names must run alone.
 fn alone_with_congestion_controls() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Congestion controls that the kernel has for everybody, now.
+/// The current congestion controls of the kernel.
 fn controls() -> Vec<String> {
     let text = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
     text.split_whitespace().map(str::to_string).collect()
@@ -397,8 +398,8 @@ fn dctcp_gives_way_to_marks_without_losses() {
     assert!(ended.result["directions"][0]["marked"].as_u64() > Some(0), "{}", ended.result);
 }
 
-/// Two flows of BBR 3 through a link of 100 Mbit/s and 4 ms whose queue is `aqm`, with ECN or without: what the link and the flows
-/// did, unless the kernel takes no such congestion control.
+/// Two flows of BBR 3 through a link of 100 Mbit/s and 4 ms whose queue is `aqm`, with ECN or without: what the link and the
+/// flows did, unless the kernel takes no such congestion control.
 fn bbr3_through(aqm: &str, ecn: &str) -> Option<(Value, Value)> {
     let street = Street::new();
     street.left.run(|| std::fs::write("/proc/sys/net/ipv4/tcp_ecn", ecn)).unwrap();
@@ -506,7 +507,8 @@ fn a_log_without_room_costs_only_the_log() {
     let ended = link.interrupt();
     std::fs::remove_dir_all(&folder).unwrap();
     assert_eq!(ended.code, Some(1), "{}", ended.said);
-    let expected = "cannot write all of disk/log: make room, and let it run again: No space left on device";
+    let expected =
+        "cannot write disk/log completely: free space on the disk, and run again: No space left on device";
     assert!(ended.said.contains(expected), "{}", ended.said);
     assert_eq!(ended.result["directions"][0]["unexplained"], 0, "it is reported: {}", ended.result);
 }

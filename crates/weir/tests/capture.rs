@@ -11,11 +11,11 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use weir_linux::namespace::Namespace;
+use weir_linux::rtnl::Rtnl;
 use weir_port::capture::Method;
 use weir_port::packet::{BATCH, Sender};
 use weir_port::pcapng::read::{Item, Reader};
-use weir_testbed::namespace::Namespace;
-use weir_testbed::rtnl::Rtnl;
 use weir_testkit::wires::{keep_quiet, set_up};
 use weir_testkit::{Ended, Folder, PATIENCE, Started, output};
 
@@ -24,7 +24,7 @@ use crate::pair::Pair;
 use crate::terminal::InTerminal;
 use crate::weir::{self, WEIR, refused};
 
-/// A pair on which nobody but the test speaks.
+/// A pair that carries only frames of the test.
 fn quiet_pair() -> Option<Pair> {
     let pair = Pair::new()?;
     for end in [pair.a(), pair.b()] {
@@ -242,8 +242,7 @@ fn no_file_of_somebody_else_is_written_to() {
     symlink(&victim, &link).unwrap();
     let there = &pair.there;
     let line = format!("capture -i b -w {}", link.display());
-    let taken =
-        format!("cannot write {}: it is there already: delete it, or name another file", link.display());
+    let taken = format!("cannot write {}: it exists already: delete it, or use another file", link.display());
     refused(there, &line, &taken);
     fs::remove_file(&link).unwrap();
     fs::hard_link(&victim, &link).unwrap();
@@ -293,7 +292,7 @@ fn a_pipe_is_waited_for_and_nobody_outlives_the_capture() {
     let made = Command::new("mkfifo").arg(&pipe).status();
     assert!(made.unwrap().success());
     let line = format!("capture -i b --json -w {}", pipe.display());
-    // Nobody reads the pipe.
+    // The pipe has no reader.
     let capture = capturing(&pair.there, &line);
     let children = format!("/proc/{0}/task/{0}/children", capture.pid());
     let child = fs::read_to_string(children).unwrap().trim().to_string();
@@ -330,9 +329,9 @@ fn the_wait_for_the_reader_of_a_pipe_can_be_interrupted() {
         let capture = capturing(&pair.there, &line);
         capture.signal(signal);
         let ended = capture.end();
-        assert!(ended.said.contains("writing begins when somebody reads"), "{}", ended.said);
+        assert!(ended.said.contains("waiting for a reader of the pipe"), "{}", ended.said);
         assert_eq!(ended.code, Some(130), "{}", ended.said);
-        assert!(ended.said.contains(&format!("nobody reads {}", pipe.display())), "{}", ended.said);
+        assert!(ended.said.contains(&format!("{} has no reader", pipe.display())), "{}", ended.said);
     }
 }
 
@@ -357,7 +356,7 @@ fn a_file_that_was_renamed_is_made_again_at_a_hangup() {
     await_packets(&path, 20);
     // Its name is in use: the file is continued.
     capture.signal(libc::SIGHUP);
-    capture.await_words("SIGHUP: the file was not renamed, and is continued");
+    capture.await_words("SIGHUP: the file was not renamed; writing continues to it");
     fs::rename(&path, &old).unwrap();
     capture.signal(libc::SIGHUP);
     let deadline = Instant::now() + PATIENCE;
@@ -553,7 +552,11 @@ fn end_of_room(size: &str, file_bytes: u64, expected: &str) {
     send(&pair, &sent);
     let ended = capture.end();
     assert_eq!(ended.code, Some(1), "{}", ended.said);
-    assert!(ended.said.contains(expected) && ended.said.contains("is whole"), "{}", ended.said);
+    assert!(
+        ended.said.contains(expected) && ended.said.contains("is valid up to this point"),
+        "{}",
+        ended.said
+    );
     assert_eq!(ended.result["end"], "disk");
     let found = pair.there.run(|| packets(&path));
     assert!(!found.is_empty() && found == sent[..found.len()], "{} packets", found.len());
@@ -605,8 +608,8 @@ fn a_tunnel_without_ethernet_is_only_counted() {
     refused(
         &pair.there,
         "capture -i t --duration 1",
-        "what comes at t has no header of Ethernet, and nothing else is understood here: take the \
-             interface that it comes through, or count it with `weir pps t`",
+        "frames of t have no Ethernet header: use the interface below it, or count them with `weir \
+             pps t`",
     );
     let mut command = Command::new(WEIR);
     command.args(["pps", "t", "--duration", "0.1"]);
@@ -693,7 +696,7 @@ fn pps_counts_and_the_view_says_who_sends() {
     let mut capture = capturing(&pair.there, "capture -i b --json --stats --threads 1");
     let sent = frames(400);
     send(&pair, &sent);
-    // Who sends hears of the time between two lines, of which one may come in the midst of the frames; all else, of
+    // The list of senders covers the time between two lines, one of which may fall between the frames; everything else covers
     // the whole time.
     let sizes = |view: &Value| -> u64 {
         view["sizes"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum()

@@ -18,7 +18,7 @@ fn what_programs_say_is_what_was_sent() {
 
     let data = home.record();
     let points = data["points"].as_array().unwrap();
-    assert_eq!(points.len(), 1 + 3 * 5 + 1, "nobody, five programs at three jobs, and one at one");
+    assert_eq!(points.len(), 1 + 3 * 5 + 1, "the sender alone, five programs at three jobs, and one at one");
     assert!(trials(&data).len() > 3 * 2, "ours, and the bed alone: {said}");
     for point in points {
         let (point, trials) = (&point["point"], point["trials"].as_array().unwrap());
@@ -31,7 +31,7 @@ fn what_programs_say_is_what_was_sent() {
             let known: f64 = lines.iter().map(|line| line["frames"].as_f64().unwrap()).sum();
             assert!(number("received") > 1000.0, "{name}: {trial}");
             assert_eq!(number("sent"), number("received") + known + number("unexplained"), "{name}");
-            // Whatever is lost on a busy machine has a name. What dumpcap leaves in its ring, nobody counts.
+            // Frames lost on a busy machine have a reason. Frames that dumpcap leaves in its ring are not counted.
             let limit = if point["dut"] == "dumpcap" { 0.05 * number("sent") } else { 0.0 };
             assert!(number("unexplained").abs() <= limit, "{name}: {trial}");
         }
@@ -54,7 +54,7 @@ fn an_attack_is_reported_and_its_rate_is_held_against_what_arrived() {
     for trial in trials(&data) {
         let detection = &trial["detection"];
         let number = |key: &str| detection[key].as_f64().unwrap_or_else(|| panic!("{key}: {trial}"));
-        // It ended because it was reported, and only a part of what arrived had to arrive for that.
+        // It ended when it was reported, which needs only a part of the frames.
         assert!(number("after_s") < 20.0 && number("stated_fps") > 2000.0, "{trial}");
         assert!(number("true_fps") > 2000.0 && number("true_fps") < 11_000.0, "{trial}");
         assert_eq!(trial["unexplained"], 0, "{trial}");

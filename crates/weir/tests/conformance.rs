@@ -24,7 +24,7 @@ fn findings(text: &str) -> Vec<Value> {
 fn the_node_keeps_what_the_documentation_says() {
     let (code, text) = run(&["--json"]);
     assert_eq!(code, 0, "{text}");
-    let documented = include_str!("../../../CONFORMANCE.md");
+    let documented = include_str!("../../../docs/conformance.md");
     let rows = documented.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| requirement"));
     let documented: Vec<Vec<&str>> = rows.map(|row| row.split('|').map(str::trim).collect()).collect();
     let found = findings(&text);
@@ -42,8 +42,9 @@ fn the_node_keeps_what_the_documentation_says() {
     };
     assert!(
         found == documented,
-        "CONFORMANCE.md differs; write it anew: weir conformance --against kernel --markdown > CONFORMANCE.md\n\
-         only found: {:#?}\nonly in CONFORMANCE.md: {:#?}\n(neither: the order differs)",
+        "docs/conformance.md differs; write it again:\n\
+         weir conformance --against kernel --markdown > docs/conformance.md\n\
+         only found: {:#?}\nonly in docs/conformance.md: {:#?}\n(neither: the order differs)",
         without(&found, &documented),
         without(&documented, &found)
     );
@@ -61,7 +62,7 @@ fn the_kernel_is_tried_over_wires() {
     };
     assert_eq!(verdict("queries and their answers pass"), "kept");
     assert_eq!(verdict("an error about a connection reaches its host"), "kept");
-    // Linux lets in only who was addressed.
+    // Linux accepts only hosts that were addressed before.
     assert_eq!(verdict("any external host may answer"), "broken");
     assert_eq!(verdict("all protocols of a subscriber share one address"), "untried");
 }
@@ -71,6 +72,6 @@ fn what_is_no_box_is_refused() {
     let (code, text) = run(&["--against", "router"]);
     assert_eq!(
         (code, text.as_str()),
-        (1, "weir: router has no device `external`: say in its section [external] how the box is reached\n")
+        (1, "weir: router has no external device: describe it in a section [external]\n")
     );
 }

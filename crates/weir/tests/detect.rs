@@ -54,7 +54,7 @@ fn a_capture_is_judged_by_its_times() {
     let output = output(&mut detect(&["--read", text(&file), "--config", text(&config)])).unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(said.contains("start 1: DNS amplification, 198.19.0.9 receives 30.0 kpps"), "{said}");
-    assert!(said.contains("not said (send = false): gobgp"), "{said}");
+    assert!(said.contains("not sent (send = false): gobgp"), "{said}");
 }
 
 #[test]
@@ -322,7 +322,7 @@ fn an_interface_that_goes_is_reported_and_the_others_are_watched() {
     let line = format!("detect -i b -i c --config {} --json", text(&config));
     let mut watching = weir::start(&pair.there, &line, "watching");
     assert!(ip("link del dev c"));
-    watching.await_words("interface c has vanished; the watch goes on");
+    watching.await_words("interface c has vanished; the other queues continue");
     let mut generate = Command::new(WEIR);
     generate.args(["generate", "-i", "a", "--rate", "10k", "--count", "10k", "--frame", "64", "--json"]);
     assert!(pair.here.run(|| output(&mut generate)).unwrap().status.success());
@@ -340,7 +340,7 @@ fn who_was_root_is_reported_what_it_may_not_do_any_more() {
     let config = limited(&folder, 2000, &captures);
     let line = format!("detect -i b --config {}", text(&config));
     let why = format!(
-        "user 65534, who acts in place of root, may not: give it the right (`chown 65534 ...`), or use --keep-privileges: \
+        "user 65534, to which root changed, has no permission: grant it (`chown 65534 ...`), or use --keep-privileges: \
          cannot write captures to {}: Permission denied (os error 13)",
         text(&folder.join("attacks"))
     );

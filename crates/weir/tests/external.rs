@@ -11,8 +11,8 @@ use std::fs;
 use std::process::{Command, Output};
 
 use serde_json::Value;
-use weir_testbed::namespace::Namespace;
-use weir_testbed::rtnl::Rtnl;
+use weir_linux::namespace::Namespace;
+use weir_linux::rtnl::Rtnl;
 use weir_testkit::wires::address;
 use weir_testkit::{need_root, output};
 
@@ -120,7 +120,7 @@ impl Lab {
         let words = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{arguments:?}: {words}");
         let words = words.trim_end();
-        let why = words.split_once(" has failed before its first trial: ").map_or(words, |(_, why)| why);
+        let why = words.split_once(" failed before its first trial: ").map_or(words, |(_, why)| why);
         assert_eq!(why.trim_start_matches("weir: "), message, "{arguments:?}");
     }
 }
@@ -165,7 +165,7 @@ drops = ["tenth"]"#
         // On a busy machine the tester is late, and gives up; the trials before this one may have ended within a ten.
         let tenth = frames(trial, "tenth");
         assert!(sent > 100 && tenth.abs_diff(sent / 10) <= 1, "{tester}: {trial}");
-        // One counter for both directions. All would be lost if nobody answered the box, which has forgotten the
+        // One counter for both directions. All frames would be lost without an answer to the device, which has lost the
         // tester's Ethernet addresses with the reset.
         assert!((tenth..sent / 2).contains(&lost), "{tester}: {trial}");
         assert_eq!(trial["unexplained"], 0, "{tester}: {trial}");
@@ -201,7 +201,7 @@ fn one_port_is_enough_and_what_no_counter_explains_is_the_box_s() {
         let ip = format!("traffic.ip={ip}");
         let record = lab.run(&["box.toml", "--set", "traffic.direction=forward", "--set", &ip]);
         let trial = searched(&record).pop().unwrap_or_else(|| panic!("{record}"));
-        let lost = frames(trial, "lost in the box or on its wires");
+        let lost = frames(trial, "lost in the device or on its wires");
         assert_eq!(trial["lost"].as_u64(), Some(lost), "{ip}: {trial}");
         let sent = trial["sent"].as_u64().unwrap();
         assert!(sent > 100 && (lost >= sent / 10) != more.is_empty(), "{ip}: {trial}");
@@ -216,8 +216,7 @@ fn one_port_is_enough_and_what_no_counter_explains_is_the_box_s() {
             "{trial}"
         );
     }
-    let why = "the plan has mistakes:\nbox.toml:7: traffic.direction: frames come back on the port of [external]: use direction \
-        = \"forward\"";
+    let why = "the plan has mistakes:\nbox.toml:7: traffic.direction: frames return on the port of [external]: use direction = \"forward\"";
     lab.refused(&["box.toml"], why);
 }
 
@@ -302,7 +301,7 @@ fn what_cannot_be_measured_is_refused_with_a_remedy() {
     refused(
         "external.ports=[\"eth1\",\"eth3\"]",
         "nothing can be sent at eth3 here: there is no interface eth3 in this network namespace: did \
-             you mean `eth1`?; leave it out of external.ports, or see `weir doctor`",
+             you mean `eth1`?; remove it from external.ports, or see `weir doctor`",
     );
     refused(
         "dut.interrupts=0",
@@ -310,7 +309,7 @@ fn what_cannot_be_measured_is_refused_with_a_remedy() {
     );
     refused(
         "dut.xps=0",
-        "eth1 has one transmit queue, so that XPS has no choice: leave xps out, or name two CPUs or \
+        "eth1 has one transmit queue, so that XPS has no effect: omit xps, or use two CPUs or \
              more",
     );
     refused(
@@ -329,14 +328,14 @@ fn what_cannot_be_measured_is_refused_with_a_remedy() {
         "the command `setup` of [external] failed on root@192.0.2.1: it took longer than 1 s. Try it \
              by hand: ssh -o BatchMode=yes root@192.0.2.1 'sleep 99'",
     );
-    // The tester's own address, where nobody listens.
+    // The tester's own address, without a server.
     refused(
         "external.ssh=root@192.0.2.2",
         "the command `setup` of [external] failed on root@192.0.2.2: no connection: ssh: connect to \
              host 192.0.2.2 port 22: Connection refused. Try it by hand: ssh -o BatchMode=yes \
              root@192.0.2.2 'true'",
     );
-    // Nobody has given the box its addresses.
+    // The device has no addresses.
     refused(
         "external.allow_default_route=true",
         "nobody answers for 198.18.1.1, the box's address: check cable and address (`weir setup` \
@@ -345,7 +344,7 @@ fn what_cannot_be_measured_is_refused_with_a_remedy() {
     lab.in_box(&lab.setup(""));
     refused(
         "external.counters=echo rx",
-        "the command `counters` of [external] printed `rx`: let it print lines of a name and a whole number",
+        "the command `counters` of [external] printed `rx`: it must print lines with a name and a whole number",
     );
     lab.tester.run(|| {
         let mut rtnl = Rtnl::open().unwrap();
@@ -356,8 +355,8 @@ fn what_cannot_be_measured_is_refused_with_a_remedy() {
     refused(
         "repeat.times=1",
         "the IPv4 default route goes through eth2: test frames would flood the network behind it, and \
-             may cut you off; use another interface, or add `allow_default_route = true` to [external] if \
-             that is what you want",
+             may cut you off; use another interface, or add `allow_default_route = true` to [external] to \
+             allow it",
     );
     lab.in_box("ip link set eth1 down");
     refused("repeat.times=1", "interface eth1 has no carrier: plug in the cable, or set the other end up");

@@ -65,7 +65,7 @@ fn a_directory_that_will_not_do_is_refused_before_anything_is_recorded() {
     std::os::unix::fs::symlink(home.path("real"), home.path("files")).unwrap();
     let (code, said) = run(&home, &[]);
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("it is a link: name the directory that it leads to"), "{said}");
+    assert!(said.contains("it is a link: use its target"), "{said}");
     let (code, said) = run(&home, &["directory=/proc"]);
     assert_eq!(code, Some(1), "{said}");
     let listed = home.weir(&["list"]);

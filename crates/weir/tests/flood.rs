@@ -1,5 +1,5 @@
-//! A node under frames that nobody means well with, sent from both sides, while two hosts go on talking through it: what
-//! they say arrives as it was said, and the node's memory stays what it was. `FLOOD_S=300 cargo test --release -p weir
+//! A node under hostile frames from both sides, while two hosts communicate through it: what they send arrives unchanged,
+//! and the node's memory does not grow. `FLOOD_S=300 cargo test --release -p weir
 //! --test weir flood:: -- --nocapture` goes on for minutes with each kind of port.
 
 use std::io::{Read, Write};
@@ -7,21 +7,21 @@ use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use weir_linux::namespace::Namespace;
 use weir_plane::scenario::packet;
 use weir_port::packet::BATCH;
-use weir_testbed::namespace::Namespace;
 use weir_testkit::{Dice, PATIENCE, accept, be_patient, need_root, number};
 
 use crate::frames;
 use crate::storm::{End, storm};
 use crate::street::{RIGHT4, Running, Street, WAYS};
 
-/// How long a flood lasts at least, s, where nobody says otherwise.
+/// Default of the shortest time of a flood, s.
 const FLOOD_S: u64 = 1;
 /// Bytes that arrive each way before it ends.
 const LEAST_BYTES: u64 = 500_000;
-/// What a thread of the node may grow by, KiB: tables of fixed size that fill up, and for each session or connection its entry of 64
-/// bytes with its share of an index that may just have doubled.
+/// What a thread of the node may grow by, KiB: tables of fixed size that fill up, and for each session or connection its entry
+/// of 64 bytes with its share of an index that may just have doubled.
 const GROWTH_KIB: u64 = 8 << 10;
 const SESSION_BYTES: u64 = 160;
 /// What the wire takes.

@@ -3,7 +3,7 @@
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use weir_testbed::namespace::Namespace;
+use weir_linux::namespace::Namespace;
 use weir_testkit::{PATIENCE, Watch, need_root};
 
 use crate::full_disk::refuses_output;
@@ -149,7 +149,7 @@ fn ports_that_wait_for_old_segments_are_not_counted_on() {
         let output = start(&host, line.trim()).wait_with_output().unwrap();
         (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
-    // Ports of this side that wait; those of the server's side are in nobody's way.
+    // Ports of this side in TIME_WAIT; those of the server's side do not matter.
     let waiting = || {
         let text = host.run(|| std::fs::read_to_string("/proc/thread-self/net/tcp").unwrap());
         let is_one = |line: &&str| {

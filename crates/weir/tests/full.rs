@@ -67,8 +67,12 @@ fn records_and_shards() {
 fn files_that_may_not_become_larger() {
     let home = Home::new(&[("grid.toml", GRID)]);
     for (blocks, words, expected) in [
-        (1, "man > man.1", "cannot write to standard output: File too large (os error 27); raise the limit"),
-        (90, "run grid.toml --no-report --quiet --store small.db", "the size of files limited (ulimit -f)?"),
+        (
+            1,
+            "man > man.1",
+            "cannot write to standard output: File too large (os error 27); raise the file size limit",
+        ),
+        (90, "run grid.toml --no-report --quiet --store small.db", "the file size limit (ulimit -f)"),
     ] {
         let script = format!("ulimit -f {blocks}; exec {WEIR} {words}");
         let output = home.command(&["sh", "-c"], &[&script]).output().expect("a shell");

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use weir_testkit::Watch;
 
-/// Runs a command whose output nobody can keep: it ends by itself, names that, and fails.
+/// Runs a command whose output cannot be written: it ends, reports that, and fails.
 pub(crate) fn refuses_output(mut command: Command, what: &str) {
     let full = File::options().write(true).open("/dev/full").expect("a device");
     let begun = Instant::now();
@@ -19,7 +19,7 @@ pub(crate) fn refuses_output(mut command: Command, what: &str) {
     assert!(!said.contains("panicked"), "{what}: {said}");
 }
 
-/// A shell that runs a script, before which a disk of this size is mounted at `disk` in its folder. Nobody else sees it.
+/// A shell that runs a script, before which a disk of this size is mounted at `disk` in its folder. The mount is private.
 pub(crate) fn shell_with_disk(size: &str, script: &str) -> Command {
     let mut shell = Command::new("unshare");
     let script = format!("mkdir -p disk && mount -t tmpfs -o size={size} none disk || exit 99\n{script}");

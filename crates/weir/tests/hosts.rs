@@ -4,10 +4,10 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
 
-use weir_testbed::namespace::Namespace;
+use weir_linux::namespace::Namespace;
 use weir_testkit::{PATIENCE, accept, be_patient};
 
-/// Bytes that nobody would send by chance.
+/// Bytes that do not occur by chance.
 pub(crate) fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|i| (i * 7 + i / 251) as u8).collect()
 }

@@ -1,19 +1,19 @@
-//! A store with runs that nobody measured.
+//! A store with invented runs.
 
 use std::process::{Command, Output};
 
 use serde_json::json;
-use weir_lab::record::{Point, PointResult, Run, RunState};
-use weir_lab::store::{SqliteStore, Store};
+use weir_record::record::{Point, PointResult, Run, RunState};
+use weir_record::store::RunLog;
 use weir_testkit::{Folder, check_session, output};
 
 use crate::weir::WEIR;
 
-/// A store of its own, gone after the test.
+/// A file of records of its own, gone after the test.
 pub(crate) struct Kept {
     /// It is in here, and commands run here.
     pub(crate) folder: Folder,
-    store: SqliteStore,
+    log: RunLog,
     plan: &'static str,
 }
 
@@ -21,8 +21,8 @@ impl Kept {
     /// An empty one for runs of this plan.
     pub(crate) fn new(plan: &'static str) -> Kept {
         let folder = Folder::new();
-        let store = SqliteStore::open(&folder.join("records.db")).expect("a store");
-        Kept { folder, store, plan }
+        let log = RunLog::open(&folder.join("records.db")).expect("a log");
+        Kept { folder, log, plan }
     }
 
     /// A complete run with a rate of about `fps` at one point, on day `day` of a month.
@@ -32,29 +32,31 @@ impl Kept {
 
     /// A run that has failed before anything was measured.
     pub(crate) fn failed_run(&self, day: u32) {
-        let id = self.store.begin_run(&run(self.plan, day)).expect("kept");
-        self.store.finish_run(id, RunState::Failed, &format!("2026-03-{day:02}T10:10:00Z")).expect("kept");
+        self.keep(&run(self.plan, day), None, RunState::Failed);
     }
 
     /// A complete run of another point.
     pub(crate) fn run_at(&self, day: u32, device: &str, fps: f64) {
-        let id = self.store.begin_run(&run(self.plan, day)).expect("kept");
-        let (device, other) = (device.to_string(), point(id));
-        let settings = vec![("dut".to_string(), device.clone())];
-        let point = self.store.add_point(&Point { dut: device, settings, ..other }).expect("kept");
-        self.store.finish_point(point, &result(fps)).expect("kept");
-        self.store.finish_run(id, RunState::Complete, &format!("2026-03-{day:02}T10:10:00Z")).expect("kept");
+        let settings = vec![("dut".to_string(), device.to_string())];
+        let point = Point { dut: device.into(), settings, ..point() };
+        self.keep(&run(self.plan, day), Some((point, fps)), RunState::Complete);
     }
 
     /// The same as [`Kept::run`], of this plan.
     pub(crate) fn run_of(&self, plan: &str, day: u32, fps: f64) {
-        let id = self.store.begin_run(&run(plan, day)).expect("kept");
-        let point = self.store.add_point(&point(id)).expect("kept");
-        self.store.finish_point(point, &result(fps)).expect("kept");
-        self.store.finish_run(id, RunState::Complete, &format!("2026-03-{day:02}T10:10:00Z")).expect("kept");
+        self.keep(&run(plan, day), Some((point(), fps)), RunState::Complete);
     }
 
-    /// Closes the store, whose file stays in its folder.
+    fn keep(&self, run: &Run, point: Option<(Point, f64)>, state: RunState) {
+        self.log.begin(run).expect("kept");
+        if let Some((point, fps)) = point {
+            self.log.add_point(run.uuid, &point).expect("kept");
+            self.log.finish_point(point.key(run.uuid), &result(fps)).expect("kept");
+        }
+        self.log.finish_run(run.uuid, state, &run.started.replace("10:00", "10:10")).expect("kept");
+    }
+
+    /// Closes the file, which stays in its folder.
     pub(crate) fn close(self) -> Folder {
         self.folder
     }
@@ -97,9 +99,9 @@ fn run(plan: &str, day: u32) -> Run {
     .expect("a record")
 }
 
-fn point(run_id: i64) -> Point {
+fn point() -> Point {
     serde_json::from_value(json!({
-        "id": 0, "run_id": run_id, "index": 0, "settings": [["dut", "kernel-forward"], ["frame_bytes", "64"]],
+        "id": 0, "run_id": 0, "index": 0, "settings": [["dut", "kernel-forward"], ["frame_bytes", "64"]],
         "dut": "kernel-forward", "frame": "64", "frame_bytes_mean": 64.0, "cpus": [1], "cpus_shared": [],
         "line_fps": null, "result": null,
     }))

@@ -63,7 +63,7 @@ fn names(folder: &str) -> BTreeSet<String> {
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// What changes while nobody sets it: a counter, and the congestion controls that other tests load.
+/// Values that change without being set: a counter, and the congestion controls that other tests load.
 const CHANGING: [&str; 2] = ["nf_conntrack_count", "tcp_available_congestion_control"];
 
 /// Every setting below `folder`.
@@ -95,7 +95,7 @@ fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !done() {
         assert!(Instant::now() < deadline, "after 60 s {what}");
-        // Nobody reports the end of a program; who asks all the time takes the CPU from those that end it.
+        // The end of a program has to be polled; polling without a pause takes CPU time from the programs that end it.
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -116,7 +116,7 @@ fn nothing_is_left_but_what_was_measured() {
         assert!(cleaned.status.success(), "{trace}: {cleaned:?}");
         let cleaned = String::from_utf8_lossy(&cleaned.stdout).into_owned();
         in_mid_trial += usize::from(cleaned.contains("was killed"));
-        // Other tests have theirs meanwhile. What nobody holds now must go.
+        // Other tests have their own programs. Programs without a holder must go.
         let left: BTreeSet<_> = programs_of_nobody().difference(&programs).copied().collect();
         wait_until(&format!("{trace}: programs are loaded"), || all_programs().is_disjoint(&left));
         assert_eq!(Traces::now(), before, "{trace}");

@@ -1,6 +1,6 @@
 //! Two hosts with stacks of their own, and a namespace between them in which a link can be.
 
-use weir_testbed::namespace::Namespace;
+use weir_linux::namespace::Namespace;
 use weir_testkit::Started;
 use weir_testkit::wires::{Wire, address, join, set_up};
 

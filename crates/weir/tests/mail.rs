@@ -1,5 +1,5 @@
-//! `weir run mail`, `weir run peers-mail` and `weir mail` as a user runs them: everybody is delivered to, and that is what is
-//! recorded.
+//! `weir run mail`, `weir run peers-mail` and `weir mail` as a user runs them: all recipients are delivered to, and that is
+//! what is recorded.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -91,7 +91,7 @@ impl Sink {
         Sink { process, at: listening.at }
     }
 
-    /// What it has received, when nobody delivers any more.
+    /// The received messages, after all deliveries have ended.
     fn end(mut self) -> Received {
         drop(self.process.child.stdin.take());
         self.process.json(command::DONE)

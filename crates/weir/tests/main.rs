@@ -15,17 +15,21 @@ mod files;
 mod flood;
 mod flows;
 mod full;
-mod inspect;
+mod house;
 mod killed;
 mod mail;
 mod node;
 mod packaging;
 mod planted;
-mod prometheus;
 mod records;
 mod refused;
 mod schemas;
 mod servers;
+mod services {
+    //! Servers and clients of others beside weir: `./test services`.
+    mod inspect;
+    mod prometheus;
+}
 mod shards;
 mod stacks;
 mod systemd;

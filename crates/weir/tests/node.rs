@@ -9,8 +9,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use weir_testbed::namespace::Namespace;
-use weir_testbed::rtnl::Rtnl;
+use weir_linux::namespace::Namespace;
+use weir_linux::rtnl::Rtnl;
 use weir_testkit::{PATIENCE, accept, be_patient, need_root, output};
 
 use crate::confined;
@@ -116,7 +116,7 @@ fn hosts_have_their_ports_again_after_a_crash() {
     }
 }
 
-/// What is missing after a crash is what was given last, since the last look of who writes it down: nothing in between.
+/// Only the last assignments, since the last write of the file, are missing after a crash: none in between.
 #[test]
 fn a_crash_takes_no_block_that_was_given_before_one_it_leaves() {
     need_root!();
@@ -181,7 +181,7 @@ fn full_disk(failure: &str) {
     let send = |socket: &UdpSocket| socket.send_to(b"hello", "192.0.2.2:9").unwrap();
     let deadline = Instant::now() + PATIENCE;
     if failure == "refuse" {
-        // Nobody has a block, and nobody gets one.
+        // No host has a block, and none gets one.
         for socket in &sockets {
             send(socket);
         }
@@ -221,13 +221,13 @@ fn full_disk(failure: &str) {
     let (ended, said) = end_with_words(&mut node);
     assert!(ended, "{said}");
     assert_eq!(said.matches("blocks: No space left on device").count(), 1, "once: {said}");
-    assert!(said.contains("blocks says again who has which ports"), "{said}");
+    assert!(said.contains("blocks is written again"), "{said}");
 }
 
 /// Ends a node as Ctrl-C does; whether that went well, and what it said beside its output.
 fn end_with_words(node: &mut Running<'_>) -> (bool, String) {
     let child = node.child.take().unwrap();
-    // SAFETY: the number of a child that nobody has waited for.
+    // SAFETY: the process id of a child that has not been reaped.
     assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGINT) }, 0);
     let ended = child.wait_with_output().unwrap();
     (ended.status.success(), String::from_utf8_lossy(&ended.stderr).into_owned())
@@ -273,7 +273,7 @@ fn a_panic_costs_its_batch_and_not_the_node() {
         assert_eq!(kept(), 3, "{io}: a file with the frames of each");
         let (is_well, words) = end_with_words(&mut node);
         let is_about_it =
-            |line: &&str| line.contains("has panicked") && line.contains("stage 1 (nat) has begun anew");
+            |line: &&str| line.contains("the node panicked") && line.contains("stage 1 (nat) was restarted");
         let said = words.lines().filter(is_about_it).count();
         assert!(is_well && said == 3, "{io}, {threads} threads: {words}");
     }
@@ -304,22 +304,22 @@ fn what_others_laid_where_a_node_writes_stays_as_it_is() {
     let link = street.folder.join("link");
     std::os::unix::fs::symlink(&victim, &link).unwrap();
     for (option, path, why) in [
-        ("--events", &link, "cannot write DIR/link: it is a symbolic link: name the file to which it leads"),
-        ("--blocks", &link, "cannot write DIR/link: it is a symbolic link: name the file to which it leads"),
+        ("--events", &link, "cannot write DIR/link: it is a symbolic link: use its target"),
+        ("--blocks", &link, "cannot write DIR/link: it is a symbolic link: use its target"),
         (
             "--blocks",
             &victim,
-            "DIR/victim has something else than blocks of ports: name the file that --blocks wrote, or a new one",
+            "DIR/victim is no file of port blocks: use a file that --blocks wrote, or a new one",
         ),
         (
             "--socket",
             &victim,
-            "cannot make the socket DIR/victim: name another place with --socket: it is there and no socket",
+            "cannot create the socket DIR/victim: choose another one with --socket: it exists and is no socket",
         ),
         (
             "--socket",
             &link,
-            "cannot make the socket DIR/link: name another place with --socket: it is there and no socket",
+            "cannot create the socket DIR/link: choose another one with --socket: it exists and is no socket",
         ),
     ] {
         let mut command = Command::new(WEIR);
@@ -432,7 +432,7 @@ fn a_node_changes_its_routes_while_it_runs() {
     let output = street.weir(&["apply", file.to_str().unwrap()]);
     assert!(output.status.success(), "{output:?}");
     let reported = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(reported, format!("the node is what {} says\n", file.display()));
+    assert_eq!(reported, format!("the node applied {}\n", file.display()));
     assert_eq!(street.show("routes")["routes"][0], "198.51.100.0/24 via 192.0.2.2");
     let after = street.show("counters");
     assert!(after["entered"].as_u64() >= before["entered"].as_u64(), "it is the same node");
@@ -474,7 +474,7 @@ fn silent_clients_delay_neither_others_nor_the_log_and_hostile_ones_do_not_end_t
         (&client).write_all(hostile.as_bytes()).unwrap();
         assert!(answer(&client)["error"].is_string(), "{hostile}");
     }
-    // Nobody has waited for those that were there first: they can still ask.
+    // The first clients were not dropped: they can still send requests.
     (&silent[0]).write_all(b": \"routes\"}\n").unwrap();
     silent[1..].iter().for_each(|mut client| client.write_all(b"{\"show\": \"drops\"}\n").unwrap());
     silent.iter().for_each(|client| assert!(answer(client)["ok"].is_object()));
@@ -529,9 +529,9 @@ fn a_killed_node_leaves_no_program_behind() {
         let mut child = node.child.take().unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(!street.weir(&["show"]).status.success(), "nobody answers any more");
+        assert!(!street.weir(&["show"]).status.success(), "the node has ended");
     }
-    // AF_XDP binds to a queue that nobody has, and a program stands where none is.
+    // AF_XDP binds to an unused queue, and its program to an interface without one.
     street.run(ROUTER).end();
 }
 

@@ -8,8 +8,8 @@ use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use weir_testbed::ethtool::{Offload, set_offload};
-use weir_testbed::namespace::Namespace;
+use weir_linux::ethtool::{Offload, set_offload};
+use weir_linux::namespace::Namespace;
 use weir_testkit::wires::{End, Wire, join, set_up};
 use weir_testkit::{PATIENCE, Watch, output};
 

@@ -1,4 +1,4 @@
-//! What those who install need: the Debian package, the container image, the dashboard.
+//! Packaging: the Debian package, the container image, the dashboard.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -88,8 +88,8 @@ fn the_dashboard_asks_only_for_metrics_that_there_are() {
     }
 }
 
-/// The image from the package, on a base of Debian's packages, and quick in it: frames by the XDP tester, with the capabilities that
-/// the Containerfile names.
+/// The image from the package, on a base of Debian's packages, and quick in it: frames by the XDP tester, with the capabilities
+/// that the Containerfile names.
 #[test]
 fn quick_measures_in_a_container() {
     let Some(base) = base_image() else {

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use weir_testbed::namespace::Namespace;
+use weir_linux::namespace::Namespace;
 use weir_testkit::need_root;
 use weir_testkit::wires::{End, Wire, join, set_up};
 

@@ -7,12 +7,12 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::json;
-use weir_lab::store::{SqliteStore, Store};
+use weir_record::store::RunLog;
 use weir_testkit::{Folder, need_root, output};
 
 use crate::weir::WEIR;
 
-/// Who has laid it.
+/// The user that placed the file.
 const OTHER: u32 = 12345;
 
 /// Lays something at a path.
@@ -58,7 +58,7 @@ const COMMANDS: [(&str, &str); 15] = [
 
 /// A file of records with one run.
 fn record(path: &Path) {
-    let store = SqliteStore::open(path).unwrap();
+    let log = RunLog::open(path).unwrap();
     let run = json!({
         "id": 0, "plan": "small", "question": "How fast?", "plan_toml": "question = \"How fast?\"\n",
         "started": "2026-03-01T10:00:00Z", "finished": null, "state": "running", "seed": 1, "version": "0.1.0",
@@ -68,7 +68,7 @@ fn record(path: &Path) {
         },
         "tester": { "generator": "xdp-live-frames", "receiver": "xdp", "cpus": [0], "limits": [] },
     });
-    store.begin_run(&serde_json::from_value(run).unwrap()).unwrap();
+    log.begin(&serde_json::from_value(run).unwrap()).unwrap();
 }
 
 fn check(line: &str, laid: &str, what: &str, plant: Plant) {
@@ -109,7 +109,7 @@ fn whatever_lies_there_nothing_else_is_written_to() {
     need_root!();
     std::thread::scope(|scope| {
         for (what, plant) in PLANTED {
-            // A capture waits until somebody reads the pipe that it is to fill, whosever it is.
+            // A capture waits for a reader of its pipe, whatever user owns the pipe.
             let ends = move |line: &&(&str, &str)| !(what == "pipe" && line.0.starts_with("capture"));
             scope.spawn(move || {
                 COMMANDS.iter().filter(ends).for_each(|(line, laid)| check(line, laid, what, plant));

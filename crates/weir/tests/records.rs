@@ -66,8 +66,7 @@ no point has a result in both runs
 only run 1 has this point: 64, kernel-forward
 only run 2 has this point: 64, node
 ";
-    let fails =
-        "weir: nothing was compared, so --fail-on fails: no point has a result in run 1 and in run 2\n[4]\n";
+    let fails = "weir: --fail-on fails: no point has a result in both run 1 and run 2\n[4]\n";
     for verdicts in ["slower", "faster", "cannot-tell", "slower,cannot-tell", "unmatched"] {
         kept.check(&format!("$ compare 1 2 --fail-on {verdicts}\n{compared}{fails}"));
     }
@@ -88,7 +87,7 @@ fn the_last_run_of_a_comparison_is_a_complete_one_of_its_plan() {
     kept.check(
         "\
 $ compare 1 3 --fail-on slower
-weir: run 3 is failed: --fail-on needs complete runs; `weir run --resume 3` measures the rest
+weir: run 3 is failed: --fail-on needs complete runs; complete it with `weir run --resume 3`
 [1]
 ",
     );
@@ -100,7 +99,7 @@ weir: run 3 is failed: --fail-on needs complete runs; `weir run --resume 3` meas
     kept.check(
         "\
 $ compare broken.json last
-weir: broken.json holds no run: write it with `weir show ID --json > broken.json`: missing field `run` at line 1 column 2
+weir: broken.json contains no run: write it with `weir show ID --json > broken.json`: missing field `run` at line 1 column 2
 [1]
 ",
     );
@@ -112,7 +111,7 @@ fn a_mistyped_store_makes_no_file() {
     for line in ["list", "show last", "report last", "compare 1 2", "trend small", "export last --format csv"]
     {
         kept.check(&format!(
-            "$ {line} --store typo.db\nweir: there is no file typo.db: check the name in --store or WEIR_STORE; `weir run` makes \
+            "$ {line} --store typo.db\nweir: there is no file typo.db: check the name in --store or WEIR_STORE; `weir run` creates \
              it\n[1]\n"
         ));
     }
@@ -132,9 +131,9 @@ $ report 1 -o .
 ./weir-small-1.html
 $ report 1 -o .
 ./weir-small-1.html
-note: ./weir-small-1.html was there, and is replaced
+note: replaced ./weir-small-1.html
 $ report 1 -o diary.html
-weir: diary.html is no report of weir, and stays: move it away, or name another file
+weir: diary.html exists and is not a weir report: not overwritten; move it away, or use another file
 [1]
 ",
     );
@@ -156,11 +155,11 @@ frame  device          quantity  runs  level now  95 % interval  since  changes
    64  kernel-forward  NDR         16       361k  360k–362k      run 9        1
 
 64, kernel-forward, NDR
-  2026-03-09T10:00:00Z run 9 (weir 0.1.0): 0.899 times, 0.897 – 0.902; from 401 k to 361 k; nothing that is recorded changed with it
+  2026-03-09T10:00:00Z run 9 (weir 0.1.0): 0.899 times, 0.897 – 0.902; from 401 k to 361 k; no recorded property changed at the same time
 
-A change is claimed where a permutation test has p < 5 %: of 1 series without any, at most 0.1 would show one by chance. Its place is known to one or two runs.
+A change is reported if a permutation test has p < 5 %: of 1 series without a change, at most 0.1 would show one by chance. The position of a change is exact to one or two runs.
 $ trend smal
-weir: no complete run of `smal` was kept: see `weir list`
+weir: there is no complete run of `smal`: see `weir list`
 [1]
 $ trend small -o trend.html
 trend.html
@@ -225,7 +224,7 @@ fn nothing_is_written_through_a_link_of_somebody_else() {
     // A report may give way to a newer one.
     let precious = "<title>weir: precious";
     fs::write(&victim, precious).expect("room");
-    // The last is where a report goes unless somebody says otherwise.
+    // The last is the default place of a report.
     fs::create_dir(kept.folder.join("reports")).expect("room");
     for link in [link, kept.folder.join("reports/weir-small-1.html")] {
         std::os::unix::fs::symlink(&victim, &link).expect("a link");
@@ -238,7 +237,7 @@ fn nothing_is_written_through_a_link_of_somebody_else() {
         ("trend small -o link", "the trend to link: link"),
     ] {
         kept.check(&format!(
-            "$ {line}\nweir: cannot write {what} is a symbolic link of user 12345: name that to which it leads\n[1]\n"
+            "$ {line}\nweir: cannot write {what} is a symbolic link of user 12345: use its target\n[1]\n"
         ));
         assert_eq!(fs::read_to_string(&victim).expect("readable"), precious, "{line}");
     }
@@ -258,14 +257,14 @@ fn a_row_that_cannot_be_read_is_named_and_hides_no_other() {
     let ids: Vec<_> = runs.as_array().expect("a list").iter().map(|run| run["id"].clone()).collect();
     assert_eq!(ids, [json!(1), json!(3)]);
     let changed =
-        "cannot be read: expected ident at line 1 column 2; it was changed by hand, or is of another version";
+        "cannot be read: expected ident at line 1 column 2; it was edited, or is of another version";
     let file = kept.folder.join("records.db").display().to_string();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(said, format!("note: record 2 of table runs in {file} {changed}\n"));
     kept.check(&format!(
         "\
 $ clean
-nothing to do: no run was killed, or its traces are gone
+nothing to do: no killed run left changes
 $ show 2
 weir: record 2 of table runs in DIR/records.db {changed}
 [1]
@@ -295,10 +294,7 @@ fn records_are_read_where_nothing_can_be_written() {
             let output = shell.args(["--store", "records.db"]).current_dir(folder).output().expect("unshare");
             let said = String::from_utf8_lossy(&output.stderr);
             assert_eq!(output.status.code(), Some(expected), "{line}: {said}");
-            assert!(
-                expected == 0 || said.contains("copy both files to one that can be written"),
-                "{line}: {said}"
-            );
+            assert!(expected == 0 || said.contains("copy both files to a writable folder"), "{line}: {said}");
         }
     };
     // Another process, this one, has it open.

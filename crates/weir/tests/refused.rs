@@ -45,8 +45,8 @@ fn kernel() -> String {
 /// The note of a run that gets by with packet sockets, for this reason.
 fn packets_instead(why: &str) -> String {
     format!(
-        "note: AF_PACKET sockets in place of XDP: {why}. They send several times fewer frames, which depart less exactly; Linux \
-         5.18 or newer, as root, has XDP with live frames."
+        "note: Using AF_PACKET sockets instead of XDP: {why}. They send several times fewer frames, with less exact departure \
+         times. XDP needs root and Linux 5.18 or newer."
     )
 }
 
@@ -103,7 +103,7 @@ no runs are recorded
     Connection::open(&path).expect("a file").pragma_update(None, "user_version", 99).expect("it is SQLite");
     for line in ["list", "run tiny.toml", "show last", "clean"] {
         home.check(&format!(
-            "$ {line}\nweir: DIR/data/weir/records.db has record format 99, this weir knows formats up to 4: use a newer weir, \
+            "$ {line}\nweir: DIR/data/weir/records.db has record format 99, this weir supports formats up to 5: use a newer weir, \
              or another file with --store\n[1]\n"
         ));
     }
@@ -116,13 +116,13 @@ fn what_is_not_there_is_reported() {
     home.check(
         "\
 $ list --store holiday.jpg
-weir: holiday.jpg is no file of weir records, or damaged: name another file with --store, or restore a copy
+weir: holiday.jpg is no file of weir records, or is damaged: use another file with --store, or restore a copy
 [1]
 $ run quik
-weir: `quik` is neither a plan that ships with weir nor a file: did you mean `quick`?
+weir: `quik` is neither a shipped plan nor a file: did you mean `quick`?
 [1]
 $ run tiny.toml --report nowhere/x.html
-weir: there is no folder nowhere for the report: make it, or change --report
+weir: there is no folder nowhere for the report: create it, or change --report
 [1]
 ",
     );
@@ -160,7 +160,7 @@ fn a_kernel_that_lacks_something() {
         Some(
             "weir: kernel-forward cannot be measured here: no network namespace: Function not implemented (os error 38). Run \
              as root, or in a user namespace of its own (unshare -Urnm), where kernel.unprivileged_userns_clone and AppArmor \
-             allow it; leave it out of dut.kind, or see `weir doctor`"
+             allow it; remove it from dut.kind, or see `weir doctor`"
         )
     );
 }
@@ -238,7 +238,7 @@ fn a_kernel_without_live_frames() {
     let run = weir(&["run", "tiny.toml", "--no-report"]);
     let said = String::from_utf8_lossy(&run.stderr);
     assert!(matches!(run.status.code(), Some(0 | 3)), "{said}");
-    assert_eq!(said.matches("AF_PACKET sockets in place of XDP").count(), 1, "{said}");
+    assert_eq!(said.matches("AF_PACKET sockets instead of XDP").count(), 1, "{said}");
     let lacks = |what: &str| {
         let (kernel, why) =
             (kernel(), "Invalid argument (os error 22) (Linux 5.18 or newer has what it needs)");

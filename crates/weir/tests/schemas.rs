@@ -54,16 +54,16 @@ fn events_of_attacks() {
 
 #[test]
 fn events_of_a_file_with_a_clock_that_was_set_back() {
-    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
+    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("../detectd/tests/cases");
     let (file, config) = (cases.join("1-setback.pcap"), cases.join("detect.toml"));
     let mut command = Command::new(WEIR);
     command.args(["detect", "--read", text(&file), "--config", text(&config)]);
     let shown = String::from_utf8(output(&mut command).expect("weir starts").stdout).expect("text");
     assert_eq!(
         shown,
-        "2023-11-14T22:13:20.000Z clock went back 64.9 s: a new period begins\n\
-         760 frames of IP, 0 of them of other networks; 1 hosts and directions; 0 lost before they were seen; the clock went back \
-         1 times\n"
+        "2023-11-14T22:13:20.000Z the clock went back 64.9 s: a new period begins\n\
+         760 IP frames, 0 of them outside the watched networks; 1 hosts and directions; 0 frames lost before detection; the clock \
+         went back 1 times\n"
     );
     let lines = String::from_utf8(output(command.arg("--json")).expect("weir starts").stdout).expect("text");
     let schema = schema_of("event");

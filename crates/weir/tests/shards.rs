@@ -73,7 +73,7 @@ fn a_shard_that_is_missing_or_of_another_seed_is_named() {
         ("1-3.json", "weir: of 3 shards these are missing: 2, 3"),
         (
             "1-3.json 2-3.json",
-            "weir: shard 2/3 has another seed than shard 1/3: run it again with the seed of the others",
+            "weir: shard 2/3 has a different seed than shard 1/3: run it again with the seed of the others",
         ),
     ] {
         let output = site.tried(&format!("weir merge {files} --store merged.db"));

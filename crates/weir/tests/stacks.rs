@@ -10,7 +10,7 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use weir_testbed::namespace::Namespace;
+use weir_linux::namespace::Namespace;
 use weir_testkit::wires::{Wire, address};
 use weir_testkit::{PATIENCE, accept, need_root, output};
 
@@ -66,7 +66,7 @@ fn ping(host: &Namespace, target: &str) {
     program(host, &["ping", "-n", "-c", "2", "-i", "0.01", "-w", "100", "-s", "4000", target]);
 }
 
-/// Who is on the way.
+/// The hops on the path.
 fn hops(host: &Namespace, target: &str) -> Option<Vec<String>> {
     let text = program(host, &["traceroute", "-n", "-q", "1", "-N", "1", "-w", "5", "-m", "6", target])?;
     let hop = |line: &str| line.split_whitespace().nth(1).map(String::from);
@@ -185,7 +185,7 @@ fn programs_talk_through_a_nat_and_a_filter_with_ipv4_and_ipv6() {
             }
             find_path_mtu(&street.left, &remote, (&at(remote_at, 7), &at(remote_at, 7)), NARROW);
         }
-        // Nobody outside begins.
+        // No host outside may begin.
         let (to, from) = ("[2001:db8:1::2]:9", "[2001:db8:2::2]:0");
         let closed = street.left.run(|| UdpSocket::bind(to).unwrap());
         closed.set_nonblocking(true).unwrap();

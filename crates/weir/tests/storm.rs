@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
+use weir_linux::namespace::Namespace;
+use weir_linux::rtnl::Rtnl;
 use weir_port::packet::Sender;
-use weir_testbed::namespace::Namespace;
-use weir_testbed::rtnl::Rtnl;
 
 /// Ends what goes on beside a test, whatever becomes of the test.
 pub(crate) struct End<'a>(pub(crate) &'a AtomicBool);

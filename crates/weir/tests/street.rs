@@ -7,8 +7,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Instant;
 
 use serde_json::Value;
-use weir_testbed::ethtool::{Offload, set_offload};
-use weir_testbed::namespace::Namespace;
+use weir_linux::ethtool::{Offload, set_offload};
+use weir_linux::namespace::Namespace;
 use weir_testkit::wires::{End, Wire, address, default_route, join, set_up, without_ipv6};
 use weir_testkit::{Folder, PATIENCE, Watch, accept, be_patient, output};
 
@@ -134,7 +134,7 @@ pub(crate) struct Running<'a> {
 impl Running<'_> {
     pub(crate) fn signal(&self, signal: i32) {
         let child = self.child.as_ref().unwrap();
-        // SAFETY: the number of a child that nobody has waited for.
+        // SAFETY: the process id of a child that has not been reaped.
         assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
     }
 

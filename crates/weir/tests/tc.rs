@@ -1,7 +1,7 @@
-//! `weir bottleneck` and the kernel's own queueing disciplines, side by side on the same wires with the same frames: how much is held,
-//! to the byte, and for how long at least; which frames FQ-CoDel and PIE drop or mark, and in which order flows leave. Frames take a
-//! second on the link where it matters when each leaves, so that nobody is too slow for it. A minute, and many kernels lack the disciplines:
-//! it is for a guest, where `tests/vm/check` sets WEIR_TC=1.
+//! `weir bottleneck` and the kernel's own queueing disciplines, side by side on the same wires with the same frames: how much
+//! is held, to the byte, and for how long at least; which frames FQ-CoDel and PIE drop or mark, and in which order flows leave.
+//! Frames take a second on the link where it matters when each leaves, so that neither side is too slow for it. A minute, and
+//! many kernels lack the disciplines: it is for a guest, where `tests/vm/check` sets WEIR_TC=1.
 //!
 //! ```text
 //!  host 198.18.0.1 - m0 [ weir bottleneck, or a bridge with tc at m1 ] m1 - host 198.18.0.2
@@ -13,7 +13,7 @@ use std::os::fd::AsRawFd;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use weir_testbed::namespace::Namespace;
+use weir_linux::namespace::Namespace;
 use weir_testkit::{Started, need_root};
 
 use crate::link::Street;
@@ -94,7 +94,7 @@ fn sent(street: &Street, groups: usize, (at_once, pause): (usize, Duration)) -> 
     receiver.join().unwrap()
 }
 
-/// Leaves a test, aloud, where nobody has asked for it.
+/// Skips a test, with a note, unless WEIR_TC is set.
 macro_rules! need_tc {
     () => {
         if std::env::var_os("WEIR_TC").is_none() {
@@ -143,7 +143,7 @@ struct Offer<'a> {
     pause: Duration,
 }
 
-/// What came of it.
+/// The packets that passed.
 #[derive(Debug, PartialEq)]
 struct Passed {
     /// Numbers of the frames that arrived, in their order.
@@ -264,8 +264,8 @@ fn at_once(flows: &[u16]) -> Offer<'_> {
 #[test]
 fn both_isolate_flows_and_serve_them_in_the_same_order() {
     need_tc!();
-    // A flow with many frames, and two that come after it with few: weir and tc give each its turn. The token bucket of tc has sent
-    // the first frame and taken the second one before the third one comes; so weir gets a frame less.
+    // A flow with many frames, and two that come after it with few: weir and tc give each its turn. The token bucket of tc
+    // has sent the first frame and taken the second one before the third one comes; so weir gets a frame less.
     let flows = [vec![1; 14], vec![2; 3], vec![3; 2], vec![2; 2]].concat();
     let [weir, tc] = beside(
         "order",
@@ -279,7 +279,7 @@ fn both_isolate_flows_and_serve_them_in_the_same_order() {
     assert_eq!(weir, tc);
     assert!(weir.arrived.len() == flows.len() && !weir.arrived.is_sorted(), "{weir:?}");
     let last = |flow: u16| weir.arrived.iter().rposition(|number| flows[*number] == flow).unwrap();
-    assert!(last(2) < last(1) && last(3) < last(1), "nobody waits behind the first flow: {weir:?}");
+    assert!(last(2) < last(1) && last(3) < last(1), "no flow waits behind the first one: {weir:?}");
     for flow in 1..=3 {
         assert!(weir.arrived.iter().filter(|number| flows[**number] == flow).is_sorted(), "{weir:?}");
     }
@@ -308,9 +308,9 @@ fn both_drop_from_the_head_of_the_largest_flow() {
 #[test]
 fn both_follow_codels_law() {
     need_tc!();
-    // The sojourn is above 5 ms from the first frame that waits on. Drops are due 2.5 s and 5 s after it, and made when a frame is taken,
-    // each second. The third one would be due 1.77 s later, as RFC 8289 has it; in Linux, where the square root is one step of Newton's
-    // method, after 1.25 s.
+    // The sojourn is above 5 ms from the first frame that waits on. Drops are due 2.5 s and 5 s after it, and made when a
+    // frame is taken, each second. The third one would be due 1.77 s later, as RFC 8289 has it; in Linux, where the square
+    // root is one step of Newton's method, after 1.25 s.
     for (ecn, frames) in [(0, 12), (2, 11)] {
         let flows = vec![1; frames];
         let [weir, tc] = beside(
@@ -345,8 +345,8 @@ fn both_limit_pie_to_the_frame() {
 fn both_pies_signal_before_the_limit() {
     need_tc!();
     let flows = [1; 1000];
-    // 800 kbit/s for ten seconds: twice the rate; and 3 % above it, where the chance is below a tenth, up to which PIE marks, for long
-    // enough to mark one or two.
+    // 800 kbit/s for ten seconds: twice the rate; and 3 % above it, where the chance is below a tenth, up to which PIE
+    // marks, for long enough to mark one or two.
     for (ecn, rate) in [(0, "400kbit"), (2, "775kbit")] {
         let offer = || Offer { flows: &flows, ecn, pause: Duration::from_millis(10) };
         let both = beside(

@@ -14,7 +14,7 @@ const COLUMNS: u16 = 80;
 /// A program with a terminal of its own.
 pub(crate) struct InTerminal {
     child: Child,
-    /// The other end of the terminal, which whoever looks at it has.
+    /// The other end of the terminal, with its screen.
     screen: File,
     shown: Vec<u8>,
     _watch: Watch,
@@ -31,7 +31,7 @@ impl InTerminal {
         // SAFETY: reads a struct of this kind.
         assert_eq!(unsafe { libc::ioctl(screen.as_raw_fd(), libc::TIOCSWINSZ, &size) }, 0);
         let flags = libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC;
-        // SAFETY: takes flags and returns a descriptor that nobody else has.
+        // SAFETY: takes flags and returns a new descriptor without another owner.
         let terminal = unsafe {
             let fd = libc::ioctl(screen.as_raw_fd(), libc::TIOCGPTPEER, flags);
             assert!(fd >= 0, "{}", io::Error::last_os_error());
@@ -44,9 +44,10 @@ impl InTerminal {
             command.pre_exec(|| {
                 // The tests may have been begun by nohup.
                 libc::signal(libc::SIGHUP, libc::SIG_DFL);
-                match libc::setsid() != -1 && libc::ioctl(0, libc::TIOCSCTTY, 0) == 0 {
-                    true => Ok(()),
-                    false => Err(io::Error::last_os_error()),
+                if libc::setsid() != -1 && libc::ioctl(0, libc::TIOCSCTTY, 0) == 0 {
+                    Ok(())
+                } else {
+                    Err(io::Error::last_os_error())
                 }
             });
         }

@@ -3,8 +3,8 @@
 use std::process::Command;
 
 use serde_json::Value;
-use weir_testbed::namespace::Namespace;
-use weir_testbed::rtnl::Rtnl;
+use weir_linux::namespace::Namespace;
+use weir_linux::rtnl::Rtnl;
 use weir_testkit::wires::set_up;
 use weir_testkit::{Folder, Started, output};
 
@@ -67,7 +67,7 @@ fn where_the_driver_has_no_xdp_a_packet_socket_sends() {
     refused(
         &pair.here,
         "generate -i bridge --count 1 --tester xdp",
-        "the driver of bridge does not take the frames of an XDP program: if it is a veth, start `weir \
+        "the driver of bridge does not accept frames of an XDP program: if it is a veth, start `weir \
              receive` on its peer first, or switch GRO on there (`ethtool -K PEER gro on`) and set bridge \
              down and up; or use --tester packet",
     );
@@ -140,7 +140,7 @@ fn what_cannot_work_is_refused_with_a_remedy() {
     refused(
         &pair.here,
         "generate -i a --count 1 --tester xdp",
-        "the driver of a does not take the frames of an XDP program: if it is a veth, start `weir \
+        "the driver of a does not accept frames of an XDP program: if it is a veth, start `weir \
              receive` on its peer first, or switch GRO on there (`ethtool -K PEER gro on`) and set a down \
              and up; or use --tester packet",
     );
@@ -155,7 +155,7 @@ fn what_cannot_work_is_refused_with_a_remedy() {
         &pair.here,
         "generate -i a --count 1",
         "the IPv4 default route goes through a: test frames would flood the network behind it, and may \
-             cut you off; use another interface, or add --allow-default-route if that is what you want",
+             cut you off; use another interface, or add --allow-default-route to allow it",
     );
     let output = weir::run(&pair.here, "generate -i a --count 1 --tester packet --allow-default-route");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -218,14 +218,13 @@ fn doctor_changes_a_setting_and_sets_it_back() {
 
     let fix = "doctor --for servers --connections 60k --fix --only net.core.somaxconn";
     let (code, said, wrong) = run(fix);
-    assert_eq!((code, now()), (Some(1), before.clone()), "nobody agreed: {said}");
-    assert!(said.contains("somaxconn='60000'") && wrong.contains("nothing was changed"), "{said}{wrong}");
+    assert_eq!((code, now()), (Some(1), before.clone()), "it was not confirmed: {said}");
+    assert!(said.contains("somaxconn='60000'") && wrong.contains("nothing changed"), "{said}{wrong}");
     let (code, _, wrong) = run(&fix.replace("somaxconn", "somaxcon"));
     assert_eq!(code, Some(1));
     assert_eq!(
         wrong,
-        "weir: --only net.core.somaxcon: no setting of that name is below the load and can be changed by weir: did you mean \
-         `net.core.somaxconn`?\n"
+        "weir: --only net.core.somaxcon: weir has no change for this setting: did you mean `net.core.somaxconn`?\n"
     );
 
     let (code, said, wrong) = run(&format!("{fix} --yes"));
@@ -234,7 +233,7 @@ fn doctor_changes_a_setting_and_sets_it_back() {
     assert_eq!((code, now()), (Some(0), before), "{said}{wrong}");
     assert!(said.starts_with("restored  sysctl -w net.core.somaxconn="), "{said}");
     let (code, said, _) = run("doctor --undo");
-    assert!(code == Some(0) && said.starts_with("No change"), "{said}");
+    assert!(code == Some(0) && said.starts_with("There is no change"), "{said}");
 }
 
 /// A server of this test that has a thread for each connection.
@@ -261,13 +260,13 @@ fn inspect_says_how_a_server_is_built() {
         ),
         (
             "no-such-program",
-            "weir: no process is called `no-such-program`; `ss -ltnp` lists those who listen, and root \
-             sees the sockets of all users",
+            "weir: there is no process `no-such-program`; `ss -ltnp` lists listening processes; root sees \
+             the sockets of all users",
         ),
         (
             "4194999",
-            "weir: there is no process 4194999; `ss -ltnp` lists those who listen, and root sees the \
-             sockets of all users",
+            "weir: there is no process 4194999; `ss -ltnp` lists listening processes; root sees the sockets \
+             of all users",
         ),
     ] {
         let output = run(&[target]);

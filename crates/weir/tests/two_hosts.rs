@@ -11,8 +11,8 @@ use std::os::unix::fs::MetadataExt;
 use std::process::{Command, ExitStatus, Output};
 
 use serde_json::Value;
-use weir_testbed::namespace::Namespace;
-use weir_testbed::rtnl::Rtnl;
+use weir_linux::namespace::Namespace;
+use weir_linux::rtnl::Rtnl;
 use weir_testkit::wires::address;
 use weir_testkit::{need_root, output};
 
@@ -221,37 +221,37 @@ fn what_is_wrong_with_the_far_host_is_reported() {
         let output = lab.weir(&["run", "box.toml", "--no-report", "--quiet", "--set", set]);
         let words = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{set}: {words}");
-        let why = words.split_once(" has failed before its first trial: ").map_or("", |(_, why)| why);
+        let why = words.split_once(" failed before its first trial: ").map_or("", |(_, why)| why);
         assert!(why.starts_with(message), "{set}: {words}");
     };
     refused(
         "external.remote_weir=no-weir",
-        "the tester's end on root@192.0.2.1: there is no program `no-weir` (exit code 127",
+        "the remote tester on root@192.0.2.1: there is no program `no-weir` (exit code 127",
     );
     refused(
         &format!("external.remote_weir={greeting}"),
-        "the tester's end on root@192.0.2.1: weir 0.0.9 is there, and 0.1.0 is here: install the same \
-             on both hosts",
+        "the remote tester on root@192.0.2.1: it has weir 0.0.9, this host has 0.1.0: install the same \
+             version on both hosts",
     );
     refused(
         "external.remote_weir=echo Welcome;",
-        "the tester's end on root@192.0.2.1: it says `Welcome` in place of a greeting: let \
-             `remote_weir` name weir 0.1.0, and let the shell there print nothing by itself",
+        "the remote tester on root@192.0.2.1: it printed `Welcome` instead of a greeting: set \
+             `remote_weir` to weir 0.1.0, and make sure that the login shell there prints nothing",
     );
     refused(
         "external.remote_weir=echo; false",
-        "the tester's end on root@192.0.2.1: it says `` in place of a greeting: let `remote_weir` name \
-             weir 0.1.0, and let the shell there print nothing by itself",
+        "the remote tester on root@192.0.2.1: it printed `` instead of a greeting: set `remote_weir` to \
+             weir 0.1.0, and make sure that the login shell there prints nothing",
     );
     refused(
         "external.remote_weir=exit 1;",
-        "the tester's end on root@192.0.2.1: exit code 1; weir 0.1.0 is needed there, try it by hand: ssh -o \
+        "the remote tester on root@192.0.2.1: exit code 1; weir 0.1.0 is needed there, try it: ssh -o \
          BatchMode=yes root@192.0.2.1 'exit 1; port-agent'",
     );
-    refused("external.remote=root@192.0.2.2", "the tester's end on root@192.0.2.2: no connection");
+    refused("external.remote=root@192.0.2.2", "the remote tester on root@192.0.2.2: no connection");
     refused(
         "external.remote_port=eth9",
-        "the tester's end on root@192.0.2.1: there is no interface eth9 in this network namespace: did \
+        "the remote tester on root@192.0.2.1: there is no interface eth9 in this network namespace: did \
              you mean `eth2`?",
     );
     refused(
@@ -262,8 +262,8 @@ fn what_is_wrong_with_the_far_host_is_reported() {
     lab.in_box("ip addr flush dev eth2");
     refused(
         "repeat.times=1",
-        "the tester's end on root@192.0.2.1: nobody answers for 198.19.1.1, the box's address: check \
-             cable and address (`weir setup` prints the box's whole set-up), or name its Ethernet address \
+        "the remote tester on root@192.0.2.1: no neighbour answers for 198.19.1.1, the address of the device: check \
+             cable and address (`weir setup` prints the configuration of the device), or set its MAC address \
              with `mac` in [external]",
     );
     assert_eq!(lab.remote_processes("port-agent"), BTreeSet::new());

@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-use weir_testbed::namespace::Namespace;
+use weir_linux::namespace::Namespace;
 use weir_testkit::{Started, output};
 
 /// The program.
 pub(crate) const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 
 /// A copy of the program, which every user may run: the checkout may be closed to others. A process of its own writes it:
-/// nobody can start a file that is still open for writing in a child of this process (`ETXTBSY`), begun by another test.
+/// a file cannot be started while it is open for writing in a child of this process (`ETXTBSY`), started by another test.
 pub(crate) fn copy_to(path: PathBuf) -> String {
     let copied =
         output(Command::new("install").arg("--mode=755").arg(WEIR).arg(&path)).expect("install starts");

@@ -29,7 +29,7 @@ loads_fps = ["10k", "20k"]
 trial_s = 0.1
 "#;
 
-/// A home with a tiny plan, and one of ten minutes: whoever starts that one ends it.
+/// A home with a tiny plan, and one of ten minutes: a test that starts the second one ends it.
 fn home() -> Home {
     Home::new(&[("tiny.toml", PLAN), ("long.toml", &PLAN.replace("trial_s = 0.1", "trial_s = 300"))])
 }

@@ -29,7 +29,7 @@ pub(crate) enum News {
     Failed(String),
 }
 
-/// Bytes of a reply, at most: who says more says it for ever.
+/// Most bytes of a reply; a server that sends more may never stop.
 const MOST: usize = 1 << 20;
 
 /// What each reply is at least, bytes, and the request for it.

@@ -1,4 +1,4 @@
-//! The client: opens connections, reads what the server says, and measures how long that takes.
+//! The client: opens connections, reads the replies, and measures latencies.
 //!
 //! ```text
 //! closed   so many connections at any time; the next one begins when one ends         latency from connect(2)
@@ -44,12 +44,12 @@ pub enum Mode {
     Hold(u32),
 }
 
-/// What a client is to do.
+/// The task of a client.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Demand {
     /// The server.
     pub to: SocketAddrV4,
-    /// What is asked, and comes back.
+    /// The request and its reply.
     pub reply: Reply,
     /// How connections follow each other.
     pub mode: Mode,
@@ -105,7 +105,7 @@ impl Percentiles {
     }
 }
 
-/// What became of it.
+/// The outcome of a run of the client.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// Connections that began, the warm-up included.
@@ -166,11 +166,11 @@ pub fn load(demand: &Demand, holding: impl FnOnce(u64)) -> io::Result<Outcome> {
         && descriptors < u64::from(n) + 64
     {
         return Err(io::Error::other(format!(
-            "{n} connections need as many descriptors, and the client may have {descriptors}: raise the hard limit \
-             (ulimit -Hn), or ask for fewer"
+            "{n} connections need as many descriptors, but the client may have {descriptors}: raise the hard limit \
+             (ulimit -Hn), or use fewer connections"
         )));
     }
-    // Threads inherit the mask: whoever waits for the end gets the signal.
+    // Threads inherit the mask: only the thread that waits for the end gets the signal.
     let signals = matches!(demand.mode, Mode::Hold(_)).then(|| Signals::of(&[libc::SIGINT, libc::SIGTERM]));
     let (usage, begin) = (Usage::own(), Instant::now());
     let loops = (0..demand.threads.max(1))

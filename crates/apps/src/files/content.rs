@@ -1,4 +1,4 @@
-//! What is in files, and in which order they are read.
+//! The content of files, and the order in which they are read.
 
 use super::Task;
 

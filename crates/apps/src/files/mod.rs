@@ -25,7 +25,7 @@ mod uring;
 
 pub use uring::obstacle;
 
-/// What is on the disk, whatever happens, when a number of files has been made.
+/// The state that is surely on the disk when files have been written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Durability {
@@ -81,7 +81,7 @@ impl Method {
     }
 }
 
-/// What is to be done.
+/// The task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Task {
     /// A directory that does not exist yet.
@@ -96,7 +96,7 @@ pub struct Task {
     pub durability: Durability,
     /// How calls are made.
     pub method: Method,
-    /// Of the order of reading, and of what is in the files.
+    /// Seed of the order of reading, and of the content of the files.
     pub seed: u64,
 }
 
@@ -110,19 +110,19 @@ pub struct Phase {
     pub calls: BTreeMap<String, Percentiles>,
 }
 
-/// What the task has taken.
+/// Times of the task.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Filed {
     /// Making the files.
     pub make: Phase,
-    /// Reading what is in the kernel's memory.
+    /// Reading files that are in the page cache.
     pub warm: Phase,
-    /// Reading what is not.
+    /// Reading files that are not in the page cache.
     pub cold: Phase,
     /// Share of the files of which the kernel still had the first page when cold reading began, 0..=1: 1 on a file system that is
     /// memory.
     pub still_cached: f64,
-    /// Writing out what was left over before the cold reading, s: no part of any other figure.
+    /// Writing out dirty pages before the cold reading, s: no part of any other figure.
     pub drain_s: f64,
     /// Removing all, s.
     pub remove_s: f64,
@@ -153,7 +153,7 @@ pub(crate) enum Part {
     Read,
 }
 
-/// What workers share.
+/// Data shared by workers.
 pub(crate) struct Shared<'a> {
     pub(crate) task: &'a Task,
     pub(crate) directory: &'a File,
@@ -205,7 +205,7 @@ pub fn remove(directory: &Path) -> io::Result<()> {
 
 fn phases(shared: &Shared<'_>) -> Result<Filed, Failed> {
     let sync = || sys::sync_file_system(shared.directory).map_err(Failed::call("syncfs"));
-    // What others have left to write is no part of it.
+    // Dirty pages of other programs are no part of it.
     sync()?;
     let begin = Instant::now();
     let mut make = phase(shared, Part::Make, &in_order(shared.task))?;

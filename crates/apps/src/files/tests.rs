@@ -91,7 +91,7 @@ fn files_differ_and_the_order_of_reading_follows_from_the_seed() {
     assert!(sorted == (0..30).collect::<Vec<_>>() && sorted != order);
 }
 
-/// Whoever asks whether a file is cached must not have it fetched: the cold reading would be a warm one.
+/// The check whether a file is cached must not load it: the cold reading would become a warm one.
 #[test]
 fn asking_for_a_file_does_not_fetch_it() {
     let made = |folder: &Path| {
@@ -109,7 +109,7 @@ fn asking_for_a_file_does_not_fetch_it() {
         return println!("skipped: {} is memory", within.display());
     }
     let is_cached = || sys::is_cached(&file).unwrap();
-    // Time in which a disk would have brought it: reading another file that nobody has in memory.
+    // Time in which a disk would have brought it: reading another file that is not cached.
     let other = within.join("other");
     fs::create_dir(&other).unwrap();
     let (other, _) = made(&other);

@@ -1,4 +1,4 @@
-//! What is said on one connection: (request), reply, end. The same for all architectures, whether calls wait or not.
+//! The dialogue of one connection: (request), reply, end. The same for all architectures, whether calls wait or not.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::BorrowedFd;

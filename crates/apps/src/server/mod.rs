@@ -109,7 +109,7 @@ pub enum Closing {
 pub struct Service {
     /// How it is built.
     pub architecture: Architecture,
-    /// What it says.
+    /// The reply to each request.
     pub reply: Reply,
     /// When it closes.
     pub closing: Closing,

@@ -18,7 +18,7 @@ pub(super) fn serve(shop: Shop<'_>, listener: &OwnedFd, ready: impl FnOnce()) ->
     ready();
     loop {
         sys::poll(&mut watched)?;
-        // From the end: who is removed is replaced by one that has been looked at.
+        // From the end: a removed entry is replaced by one that has been checked.
         for index in (1..watched.len()).rev() {
             let fd = watched[index].fd;
             if watched[index].revents == 0 {

@@ -89,7 +89,7 @@ struct Server<'a> {
     /// What a connection has asked, then the reply, by its descriptor. The kernel reads and writes it: an entry stays
     /// where it is until the call that has it is completed.
     texts: Vec<Vec<u8>>,
-    /// Where what nobody reads goes: of all connections.
+    /// Buffer for discarded bytes of all connections.
     rest: Box<[u8; 64]>,
 }
 

@@ -1,5 +1,6 @@
-//! Flows to an iperf3 server: its control connection and its results. It counts bytes per stream, but does not say which stream is
-//! which flow when they connect at once: the sum is the server's, the part of each flow is what its receiver's kernel has acknowledged.
+//! Flows to an iperf3 server: its control connection and its results. It counts bytes per stream, but does not say which
+//! stream is which flow when they connect at once: the sum is the server's, the part of each flow is what its receiver's
+//! kernel has acknowledged.
 //!
 //! ```text
 //!  cookie > PARAM_EXCHANGE, parameters > CREATE_STREAMS, cookies on all flows > TEST_START, TEST_RUNNING > bytes
@@ -60,7 +61,7 @@ impl Iperf3 {
     pub(super) fn connect(load: &Load, flows: u32) -> Result<Iperf3, FlowsError> {
         if flows > MOST_STREAMS {
             let text = format!(
-                "an iperf3 server takes {MOST_STREAMS} streams, and {flows} were asked for: use `weir flows --serve` there"
+                "an iperf3 server accepts {MOST_STREAMS} streams, but {flows} are needed: use `weir flows --serve` there"
             );
             return Err(FlowsError::Limit(text));
         }
@@ -196,11 +197,11 @@ impl Session<'_> {
         let bytes = Received { window_ns, bytes: in_time, ..Received::default() };
         let mut outcome = self.outcome(&bytes, done);
         outcome.sum_bits_per_s = received as f64 * 8.0 / outcome.window_s.max(1e-9);
-        // The server ends its streams with the test: what is on its way then is nobody's loss.
+        // The server ends its streams with the test: data in flight then does not count as lost.
         outcome.incomplete.clear();
         outcome.flows.iter_mut().for_each(|flow| flow.end = ENDED.into());
-        let note = "the sum is what the iperf3 server has counted; the part of each flow is what was acknowledged \
-                    until the deadline";
+        let note = "the sum is the count of the iperf3 server; the part of each flow is the data acknowledged before \
+                    the deadline";
         outcome.notes.push(note.into());
         Ok(outcome)
     }

@@ -22,11 +22,11 @@ pub use iperf3::IPERF3_PORT;
 use iperf3::Iperf3;
 use worker::{Done, Flow, Greeting, Worker};
 
-/// Time from the order to start until flows do: all threads have heard it then.
+/// Time from the start order to the start of the flows: by then all threads have received it.
 const BARRIER: Duration = Duration::from_millis(20);
 /// A server answers within this time.
 const ANSWER: Duration = Duration::from_secs(10);
-/// A server waits for flows a minute; then it says which ones are missing.
+/// A server waits a minute for flows; then it reports which ones are missing.
 const CONNECTED: Duration = Duration::from_secs(70);
 /// Connections that are being made at once, in all threads.
 const AT_ONCE: u32 = 512;
@@ -44,7 +44,7 @@ pub struct Group {
     pub start: Duration,
 }
 
-/// What is to be done.
+/// The task of the client.
 #[derive(Debug, Clone)]
 pub struct Load {
     /// The server.
@@ -65,7 +65,7 @@ pub struct Load {
     pub rate: Option<f64>,
 }
 
-/// Who sees a load, and may end it.
+/// The observer of a load, and the flag that ends it.
 pub struct Observe<'a> {
     /// Ends it: all flows by RST.
     pub stop: &'a AtomicBool,
@@ -73,7 +73,7 @@ pub struct Observe<'a> {
     pub see: &'a mut dyn FnMut(&Interval),
 }
 
-/// What threads know of the time.
+/// Times shared by all threads.
 #[derive(Debug, Default)]
 struct Common {
     /// The barrier.
@@ -81,7 +81,7 @@ struct Common {
     stop: AtomicBool,
 }
 
-/// A sample of a thread's flows: number, what the kernel says, whether it is stalled.
+/// A sample of a thread's flows: number, TCP_INFO, whether it is stalled.
 type Samples = Vec<(u32, Info, bool)>;
 
 enum Word {
@@ -126,7 +126,7 @@ pub fn run(load: &Load, observe: Observe<'_>) -> Result<Outcome, FlowsError> {
     };
     if result.is_err() {
         common.stop.store(true, Ordering::Relaxed);
-        // Nobody waits for a start that does not come.
+        // Release the threads that wait for the start.
         let _ = common.start.set(Instant::now());
     }
     threads.into_iter().for_each(|thread| drop(thread.join()));
@@ -144,9 +144,10 @@ enum Server {
 
 impl Server {
     fn connect(load: &Load, flows: u32, stop: &AtomicBool) -> Result<Server, FlowsError> {
-        match load.iperf3 {
-            false => Control::connect(load, flows, stop).map(Server::Weir),
-            true => Iperf3::connect(load, flows).map(Server::Iperf3),
+        if load.iperf3 {
+            Iperf3::connect(load, flows).map(Server::Iperf3)
+        } else {
+            Control::connect(load, flows, stop).map(Server::Weir)
         }
     }
 
@@ -157,7 +158,7 @@ impl Server {
         }
     }
 
-    /// What flows say first, and how many connections it takes at once.
+    /// The first bytes of each flow, and how many connections the server accepts at once.
     fn greeting(&self) -> (Greeting, u32) {
         match self {
             Server::Weir(control) => (Greeting::Test(control.test), control.backlog),
@@ -270,7 +271,7 @@ fn unexpected(answer: Answer) -> FlowsError {
     }
 }
 
-/// What the server says of two flows, after the start: figures, or why they are none.
+/// The server's result of two flows, after the start: figures, or why there are none.
 #[cfg(feature = "fuzz")]
 pub(crate) fn hear_all(answers: &[u8]) -> Result<Outcome, FlowsError> {
     let group = Group { flows: 2, cc: None, from: None, start: Duration::ZERO };
@@ -296,7 +297,7 @@ pub(crate) fn hear_all(answers: &[u8]) -> Result<Outcome, FlowsError> {
     Ok(session.outcome(&received, done.collect()))
 }
 
-/// What the server says in the end: the window, and of each flow the bytes in it, those after it, and when the first one came.
+/// The server's results: the window, and of each flow the bytes in it, those after it, and when the first byte arrived.
 #[derive(Debug, Default)]
 struct Received {
     window_ns: u64,
@@ -312,7 +313,7 @@ struct Session<'a> {
     threads: usize,
     /// The last sample of each flow.
     info: Vec<(Info, bool)>,
-    /// Words of threads that have ended.
+    /// Messages of threads that have ended.
     ended: Vec<Word>,
     /// The longest time in which a thread had no CPU while it wrote the first bytes of its flows.
     without_cpu: Duration,
@@ -325,7 +326,7 @@ impl Session<'_> {
             Answer::Connected { missing } if missing.is_empty() => {}
             Answer::Connected { missing } => {
                 let text = format!(
-                    "{} flows reached no server in a minute, such as flow {}",
+                    "{} flows did not connect within a minute, for example flow {}",
                     missing.len(),
                     missing[0]
                 );
@@ -353,12 +354,12 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Starts all flows; when that will be.
+    /// Starts all flows; returns the time of the start.
     fn begin(&self) -> Instant {
         *self.common.start.get_or_init(|| Instant::now() + BARRIER)
     }
 
-    /// Shows each interval; what the server has received.
+    /// Shows each interval; returns what the server has received.
     fn intervals(
         &mut self,
         from: &mut Lines<impl Read>,
@@ -366,9 +367,12 @@ impl Session<'_> {
     ) -> Result<Received, FlowsError> {
         let load = self.load;
         let flows: usize = load.groups.iter().map(|group| group.flows as usize).sum();
-        let of_all = |counts: usize| match counts == flows {
-            true => Ok(()),
-            false => Err(FlowsError::Answer(format!("counts of {counts} flows, not of {flows}"))),
+        let of_all = |counts: usize| {
+            if counts == flows {
+                Ok(())
+            } else {
+                Err(FlowsError::Answer(format!("counts of {counts} flows, not of {flows}")))
+            }
         };
         let most = load.duration.as_nanos() / load.interval.as_nanos().max(1) + 2;
         for _ in 0..=most {
@@ -485,7 +489,7 @@ impl Session<'_> {
         (spread_s > min_rtt_s && min_rtt_s > 0.0 && each > 1).then(|| {
             format!(
                 "the first bytes of all flows took longer than a round trip: {} threads wrote to {each} flows each, \
-                 {:.1} us a flow; a thread had no CPU for up to {:.1} ms of it",
+                 {:.1} us per flow; a thread had no CPU for up to {:.1} ms",
                 self.threads,
                 spread_s * 1e6 / each as f64,
                 self.without_cpu.as_secs_f64() * 1e3
@@ -495,13 +499,13 @@ impl Session<'_> {
 }
 
 impl Received {
-    /// When the first byte of a flow came, in s since the start.
+    /// When the first byte of a flow arrived, in s since the start.
     fn arrived_s(&self, flow: &Flow) -> Option<f64> {
         let first_ns = *self.first_ns.get(flow.number as usize)?;
         first_ns.map(|ns| ns as f64 / 1e9)
     }
 
-    /// What became of a flow, by both sides.
+    /// The outcome of a flow, from the records of both sides.
     fn of(&self, one: Done) -> FlowOutcome {
         let count = |counts: &[u64]| counts.get(one.flow.number as usize).copied().unwrap_or(0);
         let (in_time, late) = (count(&self.bytes), count(&self.late));
@@ -533,8 +537,8 @@ fn limited(flows: &[FlowOutcome], window_s: f64) -> Option<String> {
     let limited = flows.iter().filter(for_long).count();
     (limited > 0).then(|| {
         format!(
-            "{limited} flows were limited by the memory of their sockets for more than half of the time: \
-             net.ipv4.tcp_wmem here, net.ipv4.tcp_rmem there"
+            "{limited} flows were limited by their socket memory for more than half of the time: raise net.ipv4.tcp_wmem \
+             here, net.ipv4.tcp_rmem at the server"
         )
     })
 }

@@ -26,8 +26,8 @@ const CHUNK: usize = 128 << 10;
 const WRITES: usize = 8;
 /// Bytes of the first write, so that all flows begin soon: a full segment, but no more than this.
 const FIRST: usize = 14_480;
-/// At most so many flows get their first bytes from a thread that is not preempted: meanwhile a bottleneck on the same CPU does not run,
-/// and the segments wait in its ring.
+/// At most so many flows get their first bytes from a thread that is not preempted: meanwhile a bottleneck on the same CPU
+/// does not run, and the segments wait in its ring.
 const TOGETHER: usize = 1000;
 /// A thread that sleeps wakes up late by less than this: it looks at the clock for the rest of the time to the barrier.
 const WAKES_LATE: Duration = Duration::from_micros(200);
@@ -41,7 +41,7 @@ const LOOK: Duration = Duration::from_millis(200);
 /// A flow is stalled after so many of its retransmission timeouts.
 const STALLED_TIMEOUTS: f64 = 5.0;
 
-/// The first bytes of a flow, which say who it is.
+/// The first bytes of a flow, which identify it.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Greeting {
     /// To a server of this program: the number of the test.
@@ -132,7 +132,7 @@ impl Worker {
         Ok(Worker { load, greeting, common, words, epoll, events, share, flows, content, without_cpu })
     }
 
-    /// What became of its flows, and how long it had no CPU while it wrote their first bytes.
+    /// The outcomes of its flows, and how long it had no CPU while it wrote their first bytes.
     pub(super) fn work(mut self, at_once: usize) -> Result<(Vec<Done>, Duration), FlowsError> {
         self.connect(at_once)?;
         let _ = self.words.send(Word::Connected);
@@ -202,7 +202,7 @@ impl Worker {
                 ),
                 (Some(libc::EADDRNOTAVAIL), _, Some(from)) => format!("connecting from {}", from.ip()),
                 (Some(libc::EADDRNOTAVAIL), ..) => format!(
-                    "connecting flow {} to {}: no port is left; those of connections that have ended are free after a minute",
+                    "connecting flow {} to {}: no free port; ports of ended connections are free after a minute",
                     flow.number, self.load.to
                 ),
                 _ => format!("connecting flow {} to {}", flow.number, self.load.to),
@@ -219,7 +219,7 @@ impl Worker {
         Ok(())
     }
 
-    /// A connection is made, or failed: it says who it is, and waits.
+    /// A connection was established or failed: sends its identification, and waits.
     fn established(&mut self, index: usize) -> Result<bool, FlowsError> {
         let Some(Running { stream: Some(stream), done, first, .. }) = self.flows.get_mut(index) else {
             return Ok(false);
@@ -326,7 +326,7 @@ impl Worker {
         }
     }
 
-    /// Asks the kernel for each flow; who makes no progress is noted.
+    /// Reads the kernel's state of each flow; notes flows without progress.
     fn look(&mut self, start: Instant, now: Instant, sample: bool) {
         let mut samples = Vec::new();
         for flow in &mut self.flows {

@@ -132,9 +132,10 @@ impl World {
             let is_withdrawal = order.command.contains(" del ");
             let key = order.command.replace(" add ", " del ");
             let key = key.split(" nexthop").next().unwrap_or_default().to_string();
-            match is_withdrawal {
-                true => drop(self.daemon.remove(&key)),
-                false => drop(self.daemon.insert(key)),
+            if is_withdrawal {
+                self.daemon.remove(&key);
+            } else {
+                self.daemon.insert(key);
             }
         }
         self.standing.carried_out(&order, said, self.now);

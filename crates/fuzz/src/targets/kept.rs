@@ -1,16 +1,16 @@
-//! What weir has written and reads again: after a crash, on another machine, or when somebody has changed it meanwhile.
+//! Files that weir writes and reads again: after a crash, on another machine, or after another program changed them.
 
-use weir_lab::run_data::RunData;
-use weir_lab::trend::{self, Filter};
-use weir_lab::{compare, export, report, rigs};
+use weir_record::run_data::RunData;
+use weir_report::trend::{self, Filter};
+use weir_report::{compare, export, report};
 use weir_testbed::journal;
 
 use super::of_texts;
 use weir_testkit::Folder;
 
-/// A file of the program `weir`, whose modules nobody else can name.
+/// A file of the program `weir`, whose modules are private.
 #[allow(dead_code, reason = "the program uses more of it")]
-#[path = "../../../weir/src/node/blocks/text.rs"]
+#[path = "../../../control/src/blocks/text.rs"]
 mod text;
 
 /// The file of blocks of ports: what is read is the same when it is written and read again.
@@ -25,14 +25,14 @@ pub(super) fn blocks_seeds() -> Vec<Vec<u8>> {
     let mut live = text::Live::default();
     let mut lines = live.text();
     for n in 0..4 {
-        let kept = weir_plane::Kept {
+        let kept = weir_plane::PortBlock {
             inside: [0, 0, 0xffff, 0xc612_0001 + n],
             outside: 0xc000_0201,
             ports: (1024, 1535),
         };
-        text::line(&mut lines, &weir_plane::BlockEvent::Given(kept));
-        live.note(&weir_plane::BlockEvent::Given(kept));
-        text::line(&mut lines, &weir_plane::BlockEvent::TakenBack(kept));
+        text::line(&mut lines, &weir_plane::BlockEvent::Allocated(kept));
+        live.note(&weir_plane::BlockEvent::Allocated(kept));
+        text::line(&mut lines, &weir_plane::BlockEvent::Released(kept));
     }
     of_texts([
         lines,
@@ -72,13 +72,13 @@ pub(super) fn record(input: &[u8]) {
     export::json(&data);
     export::csv(&data);
     export::jsonl(&data);
-    export::latex(&data, rigs::sections());
-    export::markdown(&data, rigs::sections());
+    export::latex(&data, weir_rigs::sections());
+    export::markdown(&data, weir_rigs::sections());
     export::prometheus(&data);
-    export::show(&data, rigs::sections());
+    export::show(&data, weir_rigs::sections());
     export::list(std::slice::from_ref(&data.run));
     compare::text(&compare::compare(&data, &data, &[]));
-    report::html(std::slice::from_ref(&data), rigs::sections());
+    report::html(std::slice::from_ref(&data), weir_rigs::sections());
     let points: Vec<_> = data.points.iter().map(|point| point.point.clone()).collect();
     let runs: Vec<_> = (0..9).map(|_| (data.run.clone(), points.clone())).collect();
     if let Some(trend) = trend::trend(&data.run.plan, &runs, &Filter::default()) {

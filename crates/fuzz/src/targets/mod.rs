@@ -6,6 +6,7 @@ mod frames;
 mod kept;
 mod outside;
 mod peers;
+mod punt;
 mod texts;
 
 use crate::{Target, mutate};
@@ -44,6 +45,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "plan", run: texts::plan, seeds: texts::plan_seeds, mutate: mutate::text },
     Target { name: "plane", run: frames::plane, seeds: frames::plane_seeds, mutate: frames::mutate_plane },
     Target { name: "proc", run: peers::proc, seeds: peers::proc_seeds, mutate: mutate::text },
+    Target { name: "punt", run: punt::punt, seeds: punt::punt_seeds, mutate: mutate::bytes },
     Target { name: "record", run: kept::record, seeds: kept::record_seeds, mutate: mutate::text },
     Target { name: "remote", run: outside::remote, seeds: outside::remote_seeds, mutate: mutate::text },
     Target { name: "rules", run: texts::rules, seeds: texts::rules_seeds, mutate: mutate::text },

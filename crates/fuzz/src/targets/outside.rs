@@ -8,11 +8,8 @@ use weir_port::pcapng::{ETHERNET, Interface, Packet, write};
 
 use super::of_texts;
 
-/// A file of the program `weir`, whose modules nobody else can name.
-#[path = "../../../weir/src/node/request.rs"]
-mod request;
-
-use request::Request;
+/// A file of the program `weir`, whose modules are private.
+use weir_control::request::Request;
 
 /// A request to a node; one that is taken is the same after it was written and read again, and its text is read.
 pub(super) fn control(input: &[u8]) {

@@ -7,9 +7,9 @@ use std::time::Duration;
 use weir_bottleneck::{SETTINGS, Settings, chunks_for};
 use weir_config::{rate, unit};
 use weir_lab::plan::PlanError;
-use weir_lab::rigs::PLANS;
 use weir_plane::scenario::{self, End, Target, VirtualNode, packet, suites};
 use weir_plane::{Batch, Beside, Config, Frame, HEAD_ROOM, Plane, PortId, Time, Verdict};
+use weir_rigs::PLANS;
 use weir_testkit::Dice;
 
 use super::{files, of_texts};
@@ -40,7 +40,7 @@ pub(super) fn plan(input: &[u8]) {
             plan.estimate();
             // What a plan of two hundred axes would take is not asked for here.
             if text.len() < 1 << 12 {
-                plan.points();
+                weir_rigs::throughput::points(&plan);
             }
         }
         Err(PlanError::Mistakes(mistakes)) => check_refusal(mistakes.list.len(), mistakes),

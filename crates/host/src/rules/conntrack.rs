@@ -25,12 +25,12 @@ fn room(host: &Host, load: &Load) -> Option<Ceiling> {
     // A quarter more than is wanted: entries of connections that have ended stay for minutes.
     let wanted = 1.25 * load.flows as f64;
     let memory = wanted * entry_bytes(host);
-    let why = "Beyond, a packet that begins a connection is dropped (\"nf_conntrack: table full\"); those that are known go on.";
+    let why = "Above this, the first packet of a new connection is dropped (\"nf_conntrack: table full\"); existing connections continue.";
     let ceiling = count(MAX, limit, wanted, why);
     Some(match ceiling.effect {
         Effect::Fits => ceiling,
         _ => ceiling
-            .raise(format!("{wanted:.0}"), format!("{} of memory when it is full.", bytes(memory)))
+            .raise(format!("{wanted:.0}"), format!("{} of memory when the table is full.", bytes(memory)))
             .by(Fix::sysctl(MAX, format!("{wanted:.0}"))),
     })
 }
@@ -41,7 +41,7 @@ fn chains(host: &Host, load: &Load) -> Option<Ceiling> {
     // Each connection stands in the table twice, once for each direction.
     let chain = 2.0 * load.flows as f64 / buckets;
     let why = format!(
-        "With {} flows a look-up walks {chain:.1} entries on average, each a line of memory elsewhere.",
+        "With {} flows a look-up reads {chain:.1} entries on average, each in another cache line.",
         load.flows
     );
     let mut ceiling = Ceiling::fits("net.netfilter.nf_conntrack_buckets", buckets, why);
@@ -54,7 +54,7 @@ fn chains(host: &Host, load: &Load) -> Option<Ceiling> {
             .raise(
                 wanted,
                 format!(
-                    "{} of memory, and a short stop while it is hashed anew.",
+                    "{} of memory, and a short stop while the table is rehashed.",
                     bytes(wanted as f64 * 8.0)
                 ),
             )
@@ -67,19 +67,20 @@ fn timeout(host: &Host) -> Option<Ceiling> {
     let seconds = host.sysctl_one(ESTABLISHED)?;
     let limit = host.sysctl_one(MAX)?;
     let why = format!(
-        "A connection that neither end closes stays {:.1} days: {:.1} such connections/s fill the table for good.",
+        "A connection that neither end closes stays {:.1} days: {:.1} such connections/s keep the table full.",
         seconds / 86_400.0,
         limit / seconds
     );
     let ceiling = Ceiling::fits(ESTABLISHED, seconds, why);
-    Some(match seconds > 4.0 * RFC5382_S {
-        false => ceiling,
-        true => ceiling
+    Some(if seconds > 4.0 * RFC5382_S {
+        ceiling
             .short(Effect::Slows, (RFC5382_S / seconds).max(0.5))
             .raise(
                 RFC5382_S,
-                "Connections that are idle for more than 2 h 4 min are forgotten (RFC 5382 allows it).",
+                "Connections that are idle for more than 2 h 4 min are removed (RFC 5382 allows it).",
             )
-            .by(Fix::sysctl(ESTABLISHED, RFC5382_S)),
+            .by(Fix::sysctl(ESTABLISHED, RFC5382_S))
+    } else {
+        ceiling
     })
 }

@@ -1,4 +1,4 @@
-//! What slows the CPUs: clock, sleep, siblings, mitigations, interpreted eBPF.
+//! Settings that slow the CPUs: clock, sleep, siblings, mitigations, interpreted eBPF.
 
 use crate::{Ceiling, Effect, Fix, Host, Load};
 
@@ -27,16 +27,17 @@ fn governor(host: &Host) -> Option<Ceiling> {
     let ceiling = Ceiling::fits(
         "CPU governor",
         &now,
-        "The clock follows the load some milliseconds late, or stays low.",
+        "The CPU clock follows the load some milliseconds late, or stays low.",
     );
     let slow: Vec<_> =
         files.into_iter().filter(|path| host.text(path).is_some_and(|now| now != "performance")).collect();
-    Some(match slow.is_empty() {
-        true => ceiling,
-        false => ceiling
+    Some(if slow.is_empty() {
+        ceiling
+    } else {
+        ceiling
             .short(Effect::Slows, 0.8)
             .raise("performance", "Power and heat while idle.")
-            .by_all(slow.into_iter().map(|path| Fix::File { path, value: "performance".into() })),
+            .by_all(slow.into_iter().map(|path| Fix::File { path, value: "performance".into() }))
     })
 }
 
@@ -56,7 +57,7 @@ fn sleep(host: &Host) -> Option<Ceiling> {
     }
     (!deep.is_empty()).then(|| {
         let why = format!(
-            "An idle CPU may need {longest_us:.0} us to wake up: the first frame of each burst waits so long."
+            "An idle CPU may need {longest_us:.0} us to wake up: the first frame of each burst waits that long."
         );
         Ceiling::fits("CPU idle states", "deep ones are used", why)
             .short(Effect::Slows, 0.9)
@@ -69,10 +70,10 @@ fn sleep(host: &Host) -> Option<Ceiling> {
 fn siblings(host: &Host) -> Option<Ceiling> {
     let active = host.number(&format!("{CPUS}/smt/active"))?;
     (active == 1.0).then(|| {
-        let why = "Two CPUs share a core: both together do some 1.2 to 1.3 times what one does, and disturb each other's times.";
+        let why = "Two CPUs share a core: together they do about 1.2 to 1.3 times the work of one, and disturb each other's latency.";
         Ceiling::fits("hyper-threads", "on", why)
             .short(Effect::Slows, 0.9)
-            .costs("Without them a fifth of the sum is gone: echo off > /sys/devices/system/cpu/smt/control. Measure it.")
+            .costs("Without hyper-threads a fifth of the total is lost: echo off > /sys/devices/system/cpu/smt/control. Measure it.")
     })
 }
 
@@ -90,7 +91,7 @@ fn mitigations(host: &Host) -> Option<Ceiling> {
         let why = format!("Indirect calls and system calls cost more for: {}.", on.join(", "));
         Ceiling::fits("CPU mitigations", format!("{} on", on.len()), why)
             .short(Effect::Slows, 0.9)
-            .costs("A decision about security: without them (mitigations=off at boot) others may read memory. weir never changes it.")
+            .costs("A decision about security: without mitigations (mitigations=off at boot) other programs may read memory. weir never changes this.")
     })
 }
 

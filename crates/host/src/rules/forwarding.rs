@@ -6,17 +6,18 @@ use crate::{Ceiling, Effect, Fix, Host, Load};
 /// Rules for routers and NATs.
 pub(super) fn examine(host: &Host, _: &Load) -> Vec<Ceiling> {
     let forward = [
-        ("net.ipv4.ip_forward", "IPv4 packets for others are dropped."),
-        ("net.ipv6.conf.all.forwarding", "IPv6 packets for others are dropped."),
+        ("net.ipv4.ip_forward", "IPv4 packets for other hosts are dropped."),
+        ("net.ipv6.conf.all.forwarding", "IPv6 packets for other hosts are dropped."),
     ];
     let forward = forward.map(|(name, why)| {
         let is_on = host.sysctl_one(name)? != 0.0;
-        Some(match is_on {
-            true => Ceiling::fits(name, 1, "Packets for others are forwarded."),
-            false => Ceiling::fits(name, 0, why)
+        Some(if is_on {
+            Ceiling::fits(name, 1, "Packets for other hosts are forwarded.")
+        } else {
+            Ceiling::fits(name, 0, why)
                 .short(Effect::Stops, 0.0)
-                .raise(1, "The machine forwards between all its interfaces: have a filter first.")
-                .by(Fix::sysctl(name, 1)),
+                .raise(1, "The machine forwards between all its interfaces: set up a filter first.")
+                .by(Fix::sysctl(name, 1))
         })
     });
     forward.into_iter().chain([neighbours(host), backlog(host)]).flatten().collect()
@@ -28,14 +29,14 @@ fn neighbours(host: &Host) -> Option<Ceiling> {
     let limit = host.sysctl_one(name)?;
     let wanted = attached(&host.text("/proc/net/route").unwrap_or_default());
     let why = format!(
-        "Neighbours that the kernel remembers; {wanted:.0} hosts may be in the networks of its interfaces. Beyond, packets to new \
-         ones are dropped (\"neighbour table overflow\")."
+        "Neighbour entries of the kernel; {wanted:.0} hosts may be in the networks of its interfaces. Above this, packets to new neighbours \
+         are dropped (\"neighbour table overflow\")."
     );
     let ceiling = count(name, limit, wanted, why);
     Some(match ceiling.effect {
         Effect::Fits => ceiling,
         _ => ceiling
-            .raise(format!("{wanted:.0}"), "Some 500 bytes for each that is there.")
+            .raise(format!("{wanted:.0}"), "About 500 bytes for each entry.")
             .by(Fix::sysctl(name, format!("{wanted:.0}"))),
     })
 }
@@ -56,14 +57,14 @@ fn attached(routes: &str) -> f64 {
 fn backlog(host: &Host) -> Option<Ceiling> {
     let name = "net.core.netdev_max_backlog";
     let limit = host.sysctl_one(name)?;
-    let why = "Frames that RPS or a virtual wire hands to another CPU wait here; beyond, they are dropped \
+    let why = "Frames that RPS or a virtual wire passes to another CPU wait here; above this, they are dropped \
                (/proc/net/softnet_stat, second column).";
     let ceiling = count(name, limit, 4096.0, why);
     Some(match ceiling.effect {
         Effect::Fits => ceiling,
         _ => ceiling
             .short(Effect::Slows, 0.9)
-            .raise(4096, "Up to as many frames of memory for each CPU, and their waiting time.")
+            .raise(4096, "Memory for up to this many frames per CPU, and their waiting time.")
             .by(Fix::sysctl(name, 4096)),
     })
 }

@@ -1,6 +1,6 @@
 //! NICs: rings, queues, interrupts, and the CPUs that do their work.
 
-use weir_testbed::spread::cpu_mask;
+use weir_linux::cpu::cpu_mask;
 
 use crate::host::cpus_of;
 use crate::{Ceiling, Effect, Fix, Host, Load};
@@ -8,7 +8,7 @@ use crate::{Ceiling, Effect, Fix, Host, Load};
 /// A stop that a receive ring should ride out: what a busy kernel or a host of virtual machines takes a CPU for.
 pub(super) const STOP_S: f64 = 0.002;
 
-/// Rules for whoever receives many frames.
+/// Rules for machines that receive many frames.
 pub(super) fn receive(host: &Host, load: &Load) -> Vec<Ceiling> {
     hardware(host)
         .iter()
@@ -25,7 +25,7 @@ pub(super) fn receive(host: &Host, load: &Load) -> Vec<Ceiling> {
         .collect()
 }
 
-/// Rules for whoever forwards them.
+/// Rules for machines that forward frames.
 pub(super) fn forwarding(host: &Host, _: &Load) -> Vec<Ceiling> {
     host.interfaces().iter().flat_map(|name| [pauses(host, name), lro(host, name)]).flatten().collect()
 }
@@ -44,7 +44,7 @@ fn ring(host: &Host, load: &Load, name: &str) -> Option<Ceiling> {
     let rings = host.nic(name).rings?;
     let lasts_s = f64::from(rings.receive) / load.frames_per_s;
     let why = format!(
-        "At {:.0} frames/s the ring is full after {:.2} ms in which no CPU takes frames from it; the NIC then drops (rx_missed).",
+        "At {:.0} frames/s the ring is full after {:.2} ms without a CPU that reads it; then the NIC drops frames (rx_missed).",
         load.frames_per_s,
         lasts_s * 1e3
     );
@@ -54,7 +54,7 @@ fn ring(host: &Host, load: &Load, name: &str) -> Option<Ceiling> {
     }
     let fix =
         Fix::Rings { interface: name.into(), receive: rings.receive_most, transmit: rings.transmit_most };
-    let cost = "2 KiB of memory for each entry; frames may wait longer; more cache is touched. The link may go down for a moment.";
+    let cost = "2 KiB of memory for each entry; frames may wait longer; more cache is used. The link may go down for a moment.";
     Some(ceiling.short(Effect::Loses, lasts_s / STOP_S).raise(rings.receive_most, cost).by(fix))
 }
 
@@ -62,15 +62,14 @@ fn ring(host: &Host, load: &Load, name: &str) -> Option<Ceiling> {
 fn queues(host: &Host, name: &str) -> Option<Ceiling> {
     let (now, most) = host.nic(name).queues?;
     let useful = most.min(host.cpus() as u32);
-    let why =
-        format!("The NIC spreads flows over {now} queues, so that {now} of {} CPUs receive.", host.cpus());
+    let why = format!("The NIC spreads flows over {now} queues: {now} of {} CPUs receive.", host.cpus());
     let ceiling = Ceiling::fits(format!("{name} queues"), now, why);
-    Some(match now < useful {
-        false => ceiling,
-        true => ceiling.short(Effect::Slows, f64::from(now) / f64::from(useful)).raise(
-            useful,
-            format!("ethtool -L {name} combined {useful}; the link may go down for a moment."),
-        ),
+    Some(if now < useful {
+        ceiling
+            .short(Effect::Slows, f64::from(now) / f64::from(useful))
+            .raise(useful, format!("ethtool -L {name} combined {useful}; the link may go down for a moment."))
+    } else {
+        ceiling
     })
 }
 
@@ -82,16 +81,17 @@ fn spread(host: &Host, name: &str) -> Option<Ceiling> {
     let path = format!("{folder}/{queue}/rps_cpus");
     let mask = host.text(&path)?;
     let is_off = mask.chars().all(|c| matches!(c, '0' | ','));
-    let why = "One queue, one interrupt, one CPU: it receives all frames, and is the ceiling of the machine.";
+    let why = "One queue, one interrupt, one CPU: it receives all frames, and limits the machine.";
     let ceiling = Ceiling::fits(format!("{name} RPS"), &mask, why);
     let cpus = host.cpus();
     let all = cpu_mask(&(0..cpus).collect::<Vec<_>>());
-    Some(match is_off && cpus > 1 {
-        false => ceiling,
-        true => ceiling
+    Some(if is_off && cpus > 1 {
+        ceiling
             .short(Effect::Slows, 1.0 / cpus as f64)
-            .raise(all.clone(), "An interrupt between CPUs for each batch, some 100 ns a frame: it pays where the work for a frame is larger.")
-            .by(Fix::File { path, value: all }),
+            .raise(all.clone(), "An interrupt between CPUs for each batch, about 100 ns per frame: useful if the work per frame is larger.")
+            .by(Fix::File { path, value: all })
+    } else {
+        ceiling
     })
 }
 
@@ -114,7 +114,7 @@ fn interrupts(host: &Host, name: &str) -> Option<Ceiling> {
         return Some(Ceiling::fits(
             setting,
             format!("{} of them", at.len()),
-            "They are on more than one CPU, or there is one.",
+            "They are on several CPUs, or there is only one.",
         ));
     }
     let why = format!(
@@ -129,7 +129,7 @@ fn interrupts(host: &Host, name: &str) -> Option<Ceiling> {
     Some(
         Ceiling::fits(setting, format!("CPU {}", first[0]), why)
             .short(Effect::Slows, 1.0 / at.len().min(cpus) as f64)
-            .raise("one for each CPU, alternately", "Nothing; irqbalance may undo it.")
+            .raise("one for each CPU, alternately", "No cost; irqbalance may undo it.")
             .by_all(fixes),
     )
 }
@@ -143,7 +143,7 @@ fn node(host: &Host, name: &str) -> Option<Ceiling> {
     }
     let near = host.text(&format!("/sys/devices/system/node/node{node:.0}/cpulist"))?;
     let why = format!(
-        "Only CPUs {near} are near it: others fetch each frame from another node's memory. Place what receives there."
+        "Only CPUs {near} are near it: others read each frame from the memory of another node. Run the receiver there."
     );
     Some(Ceiling::fits(format!("{name} NUMA node"), format!("{node:.0}"), why))
 }
@@ -152,11 +152,11 @@ fn node(host: &Host, name: &str) -> Option<Ceiling> {
 fn pauses(host: &Host, name: &str) -> Option<Ceiling> {
     let is_on = host.nic(name).pauses?;
     is_on.then(|| {
-        let why = "A ring that is full stops the link's other end, with what it has for others; a measurement then sees a slow tester \
-                   in place of loss.";
+        let why = "A full ring pauses the other end of the link, also for its other traffic; a measurement then sees a slow tester instead \
+                   of loss.";
         Ceiling::fits(format!("{name} flow control"), "on", why)
             .short(Effect::Slows, 0.95)
-            .raise("off", format!("Loss where there was waiting: ethtool -A {name} autoneg off rx off tx off."))
+            .raise("off", format!("Loss instead of waiting: ethtool -A {name} autoneg off rx off tx off."))
     })
 }
 
@@ -164,7 +164,8 @@ fn pauses(host: &Host, name: &str) -> Option<Ceiling> {
 fn lro(host: &Host, name: &str) -> Option<Ceiling> {
     let is_on = host.nic(name).lro?;
     is_on.then(|| {
-        let why = "Received segments are put together for good, and what is forwarded is too long for the next link.";
+        let why =
+            "Received segments are merged permanently, and forwarded packets are too long for the next link.";
         Ceiling::fits(format!("{name} LRO"), "on", why)
             .short(Effect::Loses, 0.5)
             .raise("off", format!("Some CPU time: ethtool -K {name} lro off."))

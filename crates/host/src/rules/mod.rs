@@ -1,4 +1,4 @@
-//! Rules: each reads what it needs of a host and says what the machine does because of it.
+//! Rules: each reads settings of a host and reports their effect.
 
 mod conntrack;
 mod cpus;

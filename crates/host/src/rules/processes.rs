@@ -23,15 +23,15 @@ fn own_files(host: &Host, load: &Load) -> Option<Ceiling> {
     let hard = words.next()?;
     let wanted = load.connections as f64 + SPARE;
     let why = format!(
-        "A process that is started from here has {soft:.0} descriptors, one for each connection: accept() fails with EMFILE \
-         beyond, and a server that asks again at once spins. The hard limit is {hard}."
+        "A process started from this shell has {soft:.0} descriptors, one for each connection: above this accept() fails with \
+         EMFILE, and a server that retries at once spins. The hard limit is {hard}."
     );
     let ceiling = count("open files of a process", soft, wanted, why);
     Some(match ceiling.effect {
         Effect::Fits => ceiling,
         _ => ceiling.raise(
             format!("{wanted:.0}"),
-            format!("Nothing until they are used. In the shell: ulimit -n {wanted:.0}; for a service: LimitNOFILE={wanted:.0}."),
+            format!("No cost until they are used. In the shell: ulimit -n {wanted:.0}; for a service: LimitNOFILE={wanted:.0}."),
         ),
     })
 }
@@ -44,7 +44,7 @@ fn files_of_one(host: &Host, load: &Load) -> Option<Ceiling> {
         "fs.nr_open",
         limit,
         wanted,
-        "No process can have more descriptors than this, whatever its own limit.",
+        "No process can have more descriptors than this, whatever its own limit is.",
     );
     Some(match ceiling.effect {
         Effect::Fits => ceiling,
@@ -59,12 +59,16 @@ fn files_of_all(host: &Host, load: &Load) -> Option<Ceiling> {
     let limit = host.sysctl_one("fs.file-max")?;
     // Both ends of a connection may be here, and what else runs has some.
     let wanted = 2.0 * load.connections as f64 + 4096.0;
-    let ceiling =
-        count("fs.file-max", limit, wanted, "All processes together have so many open files: ENFILE beyond.");
+    let ceiling = count(
+        "fs.file-max",
+        limit,
+        wanted,
+        "Most open files of all processes together: above this calls fail with ENFILE.",
+    );
     Some(match ceiling.effect {
         Effect::Fits => ceiling,
         _ => ceiling
-            .raise(format!("{wanted:.0}"), "Some 256 bytes for each file that is open.")
+            .raise(format!("{wanted:.0}"), "About 256 bytes for each open file.")
             .by(Fix::sysctl("fs.file-max", format!("{wanted:.0}"))),
     })
 }
@@ -82,8 +86,8 @@ fn tasks(host: &Host, load: &Load) -> Option<Ceiling> {
     let (name, limit) = known.min_by(|a, b| a.1.total_cmp(&b.1))?;
     let wanted = load.connections as f64;
     let why = format!(
-        "A server with a process or a thread for each connection ends at {limit:.0} of them: fork() and pthread_create() \
-         fail with EAGAIN. Servers with an event loop do not meet this."
+        "A server with a process or a thread for each connection is limited to {limit:.0}: fork() and pthread_create() then \
+         fail with EAGAIN. Servers with an event loop do not reach this limit."
     );
     let mut ceiling = count(name, limit, wanted, why);
     if name == "vm.max_map_count" {
@@ -92,14 +96,14 @@ fn tasks(host: &Host, load: &Load) -> Option<Ceiling> {
     Some(match ceiling.effect {
         Effect::Fits => ceiling,
         _ if name.starts_with("cgroup") => {
-            ceiling.raise(format!("{wanted:.0}"), "Its cgroup decides: TasksMax= of the unit.")
+            ceiling.raise(format!("{wanted:.0}"), "Its cgroup sets the limit: TasksMax= of the unit.")
         }
         _ => {
             let value = if name == "vm.max_map_count" { 2.0 * wanted + 1024.0 } else { wanted + 4096.0 };
             ceiling
                 .raise(
                     format!("{value:.0}"),
-                    "Some 10 KiB of kernel memory for each task, and its stack as far as it is used.",
+                    "About 10 KiB of kernel memory for each task, plus the used part of its stack.",
                 )
                 .by(Fix::sysctl(name, format!("{value:.0}")))
         }

@@ -15,7 +15,11 @@ pub(super) fn examine(host: &Host, load: &Load) -> Vec<Ceiling> {
             64.0 * 1024.0 / load.bdp_bytes(),
             "No window above 64 KiB (RFC 7323).",
         ),
-        ("net.ipv4.tcp_sack", 0.5, "After a loss one segment per round trip is repaired (RFC 2018)."),
+        (
+            "net.ipv4.tcp_sack",
+            0.5,
+            "After a loss only one segment per round trip is retransmitted (RFC 2018).",
+        ),
         (
             "net.ipv4.tcp_timestamps",
             0.8,
@@ -43,7 +47,7 @@ fn window(host: &Host, name: &str, load: &Load) -> Option<Ceiling> {
     let needed = load.bdp_bytes() / PAYLOAD;
     let rate = most * PAYLOAD * 8.0 / load.rtt_s;
     let why = format!(
-        "One connection gets at most {:.0} Mbit/s at {:.0} ms: {} of it are window, and a window leaves once per round trip.",
+        "One connection reaches at most {:.0} Mbit/s at {:.0} ms: {} of it are window, and one window is sent per round trip.",
         rate / 1e6,
         load.rtt_s * 1e3,
         bytes(most * PAYLOAD)
@@ -55,17 +59,17 @@ fn window(host: &Host, name: &str, load: &Load) -> Option<Ceiling> {
     }
     ceiling.effect = Effect::Slows;
     let value = format!("{least:.0} {default:.0} {needed:.0}");
-    let cost = format!("Up to {} for each connection that is as fast.", bytes(needed));
+    let cost = format!("Up to {} for each connection of this rate.", bytes(needed));
     Some(ceiling.raise(&value, cost).by(Fix::sysctl(name, &value)))
 }
 
-/// A part of TCP that somebody has switched off.
+/// A part of TCP that is switched off.
 fn switched_on(host: &Host, name: &str, left: f64, why: &str) -> Option<Ceiling> {
     let is_off = host.sysctl_one(name)? == 0.0;
     is_off.then(|| {
         Ceiling::fits(name, 0, why)
             .short(Effect::Slows, left)
-            .raise(1, "Nothing: 1 is the kernel's default.")
+            .raise(1, "No cost: 1 is the kernel's default.")
             .by(Fix::sysctl(name, 1))
     })
 }
@@ -74,9 +78,9 @@ fn switched_on(host: &Host, name: &str, left: f64, why: &str) -> Option<Ceiling>
 fn slow_start(host: &Host) -> Option<Ceiling> {
     let name = "net.ipv4.tcp_slow_start_after_idle";
     (host.sysctl_one(name)? == 1.0).then(|| {
-        let why = "A connection that paused for a retransmission timeout starts at ten segments again (RFC 2861): requests over \
-                   kept connections take several round trips.";
-        Ceiling::fits(name, 1, why).short(Effect::Slows, 0.9).raise(0, "Bursts after pauses; right where paths are well known.").by(Fix::sysctl(name, 0))
+        let why = "A connection that paused for a retransmission timeout restarts with ten segments (RFC 2861): requests over persistent \
+                   connections take several round trips.";
+        Ceiling::fits(name, 1, why).short(Effect::Slows, 0.9).raise(0, "Bursts after pauses; suitable for known paths.").by(Fix::sysctl(name, 0))
     })
 }
 
@@ -89,7 +93,7 @@ fn total(host: &Host, load: &Load, connections: f64) -> Option<Ceiling> {
     let of_one = if connections > 100.0 { 2.0 * page } else { 2.0 * load.bdp_bytes() / PAYLOAD };
     let wanted = connections * of_one;
     let why = format!(
-        "All sockets of TCP together have {}; from {} on their buffers shrink, and beyond the most segments are dropped.",
+        "All TCP sockets together have {}; above {} their buffers shrink, and above the maximum segments are dropped.",
         bytes(most * page),
         bytes(pressure * page)
     );
@@ -105,7 +109,9 @@ fn total(host: &Host, load: &Load, connections: f64) -> Option<Ceiling> {
     if !fits {
         return Some(ceiling.raise(
             &value,
-            format!("{cost} The machine has not twice as much: fewer connections, or more memory."),
+            format!(
+                "{cost} The machine has less than twice this memory: use fewer connections, or add memory."
+            ),
         ));
     }
     Some(ceiling.raise(&value, cost).by(Fix::sysctl("net.ipv4.tcp_mem", &value)))

@@ -1,6 +1,6 @@
 use std::fs;
 
-use weir_port::ethtool::Rings;
+use weir_linux::ethtool::Rings;
 use weir_testkit::Folder;
 
 use crate::{Ceiling, Effect, Fix, Host, Load, Nic, Role, examine};
@@ -84,13 +84,12 @@ fn tracked_connections() {
     assert_eq!(sysctl(chains), ["echo '1048576' > /sys/module/nf_conntrack/parameters/hashsize"]);
     assert_eq!(
         chains.why,
-        "With 1000000 flows a look-up walks 30.5 entries on average, each a line of memory elsewhere."
+        "With 1000000 flows a look-up reads 30.5 entries on average, each in another cache line."
     );
     let timeout = found(&all, "net.netfilter.nf_conntrack_tcp_timeout_established");
     assert_eq!(
         timeout.why,
-        "A connection that neither end closes stays 5.0 days: 0.6 such connections/s fill the table for \
-         good."
+        "A connection that neither end closes stays 5.0 days: 0.6 such connections/s keep the table full."
     );
 }
 
@@ -107,8 +106,8 @@ fn windows_against_the_path() {
     let receive = found(&all, "net.ipv4.tcp_rmem");
     assert_eq!(
         receive.why,
-        "One connection gets at most 252 Mbit/s at 100 ms: 3.0 MiB of it are window, and a window leaves \
-         once per round trip."
+        "One connection reaches at most 252 Mbit/s at 100 ms: 3.0 MiB of it are window, and one window is \
+         sent per round trip."
     );
     assert_eq!(sysctl(receive), ["sysctl -w net.ipv4.tcp_rmem='4096 131072 25000000'"]);
     assert_eq!(found(&all, "net.ipv4.tcp_wmem").effect, Effect::Fits);
@@ -138,7 +137,7 @@ fn servers_of_many_connections() {
     assert_eq!((files.now.as_str(), files.wanted.as_deref(), files.fixes.len()), ("1024", Some("10064"), 0));
     assert_eq!(
         files.cost,
-        "Nothing until they are used. In the shell: ulimit -n 10064; for a service: LimitNOFILE=10064."
+        "No cost until they are used. In the shell: ulimit -n 10064; for a service: LimitNOFILE=10064."
     );
     assert_eq!(all[0].setting, "open files of a process", "a tenth fits: the worst of all");
     let tasks = found(&all, "kernel.pid_max");
@@ -150,8 +149,8 @@ fn servers_of_many_connections() {
     fitting.iter().for_each(|name| assert_eq!(found(&all, name).effect, Effect::Fits, "{name}"));
     assert_eq!(
         found(&all, "net.ipv4.ip_local_port_range").why,
-        "28232 connections at once to one address and port from one address. A port rests 60 s in \
-         TIME_WAIT if this side closes first: 471 new connections/s for ever, less any that are open."
+        "28232 concurrent connections from one address to one address and port. A port stays 60 s \
+         in TIME_WAIT if this side closes first: 471 new connections/s, less the open ones."
     );
     assert_eq!(found(&all, "net.ipv4.tcp_max_tw_buckets").effect, Effect::Loses);
 }
@@ -187,8 +186,8 @@ fn interfaces_of_hardware() {
     let ring = found(&all, "eth0 receive ring");
     assert_eq!(
         ring.why,
-        "At 1000000 frames/s the ring is full after 0.26 ms in which no CPU takes frames from it; the NIC \
-         then drops (rx_missed)."
+        "At 1000000 frames/s the ring is full after 0.26 ms without a CPU that reads it; then the NIC drops \
+         frames (rx_missed)."
     );
     assert_eq!(sysctl(ring), ["ethtool -G eth0 rx 4096 tx 4096"]);
     assert_eq!(found(&all, "eth0 queues").wanted.as_deref(), Some("2"));

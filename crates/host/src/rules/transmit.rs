@@ -1,11 +1,11 @@
-//! The way out: queueing disciplines, their length, which CPU sends by which queue, and who cuts segments.
+//! The way out: queueing disciplines, their length, which CPU sends by which queue, and segmentation.
 
-use weir_testbed::spread::cpu_mask;
+use weir_linux::cpu::cpu_mask;
 
 use super::interfaces::{STOP_S, hardware};
 use crate::{Ceiling, Effect, Fix, Host, Load};
 
-/// Rules for whoever forwards frames.
+/// Rules for machines that forward frames.
 pub(super) fn forwarding(host: &Host, load: &Load) -> Vec<Ceiling> {
     let of = |name: &String| {
         [length(host, load, name), one_lock(host, name), spread(host, name), merging(host, name)]
@@ -13,7 +13,7 @@ pub(super) fn forwarding(host: &Host, load: &Load) -> Vec<Ceiling> {
     hardware(host).iter().flat_map(of).flatten().collect()
 }
 
-/// Rules for whoever sends by TCP.
+/// Rules for machines that send by TCP.
 pub(super) fn sending(host: &Host, _: &Load) -> Vec<Ceiling> {
     let of = |name: &String| {
         let cut = cutting(host, name);
@@ -32,18 +32,22 @@ fn length(host: &Host, load: &Load, name: &str) -> Option<Ceiling> {
     let frames = host.number(&path)?;
     let lasts_s = frames / load.frames_per_s;
     let why = format!(
-        "{frames:.0} frames wait for the link, {:.2} ms of {:.0} frames/s; of a longer burst the rest is dropped (tc -s qdisc).",
+        "{frames:.0} frames can wait for the link, {:.2} ms at {:.0} frames/s; the rest of a longer burst is dropped (tc -s qdisc).",
         lasts_s * 1e3,
         load.frames_per_s
     );
     let ceiling = Ceiling::fits(format!("{name} txqueuelen"), format!("{frames:.0}"), why);
     let wanted = (STOP_S * load.frames_per_s).ceil();
-    Some(match lasts_s < STOP_S {
-        false => ceiling,
-        true => ceiling
+    Some(if lasts_s < STOP_S {
+        ceiling
             .short(Effect::Loses, lasts_s / STOP_S)
-            .raise(format!("{wanted:.0}"), "A full queue delays what is behind it, on a slow link for long.")
-            .by(Fix::File { path, value: format!("{wanted:.0}") }),
+            .raise(
+                format!("{wanted:.0}"),
+                "A full queue delays later frames, on a slow link for a long time.",
+            )
+            .by(Fix::File { path, value: format!("{wanted:.0}") })
+    } else {
+        ceiling
     })
 }
 
@@ -65,13 +69,11 @@ fn one_lock(host: &Host, name: &str) -> Option<Ceiling> {
         "Each frame takes the lock of one {kind} for all {queues} queues: the CPUs wait for each other."
     );
     let ceiling = Ceiling::fits(format!("{name} qdisc"), &kind, why);
-    // mq has one for each queue; mqprio and taprio are somebody's schedule; noqueue has no lock.
+    // mq has one for each queue; mqprio and taprio are configured schedules; noqueue has no lock.
     if matches!(kind.as_str(), "mq" | "mqprio" | "taprio" | "noqueue") {
-        return Some(Ceiling { why: "Each queue has its own, or there is none.".into(), ..ceiling });
+        return Some(Ceiling { why: "Each queue has its own qdisc, or there is none.".into(), ..ceiling });
     }
-    let cost = format!(
-        "Limits and classes that somebody has set there are gone: tc qdisc replace dev {name} root mq."
-    );
+    let cost = format!("Removes limits and classes that are set there: tc qdisc replace dev {name} root mq.");
     Some(ceiling.short(Effect::Slows, 1.0 / queues.min(cpus) as f64).raise("mq", cost))
 }
 
@@ -84,7 +86,7 @@ fn spread(host: &Host, name: &str) -> Option<Ceiling> {
     if queues.len() < 2 || cpus < 2 {
         return None;
     }
-    let why = "A hash chooses the queue by which a frame leaves: CPUs meet at the same queue, and its lines of memory move between them.";
+    let why = "A hash selects the transmit queue: several CPUs use the same queue, and its cache lines move between them.";
     let ceiling = Ceiling::fits(format!("{name} XPS"), masks.join(" "), why);
     let is_off = masks.iter().all(|mask| mask.chars().all(|c| matches!(c, '0' | ',')));
     if !is_off {
@@ -112,9 +114,9 @@ fn pacing(host: &Host, name: &str) -> Option<Ceiling> {
     let kind = host.nic(name).root_queue?;
     (cc.starts_with("bbr") && !matches!(kind.as_str(), "fq" | "mq")).then(|| {
         let why = format!(
-            "{cc} spaces packets out. Without fq each socket has a timer for it: CPU time, and uneven gaps."
+            "{cc} paces packets. Without fq each socket has a timer for this, which costs CPU time and gives uneven gaps."
         );
-        let cost = format!("fq has a limit of 100 packets a flow: tc qdisc replace dev {name} root fq.");
+        let cost = format!("fq has a limit of 100 packets per flow: tc qdisc replace dev {name} root fq.");
         Ceiling::fits(format!("{name} qdisc for {cc}"), kind, why).short(Effect::Slows, 0.9).raise("fq", cost)
     })
 }
@@ -122,7 +124,7 @@ fn pacing(host: &Host, name: &str) -> Option<Ceiling> {
 /// Without GRO the stack handles each segment by itself.
 fn merging(host: &Host, name: &str) -> Option<Ceiling> {
     (!host.nic(name).gro?).then(|| {
-        let why = "Each received segment of TCP passes the stack by itself; with GRO up to 64 KiB of a connection do at a time.";
+        let why = "Each received TCP segment passes the stack on its own; with GRO up to 64 KiB of a connection pass together.";
         Ceiling::fits(format!("{name} GRO"), "off", why)
             .short(Effect::Slows, 0.5)
             .raise("on", format!("A segment waits for the end of its batch: ethtool -K {name} gro on."))
@@ -132,8 +134,7 @@ fn merging(host: &Host, name: &str) -> Option<Ceiling> {
 /// Without TSO the CPU cuts what a connection sends into segments.
 fn cutting(host: &Host, name: &str) -> Option<Ceiling> {
     (!host.nic(name).tso?).then(|| {
-        let why =
-            "The CPU cuts what is sent into segments and copies a header for each; the NIC would do it.";
+        let why = "The CPU cuts sent data into segments and copies a header for each; the NIC could do it.";
         Ceiling::fits(format!("{name} TSO"), "off", why)
             .short(Effect::Slows, 0.7)
             .raise("on", format!("Bursts of up to 64 KiB on the wire: ethtool -K {name} tso on."))

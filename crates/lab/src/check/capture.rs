@@ -1,5 +1,5 @@
 //! Does a capture account for every frame? Numbered frames are sent over a wire and captured to files as `weir capture`
-//! does it; then the files are read, and each frame is held against the one that was sent.
+//! does it; then the files are read, and each frame is compared with the sent one.
 //!
 //! ```text
 //! generator > wire > session > files > each frame: as it was sent? once? in time?
@@ -16,6 +16,7 @@ use weir_capture::files::{Files, Target};
 use weir_capture::session::{Limits, Recording, Report, Session, Signals};
 use weir_capture::source::{Source, SourceError, Wanted};
 use weir_capture::{Format, Rotation, Written};
+use weir_linux::rtnl::Rtnl;
 use weir_load::Control;
 use weir_load::counts::{Load, Traffic};
 use weir_load::xdp::pin_to;
@@ -28,7 +29,6 @@ use weir_port::pcapng::Packet;
 use weir_port::pcapng::read::{Item, ReadError, Reader};
 use weir_testbed::dut::DutKind;
 use weir_testbed::journal::{self, Journal};
-use weir_testbed::rtnl::Rtnl;
 
 use crate::error::RunError;
 use crate::frames::PointSpec;
@@ -98,7 +98,7 @@ impl Way {
     }
 }
 
-/// What came of one way on one method.
+/// The outcome of one way to lose frames on one capture method.
 #[derive(Debug, Default)]
 pub struct Proof {
     /// Frames sent.
@@ -130,6 +130,9 @@ pub enum CaptureCheckError {
     /// The wire, or sending over it.
     #[error(transparent)]
     Run(#[from] RunError),
+    /// The kernel refused something.
+    #[error(transparent)]
+    Linux(#[from] weir_linux::Error),
     /// The test bed's counters.
     #[error(transparent)]
     Testbed(#[from] weir_testbed::error::Error),
@@ -154,7 +157,7 @@ pub enum CaptureCheckError {
     },
 }
 
-/// A wire, and who sends over it.
+/// A wire and its sender.
 pub struct CaptureChecker {
     mirror: Mirror,
     flows: Vec<Flow>,
@@ -268,7 +271,7 @@ fn on<T: Send>(cpu: usize, what: impl FnOnce() -> T + Send) -> T {
 /// Leaves most of its CPU to others: this thread, and those that it starts.
 fn give_way() {
     const NICE: i32 = 15;
-    // SAFETY: no pointers. Zero is the calling thread; who gives way needs no privilege for it.
+    // SAFETY: no pointers. Zero is the calling thread; lowering the priority needs no privilege.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };
 }
 
@@ -442,14 +445,14 @@ impl<'a> Seen<'a> {
         }
         if self.reported > own + report.slow() {
             wrong.push(format!(
-                "gaps tell of {} drops, the frame accounting of {}",
+                "the gaps have {} drops, the frame accounting has {}",
                 self.reported,
                 own + report.slow()
             ));
         }
         match accounting.unexplained() {
             Some(0) => {}
-            unexplained => wrong.push(format!("the interface's own accounting: {unexplained:?} unexplained")),
+            unexplained => wrong.push(format!("accounting of the interface: {unexplained:?} unexplained")),
         }
         let Some(Written { frames, error: None, .. }) = &report.written else {
             wrong.push(format!("writing failed: {:?}", report.written));
@@ -468,11 +471,11 @@ impl<'a> Seen<'a> {
 
     fn complaints(&self) -> Vec<String> {
         let counts = [
-            (self.altered, "are not as they were sent"),
-            (self.foreign, "are none that was sent"),
-            (self.twice, "are there twice"),
-            (self.backwards, "have stamps before that of the one before in their queue"),
-            (self.untimely, "have stamps before their departure, or after the end"),
+            (self.altered, "differ from the sent ones"),
+            (self.foreign, "were never sent"),
+            (self.twice, "are in the files twice"),
+            (self.backwards, "have an earlier stamp than the previous frame of their queue"),
+            (self.untimely, "have a stamp before their departure, or after the end"),
         ];
         let some = counts.into_iter().filter(|(frames, _)| *frames > 0);
         some.map(|(frames, what)| format!("{frames} frames {what}")).collect()
@@ -533,26 +536,26 @@ mod tests {
         let is = |n: u32| n == 2;
         // Another MAC address is covered by no checksum.
         let found = complaints(|n, bytes, _| bytes[0] ^= u8::from(is(n)));
-        assert_eq!(found, one("are not as they were sent"));
+        assert_eq!(found, one("differ from the sent ones"));
         let found = complaints(|n, bytes, _| bytes.truncate(if is(n) { 59 } else { 99 }));
-        assert_eq!(found, one("are none that was sent"));
+        assert_eq!(found, one("were never sent"));
         let found = complaints(|n, bytes, _| {
             if is(n) {
                 *bytes = sent(&traffic(), 1);
             }
         });
-        assert_eq!(found, one("are there twice"));
+        assert_eq!(found, one("are in the files twice"));
         let found = complaints(|n, bytes, _| {
             if is(n) {
                 *bytes = sent(&traffic(), 5);
             }
         });
-        assert_eq!(found, one("are none that was sent"));
+        assert_eq!(found, one("were never sent"));
         let found = complaints(|n, _, lag| *lag -= if is(n) { 2 } else { 0 });
-        assert_eq!(found, one("have stamps before that of the one before in their queue"));
+        assert_eq!(found, one("have an earlier stamp than the previous frame of their queue"));
         let found = complaints(|n, _, lag| *lag += if n == 4 { 6_000_000_000 } else { 0 });
-        assert_eq!(found, one("have stamps before their departure, or after the end"));
+        assert_eq!(found, one("have a stamp before their departure, or after the end"));
         let found = complaints(|n, _, lag| *lag -= if n == 0 { 2_000_000 } else { 0 });
-        assert_eq!(found, one("have stamps before their departure, or after the end"));
+        assert_eq!(found, one("have a stamp before their departure, or after the end"));
     }
 }

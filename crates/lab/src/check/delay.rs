@@ -1,4 +1,4 @@
-//! Latency against a device that holds each frame for a known time: what a tester says of the difference.
+//! Latency through a device with a known delay: the error of the tester's measurement.
 //!
 //! ```text
 //! trial without the delay > trial with it > without it > with it ...
@@ -17,8 +17,8 @@ use weir_testbed::dut::DutKind;
 use super::{Checker, is_disturbed};
 use crate::error::RunError;
 use crate::frames::Setup;
-use crate::record::{Latency, Purpose};
-use crate::stats::{median, percentile};
+use weir_measure::stats::{median, percentile};
+use weir_record::record::{Latency, Purpose};
 
 /// The delays that are added, to be multiples of the time between two frames and a third of it: no frame arrives while
 /// the device is awake for another.

@@ -1,4 +1,4 @@
-//! From what a tester counted to what a record says of it.
+//! Converts the counts of a tester to a record.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use weir_load::tcp::Part;
 use weir_testbed::counters::TO_DUT;
 use weir_testbed::topology;
 
-use crate::record::{self, Broadcasts, Departures, DropCounter, Latency, LossEvent, Owner, Stream};
+use weir_record::record::{self, Broadcasts, Departures, DropCounter, Latency, LossEvent, Owner, Stream};
 
 /// What a load is beyond rate, time and number of frames, as name and value; what is as usual is left out.
-pub(crate) fn load_parameters(load: &Load) -> Vec<(String, String)> {
+pub fn load_parameters(load: &Load) -> Vec<(String, String)> {
     let usual = Load::full_speed(load.duration);
     let mut list = Vec::new();
     let mut add = |name: &str, value: String| list.push((name.to_string(), value));

@@ -1,11 +1,11 @@
 //! What went wrong with the frames of a trial. Pure: what was counted, when, and how long it took goes in; names come
-//! out. It knows nothing of the device, nor of what the device says of itself.
+//! out. It does not use any information about the device.
 //!
 //! Loss is distinguished by its runs, frames lost in a row: single ones, bursts, and runs so long that for a millisecond
 //! and more nothing passed. A trial whose tester or device did not get its CPU is no evidence against the device:
-//! that is all that is said of it.
+//! such a trial has no other finding.
 
-use crate::record::{Fault, Finding, LossEvent, Noise, Stream};
+use weir_record::record::{Fault, Finding, LossEvent, Noise, Stream};
 
 /// From this on a run of lost frames is a stall, ns.
 const STALL_NS: u64 = 1_000_000;
@@ -128,7 +128,7 @@ impl Stall {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::Latency;
+    use weir_record::record::Latency;
 
     /// 100,000 frames in a second, 10 us apart; what of them went wrong is the change.
     fn check(change: impl Fn(&mut Stream), expected: &[&str]) {

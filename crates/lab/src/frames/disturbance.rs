@@ -1,4 +1,4 @@
-//! What is done to a device while frames are on their way, and when.
+//! Actions on a device during a trial, and their times.
 //!
 //! ```text
 //! trial:      wait for its turn > send .......................... > complete the accounting
@@ -48,7 +48,7 @@ impl ResetKind {
 }
 
 /// A disturbance of one trial.
-pub(crate) struct Disturbance {
+pub struct Disturbance {
     kind: ResetKind,
     after: Duration,
     stall: Duration,
@@ -66,17 +66,17 @@ struct Clock {
 
 impl Disturbance {
     /// Does `kind` so long `after` the beginning of a trial; only a stall has a length.
-    pub(crate) fn new(kind: ResetKind, after: Duration, stall: Duration) -> Disturbance {
+    pub fn new(kind: ResetKind, after: Duration, stall: Duration) -> Disturbance {
         Disturbance { kind, after, stall, clock: Mutex::default(), news: Condvar::new() }
     }
 
-    /// Are frames lost that no counter of the device sees? Its links are down, and a wire that ends there tells nobody.
+    /// Whether frames are lost without a counter of the device: its links are down, and a wire that ends there counts nothing.
     pub(crate) fn hides_frames(&self) -> bool {
         self.kind == ResetKind::Links
     }
 
     /// Frames are being sent.
-    pub(crate) fn sending(&self) {
+    pub fn sending(&self) {
         let mut clock = self.lock();
         if clock.began.is_none() {
             clock.began = Some(Instant::now());
@@ -113,15 +113,17 @@ impl Disturbance {
                 clock.began.map(|began| (began + self.after).saturating_duration_since(Instant::now()));
             clock = match left {
                 Some(Duration::ZERO) => return true,
-                Some(left) => self.news.wait_timeout(clock, left).expect("no one panics with it").0,
-                None => self.news.wait(clock).expect("no one panics with it"),
+                Some(left) => {
+                    self.news.wait_timeout(clock, left).expect("no thread panics while it holds the lock").0
+                }
+                None => self.news.wait(clock).expect("no thread panics while it holds the lock"),
             };
         }
         false
     }
 
     fn lock(&self) -> MutexGuard<'_, Clock> {
-        self.clock.lock().expect("no one panics with it")
+        self.clock.lock().expect("no thread panics while it holds the lock")
     }
 }
 

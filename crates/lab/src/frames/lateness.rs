@@ -1,20 +1,24 @@
-//! How late frames left the link of a bottleneck, and whether figures count in spite of it.
+//! Lateness of frames at the link of a bottleneck, and whether the results are still valid.
 
 use serde::{Deserialize, Serialize};
 use weir_bottleneck::too_late;
 use weir_load::histogram::Histogram;
 
-use crate::record::{Detail, Trial, Verdict};
+use weir_record::record::{Detail, Trial, Verdict};
 
 /// How late frames left, ns.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Lateness {
-    pub(crate) p50_ns: u64,
-    pub(crate) p95_ns: u64,
-    pub(crate) p99_ns: u64,
-    pub(crate) max_ns: u64,
+pub struct Lateness {
+    /// Median.
+    pub p50_ns: u64,
+    /// 95th percentile.
+    pub p95_ns: u64,
+    /// 99th percentile.
+    pub p99_ns: u64,
+    /// Maximum.
+    pub max_ns: u64,
     /// Time of a full frame on the link: the figures do not count where it is less than the 99th percentile.
-    pub(crate) slot_ns: u64,
+    pub slot_ns: u64,
 }
 
 /// In records of frames; in those of flows it is a part of what the rig says.
@@ -32,7 +36,7 @@ impl Lateness {
     pub(crate) fn judged(&self, mut trial: Trial) -> Trial {
         if let Some(late) = too_late(self.p99_ns, self.slot_ns) {
             trial.verdict = Verdict::Invalid;
-            let reason = format!("{late}: give the machine a CPU that is not busy, or use a lower dut.rate");
+            let reason = format!("{late}: use a machine with an idle CPU, or a lower dut.rate");
             trial.reasons.insert(0, reason);
         }
         trial.with_detail(self)

@@ -27,7 +27,8 @@ impl Default for LinkAxes {
 }
 
 impl LinkAxes {
-    pub(crate) fn read(section: &Section<'_>) -> LinkAxes {
+    /// Reads the axes of the section [link]; mistakes are noted.
+    pub fn read(section: &Section<'_>) -> LinkAxes {
         // What a value means beside the others, the points say: a delay of some length makes any buffer possible.
         let of = |key: &'static str, link: fn(String) -> LinkSpec| {
             let one = |value: &Value| {
@@ -50,7 +51,7 @@ impl LinkAxes {
     }
 
     /// All combinations; `None` for a device without a link. The delay runs fastest.
-    pub(crate) fn all(&self, kind: DutKind) -> Vec<Option<LinkSpec>> {
+    pub fn all(&self, kind: DutKind) -> Vec<Option<LinkSpec>> {
         if kind.function() != Function::Queue {
             return vec![None];
         }

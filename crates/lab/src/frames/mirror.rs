@@ -1,18 +1,19 @@
-//! A generator, and a wire at whose other end somebody listens: frames for somebody else, as at a mirror port. Whoever
-//! taps the interface gets them, and the kernel has nothing more to do with them.
+//! A generator and a wire with a capture program at its other end. The frames are addressed to another host, as at a mirror
+//! port: programs that tap the interface get them, and the kernel does nothing else with them.
 //!
 //! ```text
-//! generator > [t0] ---- veth ---- [t1] > receive softirq > whoever listens
+//! generator > [t0] ---- veth ---- [t1] > receive softirq > capture program
 //! ```
 
 use std::time::Duration;
 
+use weir_linux::cpu::ThreadTimes;
 use weir_load::counts::{Load, StreamCounts, Traffic};
 use weir_load::generate::Generator;
 use weir_load::xdp::{IdleLoopback, pin_to};
 use weir_load::{Control, LoadError, TesterKind};
 use weir_testbed::bed::Bed;
-use weir_testbed::cpu::{CpuPlan, DutCpus, ThreadTimes};
+use weir_testbed::cpu::{CpuPlan, DutCpus};
 use weir_testbed::journal::Journal;
 use weir_testbed::topology::Side;
 
@@ -21,12 +22,12 @@ use crate::error::RunError;
 use crate::frames::PointSpec;
 
 /// Trials are so many times as long as what fits into the buffer.
-pub(crate) const BUFFERS_PER_TRIAL: f64 = 2.0;
+pub const BUFFERS_PER_TRIAL: f64 = 2.0;
 /// Frames that the interface's ring had no room for.
-pub(crate) const RING_FULL: &str = "interface ring full";
+pub const RING_FULL: &str = "interface ring full";
 
 /// Where frames of one kind are sent and listened to.
-pub(crate) struct Mirror {
+pub struct Mirror {
     // Dropped before the namespaces that hold its interface.
     generator: Generator,
     traffic: Traffic,
@@ -37,16 +38,18 @@ pub(crate) struct Mirror {
 }
 
 /// What was sent.
-pub(crate) struct Sent {
-    pub(crate) stream: StreamCounts,
+pub struct Sent {
+    /// What was sent and received.
+    pub stream: StreamCounts,
     /// The thread that sent, and the kernel as it received in it.
-    pub(crate) times: ThreadTimes,
+    pub times: ThreadTimes,
     /// Its number.
-    pub(crate) thread: u32,
+    pub thread: u32,
 }
 
 impl Mirror {
-    pub(crate) fn build(spec: &PointSpec, seed: u64, journal: &mut Journal) -> Result<Mirror, RunError> {
+    /// Builds the test bed.
+    pub fn build(spec: &PointSpec, seed: u64, journal: &mut Journal) -> Result<Mirror, RunError> {
         let cpus = CpuPlan::choose(DutCpus::Count(1))?;
         let bed = Bed::build(&bed_spec(spec, &cpus), journal)?;
         let ports = bed.ports();
@@ -60,48 +63,45 @@ impl Mirror {
     }
 
     /// What is sent.
-    pub(crate) fn traffic(&self) -> &Traffic {
+    pub fn traffic(&self) -> &Traffic {
         &self.traffic
     }
 
-    pub(crate) fn bed(&self) -> &Bed {
+    /// The test bed.
+    pub fn bed(&self) -> &Bed {
         &self.bed
     }
 
     /// Names of the interface that sends and of the one that is listened to.
-    pub(crate) fn wire(&self) -> [&'static str; 2] {
+    pub fn wire(&self) -> [&'static str; 2] {
         self.bed.wire(Side::A)
     }
 
     /// Frames that found no room in the listener's ring so far.
-    pub(crate) fn ring_full(&self) -> Result<u64, RunError> {
+    pub fn ring_full(&self) -> Result<u64, RunError> {
         Ok(self.bed.snapshot()?.devices[self.wire()[0]].link.tx_dropped)
     }
 
     /// The CPU of the generator, and of the kernel that receives unless it does so [apart](Self::receive_apart).
-    pub(crate) fn sending_cpu(&self) -> usize {
+    pub fn sending_cpu(&self) -> usize {
         self.cpus.tester[0]
     }
 
     /// Has the other CPU receive, in kernel threads that share it with its programs. Returns them.
-    pub(crate) fn receive_apart(&mut self) -> Vec<u32> {
+    pub fn receive_apart(&mut self) -> Vec<u32> {
         let threads = self.bed.receive_shared_on(Side::B, &self.cpus.dut);
         self.receivers = threads.into_iter().map(|thread| thread.pid).collect();
         self.receivers.clone()
     }
 
     /// Another one, where there is one.
-    pub(crate) fn other_cpu(&self) -> usize {
+    pub fn other_cpu(&self) -> usize {
         self.cpus.dut[0]
     }
 
-    /// Sends, and returns when the kernel has received all; `pause`: with pauses of so long, for somebody who shares the CPU.
-    pub(crate) fn send(
-        &self,
-        load: &Load,
-        pause: Option<Duration>,
-        control: &Control,
-    ) -> Result<Sent, RunError> {
+    /// Sends, and returns when the kernel has received all; `pause`: with pauses of this length, for a program that shares the
+    /// CPU.
+    pub fn send(&self, load: &Load, pause: Option<Duration>, control: &Control) -> Result<Sent, RunError> {
         let cpu = self.sending_cpu();
         let (stream, times, thread) = self.bed.tester().run(|| {
             let placed = pin_to(cpu);

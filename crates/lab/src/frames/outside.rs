@@ -1,8 +1,9 @@
-//! What differs when the DUT is a box between interfaces of this machine: may they be used, how does the tester sit on
-//! them, and who lost what.
+//! External DUTs, connected to interfaces of this machine: whether the interfaces may be used, how the tester attaches to
+//! them, and the owners of lost frames.
 
 use std::sync::Arc;
 
+use weir_linux::namespace::Namespace;
 use weir_load::counts::{Counts, Traffic};
 use weir_load::xdp::{IdleLoopback, Interface};
 use weir_load::{Tester, TesterKind};
@@ -14,13 +15,12 @@ use weir_testbed::dut::DutKind;
 use weir_testbed::error::{Error, Result};
 use weir_testbed::external::{ExternalSpec, Sample};
 use weir_testbed::interface::Device;
-use weir_testbed::namespace::Namespace;
 
 use super::remote::{Hosts, Pair, Remote};
 use crate::error::RunError;
 use crate::frames::PointSpec;
 use crate::interface;
-use crate::record::{DropCounter, Owner};
+use weir_record::record::{DropCounter, Owner};
 
 /// A counter of the box with this name is CPU time that it has used, ns: the cost of the DUT.
 const CPU_NS: &str = "cpu_ns";
@@ -41,11 +41,11 @@ pub(crate) fn check_port(name: &str, frame_bytes: u16, allow_default_route: bool
         interface::check_not_default_route(name, "`allow_default_route = true` to [external]")?;
     }
     interface::check_ready(&link)?;
-    interface::check_mtu(&link, frame_bytes, "traffic.frame_bytes =")
+    Ok(interface::check_mtu(&link, frame_bytes, "traffic.frame_bytes =")?)
 }
 
 /// Refuses a host with the other end of the tester, or an interface there, that cannot be used, or must not.
-pub(crate) fn check_remote(specs: &[PointSpec], external: Option<&ExternalSpec>) -> Result<()> {
+pub fn check_remote(specs: &[PointSpec], external: Option<&ExternalSpec>) -> Result<()> {
     let outside = specs.iter().filter(|spec| spec.dut == DutKind::EXTERNAL);
     match (external, outside.max_by_key(|spec| spec.frame.max())) {
         (Some(external), Some(spec)) => Remote::open(external, spec.ip, spec.frame.max()).map(drop),
@@ -106,8 +106,8 @@ pub(crate) fn open_tester(
                     return Ok(tester);
                 }
                 Some(name) => notes.push(format!(
-                    "Frames go through AF_PACKET sockets: {name} does not take the frames of an XDP program (on a veth, \
-                     its peer needs GRO)."
+                    "Frames go through AF_PACKET sockets: {name} does not accept frames of an XDP program (on a veth, its \
+                     peer needs GRO)."
                 )),
             },
             // What an XDP program redirects to a driver without XDP vanishes without a count.
@@ -142,16 +142,16 @@ fn refuse_forwarding(names: &[String], ip: IpVersion) -> Result<()> {
         let text = weir_disk::kernel_text(format!("/proc/sys/{switch}")).unwrap_or_default();
         if text.trim() == "1" {
             return Err(Error::Input(format!(
-                "this machine forwards what arrives at {name}, which through packet sockets includes the test frames: \
-                 `sysctl -w {switch}=0`, or use a NIC whose driver has XDP"
+                "this machine forwards packets from {name}, with packet sockets also the test frames: `sysctl -w {switch}=0`, \
+                 or use a NIC whose driver has XDP"
             )));
         }
     }
     Ok(())
 }
 
-/// Who lost the frames of a trial: the tester's interfaces by their own counters, the box by those that the plan names,
-/// and all else the box or its wires.
+/// Owners of the lost frames of a trial: the tester's interfaces by their own counters, the device by those of the plan,
+/// and the device or its wires for the rest.
 pub(crate) fn drop_counters(
     delta: &Sample,
     spec: &ExternalSpec,
@@ -183,10 +183,10 @@ pub(crate) fn drop_counters(
     }
     for name in &spec.drops {
         let frames = delta.counters.get(name).copied().unwrap_or(0).max(0) as u64;
-        line(name, Owner::Dut, frames, "the box's own count".into());
+        line(name, Owner::Dut, frames, "the device's own count".into());
     }
     line(
-        "lost in the box or on its wires",
+        "lost in the device or on its wires",
         Owner::Dut,
         u64::MAX,
         "sent less received and all counters".into(),
@@ -216,7 +216,7 @@ pub(crate) fn cpu_ns(delta: &Sample) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_testbed::rtnl::LinkStats;
+    use weir_linux::rtnl::LinkStats;
 
     fn device(link: LinkStats) -> Device {
         Device { link, ..Device::default() }

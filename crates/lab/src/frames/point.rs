@@ -1,4 +1,4 @@
-//! One combination of a plan's axes: its settings, and why it may have no meaning.
+//! One combination of a plan's axes: its settings, and why it may be invalid.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -29,7 +29,7 @@ pub enum Cpus {
 
 impl Cpus {
     /// Can this device have them? A fast path, and a link, is one thread's.
-    pub(crate) fn suit(self, dut: DutKind) -> bool {
+    pub fn suit(self, dut: DutKind) -> bool {
         self == Cpus::Count(1) || !dut.is_one_thread()
     }
 }
@@ -47,7 +47,7 @@ pub struct PointSpec {
     pub link: Option<LinkSpec>,
     /// CPUs of the device under test.
     pub cpus: Cpus,
-    /// Who does the work of its interfaces, or of this machine's before an external DUT; `None`: as it is.
+    /// CPUs for the work of its interfaces, or of this machine's interfaces to an external DUT; `None`: unchanged.
     pub spreading: Option<Spreading>,
     /// What concerns the routes; `None` for a device without any.
     pub routing: Option<Routing>,
@@ -55,7 +55,7 @@ pub struct PointSpec {
     pub frame: FrameSizes,
     /// IP version.
     pub ip: IpVersion,
-    /// What frames carry above IP.
+    /// Transport protocol of the frames.
     pub transport: Transport,
     /// Flows of each stream.
     pub flows: u32,
@@ -175,14 +175,14 @@ impl PointSpec {
     }
 
     /// Has it the same traffic, whatever the device is and does with it?
-    pub(crate) fn has_traffic_of(&self, other: &PointSpec) -> bool {
+    pub fn has_traffic_of(&self, other: &PointSpec) -> bool {
         let PointSpec { dut, rules, form, ref link, cpus, ref spreading, routing, .. } = *self;
         let (link, spreading) = (link.clone(), spreading.clone());
         PointSpec { dut, rules, form, link, cpus, spreading, routing, ..other.clone() } == *self
     }
 
     /// Why this combination has no meaning; empty if it has one.
-    pub(crate) fn conflicts(&self) -> Vec<Conflict> {
+    pub fn conflicts(&self) -> Vec<Conflict> {
         let mut list = Vec::new();
         if self.ip == IpVersion::V6 && self.frame.min() < MIN_IPV6_FRAME_BYTES {
             let why = format!(
@@ -193,7 +193,7 @@ impl PointSpec {
         }
         if self.dut.is_in_driver() && self.frame.max() > MAX_FRAME_BYTES {
             let why = format!(
-                "`{}` is too large for {}, whose program sees a page: use {MAX_FRAME_BYTES} bytes or less",
+                "`{}` is too large for {}, whose program can read one page: use {MAX_FRAME_BYTES} bytes or less",
                 self.frame, self.dut
             );
             list.push(Conflict { axes: ["frame_bytes", "kind"], why });
@@ -211,12 +211,13 @@ impl PointSpec {
             list.push(Conflict { axes: ["kind", "transport"], why });
         }
         if let Some(only) = self.dut.only_ip().filter(|only| *only != self.ip) {
-            let why = format!("{} is sent IPv{only} on side a: use ip = {only}, or another device", self.dut);
+            let why =
+                format!("{} accepts only IPv{only} on side a: use ip = {only}, or another device", self.dut);
             list.push(Conflict { axes: ["kind", "ip"], why });
         }
         if !self.cpus.suit(self.dut) {
             let what = if self.dut.is_fast() { "fast path" } else { "link" };
-            let why = format!("the {what} of {} is one thread's: use cpus = 1", self.dut);
+            let why = format!("the {what} of {} works with one thread only: use cpus = 1", self.dut);
             list.push(Conflict { axes: ["kind", "cpus"], why });
         }
         if let Some(why) = self.link.as_ref().and_then(|link| link.check().err()) {
@@ -242,11 +243,11 @@ impl PointSpec {
 }
 
 /// Why a combination has no meaning.
-pub(crate) struct Conflict {
+pub struct Conflict {
     /// The options that do not go together.
-    pub(crate) axes: [&'static str; 2],
+    pub axes: [&'static str; 2],
     /// The reason and the remedy.
-    pub(crate) why: String,
+    pub why: String,
 }
 
 impl fmt::Display for Cpus {

@@ -25,7 +25,7 @@ const TRIALS: u32 = 4;
 const DRAIN: Duration = Duration::from_millis(500);
 
 /// The interfaces of this machine that a plan names must be there and fit.
-pub(crate) fn ports(spec: &ExternalSpec) -> Result<(), Unfit> {
+pub fn ports(spec: &ExternalSpec) -> Result<(), Unfit> {
     spec.ports.iter().try_for_each(|name| {
         interface::find(name).and_then(|link| interface::check_ethernet(&link)).map_err(|error| Unfit {
             what: format!("nothing can be sent at {name}"),
@@ -37,7 +37,7 @@ pub(crate) fn ports(spec: &ExternalSpec) -> Result<(), Unfit> {
 
 /// Tries each kind of device once, and whether there are as many CPUs as each point wants. Machines of their own are not
 /// touched.
-pub(crate) fn devices(points: &[PointSpec], tester: TesterKind) -> Result<(), Unfit> {
+pub fn devices(points: &[PointSpec], tester: TesterKind) -> Result<(), Unfit> {
     for spec in points {
         cpu_plan(spec).map_err(|error| Unfit {
             what: format!("{} cannot be measured", spec.dut),

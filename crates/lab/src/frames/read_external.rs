@@ -18,7 +18,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 const FAR: [&str; 3] = ["far", "far_port", "far_weir"];
 
 /// Reads the section; `None` if it is absent or wrong.
-pub(crate) fn read_external(section: Section<'_>) -> Option<ExternalSpec> {
+pub fn read_external(section: Section<'_>) -> Option<ExternalSpec> {
     if !section.is_present() {
         return None;
     }
@@ -29,12 +29,13 @@ pub(crate) fn read_external(section: Section<'_>) -> Option<ExternalSpec> {
     let ports = section.required_axis("ports", "[\"eth1\", \"eth2\"]", value::text);
     if let Some(more) = ports.as_ref().filter(|ports| ports.len() > 2) {
         let text =
-            format!("{} interfaces: name one for each side, or one if frames come back on it", more.len());
+            format!("{} interfaces: give one for each side, or one if frames return on it", more.len());
         section.wrong("ports", text);
     }
     if remote.is_some() && ports.as_ref().is_some_and(|ports| ports.len() == 2) {
-        let text =
-            format!("2 interfaces of this machine, and port b is on `{host}`: name the one towards side a");
+        let text = format!(
+            "2 interfaces of this machine, and port b is on `{host}`: give only the interface towards side a"
+        );
         section.wrong("ports", text);
     }
     let box_ip = both(&section, "box", section.axis("box", value::parsed::<Ip>));
@@ -55,7 +56,7 @@ pub(crate) fn read_external(section: Section<'_>) -> Option<ExternalSpec> {
     let [setup, reset, counters, memory] = ["setup", "reset", "counters", "memory"].map(&mut hook);
     let setup_input = section.one("setup_input", readable_file);
     if section.has("setup_input") && !section.has("setup") {
-        section.wrong("setup_input", "is what `setup` reads: add `setup = \"sh -e\"` to [external]".into());
+        section.wrong("setup_input", "is the input of `setup`: add `setup = \"sh -e\"` to [external]".into());
     }
     let drops = section.axis("drops", value::text).unwrap_or_default();
     if !drops.is_empty() && !section.has("counters") {
@@ -140,7 +141,7 @@ fn readable_file(item: &Value) -> Result<PathBuf, String> {
     match std::fs::File::open(&path) {
         Ok(_) => Ok(path),
         Err(error) => Err(format!(
-            "cannot read {}: {error}; make it, for example `weir setup --os linux-nft > {0}`",
+            "cannot read {}: {error}; create it, for example with `weir setup --os linux-nft > {0}`",
             path.display()
         )),
     }

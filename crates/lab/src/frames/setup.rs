@@ -4,6 +4,8 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use weir_linux::cpu::softirq_threads;
+use weir_linux::lock::measuring_lock;
 use weir_load::counts::{Counts, Load, StreamCounts, Traffic};
 use weir_load::translation::Translation;
 use weir_load::xdp::{IdleLoopback, Interface, MAX_FRAME_BYTES, pin_to};
@@ -13,27 +15,26 @@ use weir_packet::size::FrameSizes;
 use weir_port::bpf::Mode;
 use weir_port::perf::idle::Idles;
 use weir_testbed::bed::{Bed, BedSpec, FAST_ENTRIES, SESSIONS};
+use weir_testbed::core_distance::core_distance_ns;
 use weir_testbed::core_speed::core_step_ns;
-use weir_testbed::cpu::{CpuPlan, DutCpus, softirq_threads};
+use weir_testbed::cpu::{CpuPlan, DutCpus};
 use weir_testbed::device::Device;
 use weir_testbed::dut::{DutKind, Function};
 use weir_testbed::external::{ExternalSpec, PortEnd};
 use weir_testbed::fault::Faults;
-use weir_testbed::handover::handover_ns;
 use weir_testbed::interface::Port;
 use weir_testbed::journal::{self, Journal};
-use weir_testbed::lock::measuring_lock;
 use weir_testbed::rules::RuleForm;
 use weir_testbed::topology::Side;
 use weir_testbed::updates::Updates;
 
-mod traffic;
+pub mod traffic;
 mod translation;
 mod usage;
 
 use self::traffic::networks;
-pub(crate) use self::traffic::{FIRST_HOST, mirrored, traffic};
-pub(crate) use self::translation::AddressRange;
+pub use self::traffic::{FIRST_HOST, mirrored, traffic};
+pub use self::translation::AddressRange;
 use self::usage::Used;
 pub(crate) use self::usage::own_times;
 use super::diagnosis::{Symptoms, diagnose};
@@ -44,8 +45,8 @@ use super::witness::{Parties, Witness, arrived, witnessed};
 use super::{counted, outside};
 use crate::error::RunError;
 use crate::frames::{Cpus, PointSpec};
-use crate::record::{DropCounter, Noise, Owner, Purpose, Stream, Trial, Verdict};
-use crate::time;
+use weir_linux::time;
+use weir_record::record::{DropCounter, Noise, Owner, Purpose, Stream, Trial, Verdict};
 
 /// Everything that is the same for all points of a run.
 #[derive(Debug, Clone)]
@@ -142,14 +143,14 @@ impl Setup {
         notes.extend(device.notes()?);
         if cpus.shared && spec.dut != DutKind::WIRE {
             notes.push(format!(
-                "Tester and DUT share CPU {:?}: each slows the other down, and the result is a lower bound.",
+                "Tester and DUT share CPU {:?} and slow each other down: the result is a lower bound.",
                 cpus.tester
             ));
         }
         if spec.dut == DutKind::NODE_NAT_FAST && !spec.keeps_whole {
             notes.push(
-                "These frames may be fragmented, so that the node's NAT gives each an identification of its own; its fast path cannot, and \
-                 passes none of them on: set `traffic.dont_fragment = true` to measure it."
+                "The fast path of the node's NAT forwards none of these frames, because they may be fragmented and need a new identification \
+                 each: set `traffic.dont_fragment = true` to measure it."
                     .to_string(),
             );
         }
@@ -195,12 +196,12 @@ impl Setup {
         &self.bed
     }
 
-    /// Who runs where.
+    /// The CPUs of tester and DUT.
     pub fn cpus(&self) -> &CpuPlan {
         &self.cpus
     }
 
-    /// Lets port b receive on a CPU of the DUT in place of whoever sends: for a wire, where that CPU is free.
+    /// Lets port b receive on a CPU of the DUT instead of that of the sender: for a wire, where that CPU is free.
     pub fn receive_apart(&mut self) {
         self.bed.receive_on(Side::B, &self.cpus.dut);
         self.notes.extend_from_slice(self.bed.notes());
@@ -229,7 +230,7 @@ impl Setup {
     }
 
     /// A trial in which something is done to the device.
-    pub(crate) fn disturbed(
+    pub fn disturbed(
         &mut self,
         load: &Load,
         purpose: Purpose,
@@ -286,7 +287,8 @@ impl Setup {
         if std::mem::take(&mut self.unsettled) {
             self.tester.drain(control);
         }
-        let handover_ns_before = self.dut_cpu().and_then(|cpu| handover_ns(self.cpus.tester[0], cpu));
+        let core_distance_before_ns =
+            self.dut_cpu().and_then(|cpu| core_distance_ns(self.cpus.tester[0], cpu));
         let core_step_before_ns = self.dut_cpu().filter(|_| load.overload).and_then(core_step_ns);
         let before = self.sample()?;
         let updates = match self.route_changes_per_s() {
@@ -305,7 +307,7 @@ impl Setup {
                 (counts, own_times().since(&own), sending.elapsed(), weir_port::thread::number())
             });
             disturbance.into_iter().for_each(Disturbance::over);
-            (sent, acting.map(|thread| thread.join().expect("it panics for no one")))
+            (sent, acting.map(|thread| thread.join().expect("no thread panics while it holds the lock")))
         });
         let (counts, elsewhere) = counts?;
         let seen = witness.and_then(Witness::seen);
@@ -316,9 +318,9 @@ impl Setup {
         let after = self.sample()?;
         let watched = self.dut_cpu().filter(|_| load.overload);
         let core_step_after_ns = watched.and_then(core_step_ns);
-        let handover_after_ns = watched.and_then(|cpu| handover_ns(self.cpus.tester[0], cpu));
+        let core_distance_after_ns = watched.and_then(|cpu| core_distance_ns(self.cpus.tester[0], cpu));
         let core_steps_ns = core_step_before_ns.zip(core_step_after_ns).map(<[f64; 2]>::from);
-        let handovers_ns = [handover_ns_before, handover_after_ns];
+        let core_distances_ns = [core_distance_before_ns, core_distance_after_ns];
         let (elapsed, duration) = (sending, load.duration);
         let used = Used {
             before,
@@ -327,7 +329,7 @@ impl Setup {
             elsewhere,
             elapsed,
             duration,
-            handovers_ns,
+            core_distances_ns,
             core_steps_ns,
             seen,
             sender,
@@ -410,7 +412,7 @@ impl Setup {
             overhead_s: (at.begin.elapsed().as_secs_f64() - load.duration.as_secs_f64()).max(0.0),
             broadcasts: None,
             verdict: Verdict::Invalid,
-            reasons: vec![format!("{}: nothing is known of its frames", during(broken))],
+            reasons: vec![format!("{}: the counts of its frames are unknown", during(broken))],
             ..Accounting::default().trial(load, 0.0, Noise::default(), &self.settings.limits)
         }
     }
@@ -423,9 +425,7 @@ impl Setup {
     fn too_few_changes(&self, used: &Used) -> Option<String> {
         let wanted = f64::from(self.route_changes_per_s()) * used.duration.as_secs_f64();
         let made = used.routes.map(|routes| routes.changes).filter(|&made| (made as f64) < 0.95 * wanted)?;
-        Some(format!(
-            "only {made} of {wanted:.0} route changes were made: the DUT's CPU had no time for more"
-        ))
+        Some(format!("only {made} of {wanted:.0} route changes were made: the DUT's CPU was busy"))
     }
 
     fn accounting(&self, counts: &Counts, used: &Used) -> Accounting {
@@ -501,7 +501,7 @@ fn during(broken: &[String]) -> String {
     format!("{} during the trial", broken.join(", "))
 }
 
-/// What goes on beside a trial.
+/// The threads that run beside a trial.
 #[derive(Default)]
 struct Beside<'a> {
     disturbance: Option<&'a Disturbance>,
@@ -532,7 +532,8 @@ pub(crate) fn cpu_plan(spec: &PointSpec) -> weir_testbed::error::Result<CpuPlan>
     })
 }
 
-pub(crate) fn bed_spec(spec: &PointSpec, cpus: &CpuPlan) -> BedSpec {
+/// The test bed that a point asks for, on these CPUs.
+pub fn bed_spec(spec: &PointSpec, cpus: &CpuPlan) -> BedSpec {
     BedSpec {
         rules: spec.rules.unwrap_or(0),
         form: spec.form.unwrap_or(RuleForm::NftChain),

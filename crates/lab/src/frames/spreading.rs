@@ -1,4 +1,4 @@
-//! Who does the work of an interface, as settings of a point, and where that has no meaning.
+//! CPUs for the work of an interface, as settings of a point, and the devices for which they have no meaning.
 
 use weir_testbed::dut::DutKind;
 use weir_testbed::spread::{Spread, Spreading};
@@ -20,19 +20,19 @@ pub(crate) fn conflicts(kind: DutKind, spreading: &Spreading) -> Vec<(&'static s
         add(
             "interrupts",
             format!(
-                "{kind} is behind a veth, which has no interrupts: leave this out, or measure an external DUT \
-                 (kind = \"external\") behind interfaces that have"
+                "{kind} uses a veth, which has no interrupts: omit this, or measure an external DUT (kind = \"external\") \
+                 through interfaces with interrupts"
             ),
         );
     }
     if kind.is_in_driver() && !matches!(spreading.rps, Spread::AsIs | Spread::Off) {
-        add("rps", format!("{kind} takes frames in the driver, before RPS: leave this out"));
+        add("rps", format!("{kind} receives frames in the driver, before RPS: omit this"));
     }
     if kind.is_in_driver() && !matches!(spreading.xps, Spread::AsIs | Spread::Off) {
-        add("xps", format!("{kind} sends without XPS: leave this out"));
+        add("xps", format!("{kind} sends without XPS: omit this"));
     }
     if matches!(&spreading.xps, Spread::Over(cpus) if cpus.len() < 2) && kind != DutKind::EXTERNAL {
-        let text = "each CPU has a transmit queue of its own, and with one there is no choice: name two CPUs or more";
+        let text = "each CPU has its own transmit queue, so that XPS has no effect with one CPU: use two CPUs or more";
         add("xps", text.into());
     }
     list

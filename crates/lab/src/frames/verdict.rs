@@ -1,4 +1,4 @@
-//! Is a trial to be believed? Pure: the frame accounting of a trial and the limits of the plan in, a verdict out.
+//! The verdict of a trial. Pure: the frame accounting of a trial and the limits of the plan in, a verdict out.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use weir_load::counts::{Load, StreamCounts};
 use weir_port::bpf::SLOW_CALL;
 
 use super::counted::load_parameters;
-use crate::record::{Broadcasts, DropCounter, FrameCounts, Noise, Owner, Trial, Verdict};
-use crate::search::Measured;
+use weir_measure::search::Measured;
+use weir_record::record::{Broadcasts, DropCounter, FrameCounts, Noise, Owner, Trial, Verdict};
 
 /// When a trial is not to be believed. Shares are 0..1.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,7 +32,7 @@ impl Default for Limits {
 
 /// What a trial says to a search that asked for this load for so long. `rate_error`: the limit of the plan; too slow by more
 /// than that again and again, but never by much, is no noise.
-pub(crate) fn measured(trial: &Trial, loss_ratio: f64, effective: Duration, rate_error: f64) -> Measured {
+pub fn measured(trial: &Trial, loss_ratio: f64, effective: Duration, rate_error: f64) -> Measured {
     let kept = 1.0 - trial.dropped_by(Owner::Tester) as f64 / trial.counts().sent.max(1) as f64;
     // The rate at which the tester both sent and received.
     let limited = Measured::TesterLimited { achieved_fps: trial.sent_fps() * kept.max(0.0) };
@@ -46,7 +46,7 @@ pub(crate) fn measured(trial: &Trial, loss_ratio: f64, effective: Duration, rate
 
 /// The accounting of a trial.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Accounting {
+pub struct Accounting {
     /// Frames that were to be sent.
     pub offered: u64,
     /// Frames that left the tester.
@@ -75,9 +75,9 @@ const CLOCK_JUMP: Duration = Duration::from_millis(1);
 const LATE_P999_NS: u64 = 5_000_000;
 
 impl Accounting {
-    /// The trial of these accounting at a load, judged; `sent_fps` is its rate where the load is full speed. Number, point, purpose
-    /// and start are those that it gets in its series.
-    pub(crate) fn trial(self, load: &Load, sent_fps: f64, noise: Noise, limits: &Limits) -> Trial {
+    /// The trial of these accounting at a load, judged; `sent_fps` is its rate where the load is full speed. Number, point,
+    /// purpose and start are those that it gets in its series.
+    pub fn trial(self, load: &Load, sent_fps: f64, noise: Noise, limits: &Limits) -> Trial {
         let (verdict, reasons) = judge(&self, &noise, limits);
         Trial {
             duration_s: load.duration.as_secs_f64(),
@@ -125,7 +125,8 @@ impl Accounting {
     }
 }
 
-/// The verdict on a trial and its reasons. A tester that does not send comes first, since the rest follows from it; then the gravest.
+/// The verdict on a trial and its reasons. A tester that does not send comes first, since the rest follows from it; then the
+/// gravest.
 pub(crate) fn judge(accounting: &Accounting, noise: &Noise, limits: &Limits) -> (Verdict, Vec<String>) {
     let mut others = invalid(accounting, limits);
     others.extend(lost_itself(accounting, noise, limits));
@@ -140,7 +141,7 @@ pub(crate) fn judge(accounting: &Accounting, noise: &Noise, limits: &Limits) -> 
 
 /// Is what the device did to be believed of the load that was really sent? It is if nothing is wrong with a trial but that
 /// the tester sent less than it was to, or later.
-pub(crate) fn tells_of_what_was_sent(trial: &Trial, limits: &Limits) -> bool {
+pub fn tells_of_what_was_sent(trial: &Trial, limits: &Limits) -> bool {
     let undisturbed = trial.noise.steal <= limits.steal && trial.noise.dut_wait <= DUT_WAIT;
     let slow = trial.noise.rate_error < -limits.rate_error;
     match trial.verdict {
@@ -154,7 +155,7 @@ pub(crate) fn tells_of_what_was_sent(trial: &Trial, limits: &Limits) -> bool {
 
 /// Relative difference between the rate that was sent and the one asked for: frames that were not sent, and the time
 /// that the last ones took beyond theirs.
-pub(crate) fn rate_error(stream: &StreamCounts, load: &Load) -> f64 {
+pub fn rate_error(stream: &StreamCounts, load: &Load) -> f64 {
     if load.fps.is_none() || stream.offered == 0 {
         return 0.0;
     }
@@ -198,7 +199,7 @@ fn invalid(accounting: &Accounting, limits: &Limits) -> Vec<(Verdict, String)> {
     }
     if accounting.clock_jump > CLOCK_JUMP {
         let jump_s = accounting.clock_jump.as_secs_f64();
-        found.push(format!("the clock jumped by {jump_s:.3} s: it was set, or the machine slept"));
+        found.push(format!("the clock jumped by {jump_s:.3} s: it was set, or the machine was suspended"));
     }
     found.into_iter().map(|reason| (Verdict::Invalid, reason)).collect()
 }
@@ -212,10 +213,8 @@ fn does_not_send(accounting: &Accounting, noise: &Noise) -> Vec<(Verdict, String
     if noise.rate_error < -TOO_SLOW {
         let sent = percent(1.0 + noise.rate_error);
         let call = noise.call_ns.map_or_else(String::new, slow_call);
-        found.push((
-            Verdict::TesterLimited,
-            format!("the tester sent at only {sent} of the offered rate{call}"),
-        ));
+        found
+            .push((Verdict::TesterLimited, format!("the tester sent only {sent} of the offered rate{call}")));
     }
     found
 }
@@ -229,7 +228,7 @@ fn slow_call(ns: u64) -> String {
 }
 
 /// What a call of 25 ms means.
-const NO_SLOT: &str = ", as without a slot in the kernel's XDP dispatcher, which has 48 for all programs of the machine: measure \
+const NO_SLOT: &str = ", because the kernel's XDP dispatcher has 48 slots for all programs of the machine, and none was free: measure \
     fewer devices at once";
 
 fn lost_itself(accounting: &Accounting, noise: &Noise, limits: &Limits) -> Option<(Verdict, String)> {
@@ -314,7 +313,7 @@ mod tests {
     fn each_trouble_gets_its_verdict() {
         use Owner::{Dut, Tester};
         use Verdict::*;
-        let half = "the tester sent at only 50.000 % of the offered rate";
+        let half = "the tester sent only 50.000 % of the offered rate";
         // Offered, sent, received.
         for (frames, drops, verdict, reason) in [
             ([1000, 1000, 1000], &[][..], Valid, ""),
@@ -414,7 +413,7 @@ mod tests {
     fn a_clock_that_jumps_makes_a_trial_invalid() {
         for (ms, verdict, reason) in [
             (1, Verdict::Valid, ""),
-            (1500, Verdict::Invalid, "the clock jumped by 1.500 s: it was set, or the machine slept"),
+            (1500, Verdict::Invalid, "the clock jumped by 1.500 s: it was set, or the machine was suspended"),
         ] {
             let clock_jump = Duration::from_millis(ms);
             let accounting = Accounting { clock_jump, ..accounting(9, 9, 9, &[]) };
@@ -424,7 +423,7 @@ mod tests {
 
     #[test]
     fn a_tester_that_was_only_slow_does_not_spoil_what_the_device_did() {
-        let trial = crate::fixture::clean_trial();
+        let trial = weir_record::fixture::clean_trial();
         let slow = |verdict, rate_error, steal| Trial {
             verdict,
             noise: Noise { rate_error, steal, ..Noise::default() },

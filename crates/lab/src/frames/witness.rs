@@ -1,5 +1,5 @@
-//! A witness of stops: in each trial that a rate is found by, clocks of all CPUs in use say when one of them did not run
-//! what it should. What is lost then is the host's doing, or that of other work on this machine, not the device's.
+//! A witness of stops: in each trial of a search, a clock on each CPU in use records when the CPU did not run what it should.
+//! Frames lost at that time count for the host, or for other load on this machine, not for the device.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use weir_port::perf::ticks::Ticker;
 
 use weir_load::counts::{Counts, Load, Mark as Arrival};
 
-use crate::record::{Purpose, Stream, Witnessed};
+use weir_record::record::{Purpose, Stream, Witnessed};
 
 /// From one tick to the next: each costs its CPU some ten us on a virtual machine.
 const PERIOD: Duration = Duration::from_millis(1);
@@ -24,14 +24,14 @@ const SETTLE: Duration = Duration::from_millis(20);
 const WINDOW: Duration = Duration::from_millis(16);
 
 /// Clocks that run during a trial, and what says that a CPU has nothing to tick for.
-pub(crate) struct Witness {
+pub struct Witness {
     ticker: Ticker,
     idles: Arc<Idles>,
     noting: Link,
 }
 
 /// What it saw of a CPU.
-pub(crate) struct Seen {
+pub struct Seen {
     pub(crate) cpu: usize,
     pub(crate) ticks: Vec<Tick>,
     /// When it was idle, as begin and end.
@@ -39,7 +39,7 @@ pub(crate) struct Seen {
 }
 
 impl Witness {
-    /// For a trial of this purpose. `None` where nobody asks for stops, and where the kernel has no such clocks. Latencies
+    /// For a trial of this purpose. `None` if stops are not needed, or if the kernel has no such clocks. Latencies
     /// are measured without it: a tick delays a frame.
     pub(crate) fn of(idles: &Arc<Idles>, load: &Load, purpose: Purpose) -> Option<Witness> {
         let wanted = purpose == Purpose::Search || load.overload || load.stops;
@@ -47,7 +47,7 @@ impl Witness {
     }
 
     /// For so long. `None` where the kernel has no such clocks.
-    pub(crate) fn start(idles: &Arc<Idles>, duration: Duration) -> Option<Witness> {
+    pub fn start(idles: &Arc<Idles>, duration: Duration) -> Option<Witness> {
         let most = ((duration + BESIDE).as_nanos() / PERIOD.as_nanos()) as usize;
         let ticker = Ticker::new(idles.watched(), PERIOD, most).ok()?;
         let noting = idles.start().ok()?;
@@ -56,7 +56,7 @@ impl Witness {
     }
 
     /// What it saw; `None` if it did not see all.
-    pub(crate) fn seen(self) -> Option<Vec<Seen>> {
+    pub fn seen(self) -> Option<Vec<Seen>> {
         let all = self.ticker.stop().ok()?;
         let idle = self.idles.stop(self.noting);
         let seen = all.into_iter().zip(idle).map(|((cpu, ticks), idle)| {
@@ -68,7 +68,7 @@ impl Witness {
     }
 }
 
-/// Who takes part in a trial.
+/// The threads and CPUs of a trial.
 pub(crate) struct Parties<'a> {
     /// CPUs of the tester.
     pub(crate) testers: &'a [usize],
@@ -86,7 +86,7 @@ pub(crate) fn witnessed(
     let start_ns = counts.streams.first().map_or(0, |s| s.start_ns);
     let stops = stopped(seen, start_ns, counts.sending, parties.threads);
     let events = streams.iter().flat_map(|s| &s.loss_events);
-    let lost = |event: &crate::record::LossEvent| Lost {
+    let lost = |event: &weir_record::record::LossEvent| Lost {
         first_ns: event.first_sent_ns,
         last_ns: event.last_sent_ns.max(event.first_sent_ns),
         frames: event.lost,
@@ -97,11 +97,11 @@ pub(crate) fn witnessed(
 }
 
 /// The stops from `start_ns` on for so long, with times since then. `threads` are those of tester and device.
-pub(crate) fn stopped(seen: &[Seen], start_ns: u64, duration: Duration, threads: &[u32]) -> Vec<Stop> {
+pub fn stopped(seen: &[Seen], start_ns: u64, duration: Duration, threads: &[u32]) -> Vec<Stop> {
     let end_ns = start_ns + duration.as_nanos() as u64;
     let belongs = |thread| threads.contains(&thread) || is_softirqd(thread);
     let of_cpu = |Seen { cpu, ticks, idle }: &Seen| {
-        stops(Clock { cpu: *cpu, period: PERIOD }, ticks, idle, (start_ns, end_ns), belongs)
+        stops(Clock { cpu: *cpu, period: PERIOD }, ticks, idle, start_ns..end_ns, belongs)
     };
     let since = |stop: Stop| Stop {
         from_ns: stop.from_ns.saturating_sub(start_ns),
@@ -111,7 +111,7 @@ pub(crate) fn stopped(seen: &[Seen], start_ns: u64, duration: Duration, threads:
     seen.iter().flat_map(of_cpu).map(since).collect()
 }
 
-/// Softirqs of everybody, and so the device's, run there when there are many of them.
+/// When there are many softirqs, this thread runs them for all, also for the device.
 fn is_softirqd(thread: u32) -> bool {
     let name = weir_disk::kernel_text(format!("/proc/{thread}/comm"));
     name.is_ok_and(|name| name.starts_with("ksoftirqd/"))
@@ -125,7 +125,7 @@ pub(crate) fn arrived(counts: &Counts, load: &Load, stops: &[Stop]) -> Vec<Windo
 
 /// The windows of a load of this duration. `marks`: how many frames had arrived at which time since its start, of each stream or
 /// reader; `stops` are times since its start as well.
-pub(crate) fn in_windows(marks: &[&[Arrival]], duration: Duration, stops: &[Stop]) -> Vec<Window> {
+pub fn in_windows(marks: &[&[Arrival]], duration: Duration, stops: &[Stop]) -> Vec<Window> {
     let how = Windows { settle: SETTLE, length: WINDOW, end_ns: duration.as_nanos() as u64 };
     let stops: Vec<(u64, u64)> = stops.iter().map(|stop| (stop.from_ns, stop.to_ns)).collect();
     windows(&together(marks), how, &stops)
@@ -154,9 +154,9 @@ fn frames_at(marks: &[Arrival], at_ns: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::LossEvent;
     use weir_load::counts::{StreamCounts, empty_lateness};
     use weir_measure::stops::Instead;
+    use weir_record::record::LossEvent;
 
     const MS: u64 = 1_000_000;
     const START: u64 = 1000 * MS;

@@ -14,11 +14,10 @@ mod read;
 mod set;
 mod short;
 
-use read::Label;
-use short::Form;
-
 use crate::frames::Limits;
 use crate::rig::{Experiment, Rig};
+pub use read::Label;
+pub use short::Form;
 pub use weir_config::{Mistake, Mistakes, Place};
 
 /// A valid plan.
@@ -52,7 +51,7 @@ impl Plan {
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     /// Neither a shipped plan nor a file.
-    #[error("`{name}` is neither a plan that ships with weir nor a file: {remedy}")]
+    #[error("`{name}` is neither a shipped plan nor a file: {remedy}")]
     Unknown {
         /// What was asked for.
         name: String,
@@ -74,7 +73,7 @@ pub enum PlanError {
 
 /// The plans of some rigs: those that ship with them, and others in files and records.
 #[derive(Clone, Copy)]
-pub struct Plans(pub(crate) &'static [&'static dyn Rig]);
+pub struct Plans(pub &'static [&'static dyn Rig]);
 
 impl Plans {
     /// The plans that ship: name and text.
@@ -82,7 +81,7 @@ impl Plans {
         self.0.iter().flat_map(|rig| rig.plans()).copied().collect()
     }
 
-    /// A plan with every option, each explained: the reference for those who write plans.
+    /// A plan with every option, each explained: the reference for authors of plans.
     pub fn options(self) -> String {
         let parts = self.0.iter().map(|rig| rig.options()).filter(|part| !part.is_empty());
         parts.collect::<Vec<_>>().join("\n")
@@ -133,15 +132,3 @@ impl Plans {
         self.read(&label, text, Form::Full, &[]).map_err(PlanError::Mistakes)
     }
 }
-
-/// What is said of each of these settings, which are all wrong; `a=1 --set b=2` are two.
-#[cfg(test)]
-pub(crate) fn mistakes<T, E: std::fmt::Display>(
-    sets: &[&str],
-    read: impl Fn(&[String]) -> Result<T, E>,
-) -> String {
-    weir_testkit::mistakes(sets, |set| read(&set.split(" --set ").map(String::from).collect::<Vec<_>>()))
-}
-
-#[cfg(test)]
-mod tests;

@@ -12,23 +12,20 @@ use crate::frames::Limits;
 use crate::rig::Rig;
 
 /// What the user calls a plan.
-pub(super) struct Label<'a> {
+pub struct Label<'a> {
     /// Name of the plan in records (`quick`).
-    pub(super) name: &'a str,
+    pub name: &'a str,
     /// What mistakes are found in: its path, or the name of a shipped one.
-    pub(super) place: &'a str,
+    pub place: &'a str,
 }
 
 impl Plans {
     /// Reads the plan in `text` with the changes `sets` (`key.path=value`) applied. A plan with a short form is right only
     /// if that is, too.
-    pub(super) fn read(
-        self,
-        label: &Label<'_>,
-        text: &str,
-        form: Form,
-        sets: &[String],
-    ) -> Result<Plan, Mistakes> {
+    ///
+    /// # Errors
+    /// All mistakes of the text and the changes.
+    pub fn read(self, label: &Label<'_>, text: &str, form: Form, sets: &[String]) -> Result<Plan, Mistakes> {
         let plan = self.read_form(label, text, form, sets);
         let has_short =
             form == Form::Full && Document::parse(text).is_ok_and(|d| Changes::of(d.as_item()).is_some());
@@ -46,7 +43,7 @@ impl Plans {
         let short = document.as_ref().filter(|_| form == Form::Short).map(Changes::of);
         if let Some(None) = short {
             let text =
-                "this plan has no short form: leave out --short, or add [short] with the options that differ";
+                "this plan has no short form: omit --short, or add [short] with the options that differ";
             notes.add(Some(0..0), "", text.to_string());
         }
         let changes = short.flatten();

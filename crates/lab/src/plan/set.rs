@@ -17,7 +17,7 @@ impl Set {
         let (path, value) = text.split_once('=').unwrap_or((text, ""));
         let (path, value) = (path.trim(), value.trim());
         if value.is_empty() || path.split('.').any(str::is_empty) {
-            let remedy = "changes nothing: write OPTION=VALUE, as in traffic.flows=1000";
+            let remedy = "sets nothing: use OPTION=VALUE, for example traffic.flows=1000";
             return Err(Mistake { place: Place::Set(text.to_string()), text: remedy.to_string() });
         }
         Ok(Set { path: path.to_string(), value: read_value(value) })
@@ -38,7 +38,7 @@ impl Set {
             table = match entry(table, step) {
                 Item::ArrayOfTables(list) => self.numbered(list, step, steps.next())?,
                 item => item.as_table_like_mut().ok_or_else(|| {
-                    self.wrong(format!("`{step}` is an option, not a section: leave out what follows it"))
+                    self.wrong(format!("`{step}` is an option, not a section: remove the text after it"))
                 })?,
             };
         }
@@ -101,9 +101,8 @@ fn read_value(text: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::mistakes;
     use toml_edit::DocumentMut;
-    use weir_testkit::golden;
+    use weir_testkit::{golden, set_mistakes};
 
     const PLAN: &str = "[traffic]\nflows = 1 # one is enough\n[[search.goal]]\nname = \"a\"\n";
 
@@ -144,6 +143,6 @@ mod tests {
             "search.goal.2.loss_ratio=1",
         ];
         let one = |sets: &[String]| set(&sets[0]).map_err(|mistake| mistake.text);
-        golden!("src/plan/golden/set-mistakes.txt", &mistakes(&sets, one));
+        golden!("src/plan/golden/set-mistakes.txt", &set_mistakes(&sets, one));
     }
 }

@@ -1,5 +1,5 @@
 //! `[short]`: the options that differ in the declared short form of a plan, so that a procedure of hours can be looked
-//! at in minutes. They are changes as `--set` makes them; what that departs from is stated as for any other plan.
+//! at in minutes. They are changes like those of `--set`; deviations are reported as for any other plan.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ const SECTION: &str = "short";
 
 /// Which form of a plan is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub enum Form {
     /// As it stands.
     Full,
     /// With the changes of `[short]`.

@@ -1,4 +1,4 @@
-//! A folder for the files of a run, gone when dropped. What a run that was killed has left behind goes with the next one.
+//! A folder for the files of a run, removed when dropped. The next run removes the folders of killed runs.
 
 use std::fs;
 use std::io;
@@ -6,17 +6,17 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use weir_testbed::process::{is_alive, this_process};
+use weir_linux::process::{is_alive, this_process};
 
 /// How their names begin; the process follows, and behind `+` a number.
 const NAME: &str = "weir-run-";
 
 /// The folder.
-pub(crate) struct Folder(PathBuf);
+pub struct Folder(PathBuf);
 
 impl Folder {
     /// A new one in `within`.
-    pub(crate) fn new(within: &Path) -> io::Result<Folder> {
+    pub fn new(within: &Path) -> io::Result<Folder> {
         sweep(within);
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("{NAME}{}+{}", this_process(), NEXT.fetch_add(1, Ordering::Relaxed));
@@ -26,7 +26,8 @@ impl Folder {
         Ok(Folder(path))
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
         &self.0
     }
 }

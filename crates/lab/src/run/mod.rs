@@ -1,144 +1,21 @@
-//! The engine: begins a run or resumes one, has a rig measure its points trial by trial, keeps each as it ends, and ends the
-//! run whatever happened.
+//! The means that the engine gives a rig while a run proceeds: rounds, trials that are kept and resumed, wires, programs and
+//! processes of others, folders.
 //!
-//! ```text
-//! plan > preflight > Run > Experiment::run > rounds > trial: kept from an earlier part of the run, or measured > store
-//! ```
+//! Files:
+//! - `running.rs`: what the engine gives to a rig
+//! - `resume.rs`, `series.rs`: kept trials, and how a run continues from them
+//! - `rounds.rs`: interleaved rounds
+//! - `process.rs`, `programs.rs`, `tree.rs`: processes of a rig, programs of other projects, process trees
+//! - `wires.rs`, `folder.rs`: a bottleneck between two hosts; a folder for the files of a run
 
-use uuid::Uuid;
-use weir_load::TesterKind;
-use weir_testbed::journal::{self, Journal};
-use weir_testbed::process::{is_alive, this_process};
-
-pub use crate::error::RunError;
-use crate::frames::Settings;
-use crate::machine;
-use crate::plan::Plan;
-use crate::record::{Run, RunState, Tester};
-use crate::run_data::RunData;
-use crate::store::{Store, StoreError};
-use crate::time;
-
-pub(crate) mod folder;
-pub(crate) mod process;
+pub mod folder;
+pub mod process;
 pub mod programs;
-mod resume;
-pub(crate) mod rounds;
-pub(crate) mod running;
-pub(crate) mod series;
-#[cfg(test)]
-pub(crate) mod testing;
-pub(crate) mod tree;
-pub(crate) mod wires;
+pub(crate) mod resume;
+pub mod rounds;
+pub mod running;
+pub mod series;
+pub mod tree;
+pub mod wires;
 
-pub use folder::sweep_folders;
-use resume::KeptTrials;
 pub use running::{Event, Options, Running};
-
-/// Runs the experiment of a plan; returns the number of the run in the store.
-///
-/// # Errors
-/// See [`RunError`]. Trials that ended before are kept in any case, and the run is marked accordingly.
-pub fn run(plan: &Plan, store: &dyn Store, options: &Options) -> Result<i64, RunError> {
-    plan.experiment.preflight(options.tester)?;
-    let mut record = begin(plan, options);
-    record.id = store.begin_run(&record)?;
-    execute(plan, record, &KeptTrials::default(), store, options)
-}
-
-/// Goes on with a run that was interrupted or has failed; `plan` is the one of its record. Its own seed counts, and
-/// no trial that was kept is made again.
-///
-/// # Errors
-/// [`RunError::Resume`] if it cannot go on here; otherwise as [`run()`].
-pub fn resume(plan: &Plan, data: RunData, store: &dyn Store, options: &Options) -> Result<i64, RunError> {
-    let (mut record, resumed) = KeptTrials::of(data, generator_name(options.tester))?;
-    plan.experiment.preflight(options.tester)?;
-    record.process = this_process();
-    record.failure = None;
-    record.resumed.push(time::now());
-    store.reopen_run(&record)?;
-    execute(plan, record, &resumed, store, options)
-}
-
-fn execute(
-    plan: &Plan,
-    record: Run,
-    resumed: &KeptTrials,
-    store: &dyn Store,
-    options: &Options,
-) -> Result<i64, RunError> {
-    (options.observe)(Event::Run(&record));
-    let settings = Settings {
-        tester: options.tester,
-        seed: record.seed,
-        limits: plan.limits.clone(),
-        external: None,
-        tsc_hz: machine::tsc_hz(&weir_disk::kernel_text("/proc/cpuinfo").unwrap_or_default()),
-    };
-    let journal = Journal::in_dir(&journal::default_dir());
-    let run = Running { record: &record, resumed, experiment: &(), store, options, settings, journal };
-    let result = plan.experiment.run(run);
-    let now = time::now();
-    match &result {
-        Ok(()) => store.finish_run(record.id, RunState::Complete, &now)?,
-        Err(RunError::Interrupted(_)) => store.finish_run(record.id, RunState::Interrupted, &now)?,
-        Err(error) => store.fail_run(&Run { failure: Some(error.to_string()), ..record.clone() }, &now)?,
-    }
-    result.map(|()| record.id)
-}
-
-/// Marks runs as interrupted whose process is gone without having ended them; returns their numbers.
-pub fn mark_dead_runs(store: &dyn Store) -> Result<Vec<i64>, StoreError> {
-    let dead = |run: &Run| run.state == RunState::Running && !is_alive(&run.process);
-    let numbers: Vec<i64> = store.runs()?.iter().filter(|run| dead(run)).map(|run| run.id).collect();
-    for &id in &numbers {
-        store.mark_interrupted(id)?;
-    }
-    Ok(numbers)
-}
-
-fn begin(plan: &Plan, options: &Options) -> Run {
-    Run {
-        id: 0,
-        plan: plan.name.clone(),
-        question: plan.question.clone(),
-        plan_toml: plan.text.clone(),
-        started: time::now(),
-        finished: None,
-        state: RunState::Running,
-        seed: options.seed,
-        version: env!("CARGO_PKG_VERSION").to_string(),
-        process: this_process(),
-        machine: machine::gather(),
-        tester: tester(plan, options),
-        deviations: plan.experiment.deviations(),
-        resumed: Vec::new(),
-        failure: None,
-        uuid: Uuid::new_v4().to_string(),
-    }
-}
-
-fn tester(plan: &Plan, options: &Options) -> Tester {
-    if let Some(means) = plan.experiment.means() {
-        return Tester { generator: means.into(), receiver: means.into(), ..Tester::default() };
-    }
-    let receiver = match options.tester {
-        TesterKind::Xdp => "xdp",
-        TesterKind::Packet => "af-packet",
-    };
-    let cpus = weir_testbed::cpu::CpuPlan::choose(weir_testbed::cpu::DutCpus::Count(1));
-    Tester {
-        generator: generator_name(options.tester).into(),
-        receiver: receiver.into(),
-        cpus: cpus.map(|c| c.tester).unwrap_or_default(),
-        limits: options.tester_limits.clone(),
-    }
-}
-
-fn generator_name(tester: TesterKind) -> &'static str {
-    match tester {
-        TesterKind::Xdp => "xdp-live-frames",
-        TesterKind::Packet => "af-packet",
-    }
-}

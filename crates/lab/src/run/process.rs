@@ -1,5 +1,5 @@
-//! A program by somebody else, or weir itself as a server, a client or a watcher: from its start, over what it says, to what it has
-//! used in all.
+//! A child process, another program or weir itself as a server, a client or a watcher: its start, its output, and the CPU time
+//! that it used.
 
 use std::fs::{self, File};
 use std::io;
@@ -9,20 +9,21 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use weir_apps::sys::{self, Usage};
-use weir_testbed::error::Error;
+use weir_linux::Error;
 use weir_testbed::journal::{EntryId, Journal};
 
 use super::tree::{self, ProgramTime};
 use crate::error::RunError;
 
-/// It must be ready within this time, and at its end within this time after it was informed to.
+/// Time limit to become ready, and to end after it was asked to.
 const PATIENCE: Duration = Duration::from_secs(30);
-pub(crate) const LOOK: Duration = Duration::from_millis(5);
-/// Who uses less of a CPU than this waits.
+/// How often a process is looked at.
+pub const LOOK: Duration = Duration::from_millis(5);
+/// A process that uses a smaller share of a CPU is waiting.
 const IDLE: f64 = 0.02;
 
 /// It runs.
-pub(crate) struct Process {
+pub struct Process {
     child: Child,
     entry: EntryId,
     said: PathBuf,
@@ -30,17 +31,19 @@ pub(crate) struct Process {
     before: Usage,
 }
 
-/// What became of it.
-pub(crate) struct Ended {
+/// The outcome of a process that has ended.
+pub struct Ended {
     /// Since it was ready; of one that never said so, since it was started.
-    pub(crate) usage: Usage,
+    pub usage: Usage,
     /// All that it has said.
-    pub(crate) said: String,
+    pub said: String,
 }
 
 /// A trial gave nothing: the run cannot go on, or this program cannot.
-pub(crate) enum Failed {
+pub enum Failed {
+    /// The run cannot go on.
     Run(RunError),
+    /// This program cannot: why.
     Program(String),
 }
 
@@ -52,7 +55,7 @@ impl<E: Into<RunError>> From<E> for Failed {
 
 impl Process {
     /// Starts it on these CPUs, in the namespace of the calling thread, with which it ends; what it says goes to the file `said`.
-    pub(crate) fn start(
+    pub fn start(
         command: &mut Command,
         cpus: &[usize],
         said: &Path,
@@ -66,17 +69,18 @@ impl Process {
         Ok(Process { child, entry, said: said.into(), before: Usage::default() })
     }
 
-    pub(crate) fn pid(&self) -> u32 {
+    /// Its process number.
+    pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// From now on its cost counts: it is ready.
-    pub(crate) fn is_ready(&mut self) {
+    pub fn is_ready(&mut self) {
         self.before = tree::usage(self.pid());
     }
 
-    /// Looks at what it has said until that has what is looked for, with `meanwhile` between two looks, which may give up; what it
-    /// said instead if it never does.
+    /// Looks at what it has said until that has what is looked for, with `meanwhile` between two looks, which may give up; what
+    /// it said instead if it never does.
     fn await_said<T>(
         &self,
         patience: Duration,
@@ -101,12 +105,12 @@ impl Process {
     }
 
     /// Waits until it has said these words.
-    pub(crate) fn await_words(&self, words: &str) -> Result<(), String> {
+    pub fn await_words(&self, words: &str) -> Result<(), String> {
         self.await_said(PATIENCE, |said| said.contains(words).then_some(()), || false)
     }
 
     /// Waits for a whole line that begins so; the rest of the line.
-    pub(crate) fn await_line(
+    pub fn await_line(
         &self,
         word: &str,
         patience: Duration,
@@ -120,7 +124,7 @@ impl Process {
     }
 
     /// Waits for the line that says that it is ready.
-    pub(crate) fn await_ready(&mut self, word: &str) -> Result<String, String> {
+    pub fn await_ready(&mut self, word: &str) -> Result<String, String> {
         let line = self.await_line(word, PATIENCE, || false)?;
         self.is_ready();
         Ok(line)
@@ -128,7 +132,7 @@ impl Process {
 
     /// Waits until it has done nothing for `quiet`: no frame is left but those that the kernel still holds back. Returns
     /// how long it was at work.
-    pub(crate) fn await_quiet(&self, quiet: Duration, stopped: impl Fn() -> bool) -> Duration {
+    pub fn await_quiet(&self, quiet: Duration, stopped: impl Fn() -> bool) -> Duration {
         let begin = Instant::now();
         let deadline = begin + PATIENCE;
         let mut since = (begin, self.time().run_ns);
@@ -143,12 +147,12 @@ impl Process {
     }
 
     /// What its processes and threads that live have used since it was ready.
-    pub(crate) fn usage(&self) -> Usage {
+    pub fn usage(&self) -> Usage {
         tree::usage(self.pid()).since(self.before)
     }
 
     /// CPU time of all its threads and children so far.
-    pub(crate) fn time(&self) -> ProgramTime {
+    pub fn time(&self) -> ProgramTime {
         tree::time(self.pid())
     }
 
@@ -157,27 +161,24 @@ impl Process {
     }
 
     /// Its last line that says anything.
-    pub(crate) fn last_words(&self) -> String {
+    pub fn last_words(&self) -> String {
         let said = self.said();
         let line = said.lines().rev().map(str::trim).find(|line| !line.is_empty());
-        line.map_or_else(|| "it said nothing".into(), |line| line.chars().take(200).collect())
+        line.map_or_else(|| "it printed nothing".into(), |line| line.chars().take(200).collect())
     }
 
-    /// It has ended, and nobody has asked how yet.
-    pub(crate) fn has_ended(&self) -> bool {
+    /// Whether it has ended, and its status has not been read yet.
+    pub fn has_ended(&self) -> bool {
         tree::is_zombie(self.pid())
     }
 
-    pub(crate) fn signal(&self, signal: i32) {
+    /// Sends it a signal.
+    pub fn signal(&self, signal: i32) {
         sys::signal(&self.child, signal);
     }
 
     /// Waits until it has ended by itself, or after this signal; one that does not is killed.
-    pub(crate) fn end(
-        self,
-        signal: Option<i32>,
-        journal: &mut Journal,
-    ) -> Result<Result<Ended, String>, RunError> {
+    pub fn end(self, signal: Option<i32>, journal: &mut Journal) -> Result<Result<Ended, String>, RunError> {
         let early = self.has_ended() && signal.is_some();
         signal.iter().for_each(|&signal| self.signal(signal));
         let ended =
@@ -196,12 +197,12 @@ impl Process {
     }
 
     /// Tells it to end, as Ctrl-C does, and waits until it has; what it said.
-    pub(crate) fn interrupt(self, journal: &mut Journal) -> Result<Result<String, String>, RunError> {
+    pub fn interrupt(self, journal: &mut Journal) -> Result<Result<String, String>, RunError> {
         Ok(self.end(Some(libc::SIGINT), journal)?.map(|ended| ended.said))
     }
 
     /// Ends it at once, without its last words; returns what it has said.
-    pub(crate) fn kill(self, journal: &mut Journal) -> Result<Result<String, String>, RunError> {
+    pub fn kill(self, journal: &mut Journal) -> Result<Result<String, String>, RunError> {
         let early = self.has_ended();
         self.signal(libc::SIGKILL);
         let ended =
@@ -219,8 +220,9 @@ impl Process {
     }
 }
 
-pub(crate) fn failed(what: &str, source: io::Error) -> RunError {
-    RunError::Testbed(Error::Os { what: what.into(), source })
+/// An error of the kernel or of a file, which ends the run.
+pub fn failed(what: &str, source: io::Error) -> RunError {
+    RunError::Linux(Error::os(what)(source))
 }
 
 #[cfg(test)]
@@ -290,7 +292,7 @@ mod tests {
                 assert!(Instant::now() < deadline, "its child does not work");
                 thread::sleep(LOOK);
             }
-            // The shell waits; who works is its child.
+            // The shell waits; its child works.
             let own = sys::process_time_ns(process.pid()).unwrap();
             assert!(own < begin + 20_000_000, "{own}");
             assert_eq!(process.interrupt(journal).unwrap(), Ok("ready\n".into()));

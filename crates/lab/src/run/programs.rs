@@ -1,13 +1,13 @@
-//! Programs by others: which ones a rig needs, whether they are here, and in which version.
+//! Other programs: those that a rig needs, whether they are installed, and their versions.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Programs by somebody else, a line each: program, Debian package, services. In place of a package, `cargo:NAME` says that Debian
-/// has none, and that cargo installs it.
+/// Other programs, one per line: program, Debian package, services. `cargo:NAME` instead of a package means that Debian has none,
+/// and cargo installs it.
 #[derive(Debug, Clone, Copy)]
-pub struct Programs(pub(crate) &'static str);
+pub struct Programs(pub &'static str);
 
 impl Programs {
     fn lines(self) -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -40,13 +40,13 @@ impl Programs {
 }
 
 /// Where programs are looked for; users often lack the last ones.
-pub(crate) fn path() -> String {
+pub fn path() -> String {
     let [path, home] = ["PATH", "HOME"].map(|name| std::env::var(name).unwrap_or_default());
     format!("{path}:/usr/sbin:/sbin:{home}/.cargo/bin")
 }
 
 /// Why a program cannot take part, if it is not here.
-pub(crate) fn missing(program: &str, list: Programs) -> Option<String> {
+pub fn missing(program: &str, list: Programs) -> Option<String> {
     (!is_installed(program, &path())).then(|| format!("it is not installed ({})", list.source(program)))
 }
 
@@ -58,7 +58,7 @@ fn is_installed(program: &str, path: &str) -> bool {
 }
 
 /// The version of a program that is here: what it says itself, or its Debian package does.
-pub(crate) fn version(program: &str, list: Programs) -> String {
+pub fn version(program: &str, list: Programs) -> String {
     let package = list.package(program);
     let said = |command: &mut Command| {
         let output = command.env("PATH", path()).stdin(Stdio::null()).output().ok()?;
@@ -83,12 +83,12 @@ fn first_version(text: &str) -> Option<String> {
 }
 
 /// Why weir's own part cannot be started, if this is another program that uses its library.
-pub(crate) fn not_weir() -> Option<String> {
+pub fn not_weir() -> Option<String> {
     let own = std::env::current_exe().ok();
     let name = own.as_deref().and_then(Path::file_name).unwrap_or_default();
     (name != "weir").then(|| {
         format!(
-            "this program is called {}, and starts others of its kind only as weir",
+            "this program is called {}, and can start copies of itself only if it is called weir",
             name.to_string_lossy()
         )
     })

@@ -1,4 +1,4 @@
-//! What was measured before a run was interrupted: a run that goes on takes it as it is and measures the rest.
+//! Results from before an interruption: a resumed run uses them and measures the rest.
 //!
 //! A search follows from its trials alone. Given the trials of its first part again, in their order, it comes to
 //! where it was, and asks for the first one that is missing.
@@ -9,17 +9,23 @@ use weir_load::counts::Load;
 
 use crate::error::RunError;
 use crate::machine;
-use crate::record::{Point, Purpose, Run, RunState, Tester, Trial};
-use crate::run_data::{PointData, RunData};
-use crate::store::Store;
+use weir_record::record::{Point, Purpose, Run, RunId, RunState, Tester, Trial};
+use weir_record::run_data::{PointData, RunData};
+use weir_record::store::RunLog;
 
 /// Points and trials that were kept; none in a new run.
-#[derive(Debug, Default)]
-pub(crate) struct KeptTrials {
+#[derive(Debug)]
+pub struct KeptTrials {
+    run: RunId,
     points: Vec<PointData>,
 }
 
 impl KeptTrials {
+    /// Those of a new run.
+    pub(crate) fn none(run: RunId) -> KeptTrials {
+        KeptTrials { run, points: Vec::new() }
+    }
+
     /// The past of a run that goes on with this generator, if it has one.
     ///
     /// # Errors
@@ -27,23 +33,24 @@ impl KeptTrials {
     pub(crate) fn of(data: RunData, generator: &str) -> Result<(Run, KeptTrials), RunError> {
         let run = data.run;
         obstacle(&run, generator).map_or(Ok(()), |why| Err(RunError::Resume { id: run.id, why }))?;
-        Ok((run, KeptTrials { points: data.points }))
+        let kept = KeptTrials { run: run.uuid, points: data.points };
+        Ok((run, kept))
     }
 
     /// The point of this number with its result, if it was finished.
-    pub(crate) fn finished(&self, index: usize) -> Option<&PointData> {
+    pub fn finished(&self, index: usize) -> Option<&PointData> {
         self.points.iter().find(|data| data.point.index == index && data.point.result.is_some())
     }
 
     /// All points that an earlier part of this run has begun.
-    pub(crate) fn points(&self) -> impl Iterator<Item = &PointData> {
+    pub fn points(&self) -> impl Iterator<Item = &PointData> {
         self.points.iter()
     }
 
-    /// Gives `point` its number in the store, where it is put if it is new, and returns its trials so far.
-    pub(crate) fn enter(&self, point: &mut Point, store: &dyn Store) -> Result<VecDeque<Trial>, RunError> {
+    /// Gives `point` its number in the log, where it is put if it is new, and returns its trials so far.
+    pub fn enter(&self, point: &mut Point, log: &RunLog) -> Result<VecDeque<Trial>, RunError> {
         let Some(data) = self.points.iter().find(|data| data.point.index == point.index) else {
-            point.id = store.add_point(point)?;
+            point.id = log.add_point(self.run, point)?;
             return Ok(VecDeque::new());
         };
         if data.point.settings != point.settings {
@@ -61,12 +68,12 @@ fn obstacle(run: &Run, own_generator: &str) -> Option<String> {
     let differs = |what: &str, then: &str, now: &str| {
         (then != now).then(|| {
             format!(
-                "it was measured with {what} {then}, and this is {now}: start a new run, and compare the two"
+                "it was measured with {what} {then}, and this is {now}: start a new run, and compare the runs"
             )
         })
     };
     match run.state {
-        RunState::Complete => Some("it is complete: `weir run` starts a new one".into()),
+        RunState::Complete => Some("it is complete: start a new one with `weir run`".into()),
         RunState::Running => Some("it is still running: wait until it has ended".into()),
         RunState::Interrupted | RunState::Failed => differs("weir", &run.version, env!("CARGO_PKG_VERSION"))
             .or_else(|| differs("the processor", &then.cpu, &now.cpu))
@@ -98,7 +105,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::fixture;
+    use weir_record::fixture;
 
     #[test]
     fn a_trial_is_the_same_if_it_asks_for_the_same() {

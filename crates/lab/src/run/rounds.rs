@@ -2,11 +2,12 @@
 
 use super::running::{Event, Running};
 use crate::error::RunError;
-use crate::record::{Comparison, Point, PointResult, ProcedureResult};
-use crate::stats;
+use weir_measure::stats;
+use weir_record::record::{Comparison, Point, PointResult, ProcedureResult};
 
-/// Somebody who is compared with others.
-pub(crate) trait Interleaved {
+/// A contestant that is compared with others.
+pub trait Interleaved {
+    /// Its point.
     fn point(&self) -> &Point;
 
     /// Or why not is in the notes of the point.
@@ -15,25 +16,27 @@ pub(crate) trait Interleaved {
     }
 }
 
-/// Turns of some of those who alternate in a run.
-pub(crate) struct Rounds<'a> {
-    pub(crate) observe: &'a (dyn Fn(Event) + Sync),
-    pub(crate) rounds: u32,
+/// Turns of some of the contestants that alternate in a run.
+pub struct Rounds<'a> {
+    /// Where progress is reported.
+    pub observe: &'a (dyn Fn(Event) + Sync),
+    /// How many rounds there are.
+    pub rounds: u32,
     /// Turns of the run before them.
-    pub(crate) done: usize,
+    pub done: usize,
     /// Turns of the run in all.
-    pub(crate) count: usize,
+    pub count: usize,
 }
 
 impl<'a, E> Running<'a, E> {
-    /// Rounds of `n` who alternate from beginning to end.
-    pub(crate) fn rounds(&self, rounds: u32, n: usize) -> Rounds<'a> {
+    /// Rounds of `n` contestants that alternate from beginning to end.
+    pub fn rounds(&self, rounds: u32, n: usize) -> Rounds<'a> {
         Rounds { observe: self.options.observe, rounds, done: 0, count: rounds as usize * n }
     }
 }
 
 /// What the rounds found at a point: `procedure` and how it was measured, with the remarks on its trials, each once.
-pub(crate) fn result(mut procedure: ProcedureResult, rounds: u32, mut remarks: Vec<String>) -> PointResult {
+pub fn result(mut procedure: ProcedureResult, rounds: u32, mut remarks: Vec<String>) -> PointResult {
     let order = "alternately within a round, another one first in each".to_string();
     procedure.parameters.extend([("rounds".to_string(), rounds.to_string()), ("order".to_string(), order)]);
     remarks.sort();
@@ -42,8 +45,8 @@ pub(crate) fn result(mut procedure: ProcedureResult, rounds: u32, mut remarks: V
     PointResult::without_search("rounds", procedure)
 }
 
-/// Gives everybody who takes part a turn in each round.
-pub(crate) fn interleave<T: Interleaved>(
+/// Gives each contestant a turn in each round.
+pub fn interleave<T: Interleaved>(
     interleaved: &Rounds<'_>,
     all: &mut [T],
     mut turn: impl FnMut(&mut T) -> Result<(), RunError>,
@@ -64,12 +67,21 @@ pub(crate) fn interleave<T: Interleaved>(
     Ok(())
 }
 
-/// One's rates of the rounds by those of another one, the point of this number.
-pub(crate) fn comparison(
+/// A point with its rates, one per round.
+pub struct Rated<R> {
+    /// Number of the point.
+    pub point_index: usize,
+    /// Its rates; `None` in a round that counts for nothing.
+    pub rates: R,
+}
+
+/// The ratio of the rates of one point by those of another one, round by round; `None` without a common round.
+pub fn comparison(
     own: impl IntoIterator<Item = Option<f64>>,
-    (point_index, other): (usize, impl IntoIterator<Item = Option<f64>>),
+    other: Rated<impl IntoIterator<Item = Option<f64>>>,
 ) -> Option<Comparison> {
-    let pairs: Vec<(f64, f64)> = own.into_iter().zip(other).filter_map(|(a, b)| a.zip(b)).collect();
+    let Rated { point_index, rates } = other;
+    let pairs: Vec<(f64, f64)> = own.into_iter().zip(rates).filter_map(|(a, b)| a.zip(b)).collect();
     let ratio = stats::ratio(&pairs)?;
     Some(Comparison {
         point_index,
@@ -80,8 +92,7 @@ pub(crate) fn comparison(
     })
 }
 
-/// The order of `n` contestants in a round: everyone is first once, so that nobody always follows the same
-/// neighbour's heat.
+/// The order of `n` contestants in a round: each is first once, so that none always follows the same neighbour's heat.
 fn rotation(n: usize, round: usize) -> impl Iterator<Item = usize> {
     (0..n).map(move |i| (i + round) % n)
 }
@@ -95,11 +106,11 @@ mod tests {
         // The second round was slow for both; the last one has no partner.
         let own = [10e6, 5e6, 10e6, 10e6, 10e6, 10e6, 99e6].map(Some);
         let other = [Some(1e6), Some(0.5e6), Some(1e6), Some(1e6), Some(1e6), Some(1e6), None];
-        let found = comparison(own, (3, other)).unwrap();
+        let found = comparison(own, Rated { point_index: 3, rates: other }).unwrap();
         assert_eq!((found.point_index, found.ratio, found.rounds), (3, 10.0, 6));
         let (low, high) = found.interval.unwrap();
         assert!((low, high) == (10.0, 10.0), "{low} to {high}");
-        assert_eq!(comparison(own, (3, [None; 7])), None);
+        assert_eq!(comparison(own, Rated { point_index: 3, rates: [None; 7] }), None);
     }
 
     #[test]

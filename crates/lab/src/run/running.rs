@@ -1,4 +1,4 @@
-//! What the engine has for a rig while a run goes on: its record, its store, its options, and what is reported of it.
+//! What the engine has for a rig while a run goes on: its record, its log, its options, and what is reported of it.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use weir_testbed::journal::Journal;
 use super::resume::KeptTrials;
 use crate::error::RunError;
 use crate::frames::Settings;
-use crate::record::{Point, PointResult, Run, Trial};
-use crate::store::Store;
+use weir_record::record::{Point, PointResult, Run, Trial};
+use weir_record::store::RunLog;
 
 /// What a run reports while it goes on.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// The run has its number in the store.
+    /// The run has its number in the log.
     Run(&'a Run),
     /// A point begins.
     Point {
@@ -80,19 +80,26 @@ pub struct Options<'a> {
     pub tester_limits: Vec<String>,
     /// Set to end the run.
     pub stop: &'a AtomicBool,
-    /// Reported what goes on.
+    /// Receives the events of the run.
     pub observe: &'a (dyn Fn(Event) + Sync),
 }
 
 /// A run in progress, of this experiment: what the engine has for a rig.
 pub struct Running<'a, E = ()> {
-    pub(crate) record: &'a Run,
-    pub(crate) resumed: &'a KeptTrials,
-    pub(crate) experiment: &'a E,
-    pub(crate) store: &'a dyn Store,
-    pub(crate) options: &'a Options<'a>,
-    pub(crate) settings: Settings,
-    pub(crate) journal: Journal,
+    /// The record of the run.
+    pub record: &'a Run,
+    /// What an earlier part of the run has kept.
+    pub resumed: &'a KeptTrials,
+    /// The options of the experiment.
+    pub experiment: &'a E,
+    /// Where trials and results are kept.
+    pub store: &'a RunLog,
+    /// How the user wants it run.
+    pub options: &'a Options<'a>,
+    /// What trials with frames need.
+    pub settings: Settings,
+    /// What must be undone at the end.
+    pub journal: Journal,
 }
 
 impl<'a> Running<'a> {
@@ -105,15 +112,15 @@ impl<'a> Running<'a> {
 
 impl<E> Running<'_, E> {
     /// A point of this run without a device under test.
-    pub(crate) fn point(&self, index: usize, dut: &str, settings: Vec<(&str, String)>) -> Point {
+    pub fn point(&self, index: usize, dut: &str, settings: Vec<(&str, String)>) -> Point {
         let settings = settings.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
         Point { run_id: self.record.id, index, settings, dut: dut.into(), ..Point::default() }
     }
 
     /// Reports the result of a point, and keeps it unless an earlier part of this run has.
-    pub(crate) fn close(&self, point: &Point, result: PointResult) -> Result<(), RunError> {
+    pub fn close(&self, point: &Point, result: PointResult) -> Result<(), RunError> {
         if self.resumed.finished(point.index).is_none() {
-            self.store.finish_point(point.id, &result)?;
+            self.store.finish_point(point.key(self.record.uuid), &result)?;
         }
         (self.options.observe)(Event::Result(point, &result));
         Ok(())

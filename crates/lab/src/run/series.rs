@@ -1,24 +1,24 @@
-//! The trials of a point in their order: those that an earlier part of the run made, then new ones, each kept and reported as
+//! The trials of a point in their order: those that an earlier part of the run made, then new ones, each recorded and reported as
 //! it ends; and how a search without loss reads them.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use weir_linux::lock::measuring_lock;
 use weir_load::Control;
 use weir_load::counts::Load;
-use weir_testbed::lock::measuring_lock;
 
 use super::resume::is_same;
 use super::running::{Event, Options, Running};
 use crate::error::RunError;
-use crate::record::{Point, Purpose, Trial, Verdict};
-use crate::search::Measured;
-use crate::store::Store;
-use crate::time;
+use weir_linux::time;
+use weir_measure::search::Measured;
+use weir_record::record::{Point, PointKey, Purpose, Trial, Verdict};
+use weir_record::store::RunLog;
 
 /// What a trial is to measure; a kept one is known by it.
-pub(crate) enum Asked<'a> {
+pub enum Asked<'a> {
     /// Frames at this load.
     Load(&'a Load, Purpose),
     /// Something else, as long as this, by a name that no other trial of the point has: its round.
@@ -39,7 +39,8 @@ impl Asked<'_> {
         }
     }
 
-    pub(crate) fn key(&self) -> Option<String> {
+    /// By what a kept trial is found again.
+    pub fn key(&self) -> Option<String> {
         match self {
             Asked::Load(..) => None,
             Asked::Named(key, ..) => Some(key.clone()),
@@ -55,11 +56,12 @@ impl Asked<'_> {
 }
 
 /// The trials of one point.
-pub(crate) struct Series<'a> {
-    store: &'a dyn Store,
+pub struct Series<'a> {
+    log: &'a RunLog,
     options: &'a Options<'a>,
     run_id: i64,
     point_id: i64,
+    point: PointKey,
     /// Trials of an earlier part of this run that are still to be asked for.
     kept: VecDeque<Trial>,
     /// The number of the next trial.
@@ -67,20 +69,21 @@ pub(crate) struct Series<'a> {
 }
 
 impl<'a> Series<'a> {
-    /// Of a point that is in the store, with the trials that it has there.
-    pub(crate) fn new<E>(run: &Running<'a, E>, point: &Point, kept: VecDeque<Trial>) -> Series<'a> {
-        let Running { store, options, record, .. } = *run;
-        Series { store, options, run_id: record.id, point_id: point.id, next: kept.len(), kept }
+    /// Of a point that is in the log, with the trials that it has there.
+    pub fn new<E>(run: &Running<'a, E>, point: &Point, kept: VecDeque<Trial>) -> Series<'a> {
+        let Running { store: log, options, record, .. } = *run;
+        let (run_id, point_id, point) = (record.id, point.id, point.key(record.uuid));
+        Series { log, options, run_id, point_id, point, next: kept.len(), kept }
     }
 
     /// Have all trials of an earlier part been asked for?
-    pub(crate) fn is_new(&self) -> bool {
+    pub fn is_new(&self) -> bool {
         self.kept.is_empty()
     }
 
     /// The trial that an earlier part of this run made in this place. Where it made another one, the run goes another way from
     /// here on, and all others are of no use. Warm-ups belong to the part that made them.
-    pub(crate) fn replay(&mut self, asked: &Asked<'_>) -> Option<Trial> {
+    pub fn replay(&mut self, asked: &Asked<'_>) -> Option<Trial> {
         while asked.purpose() != Purpose::WarmUp && self.kept.front()?.purpose == Purpose::WarmUp {
             self.kept.pop_front();
         }
@@ -94,7 +97,7 @@ impl<'a> Series<'a> {
     }
 
     /// One trial, or the one that an earlier part of this run made in its place. `measure` has the machine to itself.
-    pub(crate) fn one(
+    pub fn one(
         &mut self,
         asked: &Asked<'_>,
         measure: impl FnOnce(&Control) -> Result<Trial, RunError>,
@@ -116,8 +119,8 @@ impl<'a> Series<'a> {
         self.keep(trial)
     }
 
-    /// The same of a trial that is computed: what else the machine does is all the same, so that it waits for nobody.
-    pub(crate) fn computed(
+    /// The same for a computed trial: other load on the machine does not matter, so it does not wait for other runs.
+    pub fn computed(
         &mut self,
         asked: &Asked<'_>,
         compute: impl FnOnce() -> Result<Trial, RunError>,
@@ -134,16 +137,16 @@ impl<'a> Series<'a> {
         self.keep(trial)
     }
 
-    /// Gives a trial its place in the store, and tells it; unless the run was stopped in it: cut short, it is no
+    /// Gives a trial its place in the log, and tells it; unless the run was stopped in it: cut short, it is no
     /// measurement.
-    pub(crate) fn keep(&mut self, mut trial: Trial) -> Result<Trial, RunError> {
+    pub fn keep(&mut self, mut trial: Trial) -> Result<Trial, RunError> {
         let Options { observe, stop, .. } = self.options;
         if stop.load(Ordering::Relaxed) {
             return Err(RunError::Interrupted(self.run_id));
         }
         (trial.point_id, trial.index) = (self.point_id, self.next);
         self.next += 1;
-        trial.id = self.store.append_trial(&trial)?;
+        trial.id = self.log.append_trial(self.point, &trial)?;
         observe(Event::Ended(&trial));
         Ok(trial)
     }
@@ -151,16 +154,16 @@ impl<'a> Series<'a> {
 
 /// How often a load is tried before it counts as one without loss.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Patience {
+pub struct Patience {
     /// Trials without loss.
-    pub(crate) trials: u32,
+    pub trials: u32,
     /// Trials beside these that cannot be believed.
-    pub(crate) retries: u32,
+    pub retries: u32,
 }
 
 /// The worst of the trials at a load; the first that loses frames ends them. `next` makes one and says how many of its
 /// frames count as lost.
-pub(crate) fn worst(
+pub fn worst(
     patience: Patience,
     mut next: impl FnMut() -> Result<(Trial, u64), RunError>,
 ) -> Result<Measured, RunError> {
@@ -192,10 +195,7 @@ pub(crate) fn worst(
 }
 
 /// A trial, repeated while it cannot be believed, so often at most. The last one counts.
-pub(crate) fn repeated(
-    retries: u32,
-    mut one: impl FnMut() -> Result<Trial, RunError>,
-) -> Result<Trial, RunError> {
+pub fn repeated(retries: u32, mut one: impl FnMut() -> Result<Trial, RunError>) -> Result<Trial, RunError> {
     let mut trial = one()?;
     for retry in 0..retries {
         let again = match trial.verdict {
@@ -215,7 +215,7 @@ pub(crate) fn repeated(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture;
+    use weir_record::fixture;
 
     /// Trials of a second with 100 frames, as verdict and loss; what is found, and how many were asked for.
     fn check(list: &[(Verdict, u64)], expected: Measured, asked: usize) {

@@ -10,12 +10,12 @@ const KERNEL_STACK_KIB: u64 = 16;
 
 /// Memory of a process tree.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Memory {
+pub struct Memory {
     /// Pages of data, shared ones in equal parts, with the tables that map pages and the kernel's stacks, KiB. Without what
     /// sockets take, and without the program's text, which other processes share too.
-    pub(crate) kib: u64,
+    pub kib: u64,
     /// Threads of all processes.
-    pub(crate) tasks: u64,
+    pub tasks: u64,
 }
 
 fn processes(root: u32) -> BTreeSet<u32> {
@@ -53,7 +53,7 @@ pub(crate) fn usage(root: u32) -> Usage {
 }
 
 /// The memory of those that live.
-pub(crate) fn memory(root: u32) -> Memory {
+pub fn memory(root: u32) -> Memory {
     let mut memory = Memory::default();
     for pid in processes(root) {
         let read = |file| weir_disk::kernel_text(format!("/proc/{pid}/{file}")).unwrap_or_default();
@@ -76,9 +76,9 @@ fn sum(text: &str, names: &[&str]) -> u64 {
 
 /// CPU time of a process tree.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct ProgramTime {
+pub struct ProgramTime {
     /// Exact.
-    pub(crate) run_ns: u64,
+    pub run_ns: u64,
     /// How that is divided.
     system_ticks: u64,
     user_ticks: u64,
@@ -86,7 +86,7 @@ pub(crate) struct ProgramTime {
 
 impl ProgramTime {
     /// What was used since `earlier`.
-    pub(crate) fn since(&self, earlier: &ProgramTime) -> ProgramTime {
+    pub fn since(&self, earlier: &ProgramTime) -> ProgramTime {
         let [run_ns, system_ticks, user_ticks] = [
             (self.run_ns, earlier.run_ns),
             (self.system_ticks, earlier.system_ticks),
@@ -97,7 +97,7 @@ impl ProgramTime {
     }
 
     /// The part of it in the kernel.
-    pub(crate) fn system_ns(&self) -> u64 {
+    pub fn system_ns(&self) -> u64 {
         let ticks = (self.system_ticks + self.user_ticks).max(1);
         (self.run_ns as f64 * self.system_ticks as f64 / ticks as f64) as u64
     }

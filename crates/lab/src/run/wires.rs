@@ -6,44 +6,51 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use weir_bottleneck::{Bridge, Observe, Outcome, Settings, Snapshot, chunks_for};
-use weir_port::duplex::{Packet, Pool, Port};
+use weir_port::duplex::{Packet, Pool, Port, ReceiveMode};
 use weir_port::thread;
 use weir_testbed::graph::Graph;
 
 use crate::error::RunError;
 
 /// Length of an interval in which a bottleneck, or a load of flows, is looked at.
-pub(crate) const INTERVAL: Duration = Duration::from_millis(100);
+pub const INTERVAL: Duration = Duration::from_millis(100);
 /// Longest frame of the wires, with VLAN tags.
 const LONGEST: usize = 1522;
 
-pub(crate) fn failed(error: impl ToString) -> RunError {
+/// An error of a bottleneck or of flows, which ends the run.
+pub fn failed(error: impl ToString) -> RunError {
     RunError::Search(error.to_string())
 }
 
 /// A bottleneck that runs in a thread of its own.
-pub(crate) struct Link {
+pub struct Link {
     stop: Arc<AtomicBool>,
     thread: std::thread::JoinHandle<Result<Passed, RunError>>,
 }
 
 /// What a bottleneck saw, from this time on: in all, and in each interval.
-pub(crate) struct Passed {
-    pub(crate) since: Instant,
-    pub(crate) outcome: Outcome,
-    pub(crate) snapshots: Vec<Snapshot>,
+pub struct Passed {
+    /// When it began to look.
+    pub since: Instant,
+    /// The whole time.
+    pub outcome: Outcome,
+    /// Each interval.
+    pub snapshots: Vec<Snapshot>,
 }
 
 impl Link {
     /// In the middle of a [`BOTTLENECK`](weir_testbed::graph::BOTTLENECK); `changes` are lines that change settings.
-    pub(crate) fn start(
+    pub fn start(
         graph: &Graph,
         settings: Settings,
         changes: Option<Receiver<String>>,
     ) -> Result<Link, RunError> {
         let middle = graph.host("middle");
         let bridge = middle.run(|| {
-            let open = |name| Packet::open(name, LONGEST, true).map(|port| Box::new(port) as Box<dyn Port>);
+            let open = |name| {
+                Packet::open(name, LONGEST, ReceiveMode::Promiscuous)
+                    .map(|port| Box::new(port) as Box<dyn Port>)
+            };
             let ports = [open("m0").map_err(failed)?, open("m1").map_err(failed)?];
             let pool = Pool::new(chunks_for(&settings), LONGEST).map_err(failed)?;
             Bridge::new(ports, pool, settings, false).map_err(failed)
@@ -74,7 +81,7 @@ impl Link {
     }
 
     /// Ends it.
-    pub(crate) fn end(self) -> Result<Passed, RunError> {
+    pub fn end(self) -> Result<Passed, RunError> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().map_err(|_| failed("the bottleneck's thread has panicked"))?
     }

@@ -1,4 +1,4 @@
-//! Where the mail of a domain goes: a zone that a job needs, the server that has it, and the resolver of the engine.
+//! DNS for mail: the zone of a job, the server that has it, and the resolver of the engine.
 
 mod resolver;
 mod server;

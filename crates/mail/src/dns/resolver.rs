@@ -175,7 +175,7 @@ impl Drop for Resolver {
 async fn receive(socket: Rc<UdpSocket>, waiting: Waiting) {
     let mut message = [0; 1500];
     loop {
-        // An error is the ICMP message that nobody listens: the attempt times out.
+        // An error is an ICMP port unreachable: the attempt times out.
         let Ok(length) = socket.recv(&mut message).await else { continue };
         let message = message.get(..length).unwrap_or_default();
         let id = message.first_chunk().map(|id| u16::from_be_bytes(*id));

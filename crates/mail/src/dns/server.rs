@@ -29,7 +29,7 @@ pub struct Listening {
     pub at: SocketAddr,
 }
 
-/// Who asks nothing for so long by TCP is hung up on (RFC 7766, section 6.2.3, has seconds).
+/// A TCP connection without queries for this time is closed (RFC 7766, section 6.2.3, recommends seconds).
 const IDLE: Duration = Duration::from_secs(10);
 
 /// Answers until the task ends; says once where.
@@ -53,7 +53,7 @@ pub async fn serve(server: NameServer, ready: impl FnOnce(Listening)) -> io::Res
     let by_udp = async {
         let mut query = [0; 1500];
         loop {
-            // An error is the ICMP message of somebody who has gone.
+            // An error is the ICMP message of a client that has gone.
             let Ok((length, from)) = udp.recv_from(&mut query).await else { continue };
             if let Some(reply) = zone.answer(&query[..length], Transport::Udp) {
                 let _ = udp.send_to(&reply, from).await;

@@ -14,7 +14,7 @@ const ORIGIN: &str = "weir.test";
 /// The longest message by UDP without EDNS (RFC 1035, section 2.3.4).
 const UDP: usize = 512;
 const TTL_S: u32 = 300;
-/// Nobody can connect to the broadcast address of the loopback.
+/// Connections to the broadcast address of the loopback always fail.
 const DEAD: Ipv4Addr = Ipv4Addr::new(127, 255, 255, 255);
 
 /// The name of a domain of a job.

@@ -11,7 +11,7 @@ fn record(recipient: u64) -> Record {
 }
 
 fn open(path: &Path) -> Result<(OutcomeLog, Done), LogError> {
-    OutcomeLog::open(path, (&JOB, ""), Durability::Process)
+    OutcomeLog::open(path, &JOB, "", Durability::Process)
 }
 
 #[test]
@@ -57,8 +57,8 @@ fn a_log_that_cannot_be_is_not_used() {
     }
     fs::write(&place, header).unwrap();
     let other = Job { skew: 0.5, ..JOB };
-    for job in [(&other, ""), (&JOB, "192.0.2.1:25 a@b")] {
-        assert!(matches!(OutcomeLog::open(&place, job, Durability::Process), Err(LogError::OtherJob(_))));
+    for (job, to) in [(&other, ""), (&JOB, "192.0.2.1:25 a@b")] {
+        assert!(matches!(OutcomeLog::open(&place, job, to, Durability::Process), Err(LogError::OtherJob(_))));
     }
     let _open = open(&place).unwrap();
     assert!(matches!(open(&place), Err(LogError::Busy(_))));
@@ -68,7 +68,7 @@ fn a_log_that_cannot_be_is_not_used() {
 #[test]
 fn writer() {
     let Some(folder) = faults::folder() else { return };
-    let (mut log, done) = match OutcomeLog::open(&folder.join("log"), (&JOB, ""), Durability::Power) {
+    let (mut log, done) = match OutcomeLog::open(&folder.join("log"), &JOB, "", Durability::Power) {
         Ok(opened) => opened,
         Err(error) => return println!("error: {error}"),
     };

@@ -18,11 +18,12 @@ fn play(manner: Manner, script: &str) -> String {
     for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let (who, text) = line.split_at(3);
         if session.want() == Want::Transaction {
-            match given {
-                false => session.transaction(&[1, 2].map(|id| Recipient { id, attempts: 0 }), &|id, out| {
+            if given {
+                session.quit()
+            } else {
+                session.transaction(&[1, 2].map(|id| Recipient { id, attempts: 0 }), &|id, out| {
                     out.extend_from_slice(format!("u{id}@d.test").as_bytes())
-                }),
-                true => session.quit(),
+                })
             }
             given = true;
         }
@@ -112,7 +113,7 @@ fn a_message_is_sent_only_to_somebody() {
             "1 failed 554 to message; 2 failed 554 to message",
         ),
         ("S: 250 ok | 250 ok | 250 ok | 451 no".into(), "1 deferred 451 to DATA; 2 deferred 451 to DATA"),
-        // RFC 2920, section 3.1: the server says 354 although nobody is left.
+        // RFC 2920, section 3.1: the server sends 354 although no recipient is left.
         (
             "S: 250 ok | 550 no | 550 no | 354 go\nC: .\nS: 554 nobody".into(),
             "1 failed 550 to RCPT; 2 failed 550 to RCPT",

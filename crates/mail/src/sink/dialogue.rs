@@ -11,7 +11,7 @@ const LINE: usize = 4096;
 /// Most recipients of a transaction (RFC 5321, section 4.5.3.1.8, wants 100 at least).
 const RECIPIENTS: u64 = 1000;
 
-/// What goes wrong, as shares 0..=1.
+/// Faults that the sink injects, as shares 0..=1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Faults {
     /// Of the recipients: 550, always the same ones.
@@ -239,7 +239,7 @@ impl Dialogue {
 mod tests {
     use super::*;
 
-    /// What is said to these bytes when they arrive in pieces of this size; what was completed.
+    /// The replies to these bytes when they arrive in pieces of this size, and the messages received.
     fn say(service: &Service, bytes: &str, piece: usize) -> (String, Received) {
         let mut dialogue = Dialogue::new(service, 7);
         let mut waiting = Vec::new();

@@ -46,7 +46,7 @@ pub struct Service {
     pub pipelining: bool,
     /// Is STARTTLS offered?
     pub tls: bool,
-    /// What goes wrong.
+    /// Faults that the sink injects.
     pub faults: Faults,
 }
 
@@ -66,7 +66,7 @@ pub struct Received {
     pub connections: u64,
     /// Most connections of a thread at a time, all threads together.
     pub open_max: u64,
-    /// Transactions that were completed with somebody to get the message: by RSET, or by a message.
+    /// Transactions that were completed with at least one recipient: by RSET, or by a message.
     pub transactions: u64,
     /// Recipients of these.
     pub recipients: u64,
@@ -157,7 +157,7 @@ fn work(
     runtime.block_on(local.run_until(async move {
         let listener = TcpListener::from_std(listener)?;
         spawn_local(accept(listener, of_task));
-        // An error means that whoever wanted it is gone.
+        // An error means that the receiver has gone.
         while stop.changed().await.is_ok() {}
         io::Result::Ok(())
     }))?;
@@ -188,7 +188,7 @@ async fn connection(stream: TcpStream, worker: Rc<Worker>, seed: u64) {
         received.open_max = received.open_max.max(open);
     }
     let _ = stream.set_nodelay(true);
-    // A client that is gone has lost its connection: there is nobody to say it to.
+    // A client that has gone has lost its connection: the error needs no report.
     let _ = dialogue(stream, &worker, seed).await;
     worker.open.set(worker.open.get() - 1);
 }

@@ -53,7 +53,7 @@ impl Machine {
         (from_ns, from_ns + MS + (self.rng.unit() * 4e6) as u64)
     }
 
-    fn handover_ns(&mut self) -> f64 {
+    fn core_distance_ns(&mut self) -> f64 {
         let middle = if self.placement == Placement::NearCores { 31.0 } else { 160.0 };
         middle * (0.95 + 0.1 * self.rng.unit())
     }
@@ -63,7 +63,7 @@ impl Machine {
         const STEP_NS: u64 = 50_000;
         let (begin_ns, mut marks) = (self.now_ns, Vec::new());
         let mut ticks = vec![Vec::new(); 2];
-        // Some rounds are slower for everybody.
+        // Some rounds are slower for all devices.
         let speed = 1.0 + 0.02 * self.rng.normal();
         let (mut queue, mut arrived, mut late) = (0.0f64, 0.0, [false; 2]);
         while self.now_ns < begin_ns + time.as_nanos() as u64 {
@@ -106,10 +106,10 @@ impl Machine {
     /// A turn of a device, and the load of its next one.
     fn turn(&mut self, device: Device, offered_fps: f64) -> (Round, f64) {
         let time = Duration::from_millis(200);
-        let (before, from_ns) = (self.handover_ns(), self.now_ns);
+        let (before, from_ns) = (self.core_distance_ns(), self.now_ns);
         let (marks, ticks) = self.trial(device, offered_fps, time);
         let seen = ticks.iter().zip(0..).flat_map(|(ticks, cpu)| {
-            stops(Clock { cpu, period: TICK }, ticks, &[], (from_ns, self.now_ns), |_| true)
+            stops(Clock { cpu, period: TICK }, ticks, &[], from_ns..self.now_ns, |_| true)
         });
         let stops: Vec<(u64, u64)> = seen.map(|stop| (stop.from_ns, stop.to_ns)).collect();
         let how = Windows {
@@ -118,8 +118,8 @@ impl Machine {
             end_ns: self.now_ns,
         };
         let fps = rate(&windows(&marks, how, &stops));
-        let handover_ns = [Some(before), Some(self.handover_ns())];
-        let place = Probes { handover_ns, ..Probes::default() }.place(1.0);
+        let core_distance_ns = [Some(before), Some(self.core_distance_ns())];
+        let place = Probes { core_distance_ns, ..Probes::default() }.place(1.0);
         // Counters are read, the next device's trial is prepared.
         self.now_ns += 30 * MS;
         let forwarded = fps.unwrap_or(offered_fps / 1.35);

@@ -21,7 +21,7 @@ pub struct Config {
     pub trials: u32,
 }
 
-/// What became of a burst.
+/// The outcome of a burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Burst {
     /// All of it arrived.

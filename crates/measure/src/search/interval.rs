@@ -5,12 +5,12 @@
 //! with at most the goal's exceed ratio as its probability. Two things are assumed: that probability does not
 //! fall with the load, and what happens in one trial does not depend on the outcome of others.
 //!
-//! Somebody who doubts that the rate is as high as `x` must hold that every trial at `x` or more is a low-loss trial
-//! with at most a known probability. One bets against them on each such trial, at odds that are fair in
-//! their eyes: what one owns is then a martingale, and exceeds 40 times the stake with a probability of at most
-//! 1/40, however long one plays (Ville's inequality; Waudby-Smith, Ramdas: "Estimating means of bounded random
-//! variables by betting", JRSS B 2024). How much to bet follows from earlier trials. The same from the other
-//! side bounds the rate from above. Where the trials do not suffice, an end stays open.
+//! The hypothesis that the rate is below `x` implies that every trial at `x` or more is a low-loss trial with at most a known
+//! probability. The test bets against it on each such trial, at odds that are fair if it is true: the wealth is then a
+//! martingale, and exceeds 40 times the stake with a probability of at most 1/40, however many trials follow (Ville's
+//! inequality; Waudby-Smith, Ramdas: "Estimating means of bounded random variables by betting", JRSS B 2024). How much to bet
+//! follows from earlier trials. The same from the other side bounds the rate from above. Where the trials do not suffice, an
+//! end stays open.
 
 use std::time::Duration;
 
@@ -139,7 +139,7 @@ impl Sought {
 }
 
 impl End {
-    /// Who doubts that this end is at `x` says something of trials at `load`.
+    /// Whether the hypothesis about this end at `x` predicts trials at `load`.
     fn concerns(self, load: f64, x: f64) -> bool {
         match self {
             End::Low => load >= x,
@@ -188,7 +188,7 @@ mod tests {
         check(&half, "5:...x............", (Some(5.0), None));
         // Trials at lower loads bet on what was seen above them, and what happens far above does not matter.
         check(&half, "9:xxxx 5:.... 3:... 2:.", (Some(3.0), None));
-        // Loss inversion: nobody can be sure of anything above the lower of the two.
+        // Loss inversion: nothing is certain above the lower of the two.
         check(&half, "5:xxxxxxxx 7:........", (None, Some(5.0)));
     }
 

@@ -1,4 +1,4 @@
-//! Parameters that no search can work with. Each message says what to do.
+//! Invalid parameters of a search. Each message has the remedy.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a search says of one goal, as records have it.
+//! The result of a search for one goal, for the record.
 
 use serde::{Deserialize, Serialize};
 

@@ -36,8 +36,8 @@ pub(super) fn not_zero(checksum: u16, offset: usize) -> u16 {
     if checksum == 0 && offset == UDP_CHECKSUM_AT { 0xffff } else { checksum }
 }
 
-/// Finishes the checksum of a frame of which nobody says whether it is partial: it is where the field holds the sum of the
-/// pseudo header. A frame with its checksum is never changed: if the two are the same, so is what is finished.
+/// Finishes the checksum of a frame that may be partial: it is if the field holds the sum of the pseudo header. A frame with its
+/// checksum is never changed: if the two are the same, so is what is finished.
 ///
 /// So is that of a packet in a tunnel (VXLAN, Geneve, GRE, IP in IP), one tunnel deep. A fragment is not looked at.
 #[inline]

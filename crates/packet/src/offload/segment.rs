@@ -4,7 +4,7 @@
 //!  | Ethernet, IP, TCP | 1 2 3 |   >   | E, IP, TCP | 1 |, | E, IP, TCP | 2 |, | E, IP, TCP | 3 |
 //! ```
 //! The headers are read from the frame, whatever else is said of it. No stack makes more segments of one frame than
-//! [`MOST`]: who says so wants the work of them all for the price of one.
+//! [`MOST`]: a sender that claims more wants the work of them all for the price of one.
 //! Source: net/ipv4/tcp_offload.c (tcp_gso_segment), udp_offload.c (__udp_gso_segment), af_inet.c (inet_gso_segment).
 
 use super::checksum::not_zero;

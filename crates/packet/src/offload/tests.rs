@@ -21,7 +21,7 @@ fn be16(bytes: &[u8], at: usize) -> u16 {
     fields::be16(bytes, at).expect("a frame that long")
 }
 
-/// A frame whose checksum is as a stack leaves it: the sum of the pseudo header.
+/// A frame with the checksum that a stack leaves: the sum of the pseudo header.
 fn partial(is_v4: bool, tags: &[u8], extension: bool, protocol: u8, payload: &[u8]) -> Vec<u8> {
     let mut transport = match protocol {
         TCP => [&[4, 0, 0, 80, 0xff, 0xff, 0xfe, 0, 0, 0, 0, 9, 0x60, 0x99, 1, 0, 0, 0, 0, 0][..], &[1; 4]]
@@ -363,7 +363,7 @@ fn a_segment_is_written_only_where_it_fits() {
     assert!(segments.write_next(&frame, &mut vec![0; bytes]));
 }
 
-/// What a sender says of a frame, each field ordinary, at a limit or beyond it, of frames whose headers say as much: nothing
+/// What a sender says of a frame, each field ordinary, at a limit or beyond it, with headers that say as much: nothing
 /// panics, and nothing is written but the frame and its segments.
 #[test]
 fn no_offload_that_is_said_of_a_frame_panics() {

@@ -46,7 +46,7 @@ pub enum Kind {
     Udp,
 }
 
-/// Reads the header; `None` for a kind of large frame that nobody here can cut, or without a length of its segments.
+/// Reads the header; `None` for a kind of large frame that cannot be cut here, or without a length of its segments.
 /// The length of the headers that it names is no more than a hint, and not read.
 pub fn read(header: &[u8; BYTES]) -> Option<Offloads> {
     let [flags, kind, _, _, a, b, c, d, e, f] = *header;
@@ -98,11 +98,11 @@ mod tests {
                 header(1, 5, 1200, 34, 6),
                 Some(Offloads { partial: partial(34, 6), large: large(Kind::Udp, 1200) }),
             ),
-            // Segments of no length, IP fragments of UDP, what nobody knows.
+            // Segments of no length, IP fragments of UDP, unknown kinds.
             (header(1, 1, 0, 34, 16), None),
             (header(1, 3, 1448, 34, 6), None),
             (header(1, 77, 1448, 34, 6), None),
-            // Places beyond any frame are found out by who finishes the checksum.
+            // Places beyond any frame are found when the checksum is finished.
             (header(1, 0, 0, 0xffff, 0xffff), Some(Offloads { partial: partial(0xffff, 0xffff), ..none })),
         ] {
             assert_eq!(read(&bytes), expected, "{bytes:?}");

@@ -1,5 +1,5 @@
-//! Which stages of a text are those of another one: of all ways to find stages of the same kind in both, in the same order,
-//! the one by which the least is lost.
+//! Which stages of a text are those of another one: of all ways to match stages of the same kind in the same order, the one that
+//! loses least.
 //!
 //! ```text
 //! old   filter(a) > nat > filter(b)
@@ -7,18 +7,18 @@
 //! new   filter(c) > nat > filter(b)      all stay, and filter(a) becomes filter(c)
 //! new   filter(a) > filter(b) > nat      the NAT and filter(a) stay; filter(b) changes its place, and begins anew
 //! ```
-//! Most is lost with a NAT: without it nobody is answered any more. Then with a filter that remembers connections, then
-//! with any other; and each time more with one that is to stay as it is than with one that is to be another.
+//! A NAT that goes costs most: its hosts get no answers any more. Then a filter that remembers connections, then any other stage;
+//! and a stage that would stay as it is costs more than one that would change.
 
 use super::StageConfig;
 use crate::text::MOST_STAGES;
 
-/// Bits of the number of stages that stay for one reason: what is lost for another counts for more or for less than all.
+/// Bits of the number of stages that stay for one reason: a more important reason counts more than all others together.
 const BITS: u32 = 8;
 
 const _: () = assert!(MOST_STAGES < 1 << BITS);
 
-/// For each new stage the number of the old one that it is, if it is one.
+/// For each new stage the number of the old one that it continues, if it does.
 pub(crate) fn align(old: &[StageConfig], new: &[StageConfig]) -> Vec<Option<usize>> {
     let worth: Vec<Vec<Option<u64>>> =
         old.iter().map(|old| new.iter().map(|new| worth(old, new)).collect()).collect();
@@ -43,7 +43,7 @@ pub(crate) fn align(old: &[StageConfig], new: &[StageConfig]) -> Vec<Option<usiz
     aligned
 }
 
-/// What it is worth that one becomes the other; `None`: it cannot.
+/// The value of one stage becoming the other; `None`: it cannot.
 fn worth(old: &StageConfig, new: &StageConfig) -> Option<u64> {
     let reason = match (old, new) {
         (StageConfig::Nat(_), StageConfig::Nat(_)) => 2,
@@ -53,7 +53,7 @@ fn worth(old: &StageConfig, new: &StageConfig) -> Option<u64> {
         (StageConfig::Police(old), StageConfig::Police(new)) if old.has_the_shape_of(new) => 0,
         _ => return None,
     };
-    // How threads share a NAT is no matter of its text.
+    // How threads share a NAT is not part of its text.
     let is_same = match (old, new) {
         (StageConfig::Nat(old), StageConfig::Nat(new)) => old.says_the_same(new),
         _ => old == new,
@@ -105,7 +105,7 @@ mod tests {
             ("n", "mn", "-n"),
             ("mn", "n", "n"),
             ("nm", "ln", "-n"),
-            // Who remembers connections stays, rather than one who does not.
+            // A filter that remembers connections stays, rather than one that does not.
             ("as", "t", "s"),
             ("s", "at", "-s"),
             ("sa", "bs", "-s"),

@@ -1,4 +1,4 @@
-//! What a recipe is to whoever has no stages: one rewrite.
+//! What a recipe is for a fast path, which has no stages: one rewrite.
 
 use std::time::Duration;
 
@@ -23,21 +23,18 @@ impl FlowKey {
 pub(super) type Slots = [Option<(u32, u8)>; 2];
 
 impl Recipe {
-    /// The connections that stages follow by it, with the side that sends.
+    /// The connections of the recipe, with the side that sends.
     pub(super) fn tracks(&self, proto: u8) -> Vec<(Track, u8)> {
         let of = |(stage, note): (usize, &Note)| match note {
-            Note::Filter(passage) => passage.track().map(|(number, side)| ((stage, number), side as u8)),
-            Note::Nat(passage) => {
-                let (number, side) = passage.track();
-                Some(((stage, number), side as u8))
-            }
+            Note::Filter(note) => note.connection.map(|(number, side)| ((stage, number), side as u8)),
+            Note::Nat(note) => Some(((stage, note.session), note.side as u8)),
         };
         let parts = self.parts.iter().filter(|_| proto == TCP);
         parts.filter_map(|(stage, part)| of((*stage, &part.note))).collect()
     }
 }
 
-/// What a recipe does to frames with this key.
+/// The rule for frames with this key.
 pub(super) fn rule_of(
     (now, margin): (Time, Duration),
     key: &Key,

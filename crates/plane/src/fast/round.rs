@@ -30,8 +30,8 @@ impl Round {
         ROUND * entries.div_ceil(EACH_ROUND).max(1)
     }
 
-    /// Those of so many entries that it is time to read: a piece at most, and all of them if nobody has asked for long, so that
-    /// none waits for two periods.
+    /// The entries that are to be read now: a piece at most, or all of them if the last call is long ago, so that no entry waits
+    /// for two periods.
     pub(super) fn due(&mut self, now: Time, entries: u32) -> Range<u32> {
         let period = Round::period(entries);
         let silence = now - std::mem::replace(&mut self.asked, now);
@@ -59,7 +59,7 @@ impl Round {
 mod tests {
     use super::*;
 
-    /// However many entries there are, and become, and however often anybody asks.
+    /// However many entries there are, and become, and however often the method is called.
     #[test]
     fn every_entry_is_read_in_time_and_few_at_once() {
         for (first, last) in [(1, 1), (PIECE, PIECE), (100, 20_000), (20_000, 20_000), (100_000, 300_000)] {

@@ -58,7 +58,7 @@ impl Key {
 
 /// What a rule asks of a frame, or a part of it: ranges of words and a few bits.
 pub(crate) trait Shape: Copy {
-    /// Words that trees cut by, with how many bits of them count.
+    /// Words that trees cut by, with the number of their bits.
     const CUTS: &[(usize, u32)];
 
     /// The values of a word that it may hold.
@@ -71,7 +71,7 @@ pub(crate) trait Shape: Copy {
     fn rule(&self) -> u32;
 }
 
-/// What is asked about the frames of a batch, and found.
+/// The keys of the frames of a batch, and the rules that were found.
 #[derive(Debug)]
 pub(crate) struct Asked {
     pub(crate) len: usize,
@@ -143,8 +143,8 @@ pub(crate) struct Forest<S> {
 
 impl<S: Shape> Tree<S> {
     /// Puts the first rule into `found` where it is less than what is there. One pass per level over all keys that go
-    /// on, so that their lines are on their way at once; whether a key goes on is added, not branched upon, since nobody
-    /// could foresee it. `again`: some keys ask from another rule on than the first.
+    /// on, so that their lines are on their way at once; whether a key goes on is added, not branched upon, since the branch
+    /// could not be predicted. `again`: some keys ask from another rule on than the first.
     fn first(&self, asked: &mut Asked, again: bool) {
         let Asked { len, keys, from, found } = asked;
         let mut nodes = [self.root; BATCH];

@@ -5,10 +5,10 @@ use std::net::IpAddr;
 use weir_packet::headers::{ICMP, ICMP6};
 
 use super::classify::{self, Forest};
-use super::match_ranges::{ANY, Asked, LATER, MatchRange4, MatchRange6, STATES};
+use super::match_ranges::{ANY, Asked, LATER, MatchRange4, MatchRange6, Network6, STATES, Span};
 use super::rules::{Rule, Rules, Version};
+use crate::dir::Dir;
 use crate::prefix::{Prefix, mask4, mask6};
-use crate::way::Dir;
 
 /// Most match ranges of a file.
 const MOST_RANGES: usize = 1 << 20;
@@ -126,21 +126,21 @@ fn combinations(number: u32, rule: &Rule) -> Vec<Asked> {
     all
 }
 
-/// The networks of IPv4 as first address and how many follow; all, where the list is empty.
-fn networks4(list: &[Prefix]) -> impl Iterator<Item = (u32, u32)> {
-    let all = list.is_empty().then_some((0, u32::MAX));
+/// The networks of IPv4 of a list; if it is empty, all addresses.
+fn networks4(list: &[Prefix]) -> impl Iterator<Item = Span> {
+    let all = list.is_empty().then_some(Span::new(0, u32::MAX));
     let of = |network: &Prefix| match network.address {
-        IpAddr::V4(address) => Some((u32::from(address), !mask4(network.len))),
+        IpAddr::V4(address) => Some(Span::new(address.into(), !mask4(network.len))),
         IpAddr::V6(_) => None,
     };
     all.into_iter().chain(list.iter().filter_map(of))
 }
 
-/// The networks of IPv6 as bits and those that count.
-fn networks6(list: &[Prefix]) -> impl Iterator<Item = (u128, u128)> {
-    let all = list.is_empty().then_some((0, 0));
+/// The networks of IPv6 of a list; if it is empty, all addresses.
+fn networks6(list: &[Prefix]) -> impl Iterator<Item = Network6> {
+    let all = list.is_empty().then_some(Network6 { bits: 0, mask: 0 });
     let of = |network: &Prefix| match network.address {
-        IpAddr::V6(address) => Some((u128::from(address), mask6(network.len))),
+        IpAddr::V6(address) => Some(Network6 { bits: address.into(), mask: mask6(network.len) }),
         IpAddr::V4(_) => None,
     };
     all.into_iter().chain(list.iter().filter_map(of))

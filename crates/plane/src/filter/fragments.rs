@@ -10,7 +10,8 @@
 
 use weir_packet::headers::TCP;
 
-use crate::drops::Drop;
+use crate::dir::{Dir, EntryPoint};
+use crate::drops::DropReason;
 use crate::frame::{Frame, Kind};
 use crate::kept::{Then, Ticket};
 use crate::outbox::Outbox;
@@ -18,7 +19,6 @@ use crate::stage::{ByDir, Step};
 use crate::table::fragments::{self, Extent, Packet, Room};
 use crate::table::shares::Host;
 use crate::time::Time;
-use crate::way::{Dir, Entry};
 
 /// The header of TCP without options.
 const TCP_HEADER: usize = 20;
@@ -30,7 +30,7 @@ pub(super) enum Later {
     Passes(Option<u8>),
     /// It is judged like any frame.
     Judged,
-    /// Its verdict is decided.
+    /// Its verdict is set.
     Gone,
 }
 
@@ -58,17 +58,17 @@ impl FragmentTable {
         FragmentTable(ByDir::new(|| fragments::FragmentTable::new(room)))
     }
 
-    /// The same without any.
+    /// The same, empty.
     pub(super) fn anew(&self) -> FragmentTable {
         FragmentTable::new(self.0[Dir::Outward].room())
     }
 
-    /// Other limits.
+    /// Sets other limits.
     pub(super) fn limit(&mut self, room: Room) {
         self.0.each().into_iter().for_each(|fragments| fragments.limit(room));
     }
 
-    /// A first fragment was judged: those that waited for it go on, or go no further.
+    /// A first fragment was judged: those that waited for it go on, or are dropped.
     pub(super) fn judged(&mut self, step: &mut Step<'_, '_>, i: usize, dir: Dir, first: First) {
         let (key, fragments) = (key(&step.frames[i]), &mut self.0[dir]);
         fragments.learn(step.now, Extent::of(&step.frames[i]), key, first);
@@ -88,7 +88,7 @@ impl FragmentTable {
     pub(super) fn later(&mut self, step: &mut Step<'_, '_>, i: usize, dir: Dir, asked: bool) -> Later {
         let frame = &step.frames[i];
         if frame.proto() == TCP && frame.fragment_offset() < TCP_HEADER {
-            step.drop(i, Drop::FilterFragment);
+            step.drop(i, DropReason::FilterFragment);
             return Later::Gone;
         }
         if !asked {
@@ -97,7 +97,7 @@ impl FragmentTable {
         let (key, fragments) = (key(frame), &mut self.0[dir]);
         match fragments.pass(step.now, Extent::of(frame), &key) {
             Some(First::Passed(class)) => return Later::Passes(class),
-            Some(First::Refused) => step.drop(i, Drop::FilterFragment),
+            Some(First::Refused) => step.drop(i, DropReason::FilterFragment),
             None => {
                 let (host, extent) = (Host::of(frame), Extent::of(frame));
                 let waiting = Waiting { extent, frame: step.keep(i) };
@@ -108,8 +108,8 @@ impl FragmentTable {
         Later::Gone
     }
 
-    /// The filter goes away: what waited in it goes on where frames of its direction enter.
-    pub(super) fn let_go(&mut self, outbox: &mut Outbox, entry: impl Fn(Dir) -> Entry) {
+    /// The filter is removed: what waited in it goes on where frames of its direction enter.
+    pub(super) fn emit_waiting(&mut self, outbox: &mut Outbox, entry: impl Fn(Dir) -> EntryPoint) {
         for dir in [Dir::Outward, Dir::Inward] {
             let waiting = self.0[dir].take_all();
             waiting.for_each(|(_, Waiting { frame, .. })| outbox.emit(frame, Then::On(entry(dir))));
@@ -147,5 +147,5 @@ fn key(frame: &Frame<'_>) -> Packet {
 /// A fragment that was kept goes no further.
 fn give_up(step: &mut Step<'_, '_>, fragment: Ticket) {
     step.outbox.discard(fragment);
-    step.drops.count(Drop::FilterFragment);
+    step.drops.count(DropReason::FilterFragment);
 }

@@ -15,7 +15,7 @@ pub(crate) const STATES: u32 = 4;
 /// The bits of a later fragment.
 pub(crate) const LATER: u8 = 1 << (STATES + 2);
 
-/// What is asked beside the addresses.
+/// What a rule asks beside the addresses.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked {
     pub(crate) rule: u32,
@@ -29,7 +29,8 @@ pub(crate) struct Asked {
     pub(crate) meta: u8,
 }
 
-/// The word [`BITS`] of a key: what is, and of the flags also what is not, so that one look tells what is forbidden.
+/// The word [`BITS`] of a key: bits that are set, and for flags also bits that are not, so that one comparison finds what is
+/// forbidden.
 #[inline]
 pub(crate) fn bits(flags: u8, meta: u8) -> u32 {
     u32::from(meta) << 16 | u32::from(!flags) << 8 | u32::from(flags)
@@ -55,15 +56,34 @@ pub(crate) struct MatchRange4 {
 
 const _: () = assert!(size_of::<MatchRange4>() == 64 && PORT < COMPARED);
 
+/// Values of a word of the key: the first, and how many follow it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Span {
+    first: u32,
+    follow: u32,
+}
+
+impl Span {
+    pub(crate) fn new(first: u32, follow: u32) -> Span {
+        Span { first, follow }
+    }
+}
+
+/// A network of IPv6: bits of its addresses, and the mask of the bits that count.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Network6 {
+    pub(crate) bits: u128,
+    pub(crate) mask: u128,
+}
+
 impl MatchRange4 {
-    /// Addresses as prefixes: the first and how many follow.
-    pub(crate) fn new(src: (u32, u32), dst: (u32, u32), asked: &Asked) -> MatchRange4 {
-        let exactly = |value: u8| if value == ANY { (0, 255) } else { (u32::from(value), 0) };
-        let range = |(low, high): (u16, u16)| (u32::from(low), u32::from(high - low));
+    pub(crate) fn new(src: Span, dst: Span, asked: &Asked) -> MatchRange4 {
+        let exactly = |value: u8| if value == ANY { Span::new(0, 255) } else { Span::new(value.into(), 0) };
+        let range = |(low, high): (u16, u16)| Span::new(low.into(), u32::from(high - low));
         let words =
             [src, dst, range(asked.sport), range(asked.dport), exactly(asked.proto), exactly(asked.port)];
         let (mut low, mut more) = ([0; 8], [i32::MAX; 8]);
-        for (n, (first, follow)) in words.into_iter().enumerate() {
+        for (n, Span { first, follow }) in words.into_iter().enumerate() {
             (low[n], more[n]) = (first ^ SIGN, (follow ^ SIGN) as i32);
         }
         let (set, of) = asked.flags;
@@ -131,16 +151,16 @@ pub(crate) struct MatchRange6 {
 const _: () = assert!(size_of::<MatchRange6>() == 128);
 
 impl MatchRange6 {
-    /// Addresses as prefixes: the bits and which of them count.
-    pub(crate) fn new(src: (u128, u128), dst: (u128, u128), asked: &Asked) -> MatchRange6 {
-        let first = |(bits, mask): (u128, u128)| ((bits >> 96) as u32, !((mask >> 96) as u32));
+    pub(crate) fn new(src: Network6, dst: Network6, asked: &Asked) -> MatchRange6 {
+        let first =
+            |network: Network6| Span::new((network.bits >> 96) as u32, !((network.mask >> 96) as u32));
         let rest = |address: u128| *words6(address).last_chunk().expect("three of four");
         MatchRange6 {
             first: MatchRange4::new(first(src), first(dst), asked),
-            src: rest(src.0),
-            src_mask: rest(src.1),
-            dst: rest(dst.0),
-            dst_mask: rest(dst.1),
+            src: rest(src.bits),
+            src_mask: rest(src.mask),
+            dst: rest(dst.bits),
+            dst_mask: rest(dst.mask),
         }
     }
 }

@@ -13,13 +13,21 @@
 //!
 //! What a router hears about neighbours (ARP, neighbour discovery) passes no filter. In a bump in the wire all frames do, see
 //! `no_ip.rs`. Errors that the node sends pass the filters on their way back, in the state `related`.
+//!
+//! Files:
+//! - `rules.rs`: the language; `compile.rs`, `match_ranges.rs`: rules as ranges of each field; `ruleset.rs`: a set of rules,
+//!   and its update
+//! - `classify.rs`: finds the first rule that matches a frame
+//! - `state.rs`: connections; `fragments.rs`: later fragments
+//! - `no_ip.rs`: frames that are not IP packets, in a bump in the wire
+//! - `recipe.rs`: the filter's part of a recipe
 
 mod classify;
 mod compile;
 mod fragments;
 mod match_ranges;
 mod no_ip;
-mod passage;
+mod recipe;
 mod rules;
 mod ruleset;
 mod state;
@@ -40,7 +48,8 @@ use self::rules::Rules;
 use self::ruleset::{Act, Ruleset};
 use self::state::{Connections, Found, State};
 use crate::batch::{BATCH, PerFrame, Set, Verdict};
-use crate::drops::Drop;
+use crate::dir::{Dir, EntryPoint};
+use crate::drops::DropReason;
 use crate::frame::{Fragment, Frame, Kind};
 use crate::icmp::Error;
 use crate::kept::Ticket;
@@ -51,15 +60,14 @@ use crate::stage::Step;
 use crate::table::page::Page;
 use crate::table::timers::WALK_INTERVAL;
 use crate::text::{Arg, FileOf, Item};
+use crate::threads::Share;
 use crate::time::Time;
-use crate::way::{Dir, Entry, Share};
 
-pub(crate) use self::passage::Passage;
 pub(crate) use self::rules::{CLASSES, class};
 pub(crate) use self::ruleset::Update;
 pub(crate) use self::state::Connection;
 
-/// What a text says of a filter.
+/// The configuration of a filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Config {
     rules: Rules,
@@ -141,7 +149,7 @@ pub struct Count {
     pub bytes: u64,
 }
 
-/// A frame that a rule has written down.
+/// A frame that a rule has logged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Logged {
     /// When.
@@ -156,7 +164,7 @@ pub struct Logged {
 
 #[deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 impl fmt::Display for Logged {
-    /// When, who to whom, and why it is written down.
+    /// The time, the ends of the packet, and the rule that logged it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.3} s  ", self.time.ns() as f64 / 1e9)?;
         let frame = [&[0; 12][..], &self.ether_type.to_be_bytes(), &self.packet].concat();
@@ -178,9 +186,9 @@ impl fmt::Display for Logged {
     }
 }
 
-/// Frames that are written down and not fetched; older ones are forgotten.
+/// Logged frames that were not read; older ones are forgotten.
 pub(crate) const MOST_LOGGED: usize = 1024;
-/// Bytes of a frame that are written down.
+/// Bytes of a logged frame.
 const LOGGED_BYTES: usize = 96;
 
 /// A filter.
@@ -206,7 +214,7 @@ struct Asked {
 
 #[deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 impl Filter {
-    /// A filter as the text says, or a thread's share of it; what nobody is to foresee follows from `seed`.
+    /// A filter as the text says, or a thread's share of it. What must not be predictable from outside follows from `seed`.
     pub(crate) fn new(config: &Config, seed: u64, share: Share) -> Filter {
         let rules = Ruleset::new(config);
         let most = rules.connections.map(|most| share.part(most));
@@ -221,8 +229,8 @@ impl Filter {
         }
     }
 
-    /// Takes other rules; those that are among the old ones as well keep what they have counted. Connections stay where
-    /// the new rules ask for them. What is of no more use is left in `update`.
+    /// Takes other rules; a rule that is also among the old ones keeps its counts. Connections stay if the new rules ask for
+    /// them. What is of no more use is left in `update`.
     pub(crate) fn take(&mut self, update: &mut Update) {
         update.carry(&self.rules);
         std::mem::swap(&mut self.rules, &mut update.rules);
@@ -236,7 +244,7 @@ impl Filter {
         }
     }
 
-    /// What hosts use together is limited otherwise from now on.
+    /// Sets other limits for what hosts share.
     pub(crate) fn limit(&mut self, limits: &Limits) {
         self.fragments.limit(limits.fragments(self.share));
     }
@@ -254,19 +262,19 @@ impl Filter {
         self.fragments.waiting()
     }
 
-    /// It goes away: fragments of packets that waited in it go on where frames of their direction enter.
-    pub(crate) fn let_go(&mut self, outbox: &mut Outbox, entry: impl Fn(Dir) -> Entry) {
-        self.fragments.let_go(outbox, entry);
+    /// The stage is removed: fragments that wait in it go on where frames of their direction enter.
+    pub(crate) fn emit_waiting(&mut self, outbox: &mut Outbox, entry: impl Fn(Dir) -> EntryPoint) {
+        self.fragments.emit_waiting(outbox, entry);
     }
 
-    /// All stages have seen the batch, and this is what became of its frames.
+    /// All stages have seen the batch; these are the verdicts of its frames.
     pub(crate) fn settle(&mut self, verdicts: &PerFrame<Verdict>) {
         if let Some(connections) = &mut self.connections {
             connections.settle(verdicts);
         }
     }
 
-    /// Forgets connections whose first frame went no further behind it.
+    /// Forgets connections whose first frame was dropped by a later stage.
     pub(crate) fn forget_refused(&mut self) {
         if let Some(connections) = &mut self.connections {
             connections.forget_refused();
@@ -301,7 +309,7 @@ impl Filter {
         self.connections.as_ref().map_or(0, |connections| connections.live())
     }
 
-    /// The rules as they were written, with what they held for, the policy, and what was accepted in spite of it.
+    /// The rules as they were written, with their counts, the policy, and what was accepted in spite of it.
     pub(crate) fn counts(&self) -> impl Iterator<Item = (&str, Count)> {
         let Ruleset { source, counts, policy, by_default, .. } = &self.rules;
         let rules = source.rules.iter().map(|rule| rule.text.as_str());
@@ -314,7 +322,7 @@ impl Filter {
         rules.zip(counts.iter().copied()).chain([(name, policy.1)]).chain(by_default)
     }
 
-    /// Frames that were written down since the last call.
+    /// Frames that were logged since the last call.
     pub(crate) fn logged(&mut self) -> impl Iterator<Item = Logged> {
         self.logged.drain(..)
     }
@@ -347,9 +355,10 @@ impl Filter {
         for v4 in [true, false] {
             asked.fill(step, dir, set, v4, found.as_ref());
             while asked.rules.len > 0 {
-                match v4 {
-                    true => self.rules.program.first_v4(&mut asked.rules),
-                    false => self.rules.program.first_v6(&mut asked.rules),
+                if v4 {
+                    self.rules.program.first_v4(&mut asked.rules)
+                } else {
+                    self.rules.program.first_v6(&mut asked.rules)
                 }
                 self.act(step, dir, &mut asked, &mut passed);
             }
@@ -362,7 +371,7 @@ impl Filter {
         }
     }
 
-    /// Does what the rules say that were found; those frames are left in `asked` which go on to the next rule.
+    /// Acts on the rules that were found; frames that go on to the next rule are left in `asked`.
     #[expect(
         clippy::indexing_slicing,
         reason = "places below the count of a batch, and numbers of rules that were found"
@@ -383,8 +392,8 @@ impl Filter {
                     classify(&mut step.frames[i], class);
                     passed.insert(i);
                 }
-                Act::Drop if rule == NONE => step.drop(i, Drop::FilterPolicy),
-                Act::Drop => step.drop(i, Drop::FilterDrop),
+                Act::Drop if rule == NONE => step.drop(i, DropReason::FilterPolicy),
+                Act::Drop => step.drop(i, DropReason::FilterDrop),
                 Act::Reject => reject(step, dir, i),
                 Act::Count | Act::Log { .. } => {
                     if let Act::Log { every } = act
@@ -408,15 +417,15 @@ impl Filter {
         rules.len = left;
     }
 
-    /// Notes what frames that pass say of their connections; returns those that there was no room for.
+    /// Updates the connections of frames that pass; returns the frames for which there was no room.
     fn remember(&mut self, step: &mut Step<'_, '_>, set: Set, found: &Found) -> Set {
         let mut refused = Set::EMPTY;
         let Some(connections) = &mut self.connections else { return refused };
         for i in set {
             let is_full = connections.passed(&step.frames[i], found, i, step.now).is_err();
-            // A full table keeps no neighbour from being found.
+            // A neighbour is found although the table is full.
             if is_full && !is_by_default(&step.frames[i]) {
-                step.drop(i, Drop::FilterTable);
+                step.drop(i, DropReason::FilterTable);
                 refused.insert(i);
             }
         }
@@ -463,7 +472,7 @@ impl Asked {
     }
 }
 
-/// Writes the key of a frame whose connection is in this state.
+/// Writes the key of a frame; its connection is in this state.
 #[inline]
 fn fill(key: &mut Key, frame: &Frame<'_>, dir: Dir, state: State) {
     let state = state as u32;
@@ -496,15 +505,15 @@ fn classify(frame: &mut Frame<'_>, class: Option<u8>) {
     }
 }
 
-/// The frame goes no further, and its sender is informed as if nobody listened there.
+/// The frame goes no further, and its sender is informed as if no service listened there.
 #[cold]
 fn reject(step: &mut Step<'_, '_>, dir: Dir, i: usize) {
     let back = step.back(dir);
     if step.frames[i].proto() != TCP {
-        return step.refuse(i, Drop::FilterReject, Error::NoPort, back);
+        return step.refuse(i, DropReason::FilterReject, Error::NoPort, back);
     }
     step.outbox.reset(step.now, &step.frames[i], back);
-    step.drop(i, Drop::FilterReject);
+    step.drop(i, DropReason::FilterReject);
 }
 
 #[cfg(test)]

@@ -19,10 +19,10 @@ use super::rules::Rule;
 use super::ruleset::Act;
 use super::{Count, Filter, classify};
 use crate::batch::Set;
-use crate::drops::Drop;
+use crate::dir::Dir;
+use crate::drops::DropReason;
 use crate::frame::{Fragment, Frame, Kind, PortId};
 use crate::stage::Step;
-use crate::way::Dir;
 
 /// The EtherType of ARP.
 const ARP: u16 = 0x0806;
@@ -66,7 +66,7 @@ impl NoIpRule {
 /// What becomes of a frame.
 enum Decision {
     Passes,
-    Dropped(Drop),
+    Dropped(DropReason),
 }
 
 #[deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
@@ -102,7 +102,7 @@ impl Filter {
                     return Decision::Passes;
                 }
                 // Its sender cannot be informed.
-                Act::Drop | Act::Reject => return Decision::Dropped(Drop::FilterDrop),
+                Act::Drop | Act::Reject => return Decision::Dropped(DropReason::FilterDrop),
                 Act::Count => {}
                 Act::Log { every } => {
                     if count.frames % every == 1 % every {
@@ -117,7 +117,7 @@ impl Filter {
             _ if step.frames[i].kind() == Kind::Arp => self.rules.by_default.add(bytes),
             _ => {
                 count.add(bytes);
-                return Decision::Dropped(Drop::FilterEthertype);
+                return Decision::Dropped(DropReason::FilterEthertype);
             }
         }
         Decision::Passes

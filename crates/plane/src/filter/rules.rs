@@ -36,11 +36,11 @@ use std::ops::Range;
 use weir_config::{Mistakes, Notes, did_you_mean};
 use weir_packet::headers::{ICMP, ICMP6, SCTP, TCP, UDP};
 
+use crate::dir::Dir;
 use crate::frame::PortId;
 use crate::port::Port;
 use crate::prefix::Prefix;
 use crate::text::MARK;
-use crate::way::Dir;
 
 /// The rules of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -400,11 +400,10 @@ impl<'a> Reading<'a> {
             "count" => {
                 let name = self.next("a name, as in `count web`")?;
                 let fits = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
-                match fits && !WORDS.contains(&name) {
-                    true => Ok(Action::Count(name.to_string())),
-                    false => {
-                        self.wrong(format!("`{name}` is no name of a counter: use letters, digits, - and _"))
-                    }
+                if fits && !WORDS.contains(&name) {
+                    Ok(Action::Count(name.to_string()))
+                } else {
+                    self.wrong(format!("`{name}` is no name of a counter: use letters, digits, - and _"))
                 }
             }
             "log" => {
@@ -461,9 +460,10 @@ impl<'a> Reading<'a> {
         if v4_alone && v6_alone || split {
             return self.wrong("what it says of IPv4 and what of IPv6 never meet: write two rules".into());
         }
-        match meet(true) || meet(false) {
-            true => Ok(()),
-            false => self.wrong("`from` and `to` are of two versions of IP: no frame is of both".into()),
+        if meet(true) || meet(false) {
+            Ok(())
+        } else {
+            self.wrong("`from` and `to` are of two versions of IP: no frame is of both".into())
         }
     }
 
@@ -514,9 +514,10 @@ impl<'a> Reading<'a> {
     fn networks(&mut self) -> Result<Vec<Prefix>, Wrong> {
         let read = |text: &str| {
             let network: Prefix = text.parse()?;
-            match network.network() == network {
-                true => Ok(Some(network)),
-                false => Err(format!("`{text}` has bits behind its length: write {}", network.network())),
+            if network.network() == network {
+                Ok(Some(network))
+            } else {
+                Err(format!("`{text}` has bits behind its length: write {}", network.network()))
             }
         };
         let read_any = |text: &str| if text == "any" { Ok(None) } else { read(text) };

@@ -1,5 +1,4 @@
-//! Rules as they are asked, and other rules for a filter that runs: they are compiled beside it, and take their place at
-//! once.
+//! Compiled rules, and other rules for a filter that runs: they are compiled beside it, and replace the old ones at once.
 
 use std::collections::HashMap;
 
@@ -90,7 +89,7 @@ fn act(action: &Action, class: Option<u8>) -> Act {
     }
 }
 
-/// Other rules, ready to take; afterwards what they took the place of.
+/// Other rules, ready to be taken; afterwards the old ones.
 #[derive(Debug)]
 pub(crate) struct Update {
     pub(super) rules: Ruleset,
@@ -101,7 +100,7 @@ pub(crate) struct Update {
 }
 
 impl Update {
-    /// What it takes to become `new`, where `old` is what the filter is.
+    /// The update from `old` to `new`.
     pub(crate) fn prepare(old: &Config, new: &Config) -> Update {
         let mut places: HashMap<&str, Vec<u32>> = HashMap::new();
         for (place, rule) in old.rules.rules.iter().enumerate().rev() {

@@ -7,17 +7,17 @@
 //! | state | a frame is in it |
 //! |---|---|
 //! | `new` | that may begin a connection, or is of one whose other end has not answered |
-//! | `established` | of a connection whose both ends have been heard |
+//! | `established` | of a connection whose both ends have sent |
 //! | `related` | an error of ICMP that quotes a packet of a connection |
 //! | `invalid` | that can begin none: a reset or SYN-ACK, an answer of ICMP, an error of ICMP about nothing known |
 //!
 //! What passes in the state `new` is remembered. As where connections outlive a restart of the node, a segment of TCP
-//! in the middle of a connection may begin one. In a full table a new connection takes the place of one that is worth less
-//! ([`Worth`]), of a few the oldest: whoever floods it displaces himself. What a later stage drops has begun nothing: it is
-//! forgotten as soon as its sender has been informed.
+//! in the middle of a connection may begin one. In a full table a new connection evicts another one, the oldest of the first
+//! [`EvictionClass`] among a few: a host that floods the table evicts its own. A packet that a later stage drops has begun no
+//! connection: it is forgotten as soon as its sender has been informed.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
-mod passage;
+mod recipe;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -31,13 +31,13 @@ use crate::flow::{Flow, kind};
 use crate::frame::{Fragment, Frame};
 use crate::stage::Step;
 use crate::table::arena::Arena;
+use crate::table::eviction::{CANDIDATES, Candidate, EvictionClass, Holdings};
 use crate::table::holders::Holders;
 use crate::table::index::Index;
 use crate::table::page::Page;
 use crate::table::secret::Secret;
 use crate::table::tcp::{ACK, Effect, FIN, RST, SYN, Segment, Side, Track};
 use crate::table::timers::{Ages, Class, Hand, Tick, Timeouts};
-use crate::table::worth::{LOOKED_AT, Least, Rivals, Worth};
 use crate::time::Time;
 
 /// The state of a frame's connection, in the order of the names in the language of rules.
@@ -59,7 +59,7 @@ struct Entry {
     /// Ports of the low and the high end.
     ports: u32,
     seen: Tick,
-    /// Its `flags` hold the kind of the flow, who began and whether the other end answered.
+    /// Its `flags` hold the kind of the flow, the end that began it and whether the other end answered.
     track: Track,
 }
 
@@ -89,7 +89,7 @@ impl Entry {
             && self.track.flags & KIND == flow.kind
     }
 
-    /// Who of the two sent a frame of this flow.
+    /// The end that sent a frame of this flow.
     #[inline]
     fn side(&self, flow: &Flow) -> Side {
         let begun_by_low = self.track.flags & BEGUN_BY_LOW != 0;
@@ -97,12 +97,12 @@ impl Entry {
     }
 }
 
-/// A connection as it was when it was looked at.
+/// A connection, as it was when the page was made.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Connection(Entry);
 
 impl fmt::Display for Connection {
-    /// Who began it first.
+    /// The end that began it comes first.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Entry { low, high, ports, track, .. } = self.0;
         let end = |words: [u32; 4], port: u32| SocketAddr::new(address_of(words), port as u16);
@@ -133,11 +133,11 @@ pub(crate) struct Found {
 /// All connections.
 pub(crate) struct Connections {
     entries: Arena<Entry>,
-    /// By entry, another number each time it becomes another connection, or its state changes.
+    /// By entry, a number that changes whenever it becomes another connection, or its state changes.
     epochs: Arena<u32>,
-    /// Connections whose epoch is another one, where somebody wants to know.
+    /// Connections with another epoch, if a fast path asks for them.
     renewed: Option<Vec<u32>>,
-    /// The entry given back last, or 0; in its place of the ports it says which was given back before.
+    /// The entry that was freed last, or 0; in place of the ports it has the one that was freed before.
     free: u32,
     index: Index,
     secret: Secret,
@@ -146,13 +146,13 @@ pub(crate) struct Connections {
     live: u32,
     /// Connections at a time.
     most: u32,
-    /// Where the next one is looked for that may be given up.
+    /// The entry that was last looked at for eviction.
     victim: u32,
     /// Connections of each host, at whichever end it is.
     holders: Holders,
     /// Frames of the present batch that began a connection, or came right behind the one that did.
     begun: Vec<(usize, u32)>,
-    /// Connections whose frames went no further.
+    /// Connections whose frames a later stage dropped.
     refused: Vec<u32>,
 }
 
@@ -162,18 +162,18 @@ impl std::fmt::Debug for Connections {
     }
 }
 
-const NOBODY: Entry = Entry { low: [0; 4], high: [0; 4], ports: 0, seen: Tick(0), track: Track::FREE };
+const FREE_ENTRY: Entry = Entry { low: [0; 4], high: [0; 4], ports: 0, seen: Tick(0), track: Track::FREE };
 
 /// There is no room for one more connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Full;
 
 impl Connections {
-    /// None yet, and at most so many at a time.
+    /// An empty table for so many connections.
     pub(crate) fn new(seed: u64, most: u32) -> Connections {
         let mut entries = Arena::new();
         // Number 0 means none, and is what a search finds that finds nothing.
-        entries.push(NOBODY);
+        entries.push(FREE_ENTRY);
         let mut epochs = Arena::new();
         epochs.push(0);
         Connections {
@@ -194,7 +194,7 @@ impl Connections {
         }
     }
 
-    /// Another limit: those that are beyond it live on.
+    /// Sets another limit: connections beyond it live on.
     pub(crate) fn set_most(&mut self, most: u32) {
         self.most = most;
     }
@@ -286,7 +286,7 @@ impl Connections {
         if frame.icmp_answer() || !begins { State::Invalid } else { State::New }
     }
 
-    /// A frame passed: its connection is remembered, and what the frame says of it.
+    /// A frame passed: stores its connection, and its state.
     #[inline]
     pub(crate) fn passed(
         &mut self,
@@ -364,7 +364,7 @@ impl Connections {
         Ok(())
     }
 
-    /// All stages have seen the batch, and this is what became of its frames.
+    /// All stages have seen the batch; these are the verdicts of its frames.
     pub(crate) fn settle(&mut self, verdicts: &PerFrame<Verdict>) {
         let is_dropped = |i: usize| matches!(verdicts[i], Verdict::Dropped(_));
         for &(i, number) in &self.begun {
@@ -375,7 +375,7 @@ impl Connections {
         self.begun.clear();
     }
 
-    /// Forgets connections that were refused: what the node says about it has passed.
+    /// Forgets connections that were refused: the node's answers to them have passed.
     pub(crate) fn forget_refused(&mut self) {
         while let Some(number) = self.refused.pop() {
             // Of two frames the first has made it so already.
@@ -385,7 +385,7 @@ impl Connections {
         }
     }
 
-    /// Takes away what is over, a bounded fragment of it; true if there is more to look at.
+    /// Removes what is over, a bounded part of it in each call; true if there is more to look at.
     pub(crate) fn tick(&mut self, now: Time) -> bool {
         let tick = Tick::of(now);
         for number in self.hand.walk(tick, self.entries.len()).into_iter().flatten() {
@@ -398,21 +398,21 @@ impl Connections {
         self.hand.is_behind()
     }
 
-    /// Gives up a connection that is worth less than a new one, of a few the oldest; false if there is none among them. Those
-    /// that have a frame in this batch stay.
+    /// Evicts a connection for a new one; false if none of the candidates may be evicted. Connections with a frame in this batch
+    /// stay.
     #[cold]
     fn make_room(&mut self, newcomer: &Flow, found: &Found) -> bool {
         let held = self.held(newcomer.low, newcomer.high);
-        let mut least = Least::default();
-        for _ in 0..LOOKED_AT {
+        let mut best = Candidate::default();
+        for _ in 0..CANDIDATES {
             self.victim = if self.victim + 1 < self.entries.len() { self.victim + 1 } else { 1 };
-            let Some(worth) = self.worth(self.victim, held) else { continue };
+            let Some(class) = self.eviction_class(self.victim, held) else { continue };
             if found.entries.in_order().all(|entry| entry != self.victim) {
-                least.look(worth, self.entries[self.victim].seen, self.victim);
+                best.look(class, self.entries[self.victim].seen, self.victim);
             }
         }
-        let Some(number) = least.number() else { return false };
-        // Nobody is to forget by its number what comes in its place.
+        let Some(number) = best.number() else { return false };
+        // The connection that gets this number is not the one that was begun or refused.
         self.begun.retain(|(_, begun)| *begun != number);
         self.refused.retain(|refused| *refused != number);
         self.remove(number);
@@ -425,25 +425,25 @@ impl Connections {
         low.max(high)
     }
 
-    /// What a connection is worth beside one of a host that holds so many; `None`: it stays. The end of it that holds most
-    /// counts.
-    fn worth(&self, number: u32, newcomer: u32) -> Option<Worth> {
+    /// The class of a connection as a candidate for eviction, for a newcomer whose host holds so many; `None`: it stays. Of the two
+    /// ends of the connection the one with more counts.
+    fn eviction_class(&self, number: u32, newcomer: u32) -> Option<EvictionClass> {
         let entry = &self.entries[number];
         if entry.track.flags & KIND == 0 {
             return None;
         }
         let holder = self.held(entry.low, entry.high);
-        let rivals = Rivals { holder, newcomer, live: self.live };
+        let holdings = Holdings { holder, newcomer, live: self.live };
         match (entry.track.flags & ANSWERED, entry.track.class) {
-            (0, _) => rivals.not_open(),
-            (_, Class::TcpEstablished) => rivals.open(),
-            // Who fills the table displaces himself, too.
-            _ => (rivals.holder_is_richer() || rivals.holder_fills() && holder >= newcomer)
-                .then_some(Worth::OfTheRicher),
+            (0, _) => holdings.not_open(),
+            (_, Class::TcpEstablished) => holdings.open(),
+            // A host that floods the table evicts its own, too.
+            _ => (holdings.holder_has_more() || holdings.holder_floods() && holder >= newcomer)
+                .then_some(EvictionClass::Renewable),
         }
     }
 
-    /// What is known of a connection from outside holds no more.
+    /// The epoch of a connection changes: what was derived from it is not valid any more.
     #[cold]
     fn renew(&mut self, number: u32) {
         self.epochs[number] = self.epochs[number].wrapping_add(1);
@@ -458,7 +458,7 @@ impl Connections {
         let flow = Flow { low, high, ports, kind: track.flags & KIND, from_low: true };
         self.index.remove(flow.hash(&self.secret), number);
         [low, high].into_iter().for_each(|host| self.holders.take(&self.secret, host));
-        self.entries[number] = Entry { ports: self.free, ..NOBODY };
+        self.entries[number] = Entry { ports: self.free, ..FREE_ENTRY };
         self.free = number;
         self.live -= 1;
     }
@@ -471,8 +471,8 @@ fn begins_anew(entry: &Entry, frame: &Frame<'_>) -> bool {
     is_over && frame.tcp_flags() & (SYN | ACK | RST | FIN) == SYN
 }
 
-/// Whether no end says so in a connection: the beginning and the end at once, or data and the end before the beginning. A
-/// bare ACK may come before: an end that remembers an older connection says so (RFC 5961, section 4).
+/// Whether no end sends this in a connection: SYN and FIN at once, or data and FIN before the SYN. A bare ACK may come before: an
+/// end that remembers an older connection sends it (RFC 5961, section 4).
 #[inline]
 fn is_impossible(entry: &Entry, side: Side, frame: &Frame<'_>) -> bool {
     let flags = frame.tcp_flags();
@@ -486,11 +486,11 @@ fn is_impossible(entry: &Entry, side: Side, frame: &Frame<'_>) -> bool {
         && (flags & FIN != 0 || Segment::of(frame).bytes > 0)
 }
 
-/// What a frame says of its connection.
+/// Updates a connection by a frame.
 #[inline]
 fn update(entry: &mut Entry, side: Side, frame: &Frame<'_>, now: Tick) {
     if begins_anew(entry, frame) {
-        // Whoever opens it waits for the other end's answer.
+        // The end that opens it waits for the other end's answer.
         let by_low = (side == Side::Inside) == (entry.track.flags & BEGUN_BY_LOW != 0);
         entry.track.flags = entry.track.flags & KIND | if by_low { BEGUN_BY_LOW } else { 0 };
         entry.track.segment(Side::Inside, &Segment::of(frame));

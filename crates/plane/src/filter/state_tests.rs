@@ -4,7 +4,7 @@ use weir_packet::headers::UDP;
 
 use super::*;
 use crate::batch::{Frames, PerFrame, Verdict};
-use crate::drops::{Drop, Drops};
+use crate::drops::{DropReason, Drops};
 use crate::frame::{HEAD_ROOM, PortId};
 use crate::outbox::Outbox;
 
@@ -105,7 +105,8 @@ fn two_frames_of_a_batch_begin_one_connection() {
     assert_eq!(pass(&mut table, &mut [frame(1, false)], Time::from_ms(1)), [State::Established]);
 }
 
-/// Who holds how many is right whatever became of connections: they end, begin anew, are refused, and give way in a full table.
+/// The number of entries of each host is right whatever became of connections: they end, begin anew, are refused, and are evicted
+/// from a full table.
 #[test]
 fn each_connection_is_counted_for_both_its_ends_as_long_as_it_is_there() {
     const MOST: u32 = 300;
@@ -122,7 +123,7 @@ fn each_connection_is_counted_for_both_its_ends_as_long_as_it_is_there() {
             usize::from(was_full && full < states.iter().filter(|state| **state == State::New).count());
         let is_dropped = dice.one_in(5);
         table.settle(&PerFrame::all(if is_dropped {
-            Verdict::Dropped(Drop::NoRoute)
+            Verdict::Dropped(DropReason::NoRoute)
         } else {
             Verdict::KeptCopy
         }));

@@ -11,11 +11,11 @@ use super::compile::{MatchRanges, Program};
 use super::match_ranges::{LATER, STATES, bits};
 use super::rules::{Rule, Version, read};
 use crate::config::Config;
+use crate::dir::Dir;
 use crate::port::Port;
 use crate::prefix::Prefix;
 use crate::random::Random;
-use crate::way::Dir;
-use crate::{Batch, Drop, Frame, HEAD_ROOM, Plane, PortId, Time, Verdict};
+use crate::{Batch, DropReason, Frame, HEAD_ROOM, Plane, PortId, Time, Verdict};
 
 fn one<'a>(random: &mut Random, of: &[&'a str]) -> &'a str {
     of[random.below(of.len() as u64) as usize]
@@ -24,11 +24,12 @@ fn one<'a>(random: &mut Random, of: &[&'a str]) -> &'a str {
 /// An address near others, so that rules overlap.
 fn address(random: &mut Random, v4: bool) -> IpAddr {
     let near = |random: &mut Random| random.next() & 0x0303_0000_0300_0303;
-    match v4 {
-        true => (0x0a00_0000 | near(random) as u32).to_be_bytes().into(),
-        false => (0x2001_0db8_u128 << 96 | u128::from(near(random)) << 32 | u128::from(near(random)))
+    if v4 {
+        (0x0a00_0000 | near(random) as u32).to_be_bytes().into()
+    } else {
+        (0x2001_0db8_u128 << 96 | u128::from(near(random)) << 32 | u128::from(near(random)))
             .to_be_bytes()
-            .into(),
+            .into()
     }
 }
 
@@ -240,7 +241,8 @@ fn frames_that_are_no_packets_of_ip_are_counted_and_written_down() {
         batch.push(Frame::new(&mut buf, HEAD_ROOM, end, PortId(0)));
         plane.run(Time::from_ms(1), &mut batch);
         let (_, verdict) = batch.outcome().next().expect("one");
-        let expected = if out { Verdict::Out(PortId(1)) } else { Verdict::Dropped(Drop::FilterEthertype) };
+        let expected =
+            if out { Verdict::Out(PortId(1)) } else { Verdict::Dropped(DropReason::FilterEthertype) };
         assert_eq!(verdict, expected, "{behind:02x?}");
     }
     let lines: Vec<String> = plane.logged().iter().map(ToString::to_string).collect();

@@ -5,7 +5,7 @@ use weir_packet::frame::Mac;
 use weir_packet::headers::{DCCP, HIP, ICMP, ICMP6, TCP, UDP, UDP_LITE};
 
 use super::{ETHERNET, Fragment, Frame, HEAD_ROOM, Kind};
-use crate::drops::Drop;
+use crate::drops::DropReason;
 
 /// Changes, each of which leaves the checksums right.
 #[expect(
@@ -14,14 +14,14 @@ use crate::drops::Drop;
 )]
 impl Frame<'_> {
     /// Another source address of IPv4.
-    pub fn set_src4(&mut self, address: u32) {
+    pub(crate) fn set_src4(&mut self, address: u32) {
         let delta = self.write4(12, self.src4, address);
         self.adjust_l4(delta);
         self.src4 = address;
     }
 
     /// Another destination address of IPv4.
-    pub fn set_dst4(&mut self, address: u32) {
+    pub(crate) fn set_dst4(&mut self, address: u32) {
         let delta = self.write4(16, self.dst4, address);
         self.adjust_l4(delta);
         self.dst4 = address;
@@ -91,7 +91,7 @@ impl Frame<'_> {
     }
 
     /// Another source port, or identifier of a query.
-    pub fn set_sport(&mut self, port: u16) {
+    pub(crate) fn set_sport(&mut self, port: u16) {
         let at = if self.proto == ICMP || self.proto == ICMP6 { 4 } else { 0 };
         self.rewrite_port(at, self.sport, port);
         self.sport = port;
@@ -101,7 +101,7 @@ impl Frame<'_> {
     }
 
     /// Another destination port, or identifier of a query.
-    pub fn set_dport(&mut self, port: u16) {
+    pub(crate) fn set_dport(&mut self, port: u16) {
         if self.proto == ICMP || self.proto == ICMP6 {
             return self.set_sport(port);
         }
@@ -147,7 +147,7 @@ impl Frame<'_> {
 
     /// One hop less to live; the caller has seen that there is one left.
     #[inline(always)]
-    pub fn decrement_ttl(&mut self) {
+    pub(crate) fn decrement_ttl(&mut self) {
         let ttl = self.ttl - 1;
         self.ttl = ttl;
         match self.kind {
@@ -234,7 +234,7 @@ impl Frame<'_> {
         clippy::indexing_slicing,
         reason = "`least` is in front of it, and `has_room` has seen to the end"
     )]
-    pub(crate) fn replace_header(&mut self, header: &[u8]) -> Result<(), Drop> {
+    pub(crate) fn replace_header(&mut self, header: &[u8]) -> Result<(), DropReason> {
         debug_assert!(self.has_room(header.len()));
         let (dst, src) = self.macs();
         let least = HEAD_ROOM + ETHERNET + header.len();

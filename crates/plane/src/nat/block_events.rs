@@ -1,12 +1,12 @@
-//! Which blocks of ports hosts were given and have given back, for a file that outlives the node. It is apart from the log:
-//! it is kept whatever the log is to hold.
+//! Port blocks that were allocated to hosts and released, for a file that outlives the node. The list is separate from the log:
+//! it has all block events, whatever the log is configured to hold.
 //!
-//! A list that nobody reads takes no more events at some time. It says so when it is read, and who reads it then asks
-//! for all blocks: none is missing for good.
+//! The list is bounded. When it was full, it says so when it is read, and the reader then asks for all blocks: none is
+//! missing for good.
 
-/// A block of ports and the host that had it.
+/// A block of outside ports and the host that it is allocated to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Kept {
+pub struct PortBlock {
     /// The host, IPv4 mapped into IPv6, words from the left.
     pub inside: [u32; 4],
     /// Public address.
@@ -15,19 +15,28 @@ pub struct Kept {
     pub ports: (u16, u16),
 }
 
-/// A host was given a block of ports, or has given it back.
+/// Whether hosts are given further port blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BlockEvent {
-    /// It is this host's.
-    Given(Kept),
-    /// It is nobody's.
-    TakenBack(Kept),
+pub enum NewBlocks {
+    /// They are, as they need them.
+    Allowed,
+    /// They are not: hosts keep the blocks that they have. Blocks that follow from their addresses are not concerned.
+    Withheld,
 }
 
-/// Events that wait, at most.
+/// A change of the port blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BlockEvent {
+    /// The block is this host's from now on.
+    Allocated(PortBlock),
+    /// The block is free again; this host had it.
+    Released(PortBlock),
+}
+
+/// Events that wait for the reader, at most.
 const MOST: usize = 65_536;
 
-/// Events since it was read.
+/// Events since the list was last read.
 #[derive(Debug, Default)]
 pub(crate) struct BlockEvents {
     events: Vec<BlockEvent>,
@@ -36,16 +45,13 @@ pub(crate) struct BlockEvents {
 }
 
 impl BlockEvents {
-    /// One that does not say what there was.
+    /// A list that lacks what happened before.
     pub(super) fn behind() -> BlockEvents {
         BlockEvents { events: Vec::new(), is_behind: true }
     }
 
     pub(super) fn note(&mut self, event: BlockEvent) {
-        match self.events.len() < MOST {
-            true => self.events.push(event),
-            false => self.is_behind = true,
-        }
+        if self.events.len() < MOST { self.events.push(event) } else { self.is_behind = true }
     }
 
     /// The events since it was last read; `None`: some are missing, and all blocks are to be read.
@@ -59,8 +65,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ledger_that_was_not_read_in_time_says_so_until_all_is_read() {
-        let event = |port| BlockEvent::Given(Kept { inside: [1; 4], outside: 1, ports: (port, port) });
+    fn a_list_that_was_not_read_in_time_says_so_until_all_is_read() {
+        let event =
+            |port| BlockEvent::Allocated(PortBlock { inside: [1; 4], outside: 1, ports: (port, port) });
         let mut block_events = BlockEvents::default();
         (0..MOST).for_each(|n| block_events.note(event(n as u16)));
         assert_eq!(block_events.read().map(|events| events.len()), Some(MOST));

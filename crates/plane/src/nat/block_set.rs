@@ -1,12 +1,12 @@
-//! The ports of a public address, cut into blocks: who has which block, and which are free.
+//! The ports of a public address, cut into blocks: which subscriber has which block, and which blocks are free.
 //!
 //! ```text
-//! address > newest set: its free blocks are given out
-//!             older sets: cut otherwise, or of the time before the address left the pool; they stay until nobody has a
-//!                          block there any more
+//!  address > newest set: its free blocks are allocated
+//!             older sets: cut otherwise, or of the time before the address left the pool; they stay until no host
+//!                          has a block there any more
 //! ```
-//! A block that overlaps somebody else's of an older set is not given out until that one is free, so that at each time a
-//! port is of one subscriber's blocks.
+//! A block that overlaps a block in use of an older set is not allocated until that one is free, so that at each time a port is
+//! in the blocks of one subscriber.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -37,13 +37,12 @@ impl Cut {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(super) cuts: Vec<Cut>,
-    /// So many of the first ones are somebody's by configuration.
+    /// So many of the first blocks are deterministic.
     fixed: u32,
 }
 
 impl Layout {
-    /// These ports, in order and apart from each other, in blocks of so many. Where they are dealt to threads, a block is of
-    /// one of them.
+    /// These ports, in order and disjoint, in blocks of so many. If they are shared by threads, a block belongs to one of them.
     pub(crate) fn new(
         ports: &[RangeInclusive<u16>],
         block: u16,
@@ -52,7 +51,7 @@ impl Layout {
     ) -> Layout {
         let mut cuts = Vec::new();
         for range in ports {
-            // Well-known ports share no block with others.
+            // Well-known ports are in blocks of their own.
             let (low, high) =
                 (*range.start()..=(*range.end()).min(LOW - 1), (*range.start()).max(LOW)..=*range.end());
             for part in [low, high] {
@@ -69,13 +68,13 @@ impl Layout {
         Layout { cuts, fixed }
     }
 
-    /// The first ports of the blocks that are given out to whoever needs one, well-known ports aside.
+    /// The first ports of the blocks that are allocated on demand, well-known ports aside.
     pub(super) fn dynamic(&self) -> impl Iterator<Item = u16> {
         let dynamic = self.cuts.iter().skip(self.fixed as usize);
         dynamic.filter(|cut| !cut.is_low()).map(|cut| cut.first)
     }
 
-    /// Whether a block is somebody's by configuration.
+    /// Whether a block is deterministic.
     pub(super) fn is_fixed(&self, index: usize) -> bool {
         index < self.fixed as usize
     }
@@ -101,20 +100,20 @@ pub(crate) struct BlockId {
     pub(super) index: u16,
 }
 
-/// What is known of a block.
+/// The state of a block.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Block {
-    /// Subscriber; 0: nobody.
+    /// The number of the subscriber; 0: none.
     pub(super) owner: u32,
-    /// The owner's next block.
+    /// The next block of the same owner.
     pub(super) next: Option<BlockId>,
     /// Ports with a slot, by space.
     pub(super) live: [u16; ALL_SPACES],
     /// When the last live port was given back.
     pub(super) emptied: Tick,
-    /// It is in the row of those that rest.
+    /// It is in the list of blocks that rest.
     pub(super) resting: bool,
-    /// It is its owner's by configuration, for good.
+    /// It is deterministic: its owner has it for good.
     pub(super) fixed: bool,
     /// No port of the space was found before this tick, and none was given back since.
     pub(super) full_until: [Option<Tick>; ALL_SPACES],
@@ -138,21 +137,21 @@ pub(crate) struct BlockSet {
     pub(super) blocks: Vec<Block>,
     /// Free blocks, by place: those below [`LOW`], the others. Some may have got an owner since.
     pub(super) free: [Vec<u16>; 2],
-    /// Free blocks that overlap somebody else's of an older set.
+    /// Free blocks that overlap a block in use of an older set.
     covered: [Vec<u16>; 2],
-    /// Well-known ports are given to those that ask from such.
+    /// Well-known ports are allocated to inside ports that are well-known.
     pub(super) has_low: bool,
-    /// Blocks that are somebody's.
+    /// Blocks in use.
     pub(super) owned: u32,
-    /// Nobody gets a new port here.
+    /// No new port is allocated here.
     pub(super) is_retired: bool,
-    /// Tells the sets of an address apart.
+    /// Distinguishes the sets of an address.
     pub(super) generation: Generation,
     /// The set of the same address before this one.
     pub(super) older: Option<u16>,
 }
 
-/// Which of the sets of an address gave a port out: four bits are kept with each mapping.
+/// The set of an address that a port was allocated from: four bits are kept with each mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Generation(pub(super) u8);
 
@@ -166,7 +165,7 @@ impl Generation {
 }
 
 impl BlockSet {
-    /// All blocks of an address free but those that are fixed.
+    /// All blocks of an address, free but for the deterministic ones.
     pub(crate) fn new(address: u32, layout: &Arc<Layout>) -> BlockSet {
         let mut free = [Vec::new(), Vec::new()];
         for (index, cut) in layout.cuts.iter().enumerate().skip(layout.fixed as usize) {
@@ -187,12 +186,12 @@ impl BlockSet {
         }
     }
 
-    /// Of no address.
+    /// The set of no address.
     pub(super) fn nowhere() -> BlockSet {
         BlockSet { is_retired: true, ..BlockSet::new(0, &Arc::new(Layout { cuts: Vec::new(), fixed: 0 })) }
     }
 
-    /// Only blocks that are this thread's are free; blocks that are somebody's by configuration are no matter of this.
+    /// Only the blocks of this thread are free. Deterministic blocks are not concerned.
     pub(super) fn sharding(&mut self, thread: u8, sharding: Option<Sharding>) {
         let low = self.layout.cuts.iter().filter(|cut| cut.is_low());
         let Some(sharding) = sharding else {
@@ -204,18 +203,18 @@ impl BlockSet {
         let mut with_low: Vec<u8> = low.map(thread_of).collect();
         with_low.sort_unstable();
         with_low.dedup();
-        // Some for each thread, or they are none's.
+        // Each thread has some, or none has.
         self.has_low = with_low.len() == sharding.threads();
         let is_own = |index: &u16| thread_of(&cuts[usize::from(*index)]) == thread;
         self.free.iter_mut().for_each(|free| free.retain(is_own));
     }
 
-    /// A free block overlaps somebody else's: it is not given out for now.
+    /// A free block overlaps a block in use of an older set: it is not allocated for now.
     pub(super) fn cover(&mut self, class: usize, index: u16) {
         self.covered[class].push(index);
     }
 
-    /// A block of an older set came free: those that were covered may be free as well.
+    /// A block of an older set was freed: blocks that overlapped it may be free as well.
     pub(super) fn uncover(&mut self) {
         for (free, covered) in self.free.iter_mut().zip(&mut self.covered) {
             free.append(covered);

@@ -9,20 +9,20 @@
 //! | `deterministic 100.64.0.0/20 [dynamic 2]` | ports of these subscribers by RFC 7422, and dynamic blocks beside | |
 //! | `parity` | an even port stays even, an odd one odd | no |
 //! | `mapping address-and-port-dependent` | a mapping for each remote end | endpoint-independent |
-//! | `filtering address-dependent` | who may send inward; also `address-and-port-dependent` | endpoint-independent |
+//! | `filtering address-dependent` | which remote hosts may send inward; also `address-and-port-dependent` | endpoint-independent |
 //! | `inbound-refresh` | frames that come in keep a mapping alive, too | no |
 //! | `rate 100` | new mappings of a subscriber per second | no limit |
 //! | `sessions 1000000` | sessions of all subscribers, at most | 1000000 |
 //! | `subscriber-sessions 4000` | sessions of a subscriber, at most | no limit |
 //! | `subscriber-calls 256` | TCP connections to a subscriber that others have begun and it has not answered, at most | 256 |
-//! | `hold 120s`, `resting-ports 1000000` | how long a port rests before it is given out again, and how many may | 120s, 1000000 |
+//! | `hold 120s`, `resting-ports 1000000` | how long a port rests before it is allocated again, and how many ports may rest | 120s, 1000000 |
 //! | `udp-timeout 300s` ... | how long a session may be silent: see `timers.rs` | RFCs |
 //! | `forward tcp 192.0.2.1:80 to 192.168.0.9:8080` | a port that leads inside; also `udp` | |
 //! | `one-to-one 192.0.2.9 to 192.168.0.9` | all of an address | |
-//! | `redirect udp any:53 [from 10.0.0.0/8] to 198.18.0.53:53` | who asks this port, there or in a network, is led to a server | |
+//! | `redirect udp any:53 [from 10.0.0.0/8] to 198.18.0.53:53` | packets to this port, of any address or of a network, go to a server | |
 //! | `exclude 198.51.100.0/24` | destinations outside that see inside addresses | |
-//! | `unsolicited silent` | no answer to a SYN from outside that nobody awaits | answer |
-//! | `exhausted silent` | no answer to who gets no port | answer |
+//! | `unsolicited silent` | no answer to a SYN from outside without a mapping | answer |
+//! | `exhausted silent` | no answer to a host that gets no port | answer |
 //! | `mss 1452` | largest TCP segment that a SYN may ask for | as it is |
 //! | `pcp` | hosts with IPv4 may ask the node for ports (RFC 6887), at its addresses | no |
 //! | `prefix64 64:ff9b::/96` | NAT64: this network stands for IPv4 (RFC 6146); this one for global addresses only, others, as 64:ff9b:1::/96, for private ones, too (RFC 6052, section 3.1) | |
@@ -49,17 +49,17 @@ use super::words::{
     Dependence, Detail, Manner, address4, dependence, detail, end4, manner, network4, number, port_ranges,
     range4, redirect, seconds, transport,
 };
-use crate::drops::Drop;
+use crate::drops::DropReason;
 use crate::prefix::{Prefix, is_unicast4};
 use crate::table::timers::{SETTINGS, Timeouts};
 use crate::text::{Arg, Item};
 
-/// Public addresses that follow one upon the other.
+/// A range of public addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Public {
     pub(crate) first: u32,
     pub(crate) last: u32,
-    /// Ports of each, in order and apart from each other.
+    /// Ports of each address, in order and disjoint.
     pub(crate) ports: Vec<RangeInclusive<u16>>,
 }
 
@@ -69,7 +69,7 @@ impl Public {
     }
 }
 
-/// A port that leads inside.
+/// A port forward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Forward {
     pub(crate) proto: u8,
@@ -77,15 +77,15 @@ pub(crate) struct Forward {
     pub(crate) inside: (u32, u16),
 }
 
-/// What a NAT is to do.
+/// The configuration of a NAT.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Config {
-    /// In order and apart from each other.
+    /// In order and disjoint.
     pub(crate) public: Vec<Public>,
     pub(crate) ports: ports::Config,
-    /// How they are dealt to threads, where there are several: as when the node began, whatever the text says since.
+    /// How ports are shared by threads, if there are several: as when the node started, whatever the text says since.
     pub(crate) sharding: Option<Sharding>,
-    /// Where there are several threads, the NATs before this one, from inside: an inside end may be a port of theirs.
+    /// If there are several threads, the NATs before this one, from inside: an inside end may be a port of theirs.
     pub(crate) before: Vec<Arc<Config>>,
     pub(crate) deterministic: Option<Deterministic>,
     pub(crate) mapping: Dependence,
@@ -98,7 +98,7 @@ pub(crate) struct Config {
     pub(crate) timeouts: Timeouts,
     pub(crate) forwards: Vec<Forward>,
     pub(crate) pairs: Pairs,
-    /// The first that holds leads.
+    /// The first redirect that matches is used.
     pub(crate) redirects: Vec<Redirect>,
     pub(crate) exclude: Ranges,
     pub(crate) unsolicited: Manner,
@@ -150,14 +150,14 @@ const FORMS: &[&str] = &[
     "other-timeout 300s",
 ];
 
-/// Those of which there may be several.
+/// Arguments that may be repeated.
 const SEVERAL: &[&str] = &["public", "forward", "one-to-one", "redirect", "exclude"];
 
-/// What the arguments said so far; some make sense only together.
+/// The arguments so far; some are valid only together.
 #[derive(Default)]
 struct Draft {
     config: Config,
-    /// Of the addresses that have none of their own.
+    /// The ports of addresses without ports of their own.
     ports: Option<Vec<RangeInclusive<u16>>>,
     deterministic: Option<(Prefix, u32)>,
     pairs: Vec<Pair>,
@@ -181,7 +181,7 @@ impl Config {
 }
 
 impl Config {
-    /// The public addresses in order, each with how its ports are cut.
+    /// The public addresses in order, each with the layout of its ports.
     pub(crate) fn layouts(&self) -> Vec<(u32, Arc<Layout>)> {
         let fixed = self.deterministic.as_ref().map_or(0, Deterministic::ratio);
         let all = self.public.iter().flat_map(|public| {
@@ -191,38 +191,39 @@ impl Config {
         all.collect()
     }
 
-    /// So that so many threads share its blocks.
+    /// How so many threads share its blocks.
     pub(crate) fn shard(&self, threads: u8) -> Sharding {
         Sharding::new(self.public.iter().flat_map(|public| &public.ports), self.ports.block, threads)
     }
 
     /// The prefix of NAT64, if it may stand for an address of IPv4.
-    pub(super) fn prefix_for(&self, address: u32) -> Result<Prefix64, Drop> {
-        let prefix = self.prefix64.ok_or(Drop::NatNoMapping)?;
-        if prefix.may_stand_for(address) { Ok(prefix) } else { Err(Drop::NatNotGlobal) }
+    pub(super) fn prefix_for(&self, address: u32) -> Result<Prefix64, DropReason> {
+        let prefix = self.prefix64.ok_or(DropReason::NatNoMapping)?;
+        if prefix.may_stand_for(address) { Ok(prefix) } else { Err(DropReason::NatNotGlobal) }
     }
 
-    /// Whether it is what another is, as far as their own text goes.
+    /// Whether two configurations are equal, without what depends on threads and on other NATs.
     pub(crate) fn says_the_same(&self, other: &Config) -> bool {
         let like_other = Config { sharding: other.sharding, before: other.before.clone(), ..self.clone() };
         like_other == *other
     }
 
-    /// Whether so many threads can be this NAT behind `before`: whose ports follow from its address is one thread's.
+    /// Whether so many threads can be this NAT behind the NATs of `before`. Deterministic ports of an address belong to one
+    /// thread.
     ///
     /// # Errors
     /// They cannot, and what to do about it.
     pub(crate) fn may_stand_behind(&self, before: &[&Config], threads: u8) -> Result<(), String> {
         let Some(fixed) = &self.deterministic else { return Ok(()) };
         let addresses = before.iter().flat_map(|nat| {
-            let public = nat.public.iter().map(|public| (public.first, public.last));
-            public.chain(nat.pairs.iter().map(|pair| (pair.outside, pair.outside)))
+            let public = nat.public.iter().map(|public| public.first..=public.last);
+            public.chain(nat.pairs.iter().map(|pair| pair.outside..=pair.outside))
         });
-        match addresses.into_iter().find(|&range| fixed.has_subscriber_in(range)) {
-            Some((first, _)) => Err(format!(
+        match addresses.into_iter().find(|range| fixed.has_subscriber_in(range)) {
+            Some(range) => Err(format!(
                 "the NAT before gives {} to hosts of {threads} threads, and deterministic ports of that address are one thread's: \
                  give the node one CPU, and no `threads`",
-                Ipv4Addr::from(first)
+                Ipv4Addr::from(*range.start())
             )),
             None => Ok(()),
         }
@@ -247,7 +248,7 @@ impl Config {
             }
         }
         match blocks {
-            // One-to-one, or all of them their owners' for good.
+            // One-to-one, or all ports are deterministic.
             0 => Ok(()),
             _ if sharding != own => Err(format!(
                 "{threads} threads share the ports of a public address in fragments of {} since the node began, and some would have \
@@ -383,7 +384,7 @@ impl Draft {
         Ok(())
     }
 
-    /// What the arguments say together.
+    /// Combines the arguments, and checks what is valid only together.
     fn finish(self, wrong: &mut dyn FnMut(String)) -> Config {
         let Draft { mut config, ports, deterministic, pairs, exclude } = self;
         config.exclude = exclude.into_iter().collect();
@@ -458,7 +459,7 @@ impl Draft {
             }
         }
         if config.mapping == Dependence::AddressAndPort {
-            // Such a mapping has one remote end: nobody else can be let in.
+            // Such a mapping has one remote end: no other may send inward.
             config.filtering = Dependence::AddressAndPort;
             if config.pcp {
                 wrong(

@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 
 use crate::prefix::{Prefix, mask4};
 
-/// The function and its inverse.
+/// The mapping from subscribers to ports, and its inverse.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Deterministic {
     first_inside: u32,
@@ -18,24 +18,24 @@ pub struct Deterministic {
     ports: RangeInclusive<u16>,
     /// Subscribers of an outside address.
     ratio: u32,
-    /// Ports of each.
+    /// Ports of each subscriber.
     share: u32,
 }
 
-/// Who has an outside port.
+/// The owner of an outside port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owner {
-    /// This inside address, always.
+    /// Always this inside address.
     Subscriber(u32),
-    /// Whoever the log names for the time.
+    /// The owner at a time is in the log.
     Dynamic,
-    /// Nobody: it is none of these ports.
-    Nobody,
+    /// None: it is not one of these ports.
+    Unassigned,
 }
 
 impl Deterministic {
     /// The hosts of `inside` (without network and broadcast address where it has them) share `ports` of the `outside`
-    /// addresses evenly; `dynamic` further shares of each address are for those who need more.
+    /// addresses evenly; `dynamic` further shares of each address are allocated on demand.
     ///
     /// # Errors
     /// If there is not one port for each.
@@ -75,10 +75,10 @@ impl Deterministic {
         })
     }
 
-    /// Whether a host of this range of addresses, from the first to the last, has ports for good.
-    pub(crate) fn has_subscriber_in(&self, (first, last): (u32, u32)) -> bool {
+    /// Whether an address of this range has deterministic ports.
+    pub(crate) fn has_subscriber_in(&self, addresses: &RangeInclusive<u32>) -> bool {
         let last_inside = self.first_inside.saturating_add(self.subscribers - 1);
-        first <= last_inside && self.first_inside <= last
+        *addresses.start() <= last_inside && self.first_inside <= *addresses.end()
     }
 
     /// Ports of each subscriber.
@@ -99,24 +99,24 @@ impl Deterministic {
         Some((address, first as u16..=(first + self.share - 1) as u16))
     }
 
-    /// Who has an outside port.
+    /// The owner of an outside port.
     pub fn owner(&self, address: u32, port: u16) -> Owner {
         match self.outside.iter().position(|&outside| outside == address) {
             Some(number) => self.owner_at(number, port),
-            None => Owner::Nobody,
+            None => Owner::Unassigned,
         }
     }
 
-    /// Who has a port of an outside address by number.
+    /// The owner of a port of an outside address, which is given by its number.
     pub(crate) fn owner_at(&self, number: usize, port: u16) -> Owner {
         if number >= self.outside.len() || !self.ports.contains(&port) {
-            return Owner::Nobody;
+            return Owner::Unassigned;
         }
         let block = u32::from(port - self.ports.start()) / self.share;
         let k = number as u32 * self.ratio + block;
         match block < self.ratio {
             true if k < self.subscribers => Owner::Subscriber(self.first_inside + k),
-            true => Owner::Nobody,
+            true => Owner::Unassigned,
             false => Owner::Dynamic,
         }
     }
@@ -147,11 +147,11 @@ mod tests {
             (57472, Owner::Dynamic),
             (58204, Owner::Dynamic),
             (65535, Owner::Dynamic),
-            (1023, Owner::Nobody),
+            (1023, Owner::Unassigned),
         ] {
             assert_eq!(nat.owner(0xc000_0201, port), owner, "{port}");
         }
-        assert_eq!(nat.owner(0xc000_0202, 2001), Owner::Nobody);
+        assert_eq!(nat.owner(0xc000_0202, 2001), Owner::Unassigned);
     }
 
     #[test]

@@ -6,16 +6,16 @@ use weir_packet::headers::{ICMP, TCP, UDP};
 use super::outside::{Endpoint, Space};
 use super::slot::{Inside, Remote};
 use crate::address::mapped4;
+use crate::dir::Dir;
 use crate::frame::{Fragment, Frame, Kind};
 use crate::table::tcp::{self, Segment};
-use crate::way::Dir;
 
 /// A frame as the table sees it, from the inside.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Flow {
     pub(crate) inside: Inside,
     pub(crate) remote: Remote,
-    /// Of TCP; else all zero.
+    /// Of a TCP segment; else all zero.
     pub(crate) segment: Segment,
 }
 
@@ -62,7 +62,7 @@ pub(super) fn ends(frame: &Frame<'_>, dir: Dir) -> Flow {
         Dir::Outward => ((src, sport), (dst, dport)),
         Dir::Inward => ((dst, dport), (src, sport)),
     };
-    // The identifier of a query is that of the one who asks, whoever sends it.
+    // The identifier of a query is that of the querying host, in either direction.
     let tport = if frame.proto() == ICMP { 0 } else { tport };
     Flow {
         inside: Inside { address: mapped4(here), port: hport, proto: frame.proto() },
@@ -81,7 +81,7 @@ pub(super) fn remote(frame: &Frame<'_>) -> Remote {
     ends(frame, Dir::Inward).remote
 }
 
-/// No SYN asks for larger segments than this.
+/// Lowers the MSS option of a SYN to this, if it is larger.
 pub(super) fn clamp(frame: &mut Frame<'_>, mss: u16) {
     if frame.tcp_flags() & tcp::SYN != 0 {
         tcp::clamp_mss(frame.l4_mut(), mss);

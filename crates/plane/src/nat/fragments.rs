@@ -9,7 +9,7 @@
 //! what was missing.
 //! An error of ICMP for the other kind of IP goes on in one fragment: its quote is cut anyway (RFC 7915, sections 4.5 and 5.5).
 //!
-//! Who sent a fragment is part of what it is known by, and the identification of what leaves is new: two hosts behind
+//! The sender of a fragment is part of its key, and the identification of what leaves is new: two hosts behind
 //! one address do not mix. Memory is bounded, for each direction and each host, see `table/fragments.rs`; packets that are whole never
 //! come here.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
@@ -24,7 +24,8 @@ use super::nat64::packet::whole;
 use super::next::Next;
 use super::table::Table;
 use super::translation::{Translation, send6};
-use crate::drops::Drop;
+use crate::dir::{Dir, EntryPoint};
+use crate::drops::DropReason;
 use crate::extensions::MORE4;
 use crate::frame::{ETHERNET, Fragment, Frame, HEAD_ROOM, Kind, Known};
 use crate::kept::{Then, Ticket};
@@ -33,7 +34,6 @@ use crate::stage::{ByDir, Step};
 use crate::table::fragments::{Extent, FragmentTable, Packet, Room};
 use crate::table::shares::Host;
 use crate::time::Time;
-use crate::way::{Dir, Entry};
 
 /// A packet on its way outward or inward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -42,7 +42,7 @@ struct Key {
     dir: Dir,
 }
 
-/// Fragments that wait.
+/// The state of fragments that wait.
 #[derive(Debug, PartialEq, Eq)]
 enum Stand {
     /// Some are missing.
@@ -56,14 +56,14 @@ enum Stand {
 /// A fragment that waits.
 #[derive(Debug)]
 struct Waiting {
-    /// Which bytes of the whole transport it carries, and whether more follow.
+    /// The bytes of the whole transport that it carries, and whether more follow.
     part: Range<usize>,
     more: bool,
     fragment: Stored,
 }
 
 impl Waiting {
-    /// Its ticket, if it is no copy.
+    /// Its ticket, if it is not a copy.
     fn kept(&self) -> Option<Ticket> {
         match self.fragment {
             Stored::Kept(frame) => Some(frame),
@@ -75,13 +75,13 @@ impl Waiting {
 /// What is stored of a fragment that waits.
 #[derive(Debug)]
 enum Stored {
-    /// For its first one.
+    /// It waits for its first fragment.
     Kept(Ticket),
-    /// For all others, together with which it is read.
+    /// It waits for all other fragments, and is read together with them.
     Copied(Copied),
 }
 
-/// The copy of a frame without tags, with head room in front, and what is known of it.
+/// The copy of a frame without tags, with head room in front, and its known fields.
 #[derive(Debug)]
 struct Copied {
     known: Known,
@@ -100,7 +100,7 @@ impl Copied {
 }
 
 impl Stored {
-    fn go_on(self, outbox: &mut Outbox, entry: Entry) {
+    fn go_on(self, outbox: &mut Outbox, entry: EntryPoint) {
         match self {
             Stored::Kept(frame) => outbox.emit(frame, Then::On(entry)),
             Stored::Copied(Copied { known, buf }) => outbox.emit_copy(entry, known, buf),
@@ -116,7 +116,7 @@ impl Stored {
     }
 }
 
-/// What is known of fragments.
+/// The fragments that a NAT knows.
 #[derive(Debug)]
 pub(super) struct Fragments(ByDir<FragmentTable<Key, Translation, Waiting>>);
 
@@ -125,7 +125,7 @@ impl Fragments {
         Fragments(ByDir::new(|| FragmentTable::new(room)))
     }
 
-    /// The same without any.
+    /// The same, empty.
     pub(super) fn anew(&self) -> Fragments {
         Fragments::new(self.0[Dir::Outward].room())
     }
@@ -150,14 +150,14 @@ impl Fragments {
         of_it
     }
 
-    /// How a packet stands whose first fragment waits, too.
+    /// The state of a packet whose first fragment waits, too.
     fn stand(&self, key: &Key) -> Stand {
         let mut parts: Vec<_> = self.0[key.dir].of(key).collect();
         parts.sort_by_key(|waiting| waiting.part.start);
         let mut next = 0;
         let mut ended = false;
         for waiting in &parts {
-            // What overlaps is no honest packet (RFC 5722, section 4), nor is what goes on behind its end.
+            // Overlapping fragments are no valid packet (RFC 5722, section 4), nor is data behind the end.
             if waiting.part.start < next || ended || waiting.part.end > usize::from(u16::MAX) {
                 return Stand::Wrong;
             }
@@ -170,7 +170,7 @@ impl Fragments {
     }
 
     /// The NAT goes away: what waited in it goes on, as it came, where frames of its direction enter.
-    pub(super) fn let_go(&mut self, outbox: &mut Outbox, entry: impl Fn(Dir) -> Entry) {
+    pub(super) fn emit_waiting(&mut self, outbox: &mut Outbox, entry: impl Fn(Dir) -> EntryPoint) {
         for (Key { dir, .. }, waiting) in self.0.each().into_iter().flat_map(FragmentTable::take_all) {
             waiting.fragment.go_on(outbox, entry(dir));
         }
@@ -189,7 +189,7 @@ impl Fragments {
         self.0.both().into_iter().filter_map(FragmentTable::due).min()
     }
 
-    /// Forgets what is too old; tells how many waiting fragments were given up.
+    /// Forgets what is too old; returns how many waiting fragments were dropped.
     pub(super) fn expire(&mut self, now: Time, outbox: &mut Outbox) -> usize {
         let all: Vec<Waiting> =
             self.0.each().into_iter().flat_map(|fragments| fragments.expire(now)).collect();
@@ -199,7 +199,7 @@ impl Fragments {
     }
 }
 
-/// The first fragment of a packet, as it came: its packet, and where it stands in it.
+/// The first fragment of a packet, as it came: its key, and its place in the packet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct First(Key, Extent);
 
@@ -216,7 +216,7 @@ fn key(frame: &Frame<'_>, dir: Dir) -> Key {
 
 /// What becomes of frames that are fragments.
 impl Fragments {
-    /// The first fragment of a packet has been treated as a packet, as it came known by `first`, and this is what became of it.
+    /// The first fragment of a packet was translated as a packet; `first` is its key as it came, `next` what became of it.
     pub(super) fn first(&mut self, step: &mut Step<'_, '_>, i: usize, first: First, next: &Next) {
         let frame = &step.frames[i];
         match next {
@@ -224,23 +224,23 @@ impl Fragments {
                 let translation = Translation::Rewritten { ends: frame.addresses4(), id: frame.id4() };
                 self.follow(step, first, translation);
             }
-            // What was known by its identification was another packet.
+            // The identification was that of another packet.
             Next::Drop(_) => self.forget(&first),
             _ => {}
         }
     }
 
-    /// What was known by the identification of this first fragment was another packet.
+    /// The identification of this first fragment was that of another packet.
     pub(super) fn forget(&mut self, first: &First) {
         self.of(&first.0).forget(&first.0);
     }
 
-    /// A frame that is about to become one of the other kind of IP, and is not the only one of its packet.
+    /// A first fragment is about to be translated to the other version of IP.
     pub(super) fn first64(&mut self, step: &mut Step<'_, '_>, i: usize, dir: Dir, translation: Translation) {
         self.follow(step, First::of(&step.frames[i], dir), translation);
     }
 
-    /// All others of its packet are translated alike: those to come, and those that came before.
+    /// Translates all other fragments of its packet alike: those to come, and those that wait.
     fn follow(&mut self, step: &mut Step<'_, '_>, First(key, first): First, translation: Translation) {
         self.of(&key).learn(step.now, first, key, translation);
         let entry = step.again(key.dir);
@@ -310,7 +310,7 @@ impl Fragments {
             None => return self.wait(table, step, i, key),
             // The first one was refused, or was of another packet.
             Some(Translation::Gathered { .. } | Translation::Elsewhere { .. } | Translation::Beyond) => {
-                return Next::Drop(Drop::NatFragment);
+                return Next::Drop(DropReason::NatFragment);
             }
             Some(translation @ Translation::ToV6 { .. }) => return send6(table, step, i, translation),
             Some(translation) => translation,
@@ -387,7 +387,7 @@ fn join(step: &mut Step<'_, '_>, dir: Dir, mut all: Vec<Copied>) {
     let whole = all.first_mut().and_then(|first| Some((first.known, whole(&first.frame(), &l4)?)));
     let lapsed = fragments - u64::from(whole.is_some());
     step.outbox.discard_copies(lapsed);
-    (0..lapsed).for_each(|_| step.drops.count(Drop::NatJoined));
+    (0..lapsed).for_each(|_| step.drops.count(DropReason::NatJoined));
     if let Some((known, buf)) = whole {
         step.outbox.emit_copy(step.again(dir), known, buf);
     }
@@ -396,5 +396,5 @@ fn join(step: &mut Step<'_, '_>, dir: Dir, mut all: Vec<Copied>) {
 /// A fragment that waited goes no further.
 fn give_up(step: &mut Step<'_, '_>, fragment: Stored) {
     fragment.give_up(step.outbox);
-    step.drops.count(Drop::NatFragment);
+    step.drops.count(DropReason::NatFragment);
 }

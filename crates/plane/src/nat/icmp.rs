@@ -1,6 +1,6 @@
 //! Errors of ICMP through the NAT (RFC 5508): the packet that they quote is turned back into what the receiver of the
 //! error once sent. No error keeps a session alive or ends one. Of one in fragments the first is judged by what it quotes, and the
-//! others follow it; its checksum, which nobody can judge (REQ-3), changes by the difference, so that a wrong one stays wrong.
+//! others follow it; its checksum, which cannot be verified (REQ-3), changes by the difference, so that a wrong one stays wrong.
 //!
 //! ```text
 //!  inward   ICMP  router > X'      { X':x' > remote }   becomes   router > inside  { inside:i > remote }
@@ -21,11 +21,11 @@ use super::quoted::{Quote, quote};
 use super::slot::{Inside, Kind, Remote};
 use super::table::Table;
 use crate::address::mapped4;
-use crate::drops::Drop;
+use crate::dir::Dir;
+use crate::drops::DropReason;
 use crate::frame::{Fragment, adjust, adjust_transport, delta16, delta32};
 use crate::quote::ERROR;
 use crate::stage::Step;
-use crate::way::Dir;
 
 /// An end of a quoted packet.
 #[derive(Clone, Copy)]
@@ -86,7 +86,7 @@ pub(super) fn error_out(table: &mut Table, step: &mut Step<'_, '_>, i: usize) ->
             endpoint.map(|(outside, port)| (table.outside.address(outside), port))
         }
     };
-    let Some(outside) = outside else { return Next::Drop(Drop::NatNoMapping) };
+    let Some(outside) = outside else { return Next::Drop(DropReason::NatNoMapping) };
     requote(frame.l4_mut(), &quote, End::Destination, outside);
     frame.set_src4(outside.0);
     if frame.fragment() == Fragment::First
@@ -116,7 +116,7 @@ fn error_redirected_out(
     error_left(table, step, i)
 }
 
-/// An error on its way out that is translated: it may be for the inside.
+/// An error on its way out, with its source translated: it may be for the inside.
 fn error_left(table: &Table, step: &Step<'_, '_>, i: usize) -> Next {
     if table.is_public(step.frames[i].addresses4().1) { Next::Hairpin } else { Next::On }
 }
@@ -134,7 +134,7 @@ pub(super) fn error_back(
         Err(reason) => return Next::Drop(reason),
     };
     let (address, port) = quote.src;
-    // The server of a redirected session, and who was asked.
+    // The server of a redirected session, and the destination that was asked.
     let mut asked = None;
     let inside = match table.config.pairs.at(address) {
         Some(pair) => Some(Inside { address: mapped4(pair.inside), port, proto: quote.proto }),
@@ -167,7 +167,7 @@ pub(super) fn error_back(
         Some(inside) if !is_v4(&inside) => return nat64::errors::error_back(table, step, i, &quote, inside),
         inside => inside.map(|inside| (inside.address[3], inside.port)),
     };
-    let Some(inside) = inside else { return Next::Drop(Drop::NatNoMapping) };
+    let Some(inside) = inside else { return Next::Drop(DropReason::NatNoMapping) };
     requote(frame.l4_mut(), &quote, End::Source, inside);
     frame.set_dst4(inside.0);
     if let Some((server, asked)) = asked {

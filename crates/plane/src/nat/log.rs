@@ -1,17 +1,18 @@
-//! What happened, for who must be able to say later who had which address and port: a queue that the caller drains.
+//! Events of the NAT, for the operator who must be able to say later which host had which address and port: a queue that the
+//! caller drains.
 //!
 //! Names and numbers are those of RFC 8158 (natEvent). By default blocks are reported, not sessions, and never a
-//! destination (RFC 6888 REQ-12). A queue that nobody drains loses what is new and counts it.
+//! destination (RFC 6888 REQ-12). A full queue drops new events and counts them.
 
 use std::collections::VecDeque;
 
-use super::block_events::Kept;
+use super::block_events::PortBlock;
 use crate::time::Time;
 
-/// What happened; the number is natEvent's.
+/// The kind of an event; the number is natEvent's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum What {
+pub enum EventKind {
     /// NAT44 session create.
     SessionCreated = 4,
     /// NAT44 session delete.
@@ -29,10 +30,10 @@ pub enum What {
 /// Something that happened to a subscriber.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
-    /// When.
+    /// The time of the event.
     pub at: Time,
-    /// What.
-    pub what: What,
+    /// Its kind.
+    pub kind: EventKind,
     /// The host that had it, IPv4 mapped into IPv6, words from the left.
     pub inside: [u32; 4],
     /// Public address; 0 where there was none.
@@ -43,18 +44,18 @@ pub struct Event {
     pub proto: u8,
 }
 
-impl Kept {
+impl PortBlock {
     /// The block that an event is about; `None` if it is about none.
-    pub fn of(event: &Event) -> Option<Kept> {
-        let is_block = matches!(event.what, What::BlockAllocated | What::BlockReleased);
-        is_block.then_some(Kept { inside: event.inside, outside: event.outside, ports: event.ports })
+    pub fn of(event: &Event) -> Option<PortBlock> {
+        let is_block = matches!(event.kind, EventKind::BlockAllocated | EventKind::BlockReleased);
+        is_block.then_some(PortBlock { inside: event.inside, outside: event.outside, ports: event.ports })
     }
 }
 
-/// Events that wait, at most.
+/// Events that wait for the caller, at most.
 const MOST: usize = 65_536;
 
-/// What happened since it was drained.
+/// Events since the queue was last drained.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     events: VecDeque<Event>,
@@ -63,13 +64,10 @@ pub(crate) struct Log {
 
 impl Log {
     pub(crate) fn push(&mut self, event: Event) {
-        match self.events.len() < MOST {
-            true => self.events.push_back(event),
-            false => self.lost += 1,
-        }
+        if self.events.len() < MOST { self.events.push_back(event) } else { self.lost += 1 }
     }
 
-    /// What happened since the last call, and how many events there was no room for, ever.
+    /// The events since the last call, and how many were dropped since the start because the queue was full.
     pub(crate) fn drain(&mut self) -> (impl Iterator<Item = Event>, u64) {
         (self.events.drain(..), self.lost)
     }
@@ -84,7 +82,7 @@ mod tests {
         let mut log = Log::default();
         let event = |port| Event {
             at: Time::default(),
-            what: What::BlockAllocated,
+            kind: EventKind::BlockAllocated,
             inside: [0; 4],
             outside: 1,
             ports: (port, port),
@@ -93,6 +91,6 @@ mod tests {
         (0..MOST + 3).for_each(|n| log.push(event(n as u16)));
         let (events, lost) = log.drain();
         assert_eq!((events.count(), lost), (MOST, 3));
-        assert_eq!((log.drain().0.count(), What::BlockReleased as u8), (0, 17));
+        assert_eq!((log.drain().0.count(), EventKind::BlockReleased as u8), (0, 17));
     }
 }

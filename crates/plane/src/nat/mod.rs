@@ -5,23 +5,22 @@
 //!  inward   frame > port of a public address      > table > mapping > destination rewritten > on
 //! ```
 //!
-//! Each file uses what stands above it here, and nothing below.
-//!
-//! | question | file |
-//! |---|---|
-//! | What is a frame to a NAT, whom is an error of ICMP about? | `flow.rs`, `quoted.rs` |
-//! | What is a mapping, and how is it found? | `slot.rs`, `sessions.rs` |
-//! | Who has which port of the outside? | `outside.rs`; who gets the next: `ports.rs`, `block_set.rs`, `resting.rs`, `deterministic.rs` |
-//! | How is what was configured by address found? | `pairs.rs`, `ranges.rs`, `redirect.rs` |
-//! | What does `nat(...)` take? | `config.rs`, `words.rs` |
-//! | Who may send what, which mapping comes and goes, who gives way, whose is a frame? | `table/mod.rs` lists its files |
-//! | When is a session over? | `../table/timers.rs`, `tcp.rs` |
-//! | Where does a frame go next? | `next.rs`, in another thread `handover.rs` |
-//! | What happens to fragments? | `fragments.rs`, `translation.rs` |
-//! | What to a packet with ports, without, to an error of ICMP, to what a redirect is about? | `rewrite.rs`, `portless.rs`, `icmp.rs`, `redirected.rs` |
-//! | How do hosts ask for ports themselves? | `pcp.rs` |
-//! | How do hosts with IPv6 reach IPv4? | `nat64/` |
-//! | Who asks what for which frame? | `stage.rs` |
+//! Files; each uses only files that are listed before it:
+//! - `flow.rs`, `quoted.rs`: what a NAT reads of a frame; the packet that an ICMP error quotes
+//! - `slot.rs`, `sessions.rs`: a mapping or session; the tables that find it
+//! - `outside.rs`: the owner of each outside port; `ports.rs`, `block_set.rs`, `resting.rs`, `deterministic.rs`: which port a
+//!   subscriber gets next
+//! - `pairs.rs`, `ranges.rs`, `redirect.rs`: look-up of configured addresses
+//! - `config.rs`, `words.rs`: the arguments of `nat(...)`
+//! - `table/`: the rules: mappings begin, end and are replaced; `table/mod.rs` lists its files
+//! - `../table/timers.rs`, `../table/tcp.rs`: when a session is over
+//! - `next.rs`: where a frame goes next; `handover.rs`: in another thread
+//! - `fragments.rs`, `translation.rs`: fragments follow the translation of the first one
+//! - `rewrite.rs`, `portless.rs`, `icmp.rs`, `redirected.rs`: rewrite packets with ports, packets without, ICMP errors, and
+//!   redirected traffic
+//! - `pcp.rs`: hosts ask for ports themselves (PCP)
+//! - `nat64/`: hosts with IPv6 reach IPv4
+//! - `stage.rs`: the stage; it calls all others for each frame
 
 mod block_events;
 mod block_set;
@@ -57,14 +56,14 @@ mod translation;
 mod unsolicited;
 mod words;
 
-pub use block_events::{BlockEvent, Kept};
+pub use block_events::{BlockEvent, NewBlocks, PortBlock};
 pub(crate) use config::Config;
 pub use deterministic::{Deterministic, Owner};
 pub(crate) use flow::has_ports_of;
-pub use log::{Event, What};
-pub(crate) use node::Mtus;
-pub(crate) use quoted::{Receiver, sender};
+pub use log::{Event, EventKind};
+pub(crate) use node::{Forwarding, Mtus};
+pub(crate) use quoted::{Receiver, Sender};
 pub(crate) use sharding::Sharding;
 pub(crate) use stage::Nat;
 pub use table::Usage;
-pub(crate) use table::{Departs, Lead, Mapped, Passage, Update};
+pub(crate) use table::{Departs, Destination, Mapped, Update};

@@ -5,29 +5,33 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use super::table::Table;
 use super::words::Manner;
-use crate::drops::Drop;
+use crate::dir::Dir;
+use crate::drops::DropReason;
 use crate::frame::Kind;
 use crate::icmp::Error;
 use crate::stage::Step;
-use crate::way::Dir;
 
 /// Where a frame goes behind the stage.
 pub(super) enum Next {
     On,
-    /// To an address of this NAT's: its source is translated, its destination not yet.
+    /// To a public address of this NAT: its source is translated, its destination not yet.
     Hairpin,
     /// To another host inside.
     Turn,
-    Drop(Drop),
-    /// Its verdict is decided.
+    Drop(DropReason),
+    /// Its verdict is set.
     Gone,
 }
 
-/// A frame that gets no mapping; its sender may be reported (RFC 6888 REQ-11B).
-pub(super) fn refuse(table: &Table, step: &mut Step<'_, '_>, i: usize, reason: Drop) -> Next {
+/// A frame that gets no mapping; its sender may be informed (RFC 6888 REQ-11B).
+pub(super) fn refuse(table: &Table, step: &mut Step<'_, '_>, i: usize, reason: DropReason) -> Next {
     let is_shortage = matches!(
         reason,
-        Drop::NatNoPort | Drop::NatWithheld | Drop::NatQuota | Drop::NatRate | Drop::NatSessions
+        DropReason::NatNoPort
+            | DropReason::NatWithheld
+            | DropReason::NatQuota
+            | DropReason::NatRate
+            | DropReason::NatSessions
     );
     if is_shortage && table.config.exhausted == Manner::Answer {
         let frame = &step.frames[i];

@@ -16,14 +16,22 @@ impl Default for Mtus {
     }
 }
 
+/// What a NAT knows of a node that forwards.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Forwarding {
+    pub(crate) mtus: Mtus,
+    /// The node has addresses of IPv6.
+    pub(crate) has_v6: bool,
+}
+
 /// The node around a NAT.
 #[derive(Debug, Default)]
 pub(super) struct Node {
-    /// Its own addresses: what no mapping awaits there is for it.
+    /// Its own addresses: packets to them without a mapping are for the node itself.
     pub(super) local: Vec<u32>,
-    /// It forwards.
+    /// The node forwards.
     pub(super) routes: bool,
-    /// It does, and has addresses of IPv6 to speak of it with.
+    /// The node forwards, and has addresses of IPv6 that its ICMP errors come from.
     pub(super) routes6: bool,
     /// Longest packets of the inside and of the outside.
     pub(super) mtus: Mtus,

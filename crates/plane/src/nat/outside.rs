@@ -1,9 +1,9 @@
-//! The outside: public addresses, and who has which of their ports.
+//! The outside: public addresses, and the holder of each of their ports.
 //!
 //! ```text
 //! address > number > page of 256 ports, per protocol, made when first used > slot
 //! ```
-//! The same entry says whether a port is in use, and since when it is not: there is no second book of ports.
+//! The same entry says whether a port is in use, and since when it is not: there is no second list of ports.
 
 use weir_memory::prefetch;
 
@@ -16,30 +16,30 @@ pub(super) const LOW: u16 = 1024;
 const PAGE: usize = 256;
 /// Pages of a protocol of an address.
 const PAGES: usize = 65_536 / PAGE;
-/// Entries for the pages of all addresses that there can ever be: memory is touched as far as there are any, and one more
+/// Entries for the pages of all addresses that there can ever be: memory is touched only where addresses are, and a new address
 /// moves nothing.
 const ROOM: usize = 65_536 * SPACES * PAGES;
-/// Set in an entry: nobody has the port, the rest is the tick at which it was given back.
+/// Set in an entry: the port is free, the rest is the tick at which it was given back.
 const HELD: u32 = 1 << 31;
 
-/// Protocols whose ports are apart (RFC 7857 section 5).
+/// Protocols with port spaces of their own (RFC 7857 section 5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Space {
     Tcp = 0,
     Udp = 1,
     /// Identifiers of queries.
     Icmp = 2,
-    /// Protocols without ports: who has what follows from the remote end.
+    /// Protocols without ports: the owner follows from the remote end.
     Other = 3,
 }
 
-/// How many have ports.
+/// Spaces with ports.
 const SPACES: usize = Space::Other as usize;
-/// How many there are.
+/// All spaces.
 pub(crate) const ALL_SPACES: usize = SPACES + 1;
 
 impl Space {
-    /// That of a protocol; `None` where there are no ports.
+    /// The space of a protocol; `None` if it has no ports.
     #[inline]
     pub(crate) fn of(proto: u8) -> Option<Space> {
         match proto {
@@ -51,7 +51,7 @@ impl Space {
     }
 }
 
-/// An outside endpoint: a port of an outside address, that by its number.
+/// An outside endpoint: an outside address by its number, and a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Endpoint {
     pub(crate) outside: u16,
@@ -59,19 +59,19 @@ pub(crate) struct Endpoint {
     pub(crate) port: u16,
 }
 
-/// Who has a port.
+/// The holder of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Holder {
-    Nobody,
-    /// Nobody, since then.
-    NobodySince(u32),
+    Free,
+    /// Free, for so many ticks.
+    FreeSince(u32),
     Slot(u32),
 }
 
 #[repr(align(64))]
 struct Page([u32; PAGE]);
 
-/// Addresses that follow one upon the other.
+/// A range of addresses.
 #[derive(Debug, Clone, Copy)]
 struct Run {
     first: u32,
@@ -82,7 +82,7 @@ struct Run {
 /// All public addresses and their ports.
 pub(crate) struct Outside {
     addresses: Vec<u32>,
-    /// In order, so that an address finds its number.
+    /// In order, to find the number of an address.
     runs: Vec<Run>,
     /// One more than the number of a page; 0: there is none yet.
     page: Vec<u32>,
@@ -99,7 +99,7 @@ impl Outside {
         }
     }
 
-    /// The number of a new address.
+    /// Adds an address, and returns its number.
     pub(crate) fn add(&mut self, address: u32) -> u16 {
         let number =
             u16::try_from(self.addresses.len()).expect("the configuration has at most 65536 addresses");
@@ -158,7 +158,7 @@ impl Outside {
         }
     }
 
-    /// Asks for the entry of a port, so that it is on its way.
+    /// Prefetches the entry of a port.
     #[inline]
     pub(crate) fn touch(&self, endpoint: Endpoint) {
         if let Some(page) = self.page[self.page(endpoint)].checked_sub(1) {
@@ -181,12 +181,12 @@ impl Outside {
         if entry & HELD == 0 { entry } else { 0 }
     }
 
-    /// Who has a port.
+    /// The holder of a port.
     pub(crate) fn holder(&self, endpoint: Endpoint, now: Tick) -> Holder {
         match self.entry(endpoint) {
-            0 => Holder::Nobody,
+            0 => Holder::Free,
             // The tick was cut to 31 bits.
-            entry if entry & HELD != 0 => Holder::NobodySince(now.0.wrapping_sub(entry) & !HELD),
+            entry if entry & HELD != 0 => Holder::FreeSince(now.0.wrapping_sub(entry) & !HELD),
             slot => Holder::Slot(slot),
         }
     }
@@ -196,7 +196,7 @@ impl Outside {
         *self.entry_mut(endpoint) = slot;
     }
 
-    /// Nobody has the port any more; `now` if it is to rest first.
+    /// The port is free again; `now` if it is to rest first.
     pub(crate) fn give_back(&mut self, endpoint: Endpoint, rest_from: Option<Tick>) {
         *self.entry_mut(endpoint) = rest_from.map_or(0, |now| now.0 | HELD);
     }
@@ -236,9 +236,9 @@ mod tests {
         }
         outside.give_back(one, Some(Tick(u32::MAX - 4)));
         assert_eq!(outside.slot(one), 0);
-        assert_eq!(outside.holder(one, Tick(5)), Holder::NobodySince(10));
+        assert_eq!(outside.holder(one, Tick(5)), Holder::FreeSince(10));
         outside.give_back(one, None);
-        assert_eq!(outside.holder(one, Tick(5)), Holder::Nobody);
+        assert_eq!(outside.holder(one, Tick(5)), Holder::Free);
         assert_eq!(outside.pages.len(), 1);
     }
 }

@@ -1,14 +1,13 @@
-//! Addresses that are one-to-one, found from either end: each frame asks, and the cost grows with the logarithm of their
-//! number.
+//! One-to-one addresses, found from either end: each frame is looked up, and the cost grows with the logarithm of their number.
 
-/// An address that leads inside with all its ports.
+/// A one-to-one address, with all its ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pair {
     pub(crate) outside: u32,
     pub(crate) inside: u32,
 }
 
-/// Pairs of which no two share an end.
+/// Pairs without a common end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Pairs {
     by_inside: Vec<Pair>,
@@ -35,14 +34,14 @@ impl Pairs {
         self.by_outside.iter()
     }
 
-    /// That of an inside address.
+    /// The pair of an inside address.
     #[inline]
     pub(crate) fn of(&self, inside: u32) -> Option<Pair> {
         let at = self.by_inside.binary_search_by_key(&inside, |pair| pair.inside);
         at.ok().map(|at| self.by_inside[at])
     }
 
-    /// That of an outside address.
+    /// The pair of an outside address.
     #[inline]
     pub(crate) fn at(&self, outside: u32) -> Option<Pair> {
         let at = self.by_outside.binary_search_by_key(&outside, |pair| pair.outside);

@@ -1,4 +1,4 @@
-//! The Port Control Protocol (RFC 6887): hosts ask for ports by themselves, as RFC 6888 REQ-9 wants it.
+//! The Port Control Protocol (RFC 6887): hosts ask for ports, as RFC 6888 REQ-9 requires.
 //!
 //! ```text
 //! request to port 5351 of the node > a mapping is leased > the answer in place of the request, back to where it came from
@@ -6,8 +6,8 @@
 //!  0  version, R and opcode, 0, result | 4 lifetime | 8 epoch (of a request: its host) | 24 nonce | 36 protocol
 //! 40  internal port, external port | 44 external address | of PEER: 60 remote port | 64 remote address
 //! ```
-//! MAP, PEER and ANNOUNCE, for TCP and UDP of hosts with IPv4, each for itself; no option is understood, and nobody chooses
-//! an external port. What has no room for a header gets no answer. After the node began anew its epoch is 0, so that hosts
+//! MAP, PEER and ANNOUNCE, for TCP and UDP of hosts with IPv4, each for itself; no option is understood, and a client cannot
+//! choose an external port. What has no room for a header gets no answer. After the node began anew its epoch is 0, so that hosts
 //! ask again.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 
@@ -22,7 +22,7 @@ use super::next::Next;
 use super::slot::Inside;
 use super::table::Table;
 use crate::address::mapped4;
-use crate::drops::Drop;
+use crate::drops::DropReason;
 use crate::icmp::ORIGINATED_TTL;
 use crate::stage::Step;
 use crate::time::Time;
@@ -42,7 +42,7 @@ const MAP_BYTES: usize = 60;
 const PEER_BYTES: usize = 80;
 /// Longest message (section 7).
 const MOST_BYTES: usize = 1100;
-/// Times that a lease may have, s (section 15).
+/// Limits of the lifetime of a lease, s (section 15).
 const LEAST_S: u32 = 120;
 const MOST_S: u32 = 86_400;
 
@@ -62,7 +62,7 @@ enum Error {
 }
 
 impl Error {
-    /// How long the host is not to ask again, s: short where things may change by themselves.
+    /// How long the host must not ask again, s: short where conditions may change.
     fn lifetime_s(self) -> u32 {
         match self {
             Error::NoResources | Error::UserExQuota => 30,
@@ -75,7 +75,7 @@ impl From<Refused> for Error {
     fn from(refused: Refused) -> Error {
         match refused {
             Refused::NotYours => Error::NotAuthorized,
-            Refused::Short(Drop::NatQuota | Drop::NatRate) => Error::UserExQuota,
+            Refused::Short(DropReason::NatQuota | DropReason::NatRate) => Error::UserExQuota,
             Refused::Short(_) => Error::NoResources,
         }
     }
@@ -89,10 +89,10 @@ struct Granted {
     outside: Option<(u32, u16)>,
 }
 
-/// Whether all that follows may be left aside (section 7.3).
+/// Checks that all options may be ignored (section 7.3).
 fn options(mut rest: &[u8]) -> Result<(), Error> {
     while let [code, _, length @ ..] = rest {
-        // Those from 128 on are for who understands them.
+        // A server that does not understand an option from 128 on ignores it.
         if *code < 128 {
             return Err(Error::UnsupportedOption);
         }
@@ -103,27 +103,27 @@ fn options(mut rest: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// A request of a host inside: the answer takes its place.
+/// A request of an inside host: the answer replaces it.
 pub(super) fn answer(table: &mut Table, step: &mut Step<'_, '_>, i: usize) -> Next {
     let frame = &mut step.frames[i];
     let ((host, node), (port, _)) = (frame.addresses4(), frame.ports());
-    // As long as UDP says.
+    // The length that the UDP header says.
     let bytes = be16(frame.l4(), 4).map_or(0, usize::from);
     let Some(message) = frame.l4_mut().get_mut(UDP_HEADER..bytes) else {
-        return Next::Drop(Drop::NatProtocol);
+        return Next::Drop(DropReason::NatProtocol);
     };
     match message.first_chunk::<HEADER>() {
         Some(header) if header[1] & ANSWER == 0 => {
             let granted = grant(table, step.now, host, (*header, message));
             write(message, step.now, granted);
         }
-        _ => return Next::Drop(Drop::NatProtocol),
+        _ => return Next::Drop(DropReason::NatProtocol),
     }
     frame.set_source4(node, PORT);
     frame.set_destination4(host, port);
     frame.set_ttl(ORIGINATED_TTL);
     let pseudo = pseudo_header(&frame.header4()[12..], UDP, bytes);
-    let Some(datagram) = frame.l4_mut().get_mut(..bytes) else { return Next::Drop(Drop::NatProtocol) };
+    let Some(datagram) = frame.l4_mut().get_mut(..bytes) else { return Next::Drop(DropReason::NatProtocol) };
     checksum::write(datagram, 6, pseudo);
     if be16(datagram, 6) == Some(0) {
         put(datagram, 6, [0xff, 0xff]);
@@ -131,7 +131,7 @@ pub(super) fn answer(table: &mut Table, step: &mut Step<'_, '_>, i: usize) -> Ne
     Next::Turn
 }
 
-/// What the message of a host, of which this is the header, is granted.
+/// What a request with this header is granted.
 fn grant(
     table: &mut Table,
     now: Time,
@@ -179,7 +179,7 @@ fn grant(
     Ok(Granted { lifetime_s, outside: Some(outside) })
 }
 
-/// Makes an answer of a request.
+/// Turns a request into its answer.
 fn write(message: &mut [u8], now: Time, granted: Result<Granted, Error>) {
     let (code, lifetime_s) = match granted {
         Ok(granted) => (0, granted.lifetime_s),

@@ -95,7 +95,7 @@ fn ask(plane: &mut Plane, s: u64, request: &[u8]) -> Option<(u8, u32, u16)> {
     Some((answer[3], word(answer, 4), outside))
 }
 
-/// Who inside gets a datagram from outside.
+/// The inside host that gets a datagram from outside.
 fn reaches(plane: &mut Plane, s: u64, port: u16) -> Option<(u32, u16)> {
     let (left, packet) = pass(plane, s, (FAR, 9), (0xc000_0201, port), b"hello")?;
     assert_eq!(left, PortId(0));
@@ -109,7 +109,7 @@ fn a_mapping_is_leased_renewed_and_ended() {
         let (code, lifetime_s, port) = ask(&mut plane, 1, &request(MAP, 600, 80, 7)).expect("an answer");
         assert_eq!((code, lifetime_s, (2000..=2007).contains(&port)), (0, 600, true), "{filtering}");
         assert_eq!(reaches(&mut plane, 500, port), Some((HOST, 80)), "{filtering}");
-        // Nobody else renews or ends it.
+        // No other host renews or ends it.
         assert_eq!(ask(&mut plane, 510, &request(MAP, 600, 80, 8)), Some((2, 1800, 0)));
         assert_eq!(ask(&mut plane, 510, &request(MAP, 0, 80, 8)), Some((2, 1800, 0)));
         assert_eq!(ask(&mut plane, 510, &request(MAP, 600, 80, 7)), Some((0, 600, port)));

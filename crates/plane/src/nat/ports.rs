@@ -1,9 +1,10 @@
-//! Who gets which outside port: blocks of ports for subscribers, and an unpredictable port inside the block.
+//! Allocation of outside ports: blocks of ports for subscribers, and an unpredictable port inside the block.
 //!
 //! ```text
 //! subscriber > its outside address (one: paired pooling) > its blocks > a port that rests no more
 //! ```
-//! Nothing in use is ever taken away (RFC 6888 REQ-11D): who has used up its blocks, or finds no block free, gets none.
+//! Nothing in use is ever taken away (RFC 6888 REQ-11D): a subscriber without a free port, and without a further block, gets
+//! none.
 //!
 //! Invariant: a block is free, or it is its owner's; `live` counts the ports of a block that have a slot.
 
@@ -12,15 +13,16 @@ mod block_sets;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::block_events::NewBlocks;
 use super::block_set::{Block, BlockId, BlockSet, Cut, Generation};
 use super::outside::{Endpoint, Holder, LOW, Outside, Space};
 use super::resting::RestingPorts;
 use super::sharding::Sharding;
 use crate::table::secret::Secret;
 use crate::table::timers::Tick;
-use crate::way::Share;
+use crate::threads::Share;
 
-/// How ports are given out.
+/// How ports are allocated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Config {
     /// Ports of a block.
@@ -29,9 +31,9 @@ pub(crate) struct Config {
     pub(crate) blocks: u16,
     /// An even port stays even, an odd one odd (RFC 4787 REQ-4).
     pub(crate) parity: bool,
-    /// How long a port rests before somebody else gets it (RFC 6888 REQ-8).
+    /// How long a port rests before another host gets it (RFC 6888 REQ-8).
     pub(crate) hold: Duration,
-    /// Ports that may rest at a time; beyond it, a port is given out again at once.
+    /// Ports that may rest at a time; beyond it, a port is allocated again at once.
     pub(crate) resting: u32,
 }
 
@@ -42,7 +44,7 @@ pub(crate) enum Refusal {
     Quota,
     /// No block is free on its address, or on any.
     NoPort,
-    /// Blocks are not to be given now.
+    /// Further blocks are withheld.
     Withheld,
 }
 
@@ -52,7 +54,7 @@ pub(crate) struct Holding {
     /// Outside address by number, as soon as there is a block.
     pub(crate) outside: u16,
     newest: Option<BlockId>,
-    /// The rules that its fixed block is by.
+    /// The rules by which its deterministic block was allocated.
     rules: u32,
 }
 
@@ -63,7 +65,7 @@ impl Holding {
     }
 }
 
-/// Ports as a log tells them.
+/// A range of ports, as a log shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Granted {
     pub(crate) outside: u16,
@@ -71,34 +73,34 @@ pub(crate) struct Granted {
     pub(crate) last: u16,
 }
 
-/// A port that was given out.
+/// A port that was allocated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Taken {
     pub(crate) endpoint: Endpoint,
-    /// Of which set of the address it is.
+    /// The set of the address that it is of.
     pub(crate) generation: Generation,
 }
 
-/// What is wanted.
+/// What a new mapping needs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Want {
     pub(crate) space: Space,
     /// The inside port, which the outside one resembles.
     pub(crate) like: u16,
     pub(crate) subscriber: u32,
-    /// Where the subscriber is to have its first block if there is room; else that is drawn by lot. All threads of a node
-    /// agree on it, so that a host has one address in all.
+    /// The address on which the subscriber is to have its first block if there is room; else the address is drawn by lot. All
+    /// threads of a node agree on it, so that a host has the same address in all.
     pub(crate) home: Option<u32>,
 }
 
 /// All blocks of all addresses.
 pub(crate) struct Pool {
     config: Config,
-    /// Which of the threads this is, and which blocks are to be given out here.
+    /// The thread, and the blocks that are allocated in it.
     share: Share,
     sharding: Option<Sharding>,
     sets: Vec<BlockSet>,
-    /// Numbers of sets that are nowhere.
+    /// Numbers of sets that are not in use.
     spare: Vec<u16>,
     /// The newest set of each outside address, by its number.
     newest: Vec<Option<u16>>,
@@ -109,8 +111,8 @@ pub(crate) struct Pool {
     /// Blocks that had no live ports at that time, in its order.
     resting: VecDeque<(Tick, BlockId)>,
     resting_ports: RestingPorts,
-    /// Nobody is given a block.
-    withheld: bool,
+    /// Whether further blocks are allocated.
+    new_blocks: NewBlocks,
 }
 
 /// Most sets.
@@ -130,13 +132,13 @@ impl Pool {
             retiring: VecDeque::new(),
             rules: 1,
             resting: VecDeque::new(),
-            withheld: false,
+            new_blocks: NewBlocks::Allowed,
         }
     }
 
-    /// From now on nobody is given a further block, or everybody again.
-    pub(crate) fn withhold(&mut self, withheld: bool) {
-        self.withheld = withheld;
+    /// Whether hosts are given further blocks from now on.
+    pub(crate) fn set_new_blocks(&mut self, new_blocks: NewBlocks) {
+        self.new_blocks = new_blocks;
     }
 
     /// Other rules for what follows.
@@ -167,7 +169,7 @@ impl Pool {
         self.block_mut(id).fixed = true;
     }
 
-    /// Gives a subscriber a block that it had before the node ended; false if there is none, or it is somebody else's.
+    /// Allocates to a subscriber a block that it had before the node ended; false if there is none, or another subscriber has it.
     pub(crate) fn restore(
         &mut self,
         holding: &mut Holding,
@@ -224,7 +226,7 @@ impl Pool {
         if blocks >= u32::from(self.config.blocks) {
             return Err(Refusal::Quota);
         }
-        if self.withheld {
+        if self.new_blocks == NewBlocks::Withheld {
             return Err(Refusal::Withheld);
         }
         let id = self.grant(holding, want, secret).ok_or(Refusal::NoPort)?;
@@ -262,9 +264,10 @@ impl Pool {
             return Some(Taken { endpoint: endpoint(cut.first), generation });
         }
         // With parity, every second port from the first one that is alike.
-        let (step, from) = match self.config.parity {
-            true => (2, u32::from(cut.first) + u32::from((cut.first ^ want.like) & 1)),
-            false => (1, u32::from(cut.first)),
+        let (step, from) = if self.config.parity {
+            (2, u32::from(cut.first) + u32::from((cut.first ^ want.like) & 1))
+        } else {
+            (1, u32::from(cut.first))
         };
         let choices = (u32::from(cut.last) + 1).saturating_sub(from).div_ceil(step);
         if choices == 0 {
@@ -273,8 +276,8 @@ impl Pool {
         let candidate = |choice: u32| endpoint((from + choice % choices * step) as u16);
         let hold = Tick::count(self.config.hold);
         let rests = |choice: u32| match outside.holder(candidate(choice), now) {
-            Holder::Nobody => 0,
-            Holder::NobodySince(ticks) => hold.saturating_sub(ticks),
+            Holder::Free => 0,
+            Holder::FreeSince(ticks) => hold.saturating_sub(ticks),
             Holder::Slot(_) => u32::MAX,
         };
         for _ in 0..4 {
@@ -305,34 +308,33 @@ impl Pool {
     /// A new block: on the subscriber's address, or if it has none yet, on the emptier one of two drawn by lot.
     fn grant(&mut self, holding: &mut Holding, want: Want, secret: &mut Secret) -> Option<BlockId> {
         let is_paired = holding.newest.is_some() && self.present(holding.outside).is_some();
-        let id = match is_paired {
-            true => self.own_again(holding, want).or_else(|| self.block_at(holding.outside, want, secret)),
-            false => {
-                let addresses = self.newest.len() as u32;
-                if addresses == 0 {
-                    return None;
-                }
-                let room = |n: &u32| {
-                    self.present(*n as u16).map_or(0, |set| {
-                        let set = self.set(set);
-                        set.free[want.class(set)].len()
-                    })
-                };
-                let lot = match want.home {
-                    Some(home) => home % addresses,
-                    None => {
-                        let lots = [secret.below(addresses), secret.below(addresses)];
-                        *lots.iter().max_by_key(|lot| room(lot)).expect("two")
-                    }
-                };
-                (lot..lot + addresses).find_map(|n| self.block_at((n % addresses) as u16, want, secret))
+        let id = if is_paired {
+            self.own_again(holding, want).or_else(|| self.block_at(holding.outside, want, secret))
+        } else {
+            let addresses = self.newest.len() as u32;
+            if addresses == 0 {
+                return None;
             }
+            let room = |n: &u32| {
+                self.present(*n as u16).map_or(0, |set| {
+                    let set = self.set(set);
+                    set.free[want.class(set)].len()
+                })
+            };
+            let lot = match want.home {
+                Some(home) => home % addresses,
+                None => {
+                    let lots = [secret.below(addresses), secret.below(addresses)];
+                    *lots.iter().max_by_key(|lot| room(lot)).expect("two")
+                }
+            };
+            (lot..lot + addresses).find_map(|n| self.block_at((n % addresses) as u16, want, secret))
         }?;
         self.hand_over(id, holding, want.subscriber);
         Some(id)
     }
 
-    /// Where the subscriber has a block by older rules, one by the present ones that is nobody else's.
+    /// If the subscriber has a block by older rules: a block by the present rules that overlaps no block of another subscriber.
     fn own_again(&self, holding: &Holding, want: Want) -> Option<BlockId> {
         let set = self.present(holding.outside)?;
         let (present, mut next) = (self.set(set), holding.newest);
@@ -377,7 +379,7 @@ impl Pool {
         }
     }
 
-    /// Whether a block overlaps one of somebody else in an older set.
+    /// Whether a block overlaps a block in use of an older set.
     fn is_covered(&self, id: BlockId, want: Want) -> bool {
         let set = self.set(id.set);
         let range = set.layout.cuts[usize::from(id.index)];

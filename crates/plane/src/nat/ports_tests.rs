@@ -1,4 +1,4 @@
-//! Blocks and ports: who gets which, and when again.
+//! Blocks and ports: which subscriber gets which, and when again.
 
 use std::collections::HashSet;
 use std::ops::RangeInclusive;
@@ -235,14 +235,14 @@ fn an_address_may_have_other_ports_than_others() {
 fn who_has_a_block_keeps_to_it_while_no_further_one_is_given() {
     let mut bench = bench(Config { block: 2, blocks: 2, ..config() }, ALL, 1, 2);
     bench.take(0, Space::Udp, 1).expect("a block");
-    bench.pool.withhold(true);
+    bench.pool.set_new_blocks(NewBlocks::Withheld);
     bench.take(0, Space::Udp, 1).expect("the other port of it");
     assert_eq!(bench.take(0, Space::Udp, 1), Err(Refusal::Withheld), "a second block");
     assert_eq!(bench.take(1, Space::Udp, 1), Err(Refusal::Withheld), "a first one");
-    bench.pool.withhold(false);
+    bench.pool.set_new_blocks(NewBlocks::Allowed);
     bench.take(0, Space::Udp, 1).expect("a second block");
     bench.take(1, Space::Udp, 1).expect("a first one");
     bench.take(0, Space::Udp, 1).expect("the other port of the second");
-    bench.pool.withhold(true);
+    bench.pool.set_new_blocks(NewBlocks::Withheld);
     assert_eq!(bench.take(0, Space::Udp, 1), Err(Refusal::Quota), "all that it may have");
 }

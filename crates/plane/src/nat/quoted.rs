@@ -1,31 +1,31 @@
-//! Whom a frame is about, as far as NATs must know it: of an error of ICMP, the packet that it quotes.
+//! The ends of the packet that a frame is about, as far as NATs must know them: of an ICMP error, those of the packet that it quotes.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
-use crate::drops::Drop;
+use crate::drops::DropReason;
 use crate::frame::Frame;
 use crate::quote::{self, Unclear};
 
 /// A packet of IPv4 that an error quotes.
 pub(super) type Quote = quote::Quote<u32>;
 
-/// What a frame quotes that is an error, whole or its first fragment, with the addresses of IPv4.
-pub(super) fn quote(frame: &Frame<'_>) -> Result<Quote, Drop> {
+/// The packet of IPv4 that an ICMP error quotes; the error is whole, or its first fragment.
+pub(super) fn quote(frame: &Frame<'_>) -> Result<Quote, DropReason> {
     match quote::v4(frame) {
         Ok(quote) if quote.is_for(frame.addresses4().1) => Ok(quote),
-        Ok(_) => Err(Drop::NatBadIcmp),
+        Ok(_) => Err(DropReason::NatBadIcmp),
         Err(why) => Err(unclear(why)),
     }
 }
 
-/// The reason to drop an error that does not say what it is about.
-pub(super) fn unclear(why: Unclear) -> Drop {
+/// The reason to drop an error of which the quoted packet is not clear.
+pub(super) fn unclear(why: Unclear) -> DropReason {
     match why {
-        Unclear::Broken => Drop::NatBadIcmp,
-        Unclear::Later => Drop::NatNoMapping,
+        Unclear::Broken => DropReason::NatBadIcmp,
+        Unclear::Later => DropReason::NatNoMapping,
     }
 }
 
-/// A receiver of a packet of IPv4, and whom it hears.
+/// The receiver of a packet of IPv4, and the address of its sender.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Receiver {
     pub(crate) remote: u32,
@@ -35,7 +35,7 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    /// That of a frame; of an error, of a packet that goes the way back of the quoted one.
+    /// That of a frame; of an ICMP error, that of a packet in the opposite direction of the quoted one.
     pub(crate) fn of(frame: &Frame<'_>) -> Receiver {
         let ((remote, address), port, proto) = match quoted(frame) {
             Some(quote) => ((quote.dst.0, quote.src.0), quote.src.1, quote.proto),
@@ -44,17 +44,28 @@ impl Receiver {
         Receiver { remote, address, port, proto }
     }
 
-    /// It is known by another end.
+    /// The same receiver by another address and port.
     pub(crate) fn at(self, address: u32, port: u16) -> Receiver {
         Receiver { address, port, ..self }
     }
 }
 
-/// Both ends of a packet from inside, and its protocol; of an error, of a packet that goes the way back of the quoted one.
-pub(crate) fn sender(frame: &Frame<'_>) -> ((u32, u32), u8) {
-    match quoted(frame) {
-        Some(quote) => ((quote.dst.0, quote.src.0), quote.proto),
-        None => (frame.addresses4(), frame.proto()),
+/// The addresses of a packet of IPv4 from inside, and its protocol.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sender {
+    pub(crate) address: u32,
+    pub(crate) remote: u32,
+    pub(crate) proto: u8,
+}
+
+impl Sender {
+    /// That of a frame; of an ICMP error, that of a packet in the opposite direction of the quoted one.
+    pub(crate) fn of(frame: &Frame<'_>) -> Sender {
+        let ((address, remote), proto) = match quoted(frame) {
+            Some(quote) => ((quote.dst.0, quote.src.0), quote.proto),
+            None => (frame.addresses4(), frame.proto()),
+        };
+        Sender { address, remote, proto }
     }
 }
 

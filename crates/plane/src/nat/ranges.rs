@@ -1,12 +1,12 @@
-//! A set of addresses of IPv4 as ranges, in order and apart: each frame asks whether an address is in it, and the cost
-//! grows with the logarithm of what was configured.
+//! A set of IPv4 addresses as ranges, in order and disjoint: each frame is looked up, and the cost grows with the logarithm of
+//! the number of ranges.
 
 /// The first and the last of each range.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Ranges(Vec<(u32, u32)>);
 
 impl FromIterator<(u32, u32)> for Ranges {
-    /// Of ranges in any order, which may overlap.
+    /// From ranges in any order, which may overlap.
     fn from_iter<T: IntoIterator<Item = (u32, u32)>>(ranges: T) -> Ranges {
         let mut all: Vec<(u32, u32)> = ranges.into_iter().collect();
         all.sort_unstable();
@@ -39,7 +39,7 @@ impl Ranges {
         self.find(address).is_some()
     }
 
-    /// Takes an address out.
+    /// Removes an address.
     pub(crate) fn remove(&mut self, address: u32) {
         let Some(at) = self.find(address) else { return };
         let (first, last) = self.0[at];

@@ -1,13 +1,13 @@
-//! Destinations that lead elsewhere: who asks one of them reaches a server of the network's own, as a resolver, and hears
-//! it as the one that was asked.
+//! Redirected destinations: a host that sends to one of them reaches a server of the operator, as a resolver, and the answers
+//! seem to come from the original destination.
 //!
 //! ```text
 //!  outward   inside > asked      becomes   X':x' > server
 //!  inward    server > X':x'      becomes   asked > inside
 //! ```
-//! Each inside end has an outside port of its own for each destination that it asks, so that two of them asked from one
-//! socket are distinguished though one server answers for both. Nobody but the server is let in. The server is outside, or a
-//! public end that a forward leads inside; who asks a public address of the NAT or the node itself is not redirected.
+//! Each inside end has an outside port of its own for each destination, so that two destinations asked from one socket are
+//! distinguished though one server answers for both. Only the server may send inward. The server is outside, or a public end that
+//! a forward leads inside. Packets to a public address of the NAT, or to the node itself, are not redirected.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -17,11 +17,11 @@ use super::ranges::Ranges;
 use super::slot::Remote;
 use crate::prefix::Prefix;
 
-/// Destinations that lead to a server.
+/// Destinations that are redirected to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Redirect {
     pub(crate) proto: u8,
-    /// Who is redirected.
+    /// Hosts that are redirected.
     pub(crate) from: Prefix,
     /// Destinations, and their port.
     pub(crate) asked: (Prefix, u16),
@@ -29,7 +29,7 @@ pub(crate) struct Redirect {
 }
 
 impl Redirect {
-    /// Whether it is about a destination.
+    /// Whether it redirects packets to a destination.
     fn is_asked(&self, proto: u8, remote: Remote) -> bool {
         let (network, port) = self.asked;
         (proto, remote.port) == (self.proto, port)
@@ -43,21 +43,21 @@ impl Redirect {
     }
 }
 
-/// What redirects say of each protocol and port, so that a frame that none is about is reported at a cost that grows with the
-/// logarithm of their number. Which of several holds is only asked for those who are in reach of one.
+/// An index of the redirects by protocol and port: a frame without a redirect costs the logarithm of their number. The list of
+/// redirects is searched only for a frame that the index finds.
 #[derive(Debug, Default)]
 pub(super) struct Reach(Vec<((u8, u16), Ends)>);
 
 #[derive(Debug)]
 struct Ends {
-    /// Destinations that one of them is about.
+    /// Redirected destinations.
     asked: Ranges,
-    /// Who is redirected by one of them.
+    /// Redirected hosts.
     from: Ranges,
 }
 
 impl Reach {
-    /// Of all redirects of a configuration. It takes its time.
+    /// The index of all redirects of a configuration. It takes its time.
     pub(super) fn new(redirects: &[Redirect]) -> Reach {
         let mut of_port: BTreeMap<(u8, u16), Vec<&Redirect>> = BTreeMap::new();
         for redirect in redirects {
@@ -77,7 +77,7 @@ impl Reach {
         Reach(of_port.into_iter().map(ends).collect())
     }
 
-    /// Whether who sends a frame and what it asks are in reach; `false` if no redirect holds.
+    /// Whether source and destination of a frame may be in a redirect; `false`: no redirect holds.
     #[inline]
     pub(super) fn holds(&self, flow: &Flow) -> bool {
         let (Remote { address, port }, [_, _, _, inside]) = (flow.remote, flow.inside.address);

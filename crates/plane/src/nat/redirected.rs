@@ -1,10 +1,10 @@
-//! Packets that a redirect leads to its server, and back, see `redirect.rs`.
+//! Packets between a redirected host and the server, see `redirect.rs`.
 
 use super::flow::{Arrival, clamp, flow, remote};
 use super::next::{Next, refuse};
 use super::rewrite::translate_source;
 use super::slot::Inside;
-use super::table::Table;
+use super::table::{Lookup, Table};
 use crate::stage::Step;
 use crate::table::tcp::Segment;
 
@@ -15,7 +15,8 @@ pub(super) fn out(table: &mut Table, step: &mut Step<'_, '_>, i: usize) -> Optio
     if !in_reach && !table.were_redirects || table.is_public(asked) || table.node.local.contains(&asked) {
         return None;
     }
-    let number = match table.outbound_redirected(step.now, &flow, in_reach) {
+    let lookup = if in_reach { Lookup::OrBegin } else { Lookup::Known };
+    let number = match table.outbound_redirected(step.now, &flow, lookup) {
         Ok(number) => number?,
         Err(reason) => return Some(refuse(table, step, i, reason)),
     };

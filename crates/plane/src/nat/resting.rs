@@ -1,5 +1,5 @@
-//! How many ports rest before they are given out again: beyond a limit none does, so that a storm of short sessions does
-//! not use up all ports (RFC 6888 REQ-8).
+//! How many ports rest before they are allocated again: beyond a limit none does, so that a storm of short sessions does not use
+//! up all ports (RFC 6888 REQ-8).
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -23,7 +23,7 @@ impl RestingPorts {
 
     /// Counts one more, if there is room.
     pub(super) fn one_more(&mut self, now: Tick) -> bool {
-        // What ended a while ago may be reported late: it counts as of the last time.
+        // A session may be reported some time after its end: it counts as of the last time.
         let now = if now.since(self.now) as i32 > 0 { now } else { self.now };
         let seconds = (now.0 >> 10).wrapping_sub(self.now.0 >> 10);
         for _ in 0..seconds.min(self.began.len() as u32) {

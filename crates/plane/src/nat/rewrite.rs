@@ -1,11 +1,11 @@
-//! What the frames of a mapping become.
+//! Rewrites the frames of a mapping.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use super::flow::clamp;
 use super::table::Table;
 use crate::frame::{Fragment, Frame};
 
-/// A frame leaves from the outside end of a mapping. Each frame comes here: a call would cost some cycles.
+/// Rewrites the source of a frame to the outside end of a mapping. Each frame comes here: a call would cost some cycles.
 #[inline(always)]
 pub(super) fn translate_source(table: &mut Table, frame: &mut Frame<'_>, number: u32) {
     let slot = &table.sessions[number];

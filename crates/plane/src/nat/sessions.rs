@@ -7,14 +7,14 @@ use crate::table::arena::Arena;
 use crate::table::index::Index;
 use crate::table::secret::Secret;
 
-/// Slots by number. Number 0 is nobody's.
+/// Slots by number. Number 0 stands for none.
 pub(crate) struct Sessions {
     slots: Arena<Slot>,
-    /// By slot, another number each time it becomes another one, or its state changes.
+    /// By slot, a number that changes whenever the slot is used by another session, or its state changes.
     epochs: Arena<u32>,
-    /// Slots whose epoch is another one, where somebody wants to know.
+    /// Numbers of slots with another epoch, if a fast path asks for them.
     pub(super) renewed: Option<Vec<u32>>,
-    /// The slot given back last, or 0; in its place of the time it says which was given back before.
+    /// The slot that was freed last, or 0; in place of the time it has the one that was freed before.
     free: u32,
     index: Index,
     live: u32,
@@ -44,7 +44,7 @@ impl Sessions {
         self.slots.len() as usize * size_of::<Slot>() + self.index.bytes()
     }
 
-    /// The hash under which the mapping of an inside end lies.
+    /// The hash of the mapping of an inside end.
     #[inline]
     pub(crate) fn hash(secret: &Secret, inside: &Inside) -> u32 {
         secret.hash(inside.address, u64::from(inside.port) << 8 | u64::from(inside.proto))
@@ -58,7 +58,7 @@ impl Sessions {
         secret.hash([a, b ^ remote.address, c, d], rest | 1 << 63)
     }
 
-    /// The hash under which a slot lies.
+    /// The hash of a slot.
     fn hash_of(&self, secret: &Secret, number: u32) -> u32 {
         let slot = &self.slots[number];
         match slot.kind() {
@@ -67,25 +67,25 @@ impl Sessions {
         }
     }
 
-    /// Whether they are more than a second-level cache holds, so that it pays to ask for what is needed next.
+    /// Whether the table is larger than a second-level cache, so that prefetching pays.
     #[inline]
     pub(crate) fn is_large(&self) -> bool {
         self.slots.len() > 1 << 13
     }
 
-    /// Asks for the line where a hash leads, so that it is on its way.
+    /// Prefetches the index line of a hash.
     #[inline]
     pub(crate) fn touch(&self, hash: u32) {
         self.index.touch(hash);
     }
 
-    /// Asks for a slot, so that it is on its way.
+    /// Prefetches a slot.
     #[inline]
     pub(crate) fn touch_slot(&self, number: u32) {
         prefetch(&self.slots[number]);
     }
 
-    /// What lies under a hash, most often; it may be somebody else.
+    /// The likely slot of a hash; it may be another flow's.
     #[inline]
     pub(crate) fn first(&self, hash: u32) -> u32 {
         self.index.first(hash)
@@ -107,7 +107,7 @@ impl Sessions {
         self.index.find(Sessions::hash_with(secret, inside, remote), is)
     }
 
-    /// Takes a slot in.
+    /// Inserts a slot, and returns its number.
     pub(crate) fn insert(&mut self, secret: &Secret, slot: Slot) -> u32 {
         let number = match self.free {
             0 => {
@@ -125,12 +125,12 @@ impl Sessions {
         number
     }
 
-    /// Lets a slot be found under another hash, too.
+    /// Makes a slot known by another hash, too.
     pub(crate) fn add_hash(&mut self, hash: u32, number: u32) {
         self.index.insert(hash, number);
     }
 
-    /// And no longer.
+    /// Removes that hash.
     pub(crate) fn remove_hash(&mut self, hash: u32, number: u32) {
         self.index.remove(hash, number);
     }
@@ -145,7 +145,7 @@ impl Sessions {
         self.epochs[number]
     }
 
-    /// What is known of a slot from outside holds no more.
+    /// The epoch of a slot changes: what was derived from it is not valid any more.
     #[cold]
     pub(crate) fn renew(&mut self, number: u32) {
         self.epochs[number] = self.epochs[number].wrapping_add(1);
@@ -154,7 +154,7 @@ impl Sessions {
         }
     }
 
-    /// Takes a slot away.
+    /// Removes a slot.
     pub(crate) fn remove(&mut self, secret: &Secret, number: u32) {
         self.renew(number);
         self.index.remove(self.hash_of(secret, number), number);

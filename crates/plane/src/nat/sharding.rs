@@ -1,28 +1,28 @@
-//! The ports of public addresses where several threads are one NAT: which of them gives a port out.
+//! The ports of public addresses where several threads are one NAT: the thread that allocates each port.
 //!
 //! ```text
 //! ports of an address    | piece 0 | piece 1 | piece 2 | piece 3 | ...      pieces of the blocks that the node began with
 //! thread (of three)      |    0    |    1    |    2    |    0    | ...      the next address begins with the next thread
 //! ```
-//! Invariant: a port is of the same thread as long as the node runs, in whatever blocks it is cut meanwhile. So a thread
-//! knows all that lives at its ports, and what the text said before is nothing that threads would have to agree on.
+//! Invariant: a port belongs to the same thread as long as the node runs, in whatever blocks it is cut meanwhile. So a thread
+//! knows all sessions at its ports, and threads need not agree on what an earlier text said.
 
 use std::ops::RangeInclusive;
 
 use super::outside::LOW;
 
-/// How ports are dealt.
+/// How ports are shared by threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sharding {
     threads: u8,
-    /// Where a piece begins: so that blocks that begin with the first port are whole.
+    /// The port at which the first piece begins: blocks that begin with it are whole.
     first: u16,
-    /// Ports of a fragment.
+    /// Ports of a piece.
     pub(super) ports: u16,
 }
 
 impl Sharding {
-    /// So that so many threads share these ports in blocks of so many.
+    /// How so many threads share these ports, in blocks of so many.
     pub(super) fn new<'a>(
         ranges: impl Iterator<Item = &'a RangeInclusive<u16>>,
         block: u16,
@@ -43,7 +43,7 @@ impl Sharding {
         self.threads.into()
     }
 
-    /// The last port of the fragment that a port is in.
+    /// The last port of the piece that a port is in.
     pub(super) fn last(self, port: u16) -> u16 {
         let next = (self.piece(port) + 1) * i32::from(self.ports) + i32::from(self.first);
         (next - 1).min(u16::MAX.into()) as u16

@@ -19,11 +19,11 @@ use crate::table::timers::Tick;
 /// An address of the inside.
 pub(crate) type Address = [u32; 4];
 
-/// What a slot is. Odd numbers are those that own an outside port.
+/// The kind of a slot. Odd numbers own an outside port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
-    /// Nobody's. No key has this kind.
+    /// Free. No key has this kind.
     Free = 0,
     /// Any remote end, with its own outside port.
     Mapping = 1,
@@ -31,11 +31,11 @@ pub(crate) enum Kind {
     Session = 2,
     /// One remote end, with its own outside port.
     Private = 3,
-    /// One remote end that another answers for, with its own outside port.
+    /// One remote end with a server in its place, with its own outside port.
     Redirected = 5,
 }
 
-/// The inside end of what is sought.
+/// The inside end of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Inside {
     pub(crate) address: Address,
@@ -50,15 +50,15 @@ pub(crate) struct Remote {
     pub(crate) port: u16,
 }
 
-/// Flag of a mapping that was configured once.
+/// Flag of a mapping that is no longer configured.
 const RETIRED: u8 = 1;
 /// Flag of a mapping that has or had further sessions.
 const SHARED: u8 = 2;
-/// Flag of a mapping that anybody outside may use.
+/// Flag of a mapping that any remote host may use.
 const OPEN: u8 = 4;
-/// Flag of a session that somebody outside has begun, and nobody inside has answered.
+/// Flag of a session that a remote host has begun, and the inside host has not answered.
 const CALLED: u8 = 8;
-/// Where the other flags begin: which set of its address gave the port.
+/// The bit where the generation begins: the set of its address that the port is of.
 const GENERATION: u32 = 4;
 
 /// A mapping or a session.
@@ -71,7 +71,7 @@ pub(crate) struct Slot {
     pub(crate) seen: Tick,
     pub(crate) track: Track,
     remote_address: u32,
-    /// Its owner; 0: none, it is static.
+    /// Its owner; 0: none, it is configured.
     pub(crate) subscriber: u32,
     remote_port: u16,
     /// Outside address by number, and port.
@@ -89,7 +89,7 @@ fn meta(port: u16, proto: u8, kind: Kind) -> u32 {
 }
 
 impl Slot {
-    /// Nobody's; as slot 0 what a search finds that finds nothing.
+    /// A free slot; as slot 0 the result of a search that finds nothing.
     pub(crate) const FREE: Slot = Slot {
         address: [0; 4],
         meta: 0,
@@ -103,7 +103,7 @@ impl Slot {
         dependents: 0,
     };
 
-    /// Nobody's, and behind it in the row of those is `next`.
+    /// A free slot, followed by `next` in the list of free slots.
     pub(crate) fn free(next: u32) -> Slot {
         Slot { seen: Tick(next), ..Slot::FREE }
     }
@@ -130,7 +130,7 @@ impl Slot {
         }
     }
 
-    /// Whether an outside port leads to it.
+    /// Whether it owns an outside port.
     #[inline]
     pub(crate) fn owns_port(&self) -> bool {
         self.meta & 1 != 0
@@ -178,35 +178,43 @@ impl Slot {
         self.track.flags |= SHARED;
     }
 
-    /// Another session of its own.
+    /// Replaces the state of its session, but for the flags.
     pub(crate) fn set_track(&mut self, track: Track) {
         let flags = self.track.flags;
         self.track = track;
         self.track.flags = flags;
     }
 
-    /// Whether anybody outside may use it, whatever the rule for others.
+    /// Whether any remote host may use the mapping, whatever the filtering rule.
     pub(crate) fn is_open(&self) -> bool {
         self.track.flags & OPEN != 0
     }
 
-    pub(crate) fn set_open(&mut self, is_open: bool) {
-        self.track.flags = self.track.flags & !OPEN | if is_open { OPEN } else { 0 };
+    pub(crate) fn open(&mut self) {
+        self.track.flags |= OPEN;
+    }
+
+    pub(crate) fn close(&mut self) {
+        self.track.flags &= !OPEN;
     }
 
     pub(crate) fn is_called(&self) -> bool {
         self.track.flags & CALLED != 0
     }
 
-    pub(crate) fn set_called(&mut self, is_called: bool) {
-        self.track.flags = self.track.flags & !CALLED | if is_called { CALLED } else { 0 };
+    pub(crate) fn set_called(&mut self) {
+        self.track.flags |= CALLED;
+    }
+
+    pub(crate) fn clear_called(&mut self) {
+        self.track.flags &= !CALLED;
     }
 
     pub(super) fn generation(&self) -> Generation {
         Generation(self.track.flags >> GENERATION)
     }
 
-    /// The outside end, whose port is of this set of its address.
+    /// Sets the outside end, and the set of its address that the port is of.
     pub(super) fn set_outside(&mut self, endpoint: Endpoint, generation: Generation) {
         (self.outside, self.outside_port) = (endpoint.outside, endpoint.port);
         self.track.flags = self.track.flags & !(0xff << GENERATION) | generation.0 << GENERATION;

@@ -12,7 +12,7 @@ use super::flow::{Arrival, Flow, clamp, ends, flow, has_ports, is_plain, is_v4, 
 use super::fragments::{First, Fragments};
 use super::handover::ask_other;
 use super::next::{Next, refuse};
-use super::node::{Mtus, Node};
+use super::node::{Forwarding, Node};
 use super::outside::Space;
 use super::quoted::quote;
 use super::rewrite::translate_source;
@@ -22,7 +22,8 @@ use super::unsolicited::Unsolicited;
 use super::words::Manner;
 use super::{icmp, nat64, pcp, portless, redirected};
 use crate::batch::{PerFrame, Set};
-use crate::drops::Drop;
+use crate::dir::{Dir, EntryPoint};
+use crate::drops::DropReason;
 use crate::frame::{Fragment, Frame, Kind as Packet};
 use crate::kept::Ticket;
 use crate::limits::Limits;
@@ -30,15 +31,15 @@ use crate::outbox::Outbox;
 use crate::prefix::is_unicast4;
 use crate::stage::Step;
 use crate::table::tcp::{self, Segment};
+use crate::threads::{Ingress, Share};
 use crate::time::Time;
-use crate::way::{Dir, Entry, Share, Way};
 
 /// The stage.
 pub(crate) struct Nat {
     pub(crate) table: Table,
     fragments: Fragments,
     unsolicited: Unsolicited,
-    /// Frames need a look at their addresses before all else.
+    /// The addresses of frames must be looked at before all else.
     is_special: bool,
 }
 
@@ -48,18 +49,18 @@ impl std::fmt::Debug for Nat {
     }
 }
 
-/// Whether a mapping awaits a frame.
+/// Whether there is a mapping for a frame.
 enum Awaited {
     Yes,
     No,
-    /// Another thread is to say.
+    /// Another thread was asked.
     Asked,
 }
 
 #[deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 impl Nat {
-    /// A NAT as `config` says, or a thread's share of it, in a node with these addresses; what nobody is to foresee follows
-    /// from `seed`.
+    /// A NAT as `config` says, or a thread's share of it, in a node with these addresses. What must not be predictable from
+    /// outside follows from `seed`.
     pub(crate) fn new(config: Config, local: Vec<IpAddr>, seed: u64, share: Share) -> Nat {
         let mut table = Table::new(config, seed, share);
         table.node = Node::new(local);
@@ -71,13 +72,14 @@ impl Nat {
         }
     }
 
-    /// The same in a node with these longest packets that forwards, maybe with an address of IPv6.
-    pub(crate) fn of_router(mut self, mtus: Mtus, has6: bool) -> Nat {
-        self.table.node = Node { routes: true, routes6: has6, mtus, ..self.table.node };
+    /// The same in a node that forwards.
+    pub(crate) fn of_router(mut self, forwarding: Forwarding) -> Nat {
+        let Forwarding { mtus, has_v6 } = forwarding;
+        self.table.node = Node { routes: true, routes6: has_v6, mtus, ..self.table.node };
         self
     }
 
-    /// What hosts use together is limited otherwise from now on.
+    /// Sets other limits for what hosts share.
     pub(crate) fn limit(&mut self, limits: &Limits) {
         self.fragments.limit(limits.fragments(self.table.share));
     }
@@ -91,11 +93,11 @@ impl Nat {
         }
     }
 
-    /// Lets time pass: sessions end, waiting fragments are given up, late answers are sent. True: there is more to do.
+    /// Advances the time: sessions end, waiting fragments are dropped, late answers are sent. True: there is more to do.
     pub(crate) fn tick(&mut self, step: &mut Step<'_, '_>) -> bool {
         let more = self.table.expire(step.now);
         let lapsed = self.fragments.expire(step.now, step.outbox);
-        (0..lapsed).for_each(|_| step.drops.count(Drop::NatFragment));
+        (0..lapsed).for_each(|_| step.drops.count(DropReason::NatFragment));
         self.unsolicited.answer(&mut self.table, step);
         more
     }
@@ -105,13 +107,13 @@ impl Nat {
         [self.table.due(now), self.fragments.due(), self.unsolicited.due()].into_iter().flatten().min()
     }
 
-    /// Takes another configuration, without losing what lives.
+    /// Takes another configuration; sessions live on.
     pub(crate) fn take(&mut self, now: Time, update: &mut Update) {
         self.table.apply(now, update);
         self.is_special = self.table.is_special();
     }
 
-    /// Forgets all that lives in it.
+    /// Forgets all sessions.
     pub(crate) fn begin_anew(&mut self) {
         self.table.begin_anew();
         self.fragments = self.fragments.anew();
@@ -123,9 +125,9 @@ impl Nat {
         self.fragments.waiting()
     }
 
-    /// It goes away: fragments that waited in it go on where frames of their direction enter.
-    pub(crate) fn let_go(&mut self, outbox: &mut Outbox, entry: impl Fn(Dir) -> Entry) {
-        self.fragments.let_go(outbox, entry);
+    /// The stage is removed: fragments that wait in it go on where frames of their direction enter.
+    pub(crate) fn emit_waiting(&mut self, outbox: &mut Outbox, entry: impl Fn(Dir) -> EntryPoint) {
+        self.fragments.emit_waiting(outbox, entry);
     }
 
     fn outward(&mut self, step: &mut Step<'_, '_>, set: Set) -> Set {
@@ -148,7 +150,7 @@ impl Nat {
         self.act(step, set, |nat, step, i| nat.out(step, i, hashes[i], guesses[i]))
     }
 
-    /// The two ends of a frame on its way out, of either kind of IP.
+    /// The two ends of a frame on its way out, of either version of IP.
     #[inline]
     fn ends_out(&self, frame: &Frame<'_>) -> Flow {
         if let (Packet::V6, Some(prefix)) = (frame.kind(), self.table.config.prefix64)
@@ -176,7 +178,7 @@ impl Nat {
         self.act(step, set, |nat, step, i| nat.back(step, i, guesses[i]))
     }
 
-    /// Does to each frame what `one` says.
+    /// Calls `one` for each frame, and acts on its result.
     #[inline]
     fn act(
         &mut self,
@@ -205,16 +207,17 @@ impl Nat {
         if let Some(next) = self.beyond(frame) {
             return next;
         }
-        let next = match !is_plain(frame) || self.is_special {
-            true => self.out_special(step, i, (hash, guess)),
-            false => self.out_plain(step, i, (hash, guess)),
+        let next = if !is_plain(frame) || self.is_special {
+            self.out_special(step, i, (hash, guess))
+        } else {
+            self.out_plain(step, i, (hash, guess))
         };
         if let Next::Hairpin = next { self.hairpin(step, i) } else { next }
     }
 
-    /// What becomes of a frame on its way out that is no matter of a NAT. One between two links of the inside passes, and one
-    /// to all where the node is among them. One from an address that nobody can have does not: translated it would pass for
-    /// an honest one.
+    /// What becomes of an outward frame that the NAT does not translate. A frame between two links of the inside passes, and so
+    /// does a broadcast or multicast that is also for the node. A frame with an invalid source does not pass: translated it would
+    /// look valid.
     #[inline]
     fn beyond(&self, frame: &Frame<'_>) -> Option<Next> {
         if frame.kind() != Packet::V4 {
@@ -225,10 +228,10 @@ impl Nat {
         if frame.stays_inside || self.table.node.routes && is_for_all {
             return Some(Next::On);
         }
-        (!is_unicast4(src)).then_some(Next::Drop(Drop::MartianSource))
+        (!is_unicast4(src)).then_some(Next::Drop(DropReason::MartianSource))
     }
 
-    /// A frame with ports; what lies under its hash was looked up already.
+    /// A frame with ports; its hash was looked up already.
     #[inline]
     fn out_plain(&mut self, step: &mut Step<'_, '_>, i: usize, (hash, guess): (u32, u32)) -> Next {
         let frame = &mut step.frames[i];
@@ -255,19 +258,20 @@ impl Nat {
     fn out_local(&mut self, step: &mut Step<'_, '_>, i: usize) -> Next {
         let frame = &step.frames[i];
         let is_question = frame.proto() == UDP && frame.ports().1 == pcp::PORT;
-        match is_question && self.table.config.pcp && frame.fragment() == Fragment::Whole {
-            true => pcp::answer(&mut self.table, step, i),
-            false => Next::On,
+        if is_question && self.table.config.pcp && frame.fragment() == Fragment::Whole {
+            pcp::answer(&mut self.table, step, i)
+        } else {
+            Next::On
         }
     }
 
-    /// Whether a mapping awaits a frame, at an address that is the node's, too.
+    /// Whether there is a mapping for a frame to an address that is also the node's own.
     #[cold]
     fn is_awaited(&mut self, step: &mut Step<'_, '_>, i: usize) -> Awaited {
         if step.frames[i].is_awaited {
             return Awaited::Yes;
         }
-        // What a host asks for is its own thread's matter.
+        // A PCP request belongs to the thread of its host.
         let is_asked_here = self.table.config.pcp && step.frames[i].ports().1 == pcp::PORT;
         if !is_asked_here && ask_other(&self.table, step, i) {
             return Awaited::Asked;
@@ -275,7 +279,7 @@ impl Nat {
         if self.table.awaits(step.now, &step.frames[i]) { Awaited::Yes } else { Awaited::No }
     }
 
-    /// A frame whose source is translated and whose destination is a public address of this NAT (RFC 4787 REQ-9).
+    /// Hairpinning: the source of the frame is translated, and its destination is a public address of this NAT (RFC 4787 REQ-9).
     fn hairpin(&mut self, step: &mut Step<'_, '_>, i: usize) -> Next {
         if self.fragments.goes_to_another_box(&self.table, step, i) {
             return Next::On;
@@ -291,7 +295,7 @@ impl Nat {
         }
     }
 
-    /// Hands a frame whose source is translated to the thread that its destination belongs to, if that is another.
+    /// Hands a frame with a translated source to the thread of its destination, if that is another one.
     fn hand_hairpin(&mut self, step: &mut Step<'_, '_>, i: usize) -> bool {
         if self.table.share.of == 1 {
             return false;
@@ -306,7 +310,7 @@ impl Nat {
         if step.frames[i].fragment() == Fragment::First {
             self.fragments.note_thread(step, i, owner);
         }
-        step.hand(i, owner, Way::Turned(self.table.number()));
+        step.hand(i, owner, Ingress::Turned(self.table.number()));
         true
     }
 
@@ -338,7 +342,9 @@ impl Nat {
                 }
                 Next::On
             }
-            Err(Drop::NatNoMapping) if self.table.node.local.contains(&frame.addresses4().1) => Next::On,
+            Err(DropReason::NatNoMapping) if self.table.node.local.contains(&frame.addresses4().1) => {
+                Next::On
+            }
             Err(reason) => {
                 let silent = self.table.config.unsolicited == Manner::Silent;
                 if segment.flags & (tcp::SYN | tcp::ACK) == tcp::SYN && !silent {
@@ -349,22 +355,23 @@ impl Nat {
         }
     }
 
-    /// A frame from outside that is not for a public address: it may be from an excluded host, or from a router about what
-    /// was sent to one.
+    /// A frame from outside that is not for a public address: it may be from an excluded host, or an ICMP error about a packet to
+    /// one.
     fn stranger(&self, step: &Step<'_, '_>, i: usize) -> Next {
         let frame = &step.frames[i];
         let (src, dst) = frame.addresses4();
         let exclude = &self.table.config.exclude;
         let is_excluded = exclude.contains(src)
             || frame.icmp_error() && quote(frame).is_ok_and(|quote| exclude.contains(quote.dst.0));
-        match self.table.node.local.contains(&dst) || is_excluded {
-            true => Next::On,
-            false => Next::Drop(Drop::NatNoMapping),
+        if self.table.node.local.contains(&dst) || is_excluded {
+            Next::On
+        } else {
+            Next::Drop(DropReason::NatNoMapping)
         }
     }
 }
 
-/// What is neither whole nor plain, or for whom something was configured.
+/// A frame that is a fragment or has an unusual header, or for which something was configured.
 #[deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 impl Nat {
     #[cold]
@@ -383,7 +390,7 @@ impl Nat {
         }
     }
 
-    /// A first fragment, which `translate` treats as a packet.
+    /// A first fragment; `translate` handles it as a packet.
     fn first(
         &mut self,
         step: &mut Step<'_, '_>,
@@ -416,7 +423,7 @@ impl Nat {
         }
         if let Some(pair) = self.table.config.pairs.of(src) {
             if frame.proto() == AH {
-                return Next::Drop(Drop::NatAuthenticated);
+                return Next::Drop(DropReason::NatAuthenticated);
             }
             frame.set_src4(pair.outside);
             return if self.table.is_public(dst) { Next::Hairpin } else { Next::On };
@@ -425,8 +432,8 @@ impl Nat {
             Some(_) if has_ports(frame) => {
                 redirected::out(&mut self.table, step, i).unwrap_or_else(|| self.out_plain(step, i, lookup))
             }
-            // Messages of ICMP that are neither query nor error are for the link.
-            Some(_) => Next::Drop(Drop::NatProtocol),
+            // ICMP messages that are neither query nor error concern the link.
+            Some(_) => Next::Drop(DropReason::NatProtocol),
             None => portless::out(&mut self.table, step, i),
         }
     }
@@ -452,7 +459,7 @@ impl Nat {
         }
         if let Some(pair) = self.table.config.pairs.at(dst) {
             if frame.proto() == AH {
-                return Next::Drop(Drop::NatAuthenticated);
+                return Next::Drop(DropReason::NatAuthenticated);
             }
             frame.set_dst4(pair.inside);
             return Next::On;
@@ -464,7 +471,7 @@ impl Nat {
             return self.back_plain(step, i, guess);
         }
         match Space::of(frame.proto()) {
-            Some(_) => Next::Drop(Drop::NatProtocol),
+            Some(_) => Next::Drop(DropReason::NatProtocol),
             None => portless::back(&mut self.table, step, i),
         }
     }

@@ -1,4 +1,4 @@
-//! Who is inside: an address with its outside address, its blocks of ports and what it may still do.
+//! Inside hosts: each has an outside address, blocks of ports, and limits.
 
 use super::ports::Holding;
 use super::slot::Address;
@@ -15,11 +15,11 @@ pub(crate) struct Subscriber {
     pub(crate) new: Allowance,
     /// Mappings and sessions.
     pub(crate) sessions: u32,
-    /// Of these, sessions that others outside have begun and it has not answered.
+    /// Of these, sessions that remote hosts have begun and the host has not answered.
     pub(crate) calls: u32,
 }
 
-/// All of them by number; 0 is nobody.
+/// All subscribers by number; 0 stands for none.
 pub(crate) struct Subscribers {
     all: Arena<Subscriber>,
     free: Vec<u32>,
@@ -33,7 +33,7 @@ impl Subscribers {
         Subscribers { all, free: Vec::new(), index: Index::new() }
     }
 
-    /// The number of a host; 0 if it is not known.
+    /// The number of a host; 0 if it is unknown.
     pub(crate) fn find(&self, secret: &Secret, address: Address) -> u32 {
         self.index.find(secret.hash(address, 0), |number| self.all[number].address == address)
     }
@@ -55,7 +55,7 @@ impl Subscribers {
         number
     }
 
-    /// Forgets a host that has nothing.
+    /// Forgets a host without blocks and sessions.
     pub(crate) fn forget_idle(&mut self, secret: &Secret, number: u32) {
         let host = &self.all[number];
         if host.sessions == 0 && !host.holding.is_some() {

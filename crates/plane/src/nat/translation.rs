@@ -1,30 +1,30 @@
-//! What a NAT does to the first fragment of a packet, and then to all others.
+//! How the first fragment of a packet is translated, and the others alike.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 
 use super::handover::hairpin_entry;
 use super::nat64::header::{LONGER, to_v4, to_v6, too_long};
 use super::next::Next;
 use super::table::Table;
-use crate::drops::Drop;
+use crate::dir::Dir;
+use crate::drops::DropReason;
 use crate::fragment;
 use crate::frame::{ETHERNET, Frame, HEAD_ROOM, Kind, PortId};
 use crate::stage::Step;
-use crate::way::Dir;
 
 /// What the first fragment became.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Translation {
-    /// A packet of the same kind with these addresses and identification.
+    /// A packet of the same version of IP with these addresses and this identification.
     Rewritten { ends: (u32, u32), id: u16 },
-    /// From IPv6 to IPv4; the transport of the whole packet has so many bytes, which a checksum covers.
+    /// From IPv6 to IPv4; the transport of the whole packet has so many bytes under its checksum.
     ToV4 { ends: (u32, u32), id: u16, bytes: usize },
     /// From IPv4 to IPv6.
     ToV6 { ends: (u128, u128), bytes: usize },
     /// It belongs to this other thread.
     Elsewhere { thread: u8 },
-    /// It has a public address that is another box's as well, and goes there.
+    /// It goes to another box with the same public address.
     Beyond,
-    /// Nothing yet: all are here, and come once more, the first one first.
+    /// Not translated yet: all fragments are here, and come once more, the first one first.
     Gathered { bytes: usize },
 }
 
@@ -33,7 +33,7 @@ impl Translation {
     ///
     /// # Errors
     /// There is no such fragment.
-    pub(super) fn apply(self, frame: &mut Frame<'_>) -> Result<bool, Drop> {
+    pub(super) fn apply(self, frame: &mut Frame<'_>) -> Result<bool, DropReason> {
         match self {
             Translation::Rewritten { ends: (src, dst), id } => {
                 frame.set_src4(src);
@@ -51,7 +51,7 @@ impl Translation {
     }
 }
 
-/// What its port's memory has no room for goes on as a copy.
+/// A frame without enough room in its port's memory is translated as a copy.
 fn apply_to_copy(table: &Table, step: &mut Step<'_, '_>, i: usize, translation: Translation) -> Next {
     match translated_copy(step.frames[i].copy(), step.frames[i].port, translation) {
         Ok(buf) => send_on(table, step, i, buf),
@@ -59,7 +59,7 @@ fn apply_to_copy(table: &Table, step: &mut Step<'_, '_>, i: usize, translation: 
     }
 }
 
-/// A frame of IPv4 becomes one of IPv6, or several: what may be cut is, if not every link carries it (RFC 7915,
+/// A frame of IPv4 becomes one of IPv6, or several: a packet that may be cut is cut, if not every link carries it (RFC 7915,
 /// section 4).
 pub(super) fn send6(table: &Table, step: &mut Step<'_, '_>, i: usize, translation: Translation) -> Next {
     let frame = &mut step.frames[i];
@@ -86,7 +86,7 @@ pub(super) fn send6(table: &Table, step: &mut Step<'_, '_>, i: usize, translatio
         Err(reason) => Next::Drop(reason),
     }
 }
-/// What a frame became goes on in its place, and to a host inside if it is for a public address.
+/// A translated frame replaces the original; it goes to an inside host if it is for a public address.
 pub(super) fn send_on(table: &Table, step: &mut Step<'_, '_>, i: usize, mut buf: Vec<u8>) -> Next {
     let (mut known, end) = (step.frames[i].known_of_copy(), buf.len());
     let mut frame = Frame::new(&mut buf, HEAD_ROOM, end, known.port);
@@ -106,11 +106,11 @@ pub(super) fn send_on(table: &Table, step: &mut Step<'_, '_>, i: usize, mut buf:
     Next::Gone
 }
 
-/// A frame, with head room in front, as a translation makes it.
+/// The translation of a frame with head room in front.
 ///
 /// # Errors
 /// There is no such fragment.
-fn translated_copy(mut buf: Vec<u8>, port: PortId, translation: Translation) -> Result<Vec<u8>, Drop> {
+fn translated_copy(mut buf: Vec<u8>, port: PortId, translation: Translation) -> Result<Vec<u8>, DropReason> {
     let end = buf.len();
     buf.resize(end.saturating_add(LONGER), 0);
     let mut longer = Frame::new(&mut buf, HEAD_ROOM, end, port);

@@ -1,5 +1,5 @@
-//! A SYN from outside that nobody awaits (RFC 5382 REQ-4): its sender is informed after six seconds, not before, for the
-//! inside may be about to send its own SYN to the same end (simultaneous open); then it is forgotten.
+//! A SYN from outside without a mapping (RFC 5382 REQ-4): its sender is informed after six seconds, not before, because the
+//! inside host may be about to send its own SYN to the same end (simultaneous open); then it is forgotten.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::VecDeque;
@@ -9,15 +9,15 @@ use std::time::Duration;
 use super::flow::Arrival;
 use super::table::Table;
 use super::words::Manner;
+use crate::dir::Dir;
 use crate::frame::{ETHERNET, Frame, HEAD_ROOM, PortId};
 use crate::icmp::Error;
 use crate::stage::Step;
 use crate::time::Time;
-use crate::way::Dir;
 
 /// How long the answer waits.
 const PATIENCE: Duration = Duration::from_secs(6);
-/// Answers that wait, at most; what comes beyond gets none.
+/// Answers that wait, at most; further SYNs get none.
 const MOST: usize = 256;
 /// Longest SYN that is answered.
 const MOST_BYTES: usize = 256;
@@ -31,7 +31,7 @@ struct Waiting {
     buf: Vec<u8>,
 }
 
-/// Those that wait, in the order of time.
+/// SYNs that wait, in the order of time.
 #[derive(Debug, Default)]
 pub(super) struct Unsolicited(VecDeque<Waiting>);
 
@@ -41,14 +41,14 @@ impl Unsolicited {
         self.0.front().map(|waiting| waiting.at + PATIENCE + Duration::from_nanos(1))
     }
 
-    /// Keeps what is needed to answer.
+    /// Stores what the answer needs.
     pub(super) fn note(&mut self, frame: &Frame<'_>, at: Time, arrival: Arrival) {
         if self.0.len() < MOST && frame.ip().len() <= MOST_BYTES {
             self.0.push_back(Waiting { at, arrival, port: frame.port, buf: frame.copy() });
         }
     }
 
-    /// Answers those that waited long enough, unless they were called meanwhile.
+    /// Answers the SYNs that waited long enough, unless the inside host has begun a session meanwhile.
     pub(super) fn answer(&mut self, table: &mut Table, step: &mut Step<'_, '_>) {
         let now = step.now;
         while let Some(mut waiting) = self.0.pop_front_if(|waiting| now - waiting.at > PATIENCE) {

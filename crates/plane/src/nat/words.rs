@@ -18,7 +18,7 @@ pub(crate) enum Dependence {
     AddressAndPort,
 }
 
-/// What the event log tells.
+/// The level of detail of the event log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Detail {
     Nothing,
@@ -26,7 +26,7 @@ pub(crate) enum Detail {
     Sessions,
 }
 
-/// What is done about a frame that gets nothing.
+/// Whether a refused frame is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Manner {
     Answer,
@@ -83,7 +83,7 @@ fn port_range(text: &str) -> Result<RangeInclusive<u16>, String> {
     if range.is_empty() { Err(format!("the ports `{text}` end before they begin")) } else { Ok(range) }
 }
 
-/// Several of them, in order.
+/// Several ranges of ports, in order.
 pub(super) fn port_ranges(ranges: &[&str]) -> Result<Vec<RangeInclusive<u16>>, String> {
     let mut list = ranges.iter().map(|text| port_range(text)).collect::<Result<Vec<_>, _>>()?;
     list.sort_by_key(|range| *range.start());

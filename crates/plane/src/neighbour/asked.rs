@@ -1,8 +1,8 @@
-//! Neighbours that are asked about because somebody sent them something: nobody knows yet whether they are there, so that who
-//! scans a network makes up as many as it likes (RFC 6583).
+//! Neighbours that are asked about because a packet was for them. They may not exist: a host that scans a network makes up as
+//! many as it likes (RFC 6583).
 //!
 //! ```text
-//! frame for a neighbour that nobody knows > quota of its sender > question, and one more that is asked about
+//! frame for an unknown neighbour            > quota of its sender > question, and one more that is asked about
 //!                                           used up: dropped      too many: the oldest of the sender that has most gives way
 //! ```
 //! Each port has this for each direction, so that outside takes nothing from inside. Neighbours that have answered, and those
@@ -10,18 +10,19 @@
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use super::Slot;
+use crate::dir::Dir;
 use crate::frame::PortId;
 use crate::limits::Limits;
 use crate::stage::ByDir;
 use crate::table::quota::Quota;
 use crate::table::shares::{Host, Shares};
+use crate::threads::Share;
 use crate::time::Time;
-use crate::way::{Dir, Share};
 
 /// Places for hosts that have the node ask.
 const PLACES: usize = 256;
 
-/// Who has the node ask for a neighbour.
+/// The sender of a packet for a neighbour that is not known.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asker {
     pub(crate) host: Host,
@@ -70,7 +71,7 @@ impl AskedFor {
         self.ports.get_mut(usize::from(port.0)).map(|port| &mut port[dir])
     }
 
-    /// Whether somebody may have the node ask for one more neighbour of a port; if so, it counts.
+    /// Whether a sender may have the node ask for one more neighbour of a port; if so, it counts.
     pub(super) fn may_ask(&mut self, now: Time, port: PortId, asker: Asker) -> bool {
         self.of(port, asker.dir).is_some_and(|asked| asked.questions.allows(now, asker.host))
     }

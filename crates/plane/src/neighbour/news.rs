@@ -1,5 +1,5 @@
-//! What the threads of a node tell each other of neighbours: what others have asked for, and what has changed. Whoever
-//! floods a link with news takes no more than a small part of the way between threads.
+//! What the threads of a node tell each other of neighbours: what others have asked for, and what has changed. A host that floods
+//! a link with neighbour messages takes only a small part of the rings between threads.
 //!
 //! ```text
 //! a thread asks for X > the others pass on what they hear of X, once
@@ -13,14 +13,14 @@ use std::time::Duration;
 
 use crate::frame::PortId;
 use crate::table::allowance::Allowance;
+use crate::threads::{NeighbourNews, Share};
 use crate::time::Time;
-use crate::way::{News, Share};
 
 /// How long another thread waits for an answer; it asks again in the meantime.
 const WANTED: Duration = Duration::from_secs(2);
 /// Neighbours that other threads wait for.
 const MOST_WANTED: usize = 1 << 16;
-/// What nobody asked for, of a port: so many at once, and one more each so often.
+/// Unsolicited news of a port: so many at once, and one more each so often.
 const UNASKED: (u64, u64) = (64, 5_000_000);
 
 type Which = (PortId, IpAddr);
@@ -28,14 +28,14 @@ type Which = (PortId, IpAddr);
 /// What a thread and the others tell each other.
 #[derive(Debug)]
 pub(super) struct Gossip {
-    /// Without others there is nobody to tell.
+    /// There are other threads.
     has_others: bool,
-    to_tell: Vec<News>,
+    unread: Vec<NeighbourNews>,
     /// Until when others wait for an answer, and how many do.
     wanted: HashMap<Which, (Time, u32)>,
-    /// In the order of time; who is asked for again stands here again.
+    /// In the order of time; a neighbour that is asked for again stands here again.
     order: VecDeque<(Time, Which)>,
-    /// What nobody asked for, by port.
+    /// Limits for unsolicited news, by port.
     unasked: Vec<Allowance>,
 }
 
@@ -43,27 +43,27 @@ impl Gossip {
     pub(super) fn new(ports: usize, share: Share) -> Gossip {
         Gossip {
             has_others: share.of > 1,
-            to_tell: Vec::new(),
+            unread: Vec::new(),
             wanted: HashMap::new(),
             order: VecDeque::new(),
             unasked: vec![Allowance::default(); ports],
         }
     }
 
-    /// What the others are to hear since the last call.
-    pub(super) fn drain(&mut self) -> impl Iterator<Item = News> {
-        self.to_tell.drain(..)
+    /// News for the other threads since the last call.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = NeighbourNews> {
+        self.unread.drain(..)
     }
 
-    /// The others hear of it, whatever it is: `frame` returns it without tags.
-    pub(super) fn tell(&mut self, port: PortId, frame: impl FnOnce() -> Vec<u8>) {
+    /// Publishes news; `frame` returns the frame without tags.
+    pub(super) fn publish(&mut self, port: PortId, frame: impl FnOnce() -> Vec<u8>) {
         if self.has_others {
-            self.to_tell.push(News { port, frame: frame() });
+            self.unread.push(NeighbourNews { port, frame: frame() });
         }
     }
 
-    /// Whether the others are to hear of this neighbour: if one of them waits for that, or it is new and nobody tells
-    /// too much that is.
+    /// Whether the others are to hear of this neighbour: if one of them waits for that, or it is new and the limit for
+    /// unsolicited news is not reached.
     pub(super) fn is_worth_it(&mut self, now: Time, (port, ip): Which, is_new: bool) -> bool {
         if !self.has_others {
             return false;

@@ -1,9 +1,9 @@
-//! Where all frames of a node are.
+//! The frame accounting of a node.
 
 use crate::drops::Drops;
 use crate::local::Punts;
 
-/// Where all frames are.
+/// The frame accounting.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Accounting {
     /// Frames that came in by a port.

@@ -1,19 +1,20 @@
-//! What happens to a frame before the chain: its tags and headers are read, a router judges whom it is for and from, and a node
-//! of several threads whose it is.
+//! What happens to a frame before the pipeline: its tags and headers are read, a router checks its receiver and its source, and a
+//! node of several threads finds the thread that it belongs to.
 
 use super::Plane;
 use crate::batch::{Batch, Frames, Set, Verdict};
-use crate::chain::{Entries, Stage};
-use crate::drops::Drop;
+use crate::dir::{Dir, EntryPoint};
+use crate::drops::DropReason;
 use crate::frame::{ETHERNET, Frame, Kind};
 use crate::icmp::{self, Error};
-use crate::pipeline::Exit;
+use crate::pipeline::{Entries, Exit, Stage};
 use crate::route::Refusal;
+use crate::steer::Directed;
+use crate::threads::{Handover, Ingress};
 use crate::time::Time;
-use crate::way::{Dir, Entry, Handover, Way};
 
 impl Plane {
-    /// Reads the headers of frames off the wire; those that are none of the stages' business get their verdict here.
+    /// Reads the headers of frames off the wire; frames that do not concern the stages get their verdict here.
     pub(super) fn admit(&mut self, now: Time, batch: &mut Batch<'_>) -> Entries {
         let (mut admitted, mut others, mut of_left) = (Set::EMPTY, Set::EMPTY, Set::EMPTY);
         let mut no_ip = Set::EMPTY;
@@ -27,38 +28,40 @@ impl Plane {
             if usize::from(frame.port.0) < self.pipeline.left {
                 of_left.insert(i);
             }
-            match router.map_or(frame.is_ip(), |router| router.takes_in(frame)) {
-                true => admitted.insert(i),
-                false => others.insert(i),
+            if router.map_or(frame.is_ip(), |router| router.takes_in(frame)) {
+                admitted.insert(i)
+            } else {
+                others.insert(i)
             }
         }
         for i in others {
-            // Whoever hands a frame over has greeted it.
-            let is_new = batch.ways[i] == Way::Wire;
-            match is_new.then(|| self.greet(now, &batch[i])).flatten() {
+            // The thread that hands a frame over has done this already.
+            let is_new = batch.ingress[i] == Ingress::Wire;
+            match is_new.then(|| self.on_neighbour_frame(now, &batch[i])).flatten() {
                 Some(verdict) => self.decide(batch, i, verdict),
                 None if batch[i].is_ip() => admitted.insert(i),
                 None => no_ip.insert(i),
             }
         }
-        admitted = self.vet(now, batch, admitted, of_left);
+        admitted = self.check_sources(now, batch, admitted, of_left);
         let is_own = batch.handed == 0 && self.steering.is_alone();
-        let mut entries = match is_own {
-            true => Entries::begin(admitted.and(of_left), admitted.without(of_left)),
-            false => Entries::default(),
+        let mut entries = if is_own {
+            Entries::begin(admitted.and(of_left), admitted.without(of_left))
+        } else {
+            Entries::default()
         };
         for i in no_ip {
-            // They are of no flow that belongs to a thread.
+            // They belong to no thread in particular.
             let dir = if of_left.contains(i) { Dir::Outward } else { Dir::Inward };
-            entries.insert_no_ip(i, Entry::Begin(dir));
+            entries.insert_no_ip(i, EntryPoint::Begin(dir));
         }
         if is_own {
             return entries;
         }
         for i in admitted {
             let dir = if of_left.contains(i) { Dir::Outward } else { Dir::Inward };
-            let way = batch.ways[i];
-            match self.enter(now, (&mut batch[i], way), dir) {
+            let ingress = batch.ingress[i];
+            match self.enter(now, (&mut batch[i], ingress), dir) {
                 Ok(entry) => entries.insert(i, entry),
                 Err(verdict) => self.decide(batch, i, verdict),
             }
@@ -66,34 +69,35 @@ impl Plane {
         entries
     }
 
-    /// Has a router judge the frames by their sources; returns those that it takes in. What was handed over has been judged.
-    fn vet(&mut self, now: Time, batch: &mut Batch<'_>, set: Set, of_left: Set) -> Set {
+    /// Has a router check the sources of frames; returns those that it accepts. Frames from other threads were checked there.
+    fn check_sources(&mut self, now: Time, batch: &mut Batch<'_>, set: Set, of_left: Set) -> Set {
         let mut fresh = set;
         if batch.handed > 0 {
-            set.filter(|&i| batch.ways[i] != Way::Wire).for_each(|i| fresh.remove(i));
+            set.filter(|&i| batch.ingress[i] != Ingress::Wire).for_each(|i| fresh.remove(i));
         }
         let mut taken = set;
-        if self.pipeline.stages.iter().any(|stage| matches!(stage, Stage::Nat(_))) {
+        if self.pipeline.nats().next().is_some() {
             for i in fresh.without(of_left) {
                 if self.is_impostor(&batch[i]) {
                     taken.remove(i);
-                    self.decide(batch, i, Verdict::Dropped(Drop::MartianSource));
+                    self.decide(batch, i, Verdict::Dropped(DropReason::MartianSource));
                 }
             }
         }
         let Exit::Router(router) = &self.pipeline.exit else { return taken };
-        let (refused, refusals) = router.vet(Frames(&mut batch.frames), fresh.and(taken), of_left.and(taken));
+        let (refused, refusals) =
+            router.check_sources(Frames(&mut batch.frames), fresh.and(taken), of_left.and(taken));
         for i in refused {
             let Some(refusal) = refusals[i] else { continue };
             let (reason, error) = match refusal {
                 Refusal::Source(reason) => (reason, None),
-                Refusal::Ttl => (Drop::TtlExpired, Some(Error::TimeExceeded)),
-                Refusal::SourceRouted => (Drop::SourceRouted, Some(Error::Routed)),
+                Refusal::Ttl => (DropReason::TtlExpired, Some(Error::TimeExceeded)),
+                Refusal::SourceRouted => (DropReason::SourceRouted, Some(Error::Routed)),
             };
             let back = if of_left.contains(i) {
-                Entry::Inward { below: 0 }
+                EntryPoint::Inward { below: 0 }
             } else {
-                Entry::Outward { above: self.pipeline.stages.len() }
+                EntryPoint::Outward { above: self.pipeline.stages.len() }
             };
             if let Some(error) = error {
                 self.outbox.report(now, &batch[i], error, back);
@@ -103,26 +107,32 @@ impl Plane {
         taken.without(refused)
     }
 
-    /// Whether a frame from outside says that it comes from an address that a NAT of the node gives its hosts.
+    /// Whether a frame from outside has a source that a NAT of the node allocates to its hosts.
     fn is_impostor(&self, frame: &Frame<'_>) -> bool {
-        self.pipeline
-            .stages
-            .iter()
-            .any(|stage| matches!(stage, Stage::Nat(nat) if nat.table.is_impostor(frame)))
+        self.pipeline.nats().any(|nat| nat.table.is_impostor(frame))
     }
 
-    /// Where a frame enters the chain that came in this way, or its verdict if it does not.
+    /// Where a frame with this ingress enters the pipeline, or its verdict if it does not.
     #[inline]
-    fn enter(&mut self, now: Time, (frame, way): (&mut Frame<'_>, Way), dir: Dir) -> Result<Entry, Verdict> {
-        let elsewhere = match way {
-            Way::Wire => self.steering.elsewhere(now, (frame, dir), &self.pipeline.stages, &mut self.outbox),
-            Way::Meets => self.steering.meet(now, (frame, dir), &self.pipeline.stages, &mut self.outbox),
-            Way::Found => None,
-            Way::Turned(nat) | Way::Asks(nat) | Way::Awaited(nat) => {
-                return self.enter_nat(now, frame, (way, nat));
+    fn enter(
+        &mut self,
+        now: Time,
+        (frame, ingress): (&mut Frame<'_>, Ingress),
+        dir: Dir,
+    ) -> Result<EntryPoint, Verdict> {
+        let elsewhere = match ingress {
+            Ingress::Wire => {
+                self.steering.elsewhere(now, Directed { frame, dir }, &self.pipeline.stages, &mut self.outbox)
+            }
+            Ingress::Meets => {
+                self.steering.meet(now, Directed { frame, dir }, &self.pipeline.stages, &mut self.outbox)
+            }
+            Ingress::Found => None,
+            Ingress::Turned(nat) | Ingress::Asks(nat) | Ingress::Awaited(nat) => {
+                return self.enter_nat(now, frame, (ingress, nat));
             }
         };
-        elsewhere.map_or(Ok(Entry::Begin(dir)), Err)
+        elsewhere.map_or(Ok(EntryPoint::Begin(dir)), Err)
     }
 
     /// Where a frame enters that the NAT of another thread has handed over, or its verdict.
@@ -131,46 +141,46 @@ impl Plane {
         &mut self,
         now: Time,
         frame: &mut Frame<'_>,
-        (way, number): (Way, u8),
-    ) -> Result<Entry, Verdict> {
+        (ingress, number): (Ingress, u8),
+    ) -> Result<EntryPoint, Verdict> {
         let nat = self.steering.nat(number).and_then(|k| Some((k, self.pipeline.stages.get_mut(k)?)));
         let Some((k, Stage::Nat(nat))) = nat else {
-            // It has gone from this thread, or has not come yet: so nobody here is known by a public address.
-            return match way {
-                Way::Turned(_) => Err(Verdict::Dropped(Drop::NatNoMapping)),
-                _ => Ok(Entry::Begin(Dir::Outward)),
+            // The stage has gone from this thread, or has not come yet: no host has a public address here.
+            return match ingress {
+                Ingress::Turned(_) => Err(Verdict::Dropped(DropReason::NatNoMapping)),
+                _ => Ok(EntryPoint::Begin(Dir::Outward)),
             };
         };
-        match way {
-            Way::Turned(_) => Ok(Entry::Inward { below: k + 1 }),
-            Way::Asks(_) if nat.table.awaits(now, frame) => {
+        match ingress {
+            Ingress::Turned(_) => Ok(EntryPoint::Inward { below: k + 1 }),
+            Ingress::Asks(_) if nat.table.awaits(now, frame) => {
                 let to = nat.table.owner_of_source(frame);
-                Err(Verdict::Handed(Handover { to, way: Way::Awaited(number) }))
+                Err(Verdict::Handed(Handover { to, ingress: Ingress::Awaited(number) }))
             }
-            Way::Asks(_) => Ok(Entry::Outward { above: k + 1 }),
+            Ingress::Asks(_) => Ok(EntryPoint::Outward { above: k + 1 }),
             _ => {
                 frame.is_awaited = true;
-                Ok(Entry::Outward { above: k })
+                Ok(EntryPoint::Outward { above: k })
             }
         }
     }
 
     /// The verdict of a frame that a router's stages do not see: about neighbours, or not for the node at all.
     #[cold]
-    fn greet(&mut self, now: Time, frame: &Frame<'_>) -> Option<Verdict> {
+    fn on_neighbour_frame(&mut self, now: Time, frame: &Frame<'_>) -> Option<Verdict> {
         let Exit::Router(router) = &mut self.pipeline.exit else { return None };
         let (dst, _) = frame.macs();
         if dst[0] & 1 == 0 && dst != router.mac(frame.port) {
-            return Some(Verdict::Dropped(Drop::NotForUs));
+            return Some(Verdict::Dropped(DropReason::NotForUs));
         }
         match frame.kind() {
             Kind::V4 => None,
             Kind::V6 if !icmp::is_about_neighbours(frame) => None,
-            Kind::Other => Some(Verdict::Dropped(Drop::NoProtocol)),
-            _ => match router.hear(frame, now, &mut self.outbox) {
+            Kind::Other => Some(Verdict::Dropped(DropReason::NoProtocol)),
+            _ => match router.on_neighbour_frame(frame, now, &mut self.outbox) {
                 Some(true) => Some(Verdict::Local),
-                Some(false) => Some(Verdict::Dropped(Drop::NotForUs)),
-                None if frame.kind() == Kind::Arp => Some(Verdict::Dropped(Drop::NoProtocol)),
+                Some(false) => Some(Verdict::Dropped(DropReason::NotForUs)),
+                None if frame.kind() == Kind::Arp => Some(Verdict::Dropped(DropReason::NoProtocol)),
                 None => Some(Verdict::Local),
             },
         }
@@ -179,7 +189,7 @@ impl Plane {
 
 /// Reads the headers of a frame of a port with these tags.
 #[inline]
-fn open(frame: &mut Frame<'_>, tags: &[[u8; 4]]) -> Result<(), Drop> {
+fn open(frame: &mut Frame<'_>, tags: &[[u8; 4]]) -> Result<(), DropReason> {
     if tags.is_empty() {
         frame.read(ETHERNET - 2)?;
         // Where a packet's type stands there is no tag.
@@ -191,21 +201,22 @@ fn open(frame: &mut Frame<'_>, tags: &[[u8; 4]]) -> Result<(), Drop> {
 }
 
 /// Where the type stands behind the tags of the port; a frame with other tags is not the port's.
-fn untag(frame: &Frame<'_>, tags: &[[u8; 4]]) -> Result<usize, Drop> {
+fn untag(frame: &Frame<'_>, tags: &[[u8; 4]]) -> Result<usize, DropReason> {
     let bytes = frame.bytes();
     let mut at = ETHERNET - 2;
     for tag in tags {
-        let &[a, b, high, low] = bytes.get(at..).and_then(<[u8]>::first_chunk).ok_or(Drop::Malformed)?;
+        let &[a, b, high, low] =
+            bytes.get(at..).and_then(<[u8]>::first_chunk).ok_or(DropReason::Malformed)?;
         // The upper four bits of a tag are its priority.
         if [a, b, high & 15, low] != *tag {
-            return Err(Drop::UnknownVlan);
+            return Err(DropReason::UnknownVlan);
         }
         at += 4;
     }
-    match bytes.get(at..).and_then(|rest| rest.first_chunk::<4>()).ok_or(Drop::Malformed)? {
+    match bytes.get(at..).and_then(|rest| rest.first_chunk::<4>()).ok_or(DropReason::Malformed)? {
         // It names a priority and no VLAN (IEEE 802.1Q, section 9.6).
         [0x81, 0x00, high, 0] if high & 15 == 0 => Ok(at + 4),
-        [0x81, 0x00, ..] | [0x88, 0xa8, ..] => Err(Drop::UnknownVlan),
+        [0x81, 0x00, ..] | [0x88, 0xa8, ..] => Err(DropReason::UnknownVlan),
         _ => Ok(at),
     }
 }

@@ -1,13 +1,13 @@
-//! Frames that do not pass the stages, as whoever runs a plane sees it: the fast path, and the flow cache of tests.
+//! Frames that do not pass the stages, for the caller of a plane: the fast path, and the flow cache of tests.
 
 use super::Plane;
 use crate::batch::Batch;
-use crate::chain::Entries;
-use crate::fast::{Book, FastState, FastTable};
+use crate::fast::{FastPath, FastState, FastTable};
+use crate::pipeline::Entries;
 use crate::time::Time;
 
 impl Plane {
-    /// From now on frames pass by a flow cache, or no longer: all else stays the same. For tests.
+    /// Turns a flow cache on or off, for tests: its results are those of the stages.
     pub fn cache_flows(&mut self, is_on: bool) {
         self.cache = is_on.then(Box::default);
     }
@@ -17,18 +17,12 @@ impl Plane {
         self.cache.as_ref().map_or(0, |cache| cache.hits())
     }
 
-    /// How often frames had to pass the stages for want of a recipe, by reason.
-    pub fn uncached_frames(&self) -> Vec<(String, u64)> {
-        let never = self.cache.iter().flat_map(|cache| cache.never());
-        never.map(|(reason, frames)| (format!("{reason:?}"), frames)).collect()
-    }
-
-    /// Somebody passes on frames in the plane's place from now on.
+    /// A fast path forwards frames in place of the plane from now on.
     pub fn set_fast(&mut self, table: Box<dyn FastTable>) {
-        self.fast = Some(Box::new(Book::begin(table, &mut self.pipeline)));
+        self.fast = Some(Box::new(FastPath::begin(table, &mut self.pipeline)));
     }
 
-    /// Nobody does any longer. What frames were counted as stays.
+    /// The fast path ends. Its frames stay counted.
     pub fn take_fast(&mut self) -> Option<Box<dyn FastTable>> {
         let (table, frames) = self.fast.take()?.end(&mut self.pipeline);
         self.accounting.entered += frames;
@@ -36,45 +30,46 @@ impl Plane {
         Some(table)
     }
 
-    /// Whether frames can leave otherwise than by the plane: it is asked for again whenever that may have changed.
+    /// Turns the fast path on or off. The caller calls it again whenever the ports may have changed.
     pub fn use_fast(&mut self, on: bool) {
-        if let Some(book) = &mut self.fast {
-            book.set_on(on);
+        if let Some(path) = &mut self.fast {
+            path.set_on(on);
         }
     }
 
-    /// How the fast path is; `None`: there is none.
+    /// The state of the fast path; `None`: there is none.
     pub fn fast_state(&self) -> Option<FastState> {
-        self.fast.as_ref().map(|book| book.state())
+        self.fast.as_ref().map(|path| path.state())
     }
 
-    /// Reads what entries were used for, so that counters and times here are those of now.
+    /// Reads the uses of all entries, so that counters and times here are up to date.
     pub fn settle_fast(&mut self) {
-        if let Some(book) = &mut self.fast {
-            book.read_all(&mut self.pipeline);
+        if let Some(path) = &mut self.fast {
+            path.read_all(&mut self.pipeline);
         }
     }
 
-    /// The same for some entries, from this number on, so that no frame waits for all of them; the next number, if there is one.
+    /// The same for some entries, from this number on, so that no frame waits for all of them; returns the next number, if there
+    /// is one.
     pub fn settle_some(&mut self, from: u32) -> Option<u32> {
         self.fast.as_mut()?.read_some(&mut self.pipeline, from)
     }
 
-    /// A batch passes the stages, and what it says of flows reaches whoever passes on frames in the plane's place.
+    /// Runs a batch through the stages, and tells the fast path what came of its flows.
     #[inline(never)]
     pub(super) fn pass_beside(&mut self, now: Time, batch: &mut Batch<'_>, entries: Entries) {
         let before =
-            self.fast.as_mut().map(|book| book.before_stages(&mut self.pipeline, now, batch, &entries));
+            self.fast.as_mut().map(|path| path.before_stages(&mut self.pipeline, now, batch, &entries));
         self.pass(now, batch, entries);
-        if let (Some(book), Some(before)) = (&mut self.fast, before) {
-            book.behind_stages(&mut self.pipeline, now, batch, &before);
+        if let (Some(path), Some(before)) = (&mut self.fast, before) {
+            path.behind_stages(&mut self.pipeline, now, batch, &before);
         }
     }
 
-    /// Whoever uses entries knows what has changed; called before anything that was done leaves the plane.
+    /// Tells the fast path what has changed; called before anything that was done leaves the plane.
     pub(crate) fn publish(&mut self) {
-        if let Some(book) = &mut self.fast {
-            book.publish(&mut self.pipeline);
+        if let Some(path) = &mut self.fast {
+            path.publish(&mut self.pipeline);
         }
     }
 
@@ -82,15 +77,15 @@ impl Plane {
     /// what little is new while they are not. `true`: there is more.
     pub(crate) fn pause_fast(&mut self, from: &mut u32) -> bool {
         let rest = self.settle_some(*from);
-        let Some(book) = &mut self.fast else { return false };
+        let Some(path) = &mut self.fast else { return false };
         *from = rest.unwrap_or(0);
-        rest.is_some() || book.pause()
+        rest.is_some() || path.pause()
     }
 
     /// The stages have changed.
     pub(crate) fn resume_fast(&mut self) {
-        if let Some(book) = &mut self.fast {
-            book.resume(&mut self.pipeline);
+        if let Some(path) = &mut self.fast {
+            path.resume(&mut self.pipeline);
         }
     }
 }

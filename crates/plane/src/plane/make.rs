@@ -4,13 +4,12 @@ use std::net::IpAddr;
 
 use weir_packet::frame::Mac;
 
-use crate::chain::Stage;
 use crate::config::{Config, StageConfig};
 use crate::filter::Filter;
 use crate::frame::PortId;
-use crate::nat::{Mtus, Nat};
+use crate::nat::{Forwarding, Mtus, Nat};
 use crate::neighbour::Link;
-use crate::pipeline::Exit;
+use crate::pipeline::{Exit, Stage};
 use crate::police::Police;
 use crate::port::Port;
 use crate::prefix::Prefix;
@@ -66,13 +65,17 @@ pub(crate) fn stage_of(stage: &StageConfig, config: &Config) -> Stage {
         StageConfig::Police(police) => Stage::Police(Box::new(Police::new(police, config.seed))),
         StageConfig::Nat(nat) => {
             let local: Vec<IpAddr> = config.ports.iter().flat_map(local_addresses).collect();
-            let has6 = local.iter().any(IpAddr::is_ipv6);
+            let has_v6 = local.iter().any(IpAddr::is_ipv6);
             let shortest = |ports: &[Port]| ports.iter().map(|port| port.mtu).min().unwrap_or(u16::MAX);
             let (left, right) = config.ports.split_at(config.left);
             let mtus = Mtus { inside: shortest(left), outside: shortest(right) };
             let mut nat = Nat::new((**nat).clone(), local, config.seed, config.share);
             nat.limit(&config.limits);
-            Stage::Nat(Box::new(if config.routes.is_some() { nat.of_router(mtus, has6) } else { nat }))
+            Stage::Nat(Box::new(if config.routes.is_some() {
+                nat.of_router(Forwarding { mtus, has_v6 })
+            } else {
+                nat
+            }))
         }
     }
 }

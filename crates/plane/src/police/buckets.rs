@@ -8,10 +8,10 @@
 //! A bucket is that one number. One that is full says nothing, and its place may become another subscriber's. Places are in
 //! sets of eight, which a keyed hash of the subscriber chooses.
 //!
-//! Invariant: nobody gets more than burst + rate * time. Where all buckets of a set lack tokens, a new subscriber takes the place of
-//! the one that lacks least, and begins with what that one lacks (as in Space-Saving, Metwally, Agrawal, El Abbadi, ICDT 2005). From then on all
-//! of the set lack as much or more, so that who lost its place gains nothing when it returns. To take tokens from others in this way, those who have them must
-//! have used up what eight subscribers may.
+//! Invariant: no subscriber gets more than burst + rate * time. If no bucket of a set is full, a new subscriber replaces the
+//! fullest bucket and inherits its level (as in Space-Saving, Metwally, Agrawal, El Abbadi, ICDT 2005). From then on all buckets
+//! of the set lack as many tokens or more, so that a subscriber that lost its place gains nothing when it returns. To take tokens
+//! from others in this way, an attacker must have used up what eight subscribers may.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use weir_memory::prefetch;
@@ -56,7 +56,7 @@ pub(super) struct Buckets {
     /// What was granted until then.
     granted: u128,
     since: Time,
-    /// By set and place: whose it is.
+    /// By set and place: the subscriber.
     subscribers: Vec<[u128; WAYS]>,
     /// By set and place: how much is to be granted until it is full; 0 where there never was one.
     full_at: Vec<[u128; WAYS]>,
@@ -72,7 +72,7 @@ impl Buckets {
             limit,
             granted: 0,
             since: Time::default(),
-            // Zeros are pages of the kernel's that take no memory until somebody has a place there.
+            // Zeros are pages of the kernel's that take no memory until a subscriber has a place there.
             subscribers: vec![[0; WAYS]; sets],
             full_at: vec![[0; WAYS]; sets],
             known: 0,
@@ -89,7 +89,7 @@ impl Buckets {
         self.known
     }
 
-    /// How often a subscriber took a place whose bucket was not full.
+    /// How often a subscriber replaced a bucket that was not full.
     pub(super) fn displaced(&self) -> u64 {
         self.displaced
     }
@@ -133,7 +133,7 @@ impl Buckets {
         }
     }
 
-    /// Whether the subscriber, whose hash this is, has tokens for a frame of so many bytes; if so, they are taken.
+    /// Whether a subscriber with this hash has tokens for a frame of so many bytes; if so, they are taken.
     pub(super) fn allow(&mut self, now: Time, subscriber: u128, hash: u32, bytes: usize) -> bool {
         let (granted, set) = (self.granted(now), self.set(hash));
         let (Some(subscribers), Some(full_at)) = (self.subscribers.get_mut(set), self.full_at.get_mut(set))
@@ -181,8 +181,8 @@ mod tests {
         }
     }
 
-    /// A rate of no round number of ns for a bit: whoever always has more to send gets burst + rate * time, to the byte of its
-    /// frames, whenever and however long they come.
+    /// A rate whose ns per bit are no round number: a subscriber that always has more to send gets burst + rate * time, to the
+    /// byte of its frames, whenever and however long they come.
     #[test]
     fn the_rate_is_exact_whenever_time_passes() {
         for seed in 1..=5 {
@@ -211,7 +211,8 @@ mod tests {
     }
 
     /// A flood of addresses, each of which sends one frame, at seven tenths of the rate that the table's subscribers may have together:
-    /// who sends too much gets its rate, all of it and no more, and who sends now and then always finds tokens.
+    /// a subscriber that sends too much gets its rate, all of it and no more, and one that sends now and then always finds
+    /// tokens.
     #[test]
     fn invented_addresses_neither_give_nor_take_tokens() {
         const PLACES: u32 = 64;
@@ -246,7 +247,7 @@ mod tests {
         }
     }
 
-    /// More of them than the table has places, all of whom send what they can: nobody gets more than its rate.
+    /// More of them than the table has places, and all send what they can: no subscriber gets more than its rate.
     #[test]
     fn who_loses_its_place_gains_nothing() {
         let limit = Limit::with_bytes(800_000, 3000);

@@ -1,4 +1,4 @@
-//! What a policer is to be, read from its item.
+//! The configuration of a policer, read from its item.
 //!
 //! ```text
 //! police(
@@ -24,11 +24,11 @@ use weir_link::{Buffer, Rate};
 use weir_queue::Time;
 
 use super::buckets::Limit;
+use crate::dir::Dir;
 use crate::filter::class;
 use crate::port::Port;
 use crate::prefix::Prefix;
 use crate::text::{Arg, Item};
-use crate::way::Dir;
 
 /// What may pass at once where the text does not say it.
 const BURST: Buffer = Buffer::Time(Time::from_ms(100));
@@ -50,7 +50,7 @@ const NONE: &str = "none";
 /// What arguments begin with that are no prefixes.
 const NAMES: [&str; 4] = ["profile", "others", "each6", "subscribers"];
 
-/// What a policer is to be.
+/// The configuration of a policer.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Config {
     pub(super) profiles: Vec<Profile>,
@@ -86,7 +86,7 @@ impl Rates {
     }
 }
 
-/// A text on its way: profiles may stand behind those who have them.
+/// A text that is being read: a profile may be defined after the subscribers that have it.
 #[derive(Debug)]
 struct Reading<'a> {
     config: Config,
@@ -128,7 +128,7 @@ impl Config {
         config
     }
 
-    /// All rates: the number of the profile, the class if it is that of one alone, the direction, and what it is.
+    /// All rates: the number of the profile, the class if the rate is for one class, the direction, and the rate.
     pub(super) fn limits(&self) -> impl Iterator<Item = (usize, Option<u8>, Dir, Limit)> {
         self.profiles.iter().enumerate().flat_map(|(n, profile)| {
             profile.rates.iter().flat_map(move |rates| {
@@ -203,9 +203,10 @@ impl<'a> Reading<'a> {
         for pair in words.chunks(2) {
             let &[word, value] = pair else {
                 let known = WORDS.contains(&pair[0]);
-                return Err(match known {
-                    true => format!("`{}` takes one value, as in `{}`", pair[0], example(pair[0])),
-                    false => unknown(pair[0], &WORDS),
+                return Err(if known {
+                    format!("`{}` takes one value, as in `{}`", pair[0], example(pair[0]))
+                } else {
+                    unknown(pair[0], &WORDS)
                 });
             };
             let said_before = match word {

@@ -1,4 +1,4 @@
-//! What a queue is to be, read from its item.
+//! The configuration of a queue, read from its item.
 //!
 //! ```text
 //! lan > queue(outward 20Mbit, inward 100Mbit, aqm fq-codel) > nat(public 192.0.2.1) > route > wan
@@ -19,20 +19,20 @@ use weir_config::{Notes, did_you_mean};
 use weir_link::{Aqm, Buffer, Paths, Rate};
 use weir_queue::{Bottleneck, Time};
 
+use crate::dir::Dir;
 use crate::text::{Arg, FileOf, Item};
-use crate::way::Dir;
 
-/// What may wait where the text does not say it.
+/// The limit if the text has none.
 const LIMIT: Buffer = Buffer::Time(Time::from_ms(100));
-/// And at least, in bytes: some frames must fit however slow the link is.
+/// The least limit, in bytes: some frames must fit however slow the link is.
 const LEAST_LIMIT: u64 = 32 * 1514;
-/// Bytes of a limit that the text says.
+/// Limits that the text may set, in bytes.
 const LIMITS: RangeInclusive<u64> = 2_000..=4_000_000_000;
 const LIMIT_TIMES: RangeInclusive<Time> = Time::from_us(10)..=Time::from_s(10);
 /// Rate of a direction without a limit, bits/s, by which memory for frames that are on their way is measured.
 const UNLIMITED: u64 = 1_000_000_000;
 
-/// What a queue is to be.
+/// The configuration of a queue.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Config {
     outward: Option<Rate>,
@@ -195,15 +195,16 @@ fn example(name: &str) -> &'static str {
     }
 }
 
-/// A queue that needs no packet values: nobody gives frames any here.
+/// An AQM that needs no packet values: frames have none here.
 fn aqm(text: &str) -> Result<Aqm, String> {
     let known = weir_queue::Config::catalogue();
     let known: Vec<&str> =
         known.iter().filter(|(_, queue)| !queue.needs_values()).map(|(name, _)| *name).collect();
     let name = text.split_once(':').map_or(text, |(name, _)| name);
-    match known.contains(&name) {
-        true => Aqm::read(text),
-        false => Err(format!("`{name}` is no AQM: {}", did_you_mean(name, &known))),
+    if known.contains(&name) {
+        Aqm::read(text)
+    } else {
+        Err(format!("`{name}` is no AQM: {}", did_you_mean(name, &known)))
     }
 }
 

@@ -10,8 +10,8 @@
 //! | `PREFIX via ADDRESS` | by this neighbour, which lies in the network of a port; several are used by flow, with equal shares |
 //! | `PREFIX via ADDRESS on PORT` | by this neighbour at this port; a link-local address of IPv6 needs the port, since each link has such addresses |
 //! | `PREFIX blackhole` | dropped in silence |
-//! | `PREFIX unreachable` | dropped, and the sender is informed that nobody is there |
-//! | `PREFIX prohibit` | dropped, and the sender is informed that it may not |
+//! | `PREFIX unreachable` | dropped, and the sender gets "host unreachable" |
+//! | `PREFIX prohibit` | dropped, and the sender gets "administratively prohibited" |
 //! | `options fill` | record route and timestamp of IPv4 are filled in; also `ignore`, `drop`: see `options.rs` |
 //!
 //! `default` stands for `0.0.0.0/0`, or `::/0` where the neighbour has an address of IPv6. The networks of the ports
@@ -50,9 +50,9 @@ pub enum Target {
     Via(Vec<NextHop>),
     /// Nowhere, in silence.
     Blackhole,
-    /// Nowhere: nobody is there.
+    /// Nowhere: the sender gets "host unreachable".
     Unreachable,
-    /// Nowhere: nobody may go there.
+    /// Nowhere: the sender gets "administratively prohibited".
     Prohibit,
 }
 
@@ -61,7 +61,7 @@ pub enum Target {
 pub struct NextHop {
     /// Its address.
     pub address: IpAddr,
-    /// The port at whose link it is; `None`: that whose network has the address.
+    /// The port of its link; `None`: the port whose network has the address.
     pub port: Option<PortId>,
 }
 
@@ -144,7 +144,7 @@ fn route(arg: &Arg, ports: &[Port]) -> Result<Route, String> {
     if prefix.network() != prefix {
         return Err(format!("`{prefix}` has bits behind its length: write {}", prefix.network()));
     }
-    if is_of_nobody(prefix) {
+    if is_never_forwarded(prefix) {
         return Err(format!(
             "`{prefix}` holds no addresses of hosts elsewhere: packets to them are never forwarded"
         ));
@@ -157,8 +157,8 @@ fn route(arg: &Arg, ports: &[Port]) -> Result<Route, String> {
     }
 }
 
-/// Whether all addresses of a prefix are those of the host itself, of nobody, of groups or of the link alone.
-fn is_of_nobody(prefix: Prefix) -> bool {
+/// Whether all addresses of a prefix are loopback, unspecified, group or link-local addresses.
+fn is_never_forwarded(prefix: Prefix) -> bool {
     match prefix.address {
         IpAddr::V4(address) => {
             let first = u32::from(address);
@@ -190,9 +190,10 @@ fn gateways(words: &[&str], ports: &[Port]) -> Result<Vec<NextHop>, String> {
             gateways.push(hop);
         }
     }
-    match gateways.len() <= MOST_HOPS {
-        true => Ok(gateways),
-        false => Err(format!("a route has at most {MOST_HOPS} next hops: these are {}", gateways.len())),
+    if gateways.len() <= MOST_HOPS {
+        Ok(gateways)
+    } else {
+        Err(format!("a route has at most {MOST_HOPS} next hops: these are {}", gateways.len()))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Where addresses of a batch lead.
+//! Route look-up for the frames of a batch.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use super::v4::V4;

@@ -1,4 +1,12 @@
 //! Where a frame goes: longest-prefix match over IPv4 and IPv6, and what stands behind a match.
+//!
+//! Files:
+//! - `router.rs`: the way of each frame; `router/next_hops.rs`: neighbours and groups of them; `router/egress.rs`: TTL, MTU,
+//!   Ethernet addresses
+//! - `v4.rs`, `v6.rs`, `blocks.rs`: the tables; `hops.rs`: looks up a batch; `group.rs`: next hops of equal cost
+//! - `source.rs`: which sources a router accepts; `rpf.rs`: by which ports
+//! - `options.rs`: options of IPv4
+//! - `config.rs`: the text; `recipe.rs`: the router's part of a recipe
 
 mod blocks;
 mod config;
@@ -9,28 +17,27 @@ mod recipe;
 mod router;
 mod rpf;
 mod source;
-pub mod v4;
-pub mod v6;
+mod v4;
+mod v6;
 
 pub(crate) use config::read;
 pub use config::{NextHop, Route, Target};
 pub use options::Options;
 pub use router::NoLink;
 pub(crate) use router::Router;
-pub use rpf::Rpf;
 pub(crate) use source::Refusal;
 
 /// What a prefix leads to: a number of the caller's, below 2^31 - 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Hop(pub u32);
+pub(crate) struct Hop(pub(crate) u32);
 
 impl Hop {
     /// No prefix holds the address.
-    pub const NONE: Hop = Hop(u32::MAX);
+    pub(crate) const NONE: Hop = Hop(u32::MAX);
 }
 
 /// A table of prefixes. An address belongs to the longest that holds it (RFC 1812, section 5.2.4.3).
-pub trait Lpm {
+pub(crate) trait Lpm {
     /// An address as a number.
     type Address: Copy;
 
@@ -47,12 +54,8 @@ pub trait Lpm {
     fn lookup(&self, addresses: &[Self::Address], hops: &mut [Hop]);
 
     /// Prefixes.
+    #[cfg(test)]
     fn len(&self) -> usize;
-
-    /// Whether there is no prefix.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
 
     /// Memory that lookups read, in bytes.
     fn bytes(&self) -> usize;

@@ -13,7 +13,8 @@
 //! | `drop` | goes no further |
 //!
 //! RFC 7126 would rather have them dropped, since they tell outsiders about a network; RFC 1812 asks routers to fill them in. So
-//! who wants the first writes it. The time is that of the node's own beginning, which RFC 791 allows where the highest bit is set.
+//! an operator configures the first. The time is that of the node's own beginning, which RFC 791 allows where the highest bit is
+//! set.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 
 use weir_packet::checksum::write_ipv4;
@@ -22,7 +23,7 @@ use weir_packet::options::options;
 use crate::frame::{Frame, IPV4};
 use crate::time::Time;
 
-/// What a router does with record route and timestamp.
+/// How a router handles record route and timestamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Options {
     /// Writes what they ask for.
@@ -47,7 +48,7 @@ const TIMESTAMP: u8 = 68;
 const LOOSE: u8 = 131;
 const STRICT: u8 = 137;
 
-/// Of a timestamp option: what a place holds.
+/// What a place of a timestamp option holds.
 const TIMES: u8 = 0;
 const ADDRESSES: u8 = 1;
 const ASKED: u8 = 3;
@@ -85,7 +86,7 @@ pub(super) fn asks_nodes(frame: &Frame<'_>) -> bool {
     options(frame.options4()).any(|option| matches!(option, [RECORD_ROUTE | TIMESTAMP, ..]))
 }
 
-/// Who writes, and when.
+/// The address that is written, and the time.
 pub(super) struct Writer<'a> {
     /// The address of the port that the packet leaves by.
     pub(super) address: u32,
@@ -94,7 +95,7 @@ pub(super) struct Writer<'a> {
     pub(super) now: Time,
 }
 
-/// Writes what the options of a frame ask for.
+/// Fills in the options of a frame.
 ///
 /// # Errors
 /// The place of the byte of the header that is wrong.
@@ -161,7 +162,7 @@ fn stamp(option: &mut [u8], writer: &Writer<'_>) -> Result<(), usize> {
     Ok(())
 }
 
-/// One more node that there was no room for; there is room for fifteen of those.
+/// Counts one more node without room; the field counts up to fifteen.
 fn overflow(option: &mut [u8]) -> Result<(), usize> {
     const OVERFLOW: usize = 3;
     let full = option.get_mut(OVERFLOW).ok_or(OVERFLOW)?;
@@ -191,7 +192,7 @@ mod tests {
     use super::*;
     use crate::batch::{Batch, Verdict};
     use crate::config::Config;
-    use crate::drops::Drop;
+    use crate::drops::DropReason;
     use crate::frame::{HEAD_ROOM, PortId};
     use crate::plane::Plane;
     use weir_packet::checksum::{fold, sum};
@@ -248,8 +249,11 @@ mod tests {
             let ignored = routed("options ignore", &before);
             assert_eq!(ignored, (Verdict::Out(PortId(1)), before.clone(), vec![]), "{before:?}");
             let dropped = routed("options drop", &before);
-            let verdict =
-                if before[0] == 0x94 { Verdict::Out(PortId(1)) } else { Verdict::Dropped(Drop::IpOption) };
+            let verdict = if before[0] == 0x94 {
+                Verdict::Out(PortId(1))
+            } else {
+                Verdict::Dropped(DropReason::IpOption)
+            };
             assert_eq!(dropped, (verdict, before.clone(), vec![]), "{before:?}");
         }
     }
@@ -257,12 +261,12 @@ mod tests {
     #[test]
     fn source_routes_and_broken_options_go_no_further_and_their_senders_hear_of_it() {
         for (options, reason, error) in [
-            (&[131, 7, 4, 198, 19, 0, 9, 0][..], Drop::SourceRouted, (3, 5, 0)),
-            (&[1, 137, 7, 8, 198, 19, 0, 9], Drop::SourceRouted, (3, 5, 0)),
-            (&[7, 7, 3, 0, 0, 0, 0, 0], Drop::IpOption, (12, 0, 22)),
-            (&[7, 7, 6, 0, 0, 0, 0, 0], Drop::IpOption, (12, 0, 22)),
-            (&[1, 7, 30, 4, 0, 0, 0, 0], Drop::IpOption, (12, 0, 22)),
-            (&[68, 4, 5, 0xf0], Drop::IpOption, (12, 0, 23)),
+            (&[131, 7, 4, 198, 19, 0, 9, 0][..], DropReason::SourceRouted, (3, 5, 0)),
+            (&[1, 137, 7, 8, 198, 19, 0, 9], DropReason::SourceRouted, (3, 5, 0)),
+            (&[7, 7, 3, 0, 0, 0, 0, 0], DropReason::IpOption, (12, 0, 22)),
+            (&[7, 7, 6, 0, 0, 0, 0, 0], DropReason::IpOption, (12, 0, 22)),
+            (&[1, 7, 30, 4, 0, 0, 0, 0], DropReason::IpOption, (12, 0, 22)),
+            (&[68, 4, 5, 0xf0], DropReason::IpOption, (12, 0, 23)),
         ] {
             let (verdict, _, errors) = routed("", options);
             assert_eq!((verdict, errors), (Verdict::Dropped(reason), vec![error]), "{options:?}");

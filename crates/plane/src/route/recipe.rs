@@ -1,4 +1,4 @@
-//! Where a router sends frames that go the same way, for those who send the next ones.
+//! The router's part of a recipe: where the frames of a flow leave.
 
 use super::router::{GROUPS, Next, Router};
 use super::{Hop, Lpm};
@@ -9,7 +9,7 @@ impl Router {
     /// Where frames with this key leave.
     ///
     /// # Errors
-    /// They must come here.
+    /// They must pass the router.
     pub(crate) fn recipe(&self, key: &Key) -> Result<Out, Never> {
         let mut hop = [Hop::NONE];
         match key.ends {
@@ -33,7 +33,7 @@ impl Router {
         }
     }
 
-    /// Other numbers whenever routes, and what is known of neighbours, change.
+    /// Epochs of routes and of neighbours.
     pub(crate) fn epochs(&self) -> (u32, u32) {
         self.epochs
     }

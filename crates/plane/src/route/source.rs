@@ -1,27 +1,28 @@
-//! Whose packets a router takes in at a port: who claims another's address goes no further (BCP 38 = RFC 2827, RFC 3704).
+//! The sources that a router accepts at a port: a spoofed packet goes no further (BCP 38 = RFC 2827, RFC 3704).
 //!
 //! ```text
 //! source > hop of the way back (Lpm) > the port it leads to > is it one that the packet may have come in by?
 //! ```
 //!
-//! What is asked of that port is in `rpf.rs`. An address that nobody can have, or that is the node's own, is refused in any
-//! case. It is judged before all stages, so that none translates such an address or remembers it.
+//! The ports that are accepted are in `rpf.rs`. An invalid source, or an address of the node itself, is refused in any case.
+//! Sources are checked before all stages, so that none translates such an address or remembers it.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use super::hops::End;
-use super::router::{GROUPS, Next, Router, is_martian, is_nobody, is_of_link};
+use super::router::{GROUPS, Next, Router, is_of_link};
 use super::rpf::bit;
 use super::{Hop, options};
 use crate::batch::{Frames, PerFrame, Set};
-use crate::drops::Drop;
+use crate::drops::DropReason;
 use crate::frame::{Frame, Kind};
+use crate::prefix::{is_unicast4, is_unicast6};
 
 /// Why a frame that came in goes no further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// Nobody there has its source.
-    Source(Drop),
-    /// Its time to live ends here: a stage would only remember its sender, and write its address anew.
+    /// The source is invalid at this port.
+    Source(DropReason),
+    /// Its time to live ends here: a stage would only create state for it.
     Ttl,
     /// Its sender says by which nodes it goes.
     SourceRouted,
@@ -37,18 +38,19 @@ enum Leads {
 }
 
 impl Router {
-    /// Judges those that have just come in from links, `fresh`; returns those that are refused. Frames of the left end, `left`,
-    /// that go to a port there are marked.
-    pub(crate) fn vet(
+    /// Checks the sources of frames that have just come in from links, `fresh`; returns those that are refused. Frames of the
+    /// left end, `left`, that go to a port there are marked.
+    pub(crate) fn check_sources(
         &self,
         mut frames: Frames<'_, '_>,
         fresh: Set,
         left: Set,
     ) -> (Set, PerFrame<Option<Refusal>>) {
         let (mut refused, mut refusals) = (Set::EMPTY, PerFrame::all(None));
-        let backs = match self.accepted.iter().any(Option::is_some) {
-            true => self.hops(&frames, fresh, End::Source),
-            false => PerFrame::all(Hop::NONE),
+        let backs = if self.accepted.iter().any(Option::is_some) {
+            self.hops(&frames, fresh, End::Source)
+        } else {
+            PerFrame::all(Hop::NONE)
         };
         let mut ending = Set::EMPTY;
         for i in fresh {
@@ -90,11 +92,11 @@ impl Router {
 
     /// Why a source is refused if this hop leads back to it.
     #[inline]
-    fn judge(&self, frame: &Frame<'_>, back: Hop) -> Option<Drop> {
+    fn judge(&self, frame: &Frame<'_>, back: Hop) -> Option<DropReason> {
         if is_martian(frame) {
-            // Who has no address yet asks all for one (RFC 2131, section 4.1, RFC 4862, section 5.4).
-            let asks_all = is_nobody(frame) && is_for_all(frame);
-            return (!asks_all).then_some(Drop::MartianSource);
+            // A host without an address yet asks all for one (RFC 2131, section 4.1, RFC 4862, section 5.4).
+            let asks_all = is_unspecified(frame) && is_for_all(frame);
+            return (!asks_all).then_some(DropReason::MartianSource);
         }
         let Some(&Some(accepted)) = self.accepted.get(usize::from(frame.port.0)) else { return None };
         if is_of_link(frame) {
@@ -102,8 +104,8 @@ impl Router {
         }
         match self.leads(back) {
             Leads::Out(ports) if ports & accepted != 0 => None,
-            Leads::Here => Some(Drop::MartianSource),
-            _ => Some(Drop::ReversePath),
+            Leads::Here => Some(DropReason::MartianSource),
+            _ => Some(DropReason::ReversePath),
         }
     }
 
@@ -126,6 +128,23 @@ impl Router {
     fn ports_of_group(&self, hop: Hop) -> u64 {
         let members = self.shared(hop).members.iter();
         members.fold(0, |ports, &member| ports | bit(self.neighbour_port(Hop(member))))
+    }
+}
+
+/// Whether no host can have the source address (RFC 1812, section 5.3.7, RFC 4291, sections 2.5.2, 2.5.3, 2.7).
+#[inline]
+fn is_martian(frame: &Frame<'_>) -> bool {
+    match frame.kind() {
+        Kind::V4 => !is_unicast4(frame.addresses4().0),
+        _ => !is_unicast6(frame.addresses6().0),
+    }
+}
+
+/// Whether the source address is the unspecified one.
+fn is_unspecified(frame: &Frame<'_>) -> bool {
+    match frame.kind() {
+        Kind::V4 => frame.addresses4().0 == 0,
+        _ => frame.addresses6().0 == 0,
     }
 }
 
@@ -171,10 +190,10 @@ mod tests {
 
     #[test]
     fn two_links_of_one_end_are_distinguished_only_if_asked() {
-        // A host of the DMZ, whose packet comes by the LAN.
+        // A packet of a host of the DMZ, by the LAN.
         let other = "udp 198.18.1.5:1 > 192.0.2.1:53";
         for (rpf, expected) in [
-            ("strict", Verdict::Dropped(Drop::ReversePath)),
+            ("strict", Verdict::Dropped(DropReason::ReversePath)),
             ("end", Verdict::Out(PortId(2))),
             ("loose", Verdict::Out(PortId(2))),
         ] {
@@ -183,7 +202,7 @@ mod tests {
         }
         assert_eq!(
             sent("loose", 0, "udp 198.18.1.1:1 > 192.0.2.1:53").0,
-            Verdict::Dropped(Drop::MartianSource)
+            Verdict::Dropped(DropReason::MartianSource)
         );
     }
 

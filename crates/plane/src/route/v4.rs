@@ -26,7 +26,7 @@ const LEVELS: [u8; 3] = [16, 24, 32];
 
 /// The prefixes and their hops.
 #[derive(Debug)]
-pub struct V4 {
+pub(crate) struct V4 {
     root: Box<[Root]>,
     chunks: Blocks<u32, 24>,
     /// Prefixes by level, as address and length, and their entries.
@@ -46,7 +46,7 @@ const _: () = assert!(size_of::<Root>() == 8);
 
 impl V4 {
     /// No prefixes.
-    pub fn new() -> V4 {
+    pub(crate) fn new() -> V4 {
         V4 {
             root: vec![Root::default(); 1 << 16].into_boxed_slice(),
             chunks: Blocks::new(),
@@ -217,6 +217,7 @@ impl Lpm for V4 {
         }
     }
 
+    #[cfg(test)]
     fn len(&self) -> usize {
         self.prefixes.iter().map(BTreeMap::len).sum()
     }

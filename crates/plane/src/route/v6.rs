@@ -76,7 +76,7 @@ impl Root {
 
 /// The prefixes and their hops.
 #[derive(Debug)]
-pub struct V6 {
+pub(crate) struct V6 {
     root: Box<[Root]>,
     /// By [`key`] of the first 32 bits, the node of the prefixes that have them.
     hashed: Index,
@@ -103,7 +103,7 @@ const DEEP: u32 = 1 << 31;
 
 impl V6 {
     /// No prefixes.
-    pub fn new() -> V6 {
+    pub(crate) fn new() -> V6 {
         let mut nodes = Blocks::new();
         // Number 0 means none.
         nodes.alloc(1);
@@ -451,6 +451,7 @@ impl Lpm for V6 {
         }
     }
 
+    #[cfg(test)]
     fn len(&self) -> usize {
         self.len
     }
@@ -493,7 +494,7 @@ impl V6 {
         }
         self.walk(addresses, &mut all, &mut on[..count]);
         if any_hashed {
-            // Those whose first 32 bits have prefixes, but none that holds them.
+            // Networks whose first 32 bits have prefixes, but none that holds them.
             count = 0;
             for (n, (&address, at)) in addresses.iter().zip(&mut all).enumerate() {
                 if at.best == 0 && at.depth >= HASHED {

@@ -90,10 +90,7 @@ fn packet(line: &str) -> Result<Fields, String> {
         }
     }
     let is_later = fields.get("frag").is_some_and(|place| !matches!(place.as_str(), "0" | "0+"));
-    match proto == "icmp" && !has_type && !is_later {
-        true => Err(NO_TYPE.to_string()),
-        false => Ok(fields),
-    }
+    if proto == "icmp" && !has_type && !is_later { Err(NO_TYPE.to_string()) } else { Ok(fields) }
 }
 
 /// Address and port of `1.2.3.4:5`, `[2001:db8::1]:5`, `$name:$name`; without a port of either.
@@ -130,10 +127,7 @@ pub(super) fn shown(fields: &Fields) -> String {
         words.extend(FLAGS.iter().filter(|flag| get(flag).is_some()).map(|flag| flag.to_string()));
         words.join(" ")
     };
-    match fields.contains_key("in.proto") {
-        true => format!("{} {{{}}}", one(""), one("in.")),
-        false => one(""),
-    }
+    if fields.contains_key("in.proto") { format!("{} {{{}}}", one(""), one("in.")) } else { one("") }
 }
 
 /// The fields with names replaced by what they stand for, and `+` by the repetition.

@@ -20,7 +20,7 @@ pub use run::Target;
 pub use shelf::Vector;
 pub use suites::suites;
 pub use text::{End, Scenario, read};
-pub use virtual_node::{FastPath, VirtualNode};
+pub use virtual_node::{FastPathModel, VirtualNode};
 
 /// The IP packet that a line of a scenario describes.
 ///

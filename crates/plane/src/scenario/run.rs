@@ -207,8 +207,5 @@ fn check(words: &[&str], names: &Names) -> Result<(), String> {
         }
         _ => return Err(format!("`{}` can not be checked: use == != + in even odd", words.join(" "))),
     };
-    match holds {
-        true => Ok(()),
-        false => Err(format!("{} is not so: {names:?}", words.join(" "))),
-    }
+    if holds { Ok(()) } else { Err(format!("{} is not so: {names:?}", words.join(" "))) }
 }

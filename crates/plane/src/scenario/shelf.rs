@@ -1,4 +1,4 @@
-//! Where those who run a plane in virtual time have the frames that it keeps: in vectors.
+//! The frames that a plane in virtual time keeps, in vectors.
 
 use crate::batch::{BATCH, Batch, Verdict};
 use crate::frame::{Frame, HEAD_ROOM, PortId};

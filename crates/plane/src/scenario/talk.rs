@@ -58,7 +58,7 @@ impl Dice {
     }
 }
 
-/// Who talks to whom, and what both have said.
+/// Two ends that talk, and what both have sent.
 struct Talk {
     proto: &'static str,
     inside: String,
@@ -96,7 +96,7 @@ impl Talk {
             _ => ("A", bytes),
         };
         self.sent[side] += more;
-        // Some were lost on their way, and some acknowledge what nobody has sent.
+        // Some were lost on their way, and some acknowledge what was never sent.
         let ack = match dice.roll(9) {
             0 => ack + dice.roll(3000),
             1 => ack + dice.roll(40),
@@ -111,7 +111,7 @@ impl Talk {
 ///
 /// # Panics
 /// If the two do not do the same.
-pub fn talk(nodes: &mut [VirtualNode; 2], seed: u64, (text, other): (&str, &str)) {
+pub fn talk(nodes: &mut [VirtualNode; 2], seed: u64, text: &str, other: &str) {
     let mut dice = Dice(seed);
     let mut talks: Vec<Talk> = (0..12)
         .map(|n| {
@@ -159,7 +159,7 @@ pub fn talk(nodes: &mut [VirtualNode; 2], seed: u64, (text, other): (&str, &str)
             };
             let mut of_it = talks.iter_mut().filter(|talk| (talk.proto, &talk.remote[..]) == (proto, to));
             let port = from.rsplit(':').next();
-            // Whoever sent it: the one that has no other, or the same.
+            // The sender: the talk without an outside end yet, or with the same one.
             let is_it = |talk: &&mut Talk| {
                 lines.iter().any(|(_, _, line)| line.contains(&talk.inside))
                     && (text.contains("nat") && !from.starts_with('[')

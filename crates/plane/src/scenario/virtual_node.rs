@@ -19,16 +19,16 @@ use crate::kept::Shelf;
 use crate::plane::{Accounting, Departure, Leave, Plane};
 use crate::prefix::Prefix;
 use crate::sessions::Cursor;
+use crate::threads::{Ingress, Share};
 use crate::time::Time;
-use crate::way::{Share, Way};
 
 /// The hosts at the left and the right end.
 const HOSTS: [Mac; 2] = [[0x02, 0, 0, 0, 0xcc, 1], [0x02, 0, 0, 0, 0xcc, 2]];
 /// How often the node hears of time that passes without frames.
 const TICK: Duration = Duration::from_millis(500);
 
-/// Somebody who passes frames on in the plane's place.
-pub trait FastPath: std::fmt::Debug {
+/// A model of a fast path, which forwards frames in place of the plane.
+pub trait FastPathModel: std::fmt::Debug {
     /// What the plane fills.
     fn table(&self) -> Box<dyn FastTable>;
     /// A frame comes in by a port, at which frames must be for this address if there is one: the port it leaves by and what it
@@ -49,14 +49,14 @@ pub struct VirtualNode {
     config: Option<Config>,
     now: Duration,
     left: Vec<(End, Vec<u8>)>,
-    /// Networks of which nobody answers.
+    /// Networks in which no host answers.
     nobody_at: Vec<Prefix>,
     /// Frames that have come and are no batch yet; `None` where each is a batch of its own.
     arrived: Option<Vec<(PortId, Vec<u8>)>>,
     /// Its planes have flow caches.
     is_cached: bool,
     /// Passes frames on in the plane's place.
-    fast: Option<Box<dyn FastPath>>,
+    fast: Option<Box<dyn FastPathModel>>,
     /// Time passes from one thing that is due to the next, and not in steps.
     by_due: bool,
 }
@@ -64,7 +64,7 @@ pub struct VirtualNode {
 /// Frames on their way to a thread.
 struct Bunch {
     thread: usize,
-    frames: Vec<(PortId, Way, Vec<u8>)>,
+    frames: Vec<(PortId, Ingress, Vec<u8>)>,
 }
 
 impl Default for VirtualNode {
@@ -118,7 +118,7 @@ impl VirtualNode {
         self.planes.iter().map(Plane::filter_counts).collect()
     }
 
-    /// The same, in whose networks nobody has an address of this one.
+    /// The same; in this network no host has an address.
     pub fn with_nobody_at(mut self, network: Prefix) -> VirtualNode {
         self.nobody_at.push(network);
         self
@@ -153,7 +153,7 @@ impl VirtualNode {
     }
 
     /// The same, where frames come to the plane only if this leaves them to it; for a node of one thread.
-    pub fn with_fast(self, fast: Box<dyn FastPath>) -> VirtualNode {
+    pub fn with_fast(self, fast: Box<dyn FastPathModel>) -> VirtualNode {
         VirtualNode { fast: Some(fast), ..self }
     }
 
@@ -163,15 +163,15 @@ impl VirtualNode {
     }
 
     /// Those of these frames that are left to the plane.
-    fn left_to_plane(&mut self, frames: Vec<(PortId, Way, Vec<u8>)>) -> Vec<(PortId, Way, Vec<u8>)> {
+    fn left_to_plane(&mut self, frames: Vec<(PortId, Ingress, Vec<u8>)>) -> Vec<(PortId, Ingress, Vec<u8>)> {
         let Some(mut fast) = self.fast.take() else { return frames };
         let now = Time::default() + self.now;
         let mut others = Vec::new();
-        for (port, way, bytes) in frames {
+        for (port, ingress, bytes) in frames {
             let is_router = self.config.as_ref().is_some_and(|config| config.routes.is_some());
             match fast.pass(now, port, is_router.then(|| Self::mac(port)), &bytes) {
                 Some((out, bytes)) => self.leaves(Some(out), bytes),
-                None => others.push((port, way, bytes)),
+                None => others.push((port, ingress, bytes)),
             }
         }
         self.fast = Some(fast);
@@ -183,7 +183,7 @@ impl VirtualNode {
         self.planes.iter_mut().for_each(Plane::settle_fast);
     }
 
-    /// The same, whose planes hear that time passes only when something is due.
+    /// The same; its planes are told the time only when something is due.
     pub fn when_due(self) -> VirtualNode {
         VirtualNode { by_due: true, ..self }
     }
@@ -243,16 +243,16 @@ impl VirtualNode {
     fn frames(&mut self, frames: &[(PortId, Vec<u8>)]) {
         let thread = self.next;
         self.next = (self.next + 1) % self.planes.len();
-        let frames = frames.iter().map(|(port, bytes)| (*port, Way::Wire, bytes.clone())).collect();
+        let frames = frames.iter().map(|(port, bytes)| (*port, Ingress::Wire, bytes.clone())).collect();
         let frames = self.left_to_plane(frames);
         if frames.is_empty() {
             return;
         }
-        self.lead(VecDeque::from([Bunch { thread, frames }]));
+        self.run_planes(VecDeque::from([Bunch { thread, frames }]));
     }
 
     /// Leads frames through planes until nothing waits to be handed over.
-    fn lead(&mut self, mut waiting: VecDeque<Bunch>) {
+    fn run_planes(&mut self, mut waiting: VecDeque<Bunch>) {
         while let Some(bunch) = waiting.pop_front() {
             self.pass(&bunch, &mut waiting);
         }
@@ -263,12 +263,12 @@ impl VirtualNode {
         let mut bufs: Vec<Vec<u8>> =
             frames.iter().map(|(_, _, bytes)| [&[0; HEAD_ROOM], &bytes[..]].concat()).collect();
         let mut batch = Batch::default();
-        for (buf, (port, way, _)) in bufs.iter_mut().zip(frames) {
+        for (buf, (port, ingress, _)) in bufs.iter_mut().zip(frames) {
             let end = buf.len();
             let frame = Frame::new(buf, HEAD_ROOM, end, *port);
-            match way {
-                Way::Wire => batch.push(frame),
-                way => batch.push_handed(frame, *way),
+            match ingress {
+                Ingress::Wire => batch.push(frame),
+                ingress => batch.push_handed(frame, *ingress),
             }
         }
         self.planes[*thread].run(now, &mut batch);
@@ -290,7 +290,8 @@ impl VirtualNode {
                 Verdict::Out(port) => self.leaves(Some(port), bytes),
                 Verdict::Punted(_) => self.leaves(None, bytes),
                 Verdict::Handed(to) => {
-                    waiting.push_back(Bunch { thread: to.to.into(), frames: vec![(from, to.way, bytes)] });
+                    waiting
+                        .push_back(Bunch { thread: to.to.into(), frames: vec![(from, to.ingress, bytes)] });
                 }
                 _ => {}
             }
@@ -306,19 +307,19 @@ impl VirtualNode {
     }
 
     /// Threads hear what others tell of neighbours.
-    fn tell(&mut self) {
+    fn exchange_news(&mut self) {
         let now = Time::default() + self.now;
         for thread in 0..self.planes.len() {
-            for news in self.planes[thread].news().collect::<Vec<_>>() {
+            for news in self.planes[thread].neighbour_news().collect::<Vec<_>>() {
                 let others = self.planes.iter_mut().enumerate().filter(|(other, _)| *other != thread);
-                others.for_each(|(_, plane)| plane.overhear(now, &news));
+                others.for_each(|(_, plane)| plane.on_neighbour_news(now, &news));
             }
         }
     }
 
     /// What the planes say of their own leaves, or waits for another thread.
     fn depart(&mut self, waiting: &mut VecDeque<Bunch>) {
-        self.tell();
+        self.exchange_news();
         self.resume(waiting);
         let departures: Vec<_> =
             self.planes.iter_mut().flat_map(|plane| plane.departures().collect::<Vec<_>>()).collect();
@@ -327,7 +328,8 @@ impl VirtualNode {
                 Leave::Port(port) => self.leaves(Some(port), bytes),
                 Leave::Machine(_) => self.leaves(None, bytes),
                 Leave::Thread(to, from) => {
-                    waiting.push_back(Bunch { thread: to.to.into(), frames: vec![(from, to.way, bytes)] });
+                    waiting
+                        .push_back(Bunch { thread: to.to.into(), frames: vec![(from, to.ingress, bytes)] });
                 }
             }
         }
@@ -361,7 +363,7 @@ impl VirtualNode {
         self.planes.iter_mut().for_each(|plane| while plane.tick(now) {});
         let mut waiting = VecDeque::new();
         self.depart(&mut waiting);
-        self.lead(waiting);
+        self.run_planes(waiting);
     }
 }
 
@@ -385,7 +387,7 @@ impl Target for VirtualNode {
             }
             let mut waiting = VecDeque::new();
             self.depart(&mut waiting);
-            self.lead(waiting);
+            self.run_planes(waiting);
         } else {
             self.planes = of_threads.map(|config| Plane::new(&config, &macs)).collect();
             self.planes.iter_mut().for_each(|plane| plane.cache_flows(self.is_cached));
@@ -444,9 +446,10 @@ impl Target for VirtualNode {
     fn sound(&self) -> Result<(), String> {
         let accounting = self.accounting();
         let all = self.planes.iter().all(|plane| plane.accounting().balance());
-        match all && accounting.handed == accounting.taken {
-            true => Ok(()),
-            false => Err(format!("the frame accounting does not balance: {accounting:?}")),
+        if all && accounting.handed == accounting.taken {
+            Ok(())
+        } else {
+            Err(format!("the frame accounting does not balance: {accounting:?}"))
         }
     }
 }

@@ -162,28 +162,25 @@ fn transport(read: &Reader<'_>, proto: u8) -> Result<Vec<u8>, String> {
             l4.extend(payload(read, read.number(own, 0)? as usize)?);
         }
         ICMP | ICMP6 => {
-            // Of one whose later fragment is sent no type is seen: any will do.
+            // Of a packet of which a later fragment is sent no type is seen: any will do.
             let (kind, code) = icmp_type(read.text("type").unwrap_or("echo"), proto == ICMP6)?;
             l4.extend([kind, code, 0, 0]);
-            match read.prefix.is_empty() && read.fields.contains_key("in.proto") {
-                true => {
-                    l4.extend([0, 0]);
-                    l4.extend((read.number("mtu", 0)? as u16).to_be_bytes());
-                    let mut quoted = build(read.fields, "in.")?;
-                    if read.fields.contains_key("in.badip") {
-                        quoted[10] ^= 0x55;
-                    }
-                    l4.extend(quoted);
+            if read.prefix.is_empty() && read.fields.contains_key("in.proto") {
+                l4.extend([0, 0]);
+                l4.extend((read.number("mtu", 0)? as u16).to_be_bytes());
+                let mut quoted = build(read.fields, "in.")?;
+                if read.fields.contains_key("in.badip") {
+                    quoted[10] ^= 0x55;
                 }
-                false => {
-                    l4.extend((read.number("id", 0)? as u16).to_be_bytes());
-                    l4.extend((read.number("seq", 1)? as u16).to_be_bytes());
-                    l4.extend(payload(read, len)?);
-                }
+                l4.extend(quoted);
+            } else {
+                l4.extend((read.number("id", 0)? as u16).to_be_bytes());
+                l4.extend((read.number("seq", 1)? as u16).to_be_bytes());
+                l4.extend(payload(read, len)?);
             }
         }
         SCTP => {
-            // Nobody here judges its checksum (RFC 9260, section 6.8).
+            // Its checksum is not checked here (RFC 9260, section 6.8).
             l4.extend([&port("sport")?[..], &port("dport")?, &[0; 8]].concat());
             l4.extend(payload(read, len)?);
         }
@@ -337,9 +334,10 @@ pub(super) fn as_fragment(packet: &[u8]) -> Result<Option<Fragment>, String> {
 
 /// Whether the checksum of what fragments make is right.
 pub(super) fn judge(origin: &Origin, l4: &[u8]) -> Result<(), String> {
-    match is_right(origin.proto, l4, origin.ends) {
-        true => Ok(()),
-        false => Err("the checksum of what its fragments make is wrong".to_string()),
+    if is_right(origin.proto, l4, origin.ends) {
+        Ok(())
+    } else {
+        Err("the checksum of what its fragments make is wrong".to_string())
     }
 }
 

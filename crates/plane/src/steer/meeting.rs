@@ -5,13 +5,13 @@
 //! any thread > the thread of both addresses and the identification > the thread that all of them belong to
 //! ```
 
+use super::Directed;
 use crate::frame::Frame;
 use crate::kept::Ticket;
 use crate::stage::ByDir;
 use crate::table::fragments::{Extent, FragmentTable, Packet, Room};
 use crate::table::shares::Host;
 use crate::time::Time;
-use crate::way::Dir;
 
 fn key(frame: &Frame<'_>) -> Packet {
     Packet::of(frame, frame.fragment_id())
@@ -41,7 +41,8 @@ impl Meeting {
     }
 
     /// A first fragment, which belongs to this thread; returns those that waited for it.
-    pub(super) fn learn(&mut self, now: Time, (frame, dir): (&Frame<'_>, Dir), thread: u8) -> Vec<Ticket> {
+    pub(super) fn learn(&mut self, now: Time, directed: Directed<'_, '_>, thread: u8) -> Vec<Ticket> {
+        let Directed { frame, dir } = directed;
         let key = key(frame);
         let fragments = &mut self.0[dir];
         fragments.learn(now, Extent::of(frame), key, thread);
@@ -53,7 +54,8 @@ impl Meeting {
     }
 
     /// The thread of a later fragment.
-    pub(super) fn find(&mut self, now: Time, (frame, dir): (&Frame<'_>, Dir)) -> Option<u8> {
+    pub(super) fn find(&mut self, now: Time, directed: Directed<'_, '_>) -> Option<u8> {
+        let Directed { frame, dir } = directed;
         self.0[dir].pass(now, Extent::of(frame), &key(frame))
     }
 
@@ -61,16 +63,17 @@ impl Meeting {
     pub(super) fn wait(
         &mut self,
         now: Time,
-        (frame, dir): (&Frame<'_>, Dir),
+        directed: Directed<'_, '_>,
         ticket: Ticket,
         addresses: u32,
     ) -> Vec<Waiting> {
+        let Directed { frame, dir } = directed;
         let waiting = Waiting { extent: Extent::of(frame), frame: ticket, addresses };
         self.0[dir].wait(now, Host::of(frame), key(frame), waiting)
     }
 
-    /// Gives all up that wait.
-    pub(super) fn let_go(&mut self) -> Vec<Waiting> {
+    /// Takes all fragments out that wait.
+    pub(super) fn take_waiting(&mut self) -> Vec<Waiting> {
         self.0.each().into_iter().flat_map(FragmentTable::take_all).map(|(_, waiting)| waiting).collect()
     }
 

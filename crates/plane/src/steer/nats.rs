@@ -1,34 +1,35 @@
-//! The NATs of a node as one, for who asks which thread a frame belongs to: each says where a frame leads on its way past them, until one
-//! knows the thread.
+//! Which thread of a node with several NATs a frame belongs to: each NAT in turn says where it sends the frame, until one knows
+//! the thread.
 //!
 //! ```text
-//!  outward   host i > nat 0: port p of A, given by the thread of i > nat 1: port q of B, given by the same thread
-//!  inward    q of B > nat 1: the thread that gives q                            (by configuration: p of A, and on at nat 0)
+//!  outward   host i > nat 0: port p of A, allocated by the thread of i > nat 1: port q of B, allocated by the same thread
+//!  inward    q of B > nat 1: the thread that allocates q                        (by configuration: p of A, and on at nat 0)
 //! ```
-//! Invariant: what a flow is for one NAT and for the next belongs to the same thread, so that none is handed over on its way.
+//! Invariant: a flow as one NAT sees it, and as the next one does, belongs to the same thread: no frame is handed over between
+//! NATs.
 
 use weir_packet::steer::{mix4, mix6};
 
-use super::{addresses, nat};
-use crate::chain::Stage;
+use super::{Directed, addresses, nat};
+use crate::dir::Dir;
 use crate::frame::{Fragment, Frame, Kind};
 use crate::icmp::quoted6;
-use crate::nat::{Departs, Lead, Receiver, has_ports_of, sender};
-use crate::way::Dir;
+use crate::nat::{Departs, Destination, Receiver, Sender, has_ports_of};
+use crate::pipeline::Stage;
 
 /// The stages that are NATs, from inside.
 #[derive(Debug, Default)]
 pub(super) struct Nats(Vec<usize>);
 
-/// Which thread a frame belongs to.
-pub(super) enum Whose {
+/// The thread that a frame belongs to.
+pub(super) enum Owner {
     Thread(u8),
-    /// To be picked by this.
-    Mixed(u32),
+    /// The thread that this hash picks.
+    Hash(u32),
 }
 
 impl Nats {
-    /// Those among some stages.
+    /// The NATs among some stages.
     pub(super) fn of(stages: &[Stage]) -> Nats {
         let is_nat = |(k, stage): (usize, &Stage)| matches!(stage, Stage::Nat(_)).then_some(k);
         Nats(stages.iter().enumerate().filter_map(is_nat).collect())
@@ -39,62 +40,67 @@ impl Nats {
         self.0.get(usize::from(number)).copied()
     }
 
-    /// Which thread a frame belongs to on its way in `dir`. That of a later fragment for a port is its first one's.
-    pub(super) fn whose(&self, (frame, dir): (&Frame<'_>, Dir), stages: &[Stage]) -> Whose {
+    /// The thread that a frame belongs to, in the direction `dir`. A later fragment for a port belongs to that of its first one.
+    pub(super) fn owner(&self, directed: Directed<'_, '_>, stages: &[Stage]) -> Owner {
+        let Directed { frame, dir } = directed;
         match (frame.kind(), dir) {
-            (Kind::V4, Dir::Outward) => Whose::Mixed(self.outward(frame, stages)),
+            (Kind::V4, Dir::Outward) => Owner::Hash(self.outward(frame, stages)),
             (Kind::V4, Dir::Inward) => self.inward(frame, stages),
-            _ => Whose::Mixed(self.of_v6((frame, dir), stages)),
+            _ => Owner::Hash(self.of_v6(directed, stages)),
         }
     }
 
     fn outward(&self, frame: &Frame<'_>, stages: &[Stage]) -> u32 {
-        let ((inside, remote), proto) = sender(frame);
-        let mut from = inside;
+        let mut from = Sender::of(frame);
+        let Sender { address: inside, remote, .. } = from;
         for &k in &self.0 {
-            match nat(stages, k).table.departs((from, remote), proto) {
-                Departs::As(address) => from = address,
+            match nat(stages, k).table.departs(&from) {
+                Departs::As(address) => from.address = address,
                 Departs::Host => return mix4(inside),
                 Departs::Remote => return mix4(remote),
             }
         }
-        // Where it is one-to-one, who is outside sees another address.
-        if from == inside { mix4(inside).wrapping_add(mix4(remote)) } else { mix4(inside) }
+        // Where the NAT is one-to-one, a remote host sees another address.
+        if from.address == inside { mix4(inside).wrapping_add(mix4(remote)) } else { mix4(inside) }
     }
 
-    fn inward(&self, frame: &Frame<'_>, stages: &[Stage]) -> Whose {
+    fn inward(&self, frame: &Frame<'_>, stages: &[Stage]) -> Owner {
         let mut to = Receiver::of(frame);
-        let mut is_led = false;
+        let mut is_inside = false;
         for &k in self.0.iter().rev() {
-            match nat(stages, k).table.lead(&to) {
-                Lead::On => {}
-                Lead::Inside(address, port) => {
+            match nat(stages, k).table.destination(&to) {
+                Destination::On => {}
+                Destination::Inside(address, port) => {
                     to = to.at(address, port);
-                    is_led = true;
+                    is_inside = true;
                 }
-                Lead::Thread(thread) => return Whose::Thread(thread),
-                Lead::Remote => return Whose::Mixed(mix4(to.remote)),
+                Destination::Thread(thread) => return Owner::Thread(thread),
+                Destination::Remote => return Owner::Hash(mix4(to.remote)),
             }
         }
-        match is_led {
-            true => Whose::Mixed(mix4(to.address)),
-            false => Whose::Mixed(mix4(to.address).wrapping_add(mix4(to.remote))),
+        if is_inside {
+            Owner::Hash(mix4(to.address))
+        } else {
+            Owner::Hash(mix4(to.address).wrapping_add(mix4(to.remote)))
         }
     }
 
-    fn of_v6(&self, (frame, dir): (&Frame<'_>, Dir), stages: &[Stage]) -> u32 {
+    fn of_v6(&self, directed: Directed<'_, '_>, stages: &[Stage]) -> u32 {
+        let Directed { frame, dir } = directed;
         if dir == Dir::Inward || frame.kind() != Kind::V6 {
             return addresses(frame);
         }
         let (inside, remote) = quoted6(frame).map_or(frame.addresses6(), |(src, dst)| (dst, src));
-        match self.0.iter().any(|&k| nat(stages, k).table.stands_for(remote)) {
-            true => mix6(inside),
-            false => mix6(inside).wrapping_add(mix6(remote)),
+        if self.0.iter().any(|&k| nat(stages, k).table.stands_for(remote)) {
+            mix6(inside)
+        } else {
+            mix6(inside).wrapping_add(mix6(remote))
         }
     }
 
-    /// Whether a frame is a fragment whose owner follows from its packet's first one.
-    pub(super) fn is_piece(&self, (frame, dir): (&Frame<'_>, Dir), stages: &[Stage]) -> bool {
+    /// Whether a frame is a fragment with an owner that only its packet's first fragment tells.
+    pub(super) fn is_piece(&self, directed: Directed<'_, '_>, stages: &[Stage]) -> bool {
+        let Directed { frame, dir } = directed;
         if frame.kind() != Kind::V4 {
             return frame.is_piece_of_icmp();
         }

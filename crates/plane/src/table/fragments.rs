@@ -23,7 +23,7 @@ const WAITING: Duration = Duration::from_secs(2);
 /// What the fragments of a packet have in common (RFC 791, RFC 8200).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Packet {
-    /// Of IPv4 or of IPv6, whose addresses may be the same numbers.
+    /// Whether it is of IPv4: the addresses of IPv4 and IPv6 may be the same numbers.
     v4: bool,
     src: u128,
     dst: u128,
@@ -35,12 +35,11 @@ impl Packet {
     /// That of a frame with this identification.
     pub(crate) fn of(frame: &Frame<'_>, id: u32) -> Packet {
         let v4 = frame.kind() == Kind::V4;
-        let (src, dst) = match v4 {
-            true => {
-                let (src, dst) = frame.addresses4();
-                (src.into(), dst.into())
-            }
-            false => frame.addresses6(),
+        let (src, dst) = if v4 {
+            let (src, dst) = frame.addresses4();
+            (src.into(), dst.into())
+        } else {
+            frame.addresses6()
         };
         Packet { v4, src, dst, id, proto: frame.proto() }
     }
@@ -50,7 +49,7 @@ impl Packet {
 /// packets, which are no less than 80 ms of fragments at 10 Gbit/s.
 const DUPLICATES: Duration = Duration::from_millis(50);
 
-/// A fragment: of whom it is, and where in its packet it stands.
+/// A fragment: its packet's sender, and its place in the packet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Extent {
     host: Host,
@@ -117,7 +116,7 @@ pub(crate) struct Room {
 #[derive(Debug)]
 pub(crate) struct FragmentTable<K, V, P> {
     known: HashMap<K, Known<V>>,
-    /// Of whom they are, each by the number that it is known by.
+    /// The packets, each by its number, by sender.
     order: Shares<K>,
     waiting: Shares<(K, P)>,
     /// The numbers of those that wait.
@@ -139,13 +138,13 @@ impl<K: Copy + Eq + Hash, V: Copy, P> FragmentTable<K, V, P> {
         Room { packets: self.order.most(), waiting: self.waiting.most() }
     }
 
-    /// Other limits: what is beyond them gives way when the next one comes.
+    /// Sets other limits: what is beyond them gives way when the next one comes.
     pub(crate) fn limit(&mut self, room: Room) {
         self.order.set_most(room.packets);
         self.waiting.set_most(room.waiting);
     }
 
-    /// The first fragment of a packet came, whatever was known by its key.
+    /// The first fragment of a packet came: replaces what was known by its key.
     pub(crate) fn learn(&mut self, now: Time, first: Extent, key: K, what: V) {
         self.forget(&key);
         let number = self.order.push(now, first.host, key);
@@ -182,7 +181,7 @@ impl<K: Copy + Eq + Hash, V: Copy, P> FragmentTable<K, V, P> {
         self.waiting.iter().map(|(_, fragment)| fragment)
     }
 
-    /// Has a fragment wait that came from a host; returns those that gave way, of which it may be one.
+    /// A fragment of a host waits; returns those that gave way, of which it may be one.
     #[must_use]
     pub(crate) fn wait(&mut self, now: Time, host: Host, key: K, fragment: P) -> Vec<P> {
         let number = self.waiting.push(now, host, (key, fragment));

@@ -1,5 +1,5 @@
-//! How many entries of a table each host holds, so that one who holds much gives way. Hosts share places by a hash that nobody
-//! outside foresees: a host counts as one that holds too much if it shares its own with one, never as one that holds too little.
+//! How many entries of a table each host holds, so that a host with many can be evicted. Hosts share places by a hash that cannot
+//! be predicted from outside: a host counts as one with too many if it shares its place with one, never as one with too few.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use super::secret::Secret;
@@ -36,7 +36,7 @@ impl Holders {
     /// It has one less.
     ///
     /// # Panics
-    /// If none of its entries was added: who would hold less than nothing would seem to hold all.
+    /// If none of its entries was added: a negative count would look like the largest one.
     pub(crate) fn take(&mut self, secret: &Secret, host: [u32; 4]) {
         if let Some(held) = self.0.get_mut(place(secret, host)) {
             assert!(*held > 0, "each entry that goes was added");

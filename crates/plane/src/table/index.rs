@@ -5,7 +5,7 @@
 //! ```
 //! It grows by linear hashing (Litwin 1980): an insertion that makes it too full splits one line in two, so that no
 //! insertion costs more than a handful of lines, and what lies there moves by its stored hash alone, without a look at
-//! the records. A record's own number and hash are all it knows: whoever asks compares the record with what it seeks.
+//! the records. A record's own number and hash are all it knows: the caller compares the record with what it seeks.
 //!
 //! Invariant: numbers lie tightly from the front of a line, and a line of overflow is never empty.
 
@@ -21,7 +21,7 @@ const LEAST: u32 = 16;
 /// In the last place of a line: what follows is the number of a line of overflow.
 const LINK: u32 = 1 << 31;
 
-/// Largest number that can be stored. 0 is nobody.
+/// Largest number that can be stored. 0 stands for none.
 pub(crate) const MOST: u32 = LINK - 1;
 
 #[derive(Debug, Clone, Copy)]

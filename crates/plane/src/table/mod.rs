@@ -1,19 +1,17 @@
-//! What is remembered from frame to frame, and is the same for NATs, filters and whoever steers frames to threads.
+//! State that lives from frame to frame, the same for NATs, filters and the steering of frames to threads.
 //!
-//! | question | file |
-//! |---|---|
-//! | Where do records lie? | `arena.rs` |
-//! | How are they found by a hash? | `index.rs`; which hash nobody can foresee: `secret.rs` |
-//! | When is a connection over? | `timers.rs`; of TCP: `tcp.rs` |
-//! | How often may something happen? | `allowance.rs`; for each host: `quota.rs` |
-//! | Who gives way where all want more than there is? | `shares.rs` |
-//! | How much of a table does a host hold? | `holders.rs` |
-//! | Which entry of a full table gives way to a new one? | `worth.rs` |
-//! | How is a table shown while frames pass? | `page.rs` |
-//! | What became of a packet's first fragment, and which fragments wait for it? | `fragments.rs` |
+//! Files:
+//! - `arena.rs`: memory of records; `index.rs`: finds them by a hash; `secret.rs`: the key of a hash that no sender can predict
+//! - `timers.rs`: when a connection is over; `tcp.rs`: of TCP
+//! - `allowance.rs`: a rate; `quota.rs`: a rate for each host
+//! - `shares.rs`: which entry is replaced when hosts want more than there is; `holders.rs`: how much of a table a host holds;
+//!   `eviction.rs`: which entry of a full table a new one replaces
+//! - `page.rs`: shows a table while frames pass
+//! - `fragments.rs`: the fate of a packet's first fragment, and the fragments that wait for it
 
 pub(crate) mod allowance;
 pub(crate) mod arena;
+pub(crate) mod eviction;
 pub(crate) mod fragments;
 pub(crate) mod holders;
 pub(crate) mod index;
@@ -23,4 +21,3 @@ pub(crate) mod secret;
 pub(crate) mod shares;
 pub(crate) mod tcp;
 pub(crate) mod timers;
-pub(crate) mod worth;

@@ -4,8 +4,8 @@
 use super::allowance::Allowance;
 use super::secret::Secret;
 use super::shares::Host;
+use crate::threads::Share;
 use crate::time::Time;
-use crate::way::Share;
 
 /// So many at once, and so many per second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl Rates {
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// What hosts and all together may still have. Hosts share places by a hash that nobody outside foresees.
+/// The quotas that hosts and all together have left. Hosts share places by a hash that cannot be predicted from outside.
 #[derive(Debug)]
 pub(crate) struct Quota {
     secret: Secret,
@@ -54,7 +54,7 @@ impl Quota {
         }
     }
 
-    /// Other rates from now on.
+    /// Sets other rates.
     pub(crate) fn set_rates(&mut self, rates: Rates) {
         self.rates = rates;
     }

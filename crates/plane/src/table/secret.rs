@@ -1,4 +1,4 @@
-//! What nobody outside can foresee: the order of the tables and the choice of ports. All follows from the seed.
+//! What must not be predictable from outside: the order of the tables and the choice of ports. All follows from the seed.
 
 /// Keys of the hashes, and a generator of numbers.
 #[derive(Debug, Clone)]

@@ -1,10 +1,10 @@
-//! Room that many hosts use together, so that one who floods it takes from itself.
+//! Room that many hosts use together, so that a host that floods it takes from itself.
 //!
 //! ```text
 //! one too many > the oldest thing of the host that has most gives way; all that have a few count alike
 //! ```
-//! Hosts with a few count alike because a sender who makes up addresses has one thing under each: whoever has two must
-//! not give way to that. Of all of these the oldest thing gives way.
+//! Hosts with a few count alike because a sender that makes up addresses has one thing under each: a host with two must not give
+//! way to that. Of all of these the oldest thing gives way.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::cmp::Reverse;
@@ -15,7 +15,7 @@ use crate::address::{mapped4, words6};
 use crate::frame::{Frame, Kind};
 use crate::time::Time;
 
-/// Who has no more counts as one who has as many.
+/// A host with no more counts as one with as many.
 const A_FEW: usize = 8;
 
 /// A sender: an address of IPv4, or a /64 of IPv6, all of whose addresses one host can have; and by which Ethernet address
@@ -24,7 +24,7 @@ const A_FEW: usize = 8;
 pub(crate) struct Host(pub(crate) [u32; 4]);
 
 impl Host {
-    /// Who sent a frame.
+    /// The sender of a frame.
     #[inline]
     pub(crate) fn of(frame: &Frame<'_>) -> Host {
         let Host([_, _, high, low]) = Host::station(frame);
@@ -37,7 +37,7 @@ impl Host {
         Host([a, b, c ^ (station >> 32) as u32, d ^ station as u32])
     }
 
-    /// Who sent a frame on its link.
+    /// The sender of a frame on its link.
     #[inline]
     pub(crate) fn station(frame: &Frame<'_>) -> Host {
         let (_, [a, b, c, d, e, f]) = frame.macs();
@@ -164,7 +164,7 @@ fn rank(numbers: &VecDeque<u64>) -> Option<Rank> {
 mod tests {
     use super::*;
 
-    /// Whose things are left of those that come in this order, each a host and how many, in room for so many.
+    /// What is left of things that come in this order, each a host and how many, in room for so many.
     fn left(most: usize, come: &[(u32, usize)]) -> Vec<(u32, usize)> {
         let mut shares = Shares::new(most);
         let all = come.iter().flat_map(|&(host, things)| vec![host; things]);

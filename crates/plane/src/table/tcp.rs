@@ -1,5 +1,5 @@
-//! A TCP connection as seen from between its two ends (RFC 5382, RFC 7857 section 2): what was said by whom, and how
-//! long silence may last from here on.
+//! A TCP connection as seen from between its two ends (RFC 5382, RFC 7857 section 2): what each side has sent, and how long
+//! silence may last from here on.
 //!
 //! ```text
 //!             SYN              SYN and ACK of both               FIN of both
@@ -8,7 +8,7 @@
 //!                       v                               v    | data               v
 //!                    [ Reset ] <------------------------+----+               [ Opening ]
 //! ```
-//! The state *is* the set of what was said: simultaneous open (SYN, SYN, SYN-ACK, SYN-ACK) and half close need no rows
+//! The state *is* the set of flags that were seen: simultaneous open (SYN, SYN, SYN-ACK, SYN-ACK) and half close need no rows
 //! of their own. A RST counts only if the other end would accept it, that is inside its window (RFC 5961 section 3);
 //! what lies outside is passed on, the end will judge it, but it changes nothing here.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
@@ -42,7 +42,7 @@ pub(crate) const SYN: u8 = 0x02;
 pub(crate) const RST: u8 = 0x04;
 pub(crate) const ACK: u8 = 0x10;
 
-/// Who sent a segment.
+/// The side that sent a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     Inside = 0,
@@ -82,7 +82,7 @@ impl<T> IndexMut<Side> for Sides<T> {
     }
 }
 
-/// What was said: a bit for the inside, the next one for the outside.
+/// The flags that were seen: a bit for the inside, the next one for the outside.
 mod said {
     pub(super) const SYN: u8 = 0x01;
     pub(super) const ACK: u8 = 0x04;
@@ -106,7 +106,7 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// What a frame says of its connection; of protocols other than TCP nothing.
+    /// The segment of a frame; of protocols other than TCP, an empty one.
     #[inline]
     pub(crate) fn of(frame: &Frame<'_>) -> Segment {
         if frame.proto() != TCP {
@@ -150,7 +150,7 @@ pub(crate) enum Effect {
     Unmoved,
 }
 
-/// What is known of a session over time: its class, and for TCP what was said.
+/// The state of a session: its class, and for TCP the flags that were seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct Track {
@@ -171,7 +171,7 @@ pub(crate) struct Track {
 const _: () = assert!(size_of::<Track>() == 24);
 
 impl Track {
-    /// Of nobody.
+    /// That of no connection.
     pub(crate) const FREE: Track = Track {
         sent: Sides([0; 2]),
         awaits: Sides([0; 2]),
@@ -220,7 +220,7 @@ impl Track {
         if end.wrapping_sub(self.sent[here]) as i32 > 0 {
             self.sent[here] = end;
         }
-        // Nobody acknowledges what was not sent (RFC 5961 section 5): a blind segment cannot move the window.
+        // No end acknowledges what was not sent (RFC 5961 section 5): a blind segment cannot move the window.
         let fresh = segment.ack.wrapping_sub(self.awaits[here]) as i32 >= 0;
         let sent = segment.ack.wrapping_sub(self.sent[there]) as i32 <= 0;
         if segment.flags & ACK != 0 && fresh && sent {
@@ -235,7 +235,7 @@ impl Track {
         Progress { sent, awaits, window }
     }
 
-    /// Somebody else has taken note of plain segments, from where it was.
+    /// The fast path has followed plain segments, from where it was.
     pub(crate) fn catch_up(&mut self, progress: &Progress) {
         let Progress { sent, awaits, window } = *progress;
         let is_later = |a: u32, b: u32| a.wrapping_sub(b) as i32 >= 0;
@@ -325,7 +325,7 @@ impl Track {
             return Effect::Unmoved;
         }
         self.said |= said::RST;
-        // Who came unasked and is refused keeps nothing alive by that (RFC 7857 section 7.1).
+        // An unsolicited packet that is refused keeps nothing alive (RFC 7857 section 7.1).
         if refuses && side == Side::Inside { Effect::Unmoved } else { Effect::Refresh }
     }
 }
@@ -459,14 +459,14 @@ mod tests {
         check(">S <SA >A <R,900", "open open est est=");
         check(">S <SA >A >R,101", "open open est reset");
         check(">S <SA >A >R,151", "open open est est=");
-        // The window moves with what was acknowledged, not with what nobody sent.
+        // The window moves with what was acknowledged, not with what was never sent.
         check(">S <SA >A <A,901,101,40 >A,101,941 <R,941", "open open est est est reset");
         check(">S <SA >A >A,101,5000 <R,5000", "open open est est est=");
         // A SYN refused; a blind refusal; a SYN given up.
         check(">S <RA,0,101", "open reset");
         check(">S <RA,0,102", "open open=");
         check(">S >R,101", "open reset");
-        // The inside refuses who came unasked.
+        // The inside refuses an unsolicited packet.
         check("<S >RA,0,901", "open reset=");
         // Neither a second RST nor a bare ACK changes its time; data restores it (RFC 7857 section 2.2).
         check(">S <SA >A <R <R >A", "open open est reset reset= reset=");

@@ -2,7 +2,7 @@
 //!
 //! There is no list of what ends when. A hand goes over all slots in the order of memory, once in [`ROUND`], and takes
 //! what is too old: as many slots per call as the time since the last one asks for, so that no call is long. A frame
-//! therefore writes nothing but the time it came, and memory read in order costs little. Who finds a session too old
+//! therefore writes nothing but the time it came, and memory read in order costs little. A reader that finds a session too old
 //! before the hand does treats it as gone: its age is exact, only the memory comes back a little later. A mapping of several
 //! sessions does not know their ages: it ends when the hand has come to all of them, up to [`ROUND`] after the last was over.
 
@@ -13,7 +13,7 @@ use crate::time::Time;
 /// Nanoseconds of a tick, as a power of two.
 const TICK_BITS: u32 = 20;
 
-/// The time of a session's last frame: 2^20 ns (1.05 ms), which begin anew after 52 days.
+/// The time of a session's last frame, in ticks of 2^20 ns (1.05 ms), which wrap after 52 days.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Tick(pub(crate) u32);
 
@@ -154,7 +154,7 @@ impl Ages {
 const ROUND: Duration = Duration::from_secs(8);
 /// How often the hand is to be moved while there is something that ends: a fraction of [`ROUND`].
 pub(crate) const WALK_INTERVAL: Duration = Duration::from_millis(50);
-/// Slots that a call looks at, at most; who is idle calls again as long as the hand is behind.
+/// Slots that a call looks at, at most; a thread with nothing else to do calls again as long as the hand is behind.
 const MOST: u32 = 256;
 /// Slots that a call looks at, at least: a small table is walked whole each time.
 const LEAST: u32 = 16;
@@ -174,7 +174,7 @@ impl Hand {
         self.behind > 0
     }
 
-    /// The slots to look at now, of `slots`: a fragment up to the end, and a fragment from the beginning.
+    /// The slots to look at now, of `slots`: a range up to the end, and a range from the beginning.
     pub(crate) fn walk(&mut self, now: Tick, slots: u32) -> [std::ops::Range<u32>; 2] {
         let passed = now.since(self.last).min(Tick::count(ROUND));
         self.last = now;

@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use weir_plane::scenario::{Vector, described};
 use weir_plane::{
-    Accounting, BATCH, Batch, Config, Frame, HEAD_ROOM, Handover, Leave, Plane, PortId, Share, Shelf, Time,
-    Verdict, Way,
+    Accounting, BATCH, Batch, Config, Frame, HEAD_ROOM, Handover, Ingress, Leave, Plane, PortId, Share,
+    Shelf, Time, Verdict,
 };
 
 /// Frames that arrive together.
@@ -59,9 +59,9 @@ pub(crate) struct Bench {
 /// A frame on its way to a thread.
 struct Coming {
     port: PortId,
-    way: Way,
+    ingress: Ingress,
     bytes: Vec<u8>,
-    /// The frame that somebody sent, if its packet was sound and the node has not made another of it.
+    /// The frame as it was sent, if its packet was sound and the node has not made another of it.
     sound: Option<Vec<u8>>,
     /// How many threads had it before.
     hops: u32,
@@ -70,14 +70,14 @@ struct Coming {
 /// What waits for its thread.
 type Waiting = VecDeque<(usize, Vec<Coming>)>;
 
-/// More threads than any frame comes to: each says once whose it is.
+/// More threads than any frame comes to: each says once which thread it belongs to.
 const MOST_HOPS: u32 = 8;
 
 /// Packets that left, by their port.
 pub(crate) type Left = Vec<(usize, Vec<u8>)>;
 
 /// The same by port and pair of hosts, in the order in which each pair's left: between others a node owes none. Questions are
-/// told apart by whom they are about: many neighbours have one address for them (RFC 4291, section 2.7.1).
+/// distinguished by their target: many neighbours have one address for them (RFC 4291, section 2.7.1).
 fn by_hosts(left: &Left) -> Left {
     let hosts = |packet: &[u8]| {
         let addresses = match packet.first().map(|first| first >> 4) {
@@ -244,7 +244,7 @@ impl Bench {
             });
             Coming {
                 port,
-                way: Way::Wire,
+                ingress: Ingress::Wire,
                 bytes: bytes.clone(),
                 sound: is_sound.then(|| bytes.clone()),
                 hops: 0,
@@ -253,10 +253,10 @@ impl Bench {
         let (mut waiting, mut left) = (Waiting::new(), Left::new());
         waiting.push_back((self.next, arrivals.frames.iter().map(coming).collect()));
         self.next = (self.next + 1) % self.planes.len();
-        self.lead(&mut waiting, &mut left)?;
+        self.run_planes(&mut waiting, &mut left)?;
         self.planes.iter_mut().for_each(|plane| _ = plane.tick(self.now));
         self.depart(&mut waiting, &mut left)?;
-        self.lead(&mut waiting, &mut left)?;
+        self.run_planes(&mut waiting, &mut left)?;
         let accounting = self.accounting();
         let all = self.planes.iter().all(|plane| plane.accounting().balance())
             && accounting.handed == accounting.taken;
@@ -264,7 +264,7 @@ impl Bench {
     }
 
     /// Leads frames through the threads until none waits.
-    fn lead(&mut self, waiting: &mut Waiting, left: &mut Left) -> Result<(), String> {
+    fn run_planes(&mut self, waiting: &mut Waiting, left: &mut Left) -> Result<(), String> {
         while let Some((thread, coming)) = waiting.pop_front() {
             debug_assert!(coming.len() <= BATCH);
             self.pass(thread, &coming, waiting, left)?;
@@ -285,9 +285,9 @@ impl Bench {
         for (buf, coming) in buffers.iter_mut().zip(coming) {
             let end = buf.len();
             let frame = Frame::new(buf, HEAD_ROOM, end, coming.port);
-            match coming.way {
-                Way::Wire => batch.push(frame),
-                way => batch.push_handed(frame, way),
+            match coming.ingress {
+                Ingress::Wire => batch.push(frame),
+                ingress => batch.push_handed(frame, ingress),
             }
         }
         self.planes[thread].run(self.now, &mut batch);
@@ -315,9 +315,9 @@ impl Bench {
                 | Verdict::Live => {}
             }
         }
-        for news in self.planes[thread].news().collect::<Vec<_>>() {
+        for news in self.planes[thread].neighbour_news().collect::<Vec<_>>() {
             let others = self.planes.iter_mut().enumerate().filter(|(other, _)| *other != thread);
-            others.for_each(|(_, plane)| plane.overhear(self.now, &news));
+            others.for_each(|(_, plane)| plane.on_neighbour_news(self.now, &news));
         }
         self.depart(waiting, left)
     }
@@ -375,12 +375,12 @@ fn hand(
     bytes: &[u8],
     (sound, hops): (Option<Vec<u8>>, u32),
 ) {
-    let coming = Coming { port, way: to.way, bytes: bytes.to_vec(), sound, hops };
+    let coming = Coming { port, ingress: to.ingress, bytes: bytes.to_vec(), sound, hops };
     waiting.push_back((to.to.into(), vec![coming]));
 }
 
-/// Whether a packet is right as far as somebody looks at its checksums. Behind extension headers of IPv6 nobody does, but
-/// once the packet is translated they may be plain to see; what ICMP of the other kind of IP covers, nobody knows.
+/// Whether the checksums of a packet are right, as far as they can be checked. Behind extension headers of IPv6 they are not
+/// checked, but after a translation they may be in plain sight; those of ICMP of the other version of IP cannot be checked.
 pub(crate) fn is_sound(packet: &[u8]) -> bool {
     let is_judged = match packet.first().map(|first| first >> 4) {
         Some(6) => matches!(packet.get(6), Some(6 | 17 | 58)),
@@ -445,10 +445,7 @@ impl Case {
         while step > 0 {
             let mut at = 0;
             while let Some(fewer) = without(&best, at..at + step) {
-                match fewer.run().is_err() {
-                    true => best = fewer,
-                    false => at += step,
-                }
+                if fewer.run().is_err() { best = fewer } else { at += step }
             }
             step /= 2;
         }

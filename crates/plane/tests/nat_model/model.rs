@@ -90,7 +90,7 @@ impl Model {
         Model { filtering, udp_ms, pool, mappings: HashMap::new(), rested: HashMap::new() }
     }
 
-    /// Another time and pool; who has a mapping keeps it.
+    /// Another time and pool; a host with a mapping keeps it.
     pub(crate) fn apply(&mut self, udp_ms: u64, pool: Vec<u32>) {
         (self.udp_ms, self.pool) = (udp_ms, pool);
         self.mappings.values_mut().for_each(|mapping| mapping.is_new = false);

@@ -68,7 +68,7 @@ impl Packet {
     }
 }
 
-/// The ends that a frame names, all of whose checksums are right.
+/// The ends of a frame; all of its checksums are right.
 pub(crate) fn ends(bytes: &[u8]) -> (End, End) {
     let ip = &bytes[14..];
     assert_eq!(fold(sum(&ip[..20])), 0xffff, "checksum of the header");

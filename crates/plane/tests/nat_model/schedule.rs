@@ -60,12 +60,11 @@ fn event(dice: &mut Dice, filtering: Filtering) -> Event {
     let data = if flags & (SYN | RST) != 0 { 0 } else { dice.roll(3) };
     let inside = (0x0a00_0001 + dice.roll(4_u32), 1000 + dice.roll(4_u16));
     let packet = Packet { proto, src: inside, dst: remote, flags, data, nosum: dice.one_in(4) };
-    match is_out {
-        true => Event::Out(packet),
-        false => {
-            let packet = Packet { src: remote, dst: (0, 0), ..packet };
-            Event::Back { packet, inside, ago: usize::from(dice.one_in(4)) }
-        }
+    if is_out {
+        Event::Out(packet)
+    } else {
+        let packet = Packet { src: remote, dst: (0, 0), ..packet };
+        Event::Back { packet, inside, ago: usize::from(dice.one_in(4)) }
     }
 }
 

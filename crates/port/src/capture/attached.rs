@@ -1,4 +1,4 @@
-//! An XDP program at an interface, for as long as somebody holds it.
+//! An XDP program at an interface, for as long as this value lives.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -39,10 +39,10 @@ impl Attached {
     ) -> Result<Attached, CaptureError> {
         let member = raw_socket().map_err(interface.refused("opening a packet socket"))?;
         if options.promiscuous {
-            promiscuous(&member, interface.index)
+            promiscuous(&member, interface.index())
                 .map_err(interface.refused("turning promiscuous mode on"))?;
         }
-        let (mode, link) = attach(&program, interface.index)?;
+        let (mode, link) = attach(&program, interface.index())?;
         Ok(Attached { program, mode, interface: interface.clone(), _member: member, _link: link })
     }
 

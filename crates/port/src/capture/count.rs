@@ -8,7 +8,7 @@ use super::attached::Attached;
 use super::{Account, CaptureError, Frame, Granted, Interface, Options, Queue};
 use crate::bpf::{Memory, object};
 
-/// A counter tells nobody when it moves, so that it is looked at this often.
+/// A counter does not notify its reader, so that it is read this often.
 const LOOK: Duration = Duration::from_millis(10);
 
 pub(super) fn open(interface: &Interface, options: &Options) -> Result<Vec<Box<dyn Queue>>, CaptureError> {

@@ -6,7 +6,7 @@
 
 /// Where loads begin that ask for something beside the frame.
 const BESIDE: i32 = -0x1000;
-/// Beside the frame: its EtherType, for whom it is, its tag, whether it has one, and the tag's own type.
+/// Beside the frame: its EtherType, its receiver, its tag, whether it has one, and the tag's own type.
 const PROTOCOL: i32 = BESIDE;
 const RECIPIENT: i32 = BESIDE + 4;
 const TAG: i32 = BESIDE + 44;
@@ -19,7 +19,7 @@ const MACS: usize = 12;
 const ETHERNET_BYTES: i64 = 14;
 const TAG_BYTES: usize = 4;
 
-/// A filter, which the one who made it has checked.
+/// A filter that was checked when it was made.
 pub(super) struct Filter(Vec<libc::sock_filter>);
 
 /// A frame as a filter sees it.

@@ -41,7 +41,7 @@ pub(super) fn open(interface: &Interface, options: &Options) -> Result<Vec<Box<d
             format!("libpcap has buffers below 2 GiB, not {} MiB: ask for a shorter one", memory >> 20);
         CaptureError::Option(text)
     })?;
-    let capture = Capture::from_device(interface.name.as_str())
+    let capture = Capture::from_device(interface.name())
         .map_err(refused("asking libpcap"))?
         .snaplen(options.snap.min(i32::MAX as u32) as i32)
         .buffer_size(memory)

@@ -1,7 +1,7 @@
 //! The lowest method: a packet socket, and a system call for each frame, as programs did before there were rings.
 //!
-//! The kernel makes a socket buffer for each frame or clones it, puts it into the socket's queue, wakes the reader,
-//! who copies it out: three locks, a wake-up and a system call per frame.
+//! The kernel makes a socket buffer for each frame or clones it, puts it into the socket's queue and wakes the reader, and the
+//! reader copies it out: three locks, a wake-up and a system call per frame.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};

@@ -33,7 +33,7 @@ impl Tap {
         let tap = Tap { fd, interface: interface.clone(), filter };
         tap.stop().map_err(interface.refused("keeping frames out"))?;
         if options.promiscuous {
-            promiscuous(&tap.fd, interface.index)
+            promiscuous(&tap.fd, interface.index())
                 .map_err(interface.refused("turning promiscuous mode on"))?;
         }
         Ok(tap)
@@ -41,7 +41,7 @@ impl Tap {
 
     /// Binds it to the interface: the last step of its own, after which it may join others.
     pub(crate) fn bind(&self) -> Result<(), CaptureError> {
-        bind(&self.fd, self.interface.index, libc::ETH_P_ALL as u16)
+        bind(&self.fd, self.interface.index(), libc::ETH_P_ALL as u16)
             .map_err(self.interface.refused("binding to the interface"))
     }
 

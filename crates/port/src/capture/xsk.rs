@@ -7,8 +7,8 @@
 //! steps of its own size is in no cache, and its pages in no table of the processor.
 //!
 //! ```text
-//!  chunk 0 |  256 bytes that nobody uses  | time | kept | length |  ...
-//!  chunk 1       |  256 bytes that nobody uses  | time | kept | length |  ...          stride
+//!  chunk 0 |  256 bytes that are not used | time | kept | length |  ...
+//!  chunk 1       |  256 bytes that are not used | time | kept | length |  ...          stride
 //! ```
 
 mod socket;
@@ -64,7 +64,7 @@ pub(super) fn open(interface: &Interface, options: &Options) -> Result<Vec<Box<d
         let step = "binding an AF_XDP socket to a queue";
         let (flags, mode) =
             if zero_copy { (libc::XDP_ZEROCOPY, "zero-copy") } else { (libc::XDP_COPY, "copy") };
-        let bound = socket.bind(interface.index, number, flags | libc::XDP_USE_NEED_WAKEUP);
+        let bound = socket.bind(interface.index(), number, flags | libc::XDP_USE_NEED_WAKEUP);
         bound.map_err(interface.refused(step))?;
         if options.busy_poll {
             socket.poll_busily().map_err(interface.refused("turning busy polling on"))?;
@@ -113,7 +113,7 @@ const KEEP: usize = 1;
 fn has_zero_copy(interface: &Interface) -> io::Result<bool> {
     let layout = Layout::Chunks(PAGE_BYTES);
     let socket = Socket::new(Geometry { layout, stride: PAGE_BYTES, chunks: 64, entries: 64 })?;
-    Ok(socket.bind(interface.index, 0, libc::XDP_ZEROCOPY).is_ok() && socket.is_zero_copy()?)
+    Ok(socket.bind(interface.index(), 0, libc::XDP_ZEROCOPY).is_ok() && socket.is_zero_copy()?)
 }
 
 const PAGE_BYTES: u32 = 4096;
@@ -185,8 +185,8 @@ fn whole(bytes: &[u8], kept: usize) -> (&[u8], u32) {
 
 /// How long to leave a ring of so many entries alone after `frames` came in `time`; `None`: until the next one comes.
 ///
-/// The kernel would wake a waiting reader for every few frames, at more than the price of receiving them; nobody is woken
-/// who rests by the clock. A ring of blocks does the same by handing over a block at a time.
+/// The kernel would wake a waiting reader for every few frames, at more than the price of receiving them; a reader that rests by
+/// the clock is not woken. A ring of blocks does the same by handing over a block at a time.
 fn rest(frames: u64, time: Duration, entries: u64) -> Option<Duration> {
     let share = entries as f64 / RESTING_SHARE as f64;
     (frames > 0).then(|| time.mul_f64(share / frames as f64).min(Duration::from_secs(1)))
@@ -258,11 +258,10 @@ impl Xsk {
         let (mut lost_before, mut taken) = (self.dropped - self.placed, 0);
         for i in 0..n {
             let frame = self.socket.frame(i);
-            let arrived = match stamped {
-                true => {
-                    self.socket.bytes(frame.at - STAMP_BYTES, STAMP_BYTES).try_into().map(u64::from_ne_bytes)
-                }
-                false => Ok(now),
+            let arrived = if stamped {
+                self.socket.bytes(frame.at - STAMP_BYTES, STAMP_BYTES).try_into().map(u64::from_ne_bytes)
+            } else {
+                Ok(now)
             };
             let bytes = &*self.socket.bytes(frame.at, frame.bytes);
             let (bytes, wire_len) = whole(bytes, self.kept);

@@ -54,7 +54,7 @@ impl File {
 }
 
 fn begin(path: &Path) -> io::Result<BufWriter<std::fs::File>> {
-    // A new one: what is there is kept, and what somebody else has laid there is not written into.
+    // A new file: one that is there is kept, and a link that another user has placed is not followed.
     let mut file = BufWriter::new(weir_disk::create(path, 0o600)?);
     let mut head = Vec::new();
     write::section(&mut head, &write::Author { application: "weir node", ..write::Author::default() });
@@ -104,7 +104,7 @@ impl Port for File {
             }
             pool.give_back(chunk);
         }
-        // Whoever looks into the file finds what was sent.
+        // A reader of the file finds what was sent.
         self.to.as_mut().map_or(Ok(()), BufWriter::flush)
     }
 

@@ -6,8 +6,8 @@
 //! ```
 //! One system call brings some 45 frames, where their senders fill them.
 //!
-//! What is said of a frame is its sender's word, who may be a guest of this machine: it is cut by what its own headers say, into
-//! as many segments as any stack would make, or not at all.
+//! The offload header comes from the sender, which may be a guest of this machine: the frame is cut by what its own headers say,
+//! into as many segments as any stack would make, or not at all.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::io;
@@ -113,7 +113,7 @@ impl LargeFrame {
         let is_written =
             self.offloads_and_frame().zip(to).is_some_and(|((_, frame), to)| segments.write_next(frame, to));
         if !is_written {
-            // Not what was looked at when it came: nobody writes to it in between.
+            // Not what was read when it came, although it was not written in between.
             lost.unknown_offload += 1;
             pool.give_back(chunk);
             return None;
@@ -124,7 +124,7 @@ impl LargeFrame {
     }
 }
 
-/// A chunk whose frame is to be written behind [`tag::ROOM`]; `None`, which is counted, where there is none, or none so long.
+/// A chunk for a frame that is written behind [`tag::ROOM`]; `None`, which is counted, where there is none, or none so long.
 pub(super) fn chunk_for(bytes: usize, pool: &mut Pool, lost: &mut Lost) -> Option<Chunk> {
     if bytes + tag::ROOM > pool.longest() {
         lost.too_long += 1;
@@ -190,7 +190,7 @@ mod tests {
             // No checksum is looked for where it is said to be: segments have their own.
             (header(1, 1000, 0xffff, 0xffff), &whole, (4, 0)),
             (header(1, 8, 34, 16), &whole, (500, 0)),
-            // No length, no kind that anybody can cut, another protocol, more segments than any stack makes.
+            // No length, a kind that cannot be cut, another protocol, more segments than any stack makes.
             (header(1, 0, 34, 16), &whole, (0, 1)),
             (header(3, 1000, 34, 16), &whole, (0, 1)),
             (header(5, 1000, 34, 6), &whole, (0, 1)),

@@ -12,14 +12,14 @@ use super::{Account, BATCH, Chunk, Lost, Pool, Port, copied};
 const MOST: usize = 1024;
 
 /// Frames on their way in one direction.
-struct Way {
+struct Channel {
     frames: Mutex<VecDeque<Vec<u8>>>,
     /// An eventfd: can be read while there are frames.
     event: std::fs::File,
 }
 
-impl Way {
-    fn new() -> io::Result<Arc<Way>> {
+impl Channel {
+    fn new() -> io::Result<Arc<Channel>> {
         // SAFETY: no pointers; the result is checked below.
         let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
         if fd < 0 {
@@ -27,12 +27,12 @@ impl Way {
         }
         // SAFETY: a descriptor that the kernel has just returned.
         let event = unsafe { OwnedFd::from_raw_fd(fd) }.into();
-        Ok(Arc::new(Way { frames: Mutex::default(), event }))
+        Ok(Arc::new(Channel { frames: Mutex::default(), event }))
     }
 
     #[expect(clippy::expect_used, reason = "nothing panics that holds it")]
     fn lock(&self) -> MutexGuard<'_, VecDeque<Vec<u8>>> {
-        self.frames.lock().expect("nobody panics with it")
+        self.frames.lock().expect("no thread panics with it")
     }
 
     /// False where there is no room.
@@ -59,8 +59,8 @@ impl Way {
 
 /// The end of a memory wire at which a node is.
 pub struct Memory {
-    arriving: Arc<Way>,
-    leaving: Arc<Way>,
+    arriving: Arc<Channel>,
+    leaving: Arc<Channel>,
     received: u64,
     sent: u64,
     lost: Lost,
@@ -70,8 +70,8 @@ pub struct Memory {
 /// The other end. Clones are of the same end.
 #[derive(Clone)]
 pub struct MemoryEnd {
-    arriving: Arc<Way>,
-    leaving: Arc<Way>,
+    arriving: Arc<Channel>,
+    leaving: Arc<Channel>,
 }
 
 impl Memory {
@@ -80,7 +80,7 @@ impl Memory {
     /// # Errors
     /// There are no descriptors left.
     pub fn new() -> io::Result<(Memory, MemoryEnd)> {
-        let (to_node, from_node) = (Way::new()?, Way::new()?);
+        let (to_node, from_node) = (Channel::new()?, Channel::new()?);
         let end = MemoryEnd { arriving: from_node.clone(), leaving: to_node.clone() };
         let (arriving, leaving, lost) = (to_node, from_node, Lost::default());
         Ok((Memory { arriving, leaving, received: 0, sent: 0, lost, stopped: false }, end))
@@ -121,9 +121,10 @@ impl Port for Memory {
 
     fn send(&mut self, pool: &mut Pool, frames: &mut Vec<Chunk>) -> io::Result<()> {
         for chunk in frames.drain(..) {
-            match self.leaving.put(pool.bytes(&chunk).to_vec()) {
-                true => self.sent += 1,
-                false => self.lost.no_room += 1,
+            if self.leaving.put(pool.bytes(&chunk).to_vec()) {
+                self.sent += 1
+            } else {
+                self.lost.no_room += 1
             }
             pool.give_back(chunk);
         }

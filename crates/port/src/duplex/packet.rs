@@ -17,7 +17,7 @@ use weir_packet::offload::virtio;
 use weir_packet::steer::Spread;
 
 use super::large::{LargeFrame, chunk_for, put_tag_back};
-use super::{Account, BATCH, CaptureError, Chunk, Lost, Pool, Port};
+use super::{Account, BATCH, CaptureError, Chunk, Lost, Pool, Port, ReceiveMode};
 use crate::capture::fanout::Group;
 use crate::capture::tag::{self, Tag};
 use crate::capture::tap::{Tap, pending_error};
@@ -57,8 +57,8 @@ impl Packet {
     ///
     /// # Errors
     /// No such interface, no permission.
-    pub fn open(interface: &str, longest: usize, promiscuous: bool) -> Result<Packet, CaptureError> {
-        let packet = Packet::bound(&Interface::named(interface)?, longest, promiscuous)?;
+    pub fn open(interface: &str, longest: usize, mode: ReceiveMode) -> Result<Packet, CaptureError> {
+        let packet = Packet::bound(&Interface::named(interface)?, longest, mode)?;
         packet.tap.admit()?;
         Ok(packet)
     }
@@ -70,8 +70,9 @@ impl Packet {
     pub fn open_several(
         interface: &str,
         longest: usize,
-        promiscuous: bool,
-        (sockets, spread): (usize, Spread),
+        mode: ReceiveMode,
+        sockets: usize,
+        spread: Spread,
     ) -> Result<Vec<Packet>, CaptureError> {
         let group = match spread::program(spread, sockets as u8) {
             Some(program) => Group::by(program),
@@ -79,7 +80,7 @@ impl Packet {
         };
         let interface = Interface::named(interface)?;
         let join = |_| {
-            let packet = Packet::bound(&interface, longest, promiscuous)?;
+            let packet = Packet::bound(&interface, longest, mode)?;
             group.join(&packet.tap)?;
             Ok(packet)
         };
@@ -90,8 +91,11 @@ impl Packet {
     }
 
     /// Bound to the interface, and deaf until it is admitted.
-    fn bound(interface: &Interface, longest: usize, promiscuous: bool) -> Result<Packet, CaptureError> {
-        let tap = Tap::open(interface, &Options { promiscuous, ..Options::default() })?;
+    fn bound(interface: &Interface, longest: usize, mode: ReceiveMode) -> Result<Packet, CaptureError> {
+        let tap = Tap::open(
+            interface,
+            &Options { promiscuous: mode == ReceiveMode::Promiscuous, ..Options::default() },
+        )?;
         let version = libc::tpacket_versions::TPACKET_V2;
         set(&tap.fd, libc::PACKET_VERSION, &version)
             .map_err(interface.refused("choosing rings of frames"))?;
@@ -108,7 +112,7 @@ impl Packet {
         let memory = Mapping::shared(tap.fd.as_fd(), (slot_bytes * SLOTS) as usize, 0)
             .map_err(interface.refused("mapping the ring"))?;
         let refused = |error: crate::packet::PacketError| interface.refused(error.step)(error.source);
-        let sender = Sender::open(interface.index).map_err(refused)?;
+        let sender = Sender::open(interface.index()).map_err(refused)?;
         tap.bind()?;
         let (slots, lost) = (Slots::new(memory, slot_bytes, SLOTS), Lost::default());
         let large = LargeFrame::default();

@@ -18,7 +18,7 @@ pub const FRONT: usize = 256;
 /// Sizes of a chunk; AF_XDP takes the first two.
 const CHUNK_BYTES: [usize; 4] = [2048, 4096, 8192, 16384];
 
-/// A chunk, and the frame in it. It has no copies: whoever holds it may read and write its bytes.
+/// A chunk, and the frame in it. It is not `Clone`: its holder may read and write its bytes.
 #[derive(Debug)]
 pub struct Chunk {
     pool: u32,
@@ -72,7 +72,7 @@ impl Pool {
         self.chunk_bytes - FRONT
     }
 
-    /// Chunks that nobody has.
+    /// Free chunks.
     pub fn free(&self) -> usize {
         self.free.len()
     }
@@ -93,15 +93,15 @@ impl Pool {
     ///
     /// # Panics
     /// If it is said to be where its chunk is not, as in [`Pool::bytes_mut`].
-    #[expect(clippy::indexing_slicing, reason = "who says where a frame is, is the node itself")]
+    #[expect(clippy::indexing_slicing, reason = "the node itself says where a frame is")]
     pub fn bytes(&self, chunk: &Chunk) -> &[u8] {
-        // SAFETY: as in whole_mut(); the pool is borrowed, so that nobody writes.
+        // SAFETY: as in whole_mut(); the pool is borrowed, so that there is no writer.
         let whole = unsafe { std::slice::from_raw_parts(self.start(chunk), self.chunk_bytes) };
         &whole[chunk.range()]
     }
 
     /// The frame, to be written.
-    #[expect(clippy::indexing_slicing, reason = "who says where a frame is, is the node itself")]
+    #[expect(clippy::indexing_slicing, reason = "the node itself says where a frame is")]
     pub fn bytes_mut(&mut self, chunk: &Chunk) -> &mut [u8] {
         // SAFETY: the pool is borrowed for as long as the bytes are.
         let whole = unsafe { self.whole_mut(chunk) };
@@ -119,10 +119,10 @@ impl Pool {
     }
 
     /// # Safety
-    /// While the result lives, nobody else makes a reference to the bytes of this chunk.
+    /// While the result lives, no other reference to the bytes of this chunk is made.
     #[expect(clippy::mut_from_ref, reason = "the chunk says whose bytes they are")]
     unsafe fn whole_mut(&self, chunk: &Chunk) -> &mut [u8] {
-        // SAFETY: a chunk of the mapping; its one owner is who has the `Chunk`, and not the kernel.
+        // SAFETY: a chunk of the mapping; its one owner is the holder of the `Chunk`, and not the kernel.
         unsafe { std::slice::from_raw_parts_mut(self.start(chunk), self.chunk_bytes) }
     }
 
@@ -132,7 +132,7 @@ impl Pool {
     }
 }
 
-/// What an AF_XDP socket needs, whose chunks are the kernel's meanwhile.
+/// What an AF_XDP socket needs. The kernel has its chunks meanwhile.
 impl Pool {
     pub(super) fn id(&self) -> u32 {
         self.id

@@ -22,7 +22,7 @@ use std::time::Instant;
 
 use weir_packet::offload::checksum::finish_if_partial;
 
-use super::{Account, BATCH, CaptureError, Chunk, NO_ROOM, Pool, Port};
+use super::{Account, BATCH, CaptureError, Chunk, NO_ROOM, Pool, Port, ReceiveMode};
 use crate::bpf::{BpfError, Link, Mode, Program, object};
 use crate::capture::attached::Attached;
 use crate::capture::tap::pending_error;
@@ -31,7 +31,7 @@ use crate::fast::{FastPort, Gate};
 use crate::packet::set_at;
 use crate::xsk::{self, Entries, Kind, Layout, Place};
 use live::Live;
-use order::{Order, Way};
+use order::{Order, SendPath};
 
 /// Entries of each ring of a socket.
 const ENTRIES: u32 = 2048;
@@ -52,11 +52,11 @@ pub struct Xdp {
     /// Why the kernel has no such way, if it should.
     no_live: Option<String>,
     attached: Arc<Attached>,
-    /// Frames may arrive whose checksum is partial.
+    /// Frames may arrive with a partial checksum.
     finishes_checksums: bool,
-    /// Whose chunks these are.
+    /// The pool that these chunks are of.
     pool: u32,
-    /// Wakes who waits for any of the queues.
+    /// An epoll descriptor that is ready when any of the queues is.
     ready: OwnedFd,
     /// The queue that is asked first, next time.
     turn: usize,
@@ -71,7 +71,7 @@ pub struct Xdp {
 
 /// Does the driver of an interface take frames that an XDP program redirects to it, as it is now? It drops them in silence
 /// where not: a veth does unless its other end has GRO or a native XDP program. Linux before 6.3 does not say; there a veth is
-/// tried with one frame that nobody receives, and of others nothing is known.
+/// tried with one frame that no host receives, and of others nothing is known.
 ///
 /// # Errors
 /// No such interface, or no permission to load programs.
@@ -97,11 +97,11 @@ impl Redirectable {
         if takes_redirected(interface)? == Some(true) {
             return Ok(Some(Redirectable(None)));
         }
-        let index = Interface::named(interface)?.index;
+        let index = Interface::named(interface)?.index();
         let pass = Program::load("program that passes frames on", object::PASS, &[])?;
         let link = match pass.attach(index, Mode::Native) {
             Ok(link) => Some(link),
-            // Somebody else's program is there.
+            // Another XDP program is there.
             Err(BpfError::Attach { source, .. }) if source.raw_os_error() == Some(libc::EBUSY) => None,
             Err(_) => return Ok(None),
         };
@@ -137,8 +137,8 @@ impl Xdp {
     /// # Errors
     /// No such interface, no permission, another XDP program is there, frames are longer than a chunk, or there are fewer
     /// queues than threads.
-    pub fn open(interface: &str, pools: &mut [Pool], promiscuous: bool) -> Result<Vec<Xdp>, CaptureError> {
-        Xdp::open_with(interface, pools, promiscuous, None)
+    pub fn open(interface: &str, pools: &mut [Pool], mode: ReceiveMode) -> Result<Vec<Xdp>, CaptureError> {
+        Xdp::open_with(interface, pools, mode, None)
     }
 
     /// The same, with the program of a fast path if there is one.
@@ -148,14 +148,14 @@ impl Xdp {
     pub fn open_with(
         interface: &str,
         pools: &mut [Pool],
-        promiscuous: bool,
+        mode: ReceiveMode,
         fast: Option<&FastPort>,
     ) -> Result<Vec<Xdp>, CaptureError> {
         let interface = Interface::named(interface)?;
         let numbers = interface.receive_queues().map_err(interface.refused("counting its queues"))?;
         let threads = pools.len();
         if (numbers as usize) < threads {
-            let name = &interface.name;
+            let name = interface.name();
             return Err(CaptureError::Option(format!(
                 "{name} has receive queues for {numbers} of {threads} threads: `ethtool -L {name} combined {threads}` \
                  (or rx and tx), or fewer threads"
@@ -169,7 +169,7 @@ impl Xdp {
             let ready = ready(&queues).map_err(interface.refused("making an epoll descriptor"))?;
             shares.push((queues, ready));
         }
-        let options = Options { promiscuous, ..Options::default() };
+        let options = Options { promiscuous: mode == ReceiveMode::Promiscuous, ..Options::default() };
         let attached = match fast {
             Some(fast) => Attached::with(&interface, &options, fast_program(&interface, fast, numbers)?)?,
             None => Attached::new(&interface, &options, "AF_XDP redirector", object::NODE, numbers)?,
@@ -229,7 +229,7 @@ fn fast_program(interface: &Interface, fast: &FastPort, queues: u32) -> Result<P
         mac: fast.router.unwrap_or_default(),
         ..Gate::default()
     };
-    Ok(fast.fast.instance(&gate, interface.index, queues)?)
+    Ok(fast.fast.instance(&gate, interface.index(), queues)?)
 }
 
 /// Can be read when any of the queues can.
@@ -271,7 +271,7 @@ impl Queue {
         };
         let (fd, free, completed, received, sent) = make()
             .map_err(interface.refused("making an AF_XDP socket (are its frames longer than a page?)"))?;
-        let place = Place { index: interface.index, queue: number };
+        let place = Place { index: interface.index(), queue: number };
         let bound = match &pool.registered {
             // With neither mode asked for, the kernel takes zero copy where the driver has it.
             None => xsk::bind(&fd, place, libc::XDP_USE_NEED_WAKEUP, None),
@@ -341,7 +341,7 @@ impl Queue {
                 room = self.room(pool);
             }
             if room == 0 {
-                // The kernel takes no more now, or sends nothing: nobody waits for one interface.
+                // The kernel takes no more now, or sends nothing: the node does not wait for one interface.
                 return waiting.map(|chunk| pool.give_back(chunk)).count() as u64;
             }
             let mut n = 0;
@@ -424,12 +424,12 @@ impl Port for Xdp {
                 }
                 let all_taken = || live.all_taken();
                 match self.order.choose(frames.len(), now, all_taken, || queue.is_drained(pool)) {
-                    Way::Socket => queue.send(pool, frames),
-                    Way::BeginLive => {
+                    SendPath::Socket => queue.send(pool, frames),
+                    SendPath::BeginLive => {
                         live.begin();
                         live.send(pool, frames)
                     }
-                    Way::Live => live.send(pool, frames),
+                    SendPath::Live => live.send(pool, frames),
                 }
             }
             _ => queue.send(pool, frames),
@@ -443,7 +443,7 @@ impl Port for Xdp {
         for chunk in frames.drain(..) {
             // A program in the receive path would get the frame again.
             let passed = self.attached.is_native()
-                && self.pass.run_at(pool.bytes(&chunk), self.attached.interface().index).is_ok();
+                && self.pass.run_at(pool.bytes(&chunk), self.attached.interface().index()).is_ok();
             self.no_machine += u64::from(!passed);
             pool.give_back(chunk);
         }
@@ -506,7 +506,7 @@ impl Port for Xdp {
     }
 
     fn obstacle(&self) -> Option<String> {
-        let name = &self.attached.interface().name;
+        let name = self.attached.interface().name();
         if !self.attached.is_native() {
             return Some(format!(
                 "{name} has no XDP in its driver, so that large frames arrive uncut, and are dropped as `{}`: `ethtool -K {name} \
@@ -529,7 +529,7 @@ impl Port for Xdp {
 mod tests {
     use super::*;
 
-    /// A queue between rings in memory, whose kernel does nothing by itself.
+    /// A queue between rings in memory, without a kernel behind it.
     fn queue() -> (Queue, [std::mem::ManuallyDrop<Entries>; 2]) {
         let [received, sent, free, completed] = [(); 4].map(|()| Entries::fresh(ENTRIES, 0));
         // SAFETY: they are used while the queue is there.

@@ -48,7 +48,8 @@ pub fn nat(flows: u32, frames: u32, rounds: usize) -> Result<Vec<Cost>, BpfError
         "cost of the fast path",
         object::FAST_BENCH,
         &[("samples", flows), ("sockets", 1)],
-        (&fast.program, &SHARED),
+        &fast.program,
+        &SHARED,
     )?;
     let gate = Gate { is_router: 1, mac: [2, 0, 0, 0, 0, 1], ..Gate::default() };
     program.memory::<Gate>("bss", 1)?.set(0, &gate);
@@ -60,7 +61,7 @@ pub fn nat(flows: u32, frames: u32, rounds: usize) -> Result<Vec<Cost>, BpfError
         let place = fast.place(&key) as usize;
         let number = (place..taken.len()).chain(0..place).find(|n| !taken[*n]).unwrap_or(place);
         taken[number] = true;
-        if !fast.insert(&key, number as u32, &entry(flow), (&Sides::default(), None)) {
+        if !fast.insert(&key, number as u32, &entry(flow), &Sides::default(), None) {
             let source = io::Error::other("it has no room for another flow");
             return Err(BpfError::Map { name: "buckets", source });
         }

@@ -6,7 +6,8 @@
 //!              > other  | slot ..                                 |
 //!   slot: the hash, number of the entry + 1 > entry, which has its key
 //! ```
-//! Programs look at the place first, and wait for one cache line there: whoever chooses the numbers of entries takes it if it is free.
+//! Programs look at the place first, and wait for one cache line there: the caller takes it as the number of an entry if it is
+//! free.
 //!
 //! A key is in one of two buckets: the first one unless many are there already, so that most lookups read one line, and a table
 //! that is half full loses none. A slot is written at once and after its entry: a program sees the whole of it or nothing.
@@ -127,7 +128,7 @@ impl Index {
         if more as usize >= self.buckets.len() {
             return false;
         }
-        // Bucket i becomes i and i + before: what moves has the same slot there, which nobody else can take.
+        // Bucket i becomes i and i + before: what moves has the same slot there, which no other entry can take.
         let moving = |bucket: usize| {
             let slots = self.buckets.get(bucket).slots.into_iter().enumerate();
             slots.filter(move |&(_, slot)| {

@@ -5,7 +5,7 @@ use crate::shared::shared;
 /// Most ports of a node that has a fast path.
 pub const PORTS: usize = 16;
 /// Stages that follow a connection of TCP.
-pub const TRACKS: usize = 2;
+pub(crate) const TRACKS: usize = 2;
 /// Entries that a bucket leads to.
 pub(super) const SLOTS: usize = 8;
 /// What a frame adds to [`Entry::used`], beside its bytes.
@@ -47,7 +47,7 @@ pub const KIND_V4: u8 = 0;
 /// Of IPv4, which may not be cut into fragments.
 pub const KIND_V4_WHOLE: u8 = 1;
 /// Of IPv6.
-pub const KIND_V6: u8 = 2;
+pub(crate) const KIND_V6: u8 = 2;
 
 shared! {
     /// What a flow is known by; addresses and ports in network order. Of IPv6 it has hashes of the addresses, see

@@ -148,9 +148,10 @@ impl<R: Read> Reader<R> {
     /// The file is broken here. Nothing after it can be read.
     pub fn next_item(&mut self) -> Result<Option<Item<'_>>, ReadError> {
         if let Some(clock) = self.pcap {
-            return match std::mem::take(&mut self.begins_pcap) {
-                true => Ok(self.interfaces.first().map(Item::Interface)),
-                false => self.pcap_packet(clock),
+            return if std::mem::take(&mut self.begins_pcap) {
+                Ok(self.interfaces.first().map(Item::Interface))
+            } else {
+                self.pcap_packet(clock)
             };
         }
         loop {
@@ -186,7 +187,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// A section's header, whose type was read already.
+    /// A section's header; its type was read already.
     fn section(&mut self) -> Result<(), ReadError> {
         let mut head = [0; 8];
         self.exactly(&mut head, "a section's header")?;
@@ -229,7 +230,7 @@ impl<R: Read> Reader<R> {
         Ok(length)
     }
 
-    /// Reads the block whose type and length were read.
+    /// Reads the body of a block; its type and length were read already.
     fn body(&mut self, length: u32) -> Result<(), ReadError> {
         self.rest(length, 8)?;
         self.offset += u64::from(length);

@@ -7,7 +7,7 @@ use super::{
     BYTE_ORDER, INTERFACE, Interface, PACKET, Packet, SECTION, STATISTICS, Statistics, option, padding,
 };
 
-/// Who writes a section; empty texts are left out.
+/// The author of a section; empty texts are left out.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Author<'a> {
     /// The machine.

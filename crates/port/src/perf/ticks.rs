@@ -59,7 +59,7 @@ impl Ticker {
         self.cpus.iter().try_for_each(|(_, cpu)| cpu.switch(ENABLE))
     }
 
-    /// Ends that, and returns the ticks of each CPU, oldest first. A CPU of which some are missing, since nobody read them
+    /// Ends that, and returns the ticks of each CPU, oldest first. A CPU of which some are missing, because they were not read
     /// for minutes, has none.
     pub fn stop(&self) -> io::Result<Vec<(usize, Vec<Tick>)>> {
         self.cpus.iter().try_for_each(|(_, cpu)| cpu.switch(DISABLE))?;

@@ -38,7 +38,7 @@ pub(crate) struct Side {
 }
 
 impl Side {
-    /// A side of a fresh ring, whose numbers begin at `first`.
+    /// A side of a fresh ring; its numbers begin at `first`.
     pub(crate) fn new(size: u32, first: u32) -> Side {
         assert!(size.is_power_of_two(), "a ring has a power of two of entries, not {size}");
         Side { ours: first, size }

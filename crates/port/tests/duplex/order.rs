@@ -4,12 +4,12 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use weir_linux::ethtool::stats;
+use weir_linux::rtnl::Rtnl;
 use weir_packet::flow::Flow;
 use weir_packet::frame::{Ends, Signature};
 use weir_port::duplex::{FRONT, Pool, Port};
 use weir_port::packet::Receiver;
-use weir_testbed::ethtool::stats;
-use weir_testbed::rtnl::Rtnl;
 use weir_testkit::{Dice, PATIENCE, need_root};
 
 use super::{Far, Kind, Rig};

@@ -1,4 +1,4 @@
-//! COBALT, CAKE's AQM: CoDel whose count decays step by step, and BLUE for flows that do not respond.
+//! COBALT, CAKE's AQM: CoDel with a count that decays step by step, and BLUE for flows that do not respond.
 
 use weir_rng::Rng;
 

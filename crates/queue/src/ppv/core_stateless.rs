@@ -1,4 +1,4 @@
-//! A core-stateless AQM: the congestion threshold is the value whose kept bytes fit into the link.
+//! A core-stateless AQM: the congestion threshold is the lowest value for which the kept bytes fit into the link.
 //!
 //! The paper (Laki, Gombos, Hudoba, Nádas, Kiss, Pongrácz, Keszei, ANRW 2018) does not print its control law. This one is
 //! ours: each step sets the lowest threshold at which what arrived in the window, at the same rate again, fills the link

@@ -10,7 +10,7 @@
 //! - [`marker`]: sets values: a ladder of token buckets, or at random from the measured rate.
 //! - [`DropMin`]: when full, the lowest value makes room.
 //! - [`PvPie`]: PIE's probability as a quantile of recent values.
-//! - [`CoreStateless`]: the threshold whose kept bytes fit into the link.
+//! - [`CoreStateless`]: the threshold for which the kept bytes fit into the link.
 //!
 //! Parts of this are claimed in patents: US 11,563,698 (drop by value), US 12,021,756 (threshold from bytes per value),
 //! US 12,500,850 (virtual queues, not implemented here). Ask the authors before products use it.

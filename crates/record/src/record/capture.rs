@@ -1,4 +1,4 @@
-//! What capturing cost in a trial, and how it was done.
+//! Cost and method of capturing in a trial.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,7 @@ pub struct Capture {
     /// How long a program still worked on what its buffer held after the last frame was sent, s.
     #[serde(default)]
     pub drain_s: f64,
-    /// CPU time by who used it.
+    /// CPU time by its user.
     pub time: CaptureTime,
     /// Where it went, in a trial that was looked at closely.
     #[serde(default, skip_serializing_if = "Option::is_none")]

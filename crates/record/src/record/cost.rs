@@ -1,4 +1,4 @@
-//! What a trial cost, and how far what happened beside it may have disturbed it.
+//! The cost of a trial, and possible disturbances.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ pub struct Cost {
     pub ns_per_frame: Option<f64>,
     /// The same in reference cycles (TSC).
     pub cycles_per_frame: Option<f64>,
-    /// Per CPU: number, busy share 0..1 of the trial, and who used it.
+    /// Per CPU: number, busy share 0..1 of the trial, and its users.
     pub cpus: Vec<CpuUse>,
     /// Conntrack entries of the DUT at the end of the trial.
     pub conntrack_entries: Option<u64>,
@@ -77,8 +77,8 @@ pub struct Noise {
     /// The same just after it, where that was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handover_after_ns: Option<f64>,
-    /// Time of a step on the DUT's core before and after the trial, ns, where that was measured: it is longer while somebody
-    /// else uses the other thread of that core.
+    /// Time of a step on the DUT's core before and after the trial, ns, where that was measured: it is longer while another guest
+    /// uses the other thread of that core.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core_step_ns: Option<[f64; 2]>,
     /// When frames left, in a trial that was made to find this out.

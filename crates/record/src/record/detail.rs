@@ -1,4 +1,4 @@
-//! What a rig records of a trial beyond what all have: values of its own types, each under a key of its own.
+//! Additional values that a rig records of a trial: its own types, each under its own key.
 
 use std::collections::BTreeMap;
 

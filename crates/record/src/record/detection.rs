@@ -1,4 +1,4 @@
-//! How an attack was reported.
+//! The report of an attack.
 
 use serde::{Deserialize, Serialize};
 

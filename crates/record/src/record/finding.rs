@@ -1,4 +1,4 @@
-//! What went wrong with the frames of a trial, or with the trial itself, by name.
+//! Findings about the frames of a trial, or about the trial itself.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ pub struct Finding {
     /// `a>b`, `b>a`, `a>b>a` or `a>a`; empty where it concerns the whole trial.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub direction: String,
-    /// What it is.
+    /// The fault.
     #[serde(flatten)]
     pub fault: Fault,
 }

@@ -1,4 +1,4 @@
-//! What was found at a point: the rates of its search, the figures of its procedures.
+//! The result of a point: rates of its search, figures of its procedures.
 
 use serde::{Deserialize, Serialize};
 use weir_measure::placement::Place;

@@ -1,4 +1,4 @@
-//! What became of the frames of one direction and flow group: counts, losses with their times, latency.
+//! The frames of one direction and flow group: counts, losses with their times, latency.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! What a NAT did to the frames of a trial.
+//! Translations of a NAT in a trial.
 
 use serde::{Deserialize, Serialize};
 use weir_load::translation::{NatFault, Translated};
@@ -21,8 +21,8 @@ pub struct Translation {
     /// What was wrong, and how often; empty for a NAT that works.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<(NatFault, u64)>,
-    /// Entries of flows that ended during the trial, of the kernel's table, at least; counted where flows changed or shared outside
-    /// tuples.
+    /// Entries of flows that ended during the trial, of the kernel's table, at least; counted where flows changed or shared
+    /// outside tuples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_entries: Option<u64>,
     /// The file with frames that show it.

@@ -1,4 +1,4 @@
-//! A trial: how much was offered, what came back, where the rest went, and whether that is to be believed.
+//! A trial: offered load, received frames, lost frames by place, and the verdict.
 
 use serde::{Deserialize, Serialize};
 use weir_measure::capacity::Window;
@@ -9,11 +9,11 @@ use super::{Cost, Details, Finding, Noise, Stream};
 /// One measurement: with test frames at one offered load, or of another kind.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// Number in the store.
+    /// Number in the archive.
     pub id: i64,
-    /// Point that it belongs to.
+    /// Number of the point that it belongs to.
     pub point_id: i64,
-    /// Order within the point, from 0.
+    /// Place within the point, from 0: with the key of the point, its own.
     pub index: usize,
     /// What it was for.
     pub purpose: Purpose,
@@ -26,7 +26,7 @@ pub struct Trial {
     pub duration_s: f64,
     /// Time spent on this trial beyond `duration_s`, in seconds: set-up, drain, reading counters.
     pub overhead_s: f64,
-    /// The load in frames and what came of it; `None` where there are no test frames.
+    /// Frames that were sent, received and lost; `None` where there are no test frames.
     #[serde(flatten)]
     pub frames: Option<FrameCounts>,
     /// What the load was beyond rate and time, as name and value: `bursts`, `rate changes`, `timed`.
@@ -66,7 +66,7 @@ pub struct Trial {
     pub details: Details,
 }
 
-/// The load of a trial with test frames and what came of it, all directions together; fields of the trial in JSON.
+/// Frames that were sent, received and lost in a trial, all directions together; fields of the trial in JSON.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct FrameCounts {
     /// Intended load in frames/s: at first, if the rate changes, and as a mean of bursts.
@@ -213,7 +213,7 @@ impl Verdict {
 pub struct DropCounter {
     /// Short name: `dut ring full`, `tester ring full`, `ip discards`, `conntrack full`, `filter`, ...
     pub name: String,
-    /// Who lost them.
+    /// The owner of the loss.
     pub owner: Owner,
     /// Frames.
     pub frames: u64,
@@ -221,7 +221,7 @@ pub struct DropCounter {
     pub source: String,
 }
 
-/// Who lost the frames of a drop counter.
+/// The owner of the frames that a drop counter lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Owner {

@@ -1,10 +1,10 @@
-//! What can go wrong with stored records: what, where, and what to do about it.
+//! Errors of the store: what happened, where, and the remedy.
 
 use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
 
-use crate::record::RunState;
+use crate::record::{PointKey, RunState};
 use crate::run_data::name;
 
 /// An operation on the store failed. Nothing was changed.
@@ -12,14 +12,14 @@ use crate::run_data::name;
 pub enum StoreError {
     /// Neither `XDG_DATA_HOME` nor `HOME` is an absolute path.
     #[error(
-        "no place for records: neither XDG_DATA_HOME nor HOME is an absolute path; name a file with --store"
+        "no folder for records: neither XDG_DATA_HOME nor HOME is an absolute path; give a file with --store"
     )]
     NoHome,
     /// The file is not there.
-    #[error("there is no file {}: check the name in --store or WEIR_STORE; `weir run` makes it", .0.display())]
+    #[error("there is no file {}: check the name in --store or WEIR_STORE; `weir run` creates it", .0.display())]
     NoFile(PathBuf),
     /// The directory of the file could not be made.
-    #[error("cannot create the directory {}: {source}; create it, or name another file with --store", .path.display())]
+    #[error("cannot create the directory {}: {source}; create it, or use another file with --store", .path.display())]
     Directory {
         /// The directory.
         path: PathBuf,
@@ -27,27 +27,27 @@ pub enum StoreError {
         source: std::io::Error,
     },
     /// Something else lies at the path.
-    #[error("cannot use {}: {source}; name another file with --store", .path.display())]
+    #[error("cannot use {}: {source}; use another file with --store", .path.display())]
     Unsafe {
         /// The file.
         path: PathBuf,
-        /// What it is.
+        /// The error of the check.
         source: std::io::Error,
     },
     /// Records in memory end with the program.
-    #[error("records in memory (:memory:) are lost when the program ends: name a file with --store")]
+    #[error("records in memory (:memory:) are lost when the program ends: give a file with --store")]
     Nowhere,
     /// The newest records are in a log that cannot be read where it is.
     #[error(
-        "the newest records of {} are in {}-wal, which cannot be read in a read-only folder: copy both files to one that can be \
-         written, and name the copy with --store", .path.display(), .path.display()
+        "the newest records of {} are in {}-wal, which cannot be read in a read-only folder: copy both files to a writable folder, \
+         and use the copy with --store", .path.display(), .path.display()
     )]
     LogNeeded {
         /// The file.
         path: PathBuf,
     },
     /// The file cannot be opened, or not be written.
-    #[error("cannot open {}: {source}; check its owner and permissions, or name another file with --store", .path.display())]
+    #[error("cannot open {}: {source}; check its owner and permissions, or use another file with --store", .path.display())]
     Access {
         /// The file.
         path: PathBuf,
@@ -55,13 +55,13 @@ pub enum StoreError {
         source: rusqlite::Error,
     },
     /// The file is something else than weir's records.
-    #[error("{} is no file of weir records, or damaged: name another file with --store, or restore a copy", .path.display())]
+    #[error("{} is no file of weir records, or is damaged: use another file with --store, or restore a copy", .path.display())]
     Foreign {
         /// The file.
         path: PathBuf,
     },
     /// The file was written by a newer weir.
-    #[error("{} has record format {found}, this weir knows formats up to {known}: use a newer weir, or another file with --store", .path.display())]
+    #[error("{} has record format {found}, this weir supports formats up to {known}: use a newer weir, or another file with --store", .path.display())]
     Newer {
         /// The file.
         path: PathBuf,
@@ -71,7 +71,7 @@ pub enum StoreError {
         known: i64,
     },
     /// Another process holds the write lock.
-    #[error("{} is locked by another process for more than {waited_s} s: wait until it is done, or name another file with --store", .path.display())]
+    #[error("{} is locked by another process for more than {waited_s} s: wait until it ends, or use another file with --store", .path.display())]
     Locked {
         /// The file.
         path: PathBuf,
@@ -86,7 +86,7 @@ pub enum StoreError {
     },
     /// A write has failed.
     #[error(
-        "cannot write to {}: {source}; is its disk broken, or the size of files limited (ulimit -f)? Finished trials are kept", .path.display()
+        "cannot write to {}: {source}; check the disk and the file size limit (ulimit -f); finished trials are kept", .path.display()
     )]
     Unwritable {
         /// The file.
@@ -95,34 +95,34 @@ pub enum StoreError {
         source: rusqlite::Error,
     },
     /// There is no such run.
-    #[error("there is no run {id} in {}: `weir list` shows the runs", .path.display())]
+    #[error("there is no run {run} in {}: `weir list` shows the runs", .path.display())]
     NoRun {
         /// The file.
         path: PathBuf,
-        /// Number of the run.
-        id: i64,
+        /// Number or UUID of the run.
+        run: String,
     },
     /// A run that has ended cannot be changed.
-    #[error("run {id} in {} has ended ({state}): records are append-only, start a new run", .path.display(), state = name(.state))]
+    #[error("run {id} in {} has ended ({state}): records are append-only; start a new run", .path.display(), state = name(.state))]
     Ended {
         /// The file.
         path: PathBuf,
         /// Number of the run.
         id: i64,
-        /// How it ended.
+        /// State in which it ended.
         state: RunState,
     },
     /// There is no such point, or it has its result already.
-    #[error("point {id} in {} is missing or has a result already: results are written once", .path.display())]
+    #[error("point {point} in {} is missing or has a result already: results are written once", .path.display())]
     PointDone {
         /// The file.
         path: PathBuf,
-        /// Number of the point.
-        id: i64,
+        /// The point.
+        point: PointKey,
     },
     /// A record does not fit to those that are there.
     #[error(
-        "a record of table {table} does not belong into {}: {why}; this is a defect of weir, please report it", .path.display()
+        "a record of table {table} does not fit into {}: {why}; this is a bug of weir, please report it", .path.display()
     )]
     Misplaced {
         /// The file.
@@ -133,9 +133,7 @@ pub enum StoreError {
         why: String,
     },
     /// A record cannot be stored without loss, for instance because a number is not finite.
-    #[error(
-        "a record of table {table} cannot be stored: {source}; this is a defect of weir, please report it"
-    )]
+    #[error("a record of table {table} cannot be stored: {source}; this is a bug of weir, please report it")]
     Unstorable {
         /// Table.
         table: &'static str,
@@ -143,7 +141,7 @@ pub enum StoreError {
         source: serde_json::Error,
     },
     /// A stored record cannot be read.
-    #[error("record {id} of table {table} in {} cannot be read: {source}; it was changed by hand, or is of another version", .path.display())]
+    #[error("record {id} of table {table} in {} cannot be read: {source}; it was edited, or is of another version", .path.display())]
     Damaged {
         /// The file.
         path: PathBuf,

@@ -1,6 +1,8 @@
 //! Records on disk: one SQLite file, each trial committed as it ends. What was stored outlives a crash of the machine as well.
 
 mod file;
+mod migrations;
+mod run_log;
 mod table;
 
 use std::cell::RefCell;
@@ -8,19 +10,23 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, ErrorCode, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Params, Row, Transaction, TransactionBehavior};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
-use super::{Store, StoreError};
-use crate::record::{Point, PointResult, Run, RunState, Trial};
-use crate::run_data::name;
-use table::{POINTS, RUNS, RowError, TRIALS, Table, Unreadable};
+use super::{Archive, StoreError};
+use crate::record::{Point, PointKey, Run, RunId, Trial};
+use crate::run_data::{PointData, RunData};
+use migrations::MIGRATIONS;
+pub use run_log::RunLog;
+use table::{Key, POINTS, RUNS, RowError, TRIALS, Table, Unreadable, of_point, of_run};
 
 /// How long a write waits for another process.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A file of records. Several processes may use the same file.
+/// A file of records as an archive. Several processes may use the same file.
 #[derive(Debug)]
-pub struct SqliteStore {
+pub struct SqliteArchive {
     db: Connection,
     path: PathBuf,
     busy_timeout: Duration,
@@ -28,25 +34,13 @@ pub struct SqliteStore {
     damaged: RefCell<BTreeSet<String>>,
 }
 
-impl SqliteStore {
+impl SqliteArchive {
     /// Opens the file, and creates it and its directory where missing.
-    pub fn open(path: &Path) -> Result<SqliteStore, StoreError> {
-        SqliteStore::open_waiting(path, BUSY_TIMEOUT)
+    pub(super) fn open(path: &Path) -> Result<SqliteArchive, StoreError> {
+        SqliteArchive::open_waiting(path, BUSY_TIMEOUT)
     }
 
-    /// Opens a file that is there, to read and to write it: a mistyped name makes no file.
-    ///
-    /// # Errors
-    /// [`StoreError::NoFile`] without it, otherwise as [`SqliteStore::open`].
-    pub fn open_existing(path: &Path) -> Result<SqliteStore, StoreError> {
-        file::absolute(path)?;
-        match path.try_exists() {
-            Ok(false) => Err(StoreError::NoFile(path.to_path_buf())),
-            _ => SqliteStore::open(path),
-        }
-    }
-
-    fn open_waiting(path: &Path, busy_timeout: Duration) -> Result<SqliteStore, StoreError> {
+    fn open_waiting(path: &Path, busy_timeout: Duration) -> Result<SqliteArchive, StoreError> {
         let file = file::absolute(path)?;
         if let Some(dir) = path.parent() {
             std::fs::create_dir_all(dir)
@@ -55,15 +49,13 @@ impl SqliteStore {
         file::check_plain(path)?;
         let error = |e| StoreError::from_sqlite(path, busy_timeout, e);
         let db = file::open_to_write(&file).map_err(error)?;
-        let mut store = SqliteStore::over(db, path, busy_timeout)?;
-        store.check_version()?;
-        store.use_wal()?;
+        let mut archive = SqliteArchive::over(db, path, busy_timeout)?;
+        archive.check_version()?;
+        archive.use_wal()?;
         // FULL: a commit is on disk when it is reported. There is one for each trial, so that it costs nothing.
-        // A table that a migration makes anew is missing for a moment, which its rows' children must not see.
-        store.db.execute_batch("PRAGMA synchronous = FULL; PRAGMA foreign_keys = OFF;").map_err(error)?;
-        store.migrate()?;
-        store.db.execute_batch("PRAGMA foreign_keys = ON;").map_err(error)?;
-        Ok(store)
+        archive.db.execute_batch("PRAGMA synchronous = FULL").map_err(error)?;
+        archive.migrate()?;
+        Ok(archive)
     }
 
     /// Opens a file that is there, to read it. Nothing is written to it: it may be on a file system that is read-only. The records
@@ -71,64 +63,69 @@ impl SqliteStore {
     ///
     /// # Errors
     /// [`StoreError::NoFile`] without it; a file that is no file of records, or of a newer version.
-    pub fn open_to_read(path: &Path) -> Result<SqliteStore, StoreError> {
+    pub fn open_to_read(path: &Path) -> Result<SqliteArchive, StoreError> {
         let file = file::absolute(path)?;
         if let Ok(false) = path.try_exists() {
             return Err(StoreError::NoFile(path.to_path_buf()));
         }
         file::check_plain(path)?;
-        let mut store = match SqliteStore::reading(path, file::open_to_read(&file)) {
+        let mut archive = match SqliteArchive::reading(path, file::open_to_read(&file)) {
             // The shared memory of the write-ahead log can be neither opened nor made.
             Err(StoreError::Access { .. }) if file::has_log(&file) => {
                 return Err(StoreError::LogNeeded { path: path.to_path_buf() });
             }
-            Err(StoreError::Access { .. }) => SqliteStore::reading(path, file::open_unchanging(&file))?,
+            Err(StoreError::Access { .. }) => SqliteArchive::reading(path, file::open_unchanging(&file))?,
             opened => opened?,
         };
-        if store.pragma("user_version")? < table::MIGRATIONS.len() as i64 {
-            store.db = file::in_memory(&store.db).map_err(|e| store.error(e))?;
-            store.migrate()?;
+        if archive.pragma("user_version")? < MIGRATIONS.len() as i64 {
+            archive.db = file::in_memory(&archive.db).map_err(|e| archive.error(e))?;
+            archive.migrate()?;
         }
-        Ok(store)
+        Ok(archive)
     }
 
-    /// A store without runs, for a file that is not there yet. It is in memory, and makes no file.
+    /// An archive without runs, for a file that is not there yet. It is in memory, and makes no file.
     ///
     /// # Errors
     /// There is no memory.
-    pub fn empty(path: &Path) -> Result<SqliteStore, StoreError> {
-        let db = file::new_in_memory().map_err(|e| StoreError::from_sqlite(path, BUSY_TIMEOUT, e))?;
-        let mut store = SqliteStore::over(db, path, BUSY_TIMEOUT)?;
-        store.migrate()?;
-        Ok(store)
+    pub fn empty(path: &Path) -> Result<SqliteArchive, StoreError> {
+        let db = Connection::open_in_memory().map_err(|e| StoreError::from_sqlite(path, BUSY_TIMEOUT, e))?;
+        let mut archive = SqliteArchive::over(db, path, BUSY_TIMEOUT)?;
+        archive.migrate()?;
+        Ok(archive)
     }
 
-    fn reading(path: &Path, opened: rusqlite::Result<Connection>) -> Result<SqliteStore, StoreError> {
+    fn reading(path: &Path, opened: rusqlite::Result<Connection>) -> Result<SqliteArchive, StoreError> {
         let db = opened.map_err(|e| StoreError::from_sqlite(path, BUSY_TIMEOUT, e))?;
-        let store = SqliteStore::over(db, path, BUSY_TIMEOUT)?;
-        store.check_version()?;
-        Ok(store)
+        let archive = SqliteArchive::over(db, path, BUSY_TIMEOUT)?;
+        archive.check_version()?;
+        Ok(archive)
     }
 
-    fn over(db: Connection, path: &Path, busy_timeout: Duration) -> Result<SqliteStore, StoreError> {
-        db.busy_timeout(busy_timeout).map_err(|e| StoreError::from_sqlite(path, busy_timeout, e))?;
-        Ok(SqliteStore { db, path: path.to_path_buf(), busy_timeout, damaged: RefCell::default() })
+    fn over(db: Connection, path: &Path, busy_timeout: Duration) -> Result<SqliteArchive, StoreError> {
+        let set = db.busy_timeout(busy_timeout).and_then(|()| db.pragma_update(None, "foreign_keys", true));
+        set.map_err(|e| StoreError::from_sqlite(path, busy_timeout, e))?;
+        Ok(SqliteArchive { db, path: path.to_path_buf(), busy_timeout, damaged: RefCell::default() })
     }
 
-    fn end_run(&self, id: i64, state: RunState, finished: Option<&str>) -> Result<(), StoreError> {
-        let changed =
-            self.db.execute(table::END_RUN, (id, name(&state), finished)).map_err(|e| self.error(e))?;
-        if changed == 0 {
-            let state = self.run(id)?.state;
-            return Err(StoreError::Ended { path: self.path.clone(), id, state });
-        }
-        Ok(())
+    fn run_id(&self, sql: &str, number: impl Params) -> Result<Option<RunId>, StoreError> {
+        let row = |row: &Row<'_>| Ok((row.get(0)?, row.get::<_, String>(1)?));
+        let found = self.db.query_row(sql, number, row).optional().map_err(|e| self.error(e))?;
+        let read = |(id, uuid): (i64, String)| {
+            serde_json::from_value(uuid.into())
+                .map_err(|source| self.unreadable(&RUNS, Unreadable { id, source }))
+        };
+        found.map(read).transpose()
+    }
+
+    fn no_run(&self, run: impl ToString) -> StoreError {
+        StoreError::NoRun { path: self.path.clone(), run: run.to_string() }
     }
 
     /// Refuses files of other programs and of newer versions, before anything is changed in them.
     fn check_version(&self) -> Result<(), StoreError> {
         let path = self.path.clone();
-        let (found, known) = (self.pragma("user_version")?, table::MIGRATIONS.len() as i64);
+        let (found, known) = (self.pragma("user_version")?, MIGRATIONS.len() as i64);
         let tables: i64 = self
             .db
             .query_row("SELECT count(*) FROM sqlite_schema", (), |row| row.get(0))
@@ -158,40 +155,40 @@ impl SqliteStore {
 
     /// Brings the schema up to date.
     fn migrate(&mut self) -> Result<(), StoreError> {
-        if self.pragma("user_version")? == table::MIGRATIONS.len() as i64 {
+        if self.pragma("user_version")? == MIGRATIONS.len() as i64 {
             return Ok(());
         }
         let error = |e| StoreError::from_sqlite(&self.path, self.busy_timeout, e);
+        // A table that a migration makes anew is missing for a moment, which its rows' children must not see.
+        self.db.pragma_update(None, "foreign_keys", false).map_err(error)?;
         let change = self.db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(error)?;
         // Read again under the lock: another process may have been faster.
         let from: i64 = change.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(error)?;
-        for step in table::MIGRATIONS.iter().skip(from as usize) {
+        for step in MIGRATIONS.iter().skip(from as usize) {
             change.execute_batch(step).map_err(error)?;
         }
         change.pragma_update(None, "application_id", table::APPLICATION_ID).map_err(error)?;
-        change.pragma_update(None, "user_version", table::MIGRATIONS.len() as i64).map_err(error)?;
-        change.commit().map_err(error)
+        change.pragma_update(None, "user_version", MIGRATIONS.len() as i64).map_err(error)?;
+        change.commit().map_err(error)?;
+        self.db.pragma_update(None, "foreign_keys", true).map_err(error)
     }
 
     fn pragma(&self, name: &str) -> Result<i64, StoreError> {
         self.db.pragma_query_value(None, name, |row| row.get(0)).map_err(|e| self.error(e))
     }
 
-    fn insert<R: serde::Serialize + serde::de::DeserializeOwned>(
+    fn insert<R: Serialize + DeserializeOwned>(
         &self,
         table: &Table,
+        parent: &Key,
         record: &R,
     ) -> Result<i64, StoreError> {
-        table.insert(&self.db, record).map_err(|e| self.row_error(table, e))
+        table.insert(&self.db, parent, record).map_err(|e| self.row_error(table, e))
     }
 
-    fn select<R: serde::de::DeserializeOwned>(
-        &self,
-        table: &Table,
-        parent: Option<i64>,
-    ) -> Result<Vec<R>, StoreError> {
+    fn select<R: DeserializeOwned>(&self, table: &Table, key: &Key) -> Result<Vec<R>, StoreError> {
         let mut records = Vec::new();
-        for row in table.select(&self.db, parent).map_err(|e| self.error(e))? {
+        for row in table.select(&self.db, key).map_err(|e| self.error(e))? {
             match row {
                 Ok(record) => records.push(record),
                 Err(unreadable) => {
@@ -225,81 +222,50 @@ impl SqliteStore {
     }
 }
 
-impl Store for SqliteStore {
-    fn folder(&self) -> Option<&Path> {
-        Some(self.path.parent().unwrap_or(Path::new(".")))
-    }
-
-    fn begin_run(&self, run: &Run) -> Result<i64, StoreError> {
-        self.insert(&RUNS, run)
-    }
-
-    fn add_point(&self, point: &Point) -> Result<i64, StoreError> {
-        self.insert(&POINTS, point)
-    }
-
-    fn append_trial(&self, trial: &Trial) -> Result<i64, StoreError> {
-        self.insert(&TRIALS, trial)
-    }
-
-    fn finish_point(&self, id: i64, result: &PointResult) -> Result<(), StoreError> {
-        let unstorable = |source| StoreError::Unstorable { table: POINTS.name, source };
-        let json = serde_json::to_string(result).map_err(unstorable)?;
-        serde_json::from_str::<PointResult>(&json).map_err(unstorable)?;
-        match self.db.execute(table::FINISH_POINT, (id, json)).map_err(|e| self.error(e))? {
-            0 => Err(StoreError::PointDone { path: self.path.clone(), id }),
-            _ => Ok(()),
-        }
-    }
-
-    fn finish_run(&self, id: i64, state: RunState, finished: &str) -> Result<(), StoreError> {
-        self.end_run(id, state, Some(finished))
-    }
-
-    fn fail_run(&self, run: &Run, finished: &str) -> Result<(), StoreError> {
-        let rest = RUNS.rest(run).map_err(|e| self.row_error(&RUNS, e))?;
-        self.db.execute(table::NOTE_FAILURE, (run.id, rest)).map_err(|e| self.error(e))?;
-        self.finish_run(run.id, RunState::Failed, finished)
-    }
-
-    fn reopen_run(&self, run: &Run) -> Result<(), StoreError> {
-        let rest = RUNS.rest(run).map_err(|e| self.row_error(&RUNS, e))?;
-        match self.db.execute(table::REOPEN_RUN, (run.id, rest)).map_err(|e| self.error(e))? {
-            0 => {
-                Err(StoreError::Ended { path: self.path.clone(), id: run.id, state: self.run(run.id)?.state })
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn mark_interrupted(&self, id: i64) -> Result<(), StoreError> {
-        self.end_run(id, RunState::Interrupted, None)
-    }
-
+impl Archive for SqliteArchive {
     fn damaged(&self) -> Vec<String> {
         self.damaged.take().into_iter().collect()
     }
 
     fn runs(&self) -> Result<Vec<Run>, StoreError> {
-        self.select(&RUNS, None)
+        self.select(&RUNS, &[])
     }
 
-    fn run(&self, id: i64) -> Result<Run, StoreError> {
-        let found = RUNS.select(&self.db, Some(id)).map_err(|e| self.error(e))?.pop();
-        let found = found.ok_or_else(|| StoreError::NoRun { path: self.path.clone(), id })?;
-        found.map_err(|unreadable| self.unreadable(&RUNS, unreadable))
+    fn numbered(&self, number: i64) -> Result<RunId, StoreError> {
+        self.run_id(table::NUMBERED, [number])?.ok_or_else(|| self.no_run(number))
     }
 
-    fn last_run_id(&self) -> Result<Option<i64>, StoreError> {
-        self.db.query_row(table::LAST_RUN, (), |row| row.get(0)).map_err(|e| self.error(e))
+    fn newest(&self) -> Result<Option<RunId>, StoreError> {
+        self.run_id(table::NEWEST, [])
     }
 
-    fn points(&self, run_id: i64) -> Result<Vec<Point>, StoreError> {
-        self.select(&POINTS, Some(run_id))
+    fn run(&self, run: RunId) -> Result<Run, StoreError> {
+        let key = [("uuid", run.to_string().into())];
+        let found = RUNS.select(&self.db, &key).map_err(|e| self.error(e))?.pop();
+        found.ok_or_else(|| self.no_run(run))?.map_err(|unreadable| self.unreadable(&RUNS, unreadable))
     }
 
-    fn trials(&self, point_id: i64) -> Result<Vec<Trial>, StoreError> {
-        self.select(&TRIALS, Some(point_id))
+    fn points(&self, run: RunId) -> Result<Vec<Point>, StoreError> {
+        self.select(&POINTS, &of_run(run))
+    }
+
+    fn trials(&self, point: PointKey) -> Result<Vec<Trial>, StoreError> {
+        self.select(&TRIALS, &of_point(point))
+    }
+
+    fn put(&self, data: &RunData) -> Result<i64, StoreError> {
+        let error = |e| self.error(e);
+        let change = Transaction::new_unchecked(&self.db, TransactionBehavior::Immediate).map_err(error)?;
+        let number = self.insert(&RUNS, &[], &data.run)?;
+        for PointData { point, trials } in &data.points {
+            let key = point.key(data.run.uuid);
+            self.insert(&POINTS, &of_run(key.run), point)?;
+            for trial in trials {
+                self.insert(&TRIALS, &of_point(key), trial)?;
+            }
+        }
+        change.commit().map_err(error)?;
+        Ok(number)
     }
 }
 

@@ -42,7 +42,7 @@ impl CoreSteps {
     }
 }
 
-/// Median over the probes of a run, without those in which somebody else used the core, too.
+/// Median over the probes of a run, without those in which another guest used the core, too.
 fn step_ns(run: &RunData) -> Option<f64> {
     let trials = run.points.iter().flat_map(|point| &point.trials);
     let all: Vec<f64> = trials.filter_map(|trial| trial.noise.core_step_ns).flatten().collect();

@@ -1,4 +1,4 @@
-//! What two runs do not have in common: whoever reads a ratio must know it first.
+//! The differences between two runs, which are shown before any ratio.
 
 use std::collections::BTreeMap;
 
@@ -191,12 +191,10 @@ pub fn is_one_machine(base: &RunData, other: &RunData) -> bool {
 pub(super) fn machine_apart(base: &RunData, other: &RunData, across: &[Across]) -> Option<String> {
     let (a, b) = (&base.run.machine, &other.run.machine);
     if !across.contains(&Across::Machine) && !is_one_machine(base, other) {
-        return Some(
-            "the machines differ: if they are what is to be compared, use `--across machine`".into(),
-        );
+        return Some("the machines differ: to compare machines, use `--across machine`".into());
     }
     if !across.contains(&Across::Kernel) && a.kernel != b.kernel {
-        return Some("the kernels differ: if they are what is to be compared, use `--across kernel`".into());
+        return Some("the kernels differ: to compare kernels, use `--across kernel`".into());
     }
     None
 }

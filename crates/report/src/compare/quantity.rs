@@ -91,10 +91,7 @@ fn at_fixed_loads(point: &PointData) -> Vec<Quantity> {
         );
         [received, cycles].into_iter().filter(|quantity| !quantity.values.is_empty())
     };
-    match point.is_fixed() {
-        true => point.fixed_loads().into_iter().flat_map(of_load).collect(),
-        false => Vec::new(),
-    }
+    if point.is_fixed() { point.fixed_loads().into_iter().flat_map(of_load).collect() } else { Vec::new() }
 }
 
 fn goal(goal: &GoalResult) -> Quantity {
@@ -143,7 +140,7 @@ fn figure(procedure: &ProcedureResult, figure: &Figure) -> Quantity {
 const RUNS_DIFFER: f64 = 0.02;
 /// The same of ratios of devices that were measured in the same rounds.
 const RATIOS_DIFFER: f64 = 0.015;
-/// The same of such ratios, one with near and one with far cores: docs/repeatability.md.
+/// The same of such ratios, one with near and one with far cores: docs/measurements.md.
 const PLACED_RATIOS_DIFFER: f64 = 0.022;
 
 /// What the rounds of a run leave open.
@@ -166,7 +163,7 @@ impl Quantity {
         median(&self.values)
     }
 
-    /// Is it a single search, of which nobody knows how it scatters?
+    /// Whether it is a single search, with an unknown spread.
     pub fn is_single_search(&self) -> bool {
         self.kind == Kind::Goal && self.values.len() < 2
     }
@@ -226,9 +223,7 @@ pub fn apart(base: &Quantity, other: &Quantity) -> Option<String> {
     for name in names {
         let (a, b) = (value(base, name), value(other, name));
         if a != b {
-            return Some(format!(
-                "the goal is not the same: {name} is {a} in the first run and {b} in the other"
-            ));
+            return Some(format!("the goals differ: {name} is {a} in the first run and {b} in the other"));
         }
     }
     for (which, q) in [("first", base), ("other", other)] {

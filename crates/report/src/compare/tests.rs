@@ -51,8 +51,8 @@ fn check(change: impl Fn(&mut RunData), across: &[Across], verdict: Verdict, why
     assert_eq!(said, why);
 }
 
-const TOO_FEW: &str = "fewer than two repetitions in a run, so that their scatter is not known: \
-    repeat with `--set repeat.times=5`";
+const TOO_FEW: &str =
+    "fewer than two repetitions in a run, so the spread is unknown: repeat with `--set repeat.times=5`";
 
 fn goals(data: &mut RunData) -> impl Iterator<Item = &mut crate::record::GoalResult> {
     data.points.iter_mut().flat_map(|p| &mut p.point.result.as_mut().unwrap().goals)
@@ -121,13 +121,13 @@ fn what_forbids_a_verdict() {
     let irregular = |why: &'static str| {
         move |data: &mut RunData| goals(data).for_each(|g| g.repetitions[1].irregular = Some(why.into()))
     };
-    let handover = |ns: f64| {
+    let core_distance = |ns: f64| {
         move |data: &mut RunData| {
             let trials = data.points.iter_mut().flat_map(|p| &mut p.trials);
             trials.for_each(|t| t.noise.handover_ns = Some(ns));
         }
     };
-    let ask = |what| format!("the {what}s differ: if they are what is to be compared, use `--across {what}`");
+    let ask = |what| format!("the {what}s differ: to compare {what}s, use `--across {what}`");
     use Verdict::{CannotTell, Faster};
     check(|_| (), &[], Faster, "");
     check(|data| data.run.machine.cpus = 4, &[], CannotTell, &ask("machine"));
@@ -140,7 +140,7 @@ fn what_forbids_a_verdict() {
         CannotTell,
         "in the other run the search ended irregularly (tester-limited)",
     );
-    check(handover(30.0), &[], Faster, "");
+    check(core_distance(30.0), &[], Faster, "");
     check(
         |data| goals(data).for_each(|g| g.parameters[0].1 = "60 s".into()),
         &[],
@@ -168,8 +168,8 @@ fn what_forbids_a_verdict() {
     check(|data| goals(data).for_each(|g| g.repetitions.truncate(1)), &[], CannotTell, TOO_FEW);
 
     let (mut base, mut other) = (fixture::quick(), fixture::quick_again());
-    handover(30.0)(&mut base);
-    handover(210.0)(&mut other);
+    core_distance(30.0)(&mut base);
+    core_distance(210.0)(&mut other);
     let row = &compare(&base, &other, &[]).rows[0];
     assert_eq!(
         row.why.as_ref().map(|why| why.replace('\u{202f}', " ")),
@@ -438,7 +438,7 @@ fn a_ratio_to_the_reference_is_compared_where_placements_differ() {
     assert!(seen >= 270, "{seen} of 300 slow-downs by an eighth are seen");
 }
 
-/// A run on a core of this speed: all that it does takes so much longer, but for the third probe, which somebody else disturbed.
+/// A run on a core of this speed: all that it does takes so much longer, but for the third probe, which another guest disturbed.
 fn on_core(mut data: RunData, step_ns: f64) -> RunData {
     for point in &mut data.points {
         let of = |steps: [f64; 2]| {

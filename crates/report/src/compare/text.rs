@@ -1,10 +1,10 @@
 //! A comparison for the terminal.
 
 use super::{Compared, CoreSteps, Difference, Row, Source, Verdict};
-use crate::export::wrapped;
 use crate::figure::unit;
 use crate::stats::CONFIDENCE;
 use crate::view::Table;
+use crate::view::format::wrapped;
 use crate::view::format::{count, or_dash, percent, si, significant, time_ns};
 
 /// Values with more letters than this are cut in the table of differences.

@@ -13,17 +13,17 @@ use crate::view::curve::by_load;
 
 /// All metrics with their explanation; every metric is a gauge. Those of procedures are named after their unit.
 const METRICS: [(&str, &str); 18] = [
-    ("weir_run_info", "The run that the other metrics are of; always 1."),
+    ("weir_run_info", "Properties of the run, as labels; always 1."),
     ("weir_run_start_timestamp_seconds", "Start of the run since the Unix epoch."),
     ("weir_run_complete", "1 if all points of the plan were measured."),
     (
         "weir_throughput_frames_per_second",
         "Rate found for a goal, all directions together: median of the repetitions.",
     ),
-    ("weir_throughput_bits_per_second", "The same in bits of frames with FCS, without preamble and gap."),
+    ("weir_throughput_bits_per_second", "Rate in bits of frames with FCS, without preamble and gap."),
     ("weir_throughput_low_frames_per_second", "Lower end of the 95 % interval of the rate."),
     ("weir_throughput_high_frames_per_second", "Upper end of the 95 % interval of the rate."),
-    ("weir_throughput_repetitions", "Repetitions that the rate rests on."),
+    ("weir_throughput_repetitions", "Number of repetitions of the rate."),
     ("weir_throughput_regular", "0 if a search for the goal ended irregularly: the rate is a bound."),
     (
         "weir_load_received_frames_per_second",
@@ -118,7 +118,7 @@ impl Metrics {
         }
     }
 
-    /// What came through at loads that were chosen, not searched for.
+    /// Rates received at loads that were given, not searched for.
     fn loads(&mut self, point: &PointData, with: impl Fn(&[(&str, &str)]) -> Labels) {
         let chosen = || point.chosen_loads();
         let mut add = |metric, more: &[(&str, &str)], value: &dyn Fn(&Trial) -> Option<f64>| {

@@ -5,7 +5,7 @@ use crate::report::faults::{self, Kind};
 use crate::report::{Sections, answer, interleaved};
 use crate::run_data::{RunData, latency, name};
 use crate::tables::{self, Sheet};
-use crate::view::format::{or_dash, si, time_ns};
+use crate::view::format::{or_dash, si, time_ns, wrapped};
 use crate::view::{Comparison, Rate, Table};
 
 /// Runs as an aligned table for a terminal, oldest first.
@@ -38,25 +38,6 @@ pub fn answer(data: &RunData, of_rigs: &dyn Sections, columns: usize) -> String 
     }
     let question = wrapped(&data.run.question, columns);
     format!("{question}{first}\n{}\n{}", answer.table.text(), others.concat())
-}
-
-/// A sentence in lines of at most so many columns, without the narrow spaces of a page. A word that is longer stays whole.
-pub fn wrapped(text: &str, columns: usize) -> String {
-    let mut lines = String::new();
-    let mut width = 0;
-    for word in text.replace('\u{202f}', "\u{a0}").split([' ', '\n']) {
-        let length = word.chars().count();
-        if width > 0 && width + 1 + length > columns {
-            lines.push('\n');
-            width = 0;
-        } else if width > 0 {
-            lines.push(' ');
-            width += 1;
-        }
-        lines.push_str(&word.replace('\u{a0}', " "));
-        width += length;
-    }
-    lines + "\n"
 }
 
 /// A run for a terminal: the answer of its rig, one line per point and goal, and all other tables.

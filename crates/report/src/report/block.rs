@@ -1,4 +1,4 @@
-//! What a section of a report is made of, whatever it is shown on: a page, a terminal, Markdown or LaTeX.
+//! The blocks of a section of a report, for a page, a terminal, Markdown or LaTeX.
 
 use crate::view::page::{bullets, details, figure, legend_of, note, paragraph, section};
 use crate::view::svg::escape;
@@ -28,7 +28,7 @@ pub enum Block {
     Drawing {
         /// One `<svg>` each.
         drawings: Vec<String>,
-        /// What they show.
+        /// Caption below the drawings.
         caption: &'static str,
     },
     /// Which line of the drawings that follow is what.

@@ -49,9 +49,10 @@ impl BoxPlot {
         let names = rows.iter().map(|(name, ..)| text_width(name)).fold(0.0, f64::max) + GAP;
         let (left, right) = (names, WIDTH - 22.0);
         let bottom = HEAD + rows.len() as f64 * ROW;
-        let scale = match self.log {
-            true => Scale::log(lowest, highest, left, right),
-            false => Scale::span(least, highest, left, right),
+        let scale = if self.log {
+            Scale::log(lowest, highest, left, right)
+        } else {
+            Scale::span(least, highest, left, right)
         };
         let mut svg = Svg::new(WIDTH, bottom + AXIS);
         svg.text((0.0, 14.0), Anchor::Start, "head", &self.title);

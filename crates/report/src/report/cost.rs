@@ -1,4 +1,4 @@
-//! What a frame costs the device: CPU time, balance between CPUs, memory.
+//! The cost of a frame for the device: CPU time, balance between CPUs, memory.
 
 use super::bars::{Bar, BarChart, Group};
 use super::columns;
@@ -7,11 +7,11 @@ use crate::record::{Cost, Trial};
 use crate::run_data::PointData;
 use crate::view::format::{exact, full, or_dash, percent, time_ns};
 use crate::view::page::{figure, fill_legend, note, section};
-use crate::view::{Comparison, Series, Table, frame_name, handover};
+use crate::view::{Comparison, Series, Table, core_distance, frame_name};
 
 /// The section; empty when no cost is known.
 pub(super) fn html(all: &Comparison<'_>) -> String {
-    let body = per_frame(all) + &balance(all) + &handover::html(all) + &memory(all);
+    let body = per_frame(all) + &balance(all) + &core_distance::html(all) + &memory(all);
     let body = if body.is_empty() { body } else { note(EXPLANATION) + &body };
     section("cost", "What it costs the device", &body)
 }

@@ -1,4 +1,4 @@
-//! Where the lost frames went, and which trials are to be believed.
+//! The places where frames were dropped, and the validity of trials.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub(super) fn html(all: &Comparison<'_>) -> String {
         verdicts(all).html(),
         bullets(&reasons(all)),
     );
-    section("drops", "Where the lost frames went", &body)
+    section("drops", "Where the lost frames were dropped", &body)
 }
 
 const EXPLANATION: &str = "Totals over all trials of a point but the warm-up, whatever their verdict. A search \

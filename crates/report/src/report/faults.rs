@@ -1,4 +1,4 @@
-//! What went wrong with frames, by name, under the point concerned.
+//! Findings about frames, by point.
 
 use crate::record::{Fault, Finding, Trial};
 use crate::run_data::{PointData, TESTER};

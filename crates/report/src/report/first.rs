@@ -112,9 +112,7 @@ fn trust(data: &RunData) -> String {
         n => format!("; {} from the procedure", count(n, "deviation")),
     };
     let share = if trials == 0 { "none".into() } else { whole_percent(valid as f64 / trials as f64) };
-    format!(
-        "{share} of the trials are valid{deviations}. What else weakens the result is among the findings."
-    )
+    format!("{share} of the trials are valid{deviations}. The findings list further limitations.")
 }
 
 fn machine(data: &RunData) -> String {

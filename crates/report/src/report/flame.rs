@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  | memcpy | |
-//!  | tpacket_rcv    | fib |            what calls stands below what is called
+//!  | tpacket_rcv    | fib |            callers are below the functions that they call
 //!  | net_rx_action        | poll |
 //! ```
 
@@ -54,7 +54,7 @@ pub fn draw(stacks: &[(String, u64)], title: &str) -> String {
     let height = root.height(px_per_sample) as f64 * ROW;
     let mut drawing = Drawing { svg: Svg::new(WIDTH, height), px_per_sample, all: root.samples, height };
     drawing.node(&root, "all", (0.0, 0));
-    let description = format!("{} samples; what calls stands below what is called", root.samples);
+    let description = format!("{} samples; callers are below the functions that they call", root.samples);
     drawing.svg.finish(title, &description)
 }
 

@@ -24,7 +24,7 @@ const MEANING: [&str; 8] = [
     "The rates of all directions are added up. A frame counts once per direction in which it was to travel.",
     "Frame sizes include the 4 bytes of FCS (RFC 2544, section 9). On virtual wires no such bytes exist, and the \
      line rate is a mark for comparison, not a limit.",
-    "A trial in which the tester could not do its part is not used: it says nothing about the device.",
+    "A trial in which the tester failed to offer its load is not used: it does not measure the device.",
     "The interval of a single search is that of the offered load at which its goal is just met, by a test over all of \
      its trials (see the parameters of the record); it assumes no model of the device.",
     "Other intervals are exact ones of the median over the repetitions of this run (order statistics). They do not \
@@ -76,7 +76,7 @@ fn method(data: &RunData) -> String {
         format!("<h3>CPU placement</h3>\n{}", placement(data).html()),
         test_beds(data),
         "<h3>Plan</h3>\n".into(),
-        paragraph("Save it as plan.toml. To repeat the run:"),
+        paragraph("Save it as plan.toml, then repeat the run:"),
         format!("<pre>weir run plan.toml --seed {}</pre>\n", run.seed),
         format!("<pre>{}</pre>\n", escape(&run.plan_toml)),
     ]

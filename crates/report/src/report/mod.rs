@@ -5,6 +5,10 @@
 //! ```
 //! A report is a pure function of its records. The figures are SVG drawn here, so that they print, can be
 //! read without colour and can be compared in tests.
+//!
+//! Files:
+//! - `block.rs`: what a section consists of; one file for each kind of section and drawing
+//! - `interleaved.rs`: ratios of devices from interleaved rounds
 
 pub mod answer;
 pub mod bars;

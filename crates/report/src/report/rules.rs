@@ -1,4 +1,4 @@
-//! What a rule costs and what a set saves: CPU time of a frame against the number of rules, form by form.
+//! The cost of a rule and the gain of a set: CPU time of a frame against the number of rules, form by form.
 //!
 //! The cost of a rule is the slope of a chain, from its first count of rules to its last. A set or verdict map is
 //! compared with the chain of the same maker; it pays from the number of rules on at which the chain, on that
@@ -10,7 +10,7 @@ use super::lines::{Axis, Dot, DotKind, Line, Panel, range};
 use crate::run_data::{PointData, RunData};
 use crate::view::format::{full, list, or_dash, si, significant, time_ns};
 use crate::view::page::{figure, legend_of, note, section};
-use crate::view::{Comparison, Rate, Style, Table, frame_name, handover};
+use crate::view::{Comparison, Rate, Style, Table, core_distance, frame_name};
 
 /// Below this many rules between two points, their difference is mostly noise.
 const REMOTE: f64 = 50.0;
@@ -76,9 +76,10 @@ fn cost_of_a_rule(filter: &Filter<'_>) -> Option<String> {
     let reported = filter.forms.iter().filter(|form| form.is_chain()).filter_map(|form| {
         let slope = form.slope()?;
         let (low, high) = form.slopes();
-        let spread = match high / low > 1.1 {
-            true => format!(" ({} to {} piece by piece)", significant(low), significant(high)),
-            false => String::new(),
+        let spread = if high / low > 1.1 {
+            format!(" ({} to {} piece by piece)", significant(low), significant(high))
+        } else {
+            String::new()
         };
         let about = if form.ends().is_some_and(|(a, b)| a.apart(&b).is_none()) { "" } else { "about " };
         Some(format!("{about}{} ns in {}{spread}", significant(slope), form.name))
@@ -178,7 +179,7 @@ impl<'a> Form<'a> {
 impl Cost<'_> {
     /// Why the two cannot be compared.
     fn apart(&self, other: &Cost<'_>) -> Option<String> {
-        handover::apart(self.point, other.point)
+        core_distance::apart(self.point, other.point)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::record::{CpuUse, GoalResult, Latency, RunState, Trial, Verdict};
 use crate::run_data::{Measures, PointData, RunData, TESTER, is_near, latency};
 use crate::search::Irregular;
 use crate::view::format::{count, full, list, percent, si, time_ns, whole_percent};
-use crate::view::{Bound, Comparison, Rate, Series, frame_name, handover, reasons};
+use crate::view::{Bound, Comparison, Rate, Series, core_distance, frame_name, reasons};
 use comparisons::{between_runs, comparisons};
 
 /// Notes of test beds spelled out; the rest is under the method.
@@ -98,7 +98,7 @@ fn reach(series: &Series<'_>, frame: &str) -> String {
                 "At {size} {label} passed up to {} frames/s in single trials; no throughput was searched for.",
                 si(fps)
             ),
-            None => format!("At {size} there is no valid trial of {label}: nothing can be said about it."),
+            None => format!("At {size} no trial of {label} is valid."),
         };
     };
     let Some(rate) = Rate::of(goal) else {
@@ -196,12 +196,10 @@ fn full_cpu(series: &Series<'_>, frame: &str) -> Option<String> {
     let cpus = &near_headline(point)?.cost.cpus;
     let most = cpus.iter().filter(|c| c.dut > 0.0).max_by(|a, b| a.dut.total_cmp(&b.dut))?;
     let busy = format!("CPU {} is {} busy", most.cpu, whole_percent(most.busy));
-    Some(match is_full(cpus, &point.point.cpus) {
-        true => format!("Near its throughput the CPU of {} is full: {busy}.", series.name),
-        false => format!(
-            "Near its throughput {} does not fill a CPU ({busy}): something else limits it.",
-            series.name
-        ),
+    Some(if is_full(cpus, &point.point.cpus) {
+        format!("Near its throughput the CPU of {} is full: {busy}.", series.name)
+    } else {
+        format!("Near its throughput {} does not fill a CPU ({busy}): something else limits it.", series.name)
     })
 }
 
@@ -268,7 +266,7 @@ pub(super) fn ceiling(all: &Comparison<'_>, data: &RunData) -> String {
             let reach = reach_of_tester(point, &rate);
             return format!("{reach}; there is no rate of a device to compare it with.");
         }
-        return "The tester's own ceiling (dut `wire`) was not measured in this run: whether the tester is the limit is not known.".into();
+        return "The tester's own ceiling (dut `wire`) was not measured in this run: whether the tester is the limit is unknown.".into();
     };
     let reach = reach_of_tester(point, &rate);
     let limited = data.points.iter().filter(|p| !p.is_ceiling() && tester_limited(data, p)).count();
@@ -336,7 +334,7 @@ pub(super) fn state(data: &RunData) -> Option<String> {
 /// What weakens the result.
 fn trust(data: &RunData) -> Vec<String> {
     let sentences = [
-        handover::moved(data),
+        core_distance::moved(data),
         repetitions(data),
         verdicts(data),
         unexplained(data),
@@ -354,9 +352,8 @@ fn notes(data: &RunData) -> Vec<String> {
     let mut notes: Vec<_> = merged
         .iter()
         .take(NOTES)
-        .map(|(note, n)| match *n == data.points.len() {
-            true => note.clone(),
-            false => format!("At {}: {note}", count(*n, "point")),
+        .map(|(note, n)| {
+            if *n == data.points.len() { note.clone() } else { format!("At {}: {note}", count(*n, "point")) }
         })
         .collect();
     notes.extend((more > 0).then(|| format!("Under “Test beds”: {}.", count(more, "further note"))));
@@ -367,10 +364,10 @@ fn repetitions(data: &RunData) -> Option<String> {
     let goals = data.points.iter().flat_map(PointData::goals);
     match goals.map(|g| g.repetitions.len()).min()? {
         n @ 0..3 => Some(format!(
-            "Some rates rest on {} only: their spread is not known, and small differences may be chance.",
+            "Some rates have {} only: their spread is unknown, and small differences may be chance.",
             if n == 0 { "no finished repetition".into() } else { count(n, "repetition") }
         )),
-        n @ 3..5 => Some(format!("Rates rest on as few as {n} repetitions: the intervals are rough.")),
+        n @ 3..5 => Some(format!("Some rates have only {n} repetitions: their intervals are wide.")),
         _ => None,
     }
 }
@@ -396,11 +393,11 @@ pub(super) fn verdicts(data: &RunData) -> Option<String> {
         sentences.push(format!("{n} of {trials} of devices are not valid ({kinds}) and were not used."));
     }
     if !all.is_empty() && unused.len() == all.len() {
-        sentences.push("No trial of a device is valid: the rates are not to be believed.".into());
+        sentences.push("No trial of a device is valid: the rates cannot be used.".into());
     }
     if !counted.is_empty() {
         let n = counted.len();
-        sentences.push(format!("{n} of {trials} are noisy, and count as far as nothing was lost in them."));
+        sentences.push(format!("{n} of {trials} are noisy; of these, only the ones without loss count."));
     }
     (!sentences.is_empty()).then(|| sentences.join(" "))
 }
@@ -428,8 +425,8 @@ pub(super) fn untracked(data: &RunData) -> Option<String> {
     found.dedup();
     (points > 0).then(|| {
         format!(
-            "At {} the device tracked fewer connections than there are flows ({}): what all of them cost is not known. \
-             Longer trials make more of them.",
+            "At {} the device tracked fewer connections than there are flows ({}): the cost of all of them is unknown; \
+             longer trials establish more.",
             count(points, "point"),
             list(&found)
         )

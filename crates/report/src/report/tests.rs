@@ -139,14 +139,3 @@ fn two_hundred_points() {
     assert!(text.contains("kernel-forward · cpus 19") && text.contains("Part 3 of 3."));
     assert!(text.len() < 20_000_000, "{} bytes", text.len());
 }
-
-#[test]
-#[ignore = "writes reports of the fixture to look at: cargo test -p weir-report preview -- --ignored"]
-fn preview() {
-    let dir = std::env::temp_dir();
-    std::fs::write(dir.join("weir-report.html"), html(&[fixture::quick()], &())).unwrap();
-    std::fs::write(dir.join("weir-report-procedures.html"), html(&[fixture::procedures()], &())).unwrap();
-    std::fs::write(dir.join("weir-export.tex"), crate::export::latex(&fixture::procedures(), &())).unwrap();
-    let two = [fixture::quick(), fixture::quick_again()];
-    std::fs::write(dir.join("weir-report-two.html"), html(&two, &())).unwrap();
-}

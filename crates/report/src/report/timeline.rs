@@ -19,7 +19,7 @@ pub(super) fn html(found: &[Found<'_, '_>]) -> String {
         return String::new();
     }
     figure("multiples", &panels, CAPTION, &Table::default())
-        + &details("The losses with their dates", &table(found).html())
+        + &details("Losses over time", &table(found).html())
 }
 
 /// What the panels show.
@@ -29,15 +29,11 @@ pub const CAPTION: &str = "Each dot is a period of loss: when it began, and the 
 
 fn panel(found: &Found<'_, '_>) -> Option<String> {
     let heading = format!("{}, {}", frame_name(&found.point.point.frame), found.series.label);
-    drawing(found.point, found.result, (found.series.style, &heading))
+    drawing(found.point, found.result, found.series.style, &heading)
 }
 
 /// The losses of a point by their times, in this style and with this heading; `None` without any.
-pub fn drawing(
-    point: &PointData,
-    result: &ProcedureResult,
-    (style, heading): (Style, &str),
-) -> Option<String> {
+pub fn drawing(point: &PointData, result: &ProcedureResult, style: Style, heading: &str) -> Option<String> {
     let events = &result.events;
     let (start, seconds) = span(point, result)?;
     let (unit, unit_s) = unit(seconds);

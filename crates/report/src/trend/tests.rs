@@ -112,10 +112,3 @@ fn text_and_page_say_the_same() {
     assert!(!page.contains("NaN") && !page.contains("<script"));
     html(&trend("quick", &runs(&[4e5]), &Filter::default()).unwrap());
 }
-
-#[test]
-#[ignore = "writes the trend of the fixture to look at: cargo test -p weir-lab preview -- --ignored"]
-fn preview_trend() {
-    let found = trend("quick", &step(), &Filter::default()).unwrap();
-    std::fs::write(std::env::temp_dir().join("weir-trend.html"), html(&found)).unwrap();
-}

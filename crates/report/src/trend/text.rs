@@ -67,10 +67,10 @@ pub(super) fn levels(trend: &Trend) -> Table {
 pub(super) fn sentence(track: &Track, change: &Change) -> String {
     let interval = or_dash(change.interval, |(low, high)| format!("{} – {}", ratio(low), ratio(high)));
     let with = match change.changed_with_it.as_slice() {
-        [] => "nothing that is recorded changed with it".into(),
+        [] => "no recorded property changed at the same time".into(),
         list => {
             let parts = list.iter().map(|d| format!("{} ({} > {})", d.what, d.base, d.other));
-            format!("with it changed: {}", parts.collect::<Vec<_>>().join(", "))
+            format!("changed at the same time: {}", parts.collect::<Vec<_>>().join(", "))
         }
     };
     format!(
@@ -88,8 +88,8 @@ pub(super) fn sentence(track: &Track, change: &Change) -> String {
 pub(super) fn chance(trend: &Trend) -> String {
     let searched = trend.tracks.iter().filter(|t| t.too_few.is_none()).count();
     format!(
-        "A change is claimed where a permutation test has p < 5 %: of {searched} series without any, at most {:.1} \
-         would show one by chance. Its place is known to one or two runs.",
+        "A change is reported if a permutation test has p < 5 %: of {searched} series without a change, at most {:.1} \
+         would show one by chance. The position of a change is exact to one or two runs.",
         searched as f64 * 0.05
     )
 }

@@ -127,6 +127,25 @@ pub fn list(items: &[String]) -> String {
     }
 }
 
+/// A sentence in lines of at most so many columns, without the narrow spaces of a page. A word that is longer stays whole.
+pub fn wrapped(text: &str, columns: usize) -> String {
+    let mut lines = String::new();
+    let mut width = 0;
+    for word in text.replace('\u{202f}', "\u{a0}").split([' ', '\n']) {
+        let length = word.chars().count();
+        if width > 0 && width + 1 + length > columns {
+            lines.push('\n');
+            width = 0;
+        } else if width > 0 {
+            lines.push(' ');
+            width += 1;
+        }
+        lines.push_str(&word.replace('\u{a0}', " "));
+        width += length;
+    }
+    lines + "\n"
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

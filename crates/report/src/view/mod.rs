@@ -1,10 +1,10 @@
-//! What reports, comparisons, trends and exports are made of: numbers in words, rates with their bounds, points that
+//! Building blocks of reports, comparisons, trends and exports: numbers as text, rates with their bounds, points that
 //! belong together, tables, and the pages and drawings that show them.
 
 pub mod axes;
+pub mod core_distance;
 pub mod curve;
 pub mod format;
-pub mod handover;
 pub mod page;
 mod rate;
 pub mod reasons;

@@ -13,7 +13,7 @@ pub struct Rate {
     pub fps: f64,
     /// 95 % interval: of the median, when there were enough repetitions, or that of the only search.
     pub interval: Option<(f64, f64)>,
-    /// What it bounds.
+    /// Whether the rate is a lower or an upper bound.
     pub bound: Bound,
 }
 
@@ -24,7 +24,7 @@ pub struct Ratio {
     pub value: f64,
     /// Smallest and largest quotient that the two intervals allow: wider than a 95 % interval.
     pub interval: Option<(f64, f64)>,
-    /// What it bounds.
+    /// Whether the quotient is a lower or an upper bound.
     pub bound: Bound,
 }
 

@@ -78,10 +78,10 @@ impl<'t> Kind<'t> {
     }
 
     fn text(&self) -> String {
-        let numbers = self.ranges.iter().map(|(low, high)| match low == high {
-            true => low.to_string(),
-            false => format!("{low} to {high}"),
-        });
+        let numbers = self
+            .ranges
+            .iter()
+            .map(|(low, high)| if low == high { low.to_string() } else { format!("{low} to {high}") });
         let numbers = numbers.chain([String::new()]);
         self.words.iter().zip(numbers).map(|(words, number)| format!("{words}{number}")).collect()
     }

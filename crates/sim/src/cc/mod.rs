@@ -14,8 +14,6 @@ mod window;
 use serde::{Deserialize, Serialize};
 use weir_queue::{Ecn, Time};
 
-pub use crate::sender::RateSample;
-
 /// Smallest window after a reduction, RFC 5681.
 pub(crate) const SMALLEST: f64 = 2.0;
 /// Initial window, RFC 6928.
@@ -89,6 +87,25 @@ pub struct Connection {
     pub in_recovery: bool,
     /// Whether the window, not the application or the pacing, limited the flow in the last round trip.
     pub cwnd_limited: bool,
+}
+
+/// What one ACK says about the rate of delivery. Volumes are segments.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct RateSample {
+    /// Segments/s; 0 if this ACK gives no reliable rate.
+    pub delivery_rate: f64,
+    /// Segments delivered over the interval.
+    pub delivered: u64,
+    /// All that had been delivered when the newest segment of this ACK was sent.
+    pub prior_delivered: u64,
+    /// Whether that segment was sent while the application limited the flow.
+    pub is_app_limited: bool,
+    /// What was in flight when it was sent, itself included.
+    pub tx_in_flight: u64,
+    /// Segments that were lost since then.
+    pub lost: u64,
+    /// Segments that were delivered with CE since then.
+    pub ce: u64,
 }
 
 /// What an ACK says.

@@ -1,4 +1,4 @@
-//! The sending end of a flow: what is in flight, what is lost, what is sent next.
+//! The sending end of a flow: segments in flight, losses, and the next segment to send.
 //!
 //! Loss is found by RACK (RFC 8985) with its tail loss probe, and by the retransmission timer (RFC 6298). A window is
 //! reduced by PRR (RFC 6937). Pacing is by segment. All segments have one size; sequence numbers count segments.
@@ -17,7 +17,6 @@ use crate::segment::AckMessage;
 use crate::supply::Supply;
 use prr::Prr;
 use rack::{Rack, Waiting};
-pub use rate::RateSample;
 use rate::Sampler;
 use rtt::Rtt;
 

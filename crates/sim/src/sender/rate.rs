@@ -3,25 +3,7 @@
 use weir_queue::Time;
 
 use super::Segment;
-
-/// What one ACK says about the rate of delivery. Volumes are segments.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct RateSample {
-    /// Segments/s; 0 if this ACK gives no reliable rate.
-    pub delivery_rate: f64,
-    /// Segments delivered over the interval.
-    pub delivered: u64,
-    /// All that had been delivered when the newest segment of this ACK was sent.
-    pub prior_delivered: u64,
-    /// Whether that segment was sent while the application limited the flow.
-    pub is_app_limited: bool,
-    /// What was in flight when it was sent, itself included.
-    pub tx_in_flight: u64,
-    /// Segments that were lost since then.
-    pub lost: u64,
-    /// Segments that were delivered with CE since then.
-    pub ce: u64,
-}
+use crate::cc::RateSample;
 
 /// The connection's side of the sampler.
 #[derive(Debug, Clone, Default)]

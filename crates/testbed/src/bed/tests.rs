@@ -6,10 +6,10 @@ use super::*;
 use crate::counters::Delta;
 use crate::device::Device;
 use crate::fault::Faults;
-use crate::rtnl::Mac;
 use crate::spread::Spread;
-use crate::sys;
 use crate::updates::Updates;
+use weir_linux::rtnl::Mac;
+use weir_linux::sys;
 use weir_testkit::{Folder, need_root};
 
 mod frames;
@@ -286,7 +286,7 @@ fn a_node_translates_and_lets_answers_in() {
     let answer = back.receive();
     assert_eq!((answer.destination, answer.ports.1), (Frame::new(V4, Side::A, 7).source, 10_007));
     device.reset().unwrap();
-    // Nobody knows it any more.
+    // No connection has it any more.
     PacketSocket::open(&b).send(&got.reply().to(&b)).unwrap();
     let deadline = Instant::now() + PATIENCE;
     while device.drops().unwrap().is_empty() && Instant::now() < deadline {
@@ -343,7 +343,7 @@ fn programs_pass_on_what_a_fast_node_has_decided() {
         for _ in 0..5 {
             let got = pass(&bed, 7..8).remove(0);
             assert_eq!(got.hops, Frame::new(V4, Side::A, 7).hops - 1, "{kind}");
-            // A connection that nobody answers stays with the filter.
+            // A connection without an answer stays with the filter.
             let back = PacketSocket::open(&a);
             PacketSocket::open(&b).send(&got.reply().to(&b)).unwrap();
             back.receive();
@@ -595,7 +595,7 @@ fn the_queues_of_the_dut_gather_frames() {
     need_root!();
     let spreading = Spreading { coalesce_us: Some(50), ..Default::default() };
     let bed = build(&BedSpec { spreading, ..spec(DutKind::KERNEL_FORWARD, V4) });
-    let held_back = bed.dut().unwrap().run(crate::napi::list).unwrap();
+    let held_back = bed.dut().unwrap().run(weir_linux::napi::list).unwrap();
     let times: Vec<_> = held_back.iter().map(|napi| napi.defer_hard_irqs).collect();
     assert!(times.len() >= 2 && times.iter().all(|polls| matches!(polls, Some(2) | None)), "{times:?}");
     let read =
@@ -623,11 +623,11 @@ fn what_cannot_be_built_is_refused_with_a_remedy() {
     let nowhere = Spread::Over(vec![100_000]);
     check(
         spreading(Spreading { rps: nowhere, ..Default::default() }),
-        "rps = \"100000\": CPU 100000 is none of",
+        "rps = \"100000\": CPU 100000 cannot do",
     );
     if weir_testkit::is_root() {
         let interrupts = Spread::Over(base().dut_cpus);
-        check(spreading(Spreading { interrupts, ..Default::default() }), "d0 has no interrupts of its own");
+        check(spreading(Spreading { interrupts, ..Default::default() }), "d0 has no interrupts");
         let xps = Spread::Over(base().dut_cpus);
         check(spreading(Spreading { xps, ..Default::default() }), "d0 has one transmit queue");
     }
@@ -691,28 +691,4 @@ fn a_user_without_rights_gets_a_bed_and_notes() {
     assert!(output.status.success(), "{text}");
     eprintln!("{text}");
     assert!(text.contains("run as root to pin") || text.contains("no receive thread"), "{text}");
-}
-
-/// How long a bed takes; run with `--release --ignored --nocapture`.
-#[test]
-#[ignore = "a measurement, not a check"]
-fn build_time() {
-    need_root!();
-    for kind in [DutKind::WIRE, DutKind::KERNEL_FORWARD, DutKind::KERNEL_STATEFUL] {
-        let mut times: Vec<_> = (0..30)
-            .map(|_| {
-                let start = Instant::now();
-                let bed = build(&spec(kind, V4));
-                let built = start.elapsed();
-                let start = Instant::now();
-                drop(bed);
-                (built, start.elapsed())
-            })
-            .collect();
-        times.sort();
-        println!(
-            "{kind}: build min {:?} median {:?} max {:?}, (build, drop)",
-            times[0], times[15], times[29]
-        );
-    }
 }

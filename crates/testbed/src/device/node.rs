@@ -1,4 +1,4 @@
-//! The node of this project as a device under test: what a bed asks of it, as a node's text.
+//! Weir's own node as a device under test: the node file for a bed.
 
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -6,21 +6,21 @@ use std::net::IpAddr;
 use weir_node::{Config, Node, NodeError, Opened, Snapshot};
 
 use crate::bed::{Bed, BedSpec, SESSIONS};
-use crate::dut::{Function, Way};
+use crate::dut::{Function, NodeIo};
 use crate::interface::Port;
 use crate::rules::others::{Other, others};
 use crate::rules::test_network;
 use crate::topology::{D0, D1, Side};
 
 /// Opens the node of a bed in the calling thread's namespace, and starts it, a thread on each of the DUT's CPUs.
-pub(super) fn start(bed: &Bed, way: Way, ports: &[Port; 2]) -> Result<Node, NodeError> {
+pub(super) fn start(bed: &Bed, io: NodeIo, ports: &[Port; 2]) -> Result<Node, NodeError> {
     let config =
-        Config::read("the node of the bed", &text(bed.spec(), way, ports), &|_| Ok(rules(bed.spec())));
+        Config::read("the node of the bed", &text(bed.spec(), io, ports), &|_| Ok(rules(bed.spec())));
     let config = config.unwrap_or_else(|mistakes| panic!("a text of ours is right: {mistakes}"));
     Opened::new(&config)?.start()
 }
 
-/// Frames that the node has lost, by name. No test frame is for the node itself: what nobody takes there are questions of
+/// Frames that the node has lost, by name. No test frame is for the node itself: frames without a receiver there are requests of
 /// the links.
 pub(super) fn drops(snapshot: &Snapshot) -> Vec<(String, u64)> {
     let named = snapshot.accounting.drops.occurred().map(|(reason, frames)| (reason.name(), frames));
@@ -33,25 +33,25 @@ pub(super) fn drops(snapshot: &Snapshot) -> Vec<(String, u64)> {
     plane.chain(ports).collect()
 }
 
-/// The network that stands for IPv4 behind a NAT64: none that is well known, since by that one no private addresses are translated
-/// (RFC 6052, section 3.1), and those of tests are.
+/// The network that stands for IPv4 behind a NAT64: none that is well known, since by that one no private addresses are
+/// translated (RFC 6052, section 3.1), and those of tests are.
 const PREFIX64: &str = "2001:db8:64::/96";
 
-fn text(spec: &BedSpec, way: Way, ports: &[Port; 2]) -> String {
+fn text(spec: &BedSpec, io: NodeIo, ports: &[Port; 2]) -> String {
     let routes: Vec<String> = [Side::A, Side::B].into_iter().flat_map(|side| routes(spec, side)).collect();
     let routes = routes.join(",\n  ");
     let [lan, wan] = [0, 1].map(|n| port(spec, [Side::A, Side::B][n], &ports[n]));
     let stages = stages(spec);
     let cpus: Vec<String> = spec.dut_cpus.iter().map(ToString::to_string).collect();
     let cpus = cpus.join(" ");
-    let io = if way == Way::Packet { "packet" } else { "xdp" };
+    let backend = if io == NodeIo::Packet { "packet" } else { "xdp" };
     let fast =
-        if way == Way::Fast { format!("on, fast-entries {}", spec.fast_entries) } else { "off".into() };
-    // Who sleeps until a frame is due is late for it.
+        if io == NodeIo::Fast { format!("on, fast-entries {}", spec.fast_entries) } else { "off".into() };
+    // A thread that sleeps until a frame is due is late for it.
     let wait = if spec.dut.function() == Function::Queue { "poll" } else { "sleep" };
     format!(
         "node lan({lan}) {stages}\n> route({routes})\n> wan({wan})\n\
-         run(io {io}, cpu {cpus}, fast {fast}, wait {wait}, host none)\n"
+         run(io {backend}, cpu {cpus}, fast {fast}, wait {wait}, host none)\n"
     )
 }
 

@@ -7,8 +7,8 @@ use weir_packet::neighbour::Host;
 use super::neighbours::{self, Responder};
 use crate::error::Result;
 use crate::interface::{Device, Port, read_device};
-use crate::namespace::Namespace;
-use crate::rtnl::{Mac, Rtnl};
+use weir_linux::namespace::Namespace;
+use weir_linux::rtnl::{Mac, Rtnl};
 
 /// An interface of the tester towards the box. While it is there, questions about the tester's addresses are answered
 /// on it.
@@ -19,7 +19,7 @@ pub trait PortEnd: Send + Sync {
     /// The Ethernet address of the box's address `target` on this link, asked by the tester's address `from`.
     ///
     /// # Errors
-    /// Nobody answers, or the other host does not.
+    /// The target does not answer, or the other host does not.
     fn resolve(&self, from: IpAddr, target: IpAddr) -> Result<Mac>;
 
     /// What the interface has counted.

@@ -150,7 +150,7 @@ pub(super) fn numbers(hook: &str, text: &str) -> Result<BTreeMap<String, i64>> {
             .and_then(|(name, number)| Some((name.trim_end(), number.parse::<i64>().ok()?)));
         let Some((name, number)) = found else {
             return Err(Error::Input(format!(
-                "the command `{hook}` of [external] printed `{line}`: let it print lines of a name and a whole number"
+                "the command `{hook}` of [external] printed `{line}`: it must print lines with a name and a whole number"
             )));
         };
         let sum: &mut i64 = numbers.entry(name.to_string()).or_insert(0);
@@ -175,7 +175,7 @@ mod tests {
             assert_eq!(
                 error,
                 format!(
-                    "the command `counters` of [external] printed `{wrong}`: let it print lines of a name and a whole number"
+                    "the command `counters` of [external] printed `{wrong}`: it must print lines with a name and a whole number"
                 )
             );
         }

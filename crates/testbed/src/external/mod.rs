@@ -17,9 +17,9 @@ use weir_packet::flow::IpVersion;
 
 use crate::error::{Error, Result};
 use crate::interface::{Device, Port};
-use crate::namespace::Namespace;
-use crate::rtnl::Mac;
 use crate::topology::Side;
+use weir_linux::namespace::Namespace;
+use weir_linux::rtnl::Mac;
 
 mod end;
 pub mod hooks;

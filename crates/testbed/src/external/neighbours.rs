@@ -10,8 +10,8 @@ use weir_port::neighbour::NeighbourSocket;
 use weir_port::packet::PacketError;
 
 use crate::error::{Error, Result};
-use crate::namespace::Namespace;
-use crate::rtnl::Mac;
+use weir_linux::namespace::Namespace;
+use weir_linux::rtnl::Mac;
 
 /// How long the box is asked for its address: a bridge or a switch between may still be learning.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -82,8 +82,8 @@ pub(super) fn resolve(ifindex: u32, from: Host, target: std::net::IpAddr) -> Res
         }
     }
     Err(Error::Input(format!(
-        "nobody answers for {target}, the box's address: check cable and address (`weir setup` prints the box's whole \
-         set-up), or name its Ethernet address with `mac` in [external]"
+        "no neighbour answers for {target}, the address of the device: check cable and address (`weir setup` prints the \
+         configuration of the device), or set its MAC address with `mac` in [external]"
     )))
 }
 

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use weir_disk::faults::{self, Fault, Writer};
 
 use super::*;
-use crate::namespace::Namespace;
+use weir_linux::namespace::Namespace;
 use weir_testkit::{Folder, need_root};
 
 fn files(dir: &Path) -> usize {
@@ -66,7 +66,7 @@ impl Planted {
         Planted { dir, journal, switch }
     }
 
-    /// What is left alone and why, if the switch stays as it is.
+    /// The notes of a cleaning, if the switch does not change.
     fn left(&self) -> String {
         let cleaned = clean(&self.dir).unwrap();
         assert_eq!(cleaned.undone, []);
@@ -75,9 +75,9 @@ impl Planted {
     }
 }
 
-/// What is said of a journal that is left alone.
+/// The note about a journal that is not undone.
 fn alone(why: &str) -> String {
-    format!("the journal DIR/1-0-1.json is left alone: {why}")
+    format!("the journal DIR/1-0-1.json was not undone: {why}")
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn a_value_goes_back_only_where_it_is_still_that_of_weir() {
     let planted = Planted::new(Origin::here());
     fs::write(&planted.switch, "7").unwrap();
     let cleaned = clean(&planted.dir).unwrap();
-    assert!(cleaned.left[0].ends_with("is 7 by somebody else now: left alone"), "{cleaned:?}");
+    assert!(cleaned.left[0].ends_with("changed since by another program to 7: not restored"), "{cleaned:?}");
     assert_eq!((cleaned.undone, fs::read_to_string(&planted.switch).unwrap()), (vec![], "7".into()));
     assert!(!planted.journal.exists(), "there is nothing to undo any more");
 }
@@ -109,7 +109,7 @@ fn a_journal_that_others_can_have_written_is_left_alone() {
     let planted = Planted::new(Origin::here());
     fs::rename(&planted.journal, planted.dir.join("real")).unwrap();
     std::os::unix::fs::symlink("real", &planted.journal).unwrap();
-    assert_eq!(planted.left(), alone("it is a symbolic link: name the file to which it leads"));
+    assert_eq!(planted.left(), alone("it is a symbolic link: use its target"));
     let planted = Planted::new(Origin::here());
     fs::remove_file(&planted.journal).unwrap();
     // It is not waited for.
@@ -124,7 +124,7 @@ fn a_journal_of_elsewhere_is_left_alone_and_one_of_before_the_start_of_the_machi
     let planted = Planted::new(Origin { host: "other".into(), ..here.clone() });
     assert_eq!(planted.left(), alone("it is of another machine"));
     let planted = Planted::new(Origin { pid_namespace: 1, ..here.clone() });
-    assert_eq!(planted.left(), alone("it is of another container: `weir clean` there undoes it"));
+    assert_eq!(planted.left(), alone("it is of another container: run `weir clean` there"));
     let planted = Planted::new(Origin { boot: "other".into(), ..here });
     assert_eq!((planted.left().as_str(), planted.journal.exists()), ("", false));
 }
@@ -135,7 +135,7 @@ fn a_journal_that_cannot_be_read_is_named() {
     fs::write(&planted.journal, "no json").unwrap();
     assert_eq!(
         planted.left(),
-        alone("it cannot be read (expected ident at line 1 column 2): see what it says, then delete it")
+        alone("it cannot be read (expected ident at line 1 column 2): check its contents, then delete it")
     );
     assert!(planted.journal.exists());
 }
@@ -157,7 +157,7 @@ fn two_runs_do_not_set_the_same_switch() {
     assert_eq!(
         refused,
         format!(
-            "{} was set by another run of weir (process {}), which still needs it: wait until that has ended",
+            "{} was set by another run of weir (process {}), which still uses it: wait until that run has ended",
             switch.display(),
             other.id()
         )
@@ -218,7 +218,7 @@ fn child_that_is_killed() {
     let Some(dir) = std::env::var_os("WEIR_TEST_JOURNAL") else { return };
     let mut journal = Journal::in_dir(Path::new(&dir));
     let ns = Namespace::new().unwrap();
-    ns.publish("weir-killed", &mut journal).unwrap();
+    crate::publish::publish(&ns, "weir-killed", &mut journal).unwrap();
     let (child, _) = journal.spawn(Command::new("sleep").arg("1000")).unwrap();
     println!("\nready {} {}", child.id(), ns.inode().unwrap());
     let mut line = String::new();
@@ -279,6 +279,6 @@ fn wait_until_dead(process: std::os::fd::BorrowedFd<'_>) {
     use std::os::fd::AsRawFd;
     let mut poll = libc::pollfd { fd: process.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: one pollfd that outlives the call.
-    let ended = crate::sys::check(unsafe { libc::poll(&mut poll, 1, 120_000) }).unwrap();
+    let ended = weir_linux::sys::check(unsafe { libc::poll(&mut poll, 1, 120_000) }).unwrap();
     assert_eq!(ended, 1, "it lives");
 }

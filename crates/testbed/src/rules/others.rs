@@ -1,4 +1,4 @@
-//! The flows that a filter describes besides the test traffic.
+//! The flows in the rules of a filter besides the test traffic.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

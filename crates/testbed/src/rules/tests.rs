@@ -1,8 +1,8 @@
 use super::*;
-use crate::namespace::Namespace;
+use weir_linux::namespace::Namespace;
 use weir_testkit::need_root;
 
-/// Leaves a form out, aloud, whose programs are missing.
+/// Skips a form with a note if its programs are missing.
 pub(crate) fn is_here(set: &RuleSet) -> bool {
     let found = set.check_tools();
     if let Err(error) = &found {

@@ -1,4 +1,4 @@
-//! The programs that install and read rules: found, fed and heard.
+//! The programs that install and read rules.
 
 use std::ffi::OsStr;
 use std::io::Write as _;

@@ -25,7 +25,7 @@ pub(super) fn text(setup: &Setup) -> String {
 
 fn interfaces(setup: &Setup) -> String {
     let family = if setup.ip == IpVersion::V4 { "inet" } else { "inet6" };
-    let mut text = String::from("\n# The tester stands behind the second address of each side.\n");
+    let mut text = String::from("\n# The tester is reached through the second address of each side.\n");
     for (side, name) in setup.sides() {
         let (address, network, gateway) = (setup.address(side), setup.network(side), side.tester(setup.ip));
         let alias = if setup.ip == IpVersion::V6 { " no_dad" } else { "" };
@@ -74,9 +74,9 @@ fn pf_conf(setup: &Setup) -> String {
 /// Rules look at frames that come in through the test interfaces; all others pass.
 fn ipfw(setup: &Setup) -> String {
     let mut text = String::from(
-        "\n# ipfw refuses all that no rule allows, unless set otherwise before it is loaded: this connection, for one.\n\
+        "\n# By default ipfw denies all traffic without a rule, also this connection: change the default before it is loaded.\n\
          kenv -q net.inet.ip.fw.default_to_accept=1\nkldload -n ipfw\n\
-         ipfw -q delete set 25 2>/dev/null || true   # what an earlier set-up left\n",
+         ipfw -q delete set 25 2>/dev/null || true   # remove an earlier set-up\n",
     );
     if setup.nat {
         text += "kldload -n ipfw_nat\nipfw -q nat 1 delete 2>/dev/null || true\n";
@@ -130,17 +130,14 @@ fn tuning(setup: &Setup) -> String {
         let driver = &name[..name.len() - unit.len()];
         let device = format!("dev.{driver}.{unit}");
         lines.extend([
-            (
-                format!("ifconfig {name} -rxcsum -txcsum -tso -lro -vlanhwtso"),
-                "frames are forwarded one by one, as they came",
-            ),
+            (format!("ifconfig {name} -rxcsum -txcsum -tso -lro -vlanhwtso"), "forward each frame unchanged"),
             (
                 format!("sysctl {device}.fc=0"),
-                "flow control would slow the tester down in place of showing loss",
+                "flow control would slow the tester down instead of showing loss",
             ),
             (
                 format!("{device}.iflib.override_nrxds=4096 in /boot/loader.conf"),
-                "a longer receive ring rides out the moments in which no CPU comes",
+                "a longer receive ring holds frames while no CPU receives",
             ),
             (
                 format!("{device}.iflib.override_ntxds=4096 in /boot/loader.conf"),
@@ -158,29 +155,26 @@ fn tuning(setup: &Setup) -> String {
         ]);
     }
     lines.extend([
-        ("vmstat -i".into(), "look first: one CPU doing all the interrupts was the main finding"),
-        ("cpuset -l 0 -x IRQ".into(), "what smp_affinity is elsewhere: a CPU for each queue's interrupt"),
-        (
-            "net.isr.maxthreads=-1 in /boot/loader.conf".into(),
-            "with dispatch deferred, what rps_cpus is elsewhere",
-        ),
+        ("vmstat -i".into(), "check first: often one CPU handles all interrupts"),
+        ("cpuset -l 0 -x IRQ".into(), "a CPU for each queue's interrupt (smp_affinity on Linux)"),
+        ("net.isr.maxthreads=-1 in /boot/loader.conf".into(), "with deferred dispatch (rps_cpus on Linux)"),
         ("sysctl net.isr.dispatch=deferred".into(), "spreads flows over CPUs where the NIC has one queue"),
-        ("net.link.ifqmaxlen=10000 in /boot/loader.conf".into(), "what txqueuelen is elsewhere"),
+        ("net.link.ifqmaxlen=10000 in /boot/loader.conf".into(), "like txqueuelen on Linux"),
         ("kern.ipc.nmbclusters=1000000 in /boot/loader.conf".into(), "enough buffers for the longer rings"),
-        ("kern.smp.disabled=1 in /boot/loader.conf".into(), "the same box on one CPU, to see how it scales"),
+        (
+            "kern.smp.disabled=1 in /boot/loader.conf".into(),
+            "the same device with one CPU, to see how it scales",
+        ),
     ]);
     if setup.os == Os::FreebsdIpfw && setup.mode == Mode::Stateful {
         lines.extend([
-            ("sysctl net.inet.ip.fw.dyn_max=2000000".into(), "a table that is too small refuses new flows"),
+            ("sysctl net.inet.ip.fw.dyn_max=2000000".into(), "a full table refuses new flows"),
             ("sysctl net.inet.ip.fw.dyn_buckets=2000000".into(), "short chains: as many buckets as flows"),
-            (
-                "sysctl net.inet.ip.fw.dyn_udp_lifetime=60".into(),
-                "as long as the other systems remember UDP flows",
-            ),
+            ("sysctl net.inet.ip.fw.dyn_udp_lifetime=60".into(), "UDP timeout of the other systems"),
         ]);
     }
     format!(
-        "\n# Tuning; what is right depends on the NIC, so choose and take the mark away.\n{}",
+        "\n# Tuning: the right values depend on the NIC; remove the # of those that you want.\n{}",
         advice(&lines)
     )
 }

@@ -24,7 +24,7 @@ pub(super) fn text(setup: &Setup) -> String {
 
 /// Addresses, routes, forwarding.
 fn interfaces(setup: &Setup) -> String {
-    let mut text = String::from("\n# The tester stands behind the second address of each side.\n");
+    let mut text = String::from("\n# The tester is reached through the second address of each side.\n");
     if setup.ip == IpVersion::V4 {
         // A box with one port would tell the tester of a shorter way, and a filter on the source would drop.
         for name in ["all", "default"].into_iter().chain(setup.ports()) {
@@ -137,17 +137,11 @@ fn tuning(setup: &Setup) -> String {
     let mut lines = Vec::new();
     for name in setup.ports() {
         lines.extend([
-            (
-                format!("ethtool -G {name} rx 4096 tx 4096"),
-                "longer rings ride out the moments in which no CPU comes",
-            ),
-            (
-                format!("ethtool -K {name} gro off lro off gso off tso off"),
-                "frames are forwarded one by one, as they came",
-            ),
+            (format!("ethtool -G {name} rx 4096 tx 4096"), "longer rings hold frames while no CPU receives"),
+            (format!("ethtool -K {name} gro off lro off gso off tso off"), "forward each frame unchanged"),
             (
                 format!("ethtool -A {name} autoneg off rx off tx off"),
-                "flow control would slow the tester down in place of showing loss",
+                "flow control would slow the tester down instead of showing loss",
             ),
             (
                 format!("ethtool -L {name} combined 2"),
@@ -155,34 +149,31 @@ fn tuning(setup: &Setup) -> String {
             ),
             (
                 format!("ip link set {name} txqueuelen 10000"),
-                "room for the bursts that a full transmit ring sends back",
+                "room for bursts when the transmit ring is full",
             ),
-            (
-                format!("grep {name} /proc/interrupts"),
-                "look first: one CPU doing all of it was the main finding",
-            ),
+            (format!("grep {name} /proc/interrupts"), "check first: often one CPU handles all interrupts"),
             (
                 format!("echo 3 > /sys/class/net/{name}/queues/rx-0/rps_cpus"),
-                "where the NIC has fewer queues than there are CPUs (mask: CPUs 0 and 1)",
+                "if the NIC has fewer queues than the machine has CPUs (mask: CPUs 0 and 1)",
             ),
         ]);
     }
     lines.extend([
-        ("systemctl stop irqbalance".into(), "it would move the interrupts in mid-run"),
+        ("systemctl stop irqbalance".into(), "it would move interrupts during a run"),
         (
             "echo 1 > /proc/irq/N/smp_affinity".into(),
             "a CPU of its own for each queue's interrupt N (mask: CPU 0)",
         ),
         ("sysctl -w net.core.netdev_max_backlog=10000".into(), "the queue that RPS fills"),
         ("sysctl -w net.core.netdev_budget=600".into(), "more frames in each round of polling"),
-        ("maxcpus=1 on the kernel's command line".into(), "the same box on one CPU, to see how it scales"),
+        (
+            "maxcpus=1 on the kernel's command line".into(),
+            "the same device with one CPU, to see how it scales",
+        ),
     ]);
     if setup.mode == Mode::Stateful || setup.nat {
         lines.extend([
-            (
-                "sysctl -w net.netfilter.nf_conntrack_max=2000000".into(),
-                "a table that is too small refuses new flows",
-            ),
+            ("sysctl -w net.netfilter.nf_conntrack_max=2000000".into(), "a full table refuses new flows"),
             (
                 "echo 2000000 > /sys/module/nf_conntrack/parameters/hashsize".into(),
                 "short chains: as many buckets as flows",
@@ -190,7 +181,7 @@ fn tuning(setup: &Setup) -> String {
         ]);
     }
     format!(
-        "\n# Tuning; what is right depends on the NIC, so choose and take the mark away.\n{}",
+        "\n# Tuning: the right values depend on the NIC; remove the # of those that you want.\n{}",
         advice(&lines)
     )
 }

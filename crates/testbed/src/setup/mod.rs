@@ -1,4 +1,4 @@
-//! The complete set-up of a box that is to be a device under test, as text to paste or to send over SSH.
+//! The complete configuration of an external device under test, as text to paste or to send over SSH.
 //!
 //! ```text
 //! tester 198.18.1.2 --- [side a] 198.18.1.1  box  198.19.1.1 [side b] --- 198.19.1.2 tester
@@ -207,7 +207,7 @@ impl Setup {
         let rules = match (self.filters(), self.rules) {
             (false, _) => String::new(),
             (true, 1) => ", 1 rule, which accepts the test traffic".into(),
-            (true, n) => format!(", {n} rules of which only the last accepts the test traffic"),
+            (true, n) => format!(", {n} rules; only the last accepts the test traffic"),
         };
         let nat = if self.nat { ", source NAT towards side b" } else { "" };
         let [a, b] = &self.interfaces;

@@ -19,7 +19,7 @@ pub(super) fn text(setup: &Setup) -> String {
 
 fn interfaces(setup: &Setup) -> String {
     let family = if setup.ip == IpVersion::V4 { "inet" } else { "inet6" };
-    let mut text = String::from("\n# The tester stands behind the second address of each side.\n");
+    let mut text = String::from("\n# The tester is reached through the second address of each side.\n");
     for (side, name) in setup.sides() {
         let (address, network, gateway) = (setup.address(side), setup.network(side), side.tester(setup.ip));
         writeln!(
@@ -59,26 +59,20 @@ fn pf_conf(setup: &Setup) -> String {
 fn tuning(setup: &Setup) -> String {
     let mut lines = Vec::new();
     for name in setup.ports() {
-        lines.push((
-            format!("ifconfig {name} -tcplro"),
-            "frames are forwarded one by one, as they came (7.3 or newer)",
-        ));
+        lines.push((format!("ifconfig {name} -tcplro"), "forward each frame unchanged (7.3 or newer)"));
         lines.push((
             format!("ifconfig {name} media"),
-            "shows rxpause and txpause: switch flow control off at the other end, it would hide loss",
+            "shows rxpause and txpause: switch flow control off at the other end, because it hides loss",
         ));
     }
     lines.extend([
-        ("sysctl net.inet.ip.ifq.maxlen=10000".into(), "room for bursts; what txqueuelen is elsewhere"),
-        ("sysctl kern.pool_debug=0".into(), "snapshots check all memory, which costs a multiple"),
-        (
-            "systat vmstat".into(),
-            "look first at which CPU the interrupts are; there is no switch to place them",
-        ),
-        ("boot bsd.sp in place of bsd.mp".into(), "the same box on one CPU, to see how it scales"),
+        ("sysctl net.inet.ip.ifq.maxlen=10000".into(), "room for bursts (txqueuelen on Linux)"),
+        ("sysctl kern.pool_debug=0".into(), "snapshots check all memory, which is several times slower"),
+        ("systat vmstat".into(), "check first which CPU handles the interrupts; it cannot be changed"),
+        ("boot bsd.sp instead of bsd.mp".into(), "the same device with one CPU, to see how it scales"),
     ]);
     format!(
-        "\n# Tuning; ring sizes, numbers of queues and limits per interrupt are the drivers' own and cannot be set.\n{}",
+        "\n# Tuning: the drivers set ring sizes, numbers of queues and limits per interrupt; they cannot be changed.\n{}",
         advice(&lines)
     )
 }

@@ -15,8 +15,8 @@ use crate::rules::test_network;
 
 /// Options that stand before all rules.
 pub(super) fn options() -> &'static str {
-    "set limit states 2000000        # a table that is too small refuses new flows\n\
-     set ruleset-optimization none   # the rules stay as they are written\n\
+    "set limit states 2000000        # a full table refuses new flows\n\
+     set ruleset-optimization none   # do not reorder the rules\n\
      set skip on lo0\n"
 }
 

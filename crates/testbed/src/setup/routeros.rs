@@ -27,7 +27,7 @@ fn menu(setup: &Setup) -> &'static str {
 
 fn interfaces(setup: &Setup) -> String {
     let menu = menu(setup);
-    let mut text = String::from("\n# The tester stands behind the second address of each side.\n");
+    let mut text = String::from("\n# The tester is reached through the second address of each side.\n");
     for list in ["address", "route"] {
         writeln!(text, "{menu}/{list} remove [find comment=\"weir\"]").expect("a String takes all");
     }
@@ -95,35 +95,32 @@ fn tuning(setup: &Setup) -> String {
         lines.extend([
             (
                 format!("/interface/ethernet set {name} rx-flow-control=off tx-flow-control=off"),
-                "flow control would slow the tester down in place of showing loss",
+                "flow control would slow the tester down instead of showing loss",
             ),
             (
                 format!("/system/resource/irq/rps set [find name={name}] disabled=no"),
-                "spreads the frames over CPUs; what rps_cpus is elsewhere",
+                "spreads the frames over CPUs; like rps_cpus on Linux",
             ),
         ]);
     }
     lines.extend([
-        (
-            "/system/resource/irq print".into(),
-            "look first: one CPU doing all the interrupts was the main finding",
-        ),
+        ("/system/resource/irq print".into(), "check first: often one CPU handles all interrupts"),
         (
             "/system/resource/irq set [find] cpu=auto".into(),
-            "or a CPU for each interrupt; what smp_affinity is elsewhere",
+            "or a CPU for each interrupt (smp_affinity on Linux)",
         ),
         (
             "/ip/settings set allow-fast-path=no".into(),
-            "plain forwarding as the slow path does it: measure with and without, and say which",
+            "use the slow path: measure with and without, and report which",
         ),
         (
             "/ip/firewall/filter disable [find action=fasttrack-connection]".into(),
-            "the default set-up has such a rule, and frames that it takes are compared with no rule",
+            "the default configuration has such a rule: its frames bypass the other rules",
         ),
         (
             "/queue/interface set [find] queue=only-hardware-queue".into(),
-            "no queue before that of the port; ring sizes and offloads are the driver's own",
+            "only the queue of the port; the driver sets ring sizes and offloads",
         ),
     ]);
-    format!("\n# Tuning; choose and take the mark away.\n{}", advice(&lines))
+    format!("\n# Tuning: remove the # of those that you want.\n{}", advice(&lines))
 }

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::graph::wait_until_operational;
-use crate::namespace::Namespace;
-use crate::rtnl::{Rtnl, VethConfig, VethEnd};
+use weir_linux::namespace::Namespace;
+use weir_linux::rtnl::{Rtnl, VethConfig, VethEnd};
 use weir_testkit::{golden, need_root};
 
 fn setup(os: Os, mode: Mode) -> Setup {
@@ -229,12 +229,12 @@ fn on_linux_the_box_forwards_and_only_the_last_rule_counts() {
                 });
                 wired.said_in_box(&(setup.text().unwrap() + &neighbour.concat()));
                 wired.wait_for_carrier();
-                wired.box_.run(crate::conntrack::flush).unwrap();
+                wired.box_.run(weir_linux::conntrack::flush).unwrap();
                 assert_eq!(wired.first_passes(addresses), mode == Mode::Forward, "{what}");
                 if mode != Mode::Forward {
                     let counts = accepted(&wired, os, ip);
                     assert_eq!((counts.len(), counts[24], counts.iter().sum()), (25, 1, 1), "{what}");
-                    let tracked = wired.box_.run(crate::conntrack::stats).unwrap().entries;
+                    let tracked = wired.box_.run(weir_linux::conntrack::stats).unwrap().entries;
                     assert_eq!(tracked > 0, mode != Mode::Stateless, "{what}: {tracked} flows in the table");
                 }
             }

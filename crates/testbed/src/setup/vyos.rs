@@ -27,7 +27,7 @@ pub(super) fn text(setup: &Setup) -> String {
 
 fn interfaces(setup: &Setup) -> String {
     let route = if setup.ip == IpVersion::V4 { "route" } else { "route6" };
-    let mut text = String::from("\n# The tester stands behind the second address of each side.\n");
+    let mut text = String::from("\n# The tester is reached through the second address of each side.\n");
     for (side, name) in setup.sides() {
         let (address, network, gateway) = (setup.address(side), setup.network(side), side.tester(setup.ip));
         writeln!(
@@ -102,29 +102,29 @@ fn tuning(setup: &Setup) -> String {
         lines.extend([
             (
                 format!("set interfaces ethernet {name} ring-buffer rx 4096"),
-                "longer rings ride out the moments in which no CPU comes (tx likewise)",
+                "longer rings hold frames while no CPU receives (tx likewise)",
             ),
             (
                 format!("delete interfaces ethernet {name} offload"),
-                "frames are forwarded one by one, as they came (gro, gso, lro, tso)",
+                "forward each frame unchanged (gro, gso, lro, tso)",
             ),
             (
                 format!("set interfaces ethernet {name} disable-flow-control"),
-                "flow control would slow the tester down in place of showing loss",
+                "flow control would slow the tester down instead of showing loss",
             ),
             (
                 format!("set interfaces ethernet {name} offload rps"),
-                "spreads the frames over CPUs where the NIC has few queues; what rps_cpus is elsewhere",
+                "spreads the frames over CPUs where the NIC has few queues; like rps_cpus on Linux",
             ),
             (format!("sudo ethtool -L {name} combined 2"), "8 queues -> 2: one for each CPU"),
             (
                 format!("sudo ip link set {name} txqueuelen 10000"),
-                "room for the bursts of a full transmit ring",
+                "room for bursts when the transmit ring is full",
             ),
         ]);
     }
     lines.extend([
-        ("grep eth /proc/interrupts".into(), "look first: one CPU doing all of it was the main finding"),
+        ("grep eth /proc/interrupts".into(), "check first: often one CPU handles all interrupts"),
         (
             "echo 1 | sudo tee /proc/irq/N/smp_affinity".into(),
             "a CPU of its own for each queue's interrupt N",
@@ -133,12 +133,9 @@ fn tuning(setup: &Setup) -> String {
     ]);
     if setup.mode == Mode::Stateful || setup.nat {
         lines.extend([
-            (
-                "set system conntrack table-size '2000000'".into(),
-                "a table that is too small refuses new flows",
-            ),
+            ("set system conntrack table-size '2000000'".into(), "a full table refuses new flows"),
             ("set system conntrack hash-size '2000000'".into(), "short chains: as many buckets as flows"),
         ]);
     }
-    format!("\n# Tuning; choose and take the mark away.\n{}", advice(&lines))
+    format!("\n# Tuning: remove the # of those that you want.\n{}", advice(&lines))
 }

@@ -1,4 +1,4 @@
-//! Why nothing has been captured yet, said once.
+//! Why no frame has been captured yet: one hint.
 
 use weir_capture::session::View;
 
@@ -15,7 +15,7 @@ impl Hint {
         Hint { filtered, not_promiscuous, said: false }
     }
 
-    /// What there is to say about a view.
+    /// The hint for a view, if there is one.
     pub(super) fn about(&mut self, view: &View) -> Vec<String> {
         let captured: u64 =
             view.queues.iter().map(|queue| queue.reading.frames + queue.reading.account.dropped()).sum();
@@ -26,15 +26,15 @@ impl Hint {
         let seconds = view.elapsed.as_secs();
         let why = match view.offered {
             0 if self.not_promiscuous => {
-                "the interface has received none either: frames for other machines need promiscuous mode (leave out \
+                "the interface has received none either: frames for other machines need promiscuous mode (omit \
                  --no-promiscuous)"
                     .to_string()
             }
-            0 => "the interface has received none either: look at the cable, the mirror port, or whoever sends".into(),
-            offered if self.filtered => format!("the interface has received {offered}, of which the filter lets none pass"),
+            0 => "the interface has received none either: check the cable, the mirror port, or the sender".into(),
+            offered if self.filtered => format!("the interface has received {offered}, but none matches the filter"),
             offered => format!(
-                "the interface has received {offered}: something took them before, for example an XDP program \
-                 (`ip link` shows it)"
+                "the interface has received {offered}, but another program takes them first, for example an XDP \
+                 program (`ip link` shows it)"
             ),
         };
         vec![format!("no frame in {seconds} s; {why}")]
@@ -64,9 +64,9 @@ mod tests {
             assert!(hint.about(&view(4, offered)).is_empty(), "once");
             said
         };
-        assert!(said(true, false, 7).contains("has received 7, of which the filter lets none pass"));
+        assert!(said(true, false, 7).contains("has received 7, but none matches the filter"));
         assert!(said(false, false, 7).contains("XDP program"));
         assert!(said(false, true, 0).contains("--no-promiscuous"));
-        assert!(said(true, false, 0).contains("look at the cable"));
+        assert!(said(true, false, 0).contains("check the cable"));
     }
 }

@@ -1,13 +1,13 @@
-//! A capture for machines: one object per second, and the accounting at the end.
+//! A capture as JSON: one object per second, and the accounting at the end.
 
 use serde_json::{Value, json};
 use weir_capture::mix::{self, Mix, PROTOCOLS, SIZES};
 use weir_capture::session::{End, QueueView, Report, View};
 
-/// Talkers of a line.
+/// Top senders in a line.
 const TALKERS: usize = 10;
 
-/// The capture as it is now.
+/// The current state of the capture.
 pub(super) fn second(view: &View) -> Value {
     let mut mix = Mix::default();
     view.queues.iter().for_each(|queue| mix.add(&queue.reading.mix));

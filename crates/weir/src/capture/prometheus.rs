@@ -3,7 +3,7 @@
 use weir_capture::mix::{Mix, PROTOCOLS};
 use weir_capture::session::{QueueView, View};
 
-use crate::prometheus::{metric, quoted};
+use weir_service::prometheus::{metric, quoted};
 
 pub(super) fn page(view: &View) -> String {
     let queues =
@@ -28,7 +28,7 @@ pub(super) fn page(view: &View) -> String {
     metric(
         &mut page,
         "capture_bytes_total",
-        "Their bytes on the wire, without FCS",
+        "Bytes captured, as on the wire without FCS",
         queues(|queue| queue.reading.bytes),
     );
     metric(&mut page, "capture_drops_total", "Frames lost, by place", drops);
@@ -36,7 +36,7 @@ pub(super) fn page(view: &View) -> String {
     metric(
         &mut page,
         "capture_not_ip_frames_total",
-        "Frames captured without an IP packet that can be read, by EtherType",
+        "Frames captured without a readable IP packet, by EtherType",
         not_ip,
     );
     metric(
@@ -67,7 +67,7 @@ mod tests {
     use weir_port::capture::{Account, Drops};
 
     use super::*;
-    use crate::prometheus::Server;
+    use weir_service::prometheus::Server;
 
     fn ask(address: std::net::SocketAddr, request: &str) -> String {
         let mut stream = TcpStream::connect(address).unwrap();
@@ -101,7 +101,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let server = Server::start(listener).unwrap();
-        server.tell(page(&view));
+        server.publish(page(&view));
         let answer = ask(address, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
         assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
         for line in [

@@ -1,4 +1,4 @@
-//! `--stats`: a picture of the capture each second, redrawn in its place on a terminal, line after line in a log.
+//! `--stats`: a table of the capture each second, redrawn in place on a terminal, appended in a log.
 
 use std::io::{IsTerminal, Write};
 
@@ -6,17 +6,17 @@ use weir_capture::mix::{self, Mix, PROTOCOLS};
 use weir_capture::session::{QueueView, View};
 
 use super::{json::size_names, text};
-use crate::units::{bits, rate};
+use weir_service::units::{bits, rate};
 
 /// Talkers shown.
 const TALKERS: usize = 5;
 
 pub(super) struct Stats {
     terminal: bool,
-    /// Lines of the picture that stands there.
+    /// Lines of the table on the terminal.
     lines: usize,
     before: Mix,
-    /// Files that are kept.
+    /// Number of files to keep.
     keep: Option<u64>,
 }
 
@@ -25,20 +25,20 @@ impl Stats {
         Stats { terminal: std::io::stderr().is_terminal(), lines: 0, before: Mix::default(), keep }
     }
 
-    pub(super) fn tell(&mut self, view: &View) {
+    pub(super) fn draw(&mut self, view: &View) {
         let lines = self.picture(view);
-        // Up to the first line, and away with all that follows.
+        // Back to the first line, and clear from there.
         let again = if self.terminal && self.lines > 0 {
             format!("\x1b[{}F\x1b[J", self.lines)
         } else {
             String::new()
         };
         self.lines = lines.len();
-        // That nobody looks any more is no reason to stop capturing.
+        // An error of the terminal does not stop the capture.
         let _ = std::io::stderr().write_all(format!("{again}{}\n", lines.join("\n")).as_bytes());
     }
 
-    /// What stands there stays.
+    /// Leaves the last table on the terminal.
     pub(super) fn finish(&mut self) {
         self.lines = 0;
     }

@@ -1,10 +1,10 @@
-//! The end of a capture, for people.
+//! The accounting of a capture as text.
 
 use weir_capture::Written;
 use weir_capture::accounting::Accounting;
 use weir_capture::session::{Report, WrittenSoFar};
 
-use crate::units::size;
+use weir_service::units::size;
 
 /// The accounting.
 pub(super) fn report(report: &Report, keep: Option<u64>) -> String {
@@ -18,7 +18,9 @@ pub(super) fn report(report: &Report, keep: Option<u64>) -> String {
 fn accounting(accounting: &Accounting) -> String {
     let Accounting { interface, captured, .. } = accounting;
     let mut text = match accounting.offered {
-        None => format!("{interface:9} captured {captured}; its counters are gone with it\n"),
+        None => {
+            format!("{interface:9} captured {captured}; the interface is gone, and its counters with it\n")
+        }
         Some((least, most)) if least == most => {
             format!("{interface:9} offered {most}, captured {captured}\n")
         }
@@ -29,7 +31,7 @@ fn accounting(accounting: &Accounting) -> String {
         line(drops.frames.to_string(), drops.name);
     }
     let rest = if accounting.filtered {
-        "refused by the filter, which the kernel does not count, or unexplained"
+        "rejected by the filter (the kernel does not count these) or unexplained"
     } else {
         "unexplained"
     };
@@ -37,8 +39,8 @@ fn accounting(accounting: &Accounting) -> String {
         line(unexplained.to_string(), rest);
     }
     if accounting.merged > 0 {
-        let most = "captured frames are longer than the MTU: several were merged on receipt and count as one; \
-                    `ethtool -K IF gro off` shows them as they were";
+        let most = "captured frames are longer than the MTU: the receiver merged several into one; use \
+                    `ethtool -K IF gro off` to capture each";
         line(accounting.merged.to_string(), most);
     }
     text
@@ -53,11 +55,11 @@ fn file(report: &Report, written: &Written, keep: Option<u64>) -> String {
         }
     };
     line(report.slow(), "disk too slow");
-    line(written.unwritten, "not written: the file could take no more");
+    line(written.unwritten, "not written: writing the file failed");
     let why = if report.view.waiting {
-        "held back: the trigger did not come"
+        "discarded: no trigger occurred"
     } else {
-        "from too long before the trigger"
+        "discarded: too long before the trigger"
     };
     line(written.discarded, why);
     if let Some(back) = written.reaches_back {
@@ -66,7 +68,7 @@ fn file(report: &Report, written: &Written, keep: Option<u64>) -> String {
     text
 }
 
-/// What is in files.
+/// Size of the written files.
 pub(super) fn written(written: &WrittenSoFar, keep: Option<u64>) -> String {
     let WrittenSoFar { frames, bytes, files } = *written;
     let files = if files == 1 { "a file".into() } else { format!("{files} files") };

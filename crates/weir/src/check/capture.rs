@@ -1,4 +1,4 @@
-//! `weir check --capture`: does a capture account for every frame, on each method?
+//! `weir check --capture`: does a capture account for every frame, with each method?
 
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,9 +7,11 @@ use anyhow::Result;
 use weir_lab::check::{CaptureChecker, CaptureProof, Way};
 use weir_port::capture::Method;
 
-use crate::{Outcome, capture, cli, run, say};
+use crate::outcome::Outcome;
+use crate::{capture, cli, run};
+use weir_service::say;
 
-/// Puts each method through all ways.
+/// Runs all tests with each method.
 pub(super) fn check(arguments: &cli::Check, out: &mut impl Write) -> Result<Outcome> {
     capture::check_permission()?;
     let stop = run::stop_flag()?;
@@ -43,9 +45,9 @@ fn is_set(flag: &AtomicBool) -> bool {
 
 const HEAD: &str = "method         what                           sent   in files    dropped  after end  files  stamps, us: least  median    most  where dropped";
 
-const NOTE: &str = "\nEach frame in the files was held against the one that was sent, bit for bit. Sent = in files + dropped, or, where the \
-    capture ended in midstream, the same up to the last frame of each flow in the files. Stamps are those of the files, after \
-    the departure by the sender's clock; the two clocks are known to agree within 1 ms.";
+const NOTE: &str = "\nEach frame in the files was compared with the sent one, bit for bit. Sent = in files + dropped; if the capture \
+    ended while frames arrived, up to the last frame of each flow in the files. Stamps are the time stamps in the files, relative \
+    to the departure by the sender's clock; the two clocks agree within 1 ms.";
 
 fn row(method: Method, name: &str, proof: &CaptureProof) -> String {
     let [least, median, most] = proof.lag_ns.unwrap_or_default().map(|ns| ns as f64 / 1e3);

@@ -35,19 +35,21 @@ Two namespaces and curl (as root):
 
 const AFTER: &str = "
 
-While it runs, lines on standard input change it: `rate 50mbit`, `delay 5ms`, `aqm codel`, `buffer 0.5bdp`, `path
-198.18.1.0/24=5ms`, `loss 1%` and so on, as the options are called. A buffer in bdp or ms is measured by rate and delay when it is set.
+Lines on standard input change the settings at run time. They have the names of the options: `rate 50mbit`, `delay 5ms`, `aqm
+codel`, `buffer 0.5bdp`, `path 198.18.1.0/24=5ms`, `loss 1%`. A buffer in bdp or ms is converted to bytes with the rate and delay
+at that moment.
 
-A trace file has a line `SECONDS RATE` for each change: `0 100mbit`, `2.5 10mbit`, `3 0` (a pause), and at the end perhaps `10
-repeat`. wifi:RATE and lte:RATE are random schedules with this mean, repeated by --seed.
+A trace file has a line `SECONDS RATE` for each change: `0 100mbit`, `2.5 10mbit`, `3 0` (a pause); a last line `10 repeat` starts
+it again. wifi:RATE and lte:RATE are random schedules with this mean rate; the same --seed gives the same schedule.
 
-Queues (--aqm): fifo, red, ared, pie-basic, pie, codel, fq-codel, fq-pie, gsp, gsp-adaptive, dualpi2, cake, ppv-drop-min, pvpie,
-core-stateless; with settings: pie:target_s=0.005,update_s=0.01. A frame counts with its Ethernet header, without FCS.
+Queue disciplines (--aqm): fifo, red, ared, pie-basic, pie, codel, fq-codel, fq-pie, gsp, gsp-adaptive, dualpi2, cake,
+ppv-drop-min, pvpie, core-stateless; with settings: pie:target_s=0.005,update_s=0.01. The length of a frame includes its Ethernet
+header, not the FCS.
 
-A result is invalid (exit code 3) if frames left more than a slot late at the 99th percentile, a slot being the time of 1514 bytes at
-the rate, or if this program lost any.";
+A result is invalid (exit code 3) if the 99th percentile of lateness is more than one slot (the time that 1514 bytes take at the
+rate), or if this program lost frames.";
 
-/// All of the text behind the options.
+/// The text below the options.
 pub(crate) fn after_help() -> String {
     format!("{BEFORE}{EXAMPLE}{AFTER}")
 }
@@ -56,66 +58,66 @@ pub(crate) fn after_help() -> String {
 #[derive(Debug, Args)]
 #[command(after_help = after_help())]
 pub(crate) struct Bottleneck {
-    /// One interface; frames that arrive here go there
+    /// First interface; its frames go to IF2
     #[arg(value_name = "IF1")]
     pub(crate) one: String,
-    /// The other interface; frames that arrive here go back
+    /// Second interface; its frames go to IF1
     #[arg(value_name = "IF2")]
     pub(crate) other: String,
     /// Rate of the link: 100mbit, wifi:50mbit, lte:20mbit or trace:FILE
     #[arg(long, default_value = "100mbit", value_parser = setting("rate"))]
     rate: String,
-    /// Rate of the way from IF2 to IF1: like --rate; same; or none, without a limit and a queue
+    /// Rate from IF2 to IF1: as for --rate; same (as --rate); or none (no rate limit, no queue)
     #[arg(long, value_name = "RATE", default_value = "same", value_parser = setting("back-rate"))]
     back_rate: String,
-    /// One-way delay behind the queue, in each direction; the round trip is twice as long
+    /// One-way delay after the queue, in each direction: adds twice this to the round-trip time
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = setting("delay"))]
     delay: String,
-    /// One-way delay of frames from or to a prefix: 198.18.1.0/24=5ms; can be given more than once, the first that fits counts
+    /// One-way delay of frames from or to a prefix: 198.18.1.0/24=5ms; repeatable, the first match counts
     #[arg(long, value_name = "PREFIX=TIME", value_parser = setting("path"))]
     path: Vec<String>,
-    /// Buffer of each direction: 1bdp (rate times the longest round trip), 20ms, 64kB or 1500 (bytes)
+    /// Buffer of each direction: 1bdp (rate times the longest round-trip time), 20ms, 64kB or 1500 (bytes)
     #[arg(long, value_name = "SIZE", default_value = "1bdp", value_parser = setting("buffer"))]
     buffer: String,
-    /// Queue of each direction, and settings of it: pie, codel:target_s=0.01
+    /// Queue discipline of each direction, with optional settings: pie, codel:target_s=0.01
     #[arg(long, value_name = "QUEUE", default_value = "fifo", value_parser = setting("aqm"))]
     aqm: String,
-    /// Share of frames that are lost behind the queue: 0.1%
+    /// Loss ratio after the queue: 0.1%
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = setting("loss"))]
     loss: String,
-    /// Mean length of losses in a row, in frames
+    /// Mean length of a loss burst, in frames
     #[arg(long, value_name = "FRAMES", default_value = "1", value_parser = setting("burst"))]
     burst: String,
-    /// Up to so much more delay, uniform; the order is kept
+    /// Maximum extra delay, uniformly distributed; frames keep their order
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = setting("jitter"))]
     jitter: String,
-    /// Share of frames that are overtaken, because they take longer by --reorder-by
+    /// Share of frames that are delayed by --reorder-by, so that later frames overtake them
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = setting("reorder"))]
     reorder: String,
-    /// See --reorder
+    /// Extra delay of the frames that --reorder selects
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = setting("reorder-by"))]
     reorder_by: String,
-    /// All that is random follows from it
+    /// Seed of all random decisions
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Stop after this many seconds [default: at Ctrl-C]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) duration: Option<Duration>,
-    /// Seconds between two lines
+    /// Seconds between two lines of output
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     pub(crate) interval: Duration,
-    /// Write each frame's arrival and what became of it to this file, as lines of JSON, when it ends
+    /// At the end, write the arrival and the fate of each frame to this file, one JSON object per line
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
     /// Run on this CPU
     #[arg(long, value_name = "CPU")]
     pub(crate) cpu: Option<usize>,
-    /// Write a line of JSON for each interval to standard output, and the result as the last one
+    /// Write one JSON object per interval to standard output; the last line is the result
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// Reads the value of a setting: what is wrong is said with the option's name.
+/// Checks the value of a setting; an error has the option's name.
 fn setting(name: &'static str) -> impl Fn(&str) -> Result<String, String> + Clone {
     move |value| Settings::default().set(name, value).map(|()| value.to_string())
 }
@@ -124,7 +126,7 @@ impl Bottleneck {
     /// Its settings.
     ///
     /// # Errors
-    /// What is wrong with an option, by its name.
+    /// The first invalid option, with its name.
     pub(crate) fn settings(&self) -> Result<Settings, String> {
         let mut settings = Settings { seed: self.seed, ..Settings::default() };
         let paths = self.path.iter().map(|path| ("path", path));

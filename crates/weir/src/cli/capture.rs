@@ -1,4 +1,4 @@
-//! What captures frames of any kind on an interface.
+//! `weir capture` and `weir pps`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use super::Cli;
 use super::frames::{count, seconds};
 use super::known::Known;
 
-/// Largest snap length, that of libpcap.
+/// Largest snap length, as in libpcap.
 const MOST_SNAP: i64 = 262_144;
 
 /// `weir capture`.
@@ -29,54 +29,54 @@ Examples:
   weir capture --list
   weir capture -i eth1 --json --prometheus 127.0.0.1:9104
 
-At the end it says where all frames went: offered = captured + drops by reason + unexplained. Lost frames are also noted in
-the file: at the gap, and in the statistics of each interface, of which every queue has one.")]
+At the end it accounts for all frames: offered = captured + drops by reason + unexplained. Lost frames are also recorded in
+the file: at the gap, and in the statistics of the interface; each queue is an interface of the file.")]
 pub(crate) struct Capture {
-    /// Interface to capture from, or any: all that are up; can be given more than once
+    /// Interface to capture from, or any (all interfaces that are up); repeatable
     #[arg(short, long = "interface", value_name = "IF", required_unless_present = "list")]
     pub(crate) interfaces: Vec<String>,
     /// List the interfaces
     #[arg(long, exclusive = true)]
     pub(crate) list: bool,
-    /// How: auto, recv, recvmmsg, fanout, libpcap, ring, ring-fanout or xdp (which takes the frames from the machine)
+    /// Method: auto, recv, recvmmsg, fanout, libpcap, ring, ring-fanout or xdp (the machine then gets no frames)
     #[arg(long, alias = "rung", value_name = "METHOD", default_value = "auto", value_parser = methods(), hide_possible_values = true)]
     pub(crate) method: MethodChoice,
-    /// Only frames that this expression of tcpdump's language matches (`man pcap-filter`)
+    /// Capture only frames that match this tcpdump expression (`man pcap-filter`)
     #[arg(short, long, value_name = "EXPR", default_value = "", hide_default_value = true)]
     pub(crate) filter: String,
-    /// Bytes kept of a frame
+    /// Bytes to capture of each frame
     #[arg(short, long, value_name = "BYTES", default_value_t = MOST_SNAP as u32, value_parser = clap::value_parser!(u32).range(1..=MOST_SNAP))]
     pub(crate) snap: u32,
-    /// File to write, which must not be there yet: pcapng, or pcap if it ends in .pcap; compressed if it ends in .zst; - is
-    /// standard output
+    /// File to write; it must not exist. pcapng, or pcap if the name ends in .pcap; compressed if it ends in .zst; - is standard
+    /// output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) write: Option<PathBuf>,
-    /// Begin a new file after so many bytes or seconds: 1GB, 60s; the files are numbered, behind those that are there
+    /// Begin a new file after this size or time: 1GB, 60s; numbers continue after those of existing files
     #[arg(long, value_name = "SIZE|TIME", requires = "write", value_parser = rotation)]
     pub(crate) rotate: Option<Rotation>,
     /// Keep only the last N files of this capture
     #[arg(long, value_name = "N", requires = "rotate", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) keep: Option<u64>,
-    /// Write nothing until the trigger, then begin with the frames of this time before it
+    /// Write nothing before the trigger; then write the frames of this time before it and all later ones
     #[arg(long, value_name = "TIME", requires_all = ["write", "trigger"], value_parser = seconds)]
     pub(crate) ring_before: Option<Duration>,
-    /// What starts the writing: signal (SIGUSR1), 'pps>100k' or 'bps>1G', rates being those of a second
+    /// What starts the writing: signal (SIGUSR1), 'pps>100k' or 'bps>1G' (rate of one second)
     #[arg(long, value_name = "TRIGGER", requires = "ring_before")]
     pub(crate) trigger: Option<Trigger>,
-    /// Memory for frames that wait for the disk or the trigger
+    /// Memory of this program for frames that wait for the disk or the trigger
     #[arg(long, value_name = "SIZE", default_value = "256MB", value_parser = bytes)]
     pub(crate) memory: u64,
-    /// Memory of the kernel's buffers for frames that wait for this program, per interface [default: a quarter of a
-    /// second at 1 M frames/s, as much as that is on the method]
+    /// Size of the kernel's buffers per interface [default: a quarter of a second at 1 M frames/s; the size depends on the
+    /// method]
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     pub(crate) buffer: Option<u64>,
-    /// Threads per interface that share its frames [default: one for each CPU, four at most]
+    /// Threads that share the frames of an interface [default: one for each CPU, four at most]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) threads: Option<u16>,
-    /// Have this program run the driver's receive routine, in place of interrupts; takes a CPU (method xdp only)
+    /// Poll the driver instead of waiting for interrupts; uses one CPU fully (method xdp only)
     #[arg(long)]
     pub(crate) busy_poll: bool,
-    /// Do not have the interface take frames for other machines
+    /// Do not set the interface to promiscuous mode
     #[arg(long)]
     pub(crate) no_promiscuous: bool,
     /// Stop after this time: 10 or 10s, 500ms, 5m, 2h [default: at Ctrl-C]
@@ -88,28 +88,28 @@ pub(crate) struct Capture {
     /// Stop when this much has been written, for example 10GB
     #[arg(long, value_name = "SIZE", requires = "write", value_parser = bytes)]
     pub(crate) size: Option<u64>,
-    /// Show each second: rates and drops per queue, protocols, sizes, who sends most
+    /// Show every second: rates and drops per queue, protocols, sizes, top senders
     #[arg(long)]
     pub(crate) stats: bool,
-    /// Write a line of JSON per second to standard output, and where all frames went as the last one
+    /// Write one JSON object per second to standard output; the last line accounts for all frames
     #[arg(long)]
     pub(crate) json: bool,
-    /// Answer at this address with the counters in Prometheus' text format
+    /// Serve the counters over HTTP at this address, in Prometheus text format
     #[arg(long, value_name = "ADDR:PORT", value_parser = super::host::end)]
     pub(crate) prometheus: Option<SocketAddr>,
 }
 
 impl Capture {
-    /// What clap cannot see: options that do not go together.
+    /// Checks combinations of options, which clap cannot express.
     pub(super) fn check(&self) -> Result<(), clap::Error> {
         let wrong = |text: &str| Err(Cli::command().error(ErrorKind::ArgumentConflict, text));
         if self.to_stdout() && (self.rotate.is_some() || self.json) {
             return wrong(
-                "standard output cannot take the file and --rotate or --json: write to a file with -w",
+                "-w - cannot be combined with --rotate or --json: standard output holds one capture; use -w FILE",
             );
         }
         if self.memory < 4 << 20 {
-            return wrong("too little memory for frames that wait: use --memory 4MiB or more");
+            return wrong("--memory is too small: use --memory 4MiB or more");
         }
         Ok(())
     }
@@ -127,7 +127,7 @@ pub(crate) struct Pps {
     /// Interface
     #[arg(value_name = "IF")]
     pub(crate) interface: String,
-    /// Only frames that this expression of tcpdump's language matches
+    /// Count only frames that match this tcpdump expression (`man pcap-filter`)
     #[arg(short, long, value_name = "EXPR", default_value = "", hide_default_value = true)]
     pub(crate) filter: String,
     /// Stop after this time: 10 or 10s, 500ms, 5m, 2h [default: at Ctrl-C]
@@ -135,7 +135,7 @@ pub(crate) struct Pps {
     pub(crate) duration: Option<Duration>,
 }
 
-/// A way to capture, or the best one.
+/// A capture method, or the best one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MethodChoice {
     Auto,
@@ -143,7 +143,7 @@ pub(crate) enum MethodChoice {
 }
 
 impl MethodChoice {
-    /// The method that is asked for; `None` for the best one.
+    /// The requested method; `None` for the best one.
     pub(crate) fn asked(self) -> Option<Method> {
         match self {
             MethodChoice::Auto => None,
@@ -152,7 +152,7 @@ impl MethodChoice {
     }
 }
 
-/// The ways, for an option.
+/// The methods, as the values of an option.
 pub(super) fn methods() -> Known<MethodChoice> {
     let names = || {
         let own = Method::ALL.iter().filter(|(method, _)| *method != Method::Count).map(|(_, name)| *name);
@@ -171,7 +171,7 @@ pub(super) fn method(text: &str) -> Result<MethodChoice, String> {
     }
 }
 
-/// A method that hands frames on.
+/// A method that delivers frames.
 pub(super) fn capturing_method(text: &str) -> Result<Method, String> {
     match text.parse::<Method>().map_err(|error| error.to_string())? {
         Method::Count => Err("count captures no frame: use another one, or `weir pps`".into()),
@@ -181,7 +181,7 @@ pub(super) fn capturing_method(text: &str) -> Result<Method, String> {
 
 fn rotation(text: &str) -> Result<Rotation, String> {
     let time = unit::time(text, Duration::from_secs(1), Duration::from_secs(86_400)).ok();
-    // A number alone would be seconds for one and bytes for the next.
+    // A bare number could be seconds or bytes.
     let time = time.filter(|_| text.ends_with(|c: char| c.is_alphabetic()));
     let size = bytes(text).ok().filter(|&bytes| bytes >= 1_000_000);
     time.map(Rotation::Time).or(size.map(Rotation::Bytes)).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! Every command of README.md and of the book is one that the program understands.
+//! The program accepts every command in README.md and in the book.
 
 use std::ffi::OsString;
 
@@ -7,7 +7,7 @@ use super::Cli;
 #[path = "../../tests/documents/pages.rs"]
 mod pages;
 
-/// Programs beside weir that readers are asked to run.
+/// Other programs in the examples of the book.
 const OTHERS: &[&str] = &[
     "./test",
     "cargo",

@@ -18,62 +18,62 @@ Examples:
   weir flows --to 192.0.2.2 --flows 100 --cc cubic     on the other
   weir flows --to 192.0.2.2 --group flows=50,cc=cubic --group flows=50,cc=bbr,from=198.18.1.1,start=2s --json
 
-  weir flows --to 192.0.2.2 --cc bbr3                  a congestion control that the kernel need not have
-  weir flows --to 192.0.2.2 --iperf3 --flows 10        to a machine that has iperf3 and not weir
+  weir flows --to 192.0.2.2 --cc bbr3                  a congestion control that the kernel may lack
+  weir flows --to 192.0.2.2 --iperf3 --flows 10        to a machine with iperf3 but without weir
 
-The client sends, the server counts. With --json there is a line for each interval: goodput of each flow from the receiver, and
-cwnd, round trip, retransmissions, delivery rate and pacing rate from TCP_INFO of the sender; the result is the last line.
-Bytes that arrive after the deadline are counted apart. Ctrl-C ends all flows by RST.
+The client sends, the server counts. --json writes one line per interval: the goodput of each flow from the receiver, and the
+cwnd, round-trip time, retransmissions, delivery rate and pacing rate from the sender's TCP_INFO; the last line is the result.
+Bytes that arrive after the deadline are counted separately. Ctrl-C ends all flows with RST.
 
-The server takes load from everybody who reaches its port.")]
+The server accepts load from every client that reaches its port.")]
 pub(crate) struct Flows {
-    /// Send to this server: HOST or HOST:PORT; of a name with several addresses, the first that answers
+    /// Send to this server: HOST or HOST:PORT; if a name has several addresses, the first that answers is used
     #[arg(long, value_name = "HOST", required_unless_present = "serve", conflicts_with = "serve", value_parser = Host::read)]
     to: Option<Host>,
-    /// The server is `iperf3 --server`, at port 5201 if no other is named: at most 128 flows
+    /// The server is `iperf3 --server`, by default at port 5201; at most 128 flows
     #[arg(long, requires = "to", conflicts_with_all = ["reset", "serve"])]
     pub(crate) iperf3: bool,
-    /// Receive and count, until Ctrl-C
+    /// Be the server: receive and count until Ctrl-C
     #[arg(long)]
     pub(crate) serve: bool,
-    /// Address and port of a server [default: all addresses, port 5301]
+    /// Address and port to listen on [default: all addresses, port 5301]
     #[arg(long, value_name = "ADDR:PORT", requires = "serve", value_parser = host::end)]
     pub(crate) bind: Option<SocketAddr>,
     /// Number of flows
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     flows: u32,
-    /// Congestion control of all flows, as in net.ipv4.tcp_available_congestion_control, or dctcp, bbr2 or bbr3, which are
-    /// loaded into the kernel meanwhile if it has none (needs root); of a server, that of its connections: dctcp needs both
+    /// Congestion control of all flows: a name from net.ipv4.tcp_available_congestion_control, or dctcp, bbr2 or bbr3. weir loads
+    /// these three into the kernel for the run if it lacks them (needs root). dctcp must be set at the server, too
     #[arg(long, value_name = "NAME")]
     pub(crate) cc: Option<String>,
-    /// Address that all flows come from
+    /// Source address of all flows
     #[arg(long, value_name = "ADDR", value_parser = host::own)]
     from: Option<SocketAddr>,
-    /// Flows of one kind, in place of --flows: flows=50,cc=bbr,from=198.18.1.1,start=2s; can be given more than once
+    /// A group of flows, instead of --flows: flows=50,cc=bbr,from=198.18.1.1,start=2s; repeatable
     #[arg(long, value_name = "SETTINGS", value_parser = group, conflicts_with_all = ["flows", "cc", "from"])]
     group: Vec<Group>,
     /// Seconds from the start to the deadline of all flows
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     pub(crate) duration: Duration,
-    /// Seconds of an interval
+    /// Length of an interval in seconds
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     pub(crate) interval: Duration,
-    /// Seconds in which late bytes may arrive; then flows end by RST
+    /// Seconds to wait for late bytes after the deadline; then flows end with RST
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     pub(crate) grace: Duration,
-    /// End flows by RST, in place of FIN
+    /// End flows with RST instead of FIN
     #[arg(long)]
     pub(crate) reset: bool,
-    /// Rate of the bottleneck, if it is known: says when the memory of sockets is less than a flow needs to fill it
+    /// Rate of the bottleneck, if known: warns if the socket memory is too small for one flow to fill it
     #[arg(long, value_name = "BIT/S", value_parser = line_bits_per_s)]
     pub(crate) rate: Option<f64>,
-    /// Write a line of JSON for each interval to standard output, and the result as the last one
+    /// Write one JSON object per interval to standard output; the last line is the result
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 impl Flows {
-    /// Addresses of the server, in the order in which they are tried; `None`: this is one.
+    /// Addresses of the server, in the order in which they are tried; `None`: this program is the server.
     pub(crate) fn to(&self) -> Option<Vec<SocketAddr>> {
         let usual = if self.iperf3 { IPERF3_PORT } else { PORT };
         self.to.as_ref().map(|host| host.addresses(usual))

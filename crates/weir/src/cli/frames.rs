@@ -1,4 +1,4 @@
-//! What sends and counts test frames on an interface.
+//! `weir generate` and `weir receive`.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -24,13 +24,13 @@ Examples:
   weir generate -i eth1 --transport syn --flows 1M --hosts 65536 --order unique      a SYN flood
   weir generate -i eth1 --rate 100Mbit --ip 6 --frame 512 --count 1000000 --json")]
 pub(crate) struct Generate {
-    /// Interface that sends
+    /// Interface to send on
     #[arg(short, long, value_name = "IF")]
     pub(crate) interface: String,
-    /// Rate: 1M or 500kpps (frames/s), 10Gbit (bit/s of frames), 10% (of --line) [default: as fast as it goes]
+    /// Rate: 1M or 500kpps (frames/s), 10Gbit (bit/s of frames), 10% (of --line) [default: as fast as possible]
     #[arg(long)]
     pub(crate) rate: Option<Rate>,
-    /// Speed of the line in bit/s that a --rate in percent is of, for example 10G [default: that of the interface]
+    /// Line rate in bit/s to which a --rate in percent refers, for example 10G [default: that of the interface]
     #[arg(long, value_name = "BIT/S", value_parser = rate::line_bits_per_s)]
     pub(crate) line: Option<f64>,
     /// Frame size in bytes with FCS: 64, imix, imix:GENOME, mix:64,128 or random:64-1518
@@ -39,20 +39,19 @@ pub(crate) struct Generate {
     /// Number of flows, for example 1000 or 1M
     #[arg(long, value_name = "N", default_value = "1", value_parser = flow_count)]
     pub(crate) flows: u32,
-    /// Hosts that the flows come from, for example 1M; with few flows no more than these, and destinations are as many at
-    /// most
+    /// Number of source hosts of the flows, for example 1M; at most one per flow. Destinations are not more than hosts
     #[arg(long, value_name = "N", default_value_t = HOSTS, value_parser = host_count)]
     pub(crate) hosts: u32,
-    /// Number of flow groups, which are counted apart: 1 to 64
+    /// Number of flow groups with separate counters: 1 to 64
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) groups: u16,
-    /// Order of the flows: sequential, random (RFC 4814) or unique (each once before any comes again)
+    /// Order of the flows: sequential, random (RFC 4814) or unique (all flows once before one repeats)
     #[arg(long, default_value = "sequential")]
     pub(crate) order: FlowOrder,
     /// IP version: 4 or 6
     #[arg(long, value_name = "VERSION", default_value = "4")]
     pub(crate) ip: IpVersion,
-    /// What frames carry: udp, or syn, the first segment of a TCP connection in each
+    /// Payload of the frames: udp, or syn (the first segment of a TCP connection)
     #[arg(long, default_value = "udp")]
     pub(crate) transport: Transport,
     #[command(flatten)]
@@ -63,7 +62,7 @@ pub(crate) struct Generate {
     /// Stop after this time: 10 or 10s, 500ms, 5m, 2h [default: at Ctrl-C, or after three days]
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub(crate) duration: Option<Duration>,
-    /// How frames are sent
+    /// Method to send frames
     #[arg(long, value_enum, default_value_t)]
     pub(crate) tester: TesterKind,
     /// Write the result as one JSON document to standard output
@@ -75,12 +74,12 @@ pub(crate) struct Generate {
 }
 
 impl Generate {
-    /// What clap cannot see: options that do not go together.
+    /// Checks combinations of options, which clap cannot express.
     pub(super) fn check(&self) -> Result<(), clap::Error> {
         let wrong = |text: String| Err(Cli::command().error(ErrorKind::ArgumentConflict, text));
         for address in [self.addresses.src, self.addresses.dst].into_iter().flatten() {
             if address.is_ipv6() != (self.ip == IpVersion::V6) {
-                return wrong(format!("{address} is no IPv{} address: change it, or --ip", self.ip));
+                return wrong(format!("{address} is no IPv{} address: change it, or change --ip", self.ip));
             }
         }
         if self.ip == IpVersion::V6 && self.frame.min() < MIN_IPV6_FRAME_BYTES {
@@ -93,13 +92,13 @@ impl Generate {
     }
 }
 
-/// Addresses of test frames; flows count up from them.
+/// First addresses of the test frames; flows count up from them.
 #[derive(Debug, Args)]
 pub(crate) struct Addresses {
     /// First source address [default: 198.18.0.1 or 2001:db8:18::1]
     #[arg(long, value_name = "IP")]
     pub(crate) src: Option<IpAddr>,
-    /// First destination address; as many as there are flows, --hosts at most, follow it [default: 198.19.0.1 or 2001:db8:19::1]
+    /// First destination address; one per flow, at most --hosts, count up from it [default: 198.19.0.1 or 2001:db8:19::1]
     #[arg(long, value_name = "IP")]
     pub(crate) dst: Option<IpAddr>,
     /// Source MAC [default: that of the interface]
@@ -116,12 +115,12 @@ pub(crate) struct Addresses {
 Examples:
   weir receive -i eth2
   weir receive -i eth2 --duration 10 --json
-  weir receive -i eth2 --reflect            send each frame back, for round-trip times")]
+  weir receive -i eth2 --reflect            return each frame, for round-trip times")]
 pub(crate) struct Receive {
-    /// Interface that receives
+    /// Interface to receive on
     #[arg(short, long, value_name = "IF")]
     pub(crate) interface: String,
-    /// Send each test frame back to where it came from
+    /// Return each test frame to its sender
     #[arg(long)]
     pub(crate) reflect: bool,
     /// Stop after this time: 10 or 10s, 500ms, 5m, 2h [default: at Ctrl-C]
@@ -130,7 +129,7 @@ pub(crate) struct Receive {
     /// Stop after this many test frames, for example 1M
     #[arg(long, value_name = "N", value_parser = count)]
     pub(crate) count: Option<u64>,
-    /// How frames are received
+    /// Method to receive frames
     #[arg(long, value_enum, default_value_t)]
     pub(crate) tester: TesterKind,
     /// Write the result as JSON to standard output
@@ -167,12 +166,12 @@ fn number_of(what: &str, text: &str) -> Result<u32, String> {
     count.map(|n| n as u32).ok_or_else(|| format!("`{text}` is no number of {what}: use 1 to {MAX_FLOWS}"))
 }
 
-/// A whole number, as 10k: of frames, connections, flows.
+/// A whole number such as 10k: frames, connections, flows.
 pub(super) fn count(text: &str) -> Result<u64, String> {
     let count = unit::quantity(text).ok().filter(|n| n.fract() == 0.0 && (1.0..=1e15).contains(n));
     count
         .map(|n| n as u64)
-        .ok_or_else(|| format!("`{text}` is no whole number from 1 on: use 1000, 10k or 4M"))
+        .ok_or_else(|| format!("`{text}` is no whole number of 1 or more: use 1000, 10k or 4M"))
 }
 
 pub(super) fn seconds(text: &str) -> Result<Duration, String> {

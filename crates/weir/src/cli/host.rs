@@ -1,4 +1,4 @@
-//! Hosts as users write them: a name or an address, one of IPv6 with its scope (RFC 4007, section 11.2), and a port behind it.
+//! Hosts as users write them: a name or an address (IPv6 with its zone, RFC 4007, section 11.2), and an optional port.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
@@ -18,7 +18,7 @@ impl Host {
     pub(crate) fn read(text: &str) -> Result<Host, String> {
         let wrong = || {
             format!(
-                "`{text}` is no host: use a name or an address, and :PORT behind it ([ADDRESS]:PORT for IPv6)"
+                "`{text}` is no host: use a name or an address, optionally with :PORT ([ADDRESS]:PORT for IPv6)"
             )
         };
         let (host, port) = split(text).ok_or_else(wrong)?;
@@ -31,14 +31,14 @@ impl Host {
         match addresses.first() {
             None => Err(format!("`{text}` has no address")),
             Some(first) if lacks_scope(first) => Err(format!(
-                "`{text}` is an address of a link: name the interface behind it, for example {}%eth0",
+                "`{text}` is a link-local address: append the interface, for example {}%eth0",
                 first.ip()
             )),
             Some(_) => Ok(Host { text: text.to_string(), addresses, port }),
         }
     }
 
-    /// Its addresses with the port that the user names, or this one.
+    /// Its addresses with the port that the user gave, or the usual one.
     pub(crate) fn addresses(&self, usual_port: u16) -> Vec<SocketAddr> {
         let mut addresses = self.addresses.clone();
         addresses.iter_mut().for_each(|address| address.set_port(self.port.unwrap_or(usual_port)));
@@ -46,7 +46,7 @@ impl Host {
     }
 }
 
-/// An address and a port here: ADDRESS:PORT or [ADDRESS]:PORT.
+/// An address and a port of this machine: ADDRESS:PORT or [ADDRESS]:PORT.
 pub(super) fn end(text: &str) -> Result<SocketAddr, String> {
     let wrong = || format!("`{text}` is no ADDRESS:PORT, such as 127.0.0.1:9100 or [fe80::1%eth0]:9100");
     let (address, port) = split(text).ok_or_else(wrong)?;
@@ -57,7 +57,7 @@ pub(super) fn end(text: &str) -> Result<SocketAddr, String> {
 
 /// An address of this machine, without a port.
 pub(super) fn own(text: &str) -> Result<SocketAddr, String> {
-    // Names have more than one address, and are of other machines.
+    // A name can have several addresses, or be that of another machine.
     let is_address =
         text.split('%').next().is_some_and(|address| address.parse::<std::net::IpAddr>().is_ok());
     let host = is_address.then(|| Host::read(text)).transpose()?;
@@ -65,7 +65,7 @@ pub(super) fn own(text: &str) -> Result<SocketAddr, String> {
     address.ok_or_else(|| format!("`{text}` is no address"))
 }
 
-/// The host, and what stands behind it as a port.
+/// The host, and the text after it that should be a port.
 fn split(text: &str) -> Option<(&str, Option<&str>)> {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => match rest.split_once(']')? {
@@ -73,7 +73,7 @@ fn split(text: &str) -> Option<(&str, Option<&str>)> {
             (host, port) => (host, Some(port.strip_prefix(':')?)),
         },
         None => match text.split_once(':') {
-            // A bare address of IPv6 has colons, too.
+            // A bare IPv6 address has colons, too.
             Some((host, port)) if !port.contains(':') => (host, Some(port)),
             _ => (text, None),
         },
@@ -81,7 +81,7 @@ fn split(text: &str) -> Option<(&str, Option<&str>)> {
     (!host.is_empty()).then_some((host, port))
 }
 
-/// Whether an address means nothing without an interface.
+/// Whether an address needs an interface: it is link-local and has none.
 fn lacks_scope(address: &SocketAddr) -> bool {
     matches!(address, SocketAddr::V6(v6) if v6.ip().is_unicast_link_local() && v6.scope_id() == 0)
 }
@@ -121,8 +121,8 @@ mod tests {
             ("[::1]25", "is no host"),
             ("192.0.2.1:smtp", "is no host"),
             ("192.0.2.1:65536", "is no host"),
-            ("fe80::1", "name the interface behind it, for example fe80::1%eth0"),
-            ("[fe80::1]:25", "name the interface"),
+            ("fe80::1", "append the interface, for example fe80::1%eth0"),
+            ("[fe80::1]:25", "append the interface"),
             ("fe80::1%nothing", "is there an interface nothing?"),
             ("1:2:3", "has no address"),
         ] {

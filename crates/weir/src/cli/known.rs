@@ -1,4 +1,4 @@
-//! Words that an option knows, for completions, beside others that it takes, too.
+//! Options that complete known words and accept others, too.
 
 use std::ffi::{OsStr, OsString};
 
@@ -24,7 +24,7 @@ impl<T: Clone + Send + Sync + 'static> TypedValueParser for Known<T> {
     }
 }
 
-/// A plan that ships, or a file, whose name is bytes.
+/// A shipped plan, or a file; file names need not be UTF-8.
 #[derive(Clone)]
 pub(super) struct PlanName;
 
@@ -36,7 +36,7 @@ impl TypedValueParser for PlanName {
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        let shipped = weir_lab::rigs::PLANS.shipped().into_iter();
+        let shipped = weir_rigs::PLANS.shipped().into_iter();
         Some(Box::new(shipped.map(|(name, _)| PossibleValue::new(name))))
     }
 }

@@ -11,13 +11,13 @@ use weir_mail::{Ending, Job, StartTls};
 use super::frames::seconds;
 use super::host::Host;
 
-/// Of SMTP.
+/// Port of SMTP.
 const PORT: u16 = 25;
 /// The longest path (RFC 5321, section 4.5.3.1.3), without its brackets.
 const LONGEST: usize = 254;
 
 /// `weir mail`.
-// clap takes the letter n in braces for a new line; with a reset of colours in between, it does not.
+// clap replaces {n} by a new line; a colour reset between the brace and the letter prevents it.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -25,82 +25,82 @@ Examples:
   weir mail --to 192.0.2.1:2525 --owner-agrees --from me@example.org --rcpt test@example.net --message 4096 --rate max
   weir mail --to 192.0.2.1 --owner-agrees --from me@example.org --rcpt t{\u{1b}[0mn}@example.net --recipients 10000 --log outcomes
 
-Without --message every step is taken but the message itself: RSET in place of DATA, so that nobody receives anything. The exit \
-code is 0 if the server took all, and 3 if not. Ctrl-C ends the delivery when the transactions that have begun are complete.")]
+Without --message each transaction ends with RSET instead of DATA: the server delivers nothing. The exit code is 0 if the \
+server accepted all recipients, and 3 if not. Ctrl-C ends the load after the open transactions are complete.")]
 pub(crate) struct Mail {
-    /// The server: HOST or HOST:PORT; of a name with several addresses, the first that is ready for mail
+    /// The server: HOST or HOST:PORT; if a name has several addresses, the first that accepts mail is used
     #[arg(long, value_name = "HOST", value_parser = Host::read)]
     pub(crate) to: Host,
-    /// The owner of the server agrees to be tested
+    /// Confirm that the owner of the server agrees to this test
     #[arg(long, required = true)]
     pub(crate) owner_agrees: bool,
     /// Sender of the messages
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     from: String,
-    #[arg(long, value_name = "ADDRESS", value_parser = address, help = "Recipient, with the number of each for {\u{1b}[0mn}")]
+    #[arg(long, value_name = "ADDRESS", value_parser = address, help = "Recipient; {\u{1b}[0mn} is replaced by its number")]
     rcpt: String,
     /// Number of recipients
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     recipients: u64,
-    /// Connections at the same time
+    /// Number of concurrent connections
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=5000))]
     connections: u32,
     /// Recipients per second, or max
     #[arg(long, value_name = "N", default_value = "100", value_parser = rate)]
     rate: Rate,
-    /// Recipients of a transaction
+    /// Recipients per transaction
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     per_transaction: u32,
-    /// Recipients of a connection
+    /// Recipients per connection
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     per_connection: u32,
-    /// Send messages of this many bytes, in place of RSET
+    /// Send messages of this many bytes instead of RSET
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     message: Option<u32>,
-    /// Use TLS (STARTTLS): certificates are not checked
+    /// Use TLS (STARTTLS); certificates are not verified
     #[arg(long, value_enum, default_value_t)]
     tls: Tls,
-    /// One command at a time, where the server offers PIPELINING, too
+    /// Send one command at a time, even if the server offers PIPELINING
     #[arg(long)]
     no_pipelining: bool,
-    /// Name in EHLO
+    /// Host name in EHLO
     #[arg(long, value_name = "NAME", default_value = "localhost", value_parser = helo)]
     helo: String,
-    /// Attempts for a recipient that the server defers
+    /// Number of attempts for a recipient that the server defers
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=20))]
     attempts: u8,
-    /// Seconds until the second attempt; each next wait is twice as long
+    /// Seconds until the second attempt; each further wait is twice as long
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
     retry_after: Duration,
-    /// Seconds for the reply to a command [default: the five minutes of RFC 5321]
+    /// Seconds to wait for the reply to a command [default: five minutes (RFC 5321)]
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
-    /// Keep the outcome of each recipient in this file, and go on with those who have none
+    /// Write the outcome of each recipient to this file, and continue with the recipients that have none
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// As JSON
+    /// Write the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// Is TLS used?
+/// When to use TLS.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 enum Tls {
-    /// No
+    /// Without TLS
     Never,
-    /// Where the server offers it
+    /// With TLS if the server offers it
     #[default]
     Offered,
-    /// Nothing is delivered without it
+    /// Only with TLS: without it nothing is sent
     Required,
 }
 
-/// Recipients per second; `None`: as fast as it goes.
+/// Recipients per second; `None`: as fast as possible.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Rate(Option<f64>);
 
 impl Mail {
-    /// What the engine is to do.
+    /// The load, for the engine.
     pub(crate) fn order(&self) -> Order {
         let usual = Patience::default();
         let command_s = self.timeout.map_or(usual.command_s, |timeout| timeout.as_secs_f64());
@@ -133,7 +133,7 @@ impl Mail {
     }
 }
 
-/// What may stand in a command as it is: no line ends, spaces or brackets.
+/// Whether a text is safe in an SMTP command: no line ends, spaces or brackets.
 fn is_plain(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= LONGEST
@@ -149,7 +149,9 @@ fn address(text: &str) -> Result<String, String> {
 }
 
 fn helo(text: &str) -> Result<String, String> {
-    is_plain(text).then(|| text.to_string()).ok_or_else(|| format!("`{text}` is no name of a host"))
+    is_plain(text)
+        .then(|| text.to_string())
+        .ok_or_else(|| format!("`{text}` is no host name: use mail.example.org"))
 }
 
 fn rate(text: &str) -> Result<Rate, String> {
@@ -177,7 +179,7 @@ mod tests {
     fn the_help_shows_how_recipients_are_numbered() {
         let help = Mail::augment_args(clap::Command::new("mail")).render_long_help().to_string();
         assert!(help.contains("--rcpt t{n}@example.net"), "{help}");
-        assert!(help.contains("number of each for {n}"), "{help}");
+        assert!(help.contains("{n} is replaced by its number"), "{help}");
     }
 
     #[test]

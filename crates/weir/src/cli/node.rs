@@ -1,4 +1,4 @@
-//! The node: what runs it, and what asks and changes one that runs.
+//! `weir node`: run a node, query and change a running one.
 
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
@@ -10,32 +10,32 @@ use clap::{Args, Subcommand, ValueEnum};
 /// `weir node`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum NodeCommand {
-    /// Report all mistakes in the file of a node, each with its line and remedy
+    /// Report all mistakes in a node file, each with its line and remedy
     #[command(after_help = "Example:\n  weir node check home.node")]
     Check {
         /// The file
         file: PathBuf,
     },
-    /// Run a node until Ctrl-C; then frames in the node leave, and where all frames went is printed
+    /// Run a node until Ctrl-C; then send the held frames, and account for all frames
     Run(NodeRun),
-    /// Ask a node that runs
+    /// Show counters, sessions, routes or logs of a running node
     Show(NodeShow),
-    /// Change a node that runs to what a file says: between two batches, no session or frame is lost
+    /// Apply a changed file to a running node, without loss of frames or sessions
     ///
-    /// Rules, pools, routes, filters and NATs may differ; a stage that stays keeps what it knows. Ports, and how the node is run,
-    /// change only when it begins anew.
+    /// The change happens between two batches. Rules, pools, routes, filters and NATs may change; an unchanged stage keeps its
+    /// state. Ports and run(...) change only with a restart of the node.
     Apply(NodeApply),
-    /// Print the subscriber of a deterministic port (RFC 7422), or the ports of a subscriber
+    /// Print the subscriber of a public port, or the ports of a subscriber (deterministic NAT, RFC 7422)
     #[command(
         after_help = "Examples:\n  weir node owner carrier.node 192.0.2.1:2001\n  weir node owner carrier.node 100.64.0.7"
     )]
     Owner {
         /// The file of the node
         file: PathBuf,
-        /// A public address with a port, or the address of a host
+        /// Public address with port, or inside address of a subscriber
         asked: String,
     },
-    /// Print a unit of systemd that runs a node
+    /// Print a systemd unit that runs a node
     #[command(
         after_help = "Example:\n  weir node unit /etc/weir/home.node > /etc/systemd/system/weir-node.service"
     )]
@@ -54,54 +54,54 @@ Examples:
   weir node run carrier.node --cpus 2-5
   weir node run carrier.node --events nat.jsonl --blocks nat.blocks
 
-A file is the node's text and, where the defaults are not right, how it is run:
+A file describes the node; run(...) overrides the defaults of how it is run:
   node lan(192.168.0.1/24, on eth0) > route(default via 198.18.0.1) > wan(198.18.0.2/24, on eth1)
   run(io packet, cpu 2-3, wait poll, host tap0)
 
-A port is on an interface: eth0, or by name xdp:eth0 (the default, AF_XDP), packet:eth0 (AF_PACKET); or on tap:tap0 or
-pcapng:IN:OUT. No offload need be switched off: checksums and segments that a sender leaves to its network card are done by the node.
-In tunnels (VXLAN, GRE) AF_XDP sees neither, AF_PACKET no segments: there `ethtool -K IF tx off tso off gso off` at the
-sender, if that is on this host.
-A thread on each CPU has its own queue of each port and its own sessions; a frame that arrives at another is handed over.
-Packets for the node itself go to the stack of the machine. Root becomes nobody once all is open.")]
+A port uses an interface: eth0 or xdp:eth0 (AF_XDP, the default) or packet:eth0 (AF_PACKET); or tap:tap0; or pcapng:IN:OUT.
+Offloads may stay on: the node completes checksums and segments that a sender leaves to its network card. Exception: tunnels
+(VXLAN, GRE) from this host. There AF_XDP cannot complete checksums and segments, and AF_PACKET cannot complete segments: run
+`ethtool -K IF tx off tso off gso off` on the sending interface.
+Each thread runs on one CPU, with its own queue of each port and its own sessions; a frame that arrives at the wrong thread is
+handed over. Packets for the node itself go to the network stack of the machine. Root changes to nobody after the ports are open.")]
 pub(crate) struct NodeRun {
     /// The file of the node
     pub(crate) file: PathBuf,
     #[command(flatten)]
     pub(crate) socket: NodeSocket,
-    /// A thread on each of these CPUs, in place of what the file says: 2, 2-5, 2-5,7
+    /// Run one thread on each of these CPUs (overrides the file): 2, 2-5, 2-5,7
     #[arg(long, value_name = "LIST")]
     pub(crate) cpus: Option<String>,
-    /// Answer HTTP requests for /metrics here, in Prometheus' text format
+    /// Serve /metrics over HTTP at this address, in Prometheus text format
     #[arg(long, value_name = "ADDR:PORT", value_parser = super::host::end)]
     pub(crate) prometheus: Option<SocketAddr>,
-    /// Append the log of the NATs to this file, one JSON object per line (names of RFC 8158): who had which ports when; SIGHUP
-    /// opens the file again after it was renamed
+    /// Append the NAT log to this file, one JSON object per line (names of RFC 8158): which subscriber had which ports and when.
+    /// SIGHUP reopens the file, for log rotation
     #[arg(long, value_name = "FILE")]
     pub(crate) events: Option<PathBuf>,
-    /// Keep the assignment of port blocks in this file, and restore it at the start: after a crash hosts have their blocks
-    /// again, and no block is given to another host before its hold time has passed (RFC 6888 REQ-8). FILE.spare is used
-    /// while FILE is rewritten
+    /// Keep the assignment of port blocks in this file, and restore it at the start: after a crash hosts get their blocks
+    /// back, and no other host gets a block before its hold time has passed (RFC 6888 REQ-8). FILE.spare is used while FILE
+    /// is rewritten
     #[arg(long, value_name = "FILE")]
     pub(crate) blocks: Option<PathBuf>,
-    /// While the file of --blocks cannot be written: `refuse`: hosts keep the blocks that they have, and get no further one;
-    /// `give`: they get blocks of which the file does not know
+    /// While the file of --blocks cannot be written: `refuse`: no new port blocks are assigned; `give`: new blocks are assigned
+    /// but not recorded
     #[arg(long, value_name = "WHAT", default_value = "refuse", requires = "blocks")]
     pub(crate) blocks_failure: BlocksFailure,
-    /// Keep all privileges. Without this root becomes who called sudo, or nobody, once the ports are open
+    /// Keep all privileges. By default root changes to the user who called sudo, or nobody, after the ports are open
     #[arg(long)]
     pub(crate) keep_privileges: bool,
-    /// Write where all frames went as one JSON object, at the end
+    /// At the end, write the accounting of all frames as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// What becomes of hosts without a block of ports while blocks cannot be noted.
+/// New port blocks while the file of --blocks cannot be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum BlocksFailure {
-    /// They get none.
+    /// No new port blocks are assigned.
     Refuse,
-    /// They get one.
+    /// New blocks are assigned but not recorded.
     Give,
 }
 
@@ -112,36 +112,36 @@ Examples:
   weir node show
   weir node show drops --json")]
 pub(crate) struct NodeShow {
-    /// What to show
+    /// Table to show
     #[arg(default_value = "counters")]
     pub(crate) what: Shown,
     #[command(flatten)]
     pub(crate) socket: NodeSocket,
-    /// As one JSON object
+    /// Write one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// What a node can be asked for.
+/// A table of a running node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Shown {
-    /// Where all frames are, and those of each port
+    /// Frame accounting: total and per port
     Counters,
     /// Dropped frames, by reason
     Drops,
-    /// Sessions of NAT and filter
+    /// Sessions of NATs and filters
     Sessions,
-    /// Routes as the file says them
+    /// Configured routes
     Routes,
-    /// Rules of the filters, and how many frames each matched
+    /// Filter rules, and how many frames each matched
     Rules,
-    /// Queues: rate, what waits, what was sent, marked and dropped
+    /// Queues: rate, backlog, and frames sent, marked and dropped
     Queues,
-    /// Policers: by profile its rate, the subscribers that are known, what passed and what was dropped
+    /// Policers: rate, known subscribers, and frames passed and dropped per profile
     Police,
-    /// Frames that rules have logged since this was last shown
+    /// Frames that rules logged since the last `show log`
     Log,
-    /// Flows that XDP programs pass on, their frames, and why others came to the node: see `run(fast on)`
+    /// Fast path (`run(fast on)`): flows, frames, and why frames went to the node instead
     Fast,
 }
 
@@ -155,16 +155,16 @@ pub(crate) struct NodeApply {
     pub(crate) socket: NodeSocket,
 }
 
-/// Where a node answers.
+/// The control socket of a node.
 #[derive(Debug, Args)]
 pub(crate) struct NodeSocket {
-    /// Socket of the node [default: weir/node.sock in the XDG runtime folder, or in /run; that of a unit that runs is
-    /// found by itself]
+    /// Control socket of the node [default: weir/node.sock in the XDG runtime folder, or in /run; the socket of a running
+    /// systemd unit is found automatically]
     #[arg(long, value_name = "FILE", env = "WEIR_NODE_SOCKET")]
     pub(crate) socket: Option<PathBuf>,
 }
 
-/// Where the sockets of the system's services are.
+/// Folder of the sockets of system services.
 const SYSTEM: &str = "/run";
 const SOCKET: &str = "weir/node.sock";
 
@@ -175,10 +175,10 @@ impl NodeSocket {
         self.socket.clone().unwrap_or_else(|| folder().join(SOCKET))
     }
 
-    /// The path where a node answers: root may ask the one that the system runs, whatever folder its login has.
+    /// The path of a socket that accepts connections: also that of a system service, whatever XDG folder the login of root has.
     ///
     /// # Errors
-    /// The system runs several, and none was named.
+    /// Several system services run, and --socket is not given.
     pub(crate) fn found(&self) -> Result<PathBuf> {
         let own = self.path();
         if self.socket.is_some() || answers(&own) {
@@ -189,18 +189,18 @@ impl NodeSocket {
             [one] => Ok(one.clone()),
             several => {
                 let list: Vec<String> = several.iter().map(|path| path.display().to_string()).collect();
-                bail!("several nodes run here: say which one, --socket {}", list.join(" or "))
+                bail!("several nodes run here: choose one with --socket {}", list.join(" or "))
             }
         }
     }
 }
 
-/// Whether somebody is there: a node that was killed leaves its socket behind.
+/// Whether a node accepts connections: a killed one leaves its socket behind.
 fn answers(path: &Path) -> bool {
     UnixStream::connect(path).is_ok()
 }
 
-/// Sockets of nodes below a folder: that of one started by hand, and those of units, which have a folder each.
+/// Sockets of running nodes below a folder: of one started by hand, and of systemd units, in a folder each.
 fn answering(folder: &Path) -> Vec<PathBuf> {
     let by_hand = folder.join(SOCKET);
     let name = by_hand.file_name().expect("it has one").to_os_string();

@@ -1,4 +1,4 @@
-//! What works on runs that were kept.
+//! Commands for recorded runs.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -7,35 +7,35 @@ use clap::{Args, ValueEnum};
 
 use super::Store;
 
-/// Which run.
+/// A recorded run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RunId {
-    /// The one that began last.
+pub(crate) enum RunName {
+    /// The run that began last.
     Last,
     /// By its number, from 1.
     Number(i64),
 }
 
-impl FromStr for RunId {
+impl FromStr for RunName {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text.parse() {
-            _ if text == "last" => Ok(RunId::Last),
-            Ok(number @ 1..) => Ok(RunId::Number(number)),
+            _ if text == "last" => Ok(RunName::Last),
+            Ok(number @ 1..) => Ok(RunName::Number(number)),
             _ => Err(format!("`{text}` is no run: use its number from `weir list`, or last")),
         }
     }
 }
 
-/// A side of a comparison: a run that was kept here, or one that another machine exported.
+/// A side of a comparison: a run recorded here, or one that another machine exported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Side {
-    /// The last complete run of the plan that it is compared in.
+    /// The last complete run of the same plan.
     Last,
     /// By its number, from 1.
     Number(i64),
-    /// What `weir show --json` wrote.
+    /// A file that `weir show --json` wrote.
     File(PathBuf),
 }
 
@@ -43,9 +43,9 @@ impl FromStr for Side {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        match text.parse::<RunId>() {
-            Ok(RunId::Last) => Ok(Side::Last),
-            Ok(RunId::Number(number)) => Ok(Side::Number(number)),
+        match text.parse::<RunName>() {
+            Ok(RunName::Last) => Ok(Side::Last),
+            Ok(RunName::Number(number)) => Ok(Side::Number(number)),
             Err(_) if text.contains(['.', '/']) => Ok(Side::File(text.into())),
             Err(_) => Err(format!(
                 "`{text}` is no run: use its number from `weir list`, last, or a file such as baseline.json from \
@@ -61,7 +61,7 @@ impl FromStr for Side {
 pub(crate) struct List {
     #[command(flatten)]
     pub(crate) store: Store,
-    /// As JSON
+    /// Write the list as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -72,13 +72,13 @@ pub(crate) struct List {
 pub(crate) struct Show {
     /// Number of the run (see `weir list`) or `last`
     #[arg(value_name = "ID|last")]
-    pub(crate) run: RunId,
+    pub(crate) run: RunName,
     #[command(flatten)]
     pub(crate) store: Store,
-    /// Everything that was kept, as JSON
+    /// Write the complete record as JSON
     #[arg(long, conflicts_with = "csv")]
     pub(crate) json: bool,
-    /// One line per trial, as CSV
+    /// Write one line per trial, as CSV
     #[arg(long)]
     pub(crate) csv: bool,
 }
@@ -87,12 +87,12 @@ pub(crate) struct Show {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  weir report last\n  weir report 3 7 -o before-and-after.html")]
 pub(crate) struct Report {
-    /// Numbers of the runs, or `last`; several are compared
+    /// Numbers of the runs (see `weir list`) or `last`; several runs are compared
     #[arg(value_name = "ID|last", required = true)]
-    pub(crate) runs: Vec<RunId>,
+    pub(crate) runs: Vec<RunName>,
     #[command(flatten)]
     pub(crate) store: Store,
-    /// Where to write it: a file, or a folder such as `.` for weir-PLAN-ID.html in it [default: the folder reports beside the
+    /// File for the report, or a folder such as `.` for weir-PLAN-ID.html in it [default: the folder reports beside the
     /// records]
     #[arg(short, long, value_name = "FILE|DIR")]
     pub(crate) output: Option<PathBuf>,
@@ -109,35 +109,35 @@ Examples:
 pub(crate) struct Export {
     /// Number of the run (see `weir list`) or `last`
     #[arg(value_name = "ID|last")]
-    pub(crate) run: RunId,
+    pub(crate) run: RunName,
     #[command(flatten)]
     pub(crate) store: Store,
-    /// In which format
+    /// Output format
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) format: ExportFormat,
-    /// Where to write it, all at once or not at all: a file, or with svg a folder [default: standard output]
+    /// File to write, or folder with svg; it is replaced only when the export is complete [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }
 
-/// What a run is written as.
+/// An output format of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ExportFormat {
     /// One line per trial
     Csv,
-    /// One line per figure: value, unit, interval, repetitions
+    /// One line per result: value, unit, confidence interval, repetitions
     Figures,
     /// One JSON object per line: run, point, trial, goal, comparison, procedure
     Jsonl,
     /// Prometheus text format
     Prometheus,
-    /// Tables of the RFCs
+    /// Tables of the RFCs in Markdown
     Markdown,
-    /// Tables of the RFCs, as a document
+    /// Tables of the RFCs, as a LaTeX document
     Latex,
     /// Each table as a bare LaTeX tabular
     Tabular,
-    /// Each drawing of the report as a file of its own, in the folder that -o names
+    /// Each chart of the report as a file, in the folder given by -o
     Svg,
 }
 
@@ -146,14 +146,14 @@ pub(crate) enum ExportFormat {
 #[command(after_help = "\
 Examples:
   weir run buffers --shard 3/8 --seed 7 --store 3.db --no-report --json > 3.json     one of eight parts
-  weir merge *.json                                                                 all of them as one run")]
+  weir merge *.json                                                                 merge all parts into one run")]
 pub(crate) struct Merge {
-    /// What `weir run --shard I/N --json` or `weir show ID --json` wrote, one file for each shard
+    /// JSON files from `weir run --shard I/N --json` or `weir show ID --json`, one for each shard
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) store: Store,
-    /// Write the whole run as JSON to standard output
+    /// Write the merged run as JSON to standard output
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -167,19 +167,19 @@ Examples:
   weir compare baseline.json last --fail-on slower        baseline.json was written by `weir show ID --json`
   weir compare 3 last --fail-on slower --json > compared.json")]
 pub(crate) struct Compare {
-    /// Numbers of the runs, `last` (the last complete run of the same plan) or a file that `weir show ID --json` wrote, on
-    /// another machine, say: each later one is compared with the first
+    /// Runs to compare; each is compared with the first: a number, `last` (the last complete run of the same plan), or a file
+    /// from `weir show ID --json`, for example of another machine
     #[arg(value_name = "ID|last|FILE", required = true, num_args = 2..)]
     pub(crate) runs: Vec<Side>,
     #[command(flatten)]
     pub(crate) store: Store,
-    /// What may differ between the runs, because it is what is compared
+    /// Difference between the runs that is intended, so that they are comparable
     #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT")]
     pub(crate) across: Vec<AcrossKind>,
     /// End with exit code 4 if a point has this verdict, or if no point has a result in both runs
     #[arg(long, value_enum, value_delimiter = ',', value_name = "VERDICT")]
     pub(crate) fail_on: Vec<FailOn>,
-    /// As JSON
+    /// Write the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -197,41 +197,41 @@ pub(crate) struct Trend {
     pub(crate) plan: String,
     #[command(flatten)]
     pub(crate) store: Store,
-    /// Only this goal, as `weir show` names it; can be given more than once
+    /// Only this goal, as `weir show` names it; repeatable
     #[arg(long = "goal", value_name = "NAME")]
     pub(crate) goals: Vec<String>,
-    /// Only points with this setting; can be given more than once
+    /// Only points with this setting; repeatable
     #[arg(long = "point", value_name = "NAME=VALUE", value_parser = setting)]
     pub(crate) settings: Vec<(String, String)>,
-    /// Write the series as drawings into one HTML file
+    /// Write charts of the series to one HTML file
     #[arg(short, long, value_name = "FILE", conflicts_with = "json")]
     pub(crate) output: Option<PathBuf>,
-    /// As JSON
+    /// Write the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// What may differ between runs that are compared.
+/// An intended difference between compared runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum AcrossKind {
     /// The processor or its number of CPUs
     Machine,
     /// The kernel
     Kernel,
-    /// How far the CPUs of tester and device are apart
+    /// The distance between the CPUs of tester and DUT
     Placement,
 }
 
-/// What makes a comparison end with exit code 4.
+/// A verdict that makes a comparison end with exit code 4.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FailOn {
-    /// A lower rate, a longer time, or another figure that is worse
+    /// A lower rate, a longer time, or another worse result
     Slower,
-    /// A higher rate, a shorter time, or another figure that is better
+    /// A higher rate, a shorter time, or another better result
     Faster,
-    /// The two are not comparable, or too little is known
+    /// The runs are not comparable, or have too little data
     CannotTell,
-    /// A point that only one of the runs has
+    /// The point exists in only one of the runs
     Unmatched,
 }
 

@@ -1,4 +1,4 @@
-//! `weir doctor --for ROLE`: what this machine will do under load, and what would help.
+//! `weir doctor --for ROLE`: the limits of this machine under load, and how to raise them.
 
 use std::io::{BufRead, IsTerminal, Write};
 
@@ -6,10 +6,11 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use weir_config::did_you_mean;
 use weir_host::{Ceiling, Effect, Fix, Host, Load, Role, Undo, Undone};
-use weir_lab::export::wrapped;
+use weir_report::view::format::wrapped;
 use weir_testbed::journal;
 
-use crate::{Outcome, cli};
+use crate::cli;
+use crate::outcome::Outcome;
 
 /// Columns of a line.
 const WIDTH: usize = 80;
@@ -104,44 +105,43 @@ fn indented(text: &str) -> String {
     wrapped(text, WIDTH - INDENT).lines().map(|line| format!("{:INDENT$}{line}\n", "")).collect()
 }
 
-/// Names of `--only` must be of settings that weir would change.
+/// Names of `--only` must be settings that weir would change.
 fn check_names(only: &[String], ceilings: &[Ceiling]) -> Result<()> {
     let names: Vec<&str> =
         ceilings.iter().filter(|one| !one.fixes.is_empty()).map(|one| one.setting.as_str()).collect();
     match only.iter().find(|name| !names.contains(&name.as_str())) {
         None => Ok(()),
         Some(name) if names.is_empty() => {
-            bail!("--only {name}: nothing is below the load that weir can change: leave --fix out")
+            bail!("--only {name}: weir can raise no setting that is below the load: omit --fix")
         }
-        Some(name) => bail!(
-            "--only {name}: no setting of that name is below the load and can be changed by weir: {}",
-            did_you_mean(name, &names)
-        ),
+        Some(name) => {
+            bail!("--only {name}: weir has no change for this setting: {}", did_you_mean(name, &names))
+        }
     }
 }
 
-/// Makes the changes that are asked for, if the user agrees.
+/// Makes the requested changes after confirmation.
 fn fix(host: &Host, ceilings: &[Ceiling], arguments: &cli::Doctor, out: &mut impl Write) -> Result<()> {
     let is_wanted = |one: &&Ceiling| arguments.only.is_empty() || arguments.only.contains(&one.setting);
     let fixes: Vec<Fix> = ceilings.iter().filter(is_wanted).flat_map(|one| one.fixes.clone()).collect();
     if fixes.is_empty() {
-        writeln!(out, "\nNothing is below the load that weir can change while the machine runs.")?;
+        writeln!(out, "\nweir can raise no setting that is below the load while the machine runs.")?;
         return Ok(());
     }
     writeln!(out, "\nThese commands change the machine:")?;
     fixes.iter().try_for_each(|fix| writeln!(out, "  {}", fix.command()))?;
     out.flush()?;
     if !arguments.yes && !agreed(out)? {
-        bail!("nothing was changed: answer y, or use --yes");
+        bail!("nothing changed: answer y, or use --yes");
     }
     let undo = undo_file()?;
     weir_host::apply(host, &fixes, &undo)?;
-    writeln!(out, "Changed; `weir doctor --undo` sets them back ({}).", undo.path().display())?;
+    writeln!(out, "Changed; `weir doctor --undo` restores the old values ({}).", undo.path().display())?;
     if arguments.persist {
         let written = weir_host::persist(host, &fixes)?;
         written.iter().try_for_each(|path| writeln!(out, "Written: {}", path.display()))?;
         if written.iter().any(|path| path.extension().is_some_and(|kind| kind == "service")) {
-            writeln!(out, "A unit is started with the machine after: systemctl enable weir-settings")?;
+            writeln!(out, "To apply the settings at boot: systemctl enable weir-settings")?;
         }
     }
     Ok(())
@@ -163,18 +163,18 @@ fn agreed(out: &mut impl Write) -> Result<bool> {
 /// Beside the journals of runs.
 fn undo_file() -> Result<Undo> {
     let journals = journal::default_dir();
-    let folder = journals.parent().context("the folder of journals is the root")?;
+    let folder = journals.parent().context("the folder of the journals has no parent")?;
     std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     Ok(Undo::in_file(folder.join("doctor-undo.json")))
 }
 
-/// Sets back what was changed.
+/// Restores the old values.
 pub(super) fn undo(out: &mut impl Write) -> Result<Outcome> {
     let host = Host::here();
     let mut is_all = true;
     let undone = weir_host::undo(&host, &undo_file()?)?;
     if undone.is_empty() {
-        writeln!(out, "No change of `weir doctor --fix` is left to undo.")?;
+        writeln!(out, "There is no change of `weir doctor --fix` to undo.")?;
     }
     for one in undone {
         match one {
@@ -184,7 +184,7 @@ pub(super) fn undo(out: &mut impl Write) -> Result<Outcome> {
                 is_all = false;
                 writeln!(
                     out,
-                    "left      {now}: changed by somebody else since; before weir it was: {command}"
+                    "left      {now}: changed since by another program; to restore the value before weir: {command}"
                 )?;
             }
         }
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn a_name_of_only_is_one_that_weir_would_change() {
         let none = check_names(&["net.core.somaxconn".into()], &[]).unwrap_err().to_string();
-        assert!(none.contains("leave --fix out"), "{none}");
+        assert!(none.contains("omit --fix"), "{none}");
         let setting = |name: &str, fixes: Vec<Fix>| Ceiling {
             setting: name.into(),
             now: "1".into(),
@@ -218,7 +218,7 @@ mod tests {
         assert!(check_names(&["net.core.somaxconn".into()], &all).is_ok());
         let error = |name: &str| check_names(&[name.to_string()], &all).unwrap_err().to_string();
         assert!(error("net.core.somaxcon").ends_with("did you mean `net.core.somaxconn`?"));
-        assert!(error("open files of a process").contains("can be changed by weir"));
+        assert!(error("open files of a process").contains("weir has no change for this setting"));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! What `weir node show` prints for people: rules as `nft -a list ruleset` does, counters as `tc -s` does. All else is the JSON,
-//! line by line.
+//! The text of `weir node show`: rules as `nft -a list ruleset` prints them, counters as `tc -s` does. All other tables are the
+//! JSON, line by line.
 //!
 //! ```text
 //! port lan
@@ -9,8 +9,8 @@
 use serde_json::{Map, Value};
 use weir_config::rate::Rate;
 
-use super::reported;
 use crate::cli::Shown;
+use weir_control::reported;
 
 /// An answer of a node, for a terminal.
 pub(super) fn text(what: Shown, answer: &Value) -> String {
@@ -22,7 +22,7 @@ pub(super) fn text(what: Shown, answer: &Value) -> String {
         (Shown::Police, Value::Object(shown)) => police(shown),
         _ => return reported::text(answer),
     };
-    // Names in it are those of a text that somebody wrote.
+    // Names in it come from a user's file, and may hold control characters.
     weir_config::plain(&text).into_owned()
 }
 
@@ -79,7 +79,7 @@ fn counted(counters: &Map<String, Value>) -> String {
     text
 }
 
-/// `Dropped 7 (no_route 4, malformed 3)`; nothing where nothing is dropped.
+/// `Dropped 7 (no_route 4, malformed 3)`; empty if nothing was dropped.
 fn with_reasons(name: &str, sum: u64, reasons: impl Iterator<Item = (String, u64)>) -> String {
     match sum {
         0 => String::new(),
@@ -87,7 +87,7 @@ fn with_reasons(name: &str, sum: u64, reasons: impl Iterator<Item = (String, u64
     }
 }
 
-/// ` (no_route 4, malformed 3)`, the most first; nothing where there is no reason.
+/// ` (no_route 4, malformed 3)`, the most first; empty without reasons.
 fn in_parentheses(mut reasons: Vec<(String, u64)>) -> String {
     reasons.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
     let reasons: Vec<String> = reasons.iter().map(|(reason, n)| format!("{reason} {n}")).collect();
@@ -135,7 +135,7 @@ fn queues(shown: &Map<String, Value>) -> String {
             Some(delayed) => format!(" delayed {delayed} frames (lost {})\n", of("lost")),
             None => String::new(),
         };
-        // Nodes of before say nothing of it.
+        // Older nodes do not report it.
         let late = match queue["late_ns_p99"].as_u64() {
             Some(p99) => {
                 let [p50, p99, max] = [of("late_ns_p50"), p99, of("late_ns_max")].map(|ns| ns as f64 / 1e3);
@@ -158,7 +158,7 @@ fn queues(shown: &Map<String, Value>) -> String {
     queues.iter().map(one).collect()
 }
 
-/// As `tc -s filter show` does of its policers, a rate of a profile each.
+/// As `tc -s filter show` prints policers: one block per rate of a profile.
 fn police(shown: &Map<String, Value>) -> String {
     let rates = list(shown, "police");
     if rates.is_empty() {
@@ -186,7 +186,7 @@ fn police(shown: &Map<String, Value>) -> String {
     rates.iter().map(one).collect()
 }
 
-/// What an answer lists under this name.
+/// The list with this name in an answer.
 fn list<'a>(answer: &'a Map<String, Value>, name: &str) -> Vec<&'a Value> {
     answer.get(name).and_then(Value::as_array).into_iter().flatten().collect()
 }

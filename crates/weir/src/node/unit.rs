@@ -1,26 +1,24 @@
-//! The unit with which systemd runs a node, and what a node tells systemd.
+//! The unit with which systemd runs a node.
 //!
-//! It has what opens ports and gives privileges up, and no more: on a veth, frames leave one by one without CAP_SYS_ADMIN.
+//! The unit has only the capabilities to open ports and drop privileges: on a veth, frames leave one by one without
+//! CAP_SYS_ADMIN.
 
-use std::ffi::OsStr;
 use std::io::Write;
-use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use weir_host::systemd::{argument, quoted};
 use weir_node::{Backend, Config};
 
-/// Writes the unit of the node in `file`, which says `config`.
+/// Writes the unit of the node in `file`, whose content is `config`.
 pub(super) fn write(file: &Path, config: &Config, out: &mut impl Write) -> Result<()> {
-    let path = std::path::absolute(file).context("the file of the node")?;
-    let program = std::env::current_exe().context("the path of weir")?;
+    let path = std::path::absolute(file).context("cannot find the path of the node file")?;
+    let program = std::env::current_exe().context("cannot find the path of weir")?;
     let (path, program) = (path.as_os_str().as_bytes(), program.as_os_str().as_bytes());
     if program.iter().any(|byte| byte.is_ascii_control() || b"\"'\\".contains(byte)) {
         bail!(
-            "systemd runs no program with quotes, backslashes or control characters in its path: move {}",
+            "systemd cannot run a program whose path has quotes, backslashes or control characters: move {}",
             String::from_utf8_lossy(program)
         );
     }
@@ -34,17 +32,17 @@ pub(super) fn write(file: &Path, config: &Config, out: &mut impl Write) -> Resul
 Description=Network node of {name}
 Wants=network-pre.target{devices}
 After=network-pre.target{devices}
-# As long as an interface is not there, or has vanished, it is tried again.
+# Retry for as long as an interface is missing.
 StartLimitIntervalSec=0
 
 [Service]
-# It is started when its ports are open.
+# Ready when its ports are open.
 Type=notify
 ExecStartPre={program} node check {path}
-# After a crash hosts have their ports again.
+# After a crash hosts get their ports back.
 ExecStart={program} node run {path} --socket %t/weir/%N/node.sock --blocks %S/weir/%N.blocks
 ExecReload={program} node apply {path} --socket %t/weir/%N/node.sock
-# Each node has its own, which goes when it ends.
+# Each node has its own folder, which is removed when it ends.
 RuntimeDirectory=weir/%N
 StateDirectory=weir
 Restart=on-failure
@@ -83,19 +81,7 @@ WantedBy=multi-user.target
     )?)
 }
 
-/// Tells who started the program, if it wants to know, that frames pass: sd_notify(3).
-pub(super) fn tell_ready() -> Result<()> {
-    let Some(name) = std::env::var_os("NOTIFY_SOCKET") else { return Ok(()) };
-    let address = match name.as_bytes() {
-        [b'@', name @ ..] => SocketAddr::from_abstract_name(name),
-        path => SocketAddr::from_pathname(OsStr::from_bytes(path)),
-    };
-    let socket = UnixDatagram::unbound().context("a socket towards systemd")?;
-    let reported = address.and_then(|address| socket.send_to_addr(b"READY=1", &address));
-    reported.map(|_| ()).with_context(|| format!("cannot tell {} that the node is ready", name.display()))
-}
-
-/// The unit of a port's interface, which is there when the interface is.
+/// The device unit of a port's interface, which is active while the interface exists.
 fn device(backend: &Backend) -> Option<String> {
     let (Backend::Xdp(name) | Backend::Packet(name)) = backend else { return None };
     Some(format!("sys-subsystem-net-devices-{}.device", escaped(name)))

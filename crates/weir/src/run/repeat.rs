@@ -1,35 +1,38 @@
-//! `weir run repeat PLAN`: the same several times, and how far the runs agree.
+//! `weir run repeat PLAN`: repeats a plan, and shows how much the runs differ.
 
 use std::ffi::OsStr;
 use std::io::Write;
 
 use anyhow::{Result, ensure};
-use weir_lab::record::RunState;
-use weir_lab::repeat;
-use weir_lab::run_data::RunData;
-use weir_lab::store::Store;
+use weir_record::record::RunState;
+use weir_record::run_data::RunData;
+use weir_report::repeat;
 
 use super::once;
-use crate::{Outcome, cli, records, say};
+use crate::outcome::Outcome;
+use crate::{cli, records};
+use weir_service::say;
 
-/// Makes the runs that are missing, and tells how all of them agree.
+/// Makes the missing runs, and prints how much all of them differ.
 pub(super) fn run(arguments: &cli::Run, plan: &OsStr, out: &mut impl Write) -> Result<Outcome> {
     let shown = plan.display();
-    let store = records::open(&arguments.store)?;
-    let mut runs = arguments.runs.iter().map(|&id| records::find(&store, id)).collect::<Result<Vec<_>>>()?;
+    let log = records::open(&arguments.store)?;
+    let archive = log.archive();
+    let mut runs =
+        arguments.runs.iter().map(|&run| records::find(archive, run)).collect::<Result<Vec<_>>>()?;
     for run in &runs {
         let RunData { run, .. } = run;
         let (id, name) = (run.id, &run.plan);
         ensure!(
             run.state == RunState::Complete,
-            "run {id} is not complete: `weir run --resume {id}` goes on"
+            "run {id} is not complete: continue it with `weir run --resume {id}`"
         );
         ensure!(
             plan == name.as_str(),
-            "run {id} is one of the plan {name}, not of {shown}: leave it out of --runs"
+            "run {id} is of the plan {name}, not of {shown}: remove it from --runs"
         );
     }
-    drop(store);
+    drop(log);
     while runs.len() < arguments.times as usize {
         say::say(&format!("repeat {shown}: run {} of {}", runs.len() + 1, arguments.times));
         let single = cli::Run {
@@ -38,17 +41,14 @@ pub(super) fn run(arguments: &cli::Run, plan: &OsStr, out: &mut impl Write) -> R
             markdown: false,
             ..arguments.clone()
         };
-        let (id, outcome) = once(&single, &mut std::io::sink())?;
+        let (data, outcome) = once(&single, &mut std::io::sink())?;
         if let Outcome::Interrupted = outcome {
             let ids: Vec<String> = runs.iter().map(|data| data.run.id.to_string()).collect();
             let kept = if ids.is_empty() { String::new() } else { format!(" --runs {}", ids.join(",")) };
-            say::say(&format!(
-                "`weir run repeat {shown} --times {}{kept}` makes the others",
-                arguments.times
-            ));
+            say::say(&format!("continue with `weir run repeat {shown} --times {}{kept}`", arguments.times));
             return Ok(Outcome::Interrupted);
         }
-        runs.push(records::open(&arguments.store)?.run_data(id)?);
+        runs.extend(data);
     }
     let text = if arguments.markdown { repeat::markdown(&runs) } else { repeat::text(&runs) };
     write!(out, "{text}")?;

@@ -68,9 +68,10 @@ pub(crate) fn schema(toml: &str) -> serde_json::Value {
         let mut place = &mut root;
         for (depth, part) in path.iter().enumerate() {
             let is_last = depth + 1 == path.len();
-            let new = match is_last && is_list {
-                true => json!({ "items": { "type": "object", "properties": {} } }),
-                false => json!({ "properties": {} }),
+            let new = if is_last && is_list {
+                json!({ "items": { "type": "object", "properties": {} } })
+            } else {
+                json!({ "properties": {} })
             };
             let entry = place.entry(part.to_string()).or_insert(new);
             let within = if entry.get("items").is_some() {
@@ -112,7 +113,7 @@ fn code(text: &str) -> String {
 }
 
 fn sections(toml: &str) -> Vec<Section> {
-    // What the file says of itself is for those who read it there.
+    // The head of the file is for readers of the file.
     let (_, toml) = toml.split_once("\n\n").expect("the file begins with what it is");
     let mut sections = vec![Section { title: "The plan itself".into(), ..Section::default() }];
     let mut said: Vec<String> = Vec::new();

@@ -1,4 +1,4 @@
-//! The remote side: `weir port-agent`, which does what it is asked and ends with its input.
+//! The remote side: `weir port-agent`, which serves requests and ends with its input.
 
 use std::io::{BufRead, Write, stdin, stdout};
 use std::sync::Arc;
@@ -8,15 +8,16 @@ use std::thread;
 use std::time::Duration;
 
 use serde::Serialize;
+use weir_linux::cpu::ThreadTimes;
+use weir_linux::namespace::Namespace;
 use weir_load::counts::{Load, Traffic};
 use weir_load::xdp::pin_to;
 use weir_load::{Control, Tester, TesterKind, soon_ns};
 use weir_port::bpf::now_ns;
-use weir_testbed::cpu::{CpuPlan, DutCpus, ThreadTimes};
+use weir_testbed::cpu::{CpuPlan, DutCpus};
 use weir_testbed::error::Error;
 use weir_testbed::external::{NearEnd, PortEnd};
 use weir_testbed::journal;
-use weir_testbed::namespace::Namespace;
 
 use super::{Fired, Hello, Opening, Reply, Request, SILENCE, VERSION};
 use crate::error::RunError;
@@ -162,7 +163,7 @@ fn words<T>(result: Result<T, RunError>) -> Result<T, String> {
     result.map_err(|error| error.to_string())
 }
 
-/// One line; if nobody listens any more, the end of the input says so as well.
+/// Writes a line. An error is ignored: if the peer has gone, the input ends, too.
 fn say<T: Serialize>(result: Result<T, String>) {
     let reply = match result {
         Ok(value) => Reply::Done(value),

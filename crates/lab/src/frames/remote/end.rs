@@ -4,20 +4,20 @@ use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use weir_linux::namespace::Namespace;
+use weir_linux::rtnl::Mac;
 use weir_load::TesterKind;
 use weir_load::counts::Traffic;
 use weir_packet::flow::IpVersion;
 use weir_testbed::error::{Error, Result};
 use weir_testbed::external::{ExternalSpec, PortEnd, RemoteSpec};
 use weir_testbed::interface::{Device, Port};
-use weir_testbed::namespace::Namespace;
-use weir_testbed::rtnl::Mac;
 use weir_testbed::topology::Side;
 
 use super::heard::{Heard, Trouble};
 use super::link::Link;
 use super::{Opening, Request};
-use crate::record::Machine;
+use weir_record::record::Machine;
 
 /// How long the remote side may take for what is done at once.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
@@ -90,22 +90,22 @@ impl Remote {
 
     /// Asks for what is done at once.
     pub(super) fn ask<T: Heard>(&self, request: &Request) -> Result<T> {
-        self.tell(request)?;
-        self.hear(PATIENCE, || false)
+        self.send(request)?;
+        self.receive(PATIENCE, || false)
     }
 
-    pub(super) fn tell(&self, request: &Request) -> Result<()> {
-        self.with(|link| link.tell(request))
+    pub(super) fn send(&self, request: &Request) -> Result<()> {
+        self.with(|link| link.send(request))
     }
 
-    /// Waits for the reply to what was reported; `stopped` ends a trial before its time.
-    pub(crate) fn hear<T: Heard>(&self, patience: Duration, stopped: impl Fn() -> bool) -> Result<T> {
-        self.with(|link| link.hear(patience + PATIENCE, stopped))
+    /// Waits for the reply to a sent request; `stopped` ends a trial early.
+    pub(crate) fn receive<T: Heard>(&self, patience: Duration, stopped: impl Fn() -> bool) -> Result<T> {
+        self.with(|link| link.receive(patience + PATIENCE, stopped))
     }
 
-    /// It says what cannot be: nothing that it says is of use any more.
+    /// Closes the link after impossible values: later replies cannot be trusted.
     pub(super) fn lied(&self, why: &str) -> Error {
-        let why = format!("it says what cannot be: {why}");
+        let why = format!("it sent impossible values: {why}");
         self.state().link = Err(why.clone());
         Error::Remote { target: self.spec.ssh.target.clone(), why }
     }

@@ -1,12 +1,12 @@
-//! What the remote side says, taken with care: a line has an end, and what it says can be so.
+//! Untrusted replies of the remote side: lines have a limit, and values are checked.
 
 use std::io::{BufRead, Read};
 
 use serde::de::DeserializeOwned;
+use weir_linux::rtnl::Mac;
 use weir_load::counts::Counts;
 use weir_load::foreign::{MOST_CLOCK_NS, MOST_NS};
 use weir_testbed::interface::Device;
-use weir_testbed::rtnl::Mac;
 
 use super::{Fired, Reply};
 
@@ -52,7 +52,7 @@ impl Heard for Fired {
 }
 
 fn in_time(what: &str, ns: u64, most: u64) -> Result<(), String> {
-    if ns <= most { Ok(()) } else { Err(format!("{what}: {ns} ns, which is more than there can be")) }
+    if ns <= most { Ok(()) } else { Err(format!("{what}: {ns} ns, which is impossible")) }
 }
 
 /// A reply to a request.
@@ -60,7 +60,7 @@ pub(super) fn reply<T: Heard>(line: &str) -> Result<T, Trouble> {
     match serde_json::from_str(line) {
         Ok(Reply::Done(value)) => match T::check(&value) {
             Ok(()) => Ok(value),
-            Err(why) => Err(Trouble::Lost(format!("it says what cannot be: {why}"))),
+            Err(why) => Err(Trouble::Lost(format!("it sent impossible values: {why}"))),
         },
         Ok(Reply::Failed(why)) => Err(Trouble::Failed(why)),
         Err(error) => Err(Trouble::Lost(format!("`{line:.80}` is no reply: {error}"))),
@@ -99,7 +99,7 @@ mod tests {
         for (line, expected) in [
             (
                 r#"{"done": 18446744073709551615}"#,
-                "it says what cannot be: its clock: 18446744073709551615 ns, which is more than there can be",
+                "it sent impossible values: its clock: 18446744073709551615 ns, which is impossible",
             ),
             (
                 r#"{"done": -1}"#,

@@ -1,4 +1,4 @@
-//! A connection to the remote side: requests out, replies in, and why it ended.
+//! A connection to the remote side: requests, replies, and the reason of its end.
 
 use std::io::{BufReader, Read, Write};
 use std::process::{Child, ChildStdin};
@@ -32,7 +32,7 @@ impl Link {
     /// Connects, and waits for the greeting of the same version.
     ///
     /// # Errors
-    /// What happened and what to do, in words.
+    /// The failure and what to do, in words.
     pub(crate) fn connect(spec: &RemoteSpec) -> Result<(Link, Hello), String> {
         let command = format!("{} port-agent", spec.weir);
         let mut child = spec.ssh.start(&command)?;
@@ -44,7 +44,7 @@ impl Link {
         });
         let beat = start_beating(stdin.clone());
         let mut link = Link { child, stdin, lines, complaints: Some(complaints), _beat: beat };
-        let by_hand = || format!("try it by hand: ssh -o BatchMode=yes {} '{command}'", spec.ssh.target);
+        let by_hand = || format!("try it: ssh -o BatchMode=yes {} '{command}'", spec.ssh.target);
         let line = match link.lines.recv_timeout(spec.ssh.timeout) {
             Ok(line) => line,
             Err(RecvTimeoutError::Timeout) => {
@@ -69,12 +69,12 @@ impl Link {
     }
 
     /// Sends a request.
-    pub(crate) fn tell(&mut self, request: &Request) -> Result<(), Trouble> {
+    pub(crate) fn send(&mut self, request: &Request) -> Result<(), Trouble> {
         write(&self.stdin, request).map_err(|()| self.lost())
     }
 
     /// Waits for the reply to a request, and sends [`Request::Stop`] when `stopped` says so.
-    pub(crate) fn hear<T: Heard>(
+    pub(crate) fn receive<T: Heard>(
         &mut self,
         patience: Duration,
         stopped: impl Fn() -> bool,
@@ -84,7 +84,7 @@ impl Link {
         loop {
             if stopped() && !reported {
                 reported = true;
-                self.tell(&Request::Stop)?;
+                self.send(&Request::Stop)?;
             }
             let line = match self.lines.recv_timeout(LOOK) {
                 Ok(line) => line,
@@ -131,27 +131,31 @@ pub(super) fn greeting(line: &str) -> Result<Hello, String> {
     let value: serde_json::Value = serde_json::from_str(line).unwrap_or_default();
     let Some(there) = value["done"]["weir"].as_str() else {
         return Err(format!(
-            "it says `{line:.80}` in place of a greeting: let `remote_weir` name weir {VERSION}, and let the shell there \
-             print nothing by itself"
+            "it printed `{line:.80}` instead of a greeting: set `remote_weir` to weir {VERSION}, and make sure that the login \
+             shell there prints nothing"
         ));
     };
     if there != VERSION {
-        return Err(format!("weir {there} is there, and {VERSION} is here: install the same on both hosts"));
+        return Err(format!(
+            "it has weir {there}, this host has {VERSION}: install the same version on both hosts"
+        ));
     }
     match serde_json::from_value(value) {
         Ok(Reply::Done(hello)) => Ok(hello),
         Ok(Reply::Failed(why)) => Err(why),
-        Err(error) => Err(format!("its greeting is not understood ({error}): install the same weir on both")),
+        Err(error) => Err(format!(
+            "its greeting cannot be parsed ({error}): install the same version of weir on both hosts"
+        )),
     }
 }
 
-/// What the remote side says, line by line, until it ends or a line has no end: then nothing it says is of use. A remote side that
-/// says more than it is asked waits, since there is room for a few lines only.
+/// What the remote side says, line by line, until it ends or a line has no end: then nothing it says is of use. A remote side
+/// that says more than it is asked waits, since there is room for a few lines only.
 fn lines(stdout: impl Read + Send + 'static) -> Receiver<String> {
     let (line, lines) = sync_channel(16);
     thread::spawn(move || {
         let mut stdout = BufReader::new(stdout);
-        // Nobody reads them any more: then the child ends as well.
+        // The receiver has gone: then the child ends as well.
         while let Some(text) = heard::line(&mut stdout) {
             if line.send(text).is_err() {
                 return;
@@ -180,7 +184,7 @@ fn write(stdin: &Mutex<Option<ChildStdin>>, request: &Request) -> Result<(), ()>
     stdin.as_mut().ok_or(())?.write_all(&line).map_err(drop)
 }
 
-/// A lock that nobody panics with.
+/// Locks a mutex; no thread panics while it holds it.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

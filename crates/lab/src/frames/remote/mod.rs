@@ -1,4 +1,4 @@
-//! A tester with its two ports on two hosts: port b, `remote` in [external], is led from here over SSH.
+//! A tester with its two ports on two hosts: port b, `remote` in [external], is controlled from here over SSH.
 //!
 //! ```text
 //!  here: Pair --- Tester [a] ---> box ---> [b] Tester --- weir port-agent :there
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use weir_load::TesterKind;
 use weir_load::counts::{Load, Sent, Traffic};
 
-use crate::record::Machine;
+use weir_record::record::Machine;
 
 mod agent;
 mod end;

@@ -91,9 +91,9 @@ impl Pair {
         self.remote.ask::<()>(&Request::Arm { load: *load, epoch })?;
         let clock = self.traffic.sends(1).then(|| RemoteClock::read(&self.remote)).transpose()?;
         let at_ns = soon_ns() + clock.as_ref().map_or(0, RemoteClock::notice_ns);
-        self.remote.tell(&Request::Send { at_ns: clock.as_ref().map(|clock| clock.there(at_ns)) })?;
+        self.remote.send(&Request::Send { at_ns: clock.as_ref().map(|clock| clock.there(at_ns)) })?;
         let here = self.near.send(load, at_ns, control)?;
-        let fired: Fired = self.remote.hear(load.duration, || control.stopped())?;
+        let fired: Fired = self.remote.receive(load.duration, || control.stopped())?;
         fired.sent.check(&self.traffic, there(&self.traffic)).map_err(|why| self.remote.lied(&why))?;
         let Fired { sent: there, at_ns: remote_ns, wait_ns } = fired;
         let skew_ns = clock.map(|clock| clock.apart(at_ns, remote_ns));
@@ -104,8 +104,8 @@ impl Pair {
         let (to_b, to_a) = streams.into_iter().partition(|s| self.traffic.arrival(s.stream) == 1);
         let near = self.near.settle(load, Sent { streams: to_a, sending }, control)?;
         let settled: Vec<usize> = to_b.iter().map(|s| s.stream).collect();
-        self.remote.tell(&Request::Settle(Sent { streams: to_b, sending }))?;
-        let remote: Counts = self.remote.hear(load.drain.unwrap_or_default(), || control.stopped())?;
+        self.remote.send(&Request::Settle(Sent { streams: to_b, sending }))?;
+        let remote: Counts = self.remote.receive(load.drain.unwrap_or_default(), || control.stopped())?;
         remote.check(&self.traffic, &settled).map_err(|why| self.remote.lied(&why))?;
         Ok((both(near, remote), Elsewhere { skew_ns, wait_ns }))
     }

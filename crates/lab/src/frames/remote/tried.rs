@@ -1,13 +1,13 @@
-//! What the remote side says, from the line to the record, without a remote side: for fuzzers.
+//! Processes replies of a remote side, from the line to the record, without a remote side: for fuzzers.
 
 use std::time::Duration;
 
+use weir_linux::rtnl::Mac;
 use weir_load::counts::{Counts, GroupCounts, Load, Sent, StreamCounts, Traffic, empty_lateness};
 use weir_packet::flow::{Direction, FlowOrder, FlowSpec};
 use weir_packet::frame::{Ends, Transport};
 use weir_packet::size::FrameSizes;
 use weir_testbed::interface::Device;
-use weir_testbed::rtnl::Mac;
 
 use super::heard::{Heard, Trouble, reply};
 use super::link::greeting;

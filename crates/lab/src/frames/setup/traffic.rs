@@ -1,4 +1,4 @@
-//! What the tester of a point sends: hosts, addresses, flows.
+//! Traffic of a point: hosts, addresses, flows.
 
 use weir_load::counts::Traffic;
 use weir_packet::flow::{self, FlowSpec};
@@ -11,7 +11,7 @@ use crate::frames::PointSpec;
 
 /// First host on side a and on side b: the upper half of each network, out of the way of the DUT's own
 /// addresses. IPv6 uses the same numbers as its last four bytes.
-pub(crate) const FIRST_HOST: [u32; 2] = [0xc612_8000, 0xc613_8000];
+pub const FIRST_HOST: [u32; 2] = [0xc612_8000, 0xc613_8000];
 /// Upper 12 bytes of the IPv6 networks 2001:db8:18::/48 and 2001:db8:19::/48.
 const PREFIX: [[u8; 12]; 2] = [prefix(0x18), prefix(0x19)];
 
@@ -22,7 +22,8 @@ const fn prefix(subnet: u8) -> [u8; 12] {
     [0x20, 0x01, 0x0d, 0xb8, 0, subnet, 0, 0, 0, 0, 0, 0]
 }
 
-pub(crate) fn traffic(spec: &PointSpec, ports: &[Port; 2], seed: u64) -> Traffic {
+/// The frames that a point asks for, between these ports.
+pub fn traffic(spec: &PointSpec, ports: &[Port; 2], seed: u64) -> Traffic {
     // Behind a NAT64 a network of IPv6 stands for the hosts on side b.
     let there = if spec.dut.function() == Function::Nat64 { PREFIX64 } else { PREFIX[1] };
     let ends = |from: usize, to: usize| Ends {
@@ -52,9 +53,9 @@ pub(crate) fn traffic(spec: &PointSpec, ports: &[Port; 2], seed: u64) -> Traffic
     }
 }
 
-/// The same for somebody else than the remote end, as at a mirror port: who taps it gets the frames, and the kernel has
-/// nothing more to do with them.
-pub(crate) fn mirrored(mut traffic: Traffic) -> Traffic {
+/// The same, addressed to a host other than the remote end, as at a mirror port: programs that tap the interface get the frames,
+/// and the kernel does nothing else with them.
+pub fn mirrored(mut traffic: Traffic) -> Traffic {
     const SOMEBODY_ELSE: [u8; 6] = [0x02, 0, 0, 0, 0, 0x99];
     traffic.ends[0].dst_mac = SOMEBODY_ELSE;
     traffic

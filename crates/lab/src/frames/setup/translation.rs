@@ -1,13 +1,13 @@
-//! A setup whose device is a NAT: its flows, and what the tester sees of its translations.
+//! A setup with a NAT as the device: its flows, and the translations that the tester observes.
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use weir_linux::conntrack;
 use weir_load::tcp::Said;
 use weir_load::translation::{Evidence, Outside, Translated, Translation};
 use weir_load::xdp::XdpTester;
 use weir_packet::flow::Flow;
 use weir_testbed::bed::Bed;
-use weir_testbed::conntrack;
 use weir_testbed::dut::{DutKind, System};
 use weir_testbed::error::Error;
 use weir_testbed::topology::Side;
@@ -16,29 +16,25 @@ use super::Setup;
 use super::usage::Used;
 use crate::error::RunError;
 use crate::frames::remote::Hosts;
-use crate::record;
+use weir_record::record;
 
 /// From the first to the last address.
-pub(crate) type AddressRange = (Ipv4Addr, Ipv4Addr);
+pub type AddressRange = (Ipv4Addr, Ipv4Addr);
 
 impl Setup {
     /// From now on sends these flows, and checks each frame on both sides of the NAT. `public` are its public addresses,
     /// where the device does not imply them.
     ///
     /// # Errors
-    /// The tester cannot check here, or nobody knows the public addresses.
-    pub(crate) fn check_translation(
-        &mut self,
-        flows: Vec<Flow>,
-        public: &[AddressRange],
-    ) -> Result<(), RunError> {
+    /// The tester cannot check here, or the public addresses are unknown.
+    pub fn check_translation(&mut self, flows: Vec<Flow>, public: &[AddressRange]) -> Result<(), RunError> {
         let public = match public_addresses(&self.bed) {
             implied if implied.is_empty() => public.to_vec(),
             implied => implied,
         };
         if public.is_empty() {
             let dut = self.spec.dut;
-            return Err(input(format!("nobody knows the public addresses of {dut}: write nat.public")));
+            return Err(input(format!("the public addresses of {dut} are unknown: set nat.public")));
         }
         self.translation = Some(Translation { public, flows });
         self.renew_translation()
@@ -53,11 +49,11 @@ impl Setup {
     }
 
     /// The flows that are sent; none unless their translation is checked.
-    pub(crate) fn flows(&self) -> &[Flow] {
+    pub fn flows(&self) -> &[Flow] {
         self.translation.as_ref().map_or(&[], |translation| &translation.flows)
     }
 
-    /// What became of addresses and ports in the last trial.
+    /// How addresses and ports were translated in the last trial.
     pub(crate) fn translated(&self) -> Option<Translated> {
         self.xdp()?.translated()
     }
@@ -81,13 +77,13 @@ impl Setup {
     }
 
     /// From now on port b sends SYN to these destinations.
-    pub(crate) fn flood(&mut self, flows: &[Flow]) -> Result<(), RunError> {
+    pub fn flood(&mut self, flows: &[Flow]) -> Result<(), RunError> {
         self.with_xdp(|tester| tester.flood(flows))?.map_err(weir_load::LoadError::from)?;
         Ok(())
     }
 
     /// TCP connections that the kernel tracks for the device, by state; empty where it is not the kernel that does.
-    pub(crate) fn tcp_states(&self) -> Result<Vec<(String, u64)>, RunError> {
+    pub fn tcp_states(&self) -> Result<Vec<(String, u64)>, RunError> {
         match self.bed.dut().filter(|_| self.spec.dut == DutKind::KERNEL_NAT) {
             Some(dut) => Ok(dut.run(conntrack::tcp_states)?),
             None => Ok(Vec::new()),
@@ -95,34 +91,34 @@ impl Setup {
     }
 
     /// The public addresses of the NAT.
-    pub(crate) fn public(&self) -> &[AddressRange] {
+    pub fn public(&self) -> &[AddressRange] {
         self.translation.as_ref().map_or(&[], |translation| &translation.public)
     }
 
     /// Frames of the last trial that show what was wrong.
-    pub(crate) fn evidence(&self) -> Vec<Evidence> {
+    pub fn evidence(&self) -> Vec<Evidence> {
         self.xdp().map_or(Vec::new(), XdpTester::evidence)
     }
 
     /// The outside tuple of each flow, as the last trial showed it.
-    pub(crate) fn outside_tuples(&self) -> Vec<Option<Outside>> {
+    pub fn outside_tuples(&self) -> Vec<Option<Outside>> {
         self.xdp().map_or(Vec::new(), XdpTester::outside_tuples)
     }
 
     /// From now on port b sends to these outside tuples.
-    pub(crate) fn answer_to(&mut self, learned: &[(Flow, Outside)]) -> Result<(), RunError> {
+    pub fn answer_to(&mut self, learned: &[(Flow, Outside)]) -> Result<(), RunError> {
         self.with_xdp(|tester| tester.answer_to(learned))?.map_err(weir_load::LoadError::from)?;
         Ok(())
     }
 
     /// Deletes all connections of the device in one action, and nothing else.
-    pub(crate) fn forget_connections(&self) -> Result<(), RunError> {
+    pub fn forget_connections(&self) -> Result<(), RunError> {
         self.bed.forget_connections()?;
         Ok(self.device.reset()?)
     }
 
     /// Connections that the kernel has in mind for the device; `None` where it is not the kernel that does.
-    pub(crate) fn connections(&self) -> Result<Option<u64>, RunError> {
+    pub fn connections(&self) -> Result<Option<u64>, RunError> {
         let is_kernels = self.spec.dut == DutKind::KERNEL_NAT;
         Ok(if is_kernels { Some(self.bed.snapshot()?.conntrack.entries) } else { None })
     }
@@ -130,13 +126,14 @@ impl Setup {
     /// Does something with the XDP tester in the namespace of its ports.
     fn with_xdp<R: Send>(&mut self, f: impl FnOnce(&mut XdpTester) -> R + Send) -> Result<R, RunError> {
         let Hosts::One(tester) = &mut self.tester else {
-            let text = "a NAT is checked on both sides by one host: name both ports in external.ports";
+            let text = "one host must check both sides of a NAT: give both ports in external.ports";
             return Err(input(text.into()));
         };
         let done = self.bed.tester().run(|| tester.xdp().map(f));
         done.ok_or_else(|| {
             input(
-                "only the XDP tester checks what a NAT does: use --tester xdp, and frames of one page".into(),
+                "only the XDP tester can check a NAT: use --tester xdp, and frames of at most one page"
+                    .into(),
             )
         })
     }

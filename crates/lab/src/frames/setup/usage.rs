@@ -1,11 +1,12 @@
-//! What a trial used beside its frames: counters before and after, CPU time, memory, and what disturbed it.
+//! Resources of a trial: counters before and after, CPU time, memory, and disturbances.
 
 use std::time::Duration;
 
+use weir_linux::cpu::{CpuTimes, ThreadTimes};
 use weir_load::counts::{Counts, Load};
 use weir_packet::flow::Direction;
 use weir_testbed::counters::{Delta, Snapshot};
-use weir_testbed::cpu::{self, CpuTimes, ThreadTimes};
+use weir_testbed::cpu;
 use weir_testbed::dut::System;
 use weir_testbed::link::Late;
 use weir_testbed::memory::KernelMemory;
@@ -18,8 +19,8 @@ use crate::frames::remote::Elsewhere;
 use crate::frames::verdict::Accounting;
 use crate::frames::witness::Seen;
 use crate::frames::{counted, outside};
-use crate::record::{Cost, CpuUse, Noise};
-use crate::time::Clocks;
+use weir_linux::time::Clocks;
+use weir_record::record::{Cost, CpuUse, Noise};
 
 /// All counters at one moment.
 pub(crate) struct Sample {
@@ -48,7 +49,7 @@ pub(crate) struct Used {
     /// Time that sending should have taken.
     pub(crate) duration: Duration,
     /// Time of a cache line between tester and device before and after it.
-    pub(crate) handovers_ns: [Option<f64>; 2],
+    pub(crate) core_distances_ns: [Option<f64>; 2],
     /// Time of a step on the device's core before and after it.
     pub(crate) core_steps_ns: Option<[f64; 2]>,
     /// What the clocks of the CPUs said, if they were asked.
@@ -137,15 +138,15 @@ impl Setup {
             late_p999_ns: counts.streams.iter().map(|s| s.late.percentile(0.999)).max().unwrap_or(0),
             late_max_ns: counts.streams.iter().map(|s| s.late_max_ns).max().unwrap_or(0),
             call_ns: self.tester.call().map(|call| call.as_nanos() as u64),
-            handover_ns: used.handovers_ns[0],
-            handover_after_ns: used.handovers_ns[1],
+            handover_ns: used.core_distances_ns[0],
+            handover_after_ns: used.core_distances_ns[1],
             core_step_ns: used.core_steps_ns,
             departures: None,
         }
     }
 
-    /// Who used a CPU. The DUT's threads are known to the ns. Where it works outside of them, in softirqs that
-    /// RPS spreads over several CPUs, it is whatever the tester did not use, from the tick's samples.
+    /// The users of a CPU. The time of the DUT's threads is exact to the ns. Where it works outside of them, in softirqs that
+    /// RPS spreads over several CPUs, it is the time that the tester did not use, from the tick's samples.
     fn cpu_use(&self, cpu: usize, times: &CpuTimes, cost: &cpu::Cost, used: &Used) -> CpuUse {
         let elapsed = used.elapsed.as_nanos() as f64;
         let busy = (times.busy_ns as f64 / elapsed).min(1.0);

@@ -9,7 +9,8 @@ use super::header::{MOST_V6, header4, header6, proto4, readdress, traffic};
 use super::packet::packet;
 use super::prefix::Prefix64;
 use crate::address::{bits, words6};
-use crate::drops::Drop;
+use crate::dir::Dir;
+use crate::drops::DropReason;
 use crate::extensions;
 use crate::frame::{IPV4, IPV6, adjust, delta16};
 use crate::nat::fragments::Fragments;
@@ -21,7 +22,6 @@ use crate::nat::table::Table;
 use crate::nat::translation::send_on;
 use crate::quote::{self, ERROR, Quote};
 use crate::stage::Step;
-use crate::way::Dir;
 
 /// Bytes that an error of IPv4 quotes at most.
 const MOST_QUOTED_V4: usize = 548;
@@ -35,7 +35,7 @@ pub(in crate::nat) fn gather(
     dir: Dir,
 ) -> Next {
     match fragments.gathered(table, step, i, dir) {
-        Ok(_) => Next::Drop(Drop::NatFragment),
+        Ok(_) => Next::Drop(DropReason::NatFragment),
         Err(next) => next,
     }
 }
@@ -46,24 +46,24 @@ pub(super) fn error_out(table: &mut Table, step: &mut Step<'_, '_>, i: usize, pr
     let (_, dst) = frame.addresses6();
     let quote = match quote::v6(frame) {
         Ok(quote) if quote.is_for(dst) => quote,
-        Ok(_) => return Next::Drop(Drop::NatBadIcmp),
+        Ok(_) => return Next::Drop(DropReason::NatBadIcmp),
         Err(why) => return Next::Drop(unclear(why)),
     };
     let (Some(target), Some(remote)) = (prefix.extract(dst), prefix.extract(quote.src.0)) else {
-        return Next::Drop(Drop::NatNoMapping);
+        return Next::Drop(DropReason::NatNoMapping);
     };
     let proto = proto4(quote.proto);
     let inside = Inside { address: words6(quote.dst.0), port: quote.dst.1, proto };
     let remote_end = Remote { address: remote, port: if proto == ICMP { 0 } else { quote.src.1 } };
     let slot = table.mapping_of(step.now, &inside, remote_end);
     let Some((outside, port)) = slot.map(|slot| (slot.outside, slot.outside_port)) else {
-        return Next::Drop(Drop::NatNoMapping);
+        return Next::Drop(DropReason::NatNoMapping);
     };
     let public = table.outside.address(outside);
     let Some(icmp) = error4(frame.l4(), &quote, table.node.mtus, (remote, (public, port))) else {
-        return Next::Drop(Drop::NatProtocol);
+        return Next::Drop(DropReason::NatProtocol);
     };
-    // Whoever it is from, inside, has the address of the mapping.
+    // Whichever inside host it is from, its source is the address of the mapping.
     let ip = header4(traffic(frame.ip()), icmp.len(), ICMP, (0, 0x4000), (public, target));
     let buf = packet(frame, [8, 0], &[&ip, &icmp]);
     send_on(table, step, i, buf)
@@ -86,7 +86,7 @@ pub(in crate::nat) fn error_back(
     let host = bits(inside.address);
     let ends = ((host, inside.port), prefix.embed(quote.dst.0));
     let Some(mut icmp) = error6(frame.l4(), quote, table.node.mtus, ends) else {
-        return Next::Drop(Drop::NatProtocol);
+        return Next::Drop(DropReason::NatProtocol);
     };
     let ends = (prefix.embed(frame.addresses4().0), host);
     let ip = header6(traffic(frame.ip()), icmp.len(), ICMP6, ends);
@@ -102,8 +102,8 @@ enum End {
     Destination,
 }
 
-/// The quoted transport with the port that the receiver of the error knows, and its checksum where it covers other addresses,
-/// whose sums these are.
+/// The quoted transport with the port that the receiver of the error knows. Its checksum is corrected where it covers other
+/// addresses; these are their sums.
 fn quote_port(inner: &mut [u8], proto: u8, (end, port): (End, u16), (old, new): (u64, u64)) {
     let at = match (proto, end) {
         (ICMP, _) => 4,
@@ -188,8 +188,7 @@ fn error4(
     Some(icmp)
 }
 
-/// Type, code and second word of an error of IPv6 for one of IPv4, whose header this is, and the length that the packet
-/// had which it quotes.
+/// Type, code and second word of an IPv6 error for an IPv4 error with this header; also the length of the quoted packet.
 fn kind6(
     [kind, code, _, _, pointer, _, c, d]: [u8; ERROR],
     refused: u16,
@@ -228,7 +227,7 @@ fn kind6(
     })
 }
 
-/// Type, code and second word of an error of IPv4 for one of IPv6, whose header this is.
+/// Type, code and second word of an IPv4 error for an IPv6 error with this header.
 fn kind4([kind, code, _, _, a, b, c, d]: [u8; ERROR], mtus: Mtus) -> Option<(u8, u8, u32)> {
     let word = u32::from_be_bytes([a, b, c, d]);
     Some(match (kind, code) {

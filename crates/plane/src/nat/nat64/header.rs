@@ -1,17 +1,17 @@
-//! Headers of one IP in place of those of the other, and checksums that cover them (RFC 7915, sections 4.1 and 5.1).
+//! Headers of one version of IP replaced by those of the other, and checksums that cover them (RFC 7915, sections 4.1 and 5.1).
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 
 use weir_packet::checksum::{fold, pseudo_header, sum, write_ipv4};
 use weir_packet::fields::put;
 use weir_packet::headers::{ICMP, ICMP6, UDP};
 
-use crate::drops::Drop;
+use crate::drops::DropReason;
 use crate::extensions::{FRAGMENT as FRAGMENT_HEADER, MORE4};
 use crate::frame::{Fragment, Frame, IPV4, IPV6, Kind, adjust, adjust_transport, delta16};
 
 /// Smallest packet that every link of IPv6 carries; translated ones up to it may be cut (RFC 7915, section 5.1).
 const ALWAYS_FITS: usize = 1260;
-/// Longest error of IPv6, and what every link carries.
+/// Longest ICMPv6 error, and the minimum MTU of IPv6.
 pub(super) const MOST_V6: usize = 1280;
 
 /// The protocol as the table keeps it.
@@ -79,13 +79,13 @@ pub(in crate::nat) const LONGER: usize = IPV6 - IPV4 + FRAGMENT;
 /// Extension header of a fragment.
 const FRAGMENT: usize = 8;
 
-/// Another type of ICMP, where the checksum covers a pseudo header with the one sum and is to cover one with the other.
+/// Another type of ICMP. The checksum covered a pseudo header with the sum `old`, and is to cover one with the sum `new`.
 fn retype(frame: &mut Frame<'_>, kind: u8, (old, new): (u64, u64)) {
     adjust(frame.l4_mut(), 2, delta16(fold(old), fold(new)));
     frame.set_icmp_type(kind);
 }
 
-/// Gives a frame a header of IPv4 in place of that of IPv6; the transport of the whole packet has `whole_bytes`.
+/// Replaces the IPv6 header of a frame by one of IPv4; the transport of the whole packet has `whole_bytes`.
 ///
 /// # Errors
 /// There is no such packet.
@@ -94,11 +94,11 @@ pub(in crate::nat) fn to_v4(
     ends: (u32, u32),
     id: u16,
     whole_bytes: usize,
-) -> Result<(), Drop> {
+) -> Result<(), DropReason> {
     let (proto, old) = (frame.proto(), sum_of_addresses(frame));
     let (traffic, bytes) = (traffic(frame.ip()), frame.l4().len());
     let new = sum(&ends.0.to_be_bytes()) + sum(&ends.1.to_be_bytes());
-    // What may be cut needs an identification; what is longer than every link carries was never to be cut.
+    // A packet that may be cut needs an identification; one that is longer than every link carries was never to be cut.
     let fragment = match frame.fragment_header() {
         Some(header) => (id, header.frag_off()),
         None if IPV4.saturating_add(bytes) <= ALWAYS_FITS => (id, 0),
@@ -116,15 +116,15 @@ pub(in crate::nat) fn to_v4(
     frame.replace_header(&header)
 }
 
-/// Gives UDP of IPv4 a checksum, which IPv6 wants (RFC 7915, section 4.5): `covered` is the sum of all `bytes` of the
-/// transport, of which the frame has the first.
+/// Gives UDP of IPv4 a checksum, which IPv6 requires (RFC 7915, section 4.5): `covered` is the sum of all `bytes` of the
+/// transport; the frame has the first of them.
 pub(in crate::nat) fn give_checksum(frame: &mut Frame<'_>, covered: u64, bytes: usize) {
     let checksum = !fold(covered + pseudo_header(&frame.header4()[12..], UDP, bytes));
     let checksum = if checksum == 0 { 0xffff } else { checksum };
     put(frame.l4_mut(), 6, checksum.to_be_bytes());
 }
 
-/// Where a packet of IPv4 that may be cut would become longer than every link carries: the longest that does not.
+/// The MTU to report if a packet of IPv4 that may be cut would become longer than every link carries.
 pub(in crate::nat) fn too_long(frame: &Frame<'_>) -> Option<u16> {
     let (header, bytes) = (frame.ip_header().len(), frame.l4().len());
     let extension = if frame.fragment() == Fragment::Whole { 0 } else { FRAGMENT };
@@ -132,8 +132,8 @@ pub(in crate::nat) fn too_long(frame: &Frame<'_>) -> Option<u16> {
     (is_long && !frame.keeps_whole()).then_some((MOST_V6 - IPV6 - FRAGMENT).saturating_add(header) as u16)
 }
 
-/// Gives a frame a header of IPv6 in place of that of IPv4; false if there is no room for it. The transport of the whole
-/// packet has `whole_bytes`.
+/// Replaces the IPv4 header of a frame by one of IPv6; false if there is no room for it. The transport of the whole packet has
+/// `whole_bytes`.
 ///
 /// # Errors
 /// There is no such packet.
@@ -141,7 +141,7 @@ pub(in crate::nat) fn to_v6(
     frame: &mut Frame<'_>,
     ends: (u128, u128),
     whole_bytes: usize,
-) -> Result<bool, Drop> {
+) -> Result<bool, DropReason> {
     let (is_whole, is_later) = (frame.fragment() == Fragment::Whole, frame.fragment() == Fragment::Later);
     if !frame.has_room(if is_whole { IPV6 } else { IPV6 + FRAGMENT }) {
         return Ok(false);

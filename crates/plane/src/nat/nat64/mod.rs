@@ -10,8 +10,8 @@
 //! that its fragments wait until all are there.
 //!
 //! With the well-known prefix, packets of addresses that are not global are dropped, outer addresses of errors among them
-//! (RFC 6052, section 3.1). Who wants to reach private hosts takes a prefix of their own, or 64:ff9b:1::/96, which is there
-//! for that (RFC 8215).
+//! (RFC 6052, section 3.1). To reach private hosts, configure a prefix of your own, or 64:ff9b:1::/96, which exists for that (RFC
+//! 8215).
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 
 use weir_packet::checksum::sum;
@@ -26,14 +26,14 @@ use super::slot::{Inside, Remote};
 use super::table::Table;
 use super::translation::{Translation, send6};
 use crate::address::{bits, words6};
-use crate::drops::Drop;
+use crate::dir::Dir;
+use crate::drops::DropReason;
 use crate::extensions;
 use crate::frame::{Fragment, Frame};
 use crate::icmp::Error;
 use crate::prefix::{is_link_local6, is_unicast6};
 use crate::stage::Step;
 use crate::table::tcp::Segment;
-use crate::way::Dir;
 
 pub(super) mod errors;
 pub(super) mod header;
@@ -43,7 +43,7 @@ pub(super) mod prefix;
 use header::{give_checksum, proto4, to_v4};
 use prefix::Prefix64;
 
-/// The two ends of a frame of IPv6, if its destination stands for one of IPv4.
+/// The two ends of an IPv6 frame, if its destination is in the prefix.
 #[inline]
 pub(super) fn ends(frame: &Frame<'_>, prefix: Prefix64) -> Option<(Inside, Remote)> {
     let (src, dst) = frame.addresses6();
@@ -65,19 +65,19 @@ pub(super) fn out(
     let Some(prefix) = table.config.prefix64 else { return Next::On };
     let Some((inside, remote)) = ends(frame, prefix) else { return Next::On };
     let (src, _) = frame.addresses6();
-    // With one of the prefix it would come back as often as its hops allow (RFC 6146, section 3.5); an address of nobody,
-    // of a group or of the link alone would pass for an honest one.
+    // With a source of the prefix it would come back as often as its hops allow (RFC 6146, section 3.5); an unspecified, group or
+    // link-local source would be translated into a valid one.
     if prefix.extract(src).is_some() || !is_unicast6(src) || is_link_local6(src) {
-        return Next::Drop(Drop::MartianSource);
+        return Next::Drop(DropReason::MartianSource);
     }
     if extensions::walk(frame.ip()).is_some_and(|carried| carried.is_routed) {
         // RFC 7915, section 5.1.
         let back = step.back(Dir::Outward);
-        step.refuse(i, Drop::NatRouted, Error::Routed, back);
+        step.refuse(i, DropReason::NatRouted, Error::Routed, back);
         return Next::Gone;
     }
     if !prefix.may_stand_for(remote.address) {
-        return Next::Drop(Drop::NatNotGlobal);
+        return Next::Drop(DropReason::NatNotGlobal);
     }
     let is_whole = frame.fragment() == Fragment::Whole;
     let has_header = frame.fragment_header().is_some();
@@ -85,26 +85,28 @@ pub(super) fn out(
         return fragments.later(table, step, i, Dir::Outward);
     }
     if table.node.routes6 && frame.ttl() <= 1 {
-        // Here as well as behind (RFC 7915, section 5.1): so its sender hears of it from the address that it knows.
+        // Too big here and behind (RFC 7915, section 5.1): so its sender gets the error from the address that it knows.
         let back = step.back(Dir::Outward);
-        step.refuse(i, Drop::TtlExpired, Error::TimeExceeded, back);
+        step.refuse(i, DropReason::TtlExpired, Error::TimeExceeded, back);
         return Next::Gone;
     }
     if frame.icmp_error() && (is_whole || has_header) {
-        return match is_whole {
-            true => errors::error_out(table, step, i, prefix),
-            false => errors::gather(table, fragments, step, i, Dir::Outward),
+        return if is_whole {
+            errors::error_out(table, step, i, prefix)
+        } else {
+            errors::gather(table, fragments, step, i, Dir::Outward)
         };
     }
     if !is_whole && !has_header || !has_ports(frame) {
-        return Next::Drop(Drop::NatProtocol);
+        return Next::Drop(DropReason::NatProtocol);
     }
-    let bytes = match frame.fragment() == Fragment::First && frame.proto() == ICMP6 {
-        false => frame.l4().len(),
-        true => match fragments.gathered(table, step, i, Dir::Outward) {
+    let bytes = if frame.fragment() == Fragment::First && frame.proto() == ICMP6 {
+        match fragments.gathered(table, step, i, Dir::Outward) {
             Ok(bytes) => bytes,
             Err(next) => return next,
-        },
+        }
+    } else {
+        frame.l4().len()
     };
     let frame = &mut step.frames[i];
     let flow = Flow { inside, remote, segment: Segment::of(frame) };
@@ -129,7 +131,7 @@ pub(super) fn out(
     if table.is_public(remote.address) { Next::Hairpin } else { Next::On }
 }
 
-/// A frame of IPv4 for an inside end with IPv6.
+/// An IPv4 frame for an inside end with IPv6.
 pub(super) fn back(
     table: &Table,
     fragments: &mut Fragments,
@@ -144,12 +146,12 @@ pub(super) fn back(
     };
     if frame.icmp_query() && !frame.is_echo() {
         // ICMPv6 has no such queries (RFC 7915, section 4.2).
-        return Next::Drop(Drop::NatProtocol);
+        return Next::Drop(DropReason::NatProtocol);
     }
     if is_source_routed(frame) {
         // RFC 7915, section 4.1.
         let back = step.back(Dir::Inward);
-        step.refuse(i, Drop::NatRouted, Error::Routed, back);
+        step.refuse(i, DropReason::NatRouted, Error::Routed, back);
         return Next::Gone;
     }
     let frame = &mut step.frames[i];
@@ -242,7 +244,7 @@ mod tests {
         let (verdict, left) = nat(0, &echo);
         assert_eq!(verdict, Verdict::Out(crate::PortId(1)));
         for (kind, expected) in
-            [(0, Verdict::Out(crate::PortId(0))), (14, Verdict::Dropped(Drop::NatProtocol))]
+            [(0, Verdict::Out(crate::PortId(0))), (14, Verdict::Dropped(DropReason::NatProtocol))]
         {
             let mut back = left.clone();
             let (src, dst) = back[12..20].split_at_mut(4);
@@ -256,7 +258,7 @@ mod tests {
     #[test]
     fn what_is_to_go_by_given_nodes_is_not_translated() {
         let mut nat = nat();
-        let routed = Verdict::Dropped(Drop::NatRouted);
+        let routed = Verdict::Dropped(DropReason::NatRouted);
         let out = packet_of("udp [2001:db8:1::2]:1000 > [2001:db8:2::c613:9]:53 len 16").expect("a packet");
         let (verdict, left) = nat(0, &out);
         assert_eq!(verdict, Verdict::Out(crate::PortId(1)));

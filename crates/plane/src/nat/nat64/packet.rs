@@ -1,4 +1,4 @@
-//! Packets that are made of parts of others.
+//! Packets that are built from parts of others.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 
 use weir_packet::checksum::write_ipv4;
@@ -7,7 +7,7 @@ use weir_packet::headers::ICMP6;
 
 use crate::frame::{Frame, HEAD_ROOM, IPV6};
 
-/// The packet in one fragment whose first fragment this is, with all that its fragments carried; `None` if it is too long.
+/// The packet in one fragment, from its first fragment and the payload of all of them; `None` if it is too long.
 pub(in crate::nat) fn whole(first: &Frame<'_>, l4: &[u8]) -> Option<Vec<u8>> {
     let ip = first.ip_header();
     let (ether_type, header) = match ip.first_chunk::<IPV6>() {

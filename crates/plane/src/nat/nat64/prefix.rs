@@ -12,7 +12,7 @@ pub(crate) struct Prefix64 {
     len: u8,
 }
 
-/// The one that everybody knows: it stands for addresses that are the same everywhere (RFC 6052, section 2.1).
+/// The well-known prefix: it stands for addresses that are the same everywhere (RFC 6052, section 2.1).
 const WELL_KNOWN: Prefix64 = Prefix64 { bits: 0x0064_ff9b << 96, len: 96 };
 
 impl Prefix64 {

@@ -1,14 +1,14 @@
-//! The sets of all addresses: how they come, are found, and go when nobody has a block there any more.
+//! The sets of all addresses: how they come, are found, and go when no block of theirs is in use any more.
 
 use super::super::block_set::{Block, BlockId, BlockSet, Generation};
 use super::{MOST_SETS, Pool};
 use crate::table::timers::Tick;
 
-/// Blocks of retired sets that are looked at, at a time.
+/// Blocks of retired sets that one call looks at.
 const WALK: usize = 256;
 
 impl Pool {
-    /// Whether an address that has this number, if it has one, can have one more set.
+    /// Whether the address with this number, or a new address, can have one more set.
     pub(crate) fn has_room(&self, outside: Option<u16>) -> bool {
         outside.is_none_or(|outside| self.line(self.newest(outside)).count() < Generation::MOST)
     }
@@ -18,7 +18,7 @@ impl Pool {
         MOST_SETS - self.sets.len() + self.spare.len()
     }
 
-    /// An outside address gives out ports of this set from now on: what lives of it stays where it is.
+    /// Ports of an outside address are allocated from this set from now on: its sessions stay.
     pub(crate) fn put(&mut self, outside: u16, mut set: BlockSet) {
         self.withdraw(outside);
         set.outside = outside;
@@ -43,7 +43,7 @@ impl Pool {
         self.rules = self.rules.wrapping_add(1);
     }
 
-    /// Nobody gets a new port of an address: what lives there lives on.
+    /// No new port of an address is allocated: its sessions live on.
     pub(crate) fn withdraw(&mut self, outside: u16) {
         let Some(number) = self.newest(outside).filter(|&number| !self.set(number).is_retired) else {
             return;
@@ -56,7 +56,7 @@ impl Pool {
         }
     }
 
-    /// A set of blocks where nobody has a block.
+    /// Removes a set of blocks of which none is in use.
     pub(super) fn forget(&mut self, number: u16) {
         let BlockSet { outside, older, .. } =
             std::mem::replace(&mut self.sets[usize::from(number)], BlockSet::nowhere());
@@ -85,17 +85,17 @@ impl Pool {
         self.newest.get(usize::from(outside)).copied().flatten()
     }
 
-    /// The set of an address that ports are given out of.
+    /// The set of an address from which ports are allocated.
     pub(super) fn present(&self, outside: u16) -> Option<u16> {
         self.newest(outside).filter(|&number| !self.set(number).is_retired)
     }
 
-    /// A set of blocks and those before it.
+    /// A set of blocks, and the older sets of its address.
     pub(super) fn line(&self, number: Option<u16>) -> impl Iterator<Item = u16> {
         std::iter::successors(number, |&number| self.set(number).older)
     }
 
-    /// Blocks of retired sets that nobody uses rest: also those that were fixed. A fragment of them.
+    /// Blocks of retired sets without live ports rest, also deterministic ones. Each call does a part of them.
     pub(super) fn walk_retired(&mut self, now: Tick) {
         let Some(&BlockId { set, index }) = self.retiring.front() else { return };
         let (first, all) = (usize::from(index), self.set(set).blocks.len());

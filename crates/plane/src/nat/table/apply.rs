@@ -1,17 +1,17 @@
-//! What a configuration makes of a table, from the beginning on and while it runs: nothing that lives is lost.
+//! Configures a table, when it is made and while it runs: sessions are not lost.
 //!
 //! | changed | what lives |
 //! |---|---|
 //! | times, filters, limits | is judged by the new ones from its next frame on |
 //! | an address leaves the pool | stays there until it ends; what is new goes elsewhere |
 //! | ports, blocks, deterministic ports | keeps its port; blocks of ports are those of the new rules as the old ones come free |
-//! | a forward goes | keeps the sessions it has, and takes no new ones |
+//! | a forward goes | keeps its sessions, and takes no new ones |
 //! | a redirect comes or goes | sessions that were redirected stay so, connections that were not stay so |
-//! | a forward takes the port of a session | ends: the port was promised to somebody else |
+//! | a forward takes the port of a session | ends: the port was configured for another host |
 //!
-//! Where several threads are one NAT, a port is of one of them for good (`sharding.rs`). So blocks become no longer than those
-//! that the node began with, and deterministic ports stay as they are: by other rules a port would be another host's, and
-//! that host's another thread's, while somebody still uses it.
+//! Where several threads are one NAT, a port belongs to one of them for good (`sharding.rs`). So blocks become no longer than
+//! those that the node began with, and deterministic ports stay as they are: by other rules a port would belong to another host,
+//! and that host to another thread, while a session still uses the port.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::Ipv4Addr;
@@ -35,29 +35,29 @@ use crate::nat::words::Dependence;
 use crate::table::secret::Secret;
 use crate::table::tcp::Track;
 use crate::table::timers::{Ages, Class, Hand, Tick};
+use crate::threads::Share;
 use crate::time::Time;
-use crate::way::Share;
 
-/// Slots that a walk for those of a mapping looks at, at a time.
+/// Slots that one call looks at, to find the sessions of a mapping.
 const WALK: u32 = 4096;
 
-/// Another configuration, ready to take; afterwards the old one.
+/// Another configuration, ready to be applied; afterwards the old one.
 #[derive(Debug)]
 pub(crate) struct Update {
     config: Config,
     gone: Vec<u32>,
-    /// Addresses that are new, or whose ports are cut otherwise, each with its blocks.
+    /// Addresses that are new, or have other blocks, each with its blocks.
     come: Vec<(u32, BlockSet)>,
     forwards_gone: Vec<Forward>,
     forwards_come: Vec<Forward>,
     redirects_come: Vec<Redirect>,
-    /// Some redirects are there no more, of which there may be sessions.
+    /// Some redirects are removed; they may have sessions.
     redirects_go: bool,
     reach: Reach,
 }
 
 impl Update {
-    /// What it takes to become `new`, where `old` is what the NAT is.
+    /// The update from `old` to `new`.
     pub(crate) fn prepare(old: &Config, new: &Config) -> Update {
         let (before, after) = (old.layouts(), new.layouts());
         let find = |all: &[(u32, Arc<Layout>)], address: u32| {
@@ -65,7 +65,7 @@ impl Update {
         };
         let gone = before.iter().map(|(address, _)| *address);
         let gone = gone.filter(|&address| find(&after, address).is_none()).collect();
-        // Deterministic ports are other subscribers' by other rules, even if they are cut alike.
+        // By other rules, deterministic ports belong to other subscribers, even if the blocks are the same.
         let is_alike = |address: u32, layout: &Arc<Layout>| {
             new.deterministic == old.deterministic && find(&before, address).as_ref() == Some(layout)
         };
@@ -95,7 +95,7 @@ impl Update {
 }
 
 impl Table {
-    /// An empty table as `config` says, or a thread's share of it.
+    /// An empty table with this configuration, or a thread's share of it.
     pub(crate) fn new(config: Config, seed: u64, share: Share) -> Table {
         let mut table = Table {
             share,
@@ -138,7 +138,7 @@ impl Table {
         table
     }
 
-    /// Forgets all that lives in it.
+    /// Forgets all sessions.
     pub(crate) fn begin_anew(&mut self) {
         let mut new = Table::new(self.config.clone(), self.seed, self.share);
         new.block_events = BlockEvents::behind();
@@ -146,7 +146,7 @@ impl Table {
         *self = new;
     }
 
-    /// Whether there is room for a update.
+    /// Whether there is room for an update.
     ///
     /// # Errors
     /// There is none.
@@ -175,13 +175,14 @@ impl Table {
         if self.pool.room() < update.come.len() {
             return Err("sessions live at too many public addresses: wait until some have ended".to_string());
         }
-        match self.redirects.len() + update.config.redirects.len() > most {
-            true => Err("the node had too many redirects over time: let it begin anew".to_string()),
-            false => Ok(()),
+        if self.redirects.len() + update.config.redirects.len() > most {
+            Err("the node had too many redirects over time: let it begin anew".to_string())
+        } else {
+            Ok(())
         }
     }
 
-    /// Takes another configuration; the old one is left in `update`.
+    /// Applies another configuration; the old one is left in `update`.
     pub(crate) fn apply(&mut self, now: Time, update: &mut Update) {
         std::mem::swap(&mut self.config, &mut update.config);
         self.note_given();
@@ -205,7 +206,7 @@ impl Table {
         }
     }
 
-    /// More public addresses and ports that hosts are given: those of earlier texts may have sessions yet.
+    /// Adds the public addresses and ports of this text: those of earlier texts may still have sessions.
     pub(super) fn note_given(&mut self) {
         for public in &self.config.public {
             if !self.given.contains(public) {
@@ -214,7 +215,7 @@ impl Table {
         }
     }
 
-    /// Counts the mappings by configuration anew that other threads use: other NATs stand before this one.
+    /// Counts the configured mappings of other threads anew, since the NATs before this one have changed.
     fn count_foreign(&mut self) {
         let is_foreign = |number: &u32| {
             let slot = &self.sessions[*number];
@@ -233,7 +234,7 @@ impl Table {
         }
     }
 
-    /// From now on these are to be mappings.
+    /// These forwards are to become mappings.
     pub(super) fn await_forwards(&mut self, forwards: impl Iterator<Item = Forward>) {
         for forward in forwards {
             if self.outside.number(forward.outside.0).is_none() {
@@ -244,8 +245,7 @@ impl Table {
         }
     }
 
-    /// Gives mappings that are configured the ends they are to have; whoever has those gives way. A bounded fragment of
-    /// it: the rest is done by the next calls.
+    /// Gives configured mappings their ends; sessions that hold those end. Each call does a bounded part.
     pub(super) fn place_forwards(&mut self, now: Time) {
         let mut left = WALK;
         while let Some(&forward) = self.awaited.front() {
@@ -288,7 +288,7 @@ impl Table {
         }
         self.sessions[mapping].set_retired();
         self.sessions.renew(mapping);
-        // They are found by their remote ends only: a walk over all slots, for who configures so.
+        // They are found by their remote ends only, so that all slots are walked; such a configuration is rare.
         while kind == Kind::Mapping && self.sessions[mapping].dependents > 0 {
             if *left == 0 {
                 return false;
@@ -306,7 +306,7 @@ impl Table {
         true
     }
 
-    /// A forward that is configured no more.
+    /// A forward is no longer configured.
     fn retire(&mut self, now: Time, forward: Forward) {
         let inside =
             Inside { address: mapped4(forward.inside.0), port: forward.inside.1, proto: forward.proto };
@@ -314,7 +314,7 @@ impl Table {
         if mapping != 0 && self.sessions[mapping].is_fixed() {
             self.sessions[mapping].set_retired();
             self.sessions.renew(mapping);
-            // Where it is another thread's, it holds the port for good: nobody here can tell when that is done with it.
+            // A forward of another thread holds the port for good: this thread cannot know when that one is done with it.
             let is_foreign = self.is_foreign(&self.sessions[mapping]);
             if self.sessions[mapping].dependents == 0 && !is_foreign {
                 self.remove(now, mapping, Class::Lasting);

@@ -3,7 +3,7 @@
 //! Invariant: a mapping ends with the last of its sessions, unless it is configured; its port goes back to its block.
 
 use super::Table;
-use crate::nat::log::What;
+use crate::nat::log::EventKind;
 use crate::nat::outside::{Endpoint, Space};
 use crate::nat::ports::{AtOnce, Taken};
 use crate::nat::sessions::Sessions;
@@ -13,7 +13,7 @@ use crate::table::timers::{Class, Tick};
 use crate::time::Time;
 
 impl Table {
-    /// The slot, if it is alive; what is too old ends here.
+    /// The number of the slot if it is alive, else 0; a session that is too old ends here.
     pub(super) fn alive(&mut self, now: Time, number: u32) -> u32 {
         let slot = &self.sessions[number];
         if number == 0 || !self.ages.over(slot.track.class, slot.seen, Tick::of(now)) {
@@ -53,28 +53,27 @@ impl Table {
         }
     }
 
-    /// A further session of a mapping went away.
+    /// A further session of a mapping was removed.
     pub(super) fn leave(&mut self, mapping: u32) {
         let owner = &mut self.sessions[mapping];
         owner.dependents -= 1;
         self.subscribers[owner.subscriber].sessions -= 1;
     }
 
-    /// Takes a mapping away, whose last session was of this class.
+    /// Removes a mapping; its last session was of this class.
     pub(super) fn remove(&mut self, now: Time, number: u32, class: Class) {
         self.call_is_over(number);
         let slot = self.sessions[number];
         let space = Space::of(slot.inside().proto).unwrap_or(Space::Other);
         let endpoint = Endpoint { outside: slot.outside, space, port: slot.outside_port };
-        // Of several connections, others may have ended otherwise.
+        // Of several connections, others may have ended in another way.
         let is_closed = class == Class::TcpClosing && !slot.is_shared();
         let at_once = if is_closed { AtOnce::Yes } else { AtOnce::No };
-        let rest = match slot.is_fixed() {
-            true => None,
-            false => {
-                let taken = Taken { endpoint, generation: slot.generation() };
-                self.pool.give_back(taken, Tick::of(now), at_once)
-            }
+        let rest = if slot.is_fixed() {
+            None
+        } else {
+            let taken = Taken { endpoint, generation: slot.generation() };
+            self.pool.give_back(taken, Tick::of(now), at_once)
         };
         match space {
             Space::Other => self.sessions.remove_hash(self.hash_outside(&slot), number),
@@ -84,17 +83,17 @@ impl Table {
         self.sessions.remove(&self.secret, number);
         if !slot.is_fixed() {
             self.subscribers[slot.subscriber].sessions -= 1;
-            self.log_session(now, What::SessionDeleted, &slot);
+            self.log_session(now, EventKind::SessionDeleted, &slot);
             self.subscribers.forget_idle(&self.secret, slot.subscriber);
         }
     }
 
-    /// A session was answered from inside, or is over.
+    /// A session that was begun outside was answered, or is over.
     #[inline]
     pub(super) fn call_is_over(&mut self, session: u32) {
         let slot = &mut self.sessions[session];
         if slot.is_called() {
-            slot.set_called(false);
+            slot.clear_called();
             self.subscribers[slot.subscriber].calls -= 1;
         }
     }

@@ -1,4 +1,4 @@
-//! Mappings that hosts have asked for by themselves (see `../pcp.rs`): each lasts as long as it was leased, whoever is silent.
+//! Mappings that hosts have asked for themselves (see `../pcp.rs`): each lasts as long as its lease, also without traffic.
 //!
 //! A lease counts as one more session of its mapping, which therefore lives. Afterwards it is a mapping as any other.
 
@@ -6,7 +6,7 @@ use weir_packet::headers::UDP;
 
 use super::Table;
 use super::opening::New;
-use crate::drops::Drop;
+use crate::drops::DropReason;
 use crate::nat::leases::{Lease, Nonce, Refused, Wish};
 use crate::nat::sessions::Sessions;
 use crate::nat::slot::{Inside, Kind, Remote};
@@ -14,11 +14,11 @@ use crate::table::tcp::Track;
 use crate::table::timers::Class;
 use crate::time::Time;
 
-/// Leases that end, per call.
+/// Leases that one call ends.
 const AT_A_TIME: usize = 64;
 
 impl Table {
-    /// Leases the mapping of an inside end, a new one if need be, or goes on with it; returns its number.
+    /// Leases the mapping of an inside end, which may be new, or renews the lease; returns its number.
     pub(in crate::nat) fn lease(&mut self, now: Time, wish: Wish) -> Result<u32, Refused> {
         let Wish { inside, nonce, until, is_open } = wish;
         let old = self.leases.get(&inside);
@@ -40,10 +40,10 @@ impl Table {
             return Ok(mapping);
         }
         if is_open {
-            slot.set_open(true);
+            slot.open();
         }
         if old.is_none() {
-            let dependents = slot.dependents.checked_add(1).ok_or(Refused::Short(Drop::NatQuota))?;
+            let dependents = slot.dependents.checked_add(1).ok_or(Refused::Short(DropReason::NatQuota))?;
             slot.dependents = dependents;
             slot.set_shared();
             self.subscribers[slot.subscriber].sessions += 1;
@@ -52,7 +52,7 @@ impl Table {
         Ok(mapping)
     }
 
-    /// Ends a lease, if it is one's own.
+    /// Ends a lease, if the nonce is right.
     pub(in crate::nat) fn end_own_lease(
         &mut self,
         now: Time,
@@ -69,13 +69,13 @@ impl Table {
         }
     }
 
-    /// Ends a lease, if there is one: what lives of its mapping lives on.
+    /// Ends a lease, if there is one: the sessions of its mapping live on.
     pub(super) fn end_lease(&mut self, now: Time, inside: &Inside) {
         if !self.leases.remove(inside) {
             return;
         }
         let mapping = self.sessions.mapping(Sessions::hash(&self.secret, inside), inside);
-        self.sessions[mapping].set_open(false);
+        self.sessions[mapping].close();
         self.leave(mapping);
         let slot = &mut self.sessions[mapping];
         if slot.track.class == Class::Lasting && slot.dependents == 0 {
@@ -94,7 +94,7 @@ impl Table {
         self.leases.first_due().map(|(until, _)| until)
     }
 
-    /// Ends leases whose time is over, a fragment of them; true if there are more.
+    /// Ends leases that are over, a part of them in each call; true if there are more.
     pub(super) fn end_leases(&mut self, now: Time) -> bool {
         for _ in 0..AT_A_TIME {
             match self.leases.first_due() {
@@ -111,7 +111,7 @@ impl Table {
     }
 }
 
-/// What a mapping is without a lease: of protocols without connections it lives by its last datagram.
+/// The state of a mapping without a lease: without connections it lives by its last datagram.
 fn silent(proto: u8) -> Option<Track> {
     (proto == UDP).then(|| Track::plain(Class::Udp))
 }

@@ -1,29 +1,26 @@
-//! What is mapped to what: mappings, sessions, subscribers and ports of a NAT, and what is known of the node around it.
+//! Mappings, sessions, subscribers and ports of a NAT, and the facts about the node around it.
 //!
-//! A rule is in one of the files below; each calls what stands above it here, and nothing below.
+//! Files; each uses only files that are listed before it:
+//! - `log.rs`: the event log
+//! - `steer.rs`, `shared.rs`: the owner of a port among several threads, and among several boxes
+//! - `ending.rs`: a session ends, and its mapping with the last one
+//! - `scarce.rs`: which session is replaced when there is no more room
+//! - `opening.rs`: which host gets a mapping, a session, a port
+//! - `traffic.rs`, `portless.rs`, `redirected.rs`: what a frame changes
+//! - `leases.rs`, `apply.rs`, `restore.rs`: mappings that hosts request, that a new text brings, that existed before a crash
+//! - `upkeep.rs`: timeouts
+//! - `recipe.rs`, `shown.rs`: the NAT's part of a recipe; the sessions that a node shows
 //!
-//! | question | file |
-//! |---|---|
-//! | What is in the log? | `log.rs` |
-//! | Whose is a port, where there are several threads or boxes? | `steer.rs`, `shared.rs` |
-//! | How does a session end, and a mapping with it? | `ending.rs` |
-//! | Who gives way when there is no more room? | `scarce.rs` |
-//! | Who gets a mapping, a session, a port? | `opening.rs` |
-//! | What does a frame do to them? | `traffic.rs`, `portless.rs`, `redirected.rs` |
-//! | Which do hosts ask for, which are configured, which were there before? | `leases.rs`, `apply.rs`, `restore.rs` |
-//! | What does time do? | `upkeep.rs` |
-//! | What do others do, or show, in a NAT's place? | `passage.rs`, `shown.rs` |
-//!
-//! Invariant: each slot of a kind that owns a port is what that port's entry says, and is counted by its block and its
-//! subscriber; `dependents` of a mapping counts its further sessions.
+//! Invariant: the entry of a port names the slot that owns it, and the slot is counted by its block and its subscriber;
+//! `dependents` of a mapping counts its further sessions.
 
 mod apply;
 mod ending;
 mod leases;
 mod log;
 mod opening;
-mod passage;
 mod portless;
+mod recipe;
 mod redirected;
 mod restore;
 mod scarce;
@@ -52,26 +49,26 @@ use super::words::Dependence;
 use crate::frame::{Frame, Kind as Packet};
 use crate::table::secret::Secret;
 use crate::table::timers::{Ages, Hand};
-use crate::way::Share;
+use crate::threads::Share;
 
 pub(crate) use apply::Update;
-pub(crate) use passage::Passage;
+pub(crate) use redirected::Lookup;
 pub(crate) use shown::Mapped;
-pub(crate) use steer::{Departs, Lead};
+pub(crate) use steer::{Departs, Destination};
 
-/// What a NAT holds.
+/// How much a NAT holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
     /// Mappings and sessions.
     pub sessions: u32,
-    /// Memory of all that belongs to them: indexes, subscribers, ports.
+    /// Memory of all that belongs to them: indexes, subscribers, ports; bytes.
     pub bytes: usize,
 }
 
-/// All mappings.
+/// The state of a NAT.
 pub(crate) struct Table {
     pub(crate) config: Config,
-    /// Which of the NAT's threads this is.
+    /// The thread.
     pub(super) share: Share,
     pub(super) ages: Ages,
     pub(super) secret: Secret,
@@ -82,25 +79,25 @@ pub(crate) struct Table {
     /// Redirects that ever were configured.
     pub(super) redirects: Vec<Redirect>,
     pub(super) redirect_numbers: HashMap<Redirect, u16>,
-    /// Whom those are about that are configured now.
+    /// The frames that the configured redirects may concern.
     pub(super) reach: Reach,
     /// There may be redirected sessions of a configuration before this one.
     pub(super) were_redirects: bool,
     /// There may be private mappings of a configuration before this one.
     pub(super) was_private: bool,
     pub(super) leases: Leases,
-    /// Configured mappings that wait until nobody is in their way.
+    /// Configured mappings that wait until their ends are free.
     pub(super) awaited: VecDeque<Forward>,
-    /// Public addresses with the ports that hosts are given, or were by an earlier text.
+    /// Public addresses with the ports that are allocated, or were by an earlier text.
     pub(super) given: Vec<Public>,
-    /// The slot that the walk for those in the way has come to.
+    /// The slot that the search for sessions in the way has come to.
     pub(super) walked: u32,
-    /// There is, or was, a mapping by configuration.
+    /// There is, or was, a configured mapping.
     pub(super) has_forwards: bool,
-    /// Of those, mappings that other threads use.
+    /// Configured mappings of other threads.
     pub(super) foreign: u32,
     hand: Hand,
-    /// Where the next session is looked for that may give way.
+    /// The slot that was last looked at for eviction.
     pub(super) victim: u32,
     pub(crate) log: Log,
     pub(super) block_events: BlockEvents,
@@ -112,13 +109,13 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Whether frames need a look at their addresses before all else.
+    /// Whether the addresses of frames must be looked at before all else.
     pub(crate) fn is_special(&self) -> bool {
         let Config { exclude, pairs, .. } = &self.config;
         !exclude.is_empty() || !pairs.is_empty() || !self.redirects.is_empty()
     }
 
-    /// Whether there are all the sessions that there may be.
+    /// Whether the table is full.
     pub(super) fn is_full(&self) -> bool {
         self.sessions.live() - self.foreign >= self.share.part(self.config.sessions)
     }
@@ -146,7 +143,7 @@ impl Table {
         Some(Endpoint { outside, space: Space::of(frame.proto())?, port: frame.ports().1 })
     }
 
-    /// The identification of the next packet of a public address; those of two threads are apart.
+    /// The identification of the next packet of a public address; two threads use different ones.
     #[inline]
     pub(super) fn next_id(&mut self, outside: u16) -> u16 {
         let id = &mut self.ids[usize::from(outside)];
@@ -154,7 +151,7 @@ impl Table {
         *id
     }
 
-    /// What slots are found by from the inside.
+    /// The kind of slots that new flows from inside get.
     #[inline]
     fn kind(&self) -> Kind {
         match self.config.mapping {
@@ -163,7 +160,7 @@ impl Table {
         }
     }
 
-    /// The hash under which the slot of a flow lies.
+    /// The hash of the slot of a flow.
     #[inline]
     pub(crate) fn hash(&self, inside: &Inside, remote: Remote) -> u32 {
         match self.kind() {
@@ -178,7 +175,7 @@ impl Table {
         proto == TCP || self.config.filtering != Dependence::Independent
     }
 
-    /// The hash under which a slot lies for the outside.
+    /// The hash of a slot, as seen from outside.
     pub(super) fn hash_outside(&self, slot: &Slot) -> u32 {
         self.hash_of_outside(slot.outside, slot.inside().proto, slot.remote().address)
     }
@@ -187,10 +184,10 @@ impl Table {
         self.secret.hash([0, 0, u32::from(outside), remote], 1 << 62 | u64::from(proto))
     }
 
-    /// The remote end as far as it tells sessions apart.
+    /// The remote end, as far as sessions are distinguished by it.
     pub(super) fn end(&self, proto: u8, remote: Remote) -> Remote {
         match (proto, self.config.filtering) {
-            // Of UDP and ICMP, who may answer is all that there is to know.
+            // For UDP and ICMP the filter only asks who may answer.
             (TCP, _) | (_, Dependence::AddressAndPort) => remote,
             _ => Remote { port: 0, ..remote },
         }

@@ -1,11 +1,12 @@
-//! How mappings and sessions begin: what it takes to get one, and a port for it.
+//! How mappings and sessions begin: the conditions, and a port.
 
 use weir_packet::headers::{ICMP, TCP, UDP};
 
 use super::Table;
-use crate::drops::Drop;
+use crate::drops::DropReason;
+use crate::nat::block_events::NewBlocks;
 use crate::nat::flow::Flow;
-use crate::nat::log::What;
+use crate::nat::log::EventKind;
 use crate::nat::outside::Space;
 use crate::nat::ports::{AtOnce, Refusal, Taken, Want};
 use crate::nat::slot::{Inside, Kind, Remote, Slot};
@@ -14,26 +15,26 @@ use crate::table::tcp::{SYN, Segment, Side, Track};
 use crate::table::timers::{Class, Tick};
 use crate::time::Time;
 
-/// Tells the choice of an outside address from other hashes of an inside one.
+/// Distinguishes the hash for the choice of an outside address from other hashes of an inside one.
 const HOME: u64 = 1 << 63;
 
 /// What a new mapping is to be.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct New {
-    /// One that has an outside port.
+    /// A kind with an outside port.
     pub(super) kind: Kind,
-    /// If it is redirected, by the redirect of this number.
+    /// The number of its redirect, if it is redirected.
     pub(super) redirect: u16,
     /// Its first session.
     pub(super) track: Track,
 }
 
-/// What the first frame of a session says about it.
-pub(super) fn begin(proto: u8, side: Side, segment: &Segment) -> Result<Track, Drop> {
+/// The state of a session after its first frame.
+pub(super) fn begin(proto: u8, side: Side, segment: &Segment) -> Result<Track, DropReason> {
     match proto {
         // From outside, only a SYN begins a connection.
-        TCP if side == Side::Outside && segment.flags & SYN == 0 => Err(Drop::NatNoMapping),
-        TCP => Track::begin(side, segment).ok_or(Drop::NatNoMapping),
+        TCP if side == Side::Outside && segment.flags & SYN == 0 => Err(DropReason::NatNoMapping),
+        TCP => Track::begin(side, segment).ok_or(DropReason::NatNoMapping),
         UDP => Ok(Track::plain(Class::Udp)),
         ICMP => Ok(Track::plain(Class::Icmp)),
         _ => Ok(Track::plain(Class::Other)),
@@ -41,8 +42,8 @@ pub(super) fn begin(proto: u8, side: Side, segment: &Segment) -> Result<Track, D
 }
 
 impl Table {
-    /// The session of a mapping with this remote end, or 0. One that is too old ends here, and the mapping with it if it
-    /// was the last.
+    /// The session of a mapping with this remote end, or 0. A session that is too old ends here, and the mapping with its last
+    /// session.
     pub(super) fn session_of(&mut self, now: Time, mapping: u32, remote: Remote) -> u32 {
         let slot = &self.sessions[mapping];
         let inside = slot.inside();
@@ -59,11 +60,17 @@ impl Table {
     }
 
     /// One more session of a mapping.
-    pub(super) fn join(&mut self, now: Time, mapping: u32, side: Side, flow: &Flow) -> Result<(), Drop> {
+    pub(super) fn join(
+        &mut self,
+        now: Time,
+        mapping: u32,
+        side: Side,
+        flow: &Flow,
+    ) -> Result<(), DropReason> {
         let track = begin(flow.inside.proto, side, &flow.segment)?;
         if self.sessions[mapping].is_retired() && !self.sessions[mapping].is_fixed() {
-            // Its port is about to be somebody else's.
-            return Err(Drop::NatNoMapping);
+            // Its port is about to be another mapping's.
+            return Err(DropReason::NatNoMapping);
         }
         let is_call = side == Side::Outside && flow.inside.proto == TCP;
         if is_call {
@@ -72,7 +79,7 @@ impl Table {
         let (tick, end) = (Tick::of(now), self.end(flow.inside.proto, flow.remote));
         let slot = &mut self.sessions[mapping];
         let session = if slot.track.class == Class::Lasting && !slot.is_fixed() {
-            // Its own session is over: this is the next.
+            // The session in the mapping's slot is over: this one replaces it.
             slot.set_remote(end);
             slot.set_track(track);
             slot.seen = tick;
@@ -86,7 +93,7 @@ impl Table {
         }
         let knows_addresses = self.config.filtering == Dependence::Address && flow.inside.proto == TCP;
         if knows_addresses && side == Side::Inside {
-            // Who was called may call back, from any port.
+            // A host that was called may call back, from any port.
             let caller = Remote { port: 0, ..flow.remote };
             match self.session_of(now, mapping, caller) {
                 0 => {
@@ -103,14 +110,19 @@ impl Table {
         Ok(())
     }
 
-    pub(super) fn add_session(&mut self, now: Time, mapping: u32, mut session: Slot) -> Result<u32, Drop> {
+    pub(super) fn add_session(
+        &mut self,
+        now: Time,
+        mapping: u32,
+        mut session: Slot,
+    ) -> Result<u32, DropReason> {
         self.room_for(now, &session.inside())?;
         let subscriber = self.sessions[mapping].subscriber;
         if subscriber != 0 && self.subscribers[subscriber].sessions >= self.config.subscriber_sessions {
-            return Err(Drop::NatQuota);
+            return Err(DropReason::NatQuota);
         }
         let owner = &mut self.sessions[mapping];
-        owner.dependents = owner.dependents.checked_add(1).ok_or(Drop::NatQuota)?;
+        owner.dependents = owner.dependents.checked_add(1).ok_or(DropReason::NatQuota)?;
         owner.set_shared();
         session.subscriber = subscriber;
         let number = self.sessions.insert(&self.secret, session);
@@ -119,7 +131,7 @@ impl Table {
     }
 
     /// A new mapping with its first session.
-    pub(super) fn create(&mut self, now: Time, flow: &Flow) -> Result<u32, Drop> {
+    pub(super) fn create(&mut self, now: Time, flow: &Flow) -> Result<u32, DropReason> {
         let proto = flow.inside.proto;
         let kind = if Space::of(proto).is_none() { Kind::Private } else { self.kind() };
         let track = begin(proto, Side::Inside, &flow.segment)?;
@@ -133,7 +145,7 @@ impl Table {
         inside: Inside,
         remote: Remote,
         new: New,
-    ) -> Result<u32, Drop> {
+    ) -> Result<u32, DropReason> {
         let New { kind, redirect, track } = new;
         let proto = inside.proto;
         let space = Space::of(proto).unwrap_or(Space::Other);
@@ -150,7 +162,7 @@ impl Table {
         if space == Space::Other && self.portless(now, endpoint.outside, proto, remote.address) != 0 {
             self.pool.give_back(taken, Tick::of(now), AtOnce::Yes);
             self.subscribers.forget_idle(&self.secret, subscriber);
-            return Err(Drop::NatConflict);
+            return Err(DropReason::NatConflict);
         }
         let end = if kind == Kind::Mapping { self.end(proto, remote) } else { remote };
         let mut slot = Slot::new(inside, kind, end, track, Tick::of(now));
@@ -163,16 +175,16 @@ impl Table {
             _ => self.outside.take(endpoint, number),
         }
         self.subscribers[subscriber].sessions += 1;
-        self.log_session(now, What::SessionCreated, &slot);
+        self.log_session(now, EventKind::SessionCreated, &slot);
         Ok(number)
     }
 
     /// An outside port for a new mapping.
-    fn port_for(&mut self, now: Time, number: u32, space: Space, like: u16) -> Result<Taken, Drop> {
+    fn port_for(&mut self, now: Time, number: u32, space: Space, like: u16) -> Result<Taken, DropReason> {
         let subscriber = &mut self.subscribers[number];
         if subscriber.sessions >= self.config.subscriber_sessions {
-            self.log_refusal(now, What::QuotaExceeded, number);
-            return Err(Drop::NatQuota);
+            self.log_refusal(now, EventKind::QuotaExceeded, number);
+            return Err(DropReason::NatQuota);
         }
         if !self.pool.has_fixed(&subscriber.holding) {
             let [_, _, _, address] = subscriber.address;
@@ -184,7 +196,7 @@ impl Table {
         if let Some(rate) = self.config.rate_per_s
             && !subscriber.new.once_more(now, 1_000_000_000 / u64::from(rate), u64::from(rate))
         {
-            return Err(Drop::NatRate);
+            return Err(DropReason::NatRate);
         }
         let home = (self.share.of > 1).then(|| self.secret.hash(subscriber.address, HOME));
         let want = Want { space, like, subscriber: number, home };
@@ -193,20 +205,20 @@ impl Table {
         match taken {
             Ok((taken, block)) => {
                 if let Some(block) = block {
-                    self.log_block(now, What::BlockAllocated, number, block);
+                    self.log_block(now, EventKind::BlockAllocated, number, block);
                 }
                 Ok(taken)
             }
             Err(Refusal::Quota) => {
-                self.log_refusal(now, What::QuotaExceeded, number);
-                Err(Drop::NatQuota)
+                self.log_refusal(now, EventKind::QuotaExceeded, number);
+                Err(DropReason::NatQuota)
             }
             Err(Refusal::NoPort) => {
-                self.log_refusal(now, What::PortsExhausted, number);
-                Err(Drop::NatNoPort)
+                self.log_refusal(now, EventKind::PortsExhausted, number);
+                Err(DropReason::NatNoPort)
             }
-            // Whoever has asked for that knows of it.
-            Err(Refusal::Withheld) => Err(Drop::NatWithheld),
+            // Not logged: the caller itself has withheld new blocks.
+            Err(Refusal::Withheld) => Err(DropReason::NatWithheld),
         }
     }
 
@@ -220,8 +232,8 @@ impl Table {
         self.alive(now, number)
     }
 
-    /// Hosts get no further block of ports, or do again.
-    pub(crate) fn withhold_blocks(&mut self, withheld: bool) {
-        self.pool.withhold(withheld);
+    /// Whether hosts are given further port blocks from now on.
+    pub(crate) fn set_new_blocks(&mut self, new_blocks: NewBlocks) {
+        self.pool.set_new_blocks(new_blocks);
     }
 }

@@ -1,7 +1,7 @@
 //! Slots of protocols without ports, see `../portless.rs`.
 
 use super::Table;
-use crate::drops::Drop;
+use crate::drops::DropReason;
 use crate::nat::flow::Flow;
 use crate::nat::slot::{Inside, Kind, Remote};
 use crate::table::tcp::Segment;
@@ -10,7 +10,12 @@ use crate::time::Time;
 
 impl Table {
     /// The slot of a frame from inside, a new one if need be.
-    pub(crate) fn outbound_portless(&mut self, now: Time, inside: Inside, remote: u32) -> Result<u32, Drop> {
+    pub(crate) fn outbound_portless(
+        &mut self,
+        now: Time,
+        inside: Inside,
+        remote: u32,
+    ) -> Result<u32, DropReason> {
         let remote = Remote { address: remote, port: 0 };
         let known = self.sessions.session(&self.secret, &inside, remote, Kind::Private);
         match self.alive(now, known) {

@@ -1,4 +1,4 @@
-//! Sessions that a redirect leads to its server.
+//! Sessions with a redirected destination.
 
 use std::collections::hash_map::Entry;
 
@@ -6,7 +6,7 @@ use weir_packet::headers::TCP;
 
 use super::Table;
 use super::opening::{New, begin};
-use crate::drops::Drop;
+use crate::drops::DropReason;
 use crate::nat::flow::{Arrival, Flow};
 use crate::nat::outside::{Endpoint, Space};
 use crate::nat::redirect::Redirect;
@@ -14,8 +14,17 @@ use crate::nat::slot::{Inside, Kind, Remote};
 use crate::table::tcp::Side;
 use crate::time::Time;
 
+/// Whether a look-up may begin a session.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lookup {
+    /// Only a known session is found.
+    Known,
+    /// If there is none, the first redirect that holds for the frame begins one.
+    OrBegin,
+}
+
 impl Table {
-    /// Redirects by number are those that ever were configured: sessions outlive them.
+    /// Numbers the redirects: a number stands for a redirect as long as the node runs, since sessions outlive redirects.
     pub(super) fn number_redirects(&mut self, come: &[Redirect]) {
         for redirect in come {
             if let Entry::Vacant(vacant) = self.redirect_numbers.entry(*redirect) {
@@ -25,23 +34,22 @@ impl Table {
         }
     }
 
-    /// The redirected session of a frame from the inside, a new one if need be and the frame is in reach; `None` if it goes
-    /// where it wants to.
+    /// The redirected session of a frame from the inside; `None` if the frame is not redirected.
     pub(crate) fn outbound_redirected(
         &mut self,
         now: Time,
         flow: &Flow,
-        in_reach: bool,
-    ) -> Result<Option<u32>, Drop> {
+        lookup: Lookup,
+    ) -> Result<Option<u32>, DropReason> {
         let known = self.redirected(now, &flow.inside, flow.remote);
         if known != 0 {
             self.heard(now, known, Side::Inside, &flow.segment);
             return Ok(Some(known));
         }
         let first = || self.config.redirects.iter().find(|redirect| redirect.holds(flow));
-        let Some(redirect) = in_reach.then(first).flatten() else { return Ok(None) };
+        let Some(redirect) = (lookup == Lookup::OrBegin).then(first).flatten() else { return Ok(None) };
         let number = self.redirect_numbers[redirect];
-        // A connection that began before there was this redirect goes on.
+        // A connection that began before this redirect goes on.
         if flow.inside.proto == TCP && self.is_connected(now, flow) {
             return Ok(None);
         }
@@ -70,19 +78,19 @@ impl Table {
         self.redirects[usize::from(self.sessions[number].dependents)].server
     }
 
-    /// What the inside asked for to which this frame is the answer.
+    /// The destination that the inside host asked; this frame is the answer.
     pub(crate) fn inbound_redirected(
         &mut self,
         now: Time,
         arrival: &Arrival,
         number: u32,
-    ) -> Result<Remote, Drop> {
+    ) -> Result<Remote, DropReason> {
         if self.alive(now, number) == 0 {
-            return Err(Drop::NatNoMapping);
+            return Err(DropReason::NatNoMapping);
         }
         let Remote { address, port } = arrival.remote;
         if (address, port) != self.server(number) {
-            return Err(Drop::NatFiltered);
+            return Err(DropReason::NatFiltered);
         }
         self.heard(now, number, Side::Outside, &arrival.segment);
         Ok(self.sessions[number].remote())

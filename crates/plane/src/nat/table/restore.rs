@@ -1,29 +1,30 @@
-//! Blocks of ports that hosts had when the node ended without a word: they are theirs again, so that what is under way to
-//! a port never reaches somebody else (RFC 6888 REQ-8), and hosts keep their public address.
+//! Port blocks that hosts had when the node crashed are allocated to them again, so that a packet under way to a port never
+//! reaches another host (RFC 6888 REQ-8), and hosts keep their public address.
 //!
-//! A block that its host does not use again comes free after the time that ports rest. What lived in it is forgotten.
+//! A block that its host does not use again is released after the time that ports rest. Its sessions are forgotten.
 
 use super::Table;
-use crate::nat::block_events::Kept;
-use crate::nat::log::What;
+use crate::nat::block_events::PortBlock;
+use crate::nat::log::EventKind;
 use crate::nat::ports::Granted;
 use crate::table::timers::Tick;
 use crate::time::Time;
 
 impl Table {
-    /// Gives a host a block again; false if there is no such block, or it is somebody else's.
-    pub(crate) fn restore(&mut self, now: Time, kept: &Kept) -> bool {
-        let Some(outside) = self.outside.number(kept.outside) else { return false };
-        if !self.may_own(kept.inside) {
+    /// Allocates a block to its host again; false if the configuration has no such block, or another host has it.
+    pub(crate) fn restore(&mut self, now: Time, block: &PortBlock) -> bool {
+        let Some(outside) = self.outside.number(block.outside) else { return false };
+        if !self.may_own(block.inside) {
             return false;
         }
-        let block = Granted { outside, first: kept.ports.0, last: kept.ports.1 };
-        let owner = self.subscribers.find_or_add(&self.secret, kept.inside);
+        let granted = Granted { outside, first: block.ports.0, last: block.ports.1 };
+        let owner = self.subscribers.find_or_add(&self.secret, block.inside);
         let is_restored =
-            self.pool.restore(&mut self.subscribers[owner].holding, block, owner, Tick::of(now));
-        match is_restored {
-            true => self.log_block(now, What::BlockAllocated, owner, block),
-            false => self.subscribers.forget_idle(&self.secret, owner),
+            self.pool.restore(&mut self.subscribers[owner].holding, granted, owner, Tick::of(now));
+        if is_restored {
+            self.log_block(now, EventKind::BlockAllocated, owner, granted)
+        } else {
+            self.subscribers.forget_idle(&self.secret, owner)
         }
         is_restored
     }
@@ -38,7 +39,7 @@ mod tests {
     use crate::nat::slot::{Inside, Remote};
     use crate::table::tcp::Segment;
     use crate::text::items;
-    use crate::way::Share;
+    use crate::threads::Share;
 
     fn table(seed: u64) -> Table {
         let text = "nat(public 192.0.2.1 ports 2000-2003, public 192.0.2.2 ports 3000-3001, block 2, udp-timeout 120s)";
@@ -57,21 +58,21 @@ mod tests {
         Some((table.outside.address(slot.outside), slot.outside_port))
     }
 
-    fn kept(table: &mut Table) -> Vec<Kept> {
-        table.log.drain().0.filter_map(|event| Kept::of(&event)).collect()
+    fn logged_blocks(table: &mut Table) -> Vec<PortBlock> {
+        table.log.drain().0.filter_map(|event| PortBlock::of(&event)).collect()
     }
 
     #[test]
-    fn hosts_have_their_blocks_again_and_nobody_else_has() {
+    fn hosts_have_their_blocks_again_and_no_other_host_has() {
         let mut before = table(1);
         let ends: Vec<_> =
             (1..=2).map(|host| asks(&mut before, Time::from_ms(1), host).expect("a port")).collect();
-        let blocks = kept(&mut before);
+        let blocks = logged_blocks(&mut before);
         assert_eq!(blocks.len(), 2);
         for seed in 2..10 {
             let mut after = table(seed);
             assert!(blocks.iter().all(|block| after.restore(Time::default(), block)));
-            assert_eq!(kept(&mut after), blocks, "they are written down anew");
+            assert_eq!(logged_blocks(&mut after), blocks, "they are written down anew");
             let is_old = |end: (u32, u16)| {
                 blocks.iter().any(|old| old.outside == end.0 && (old.ports.0..=old.ports.1).contains(&end.1))
             };
@@ -81,7 +82,7 @@ mod tests {
             assert_eq!((again.0, again.1 / 2), (ends[0].0, ends[0].1 / 2));
             // What its host does not use comes free.
             after.expire(Time::from_ms(122000));
-            assert_eq!(kept(&mut after).len(), 2, "one given, one come free");
+            assert_eq!(logged_blocks(&mut after).len(), 2, "one given, one come free");
             let other = asks(&mut after, Time::from_ms(122000), 4).expect("the block of the second host");
             assert_eq!((other.0, other.1 / 2), (ends[1].0, ends[1].1 / 2));
         }
@@ -94,16 +95,16 @@ mod tests {
             [(0xc000_0203, (2000, 2001)), (0xc000_0201, (2001, 2002)), (0xc000_0201, (2000, 2003))]
         {
             assert!(
-                !table(1).restore(Time::default(), &Kept { inside, outside, ports }),
+                !table(1).restore(Time::default(), &PortBlock { inside, outside, ports }),
                 "{outside:x} {ports:?}"
             );
         }
         let mut table = table(1);
-        let block = Kept { inside, outside: 0xc000_0201, ports: (2000, 2001) };
+        let block = PortBlock { inside, outside: 0xc000_0201, ports: (2000, 2001) };
         assert!(table.restore(Time::default(), &block));
         assert!(
-            !table.restore(Time::default(), &Kept { inside: mapped4(2), ..block }),
-            "it is somebody else's"
+            !table.restore(Time::default(), &PortBlock { inside: mapped4(2), ..block }),
+            "another host has it"
         );
     }
 }

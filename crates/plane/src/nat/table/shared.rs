@@ -1,8 +1,8 @@
-//! Public addresses that other boxes have as well, each with ports of its own (RFC 6346; MAP, RFC 7597): what such a box sends
-//! is no frame of an impostor, and what is for its ports is not for a host behind this NAT.
+//! Public addresses that other boxes have as well, each with ports of its own (RFC 6346; MAP, RFC 7597): a frame from such a box
+//! is not spoofed, and a frame for its ports is not for a host behind this NAT.
 //!
 //! An address is shared where the text gives it some ports alone: `public 192.0.2.1 ports 2048-3071`. Then a frame is of this
-//! NAT by its port, and one whose port nobody can tell, such as a later fragment, may be of another box.
+//! NAT by its port, and one without a known port, such as a later fragment, may be of another box.
 
 use std::ops::RangeInclusive;
 
@@ -14,7 +14,7 @@ use crate::nat::outside::{LOW, Space};
 use crate::nat::quoted::Receiver;
 
 impl Table {
-    /// The ports of a public address that hosts are or were given, in order.
+    /// The ports of a public address that are or were allocated here, in order.
     fn given_of(&self, address: u32) -> Vec<&RangeInclusive<u16>> {
         let of_it = self.given.iter().filter(|public| (public.first..=public.last).contains(&address));
         let mut all: Vec<_> = of_it.flat_map(|public| &public.ports).collect();
@@ -38,22 +38,23 @@ impl Table {
         next <= u32::from(u16::MAX)
     }
 
-    /// Whether an end of a shared address is that of another box.
+    /// Whether an end of a shared address belongs to another box.
     fn is_of_another(&self, address: u32, port: u16, proto: u8) -> bool {
         let is_it = |forward: &Forward| forward.outside == (address, port) && forward.proto == proto;
         let is_given = || self.given_of(address).iter().any(|ports| ports.contains(&port));
         self.is_shared(address) && !is_given() && !self.config.forwards.iter().any(is_it)
     }
 
-    /// Whether a frame from outside says that it comes from one of its ends.
+    /// Whether a frame from outside has one of this NAT's ends as its source.
     pub(crate) fn is_impostor(&self, frame: &Frame<'_>) -> bool {
         if frame.kind() != Kind::V4 || !self.is_public(frame.addresses4().0) {
             return false;
         }
         let ((address, _), (port, _)) = (frame.addresses4(), frame.ports());
-        match has_ports(frame) && frame.fragment() != Fragment::Later {
-            true => !self.is_of_another(address, port, frame.proto()),
-            false => !self.is_shared(address),
+        if has_ports(frame) && frame.fragment() != Fragment::Later {
+            !self.is_of_another(address, port, frame.proto())
+        } else {
+            !self.is_shared(address)
         }
     }
 

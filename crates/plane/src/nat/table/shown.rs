@@ -1,4 +1,4 @@
-//! Mappings and sessions for people to see, a page of them at a time.
+//! Mappings and sessions to be shown, a page of them at a time.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::fmt;
@@ -15,18 +15,18 @@ use crate::table::page::Page;
 /// An address of IPv4 with a port.
 type End = (u32, u16);
 
-/// A mapping or session as it was when it was looked at.
+/// A mapping or session, as it was when the page was made.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mapped {
     inside: Inside,
     outside: End,
     far: End,
-    /// The server in whose place the remote end is, where it is redirected.
+    /// The server that replaces the remote end, if the session is redirected.
     server: Option<End>,
 }
 
 impl Table {
-    /// Mappings and sessions from this number on, so many at most.
+    /// Mappings and sessions from this number on, a page of them.
     pub(crate) fn shown(&self, from: u32) -> Page<Mapped> {
         let is_shown = |slot: &&Slot| slot.kind() != Kind::Free && !self.is_foreign(slot);
         let one = |number: u32| Some(&self.sessions[number]).filter(is_shown).map(|slot| self.mapped(slot));

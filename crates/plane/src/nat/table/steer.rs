@@ -1,20 +1,20 @@
-//! One NAT of several threads: which thread a frame belongs to. Each has tables and blocks of ports of its own, so that what two threads
-//! know never differs.
+//! One NAT of several threads: which thread a frame belongs to. Each thread has tables and port blocks of its own, so that two
+//! threads never disagree.
 //!
 //! | frame | belongs to the thread of |
 //! |---|---|
 //! | from inside | its source address; without ports, as GRE: its remote address |
-//! | for a port of a public address | who gives it out, see `../sharding.rs` |
-//! | for a port that is forwarded, an address that is one-to-one, a block that is somebody's for good | the inside address |
+//! | for a port of a public address | the thread that allocates it, see `../sharding.rs` |
+//! | for a port that is forwarded, an address that is one-to-one, a deterministic block | the inside address |
 //! | for a public address, without ports | its remote address |
 //! | that is not translated | both addresses |
 //! | an error of ICMP | the packet that it quotes, as if it came back |
 //!
-//! A frame from inside for a public address has two owners: the first translates its source, the second its destination.
-//! A forward holds its port in all threads, so that all know its owner, and none gives the port to somebody else.
+//! A frame from inside for a public address has two owners: one thread translates its source, another its destination.
+//! A forward holds its port in all threads, so that all know its owner, and none allocates the port to another host.
 //!
-//! Where NATs stand behind each other, an inside end of one may be a port that another, before it, has given out: its owner
-//! is that port's. So a flow is one thread's on its whole way, see `../../steer/nats.rs`.
+//! Where NATs stand behind each other, an inside end of one may be a port that another, before it, has allocated: its owner is
+//! that port's. So a flow belongs to one thread on its whole way, see `../../steer/nats.rs`.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use weir_packet::steer::{mix4, mix6, pick};
@@ -25,13 +25,13 @@ use crate::frame::Frame;
 use crate::nat::config::{Config, Forward};
 use crate::nat::deterministic::Owner;
 use crate::nat::outside::{Endpoint, Space};
-use crate::nat::quoted::Receiver;
+use crate::nat::quoted::{Receiver, Sender};
 use crate::nat::slot::{Address, Inside, Slot};
 
-/// Where a packet for a receiver leads, as one NAT says.
+/// Where one NAT sends a packet for a receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lead {
-    /// On as it is: the receiver is none of its public ends.
+pub(crate) enum Destination {
+    /// On as it is: the receiver is no public end of this NAT.
     On,
     /// To this end, by configuration: that of a host, or a public one of a NAT before it.
     Inside(u32, u16),
@@ -41,10 +41,10 @@ pub(crate) enum Lead {
     Remote,
 }
 
-/// What a NAT makes of the source of a packet from inside.
+/// What the NAT makes of the source of a packet from inside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Departs {
-    /// It stays, or becomes this address, without anything being remembered.
+    /// It stays, or becomes this address, without a session.
     As(u32),
     /// A port of the thread of the source.
     Host,
@@ -53,31 +53,33 @@ pub(crate) enum Departs {
 }
 
 impl Config {
-    /// Whether a port of a public address is one of those that hosts are given.
+    /// Whether a port of a public address is allocated to hosts by this NAT.
     pub(super) fn gives_out(&self, address: u32, port: u16) -> bool {
         let of_it = self.public.iter().filter(|public| (public.first..=public.last).contains(&address));
         of_it.flat_map(|public| &public.ports).any(|ports| ports.contains(&port))
     }
 
-    /// Where a packet for a receiver leads by the text alone, where so many threads share the NAT.
-    fn lead(&self, to: &Receiver, threads: u8) -> Lead {
+    /// Where the configuration alone sends a packet for a receiver, in a NAT that so many threads share.
+    fn destination(&self, to: &Receiver, threads: u8) -> Destination {
         if let Some(pair) = self.pairs.at(to.address) {
-            return Lead::Inside(pair.inside, to.port);
+            return Destination::Inside(pair.inside, to.port);
         }
         let is_it =
             |forward: &&Forward| forward.proto == to.proto && forward.outside == (to.address, to.port);
         if let Some(forward) = self.forwards.iter().find(is_it) {
-            return Lead::Inside(forward.inside.0, forward.inside.1);
+            return Destination::Inside(forward.inside.0, forward.inside.1);
         }
         if !self.has_public(to.address) {
-            return Lead::On;
+            return Destination::On;
         }
         if Space::of(to.proto).is_none() {
-            return Lead::Remote;
+            return Destination::Remote;
         }
         match self.deterministic.as_ref().map(|fixed| fixed.owner(to.address, to.port)) {
-            Some(Owner::Subscriber(address)) => Lead::Thread(pick(mix4(address), threads)),
-            _ => Lead::Thread(self.sharding.map_or(0, |sharding| sharding.thread(to.address, to.port))),
+            Some(Owner::Subscriber(address)) => Destination::Thread(pick(mix4(address), threads)),
+            _ => {
+                Destination::Thread(self.sharding.map_or(0, |sharding| sharding.thread(to.address, to.port)))
+            }
         }
     }
 
@@ -85,44 +87,46 @@ impl Config {
         self.public.iter().any(|public| (public.first..=public.last).contains(&address))
     }
 
-    /// Whether hosts may come to it by this address because a NAT before it translates them to it.
+    /// Whether an address is a public one of a NAT before this one.
     pub(super) fn is_given_before(&self, address: u32) -> bool {
         self.before.iter().any(|nat| nat.has_public(address) || nat.pairs.at(address).is_some())
     }
 }
 
 impl Table {
-    /// Where a packet for a receiver leads.
-    pub(crate) fn lead(&self, to: &Receiver) -> Lead {
+    /// Where the NAT sends a packet for a receiver.
+    pub(crate) fn destination(&self, to: &Receiver) -> Destination {
         if let Some(pair) = self.config.pairs.at(to.address) {
-            return Lead::Inside(pair.inside, to.port);
+            return Destination::Inside(pair.inside, to.port);
         }
         match (self.outside.number(to.address), Space::of(to.proto)) {
-            (None, _) => Lead::On,
-            (_, None) => Lead::Remote,
-            (Some(outside), Some(space)) => self.lead_of_port(Endpoint { outside, space, port: to.port }),
+            (None, _) => Destination::On,
+            (_, None) => Destination::Remote,
+            (Some(outside), Some(space)) => {
+                self.destination_of_port(Endpoint { outside, space, port: to.port })
+            }
         }
     }
 
-    /// What becomes of the source of a packet between these ends.
-    pub(crate) fn departs(&self, (from, remote): (u32, u32), proto: u8) -> Departs {
+    /// What the NAT makes of the source of a packet.
+    pub(crate) fn departs(&self, from: &Sender) -> Departs {
         let config = &self.config;
-        if config.exclude.contains(remote) {
-            return Departs::As(from);
+        if config.exclude.contains(from.remote) {
+            return Departs::As(from.address);
         }
-        match (Space::of(proto), config.pairs.of(from)) {
+        match (Space::of(from.proto), config.pairs.of(from.address)) {
             (Some(_), _) => Departs::Host,
             (None, Some(pair)) => Departs::As(pair.outside),
             (None, None) => Departs::Remote,
         }
     }
 
-    /// Whether it translates what hosts with IPv6 send to an address.
+    /// Whether an IPv6 address is in the prefix of NAT64.
     pub(crate) fn stands_for(&self, remote: u128) -> bool {
         self.config.prefix64.is_some_and(|prefix| prefix.extract(remote).is_some())
     }
 
-    /// The address in whose place a public one stands, with all its ports; itself, where there is none.
+    /// The inside address of a one-to-one public address; the address itself, if it is none.
     pub(crate) fn paired(&self, address: u32) -> u32 {
         self.config.pairs.at(address).map_or(address, |pair| pair.inside)
     }
@@ -136,11 +140,11 @@ impl Table {
     /// The thread that the destination of a frame belongs to.
     pub(crate) fn owner_of_destination(&self, frame: &Frame<'_>) -> u8 {
         let to = Receiver::of(frame);
-        match self.lead(&to) {
-            Lead::On => pick(mix4(to.address).wrapping_add(mix4(to.remote)), self.share.of),
-            Lead::Inside(address, port) => self.owner_behind(to.at(address, port)),
-            Lead::Thread(thread) => thread,
-            Lead::Remote => pick(mix4(to.remote), self.share.of),
+        match self.destination(&to) {
+            Destination::On => pick(mix4(to.address).wrapping_add(mix4(to.remote)), self.share.of),
+            Destination::Inside(address, port) => self.owner_behind(to.at(address, port)),
+            Destination::Thread(thread) => thread,
+            Destination::Remote => pick(mix4(to.remote), self.share.of),
         }
     }
 
@@ -149,24 +153,24 @@ impl Table {
         self.config.before.len() as u8
     }
 
-    /// Where a port of a public address leads.
-    fn lead_of_port(&self, endpoint: Endpoint) -> Lead {
+    /// Where the NAT sends a packet for a port of a public address.
+    fn destination_of_port(&self, endpoint: Endpoint) -> Destination {
         let address = self.outside.address(endpoint.outside);
         if self.has_forwards {
             let number = self.outside.slot(endpoint);
             if number != 0 && self.sessions[number].is_fixed() {
                 let Inside { address: [.., address], port, .. } = self.sessions[number].inside();
-                return Lead::Inside(address, port);
+                return Destination::Inside(address, port);
             }
         }
         let is_of_another = self.config.before.iter().any(|nat| nat.has_public(address));
         if is_of_another && !self.config.gives_out(address, endpoint.port) {
-            return Lead::On;
+            return Destination::On;
         }
         let fixed = self.config.deterministic.as_ref();
         match fixed.map(|fixed| fixed.owner_at(endpoint.outside.into(), endpoint.port)) {
-            Some(Owner::Subscriber(address)) => Lead::Thread(pick(mix4(address), self.share.of)),
-            _ => Lead::Thread(
+            Some(Owner::Subscriber(address)) => Destination::Thread(pick(mix4(address), self.share.of)),
+            _ => Destination::Thread(
                 self.config.sharding.map_or(0, |sharding| sharding.thread(address, endpoint.port)),
             ),
         }
@@ -175,11 +179,11 @@ impl Table {
     /// The thread of a receiver behind this NAT.
     fn owner_behind(&self, mut to: Receiver) -> u8 {
         for nat in self.config.before.iter().rev() {
-            match nat.lead(&to, self.share.of) {
-                Lead::On => {}
-                Lead::Inside(address, port) => to = to.at(address, port),
-                Lead::Thread(thread) => return thread,
-                Lead::Remote => return pick(mix4(to.remote), self.share.of),
+            match nat.destination(&to, self.share.of) {
+                Destination::On => {}
+                Destination::Inside(address, port) => to = to.at(address, port),
+                Destination::Thread(thread) => return thread,
+                Destination::Remote => return pick(mix4(to.remote), self.share.of),
             }
         }
         pick(mix4(to.address), self.share.of)
@@ -195,13 +199,14 @@ impl Table {
         }
     }
 
-    /// Whether a host may have a block in this thread; whose it is that a NAT before this one speaks for, its ports say.
+    /// Whether a host may have a block in this thread. For the address of a NAT before this one the port decides, so all threads
+    /// may.
     pub(super) fn may_own(&self, host: Address) -> bool {
         let is_given = matches!(host, [0, 0, 0xffff, address] if self.config.is_given_before(address));
         is_given || self.owner_of(&Inside { address: host, port: 0, proto: 0 }) == self.share.thread
     }
 
-    /// Whether a mapping by configuration is there for another thread to use, and here only holds its port.
+    /// Whether a configured mapping belongs to another thread, and only holds its port here.
     pub(super) fn is_foreign(&self, slot: &Slot) -> bool {
         self.share.of > 1 && slot.is_fixed() && self.owner_of(&slot.inside()) != self.share.thread
     }

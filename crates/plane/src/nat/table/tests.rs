@@ -5,12 +5,12 @@ use weir_packet::headers::UDP;
 
 use super::*;
 use crate::address::mapped4;
-use crate::drops::Drop;
+use crate::drops::DropReason;
 use crate::nat::flow::{Arrival, Flow};
 use crate::table::tcp::Segment;
 use crate::text::items;
+use crate::threads::Share;
 use crate::time::Time;
-use crate::way::Share;
 
 fn table() -> Table {
     table_of("nat(public 192.0.2.1)")
@@ -44,17 +44,17 @@ fn a_mapping_that_ended_within_a_batch_takes_nothing_more() {
     assert_eq!(table.inbound(begin, &arrival, number), Ok(number));
     // The first frame finds it too old, the second one has the same number still.
     for frame in 1..=2 {
-        assert_eq!(table.inbound(end, &arrival, number), Err(Drop::NatNoMapping), "frame {frame}");
+        assert_eq!(table.inbound(end, &arrival, number), Err(DropReason::NatNoMapping), "frame {frame}");
     }
-    // By now it may be a connection of somebody else.
+    // By now it may be another connection.
     let other = open(&mut table, end, 2);
     let slot = table.sessions[other];
     let session = Slot::new(slot.inside(), Kind::Session, remote, slot.track, slot.seen);
     table.sessions[other] = session;
-    assert_eq!(table.inbound(end, &arrival, other), Err(Drop::NatNoMapping));
+    assert_eq!(table.inbound(end, &arrival, other), Err(DropReason::NatNoMapping));
 }
 
-/// Nobody called while all of these ended: each call does a bounded part of what is left, and it does not take long.
+/// Many sessions ended without a call in between: each call does a bounded part of what is left, and it does not take long.
 #[test]
 fn what_is_over_goes_as_soon_as_there_is_time() {
     let mut table = table_of("nat(public 192.0.2.0/28, hold 0s)");

@@ -1,14 +1,14 @@
-//! What frames do to mappings and sessions: use them, begin them, find them over.
+//! What frames do to mappings and sessions: they use them, begin them, and find them over.
 //!
 //! ```text
-//! inside end   > hash > slot >  the fast answer: it is the one, it is alive, nothing changes but its time
+//!  inside end   > hash > slot >  the fast path: it is the right one, it is alive, only its time changes
 //! outside port > entry > slot >                  otherwise: found, begun anew, filtered, created, refused
 //! ```
 
 use weir_packet::headers::TCP;
 
 use super::Table;
-use crate::drops::Drop;
+use crate::drops::DropReason;
 use crate::frame::Frame;
 use crate::nat::flow::{Arrival, Flow};
 use crate::nat::outside::Endpoint;
@@ -20,10 +20,16 @@ use crate::table::timers::{Class, Tick};
 use crate::time::Time;
 
 impl Table {
-    /// The mapping of a frame from the inside, a new one if need be. `guess` is what lies under its hash. Each frame comes here:
-    /// a call would cost some cycles.
+    /// The mapping of a frame from the inside, which may be new. `guess` is the likely slot of its hash. Each frame comes here: a
+    /// call would cost some cycles.
     #[inline(always)]
-    pub(crate) fn outbound(&mut self, now: Time, flow: Flow, hash: u32, guess: u32) -> Result<u32, Drop> {
+    pub(crate) fn outbound(
+        &mut self,
+        now: Time,
+        flow: Flow,
+        hash: u32,
+        guess: u32,
+    ) -> Result<u32, DropReason> {
         let tick = Tick::of(now);
         let (kind, by_remote) = (self.kind(), self.by_remote(flow.inside.proto));
         let slot = &mut self.sessions[guess];
@@ -55,7 +61,7 @@ impl Table {
         self.outbound_slow(now, flow, hash)
     }
 
-    /// A frame of a further session of a mapping, which lives; false if it is none, or changes more than its time.
+    /// A frame of a further session of a mapping; false if there is none, or if more changes than its time.
     #[inline]
     fn further_session(
         &mut self,
@@ -81,8 +87,8 @@ impl Table {
         true
     }
 
-    /// By value: so none of it is written to memory where the quick way is enough.
-    fn outbound_slow(&mut self, now: Time, flow: Flow, hash: u32) -> Result<u32, Drop> {
+    /// By value: so none of it is written to memory where the fast way is enough.
+    fn outbound_slow(&mut self, now: Time, flow: Flow, hash: u32) -> Result<u32, DropReason> {
         let flow = &flow;
         let mapping = match self.kind() {
             Kind::Private => {
@@ -117,7 +123,7 @@ impl Table {
 
     /// The mapping that a frame from the outside may use. `guess` is the slot that has its port.
     #[inline]
-    pub(crate) fn inbound(&mut self, now: Time, arrival: &Arrival, guess: u32) -> Result<u32, Drop> {
+    pub(crate) fn inbound(&mut self, now: Time, arrival: &Arrival, guess: u32) -> Result<u32, DropReason> {
         let tick = Tick::of(now);
         let by_remote = self.by_remote(arrival.proto);
         let slot = &mut self.sessions[guess];
@@ -141,10 +147,10 @@ impl Table {
         self.inbound_slow(now, arrival)
     }
 
-    fn inbound_slow(&mut self, now: Time, arrival: &Arrival) -> Result<u32, Drop> {
+    fn inbound_slow(&mut self, now: Time, arrival: &Arrival) -> Result<u32, DropReason> {
         let mapping = self.alive(now, self.outside.slot(arrival.endpoint));
         if mapping == 0 {
-            return Err(Drop::NatNoMapping);
+            return Err(DropReason::NatNoMapping);
         }
         let session = self.session_of(now, mapping, arrival.remote);
         if session != 0 {
@@ -152,10 +158,10 @@ impl Table {
             return Ok(mapping);
         }
         if self.is_free(mapping) {
-            return Err(Drop::NatNoMapping);
+            return Err(DropReason::NatNoMapping);
         }
         if !self.permits(now, mapping, arrival.remote) {
-            return Err(Drop::NatFiltered);
+            return Err(DropReason::NatFiltered);
         }
         let inside = self.sessions[mapping].inside();
         self.join(
@@ -167,7 +173,7 @@ impl Table {
         Ok(mapping)
     }
 
-    /// Whether somebody outside who is none of its sessions may use a mapping.
+    /// Whether a remote end without a session may use a mapping.
     fn permits(&mut self, now: Time, mapping: u32, remote: Remote) -> bool {
         let slot = &self.sessions[mapping];
         match self.config.filtering {
@@ -183,7 +189,7 @@ impl Table {
         }
     }
 
-    /// A segment or datagram of a session: its state, and its time.
+    /// Follows a segment or datagram of a session: its state, and its time.
     pub(super) fn heard(&mut self, now: Time, session: u32, side: Side, segment: &Segment) {
         if side == Side::Inside {
             self.call_is_over(session);

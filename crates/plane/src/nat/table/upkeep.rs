@@ -1,21 +1,21 @@
-//! What time does to a table.
+//! What ends by time.
 
 use super::Table;
-use crate::nat::log::What;
+use crate::nat::log::EventKind;
 use crate::table::timers::{Tick, WALK_INTERVAL};
 use crate::time::Time;
 
-/// Blocks that go back to the pool per call.
+/// Blocks that one call gives back to the pool.
 const BLOCKS_AT_A_TIME: usize = 16;
 impl Table {
-    /// When something is due: leases to the moment, and while there are sessions or blocks that rest, the walk over all.
+    /// When something is due: leases exactly, and while there are sessions or resting blocks, the walk over all.
     pub(crate) fn due(&self, now: Time) -> Option<Time> {
         let has_any =
             self.sessions.live() > self.foreign || self.pool.has_resting() || !self.awaited.is_empty();
         [self.leases_due(), has_any.then(|| now + WALK_INTERVAL)].into_iter().flatten().min()
     }
 
-    /// Ends what is too old, a fragment of it; true if there is more.
+    /// Ends what is too old, a part of it in each call; true if there is more.
     pub(crate) fn expire(&mut self, now: Time) -> bool {
         let tick = Tick::of(now);
         if !self.awaited.is_empty() {
@@ -33,7 +33,7 @@ impl Table {
                 return more_leases || self.hand.is_behind();
             };
             let block = self.pool.release(id, &mut self.subscribers[owner].holding);
-            self.log_block(now, What::BlockReleased, owner, block);
+            self.log_block(now, EventKind::BlockReleased, owner, block);
             self.subscribers.forget_idle(&self.secret, owner);
         }
         true

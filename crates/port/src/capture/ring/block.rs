@@ -10,7 +10,7 @@ use std::mem::offset_of;
 use crate::capture::Frame;
 use crate::capture::tag::{self, Tag};
 
-/// Offset of the status word, which says whose block it is.
+/// Offset of the status word, which says whether the kernel or the reader has the block.
 pub(super) const STATUS_AT: usize = block_offset() + offset_of!(libc::tpacket_hdr_v1, block_status);
 /// Bytes of a block before its first frame.
 const HEAD_BYTES: u64 = 48;

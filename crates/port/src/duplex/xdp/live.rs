@@ -8,7 +8,7 @@
 //! pass the receiving end alone, which costs half a microsecond.
 //!
 //! The other end counts the frames that it takes out of its queue, and the kernel adds them to those that this end has sent:
-//! so it is known when all have been taken, as long as nobody else sends frames by this interface meanwhile.
+//! so it is known when all have been taken, as long as no other program sends frames by this interface meanwhile.
 //!
 //! Only for veth: each call has a pool of pages of its own, and where pages are still on their way at its end, the kernel
 //! looks after the pool once a second until they are back. The other end of a veth takes them before that.
@@ -26,11 +26,11 @@ use crate::bpf::{Memory, Program, Slot, object};
 use crate::capture::Interface;
 use crate::shared::{LEAVING, LEAVING_BYTES, Leave};
 
-/// Frames between two looks of the receiving end, whose ring holds 256.
+/// Frames between two readings of the receiving end, which has a ring of 256.
 const BATCH: u32 = 64;
-/// A frame that nobody receives: to a group that no bridge forwards (IEEE 802.1Q, table 8-1), of a protocol for
+/// A frame that no host receives: to a group that no bridge forwards (IEEE 802.1Q, table 8-1), of a protocol for
 /// experiments (IEEE 802, local experimental Ethertype 1).
-const NOBODYS: [u8; 14] = [0x01, 0x80, 0xc2, 0, 0, 0x0f, 2, 0, 0, 0, 0, 0, 0x88, 0xb5];
+const UNRECEIVED: [u8; 14] = [0x01, 0x80, 0xc2, 0, 0, 0x0f, 2, 0, 0, 0, 0, 0, 0x88, 0xb5];
 const SHORTEST: usize = 60;
 
 pub(super) struct Live {
@@ -57,7 +57,7 @@ impl Live {
         }
         let program = Program::load("program by which frames leave", object::LEAVE, &[])?;
         let state = program.memory::<Leave>("bss", 1)?;
-        program.write("interface", 0, &interface.index)?;
+        program.write("interface", 0, &interface.index())?;
         let slots = program.memory("frames", LEAVING)?;
         // A frame of no length goes nowhere; older kernels refuse even that.
         program.run_live(&[0; SHORTEST], 1, 1)?;
@@ -73,7 +73,7 @@ impl Live {
             slots,
             _slot: slot,
             usable: false,
-            taken: Taken::open(&interface.name).ok(),
+            taken: Taken::open(interface.name()).ok(),
             expected: 0,
         };
         live.look();
@@ -88,7 +88,7 @@ impl Live {
     /// Tries it with a frame, where the kernel does not say.
     fn takes_one(&mut self) -> bool {
         let mut frame = [0; SHORTEST];
-        frame[..NOBODYS.len()].copy_from_slice(&NOBODYS);
+        frame[..UNRECEIVED.len()].copy_from_slice(&UNRECEIVED);
         let Ok(before) = self.interface.redirected() else { return false };
         self.slots.fill(0, &frame);
         self.state.set(0, &Leave { next: 0, bytes: [SHORTEST as u16; LEAVING] });

@@ -62,7 +62,7 @@ impl Calls {
 
 /// How frames leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum SendPath {
     Socket,
     /// Live, for the first time since some left by the socket.
     BeginLive,
@@ -94,18 +94,18 @@ impl Order {
         now: Instant,
         all_taken: impl FnOnce() -> bool,
         is_drained: impl FnOnce() -> bool,
-    ) -> Way {
+    ) -> SendPath {
         let worth = self.worth();
         let are_many = frames as u32 >= worth && self.frames >= worth * CALLS;
-        let way = if self.is_pending(now, all_taken) {
-            Way::Live
+        let path = if self.is_pending(now, all_taken) {
+            SendPath::Live
         } else if are_many && is_drained() {
-            Way::BeginLive
+            SendPath::BeginLive
         } else {
-            Way::Socket
+            SendPath::Socket
         };
-        self.last_live = (way != Way::Socket).then_some(now);
-        way
+        self.last_live = (path != SendPath::Socket).then_some(now);
+        path
     }
 
     /// Whether frames that left live may not have been received yet.
@@ -144,39 +144,39 @@ mod tests {
         };
         // 3 frames a call, and now and then 64.
         for _ in 0..100 {
-            assert!((0..30).all(|_| send(3) == Way::Socket));
-            assert_eq!(send(64), Way::Socket);
+            assert!((0..30).all(|_| send(3) == SendPath::Socket));
+            assert_eq!(send(64), SendPath::Socket);
         }
-        let first = (1..).find(|_| send(64) == Way::BeginLive);
+        let first = (1..).find(|_| send(64) == SendPath::BeginLive);
         assert!(first.is_some_and(|calls| calls < CALLS / 2), "{first:?}");
     }
 
     #[test]
     fn many_calls_need_many_frames_each() {
-        // Each so many us; the way after two seconds.
-        for (frames, each_us, way) in [
-            (15, 450, Way::Socket),
-            (60, 450, Way::Live),
-            (250, 500, Way::Live),
-            (25, 10_000, Way::Live),
-            (11, 10_000, Way::Socket),
+        // Each so many us; the path after two seconds.
+        for (frames, each_us, path) in [
+            (15, 450, SendPath::Socket),
+            (60, 450, SendPath::Live),
+            (250, 500, SendPath::Live),
+            (25, 10_000, SendPath::Live),
+            (11, 10_000, SendPath::Socket),
         ] {
             let (mut order, begin) = (Order::default(), Instant::now());
-            let mut last = Way::Socket;
+            let mut last = SendPath::Socket;
             for n in 0..2_000_000 / each_us {
                 let mut now = begin + Duration::from_micros(n * each_us);
                 now += order.wait(frames, now).unwrap_or_default();
                 last = order.choose(frames, now, || true, || true);
             }
-            let last = if last == Way::BeginLive { Way::Live } else { last };
-            assert_eq!(last, way, "{frames} frames each {each_us} us");
+            let last = if last == SendPath::BeginLive { SendPath::Live } else { last };
+            assert_eq!(last, path, "{frames} frames each {each_us} us");
         }
     }
 
     #[test]
     fn where_few_leave_live_for_a_while_a_pause_is_made() {
         let (mut order, begin) = (busy(), Instant::now());
-        assert_eq!(order.choose(64, begin, || true, || true), Way::BeginLive);
+        assert_eq!(order.choose(64, begin, || true, || true), SendPath::BeginLive);
         // One each 10 us, so that the pause never comes by itself.
         let mut now = begin;
         let wait = loop {
@@ -184,21 +184,21 @@ mod tests {
             if let Some(wait) = order.wait(1, now) {
                 break wait;
             }
-            assert_eq!(order.choose(1, now, || true, || true), Way::Live, "it waits before it changes");
+            assert_eq!(order.choose(1, now, || true, || true), SendPath::Live, "it waits before it changes");
         };
         assert!(now - begin < Duration::from_millis(1) && wait <= PAUSE, "{:?} {wait:?}", now - begin);
         // The other end needs longer: live again, and another pause after some calls.
         let late = |order: &mut Order| order.choose(1, now + wait, || false, || true);
-        assert_eq!(late(&mut order), Way::Live);
+        assert_eq!(late(&mut order), SendPath::Live);
         assert_eq!(order.wait(1, now + wait), None);
-        assert_eq!(order.choose(1, now + wait + PAUSE, || true, || true), Way::Socket);
+        assert_eq!(order.choose(1, now + wait + PAUSE, || true, || true), SendPath::Socket);
     }
 
     #[test]
     fn the_way_changes_only_when_the_other_is_empty() {
-        use Way::{BeginLive, Live, Socket};
+        use SendPath::{BeginLive, Live, Socket};
         let (mut order, begin) = (busy(), Instant::now());
-        for (at_us, frames, is_drained, way) in [
+        for (at_us, frames, is_drained, path) in [
             (0, 1, true, Socket),
             (1, MANY, false, Socket),
             (2, MANY, true, BeginLive),
@@ -213,7 +213,7 @@ mod tests {
         ] {
             let now = begin + Duration::from_micros(at_us);
             let found = order.choose(frames, now, || true, || is_drained);
-            assert_eq!(found, way, "{frames} frames at {at_us} us");
+            assert_eq!(found, path, "{frames} frames at {at_us} us");
         }
     }
 
@@ -235,13 +235,13 @@ mod tests {
         ] {
             let (now, frames) = (begin + Duration::from_micros(at_us), [1, MANY]);
             let begins = at_us == 0 || at_us == 2000;
-            let way = order.choose(frames[usize::from(begins)], now, || all_taken, || begins);
+            let path = order.choose(frames[usize::from(begins)], now, || all_taken, || begins);
             let expected = match (is_pending, begins) {
-                (true, _) => Way::Live,
-                (_, true) => Way::BeginLive,
-                _ => Way::Socket,
+                (true, _) => SendPath::Live,
+                (_, true) => SendPath::BeginLive,
+                _ => SendPath::Socket,
             };
-            assert_eq!(way, expected, "at {at_us} us");
+            assert_eq!(path, expected, "at {at_us} us");
         }
     }
 }

@@ -72,16 +72,9 @@ pub(super) fn has_log(file: &Path) -> bool {
     }
 }
 
-/// An empty database in memory, in which a migration may make tables anew.
-pub(super) fn new_in_memory() -> rusqlite::Result<Connection> {
-    let db = Connection::open_in_memory()?;
-    db.pragma_update(None, "foreign_keys", false)?;
-    Ok(db)
-}
-
 /// A copy in memory.
 pub(super) fn in_memory(db: &Connection) -> rusqlite::Result<Connection> {
-    let mut copy = new_in_memory()?;
+    let mut copy = Connection::open_in_memory()?;
     Backup::new(db, &mut copy)?.run_to_completion(COPIED_PAGES, std::time::Duration::ZERO, None)?;
     Ok(copy)
 }

@@ -1,4 +1,4 @@
-//! All SQL of the store, and how a record becomes a row.
+//! The SQL of a file of records, but for its [schema](super::migrations), and how a record becomes a row.
 //!
 //! ```text
 //! record -> JSON object -> fields that people query -> columns
@@ -12,154 +12,64 @@ use serde::Serialize;
 use serde::de::{DeserializeOwned, Error as _};
 use serde_json::{Map, Value as Json};
 
+use crate::record::{PointKey, RunId};
+
 /// Marks the file as weir's (`PRAGMA application_id`): the letters "weir".
 pub(super) const APPLICATION_ID: i64 = 0x7765_6972;
 
-/// Entry i changes the schema from format i to i + 1 (`PRAGMA user_version`).
-pub(super) const MIGRATIONS: [&str; 4] = [
-    "
-    CREATE TABLE runs (
-        id       INTEGER PRIMARY KEY AUTOINCREMENT,
-        plan     TEXT NOT NULL,
-        question TEXT NOT NULL,
-        started  TEXT NOT NULL,
-        finished TEXT,
-        state    TEXT NOT NULL,
-        version  TEXT NOT NULL,
-        rest     TEXT NOT NULL
-    ) STRICT;
-    CREATE TABLE points (
-        id               INTEGER PRIMARY KEY AUTOINCREMENT,
-        run_id           INTEGER NOT NULL REFERENCES runs,
-        idx              INTEGER NOT NULL,
-        dut              TEXT NOT NULL,
-        frame            TEXT NOT NULL,
-        frame_bytes_mean REAL NOT NULL,
-        line_fps         REAL,
-        result           TEXT,
-        rest             TEXT NOT NULL,
-        UNIQUE (run_id, idx)
-    ) STRICT;
-    CREATE TABLE trials (
-        id          INTEGER PRIMARY KEY AUTOINCREMENT,
-        point_id    INTEGER NOT NULL REFERENCES points,
-        idx         INTEGER NOT NULL,
-        purpose     TEXT NOT NULL,
-        started     TEXT NOT NULL,
-        duration_s  REAL NOT NULL,
-        offered_fps REAL NOT NULL,
-        offered     INTEGER NOT NULL,
-        sent        INTEGER NOT NULL,
-        received    INTEGER NOT NULL,
-        lost        INTEGER NOT NULL,
-        unexplained INTEGER NOT NULL,
-        verdict     TEXT NOT NULL,
-        rest        TEXT NOT NULL,
-        UNIQUE (point_id, idx)
-    ) STRICT;
-",
-    // Runs are known by more than their place in one file.
-    "
-    UPDATE runs SET rest = json_set(rest, '$.uuid', lower(printf('%s-%s-4%s-%s%s-%s',
-        hex(randomblob(4)), hex(randomblob(2)), substr(hex(randomblob(2)), 2),
-        substr('89AB', 1 + (random() & 3), 1), substr(hex(randomblob(2)), 2), hex(randomblob(6)))));
-",
-    // Points and trials without frames say nothing of frames: NULL, all at once. Before, all of it was 0.
-    "
-    CREATE TABLE new_points (
-        id               INTEGER PRIMARY KEY AUTOINCREMENT,
-        run_id           INTEGER NOT NULL REFERENCES runs,
-        idx              INTEGER NOT NULL,
-        dut              TEXT NOT NULL,
-        frame            TEXT,
-        frame_bytes_mean REAL,
-        line_fps         REAL,
-        result           TEXT,
-        rest             TEXT NOT NULL,
-        UNIQUE (run_id, idx),
-        CHECK ((frame IS NULL) = (frame_bytes_mean IS NULL))
-    ) STRICT;
-    INSERT INTO new_points SELECT id, run_id, idx, dut, nullif(frame, ''), iif(frame = '', NULL, frame_bytes_mean),
-        line_fps, result, rest FROM points;
-    DROP TABLE points;
-    ALTER TABLE new_points RENAME TO points;
-    CREATE TABLE new_trials (
-        id          INTEGER PRIMARY KEY AUTOINCREMENT,
-        point_id    INTEGER NOT NULL REFERENCES points,
-        idx         INTEGER NOT NULL,
-        purpose     TEXT NOT NULL,
-        started     TEXT NOT NULL,
-        duration_s  REAL NOT NULL,
-        offered_fps REAL,
-        offered     INTEGER,
-        sent        INTEGER,
-        received    INTEGER,
-        lost        INTEGER,
-        unexplained INTEGER,
-        verdict     TEXT NOT NULL,
-        rest        TEXT NOT NULL,
-        UNIQUE (point_id, idx),
-        CHECK ((offered_fps IS NULL) + (offered IS NULL) + (sent IS NULL) + (received IS NULL) + (lost IS NULL)
-            + (unexplained IS NULL) IN (0, 6))
-    ) STRICT;
-    INSERT INTO new_trials SELECT * FROM trials;
-    UPDATE new_trials
-        SET offered_fps = NULL, offered = NULL, sent = NULL, received = NULL, lost = NULL, unexplained = NULL
-        WHERE offered_fps = 0 AND offered = 0 AND sent = 0 AND received = 0;
-    DROP TABLE trials;
-    ALTER TABLE new_trials RENAME TO trials;
-",
-    // Trials at full speed that are no ceiling of the tester have a purpose of their own; drop counters were the ledger.
-    "
-    UPDATE trials SET purpose = 'full-speed' WHERE purpose = 'ceiling' AND point_id IN (
-        SELECT id FROM points WHERE dut NOT IN ('wire', 'tester')
-            OR EXISTS (SELECT 1 FROM json_each(iif(json_valid(rest), rest, '{}'), '$.settings') WHERE value ->> 0 = 'measures'));
-    UPDATE trials SET rest = json_remove(json_set(rest, '$.drop_counters', rest -> '$.ledger'), '$.ledger')
-        WHERE iif(json_valid(rest), rest -> '$.ledger', NULL) IS NOT NULL;
-",
-];
-
 /// Ends a run that is still running.
 pub(super) const END_RUN: &str =
-    "UPDATE runs SET state = ?2, finished = ?3 WHERE id = ?1 AND state = 'running'";
-/// Keeps why a run that is still running fails.
-pub(super) const NOTE_FAILURE: &str = "UPDATE runs SET rest = ?2 WHERE id = ?1 AND state = 'running'";
+    "UPDATE runs SET state = ?2, finished = ?3 WHERE uuid = ?1 AND state = 'running'";
+/// Ends a run that is still running and has failed; its failure is in `rest`.
+pub(super) const FAIL_RUN: &str =
+    "UPDATE runs SET state = 'failed', finished = ?2, rest = ?3 WHERE uuid = ?1 AND state = 'running'";
 /// Lets a run that did not come to its end go on.
 pub(super) const REOPEN_RUN: &str = "UPDATE runs SET state = 'running', finished = NULL, rest = ?2 \
-                                     WHERE id = ?1 AND state IN ('interrupted', 'failed')";
+                                     WHERE uuid = ?1 AND state IN ('interrupted', 'failed')";
 /// Writes the result of a point that has none.
-pub(super) const FINISH_POINT: &str = "UPDATE points SET result = ?2 WHERE id = ?1 AND result IS NULL";
-/// Number of the newest run.
-pub(super) const LAST_RUN: &str = "SELECT max(id) FROM runs";
+pub(super) const FINISH_POINT: &str =
+    "UPDATE points SET result = ?3 WHERE run_uuid = ?1 AND idx = ?2 AND result IS NULL";
+/// The run with a number.
+pub(super) const NUMBERED: &str = "SELECT id, uuid FROM runs WHERE id = ?1";
+/// The run that began last.
+pub(super) const NEWEST: &str = "SELECT id, uuid FROM runs ORDER BY id DESC LIMIT 1";
 
-/// A table of records. The number (`id`) is given by the store.
+/// A table of records.
 pub(super) struct Table {
     /// Name.
     pub(super) name: &'static str,
-    /// Column that points to the parent, or `id`; rows are listed by it.
-    parent: &'static str,
-    /// Columns other than `id` and `rest`.
+    /// Fields with numbers that the file gives, the own one first, each with its SQL.
+    numbers: &'static [(&'static str, &'static str)],
+    /// Columns other than these, the key of the parent and `rest`.
     columns: &'static [&'static str],
 }
 
-/// Runs; the parent column lists one run.
+/// Columns by which rows are found, and their values.
+pub(super) type Key = [(&'static str, SqlValue)];
+
+/// Runs.
 pub(super) const RUNS: Table = Table {
     name: "runs",
-    parent: "id",
-    columns: &["plan", "question", "started", "finished", "state", "version"],
+    numbers: &[("id", "id")],
+    columns: &["uuid", "plan", "question", "started", "finished", "state", "version"],
 };
-/// Points of a run.
+/// Points, each below its run.
 pub(super) const POINTS: Table = Table {
     name: "points",
-    parent: "run_id",
-    columns: &["run_id", "idx", "dut", "frame", "frame_bytes_mean", "line_fps", "result"],
+    numbers: &[("id", "id"), ("run_id", "(SELECT id FROM runs WHERE uuid = run_uuid)")],
+    columns: &["idx", "dut", "frame", "frame_bytes_mean", "line_fps", "result"],
 };
-/// Trials of a point.
+/// Trials, each below its point.
 pub(super) const TRIALS: Table = Table {
     name: "trials",
-    parent: "point_id",
+    numbers: &[
+        ("id", "id"),
+        (
+            "point_id",
+            "(SELECT id FROM points WHERE points.run_uuid = trials.run_uuid AND points.idx = point_idx)",
+        ),
+    ],
     columns: &[
-        "point_id",
         "idx",
         "purpose",
         "started",
@@ -173,6 +83,17 @@ pub(super) const TRIALS: Table = Table {
         "verdict",
     ],
 };
+
+/// The key of the points of a run.
+pub(super) fn of_run(run: RunId) -> [(&'static str, SqlValue); 1] {
+    [("run_uuid", SqlValue::Text(run.to_string()))]
+}
+
+/// The key of the trials of a point.
+pub(super) fn of_point(point: PointKey) -> [(&'static str, SqlValue); 2] {
+    let [run] = of_run(point.run);
+    [run, ("point_idx", to_sql(point.index.into()))]
+}
 
 /// A row of which no record can be made.
 pub(super) struct Unreadable {
@@ -197,42 +118,45 @@ impl From<rusqlite::Error> for RowError {
 }
 
 impl Table {
-    /// Inserts a record and returns its number; the record's own `id` is ignored.
+    /// Inserts a record below its parent and returns its number; the numbers in the record are ignored.
     pub(super) fn insert<R: Serialize + DeserializeOwned>(
         &self,
         db: &Connection,
+        parent: &Key,
         record: &R,
     ) -> Result<i64, RowError> {
         let row = self.write_row(record).map_err(RowError::Record)?;
-        let places: Vec<_> = (1..=row.len()).map(|i| format!("?{i}")).collect();
+        let (mut columns, mut values): (Vec<_>, Vec<_>) = parent.iter().cloned().unzip();
+        columns.extend(self.columns);
+        values.extend(row);
+        let places: Vec<_> = (1..=values.len()).map(|i| format!("?{i}")).collect();
         let sql = format!(
             "INSERT INTO {} ({}, rest) VALUES ({})",
             self.name,
-            self.columns.join(", "),
+            columns.join(", "),
             places.join(", ")
         );
-        db.prepare_cached(&sql)?.execute(params_from_iter(row))?;
+        db.prepare_cached(&sql)?.execute(params_from_iter(values))?;
         Ok(db.last_insert_rowid())
     }
 
-    /// Records of one parent in order, or all, each with its number or why it cannot be read.
+    /// Records with this key in order, or all, each or why it cannot be read.
     pub(super) fn select<R: DeserializeOwned>(
         &self,
         db: &Connection,
-        parent: Option<i64>,
+        key: &Key,
     ) -> Result<Vec<Result<R, Unreadable>>, rusqlite::Error> {
-        let sql = format!(
-            "SELECT id, {}, rest FROM {} {} ORDER BY id",
-            self.columns.join(", "),
-            self.name,
-            parent.map_or(String::new(), |_| format!("WHERE {} = ?1", self.parent))
-        );
+        let numbers = self.numbers.iter().map(|(_, sql)| *sql);
+        let columns: Vec<_> = numbers.chain(self.columns.iter().copied()).collect();
+        let wanted: String = key.iter().map(|(column, _)| format!(" AND {column} = ?")).collect();
+        let sql =
+            format!("SELECT {}, rest FROM {} WHERE true{wanted} ORDER BY id", columns.join(", "), self.name);
         let mut statement = db.prepare_cached(&sql)?;
-        let mut rows = statement.query(params_from_iter(parent))?;
+        let mut rows = statement.query(params_from_iter(key.iter().map(|(_, value)| value)))?;
         let mut records = Vec::new();
         while let Some(row) = rows.next()? {
             let id = row.get(0)?;
-            records.push(self.read_row(id, row).map_err(|source| Unreadable { id, source }));
+            records.push(self.read_row(row).map_err(|source| Unreadable { id, source }));
         }
         Ok(records)
     }
@@ -252,7 +176,9 @@ impl Table {
         // A number that is not finite becomes null and would be found only when the record is read.
         serde_json::from_value::<R>(json.clone())?;
         let Json::Object(mut fields) = json else { unreachable!("records are structs") };
-        fields.remove("id");
+        for (number, _) in self.numbers {
+            fields.remove(*number);
+        }
         let mut row: Vec<_> = self
             .columns
             .iter()
@@ -262,12 +188,12 @@ impl Table {
         Ok(row)
     }
 
-    fn read_row<R: DeserializeOwned>(&self, id: i64, row: &Row<'_>) -> Result<R, serde_json::Error> {
-        let rest: String = row.get(self.columns.len() + 1).map_err(serde_json::Error::custom)?;
+    fn read_row<R: DeserializeOwned>(&self, row: &Row<'_>) -> Result<R, serde_json::Error> {
+        let names = self.numbers.iter().map(|(field, _)| *field).chain(self.columns.iter().copied());
+        let rest: String = row.get("rest").map_err(serde_json::Error::custom)?;
         let mut fields: Map<String, Json> = serde_json::from_str(&rest)?;
-        fields.insert("id".into(), id.into());
-        for (i, column) in self.columns.iter().enumerate() {
-            let value = row.get_ref(i + 1).map_err(serde_json::Error::custom)?;
+        for (i, column) in names.enumerate() {
+            let value = row.get_ref(i).map_err(serde_json::Error::custom)?;
             if value != ValueRef::Null {
                 fields.insert(field_of(column).into(), to_json(column, value)?);
             }

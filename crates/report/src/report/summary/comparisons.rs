@@ -5,7 +5,7 @@ use crate::compare::{self, Across, Row, Verdict};
 use crate::record::GoalResult;
 use crate::run_data::{PointData, RunData};
 use crate::view::format::{count, list, si, whole_percent};
-use crate::view::{Bound, Comparison, Rate, Ratio, Series, handover};
+use crate::view::{Bound, Comparison, Rate, Ratio, Series, core_distance};
 
 /// Comparisons spelled out; the rest is in the table.
 const COMPARISONS: usize = 6;
@@ -38,7 +38,7 @@ fn is_irregular(base: &Series<'_>, other: &Series<'_>, frame: &str) -> bool {
     goal.goal == base_goal.goal && rate.bound != Bound::Exact
 }
 
-/// The rates of those whose searches ended irregularly; `None` without any.
+/// The rates of devices whose searches ended irregularly; `None` without any.
 fn all_irregular(base: &Series<'_>, others: &[&Series<'_>], frame: &str) -> Option<String> {
     let found = others.iter().filter_map(|other| Some((other, result(other, frame)?)));
     let found: Vec<_> = found.collect();
@@ -110,7 +110,7 @@ fn compared(base: (&str, &Series<'_>), other: (&str, &Series<'_>), frame: &str) 
         .into_iter()
         .find(|(_, _, rate)| rate.bound != Bound::Exact)
         .map(|(name, goal, _)| format!("the search of {name} {}", ended(goal)));
-    match irregular.or_else(|| handover::apart(base_point, point)) {
+    match irregular.or_else(|| core_distance::apart(base_point, point)) {
         Some(why) => Some(format!(
             "{} reaches {} frames/s; it cannot be compared with {}: {why}.",
             other.0,

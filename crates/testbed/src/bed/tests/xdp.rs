@@ -4,7 +4,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use crate::sys;
+use weir_linux::sys;
 
 const PROG_LOAD: i64 = 5;
 const PROG_TEST_RUN: i64 = 10;
@@ -101,7 +101,7 @@ fn load(code: &[u64]) -> io::Result<OwnedFd> {
         ..ProgLoad::default()
     };
     let fd = bpf(PROG_LOAD, &mut load)?;
-    // SAFETY: the kernel just made this descriptor; nobody else owns it.
+    // SAFETY: the kernel just created this descriptor; it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

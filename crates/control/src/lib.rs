@@ -1,0 +1,206 @@
+//! A node as a service: it opens the ports, gives its privileges up, runs the node, and answers the clients of its socket.
+//!
+//! ```text
+//!   run:   open ports > give privileges up > threads of the node
+//!          this thread: counters for Prometheus, panics of the node, signals
+//!          another one: events of NATs and port blocks > files (notes)
+//!          threads for the clients of the socket (clients, socket): one line of JSON there, one line back
+//! ```
+//! [`request`] is what a client may ask and [`socket`] how it is sent; [`reported`] is the JSON of the answers, and the same as text
+//! and for Prometheus. [`blocks`] keeps the port blocks of each subscriber, [`panics`] what a panic of the node leaves.
+
+mod blocks;
+mod clients;
+mod notes;
+mod panics;
+pub mod reported;
+pub mod request;
+pub mod socket;
+
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+use weir_capture::privilege;
+use weir_node::{Config, Node, Opened};
+use weir_service::prometheus::{self, Server};
+use weir_service::signals::Hangup;
+use weir_service::{say, systemd};
+
+use notes::{Events, EventsFile, KeptBlocks, Notes};
+use panics::PanicLog;
+use reported::Unwritten;
+use socket::Control;
+
+/// Bytes of a node's text, and of a request with it: a million rules have fewer.
+pub const LONGEST_TEXT: u64 = 64 << 20;
+
+/// Longest age of the counters for Prometheus.
+const TELL: Duration = Duration::from_secs(1);
+/// Interval between checks for signals.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What becomes of hosts without a port block while blocks cannot be written to their file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BlocksFailure {
+    /// No new port blocks are assigned.
+    Refuse,
+    /// They get one, which is forgotten by a crash.
+    Give,
+}
+
+/// The file of port blocks.
+#[derive(Debug, Clone, Copy)]
+pub struct BlocksFile<'a> {
+    /// Its path.
+    pub path: &'a Path,
+    /// While it cannot be written.
+    pub failure: BlocksFailure,
+}
+
+/// How a node is run.
+#[derive(Debug)]
+pub struct Settings<'a> {
+    /// The node.
+    pub config: Config,
+    /// Runs a thread on each of these CPUs, whatever the text says, and other texts that are applied later.
+    pub cpus: Option<Vec<usize>>,
+    /// Where clients are answered.
+    pub socket: PathBuf,
+    /// Where Prometheus is answered.
+    pub prometheus: Option<SocketAddr>,
+    /// The file to which events of NATs are appended.
+    pub events: Option<&'a Path>,
+    /// The file of port blocks.
+    pub blocks: Option<BlocksFile<'a>>,
+    /// Root stays root.
+    pub keeps_privileges: bool,
+}
+
+/// A node that has ended.
+#[derive(Debug)]
+pub struct Over {
+    /// The frame accounting, as [`reported::counters`] has it.
+    pub accounting: Value,
+    /// Why it ended before it was asked to, a line each.
+    pub reasons: Vec<String>,
+}
+
+/// The node with a thread on each of these CPUs, if there are any.
+fn placed(mut config: Config, cpus: Option<&[usize]>) -> Config {
+    if let Some(cpus) = cpus {
+        config.settings.threads = cpus.iter().copied().map(Some).collect();
+    }
+    config
+}
+
+/// Runs a node until a signal ends it, or its ports have gone.
+///
+/// # Errors
+/// A port, a file or a socket cannot be opened, or privileges cannot be given up.
+pub fn run(settings: Settings<'_>) -> Result<Over> {
+    let cpus = settings.cpus;
+    let config = placed(settings.config, cpus.as_deref());
+    config.check_threads().map_err(anyhow::Error::msg)?;
+    let hangup = Hangup::of_service()?;
+    let events = settings.events.map(EventsFile::open).transpose()?;
+    let prometheus = settings.prometheus.map(prometheus::listen).transpose()?;
+    let mut blocks = settings.blocks.map(|file| KeptBlocks::open(file.path, file.failure)).transpose()?;
+    let control = Control::listen(&settings.socket)?;
+    let mut opened = Opened::new(&config)?;
+    if let Some(blocks) = &mut blocks {
+        restore(&mut opened, blocks);
+    }
+    for (port, method) in config.plane.ports.iter().zip(opened.methods()) {
+        say::say(&format!("{}: {} on {}", port.name, method, port.interface));
+    }
+    say::notes(opened.obstacles());
+    let mut panics = PanicLog::open();
+    if !settings.keeps_privileges {
+        privilege::drop_all_but(opened.needs()).context("cannot drop privileges")?;
+        privilege::run_no_program();
+    }
+    let node = opened.start()?;
+    panics.begin(node.began());
+    let events = events.zip(settings.events);
+    let events = events.map(|(file, path)| Events::new(file, path, node.began()));
+    let unwritten = Unwritten::default();
+    let reopens = AtomicBool::new(false);
+    let mut notes = Notes { events, blocks, unwritten: &unwritten, reopens: &reopens };
+    let prometheus = prometheus.map(Server::start).transpose()?;
+    let names: Vec<String> = config.plane.ports.iter().map(|port| port.name.clone()).collect();
+    let page =
+        |node: &Node| reported::prometheus(&node.snapshots(), &names) + &reported::unwritten(&unwritten);
+    systemd::notify_ready()?;
+    // Clients have their own threads, so that none of them delays the recording of events.
+    let (alive, over) = UnixStream::pair().context("cannot create the socket that ends the clients")?;
+    let placed = |config| placed(config, cpus.as_deref());
+    let answer = |sent: &[u8]| socket::answer(&node, &names, sent, &placed);
+    let publish = || {
+        if let Some(server) = &prometheus {
+            server.publish(page(&node));
+        }
+    };
+    std::thread::scope(|scope| {
+        let (noting, is_over) = channel();
+        if notes.events.is_some() || notes.blocks.is_some() {
+            let (node, notes) = (&node, &mut notes);
+            scope.spawn(move || notes.run(node, &is_over));
+        }
+        let serve = || control.serve(&over, &answer);
+        let serving = std::thread::Builder::new().name("control".into()).spawn_scoped(scope, serve);
+        if serving.is_ok() {
+            watch(&node, (&names, &mut panics), publish, (&hangup, &reopens));
+        }
+        drop::<Sender<()>>(noting);
+        drop(alive);
+        serving.map(drop)
+    })?;
+    end(node, &mut notes, &names)
+}
+
+/// Reports panics of the node, and publishes its counters, until it ends or a signal ends it.
+fn watch(
+    node: &Node,
+    (names, panics): (&[String], &mut PanicLog),
+    publish: impl Fn(),
+    (hangup, reopens): (&Hangup, &AtomicBool),
+) {
+    publish();
+    let mut reported = Instant::now();
+    while !hangup.ends() && !node.has_ended() {
+        std::thread::sleep(LOOK);
+        reopens.fetch_or(hangup.asks_to_reopen(), Ordering::Relaxed);
+        panics.look(node, names);
+        if reported.elapsed() >= TELL {
+            reported = Instant::now();
+            publish();
+        }
+    }
+}
+
+/// Gives hosts their port blocks back.
+fn restore(opened: &mut Opened, kept: &mut KeptBlocks) {
+    let before = kept.blocks.live();
+    let restored = opened.restore(&before);
+    if !before.is_empty() {
+        say::say(&format!("restored {} of {} port blocks", restored.len(), before.len()));
+    }
+    kept.blocks.set(&restored);
+    kept.sync();
+    opened.set_new_blocks(kept.new_blocks());
+}
+
+/// Drains the node and returns the accounting.
+fn end(node: Node, notes: &mut Notes<'_>, names: &[String]) -> Result<Over> {
+    let mut ended = node.stop();
+    // Also if a port has failed.
+    notes.end(&mut ended);
+    let accounting = reported::counters(&ended.threads?, names);
+    Ok(Over { accounting, reasons: ended.ended_early })
+}

@@ -1,0 +1,51 @@
+//! The configuration that a node runs by: its text, and the Ethernet addresses of its ports. Planes are made of it.
+
+use std::hash::{BuildHasher, RandomState};
+
+use weir_packet::frame::Mac;
+use weir_plane::{Plane, Share};
+
+use crate::backend::Backend;
+use crate::config::{Config, Host, Settings};
+
+/// The configuration of a node that runs.
+#[derive(Debug, Clone)]
+pub(crate) struct RunningConfig {
+    pub(crate) backends: Vec<Backend>,
+    pub(crate) settings: Settings,
+    pub(crate) config: weir_plane::Config,
+    macs: Vec<Mac>,
+}
+
+impl RunningConfig {
+    pub(crate) fn new(config: &Config, macs: Vec<Mac>) -> RunningConfig {
+        let Config { plane, backends, settings } = config.clone();
+        let config = plane.shared_by(settings.threads.len() as u8);
+        RunningConfig { backends, settings, config, macs }
+    }
+
+    /// A plane for each thread, with a seed that cannot be predicted from outside: NAT ports follow from it.
+    pub(crate) fn planes(&self) -> Vec<Plane> {
+        let is_taken = self.settings.host != Host::None;
+        let plane = |config: &weir_plane::Config| {
+            let plane = Plane::new(config, &self.macs);
+            if is_taken { plane } else { plane.without_machine() }
+        };
+        by_thread(self.config.clone(), self.settings.threads.len(), plane)
+    }
+}
+
+/// Calls `of` for each of so many threads, with the text, the thread's share, and a seed that cannot be predicted from outside.
+pub(crate) fn by_thread<T>(
+    mut config: weir_plane::Config,
+    threads: usize,
+    mut of: impl FnMut(&weir_plane::Config) -> T,
+) -> Vec<T> {
+    config.seed = RandomState::new().hash_one(0);
+    let threads = threads as u8;
+    let one = |thread| {
+        config.share = Share { thread, of: threads };
+        of(&config)
+    };
+    (0..threads).map(one).collect()
+}

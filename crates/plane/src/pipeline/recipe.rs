@@ -1,0 +1,73 @@
+//! The recipe of a flow: what the stages and the exit do to its frames, part by part.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
+
+use super::{Exit, Pipeline, Stage};
+use crate::dir::Dir;
+use crate::frame::PortId;
+use crate::recipe::{Depends, Key, Never, On, Out, Recipe};
+use crate::table::timers::Tick;
+use crate::time::Time;
+
+impl Pipeline {
+    /// The epoch of something that recipes depend on.
+    pub(crate) fn epoch(&self, on: On) -> u32 {
+        match (on, &self.exit) {
+            (On::Text, _) => self.text_epoch,
+            (On::Routes, Exit::Router(router)) => router.epochs().0,
+            (On::Neighbours, Exit::Router(router)) => router.epochs().1,
+            (On::Routes | On::Neighbours, Exit::Across) => 0,
+            (On::Session { stage, number }, _) => match self.stages.get(stage) {
+                Some(Stage::Filter(filter)) => filter.epoch(number),
+                Some(Stage::Nat(nat)) => nat.table.epoch(number),
+                Some(Stage::Queue(_) | Stage::Police(_)) | None => 0,
+            },
+        }
+    }
+
+    /// What is done to frames with this key.
+    ///
+    /// # Errors
+    /// They must pass the stages.
+    pub(crate) fn recipe(&self, now: Time, key: Key) -> Result<Recipe, Never> {
+        let dir = if usize::from(key.port.0) < self.left { Dir::Outward } else { Dir::Inward };
+        let (mut at, mut class, mut parts, mut until) = (key, 0, Vec::new(), None);
+        let mut depends = vec![On::Text];
+        let count = self.stages.len();
+        let order = (0..count).map(|n| if dir == Dir::Outward { n } else { count - 1 - n });
+        for (stage, kind) in order.filter_map(|k| Some((k, self.stages.get(k)?))) {
+            let part = match kind {
+                Stage::Filter(filter) => filter.recipe(now, &at, dir)?,
+                Stage::Nat(nat) => match nat.table.recipe(now, &at, dir)? {
+                    Some(part) => part,
+                    None => continue,
+                },
+                Stage::Queue(queue) => {
+                    queue.recipe(dir)?;
+                    continue;
+                }
+                Stage::Police(police) => {
+                    police.recipe(dir, &at, class)?;
+                    continue;
+                }
+            };
+            at = at.behind(part.rewrite);
+            class = part.class.unwrap_or(class);
+            depends.extend(part.sessions.iter().map(|&number| On::Session { stage, number }));
+            until = match (until, part.until) {
+                (Some(a), Some(b)) => Some(Tick::earlier(a, b)),
+                (a, b) => a.or(b),
+            };
+            parts.push((stage, part));
+        }
+        let out = match &self.exit {
+            Exit::Router(router) => {
+                depends.extend([On::Routes, On::Neighbours]);
+                router.recipe(&at)?
+            }
+            Exit::Across if dir == Dir::Outward => Out { port: PortId(self.left as u8), routed: None },
+            Exit::Across => Out { port: PortId(0), routed: None },
+        };
+        let depends = depends.into_iter().map(|on| Depends { on, epoch: self.epoch(on) }).collect();
+        Ok(Recipe { parts, out, depends, until })
+    }
+}

@@ -1,0 +1,104 @@
+//! What a plane is asked: counters, logs, NAT port blocks. Each answer is gathered from the stages in the order of the text.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
+
+use super::{Accounting, Plane};
+use crate::filter::{Count, Filter, Logged};
+use crate::nat::{BlockEvent, Event, PortBlock, Usage};
+use crate::pipeline::{Exit, Stage};
+use crate::police::PoliceCounts;
+use crate::queue::QueueCounts;
+
+impl Plane {
+    /// The frame accounting.
+    pub fn accounting(&self) -> Accounting {
+        let served = self.fast.as_ref().map_or(0, |path| path.served());
+        let Accounting { entered, left, .. } = self.accounting;
+        Accounting {
+            entered: entered + served,
+            left: left + served,
+            originated: self.outbox.made,
+            kept: self.outbox.kept_count,
+            ..self.accounting.clone()
+        }
+    }
+
+    /// What the NATs hold.
+    pub fn nat_usage(&self) -> Usage {
+        self.pipeline.nats().map(|nat| nat.table.usage()).fold(Usage::default(), |all, one| Usage {
+            sessions: all.sessions + one.sessions,
+            bytes: all.bytes + one.bytes,
+        })
+    }
+
+    /// Block events since the last call; `None`: there were too many, and [`Plane::blocks`] has all blocks.
+    pub fn block_events(&mut self) -> Option<Vec<BlockEvent>> {
+        let mut all = Vec::new();
+        for nat in self.pipeline.nats_mut() {
+            all.append(&mut nat.table.block_events()?);
+        }
+        Some(all)
+    }
+
+    /// All port blocks in use, but for deterministic ones. It takes its time.
+    pub fn blocks(&mut self) -> Vec<PortBlock> {
+        self.pipeline.nats_mut().flat_map(|nat| nat.table.blocks()).collect()
+    }
+
+    /// NAT events since the last call, and how many were dropped since the start because a log was full.
+    pub fn events(&mut self) -> (Vec<Event>, u64) {
+        let mut all = self.unread_log.events();
+        for nat in self.pipeline.nats_mut() {
+            let (events, lost) = nat.table.events();
+            all.0.extend(events);
+            all.1 += lost;
+        }
+        all
+    }
+
+    /// The filters in the order of the text: each rule as it was written, then the policy, with its counts.
+    pub fn filter_counts(&self) -> Vec<Vec<(String, Count)>> {
+        let of = |filter: &Filter| filter.counts().map(|(rule, count)| (rule.to_string(), count)).collect();
+        self.pipeline.filters().map(of).collect()
+    }
+
+    /// The counters of queues, in the order of the text.
+    pub fn queue_counts(&self) -> Vec<QueueCounts> {
+        let of = |(n, stage): (usize, &Stage)| match stage {
+            Stage::Queue(queue) => queue.counts(n + 1).collect(),
+            Stage::Filter(_) | Stage::Nat(_) | Stage::Police(_) => Vec::new(),
+        };
+        self.pipeline.stages.iter().enumerate().flat_map(of).collect()
+    }
+
+    /// The counters of policers, in the order of the text.
+    pub fn police_counts(&self) -> Vec<PoliceCounts> {
+        let of = |(n, stage): (usize, &Stage)| match stage {
+            Stage::Police(police) => police.counts(n + 1).collect(),
+            Stage::Filter(_) | Stage::Nat(_) | Stage::Queue(_) => Vec::new(),
+        };
+        self.pipeline.stages.iter().enumerate().flat_map(of).collect()
+    }
+
+    /// Frames that rules have logged since the last call.
+    pub fn logged(&mut self) -> Vec<Logged> {
+        self.pipeline.filters_mut().flat_map(Filter::logged).collect()
+    }
+
+    /// Connections that filters remember.
+    pub fn connections(&self) -> u32 {
+        self.pipeline.filters().map(Filter::connections).sum()
+    }
+
+    /// Memory that filters read, in bytes.
+    pub fn filter_bytes(&self) -> usize {
+        self.pipeline.filters().map(Filter::bytes).sum()
+    }
+
+    /// Memory that look-ups of routes read, in bytes.
+    pub fn route_bytes(&self) -> usize {
+        match &self.pipeline.exit {
+            Exit::Router(router) => router.table_bytes(),
+            Exit::Across => 0,
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! How a packet leaves: time to live, length, options, Ethernet addresses; or why it does not.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use weir_packet::frame::Mac;
+
+use super::{GROUPS, NEIGHBOURS, Next, Router, is_of_link};
+use crate::batch::{Frames, PerFrame, Set};
+use crate::dir::{Dir, EntryPoint};
+use crate::drops::DropReason;
+use crate::flow::spread;
+use crate::fragment;
+use crate::frame::{Frame, Kind, PortId};
+use crate::icmp::{self, Error};
+use crate::neighbour::{Asker, Known, Slot, State, Target, Waiting};
+use crate::prefix::Prefix;
+use crate::route::Hop;
+use crate::route::hops::{End, hops};
+use crate::route::options::{self, Options, Writer};
+use crate::stage::Step;
+use crate::table::shares::Host;
+
+impl Router {
+    /// Decides about frames that passed the stages in this direction.
+    pub(crate) fn run(&mut self, step: &mut Step<'_, '_>, dir: Dir, set: Set) {
+        if set.is_empty() {
+            return;
+        }
+        let hops = self.hops(&step.frames, set, End::Destination);
+        for i in set {
+            self.forward(step, dir, i, hops[i]);
+        }
+    }
+
+    /// The hops of one end of each frame of `set`.
+    #[inline]
+    pub(in crate::route) fn hops(&self, frames: &Frames<'_, '_>, set: Set, end: End) -> PerFrame<Hop> {
+        hops((&self.v4, &self.v6), frames, set, end)
+    }
+
+    /// The longest packet of a port.
+    #[inline]
+    #[expect(clippy::indexing_slicing, reason = "hops and links name ports that there are")]
+    pub(in crate::route) fn mtu(&self, port: PortId) -> u16 {
+        self.mtus[usize::from(port.0)]
+    }
+
+    /// The quick way, and where it is left.
+    #[inline]
+    fn forward(&mut self, step: &mut Step<'_, '_>, dir: Dir, i: usize, hop: Hop) {
+        let hop = if hop.0 >= GROUPS && hop != Hop::NONE { self.member(&step.frames[i], hop) } else { hop };
+        let frame = &mut step.frames[i];
+        if let Some(&Next::Ready { port, mac }) = self.nexts.get(hop.0 as usize)
+            && frame.ttl() > 1
+            && frame.ip_bytes() <= usize::from(self.mtu(port))
+            && !is_of_link(frame)
+            && !frame.is_to_group()
+            && !frame.has_options4()
+        {
+            let link = self.neighbours.link(port);
+            frame.decrement_ttl();
+            frame.set_ethernet(mac, link.mac, &link.tags);
+            step.leave(i, port);
+        } else {
+            self.slow(step, dir, i, hop);
+        }
+    }
+
+    #[cold]
+    fn slow(&mut self, step: &mut Step<'_, '_>, dir: Dir, i: usize, hop: Hop) {
+        // An error goes back through all stages.
+        let back = EntryPoint::Begin(dir.opposite());
+        let next = self.nexts.get(hop.0 as usize).copied();
+        // It goes no further than to the node (RFC 4291, section 2.5.6).
+        let is_for_us = matches!(next, Some(Next::Local | Next::All | Next::Broadcast(_)));
+        if is_of_link(&step.frames[i]) && !is_for_us {
+            return step.drop(i, DropReason::MartianSource);
+        }
+        let to_all = step.frames[i].is_to_group();
+        match next {
+            None => step.refuse(i, DropReason::NoRoute, Error::NoRoute, back),
+            Some(Next::Blackhole) => step.drop(i, DropReason::Blackhole),
+            Some(Next::Martian) => step.drop(i, DropReason::MartianDestination),
+            Some(Next::Unreachable) => step.refuse(i, DropReason::RouteUnreachable, Error::NoHost, back),
+            Some(Next::Prohibit) => step.refuse(i, DropReason::RouteProhibited, Error::Prohibited, back),
+            Some(Next::Local) => self.local(step, i),
+            Some(Next::All) => step.local(i),
+            Some(Next::Broadcast(port)) if port == step.frames[i].port => step.local(i),
+            Some(Next::Broadcast(_)) => step.drop(i, DropReason::DirectedBroadcast),
+            Some(_) if to_all => step.drop(i, DropReason::LinkBroadcast),
+            Some(_) if step.frames[i].ttl() <= 1 => {
+                step.refuse(i, DropReason::TtlExpired, Error::TimeExceeded, back)
+            }
+            Some(Next::Ready { port, mac }) => self.send(step, i, port, mac, back),
+            Some(Next::Stale { port, mac }) => {
+                self.neighbours.used(Slot(hop.0 - NEIGHBOURS), step.now);
+                self.settle();
+                self.send(step, i, port, mac, back);
+            }
+            Some(Next::Unresolved) => self.wait(step, i, Slot(hop.0 - NEIGHBOURS), dir),
+            Some(Next::Connected(port)) if self.is_too_long(&step.frames[i], port) => {
+                step.refuse(i, DropReason::TooBig, Error::TooBig(self.mtu(port)), back);
+            }
+            Some(Next::Connected(port)) => {
+                let frame = &step.frames[i];
+                let (asker, target) =
+                    (Asker { host: Host::of(frame), dir }, Target { port, ip: destination(frame) });
+                match self.neighbours.demand(step.now, target, asker, step.outbox, step.drops) {
+                    Ok(slot) => self.wait(step, i, slot, dir),
+                    Err(reason) => step.drop(i, reason),
+                }
+            }
+        }
+    }
+
+    /// The next hop of the group for this flow.
+    fn member(&self, frame: &Frame<'_>, hop: Hop) -> Hop {
+        self.member_of(hop, spread(frame, &self.secret))
+    }
+
+    /// The next hop of the group for a flow with this hash.
+    pub(in crate::route) fn member_of(&self, hop: Hop, hash: u32) -> Hop {
+        let usable = |member: u32| {
+            matches!(self.nexts.get(member as usize), Some(Next::Ready { .. } | Next::Stale { .. }))
+        };
+        Hop(self.shared(hop).group.pick(hash, usable))
+    }
+
+    /// A packet for the node itself: a ping is answered, all else goes to the machine.
+    fn local(&self, step: &mut Step<'_, '_>, i: usize) {
+        let frame = &mut step.frames[i];
+        let (_, sender) = frame.macs();
+        let port = frame.port;
+        if icmp::answer_echo(frame) {
+            let link = self.neighbours.link(port);
+            frame.set_ethernet(sender, link.mac, &link.tags);
+            step.leave(i, port);
+        } else {
+            step.local(i);
+        }
+    }
+
+    /// A packet that may be too long for the link.
+    fn send(&self, step: &mut Step<'_, '_>, i: usize, port: PortId, mac: Mac, back: EntryPoint) {
+        if step.frames[i].has_options4() && !self.see_to_options(step, i, port, back) {
+            return;
+        }
+        let (mtu, link) = (self.mtu(port), self.neighbours.link(port));
+        if self.is_too_long(&step.frames[i], port) {
+            return step.refuse(i, DropReason::TooBig, Error::TooBig(mtu), back);
+        }
+        let frame = &mut step.frames[i];
+        let fits = frame.ip().len() <= usize::from(mtu);
+        frame.decrement_ttl();
+        frame.set_ethernet(mac, link.mac, &link.tags);
+        if !fits {
+            for later in fragment::cut(frame, mtu) {
+                step.outbox.send(EntryPoint::Leave(port), port, later);
+            }
+        }
+        step.leave(i, port);
+    }
+
+    /// Handles the options of a packet that leaves by a port; false if it goes no further.
+    #[cold]
+    fn see_to_options(&self, step: &mut Step<'_, '_>, i: usize, port: PortId, back: EntryPoint) -> bool {
+        let v4 = |prefix: &Prefix| match prefix.address {
+            IpAddr::V4(address) => Some(u32::from(address)),
+            IpAddr::V6(_) => None,
+        };
+        let of_port = |port: PortId| self.neighbours.link(port).addresses.iter().filter_map(v4);
+        match (self.options, of_port(port).next()) {
+            (Options::Drop, _) if options::asks_nodes(&step.frames[i]) => {
+                step.drop(i, DropReason::IpOption);
+                return false;
+            }
+            (Options::Fill, Some(address)) => {
+                let ports = 0..self.mtus.len();
+                let is_local =
+                    |asked| ports.clone().any(|port| of_port(PortId(port as u8)).any(|local| local == asked));
+                let writer = Writer { address, is_local: &is_local, now: step.now };
+                if let Err(at) = options::fill(&mut step.frames[i], &writer) {
+                    step.refuse(i, DropReason::IpOption, Error::Problem(at), back);
+                    return false;
+                }
+            }
+            _ => {}
+        }
+        true
+    }
+
+    /// Whether a packet is longer than a link carries, and not to be cut.
+    fn is_too_long(&self, frame: &Frame<'_>, port: PortId) -> bool {
+        let fits = frame.ip().len() <= usize::from(self.mtu(port));
+        !fits && (frame.kind() == Kind::V6 || fragment::forbidden(frame))
+    }
+
+    /// A packet for a neighbour whose Ethernet address is not known.
+    fn wait(&mut self, step: &mut Step<'_, '_>, i: usize, slot: Slot, dir: Dir) {
+        let back = EntryPoint::Begin(dir.opposite());
+        let Known { port, mac, state, .. } = self.neighbours.known(slot);
+        if !matches!(state, State::Unknown | State::Asking(_)) {
+            return self.send(step, i, port, mac, back);
+        }
+        if step.frames[i].has_options4() && !self.see_to_options(step, i, port, back) {
+            return;
+        }
+        let mtu = self.mtu(port);
+        if self.is_too_long(&step.frames[i], port) {
+            return step.refuse(i, DropReason::TooBig, Error::TooBig(mtu), back);
+        }
+        let (frame, link) = (&mut step.frames[i], self.neighbours.link(port));
+        frame.decrement_ttl();
+        frame.set_ethernet([0; 6], link.mac, &link.tags);
+        let later = if frame.ip().len() > usize::from(mtu) { fragment::cut(frame, mtu) } else { Vec::new() };
+        let known = frame.known();
+        let mut frames = vec![step.keep(i)];
+        frames.extend(later.into_iter().map(|buf| step.outbox.keep_made(known, buf)));
+        for frame in frames {
+            self.neighbours.wait(
+                slot,
+                Waiting { frame, back: dir.opposite() },
+                step.now,
+                step.outbox,
+                step.drops,
+            );
+        }
+        self.settle();
+    }
+}
+
+fn destination(frame: &Frame<'_>) -> IpAddr {
+    match frame.kind() {
+        Kind::V4 => Ipv4Addr::from(frame.addresses4().1).into(),
+        _ => Ipv6Addr::from(frame.addresses6().1).into(),
+    }
+}
