@@ -2,7 +2,7 @@
 
 use std::ops::{AddAssign, Index};
 
-use crate::why::Step;
+use crate::step::Step;
 
 macro_rules! reasons {
     ($($variant:ident $step:ident $name:literal $meaning:literal,)*) => {

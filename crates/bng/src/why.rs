@@ -1,8 +1,5 @@
 //! Why has this device no session? The last step that it reached, what came of it, and its last frames.
 //!
-//! ```text
-//! frame > identify > status > address > offer > request > store > up
-//! ```
 //! Traces are bounded in number, for each line and for all of them, so that made-up addresses of one line displace each other.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
@@ -16,6 +13,7 @@ use crate::line::Line;
 use crate::mac::Mac;
 use crate::name::Name;
 use crate::session::EndCause;
+use crate::step::Step;
 
 /// Most devices that are remembered.
 pub const MOST_TRACES: usize = 1024;
@@ -25,42 +23,6 @@ pub const MOST_TRACES_OF_LINE: usize = 16;
 pub const MOST_FRAMES: usize = 6;
 /// Bytes of a frame that are remembered.
 const MOST_BYTES: usize = 1514;
-
-/// How far a device came on its way to a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Step {
-    /// A frame was read.
-    Frame,
-    /// Its subscriber was looked for.
-    Identify,
-    /// May the subscriber be online?
-    Status,
-    /// An address was looked for.
-    Address,
-    /// An address was offered.
-    Offer,
-    /// The client asked for an address.
-    Request,
-    /// The record is being written.
-    Store,
-    /// It has a session.
-    Up,
-}
-
-impl fmt::Display for Step {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Step::Frame => "frame",
-            Step::Identify => "identify",
-            Step::Status => "status",
-            Step::Address => "address",
-            Step::Offer => "offer",
-            Step::Request => "request",
-            Step::Store => "store",
-            Step::Up => "up",
-        })
-    }
-}
 
 /// What came of the last frame of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

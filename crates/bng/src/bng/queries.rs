@@ -9,9 +9,10 @@ use crate::mac::Mac;
 use crate::name::Name;
 use crate::record::{Change, Record};
 use crate::session::{Session, SessionId};
+use crate::step::Step;
 use crate::subscriber::{Key, Status, Subscriber};
 use crate::subscribers::{Entry, Index};
-use crate::why::{Outcome, Step, Trace, TraceFrame, Why};
+use crate::why::{Outcome, Trace, TraceFrame, Why};
 
 /// Frames of clients by what became of them: `received` is the sum of all others and of those that wait for the disk, see
 /// [`Sizes::waiting_answers`].
