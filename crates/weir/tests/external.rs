@@ -305,7 +305,7 @@ fn what_cannot_be_measured_is_refused_with_a_remedy() {
     );
     refused(
         "dut.interrupts=0",
-        "eth1 has no interrupts of its own, as a virtual interface has none: leave interrupts out",
+        "eth1 has no interrupts, as it is a virtual interface: omit interrupts",
     );
     refused(
         "dut.xps=0",

@@ -1,6 +1,7 @@
 //! The targets, in the order of their names.
 
 mod announce;
+mod bng;
 mod frames;
 mod kept;
 mod outside;
@@ -21,6 +22,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "apply", run: frames::apply, seeds: frames::apply_seeds, mutate: frames::mutate_apply },
     Target { name: "apps", run: peers::apps, seeds: peers::apps_seeds, mutate: mutate::text },
     Target { name: "blocks", run: kept::blocks, seeds: kept::blocks_seeds, mutate: mutate::text },
+    Target { name: "bng", run: bng::bng, seeds: bng::bng_seeds, mutate: mutate::bytes },
+    Target { name: "bng_text", run: bng::bng_text, seeds: bng::bng_text_seeds, mutate: mutate::text },
     Target {
         name: "bottleneck",
         run: texts::bottleneck,
@@ -29,6 +32,7 @@ pub const TARGETS: &[Target] = &[
     },
     Target { name: "control", run: outside::control, seeds: outside::control_seeds, mutate: mutate::text },
     Target { name: "detect", run: texts::detect, seeds: texts::detect_seeds, mutate: mutate::text },
+    Target { name: "dhcp4", run: bng::dhcp4, seeds: bng::dhcp4_seeds, mutate: mutate::bytes },
     Target { name: "dns", run: peers::dns, seeds: peers::dns_seeds, mutate: mutate::bytes },
     Target { name: "flows", run: peers::flows, seeds: peers::flows_seeds, mutate: mutate::text },
     Target { name: "frame", run: frames::frame, seeds: frames::frame_seeds, mutate: mutate::bytes },

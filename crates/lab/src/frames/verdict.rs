@@ -338,7 +338,7 @@ mod tests {
                 [10, 0, 0],
                 &[],
                 Invalid,
-                "no frame left the tester; the tester sent at only 0.000 % of the offered rate",
+                "no frame left the tester; the tester sent only 0.000 % of the offered rate",
             ),
             (
                 [10, 10, 11],
@@ -379,7 +379,7 @@ mod tests {
         let calls = |ms: u64| Noise { call_ns: Some(ms * 1_000_000), ..Noise::default() };
         for (ms, why) in [(25, NO_SLOT), (1, "")] {
             let reason = format!(
-                "the tester sent at only 3.500 % of the offered rate; a call of its generator takes {ms}.000 ms{why}; {}; 450 \
+                "the tester sent only 3.500 % of the offered rate; a call of its generator takes {ms}.000 ms{why}; {}; 450 \
                  frames received, but only 350 sent",
                 unbalanced("-100 of 350")
             );

@@ -145,7 +145,7 @@ fn what_forbids_a_verdict() {
         |data| goals(data).for_each(|g| g.parameters[0].1 = "60 s".into()),
         &[],
         CannotTell,
-        "the goal is not the same: final trial is 1 s in the first run and 60 s in the other",
+        "the goals differ: final trial is 1 s in the first run and 60 s in the other",
     );
     check(
         |data| goals(data).for_each(|g| g.parameters.push(("max load".into(), "7".into()))),

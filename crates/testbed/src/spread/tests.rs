@@ -115,7 +115,7 @@ fn what_cannot_be_spread_is_refused_with_a_remedy() {
         (
             "v0",
             ["0", "default", "default"],
-            "v0 has no interrupts of its own, as a virtual interface has none: leave interrupts out",
+            "v0 has no interrupts, as it is a virtual interface: omit interrupts",
         ),
         (
             "eth0",

@@ -244,7 +244,7 @@ mod tests {
             ),
             "{text}"
         );
-        assert!(shown(&soaked(&[(5, None)])).contains("is not known"));
+        assert!(shown(&soaked(&[(5, None)])).contains("is unknown"));
     }
 
     #[test]

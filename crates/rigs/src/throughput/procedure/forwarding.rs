@@ -155,7 +155,7 @@ mod tests {
             result.irregular,
             [
                 "1 of 9 loads had no valid trial; the rate there may be higher.",
-                "1 of 3 trials at the maximum load are not to be believed."
+                "1 of 3 trials at the maximum load are not valid."
             ]
         );
     }

@@ -1,0 +1,128 @@
+//! What was before the program began: records of the disk, sessions of the node.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::{Bng, Deadline, Outputs};
+use crate::io::{AddSession, Event, NodeCommand, Output};
+use crate::name::Name;
+use crate::record::{Change, Record};
+use crate::session::{Lease, Session, SessionId};
+use crate::subscribers::{Index, OnDisk, Online};
+
+impl Bng {
+    /// Takes in a record. Nothing is done because of it but a note where it changes nothing.
+    pub(super) fn adopt(&mut self, record: Record, out: &mut Outputs) {
+        // What a snapshot says already: the log behind it may begin earlier.
+        if record.revision < self.revision {
+            return;
+        }
+        self.revision = record.revision;
+        if let Err(why) = self.apply(record.change) {
+            out.push(Output::Event(Event::RecordSkipped { revision: record.revision, why }));
+        }
+    }
+
+    fn apply(&mut self, change: Change) -> Result<(), String> {
+        match change {
+            Change::Subscriber(subscriber) => {
+                self.set_subscriber(subscriber, OnDisk::Yes);
+            }
+            // Its record may never have been written.
+            Change::SubscriberRemoved(name) => {
+                if let Some(index) = self.subscribers.of_name(&name) {
+                    self.remove_session(index);
+                    self.forget_subscriber(index);
+                }
+            }
+            Change::LastAddress { subscriber, address } => {
+                let index = self.known(&subscriber)?;
+                if let Some(entry) = self.subscribers.get_mut(index) {
+                    entry.last_address = Some(address);
+                }
+            }
+            Change::Lease { session, subscriber, start_s, counters, lease } => {
+                let index = self.known(&subscriber)?;
+                let lease_end = self.now.at + self.left(&lease);
+                let session = Session { id: session, subscriber, lease, start_s, counters, lease_end };
+                self.adopt_session(index, session);
+            }
+            Change::End { session, subscriber, address, .. } => {
+                let index = self.known(&subscriber)?;
+                if self.sessions.get(&session) == Some(&index) {
+                    self.remove_session(index);
+                }
+                if let Some(entry) = self.subscribers.get_mut(index) {
+                    entry.last_address = Some(address);
+                }
+            }
+            Change::Declined { address, subscriber, until_s } => {
+                let index = self.known(&subscriber)?;
+                if self.addresses.holder(address) == Some(index) {
+                    self.remove_session(index);
+                }
+                // If the clock was set back meanwhile, it is no longer than it would have been from now on.
+                let left = until_s.saturating_sub(self.now.wall_s).min(self.config.quarantine.as_secs());
+                if left > 0 && self.addresses.holder(address).is_none() {
+                    self.decline(index, address, self.now.at + Duration::from_secs(left));
+                }
+            }
+            Change::Counted { session, counters } => {
+                let index = self.sessions.get(&session).copied();
+                let online = index.and_then(|index| self.online_mut(index));
+                let online = online.ok_or_else(|| format!("there is no session {session}"))?;
+                online.session.counters = online.session.counters.max(counters);
+            }
+        }
+        Ok(())
+    }
+
+    fn known(&self, name: &Name) -> Result<Index, String> {
+        self.subscribers.of_name(name).ok_or_else(|| format!("there is no subscriber {name}"))
+    }
+
+    /// How much of a lease is left. Of both times the fractions of a second are not known. If the clock was set back meanwhile, all of
+    /// it is left: the address is held longer than it must.
+    fn left(&self, lease: &Lease) -> Duration {
+        let passed_s = self.now.wall_s.saturating_sub(lease.granted_s).saturating_sub(1);
+        Duration::from_secs(u64::from(lease.lease_s).saturating_sub(passed_s))
+    }
+
+    /// Whatever held the address ends, and the session that the subscriber had.
+    fn adopt_session(&mut self, index: Index, session: Session) {
+        let address = session.lease.address;
+        if let Some(holder) = self.addresses.holder(address) {
+            self.remove_session(holder);
+        }
+        self.remove_session(index);
+        self.quarantine_ends(address);
+        self.addresses.hold(address, index);
+        self.sessions.insert(session.id, index);
+        self.deadlines.insert((session.lease_end, Deadline::Lease(index)));
+        let counted_at = self.now.at;
+        if let Some(entry) = self.subscribers.get_mut(index) {
+            entry.online =
+                Some(Online { session, waits_for: None, is_stored: true, in_node: None, counted_at });
+        }
+    }
+
+    /// The node has these sessions: it gets those that it lacks or has otherwise, and loses those that have ended.
+    pub(super) fn compare_node(&mut self, table: &[AddSession], out: &mut Outputs) {
+        let mut has: HashMap<SessionId, &AddSession> = table.iter().map(|add| (add.session, add)).collect();
+        let online: Vec<_> = self.sessions.iter().map(|(session, index)| (*session, *index)).collect();
+        for (session, index) in online {
+            let Some(add) = self.subscribers.get(index).and_then(|entry| self.add_session(entry)) else {
+                continue;
+            };
+            let in_node = has.remove(&session).filter(|found| **found == add).map(|found| found.rates);
+            if let Some(online) = self.online_mut(index) {
+                online.in_node = in_node;
+            }
+            self.tell_node(index, out);
+        }
+        let mut ended: Vec<_> = has.into_keys().collect();
+        ended.sort();
+        out.extend(ended.into_iter().map(|session| Output::Node(NodeCommand::RemoveSession { session })));
+    }
+}

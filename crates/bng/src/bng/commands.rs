@@ -1,0 +1,187 @@
+//! What operators do: each command is checked whole, then carried out, and reported when it is on disk.
+
+use super::{Bng, Outputs, Wait, Waiting};
+use crate::config::Config;
+use crate::io::{Command, CommandError, Output};
+use crate::name::Name;
+use crate::plan::Plan;
+use crate::pool::is_assignable;
+use crate::record::Change;
+use crate::session::{EndCause, SessionId};
+use crate::subscriber::{Status, Subscriber};
+use crate::subscribers::{Index, OnDisk};
+
+impl Bng {
+    pub(super) fn command(&mut self, id: u64, command: Command, out: &mut Outputs) {
+        let before = self.revision;
+        let name = match &command {
+            Command::AddSubscriber(subscriber) | Command::ChangeSubscriber(subscriber) => {
+                Some(&subscriber.name)
+            }
+            Command::SetStatus(name, _) => Some(name),
+            _ => None,
+        };
+        let name = name.cloned();
+        let result = match command {
+            Command::AddSubscriber(subscriber) => self.add_subscriber(subscriber, out),
+            Command::ChangeSubscriber(subscriber) => self.change_subscriber(subscriber, out),
+            Command::SetStatus(name, status) => self.set_status(&name, status, out),
+            Command::RemoveSubscriber(name) => self.remove_subscriber(&name, out),
+            Command::Disconnect(session) => self.disconnect(session, out),
+            Command::Configure(config) => self.configure(*config, out),
+        };
+        if result.is_ok() && self.revision > before {
+            let changed = name.and_then(|name| self.subscribers.of_name(&name));
+            self.waiting.push_back(Waiting { revision: self.revision, what: Wait::Command { id, changed } });
+        } else {
+            out.push(Output::Done { id, result });
+        }
+    }
+
+    fn index(&self, name: &Name) -> Result<Index, CommandError> {
+        self.subscribers.of_name(name).ok_or_else(|| CommandError::SubscriberUnknown(name.clone()))
+    }
+
+    fn name(&self, index: Index) -> Option<Name> {
+        self.subscribers.get(index).map(|entry| entry.subscriber.name.clone())
+    }
+
+    /// Whether a subscriber may be so, besides the one that it is now.
+    fn check(&self, subscriber: &Subscriber, now: Option<Index>) -> Result<(), CommandError> {
+        let others = |index: Option<Index>| {
+            index.filter(|index| Some(*index) != now).and_then(|index| self.name(index))
+        };
+        if let Some(name) = others(self.subscribers.of_key(&subscriber.key)) {
+            return Err(CommandError::KeyInUse(subscriber.key.clone(), name));
+        }
+        if let Plan::Named(plan) = &subscriber.plan
+            && !self.config.plans.contains_key(plan)
+        {
+            return Err(CommandError::PlanUnknown(plan.clone()));
+        }
+        let Some(address) = subscriber.fixed_address else { return Ok(()) };
+        if !is_assignable(address) {
+            return Err(CommandError::AddressUnusable(address));
+        }
+        if self.addresses.pools().iter().any(|pool| pool.router == address) {
+            return Err(CommandError::AddressOfRouter(address));
+        }
+        let holders = [self.addresses.reserved_for(address), self.addresses.holder(address)];
+        match holders.into_iter().find_map(others) {
+            Some(name) => Err(CommandError::AddressInUse(address, name)),
+            None => Ok(()),
+        }
+    }
+
+    fn add_subscriber(&mut self, subscriber: Subscriber, out: &mut Outputs) -> Result<(), CommandError> {
+        if self.subscribers.of_name(&subscriber.name).is_some() {
+            return Err(CommandError::SubscriberExists(subscriber.name));
+        }
+        self.check(&subscriber, None)?;
+        self.set_subscriber(subscriber.clone(), OnDisk::NotYet);
+        self.store(Change::Subscriber(subscriber), out);
+        Ok(())
+    }
+
+    fn change_subscriber(&mut self, subscriber: Subscriber, out: &mut Outputs) -> Result<(), CommandError> {
+        let index = self.index(&subscriber.name)?;
+        self.check(&subscriber, Some(index))?;
+        let Some(before) = self.subscribers.get(index).map(|entry| entry.subscriber.clone()) else {
+            return Ok(());
+        };
+        let cause = match subscriber.status {
+            Status::Blocked => Some(EndCause::Blocked),
+            Status::Active
+                if (&before.key, before.fixed_address) == (&subscriber.key, subscriber.fixed_address) =>
+            {
+                None
+            }
+            Status::Active => Some(EndCause::SubscriberChanged),
+        };
+        if let Some(cause) = cause {
+            self.withdraw_offer(index);
+            self.end(index, cause, out);
+        }
+        self.set_subscriber(subscriber.clone(), OnDisk::NotYet);
+        self.store(Change::Subscriber(subscriber), out);
+        self.tell_node(index, out);
+        Ok(())
+    }
+
+    fn set_status(&mut self, name: &Name, status: Status, out: &mut Outputs) -> Result<(), CommandError> {
+        let index = self.index(name)?;
+        let Some(entry) = self.subscribers.get(index) else { return Ok(()) };
+        self.change_subscriber(Subscriber { status, ..entry.subscriber.clone() }, out)
+    }
+
+    fn remove_subscriber(&mut self, name: &Name, out: &mut Outputs) -> Result<(), CommandError> {
+        let index = self.index(name)?;
+        self.end(index, EndCause::SubscriberChanged, out);
+        self.forget_subscriber(index);
+        self.store(Change::SubscriberRemoved(name.clone()), out);
+        Ok(())
+    }
+
+    fn disconnect(&mut self, session: SessionId, out: &mut Outputs) -> Result<(), CommandError> {
+        let index = self.sessions.get(&session).copied().ok_or(CommandError::SessionUnknown(session))?;
+        self.end(index, EndCause::Disconnected, out);
+        Ok(())
+    }
+
+    /// Sessions go on, also those with an address of no pool any more.
+    fn configure(&mut self, config: Config, out: &mut Outputs) -> Result<(), CommandError> {
+        if let Some(wrong) = config.contradictions().first() {
+            return Err(CommandError::Configuration(wrong.clone()));
+        }
+        for (_, entry) in self.subscribers.iter() {
+            if let Plan::Named(plan) = &entry.subscriber.plan {
+                let was_there = self.config.plans.contains_key(plan);
+                if was_there && !config.plans.contains_key(plan) {
+                    return Err(CommandError::PlanInUse(plan.clone(), entry.subscriber.name.clone()));
+                }
+            }
+        }
+        if config.pools != self.config.pools {
+            self.addresses.set_pools(config.pools.clone());
+        }
+        self.servers_seen.retain(|port, _| config.ports.contains_key(port));
+        self.config = config;
+        let online: Vec<_> = self.sessions.values().copied().collect();
+        for index in online {
+            self.tell_node(index, out);
+        }
+        Ok(())
+    }
+
+    /// The last record of a subscriber is on disk.
+    pub(super) fn subscriber_is_stored(&mut self, index: Option<Index>) {
+        if let Some(entry) = index.and_then(|index| self.subscribers.get_mut(index)) {
+            entry.on_disk = OnDisk::Yes;
+        }
+    }
+
+    /// Adds or changes a subscriber, with the address that is reserved for it.
+    pub(super) fn set_subscriber(&mut self, subscriber: Subscriber, on_disk: OnDisk) -> Index {
+        let fixed = subscriber.fixed_address;
+        let before = self.subscribers.of_name(&subscriber.name).and_then(|index| self.subscribers.get(index));
+        let before = before.and_then(|entry| entry.subscriber.fixed_address);
+        let index = self.subscribers.set(subscriber, on_disk);
+        if let Some(before) = before {
+            self.addresses.unreserve(before, index);
+        }
+        if let Some(fixed) = fixed {
+            self.addresses.reserve(fixed, index);
+        }
+        index
+    }
+
+    /// Removes a subscriber that has no session.
+    pub(super) fn forget_subscriber(&mut self, index: Index) {
+        self.withdraw_offer(index);
+        let fixed = self.subscribers.get(index).and_then(|entry| entry.subscriber.fixed_address);
+        if let Some(fixed) = fixed {
+            self.addresses.unreserve(fixed, index);
+        }
+        self.subscribers.remove(index);
+    }
+}

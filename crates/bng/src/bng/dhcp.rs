@@ -1,0 +1,360 @@
+//! What becomes of a frame of a client: the DHCP server (RFC 2131, section 4.3).
+//!
+//! ```text
+//! frame > port, relay, option 82 > subscriber > limit > status > DISCOVER: offer
+//!                                                              > REQUEST: grant, or DHCPNAK
+//!                                                              > DECLINE, RELEASE, INFORM
+//! ```
+//! This server decides alone which address a subscriber has. So a subscriber that it knows is told by a DHCPNAK where it asks for
+//! another one, whether there is a record of the lease or not; a device of no subscriber is never answered.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use super::{Answer, Bng, Deadline, Outputs};
+use crate::config::{Moves, Port};
+use crate::dhcp4::message::MessageType;
+use crate::dhcp4::reply::{Network, Reply};
+use crate::dhcp4::request::{Ask, Request};
+use crate::drops::DropReason;
+use crate::io::{Event, Output, Punt};
+use crate::line::Line;
+use crate::mac::Mac;
+use crate::session::{Device, EndCause};
+use crate::subscriber::{Key, Status};
+use crate::subscribers::{Index, Offer};
+use crate::why::{Direction, Outcome, TraceFrame};
+
+/// Least time between two reports of DHCP servers behind one port.
+const SERVER_SEEN_EVERY: Duration = Duration::from_secs(60);
+
+/// What became of a request.
+enum Answered {
+    /// It is answered when its record is on disk.
+    Later,
+    /// It is answered now.
+    Now(Outcome, Vec<u8>),
+    /// It wants no answer.
+    Silently,
+}
+
+/// A request of a known subscriber.
+struct Call {
+    index: Index,
+    device: Device,
+    request: Request,
+    src_mac: Mac,
+}
+
+impl Bng {
+    /// A frame that the node did not forward.
+    pub(super) fn punt(&mut self, punt: &Punt<'_>, out: &mut Outputs) {
+        self.counts.received += 1;
+        let line = Line { port: punt.port.clone(), tags: punt.tags };
+        let request = Request::read(punt.bytes);
+        let mac = match &request {
+            Ok(request) => Some(request.message.chaddr).filter(|mac| mac.is_station()),
+            Err(unread) => unread.src_mac,
+        };
+        if let Some(mac) = mac {
+            let (at, direction) = (self.now.at, Direction::FromSubscriber);
+            self.traces.heard(&line, mac, TraceFrame { at, direction, bytes: punt.bytes.to_vec() });
+        }
+        let mac = mac.unwrap_or_default();
+        let own = self.config.ports.get(&line.port).map(|port| port.mac);
+        let result = match request {
+            _ if own == Some(mac) => Err(DropReason::OwnMac),
+            Ok(request) => self.request(&line, request, out),
+            Err(unread) => {
+                if unread.reason == DropReason::FromServer {
+                    self.server_seen(&line, mac, out);
+                }
+                Err(unread.reason)
+            }
+        };
+        match result {
+            Ok(Answered::Later) => {}
+            Ok(Answered::Silently) => self.counts.accepted += 1,
+            Ok(Answered::Now(outcome, frame)) => {
+                self.trace(&line, mac, outcome);
+                self.send(Answer { line, mac, frame }, out);
+            }
+            Err(reason) => self.drop_frame(&line, mac, reason),
+        }
+    }
+
+    /// A DHCP server behind a port is reported now and then.
+    fn server_seen(&mut self, line: &Line, mac: Mac, out: &mut Outputs) {
+        let is_known = self.config.ports.contains_key(&line.port);
+        let is_silent = self.servers_seen.get(&line.port).is_none_or(|until| *until <= self.now.at);
+        if is_known && is_silent {
+            self.servers_seen.insert(line.port.clone(), self.now.at + SERVER_SEEN_EVERY);
+            out.push(Output::Event(Event::ServerSeen { line: line.clone(), mac }));
+        }
+    }
+
+    fn request(&mut self, line: &Line, request: Request, out: &mut Outputs) -> Result<Answered, DropReason> {
+        let port = self.config.ports.get(&line.port).ok_or(DropReason::PortUnknown)?;
+        let src_mac = port.mac;
+        check_way(port, &request)?;
+        let (index, device) = self.identify(line, &request)?;
+        let limit = self.config.subscriber_limit;
+        if !self.limiter.takes(self.now.at, &(line, Some(index)), limit) {
+            return Err(DropReason::SubscriberRate);
+        }
+        let call = Call { index, device, request, src_mac };
+        match self.check_status(&call) {
+            // The client of a subscriber that was blocked gives its address up at once, and not when its lease ends.
+            Err(DropReason::SubscriberBlocked) if call.request.ask.is_for_lease() => {
+                let frame = self.reply(&call, MessageType::Nak, None)?;
+                return Ok(Answered::Now(Outcome::Refused(DropReason::SubscriberBlocked), frame));
+            }
+            status => status?,
+        }
+        match call.request.ask {
+            Ask::Discover { wish } => self.discover(&call, wish, out),
+            Ask::Select { server, address } => {
+                if !self.is_server(server) {
+                    self.withdraw_offer(index);
+                    return Err(DropReason::OtherServer);
+                }
+                self.lease(call, address, out)
+            }
+            Ask::Reboot { address } | Ask::Renew { address } => self.lease(call, address, out),
+            Ask::Decline { server, address } => self.declined(&call, server, address, out),
+            Ask::Release { server, address } => self.released(&call, server, address, out),
+            Ask::Inform { address } => self.inform(&call, address),
+        }
+    }
+
+    /// The subscriber and the device of a request.
+    fn identify(&mut self, line: &Line, request: &Request) -> Result<(Index, Device), DropReason> {
+        let mac = request.message.chaddr;
+        let circuit = request.circuit_id.clone().map(Key::Circuit);
+        let keys = [circuit, Some(Key::Line(line.clone())), Some(Key::Mac(mac))];
+        let known = keys.iter().flatten().find_map(|key| self.subscribers.of_key(key));
+        let device = Device { line: line.clone(), mac, relay: request.relay() };
+        // What a client sends to the server itself does not pass its relay, or its access node adds no circuit-id to it.
+        let online = self.online_device(line, request);
+        let is_direct = request.relay().is_some() || request.src_mac == mac;
+        match (online, known) {
+            (Some((index, device)), known) if known.is_none_or(|known| known == index) => Ok((index, device)),
+            _ if !is_direct => Err(DropReason::ChaddrMismatch),
+            (_, Some(index)) => Ok((index, device)),
+            (_, None) if self.limiter.takes(self.now.at, &(line, None::<Index>), self.config.line_limit) => {
+                Err(DropReason::NoSubscriber)
+            }
+            (_, None) => Err(DropReason::LineRate),
+        }
+    }
+
+    /// The device that has the address which the request names as its own, and its subscriber.
+    fn online_device(&self, line: &Line, request: &Request) -> Option<(Index, Device)> {
+        let (Ask::Renew { address } | Ask::Release { address, .. } | Ask::Inform { address }) = request.ask
+        else {
+            return None;
+        };
+        let index = self.addresses.holder(address)?;
+        let lease = &self.subscribers.get(index)?.online.as_ref()?.session.lease;
+        let Device { line: of, mac, relay } = &lease.device;
+        let is_same = lease.address == address && of == line && *mac == request.message.chaddr;
+        // By its relay, or by a router behind which the relay is.
+        let came = request.relay().is_none() && (relay.is_some() || request.src_mac == *mac);
+        (is_same && came).then(|| (index, lease.device.clone()))
+    }
+
+    /// Whether the subscriber may be online with this device.
+    fn check_status(&self, call: &Call) -> Result<(), DropReason> {
+        let Some(entry) = self.subscribers.get(call.index) else { return Err(DropReason::NoSubscriber) };
+        let is_elsewhere =
+            entry.online.as_ref().is_some_and(|online| online.session.lease.device != call.device);
+        match entry.subscriber.status {
+            Status::Blocked => Err(DropReason::SubscriberBlocked),
+            Status::Active if self.config.rates(&entry.subscriber.plan).is_none() => {
+                Err(DropReason::PlanUnknown)
+            }
+            Status::Active if is_elsewhere && self.config.moves == Moves::Refuse => {
+                Err(DropReason::SessionElsewhere)
+            }
+            Status::Active => Ok(()),
+        }
+    }
+
+    /// DHCPDISCOVER: the same offer as long as it stands, and for the address that the subscriber has.
+    fn discover(
+        &mut self,
+        call: &Call,
+        wish: Option<Ipv4Addr>,
+        out: &mut Outputs,
+    ) -> Result<Answered, DropReason> {
+        let address = match self.current_address(call.index) {
+            Some(address) => address,
+            None => self.choose_address(call.index, wish, out)?,
+        };
+        let frame = self.reply(call, MessageType::Offer, Some(address))?;
+        self.withdraw_offer(call.index);
+        self.addresses.hold(address, call.index);
+        let until = self.now.at + self.config.offer;
+        self.deadlines.insert((until, Deadline::Offer(call.index)));
+        if let Some(entry) = self.subscribers.get_mut(call.index) {
+            entry.offer = Some(Offer { address, until });
+        }
+        Ok(Answered::Now(Outcome::Offered(address), frame))
+    }
+
+    /// The address of the subscriber's session, or the one that was offered to it.
+    fn current_address(&self, index: Index) -> Option<Ipv4Addr> {
+        let entry = self.subscribers.get(index)?;
+        let online = entry.online.as_ref().map(|online| online.session.lease.address);
+        online.or_else(|| entry.offer.as_ref().map(|offer| offer.address))
+    }
+
+    /// An address for a subscriber that has none.
+    fn choose_address(
+        &mut self,
+        index: Index,
+        wish: Option<Ipv4Addr>,
+        out: &mut Outputs,
+    ) -> Result<Ipv4Addr, DropReason> {
+        let entry = self.subscribers.get(index).ok_or(DropReason::NoSubscriber)?;
+        if let Some(fixed) = entry.subscriber.fixed_address {
+            return match self.addresses.is_free_for(fixed, index) {
+                true => Ok(fixed),
+                false if self.addresses.is_declined(fixed) => Err(DropReason::FixedAddressDeclined),
+                false => Err(DropReason::FixedAddressInUse),
+            };
+        }
+        let last = entry.last_address;
+        let was_exhausted = self.addresses.is_exhausted;
+        let found = self.addresses.find(index, &[last, wish]);
+        if found.is_err() && !was_exhausted {
+            out.push(Output::Event(Event::PoolExhausted { what: self.addresses.exhausted() }));
+        }
+        found
+    }
+
+    /// DHCPREQUEST: the lease of an address, if it is the one that the subscriber has or may have.
+    fn lease(&mut self, call: Call, address: Ipv4Addr, out: &mut Outputs) -> Result<Answered, DropReason> {
+        let may_have = match self.current_address(call.index) {
+            Some(current) => current == address,
+            None => {
+                let entry = self.subscribers.get(call.index);
+                let fixed = entry.and_then(|entry| entry.subscriber.fixed_address);
+                fixed.is_none_or(|fixed| fixed == address) && self.addresses.is_free_for(address, call.index)
+            }
+        };
+        if !may_have {
+            let frame = self.reply(&call, MessageType::Nak, None)?;
+            return Ok(Answered::Now(Outcome::Refused(DropReason::NoLease), frame));
+        }
+        let frame = self.reply(&call, MessageType::Ack, Some(address))?;
+        let Call { index, device, request, .. } = call;
+        let answer = Answer { line: device.line.clone(), mac: device.mac, frame };
+        self.grant(index, Grant { device, client_id: request.client_id, address, answer }, out);
+        Ok(Answered::Later)
+    }
+
+    /// DHCPDECLINE: another host uses the address.
+    fn declined(
+        &mut self,
+        call: &Call,
+        server: Option<Ipv4Addr>,
+        address: Ipv4Addr,
+        out: &mut Outputs,
+    ) -> Result<Answered, DropReason> {
+        self.check_server(server)?;
+        let has_it = self.current_address(call.index) == Some(address);
+        if !has_it || self.is_elsewhere(call) {
+            return Err(DropReason::NoLease);
+        }
+        self.quarantine(call.index, address, out);
+        Ok(Answered::Silently)
+    }
+
+    /// DHCPRELEASE.
+    fn released(
+        &mut self,
+        call: &Call,
+        server: Option<Ipv4Addr>,
+        address: Ipv4Addr,
+        out: &mut Outputs,
+    ) -> Result<Answered, DropReason> {
+        self.check_server(server)?;
+        let entry = self.subscribers.get(call.index);
+        let online = entry.and_then(|entry| entry.online.as_ref());
+        if online.is_none_or(|online| online.session.lease.address != address) || self.is_elsewhere(call) {
+            return Err(DropReason::NoLease);
+        }
+        self.end(call.index, EndCause::Released, out);
+        Ok(Answered::Silently)
+    }
+
+    /// DHCPINFORM: all but the lease.
+    fn inform(&mut self, call: &Call, address: Ipv4Addr) -> Result<Answered, DropReason> {
+        let entry = self.subscribers.get(call.index);
+        let online = entry.and_then(|entry| entry.online.as_ref());
+        match online.is_some_and(|online| online.session.lease.address == address) && !self.is_elsewhere(call)
+        {
+            true => Ok(Answered::Now(Outcome::Up(address), self.reply(call, MessageType::Ack, None)?)),
+            false => Err(DropReason::NoLease),
+        }
+    }
+
+    /// Whether the session of the subscriber is one of another device.
+    fn is_elsewhere(&self, call: &Call) -> bool {
+        let entry = self.subscribers.get(call.index);
+        let online = entry.and_then(|entry| entry.online.as_ref());
+        online.is_some_and(|online| online.session.lease.device != call.device)
+    }
+
+    /// A message without a server identifier is for this server.
+    fn check_server(&self, server: Option<Ipv4Addr>) -> Result<(), DropReason> {
+        if server.is_none_or(|server| self.is_server(server)) { Ok(()) } else { Err(DropReason::OtherServer) }
+    }
+
+    fn is_server(&self, address: Ipv4Addr) -> bool {
+        self.addresses.pools().iter().any(|pool| pool.router == address)
+    }
+
+    /// The frame of an answer; `assigned` is the address of an offer or a lease.
+    fn reply(
+        &self,
+        call: &Call,
+        kind: MessageType,
+        assigned: Option<Ipv4Addr>,
+    ) -> Result<Vec<u8>, DropReason> {
+        let address = assigned.or_else(|| self.current_address(call.index));
+        let pool = address.and_then(|address| self.addresses.pool(address));
+        // A fixed address need not be of a pool: it is reached by the first router.
+        let pool = pool.or(self.addresses.pools().first()).ok_or(DropReason::PoolExhausted)?;
+        let is_of_pool = address.is_some_and(|address| pool.has(address));
+        let mask = if is_of_pool { pool.mask() } else { Ipv4Addr::BROADCAST };
+        let network = Network { mask, router: pool.router, dns: &self.config.dns };
+        let reply = Reply {
+            kind,
+            src_mac: call.src_mac,
+            server: pool.router,
+            lease: assigned.map(|address| (address, self.config.lease)),
+            network: (kind != MessageType::Nak).then_some(network),
+        };
+        reply.frame(&call.request)
+    }
+}
+
+/// A lease to be granted, and the answer to its client.
+pub(super) struct Grant {
+    pub(super) device: Device,
+    pub(super) client_id: Option<Box<[u8]>>,
+    pub(super) address: Ipv4Addr,
+    pub(super) answer: Answer,
+}
+
+/// Whether relays and access nodes on a port may say what they say (RFC 3046, section 2.1; TR-101, R-184).
+fn check_way(port: &Port, request: &Request) -> Result<(), DropReason> {
+    match request.relay() {
+        Some(relay) if !port.relays.contains(&relay) => Err(DropReason::GiaddrRefused),
+        None if request.relay_info.is_some() && !port.is_trusted => Err(DropReason::Option82Untrusted),
+        _ => Ok(()),
+    }
+}

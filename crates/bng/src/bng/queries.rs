@@ -1,0 +1,207 @@
+//! What can be seen of a BNG.
+
+use super::{Bng, Wait};
+use crate::config::Config;
+use crate::drops::{DropReason, Drops};
+use crate::io::AddSession;
+use crate::line::Line;
+use crate::mac::Mac;
+use crate::name::Name;
+use crate::record::{Change, Record};
+use crate::session::{Session, SessionId};
+use crate::step::Step;
+use crate::subscriber::{Key, Status, Subscriber};
+use crate::subscribers::{Entry, Index};
+use crate::why::{Outcome, Trace, TraceFrame, Why};
+
+/// Frames of clients by what became of them: `received` is the sum of all others and of those that wait for the disk, see
+/// [`Sizes::waiting_answers`].
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// All.
+    pub received: u64,
+    /// Answered.
+    pub answered: u64,
+    /// Taken in, and want no answer.
+    pub accepted: u64,
+    /// Not answered.
+    pub drops: Drops,
+}
+
+/// How much is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sizes {
+    /// Subscribers.
+    pub subscribers: usize,
+    /// Sessions.
+    pub sessions: usize,
+    /// Offers that stand.
+    pub offers: usize,
+    /// Addresses that were ever used.
+    pub addresses: usize,
+    /// Answers that wait for the disk.
+    pub waiting_answers: usize,
+    /// Times at which something happens.
+    pub deadlines: usize,
+    /// Devices of which the last frames are kept.
+    pub traces: usize,
+}
+
+impl Bng {
+    /// The configuration.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Number of the last record.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// Frames by what became of them.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// How much is kept.
+    pub fn sizes(&self) -> Sizes {
+        Sizes {
+            subscribers: self.subscribers.len(),
+            sessions: self.sessions.len(),
+            offers: self.subscribers.iter().filter(|(_, entry)| entry.offer.is_some()).count(),
+            addresses: self.addresses.len(),
+            waiting_answers: self
+                .waiting
+                .iter()
+                .filter(|one| matches!(one.what, Wait::Answer { .. }))
+                .count(),
+            deadlines: self.deadlines.len(),
+            traces: self.traces.len(),
+        }
+    }
+
+    /// All subscribers, in the order of their names.
+    pub fn subscribers(&self) -> impl Iterator<Item = &Subscriber> {
+        self.subscribers.iter().map(|(_, entry)| &entry.subscriber)
+    }
+
+    /// The subscriber of a name, and its session.
+    pub fn subscriber(&self, name: &Name) -> Option<(&Subscriber, Option<&Session>)> {
+        let entry = self.subscribers.get(self.subscribers.of_name(name)?)?;
+        Some((&entry.subscriber, entry.session()))
+    }
+
+    /// All sessions of which a record is on disk, in the order in which they began.
+    pub fn sessions(&self) -> impl Iterator<Item = &Session> {
+        self.sessions.values().filter_map(|index| self.subscribers.get(*index)?.session())
+    }
+
+    /// A session by its number.
+    pub fn session(&self, session: SessionId) -> Option<&Session> {
+        self.subscribers.get(*self.sessions.get(&session)?)?.session()
+    }
+
+    /// What the node should have.
+    pub fn node_sessions(&self) -> impl Iterator<Item = AddSession> {
+        let entries = self.sessions.values().filter_map(|index| self.subscribers.get(*index));
+        entries.filter(|entry| entry.session().is_some()).filter_map(|entry| self.add_session(entry))
+    }
+
+    /// Records that say the state of now, for a log that is made short; all of them have the number of the last record.
+    pub fn snapshot(&self) -> Vec<Record> {
+        let (mut subscribers, mut others) = (Vec::new(), Vec::new());
+        for (_, entry) in self.subscribers.iter() {
+            let subscriber = entry.subscriber.name.clone();
+            subscribers.push(Change::Subscriber(entry.subscriber.clone()));
+            if let Some(address) = entry.last_address {
+                others.push(Change::LastAddress { subscriber: subscriber.clone(), address });
+            }
+            for address in &entry.declined {
+                let Some(until) = self.quarantines.get(address) else { continue };
+                let until_s = self.now.wall_s + until.saturating_sub(self.now.at).as_secs();
+                others.push(Change::Declined { address: *address, subscriber: subscriber.clone(), until_s });
+            }
+            if let Some(online) = &entry.online {
+                let Session { id: session, start_s, counters, lease, .. } = online.session.clone();
+                others.push(Change::Lease { session, subscriber, start_s, counters, lease });
+            }
+        }
+        let changes = subscribers.into_iter().chain(others);
+        changes.map(|change| Record { revision: self.revision, change }).collect()
+    }
+
+    /// Why a device has no session.
+    pub fn why_mac(&self, mac: Mac) -> Why {
+        match self.traces.of_mac(mac) {
+            Some((line, trace)) => self.why(line, mac, trace),
+            None => self.why_unheard(&Key::Mac(mac)),
+        }
+    }
+
+    /// Why the device of a line that was heard last has no session.
+    pub fn why_line(&self, line: &Line) -> Why {
+        match self.traces.of_line(line) {
+            Some((mac, trace)) => self.why(line, mac, trace),
+            None => self.why_unheard(&Key::Line(line.clone())),
+        }
+    }
+
+    fn why(&self, line: &Line, mac: Mac, trace: &Trace) -> Why {
+        let keys = [Key::Line(line.clone()), Key::Mac(mac)];
+        let index = keys.iter().find_map(|key| self.subscribers.of_key(key));
+        let online = self.sessions.values().copied().find(|index| self.is_of(*index, line, mac));
+        let entry = online.or(index).and_then(|index| self.subscribers.get(index));
+        Why {
+            subscriber: entry.map(|entry| entry.subscriber.name.clone()),
+            step: Some(trace.outcome.step()),
+            reason: self.reason(trace.outcome),
+            frames: trace.frames.iter().cloned().collect::<Vec<TraceFrame>>(),
+        }
+    }
+
+    /// Whether a subscriber is online with this device.
+    fn is_of(&self, index: Index, line: &Line, mac: Mac) -> bool {
+        let session = self.subscribers.get(index).and_then(Entry::session);
+        session.is_some_and(|session| session.lease.device.line == *line && session.lease.device.mac == mac)
+    }
+
+    fn reason(&self, outcome: Outcome) -> String {
+        match outcome {
+            Outcome::Dropped(DropReason::PoolExhausted) => self.addresses.exhausted(),
+            Outcome::Dropped(DropReason::NoSubscriber) => {
+                match (self.subscribers.by_line, self.subscribers.by_circuit) {
+                    (0, 0) => "no subscriber has this MAC".into(),
+                    (_, 0) => "no subscriber has this MAC or this line".into(),
+                    (0, _) => "no subscriber has this MAC or this circuit-id".into(),
+                    _ => "no subscriber has this MAC, this line or this circuit-id".into(),
+                }
+            }
+            other => other.to_string(),
+        }
+    }
+
+    /// Nothing is remembered of its frames.
+    fn why_unheard(&self, key: &Key) -> Why {
+        let entry = self.subscribers.of_key(key).and_then(|index| self.subscribers.get(index));
+        let subscriber = entry.map(|entry| entry.subscriber.name.clone());
+        let session = entry.and_then(Entry::session);
+        let (step, reason) = match (entry, session) {
+            (_, Some(session)) => {
+                (Some(Step::Up), format!("it has a session with {}", session.lease.address))
+            }
+            (Some(entry), None) if entry.subscriber.status == Status::Blocked => {
+                (Some(Step::Status), DropReason::SubscriberBlocked.meaning().to_string())
+            }
+            (Some(_), None) => (None, format!("no frame from {key} has come in")),
+            (None, None) => (None, format!("no subscriber has {key}, and no frame from it has come in")),
+        };
+        Why { subscriber, step, reason, frames: Vec::new() }
+    }
+}
+
+impl Entry {
+    /// The session, if a record of it is on disk.
+    fn session(&self) -> Option<&Session> {
+        self.online.as_ref().filter(|online| online.is_stored).map(|online| &online.session)
+    }
+}

@@ -1,0 +1,252 @@
+//! How sessions begin, go on and end.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use super::dhcp::Grant;
+use super::{Bng, Deadline, Outputs, Wait, Waiting};
+use crate::drops::DropReason;
+use crate::io::{AddSession, Event, NodeCommand, Output};
+use crate::record::Change;
+use crate::session::{Counters, Device, EndCause, Lease, Session, SessionId};
+use crate::subscribers::{Entry, Index, OnDisk, Online};
+use crate::why::Outcome;
+
+/// Least time between two records that only say what a session counted.
+const COUNTED_EVERY: Duration = Duration::from_secs(60);
+/// Most addresses in quarantine because of one subscriber; its next one ends that of its first.
+const MOST_DECLINED: usize = 3;
+
+impl Bng {
+    /// Grants or renews the lease of an address that the subscriber may have; the client is answered when it is on disk.
+    pub(super) fn grant(&mut self, index: Index, grant: Grant, out: &mut Outputs) {
+        let Grant { device, client_id, address, answer } = grant;
+        self.supersede(index);
+        let lease_s = self.config.lease.lease_s;
+        let lease = Lease { device, address, client_id, granted_s: self.now.wall_s, lease_s };
+        let is_same = |online: &Online| {
+            online.session.lease.device == lease.device && online.session.lease.address == address
+        };
+        let goes_on =
+            self.subscribers.get(index).and_then(|entry| entry.online.as_ref()).is_some_and(is_same);
+        if !goes_on {
+            self.end(index, EndCause::Replaced, out);
+        }
+        self.withdraw_offer(index);
+        self.addresses.hold(address, index);
+        self.trace(&answer.line, answer.mac, Outcome::Waiting(address));
+        let lease_end = self.now.at + Duration::from_secs(lease_s.into());
+        self.store_subscriber(index, out);
+        let first_revision = self.revision + 1;
+        let Some(entry) = self.subscribers.get_mut(index) else { return };
+        let subscriber = entry.subscriber.name.clone();
+        let online = entry.online.get_or_insert_with(|| Online {
+            session: Session {
+                id: SessionId(first_revision),
+                subscriber: subscriber.clone(),
+                lease: lease.clone(),
+                start_s: lease.granted_s,
+                counters: Counters::default(),
+                lease_end,
+            },
+            waits_for: None,
+            is_stored: false,
+            in_node: None,
+            counted_at: Duration::ZERO,
+        });
+        self.deadlines.remove(&(online.session.lease_end, Deadline::Lease(index)));
+        self.deadlines.insert((lease_end, Deadline::Lease(index)));
+        online.session.lease_end = lease_end;
+        online.session.lease = lease.clone();
+        let Session { id: session, start_s, counters, .. } = online.session;
+        online.counted_at = self.now.at;
+        self.sessions.insert(session, index);
+        let revision = self.store(Change::Lease { session, subscriber, start_s, counters, lease }, out);
+        if let Some(online) = self.online_mut(index) {
+            online.waits_for = Some(revision);
+        }
+        self.waiting
+            .push_back(Waiting { revision, what: Wait::Answer { subscriber: index, session, answer } });
+    }
+
+    /// Writes the record of a subscriber that is not on disk as it is.
+    fn store_subscriber(&mut self, index: Index, out: &mut Outputs) {
+        let entry = self.subscribers.get(index).filter(|entry| entry.on_disk == OnDisk::NotYet);
+        if let Some(subscriber) = entry.map(|entry| entry.subscriber.clone()) {
+            self.store(Change::Subscriber(subscriber), out);
+        }
+    }
+
+    /// A client has repeated its request before it was answered: it gets the answer to the last one alone, since its lease lasts from
+    /// then on (RFC 2131, section 4.4.1).
+    fn supersede(&mut self, index: Index) {
+        let Some(revision) = self.online_mut(index).and_then(|online| online.waits_for.take()) else {
+            return;
+        };
+        let place = self.waiting.binary_search_by_key(&revision, |waiting| waiting.revision);
+        if place.is_ok_and(|place| self.waiting.remove(place).is_some()) {
+            self.counts.drops += DropReason::Superseded;
+        }
+    }
+
+    /// A record of a session is on disk: the node is told of it before the client. Its address; `None`: it has ended.
+    pub(super) fn session_is_stored(
+        &mut self,
+        index: Index,
+        session: SessionId,
+        out: &mut Outputs,
+    ) -> Option<Ipv4Addr> {
+        let online = self.online_mut(index).filter(|online| online.session.id == session)?;
+        online.waits_for = None;
+        let is_first = !std::mem::replace(&mut online.is_stored, true);
+        let (subscriber, address) = (online.session.subscriber.clone(), online.session.lease.address);
+        self.tell_node(index, out);
+        if is_first {
+            out.push(Output::Event(Event::SessionStarted { session, subscriber, address }));
+        }
+        Some(address)
+    }
+
+    /// A record of a session could not be written. One that no client knows of is no session.
+    pub(super) fn session_is_not_stored(&mut self, index: Index, session: SessionId, out: &mut Outputs) {
+        let Some(online) = self.online_mut(index).filter(|online| online.session.id == session) else {
+            return;
+        };
+        online.waits_for = None;
+        if !online.is_stored {
+            self.end(index, EndCause::NotStored, out);
+        }
+    }
+
+    /// The node gets the session as it is now, if it has it otherwise or not at all.
+    pub(super) fn tell_node(&mut self, index: Index, out: &mut Outputs) {
+        let Some(add) = self.subscribers.get(index).and_then(|entry| self.add_session(entry)) else { return };
+        let Some(online) = self.online_mut(index) else { return };
+        if online.is_stored && online.in_node != Some(add.rates) {
+            online.in_node = Some(add.rates);
+            out.push(Output::Node(NodeCommand::AddSession(add)));
+        }
+    }
+
+    /// What the node needs of a subscriber's session; `None`: it has none, or its plan was gone when the program began.
+    pub(super) fn add_session(&self, entry: &Entry) -> Option<AddSession> {
+        let online = entry.online.as_ref()?;
+        let session = &online.session;
+        let Device { line, mac, relay } = session.lease.device.clone();
+        Some(AddSession {
+            session: session.id,
+            subscriber: session.subscriber.clone(),
+            line,
+            mac,
+            address: session.lease.address,
+            relay,
+            rates: self.config.rates(&entry.subscriber.plan).or(online.in_node)?,
+        })
+    }
+
+    /// Ends the session of a subscriber, if it has one.
+    pub(super) fn end(&mut self, index: Index, cause: EndCause, out: &mut Outputs) {
+        let Some(online) = self.remove_session(index) else { return };
+        let Session { id: session, subscriber, lease, counters, .. } = online.session;
+        let address = lease.address;
+        if online.in_node.is_some() {
+            out.push(Output::Node(NodeCommand::RemoveSession { session }));
+        }
+        self.trace(&lease.device.line, lease.device.mac, Outcome::Ended(cause));
+        if cause != EndCause::NotStored {
+            let subscriber = subscriber.clone();
+            self.store(Change::End { session, subscriber, address, cause, counters }, out);
+        }
+        if online.is_stored {
+            out.push(Output::Event(Event::SessionEnded { session, subscriber, address, cause, counters }));
+        }
+    }
+
+    /// Takes a session out of all tables; its address is free.
+    pub(super) fn remove_session(&mut self, index: Index) -> Option<Online> {
+        let entry = self.subscribers.get_mut(index)?;
+        let online = entry.online.take()?;
+        entry.last_address = Some(online.session.lease.address);
+        let is_offered =
+            entry.offer.as_ref().is_some_and(|offer| offer.address == online.session.lease.address);
+        self.sessions.remove(&online.session.id);
+        self.deadlines.remove(&(online.session.lease_end, Deadline::Lease(index)));
+        if !is_offered {
+            self.addresses.release(online.session.lease.address, index);
+        }
+        Some(online)
+    }
+
+    pub(super) fn lease_ends(&mut self, index: Index, out: &mut Outputs) {
+        self.end(index, EndCause::Expired, out);
+    }
+
+    /// The subscriber's offer is void, and its address free if no session has it.
+    pub(super) fn withdraw_offer(&mut self, index: Index) {
+        let Some(entry) = self.subscribers.get_mut(index) else { return };
+        let Some(offer) = entry.offer.take() else { return };
+        let has_session =
+            entry.online.as_ref().is_some_and(|online| online.session.lease.address == offer.address);
+        self.deadlines.remove(&(offer.until, Deadline::Offer(index)));
+        if !has_session {
+            self.addresses.release(offer.address, index);
+        }
+    }
+
+    /// A client found its address in use.
+    pub(super) fn quarantine(&mut self, index: Index, address: Ipv4Addr, out: &mut Outputs) {
+        self.withdraw_offer(index);
+        self.end(index, EndCause::Declined, out);
+        let Some(entry) = self.subscribers.get_mut(index) else { return };
+        let subscriber = entry.subscriber.name.clone();
+        let until_s = self.now.wall_s.saturating_add(self.config.quarantine.as_secs());
+        self.decline(index, address, self.now.at + self.config.quarantine);
+        self.store_subscriber(index, out);
+        self.store(Change::Declined { address, subscriber: subscriber.clone(), until_s }, out);
+        out.push(Output::Event(Event::AddressDeclined { subscriber, address }));
+    }
+
+    /// An address is in quarantine because of a subscriber, which may have a few.
+    pub(super) fn decline(&mut self, index: Index, address: Ipv4Addr, until: Duration) {
+        self.quarantine_ends(address);
+        self.addresses.decline(address);
+        self.quarantines.insert(address, until);
+        self.deadlines.insert((until, Deadline::Quarantine(address)));
+        let Some(entry) = self.subscribers.get_mut(index) else { return };
+        if entry.last_address == Some(address) {
+            entry.last_address = None;
+        }
+        entry.declined.retain(|other| *other != address && self.quarantines.contains_key(other));
+        entry.declined.push(address);
+        if entry.declined.len() > MOST_DECLINED {
+            let first = entry.declined.remove(0);
+            self.quarantine_ends(first);
+        }
+    }
+
+    pub(super) fn quarantine_ends(&mut self, address: Ipv4Addr) {
+        if let Some(until) = self.quarantines.remove(&address) {
+            self.deadlines.remove(&(until, Deadline::Quarantine(address)));
+            self.addresses.end_quarantine(address);
+        }
+    }
+
+    /// What the node has counted; on disk now and then.
+    pub(super) fn counted(&mut self, session: SessionId, counters: Counters, out: &mut Outputs) {
+        let Some(&index) = self.sessions.get(&session) else { return };
+        let now = self.now.at;
+        let Some(online) = self.online_mut(index) else { return };
+        let before = online.session.counters;
+        online.session.counters = before.max(counters);
+        let counters = online.session.counters;
+        if counters != before && online.is_stored && now >= online.counted_at + COUNTED_EVERY {
+            online.counted_at = now;
+            self.store(Change::Counted { session, counters }, out);
+        }
+    }
+
+    pub(super) fn online_mut(&mut self, index: Index) -> Option<&mut Online> {
+        self.subscribers.get_mut(index)?.online.as_mut()
+    }
+}

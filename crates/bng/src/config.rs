@@ -1,0 +1,173 @@
+//! What an operator configures: ports, pools, plans, times, limits. Subscribers are data, and come by commands.
+
+mod text;
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use weir_config::Mistakes;
+
+use crate::limit::Limit;
+use crate::line::PortName;
+use crate::mac::Mac;
+use crate::name::Name;
+use crate::plan::{Plan, Rates};
+use crate::pool::{Pool, is_assignable};
+use crate::subscriber::Subscriber;
+
+/// The configuration of a BNG.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Ports of the node on the subscriber side.
+    pub ports: BTreeMap<PortName, Port>,
+    /// Addresses to assign, from the first pool on.
+    pub pools: Vec<Pool>,
+    /// Plans by name.
+    pub plans: BTreeMap<Name, Rates>,
+    /// Name servers that clients are told, in order.
+    pub dns: Vec<Ipv4Addr>,
+    /// Times of a lease.
+    pub lease: LeaseTimes,
+    /// How long an address is kept for a client that it was offered to.
+    pub offer: Duration,
+    /// How long an address is not assigned after a client found it in use.
+    pub quarantine: Duration,
+    /// What becomes of the session of a subscriber that asks with another device or from another line.
+    pub moves: Moves,
+    /// Messages from devices of one line that are of no subscriber.
+    pub line_limit: Limit,
+    /// Messages from one subscriber on one line.
+    pub subscriber_limit: Limit,
+}
+
+/// A port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Port {
+    /// Its MAC address.
+    pub mac: Mac,
+    /// Whether the circuit-id that comes in by it is written by an access node (RFC 3046, section 2.1).
+    pub is_trusted: bool,
+    /// Relays that may ask by it.
+    pub relays: Vec<Ipv4Addr>,
+}
+
+/// Times of a lease, s: renewal before rebinding before its end (RFC 2131, section 4.4.5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeaseTimes {
+    /// How long it is.
+    pub lease_s: u32,
+    /// When the client renews it (T1).
+    pub renewal_s: u32,
+    /// When the client asks any server to prolong it (T2).
+    pub rebinding_s: u32,
+}
+
+impl LeaseTimes {
+    /// A lease of so many seconds, with the times of RFC 2131, section 4.4.5: a half and seven eighths.
+    pub fn of(lease_s: u32) -> LeaseTimes {
+        LeaseTimes { lease_s, renewal_s: lease_s / 2, rebinding_s: lease_s - lease_s / 8 }
+    }
+}
+
+/// What becomes of a session when its subscriber asks with another device or from another line. There are never two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Moves {
+    /// It ends when the new device takes an address: a customer can replace a router, and a device with a forged key can end a session.
+    Replace,
+    /// It goes on, and the new device is not answered until it has ended.
+    Refuse,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            ports: BTreeMap::new(),
+            pools: Vec::new(),
+            plans: BTreeMap::new(),
+            dns: Vec::new(),
+            lease: LeaseTimes::of(3600),
+            offer: Duration::from_secs(30),
+            quarantine: Duration::from_secs(600),
+            moves: Moves::Replace,
+            line_limit: Limit { per_s: 100, burst: 200 },
+            subscriber_limit: Limit { per_s: 5, burst: 20 },
+        }
+    }
+}
+
+impl Config {
+    /// Reads a configuration, and the subscribers that stand beside it; see `config/text.rs`. `file` is its name in mistakes.
+    ///
+    /// # Errors
+    /// All mistakes, each with its line.
+    pub fn read(file: &str, text: &str) -> Result<(Config, Vec<Subscriber>), Mistakes> {
+        text::read(file, text)
+    }
+
+    /// The rates of a plan; `None`: there is no such plan.
+    pub fn rates(&self, plan: &Plan) -> Option<Rates> {
+        match plan {
+            Plan::Own(rates) => Some(*rates),
+            Plan::Named(name) => self.plans.get(name).copied(),
+        }
+    }
+
+    /// What contradicts itself, each with what to do about it.
+    pub fn contradictions(&self) -> Vec<String> {
+        let LeaseTimes { lease_s, renewal_s, rebinding_s } = self.lease;
+        let mut found = Vec::new();
+        if !(0 < renewal_s && renewal_s < rebinding_s && rebinding_s < lease_s) {
+            found.push(format!(
+                "a lease of {lease_s} s is renewed after {renewal_s} s and rebound after {rebinding_s} s: \
+                 use times that grow in this order"
+            ));
+        }
+        for pool in &self.pools {
+            found.extend(pool_contradictions(pool));
+        }
+        let ranges = self.pools.iter().flat_map(|pool| pool.ranges.iter().map(|range| (&pool.name, *range)));
+        let mut ranges: Vec<_> = ranges.collect();
+        ranges.sort_by_key(|(_, range)| *range);
+        for pair in ranges.windows(2) {
+            if let [(one, (_, last)), (other, (first, _))] = pair
+                && first <= last
+            {
+                found.push(format!("{first} is both in pool {one} and in pool {other}: use it once"));
+            }
+        }
+        found
+    }
+}
+
+fn pool_contradictions(pool: &Pool) -> Vec<String> {
+    let Pool { name, router, .. } = pool;
+    let prefix = |address: Ipv4Addr| u32::from(address) & u32::from(pool.mask());
+    let mut found = Vec::new();
+    for (first, last) in &pool.ranges {
+        if first > last {
+            found
+                .push(format!("pool {name} has a range from {first} to {last}: write the smaller one first"));
+        }
+        if let Some(address) = [first, last].into_iter().find(|address| !is_assignable(**address)) {
+            found.push(format!("no host can have the address {address} of pool {name}: leave it out"));
+        }
+        if pool.prefix_len >= 31 {
+            continue;
+        }
+        let host = |address: Ipv4Addr| u32::from(address) & !u32::from(pool.mask());
+        let outside = [first, last].into_iter().find(|address| prefix(**address) != prefix(*router));
+        if let Some(address) = outside {
+            let len = pool.prefix_len;
+            found.push(format!(
+                "{address} of pool {name} is not in {router}/{len}: use a shorter prefix, or /32"
+            ));
+        } else if host(*first) == 0 || host(*last) == !u32::from(pool.mask()) {
+            let address = if host(*first) == 0 { first } else { last };
+            found.push(format!(
+                "{address} of pool {name} is the network or broadcast address of its prefix: leave it out, or use /32"
+            ));
+        }
+    }
+    found
+}

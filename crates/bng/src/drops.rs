@@ -1,0 +1,112 @@
+//! Why a frame of a client is not answered: one name for each reason, in code, counters and scenarios alike.
+
+use std::ops::{AddAssign, Index};
+
+use crate::step::Step;
+
+macro_rules! reasons {
+    ($($variant:ident $step:ident $name:literal $meaning:literal,)*) => {
+        /// A reason not to answer a frame.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(u8)]
+        pub enum DropReason { $(#[doc = $meaning] $variant,)* }
+
+        impl DropReason {
+            /// All of them, in the order of a frame's way.
+            pub const ALL: &[DropReason] = &[$(DropReason::$variant,)*];
+
+            /// Its name in counters and scenarios.
+            pub const fn name(self) -> &'static str {
+                match self { $(DropReason::$variant => $name,)* }
+            }
+
+            /// What it says, for people.
+            pub const fn meaning(self) -> &'static str {
+                match self { $(DropReason::$variant => $meaning,)* }
+            }
+
+            /// How far the frame came.
+            pub const fn step(self) -> Step {
+                match self { $(DropReason::$variant => Step::$step,)* }
+            }
+        }
+    };
+}
+
+reasons! {
+    PortUnknown Frame "port_unknown" "the configuration has no such port",
+    FrameCut Frame "frame_cut" "the frame ends before its headers do",
+    NotIpv4 Frame "not_ipv4" "the frame carries no IPv4",
+    SourceMac Frame "source_mac" "the source MAC address is a group address or zero",
+    OwnMac Frame "own_mac" "the source MAC address is that of the port itself: a loop, or a forged address",
+    IpHeader Frame "ip_header" "the IPv4 header contradicts itself",
+    IpLength Frame "ip_length" "the IPv4 packet is longer than its frame, or too short",
+    IpChecksum Frame "ip_checksum" "the checksum of the IPv4 header is wrong",
+    IpFragment Frame "ip_fragment" "the packet is a fragment",
+    NotDhcp Frame "not_dhcp" "the packet is not for a DHCP server (UDP port 67)",
+    UdpLength Frame "udp_length" "the length of the UDP header is wrong",
+    UdpChecksum Frame "udp_checksum" "the checksum of the UDP header is wrong",
+    FromServer Frame "dhcp_from_server" "a DHCP server answers on the subscriber side",
+    DhcpShort Frame "dhcp_short" "the DHCP message is shorter than its fixed part",
+    DhcpCookie Frame "dhcp_cookie" "the message has no magic cookie: it is BOOTP, or no DHCP",
+    DhcpHardware Frame "dhcp_hardware" "the hardware address of the message is no Ethernet address",
+    DhcpOptions Frame "dhcp_options" "an option of the message is longer than its field",
+    DhcpOptionLength Frame "dhcp_option_length" "an option of the message has the wrong length",
+    DhcpMessageType Frame "dhcp_message_type" "the message has no type that a client sends",
+    ChaddrMismatch Frame "chaddr_mismatch" "the client address of the message is not the source of its frame",
+    Option82Untrusted Frame "option82_untrusted" "a circuit-id (option 82) comes from a port that is not trusted (RFC 3046, section 2.1)",
+    Option82Malformed Frame "option82_malformed" "the sub-options of option 82 are longer than it",
+    GiaddrRefused Frame "giaddr_refused" "a relay (giaddr) that is not allowed on this port",
+    LineRate Identify "line_rate" "more messages from devices of this line that have no session there than its limit allows",
+    NoSubscriber Identify "no_subscriber" "no subscriber has this MAC",
+    SubscriberRate Identify "subscriber_rate" "more messages from this subscriber than its limit allows",
+    SubscriberBlocked Status "subscriber_blocked" "the subscriber is blocked",
+    PlanUnknown Status "plan_unknown" "the configuration has no plan of this name",
+    SessionElsewhere Status "session_elsewhere" "the subscriber has a session with another device or line",
+    FixedAddressInUse Address "fixed_address_in_use" "the fixed address of the subscriber is assigned to another subscriber",
+    FixedAddressDeclined Address "fixed_address_declined" "the fixed address of the subscriber is in quarantine: a client found it in use",
+    PoolExhausted Address "pool_exhausted" "no pool has a free address",
+    OtherServer Request "other_server" "the client has chosen another DHCP server",
+    NoAddress Request "no_address" "the message names no address, or another one than the client has",
+    NoLease Request "no_lease" "the client has no lease of this address",
+    TooLong Request "too_long" "the answer is longer than the client or the link accepts",
+    Superseded Store "superseded" "the client repeated its request before its record was stored; one answer follows",
+    NotStored Store "not_stored" "the record could not be written to disk",
+    SessionEnded Store "session_ended" "the session ended before its record was stored",
+}
+
+/// A number of frames for each reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Drops([u64; DropReason::ALL.len()]);
+
+impl Default for Drops {
+    fn default() -> Drops {
+        Drops([0; DropReason::ALL.len()])
+    }
+}
+
+impl Index<DropReason> for Drops {
+    type Output = u64;
+
+    fn index(&self, reason: DropReason) -> &u64 {
+        &self.0[reason as usize]
+    }
+}
+
+impl AddAssign<DropReason> for Drops {
+    fn add_assign(&mut self, reason: DropReason) {
+        self.0[reason as usize] += 1;
+    }
+}
+
+impl Drops {
+    /// The reasons that occurred, with their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (DropReason, u64)> {
+        DropReason::ALL.iter().map(|&reason| (reason, self[reason])).filter(|(_, frames)| *frames > 0)
+    }
+
+    /// All frames.
+    pub fn sum(&self) -> u64 {
+        self.0.iter().sum()
+    }
+}

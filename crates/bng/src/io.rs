@@ -1,0 +1,239 @@
+//! What goes into a BNG and what comes out of it: plain data.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use crate::config::Config;
+use crate::line::{Line, PortName, Tags};
+use crate::mac::Mac;
+use crate::name::Name;
+use crate::plan::Rates;
+use crate::record::Record;
+use crate::session::{Counters, EndCause, SessionId};
+use crate::subscriber::{Key, Status, Subscriber};
+
+/// The time of an input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Now {
+    /// By a clock that never goes back and that no operator sets (CLOCK_MONOTONIC): leases end by it.
+    pub at: Duration,
+    /// By the clock on the wall, s since 1970: only written into records, and compared with it after a restart.
+    pub wall_s: u64,
+}
+
+/// What happens.
+#[derive(Debug)]
+pub enum Input<'a> {
+    /// A frame that the node did not forward.
+    Punt(Punt<'a>),
+    /// All records up to this one are on disk.
+    Stored {
+        /// Number of the last one.
+        revision: u64,
+    },
+    /// The disk failed: none of the records that were not reported by [`Input::Stored`] is written, nor will be.
+    StoreFailed,
+    /// The time of the last [`Output::Wake`] has come.
+    Timer,
+    /// An operator wants something.
+    Command {
+        /// Number by which [`Output::Done`] names it.
+        id: u64,
+        /// What.
+        command: Command,
+    },
+    /// A record that was on disk when the program began; in their order, before anything else.
+    Adopt(Record),
+    /// All sessions that the node has, after either program began anew: differences are sent.
+    NodeTable(&'a [AddSession]),
+    /// What the node has counted of a session.
+    Counted {
+        /// Which.
+        session: SessionId,
+        /// Its counters.
+        counters: Counters,
+    },
+}
+
+/// A frame that the node did not forward, and where it came in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Punt<'a> {
+    /// The port.
+    pub port: PortName,
+    /// The tags that it had.
+    pub tags: Tags,
+    /// The Ethernet frame without tags.
+    pub bytes: &'a [u8],
+}
+
+/// What an operator can do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command {
+    /// A new subscriber.
+    AddSubscriber(Subscriber),
+    /// Another key, plan, address or status for the subscriber of this name. Its session ends if it would not begin so now.
+    ChangeSubscriber(Subscriber),
+    /// Blocks a subscriber, which ends its session, or lets it in again.
+    SetStatus(Name, Status),
+    /// The subscriber is no customer any more. Its session ends.
+    RemoveSubscriber(Name),
+    /// Ends a session; its client may begin another one.
+    Disconnect(SessionId),
+    /// Another configuration. Sessions go on, with the rates that their plans have now.
+    Configure(Box<Config>),
+}
+
+/// Why a command was not carried out.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CommandError {
+    /// The name is taken.
+    #[error("there is a subscriber {0} already: use another name, or change that one")]
+    SubscriberExists(Name),
+    /// The name is not known.
+    #[error("there is no subscriber {0}: list subscribers to see their names")]
+    SubscriberUnknown(Name),
+    /// Another subscriber has the same key.
+    #[error("{0} identifies subscriber {1} already: use another key, or remove that subscriber")]
+    KeyInUse(Key, Name),
+    /// Another subscriber has the address.
+    #[error("{0} is assigned to subscriber {1}: use another address, or disconnect that subscriber first")]
+    AddressInUse(Ipv4Addr, Name),
+    /// No host can have the address.
+    #[error("no host can have the address {0}: use another one")]
+    AddressUnusable(Ipv4Addr),
+    /// The address is that of the node.
+    #[error("{0} is the address of the router: use another one")]
+    AddressOfRouter(Ipv4Addr),
+    /// There is no such plan.
+    #[error("there is no plan {0}: add it to the configuration, or use `down RATE up RATE`")]
+    PlanUnknown(Name),
+    /// A plan that is gone from a new configuration.
+    #[error(
+        "subscriber {1} has plan {0}, which the new configuration lacks: add it, or change the subscriber first"
+    )]
+    PlanInUse(Name, Name),
+    /// It has ended, or never was.
+    #[error("there is no session {0}: list sessions to see their numbers")]
+    SessionUnknown(SessionId),
+    /// The configuration contradicts itself.
+    #[error("the configuration was refused: {0}")]
+    Configuration(String),
+    /// It is in effect, but not on disk.
+    #[error(
+        "the change is in effect, but it was not written to disk and is lost with a restart: free space on the disk, and repeat it"
+    )]
+    NotStored,
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Output {
+    /// Write a record, then say [`Input::Stored`].
+    Store(Record),
+    /// Send a frame.
+    Send {
+        /// The port that it leaves by.
+        port: PortName,
+        /// The tags to put on it.
+        tags: Tags,
+        /// The Ethernet frame without tags.
+        frame: Vec<u8>,
+    },
+    /// Tell the node.
+    Node(NodeCommand),
+    /// Tell the observers.
+    Event(Event),
+    /// A command was carried out, and its record is on disk; or it was refused.
+    Done {
+        /// Its number.
+        id: u64,
+        /// What came of it.
+        result: Result<(), CommandError>,
+    },
+    /// Say [`Input::Timer`] at this time, in place of any said before.
+    Wake(Duration),
+}
+
+/// A change of the node's table of sessions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NodeCommand {
+    /// Adds a session, or replaces the one of this number.
+    AddSession(AddSession),
+    /// Removes a session.
+    RemoveSession {
+        /// Which.
+        session: SessionId,
+    },
+}
+
+/// What the node needs of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AddSession {
+    /// Its number.
+    pub session: SessionId,
+    /// Its subscriber.
+    pub subscriber: Name,
+    /// Where it is.
+    pub line: Line,
+    /// The device.
+    pub mac: Mac,
+    /// Its address.
+    pub address: Ipv4Addr,
+    /// The relay by which it is reached; `None`: it is on the line itself.
+    pub relay: Option<Ipv4Addr>,
+    /// Its rates.
+    pub rates: Rates,
+}
+
+/// What observers are told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// A session began.
+    SessionStarted {
+        /// Its number.
+        session: SessionId,
+        /// Its subscriber.
+        subscriber: Name,
+        /// Its address.
+        address: Ipv4Addr,
+    },
+    /// A session ended.
+    SessionEnded {
+        /// Its number.
+        session: SessionId,
+        /// Its subscriber.
+        subscriber: Name,
+        /// Its address.
+        address: Ipv4Addr,
+        /// Why.
+        cause: EndCause,
+        /// What it counted.
+        counters: Counters,
+    },
+    /// A client found its address in use.
+    AddressDeclined {
+        /// The subscriber of that client.
+        subscriber: Name,
+        /// Which address.
+        address: Ipv4Addr,
+    },
+    /// There is no free address. Said again after there was one.
+    PoolExhausted {
+        /// Which pools, and how large they are.
+        what: String,
+    },
+    /// A DHCP server answers on the subscriber side; at most once a minute for each port.
+    ServerSeen {
+        /// Where.
+        line: Line,
+        /// The server's MAC address.
+        mac: Mac,
+    },
+    /// A record that was adopted changed nothing.
+    RecordSkipped {
+        /// Its number.
+        revision: u64,
+        /// Why.
+        why: String,
+    },
+}

@@ -1,0 +1,60 @@
+//! The control plane of a concentrator for subscribers (BNG) with IPoE: sessions, addresses, and why a device has none. Pure: no
+//! I/O, no clock, no unsafe.
+//!
+//! ```text
+//!              punt (port, tags, frame)                            Send (port, tags, frame)
+//!  node ------------------------------------> +-------------+ ----------------------------> node
+//!                                             |     Bng     | Node(AddSession, RemoveSession)
+//!  operator --- Command --------------------> | subscribers | ----------------------------> node
+//!                                             | sessions    | Store(Record)
+//!  disk ------- Stored, Adopt --------------> | addresses   | ----------------------------> disk
+//!                                             | traces      | Done, Event, Wake
+//!  clock ------ Timer ----------------------> +-------------+ ----------------------------> operator, clock
+//!
+//!  REQUEST > identify the subscriber > hold the address > Store(lease) ... Stored > AddSession, Send(ACK)
+//! ```
+//! Every input carries its time, and the outputs are a function of state, time and input. At the start come the records of the disk
+//! ([`Input::Adopt`], in their order), then the sessions of the node ([`Input::NodeTable`]), then everything else.
+//!
+//! - A client is answered with an ACK, and the node forwards its frames, after the record of its lease is on disk.
+//! - An address has at most one holder, and a subscriber at most one session, also after a crash at any record.
+//! - Memory is bounded by the number of subscribers and addresses, whatever is sent.
+//! - Every frame is answered, accepted without an answer, or dropped with a reason, and counted; see [`Bng::counts`].
+#![forbid(unsafe_code)]
+
+mod bng;
+mod config;
+pub mod dhcp4;
+mod drops;
+mod hex;
+mod io;
+mod limit;
+mod line;
+mod mac;
+mod name;
+mod plan;
+mod pool;
+mod record;
+pub mod scenario;
+mod session;
+mod step;
+mod subscriber;
+mod subscribers;
+mod why;
+mod words;
+
+pub use bng::{Bng, Counts, Sizes};
+pub use config::{Config, LeaseTimes, Moves, Port};
+pub use drops::{DropReason, Drops};
+pub use io::{AddSession, Command, CommandError, Event, Input, NodeCommand, Now, Output, Punt};
+pub use limit::Limit;
+pub use line::{Line, PortName, Tags};
+pub use mac::Mac;
+pub use name::Name;
+pub use plan::{Plan, Rates, bits_per_s};
+pub use pool::Pool;
+pub use record::{Change, Record, RecordError};
+pub use session::{Counters, Device, EndCause, Lease, Session, SessionId};
+pub use step::Step;
+pub use subscriber::{Key, Status, Subscriber};
+pub use why::{Direction, MOST_FRAMES, MOST_TRACES, MOST_TRACES_OF_LINE, Outcome, TraceFrame, Why};

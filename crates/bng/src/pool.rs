@@ -1,0 +1,338 @@
+//! Addresses: their holders, and which one is assigned next.
+//!
+//! ```text
+//! never used, in the order of the pools > held > freed, the oldest first > held
+//!                                         held > quarantine, for a time  > freed
+//! ```
+//! An address has at most one holder. A subscriber gets its last address again if that is free: others get
+//! addresses that were never used, then the one that was freed first. No address of a pool is left out, the last one included.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::Ipv4Addr;
+
+use crate::drops::DropReason;
+use crate::name::Name;
+use crate::subscribers::Index;
+
+/// A pool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pool {
+    /// Its name.
+    pub name: Name,
+    /// Its addresses: first and last of each range.
+    pub ranges: Vec<(Ipv4Addr, Ipv4Addr)>,
+    /// The address of the node, which is router and DHCP server of these subscribers; never assigned.
+    pub router: Ipv4Addr,
+    /// Length of the prefix that clients are told, 8 to 32.
+    pub prefix_len: u8,
+}
+
+impl Pool {
+    /// Whether an address is one of its own that may be assigned.
+    pub fn has(&self, address: Ipv4Addr) -> bool {
+        address != self.router && self.ranges.iter().any(|(first, last)| (first..=last).contains(&&address))
+    }
+
+    /// Number of its addresses.
+    pub fn size(&self) -> u64 {
+        let range = |(first, last): &(Ipv4Addr, Ipv4Addr)| {
+            u64::from(u32::from(*last)) + 1 - u64::from(u32::from(*first))
+        };
+        let all: u64 = self.ranges.iter().map(range).sum();
+        let has_router = self.ranges.iter().any(|(first, last)| (first..=last).contains(&&self.router));
+        all - u64::from(has_router)
+    }
+
+    /// The mask that clients are told.
+    pub fn mask(&self) -> Ipv4Addr {
+        u32::MAX.checked_shl(32 - u32::from(self.prefix_len)).unwrap_or(0).into()
+    }
+}
+
+/// Whether a host can have an address: it is of no group, and not of this host or network alone (RFC 1122, section 3.2.1.3).
+pub(crate) fn is_assignable(address: Ipv4Addr) -> bool {
+    let [first, ..] = address.octets();
+    (1..=223).contains(&first) && first != 127
+}
+
+/// What an address is, other than never used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Offered to a subscriber, or assigned to its session.
+    Held(Index),
+    /// Free again, since this turn.
+    Freed(u64),
+    /// Not to be assigned for a time.
+    Declined,
+}
+
+/// All addresses that were ever used, and those of the pools that were not.
+#[derive(Debug, Default)]
+pub(crate) struct Addresses {
+    pools: Vec<Pool>,
+    /// The next address that was never used: its pool, its range, its place within it.
+    fresh: (usize, usize, u64),
+    states: HashMap<Ipv4Addr, State>,
+    freed: BTreeMap<u64, Ipv4Addr>,
+    turns: u64,
+    /// Fixed addresses of subscribers.
+    reserved: HashMap<Ipv4Addr, Index>,
+    /// Whether the last search found nothing.
+    pub(crate) is_exhausted: bool,
+}
+
+impl Addresses {
+    /// Assigns addresses of these pools from now on; what is held stays so.
+    pub(crate) fn set_pools(&mut self, pools: Vec<Pool>) {
+        self.pools = pools;
+        self.fresh = (0, 0, 0);
+        self.is_exhausted = false;
+    }
+
+    /// The pool of an address.
+    pub(crate) fn pool(&self, address: Ipv4Addr) -> Option<&Pool> {
+        self.pools.iter().find(|pool| pool.has(address))
+    }
+
+    pub(crate) fn pools(&self) -> &[Pool] {
+        &self.pools
+    }
+
+    pub(crate) fn holder(&self, address: Ipv4Addr) -> Option<Index> {
+        match self.states.get(&address) {
+            Some(State::Held(holder)) => Some(*holder),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn is_declined(&self, address: Ipv4Addr) -> bool {
+        self.states.get(&address) == Some(&State::Declined)
+    }
+
+    pub(crate) fn reserved_for(&self, address: Ipv4Addr) -> Option<Index> {
+        self.reserved.get(&address).copied()
+    }
+
+    /// Keeps an address for a subscriber alone.
+    pub(crate) fn reserve(&mut self, address: Ipv4Addr, owner: Index) {
+        self.reserved.insert(address, owner);
+    }
+
+    /// Ends [`Addresses::reserve`].
+    pub(crate) fn unreserve(&mut self, address: Ipv4Addr, owner: Index) {
+        if self.reserved_for(address) == Some(owner) {
+            self.reserved.remove(&address);
+        }
+    }
+
+    /// Whether a subscriber may get an address: its pool has it or it is reserved, and no other subscriber holds it.
+    pub(crate) fn is_free_for(&self, address: Ipv4Addr, subscriber: Index) -> bool {
+        let is_assignable = match self.reserved_for(address) {
+            Some(owner) => owner == subscriber,
+            None => self.pool(address).is_some(),
+        };
+        is_assignable && matches!(self.states.get(&address), None | Some(State::Freed(_)))
+    }
+
+    /// A subscriber holds an address from now on, whatever it was before.
+    pub(crate) fn hold(&mut self, address: Ipv4Addr, subscriber: Index) {
+        self.set(address, State::Held(subscriber));
+    }
+
+    /// The address is free, if this subscriber holds it.
+    pub(crate) fn release(&mut self, address: Ipv4Addr, subscriber: Index) {
+        if self.holder(address) == Some(subscriber) {
+            self.free(address);
+        }
+    }
+
+    /// An address is not assigned until [`Addresses::end_quarantine`].
+    pub(crate) fn decline(&mut self, address: Ipv4Addr) {
+        self.set(address, State::Declined);
+    }
+
+    /// An address may be assigned again.
+    pub(crate) fn end_quarantine(&mut self, address: Ipv4Addr) {
+        if self.is_declined(address) {
+            self.free(address);
+        }
+    }
+
+    fn free(&mut self, address: Ipv4Addr) {
+        self.turns += 1;
+        self.set(address, State::Freed(self.turns));
+        self.freed.insert(self.turns, address);
+        self.is_exhausted = false;
+    }
+
+    fn set(&mut self, address: Ipv4Addr, state: State) {
+        if let Some(State::Freed(turn)) = self.states.insert(address, state) {
+            self.freed.remove(&turn);
+        }
+    }
+
+    /// Finds an address of a pool for a subscriber: one of these if it is free, else any; the caller holds it.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(crate) fn find(
+        &mut self,
+        subscriber: Index,
+        wishes: &[Option<Ipv4Addr>],
+    ) -> Result<Ipv4Addr, DropReason> {
+        let wish = wishes.iter().flatten().copied().find(|wish| self.is_free_for(*wish, subscriber));
+        let found = wish.or_else(|| self.next_fresh()).or_else(|| self.oldest_freed());
+        self.is_exhausted = found.is_none();
+        found.ok_or(DropReason::PoolExhausted)
+    }
+
+    /// The next address that was never used. It is passed over from now on: it becomes held, and later freed.
+    fn next_fresh(&mut self) -> Option<Ipv4Addr> {
+        loop {
+            let (pool, range, place) = self.fresh;
+            let of_pool = self.pools.get(pool)?;
+            let Some((first, last)) = of_pool.ranges.get(range) else {
+                self.fresh = (pool + 1, 0, 0);
+                continue;
+            };
+            let Some(number) =
+                u32::try_from(place).ok().and_then(|place| u32::from(*first).checked_add(place))
+            else {
+                self.fresh = (pool, range + 1, 0);
+                continue;
+            };
+            if number > u32::from(*last) {
+                self.fresh = (pool, range + 1, 0);
+                continue;
+            }
+            let address = number.into();
+            if address != of_pool.router
+                && !self.states.contains_key(&address)
+                && !self.reserved.contains_key(&address)
+            {
+                return Some(address);
+            }
+            self.fresh.2 += 1;
+        }
+    }
+
+    /// The address that was freed first. What is of no pool any more is forgotten.
+    fn oldest_freed(&mut self) -> Option<Ipv4Addr> {
+        let mut passed = Vec::new();
+        let mut found = None;
+        for (turn, address) in &self.freed {
+            if self.pool(*address).is_none() {
+                passed.push((*turn, *address));
+            } else if !self.reserved.contains_key(address) {
+                found = Some(*address);
+                break;
+            }
+        }
+        for (turn, address) in passed {
+            self.freed.remove(&turn);
+            self.states.remove(&address);
+        }
+        found
+    }
+
+    /// Why there is no free address, in words.
+    pub(crate) fn exhausted(&self) -> String {
+        let declined = self.states.values().filter(|state| **state == State::Declined).count();
+        let names: Vec<_> = self.pools.iter().map(|pool| pool.name.as_str()).collect();
+        let size: u64 = self.pools.iter().map(Pool::size).sum();
+        match *names {
+            [] => "the configuration has no pool".into(),
+            [name] => format!("pool {name} is exhausted (size {size}, in quarantine {declined})"),
+            _ => format!(
+                "the pools {} are exhausted (size {size}, in quarantine {declined})",
+                names.join(", ")
+            ),
+        }
+    }
+
+    /// Addresses of which something is remembered.
+    pub(crate) fn len(&self) -> usize {
+        self.states.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: Index = Index(0);
+    const B: Index = Index(1);
+    const C: Index = Index(2);
+
+    fn address(last: u8) -> Ipv4Addr {
+        Ipv4Addr::new(100, 64, 0, last)
+    }
+
+    fn addresses(first: u8, last: u8) -> Addresses {
+        let mut addresses = Addresses::default();
+        let ranges = vec![(address(first), address(last))];
+        let name = "main".parse().expect("a name");
+        addresses.set_pools(vec![Pool { name, ranges, router: address(1), prefix_len: 24 }]);
+        addresses
+    }
+
+    /// Finds and holds.
+    fn take(addresses: &mut Addresses, subscriber: Index, wishes: &[Option<Ipv4Addr>]) -> Option<u8> {
+        let found = addresses.find(subscriber, wishes).ok()?;
+        addresses.hold(found, subscriber);
+        Some(found.octets()[3])
+    }
+
+    #[test]
+    fn every_address_is_assigned_the_last_one_included() {
+        let mut all = addresses(0, 255);
+        let taken: Vec<_> = std::iter::from_fn(|| take(&mut all, A, &[])).collect();
+        assert_eq!(taken.len() as u64, all.pools()[0].size());
+        assert_eq!((taken.len(), taken.first(), taken.last()), (255, Some(&0), Some(&255)));
+        assert!(!taken.contains(&1), "the router's");
+        // As far as numbers go.
+        let edge = Pool {
+            ranges: vec![(Ipv4Addr::new(255, 255, 255, 254), Ipv4Addr::BROADCAST)],
+            ..all.pools()[0].clone()
+        };
+        all.set_pools(vec![edge]);
+        assert_eq!(std::iter::from_fn(|| take(&mut all, A, &[])).count(), 2);
+    }
+
+    #[test]
+    fn a_subscriber_gets_its_last_address_and_others_the_one_that_was_freed_first() {
+        let mut some = addresses(2, 4);
+        assert_eq!((2..=4).map(|_| take(&mut some, A, &[])).collect::<Vec<_>>(), [Some(2), Some(3), Some(4)]);
+        for last in [3, 4, 2] {
+            some.release(address(last), A);
+        }
+        assert_eq!(take(&mut some, A, &[Some(address(4))]), Some(4), "its last one");
+        assert_eq!(take(&mut some, B, &[Some(address(4))]), Some(3), "freed first");
+        some.release(address(3), A);
+        assert_eq!(some.holder(address(3)), Some(B), "only the holder releases it");
+        assert_eq!((take(&mut some, C, &[]), take(&mut some, C, &[])), (Some(2), None));
+    }
+
+    #[test]
+    fn what_is_declined_or_reserved_is_not_assigned() {
+        let mut some = addresses(2, 4);
+        some.reserve(address(3), B);
+        assert_eq!(take(&mut some, A, &[Some(address(3))]), Some(2));
+        some.decline(address(2));
+        assert_eq!((take(&mut some, A, &[]), take(&mut some, A, &[])), (Some(4), None));
+        assert_eq!(some.exhausted(), "pool main is exhausted (size 3, in quarantine 1)");
+        some.end_quarantine(address(2));
+        assert_eq!(take(&mut some, A, &[]), Some(2));
+        assert!(some.is_free_for(address(3), B) && !some.is_free_for(address(3), A));
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded_by_the_pool() {
+        let mut some = addresses(2, 9);
+        for _ in 0..10_000 {
+            let last = take(&mut some, A, &[]).expect("one is free");
+            some.release(address(last), A);
+        }
+        assert_eq!((some.len(), some.freed.len()), (8, 8));
+    }
+}

@@ -1,0 +1,152 @@
+//! Sessions: subscribers that are online.
+
+use std::fmt;
+use std::net::Ipv4Addr;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::line::Line;
+use crate::mac::Mac;
+use crate::name::Name;
+
+/// Number of a session: the revision of its first record, so that none is used twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId(pub u64);
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A subscriber that is online.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Session {
+    /// Its number.
+    pub id: SessionId,
+    /// Its subscriber.
+    pub subscriber: Name,
+    /// The device and its address.
+    pub lease: Lease,
+    /// When it began, s since 1970.
+    pub start_s: u64,
+    /// What the node counted so far.
+    pub counters: Counters,
+    /// When the lease ends, by the clock that never goes back.
+    pub lease_end: Duration,
+}
+
+/// A device of a customer, and where it is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Device {
+    /// The line.
+    pub line: Line,
+    /// Its MAC address.
+    pub mac: Mac,
+    /// The relay by which it is reached; `None`: it is on the line itself.
+    pub relay: Option<Ipv4Addr>,
+}
+
+/// The binding of an address to a device, as a client was last answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lease {
+    /// The device that has the address.
+    pub device: Device,
+    /// The address.
+    pub address: Ipv4Addr,
+    /// Its client identifier (RFC 2132, section 9.14), if it has one.
+    pub client_id: Option<Box<[u8]>>,
+    /// When it was granted or last renewed, s since 1970.
+    pub granted_s: u64,
+    /// For how long, s.
+    pub lease_s: u32,
+}
+
+/// What the node counted of a session. Bytes are of whole frames without FCS; they never go back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// Frames to the subscriber.
+    pub down_frames: u64,
+    /// Their bytes.
+    pub down_bytes: u64,
+    /// Frames from the subscriber.
+    pub up_frames: u64,
+    /// Their bytes.
+    pub up_bytes: u64,
+}
+
+impl Counters {
+    /// The larger of both for each counter: a node that has begun anew, or a late report, takes nothing back.
+    #[must_use]
+    pub fn max(self, other: Counters) -> Counters {
+        Counters {
+            down_frames: self.down_frames.max(other.down_frames),
+            down_bytes: self.down_bytes.max(other.down_bytes),
+            up_frames: self.up_frames.max(other.up_frames),
+            up_bytes: self.up_bytes.max(other.up_bytes),
+        }
+    }
+}
+
+/// Why a session has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum EndCause {
+    /// The client released its address.
+    Released,
+    /// The client found its address in use.
+    Declined,
+    /// The lease was not renewed.
+    Expired,
+    /// The operator ended it.
+    Disconnected,
+    /// The subscriber was blocked.
+    Blocked,
+    /// The subscriber was removed, or its key or address was changed.
+    SubscriberChanged,
+    /// Another device or another line of the same subscriber took its place.
+    Replaced,
+    /// Its first record could not be written.
+    NotStored,
+}
+
+impl EndCause {
+    const ALL: [EndCause; 8] = [
+        EndCause::Released,
+        EndCause::Declined,
+        EndCause::Expired,
+        EndCause::Disconnected,
+        EndCause::Blocked,
+        EndCause::SubscriberChanged,
+        EndCause::Replaced,
+        EndCause::NotStored,
+    ];
+
+    /// Its name in records, events and scenarios.
+    pub const fn name(self) -> &'static str {
+        match self {
+            EndCause::Released => "released",
+            EndCause::Declined => "declined",
+            EndCause::Expired => "expired",
+            EndCause::Disconnected => "disconnected",
+            EndCause::Blocked => "blocked",
+            EndCause::SubscriberChanged => "subscriber-changed",
+            EndCause::Replaced => "replaced",
+            EndCause::NotStored => "not-stored",
+        }
+    }
+}
+
+impl fmt::Display for EndCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for EndCause {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<EndCause, String> {
+        let found = EndCause::ALL.into_iter().find(|cause| cause.name() == text);
+        found.ok_or_else(|| format!("`{text}` is no cause for the end of a session"))
+    }
+}

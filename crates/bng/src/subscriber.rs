@@ -1,0 +1,176 @@
+//! Customers: permanent, whether they are online or not.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
+
+use std::fmt;
+use std::net::Ipv4Addr;
+use std::str::FromStr;
+
+use crate::hex;
+use crate::line::Line;
+use crate::mac::Mac;
+use crate::name::Name;
+use crate::plan::{Plan, Rates, bits_per_s};
+use crate::words::Words;
+
+/// A customer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subscriber {
+    /// Unique.
+    pub name: Name,
+    /// By what it is identified; no two subscribers have the same.
+    pub key: Key,
+    /// Its rates.
+    pub plan: Plan,
+    /// The address that it alone gets, always; `None`: one of a pool.
+    pub fixed_address: Option<Ipv4Addr>,
+    /// Whether it may be online.
+    pub status: Status,
+}
+
+/// What identifies a subscriber.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    /// The MAC address of its device.
+    Mac(Mac),
+    /// Its line.
+    Line(Line),
+    /// The circuit-id that its access node writes (RFC 3046, section 3.1), 1 to 255 bytes; believed of trusted ports only.
+    Circuit(Box<[u8]>),
+}
+
+/// Whether a subscriber may be online.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Status {
+    /// It may.
+    #[default]
+    Active,
+    /// Its requests are refused, and it has no session.
+    Blocked,
+}
+
+impl fmt::Display for Key {
+    /// `mac 02:00:00:00:00:01`, `line access1:100.7`, `circuit eth0/1:100`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Key::Mac(mac) => write!(f, "mac {mac}"),
+            Key::Line(line) => write!(f, "line {line}"),
+            Key::Circuit(id) => write!(f, "circuit {}", hex::Word(id)),
+        }
+    }
+}
+
+impl fmt::Display for Subscriber {
+    /// Writes what [`FromStr`] reads.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} plan {}", self.name, self.key, self.plan)?;
+        if let Some(address) = self.fixed_address {
+            write!(f, " address {address}")?;
+        }
+        if self.status == Status::Blocked { f.write_str(" blocked") } else { Ok(()) }
+    }
+}
+
+impl FromStr for Subscriber {
+    type Err = String;
+
+    /// Reads `anna mac 02:00:00:00:00:01 plan down 20Mbit up 5Mbit`, with `address 100.64.0.9` and `blocked` behind it.
+    fn from_str(text: &str) -> Result<Subscriber, String> {
+        let mut words = Words::new(text);
+        let subscriber = Subscriber::read(&mut words)?;
+        words.end()?;
+        Ok(subscriber)
+    }
+}
+
+impl Subscriber {
+    /// Reads as far as the words are of a subscriber.
+    pub(crate) fn read(words: &mut Words<'_>) -> Result<Subscriber, String> {
+        let name = words.value("the name of the subscriber")?;
+        let key = Key::read(words)?;
+        words.expect("plan")?;
+        let plan = Plan::read(words)?;
+        let mut subscriber = Subscriber { name, key, plan, fixed_address: None, status: Status::Active };
+        if words.takes("address") {
+            subscriber.fixed_address = Some(words.number("IPv4 address")?);
+        }
+        if words.takes("blocked") {
+            subscriber.status = Status::Blocked;
+        }
+        Ok(subscriber)
+    }
+}
+
+impl Key {
+    pub(crate) fn read(words: &mut Words<'_>) -> Result<Key, String> {
+        match words.word("`mac`, `line` or `circuit`")? {
+            "mac" => Ok(Key::Mac(words.value("a MAC address")?)),
+            "line" => Ok(Key::Line(words.value("a line")?)),
+            "circuit" => {
+                let word = words.word("a circuit-id")?;
+                let id = hex::bytes(word).filter(|id| (1..=255).contains(&id.len()));
+                let wrong = || format!("`{word}` is no circuit-id: use 1 to 255 bytes as text, or as 0x0104");
+                Ok(Key::Circuit(id.ok_or_else(wrong)?.into()))
+            }
+            other => Err(format!("`{other}` identifies no subscriber: use mac, line or circuit")),
+        }
+    }
+}
+
+impl Plan {
+    fn read(words: &mut Words<'_>) -> Result<Plan, String> {
+        if words.peek() == Some("down") {
+            Ok(Plan::Own(Rates::read(words)?))
+        } else {
+            Ok(Plan::Named(words.value("the name of a plan")?))
+        }
+    }
+}
+
+impl Rates {
+    /// Reads `down 20Mbit up 5Mbit`.
+    pub(crate) fn read(words: &mut Words<'_>) -> Result<Rates, String> {
+        words.expect("down")?;
+        let down_bits_per_s = bits_per_s(words.word("a rate")?)?;
+        words.expect("up")?;
+        Ok(Rates { down_bits_per_s, up_bits_per_s: bits_per_s(words.word("a rate")?)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subscribers_are_read_as_they_are_written() {
+        for text in [
+            "anna mac 02:00:00:00:00:01 plan down 20Mbit/s up 5Mbit/s",
+            "ben@isp line access1:100.7 plan basic address 100.64.0.9",
+            "carl circuit eth0/1:100 plan basic blocked",
+            "dora circuit 0x0104 plan basic address 100.64.0.9 blocked",
+        ] {
+            assert_eq!(text.parse::<Subscriber>().map(|read| read.to_string()).as_deref(), Ok(text));
+        }
+    }
+
+    #[test]
+    fn mistakes_say_what_to_write() {
+        let texts = [
+            "",
+            "a(b",
+            "anna",
+            "anna mac",
+            "anna mac 02",
+            "anna port 7",
+            "anna line a:9999 plan x",
+            "anna circuit 0x1 plan x",
+            "anna mac 02:00:00:00:00:01 plan",
+            "anna mac 02:00:00:00:00:01 plan down 20 up 5Mbit",
+            "anna mac 02:00:00:00:00:01 plan x address 9",
+            "anna mac 02:00:00:00:00:01 plan x blocked now",
+        ];
+        weir_testkit::golden!(
+            "src/mistakes-subscriber.txt",
+            &weir_testkit::mistakes(&texts, str::parse::<Subscriber>)
+        );
+    }
+}

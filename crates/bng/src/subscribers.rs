@@ -1,0 +1,159 @@
+//! All subscribers, found by name and by what identifies them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use crate::name::Name;
+use crate::plan::Rates;
+use crate::session::Session;
+use crate::subscriber::{Key, Subscriber};
+
+/// Number of a subscriber, used again after it was removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Index(pub(crate) u32);
+
+/// A subscriber, and what it has.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) subscriber: Subscriber,
+    pub(crate) on_disk: OnDisk,
+    pub(crate) online: Option<Online>,
+    pub(crate) offer: Option<Offer>,
+    /// The address that it had last, which it gets again if it is free.
+    pub(crate) last_address: Option<Ipv4Addr>,
+    /// Addresses that its clients declined, the oldest first.
+    pub(crate) declined: Vec<Ipv4Addr>,
+}
+
+/// Whether the subscriber is on disk as it is. Else its record is written again before that of a lease, which means nothing
+/// without it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnDisk {
+    Yes,
+    NotYet,
+}
+
+/// A session, and where it is known.
+#[derive(Debug)]
+pub(crate) struct Online {
+    pub(crate) session: Session,
+    /// The record that an answer to its client waits for.
+    pub(crate) waits_for: Option<u64>,
+    /// Whether a record of it is on disk.
+    pub(crate) is_stored: bool,
+    /// The rates that the node has; `None`: the node does not know the session.
+    pub(crate) in_node: Option<Rates>,
+    /// When its counters were last written.
+    pub(crate) counted_at: Duration,
+}
+
+/// An address that was offered.
+#[derive(Debug, Clone)]
+pub(crate) struct Offer {
+    pub(crate) address: Ipv4Addr,
+    pub(crate) until: Duration,
+}
+
+/// All subscribers.
+#[derive(Debug, Default)]
+pub(crate) struct Subscribers {
+    entries: Vec<Option<Entry>>,
+    unused: Vec<Index>,
+    by_name: BTreeMap<Name, Index>,
+    by_key: HashMap<Key, Index>,
+    /// How many are identified by a MAC address, by a line, and by a circuit-id.
+    by_mac: usize,
+    pub(crate) by_line: usize,
+    pub(crate) by_circuit: usize,
+}
+
+impl Subscribers {
+    pub(crate) fn of_name(&self, name: &Name) -> Option<Index> {
+        self.by_name.get(name).copied()
+    }
+
+    pub(crate) fn of_key(&self, key: &Key) -> Option<Index> {
+        self.by_key.get(key).copied()
+    }
+
+    pub(crate) fn get(&self, index: Index) -> Option<&Entry> {
+        self.entries.get(index.0 as usize)?.as_ref()
+    }
+
+    pub(crate) fn get_mut(&mut self, index: Index) -> Option<&mut Entry> {
+        self.entries.get_mut(index.0 as usize)?.as_mut()
+    }
+
+    /// All, in the order of their names.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Index, &Entry)> {
+        self.by_name.values().filter_map(|&index| Some((index, self.get(index)?)))
+    }
+
+    /// Adds a subscriber, or changes the one of this name. A key that another one has is its own from now on.
+    pub(crate) fn set(&mut self, subscriber: Subscriber, on_disk: OnDisk) -> Index {
+        if let Some(index) = self.of_name(&subscriber.name) {
+            self.forget_key(index);
+            self.take_key(subscriber.key.clone(), index);
+            if let Some(entry) = self.get_mut(index) {
+                (entry.subscriber, entry.on_disk) = (subscriber, on_disk);
+            }
+            return index;
+        }
+        let index = self.unused.pop().unwrap_or(Index(self.entries.len() as u32));
+        self.by_name.insert(subscriber.name.clone(), index);
+        self.take_key(subscriber.key.clone(), index);
+        let entry = Entry {
+            subscriber,
+            on_disk,
+            online: None,
+            offer: None,
+            last_address: None,
+            declined: Vec::new(),
+        };
+        match self.entries.get_mut(index.0 as usize) {
+            Some(place) => *place = Some(entry),
+            None => self.entries.push(Some(entry)),
+        }
+        index
+    }
+
+    /// Removes a subscriber.
+    pub(crate) fn remove(&mut self, index: Index) {
+        self.forget_key(index);
+        let entry = self.entries.get_mut(index.0 as usize).and_then(Option::take);
+        if let Some(entry) = entry {
+            self.by_name.remove(&entry.subscriber.name);
+            self.unused.push(index);
+        }
+    }
+
+    fn take_key(&mut self, key: Key, index: Index) {
+        if let Some(other) = self.of_key(&key) {
+            self.forget_key(other);
+        }
+        *self.count(&key) += 1;
+        self.by_key.insert(key, index);
+    }
+
+    fn forget_key(&mut self, index: Index) {
+        let Some(key) = self.get(index).map(|entry| entry.subscriber.key.clone()) else { return };
+        if self.of_key(&key) == Some(index) {
+            self.by_key.remove(&key);
+            *self.count(&key) -= 1;
+        }
+    }
+
+    /// The number of subscribers that are identified as by this key.
+    fn count(&mut self, key: &Key) -> &mut usize {
+        match key {
+            Key::Line(_) => &mut self.by_line,
+            Key::Circuit(_) => &mut self.by_circuit,
+            Key::Mac(_) => &mut self.by_mac,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.by_name.len()
+    }
+}

@@ -1,0 +1,4 @@
+//! The tests of `weir-bng` from outside, as one program.
+
+mod model;
+mod scenarios;
