@@ -165,8 +165,8 @@ mod tests {
         };
         check(|parts| drop(parts.remove(1)), "of 3 shards, these are missing: 2");
         check(|parts| parts.push(parts[0].clone()), "shard 1/3 is given twice");
-        check(|parts| parts[2].run.seed += 1, "shard 3/3 has another seed than shard 1/3");
-        check(|parts| parts[1].run.plan_toml += "rate = 1\n", "another plan");
+        check(|parts| parts[2].run.seed += 1, "shard 3/3 has a different seed than shard 1/3");
+        check(|parts| parts[1].run.plan_toml += "rate = 1\n", "a different plan");
         check(|parts| parts[1].run.state = RunState::Interrupted, "shard 2/3 is interrupted");
         check(|parts| parts[1].run.plan_toml.clear(), "is no shard");
         check(Vec::clear, "there are no shards");

@@ -129,7 +129,10 @@ mod tests {
     #[test]
     fn what_has_no_end_is_no_text() {
         let node = Path::new("/dev/node");
-        assert_eq!(beside(node, "zero").expect_err("a device"), "cannot read /dev/zero: it is no regular file");
+        assert_eq!(
+            beside(node, "zero").expect_err("a device"),
+            "cannot read /dev/zero: it is no regular file"
+        );
         assert!(beside(node, "no-such-file").expect_err("nothing").contains("No such file"));
         assert_eq!(
             text_of(Path::new("/dev/zero")).expect_err("no end").to_string(),

@@ -303,10 +303,7 @@ fn what_cannot_be_measured_is_refused_with_a_remedy() {
         "nothing can be sent at eth3 here: there is no interface eth3 in this network namespace: did \
              you mean `eth1`?; remove it from external.ports, or see `weir doctor`",
     );
-    refused(
-        "dut.interrupts=0",
-        "eth1 has no interrupts, as it is a virtual interface: omit interrupts",
-    );
+    refused("dut.interrupts=0", "eth1 has no interrupts, as it is a virtual interface: omit interrupts");
     refused(
         "dut.xps=0",
         "eth1 has one transmit queue, so that XPS has no effect: omit xps, or use two CPUs or \

@@ -130,7 +130,7 @@ fn what_cannot_be_spread_is_refused_with_a_remedy() {
         (
             "eth0",
             ["default", "3-4", "default"],
-            "rps = \"3-4\": CPU 4 is none of those that can have this work, 0-3: use some of these, or \"all\"",
+            "rps = \"3-4\": CPU 4 cannot do this work: use some of 0-3, or \"all\"",
         ),
         (
             "none",
