@@ -37,9 +37,6 @@ use panics::PanicLog;
 use reported::Unwritten;
 use socket::Control;
 
-/// Bytes of a node's text, and of a request with it: a million rules have fewer.
-pub const LONGEST_TEXT: u64 = 64 << 20;
-
 /// Longest age of the counters for Prometheus.
 const TELL: Duration = Duration::from_secs(1);
 /// Interval between checks for signals.

@@ -1,8 +1,13 @@
 //! The requests of a client to a node: a line of JSON.
 
 use std::collections::BTreeMap;
+use std::io;
 
 use serde::{Deserialize, Serialize};
+
+/// Bytes of a request: a node's text with all files that it names has no more in JSON, so that each node that runs can also be
+/// applied. A million rules have fewer.
+pub const LONGEST: usize = 64 << 20;
 
 /// A request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +30,39 @@ pub struct Apply {
     /// The texts of the files that it names.
     #[serde(default)]
     pub files: BTreeMap<String, String>,
+}
+
+impl Apply {
+    /// Checks that the texts fit into one request.
+    ///
+    /// # Errors
+    /// They do not: the message says how long they are.
+    pub fn check_length(&self) -> Result<(), String> {
+        let mut length = Length(0);
+        serde_json::to_writer(&mut length, &BTreeMap::from([("apply", self)])).map_err(|error| error.to_string())?;
+        if length.0 > LONGEST {
+            let [is, most] = [length.0, LONGEST].map(|bytes| bytes >> 20);
+            return Err(format!(
+                "{} and the files that it names have {is} MiB, more than {most} MiB: write fewer rules, or sets in place of rules",
+                self.file
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Counts what is written.
+struct Length(usize);
+
+impl io::Write for Length {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 impl Request {
@@ -86,5 +124,21 @@ impl Shown {
     /// The names of all.
     pub fn names() -> Vec<&'static str> {
         Shown::ALL.iter().map(|(name, _)| *name).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_text_that_runs_can_be_sent() {
+        let apply = |bytes: usize| Apply { file: "x".into(), text: "#".repeat(bytes), files: BTreeMap::new() };
+        let empty = serde_json::to_string(&Request::Apply(apply(0))).expect("plain data").len();
+        assert_eq!(apply(LONGEST - empty).check_length(), Ok(()));
+        let error = apply(LONGEST - empty + 1).check_length().expect_err("one byte too many");
+        assert!(error.contains("x and the files that it names have 64 MiB"), "{error}");
+        let quotes = Apply { text: "\"".repeat(LONGEST / 2), ..apply(0) };
+        assert!(quotes.check_length().is_err(), "each is two bytes in JSON");
     }
 }

@@ -16,10 +16,10 @@ use weir_node::{Config, Node, Sessions, Snapshot};
 
 use super::clients::{self, Answer, Limits};
 use super::reported;
-use super::request::{Apply, Request, Shown};
+use super::request::{self, Apply, Request, Shown};
 
 /// Limits of a request, which may hold a node file with all files that it names, and of the idle time of a client.
-const LIMITS: Limits = Limits { places: 16, request_bytes: 16 << 20, patience: Duration::from_secs(30) };
+const LIMITS: Limits = Limits { places: 16, request_bytes: request::LONGEST, patience: Duration::from_secs(30) };
 
 /// Most bytes of an answer: an untrusted socket must not fill the memory of this process.
 const LONGEST_ANSWER: u64 = 1 << 30;

@@ -6,12 +6,18 @@
 
 #![forbid(unsafe_code)]
 
+pub mod confined;
 mod craft;
 mod dice;
 mod env;
 mod folder;
+pub mod full_disk;
 mod golden;
+pub mod kills;
+#[cfg(feature = "wires")]
+pub mod pair;
 mod program;
+pub mod schema;
 mod session;
 mod skip;
 mod socket;

@@ -11,8 +11,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
-use weir_control::request::{Apply, Request};
-use weir_control::{BlocksFile, LONGEST_TEXT, Settings, reported, socket};
+use weir_control::request::{Apply, LONGEST, Request};
+use weir_control::{BlocksFile, Settings, reported, socket};
 use weir_node::{Config, cpus_of};
 
 use crate::cli::{BlocksFailure, NodeApply, NodeCommand, NodeRun, NodeShow};
@@ -38,9 +38,22 @@ pub(crate) fn run(command: &NodeCommand, out: &mut impl Write) -> Result<Outcome
 
 /// Reads a node's file.
 fn read(file: &Path) -> Result<Config> {
+    Ok(read_texts(file)?.0)
+}
+
+/// Reads a node's file, and the texts with which another node becomes the same.
+fn read_texts(file: &Path) -> Result<(Config, Apply)> {
     let name = file.display().to_string();
     let text = text_of(file).with_context(|| format!("cannot read {name}"))?;
-    Ok(Config::read(&name, &text, &|other| beside(file, other))?)
+    let files = RefCell::new(BTreeMap::new());
+    let config = Config::read(&name, &text, &|other| {
+        let text = beside(file, other)?;
+        files.borrow_mut().insert(other.to_string(), text.clone());
+        Ok(text)
+    })?;
+    let texts = Apply { file: name, text, files: files.into_inner() };
+    texts.check_length().map_err(anyhow::Error::msg)?;
+    Ok((config, texts))
 }
 
 /// The CPUs of a command line.
@@ -62,9 +75,9 @@ fn beside(file: &Path, other: &str) -> Result<String, String> {
 /// The text of a file or pipe, if it is not too long for a node.
 fn text_of(path: &Path) -> std::io::Result<String> {
     let mut text = String::new();
-    std::fs::File::open(path)?.take(LONGEST_TEXT + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > LONGEST_TEXT {
-        return Err(std::io::Error::other(format!("it is longer than {} MiB", LONGEST_TEXT >> 20)));
+    std::fs::File::open(path)?.take(LONGEST as u64 + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > LONGEST as u64 {
+        return Err(std::io::Error::other(format!("it is longer than {} MiB", LONGEST >> 20)));
     }
     Ok(weir_config::without_bom(&text).to_string())
 }
@@ -108,17 +121,10 @@ fn show(arguments: &NodeShow, out: &mut impl Write) -> Result<()> {
 }
 
 fn apply(arguments: &NodeApply, out: &mut impl Write) -> Result<()> {
-    let name = arguments.file.display().to_string();
-    let text = text_of(&arguments.file).with_context(|| format!("cannot read {name}"))?;
     // Mistakes are reported here, even if no node runs. The node has dropped the right to read the files that the text names.
-    let files = RefCell::new(BTreeMap::new());
-    Config::read(&name, &text, &|other| {
-        let text = beside(&arguments.file, other)?;
-        files.borrow_mut().insert(other.to_string(), text.clone());
-        Ok(text)
-    })?;
-    let wish = Apply { file: name.clone(), text, files: files.into_inner() };
-    socket::ask(&arguments.socket.found()?, &Request::Apply(wish))?;
+    let (_, texts) = read_texts(&arguments.file)?;
+    let name = texts.file.clone();
+    socket::ask(&arguments.socket.found()?, &Request::Apply(texts))?;
     Ok(writeln!(out, "the node applied {name}")?)
 }
 

@@ -12,7 +12,7 @@ use serde_json::Value;
 use weir_testkit::{Folder, PATIENCE, Started, output};
 
 use crate::attack::{self, capture, limited, many_hosts, text};
-use crate::pair::Pair;
+use weir_testkit::pair::Pair;
 use crate::weir::{self, WEIR};
 
 const ANNOUNCE: &str = "announce route 198.19.0.9/32 next-hop 192.0.2.1 community [65535:666]\n";

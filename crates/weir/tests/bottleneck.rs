@@ -14,9 +14,9 @@ use weir_linux::namespace::Namespace;
 use weir_queue::{Bottleneck, Config, Pace, Time};
 use weir_testkit::{PATIENCE, Started, Watch, accept, golden, has, need_root, output};
 
-use crate::confined;
-use crate::full_disk::{refuses_output, shell_with_disk};
-use crate::kills::{Kills, kill_after};
+use weir_testkit::confined;
+use weir_testkit::full_disk::{refuses_output, shell_with_disk};
+use weir_testkit::kills::{Kills, kill_after};
 use crate::link::Street;
 use crate::weir::{self, WEIR};
 

@@ -19,8 +19,8 @@ use weir_port::pcapng::read::{Item, Reader};
 use weir_testkit::wires::{keep_quiet, set_up};
 use weir_testkit::{Ended, Folder, PATIENCE, Started, output};
 
-use crate::confined;
-use crate::pair::Pair;
+use weir_testkit::confined;
+use weir_testkit::pair::Pair;
 use crate::terminal::InTerminal;
 use crate::weir::{self, WEIR, refused};
 

@@ -14,7 +14,7 @@ use pages::{Block, Page, commands, read, root};
 use weir_testkit::output;
 
 use crate::kept::Kept;
-use crate::schema;
+use weir_testkit::schema;
 use crate::weir::WEIR;
 
 /// A capture file without a frame.

@@ -18,7 +18,7 @@ use weir_testkit::{need_root, output};
 
 use crate::home::{Home, trials};
 use crate::outside::{Sshd, Watched, has_sshd, make_keys, traces, wait_for_traces, wire};
-use crate::pair::bridge;
+use weir_testkit::pair::bridge;
 use crate::weir::WEIR;
 
 /// What a plan through the box has in common.

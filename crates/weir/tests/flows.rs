@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use weir_linux::namespace::Namespace;
 use weir_testkit::{PATIENCE, Watch, need_root};
 
-use crate::full_disk::refuses_output;
-use crate::kills::{Kills, kill_after};
+use weir_testkit::full_disk::refuses_output;
+use weir_testkit::kills::{Kills, kill_after};
 use crate::weir::{self, WEIR};
 
 const SERVE: &str = "flows --serve --bind 127.0.0.1:5301";

@@ -2,7 +2,7 @@
 
 use weir_testkit::{Started, need_root};
 
-use crate::full_disk::refuses_output;
+use weir_testkit::full_disk::refuses_output;
 use crate::home::Home;
 use crate::weir::WEIR;
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use weir_testkit::need_root;
 
 use crate::home::{Home, trials};
-use crate::kills::{Kills, kill_after};
+use weir_testkit::kills::{Kills, kill_after};
 use crate::programs::{all_programs, programs_of_nobody};
 use crate::weir::WEIR;
 

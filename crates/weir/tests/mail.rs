@@ -13,9 +13,9 @@ use weir_mail::command;
 use weir_mail::sink::{Faults, Listening, Received, Service};
 use weir_testkit::{Started, need_root, output};
 
-use crate::full_disk::{refuses_output, shell_with_disk};
+use weir_testkit::full_disk::{refuses_output, shell_with_disk};
 use crate::home::{Home, trials};
-use crate::kills::{Kills, kill_after};
+use weir_testkit::kills::{Kills, kill_after};
 use crate::weir::WEIR;
 
 #[test]

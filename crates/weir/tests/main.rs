@@ -40,19 +40,14 @@ mod whole;
 
 // What they share.
 mod attack;
-mod confined;
 #[path = "../../plane/tests/frames.rs"]
 mod frames;
-mod full_disk;
 mod home;
 mod hosts;
 mod kept;
-mod kills;
 mod link;
 mod outside;
-mod pair;
 mod programs;
-mod schema;
 mod storm;
 mod street;
 mod terminal;

@@ -13,7 +13,7 @@ use weir_linux::namespace::Namespace;
 use weir_linux::rtnl::Rtnl;
 use weir_testkit::{PATIENCE, accept, be_patient, need_root, output};
 
-use crate::confined;
+use weir_testkit::confined;
 use crate::street::{LEFT4, NODE, RIGHT4, Running, Street, WAYS, echo_over_tcp};
 use crate::weir::WEIR;
 

@@ -9,7 +9,7 @@ use weir_testkit::{Folder, output};
 
 use crate::attack::{capture, limited, text};
 use crate::kept::Kept;
-use crate::schema;
+use weir_testkit::schema;
 use crate::weir::WEIR;
 
 fn schema_of(name: &str) -> Value {

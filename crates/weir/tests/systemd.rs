@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use weir_testkit::{PATIENCE, need_root, output};
 
-use crate::confined;
+use weir_testkit::confined;
 use crate::weir::WEIR;
 
 /// Longer than anything here takes on a loaded machine.

@@ -8,7 +8,7 @@ use weir_linux::rtnl::Rtnl;
 use weir_testkit::wires::set_up;
 use weir_testkit::{Folder, Started, output};
 
-use crate::pair::{Pair, bridge};
+use weir_testkit::pair::{Pair, bridge};
 use crate::weir::{self, WEIR, refused};
 
 /// A `weir receive` that counts already.

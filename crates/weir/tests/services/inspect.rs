@@ -16,7 +16,7 @@ use weir_linux::namespace::Namespace;
 use weir_testkit::{need_root, output};
 
 use crate::home::Home;
-use crate::kills::{Kills, kill_after};
+use weir_testkit::kills::{Kills, kill_after};
 use crate::weir::WEIR;
 
 const PORT: u16 = 8080;

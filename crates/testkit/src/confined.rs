@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::fs;
 
 /// Loads and reads maps of eBPF; a bit of capabilities(7).
-pub(crate) const CAP_BPF: u64 = 1 << 39;
+pub const CAP_BPF: u64 = 1 << 39;
 
 /// The status of each thread of a process.
-pub(crate) fn statuses(pid: u32) -> String {
+pub fn statuses(pid: u32) -> String {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let read = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("status"));
     threads.flatten().filter_map(|thread| read(thread).ok()).collect()
@@ -15,7 +15,7 @@ pub(crate) fn statuses(pid: u32) -> String {
 
 /// All threads are a plain user's, have no capabilities but some of `kept`, can get no others, and not all system calls. Those
 /// that handle frames have one filter of system calls more than the others; their names begin with `worker`.
-pub(crate) fn check(statuses: &str, kept: u64, worker: Option<&str>) {
+pub fn check(statuses: &str, kept: u64, worker: Option<&str>) {
     let mut filters: [BTreeSet<u32>; 2] = Default::default();
     for status in statuses.split("Name:\t").skip(1) {
         let field = |name: &str| {

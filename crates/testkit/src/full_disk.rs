@@ -4,10 +4,10 @@ use std::fs::File;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use weir_testkit::Watch;
+use crate::Watch;
 
 /// Runs a command whose output cannot be written: it ends, reports that, and fails.
-pub(crate) fn refuses_output(mut command: Command, what: &str) {
+pub fn refuses_output(mut command: Command, what: &str) {
     let full = File::options().write(true).open("/dev/full").expect("a device");
     let begun = Instant::now();
     let child = command.stdin(Stdio::null()).stdout(full).stderr(Stdio::piped()).spawn().expect("it starts");
@@ -20,7 +20,7 @@ pub(crate) fn refuses_output(mut command: Command, what: &str) {
 }
 
 /// A shell that runs a script, before which a disk of this size is mounted at `disk` in its folder. The mount is private.
-pub(crate) fn shell_with_disk(size: &str, script: &str) -> Command {
+pub fn shell_with_disk(size: &str, script: &str) -> Command {
     let mut shell = Command::new("unshare");
     let script = format!("mkdir -p disk && mount -t tmpfs -o size={size} none disk || exit 99\n{script}");
     shell.args(["--mount", "sh", "-c", &script, "sh"]);

@@ -3,20 +3,20 @@
 use std::process::Command;
 
 use weir_linux::namespace::Namespace;
-use weir_testkit::need_root;
-use weir_testkit::wires::{End, Wire, join, set_up};
+use crate::need_root;
+use crate::wires::{End, Wire, join, set_up};
 
 /// Interface a here, b there.
-pub(crate) struct Pair {
+pub struct Pair {
     /// Has interface a.
-    pub(crate) here: Namespace,
+    pub here: Namespace,
     /// Has interface b.
-    pub(crate) there: Namespace,
+    pub there: Namespace,
 }
 
 impl Pair {
     /// Both ends up; `None`, aloud, where that is not allowed.
-    pub(crate) fn new() -> Option<Pair> {
+    pub fn new() -> Option<Pair> {
         need_root!(return None);
         let pair = Pair { here: Namespace::new().unwrap(), there: Namespace::new().unwrap() };
         join([pair.a(), pair.b()], Wire { number: 0, queues: 1 });
@@ -25,17 +25,17 @@ impl Pair {
         Some(pair)
     }
 
-    pub(crate) fn a(&self) -> End<'_> {
+    pub fn a(&self) -> End<'_> {
         (&self.here, "a")
     }
 
-    pub(crate) fn b(&self) -> End<'_> {
+    pub fn b(&self) -> End<'_> {
         (&self.there, "b")
     }
 }
 
 /// A bridge on top of an interface, whose driver has no XDP.
-pub(crate) fn bridge(namespace: &Namespace, name: &str, over: &str) {
+pub fn bridge(namespace: &Namespace, name: &str, over: &str) {
     for line in [
         format!("link add {name} type bridge forward_delay 0"),
         format!("link set dev {over} master {name}"),

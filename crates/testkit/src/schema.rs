@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 /// What does not fit, each with its path; empty if the value fits.
-pub(crate) fn mistakes(schema: &Value, value: &Value) -> Vec<String> {
+pub fn mistakes(schema: &Value, value: &Value) -> Vec<String> {
     let mut found = Vec::new();
     check(schema, schema, value, "$", &mut found);
     found
