@@ -39,7 +39,8 @@ impl Apply {
     /// They do not: the message says how long they are.
     pub fn check_length(&self) -> Result<(), String> {
         let mut length = Length(0);
-        serde_json::to_writer(&mut length, &BTreeMap::from([("apply", self)])).map_err(|error| error.to_string())?;
+        serde_json::to_writer(&mut length, &BTreeMap::from([("apply", self)]))
+            .map_err(|error| error.to_string())?;
         if length.0 > LONGEST {
             let [is, most] = [length.0, LONGEST].map(|bytes| bytes >> 20);
             return Err(format!(
@@ -133,7 +134,8 @@ mod tests {
 
     #[test]
     fn the_longest_text_that_runs_can_be_sent() {
-        let apply = |bytes: usize| Apply { file: "x".into(), text: "#".repeat(bytes), files: BTreeMap::new() };
+        let apply =
+            |bytes: usize| Apply { file: "x".into(), text: "#".repeat(bytes), files: BTreeMap::new() };
         let empty = serde_json::to_string(&Request::Apply(apply(0))).expect("plain data").len();
         assert_eq!(apply(LONGEST - empty).check_length(), Ok(()));
         let error = apply(LONGEST - empty + 1).check_length().expect_err("one byte too many");

@@ -19,7 +19,8 @@ use super::reported;
 use super::request::{self, Apply, Request, Shown};
 
 /// Limits of a request, which may hold a node file with all files that it names, and of the idle time of a client.
-const LIMITS: Limits = Limits { places: 16, request_bytes: request::LONGEST, patience: Duration::from_secs(30) };
+const LIMITS: Limits =
+    Limits { places: 16, request_bytes: request::LONGEST, patience: Duration::from_secs(30) };
 
 /// Most bytes of an answer: an untrusted socket must not fill the memory of this process.
 const LONGEST_ANSWER: u64 = 1 << 30;

@@ -74,5 +74,5 @@ fn more_streams_than_it_takes_are_refused_before_it_is_asked() {
     let to = "127.0.0.1:9".parse().unwrap();
     let observe = Observe { stop: &AtomicBool::new(false), see: &mut |_| () };
     let error = run(&load(to, 129), observe).unwrap_err().to_string();
-    assert!(error.contains("takes 128 streams, and 129 were asked for"), "{error}");
+    assert!(error.contains("accepts 128 streams, but 129 are needed"), "{error}");
 }

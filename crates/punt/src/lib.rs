@@ -55,8 +55,9 @@ use std::os::fd::OwnedFd;
 pub use consumer::Consumer;
 pub use damage::{Damage, DamageCounts};
 pub use geometry::Geometry;
-pub use producer::{Producer, Refused};
+pub use producer::Producer;
 pub use record::{How, Injection, Injections, Kind, Punt, Punts, Tag, Tags};
+pub use ring::Refused;
 
 /// What the other process needs of a ring. The process that made the ring closes them once they are sent, or it does not
 /// learn that the other one has ended.

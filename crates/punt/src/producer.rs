@@ -4,19 +4,8 @@ use std::marker::PhantomData;
 use std::os::fd::{AsFd, OwnedFd};
 
 use crate::memory::{self, Mapping};
-use crate::ring::ProducerEnd;
+use crate::ring::{ProducerEnd, Refused};
 use crate::{DamageCounts, Descriptors, Geometry, Kind, PuntError, wake};
-
-/// Why a record was not put into a ring.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
-    /// No slot is free: the other process is slow, stopped or gone.
-    #[error("the ring is full")]
-    Full,
-    /// The frame is longer than a slot: see [`Geometry::frame_bytes`].
-    #[error("the frame is longer than a slot of the ring")]
-    TooLong,
-}
 
 /// Puts records of one kind into a ring.
 ///

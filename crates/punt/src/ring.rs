@@ -6,8 +6,18 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use crate::damage::{Damage, DamageCounts};
 use crate::geometry::{Geometry, HEADER_WORDS, SLOTS_AT, WORD_BYTES};
-use crate::producer::Refused;
 use crate::record::{HEAD_WORDS, Head, length};
+
+/// Why a record was not put into a ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// No slot is free: the other process is slow, stopped or gone.
+    #[error("the ring is full")]
+    Full,
+    /// The frame is longer than a slot: see [`Geometry::frame_bytes`].
+    #[error("the frame is longer than a slot of the ring")]
+    TooLong,
+}
 
 /// Words between two that different processes write: two cache lines, since a CPU fetches them in pairs.
 const LINE_WORDS: usize = 128 / WORD_BYTES;

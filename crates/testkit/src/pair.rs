@@ -2,9 +2,9 @@
 
 use std::process::Command;
 
-use weir_linux::namespace::Namespace;
 use crate::need_root;
 use crate::wires::{End, Wire, join, set_up};
+use weir_linux::namespace::Namespace;
 
 /// Interface a here, b there.
 pub struct Pair {
@@ -25,10 +25,12 @@ impl Pair {
         Some(pair)
     }
 
+    /// Interface a.
     pub fn a(&self) -> End<'_> {
         (&self.here, "a")
     }
 
+    /// Interface b.
     pub fn b(&self) -> End<'_> {
         (&self.there, "b")
     }

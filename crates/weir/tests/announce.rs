@@ -12,8 +12,8 @@ use serde_json::Value;
 use weir_testkit::{Folder, PATIENCE, Started, output};
 
 use crate::attack::{self, capture, limited, many_hosts, text};
-use weir_testkit::pair::Pair;
 use crate::weir::{self, WEIR};
+use weir_testkit::pair::Pair;
 
 const ANNOUNCE: &str = "announce route 198.19.0.9/32 next-hop 192.0.2.1 community [65535:666]\n";
 const WITHDRAW: &str = "withdraw route 198.19.0.9/32 next-hop 192.0.2.1\n";
@@ -130,7 +130,7 @@ fn a_withdrawal_is_repeated_until_exabgp_reads_again() {
     assert_eq!(watching.json::<Value>("")["announcement"]["sent"], true);
     drop(daemon);
     sender.write_all(rest).unwrap();
-    watching.await_words("tried again: withdraw route 198.19.0.9/32");
+    watching.await_words("retrying: withdraw route 198.19.0.9/32");
     await_state(&folder, |state| state.contains(WITHDRAW.trim()));
     let mut daemon = ExaBgp::at(&exabgp);
     assert_eq!(daemon.line(), WITHDRAW);
@@ -171,7 +171,7 @@ fn what_is_announced_is_withdrawn_at_the_end_by_a_program_that_fails_at_first() 
     assert!(!said.exists() && !state(&folder).exists());
     let ended = command(&["--announce"]);
     let notes = String::from_utf8_lossy(&ended.stderr);
-    assert!(ended.status.success() && notes.contains("tried again: gobgp global rib"), "{notes}");
+    assert!(ended.status.success() && notes.contains("retrying: gobgp global rib"), "{notes}");
     let del = "global rib -a ipv4 del 198.19.0.9/32\n";
     let add = "global rib -a ipv4 add 198.19.0.9/32 nexthop 192.0.2.1 community 65535:666\n";
     assert_eq!(fs::read_to_string(said).unwrap(), [add, del, del].concat());

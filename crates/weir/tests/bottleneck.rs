@@ -14,11 +14,11 @@ use weir_linux::namespace::Namespace;
 use weir_queue::{Bottleneck, Config, Pace, Time};
 use weir_testkit::{PATIENCE, Started, Watch, accept, golden, has, need_root, output};
 
+use crate::link::Street;
+use crate::weir::{self, WEIR};
 use weir_testkit::confined;
 use weir_testkit::full_disk::{refuses_output, shell_with_disk};
 use weir_testkit::kills::{Kills, kill_after};
-use crate::link::Street;
-use crate::weir::{self, WEIR};
 
 /// Sends bytes from left to right over TCP, and has them all arrive.
 fn transfer(street: &Street, bytes: usize) {
@@ -315,7 +315,7 @@ fn controls() -> Vec<String> {
 
 /// What a program said of a congestion control that it brought along: the name that it has in the kernel.
 fn loaded<'s>(said: &'s str, cc: &str) -> Option<&'s str> {
-    let of = |line: &'s str| line.strip_prefix(&format!("{cc} is "))?.split_whitespace().next();
+    let of = |line: &'s str| line.strip_prefix(&format!("{cc} is loaded as "))?.split_whitespace().next();
     said.lines().find_map(of)
 }
 

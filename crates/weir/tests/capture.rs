@@ -19,10 +19,10 @@ use weir_port::pcapng::read::{Item, Reader};
 use weir_testkit::wires::{keep_quiet, set_up};
 use weir_testkit::{Ended, Folder, PATIENCE, Started, output};
 
-use weir_testkit::confined;
-use weir_testkit::pair::Pair;
 use crate::terminal::InTerminal;
 use crate::weir::{self, WEIR, refused};
+use weir_testkit::confined;
+use weir_testkit::pair::Pair;
 
 /// A pair that carries only frames of the test.
 fn quiet_pair() -> Option<Pair> {

@@ -11,11 +11,11 @@ use weir_port::pcapng::read::{Item, Reader};
 use weir_testkit::{Folder, Watch, accept, output};
 
 use crate::attack::{capture, capture_of, limited, text};
+use crate::terminal::InTerminal;
+use crate::weir::{self, WEIR};
 use weir_testkit::confined;
 use weir_testkit::full_disk::shell_with_disk;
 use weir_testkit::pair::Pair;
-use crate::terminal::InTerminal;
-use crate::weir::{self, WEIR};
 
 fn detect(arguments: &[&str]) -> Command {
     let mut command = Command::new(WEIR);

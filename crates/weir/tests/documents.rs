@@ -14,8 +14,8 @@ use pages::{Block, Page, commands, read, root};
 use weir_testkit::output;
 
 use crate::kept::Kept;
-use weir_testkit::schema;
 use crate::weir::WEIR;
+use weir_testkit::schema;
 
 /// A capture file without a frame.
 const EMPTY_PCAP: [u8; 24] =

@@ -18,8 +18,8 @@ use weir_testkit::{need_root, output};
 
 use crate::home::{Home, trials};
 use crate::outside::{Sshd, Watched, has_sshd, make_keys, traces, wait_for_traces, wire};
-use weir_testkit::pair::bridge;
 use crate::weir::WEIR;
+use weir_testkit::pair::bridge;
 
 /// What a plan through the box has in common.
 const PLAN: &str = r#"
@@ -335,8 +335,8 @@ fn what_cannot_be_measured_is_refused_with_a_remedy() {
     // The device has no addresses.
     refused(
         "external.allow_default_route=true",
-        "nobody answers for 198.18.1.1, the box's address: check cable and address (`weir setup` \
-             prints the box's whole set-up), or name its Ethernet address with `mac` in [external]",
+        "no neighbour answers for 198.18.1.1, the address of the device: check cable and address (`weir setup` prints the \
+             configuration of the device), or set its MAC address with `mac` in [external]",
     );
     lab.in_box(&lab.setup(""));
     refused(

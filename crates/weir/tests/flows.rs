@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use weir_linux::namespace::Namespace;
 use weir_testkit::{PATIENCE, Watch, need_root};
 
+use crate::weir::{self, WEIR};
 use weir_testkit::full_disk::refuses_output;
 use weir_testkit::kills::{Kills, kill_after};
-use crate::weir::{self, WEIR};
 
 const SERVE: &str = "flows --serve --bind 127.0.0.1:5301";
 const LOAD: &str = "flows --to 127.0.0.1 --flows 8 --duration 0.5 --interval 0.1 --json";

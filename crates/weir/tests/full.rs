@@ -2,9 +2,9 @@
 
 use weir_testkit::{Started, need_root};
 
-use weir_testkit::full_disk::refuses_output;
 use crate::home::Home;
 use crate::weir::WEIR;
+use weir_testkit::full_disk::refuses_output;
 
 const GRID: &str = r#"
 question = "Which queue is fair?"

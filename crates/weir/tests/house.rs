@@ -69,8 +69,13 @@ fn the_table_of_crates_is_what_their_manifests_say() {
 /// The code of a file without its comments and its tests.
 fn code(path: &Path) -> String {
     let text = text(path);
-    let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-    code.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+    let starts = text.match_indices("#[cfg(test)]").map(|(at, _)| at);
+    let is_module = |at: &usize| {
+        let mut behind = text[*at..].lines().skip(1).skip_while(|line| line.starts_with("#["));
+        behind.next().is_some_and(|line| line.starts_with("mod ") && line.ends_with('{'))
+    };
+    let end = starts.into_iter().find(is_module).unwrap_or(text.len());
+    text[..end].lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
 }
 
 /// The first names behind each occurrence of `prefix`: one, or those in braces.

@@ -3,8 +3,8 @@
 use std::process::{Command, Output};
 
 use serde_json::json;
-use weir_record::record::{Point, PointResult, Run, RunState};
-use weir_record::store::RunLog;
+use weir_record::record::{Point, PointResult, Run, RunId, RunState};
+use weir_record::store::{Archive, RunLog};
 use weir_testkit::{Folder, check_session, output};
 
 use crate::weir::WEIR;
@@ -48,6 +48,9 @@ impl Kept {
     }
 
     fn keep(&self, run: &Run, point: Option<(Point, f64)>, state: RunState) {
+        let number = self.log.archive().runs().expect("it can be read").len() + 1;
+        let uuid = RunId::try_from(format!("00000000-0000-4000-8000-{number:012}")).expect("a UUID");
+        let run = &Run { uuid, ..run.clone() };
         self.log.begin(run).expect("kept");
         if let Some((point, fps)) = point {
             self.log.add_point(run.uuid, &point).expect("kept");

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use weir_testkit::need_root;
 
 use crate::home::{Home, trials};
-use weir_testkit::kills::{Kills, kill_after};
 use crate::programs::{all_programs, programs_of_nobody};
 use crate::weir::WEIR;
+use weir_testkit::kills::{Kills, kill_after};
 
 /// All kinds of devices that hold something: rules, programs, threads.
 const PLAN: &str = r#"question = "What is left of it?"

@@ -13,10 +13,10 @@ use weir_mail::command;
 use weir_mail::sink::{Faults, Listening, Received, Service};
 use weir_testkit::{Started, need_root, output};
 
-use weir_testkit::full_disk::{refuses_output, shell_with_disk};
 use crate::home::{Home, trials};
-use weir_testkit::kills::{Kills, kill_after};
 use crate::weir::WEIR;
+use weir_testkit::full_disk::{refuses_output, shell_with_disk};
+use weir_testkit::kills::{Kills, kill_after};
 
 #[test]
 fn each_case_is_delivered_and_accounted_for() {

@@ -13,9 +13,9 @@ use weir_linux::namespace::Namespace;
 use weir_linux::rtnl::Rtnl;
 use weir_testkit::{PATIENCE, accept, be_patient, need_root, output};
 
-use weir_testkit::confined;
 use crate::street::{LEFT4, NODE, RIGHT4, Running, Street, WAYS, echo_over_tcp};
 use crate::weir::WEIR;
+use weir_testkit::confined;
 
 const ROUTER: &str = "node lan(198.18.0.1/24, on n0) > route > wan(192.0.2.1/24, on n1)\n";
 const NAT: &str =

@@ -79,8 +79,8 @@ fn the_dashboard_asks_only_for_metrics_that_there_are() {
         }
     }
     assert!(asked.len() >= 10, "{asked:?}");
-    let sources = ["capture/prometheus.rs", "detect/prometheus.rs", "node/reported.rs"];
-    let sources = sources.map(|name| read(&format!("crates/weir/src/{name}"))).concat();
+    let sources = ["weir/src/capture/prometheus.rs", "detectd/src/metrics.rs", "control/src/reported.rs"];
+    let sources = sources.map(|name| read(&format!("crates/{name}"))).concat();
     for metric in asked {
         let is_there =
             sources.contains(&format!("\"{metric}\"")) || sources.contains(&format!("weir_{metric} "));

@@ -253,7 +253,7 @@ fn a_kernel_without_live_frames() {
     assert_eq!(said, format!("weir: {}\n", lacks("receiver")));
     let said = refusal(&weir(&["run", "capture", "--short", "--no-report"]), 1);
     let why = format!(
-        "weir: count cannot capture here: {}; leave it out of capture.methods, or see `weir doctor`",
+        "weir: count cannot capture here: {}; remove it from capture.methods, or see `weir doctor`",
         lacks("counter")
     );
     assert_eq!(said.lines().last(), Some(why.as_str()));

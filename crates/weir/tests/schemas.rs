@@ -9,8 +9,8 @@ use weir_testkit::{Folder, output};
 
 use crate::attack::{capture, limited, text};
 use crate::kept::Kept;
-use weir_testkit::schema;
 use crate::weir::WEIR;
+use weir_testkit::schema;
 
 fn schema_of(name: &str) -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../docs/schemas/{name}.schema.json"));

@@ -70,7 +70,7 @@ fn a_shard_that_is_missing_or_of_another_seed_is_named() {
         ));
     }
     for (files, text) in [
-        ("1-3.json", "weir: of 3 shards these are missing: 2, 3"),
+        ("1-3.json", "weir: of 3 shards, these are missing: 2, 3"),
         (
             "1-3.json 2-3.json",
             "weir: shard 2/3 has a different seed than shard 1/3: run it again with the seed of the others",

@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use weir_testkit::{PATIENCE, need_root, output};
 
-use weir_testkit::confined;
 use crate::weir::WEIR;
+use weir_testkit::confined;
 
 /// Longer than anything here takes on a loaded machine.
 const SYSTEMD: &str = "/usr/lib/systemd/systemd";

@@ -8,8 +8,8 @@ use weir_linux::rtnl::Rtnl;
 use weir_testkit::wires::set_up;
 use weir_testkit::{Folder, Started, output};
 
-use weir_testkit::pair::{Pair, bridge};
 use crate::weir::{self, WEIR, refused};
+use weir_testkit::pair::{Pair, bridge};
 
 /// A `weir receive` that counts already.
 fn receiving(namespace: &Namespace, line: &str) -> Started {

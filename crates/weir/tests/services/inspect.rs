@@ -16,8 +16,8 @@ use weir_linux::namespace::Namespace;
 use weir_testkit::{need_root, output};
 
 use crate::home::Home;
-use weir_testkit::kills::{Kills, kill_after};
 use crate::weir::WEIR;
+use weir_testkit::kills::{Kills, kill_after};
 
 const PORT: u16 = 8080;
 /// A server listens within this time on a loaded machine.
