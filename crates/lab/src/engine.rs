@@ -63,7 +63,7 @@ fn execute(
         tsc_hz: machine::tsc_hz(&weir_disk::kernel_text("/proc/cpuinfo").unwrap_or_default()),
     };
     let journal = Journal::in_dir(&journal::default_dir());
-    let run = Running { record: &record, resumed, experiment: &(), store: log, options, settings, journal };
+    let run = Running { record: &record, resumed, experiment: &(), log, options, settings, journal };
     let result = plan.experiment.run(run);
     let now = time::now();
     match &result {

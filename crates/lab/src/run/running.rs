@@ -93,7 +93,7 @@ pub struct Running<'a, E = ()> {
     /// The options of the experiment.
     pub experiment: &'a E,
     /// Where trials and results are kept.
-    pub store: &'a RunLog,
+    pub log: &'a RunLog,
     /// How the user wants it run.
     pub options: &'a Options<'a>,
     /// What trials with frames need.
@@ -105,8 +105,8 @@ pub struct Running<'a, E = ()> {
 impl<'a> Running<'a> {
     /// The same with the options of its experiment.
     pub fn of<E>(self, experiment: &'a E) -> Running<'a, E> {
-        let Running { record, resumed, experiment: (), store, options, settings, journal } = self;
-        Running { record, resumed, experiment, store, options, settings, journal }
+        let Running { record, resumed, experiment: (), log, options, settings, journal } = self;
+        Running { record, resumed, experiment, log, options, settings, journal }
     }
 }
 
@@ -120,7 +120,7 @@ impl<E> Running<'_, E> {
     /// Reports the result of a point, and keeps it unless an earlier part of this run has.
     pub fn close(&self, point: &Point, result: PointResult) -> Result<(), RunError> {
         if self.resumed.finished(point.index).is_none() {
-            self.store.finish_point(point.key(self.record.uuid), &result)?;
+            self.log.finish_point(point.key(self.record.uuid), &result)?;
         }
         (self.options.observe)(Event::Result(point, &result));
         Ok(())

@@ -71,7 +71,7 @@ pub struct Series<'a> {
 impl<'a> Series<'a> {
     /// Of a point that is in the log, with the trials that it has there.
     pub fn new<E>(run: &Running<'a, E>, point: &Point, kept: VecDeque<Trial>) -> Series<'a> {
-        let Running { store: log, options, record, .. } = *run;
+        let Running { log, options, record, .. } = *run;
         let (run_id, point_id, point) = (record.id, point.id, point.key(record.uuid));
         Series { log, options, run_id, point_id, point, next: kept.len(), kept }
     }

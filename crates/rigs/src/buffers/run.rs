@@ -32,7 +32,7 @@ impl Simulating<'_> {
     fn cell(&self, cell: &Cell<'_>, index: usize, count: usize) -> Result<(), RunError> {
         let grid = self.experiment;
         let mut point: Point = self.point(index, cell.queue, settings(grid, cell));
-        let kept = self.resumed.enter(&mut point, self.store)?;
+        let kept = self.resumed.enter(&mut point, self.log)?;
         (self.options.observe)(Event::Point { index: Some(index), count, point: &point });
         let mut series = Series::new(self, &point, kept);
         let mut found = Vec::new();

@@ -126,7 +126,7 @@ impl<'c> Climb<'c> {
         }
         let bench = Bench::build(&step, self.experiment, self.settings.seed, &mut self.journal)?;
         let mut point = self.point_of(&step, index, &bench);
-        let kept = self.resumed.enter(&mut point, self.store)?;
+        let kept = self.resumed.enter(&mut point, self.log)?;
         let series = Series::new(self, &point, kept);
         let overload = Overload::default();
         Ok(Some(Method { step, point, series, overload, lossless: Vec::new() }))

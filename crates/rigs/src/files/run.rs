@@ -91,7 +91,7 @@ impl<'a> Filling<'a> {
             let mut point = self.point_of(&work, list.len(), description.map_or("–", String::as_str));
             let place = number.filter(|_| obstacle.is_none());
             point.notes.extend(obstacle);
-            let kept = self.resumed.enter(&mut point, self.store)?;
+            let kept = self.resumed.enter(&mut point, self.log)?;
             let series = Series::new(self, &point, kept);
             list.push(Entrant { point, work, place, series, rounds: 0, found: Vec::new() });
         }

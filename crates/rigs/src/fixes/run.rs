@@ -84,7 +84,7 @@ impl<'a> Fixing<'a> {
             ];
             let mut point = self.point(index, ID, settings);
             point.notes.extend(absent.clone());
-            let kept = self.resumed.enter(&mut point, self.store)?;
+            let kept = self.resumed.enter(&mut point, self.log)?;
             let series = Series::new(self, &point, kept);
             let found = Vec::new();
             list.push(Entrant { point, fix, state, absent: absent.is_some(), series, found });

@@ -66,7 +66,7 @@ impl<'a> Rounds<'a> {
                 (self.options.observe)(Event::Note(&note));
                 point.notes.push(note);
             }
-            let kept = self.resumed.enter(&mut point, self.store)?;
+            let kept = self.resumed.enter(&mut point, self.log)?;
             let series = Series::new(self, &point, kept);
             list.push(Entrant {
                 point,

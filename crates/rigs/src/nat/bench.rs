@@ -87,7 +87,7 @@ impl<'a> Bench<'a> {
             notes: setup.notes().to_vec(),
             ..Point::default()
         };
-        let kept = run.resumed.enter(&mut point, run.store)?;
+        let kept = run.resumed.enter(&mut point, run.log)?;
         observe(Event::Point { index: Some(index), count, point: &point });
         Ok(Some(Bench::new(run, (point, spec.clone()), setup, kept)))
     }
@@ -120,7 +120,7 @@ impl<'a> Bench<'a> {
             setup,
             series,
             options: run.options,
-            folder: run.store.folder(),
+            folder: run.log.folder(),
             run_uuid: run.record.uuid.to_string(),
             wrong: Vec::new(),
             unframed: 0,

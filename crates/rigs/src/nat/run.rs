@@ -186,7 +186,7 @@ impl Measuring<'_> {
             ..Point::default()
         };
         point.notes.extend(self.too_many(spec));
-        let kept = self.resumed.enter(&mut point, self.store)?;
+        let kept = self.resumed.enter(&mut point, self.log)?;
         Ok((point, spec.clone(), setup, kept))
     }
 

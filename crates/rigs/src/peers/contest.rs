@@ -215,7 +215,7 @@ impl<'a, K: Kind> Contest<'a, K> {
 
     /// Enters a point, with the trials that an earlier part of the run has kept.
     pub(super) fn enter(&mut self, mut point: Point, work: Option<K::Work>) -> Result<(), RunError> {
-        let kept = self.run.resumed.enter(&mut point, self.run.store)?;
+        let kept = self.run.resumed.enter(&mut point, self.run.log)?;
         let series = Series::new(&self.run, &point, kept);
         self.entrants.push(Entrant { point, work, rounds: Vec::new(), series });
         Ok(())

@@ -76,7 +76,7 @@ impl<'a> Serving<'a> {
             };
             let mut point = self.point_of(&work, list.len(), bench);
             point.notes.extend(why.clone());
-            let kept = self.resumed.enter(&mut point, self.store)?;
+            let kept = self.resumed.enter(&mut point, self.log)?;
             let (series, absent) = (Series::new(self, &point, kept), why.is_some());
             list.push(Entrant { point, work, absent, series, rounds: 0, found: Vec::new() });
         }

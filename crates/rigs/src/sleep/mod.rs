@@ -91,7 +91,7 @@ impl Experiment for Sleeping {
         let mut entrants = Vec::new();
         for (index, ms) in self.ms.iter().enumerate() {
             let mut point = run.point(index, "sleep", vec![("ms", ms.to_string())]);
-            let kept = run.resumed.enter(&mut point, run.store)?;
+            let kept = run.resumed.enter(&mut point, run.log)?;
             let series = Series::new(&run, &point, kept);
             let time = Duration::from_millis((*ms).into());
             entrants.push(Entrant { point, series, time, late_s: Vec::new() });

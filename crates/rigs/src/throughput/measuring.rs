@@ -96,7 +96,7 @@ impl Measuring<'_> {
             notes: setup.notes().to_vec(),
             result: None,
         };
-        let kept = self.resumed.enter(&mut point, self.store)?;
+        let kept = self.resumed.enter(&mut point, self.log)?;
         Ok((setup, point, kept))
     }
 }
