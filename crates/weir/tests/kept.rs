@@ -4,7 +4,7 @@ use std::process::{Command, Output};
 
 use serde_json::json;
 use weir_record::record::{Point, PointResult, Run, RunId, RunState};
-use weir_record::store::{Archive, RunLog};
+use weir_record::store::RunLog;
 use weir_testkit::{Folder, check_session, output};
 
 use crate::weir::WEIR;
