@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use weir_detect::{CaptureSpec, Event, Kind};
 use weir_disk::{Directory, User, as_caller};
 use weir_packet::headers::{self, Headers};
+use weir_port::capture::Frame;
 use weir_port::pcapng::{ETHERNET, Interface, Packet, write};
 
 use super::SNAP;
@@ -106,13 +107,14 @@ impl Captures {
     }
 
     /// Adds a received frame.
-    pub(crate) fn see(&mut self, bytes: &[u8], headers: &Headers, (wire_len, at_ns): (u32, u64)) {
+    pub(crate) fn see(&mut self, frame: &Frame<'_>, headers: &Headers) {
         for open in self.files.iter_mut().filter(|open| open.wants(headers)) {
-            self.waiting += open.add(bytes, (wire_len, at_ns), self.waiting);
+            self.waiting += open.add(frame, self.waiting);
         }
-        let length = bytes.len().min(SNAP as usize);
+        let length = frame.bytes.len().min(SNAP as usize);
+        let (at_ns, wire_len) = (frame.at, frame.wire_len);
         let mut kept = Kept { at_ns, wire_len, length: length as u32, bytes: [0; SNAP as usize] };
-        kept.bytes[..length].copy_from_slice(&bytes[..length]);
+        kept.bytes[..length].copy_from_slice(&frame.bytes[..length]);
         if self.recent.len() * size_of::<Kept>() < self.spec.memory_bytes {
             self.recent.push(kept);
         } else {
@@ -212,13 +214,13 @@ impl Open {
     }
 
     /// Adds a frame after the start; `waiting` bytes wait already; returns how many more wait now.
-    fn add(&mut self, bytes: &[u8], (wire_len, at_ns): (u32, u64), waiting: usize) -> usize {
+    fn add(&mut self, frame: &Frame<'_>, waiting: usize) -> usize {
         let before = self.waiting.len();
         if before > WAITING_BYTES || waiting > ALL_WAITING_BYTES {
             self.left_out += 1;
             return 0;
         }
-        self.put(bytes, wire_len, at_ns);
+        self.put(frame.bytes, frame.wire_len, frame.at);
         self.waiting.len() - before
     }
 

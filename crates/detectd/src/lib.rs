@@ -62,10 +62,10 @@ struct Judge {
 }
 
 impl Judge {
-    fn frame(&mut self, headers: Headers, bytes: &[u8], (wire_len, at_ns): (u32, u64)) {
-        self.engine.frame(headers, wire_len, at_ns, &mut self.events);
+    fn frame(&mut self, headers: Headers, frame: &Frame<'_>) {
+        self.engine.frame(headers, frame.wire_len, frame.at, &mut self.events);
         if let Some(captures) = &mut self.captures {
-            captures.see(bytes, &headers, (wire_len, at_ns));
+            captures.see(frame, &headers);
         }
     }
 
@@ -373,7 +373,7 @@ impl Batch {
         let mut rest = &self.bytes[..];
         for (headers, length, wire_len, at_ns) in self.frames.drain(..) {
             let (bytes, others) = rest.split_at(length);
-            judge.frame(headers, bytes, (wire_len, at_ns));
+            judge.frame(headers, &Frame { bytes, wire_len, at: at_ns, lost_before: 0 });
             rest = others;
         }
         if !judge.events.is_empty() {

@@ -12,6 +12,7 @@ use weir_detect::{Gap, Status};
 use weir_packet::encapsulation::{Link, Unread, network};
 use weir_packet::flow::IpVersion;
 use weir_packet::headers::{self, Headers};
+use weir_port::capture::Frame;
 use weir_port::pcapng::Packet;
 use weir_port::pcapng::read::{Item, Reader};
 
@@ -147,7 +148,11 @@ impl<W: Write> Replay<'_, '_, W> {
             }
             self.judge.engine.lost(thing.lost);
             match thing.headers {
-                Ok(headers) => self.judge.frame(headers, &thing.bytes, (thing.wire_len, at_ns)),
+                Ok(headers) => {
+                    let frame =
+                        Frame { bytes: &thing.bytes, wire_len: thing.wire_len, at: at_ns, lost_before: 0 };
+                    self.judge.frame(headers, &frame);
+                }
                 Err(unread) => self.judge.engine.unread(unread),
             }
             self.last_ns = at_ns.max(self.last_ns);
