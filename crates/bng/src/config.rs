@@ -25,7 +25,7 @@ pub struct Config {
     pub pools: Vec<Pool>,
     /// Plans by name.
     pub plans: BTreeMap<Name, Rates>,
-    /// Name servers that clients are told, in order.
+    /// Name servers of the clients (option 6), in order.
     pub dns: Vec<Ipv4Addr>,
     /// Times of a lease.
     pub lease: LeaseTimes,

@@ -126,17 +126,30 @@ pub fn lro(name: &str) -> io::Result<bool> {
     Ok(flags & FLAG_LRO != 0)
 }
 
-/// The words that follow the command in its structure.
+/// The words that follow the command in its structure, of an interface by its name.
 fn asked<const N: usize>(name: &str, command: u32) -> io::Result<[u32; N]> {
-    let mut data = words(&[command]);
-    data.resize((1 + N) * size_of::<u32>(), 0);
-    Interface::named(name)?.ethtool(&mut data)?;
-    let mut values = data.chunks_exact(size_of::<u32>()).skip(1);
-    let word = |bytes: &[u8]| u32::from_ne_bytes(bytes.try_into().expect("four bytes"));
-    Ok(std::array::from_fn(|_| values.next().map_or(0, word)))
+    Interface::named(name)?.asked(command)
 }
 
 impl Interface {
+    /// Receive queues that are in use; 1 for interfaces that do not tell.
+    pub fn receive_queues(&self) -> io::Result<u32> {
+        match self.asked(GCHANNELS) {
+            Ok([_, _, _, _, receive, _, _, combined]) => Ok((receive + combined).max(1)),
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(1),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn asked<const N: usize>(&self, command: u32) -> io::Result<[u32; N]> {
+        let mut data = words(&[command]);
+        data.resize((1 + N) * size_of::<u32>(), 0);
+        self.ethtool(&mut data)?;
+        let mut values = data.chunks_exact(size_of::<u32>()).skip(1);
+        let word = |bytes: &[u8]| u32::from_ne_bytes(bytes.try_into().expect("four bytes"));
+        Ok(std::array::from_fn(|_| values.next().map_or(0, word)))
+    }
+
     /// See [`stats`].
     pub(crate) fn counters(&self) -> io::Result<Vec<(String, u64)>> {
         // struct ethtool_sset_info: command, reserved, u64 mask, one u32 per bit of the mask.

@@ -8,18 +8,6 @@ use std::sync::Arc;
 
 use crate::sys;
 
-/// struct ethtool_channels of linux/ethtool.h.
-#[repr(C)]
-#[derive(Default)]
-struct Channels {
-    command: u32,
-    max: [u32; 4],
-    rx: u32,
-    tx: u32,
-    other: u32,
-    combined: u32,
-}
-
 /// struct ethtool_drvinfo of linux/ethtool.h.
 #[repr(C)]
 struct Driver {
@@ -40,7 +28,6 @@ impl Driver {
 /// The ioctl of all ETHTOOL commands.
 pub const SIOCETHTOOL: libc::Ioctl = 0x8946;
 const ETHTOOL_GDRVINFO: u32 = 0x3;
-const ETHTOOL_GCHANNELS: u32 = 0x3c;
 
 /// An interface, found by its name.
 #[derive(Debug, Clone)]
@@ -85,19 +72,6 @@ impl Interface {
         request.ifr_ifru.ifru_ifindex = self.index as i32;
         // SAFETY: the kernel reads and writes one ifreq.
         unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCGIFNAME as _, &mut request) == 0 }
-    }
-
-    /// Receive queues that are in use; 1 for interfaces that do not tell.
-    pub fn receive_queues(&self) -> io::Result<u32> {
-        let mut channels = Channels { command: ETHTOOL_GCHANNELS, ..Channels::default() };
-        let reported = self.ask(SIOCETHTOOL, |request| {
-            request.ifr_ifru.ifru_data = std::ptr::from_mut(&mut channels).cast();
-        });
-        match reported {
-            Ok(_) => Ok((channels.rx + channels.combined).max(1)),
-            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(1),
-            Err(error) => Err(error),
-        }
     }
 
     /// Largest payload of a frame.

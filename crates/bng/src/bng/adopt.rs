@@ -107,7 +107,7 @@ impl Bng {
         }
     }
 
-    /// The node has these sessions: it gets those that it lacks or has otherwise, and loses those that have ended.
+    /// The sessions of the node: missing or different ones are added, ended ones are removed.
     pub(super) fn compare_node(&mut self, table: &[AddSession], out: &mut Outputs) {
         let mut has: HashMap<SessionId, &AddSession> = table.iter().map(|add| (add.session, add)).collect();
         let online: Vec<_> = self.sessions.iter().map(|(session, index)| (*session, *index)).collect();

@@ -63,7 +63,7 @@ impl Options {
     /// Takes in the options of a field, up to its end or an option that says so.
     ///
     /// # Errors
-    /// An option is longer than what is left.
+    /// An option is longer than the rest of the message.
     pub(crate) fn read(&mut self, mut field: &[u8]) -> Result<(), DropReason> {
         loop {
             match field {

@@ -15,7 +15,7 @@ pub const REMOTE_ID: u8 = 2;
 /// The first sub-option of a code, byte for byte; `None`: there is none.
 ///
 /// # Errors
-/// A sub-option is longer than what is left.
+/// A sub-option is longer than the rest of option 82.
 pub fn sub_option(mut option: &[u8], code: u8) -> Result<Option<&[u8]>, DropReason> {
     let mut found = None;
     while let [number, len, rest @ ..] = option {

@@ -37,7 +37,7 @@ pub(crate) struct Reply<'a> {
     pub(crate) server: Ipv4Addr,
     /// The address that is assigned, and for how long; none in answers to DHCPINFORM.
     pub(crate) lease: Option<(Ipv4Addr, LeaseTimes)>,
-    /// What clients are told of their network; nothing in a DHCPNAK.
+    /// The options that describe the network to a client; none in a DHCPNAK.
     pub(crate) network: Option<Network<'a>>,
 }
 

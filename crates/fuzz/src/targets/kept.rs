@@ -8,8 +8,8 @@ use weir_testbed::journal;
 use super::of_texts;
 use weir_testkit::Folder;
 
-/// A file of the program `weir`, whose modules are private.
-#[allow(dead_code, reason = "the program uses more of it")]
+/// A private file of the crate `control`.
+#[allow(dead_code, reason = "the crate uses more of it")]
 #[path = "../../../control/src/blocks/text.rs"]
 mod text;
 

@@ -1,5 +1,6 @@
 //! Bytes of others: clients of a node's socket, the remote end of a measurement, capture files.
 
+use weir_control::request::Request;
 use weir_lab::frames::remote;
 use weir_plane::scenario::packet;
 use weir_port::pcap;
@@ -7,9 +8,6 @@ use weir_port::pcapng::read::{Item, Reader};
 use weir_port::pcapng::{ETHERNET, Interface, Packet, write};
 
 use super::of_texts;
-
-/// A file of the program `weir`, whose modules are private.
-use weir_control::request::Request;
 
 /// A request to a node; one that is taken is the same after it was written and read again, and its text is read.
 pub(super) fn control(input: &[u8]) {
