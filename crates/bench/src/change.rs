@@ -41,7 +41,7 @@ fn row(bench: &mut Bench<'_>, name: &str, texts: impl FnOnce(&[String]) -> Vec<C
     let rules: Vec<String> = filter::lines(10_000, &mut random);
     let routes = forward::routes(1_000_000, 1, false, &mut random);
     let mut texts = texts(&rules).into_iter().map(|mut text| {
-        text.routes = Some(routes.clone());
+        text.routes = Some(routes.iter().cloned().collect());
         text
     });
     let mut before = texts.next().expect("one more than changes");
@@ -51,7 +51,7 @@ fn row(bench: &mut Bench<'_>, name: &str, texts: impl FnOnce(&[String]) -> Vec<C
         let begin = Instant::now();
         let mut update = Update::prepare(&before, &after).expect("it can be changed");
         prepared_ms.push(begin.elapsed().as_secs_f64() * 1e3);
-        plane.accept(&update).expect("there is room");
+        while plane.accept(&mut update).expect("there is room") {}
         let mut more = true;
         while more {
             let begin = Instant::now();

@@ -1,5 +1,6 @@
 //! What a port of the text stands for: an interface, a TAP device, capture files.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use weir_packet::frame::Mac;
@@ -18,6 +19,20 @@ pub enum Backend {
     Tap(String),
     /// Frames come out of a capture file, and those that leave go into another.
     Files(Option<PathBuf>, Option<PathBuf>),
+}
+
+impl fmt::Display for Backend {
+    /// As the text says it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path =
+            |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+        match self {
+            Backend::Xdp(name) => write!(f, "xdp:{name}"),
+            Backend::Packet(name) => write!(f, "packet:{name}"),
+            Backend::Tap(name) => write!(f, "tap:{name}"),
+            Backend::Files(from, to) => write!(f, "pcapng:{}:{}", path(from), path(to)),
+        }
+    }
 }
 
 /// Why a port cannot be opened.

@@ -11,7 +11,9 @@
 //! of a thread has what it handed over and what it took beside.
 //!
 //! Files:
+//! - `applied.rs`: what a change cost the threads
 //! - `node.rs`: a running node as its caller sees it: snapshots, updates, shutdown
+//! - `query.rs`, `answers.rs`: what a node is asked, and how it answers
 //! - `worker.rs`: the loop of a thread; `worker/panics.rs`: a panic of the plane; `worker/fast.rs`: whether the fast path is used
 //! - `bell.rs`, `termination.rs`: wake a thread that sleeps; decide that all threads have finished. loom tries all interleavings
 //! - `handover.rs`: rings that carry frames to the thread that they belong to; the plane (`crates/plane/src/steer.rs`)
@@ -22,6 +24,8 @@
 //! - `tests/fast.rs`: a node with the fast path beside one without; `tests/rules.rs`: filter rules beside nft
 #![forbid(unsafe_code)]
 
+mod answers;
+mod applied;
 mod backend;
 mod bell;
 mod config;
@@ -31,6 +35,7 @@ mod handover;
 mod kept;
 mod node;
 mod opened;
+mod query;
 mod running_config;
 mod termination;
 #[cfg(test)]
@@ -38,11 +43,17 @@ mod threads_tests;
 mod word;
 mod worker;
 
+pub use applied::{Applied, Turns};
 pub use backend::{Backend, OpenError};
 pub use config::Fast;
 pub use config::{Config, Host, Settings, Wait, cpus_of};
 pub use counters::{PortCounts, Snapshot};
 pub use fast::Table;
-pub use node::{Ended, Node, NodeError, Sessions};
+pub use node::{Ended, Node, NodeError};
 pub use opened::Opened;
+pub use query::{
+    Answer, Counters, Fast as FastAnswer, Forwards, ForwardsQuery, Log, Neighbours, NeighboursQuery,
+    OneToOne, OneToOneQuery, Police, PortCounters, PortState, Ports, Query, Queues, Routes, RoutesQuery,
+    Rules, Sessions, SessionsCursor, SessionsQuery, ThreadCounters,
+};
 pub use worker::PanicReport;

@@ -7,14 +7,12 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::SystemTime;
 
-use weir_plane::{
-    BlockEvent, Count, Cursor, Event, FastState, NewBlocks, PoliceCounts, PortBlock, QueueCounts, UnreadLog,
-    Update,
-};
+use weir_plane::{BlockEvent, Command, Event, NewBlocks, PortBlock, Refused, UnreadLog, Update};
 use weir_port::bpf::BpfError;
 use weir_port::confined::{Work, confine};
 use weir_port::thread;
 
+use crate::applied::{Applied, Turns};
 use crate::backend::OpenError;
 use crate::bell::Bell;
 use crate::config::{Config, Wait};
@@ -41,9 +39,12 @@ pub enum NodeError {
         /// Why not.
         source: io::Error,
     },
-    /// Another text.
+    /// Another text, or what there is no room for.
     #[error("{0}")]
     Update(String),
+    /// A list of commands.
+    #[error("{0}")]
+    Refused(Refused),
     /// Programs that pass frames on.
     #[error("the fast path: {0}")]
     Fast(BpfError),
@@ -67,7 +68,7 @@ struct Placement {
 }
 
 /// A thread of the node, as the rest of the program sees it.
-struct Thread {
+pub(crate) struct Thread {
     requests: Option<Sender<Request>>,
     asked: Arc<AtomicBool>,
     bell: Arc<Bell>,
@@ -111,7 +112,10 @@ impl Thread {
     }
 
     /// Has it do something between two batches; what comes of it can be received.
-    fn ask<T: Send + 'static>(&self, what: impl FnOnce(&mut Worker) -> T + Send + 'static) -> Receiver<T> {
+    pub(crate) fn ask<T: Send + 'static>(
+        &self,
+        what: impl FnOnce(&mut Worker) -> T + Send + 'static,
+    ) -> Receiver<T> {
         let (reply, answer) = channel();
         let request: Request = Box::new(move |worker| {
             // The asking thread may have gone.
@@ -156,26 +160,15 @@ pub struct Ended {
     pub ended_early: Vec<String>,
 }
 
-/// Sessions of a node at a time.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sessions {
-    /// How many there are.
-    pub live: u64,
-    /// In words.
-    pub shown: Vec<String>,
-    /// How many are not among these.
-    pub left_out: u64,
-}
-
 /// A node that runs. Dropping it ends it.
 pub struct Node {
     began: SystemTime,
-    running: Mutex<RunningConfig>,
+    pub(crate) running: Mutex<RunningConfig>,
     /// Log entries of stages that were removed. A thread that holds the lock sees all threads with the same text.
-    unread_log: Mutex<UnreadLog>,
+    pub(crate) unread_log: Mutex<UnreadLog>,
     /// NATs came or went, so that events of blocks do not say what there is.
     nats_changed: AtomicBool,
-    threads: Vec<Thread>,
+    pub(crate) threads: Vec<Thread>,
 }
 
 impl Node {
@@ -222,7 +215,7 @@ impl Node {
     ///
     /// # Errors
     /// What differs cannot change while it runs, or it has ended.
-    pub fn apply(&self, config: &Config) -> Result<(), NodeError> {
+    pub fn apply(&self, config: &Config) -> Result<Applied, NodeError> {
         let mut running = self.running.lock().expect("no thread panics with it");
         if config.backends != running.backends || config.settings != running.settings {
             return Err(NodeError::Update(
@@ -238,128 +231,83 @@ impl Node {
         let updates = self.accept(updates)?;
         // A caller that reads the log meanwhile sees the end of a session before its port is allocated again.
         let mut unread_log = self.unread_log.lock().expect("no thread panics with it");
-        for update in self.commit(updates)? {
+        let (updates, turns) = self.commit(updates)?;
+        for update in updates {
             unread_log.add(update.unread_log());
         }
         self.nats_changed.store(true, Ordering::Release);
         running.config = plane;
-        Ok(())
+        Ok(running.applied(turns))
+    }
+
+    /// Does a list of commands between batches: all of them, or none. Others may see it partly done meanwhile.
+    ///
+    /// # Errors
+    /// A command cannot be done, there is no room for what comes, or the node has ended.
+    pub fn command(&self, commands: &[Command]) -> Result<Applied, NodeError> {
+        let mut running = self.running.lock().expect("no thread panics with it");
+        let changes = running.config.decide(commands).map_err(NodeError::Refused)?;
+        let updates = self.threads.iter().map(|_| Update::of_changes(&changes)).collect();
+        let done = self.accept(updates).and_then(|updates| self.commit(updates));
+        if let Err(NodeError::Update(_)) = &done {
+            running.config.undo(changes);
+        }
+        Ok(running.applied(done?.1))
     }
 
     /// All threads keep room for their updates, or none does.
-    fn accept(&self, updates: Vec<Update>) -> Result<Vec<Update>, NodeError> {
-        let accept = |(thread, update): (&Thread, Update)| {
-            thread.ask(move |worker| (worker.plane.accept(&update), update))
-        };
-        let asked = answers(self.threads.iter().zip(updates).map(accept).collect())?;
-        let Some(why) = asked.iter().find_map(|(accepted, _)| accepted.clone().err()) else {
-            return Ok(asked.into_iter().map(|(_, update)| update).collect());
-        };
-        let decline = |(thread, (accepted, update)): (&Thread, (Result<(), String>, Update))| {
-            accepted.is_ok().then(|| thread.ask(move |worker| worker.plane.decline(&update)))
-        };
-        answers(self.threads.iter().zip(asked).filter_map(decline).collect())?;
-        Err(NodeError::Update(why))
-    }
-
-    /// Each thread takes its update, a piece behind each batch; returns what the threads gave back.
-    fn commit(&self, mut updates: Vec<Update>) -> Result<Vec<Update>, NodeError> {
+    fn accept(&self, mut updates: Vec<Update>) -> Result<Vec<Update>, NodeError> {
         let mut more = true;
         while more {
-            // A thread gives back what it needs no more, so that it is freed here.
-            let piece = |(thread, mut update): (&Thread, Update)| {
-                thread.ask(move |worker| (worker.commit(&mut update), update))
-            };
-            let taken = answers(self.threads.iter().zip(updates).map(piece).collect())?;
-            more = taken.iter().any(|(more, _)| *more);
-            updates = taken.into_iter().map(|(_, update)| update).collect();
+            let (accepted, asked) = self.each(updates, |worker, update| worker.plane.accept(update))?;
+            updates = asked;
+            match accepted.into_iter().collect::<Result<Vec<bool>, String>>() {
+                Ok(all) => more = all.contains(&true),
+                Err(why) => {
+                    self.decline(updates)?;
+                    return Err(NodeError::Update(why));
+                }
+            }
         }
         Ok(updates)
     }
 
-    /// How its fast path is; `None`: it has none.
-    ///
-    /// # Errors
-    /// It has ended.
-    pub fn fast(&self) -> Result<Option<FastState>, NodeError> {
-        Ok(self.ask(|worker| worker.plane.fast_state())?.into_iter().flatten().next())
-    }
-
-    /// Its routes as its text says them.
-    pub fn routes(&self) -> Vec<String> {
-        let running = self.running.lock().expect("no thread panics with it");
-        running.config.routes.iter().flatten().map(ToString::to_string).collect()
-    }
-
-    /// What the rules of its filters held for, a list for each filter, in frames.
-    ///
-    /// # Errors
-    /// It has ended.
-    pub fn rules(&self) -> Result<Vec<Vec<(String, u64)>>, NodeError> {
-        let frames = |(rule, count): (String, Count)| (rule, count.frames);
-        let _of_one_text = self.unread_log.lock().expect("no thread panics with it");
-        let mut counts = self.ask(|worker| worker.plane.filter_counts())?.into_iter();
-        let mut all = counts.next().expect("a node has a thread");
-        for other in counts {
-            let more = other.into_iter().flatten();
-            all.iter_mut().flatten().zip(more).for_each(|((_, to), (_, from))| to.frames += from.frames);
+    /// No thread keeps room any more.
+    fn decline(&self, mut updates: Vec<Update>) -> Result<(), NodeError> {
+        let mut more = vec![true];
+        while more.contains(&true) {
+            (more, updates) = self.each(updates, |worker, update| worker.plane.decline(update))?;
         }
-        Ok(all.into_iter().map(|filter| filter.into_iter().map(frames).collect()).collect())
+        Ok(())
     }
 
-    /// What its queues have done, in the order of the text.
-    ///
-    /// # Errors
-    /// It has ended.
-    pub fn queues(&self) -> Result<Vec<QueueCounts>, NodeError> {
-        Ok(self.ask(|worker| worker.plane.queue_counts())?.into_iter().flatten().collect())
+    /// Each thread takes its update, a piece behind each batch; returns what the threads gave back, and how long that took.
+    fn commit(&self, mut updates: Vec<Update>) -> Result<(Vec<Update>, Turns), NodeError> {
+        let (mut more, mut turns) = (true, Turns::default());
+        while more {
+            // A thread gives back what it needs no more, so that it is freed here.
+            let (taken, given_back) = self.each(updates, |worker, update| {
+                let before = thread::cpu_time();
+                let more = worker.commit(update);
+                (more, thread::cpu_time().saturating_sub(before))
+            })?;
+            updates = given_back;
+            more = taken.iter().any(|(more, _)| *more);
+            turns.count(taken.into_iter().map(|(_, time)| time).max().unwrap_or_default());
+        }
+        Ok((updates, turns))
     }
 
-    /// What its policers have done, in the order of the text.
-    ///
-    /// # Errors
-    /// It has ended.
-    pub fn policers(&self) -> Result<Vec<PoliceCounts>, NodeError> {
-        Ok(self.ask(|worker| worker.plane.police_counts())?.into_iter().flatten().collect())
-    }
-
-    /// Frames that rules of its filters have written down since the last call, in words.
-    ///
-    /// # Errors
-    /// It has ended.
-    pub fn logged(&self) -> Result<Vec<String>, NodeError> {
-        let mut all = std::mem::take(&mut self.unread_log.lock().expect("no thread panics with it").logged);
-        all.extend(self.ask(|worker| worker.plane.logged())?.into_iter().flatten());
-        all.sort_by_key(|logged| logged.time);
-        Ok(all.iter().map(ToString::to_string).collect())
-    }
-
-    /// Its sessions in words: `most` of them, if there are more.
-    ///
-    /// # Errors
-    /// It has ended.
-    pub fn sessions(&self, most: usize) -> Result<Sessions, NodeError> {
-        let live = |worker: &mut Worker| {
-            u64::from(worker.plane.nat_usage().sessions) + u64::from(worker.plane.connections())
+    /// Has each thread do something with its update between two batches.
+    fn each<T: Send + 'static>(
+        &self,
+        updates: Vec<Update>,
+        what: fn(&mut Worker, &mut Update) -> T,
+    ) -> Result<(Vec<T>, Vec<Update>), NodeError> {
+        let ask = |(thread, mut update): (&Thread, Update)| {
+            thread.ask(move |worker| (what(worker, &mut update), update))
         };
-        let _of_one_text = self.unread_log.lock().expect("no thread panics with it");
-        let live: u64 = self.ask(live)?.iter().sum();
-        let mut shown = Vec::new();
-        for thread in &self.threads {
-            // A page between two batches; it is put in words here.
-            let mut from = Some(Cursor::default());
-            while let Some(at) = from.filter(|_| shown.len() <= most) {
-                let page = thread.ask(move |worker| worker.plane.sessions(at));
-                for (some, next) in answers(vec![page])? {
-                    shown.extend(some.iter().map(ToString::to_string));
-                    from = next;
-                }
-            }
-        }
-        // Without more than those, all were shown: what ended meanwhile is not left out.
-        let left_out = if shown.len() > most { live.saturating_sub(most as u64).max(1) } else { 0 };
-        shown.truncate(most);
-        Ok(Sessions { live, shown, left_out })
+        Ok(answers(self.threads.iter().zip(updates).map(ask).collect())?.into_iter().unzip())
     }
 
     /// Events of its NATs since the last call, in the order of time, and how many events there was no room for, ever.
@@ -432,7 +380,7 @@ impl Node {
     }
 
     /// Has each thread say or do something between two batches, when it knows of all frames until now, and waits for what comes of it.
-    fn ask<T: Send + 'static>(
+    pub(crate) fn ask<T: Send + 'static>(
         &self,
         what: impl Fn(&mut Worker) -> T + Clone + Send + 'static,
     ) -> Result<Vec<T>, NodeError> {
@@ -483,7 +431,7 @@ fn in_order((mut all, mut lost): (Vec<Event>, u64), of_threads: Vec<(Vec<Event>,
 }
 
 /// What threads were asked for.
-fn answers<T>(answers: Vec<Receiver<T>>) -> Result<Vec<T>, NodeError> {
+pub(crate) fn answers<T>(answers: Vec<Receiver<T>>) -> Result<Vec<T>, NodeError> {
     let gone = |_| NodeError::Stopped(io::Error::other("a thread of it has ended"));
     answers.into_iter().map(|answer| answer.recv().map_err(gone)).collect()
 }

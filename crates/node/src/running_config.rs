@@ -3,8 +3,9 @@
 use std::hash::{BuildHasher, RandomState};
 
 use weir_packet::frame::Mac;
-use weir_plane::{Plane, Share};
+use weir_plane::{MacText, Plane, Share};
 
+use crate::applied::{Applied, Turns};
 use crate::backend::Backend;
 use crate::config::{Config, Host, Settings};
 
@@ -14,6 +15,8 @@ pub(crate) struct RunningConfig {
     pub(crate) backends: Vec<Backend>,
     pub(crate) settings: Settings,
     pub(crate) config: weir_plane::Config,
+    /// Texts and lists of commands that it has applied.
+    revision: u64,
     macs: Vec<Mac>,
 }
 
@@ -21,7 +24,18 @@ impl RunningConfig {
     pub(crate) fn new(config: &Config, macs: Vec<Mac>) -> RunningConfig {
         let Config { plane, backends, settings } = config.clone();
         let config = plane.shared_by(settings.threads.len() as u8);
-        RunningConfig { backends, settings, config, macs }
+        RunningConfig { backends, settings, config, revision: 0, macs }
+    }
+
+    /// The Ethernet address of a port, as it is written.
+    pub(crate) fn mac(&self, port: usize) -> String {
+        self.macs.get(port).map(|mac| MacText::from(*mac).to_string()).unwrap_or_default()
+    }
+
+    /// Another text or list of commands was applied.
+    pub(crate) fn applied(&mut self, turns: Turns) -> Applied {
+        self.revision += 1;
+        Applied { revision: self.revision, turns }
     }
 
     /// A plane for each thread, with a seed that cannot be predicted from outside: NAT ports follow from it.

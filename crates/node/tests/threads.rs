@@ -9,6 +9,8 @@ use weir_node::{Config, Node, Opened, Snapshot};
 use weir_testkit::wires::{End, Wire, address, default_route, join, set_up, without_ipv6};
 use weir_testkit::{PATIENCE, accept, be_patient, need_root};
 
+use crate::run::all_sessions;
+
 /// Hosts of the left side: addresses of one machine, 198.18.0.2 and so on.
 const HOSTS: u8 = 12;
 const BYTES: usize = 300_000;
@@ -144,7 +146,7 @@ fn talk(stages: &str, nats: usize) {
         let hosts = usize::from(HOSTS);
         assert!((0..hosts).all(|n| ends[n..].iter().step_by(hosts).all(|end| *end == ends[n])), "{ends:?}");
         assert_eq!(
-            running.sessions(1000).unwrap().shown.iter().filter(|line| line.starts_with("udp")).count(),
+            all_sessions(&running).1.iter().filter(|line| line.starts_with("udp")).count(),
             (1 + nats) * hosts
         );
 
@@ -213,13 +215,13 @@ fn rules_are_counted_by_one_text_while_stages_come_and_go() {
     let both = running.count().unwrap();
     assert!(both.iter().all(|thread| thread.accounting.left > 0), "both have work: {both:?}");
     let counted = |running: &Node| {
-        let rules = running.rules().unwrap().into_iter().flatten();
-        rules.filter(|(rule, _)| rule.contains("count all")).map(|(_, frames)| frames).collect::<Vec<_>>()
+        let rules = running.rules().unwrap().into_iter();
+        rules.filter(|one| one.rule.contains("count all")).map(|one| one.frames).collect::<Vec<_>>()
     };
     let (before, (mut looks, applied)) = (counted(&running), (0, 400));
     assert_eq!(before, [u64::from(HOSTS)]);
     std::thread::scope(|scope| {
-        let apply = || (1..=applied).for_each(|n| running.apply(&texts[n % 2]).unwrap());
+        let apply = || (1..=applied).for_each(|n| _ = running.apply(&texts[n % 2]).unwrap());
         let applying = scope.spawn(apply);
         while !applying.is_finished() {
             assert_eq!(counted(&running), before, "after {looks} looks");

@@ -11,11 +11,12 @@ use weir_packet::steer::Spread;
 use crate::filter;
 use crate::limits::Limits;
 use crate::nat::{self, Deterministic, Sharding};
+use crate::neighbour::Translated;
 use crate::police;
 use crate::port::Port;
 use crate::prefix::Prefix;
 use crate::queue;
-use crate::route::{self, Route};
+use crate::route::{self, Routes};
 use crate::text::{self, FileOf, Item, MOST_STAGES};
 use crate::threads::Share;
 pub(crate) use align::align;
@@ -30,7 +31,7 @@ pub struct Config {
     /// The stages between the ends.
     pub(crate) stages: Vec<StageConfig>,
     /// The routes of a router; without, the node is a bump in the wire.
-    pub routes: Option<Vec<Route>>,
+    pub routes: Option<Routes>,
     /// Limits for what hosts share.
     pub(crate) limits: Limits,
     /// What a router does with options of IPv4.
@@ -49,6 +50,20 @@ pub(crate) enum StageConfig {
     Nat(Box<nat::Config>),
     Queue(Box<queue::Config>),
     Police(Box<police::Config>),
+}
+
+impl StageConfig {
+    pub(crate) fn filter(&self) -> Option<&filter::Config> {
+        if let StageConfig::Filter(filter) = self { Some(filter) } else { None }
+    }
+
+    pub(crate) fn nat(&self) -> Option<&nat::Config> {
+        if let StageConfig::Nat(nat) = self { Some(nat) } else { None }
+    }
+
+    pub(crate) fn police(&self) -> Option<&police::Config> {
+        if let StageConfig::Police(police) = self { Some(police) } else { None }
+    }
 }
 
 /// Names of the stages.
@@ -82,6 +97,12 @@ impl Config {
 }
 
 impl Config {
+    /// Whether the ports are the same, but for the Ethernet addresses of their neighbours.
+    pub(crate) fn has_ports_of(&self, other: &Config) -> bool {
+        let is_same = |(one, other): (&Port, &Port)| one.has_the_shape_of(other);
+        self.ports.len() == other.ports.len() && self.ports.iter().zip(&other.ports).all(is_same)
+    }
+
     /// Whether so many threads can run the node together.
     ///
     /// # Errors
@@ -146,7 +167,12 @@ impl Config {
         self.stages.iter().map(of).fold(0, u64::saturating_add)
     }
 
-    fn nats(&self) -> impl Iterator<Item = &nat::Config> {
+    /// Whether a port is of the left end.
+    pub fn is_left(&self, port: usize) -> bool {
+        port < self.left
+    }
+
+    pub(crate) fn nats(&self) -> impl Iterator<Item = &nat::Config> {
         self.stages.iter().filter_map(|stage| match stage {
             StageConfig::Nat(nat) => Some(&**nat),
             StageConfig::Filter(_) | StageConfig::Queue(_) | StageConfig::Police(_) => None,
@@ -172,14 +198,12 @@ impl Config {
         wanted.unwrap_or(Spread::Flows)
     }
 
-    /// The addresses of IPv4 that the node translates to, each from the first to the last.
-    pub(crate) fn translated(&self) -> Vec<(u32, u32)> {
-        let mut all = Vec::new();
-        for stage in &self.stages {
-            if let StageConfig::Nat(nat) = stage {
-                all.extend(nat.public.iter().map(|public| (public.first, public.last)));
-                all.extend(nat.pairs.iter().map(|pair| (pair.outside, pair.outside)));
-            }
+    /// The addresses of IPv4 that the node translates to.
+    pub(crate) fn translated(&self) -> Translated {
+        let mut all = Translated::default();
+        for nat in self.nats() {
+            all.ranges.extend(nat.public.iter().map(|public| (public.first, public.last)));
+            nat.pairs.iter().for_each(|pair| all.add(pair.outside));
         }
         all
     }

@@ -1,11 +1,15 @@
 //! The direction of a frame through the stages, and where it enters them.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::frame::PortId;
 use crate::threads::Handover;
 
 /// The direction in which a frame passes the stages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Dir {
     /// From the left end of the text to the right: from the inside out.
     Outward,

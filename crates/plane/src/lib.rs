@@ -33,6 +33,8 @@
 mod address;
 mod batch;
 mod cache;
+mod change;
+mod command;
 mod config;
 mod dir;
 mod drops;
@@ -52,6 +54,7 @@ mod local;
 mod nat;
 mod neighbour;
 mod outbox;
+mod pages;
 mod pipeline;
 mod plane;
 mod police;
@@ -77,29 +80,38 @@ mod threads;
 mod time;
 mod unread_log;
 mod update;
+mod was;
 
 pub use address::{address_of, words_of};
 pub use batch::{BATCH, Batch, Set, Verdict};
+pub use change::Change;
+pub use command::{Command, Refused};
 pub use config::{Beside, Config};
 pub use dir::Dir;
 pub use drops::{DropReason, Drops};
 pub use fast::{FastCounts, FastState, FastTable, FlowKey, FlowRule, FlowUses};
-pub use filter::{Count, Logged};
+pub use filter::{Count, FilterCommand, FilterSession, Logged, RuleCount};
 pub use frame::{Fragment, Frame, HEAD_ROOM, Kind, PortId};
 pub use kept::{Emitted, Shelf, Ticket};
 pub use local::{Punt, Punts};
-pub use nat::{BlockEvent, Deterministic, Event, EventKind, NewBlocks, Owner, PortBlock, Usage};
+pub use nat::{
+    BlockEvent, Deterministic, Event, EventKind, ForwardEntry, NatCommand, NatSession, NewBlocks,
+    OneToOneEntry, Owner, PortBlock, Transport, Usage,
+};
+pub use neighbour::{NeighbourCommand, NeighbourEntry, NeighbourState};
 pub use plane::{Accounting, Departure, Leave, Plane};
-pub use police::PoliceCounts;
-pub use port::{Port, Rpf};
+pub use police::{PoliceCommand, PoliceCounts};
+pub use port::{MacText, Port, Rpf};
 pub use prefix::{Prefix, mask4, mask6};
-pub use queue::QueueCounts;
+pub use queue::{QueueCounts, QueueState};
 pub use recipe::Ends;
 pub use recover::Recovered;
-pub use route::{NextHop, NoLink, Options, Route, Target};
-pub use sessions::{Cursor, Session};
+pub use route::{
+    NextHop, NoLink, Options, Route, RouteCommand, RouteEntry, RouteTarget, Routes, Target, Via,
+};
+pub use sessions::{Cursor, Session, SessionRecord};
 pub use table::tcp::Progress;
 pub use threads::{Handover, Ingress, MOST_THREADS, NeighbourNews, Share};
 pub use time::Time;
 pub use unread_log::UnreadLog;
-pub use update::Update;
+pub use update::{AT_A_TIME, Update};

@@ -7,10 +7,12 @@
 //! Invariant: a neighbour that is asked about, reachable, stale or probed has one deadline; frames wait for those
 //! that are asked about alone.
 
+mod answer;
 mod asked;
+mod command;
 mod news;
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
@@ -27,8 +29,11 @@ use crate::outbox::Outbox;
 use crate::prefix::Prefix;
 use crate::threads::{NeighbourNews, Share};
 use crate::time::Time;
+pub use answer::NeighbourState;
 pub(crate) use asked::Asker;
 use asked::{AskedFor, Place};
+pub(crate) use command::NeighbourChange;
+pub use command::{NeighbourCommand, NeighbourEntry};
 use news::Gossip;
 
 /// Between two questions (RFC 4861, section 10, RETRANS_TIMER).
@@ -57,10 +62,41 @@ pub(crate) struct Link {
     pub(crate) mac: Mac,
     /// Its addresses with their networks.
     pub(crate) addresses: Vec<Prefix>,
-    /// IPv4 addresses that it answers for beside its own, first and last: those that the node translates to.
-    pub(crate) answers_for: Vec<(u32, u32)>,
+    /// It answers for the addresses that the node translates to, too.
+    pub(crate) is_outside: bool,
     /// VLAN tags of its frames.
     pub(crate) tags: Vec<[u8; 4]>,
+}
+
+/// Addresses of IPv4 that a node translates to.
+#[derive(Debug, Default)]
+pub(crate) struct Translated {
+    /// Each from the first to the last.
+    pub(crate) ranges: Vec<(u32, u32)>,
+    /// One-to-one addresses; each may be of several NATs.
+    hosts: BTreeMap<u32, u32>,
+}
+
+impl Translated {
+    /// One more NAT has a one-to-one address.
+    pub(crate) fn add(&mut self, host: u32) {
+        *self.hosts.entry(host).or_default() += 1;
+    }
+
+    /// One NAT fewer has it.
+    pub(crate) fn remove(&mut self, host: u32) {
+        if let Some(nats) = self.hosts.get_mut(&host) {
+            *nats -= 1;
+            if *nats == 0 {
+                self.hosts.remove(&host);
+            }
+        }
+    }
+
+    fn has(&self, address: u32) -> bool {
+        self.hosts.contains_key(&address)
+            || self.ranges.iter().any(|&(first, last)| (first..=last).contains(&address))
+    }
 }
 
 /// A host that a packet is for, on the link of a port.
@@ -119,6 +155,8 @@ struct Neighbour {
 #[derive(Debug)]
 pub(crate) struct Neighbours {
     links: Vec<Link>,
+    /// What ports of the right end answer for beside their own addresses.
+    pub(crate) translated: Translated,
     slots: Vec<Neighbour>,
     free: Vec<Slot>,
     /// They are free as soon as the router has seen that they were forgotten.
@@ -159,6 +197,7 @@ impl Neighbours {
         let (ports, limits, share) = (links.len(), Limits::default(), Share::default());
         Neighbours {
             links,
+            translated: Translated::default(),
             of_ports: (0..ports).map(|_| OfPort::default()).collect(),
             asked: AskedFor::new(ports, &limits, share, 0),
             gossip: Gossip::new(ports, share),
@@ -193,12 +232,6 @@ impl Neighbours {
     pub(crate) fn port_of(&self, ip: IpAddr) -> Option<PortId> {
         let holds = |link: &Link| link.addresses.iter().any(|local| is_near(local, ip));
         self.links.iter().position(holds).map(|port| PortId(port as u8))
-    }
-
-    /// The port answers for these IPv4 addresses beside its own, each from the first to the last; they are swapped with those of
-    /// before.
-    pub(crate) fn answer_for(&mut self, port: usize, addresses: &mut Vec<(u32, u32)>) {
-        std::mem::swap(&mut self.links[port].answers_for, addresses);
     }
 
     pub(crate) fn link(&self, port: PortId) -> &Link {
@@ -305,10 +338,22 @@ impl Neighbours {
         Known { port, ip, mac, state }
     }
 
-    /// Sets a neighbour with a configured Ethernet address.
-    pub(crate) fn fix(&mut self, slot: Slot, mac: Mac) {
+    /// Sets a neighbour with a configured Ethernet address: frames that waited for it leave.
+    pub(crate) fn fix(&mut self, slot: Slot, mac: Mac, outbox: &mut Outbox) {
         self.slots[slot.0 as usize].mac = mac;
         self.enter(slot, State::Static, None);
+        self.release(slot, outbox);
+    }
+
+    /// The Ethernet address of a neighbour is not configured any more: it is asked for.
+    pub(crate) fn unfix(&mut self, slot: Slot) {
+        let neighbour = &mut self.slots[slot.0 as usize];
+        (neighbour.mac, neighbour.state) = ([0; 6], State::Unknown);
+        let is_needed = neighbour.routes > 0;
+        self.dirty.push(slot);
+        if !is_needed {
+            self.forget(slot);
+        }
     }
 
     /// One more route leads to it.
@@ -435,9 +480,7 @@ impl Neighbours {
     /// Whether it answers at `port` for an address.
     fn answers(&self, port: PortId, target: IpAddr) -> bool {
         let link = self.link(port);
-        let translated = |target: Ipv4Addr| {
-            link.answers_for.iter().any(|&(first, last)| (first..=last).contains(&target.into()))
-        };
+        let translated = |target: Ipv4Addr| link.is_outside && self.translated.has(target.into());
         link.addresses.iter().any(|local| local.address == target)
             || matches!(target, IpAddr::V4(target) if translated(target))
     }

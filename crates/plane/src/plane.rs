@@ -63,19 +63,20 @@ impl Plane {
     pub fn new(config: &Config, macs: &[Mac]) -> Plane {
         assert_eq!(macs.len(), config.ports.len(), "a port has an Ethernet address");
         let stages: Vec<Stage> = config.stages.iter().map(|stage| stage_of(stage, config)).collect();
+        let mut outbox = Outbox::new(
+            config.ports.iter().map(local_addresses).collect(),
+            Limiter::new(config.ports.len(), &config.limits, config.share, config.seed),
+        );
         Plane {
             steering: Steering::new(config.share, &stages, &config.limits),
             pipeline: Pipeline {
                 tags: config.ports.iter().map(Port::tags).collect(),
                 left: config.left,
                 stages,
-                exit: exit(config, macs),
+                exit: exit(config, macs, &mut outbox),
                 text_epoch: 0,
             },
-            outbox: Outbox::new(
-                config.ports.iter().map(local_addresses).collect(),
-                Limiter::new(config.ports.len(), &config.limits, config.share, config.seed),
-            ),
+            outbox,
             local: Local::new(&config.limits, config.share, config.seed),
             departures: Vec::new(),
             accounting: Accounting::default(),

@@ -15,7 +15,9 @@
 //! - classes of frames come from filter rules (`class` in `filter/rules.rs`); scenarios: `tests/police.txt` of the repository
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
+mod answer;
 mod buckets;
+mod command;
 mod config;
 mod ranges;
 
@@ -36,7 +38,10 @@ use crate::stage::{ByDir, Step};
 use crate::table::secret::Secret;
 use crate::time::Time;
 
+pub use answer::PoliceCounts;
 use buckets::Buckets;
+pub use command::PoliceCommand;
+pub(crate) use command::RateChange;
 pub(crate) use config::Config;
 use ranges::Ranges;
 
@@ -73,31 +78,6 @@ struct Rate {
     /// Frames, and their bytes.
     passed: (u64, u64),
     dropped: u64,
-}
-
-/// What a policer has done at one rate of a profile.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PoliceCounts {
-    /// The policer among the stages of the text, from 1.
-    pub stage: usize,
-    /// The profile.
-    pub profile: String,
-    /// The class with this rate; `None`: all classes without a rate of their own.
-    pub class: Option<u8>,
-    /// The direction.
-    pub dir: Dir,
-    /// The rate of a subscriber, bits/s.
-    pub bits_per_s: u64,
-    /// What a subscriber may send or receive at once, in bytes.
-    pub burst_bytes: u64,
-    /// Subscribers that are known.
-    pub subscribers: u64,
-    /// How often a subscriber replaced a bucket that was not full.
-    pub displaced: u64,
-    /// Frames that have passed, and their bytes.
-    pub passed: (u64, u64),
-    /// Frames that were dropped.
-    pub dropped: u64,
 }
 
 /// What a frame is checked by: the rate, and the bucket.
@@ -176,6 +156,16 @@ impl Police {
         std::mem::swap(&mut self.rules, &mut update.rules);
     }
 
+    /// Changes a rate; subscribers keep the level of their buckets.
+    pub(crate) fn change(&mut self, now: Time, change: &RateChange) {
+        let name = &change.name;
+        let is_it =
+            |rate: &&mut Rate| (&rate.profile, rate.class, rate.dir) == (&name.profile, name.class, name.dir);
+        if let (Some(rate), Some(limit)) = (self.rules.rates.iter_mut().find(is_it), change.was.new) {
+            rate.buckets.set_limit(limit, now);
+        }
+    }
+
     /// Forgets what subscribers have used up.
     pub(crate) fn begin_anew(&mut self) {
         self.rules.rates.iter_mut().for_each(|rate| rate.buckets.begin_anew());
@@ -187,12 +177,13 @@ impl Police {
             stage,
             profile: rate.profile.clone(),
             class: rate.class,
-            dir: rate.dir,
+            direction: rate.dir,
             bits_per_s: rate.buckets.limit().bits_per_s,
             burst_bytes: rate.buckets.limit().burst_bytes(),
             subscribers: rate.buckets.known(),
             displaced: rate.buckets.displaced(),
-            passed: rate.passed,
+            passed_frames: rate.passed.0,
+            passed_bytes: rate.passed.1,
             dropped: rate.dropped,
         })
     }
@@ -355,7 +346,10 @@ mod tests {
             ns += random.below(900_000);
         }
         let [counts] = &plane.police_counts()[..] else { panic!("one rate") };
-        assert_eq!((counts.passed, counts.subscribers), ((all as u64, all as u64 * 1000), 1));
+        assert_eq!(
+            (counts.passed_frames, counts.passed_bytes, counts.subscribers),
+            (all as u64, all as u64 * 1000, 1)
+        );
         assert_eq!(counts.dropped, plane.accounting().drops[DropReason::PoliceRate]);
     }
 
@@ -496,10 +490,10 @@ mod tests {
             let mut plane = Plane::new(&old, &MACS);
             let now = Time::from_ms(5);
             assert_eq!(passed(&mut plane, now, 0, line, 9), 4);
-            let before = plane.police_counts()[0].passed;
+            let before = plane.police_counts()[0].passed_frames;
             plane.apply(now, &old, &text(new)).expect("another text");
             if at_once == 0 {
-                assert_eq!(plane.police_counts()[0].passed, before, "{new}");
+                assert_eq!(plane.police_counts()[0].passed_frames, before, "{new}");
             }
             assert_eq!(passed(&mut plane, now, 0, line, 9), at_once, "{new}");
             assert_eq!(passed(&mut plane, Time::from_ms(6), 0, line, 9), a_ms_later, "{new}");

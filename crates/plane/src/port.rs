@@ -14,8 +14,12 @@
 //! | `rpf strict\|end\|loose\|off` | in a router: where the route back to the source of its packets must lead: to this port, to a port of the same end, to any port; or it is not checked | `end` |
 //! | `on NAME` | the interface it stands for | that of its own name |
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::net::IpAddr;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use weir_config::{Notes, closest, did_you_mean};
 use weir_packet::frame::Mac;
 
@@ -39,7 +43,7 @@ pub struct Port {
     /// Its Ethernet address, where the text gives one.
     pub mac: Option<Mac>,
     /// Hosts of its link with configured Ethernet addresses.
-    pub neighbours: Vec<(IpAddr, Mac)>,
+    pub neighbours: BTreeMap<IpAddr, Mac>,
     /// How the sources of its frames are checked, if the node is a router.
     pub rpf: Rpf,
     /// The interface it stands for.
@@ -80,7 +84,7 @@ impl Port {
             mtu: 1500,
             vlan: Vec::new(),
             mac: None,
-            neighbours: Vec::new(),
+            neighbours: BTreeMap::new(),
             rpf: Rpf::default(),
         }
     }
@@ -111,7 +115,7 @@ impl Port {
             ["mac", address] => self.mac = Some(own_mac(address)?),
             ["neighbour", ip, address] => {
                 let ip = ip.parse().map_err(|_| format!("`{ip}` is no address"))?;
-                self.neighbours.push((ip, own_mac(address)?));
+                self.neighbours.insert(ip, own_mac(address)?);
             }
             ["rpf", word] => {
                 let found = Rpf::NAMES.into_iter().find(|(name, _)| *name == word);
@@ -132,6 +136,12 @@ impl Port {
             [] => unreachable!("an argument has a word"),
         }
         Ok(())
+    }
+
+    /// Whether it is the same, but for the Ethernet addresses of its neighbours.
+    pub(crate) fn has_the_shape_of(&self, other: &Port) -> bool {
+        let shape = |port: &Port| Port { neighbours: BTreeMap::new(), ..port.clone() };
+        shape(self) == shape(other)
     }
 
     /// The VLAN tags of its frames, as they stand between addresses and type.
@@ -173,6 +183,43 @@ pub(crate) fn mac(text: &str) -> Result<Mac, String> {
     bytes
         .and_then(|bytes| bytes.try_into().ok())
         .ok_or_else(|| format!("`{text}` is no Ethernet address: write six bytes, as in 02:00:00:00:00:01"))
+}
+
+/// The number of the port with this name.
+///
+/// # Errors
+/// There is none: which there are.
+pub(crate) fn port_named(ports: &[Port], name: &str) -> Result<usize, String> {
+    ports.iter().position(|port| port.name == name).ok_or_else(|| {
+        let names: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
+        format!("`{name}` is no port of the node: {}", did_you_mean(name, &names))
+    })
+}
+
+/// An Ethernet address as programs write it: six bytes in hexadecimal with colons.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MacText(pub String);
+
+impl MacText {
+    /// The address, if one host can have it.
+    ///
+    /// # Errors
+    /// It is none.
+    pub(crate) fn of_host(&self) -> Result<Mac, String> {
+        own_mac(&self.0)
+    }
+}
+
+impl fmt::Display for MacText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<Mac> for MacText {
+    fn from(mac: Mac) -> MacText {
+        MacText(mac.map(|byte| format!("{byte:02x}")).join(":"))
+    }
 }
 
 /// An Ethernet address that one host can have.

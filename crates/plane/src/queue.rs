@@ -18,6 +18,7 @@
 //! more at once and loses no rate.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
+mod answer;
 mod config;
 
 use std::net::IpAddr;
@@ -39,6 +40,7 @@ use crate::recipe::Never;
 use crate::stage::{ByDir, Step};
 use crate::time::Time;
 
+pub use answer::QueueState;
 pub(crate) use config::Config;
 
 /// Frames that one call emits in a direction; more of them leave behind the next batch.

@@ -2,21 +2,27 @@
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::fmt;
+use std::net::IpAddr;
 
-use crate::filter::Connection;
-use crate::nat::Mapped;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::filter::{Connection, FilterSession};
+use crate::nat::{Mapped, NatSession};
 use crate::pipeline::Stage;
 use crate::plane::Plane;
 use crate::table::page::Page;
 
 /// The place from which the next page is read, in the present text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Cursor {
+    /// The stage, from 0.
     stage: usize,
+    /// The number in its table.
     number: u32,
 }
 
-/// A mapping or session of a NAT, or a connection of a filter, as it was when the page was made. It is formatted outside of the
+/// A mapping or session of a NAT, or a connection of a filter, as it was when the page was made. Its record is made outside of the
 /// frame loop.
 #[derive(Debug, Clone, Copy)]
 pub struct Session(Kind);
@@ -27,12 +33,51 @@ enum Kind {
     Filter(Connection),
 }
 
+/// The same for programs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "of", rename_all = "snake_case")]
+pub enum SessionRecord {
+    /// Of a NAT.
+    Nat(NatSession),
+    /// Of a filter.
+    Filter(FilterSession),
+}
+
+impl Session {
+    /// The record of it.
+    pub fn record(&self) -> SessionRecord {
+        match &self.0 {
+            Kind::Nat(mapped) => SessionRecord::Nat(mapped.record()),
+            Kind::Filter(connection) => SessionRecord::Filter(connection.record()),
+        }
+    }
+}
+
+impl SessionRecord {
+    /// Whether an address is one of its ends.
+    pub fn has(&self, address: IpAddr) -> bool {
+        match self {
+            SessionRecord::Nat(nat) => {
+                let outside = [Some(nat.outside), Some(nat.remote), nat.server].into_iter().flatten();
+                nat.inside.ip() == address || outside.map(|end| IpAddr::V4(*end.ip())).any(|ip| ip == address)
+            }
+            SessionRecord::Filter(filter) => [filter.from.ip(), filter.to.ip()].contains(&address),
+        }
+    }
+}
+
+impl fmt::Display for SessionRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SessionRecord::Nat(nat) => nat.fmt(f),
+            SessionRecord::Filter(filter) => filter.fmt(f),
+        }
+    }
+}
+
 impl fmt::Display for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Kind::Nat(mapped) => mapped.fmt(f),
-            Kind::Filter(connection) => connection.fmt(f),
-        }
+        self.record().fmt(f)
     }
 }
 

@@ -1,8 +1,9 @@
-//! Another text for a node that runs: new parts are made beside it, and taken between two batches.
+//! Changes of a node that runs, another text or a list of commands: new parts are made beside it, and taken between two batches.
 //!
 //! ```text
-//! old text, new text > prepare (any thread, takes its time) > Update > accept > commit, commit, ... (between batches)
-//!                                                                      UnreadLog < removed stages, freed by the caller
+//! old text, new text > prepare (any thread, takes its time) > Update > accept, accept, ... > commit, commit, ... (between batches)
+//! commands > decide > Changes > of_changes >                                                 UnreadLog < removed stages, freed
+//!                                                                                            by the caller
 //! ```
 //!
 //! | of the stages | what lives |
@@ -13,49 +14,67 @@
 //! | one is moved past another | the same: it goes there and comes here |
 //!
 //! Invariant: what is not accepted has changed nothing, what is accepted is changed; and no call takes longer for a larger
-//! text: stages are moved whole, routes that differ are changed in pieces, and what is of no more use is left in the update,
-//! to be freed by the caller. No number of a stage outlives the text that it counts in: frames that were emitted are
-//! renumbered here, recipes depend on the epoch of the text, entries of the fast path are cleared, and what waits for longer
-//! names a direction.
+//! text or a longer list: stages are moved whole, objects that differ are changed [`AT_A_TIME`] in a call, and what is of no more
+//! use is left in the update, to be freed by the caller. No number of a stage outlives the text that it counts in: frames that were
+//! emitted are renumbered here, recipes depend on the epoch of the text, entries of the fast path are cleared, and what waits for
+//! longer names a direction.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use crate::change::{Change, Object};
 use crate::config::{Config, StageConfig, align};
 use crate::dir::{Dir, EntryPoint};
 use crate::filter;
 use crate::limits::Limits;
-use crate::nat;
-use crate::pipeline::{Exit, Stage};
+use crate::nat::{self, NatChange};
+use crate::neighbour::{NeighbourChange, Translated};
+use crate::outbox::Outbox;
+use crate::pipeline::{Exit, Pipeline, Stage};
 use crate::plane::{Plane, stage_of};
-use crate::police;
-use crate::prefix::Prefix;
+use crate::police::{self, RateChange};
 use crate::queue;
-use crate::route::{NextHop, Options, Route, Target};
+use crate::route::{NextHop, Options, RouteChange};
 use crate::time::Time;
 use crate::unread_log::UnreadLog;
 
-/// Routes that a call updates.
-const ROUTES_AT_A_TIME: usize = 128;
+/// Objects that a call changes: some 100 us, less than what a port holds while nobody receives.
+pub const AT_A_TIME: usize = 256;
 
-/// The difference between two texts.
+/// What is to be changed in a thread.
 #[derive(Debug)]
 pub struct Update {
-    /// By stage of the new text, where it comes from.
-    stages: Vec<Source>,
-    /// Stages that were removed.
-    gone: Vec<Stage>,
-    /// Limits for what hosts share.
-    limits: Limits,
-    /// Addresses that each port of the right end answers for.
-    translated: Vec<Vec<(u32, u32)>>,
-    routes: VecDeque<RouteUpdate>,
-    options: Options,
-    /// Next hops of the new routes.
+    /// What is changed at once.
+    text: Option<Box<Text>>,
+    /// Objects that are changed behind that, one by one.
+    objects: VecDeque<Work>,
+    /// Next hops that the objects need.
     gateways: Vec<NextHop>,
+    /// So many of them are held.
+    held: usize,
+    /// By stage, how many addresses of forwards come.
+    outsides: BTreeMap<usize, usize>,
+    /// Frames that know their way must find it anew.
+    is_of_stages: bool,
     /// When part of it was done, if any is.
     begun: Option<Time>,
     /// The first entry of the fast path that is to be read before.
     settled: u32,
+    /// Stages that were removed.
+    gone: Vec<Stage>,
+    /// What objects were, to be freed by the caller.
+    replaced: Vec<Box<filter::Update>>,
+}
+
+/// The difference between two texts but for single objects.
+#[derive(Debug)]
+struct Text {
+    /// By stage of the new text, where it comes from.
+    stages: Vec<Source>,
+    /// Limits for what hosts share.
+    limits: Limits,
+    /// Addresses that ports of the right end answer for.
+    translated: Translated,
+    options: Options,
 }
 
 /// A stage of the new text.
@@ -75,10 +94,14 @@ enum StageUpdate {
     Police(Box<police::Update>),
 }
 
+/// An object to change in a thread. Stages are counted as in the new text.
 #[derive(Debug)]
-enum RouteUpdate {
-    Add(Route),
-    Remove(Prefix),
+enum Work {
+    Route(RouteChange),
+    Neighbour(NeighbourChange),
+    Filter(usize, Box<filter::Update>),
+    Nat(usize, NatChange),
+    Police(usize, RateChange),
 }
 
 impl Update {
@@ -88,32 +111,73 @@ impl Update {
     /// # Errors
     /// What cannot be changed while the node runs.
     pub fn prepare(old: &Config, new: &Config) -> Result<Update, String> {
-        if (&old.ports, old.left) != (&new.ports, new.left) {
+        if old.left != new.left || !old.has_ports_of(new) {
             return Err("ports change only when the node begins anew".to_string());
         }
         if old.routes.is_some() != new.routes.is_some() {
             return Err("a bump becomes a router only when the node begins anew".to_string());
         }
-        let aligned = align(&old.stages, &new.stages);
-        let source = |(from, stage): (Option<usize>, &StageConfig)| match from {
-            Some(from) => Source::Old(from, stage_update(&old.stages[from], stage)),
-            None => Source::New(Some(stage_of(stage, new))),
-        };
-        let stages = aligned.into_iter().zip(&new.stages).map(source).collect();
-        let (old_routes, new_routes) = (old.routes.as_deref(), new.routes.as_deref());
-        let routes = routes(old_routes.unwrap_or_default(), new_routes.unwrap_or_default());
-        let mut gateways = Vec::new();
-        for update in &routes {
-            if let RouteUpdate::Add(Route { target: Target::Via(hops), .. }) = update {
-                gateways.extend(hops);
+        let (mut changes, mut stages) = (old.changes_to(new), Vec::new());
+        for (n, (from, stage)) in align(&old.stages, &new.stages).into_iter().zip(&new.stages).enumerate() {
+            let Some(from) = from else {
+                stages.push(Source::New(Some(stage_of(stage, new))));
+                continue;
+            };
+            match old.stages[from].changes_to(stage) {
+                Some(objects) => {
+                    changes.extend(objects.into_iter().map(|change| Change(Object::Nat(n, change))));
+                    stages.push(Source::Old(from, None));
+                }
+                None => stages.push(Source::Old(from, Some(stage_update(&old.stages[from], stage)))),
             }
         }
-        gateways.sort_unstable();
-        gateways.dedup();
-        let translated = new.ports[new.left..].iter().map(|_| new.translated()).collect();
-        let (limits, options) = (new.limits, new.options);
-        let gone = Vec::new();
-        Ok(Update { stages, gone, limits, translated, routes, options, gateways, begun: None, settled: 0 })
+        let is_as_before =
+            |(n, source): (usize, &Source)| matches!(source, Source::Old(from, None) if *from == n);
+        let has_text = (old.limits, old.options) != (new.limits, new.options)
+            || stages.len() != old.stages.len()
+            || !stages.iter().enumerate().all(is_as_before);
+        let mut update = Update::of_changes(&changes);
+        if has_text {
+            let (limits, options, translated) = (new.limits, new.options, new.translated());
+            update.text = Some(Box::new(Text { stages, limits, translated, options }));
+            update.is_of_stages = true;
+        }
+        Ok(update)
+    }
+
+    /// The update that makes these changes.
+    pub fn of_changes(changes: &[Change]) -> Update {
+        let gateways: BTreeSet<NextHop> = changes.iter().flat_map(Change::gateways).collect();
+        let mut addresses = BTreeSet::new();
+        for Change(object) in changes {
+            if let Object::Nat(stage, NatChange::Forward(was)) = object {
+                addresses.extend(was.new.map(|new| (*stage, new.outside.0)));
+            }
+        }
+        let mut outsides = BTreeMap::new();
+        addresses.iter().for_each(|(stage, _)| *outsides.entry(*stage).or_default() += 1);
+        Update {
+            text: None,
+            objects: changes.iter().filter_map(|Change(object)| Work::of(object)).collect(),
+            gateways: gateways.into_iter().collect(),
+            held: 0,
+            outsides,
+            is_of_stages: changes.iter().any(Change::is_of_stage),
+            begun: None,
+            settled: 0,
+            gone: Vec::new(),
+            replaced: Vec::new(),
+        }
+    }
+
+    /// Whether it changes nothing.
+    pub fn is_empty(&self) -> bool {
+        self.text.is_none() && self.objects.is_empty()
+    }
+
+    /// How many objects are left to change one by one.
+    pub fn objects(&self) -> usize {
+        self.objects.len()
     }
 
     /// The log of the stages that were removed, once all is done; the rest is freed. It takes its time.
@@ -134,6 +198,19 @@ impl Update {
         log
     }
 
+    /// The stage of the old text that is one of the new text.
+    fn old_stage(&self, new: usize) -> Option<usize> {
+        match &self.text {
+            None => Some(new),
+            Some(text) => match text.stages.get(new) {
+                Some(Source::Old(from, _)) => Some(*from),
+                _ => None,
+            },
+        }
+    }
+}
+
+impl Text {
     /// Where a frame that was to enter the old stages `at` enters the new ones: behind the last stage that it has passed and that
     /// stays. It also passes the stages that came since then.
     fn entry(&self, at: EntryPoint) -> EntryPoint {
@@ -164,62 +241,94 @@ impl Update {
     }
 }
 
-/// The change of a stage into another one of the same kind, if they differ.
-fn stage_update(old: &StageConfig, new: &StageConfig) -> Option<StageUpdate> {
+impl Work {
+    fn of(object: &Object) -> Option<Work> {
+        Some(match object {
+            Object::Route(change) => Work::Route(change.clone()),
+            Object::Neighbour(change) => Work::Neighbour(change.clone()),
+            Object::Filter(stage, was) => {
+                let (old, new) = was.old.as_ref().zip(was.new.as_ref())?;
+                Work::Filter(*stage, Box::new(filter::Update::prepare(old, new)))
+            }
+            Object::Nat(stage, change) => Work::Nat(*stage, change.clone()),
+            Object::Police(stage, change) => Work::Police(*stage, change.clone()),
+        })
+    }
+}
+
+impl StageConfig {
+    /// The objects that differ, if nothing else does; none if nothing differs at all.
+    fn changes_to(&self, new: &StageConfig) -> Option<Vec<NatChange>> {
+        match (self, new) {
+            (old, new) if old == new => Some(Vec::new()),
+            (StageConfig::Nat(old), StageConfig::Nat(new)) => old.changes_to(new),
+            _ => None,
+        }
+    }
+}
+
+/// The change of a stage into another one of the same kind.
+fn stage_update(old: &StageConfig, new: &StageConfig) -> StageUpdate {
     match (old, new) {
-        (old, new) if old == new => None,
         (StageConfig::Nat(old), StageConfig::Nat(new)) => {
-            Some(StageUpdate::Nat(Box::new(nat::Update::prepare(old, new))))
+            StageUpdate::Nat(Box::new(nat::Update::prepare(old, new)))
         }
         (StageConfig::Filter(old), StageConfig::Filter(new)) => {
-            Some(StageUpdate::Filter(Box::new(filter::Update::prepare(old, new))))
+            StageUpdate::Filter(Box::new(filter::Update::prepare(old, new)))
         }
-        (StageConfig::Queue(_), StageConfig::Queue(new)) => Some(StageUpdate::Queue(new.clone())),
+        (StageConfig::Queue(_), StageConfig::Queue(new)) => StageUpdate::Queue(new.clone()),
         (StageConfig::Police(old), StageConfig::Police(new)) => {
-            Some(StageUpdate::Police(Box::new(police::Update::prepare(old, new))))
+            StageUpdate::Police(Box::new(police::Update::prepare(old, new)))
         }
         _ => unreachable!("a stage stays what it is"),
     }
 }
 
-/// What differs, new routes first: a prefix that comes in the place of others leaves no gap.
-fn routes(old: &[Route], new: &[Route]) -> VecDeque<RouteUpdate> {
-    if old == new {
-        return VecDeque::new();
-    }
-    let before: HashMap<Prefix, &Route> = old.iter().map(|route| (route.prefix, route)).collect();
-    let after: HashSet<Prefix> = new.iter().map(|route| route.prefix).collect();
-    let added = new.iter().filter(|route| before.get(&route.prefix) != Some(route));
-    let added = added.map(|route| RouteUpdate::Add(route.clone()));
-    let removed = old.iter().filter(|route| !after.contains(&route.prefix));
-    let removed = removed.map(|route| RouteUpdate::Remove(route.prefix));
-    added.chain(removed).collect()
-}
-
 impl Plane {
-    /// Reserves room for an update; nothing else changes.
+    /// Reserves some of the room for an update; nothing else changes. `true`: there is more to reserve, by the same call behind the
+    /// next batch.
     ///
     /// # Errors
     /// There is no room.
-    pub fn accept(&mut self, update: &Update) -> Result<(), String> {
-        for source in &update.stages {
-            if let Source::Old(from, Some(StageUpdate::Nat(update))) = source
-                && let Stage::Nat(nat) = &self.pipeline.stages[*from]
-            {
-                nat.table.accepts(update)?;
-            }
+    pub fn accept(&mut self, update: &mut Update) -> Result<bool, String> {
+        if update.held == 0 {
+            self.has_room_for(update)?;
         }
-        match &mut self.pipeline.exit {
-            Exit::Router(router) => router.hold_gateways(&update.gateways).map_err(|far| far.to_string()),
-            Exit::Across => Ok(()),
-        }
+        let Exit::Router(router) = &mut self.pipeline.exit else { return Ok(false) };
+        let piece = some_of(&update.gateways, update.held);
+        router.hold_gateways(piece).map_err(|far| far.to_string())?;
+        update.held += piece.len();
+        Ok(update.held < update.gateways.len())
     }
 
-    /// Gives back the room that was reserved for an update, of which nothing was done.
-    pub fn decline(&mut self, update: &Update) {
-        if let Exit::Router(router) = &mut self.pipeline.exit {
-            router.release_gateways(&update.gateways);
+    /// Whether the NATs have room.
+    fn has_room_for(&self, update: &Update) -> Result<(), String> {
+        let nat = |stage: usize| match self.pipeline.stages.get(stage) {
+            Some(Stage::Nat(nat)) => Some(&nat.table),
+            _ => None,
+        };
+        for source in update.text.iter().flat_map(|text| &text.stages) {
+            if let Source::Old(from, Some(StageUpdate::Nat(update))) = source
+                && let Some(table) = nat(*from)
+            {
+                table.accepts(update)?;
+            }
         }
+        for (&stage, &addresses) in &update.outsides {
+            if let Some(table) = update.old_stage(stage).and_then(nat) {
+                table.has_room_for(addresses)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives back some of the room that was reserved for an update, of which nothing was done. `true`: there is more.
+    pub fn decline(&mut self, update: &mut Update) -> bool {
+        let Exit::Router(router) = &mut self.pipeline.exit else { return false };
+        let rest = update.held.saturating_sub(AT_A_TIME);
+        router.release_gateways(&update.gateways[rest..update.held]);
+        update.held = rest;
+        rest > 0
     }
 
     /// Applies a part of an accepted update, between two batches: sessions, neighbours and frames that wait stay. `true`: there
@@ -227,44 +336,45 @@ impl Plane {
     pub fn commit(&mut self, now: Time, update: &mut Update) -> bool {
         self.outbox.kept.begin();
         if update.begun.is_none() {
-            if self.pause_fast(&mut update.settled) {
+            if update.is_of_stages && self.pause_fast(&mut update.settled) {
                 return true;
             }
             update.begun = Some(now);
-            self.take_stages(now, update);
+            if let Some(text) = update.text.take() {
+                self.take_text(now, text, &mut update.gone);
+            }
+        }
+        let more = self.change_objects(now, update);
+        if !more && std::mem::take(&mut update.is_of_stages) {
             self.resume_fast();
         }
-        let more = self.take_routes(update);
         self.publish();
-        more
+        more || self.decline(update)
     }
 
-    /// Changes some of the routes that differ; `true`: there are more.
-    fn take_routes(&mut self, update: &mut Update) -> bool {
-        let Exit::Router(router) = &mut self.pipeline.exit else { return false };
-        for _ in 0..ROUTES_AT_A_TIME {
-            match update.routes.pop_front() {
-                Some(RouteUpdate::Add(route)) => router.add(&route).expect("its next hops were kept"),
-                Some(RouteUpdate::Remove(prefix)) => _ = router.remove(prefix),
-                None => {
-                    router.release_gateways(&update.gateways);
-                    return false;
-                }
+    /// Changes some of the objects that differ; `true`: there are more.
+    fn change_objects(&mut self, now: Time, update: &mut Update) -> bool {
+        let some = update.objects.len().min(AT_A_TIME);
+        for work in update.objects.drain(..some) {
+            if let Some(old) = self.pipeline.change(now, work, &mut self.outbox) {
+                update.replaced.push(old);
             }
         }
-        true
+        if update.is_of_stages {
+            self.pipeline.text_epoch = self.pipeline.text_epoch.wrapping_add(1);
+        }
+        self.run_outbox(now);
+        !update.objects.is_empty()
     }
 
-    fn take_stages(&mut self, now: Time, update: &mut Update) {
-        self.outbox.kept.renumber(|at| update.entry(at));
+    fn take_text(&mut self, now: Time, mut text: Box<Text>, removed: &mut Vec<Stage>) {
+        self.outbox.kept.renumber(|at| text.entry(at));
         if let Exit::Router(router) = &mut self.pipeline.exit {
-            router.options = update.options;
-            for (port, addresses) in (self.pipeline.left..).zip(&mut update.translated) {
-                router.answer_for(port, addresses);
-            }
+            router.options = text.options;
+            *router.translated() = std::mem::take(&mut text.translated);
         }
         let mut old: Vec<Option<Stage>> = self.pipeline.stages.drain(..).map(Some).collect();
-        for source in &mut update.stages {
+        for source in &mut text.stages {
             let stage = match source {
                 Source::New(stage) => stage.take(),
                 Source::Old(from, None) => old[*from].take(),
@@ -272,13 +382,13 @@ impl Plane {
             };
             self.pipeline.stages.push(stage.expect("each is used once"));
         }
-        self.limit(&update.limits);
+        self.limit(&text.limits);
         self.steering.look(&self.pipeline.stages);
         // Frames that wait for a stage that is removed go on.
         for (gone, stage) in old.into_iter().enumerate() {
             if let Some(mut stage) = stage {
-                stage.emit_waiting(now, &mut self.outbox, |dir| update.entry_of(gone, dir));
-                update.gone.push(stage);
+                stage.emit_waiting(now, &mut self.outbox, |dir| text.entry_of(gone, dir));
+                removed.push(stage);
             }
         }
         self.steering.emit_waiting(self.pipeline.left, &mut self.outbox);
@@ -290,10 +400,63 @@ impl Plane {
     /// # Errors
     /// What cannot be changed while the node runs; nothing has changed then.
     pub fn apply(&mut self, now: Time, old: &Config, new: &Config) -> Result<UnreadLog, String> {
-        let mut update = Update::prepare(old, new)?;
-        self.accept(&update)?;
+        self.take(now, Update::prepare(old, new)?)
+    }
+
+    /// Takes an update at once; returns the log of stages that were removed.
+    ///
+    /// # Errors
+    /// There is no room for it; nothing has changed then.
+    pub fn take(&mut self, now: Time, mut update: Update) -> Result<UnreadLog, String> {
+        loop {
+            match self.accept(&mut update) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(why) => {
+                    while self.decline(&mut update) {}
+                    return Err(why);
+                }
+            }
+        }
         while self.commit(now, &mut update) {}
         Ok(update.unread_log())
+    }
+}
+
+/// As many of a list, from a place on, as a call handles.
+fn some_of<T>(list: &[T], from: usize) -> &[T] {
+    &list[from..list.len().min(from + AT_A_TIME)]
+}
+
+impl Pipeline {
+    /// Changes an object; returns what is of no more use and takes its time to be freed.
+    fn change(&mut self, now: Time, work: Work, outbox: &mut Outbox) -> Option<Box<filter::Update>> {
+        match (work, &mut self.exit) {
+            (Work::Route(change), Exit::Router(router)) => router.change_route(change),
+            (Work::Neighbour(change), Exit::Router(router)) => router.change_neighbour(&change, outbox),
+            (Work::Route(_) | Work::Neighbour(_), Exit::Across) => {}
+            (Work::Filter(stage, mut update), _) => {
+                if let Some(Stage::Filter(filter)) = self.stages.get_mut(stage) {
+                    filter.take(&mut update);
+                }
+                return Some(update);
+            }
+            (Work::Nat(stage, change), exit) => {
+                if let (NatChange::OneToOne(was), Exit::Router(router)) = (&change, exit) {
+                    was.old.iter().for_each(|old| router.translated().remove(old.outside));
+                    was.new.iter().for_each(|new| router.translated().add(new.outside));
+                }
+                if let Some(Stage::Nat(nat)) = self.stages.get_mut(stage) {
+                    nat.change(now, &change);
+                }
+            }
+            (Work::Police(stage, change), _) => {
+                if let Some(Stage::Police(police)) = self.stages.get_mut(stage) {
+                    police.change(now, &change);
+                }
+            }
+        }
+        None
     }
 }
 
@@ -313,6 +476,7 @@ impl Stage {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
     use std::net::IpAddr;
 
     use super::*;
@@ -323,7 +487,10 @@ mod tests {
     use crate::frame::{Frame, HEAD_ROOM, PortId};
     use crate::kept::Emitted;
     use crate::nat::{Event, EventKind};
+    use crate::prefix::Prefix;
+    use crate::route::{Route, Target};
     use crate::scenario::packet;
+    use crate::was::Was;
 
     const MACS: [Mac; 2] = [[2; 6], [4; 6]];
 
@@ -338,11 +505,15 @@ mod tests {
     /// What differs between two lists of routes, in words.
     fn differs(old: &str, new: &str) -> String {
         let update = Update::prepare(&router(old), &router(new)).expect("only routes differ");
-        let shown = |update: &RouteUpdate| match update {
-            RouteUpdate::Add(route) => format!("+{route}"),
-            RouteUpdate::Remove(prefix) => format!("-{prefix}"),
+        let shown = |work: &Work| match work {
+            Work::Route(RouteChange { prefix, was: Was { new: Some(target), .. } }) => {
+                format!("+{}", Route { prefix: *prefix, target: target.clone() })
+            }
+            Work::Route(RouteChange { prefix, .. }) => format!("-{prefix}"),
+            other => panic!("{other:?}"),
         };
-        update.routes.iter().map(shown).collect::<Vec<_>>().join(", ")
+        assert!(update.text.is_none(), "nothing else");
+        update.objects.iter().map(shown).collect::<Vec<_>>().join(", ")
     }
 
     #[test]
@@ -376,10 +547,10 @@ mod tests {
 
     /// The updates of routes that are left after each call.
     fn calls(plane: &mut Plane, update: &mut Update) -> Vec<usize> {
-        let mut left = vec![update.routes.len()];
-        plane.accept(update).expect("room");
+        let mut left = vec![update.objects.len()];
+        while plane.accept(update).expect("room") {}
         while plane.commit(Time::from_ms(1), update) {
-            left.push(update.routes.len());
+            left.push(update.objects.len());
         }
         left
     }
@@ -387,15 +558,15 @@ mod tests {
     #[test]
     fn many_routes_are_changed_in_fragments_and_leave_nothing_behind() {
         let route = |n: usize| format!("192.0.{}.{}/32 via 198.18.0.{}", n >> 8, n & 255, 10 + n % 100);
-        let many = (0..300).map(route).collect::<Vec<_>>().join(", ");
+        let many = (0..600).map(route).collect::<Vec<_>>().join(", ");
         let (none, many) =
             (router("default via 198.18.0.1"), router(&format!("default via 198.18.0.1, {many}")));
         let mut plane = Plane::new(&none, &MACS);
         let mut update = Update::prepare(&none, &many).expect("routes");
-        assert_eq!(calls(&mut plane, &mut update), [300, 172, 44]);
+        assert_eq!(calls(&mut plane, &mut update), [600, 344, 88]);
         assert_eq!(neighbours(&plane), 101);
         let mut update = Update::prepare(&many, &none).expect("routes");
-        assert_eq!(calls(&mut plane, &mut update), [300, 172, 44]);
+        assert_eq!(calls(&mut plane, &mut update), [600, 344, 88]);
         assert_eq!(neighbours(&plane), 1, "next hops that nobody needs are forgotten");
     }
 
@@ -413,16 +584,16 @@ mod tests {
         };
         new.routes = Some((0..1 << 17 | 1).map(route).collect());
         let update = Update::prepare(&old, &new).expect("nobody has counted neighbours yet");
-        let wrong = plane.accept(&update).expect_err("too many");
+        let wrong = plane.take(Time::from_ms(1), update).err().expect("too many");
         assert!(wrong.contains("there are too many"), "{wrong}");
         assert_eq!(plane.filter_counts()[0][0].0, "policy drop");
         assert_eq!(neighbours(&plane), 0);
         // What was accepted and then declined has not changed anything either.
         new.routes = Some((0..100).map(route).collect());
-        let update = Update::prepare(&old, &new).expect("fewer");
-        plane.accept(&update).expect("room");
+        let mut update = Update::prepare(&old, &new).expect("fewer");
+        while plane.accept(&mut update).expect("room") {}
         assert_eq!(neighbours(&plane), 100);
-        plane.decline(&update);
+        while plane.decline(&mut update) {}
         assert_eq!((neighbours(&plane), &plane.filter_counts()[0][0].0[..]), (0, "policy drop"));
         plane.apply(Time::from_ms(1), &old, &config(&text("accept"))).expect("room");
         assert_eq!(plane.filter_counts()[0][0].0, "policy accept");
@@ -449,7 +620,8 @@ mod tests {
             ("ban", "bnc", 1, 1, 1),
         ] {
             let update = Update::prepare(&text(old), &text(new)).expect("stages");
-            let entries = [Dir::Outward, Dir::Inward].map(|dir| update.entry_of(gone, dir));
+            let text = update.text.expect("stages differ");
+            let entries = [Dir::Outward, Dir::Inward].map(|dir| text.entry_of(gone, dir));
             let expected = [EntryPoint::Outward { above }, EntryPoint::Inward { below }];
             assert_eq!(entries, expected, "{old} to {new}");
         }

@@ -2,9 +2,11 @@
 
 use std::io;
 use std::num::NonZeroU64;
+use std::time::Duration;
 
 use rustix::process::setpriority_process;
 use rustix::thread::{CpuSet, gettid, sched_setaffinity, set_current_timer_slack};
+use rustix::time::{ClockId, clock_gettime};
 
 /// Pins the calling thread to one CPU.
 pub fn pin_to(cpu: usize) -> io::Result<()> {
@@ -31,6 +33,12 @@ pub fn prefer() -> io::Result<()> {
         setpriority_process(None, -20)?;
     }
     Ok(())
+}
+
+/// The CPU time that the calling thread has used (CLOCK_THREAD_CPUTIME_ID).
+pub fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec.cast_unsigned() as u32)
 }
 
 /// Its number among all processes and threads.

@@ -22,7 +22,9 @@
 //! - `no_ip.rs`: frames that are not IP packets, in a bump in the wire
 //! - `recipe.rs`: the filter's part of a recipe
 
+mod answer;
 mod classify;
+mod command;
 mod compile;
 mod fragments;
 mod match_ranges;
@@ -63,6 +65,9 @@ use crate::text::{Arg, FileOf, Item};
 use crate::threads::Share;
 use crate::time::Time;
 
+pub use self::answer::{FilterSession, RuleCount};
+pub use self::command::FilterCommand;
+pub(crate) use self::command::RulesChange;
 pub(crate) use self::rules::{CLASSES, class};
 pub(crate) use self::ruleset::Update;
 pub(crate) use self::state::Connection;

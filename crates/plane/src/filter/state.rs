@@ -19,12 +19,12 @@
 
 mod recipe;
 
-use std::fmt;
 use std::net::SocketAddr;
 
 use weir_memory::prefetch;
 use weir_packet::headers::TCP;
 
+use super::answer::FilterSession;
 use crate::address::address_of;
 use crate::batch::{BATCH, PerFrame, Set, Verdict};
 use crate::flow::{Flow, kind};
@@ -101,23 +101,25 @@ impl Entry {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Connection(Entry);
 
-impl fmt::Display for Connection {
-    /// The end that began it comes first.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Connection {
+    /// The same for programs.
+    pub(crate) fn record(&self) -> FilterSession {
         let Entry { low, high, ports, track, .. } = self.0;
-        let end = |words: [u32; 4], port: u32| SocketAddr::new(address_of(words), port as u16);
-        let (low, high) = (end(low, ports >> 16), end(high, ports & 0xffff));
-        let (from, to) = if track.flags & BEGUN_BY_LOW != 0 { (low, high) } else { (high, low) };
-        let name = match track.flags & KIND {
+        let proto = match track.flags & KIND {
             kind::TCP => "tcp",
             kind::UDP => "udp",
             kind::ICMP => "icmp",
             kind::ICMP6 => "icmp6",
             kind::SCTP => "sctp",
-            _ => return write!(f, "protocol {} {} > {}", ports & 0xff, from.ip(), to.ip()),
+            _ => "",
         };
-        let answered = if track.flags & ANSWERED != 0 { "answered" } else { "not answered" };
-        write!(f, "{name} {from} > {to} {answered}")
+        // In the place of ports others have their number.
+        let (proto, ports) =
+            if proto.is_empty() { ((ports & 0xff).to_string(), 0) } else { (proto.to_string(), ports) };
+        let end = |words: [u32; 4], port: u32| SocketAddr::new(address_of(words), port as u16);
+        let (low, high) = (end(low, ports >> 16), end(high, ports & 0xffff));
+        let (from, to) = if track.flags & BEGUN_BY_LOW != 0 { (low, high) } else { (high, low) };
+        FilterSession { proto, from, to, answered: track.flags & ANSWERED != 0 }
     }
 }
 

@@ -100,7 +100,7 @@ fn two_frames_of_a_batch_begin_one_connection() {
     let mut table = Connections::new(7, 1 << 22);
     let states = pass(&mut table, &mut [frame(1, false), frame(1, false), frame(1, true)], Time::from_ms(0));
     assert_eq!((table.live(), states), (1, vec![State::New; 3]));
-    let shown: Vec<String> = table.shown(0).records.iter().map(ToString::to_string).collect();
+    let shown: Vec<String> = table.shown(0).records.iter().map(|one| one.record().to_string()).collect();
     assert_eq!(shown, ["udp 10.0.0.1:1001 > 192.0.2.1:53 answered"]);
     assert_eq!(pass(&mut table, &mut [frame(1, false)], Time::from_ms(1)), [State::Established]);
 }

@@ -28,7 +28,6 @@
 //! | `prefix64 64:ff9b::/96` | NAT64: this network stands for IPv4 (RFC 6146); this one for global addresses only, others, as 64:ff9b:1::/96, for private ones, too (RFC 6052, section 3.1) | |
 //! | `log sessions` | what the event log tells; also `blocks`, `nothing` | blocks |
 
-use std::collections::HashSet;
 use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -38,6 +37,7 @@ use weir_config::{Notes, did_you_mean};
 
 use super::block_set::Layout;
 use super::deterministic::Deterministic;
+use super::forwards::{Forward, Forwards};
 use super::nat64::prefix::Prefix64;
 use super::outside::LOW;
 use super::pairs::{Pair, Pairs};
@@ -69,14 +69,6 @@ impl Public {
     }
 }
 
-/// A port forward.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Forward {
-    pub(crate) proto: u8,
-    pub(crate) outside: (u32, u16),
-    pub(crate) inside: (u32, u16),
-}
-
 /// The configuration of a NAT.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Config {
@@ -96,7 +88,7 @@ pub(crate) struct Config {
     pub(crate) subscriber_sessions: u32,
     pub(crate) subscriber_calls: u32,
     pub(crate) timeouts: Timeouts,
-    pub(crate) forwards: Vec<Forward>,
+    pub(crate) forwards: Forwards,
     pub(crate) pairs: Pairs,
     /// The first redirect that matches is used.
     pub(crate) redirects: Vec<Redirect>,
@@ -160,6 +152,7 @@ struct Draft {
     /// The ports of addresses without ports of their own.
     ports: Option<Vec<RangeInclusive<u16>>>,
     deterministic: Option<(Prefix, u32)>,
+    forwards: Vec<Forward>,
     pairs: Vec<Pair>,
     exclude: Vec<(u32, u32)>,
 }
@@ -181,6 +174,47 @@ impl Config {
 }
 
 impl Config {
+    /// Adds a forward.
+    ///
+    /// # Errors
+    /// Another one has one of its ends.
+    pub(super) fn add_forward(&mut self, forward: Forward) -> Result<(), String> {
+        let of_outside = self.pairs.at(forward.outside.0).map(|pair| pair.outside);
+        if let Some(end) = of_outside.or(self.pairs.of(forward.inside.0).map(|pair| pair.inside)) {
+            let end = Ipv4Addr::from(end);
+            return Err(format!("{end} is one-to-one, with all its ports: leave out the forward"));
+        }
+        self.forwards.insert(forward).map_err(|(address, port)| {
+            let end = Ipv4Addr::from(address);
+            format!("two forwards have the end {end}:{port}: each end has one, so leave one of them out")
+        })
+    }
+
+    /// Adds a one-to-one address.
+    ///
+    /// # Errors
+    /// One of its ends is in use already.
+    pub(super) fn add_pair(&mut self, pair: Pair) -> Result<(), String> {
+        let address = Ipv4Addr::from(pair.outside);
+        if self.has_public(pair.outside) {
+            return Err(format!("{address} is one-to-one and in the pool: take it out of `public`"));
+        }
+        if let Some(end) = self.forwards.meets(pair.outside, pair.inside) {
+            return Err(format!("{end} is one-to-one, with all its ports: leave out the forward"));
+        }
+        self.pairs.insert(pair).map_err(|end| {
+            let end = Ipv4Addr::from(end);
+            format!("two one-to-one have the end {end}: each address has one, so leave one of them out")
+        })
+    }
+
+    /// Whether the pool has an address.
+    pub(super) fn has_public(&self, address: u32) -> bool {
+        // In order and disjoint.
+        let at = self.public.partition_point(|public| public.last < address);
+        self.public.get(at).is_some_and(|public| public.first <= address)
+    }
+
     /// The public addresses in order, each with the layout of its ports.
     pub(crate) fn layouts(&self) -> Vec<(u32, Arc<Layout>)> {
         let fixed = self.deterministic.as_ref().map_or(0, Deterministic::ratio);
@@ -284,7 +318,7 @@ impl Default for Config {
             subscriber_sessions: u32::MAX,
             subscriber_calls: 256,
             timeouts: Timeouts::default(),
-            forwards: Vec::new(),
+            forwards: Forwards::default(),
             pairs: Pairs::default(),
             redirects: Vec::new(),
             exclude: Ranges::default(),
@@ -342,7 +376,7 @@ impl Draft {
                 return Err(format!("`held` is called resting-ports: write resting-ports {ports}"));
             }
             ["forward", proto, outside, "to", inside] => {
-                config.forwards.push(Forward {
+                self.forwards.push(Forward {
                     proto: transport(proto)?,
                     outside: end4(outside)?,
                     inside: end4(inside)?,
@@ -386,7 +420,7 @@ impl Draft {
 
     /// Combines the arguments, and checks what is valid only together.
     fn finish(self, wrong: &mut dyn FnMut(String)) -> Config {
-        let Draft { mut config, ports, deterministic, pairs, exclude } = self;
+        let Draft { mut config, ports, deterministic, forwards, pairs, exclude } = self;
         config.exclude = exclude.into_iter().collect();
         let ports = ports.unwrap_or_else(|| vec![1024..=65535]);
         for public in config.public.iter_mut().filter(|public| public.ports.is_empty()) {
@@ -416,47 +450,16 @@ impl Draft {
                 "{blocks} blocks of ports are too many: a NAT has at most {MOST_BLOCKS}, so write a larger `block`"
             ));
         }
-        for pair in &pairs {
-            if config.public.iter().any(|range| (range.first..=range.last).contains(&pair.outside)) {
-                let address = Ipv4Addr::from(pair.outside);
-                wrong(format!("{address} is one-to-one and in the pool: take it out of `public`"));
-            }
-        }
         for public in &config.public {
             if let Some(wrong_one) = [public.first, public.last].into_iter().find(|&end| !is_unicast4(end)) {
                 wrong(format!("{} is no host's address: write others", Ipv4Addr::from(wrong_one)));
             }
         }
-        let (mut insides, mut outsides) = (HashSet::new(), HashSet::new());
-        for pair in &pairs {
-            let is_new = (insides.insert(pair.inside), outsides.insert(pair.outside));
-            if is_new != (true, true) {
-                let end = Ipv4Addr::from(if is_new.0 { pair.outside } else { pair.inside });
-                wrong(format!(
-                    "two one-to-one have the end {end}: each address has one, so leave one of them out"
-                ));
-            }
-            let (outside, inside) = (pair.outside, pair.inside);
-            let of_pair = |forward: &&Forward| forward.outside.0 == outside || forward.inside.0 == inside;
-            if let Some(forward) = config.forwards.iter().find(of_pair) {
-                let end = Ipv4Addr::from(if forward.outside.0 == outside { outside } else { inside });
-                wrong(format!("{end} is one-to-one, with all its ports: leave out the forward"));
-            }
+        for pair in pairs {
+            config.add_pair(pair).unwrap_or_else(&mut *wrong);
         }
-        config.pairs = pairs.into_iter().collect();
-        for (n, forward) in config.forwards.iter().enumerate() {
-            let clash = |other: &&Forward| {
-                other.proto == forward.proto
-                    && (other.inside == forward.inside || other.outside == forward.outside)
-            };
-            if let Some(other) = config.forwards[..n].iter().find(clash) {
-                let shown = |(address, port): (u32, u16)| format!("{}:{port}", Ipv4Addr::from(address));
-                let end = if other.inside == forward.inside { forward.inside } else { forward.outside };
-                wrong(format!(
-                    "two forwards have the end {}: each end has one, so leave one of them out",
-                    shown(end)
-                ));
-            }
+        for forward in forwards {
+            config.add_forward(forward).unwrap_or_else(&mut *wrong);
         }
         if config.mapping == Dependence::AddressAndPort {
             // Such a mapping has one remote end: no other may send inward.
@@ -530,7 +533,7 @@ mod tests {
         assert_eq!(config.ports.block, 64);
         assert_eq!((config.filtering, config.mapping), (Dependence::Address, Dependence::Independent));
         assert_eq!(config.timeouts.0[0], Duration::from_secs(120));
-        assert_eq!(config.forwards[0].inside, (0xc0a8_0009, 8080));
+        assert_eq!(config.forwards.iter().next().map(|one| one.inside), Some((0xc0a8_0009, 8080)));
         assert_eq!(config.pairs.of(0xc0a8_0008).map(|pair| pair.outside), Some(0xcb00_7101));
         let config = read("nat(public 192.0.2.1, mapping address-and-port-dependent)").expect("right");
         assert_eq!(config.filtering, Dependence::AddressAndPort);

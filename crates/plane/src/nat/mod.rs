@@ -10,7 +10,7 @@
 //! - `slot.rs`, `sessions.rs`: a mapping or session; the tables that find it
 //! - `outside.rs`: the owner of each outside port; `ports.rs`, `block_set.rs`, `resting.rs`, `deterministic.rs`: which port a
 //!   subscriber gets next
-//! - `pairs.rs`, `ranges.rs`, `redirect.rs`: look-up of configured addresses
+//! - `pairs.rs`, `forwards.rs`, `ranges.rs`, `redirect.rs`: look-up of configured addresses
 //! - `config.rs`, `words.rs`: the arguments of `nat(...)`
 //! - `table/`: the rules: mappings begin, end and are replaced; `table/mod.rs` lists its files
 //! - `../table/timers.rs`, `../table/tcp.rs`: when a session is over
@@ -22,11 +22,14 @@
 //! - `nat64/`: hosts with IPv6 reach IPv4
 //! - `stage.rs`: the stage; it calls all others for each frame
 
+mod answer;
 mod block_events;
 mod block_set;
+mod command;
 mod config;
 mod deterministic;
 mod flow;
+mod forwards;
 mod fragments;
 mod handover;
 mod icmp;
@@ -56,7 +59,10 @@ mod translation;
 mod unsolicited;
 mod words;
 
+pub use answer::NatSession;
 pub use block_events::{BlockEvent, NewBlocks, PortBlock};
+pub(crate) use command::NatChange;
+pub use command::{ForwardEntry, NatCommand, OneToOneEntry, Transport};
 pub(crate) use config::Config;
 pub use deterministic::{Deterministic, Owner};
 pub(crate) use flow::has_ports_of;

@@ -1,5 +1,8 @@
 //! One-to-one addresses, found from either end: each frame is looked up, and the cost grows with the logarithm of their number.
 
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
 /// A one-to-one address, with all its ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pair {
@@ -10,18 +13,8 @@ pub(crate) struct Pair {
 /// Pairs without a common end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Pairs {
-    by_inside: Vec<Pair>,
-    by_outside: Vec<Pair>,
-}
-
-impl FromIterator<Pair> for Pairs {
-    fn from_iter<T: IntoIterator<Item = Pair>>(pairs: T) -> Pairs {
-        let mut by_inside: Vec<Pair> = pairs.into_iter().collect();
-        let mut by_outside = by_inside.clone();
-        by_inside.sort_unstable_by_key(|pair| pair.inside);
-        by_outside.sort_unstable_by_key(|pair| pair.outside);
-        Pairs { by_inside, by_outside }
-    }
+    by_inside: BTreeMap<u32, Pair>,
+    by_outside: BTreeMap<u32, Pair>,
 }
 
 impl Pairs {
@@ -31,21 +24,46 @@ impl Pairs {
 
     /// All of them, in order of their outside.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Pair> {
-        self.by_outside.iter()
+        self.by_outside.values()
+    }
+
+    /// Those behind an outside address, in their order.
+    pub(crate) fn behind(&self, after: Option<u32>) -> impl Iterator<Item = &Pair> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.by_outside.range((from, Bound::Unbounded)).map(|(_, pair)| pair)
     }
 
     /// The pair of an inside address.
     #[inline]
     pub(crate) fn of(&self, inside: u32) -> Option<Pair> {
-        let at = self.by_inside.binary_search_by_key(&inside, |pair| pair.inside);
-        at.ok().map(|at| self.by_inside[at])
+        self.by_inside.get(&inside).copied()
     }
 
     /// The pair of an outside address.
     #[inline]
     pub(crate) fn at(&self, outside: u32) -> Option<Pair> {
-        let at = self.by_outside.binary_search_by_key(&outside, |pair| pair.outside);
-        at.ok().map(|at| self.by_outside[at])
+        self.by_outside.get(&outside).copied()
+    }
+
+    /// Adds a pair.
+    ///
+    /// # Errors
+    /// The address that another one has.
+    pub(crate) fn insert(&mut self, pair: Pair) -> Result<(), u32> {
+        if self.by_inside.contains_key(&pair.inside) {
+            return Err(pair.inside);
+        }
+        if self.by_outside.contains_key(&pair.outside) {
+            return Err(pair.outside);
+        }
+        self.by_inside.insert(pair.inside, pair);
+        self.by_outside.insert(pair.outside, pair);
+        Ok(())
+    }
+
+    pub(crate) fn remove(&mut self, pair: &Pair) {
+        self.by_inside.remove(&pair.inside);
+        self.by_outside.remove(&pair.outside);
     }
 }
 
@@ -66,7 +84,8 @@ mod tests {
                     list.push(pair);
                 }
             }
-            let pairs: Pairs = list.iter().copied().collect();
+            let mut pairs = Pairs::default();
+            list.iter().for_each(|pair| pairs.insert(*pair).expect("its own ends"));
             assert_eq!((pairs.is_empty(), pairs.iter().count()), (list.is_empty(), list.len()));
             for end in 0..64 {
                 let find = |is: fn(&Pair) -> u32| list.iter().find(|pair| is(pair) == end).copied();

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 
 use weir_packet::headers::{AH, UDP};
 
+use super::command::NatChange;
 use super::config::Config;
 use super::flow::{Arrival, Flow, clamp, ends, flow, has_ports, is_plain, is_v4, remote};
 use super::fragments::{First, Fragments};
@@ -110,6 +111,12 @@ impl Nat {
     /// Takes another configuration; sessions live on.
     pub(crate) fn take(&mut self, now: Time, update: &mut Update) {
         self.table.apply(now, update);
+        self.is_special = self.table.is_special();
+    }
+
+    /// Takes a change of one forward or one-to-one address.
+    pub(crate) fn change(&mut self, now: Time, change: &NatChange) {
+        self.table.change(now, change);
         self.is_special = self.table.is_special();
     }
 

@@ -9,43 +9,45 @@ use crate::filter::Filter;
 use crate::frame::PortId;
 use crate::nat::{Forwarding, Mtus, Nat};
 use crate::neighbour::Link;
+use crate::outbox::Outbox;
 use crate::pipeline::{Exit, Stage};
 use crate::police::Police;
 use crate::port::Port;
 use crate::prefix::Prefix;
 use crate::queue::Queue;
-use crate::route::Router;
+use crate::route::{Route, Router};
 
 /// A router, if the text has routes.
 #[expect(clippy::expect_used, reason = "the text was read, and with it its next hops")]
-pub(super) fn exit(config: &Config, macs: &[Mac]) -> Exit {
+pub(super) fn exit(config: &Config, macs: &[Mac], outbox: &mut Outbox) -> Exit {
     let Some(routes) = &config.routes else { return Exit::Across };
-    let link = |(port, &mac): (&Port, &Mac)| Link {
+    let link = |(n, (port, &mac)): (usize, (&Port, &Mac))| Link {
         mac: port.mac.unwrap_or(mac),
         addresses: port
             .addresses
             .iter()
             .map(|local| Prefix { address: local.host(), len: local.len })
             .collect(),
-        answers_for: Vec::new(),
+        // The right end is where the addresses are known that the node translates to.
+        is_outside: n >= config.left,
         tags: port.tags(),
     };
-    let links = config.ports.iter().zip(macs).map(link).collect();
+    let links = config.ports.iter().zip(macs).enumerate().map(link).collect();
     let mtus = config.ports.iter().map(|port| port.mtu).collect();
     let rpf = config.ports.iter().map(|port| port.rpf).collect();
     let router = Router::new(links, mtus).judging(config.left, rpf);
     let mut router = router.limited(&config.limits, config.share, config.seed);
     router.options = config.options;
     for (n, port) in config.ports.iter().enumerate() {
-        port.neighbours.iter().for_each(|&(ip, mac)| router.fix(PortId(n as u8), ip, mac));
+        for (&ip, &mac) in &port.neighbours {
+            router.fix(PortId(n as u8), ip, mac, outbox);
+        }
     }
-    for route in routes {
-        router.add(route).expect("the next hops of a text are neighbours");
+    for (&prefix, target) in routes.iter() {
+        let route = Route { prefix, target: target.clone() };
+        router.add(&route).expect("the next hops of a text are neighbours");
     }
-    // The right end is where the addresses are known that the node translates to.
-    for port in config.left..config.ports.len() {
-        router.answer_for(port, &mut config.translated());
-    }
+    *router.translated() = config.translated();
     Exit::Router(Box::new(router))
 }
 

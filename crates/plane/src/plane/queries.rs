@@ -2,10 +2,12 @@
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use super::{Accounting, Plane};
-use crate::filter::{Count, Filter, Logged};
+use crate::filter::{Count, Filter, Logged, RuleCount};
 use crate::nat::{BlockEvent, Event, PortBlock, Usage};
+use crate::neighbour::NeighbourState;
 use crate::pipeline::{Exit, Stage};
 use crate::police::PoliceCounts;
+use crate::port::Port;
 use crate::queue::QueueCounts;
 
 impl Plane {
@@ -77,6 +79,34 @@ impl Plane {
             Stage::Filter(_) | Stage::Nat(_) | Stage::Queue(_) => Vec::new(),
         };
         self.pipeline.stages.iter().enumerate().flat_map(of).collect()
+    }
+
+    /// What the rules of the filters held for, and where they stand.
+    pub fn rule_counts(&self) -> Vec<RuleCount> {
+        let of = |(n, stage): (usize, &Stage)| match stage {
+            Stage::Filter(filter) => filter
+                .counts()
+                .map(|(rule, count)| RuleCount {
+                    stage: n + 1,
+                    rule: rule.to_string(),
+                    frames: count.frames,
+                    bytes: count.bytes,
+                })
+                .collect(),
+            Stage::Nat(_) | Stage::Queue(_) | Stage::Police(_) => Vec::new(),
+        };
+        self.pipeline.stages.iter().enumerate().flat_map(of).collect()
+    }
+
+    /// Neighbours from this number on, a page of them, and where to go on if there may be more.
+    pub fn neighbours(&self, from: u32, ports: &[Port]) -> (Vec<NeighbourState>, Option<u32>) {
+        match &self.pipeline.exit {
+            Exit::Router(router) => {
+                let page = router.shown_neighbours(from, ports);
+                (page.records, page.next)
+            }
+            Exit::Across => (Vec::new(), None),
+        }
     }
 
     /// Frames that rules have logged since the last call.

@@ -25,7 +25,7 @@ const BYTE: u128 = 8_000_000_000;
 
 /// A rate and what may pass at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Limit {
+pub(crate) struct Limit {
     pub(super) bits_per_s: u64,
     /// In billionths of a bit.
     burst: u128,
@@ -98,14 +98,28 @@ impl Buckets {
     /// less than before all buckets are looked at.
     pub(super) fn take_over(&mut self, old: &mut Buckets, now: Time) {
         (self.granted, self.since) = (old.granted(now), now);
-        if self.limit.burst < old.limit.burst {
-            let most = self.granted + self.limit.burst;
-            let more = old.full_at.iter_mut().flatten().filter(|full_at| **full_at > most);
-            more.for_each(|full_at| *full_at = most);
-        }
         std::mem::swap(&mut self.subscribers, &mut old.subscribers);
         std::mem::swap(&mut self.full_at, &mut old.full_at);
+        if self.limit.burst < old.limit.burst {
+            self.shorten();
+        }
         (self.known, self.displaced) = (old.known, old.displaced);
+    }
+
+    /// Goes on with another limit: each bucket lacks what it lacked, but no more than the burst of this one.
+    pub(super) fn set_limit(&mut self, limit: Limit, now: Time) {
+        (self.granted, self.since) = (self.granted(now), now);
+        let was = std::mem::replace(&mut self.limit, limit);
+        if limit.burst < was.burst {
+            self.shorten();
+        }
+    }
+
+    /// No bucket lacks more than the burst.
+    fn shorten(&mut self) {
+        let most = self.granted + self.limit.burst;
+        let more = self.full_at.iter_mut().flatten().filter(|full_at| **full_at > most);
+        more.for_each(|full_at| *full_at = most);
     }
 
     /// All buckets are full.

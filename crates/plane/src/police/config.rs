@@ -38,7 +38,8 @@ const FRAME: u16 = 1514;
 const ETHERNET: u16 = 14;
 const TAG: u16 = 4;
 /// Bursts that the text says.
-const BURSTS: RangeInclusive<u64> = 0..=4_000_000_000;
+pub(super) const MOST_BURST: u64 = 4_000_000_000;
+const BURSTS: RangeInclusive<u64> = 0..=MOST_BURST;
 const BURST_TIMES: RangeInclusive<Time> = Time::from_us(10)..=Time::from_s(10);
 /// Lengths of what a subscriber has of IPv6.
 const EACH6: RangeInclusive<u8> = 32..=128;
@@ -76,7 +77,23 @@ pub(super) struct Rates {
     inward: Option<Limit>,
 }
 
+/// What tells rates apart.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct RateName {
+    pub(crate) profile: String,
+    /// The class with a rate of its own.
+    pub(crate) class: Option<u8>,
+    pub(crate) dir: Dir,
+}
+
 impl Rates {
+    fn limit_mut(&mut self, dir: Dir) -> &mut Option<Limit> {
+        match dir {
+            Dir::Outward => &mut self.outward,
+            Dir::Inward => &mut self.inward,
+        }
+    }
+
     /// The rate in a direction, if it is limited there.
     pub(super) fn limit(&self, dir: Dir) -> Option<Limit> {
         match dir {
@@ -99,8 +116,6 @@ struct Reading<'a> {
 impl Config {
     /// Reads an item of a node with these ports; mistakes are noted.
     pub(crate) fn read(item: &Item, ports: &[Port], notes: &Notes<'_>) -> Config {
-        let of_port = |port: &Port| port.mtu + ETHERNET + TAG * port.vlan.len() as u16;
-        let longest = ports.iter().map(of_port).max().unwrap_or_default().max(FRAME);
         let config = Config {
             profiles: Vec::new(),
             networks: Vec::new(),
@@ -108,7 +123,7 @@ impl Config {
             each6: 64,
             subscribers: 1 << 16,
         };
-        let mut reading = Reading { config, longest: longest.into(), having: Vec::new() };
+        let mut reading = Reading { config, longest: Config::longest_frame(ports), having: Vec::new() };
         for arg in &item.args {
             if let Err(text) = reading.argument(arg) {
                 arg.wrong(notes, text);
@@ -126,6 +141,37 @@ impl Config {
             item.wrong(notes, format!("a policer has at most {MOST_RATES} rates: these are {rates}"));
         }
         config
+    }
+
+    /// The longest frame of these ports, which a burst holds at least.
+    pub(super) fn longest_frame(ports: &[Port]) -> u64 {
+        let of_port = |port: &Port| port.mtu + ETHERNET + TAG * port.vlan.len() as u16;
+        ports.iter().map(of_port).max().unwrap_or_default().max(FRAME).into()
+    }
+
+    /// The rate with this name.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(super) fn limit_of(&self, name: &RateName) -> Result<Limit, String> {
+        let names: Vec<&str> = self.profiles.iter().map(|profile| profile.name.as_str()).collect();
+        let profile = self.profiles.iter().find(|profile| profile.name == name.profile).ok_or_else(|| {
+            format!("there is no profile `{}`: {}", name.profile, did_you_mean(&name.profile, &names))
+        })?;
+        let rates = profile.rates.iter().find(|rates| rates.class == name.class);
+        rates.and_then(|rates| rates.limit(name.dir)).ok_or_else(|| {
+            format!("the profile `{}` has no such rate: write it into the text, and apply that", name.profile)
+        })
+    }
+
+    /// Changes a rate that there is.
+    pub(super) fn set_limit(&mut self, name: &RateName, limit: Limit) {
+        let profile = self.profiles.iter_mut().find(|profile| profile.name == name.profile);
+        let rates =
+            profile.and_then(|profile| profile.rates.iter_mut().find(|rates| rates.class == name.class));
+        if let Some(limited) = rates.map(|rates| rates.limit_mut(name.dir)) {
+            *limited = Some(limit);
+        }
     }
 
     /// All rates: the number of the profile, the class if the rate is for one class, the direction, and the rate.

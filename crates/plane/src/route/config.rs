@@ -21,16 +21,17 @@
 //! of IPv6 of its own, and no network of link-local addresses: it has the link-local address that follows from its Ethernet
 //! address (RFC 4291, section 2.1 and appendix A), and asks for the next hop from that one (RFC 4861, section 7.2.2).
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::net::IpAddr;
+use std::ops::Bound;
 
-use weir_config::{Notes, did_you_mean};
+use weir_config::Notes;
 
 use super::Options;
 use crate::frame::PortId;
 use crate::neighbour::{MOST as MOST_NEIGHBOURS, is_link_local, is_near};
-use crate::port::Port;
+use crate::port::{Port, port_named};
 use crate::prefix::Prefix;
 use crate::text::{Arg, Item};
 
@@ -84,12 +85,58 @@ impl fmt::Display for Route {
     }
 }
 
+/// The routes of a node, one to each prefix.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Routes(BTreeMap<Prefix, Target>);
+
+impl Routes {
+    /// Where a prefix leads.
+    pub fn get(&self, prefix: &Prefix) -> Option<&Target> {
+        self.0.get(prefix)
+    }
+
+    /// All of them, in order of their prefixes.
+    pub fn iter(&self) -> impl Iterator<Item = (&Prefix, &Target)> {
+        self.0.iter()
+    }
+
+    /// Those behind a prefix, in their order.
+    pub(crate) fn behind(&self, after: Option<Prefix>) -> impl Iterator<Item = (&Prefix, &Target)> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.0.range((from, Bound::Unbounded))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Sets where a prefix leads; `None`: nowhere of its own.
+    pub(crate) fn set(&mut self, prefix: Prefix, target: Option<Target>) {
+        match target {
+            Some(target) => self.0.insert(prefix, target),
+            None => self.0.remove(&prefix),
+        };
+    }
+}
+
+impl FromIterator<Route> for Routes {
+    fn from_iter<T: IntoIterator<Item = Route>>(routes: T) -> Routes {
+        Routes(routes.into_iter().map(|Route { prefix, target }| (prefix, target)).collect())
+    }
+}
+
 /// Most next hops of a route.
 const MOST_HOPS: usize = 64;
 
 /// The routes of an item, and what is done with options of IPv4; mistakes are noted.
-pub(crate) fn read(item: &Item, ports: &[Port], notes: &Notes<'_>) -> (Vec<Route>, Options) {
-    let (mut routes, mut known, mut options) = (Vec::new(), HashSet::new(), Options::default());
+pub(crate) fn read(item: &Item, ports: &[Port], notes: &Notes<'_>) -> (Routes, Options) {
+    let (mut routes, mut options) = (Routes::default(), Options::default());
     item.said_once(&["options"], notes);
     for arg in &item.args {
         if let ["options", how @ ..] = &arg.words()[..] {
@@ -102,14 +149,14 @@ pub(crate) fn read(item: &Item, ports: &[Port], notes: &Notes<'_>) -> (Vec<Route
             continue;
         }
         match route(arg, ports) {
-            Ok(route) if known.insert(route.prefix) => routes.push(route),
+            Ok(Route { prefix, target }) if routes.get(&prefix).is_none() => routes.set(prefix, Some(target)),
             Ok(Route { prefix, .. }) => {
                 arg.wrong(notes, format!("there is a route to {prefix} already: write one, with each `via`"));
             }
             Err(text) => arg.wrong(notes, text),
         }
     }
-    let hops = routes.iter().filter_map(|route| match &route.target {
+    let hops = routes.iter().filter_map(|(_, target)| match target {
         Target::Via(hops) => Some(hops),
         Target::Blackhole | Target::Unreachable | Target::Prohibit => None,
     });
@@ -141,6 +188,14 @@ fn route(arg: &Arg, ports: &[Port]) -> Result<Route, String> {
         "default" => if v6 { "::/0" } else { "0.0.0.0/0" }.parse().expect("a prefix"),
         text => text.parse::<Prefix>()?,
     };
+    checked(prefix, target)
+}
+
+/// A route, if it can be one.
+///
+/// # Errors
+/// Why not, and what to do about it.
+pub(super) fn checked(prefix: Prefix, target: Target) -> Result<Route, String> {
     if prefix.network() != prefix {
         return Err(format!("`{prefix}` has bits behind its length: write {}", prefix.network()));
     }
@@ -151,7 +206,7 @@ fn route(arg: &Arg, ports: &[Port]) -> Result<Route, String> {
     }
     match &target {
         Target::Via(hops) if hops.iter().any(|hop| hop.address.is_ipv4() != prefix.address.is_ipv4()) => {
-            Err(format!("`{}` goes by neighbours of another version of IP", words.join(" ")))
+            Err(format!("`{}` goes by neighbours of another version of IP", Route { prefix, target }))
         }
         _ => Ok(Route { prefix, target }),
     }
@@ -174,7 +229,7 @@ fn is_never_forwarded(prefix: Prefix) -> bool {
 
 /// Reads `via A via B on PORT ...`.
 fn gateways(words: &[&str], ports: &[Port]) -> Result<Vec<NextHop>, String> {
-    let (mut gateways, mut rest) = (Vec::new(), words);
+    let (mut named, mut rest) = (Vec::new(), words);
     while let Some((via, behind)) = rest.split_first() {
         let text = behind.first().copied().unwrap_or_default();
         let address = text.parse::<IpAddr>().ok().filter(|_| *via == "via");
@@ -185,10 +240,28 @@ fn gateways(words: &[&str], ports: &[Port]) -> Result<Vec<NextHop>, String> {
             _ => None,
         };
         rest = &behind[if port.is_some() { 3 } else { 1 }..];
+        named.push((address, port));
+    }
+    next_hops(named.into_iter(), ports)
+}
+
+/// The neighbours with these addresses, at these ports where they are named.
+///
+/// # Errors
+/// What is no neighbour, and what to write.
+pub(super) fn next_hops<'a>(
+    named: impl Iterator<Item = (IpAddr, Option<&'a str>)>,
+    ports: &[Port],
+) -> Result<Vec<NextHop>, String> {
+    let mut gateways = Vec::new();
+    for (address, port) in named {
         let hop = next_hop(address, port, ports)?;
         if !gateways.contains(&hop) {
             gateways.push(hop);
         }
+    }
+    if gateways.is_empty() {
+        return Err("a route leads to at least one next hop".into());
     }
     if gateways.len() <= MOST_HOPS {
         Ok(gateways)
@@ -215,10 +288,7 @@ fn next_hop(address: IpAddr, port: Option<&str>, ports: &[Port]) -> Result<NextH
             )),
         };
     };
-    let Some(number) = ports.iter().position(|port| port.name == name) else {
-        let names: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
-        return Err(format!("`{name}` is no port of the node: {}", did_you_mean(name, &names)));
-    };
+    let number = port_named(ports, name)?;
     let hop = NextHop { address, port: Some(PortId(number as u8)) };
     let has_v6 = ports[number].addresses.iter().any(|local| local.address.is_ipv6());
     match is_link_local(address) {

@@ -9,6 +9,7 @@
 //! - `config.rs`: the text; `recipe.rs`: the router's part of a recipe
 
 mod blocks;
+mod command;
 mod config;
 mod group;
 mod hops;
@@ -20,8 +21,10 @@ mod source;
 mod v4;
 mod v6;
 
+pub(crate) use command::RouteChange;
+pub use command::{RouteCommand, RouteEntry, RouteTarget, Via};
 pub(crate) use config::read;
-pub use config::{NextHop, Route, Target};
+pub use config::{NextHop, Route, Routes, Target};
 pub use options::Options;
 pub use router::NoLink;
 pub(crate) use router::Router;

@@ -27,10 +27,11 @@ use crate::frame::{Frame, Kind, PortId};
 use crate::icmp;
 use crate::kept::Ticket;
 use crate::limits::Limits;
-use crate::neighbour::{Link, Neighbours, Slot};
+use crate::neighbour::{Link, NeighbourState, Neighbours, Slot, Translated};
 use crate::outbox::Outbox;
-use crate::port::Rpf;
+use crate::port::{Port, Rpf};
 use crate::prefix::{Prefix, is_link_local6};
+use crate::table::page::Page;
 use crate::table::secret::Secret;
 use crate::threads::{NeighbourNews, Share};
 use crate::time::Time;
@@ -90,6 +91,8 @@ pub(crate) struct Router {
     pub(super) v6: V6,
     pub(super) nexts: Vec<Next>,
     groups: Vec<Shared>,
+    /// Those that no route uses.
+    free_groups: Vec<usize>,
     by_members: HashMap<Vec<u32>, u32>,
     neighbours: Neighbours,
     mtus: Vec<u16>,
@@ -133,6 +136,7 @@ impl Router {
         }
         let neighbours = Neighbours::new(links);
         let (v4, v6, groups, by_members) = (V4::new(), V6::new(), Vec::new(), HashMap::new());
+        let free_groups = Vec::new();
         let left_ports = 0;
         let options = Options::default();
         let mut router = Router {
@@ -140,6 +144,7 @@ impl Router {
             v6,
             nexts,
             groups,
+            free_groups,
             by_members,
             neighbours,
             mtus,
@@ -212,15 +217,20 @@ impl Router {
         }
     }
 
-    /// See [`Neighbours::answer_for`].
-    pub(crate) fn answer_for(&mut self, port: usize, addresses: &mut Vec<(u32, u32)>) {
-        self.neighbours.answer_for(port, addresses);
+    /// What ports of the right end answer for beside their own addresses.
+    pub(crate) fn translated(&mut self) -> &mut Translated {
+        &mut self.neighbours.translated
     }
 
     /// How many neighbours it knows or asks for.
     #[cfg(test)]
     pub(crate) fn neighbours(&self) -> usize {
         self.neighbours.len()
+    }
+
+    /// Neighbours from this number on, a page of them.
+    pub(crate) fn shown_neighbours(&self, from: u32, ports: &[Port]) -> Page<NeighbourState> {
+        self.neighbours.shown(from, ports)
     }
 
     /// Frames that wait for neighbours.

@@ -21,7 +21,9 @@ use super::Table;
 use crate::address::mapped4;
 use crate::nat::block_events::BlockEvents;
 use crate::nat::block_set::{BlockSet, Layout};
-use crate::nat::config::{Config, Forward};
+use crate::nat::command::NatChange;
+use crate::nat::config::Config;
+use crate::nat::forwards::Forward;
 use crate::nat::leases::Leases;
 use crate::nat::log::Log;
 use crate::nat::node::Node;
@@ -129,7 +131,8 @@ impl Table {
             let outside = table.outside.add(address);
             table.pool.put(outside, BlockSet::new(address, &layout));
         }
-        let (redirects, forwards) = (table.config.redirects.clone(), table.config.forwards.clone());
+        let redirects = table.config.redirects.clone();
+        let forwards: Vec<Forward> = table.config.forwards.iter().copied().collect();
         table.number_redirects(&redirects);
         table.await_forwards(forwards.into_iter());
         table.place_forwards(Time::default());
@@ -162,9 +165,7 @@ impl Table {
                 return Err(format!("blocks of more than {} ports come only {begin_anew}", sharding.ports));
             }
         }
-        if self.outside.len() + new > most {
-            return Err("the node had too many public addresses over time: let it begin anew".to_string());
-        }
+        self.has_room_for(new)?;
         let is_crowded = |address: u32| !self.pool.has_room(self.outside.number(address));
         if let Some((address, _)) = update.come.iter().find(|(address, _)| is_crowded(*address)) {
             let address = Ipv4Addr::from(*address);
@@ -204,6 +205,31 @@ impl Table {
         if self.has_forwards && self.config.before != update.config.before {
             self.count_foreign();
         }
+    }
+
+    /// Whether there is room for forwards at so many addresses more.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(crate) fn has_room_for(&self, addresses: usize) -> Result<(), String> {
+        if self.outside.len() + addresses > usize::from(u16::MAX) {
+            return Err("the node had too many public addresses over time: let it begin anew".to_string());
+        }
+        Ok(())
+    }
+
+    /// Takes a change of one forward or one-to-one address, which was decided beside the others.
+    pub(crate) fn change(&mut self, now: Time, change: &NatChange) {
+        self.config.take(change).expect("it has its own ends");
+        let NatChange::Forward(was) = change else { return };
+        if let Some(old) = was.old {
+            self.awaited.retain(|awaited| *awaited != old);
+            self.retire(now, old);
+        }
+        self.await_forwards(was.new.into_iter());
+        self.place_forwards(now);
+        let first = self.ids.first().copied().unwrap_or_default();
+        self.ids.resize(self.outside.len(), first);
     }
 
     /// Adds the public addresses and ports of this text: those of earlier texts may still have sessions.

@@ -35,7 +35,8 @@ use std::collections::{HashMap, VecDeque};
 use weir_packet::headers::TCP;
 
 use super::block_events::BlockEvents;
-use super::config::{Config, Forward, Public};
+use super::config::{Config, Public};
+use super::forwards::Forward;
 use super::leases::Leases;
 use super::log::Log;
 use super::node::Node;

@@ -8,7 +8,6 @@ use std::ops::RangeInclusive;
 
 use super::Table;
 use crate::frame::{Fragment, Frame, Kind};
-use crate::nat::config::Forward;
 use crate::nat::flow::has_ports;
 use crate::nat::outside::{LOW, Space};
 use crate::nat::quoted::Receiver;
@@ -40,9 +39,8 @@ impl Table {
 
     /// Whether an end of a shared address belongs to another box.
     fn is_of_another(&self, address: u32, port: u16, proto: u8) -> bool {
-        let is_it = |forward: &Forward| forward.outside == (address, port) && forward.proto == proto;
         let is_given = || self.given_of(address).iter().any(|ports| ports.contains(&port));
-        self.is_shared(address) && !is_given() && !self.config.forwards.iter().any(is_it)
+        self.is_shared(address) && !is_given() && self.config.forwards.at(proto, (address, port)).is_none()
     }
 
     /// Whether a frame from outside has one of this NAT's ends as its source.

@@ -1,13 +1,13 @@
 //! Mappings and sessions to be shown, a page of them at a time.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
-use std::fmt;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{SocketAddr, SocketAddrV4};
 
 use weir_packet::headers::{ICMP, TCP, UDP};
 
 use super::Table;
 use crate::address::address_of;
+use crate::nat::answer::NatSession;
 use crate::nat::sessions::Sessions;
 use crate::nat::slot::{Inside, Kind, Slot};
 use crate::table::page::Page;
@@ -52,21 +52,23 @@ impl Table {
     }
 }
 
-impl fmt::Display for Mapped {
-    /// Protocol, inside end, outside end, remote end.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Mapped {
+    /// The same for programs.
+    pub(crate) fn record(&self) -> NatSession {
         let Inside { address, port, proto } = self.inside;
-        match proto {
-            TCP => f.write_str("tcp")?,
-            UDP => f.write_str("udp")?,
-            ICMP => f.write_str("icmp")?,
-            other => write!(f, "{other}")?,
-        }
-        let end = |(address, port): End| format!("{}:{port}", Ipv4Addr::from(address));
-        write!(f, " {} as {}", SocketAddr::new(address_of(address), port), end(self.outside))?;
-        match self.server {
-            Some(server) => write!(f, " with {} for {}", end(server), end(self.far)),
-            None => write!(f, " with {}", end(self.far)),
+        let proto = match proto {
+            TCP => "tcp".to_string(),
+            UDP => "udp".to_string(),
+            ICMP => "icmp".to_string(),
+            other => other.to_string(),
+        };
+        let end = |(address, port): End| SocketAddrV4::new(address.into(), port);
+        NatSession {
+            proto,
+            inside: SocketAddr::new(address_of(address), port),
+            outside: end(self.outside),
+            remote: end(self.far),
+            server: self.server.map(end),
         }
     }
 }

@@ -22,7 +22,7 @@ use weir_packet::steer::{mix4, mix6, pick};
 use super::Table;
 use crate::address::bits;
 use crate::frame::Frame;
-use crate::nat::config::{Config, Forward};
+use crate::nat::config::Config;
 use crate::nat::deterministic::Owner;
 use crate::nat::outside::{Endpoint, Space};
 use crate::nat::quoted::{Receiver, Sender};
@@ -64,9 +64,7 @@ impl Config {
         if let Some(pair) = self.pairs.at(to.address) {
             return Destination::Inside(pair.inside, to.port);
         }
-        let is_it =
-            |forward: &&Forward| forward.proto == to.proto && forward.outside == (to.address, to.port);
-        if let Some(forward) = self.forwards.iter().find(is_it) {
+        if let Some(forward) = self.forwards.at(to.proto, (to.address, to.port)) {
             return Destination::Inside(forward.inside.0, forward.inside.1);
         }
         if !self.has_public(to.address) {
@@ -81,10 +79,6 @@ impl Config {
                 Destination::Thread(self.sharding.map_or(0, |sharding| sharding.thread(to.address, to.port)))
             }
         }
-    }
-
-    fn has_public(&self, address: u32) -> bool {
-        self.public.iter().any(|public| (public.first..=public.last).contains(&address))
     }
 
     /// Whether an address is a public one of a NAT before this one.

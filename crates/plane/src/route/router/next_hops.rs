@@ -7,8 +7,10 @@ use weir_packet::frame::Mac;
 
 use super::{BLACKHOLE, GROUPS, NEIGHBOURS, Next, NoLink, PROHIBIT, Router, UNREACHABLE, full};
 use crate::frame::PortId;
-use crate::neighbour::{Known, Slot, State};
+use crate::neighbour::{Known, NeighbourChange, Slot, State};
+use crate::outbox::Outbox;
 use crate::prefix::Prefix;
+use crate::route::command::RouteChange;
 use crate::route::config::{NextHop, Route, Target};
 use crate::route::group::Group;
 use crate::route::{Hop, Lpm};
@@ -109,10 +111,35 @@ impl Router {
     }
 
     /// Sets a neighbour with a configured Ethernet address.
-    pub(crate) fn fix(&mut self, port: PortId, ip: IpAddr, mac: Mac) {
+    pub(crate) fn fix(&mut self, port: PortId, ip: IpAddr, mac: Mac, outbox: &mut Outbox) {
         if let Some(slot) = self.neighbours.slot(port, ip) {
-            self.neighbours.fix(slot, mac);
+            self.neighbours.fix(slot, mac, outbox);
             self.settle();
+        }
+    }
+
+    /// The Ethernet address of a neighbour is configured, or not any more.
+    pub(crate) fn change_neighbour(&mut self, change: &NeighbourChange, outbox: &mut Outbox) {
+        let NeighbourChange { port, address, was } = change;
+        match was.new {
+            Some(mac) => self.fix(*port, *address, mac, outbox),
+            None => {
+                self.neighbours
+                    .find(*port, *address)
+                    .into_iter()
+                    .for_each(|slot| self.neighbours.unfix(slot));
+                self.settle();
+            }
+        }
+    }
+
+    /// Changes where a prefix leads; its next hops are held.
+    #[expect(clippy::expect_used, reason = "of an update, which has held them")]
+    pub(crate) fn change_route(&mut self, change: RouteChange) {
+        let RouteChange { prefix, was } = change;
+        match was.new {
+            Some(target) => self.add(&Route { prefix, target }).expect("its next hops are held"),
+            None => _ = self.remove(prefix),
         }
     }
 
@@ -123,10 +150,10 @@ impl Router {
         }
         let before = before.filter(|hop| hop.0 >= GROUPS).map(|hop| &self.shared(hop).group);
         let shared = Shared { group: Group::new(&members, before), members: members.clone(), routes: 0 };
-        let free = self.groups.iter_mut().enumerate().find(|(_, shared)| shared.routes == 0);
+        let free = self.free_groups.pop().filter(|free| *free < self.groups.len());
         let group = match free {
-            Some((free, place)) => {
-                *place = shared;
+            Some(free) => {
+                self.groups[free] = shared;
                 free
             }
             None => {
@@ -166,6 +193,7 @@ impl Router {
             shared.routes -= 1;
             if shared.routes == 0 {
                 self.by_members.remove(&shared.members);
+                self.free_groups.push((hop.0 - GROUPS) as usize);
                 shared.members.iter().for_each(|member| self.neighbours.unpin(Slot(member - NEIGHBOURS)));
             }
         } else if hop.0 >= NEIGHBOURS {
