@@ -225,7 +225,7 @@ impl Worker {
                     break;
                 }
                 any = true;
-                self.arrived_by.resize(self.arrived.len(), (PortId(n as u8), Ingress::Wire));
+                self.arrived_by.resize(self.arrived.len(), (PortId(n as u16), Ingress::Wire));
                 self.pass();
             }
         }

@@ -192,7 +192,7 @@ impl Neighbours {
     /// The port whose network holds an address.
     pub(crate) fn port_of(&self, ip: IpAddr) -> Option<PortId> {
         let holds = |link: &Link| link.addresses.iter().any(|local| is_near(local, ip));
-        self.links.iter().position(holds).map(|port| PortId(port as u8))
+        self.links.iter().position(holds).map(|port| PortId(port as u16))
     }
 
     /// The port answers for these IPv4 addresses beside its own, each from the first to the last; they are swapped with those of

@@ -37,7 +37,7 @@ pub(super) fn exit(config: &Config, macs: &[Mac]) -> Exit {
     let mut router = router.limited(&config.limits, config.share, config.seed);
     router.options = config.options;
     for (n, port) in config.ports.iter().enumerate() {
-        port.neighbours.iter().for_each(|&(ip, mac)| router.fix(PortId(n as u8), ip, mac));
+        port.neighbours.iter().for_each(|&(ip, mac)| router.fix(PortId(n as u16), ip, mac));
     }
     for route in routes {
         router.add(route).expect("the next hops of a text are neighbours");

@@ -219,7 +219,7 @@ fn next_hop(address: IpAddr, port: Option<&str>, ports: &[Port]) -> Result<NextH
         let names: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
         return Err(format!("`{name}` is no port of the node: {}", did_you_mean(name, &names)));
     };
-    let hop = NextHop { address, port: Some(PortId(number as u8)) };
+    let hop = NextHop { address, port: Some(PortId(number as u16)) };
     let has_v6 = ports[number].addresses.iter().any(|local| local.address.is_ipv6());
     match is_link_local(address) {
         true if has_v6 => Ok(hop),

@@ -12,6 +12,7 @@ mod blocks;
 mod config;
 mod group;
 mod hops;
+mod nexts;
 mod options;
 mod recipe;
 mod router;
