@@ -88,8 +88,7 @@ impl MatchRange4 {
         let exactly = |value: u8| if value == ANY { Span::new(0, 255) } else { Span::new(value.into(), 0) };
         let port = asked.port.map_or(Span::new(0, LAST_PORT), |port| Span::new(port.into(), 0));
         let range = |(low, high): (u16, u16)| Span::new(low.into(), u32::from(high - low));
-        let words =
-            [src, dst, range(asked.sport), range(asked.dport), exactly(asked.proto), port];
+        let words = [src, dst, range(asked.sport), range(asked.dport), exactly(asked.proto), port];
         let (mut low, mut more) = ([0; 8], [i32::MAX; 8]);
         for (n, Span { first, follow }) in words.into_iter().enumerate() {
             (low[n], more[n]) = (first ^ SIGN, (follow ^ SIGN) as i32);
@@ -114,8 +113,16 @@ impl MatchRange4 {
 }
 
 impl Shape for MatchRange4 {
-    const CUTS: &[(usize, u32)] =
-        &[(SRC, 32), (DST, 32), (SPORT, 16), (DPORT, 16), (PROTO, 8), (PORT, PORT_BITS), (STATE, 2), (DIR, 1)];
+    const CUTS: &[(usize, u32)] = &[
+        (SRC, 32),
+        (DST, 32),
+        (SPORT, 16),
+        (DPORT, 16),
+        (PROTO, 8),
+        (PORT, PORT_BITS),
+        (STATE, 2),
+        (DIR, 1),
+    ];
 
     fn range(&self, word: usize) -> (u32, u32) {
         match word {

@@ -20,8 +20,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use weir_packet::frame::Mac;
 use weir_packet::neighbour;
 
-use super::options::Options;
 use super::nexts::{Next, Nexts};
+use super::options::Options;
 use super::rpf::{self, Ports};
 use super::{Hop, Lpm, v4::V4, v6::V6};
 use crate::frame::{Frame, Kind, MOST_PORTS, PortId};

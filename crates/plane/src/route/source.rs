@@ -224,4 +224,49 @@ mod tests {
         let outside = sent("end", 0, "udp 198.18.0.5:1 > 192.0.2.1:53");
         assert_eq!(outside, (Verdict::Out(PortId(2)), vec![198, 19, 0, 1]));
     }
+
+    /// As many ports as a node may have, and one more.
+    fn many(ports: usize) -> Result<Config, String> {
+        let port = |n: usize| {
+            let (net, host) = (format!("10.{}.{}", n / 256, n % 256), n as u16);
+            let [high, low] = host.to_be_bytes();
+            format!(
+                "p{n}({net}.1/24, rpf strict, mac 02:00:00:00:{high:02x}:{low:02x}, \
+                 neighbour {net}.9 02:00:00:cc:{high:02x}:{low:02x})"
+            )
+        };
+        let all: Vec<String> = (0..ports - 1).map(port).collect();
+        let text = format!("{}\nroute\n{}", all.join("\n"), port(ports - 1));
+        Config::read("n", &text).map_err(|wrong| wrong.to_string())
+    }
+
+    #[test]
+    fn a_router_has_1024_ports_and_no_more() {
+        let wrong = many(1025).expect_err("one too many");
+        assert_eq!(wrong, "n:1: a node has at most 1024 ports: these are 1025");
+        let config = many(1024).expect("a node");
+        let mut plane = Plane::new(&config, &[[2; 6]; 1024]);
+        for (from, source, destination, expected) in [
+            (0, "10.0.0.9", "10.3.255.9", Verdict::Out(PortId(1023))),
+            (1023, "10.3.255.9", "10.0.0.9", Verdict::Out(PortId(0))),
+            (1022, "10.3.254.9", "10.1.44.9", Verdict::Out(PortId(300))),
+            (300, "10.1.44.9", "10.3.254.9", Verdict::Out(PortId(1022))),
+            (1022, "10.3.253.9", "10.1.44.9", Verdict::Dropped(DropReason::ReversePath)),
+            (44, "10.1.44.9", "10.3.254.9", Verdict::Dropped(DropReason::ReversePath)),
+        ] {
+            let packet = packet(&format!("udp {source}:1 > {destination}:2")).expect("a packet");
+            let [high, low] = u16::to_be_bytes(from);
+            let mut buf = [&[0; HEAD_ROOM][..], &[2, 0, 0, 0, high, low], &[2; 6], &[8, 0], &packet].concat();
+            let end = buf.len();
+            let mut batch = Batch::default();
+            batch.push(Frame::new(&mut buf, HEAD_ROOM, end, PortId(from)));
+            plane.run(Time::from_ms(1), &mut batch);
+            let (frame, verdict) = batch.outcome().next().expect("one");
+            assert_eq!(verdict, expected, "{source} > {destination}");
+            if let Verdict::Out(port) = expected {
+                let [high, low] = port.0.to_be_bytes();
+                assert_eq!(frame.bytes()[..6], [2, 0, 0, 0xcc, high, low]);
+            }
+        }
+    }
 }

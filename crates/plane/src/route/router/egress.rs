@@ -177,8 +177,9 @@ impl Router {
             }
             (Options::Fill, Some(address)) => {
                 let ports = 0..self.mtus.len();
-                let is_local =
-                    |asked| ports.clone().any(|port| of_port(PortId(port as u16)).any(|local| local == asked));
+                let is_local = |asked| {
+                    ports.clone().any(|port| of_port(PortId(port as u16)).any(|local| local == asked))
+                };
                 let writer = Writer { address, is_local: &is_local, now: step.now };
                 if let Err(at) = options::fill(&mut step.frames[i], &writer) {
                     step.refuse(i, DropReason::IpOption, Error::Problem(at), back);
