@@ -68,7 +68,7 @@ fn stateful(bench: &mut Bench<'_>, name: &str, proto: u8, flows: u64) -> io::Res
                 memory[HEAD_ROOM + 47] = flags;
             }
             let mut batch = Batch::default();
-            let port = PortId(u8::from(back));
+            let port = PortId(u16::from(back));
             batch.push(Frame::new(&mut memory, HEAD_ROOM, HEAD_ROOM + bytes, port));
             plane.run(Time::from_ms(1), &mut batch);
         }
@@ -79,7 +79,7 @@ fn stateful(bench: &mut Bench<'_>, name: &str, proto: u8, flows: u64) -> io::Res
         let (inside, outside) = ends(random.below(flows as usize) as u64);
         let back = random.below(2) == 1;
         let (from, to) = if back { (outside, inside) } else { (inside, outside) };
-        (write(buf, proto, from, to), PortId(u8::from(back)))
+        (write(buf, proto, from, to), PortId(u16::from(back)))
     })
 }
 

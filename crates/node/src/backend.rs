@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use weir_packet::frame::Mac;
 use weir_packet::steer::Spread;
-use weir_port::duplex::{CaptureError, File, FileError, Packet, Pool, Port, ReceiveMode, Tap, Xdp, mac_of};
+use weir_port::duplex::{CaptureError, File, FileError, Packet, PacketOptions, Pool, Port, Tap, Xdp, mac_of};
 use weir_port::fast::FastPort;
 
 /// How frames come and go by a port.
@@ -52,10 +52,8 @@ pub enum OpenError {
 /// What is asked of a port.
 #[derive(Clone)]
 pub(crate) struct Wanted {
-    /// Longest frame.
-    pub(crate) longest: usize,
-    /// Whether frames for other machines are taken, too.
-    pub(crate) mode: ReceiveMode,
+    /// The longest frame, whether frames for other machines are taken, and what else AF_PACKET is to know.
+    pub(crate) packet: PacketOptions,
     /// By what frames go to threads, where the port can choose.
     pub(crate) spread: Spread,
     /// Its part of a fast path, if the node has one.
@@ -91,23 +89,37 @@ impl Backend {
     pub(crate) fn mac(&self, number: usize) -> Result<Mac, OpenError> {
         match self {
             Backend::Xdp(name) | Backend::Packet(name) => Ok(mac_of(name)?),
-            Backend::Tap(_) | Backend::Files(..) => Ok([2, 0, 0, 0, 0x77, number as u8]),
+            Backend::Tap(_) | Backend::Files(..) => Ok(own_mac(number)),
+        }
+    }
+
+    /// Descriptors that it needs in each thread, at most: for the two directions, or for the queues of AF_XDP and their program.
+    pub(crate) fn descriptors(&self) -> u64 {
+        match self {
+            Backend::Xdp(_) => 16,
+            Backend::Packet(_) | Backend::Tap(_) | Backend::Files(..) => 2,
         }
     }
 
     /// Opens it in the calling thread's network namespace: a part for each thread, each with one of the pools.
     pub(crate) fn open(&self, pools: &mut [Pool], wanted: Wanted) -> Result<Vec<Box<dyn Port>>, OpenError> {
-        let Wanted { longest, mode, spread, fast } = wanted;
+        let Wanted { packet, spread, fast } = wanted;
         Ok(match (self, pools) {
-            (Backend::Xdp(name), pools) => boxed(Xdp::open_with(name, pools, mode, fast.as_ref())?),
-            (Backend::Packet(name), [_]) => vec![Box::new(Packet::open(name, longest, mode)?)],
+            (Backend::Xdp(name), pools) => boxed(Xdp::open_with(name, pools, packet.mode, fast.as_ref())?),
+            (Backend::Packet(name), [_]) => vec![Box::new(Packet::open_with(name, &packet)?)],
             (Backend::Packet(name), pools) => {
-                boxed(Packet::open_several(name, longest, mode, pools.len(), spread)?)
+                boxed(Packet::open_several(name, &packet, pools.len(), spread)?)
             }
             (Backend::Tap(name), pools) => boxed(taps(name, None, pools.len())?),
             (Backend::Files(from, to), _) => vec![Box::new(File::open(from.as_deref(), to.as_deref())?)],
         })
     }
+}
+
+/// The Ethernet address of a port that has none: one that no vendor assigns.
+pub(crate) fn own_mac(number: usize) -> Mac {
+    let [high, low] = (number as u16).to_be_bytes();
+    [2, 0, 0, high, 0x77, low]
 }
 
 fn boxed<P: Port + 'static>(ports: Vec<P>) -> Vec<Box<dyn Port>> {

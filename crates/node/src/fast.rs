@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_plane::{Ends, FastCounts, FastTable, FlowKey, FlowRule, FlowUses, Progress, Time};
+use weir_plane::{Ends, FastCounts, FastTable, FlowKey, FlowRule, FlowUses, PortId, Progress, Time};
 use weir_port::fast::{
     Entry, FRAME, Fast, IS_ENDLESS, IS_FOLLOWED, IS_REWRITTEN, IS_ROUTED, KIND_V4, KIND_V4_WHOLE, Key, PUNTS,
     Sides, TICK_BITS, Track, Wide,
@@ -71,7 +71,7 @@ impl Table {
         let key = Key {
             sport: flow.ports.0.to_be(),
             dport: flow.ports.1.to_be(),
-            port: flow.port.0,
+            port: number(flow.port),
             protocol: flow.proto,
             flags: flow.flags,
             kind: if flow.keeps_whole { KIND_V4_WHOLE } else { KIND_V4 },
@@ -100,7 +100,7 @@ impl Table {
             sport: sport.to_be(),
             dport: dport.to_be(),
             most,
-            out: rule.out.0,
+            out: number(rule.out),
             flags: flag(rule.routed.is_some(), IS_ROUTED)
                 | flag(rule.rewritten.is_some(), IS_REWRITTEN)
                 | flag(rule.until.is_none(), IS_ENDLESS)
@@ -109,6 +109,11 @@ impl Table {
             ..Entry::default()
         }
     }
+}
+
+/// The number of a port in entries.
+fn number(port: PortId) -> u8 {
+    u8::try_from(port.0).expect("a node with a fast path has few ports, see `Config::may_be_fast`")
 }
 
 /// The latest that something can have been which a clock gave this tick that is up to so many behind: no session ends early.

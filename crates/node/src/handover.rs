@@ -21,7 +21,7 @@ use crate::termination::Termination;
 /// Bytes of a ring: all frames that a thread receives in a turn of two ports, if they are long and belong to another thread.
 pub(crate) const RING_BYTES: usize = 1 << 20;
 /// Length, port and ingress of a record.
-const HEADER: usize = 4;
+const HEADER: usize = 5;
 /// A record that is no frame on its way but news about neighbours.
 const NEWS: u8 = 0xff;
 
@@ -129,7 +129,8 @@ impl Exchange {
         let lane = self.to[to].as_mut().expect("no thread hands anything to itself");
         let [a, b] = (bytes.len() as u16).to_le_bytes();
         self.record.clear();
-        self.record.extend_from_slice(&[a, b, port.0, kind]);
+        let [c, d] = port.0.to_le_bytes();
+        self.record.extend_from_slice(&[a, b, c, d, kind]);
         self.record.extend_from_slice(bytes);
         lane.used = true;
         lane.ring.push_entire_slice(&self.record).is_ok()
@@ -154,10 +155,10 @@ impl Exchange {
             }
             // The next one of this ring first: what one thread hands over stays in a row.
             self.turn = at;
-            let (bytes, port) = (usize::from(u16::from_le_bytes([header[0], header[1]])), PortId(header[2]));
+            let [a, b, c, d, kind] = header;
+            let (bytes, port) = (usize::from(u16::from_le_bytes([a, b])), PortId(u16::from_le_bytes([c, d])));
             // A record is put there whole.
             let whole = "all of a record is there";
-            let kind = header[3];
             if kind == NEWS {
                 let mut frame = vec![0; bytes];
                 ring.pop_entire_slice(&mut frame).expect(whole);
@@ -248,8 +249,8 @@ mod tests {
             for n in 0..8 {
                 let bytes = 60 + (round * 37 + n * 101) % 300;
                 let frame = vec![sent as u8; bytes as usize];
-                if a.hand(1, PortId(n as u8), Ingress::Found, &frame) {
-                    lengths.push((bytes as usize, sent as u8, n as u8));
+                if a.hand(1, PortId(300 + n as u16), Ingress::Found, &frame) {
+                    lengths.push((bytes as usize, sent as u8, 300 + n as u16));
                     sent += 1;
                 }
             }

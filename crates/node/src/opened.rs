@@ -6,17 +6,18 @@ use std::time::SystemTime;
 use weir_plane::{BATCH, NewBlocks, PortBlock, Time};
 use weir_port::bpf::now_ns;
 use weir_port::confined::Work;
-use weir_port::duplex::{Pool, Port, ReceiveMode};
+use weir_port::descriptors::make_room;
+use weir_port::duplex::{PacketOptions, Pool, Port, ReceiveMode, Tags};
 use weir_port::fast::{Fast, FastPort};
 
-use crate::backend::{Backend, OpenError, Wanted, taps};
+use crate::backend::{Backend, OpenError, Wanted, own_mac, taps};
 use crate::bell::Bell;
 use crate::config::{Config, Fast as Wish, Host};
 use crate::fast::Table;
 use crate::handover::{RING_BYTES, exchanges};
 use crate::node::{Node, NodeError, thread_error};
 use crate::running_config::RunningConfig;
-use crate::worker::{HitRate, IN_TURN, Machine, Parts, Worker};
+use crate::worker::{HitRate, IN_TURN, Machine, PORTS_AT_ONCE, Parts, Worker};
 
 /// Chunks beside those that ports have with the kernel.
 const SPARE_CHUNKS: u32 = 1024;
@@ -26,12 +27,18 @@ const KEPT_CHUNKS: u32 = 1024;
 const MOST_QUEUED_CHUNKS: u64 = 1 << 16;
 /// A frame of full size in a queue.
 const QUEUED_BYTES: u64 = 1514;
-/// Ethernet header with two tags.
-const ETHERNET: usize = 22;
+/// Ethernet header with two tags, and a header of PPPoE with the protocol of PPP.
+const ETHERNET: usize = 30;
 
 /// The longest frame of any port.
 fn longest(ports: &[weir_plane::Port]) -> usize {
     ETHERNET + ports.iter().map(|port| usize::from(port.mtu)).max().unwrap_or(0)
+}
+
+/// The tags of a port's frames, for the filter of its socket.
+fn tags_of(port: &weir_plane::Port) -> Tags {
+    let vids = |n: usize| port.vlan.get(n).map(|&vid| (vid..=vid).into());
+    Tags { outer: vids(0), inner: vids(1), untagged: port.vlan.is_empty() }
 }
 
 /// How many frames that a plane keeps have chunks of their own.
@@ -84,13 +91,18 @@ impl Opened {
         let mut chunks = SPARE_CHUNKS + kept_chunks(&config.plane);
         let mut macs = Vec::new();
         for (n, backend) in config.backends.iter().enumerate() {
-            chunks += backend.chunks(threads).map_err(named(n))? + 2 * BATCH as u32;
-            if threads > 1 {
+            chunks += backend.chunks(threads).map_err(named(n))?;
+            if n < PORTS_AT_ONCE {
+                chunks += 2 * BATCH as u32;
+            }
+            if n < PORTS_AT_ONCE && threads > 1 {
                 // As many come by other threads as by the port.
                 chunks += (IN_TURN * BATCH) as u32;
             }
             macs.push(ports[n].mac.map_or_else(|| backend.mac(n), Ok).map_err(named(n))?);
         }
+        let descriptors: u64 = config.backends.iter().map(Backend::descriptors).sum();
+        make_room(descriptors * threads as u64).map_err(thread_error("opening so many ports"))?;
         let (fast, no_fast) = fast(config)?;
         let mut pools = pools(threads, chunks, longest)?;
         let mut open: Vec<Vec<Box<dyn Port>>> = pools.iter().map(|_| Vec::new()).collect();
@@ -101,7 +113,12 @@ impl Opened {
             let mode = if takes_all { ReceiveMode::Promiscuous } else { ReceiveMode::Own };
             let router = config.plane.routes.is_some().then(|| macs[n]);
             let fast = fast.as_ref().map(|fast| FastPort { fast: fast.clone(), number: n as u8, router });
-            let wanted = Wanted { longest, mode, spread: config.plane.spread(n), fast };
+            let rings =
+                config.backends.iter().filter(|backend| matches!(backend, Backend::Packet(_))).count();
+            let shares_interface = config.backends.iter().filter(|other| *other == backend).count() > 1;
+            let tags = shares_interface.then(|| tags_of(&ports[n]));
+            let packet = PacketOptions { longest, mode, tags, rings: rings * threads };
+            let wanted = Wanted { packet, spread: config.plane.spread(n), fast };
             let parts = backend.open(&mut pools, wanted).map_err(named(n))?.into_iter();
             open.iter_mut().zip(parts).for_each(|(thread, part)| thread.push(part));
         }
@@ -139,7 +156,7 @@ impl Opened {
     /// # Errors
     /// No memory, or no descriptors.
     pub fn between(config: &Config, ports: Vec<Vec<Box<dyn Port>>>) -> Result<Opened, NodeError> {
-        let mac = |n: usize| config.plane.ports[n].mac.unwrap_or([2, 0, 0, 0, 0x77, n as u8]);
+        let mac = |n: usize| config.plane.ports[n].mac.unwrap_or_else(|| own_mac(n));
         let macs: Vec<_> = (0..config.plane.ports.len()).map(mac).collect();
         let pools =
             pools(ports.len(), SPARE_CHUNKS + kept_chunks(&config.plane), longest(&config.plane.ports))?;

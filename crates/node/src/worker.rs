@@ -11,6 +11,7 @@ mod fast;
 mod panics;
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -40,6 +41,10 @@ const SHOW_NS: u64 = 10_000_000;
 const SHOW_IDLE_NS: u64 = 1_000_000;
 /// Batches that a port is asked for in one turn: frames cost less when many leave together.
 pub(crate) const IN_TURN: usize = 4;
+/// Ports that a thread looks at before what they have received leaves: so many need memory for it at a time.
+pub(crate) const PORTS_AT_ONCE: usize = 64;
+/// Counters of a port are shown no more often than so, times the number of ports, ns.
+const SHOW_PORT_NS: u64 = 20_000;
 /// How often a thread asks its ports whether they are still there.
 const CHECK: Duration = Duration::from_secs(1);
 /// How long a drain goes on while frames still arrive.
@@ -181,7 +186,7 @@ impl Worker {
                 break;
             }
             let late_ns = if idle { SHOW_IDLE_NS } else { SHOW_NS };
-            if self.now.ns() - self.shown_ns > late_ns {
+            if self.now.ns() - self.shown_ns > late_ns.max(SHOW_PORT_NS * self.ports.len() as u64) {
                 self.shown_ns = self.now.ns();
                 handle.shown.show(&self.snapshot()?);
             }
@@ -217,20 +222,33 @@ impl Worker {
 
     /// One look at each port, and at what other threads have; false if there was nothing.
     pub(crate) fn turn(&mut self) -> io::Result<bool> {
+        let (mut any, all) = (false, self.ports.len());
+        for first in (0..all).step_by(PORTS_AT_ONCE) {
+            let end = all.min(first + PORTS_AT_ONCE);
+            let some = self.receive(first..end)?;
+            any |= some;
+            if some || end == all {
+                any |= self.hear_machine()?;
+                any |= self.turn_to_threads()?;
+            }
+        }
+        Ok(any)
+    }
+
+    /// One look at each of these ports; false if there was nothing.
+    fn receive(&mut self, ports: Range<usize>) -> io::Result<bool> {
         let mut any = false;
-        for n in 0..self.ports.len() {
+        for n in ports {
             for _ in 0..IN_TURN {
                 self.ports[n].receive(&mut self.pool, &mut self.arrived)?;
                 if self.arrived.is_empty() {
                     break;
                 }
                 any = true;
-                self.arrived_by.resize(self.arrived.len(), (PortId(n as u8), Ingress::Wire));
+                self.arrived_by.resize(self.arrived.len(), (PortId(n as u16), Ingress::Wire));
                 self.pass();
             }
         }
-        any |= self.hear_machine()?;
-        any |= self.turn_to_threads()?;
         Ok(any)
     }
 
@@ -238,7 +256,7 @@ impl Worker {
     /// together: of what the ports of all threads receive, most belongs to another one.
     fn turn_to_threads(&mut self) -> io::Result<bool> {
         let mut any = false;
-        for _ in 0..IN_TURN * self.ports.len() {
+        for _ in 0..IN_TURN * self.ports.len().min(PORTS_AT_ONCE) {
             if !self.take_over() {
                 break;
             }

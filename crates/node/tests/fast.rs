@@ -53,7 +53,7 @@ impl FastPathModel for Program {
         }
         let (out, after) = self.fast.try_on(&gate, LOOPBACK, frame).expect("it runs");
         match out {
-            Some(out) => Some((PortId(out as u8), after)),
+            Some(out) => Some((PortId(out as u16), after)),
             None => {
                 assert_eq!(after, frame, "what is left to the plane is as it came");
                 None

@@ -102,7 +102,7 @@ impl Config {
                 let [old, new] = [old, new].map(|port| port.neighbours.get(address).copied());
                 let change = Was { old, new }.if_any();
                 let change =
-                    change.map(|was| NeighbourChange { port: PortId(n as _), address: *address, was });
+                    change.map(|was| NeighbourChange { port: PortId(n as u16), address: *address, was });
                 changes.extend(change.map(Object::Neighbour).map(Change));
             }
         }

@@ -9,6 +9,7 @@ use weir_config::{Mistakes, Notes};
 use weir_packet::steer::Spread;
 
 use crate::filter;
+use crate::frame::MOST_PORTS;
 use crate::limits::Limits;
 use crate::nat::{self, Deterministic, Sharding};
 use crate::neighbour::Translated;
@@ -68,8 +69,6 @@ impl StageConfig {
 
 /// Names of the stages.
 const STAGES: &[&str] = &["route", "filter", "nat", "queue", "police"];
-/// Most ports of a node.
-const MOST_PORTS: usize = 64;
 
 impl Config {
     /// Reads the text of the node that the user calls `file`.

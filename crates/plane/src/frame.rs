@@ -28,9 +28,12 @@ use crate::query::{self, Query};
 pub(crate) use crate::extensions::IPV6;
 pub(crate) use rewrite::{adjust, adjust_transport, delta16, delta32};
 
+/// Most ports of a node.
+pub(crate) const MOST_PORTS: usize = 1024;
+
 /// Number of a port of the node, in the order of its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PortId(pub u8);
+pub struct PortId(pub u16);
 
 /// What stands behind the Ethernet header and its tags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,8 +59,8 @@ pub enum Fragment {
     Later,
 }
 
-/// Bytes that a port leaves free in front of each frame: two tags fit there.
-pub const HEAD_ROOM: usize = 8;
+/// Bytes that a port leaves free in front of each frame: two tags fit there, a header of PPPoE with the protocol of PPP, and 8 more.
+pub const HEAD_ROOM: usize = 24;
 /// Ethernet header without tags.
 pub(crate) const ETHERNET: usize = 14;
 /// IPv4 header without options.

@@ -20,8 +20,9 @@ use crate::table::shares::Host;
 use crate::threads::Share;
 use crate::time::Time;
 
-/// Places for hosts.
+/// Places for hosts at a port, and at all ports of a node together.
 const PLACES: usize = 1024;
+const ALL_PLACES: usize = 64 * PLACES;
 
 /// The right to send one error or one reset. Only the [`Limiter`] gives it, and the function that builds such a frame takes it:
 /// what is refused costs no memory and no checksum.
@@ -65,7 +66,8 @@ impl Default for Limiter {
 impl Limiter {
     /// All is allowed at so many ports; the places of hosts follow from `seed`.
     pub(crate) fn new(ports: usize, limits: &Limits, share: Share, seed: u64) -> Limiter {
-        let quota = || Quota::new(seed, PLACES, limits.errors(share));
+        let places = PLACES.min(ALL_PLACES / ports.max(1)).max(1);
+        let quota = || Quota::new(seed, places, limits.errors(share));
         Limiter { ports: (0..ports).map(|_| Message::ALL.map(|_| quota())).collect(), share }
     }
 

@@ -231,7 +231,7 @@ impl Neighbours {
     /// The port whose network holds an address.
     pub(crate) fn port_of(&self, ip: IpAddr) -> Option<PortId> {
         let holds = |link: &Link| link.addresses.iter().any(|local| is_near(local, ip));
-        self.links.iter().position(holds).map(|port| PortId(port as u8))
+        self.links.iter().position(holds).map(|port| PortId(port as u16))
     }
 
     pub(crate) fn link(&self, port: PortId) -> &Link {

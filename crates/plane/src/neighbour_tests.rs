@@ -18,7 +18,7 @@ struct Net {
     plane: Plane,
     kept: Shelf<Vector>,
     now: Time,
-    left: Vec<(u8, Vec<u8>)>,
+    left: Vec<(u16, Vec<u8>)>,
 }
 
 impl Net {
@@ -32,7 +32,7 @@ impl Net {
         Net { plane, kept: Shelf::default(), now: Time::default(), left: Vec::new() }
     }
 
-    fn frame(&mut self, ms: u64, port: u8, bytes: &[u8]) -> Verdict {
+    fn frame(&mut self, ms: u64, port: u16, bytes: &[u8]) -> Verdict {
         let mut buf = [&[0; HEAD_ROOM], bytes].concat();
         let end = buf.len();
         let mut batch = Batch::default();
@@ -71,7 +71,7 @@ impl Net {
 
     /// What left since the last call: `ask`, `ask HOST` for a question to one host, `answer`, else the UDP source port.
     fn seen(&mut self) -> String {
-        let show = |(port, bytes): (u8, Vec<u8>)| match parse(&bytes) {
+        let show = |(port, bytes): (u16, Vec<u8>)| match parse(&bytes) {
             Some(Heard::Question { target, .. }) if bytes[..6] == HOST => format!("{port}:probe {target}"),
             Some(Heard::Question { target, .. }) => format!("{port}:ask {target}"),
             Some(Heard::Answer(host)) => format!("{port}:answer {}", host.ip),

@@ -111,7 +111,7 @@ impl Pipeline {
             router.run(&mut step, Dir::Inward, passed.inward);
             return;
         }
-        self.leave(batch, passed.outward, PortId(self.left as u8));
+        self.leave(batch, passed.outward, PortId(self.left as u16));
         self.leave(batch, passed.inward, PortId(0));
     }
 

@@ -263,7 +263,7 @@ mod tests {
         bytes
     }
 
-    fn passed(text: &str, port: u8, tags: &[[u8; 4]]) -> (Verdict, Vec<u8>) {
+    fn passed(text: &str, port: u16, tags: &[[u8; 4]]) -> (Verdict, Vec<u8>) {
         let config = Config::read("n", text).expect("a node");
         let mut plane = Plane::new(&config, &[[2; 6], [4; 6]]);
         let mut buf = buffer(tags);

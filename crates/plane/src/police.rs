@@ -313,7 +313,7 @@ mod tests {
     }
 
     /// How many of so many frames that come in together pass.
-    fn passed(plane: &mut Plane, now: Time, port: u8, line: &str, frames: usize) -> usize {
+    fn passed(plane: &mut Plane, now: Time, port: u16, line: &str, frames: usize) -> usize {
         let mut buffers = vec![frame(line); frames];
         let mut batch = Batch::default();
         for buf in &mut buffers {

@@ -117,7 +117,7 @@ mod tests {
     const NODE: &str = "lan > nat(public 192.0.2.1 ports 5000-5000, log sessions) > \
                         filter(accept state established, accept outward) > wan";
 
-    fn sent(plane: &mut Plane, now: Time, frames: &[(&str, u8)]) -> Vec<Verdict> {
+    fn sent(plane: &mut Plane, now: Time, frames: &[(&str, u16)]) -> Vec<Verdict> {
         let bytes =
             |line: &str| [&[0; HEAD_ROOM][..], &[2; 12], &[8, 0], &packet(line).expect("a packet")].concat();
         let mut buffers: Vec<_> = frames.iter().map(|(line, _)| bytes(line)).collect();
@@ -130,11 +130,11 @@ mod tests {
         batch.outcome().map(|(_, verdict)| verdict).collect()
     }
 
-    const OUT: (&str, u8) = ("udp 198.18.0.2:1000 > 198.19.0.9:53", 0);
-    const LATER: (&str, u8) = ("udp 198.18.0.2 > 198.19.0.9 len 16 whole 64 frag 24+ id 9", 0);
-    const BACK: (&str, u8) = ("udp 198.19.0.9:53 > 192.0.2.1:5000", 1);
+    const OUT: (&str, u16) = ("udp 198.18.0.2:1000 > 198.19.0.9:53", 0);
+    const LATER: (&str, u16) = ("udp 198.18.0.2 > 198.19.0.9 len 16 whole 64 frag 24+ id 9", 0);
+    const BACK: (&str, u16) = ("udp 198.19.0.9:53 > 192.0.2.1:5000", 1);
     /// No plane has such a port: reading it is a bug of the caller.
-    const WRONG: (&str, u8) = ("udp 198.19.0.9:53 > 192.0.2.1:5000", 9);
+    const WRONG: (&str, u16) = ("udp 198.19.0.9:53 > 192.0.2.1:5000", 9);
 
     fn plane() -> Plane {
         Plane::new(&Config::read("n", NODE).expect("a node"), &[[2; 6], [4; 6]])

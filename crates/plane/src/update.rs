@@ -637,7 +637,7 @@ mod tests {
             "filter(count b udp, policy accept)",
             "filter(drop udp, policy accept)",
         );
-        let through = |stages: &[&str], port: u8| (stages.join(" > "), port);
+        let through = |stages: &[&str], port: u16| (stages.join(" > "), port);
         for ((old, port), new, expected, counted) in [
             // The stage before it goes, or one comes there: it has passed what is there.
             (through(&[a, queue, b], 0), vec![queue, b], Verdict::Out(PortId(1)), vec![1]),

@@ -138,7 +138,7 @@ impl Pair {
         }
         let mut buf = [&[0; HEAD_ROOM][..], &packet.bytes()].concat();
         let end = buf.len();
-        let port = PortId(u8::from(packet.src.0 >> 24 != 10));
+        let port = PortId(u16::from(packet.src.0 >> 24 != 10));
         let mut batch = Batch::default();
         batch.push(Frame::new(&mut buf, HEAD_ROOM, end, port));
         self.plane.run(Time::from_ms(self.now_ms), &mut batch);

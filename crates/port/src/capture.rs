@@ -17,7 +17,7 @@
 pub(crate) mod attached;
 mod count;
 pub(crate) mod fanout;
-mod filter;
+pub(crate) mod filter;
 mod interface;
 mod libpcap;
 mod recv;

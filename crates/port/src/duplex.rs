@@ -28,7 +28,7 @@ use crate::capture::Interface;
 pub use crate::capture::{CaptureError, Drops};
 pub use file::{File, FileError};
 pub use memory::{Memory, MemoryEnd};
-pub use packet::Packet;
+pub use packet::{Packet, PacketOptions, Tags, Vids};
 pub use pool::{Chunk, FRONT, Pool};
 pub use tap::Tap;
 pub use xdp::{Redirectable, Xdp, takes_redirected};

@@ -12,12 +12,14 @@
 //! - `refusal.rs`: writes what the kernel's verifier said to a file
 //! - `perf.rs`: samples of each CPU; `perf/ticks.rs` and `perf/idle.rs` find stops of a CPU
 //! - `pcap.rs`, `pcapng.rs`: capture files, read and written
+//! - `descriptors.rs`: how many descriptors this process may have
 //! - `confined.rs`: system calls that a thread that handles frames may use
 //! - `xsk.rs`, `packet.rs`, `shared.rs`, `mapping.rs`: AF_XDP and AF_PACKET sockets, memory shared with the kernel
 
 pub mod bpf;
 pub mod capture;
 pub mod confined;
+pub mod descriptors;
 pub mod duplex;
 pub mod fast;
 mod mapping;

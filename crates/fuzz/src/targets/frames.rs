@@ -172,21 +172,21 @@ impl Bench {
     /// The frame that bytes choose.
     fn crafted(&mut self, port: u8, choices: &[u8]) -> Vec<u8> {
         *self.craft.dice() = Dice::of_bytes(choices);
-        let (kind, packet) = self.craft.payload(self.end(port));
+        let (kind, packet) = self.craft.payload(self.end(port.into()));
         let tags = self.config.ports[usize::from(port)].tags().concat();
         [&mac(port)[..], &[2, 0, 0, 0, 0xcc, port], &tags, &kind, &packet].concat()
     }
 
     /// 0 at the left end, 1 at the right one.
-    fn end(&self, port: u8) -> usize {
-        usize::from(usize::from(port) >= self.config.left)
+    fn end(&self, port: usize) -> usize {
+        usize::from(port >= self.config.left)
     }
 
     fn send(&mut self, port: u8, bytes: &[u8]) {
         let mut buf = [&[0; HEAD_ROOM], bytes].concat();
         let end = buf.len();
         let mut batch = Batch::default();
-        batch.push(Frame::new(&mut buf, HEAD_ROOM, end, PortId(port)));
+        batch.push(Frame::new(&mut buf, HEAD_ROOM, end, PortId(port.into())));
         self.plane.run(self.now, &mut batch);
         let mut left = Vec::new();
         for (frame, verdict) in batch.outcome() {
@@ -194,7 +194,7 @@ impl Bench {
                 Verdict::Kept(ticket) => self.kept.copy(ticket, frame),
                 Verdict::Out(port) => {
                     self.reached.fragments += u64::from(frame.fragment() != Fragment::Whole);
-                    left.push((port.0, frame.ip().to_vec()));
+                    left.push((usize::from(port.0), frame.ip().to_vec()));
                 }
                 _ => {}
             }

@@ -229,7 +229,7 @@ fn verdicts(plane: &mut Plane) -> Vec<Verdict> {
         let mut buf = [&[0; HEAD_ROOM][..], &[2; 12], &kind, packet].concat();
         let end = buf.len();
         let mut batch = Batch::default();
-        batch.push(Frame::new(&mut buf, HEAD_ROOM, end, PortId(n as u8 % 2)));
+        batch.push(Frame::new(&mut buf, HEAD_ROOM, end, PortId(n as u16 % 2)));
         plane.run(Time::default(), &mut batch);
         verdicts.extend(batch.outcome().map(|(_, verdict)| verdict));
         plane.departures().for_each(drop);

@@ -111,7 +111,7 @@ fn combinations(number: u32, rule: &Rule) -> Vec<Asked> {
     let asked = Asked {
         rule: number,
         proto: ANY,
-        port: rule.port.map_or(ANY, |port| port.0),
+        port: rule.port.map(|port| port.0),
         sport: (0, 0),
         dport: (0, 0),
         flags: rule.flags.unwrap_or((0, 0)),

@@ -5,8 +5,9 @@ use super::classify::{
     BITS, DIR, DPORT, DST, DST_REST, Key, PORT, PROTO, SPORT, SRC, SRC_REST, STATE, Shape,
 };
 use crate::address::words6;
+use crate::frame::MOST_PORTS;
 
-/// In the place of a protocol or a port: any.
+/// In the place of a protocol: any.
 pub(crate) const ANY: u8 = 255;
 
 /// States of a connection; behind their bits stand two for the directions, and one that says that it is a later
@@ -15,12 +16,18 @@ pub(crate) const STATES: u32 = 4;
 /// The bits of a later fragment.
 pub(crate) const LATER: u8 = 1 << (STATES + 2);
 
+/// The last of the ports that a node may have, and bits of its number.
+const LAST_PORT: u32 = MOST_PORTS as u32 - 1;
+const PORT_BITS: u32 = MOST_PORTS.ilog2();
+const _: () = assert!(MOST_PORTS.is_power_of_two());
+
 /// What a rule asks beside the addresses.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked {
     pub(crate) rule: u32,
     pub(crate) proto: u8,
-    pub(crate) port: u8,
+    /// The port that it came in by; `None`: any.
+    pub(crate) port: Option<u16>,
     pub(crate) sport: (u16, u16),
     pub(crate) dport: (u16, u16),
     /// Flags that must be set, and flags that count.
@@ -79,9 +86,9 @@ pub(crate) struct Network6 {
 impl MatchRange4 {
     pub(crate) fn new(src: Span, dst: Span, asked: &Asked) -> MatchRange4 {
         let exactly = |value: u8| if value == ANY { Span::new(0, 255) } else { Span::new(value.into(), 0) };
+        let port = asked.port.map_or(Span::new(0, LAST_PORT), |port| Span::new(port.into(), 0));
         let range = |(low, high): (u16, u16)| Span::new(low.into(), u32::from(high - low));
-        let words =
-            [src, dst, range(asked.sport), range(asked.dport), exactly(asked.proto), exactly(asked.port)];
+        let words = [src, dst, range(asked.sport), range(asked.dport), exactly(asked.proto), port];
         let (mut low, mut more) = ([0; 8], [i32::MAX; 8]);
         for (n, Span { first, follow }) in words.into_iter().enumerate() {
             (low[n], more[n]) = (first ^ SIGN, (follow ^ SIGN) as i32);
@@ -106,17 +113,21 @@ impl MatchRange4 {
 }
 
 impl Shape for MatchRange4 {
-    const CUTS: &[(usize, u32)] =
-        &[(SRC, 32), (DST, 32), (SPORT, 16), (DPORT, 16), (PROTO, 8), (PORT, 6), (STATE, 2), (DIR, 1)];
+    const CUTS: &[(usize, u32)] = &[
+        (SRC, 32),
+        (DST, 32),
+        (SPORT, 16),
+        (DPORT, 16),
+        (PROTO, 8),
+        (PORT, PORT_BITS),
+        (STATE, 2),
+        (DIR, 1),
+    ];
 
     fn range(&self, word: usize) -> (u32, u32) {
         match word {
             STATE => self.allowed(0, STATES),
             DIR => self.allowed(STATES, 2),
-            PORT => {
-                let (low, high) = self.compared(PORT);
-                (low, high.min(63))
-            }
             word => self.compared(word),
         }
     }
@@ -174,7 +185,7 @@ impl Shape for MatchRange6 {
         (SPORT, 16),
         (DPORT, 16),
         (PROTO, 8),
-        (PORT, 6),
+        (PORT, PORT_BITS),
         (STATE, 2),
         (DIR, 1),
     ];

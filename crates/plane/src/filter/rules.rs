@@ -497,7 +497,7 @@ impl<'a> Reading<'a> {
     fn port(&mut self) -> Result<PortId, Wrong> {
         let name = self.next("a port of the node")?;
         match self.ports.iter().position(|port| port.name == name) {
-            Some(n) => Ok(PortId(n as u8)),
+            Some(n) => Ok(PortId(n as u16)),
             None => {
                 let names: Vec<&str> = self.ports.iter().map(|port| port.name.as_str()).collect();
                 self.wrong(format!("`{name}` is no port of the node: {}", did_you_mean(name, &names)))

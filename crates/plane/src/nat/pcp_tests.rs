@@ -49,7 +49,7 @@ fn pass(
     let mut buf = [&[0; HEAD_ROOM][..], &[2; 12], &[8, 0], &ip, &udp].concat();
     let end = buf.len();
     let mut batch = Batch::default();
-    batch.push(Frame::new(&mut buf, HEAD_ROOM, end, PortId(u8::from(src == FAR))));
+    batch.push(Frame::new(&mut buf, HEAD_ROOM, end, PortId(u16::from(src == FAR))));
     plane.tick(Time::from_ms(s * 1000));
     plane.run(Time::from_ms(s * 1000), &mut batch);
     assert!(plane.accounting().balance());

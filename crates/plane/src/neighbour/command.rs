@@ -84,6 +84,6 @@ impl NeighbourCommand {
             return Err(format!("{address} is in no network of `{name}`: its neighbours are"));
         }
         let was = Was { old, new }.if_any();
-        Ok(was.map(|was| NeighbourChange { port: PortId(number as _), address: *address, was }))
+        Ok(was.map(|was| NeighbourChange { port: PortId(number as u16), address: *address, was }))
     }
 }

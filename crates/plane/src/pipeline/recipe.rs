@@ -64,7 +64,7 @@ impl Pipeline {
                 depends.extend([On::Routes, On::Neighbours]);
                 router.recipe(&at)?
             }
-            Exit::Across if dir == Dir::Outward => Out { port: PortId(self.left as u8), routed: None },
+            Exit::Across if dir == Dir::Outward => Out { port: PortId(self.left as u16), routed: None },
             Exit::Across => Out { port: PortId(0), routed: None },
         };
         let depends = depends.into_iter().map(|on| Depends { on, epoch: self.epoch(on) }).collect();

@@ -40,7 +40,7 @@ pub(super) fn exit(config: &Config, macs: &[Mac], outbox: &mut Outbox) -> Exit {
     router.options = config.options;
     for (n, port) in config.ports.iter().enumerate() {
         for (&ip, &mac) in &port.neighbours {
-            router.fix(PortId(n as u8), ip, mac, outbox);
+            router.fix(PortId(n as u16), ip, mac, outbox);
         }
     }
     for (&prefix, target) in routes.iter() {

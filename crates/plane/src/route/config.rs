@@ -289,7 +289,7 @@ fn next_hop(address: IpAddr, port: Option<&str>, ports: &[Port]) -> Result<NextH
         };
     };
     let number = port_named(ports, name)?;
-    let hop = NextHop { address, port: Some(PortId(number as u8)) };
+    let hop = NextHop { address, port: Some(PortId(number as u16)) };
     let has_v6 = ports[number].addresses.iter().any(|local| local.address.is_ipv6());
     match is_link_local(address) {
         true if has_v6 => Ok(hop),

@@ -13,6 +13,7 @@ mod command;
 mod config;
 mod group;
 mod hops;
+mod nexts;
 mod options;
 mod recipe;
 mod router;

@@ -1,6 +1,7 @@
 //! The router's part of a recipe: where the frames of a flow leave.
 
-use super::router::{GROUPS, Next, Router};
+use super::nexts::Next;
+use super::router::{GROUPS, Router};
 use super::{Hop, Lpm};
 use crate::prefix::is_link_local6;
 use crate::recipe::{Ends, Key, Never, Out};
@@ -23,8 +24,8 @@ impl Router {
         if matches!(key.ends, Ends::V6 { src, .. } if is_link_local6(src)) {
             return Err(Never::Destination);
         }
-        match self.nexts.get(hop.0 as usize) {
-            Some(&Next::Ready { port, mac }) => {
+        match self.nexts.get(hop) {
+            Some(Next::Ready { port, mac }) => {
                 Ok(Out { port, routed: Some((mac, self.mac(port), self.mtu(port))) })
             }
             // It is about to be asked whether it is still there.

@@ -20,10 +20,11 @@ use std::net::{IpAddr, Ipv4Addr};
 use weir_packet::frame::Mac;
 use weir_packet::neighbour;
 
+use super::nexts::{Next, Nexts};
 use super::options::Options;
-use super::rpf;
+use super::rpf::{self, Ports};
 use super::{Hop, Lpm, v4::V4, v6::V6};
-use crate::frame::{Frame, Kind, PortId};
+use crate::frame::{Frame, Kind, MOST_PORTS, PortId};
 use crate::icmp;
 use crate::kept::Ticket;
 use crate::limits::Limits;
@@ -37,38 +38,6 @@ use crate::threads::{NeighbourNews, Share};
 use crate::time::Time;
 use next_hops::Shared;
 
-/// The meaning of a hop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Next {
-    /// A neighbour that is known.
-    Ready {
-        port: PortId,
-        mac: Mac,
-    },
-    /// A neighbour that was last heard long ago.
-    Stale {
-        port: PortId,
-        mac: Mac,
-    },
-    /// A neighbour that must be asked.
-    Unresolved,
-    /// The destination itself is a neighbour at this port.
-    Connected(PortId),
-    /// The node itself.
-    Local,
-    /// All hosts, or a group of them: the node is one.
-    All,
-    /// All hosts of this port's link.
-    Broadcast(PortId),
-    Blackhole,
-    Unreachable,
-    Prohibit,
-    /// No host can have the address.
-    Martian,
-}
-
-const _: () = assert!(size_of::<Next>() == 8);
-
 const LOCAL: Hop = Hop(0);
 const ALL: Hop = Hop(1);
 const BLACKHOLE: Hop = Hop(2);
@@ -77,10 +46,9 @@ const PROHIBIT: Hop = Hop(4);
 const MARTIAN: Hop = Hop(5);
 /// The first of the ports' networks; [`MOST_PORTS`] of them, then as many broadcast addresses.
 const CONNECTED: u32 = 8;
-const MOST_PORTS: u32 = 64;
-const BROADCAST: u32 = CONNECTED + MOST_PORTS;
+const BROADCAST: u32 = CONNECTED + MOST_PORTS as u32;
 /// The first of the neighbours.
-const NEIGHBOURS: u32 = BROADCAST + MOST_PORTS;
+const NEIGHBOURS: u32 = BROADCAST + MOST_PORTS as u32;
 /// The first of the groups.
 pub(super) const GROUPS: u32 = 1 << 24;
 
@@ -89,17 +57,17 @@ pub(super) const GROUPS: u32 = 1 << 24;
 pub(crate) struct Router {
     pub(super) v4: V4,
     pub(super) v6: V6,
-    pub(super) nexts: Vec<Next>,
+    pub(super) nexts: Nexts,
     groups: Vec<Shared>,
     /// Those that no route uses.
     free_groups: Vec<usize>,
     by_members: HashMap<Vec<u32>, u32>,
     neighbours: Neighbours,
     mtus: Vec<u16>,
-    /// The ports of the left end, a bit for each.
-    pub(super) left_ports: u64,
+    /// The ports of the left end.
+    pub(super) left_ports: Ports,
     /// By port, the ports that the route back to the sources of its frames may lead to, see [`rpf::accepted`].
-    pub(super) accepted: Vec<Option<u64>>,
+    pub(super) accepted: Vec<Option<Ports>>,
     /// What it does with options of IPv4.
     pub(crate) options: Options,
     /// The epochs of routes and of neighbours.
@@ -121,23 +89,23 @@ impl fmt::Display for NoLink {
 }
 
 impl Router {
-    /// A router with these links, at most 64, and the longest packet of each.
-    #[expect(clippy::indexing_slicing, clippy::expect_used, reason = "places and texts that stand here")]
+    /// A router with these links, at most [`MOST_PORTS`], and the longest packet of each.
+    #[expect(clippy::expect_used, reason = "texts that stand here")]
     pub(crate) fn new(links: Vec<Link>, mtus: Vec<u16>) -> Router {
         let accepted = vec![None; links.len()];
-        let mut nexts = vec![Next::Blackhole; NEIGHBOURS as usize];
+        let mut nexts = Nexts::default();
         let fixed =
             [Next::Local, Next::All, Next::Blackhole, Next::Unreachable, Next::Prohibit, Next::Martian];
-        nexts[..fixed.len()].copy_from_slice(&fixed);
-        let ports: Vec<PortId> = (0..links.len()).map(|port| PortId(port as u8)).collect();
+        (0..).zip(fixed).for_each(|(hop, next)| nexts.set(Hop(hop), next));
+        let ports: Vec<PortId> = (0..links.len()).map(|port| PortId(port as u16)).collect();
         for &port in &ports {
-            nexts[(CONNECTED + u32::from(port.0)) as usize] = Next::Connected(port);
-            nexts[(BROADCAST + u32::from(port.0)) as usize] = Next::Broadcast(port);
+            nexts.set(Hop(CONNECTED + u32::from(port.0)), Next::Connected(port));
+            nexts.set(Hop(BROADCAST + u32::from(port.0)), Next::Broadcast(port));
         }
         let neighbours = Neighbours::new(links);
         let (v4, v6, groups, by_members) = (V4::new(), V6::new(), Vec::new(), HashMap::new());
         let free_groups = Vec::new();
-        let left_ports = 0;
+        let left_ports = Ports::first(0);
         let options = Options::default();
         let mut router = Router {
             v4,
@@ -171,7 +139,7 @@ impl Router {
 
     /// Judges the sources of frames as the ports say, of which so many are at the left end.
     pub(crate) fn judging(self, left: usize, rpf: Vec<Rpf>) -> Router {
-        let left_ports = 1_u64.checked_shl(left as u32).map_or(u64::MAX, |bit| bit - 1);
+        let left_ports = Ports::first(left);
         let accepted =
             (0..).zip(rpf).map(|(port, rpf)| rpf::accepted(rpf, PortId(port), left_ports)).collect();
         Router { left_ports, accepted, ..self }
@@ -240,7 +208,7 @@ impl Router {
 
     /// Memory that look-ups read, in bytes.
     pub(crate) fn table_bytes(&self) -> usize {
-        self.v4.bytes() + self.v6.bytes() + size_of_val(&*self.nexts)
+        self.v4.bytes() + self.v6.bytes() + self.nexts.bytes()
     }
 
     fn set(&mut self, prefix: Prefix, hop: Hop) -> Option<Hop> {

@@ -11,19 +11,39 @@
 use crate::frame::PortId;
 use crate::port::Rpf;
 
-/// The ports that the route back to the source of a packet may lead to, a bit for each. The packet came in by `port`; `left` has
-/// the ports of the left end. `None`: nothing is checked.
-pub(super) fn accepted(rpf: Rpf, port: PortId, left: u64) -> Option<u64> {
-    match rpf {
-        Rpf::Strict => Some(bit(port)),
-        Rpf::End if bit(port) & left != 0 => Some(left),
-        Rpf::End => Some(!left),
-        Rpf::Loose => Some(u64::MAX),
-        Rpf::Off => None,
+/// Ports side by side, as those of an end are: the first, and the one behind the last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ports {
+    first: u16,
+    end: u16,
+}
+
+impl Ports {
+    /// The first so many: those of the left end.
+    pub(super) fn first(n: usize) -> Ports {
+        Ports { first: 0, end: n as u16 }
+    }
+
+    /// Whether a port is one of them.
+    #[inline]
+    pub(super) fn contains(self, port: PortId) -> bool {
+        (self.first..self.end).contains(&port.0)
+    }
+
+    /// How many they are.
+    pub(super) fn len(self) -> usize {
+        usize::from(self.end - self.first)
     }
 }
 
-/// A set of ports with this one alone.
-pub(super) const fn bit(port: PortId) -> u64 {
-    1 << (port.0 % 64)
+/// The ports that the route back to the source of a packet may lead to. The packet came in by `port`; `left` are the ports of the
+/// left end. `None`: nothing is checked.
+pub(super) fn accepted(rpf: Rpf, port: PortId, left: Ports) -> Option<Ports> {
+    match rpf {
+        Rpf::Strict => Some(Ports { first: port.0, end: port.0 + 1 }),
+        Rpf::End if left.contains(port) => Some(left),
+        Rpf::End => Some(Ports { first: left.end, end: u16::MAX }),
+        Rpf::Loose => Some(Ports { first: 0, end: u16::MAX }),
+        Rpf::Off => None,
+    }
 }

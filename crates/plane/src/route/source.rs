@@ -9,12 +9,13 @@
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use super::hops::End;
-use super::router::{GROUPS, Next, Router, is_of_link};
-use super::rpf::bit;
+use super::nexts::Next;
+use super::router::{GROUPS, Router, is_of_link};
+use super::rpf::Ports;
 use super::{Hop, options};
 use crate::batch::{Frames, PerFrame, Set};
 use crate::drops::DropReason;
-use crate::frame::{Frame, Kind};
+use crate::frame::{Frame, Kind, PortId};
 use crate::prefix::{is_unicast4, is_unicast6};
 
 /// Why a frame that came in goes no further.
@@ -33,8 +34,10 @@ enum Leads {
     /// To the node itself, or to all.
     Here,
     Nowhere,
-    /// To these ports, a bit for each.
-    Out(u64),
+    /// To this port.
+    Out(PortId),
+    /// To the ports of a group of next hops.
+    Group,
 }
 
 impl Router {
@@ -62,15 +65,18 @@ impl Router {
                 ending.insert(i);
             }
         }
-        let has_several = self.left_ports.count_ones() > 1;
+        let has_several = self.left_ports.len() > 1;
         let asked = if has_several { left.without(refused) } else { left.and(ending) };
         if asked.is_empty() {
             return (refused, refusals);
         }
         let hops = self.hops(&frames, asked, End::Destination);
         for i in asked {
-            let Leads::Out(ports) = self.leads(hops[i]) else { continue };
-            frames[i].stays_inside = ports & !self.left_ports == 0;
+            frames[i].stays_inside = match self.leads(hops[i]) {
+                Leads::Out(port) => self.left_ports.contains(port),
+                Leads::Group => self.ports_of_group(hops[i]).all(|port| self.left_ports.contains(port)),
+                Leads::Here | Leads::Nowhere => continue,
+            };
             if ending.contains(i) {
                 refused.insert(i);
                 refusals[i] = Some(Refusal::Ttl);
@@ -103,7 +109,8 @@ impl Router {
             return None;
         }
         match self.leads(back) {
-            Leads::Out(ports) if ports & accepted != 0 => None,
+            Leads::Out(port) if accepted.contains(port) => None,
+            Leads::Group if self.is_accepted(back, accepted) => None,
             Leads::Here => Some(DropReason::MartianSource),
             _ => Some(DropReason::ReversePath),
         }
@@ -112,22 +119,26 @@ impl Router {
     /// Twice in a loop over frames: a call would cost some cycles.
     #[inline(always)]
     fn leads(&self, hop: Hop) -> Leads {
-        match self.nexts.get(hop.0 as usize) {
-            Some(&(Next::Ready { port, .. } | Next::Stale { port, .. } | Next::Connected(port))) => {
-                Leads::Out(bit(port))
+        match self.nexts.get(hop) {
+            Some(Next::Ready { port, .. } | Next::Stale { port, .. } | Next::Connected(port)) => {
+                Leads::Out(port)
             }
             Some(Next::Local | Next::All | Next::Broadcast(_)) => Leads::Here,
-            Some(Next::Unresolved) => Leads::Out(bit(self.neighbour_port(hop))),
+            Some(Next::Unresolved) => Leads::Out(self.neighbour_port(hop)),
             Some(Next::Blackhole | Next::Unreachable | Next::Prohibit | Next::Martian) => Leads::Nowhere,
-            None if hop.0 >= GROUPS && hop != Hop::NONE => Leads::Out(self.ports_of_group(hop)),
+            None if hop.0 >= GROUPS && hop != Hop::NONE => Leads::Group,
             None => Leads::Nowhere,
         }
     }
 
+    /// Whether one of the ways back is by a port that is accepted.
     #[cold]
-    fn ports_of_group(&self, hop: Hop) -> u64 {
-        let members = self.shared(hop).members.iter();
-        members.fold(0, |ports, &member| ports | bit(self.neighbour_port(Hop(member))))
+    fn is_accepted(&self, group: Hop, accepted: Ports) -> bool {
+        self.ports_of_group(group).any(|port| accepted.contains(port))
+    }
+
+    fn ports_of_group(&self, group: Hop) -> impl Iterator<Item = PortId> {
+        self.shared(group).members.iter().map(|&member| self.neighbour_port(Hop(member)))
     }
 }
 
@@ -169,7 +180,7 @@ mod tests {
     const MACS: [[u8; 6]; 3] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 3]];
 
     /// What becomes of a packet at a port of a router with two links inside, and what it is then.
-    fn sent(rpf: &str, port: u8, line: &str) -> (Verdict, Vec<u8>) {
+    fn sent(rpf: &str, port: u16, line: &str) -> (Verdict, Vec<u8>) {
         let text = format!(
             "lan(198.18.0.1/24, rpf {rpf}, neighbour 198.18.0.5 02:00:00:00:cc:01)
              dmz(198.18.1.1/24, rpf {rpf}, neighbour 198.18.1.5 02:00:00:00:cc:02)
@@ -212,5 +223,50 @@ mod tests {
         assert_eq!(inside, (Verdict::Out(PortId(1)), vec![198, 18, 0, 5]));
         let outside = sent("end", 0, "udp 198.18.0.5:1 > 192.0.2.1:53");
         assert_eq!(outside, (Verdict::Out(PortId(2)), vec![198, 19, 0, 1]));
+    }
+
+    /// As many ports as a node may have, and one more.
+    fn many(ports: usize) -> Result<Config, String> {
+        let port = |n: usize| {
+            let (net, host) = (format!("10.{}.{}", n / 256, n % 256), n as u16);
+            let [high, low] = host.to_be_bytes();
+            format!(
+                "p{n}({net}.1/24, rpf strict, mac 02:00:00:00:{high:02x}:{low:02x}, \
+                 neighbour {net}.9 02:00:00:cc:{high:02x}:{low:02x})"
+            )
+        };
+        let all: Vec<String> = (0..ports - 1).map(port).collect();
+        let text = format!("{}\nroute\n{}", all.join("\n"), port(ports - 1));
+        Config::read("n", &text).map_err(|wrong| wrong.to_string())
+    }
+
+    #[test]
+    fn a_router_has_1024_ports_and_no_more() {
+        let wrong = many(1025).expect_err("one too many");
+        assert_eq!(wrong, "n:1: a node has at most 1024 ports: these are 1025");
+        let config = many(1024).expect("a node");
+        let mut plane = Plane::new(&config, &[[2; 6]; 1024]);
+        for (from, source, destination, expected) in [
+            (0, "10.0.0.9", "10.3.255.9", Verdict::Out(PortId(1023))),
+            (1023, "10.3.255.9", "10.0.0.9", Verdict::Out(PortId(0))),
+            (1022, "10.3.254.9", "10.1.44.9", Verdict::Out(PortId(300))),
+            (300, "10.1.44.9", "10.3.254.9", Verdict::Out(PortId(1022))),
+            (1022, "10.3.253.9", "10.1.44.9", Verdict::Dropped(DropReason::ReversePath)),
+            (44, "10.1.44.9", "10.3.254.9", Verdict::Dropped(DropReason::ReversePath)),
+        ] {
+            let packet = packet(&format!("udp {source}:1 > {destination}:2")).expect("a packet");
+            let [high, low] = u16::to_be_bytes(from);
+            let mut buf = [&[0; HEAD_ROOM][..], &[2, 0, 0, 0, high, low], &[2; 6], &[8, 0], &packet].concat();
+            let end = buf.len();
+            let mut batch = Batch::default();
+            batch.push(Frame::new(&mut buf, HEAD_ROOM, end, PortId(from)));
+            plane.run(Time::from_ms(1), &mut batch);
+            let (frame, verdict) = batch.outcome().next().expect("one");
+            assert_eq!(verdict, expected, "{source} > {destination}");
+            if let Verdict::Out(port) = expected {
+                let [high, low] = port.0.to_be_bytes();
+                assert_eq!(frame.bytes()[..6], [2, 0, 0, 0xcc, high, low]);
+            }
+        }
     }
 }

@@ -129,12 +129,13 @@ impl VirtualNode {
         if at > self.now {
             self.wait(at);
         }
-        let right = self.config.as_ref().map_or(1, |config| config.left) as u8;
+        let right = self.config.as_ref().map_or(1, |config| config.left) as u16;
         self.frames(&[(PortId(if end == End::Left { 0 } else { right }), frame.to_vec())]);
     }
 
     fn mac(port: PortId) -> Mac {
-        [0x02, 0, 0, 0, 0xaa, port.0]
+        let [high, low] = port.0.to_be_bytes();
+        [0x02, 0, 0, high, 0xaa, low]
     }
 
     fn end(&self, port: PortId) -> End {
@@ -371,7 +372,7 @@ impl Target for VirtualNode {
     fn configure(&mut self, text: &str) -> Result<(), String> {
         self.take();
         let config = Config::read("node", text).map_err(|mistakes| mistakes.to_string())?;
-        let macs: Vec<Mac> = (0..config.ports.len()).map(|port| Self::mac(PortId(port as u8))).collect();
+        let macs: Vec<Mac> = (0..config.ports.len()).map(|port| Self::mac(PortId(port as u16))).collect();
         let config = match &self.config {
             Some(old) => config.instead_of(old, self.threads),
             None => config.shared_by(self.threads),
@@ -404,7 +405,7 @@ impl Target for VirtualNode {
         if at > self.now {
             self.wait(at);
         }
-        let right = self.config.as_ref().map_or(1, |config| config.left) as u8;
+        let right = self.config.as_ref().map_or(1, |config| config.left) as u16;
         let port = if end == End::Left { PortId(0) } else { PortId(right) };
         let (ether_type, source, packet): (&[u8], _, _) = match packet[0] >> 4 {
             4 => (&[8, 0], 12..16, packet),

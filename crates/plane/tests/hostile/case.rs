@@ -238,7 +238,7 @@ impl Bench {
     fn try_send(&mut self, arrivals: &Arrivals, is_sound: fn(&[u8]) -> bool) -> Result<Left, String> {
         self.now = self.now + arrivals.after;
         let coming = |(port, bytes): &(usize, Vec<u8>)| {
-            let port = PortId(*port as u8);
+            let port = PortId(*port as u16);
             let is_sound = bytes.split_at_checked(self.header(port)).is_some_and(|(header, packet)| {
                 (header.ends_with(&[8, 0]) || header.ends_with(&[0x86, 0xdd])) && is_sound(packet)
             });

@@ -20,7 +20,7 @@ const ETHERNET_BYTES: i64 = 14;
 const TAG_BYTES: usize = 4;
 
 /// A filter that was checked when it was made.
-pub(super) struct Filter(Vec<libc::sock_filter>);
+pub(crate) struct Filter(Vec<libc::sock_filter>);
 
 /// A frame as a filter sees it.
 struct View<'a> {
@@ -74,12 +74,12 @@ impl View<'_> {
 }
 
 impl Filter {
-    pub(super) fn new(program: Vec<libc::sock_filter>) -> Filter {
+    pub(crate) fn new(program: Vec<libc::sock_filter>) -> Filter {
         Filter(program)
     }
 
     /// Does it let a frame through? A load beyond the frame's end refuses it.
-    pub(super) fn accepts(&self, frame: &[u8]) -> bool {
+    pub(crate) fn accepts(&self, frame: &[u8]) -> bool {
         self.run(&View::of(frame)).is_some_and(|keep| keep > 0)
     }
 

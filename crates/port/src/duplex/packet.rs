@@ -8,6 +8,7 @@
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 mod slots;
+mod tags;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -26,9 +27,13 @@ use crate::mapping::Mapping;
 use crate::packet::{Sender, set, set_at};
 use crate::spread;
 use slots::{Filled, Slots};
+pub use tags::{Tags, Vids};
 
-/// Slots of the ring.
+/// Slots of the ring, at most and at least.
 const SLOTS: u32 = 4096;
+const LEAST_SLOTS: u32 = 64;
+/// Bytes that the rings of all ports of a node have together, unless fewer than 32 need less.
+const ALL_RINGS_BYTES: usize = 256 << 20;
 /// The kernel's header of a frame, and what it keeps between that and the frame.
 const AROUND_BYTES: u32 = 128;
 /// Bytes of large frames that the kernel may keep at the socket: some 240 of 64 KB.
@@ -36,6 +41,31 @@ const KEPT_BYTES: i32 = 16 << 20;
 /// linux/if_packet.h, which the libc crate lacks.
 const PACKET_COPY_THRESH: i32 = 7;
 const PACKET_VNET_HDR: i32 = 15;
+
+/// What a port takes from its interface.
+#[derive(Debug, Clone, Copy)]
+pub struct PacketOptions {
+    /// The longest frame.
+    pub longest: usize,
+    /// Whether frames for other machines are taken, too.
+    pub mode: ReceiveMode,
+    /// The tags of its frames, where other ports take other frames of the interface; the kernel keeps those away.
+    pub tags: Option<Tags>,
+    /// So many rings share the memory for rings.
+    pub rings: usize,
+}
+
+impl PacketOptions {
+    fn slot_bytes(&self) -> u32 {
+        (self.longest as u32 + AROUND_BYTES).next_power_of_two()
+    }
+
+    /// Slots of a ring: as many as there is memory for, a power of two.
+    fn slots(&self) -> u32 {
+        let most = ALL_RINGS_BYTES / self.slot_bytes() as usize / self.rings.max(1);
+        (most as u32).checked_ilog2().map_or(0, |bits| 1 << bits).clamp(LEAST_SLOTS, SLOTS)
+    }
+}
 
 /// A ring to receive and a socket to send, at one interface.
 pub struct Packet {
@@ -58,7 +88,15 @@ impl Packet {
     /// # Errors
     /// No such interface, no permission.
     pub fn open(interface: &str, longest: usize, mode: ReceiveMode) -> Result<Packet, CaptureError> {
-        let packet = Packet::bound(&Interface::named(interface)?, longest, mode)?;
+        Packet::open_with(interface, &PacketOptions { longest, mode, tags: None, rings: 1 })
+    }
+
+    /// The same with more to say.
+    ///
+    /// # Errors
+    /// No such interface, no permission.
+    pub fn open_with(interface: &str, options: &PacketOptions) -> Result<Packet, CaptureError> {
+        let packet = Packet::bound(&Interface::named(interface)?, options)?;
         packet.tap.admit()?;
         Ok(packet)
     }
@@ -69,8 +107,7 @@ impl Packet {
     /// No such interface, no permission.
     pub fn open_several(
         interface: &str,
-        longest: usize,
-        mode: ReceiveMode,
+        options: &PacketOptions,
         sockets: usize,
         spread: Spread,
     ) -> Result<Vec<Packet>, CaptureError> {
@@ -80,7 +117,7 @@ impl Packet {
         };
         let interface = Interface::named(interface)?;
         let join = |_| {
-            let packet = Packet::bound(&interface, longest, mode)?;
+            let packet = Packet::bound(&interface, options)?;
             group.join(&packet.tap)?;
             Ok(packet)
         };
@@ -91,30 +128,29 @@ impl Packet {
     }
 
     /// Bound to the interface, and deaf until it is admitted.
-    fn bound(interface: &Interface, longest: usize, mode: ReceiveMode) -> Result<Packet, CaptureError> {
-        let tap = Tap::open(
-            interface,
-            &Options { promiscuous: mode == ReceiveMode::Promiscuous, ..Options::default() },
-        )?;
+    fn bound(interface: &Interface, options: &PacketOptions) -> Result<Packet, CaptureError> {
+        let promiscuous = options.mode == ReceiveMode::Promiscuous;
+        let filter = options.tags.map(|tags| tags.program());
+        let tap = Tap::open(interface, &Options { promiscuous, filter, ..Options::default() })?;
         let version = libc::tpacket_versions::TPACKET_V2;
         set(&tap.fd, libc::PACKET_VERSION, &version)
             .map_err(interface.refused("choosing rings of frames"))?;
         keep_large(&tap).map_err(interface.refused("asking for large frames and their offloads"))?;
-        let slot_bytes = (longest as u32 + AROUND_BYTES).next_power_of_two();
+        let (slot_bytes, slots) = (options.slot_bytes(), options.slots());
         let block_bytes = slot_bytes.max(1 << 16);
         let request = libc::tpacket_req {
             tp_block_size: block_bytes,
-            tp_block_nr: SLOTS / (block_bytes / slot_bytes),
+            tp_block_nr: slots / (block_bytes / slot_bytes).min(slots),
             tp_frame_size: slot_bytes,
-            tp_frame_nr: SLOTS,
+            tp_frame_nr: slots,
         };
         set(&tap.fd, libc::PACKET_RX_RING, &request).map_err(interface.refused("making the ring"))?;
-        let memory = Mapping::shared(tap.fd.as_fd(), (slot_bytes * SLOTS) as usize, 0)
+        let memory = Mapping::shared(tap.fd.as_fd(), slot_bytes as usize * slots as usize, 0)
             .map_err(interface.refused("mapping the ring"))?;
         let refused = |error: crate::packet::PacketError| interface.refused(error.step)(error.source);
         let sender = Sender::open(interface.index()).map_err(refused)?;
         tap.bind()?;
-        let (slots, lost) = (Slots::new(memory, slot_bytes, SLOTS), Lost::default());
+        let (slots, lost) = (Slots::new(memory, slot_bytes, slots), Lost::default());
         let large = LargeFrame::default();
         let arrived_ns = Vec::with_capacity(BATCH);
         Ok(Packet {

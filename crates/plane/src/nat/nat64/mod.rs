@@ -204,7 +204,7 @@ mod tests {
     use crate::scenario::packet as packet_of;
 
     /// A NAT, and what becomes of packets that come to it in at a port.
-    fn nat() -> impl FnMut(u8, &[u8]) -> (Verdict, Vec<u8>) {
+    fn nat() -> impl FnMut(u16, &[u8]) -> (Verdict, Vec<u8>) {
         let config = Config::read("n", "nat(public 192.0.2.1, prefix64 2001:db8:2::/96)").expect("a node");
         let mut plane = Plane::new(&config, &[[2; 6], [4; 6]]);
         move |port, ip| {

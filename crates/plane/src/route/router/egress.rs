@@ -51,7 +51,7 @@ impl Router {
     fn forward(&mut self, step: &mut Step<'_, '_>, dir: Dir, i: usize, hop: Hop) {
         let hop = if hop.0 >= GROUPS && hop != Hop::NONE { self.member(&step.frames[i], hop) } else { hop };
         let frame = &mut step.frames[i];
-        if let Some(&Next::Ready { port, mac }) = self.nexts.get(hop.0 as usize)
+        if let Some(Next::Ready { port, mac }) = self.nexts.get(hop)
             && frame.ttl() > 1
             && frame.ip_bytes() <= usize::from(self.mtu(port))
             && !is_of_link(frame)
@@ -71,7 +71,7 @@ impl Router {
     fn slow(&mut self, step: &mut Step<'_, '_>, dir: Dir, i: usize, hop: Hop) {
         // An error goes back through all stages.
         let back = EntryPoint::Begin(dir.opposite());
-        let next = self.nexts.get(hop.0 as usize).copied();
+        let next = self.nexts.get(hop);
         // It goes no further than to the node (RFC 4291, section 2.5.6).
         let is_for_us = matches!(next, Some(Next::Local | Next::All | Next::Broadcast(_)));
         if is_of_link(&step.frames[i]) && !is_for_us {
@@ -122,7 +122,7 @@ impl Router {
     /// The next hop of the group for a flow with this hash.
     pub(in crate::route) fn member_of(&self, hop: Hop, hash: u32) -> Hop {
         let usable = |member: u32| {
-            matches!(self.nexts.get(member as usize), Some(Next::Ready { .. } | Next::Stale { .. }))
+            matches!(self.nexts.get(Hop(member)), Some(Next::Ready { .. } | Next::Stale { .. }))
         };
         Hop(self.shared(hop).group.pick(hash, usable))
     }
@@ -177,8 +177,9 @@ impl Router {
             }
             (Options::Fill, Some(address)) => {
                 let ports = 0..self.mtus.len();
-                let is_local =
-                    |asked| ports.clone().any(|port| of_port(PortId(port as u8)).any(|local| local == asked));
+                let is_local = |asked| {
+                    ports.clone().any(|port| of_port(PortId(port as u16)).any(|local| local == asked))
+                };
                 let writer = Writer { address, is_local: &is_local, now: step.now };
                 if let Err(at) = options::fill(&mut step.frames[i], &writer) {
                     step.refuse(i, DropReason::IpOption, Error::Problem(at), back);

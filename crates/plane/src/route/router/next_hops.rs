@@ -219,12 +219,7 @@ impl Router {
             State::Reachable | State::Delay | State::Probing(_) | State::Static => Next::Ready { port, mac },
         };
         let hop = Hop(NEIGHBOURS + slot.0);
-        if self.nexts.len() <= hop.0 as usize {
-            self.nexts.resize(hop.0 as usize + 1, Next::Unresolved);
-        }
-        if let Some(place) = self.nexts.get_mut(hop.0 as usize) {
-            *place = next;
-        }
+        self.nexts.set(hop, next);
         let host = Prefix { address: ip, len: full(ip) };
         match self.get(host) {
             None if next != Next::Unresolved && self.neighbours.port_of(ip) == Some(port) => {
