@@ -3,14 +3,17 @@
 //! ```text
 //!   run:   open ports > give privileges up > threads of the node
 //!          this thread: counters for Prometheus, panics of the node, signals
-//!          another one: events of NATs and port blocks > files (notes)
-//!          threads for the clients of the socket (clients, socket): one line of JSON there, one line back
+//!          another one: events of NATs and port blocks > files (notes), events also > clients (hub)
+//!          threads for the clients of the socket (clients, socket): lines of JSON there, lines back
 //! ```
-//! [`request`] is what a client may ask and [`socket`] how it is sent; [`reported`] is the JSON of the answers, and the same as text
-//! and for Prometheus. [`blocks`] keeps the port blocks of each subscriber, [`panics`] what a panic of the node leaves.
+//! [`request`] has the lines of the protocol, [`answers`] what is answered, [`client`] is the other end; [`reported`] is the JSON of
+//! the answers, and the same as text and for Prometheus. [`blocks`] keeps the port blocks of each subscriber, [`panics`] what a panic of the node leaves.
 
+mod answers;
 mod blocks;
+pub mod client;
 mod clients;
+mod hub;
 mod notes;
 mod panics;
 pub mod reported;
@@ -32,10 +35,13 @@ use weir_service::prometheus::{self, Server};
 use weir_service::signals::Hangup;
 use weir_service::{say, systemd};
 
+use answers::Service;
+use clients::Served;
+use hub::Hub;
 use notes::{Events, EventsFile, KeptBlocks, Notes};
 use panics::PanicLog;
 use reported::Unwritten;
-use socket::Control;
+use socket::{Access, Control, LIMITS};
 
 /// Longest age of the counters for Prometheus.
 const TELL: Duration = Duration::from_secs(1);
@@ -69,6 +75,8 @@ pub struct Settings<'a> {
     pub cpus: Option<Vec<usize>>,
     /// Where clients are answered.
     pub socket: PathBuf,
+    /// Who may be a client.
+    pub access: Access,
     /// Where Prometheus is answered.
     pub prometheus: Option<SocketAddr>,
     /// The file to which events of NATs are appended.
@@ -108,7 +116,7 @@ pub fn run(settings: Settings<'_>) -> Result<Over> {
     let events = settings.events.map(EventsFile::open).transpose()?;
     let prometheus = settings.prometheus.map(prometheus::listen).transpose()?;
     let mut blocks = settings.blocks.map(|file| KeptBlocks::open(file.path, file.failure)).transpose()?;
-    let control = Control::listen(&settings.socket)?;
+    let control = Control::listen(&settings.socket, &settings.access)?;
     let mut opened = Opened::new(&config)?;
     if let Some(blocks) = &mut blocks {
         restore(&mut opened, blocks);
@@ -128,7 +136,8 @@ pub fn run(settings: Settings<'_>) -> Result<Over> {
     let events = events.map(|(file, path)| Events::new(file, path, node.began()));
     let unwritten = Unwritten::default();
     let reopens = AtomicBool::new(false);
-    let mut notes = Notes { events, blocks, unwritten: &unwritten, reopens: &reopens };
+    let (hub, has_file) = (Hub::default(), events.is_some());
+    let mut notes = Notes { events, blocks, unwritten: &unwritten, hub: &hub, reopens: &reopens };
     let prometheus = prometheus.map(Server::start).transpose()?;
     let names: Vec<String> = config.plane.ports.iter().map(|port| port.name.clone()).collect();
     let page =
@@ -137,7 +146,16 @@ pub fn run(settings: Settings<'_>) -> Result<Over> {
     // Clients have their own threads, so that none of them delays the recording of events.
     let (alive, over) = UnixStream::pair().context("cannot create the socket that ends the clients")?;
     let placed = |config| placed(config, cpus.as_deref());
-    let answer = |sent: &[u8]| socket::answer(&node, &names, sent, &placed);
+    let service = Service { node: &node, names: &names, placed: &placed };
+    // Those from before the first client subscribes are for the file, or for nobody.
+    let before_events = || drop((!has_file).then(|| node.events()));
+    let served = Served {
+        answer: &|from, ask| answers::answer(&service, from, ask),
+        counters: &|| Ok(reported::counters(&node.count()?, &names)),
+        hub: &hub,
+        before_events: &before_events,
+        limits: LIMITS,
+    };
     let publish = || {
         if let Some(server) = &prometheus {
             server.publish(page(&node));
@@ -145,11 +163,11 @@ pub fn run(settings: Settings<'_>) -> Result<Over> {
     };
     std::thread::scope(|scope| {
         let (noting, is_over) = channel();
-        if notes.events.is_some() || notes.blocks.is_some() {
+        {
             let (node, notes) = (&node, &mut notes);
             scope.spawn(move || notes.run(node, &is_over));
         }
-        let serve = || control.serve(&over, &answer);
+        let serve = || control.serve(&over, &served);
         let serving = std::thread::Builder::new().name("control".into()).spawn_scoped(scope, serve);
         if serving.is_ok() {
             watch(&node, (&names, &mut panics), publish, (&hangup, &reopens));

@@ -1,6 +1,6 @@
 //! The files that a node writes while it runs: the events of its NATs, and the assignment of port blocks. They have a thread of
 //! their own, so that a slow disk does not delay the clients of the node, nor a client the files, and no disk error ends the
-//! node.
+//! node. This thread is the only reader of the node's events: clients that subscribe get them from here.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -16,6 +16,7 @@ use weir_node::{Ended, Node, NodeError};
 use weir_plane::{Event, NewBlocks};
 
 use super::blocks::Blocks;
+use super::hub::Hub;
 use super::reported::{self, Unwritten};
 use crate::BlocksFailure;
 use weir_service::say;
@@ -30,6 +31,8 @@ pub(crate) struct Notes<'a> {
     pub(crate) events: Option<Events>,
     pub(crate) blocks: Option<KeptBlocks>,
     pub(crate) unwritten: &'a Unwritten,
+    /// The clients that subscribe to events.
+    pub(crate) hub: &'a Hub,
     /// The file of events may have been renamed.
     pub(crate) reopens: &'a AtomicBool,
 }
@@ -46,8 +49,11 @@ impl Notes<'_> {
     }
 
     fn look(&mut self, node: &Node) -> Result<(), NodeError> {
+        // Without a reader they stay in the node, which has room for the last ones.
+        if self.events.is_some() || self.hub.has_subscribers() {
+            self.write_events(node.events()?, node.began());
+        }
         if let Some(events) = &mut self.events {
-            events.write(node.events()?);
             if self.reopens.swap(false, Ordering::Relaxed) {
                 events.reopen();
             }
@@ -62,6 +68,14 @@ impl Notes<'_> {
         }
         self.publish();
         Ok(())
+    }
+
+    /// Clients first: they do not wait for the disk.
+    fn write_events(&mut self, (events, dropped): (Vec<Event>, u64), began: SystemTime) {
+        events.iter().for_each(|event| self.hub.publish(&reported::event(event, began, dropped)));
+        if let Some(file) = &mut self.events {
+            file.write((events, dropped));
+        }
     }
 
     /// Writes the last events of a node that has ended.

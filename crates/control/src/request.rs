@@ -1,22 +1,175 @@
-//! The requests of a client to a node: a line of JSON.
+//! The lines between a node and its clients, as types: greetings, requests, refusals. docs/control.md has examples of all of them.
+//!
+//! ```text
+//!   node    {"weir": "0.1.0", "protocol": 1}     {"id": 7, "ok": ...}
+//!   client  {"protocol": 1}     {"id": 7, "query": {"show": "counters"}}
+//! ```
+//! The bytes come from outside: what does not fit is an error with the remedy, and no unknown key is ignored in a request.
 
 use std::collections::BTreeMap;
 use std::io;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Bytes of a request: a node's text with all files that it names has no more in JSON, so that each node that runs can also be
-/// applied. A million rules have fewer.
+/// Bytes of a line of a client: a node's text with all files that it names has no more in JSON, so that each node that runs can also
+/// be applied. A million rules have fewer.
 pub const LONGEST: usize = 64 << 20;
 
-/// A request.
+/// The version of the protocol: another one is refused.
+pub const PROTOCOL: u64 = 1;
+
+/// The version of weir.
+pub const WEIR: &str = env!("CARGO_PKG_VERSION");
+
+/// Shortest and longest interval of counters, in ms.
+pub const INTERVALS_MS: std::ops::RangeInclusive<u64> = 100..=86_400_000;
+
+/// The first line of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Request {
-    /// Return this table.
-    Show(String),
+pub struct Greeting {
+    /// Its version of weir.
+    pub weir: String,
+    /// Its version of the protocol.
+    pub protocol: u64,
+}
+
+impl Greeting {
+    /// That of this program.
+    pub fn own() -> Greeting {
+        Greeting { weir: WEIR.into(), protocol: PROTOCOL }
+    }
+}
+
+/// The first line of a client.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hello {
+    /// Its version of the protocol.
+    pub protocol: u64,
+    /// Its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
+}
+
+impl Hello {
+    /// Parses the first line of a client.
+    ///
+    /// # Errors
+    /// The client has another version, or the line is no greeting: the message has both versions and the remedy.
+    pub fn read(sent: &[u8]) -> Result<Hello, Refusal> {
+        #[derive(Deserialize)]
+        struct Version {
+            protocol: u64,
+        }
+        let node = format!("this node is weir {WEIR} and speaks protocol {PROTOCOL}");
+        let remedy = "use weir of the same version as the node";
+        match serde_json::from_slice(sent) {
+            Ok(Version { protocol: PROTOCOL }) => serde_json::from_slice(sent).map_err(|error| {
+                let example = r#"{"protocol": 1, "client": "name"}"#;
+                format!("the greeting of the client is not valid: {error}; send {example}").into()
+            }),
+            Ok(Version { protocol }) => {
+                Err(format!("{node}, its client speaks protocol {protocol}: {remedy}").into())
+            }
+            Err(_) => Err(format!(
+                "{node}, its client did not greet with a version: {remedy}; the first line of a program is {{\"protocol\": {PROTOCOL}}}"
+            )
+            .into()),
+        }
+    }
+}
+
+/// A request of a client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// The number that its answer has, too.
+    pub id: u64,
+    /// What the client wants.
+    pub wants: Wants,
+}
+
+/// What a client wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wants {
+    /// An answer of the node.
+    Answer(Ask),
+    /// Lines about this from now on, with the number of this request.
+    Subscription(Topic),
+    /// No more lines of the subscription with this number.
+    End(u64),
+}
+
+/// What the node is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ask {
+    /// State of the node.
+    Query(Query),
     /// Apply a node file.
     Apply(Apply),
+}
+
+/// A query.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Query {
+    /// Return this table.
+    Show(String),
+}
+
+/// What a subscription is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Topic {
+    /// Each event of the node.
+    Events,
+    /// The counters of the node, once per interval.
+    Counters {
+        /// The interval, one of [`INTERVALS_MS`].
+        interval_ms: u64,
+    },
+}
+
+/// A topic in JSON.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum TopicLine {
+    Events(bool),
+    Counters(CountersLine),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CountersLine {
+    interval_ms: u64,
+}
+
+impl Serialize for Topic {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let line = match *self {
+            Topic::Events => TopicLine::Events(true),
+            Topic::Counters { interval_ms } => TopicLine::Counters(CountersLine { interval_ms }),
+        };
+        line.serialize(to)
+    }
+}
+
+impl<'de> Deserialize<'de> for Topic {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Topic, D::Error> {
+        match TopicLine::deserialize(from)? {
+            TopicLine::Events(true) => Ok(Topic::Events),
+            TopicLine::Events(false) => {
+                Err(D::Error::custom("`events` is true; a subscription ends with `unsubscribe`"))
+            }
+            TopicLine::Counters(CountersLine { interval_ms }) if INTERVALS_MS.contains(&interval_ms) => {
+                Ok(Topic::Counters { interval_ms })
+            }
+            TopicLine::Counters(_) => {
+                let [shortest, longest] = [INTERVALS_MS.start(), INTERVALS_MS.end()];
+                Err(D::Error::custom(format!("`interval_ms` is between {shortest} and {longest}")))
+            }
+        }
+    }
 }
 
 /// A node file to apply.
@@ -38,8 +191,13 @@ impl Apply {
     /// # Errors
     /// They do not: the message says how long they are.
     pub fn check_length(&self) -> Result<(), String> {
+        #[derive(Serialize)]
+        struct Line<'a> {
+            id: u64,
+            apply: &'a Apply,
+        }
         let mut length = Length(0);
-        serde_json::to_writer(&mut length, &BTreeMap::from([("apply", self)]))
+        serde_json::to_writer(&mut length, &Line { id: u64::MAX, apply: self })
             .map_err(|error| error.to_string())?;
         if length.0 > LONGEST {
             let [is, most] = [length.0, LONGEST].map(|bytes| bytes >> 20);
@@ -66,18 +224,97 @@ impl io::Write for Length {
     }
 }
 
+impl Serialize for Request {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut line = to.serialize_map(Some(2))?;
+        line.serialize_entry("id", &self.id)?;
+        match &self.wants {
+            Wants::Answer(Ask::Query(query)) => line.serialize_entry("query", query)?,
+            Wants::Answer(Ask::Apply(apply)) => line.serialize_entry("apply", apply)?,
+            Wants::Subscription(topic) => line.serialize_entry("subscribe", topic)?,
+            Wants::End(subscription) => line.serialize_entry("unsubscribe", subscription)?,
+        }
+        line.end()
+    }
+}
+
+/// A request in JSON: one of the keys beside `id`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RequestLine {
+    id: u64,
+    query: Option<Query>,
+    apply: Option<Apply>,
+    subscribe: Option<Topic>,
+    unsubscribe: Option<u64>,
+}
+
+impl RequestLine {
+    fn request(self) -> Option<Request> {
+        let RequestLine { id, query, apply, subscribe, unsubscribe } = self;
+        let mut all = [
+            query.map(|query| Wants::Answer(Ask::Query(query))),
+            apply.map(|apply| Wants::Answer(Ask::Apply(apply))),
+            subscribe.map(Wants::Subscription),
+            unsubscribe.map(Wants::End),
+        ]
+        .into_iter()
+        .flatten();
+        let wants = all.next().filter(|_| all.next().is_none())?;
+        Some(Request { id, wants })
+    }
+}
+
+/// A line that is no request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unreadable {
+    /// The number of the request, as far as it has one.
+    pub id: Option<u64>,
+    /// Why it is none.
+    pub why: Refusal,
+}
+
 impl Request {
-    /// Parses the bytes of a client. The library limits nesting, the caller limits the length.
+    /// Parses a line of a client. The library limits nesting, the caller limits the length.
     ///
     /// # Errors
     /// Why it is no request, with an example of one.
-    pub fn read(sent: &[u8]) -> Result<Request, String> {
-        serde_json::from_slice(sent).map_err(|error| {
-            format!(
-                "this is no valid request: {error}; send {{\"show\": \"counters\"}} or {{\"apply\": {{\"file\": \"x\", \"text\": \"...\"}}}} \
-                 in one line"
-            )
+    pub fn read(sent: &[u8]) -> Result<Request, Unreadable> {
+        #[derive(Deserialize)]
+        struct Id {
+            id: u64,
+        }
+        let read = serde_json::from_slice(sent).map_err(|error| error.to_string());
+        let one = "it has one of `query`, `apply`, `subscribe`, `unsubscribe` beside `id`";
+        read.and_then(|line: RequestLine| line.request().ok_or_else(|| one.to_string())).map_err(|error| {
+            let example = r#"{"id": 1, "query": {"show": "counters"}}"#;
+            Unreadable {
+                id: serde_json::from_slice(sent).ok().map(|Id { id }| id),
+                why: format!("this is no valid request: {error}; send {example} in one line").into(),
+            }
         })
+    }
+}
+
+/// Why the node did not do what a client asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// The reason and the remedy.
+    pub message: String,
+    /// The first command that was refused, of a list of them: its index.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<usize>,
+}
+
+impl From<String> for Refusal {
+    fn from(message: String) -> Refusal {
+        Refusal { message, command: None }
+    }
+}
+
+impl From<anyhow::Error> for Refusal {
+    fn from(error: anyhow::Error) -> Refusal {
+        format!("{error:#}").into()
     }
 }
 
@@ -132,15 +369,81 @@ impl Shown {
 mod tests {
     use super::*;
 
+    fn apply(bytes: usize) -> Apply {
+        Apply { file: "x".into(), text: "#".repeat(bytes), files: BTreeMap::new() }
+    }
+
     #[test]
     fn the_longest_text_that_runs_can_be_sent() {
-        let apply =
-            |bytes: usize| Apply { file: "x".into(), text: "#".repeat(bytes), files: BTreeMap::new() };
-        let empty = serde_json::to_string(&Request::Apply(apply(0))).expect("plain data").len();
+        let request = Request { id: u64::MAX, wants: Wants::Answer(Ask::Apply(apply(0))) };
+        let empty = serde_json::to_string(&request).expect("plain data").len();
         assert_eq!(apply(LONGEST - empty).check_length(), Ok(()));
         let error = apply(LONGEST - empty + 1).check_length().expect_err("one byte too many");
         assert!(error.contains("x and the files that it names have 64 MiB"), "{error}");
         let quotes = Apply { text: "\"".repeat(LONGEST / 2), ..apply(0) };
         assert!(quotes.check_length().is_err(), "each is two bytes in JSON");
+    }
+
+    #[test]
+    fn requests_are_the_same_when_they_are_written_and_read() {
+        for line in [
+            r#"{"id":7,"query":{"show":"counters"}}"#,
+            r##"{"id":0,"apply":{"file":"x","text":"node","files":{"a":"#"}}}"##,
+            r#"{"id":10,"subscribe":{"events":true}}"#,
+            r#"{"id":11,"subscribe":{"counters":{"interval_ms":1000}}}"#,
+            r#"{"id":18446744073709551615,"unsubscribe":10}"#,
+        ] {
+            let request = Request::read(line.as_bytes()).expect("a request");
+            assert_eq!(serde_json::to_string(&request).expect("plain data"), line);
+        }
+    }
+
+    #[test]
+    fn what_is_no_request_keeps_its_number() {
+        let one = "it has one of `query`, `apply`, `subscribe`, `unsubscribe` beside `id`";
+        for (line, id, why) in [
+            ("{\"id\": 7}", Some(7), one),
+            ("{\"id\": 7, \"unsubscribe\": 1, \"query\": {\"show\": \"log\"}}", Some(7), one),
+            ("{\"id\": 7, \"stop\": true}", Some(7), "unknown field `stop`"),
+            ("{\"id\": -7, \"unsubscribe\": 1}", None, "expected u64"),
+            ("{\"unsubscribe\": 1}", None, "missing field `id`"),
+            ("{\"id\": 1, \"subscribe\": {\"events\": false}}", Some(1), "ends with `unsubscribe`"),
+            (
+                "{\"id\": 1, \"subscribe\": {\"counters\": {\"interval_ms\": 99}}}",
+                Some(1),
+                "`interval_ms` is between 100 and 86400000",
+            ),
+            ("{\"id\": 7, \"unsubscribe\": 1", None, "EOF"),
+        ] {
+            let unreadable = Request::read(line.as_bytes()).expect_err(line);
+            assert_eq!(unreadable.id, id, "{line}");
+            let message = unreadable.why.message;
+            assert!(message.contains(why) && message.contains("send {\"id\": 1"), "{line}: {message}");
+        }
+    }
+
+    #[test]
+    fn a_client_of_another_version_is_told_both_versions_and_the_remedy() {
+        let hello = Hello { protocol: 1, client: Some("x".into()) };
+        assert_eq!(Hello::read(br#"{"protocol": 1, "client": "x"}"#), Ok(hello));
+        for (line, has) in [
+            (
+                &br#"{"protocol": 2, "new": []}"#[..],
+                "its client speaks protocol 2: use weir of the same version",
+            ),
+            (
+                br#"{"show": "counters"}"#,
+                "did not greet with a version: use weir of the same version as the node",
+            ),
+            (b"\xff", "did not greet with a version"),
+            (br#"{"protocol": 1, "clint": "x"}"#, "unknown field `clint`"),
+        ] {
+            let message = Hello::read(line).expect_err("refused").message;
+            assert!(message.contains(has), "{message}");
+            assert!(
+                message.contains("clint") || message.contains(&format!("weir {WEIR} and speaks protocol 1")),
+                "{message}"
+            );
+        }
     }
 }

@@ -28,6 +28,6 @@ pub use directory::{Directory, check_writable};
 pub use kernel::kernel_text;
 pub use open::{append, check_plain, create, inherited, keep, special};
 pub use replace::{replace, replace_in};
-pub use socket::listen;
+pub use socket::{SocketAccess, listen};
 pub use state::state_folder;
 pub use user::{User, as_caller, caller, explained, is_root};

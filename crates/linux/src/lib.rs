@@ -8,14 +8,17 @@
 //! namespace            anonymous network namespaces, a thread each
 //! time                 clocks, and dates as records have them
 //! cpu, process, lock   CPU time and masks, processes by more than their number, turns of runs that measure
+//! descriptors, group   descriptors that pass to another process, groups of users
 //! ```
 //! All functions act in the network namespace of the calling thread, unless stated otherwise. Nothing here knows a node, a
 //! test bed or a plan.
 
 pub mod conntrack;
 pub mod cpu;
+pub mod descriptors;
 pub mod error;
 pub mod ethtool;
+pub mod group;
 pub mod interface;
 pub mod lock;
 pub mod namespace;

@@ -11,8 +11,10 @@ use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
-use weir_control::request::{Apply, LONGEST, Request};
-use weir_control::{BlocksFile, Settings, reported, socket};
+use weir_control::client::Client;
+use weir_control::request::{Apply, LONGEST, Query};
+use weir_control::socket::Access;
+use weir_control::{BlocksFile, Settings, reported};
 use weir_node::{Config, cpus_of};
 
 use crate::cli::{BlocksFailure, NodeApply, NodeCommand, NodeRun, NodeShow};
@@ -91,6 +93,7 @@ fn in_foreground(arguments: &NodeRun, out: &mut impl Write) -> Result<Outcome> {
         cpus: arguments.cpus.as_deref().map(cpus).transpose()?,
         config: read(&arguments.file)?,
         socket: arguments.socket.path(),
+        access: Access { mode: arguments.socket_mode, group: arguments.socket_group.clone() },
         prometheus: arguments.prometheus,
         events: arguments.events.as_deref(),
         blocks: arguments.blocks.as_deref().map(|path| BlocksFile { path, failure }),
@@ -110,7 +113,7 @@ fn in_foreground(arguments: &NodeRun, out: &mut impl Write) -> Result<Outcome> {
 fn show(arguments: &NodeShow, out: &mut impl Write) -> Result<()> {
     let answer = {
         let what = arguments.what.to_possible_value().expect("each has a name");
-        socket::ask(&arguments.socket.found()?, &Request::Show(what.get_name().to_string()))?
+        Client::connect(&arguments.socket.found()?)?.ask(Query::Show(what.get_name().to_string()))?
     };
     if arguments.json {
         writeln!(out, "{answer}")?;
@@ -124,7 +127,7 @@ fn apply(arguments: &NodeApply, out: &mut impl Write) -> Result<()> {
     // Mistakes are reported here, even if no node runs. The node has dropped the right to read the files that the text names.
     let (_, texts) = read_texts(&arguments.file)?;
     let name = texts.file.clone();
-    socket::ask(&arguments.socket.found()?, &Request::Apply(texts))?;
+    Client::connect(&arguments.socket.found()?)?.apply(texts)?;
     Ok(writeln!(out, "the node applied {name}")?)
 }
 

@@ -1,6 +1,6 @@
 //! Bytes of others: clients of a node's socket, the remote end of a measurement, capture files.
 
-use weir_control::request::Request;
+use weir_control::request::{Ask, Hello, Request, Wants};
 use weir_lab::frames::remote;
 use weir_plane::scenario::packet;
 use weir_port::pcap;
@@ -9,13 +9,21 @@ use weir_port::pcapng::{ETHERNET, Interface, Packet, write};
 
 use super::of_texts;
 
-/// A request to a node; one that is taken is the same after it was written and read again, and its text is read.
+/// A line to a node, as a greeting and as a request; what is taken is the same after it was written and read again, and a node's text
+/// is read.
 pub(super) fn control(input: &[u8]) {
+    match Hello::read(input) {
+        Ok(hello) => {
+            let again = serde_json::to_vec(&hello).expect("greetings are plain data");
+            assert_eq!(Hello::read(&again), Ok(hello));
+        }
+        Err(why) => assert!(!why.message.is_empty()),
+    }
     match Request::read(input) {
         Ok(request) => {
             let again = serde_json::to_vec(&request).expect("requests are plain data");
             assert_eq!(Request::read(&again).as_ref(), Ok(&request));
-            if let Request::Apply(apply) = &request {
+            if let Wants::Answer(Ask::Apply(apply)) = &request.wants {
                 let beside =
                     |name: &str| apply.files.get(name).cloned().ok_or_else(|| "it is not there".to_string());
                 if let Err(mistakes) = weir_node::Config::read(&apply.file, &apply.text, &beside) {
@@ -23,16 +31,19 @@ pub(super) fn control(input: &[u8]) {
                 }
             }
         }
-        Err(why) => assert!(!why.is_empty()),
+        Err(wrong) => assert!(!wrong.why.message.is_empty()),
     }
 }
 
 pub(super) fn control_seeds() -> Vec<Vec<u8>> {
     of_texts([
-        r#"{"show": "counters"}"#,
-        r#"{"show": "sessions"}"#,
-        r#"{"apply": {"file": "x.node", "text": "node lan > filter(rules.fw) > nat(public 192.0.2.1) > wan", "files": {"rules.fw": "accept udp\npolicy drop"}}}"#,
-        r#"{"apply": {"file": "x", "text": "node lan(198.18.0.1/16, 2001:db8:1::1/64) > route > wan(vlan 7, 198.19.0.1/16) run(cpu 0-1)"}}"#,
+        r#"{"protocol": 1, "client": "x"}"#,
+        r#"{"id": 7, "query": {"show": "counters"}}"#,
+        r#"{"id": 10, "subscribe": {"events": true}}"#,
+        r#"{"id": 11, "subscribe": {"counters": {"interval_ms": 1000}}}"#,
+        r#"{"id": 12, "unsubscribe": 10}"#,
+        r#"{"id": 1, "apply": {"file": "x.node", "text": "node lan > filter(rules.fw) > nat(public 192.0.2.1) > wan", "files": {"rules.fw": "accept udp\npolicy drop"}}}"#,
+        r#"{"id": 1, "apply": {"file": "x", "text": "node lan(198.18.0.1/16, 2001:db8:1::1/64) > route > wan(vlan 7, 198.19.0.1/16) run(cpu 0-1)"}}"#,
     ])
 }
 

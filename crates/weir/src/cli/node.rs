@@ -69,6 +69,13 @@ pub(crate) struct NodeRun {
     pub(crate) file: PathBuf,
     #[command(flatten)]
     pub(crate) socket: NodeSocket,
+    /// Mode of the control socket, in octal digits; who may write to it may query and change the node [default: 0600, or 0660 with
+    /// --socket-group]
+    #[arg(long, value_name = "MODE", value_parser = weir_control::socket::mode)]
+    pub(crate) socket_mode: Option<u32>,
+    /// Group of the control socket: its members may query and change the node
+    #[arg(long, value_name = "NAME")]
+    pub(crate) socket_group: Option<String>,
     /// Run one thread on each of these CPUs (overrides the file): 2, 2-5, 2-5,7
     #[arg(long, value_name = "LIST")]
     pub(crate) cpus: Option<String>,

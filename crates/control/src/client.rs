@@ -1,0 +1,222 @@
+//! A client of a node, for programs in Rust: a connection that asks and applies, or subscribes.
+//!
+//! ```text
+//!   connect: greetings > ask > ask > apply ...     one after the other
+//!                      > subscribe > notices ...   until the connection ends
+//! ```
+//! What a node sends is not trusted: an answer has a longest length.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use anyhow::{Context, Result, anyhow, bail};
+use serde_json::Value;
+use weir_linux::descriptors;
+
+use super::request::{Apply, Ask, Greeting, Hello, PROTOCOL, Query, Refusal, Request, Topic, WEIR, Wants};
+
+/// Most bytes of an answer: an untrusted socket must not fill the memory of this process.
+const LONGEST_ANSWER: usize = 1 << 30;
+/// Bytes of a read.
+const READ_BYTES: usize = 64 << 10;
+
+/// A connection to a node.
+#[derive(Debug)]
+pub struct Client {
+    stream: UnixStream,
+    /// The path of the socket, for messages.
+    shown: String,
+    /// Bytes after the line that was read last.
+    held: Vec<u8>,
+    /// Descriptors that came with them, in the order of their answers.
+    descriptors: VecDeque<OwnedFd>,
+    /// The number of the next request.
+    next: u64,
+}
+
+/// An answer of a node.
+#[derive(Debug)]
+pub struct Answer {
+    /// The JSON.
+    pub value: Value,
+    /// Descriptors that the node has passed with it.
+    pub descriptors: Vec<OwnedFd>,
+}
+
+impl Client {
+    /// Connects to the node at `path`, and exchanges greetings.
+    ///
+    /// # Errors
+    /// No node listens there, or one of another version: the message has the remedy.
+    pub fn connect(path: &Path) -> Result<Client> {
+        let shown = path.display().to_string();
+        let stream = UnixStream::connect(path).with_context(|| {
+            format!("no node answers at {shown}: start one with `weir node run`, or set --socket")
+        })?;
+        let (held, descriptors) = (Vec::new(), VecDeque::new());
+        let mut client = Client { stream, shown, held, descriptors, next: 1 };
+        let hello = Hello { protocol: PROTOCOL, client: Some("weir".into()) };
+        // Before the node's: one of the time before versions does not greet.
+        let first = client.exchange(&serde_json::to_string(&hello)?)?;
+        client.check_greeting(&first)?;
+        Ok(client)
+    }
+
+    fn check_greeting(&self, first: &Value) -> Result<()> {
+        let shown = &self.shown;
+        let own = format!("this program is weir {WEIR} with protocol {PROTOCOL}");
+        let remedy = "use weir of the same version as the node";
+        match serde_json::from_value::<Greeting>(first.clone()) {
+            Ok(Greeting { protocol: PROTOCOL, .. }) => Ok(()),
+            Ok(Greeting { weir, protocol }) => {
+                bail!("the node at {shown} is weir {weir} with protocol {protocol}, {own}: {remedy}")
+            }
+            Err(_) => {
+                refusal(first)?;
+                bail!("the node at {shown} does not greet with a version, {own}: {remedy}")
+            }
+        }
+    }
+
+    /// Asks the node for some of its state.
+    ///
+    /// # Errors
+    /// The reason of the node, or that the connection has failed.
+    pub fn ask(&mut self, query: Query) -> Result<Value> {
+        Ok(self.request(Wants::Answer(Ask::Query(query)))?.value)
+    }
+
+    /// Applies a node file.
+    ///
+    /// # Errors
+    /// The reason of the node, or that the connection has failed.
+    pub fn apply(&mut self, texts: Apply) -> Result<()> {
+        self.request(Wants::Answer(Ask::Apply(texts))).map(drop)
+    }
+
+    /// Begins a subscription. Its lines are returned until the node ends, or the connection is dropped.
+    ///
+    /// # Errors
+    /// The reason of the node, or that the connection has failed.
+    pub fn subscribe(mut self, topic: Topic) -> Result<Notices> {
+        self.request(Wants::Subscription(topic))?;
+        Ok(Notices { client: self })
+    }
+
+    /// Sends a request, and waits for its answer.
+    ///
+    /// # Errors
+    /// The reason of the node, or that the connection has failed.
+    pub fn request(&mut self, wants: Wants) -> Result<Answer> {
+        let id = self.next;
+        self.next += 1;
+        let mut answer = self.exchange(&serde_json::to_string(&Request { id, wants })?)?;
+        refusal(&answer)?;
+        let shown = &self.shown;
+        if answer["id"] != id {
+            bail!("the node at {shown} sent another line than the answer to the request {id}: {answer}");
+        }
+        let passed = answer["descriptors"].as_u64().unwrap_or(0) as usize;
+        if passed > self.descriptors.len() {
+            bail!("the node at {shown} announced {passed} descriptors and did not pass them");
+        }
+        Ok(Answer { value: answer["ok"].take(), descriptors: self.descriptors.drain(..passed).collect() })
+    }
+
+    /// Sends a line, and returns the next one of the node.
+    fn exchange(&mut self, line: &str) -> Result<Value> {
+        // A node that does not take it has closed the connection, and may have sent the reason before.
+        let _ = self.stream.write_all(line.as_bytes()).and_then(|()| self.stream.write_all(b"\n"));
+        self.line()
+    }
+
+    /// The next line of the node.
+    fn line(&mut self) -> Result<Value> {
+        let shown = &self.shown;
+        let line = next_line(&self.stream, &mut self.held, &mut self.descriptors)
+            .with_context(|| format!("cannot read from the node at {shown}"))?
+            .ok_or_else(|| anyhow!("the node at {shown} closed the connection"))?;
+        serde_json::from_slice(&line)
+            .with_context(|| format!("the node at {shown} sent a line that is no JSON"))
+    }
+}
+
+/// The next line, without its end; `None`: there is none any more.
+fn next_line(
+    stream: &UnixStream,
+    held: &mut Vec<u8>,
+    descriptors: &mut VecDeque<OwnedFd>,
+) -> io::Result<Option<Vec<u8>>> {
+    let (mut searched, mut piece, mut passed) = (0, vec![0; READ_BYTES], Vec::new());
+    loop {
+        if let Some(at) = held[searched..].iter().position(|&byte| byte == b'\n') {
+            let rest = held.split_off(searched + at + 1);
+            let mut line = std::mem::replace(held, rest);
+            line.pop();
+            return Ok(Some(line));
+        }
+        searched = held.len();
+        if searched > LONGEST_ANSWER {
+            return Err(io::Error::other(format!("its answer is longer than {LONGEST_ANSWER} bytes")));
+        }
+        match descriptors::receive(stream, &mut piece, &mut passed) {
+            Ok(0) => return Ok(None),
+            Ok(read) => held.extend_from_slice(&piece[..read]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // The node has closed it without having read all.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        descriptors.extend(passed.drain(..));
+    }
+}
+
+/// The error of a line, if it is one.
+fn refusal(line: &Value) -> Result<()> {
+    match line.get("error").map(|error| serde_json::from_value::<Refusal>(error.clone())) {
+        Some(Ok(Refusal { message, .. })) => Err(anyhow!("{message}")),
+        _ => Ok(()),
+    }
+}
+
+/// A line of a subscription.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Notice {
+    /// An event.
+    Event(Value),
+    /// The counters.
+    Counters(Value),
+    /// So many of them are left out here, since this program did not read them.
+    LeftOut(u64),
+}
+
+/// The lines of a subscription, as long as the node runs.
+#[derive(Debug)]
+pub struct Notices {
+    client: Client,
+}
+
+impl Iterator for Notices {
+    type Item = Result<Notice>;
+
+    fn next(&mut self) -> Option<Result<Notice>> {
+        let mut line = match self.client.line() {
+            Ok(line) => line,
+            Err(error) => return Some(Err(error)),
+        };
+        let notice = refusal(&line).and_then(|()| match &mut line {
+            line if line["event"].is_object() => Ok(Notice::Event(line["event"].take())),
+            line if line["counters"].is_object() => Ok(Notice::Counters(line["counters"].take())),
+            line => match line["left_out"].as_u64() {
+                Some(lines) => Ok(Notice::LeftOut(lines)),
+                None => {
+                    Err(anyhow!("the node at {} sent a line that is no notice: {line}", self.client.shown))
+                }
+            },
+        });
+        Some(notice)
+    }
+}
