@@ -2,21 +2,20 @@
 
 use std::os::fd::OwnedFd;
 
-use anyhow::{Result, anyhow};
-use serde_json::{Value, json};
-use weir_node::{Config, Node, Sessions, Snapshot};
+use anyhow::Result;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use weir_node::{Applied, Config, Node, NodeError};
 
-use super::reported;
-use super::request::{Apply, Ask, Query, Refusal, Shown};
-
-/// Most sessions that are listed one by one.
-const MOST_SESSIONS: usize = 10_000;
+use super::hub::Hub;
+use super::request::{Apply, Ask, Refusal};
 
 /// What requests are answered from.
 pub(crate) struct Service<'a> {
     pub(crate) node: &'a Node,
-    /// The names of its ports.
-    pub(crate) names: &'a [String],
+    /// Those who are told of events.
+    pub(crate) hub: &'a Hub,
     /// Applies --cpus to a configuration.
     pub(crate) placed: &'a (dyn Fn(Config) -> Config + Sync),
 }
@@ -47,46 +46,62 @@ impl From<Value> for Reply {
 /// The answer to a request of a connection.
 pub(crate) fn answer(service: &Service<'_>, _from: ConnectionId, ask: Ask) -> Result<Reply, Refusal> {
     let value = match ask {
-        Ask::Query(Query::Show(what)) => show(service, &what)?,
-        Ask::Apply(texts) => apply(service, &texts)?,
+        Ask::Query(query) => serde_json::to_value(service.node.query(&query).map_err(refusal)?),
+        Ask::Apply(texts) => serde_json::to_value(apply(service, &texts)?),
+        Ask::Commands(commands) => {
+            let applied = service.node.command(&commands).map_err(refusal)?;
+            serde_json::to_value(done(service, commands.len(), applied))
+        }
     };
-    Ok(value.into())
+    Ok(value.map_err(anyhow::Error::from)?.into())
 }
 
-fn apply(service: &Service<'_>, Apply { file, text, files }: &Apply) -> Result<Value> {
+fn apply(service: &Service<'_>, Apply { file, text, files }: &Apply) -> Result<Done> {
     let beside =
         |name: &str| files.get(name).cloned().ok_or_else(|| format!("the request lacks the text of {name}"));
     let config = Config::read(file, text, &beside)?;
-    service.node.apply(&(service.placed)(config))?;
-    Ok(Value::Null)
+    let applied = service.node.apply(&(service.placed)(config))?;
+    Ok(done(service, 0, applied))
 }
 
-fn show(Service { node, names, .. }: &Service<'_>, what: &str) -> Result<Value> {
-    let what = Shown::named(what)
-        .ok_or_else(|| anyhow!("`{what}` cannot be shown: use {}", Shown::names().join(", ")))?;
-    match what {
-        Shown::Counters => Ok(reported::counters(&node.count()?, names)),
-        Shown::Drops => Ok(reported::drops(&Snapshot::sum(&node.count()?), names)),
-        Shown::Sessions => {
-            let Sessions { live, shown, left_out } = node.sessions(MOST_SESSIONS)?;
-            let mut answer = json!({ "live": live, "sessions": shown });
-            if left_out > 0 {
-                answer["left_out"] = left_out.into();
-            }
-            Ok(answer)
+/// All who have subscribed are told that a text or a list of commands is done.
+fn done(service: &Service<'_>, commands: usize, applied: Applied) -> Done {
+    let done = Done {
+        revision: applied.revision,
+        commands,
+        turns: applied.turns.count,
+        longest_turn_us: applied.turns.longest.as_secs_f64() * 1e6,
+    };
+    service.hub.publish(&DoneEvent { event: "applied", done });
+    done
+}
+
+fn refusal(error: NodeError) -> Refusal {
+    match error {
+        NodeError::Refused(refused) => {
+            Refusal { message: refused.to_string(), command: Some(refused.command) }
         }
-        Shown::Rules => {
-            let filters = node.rules()?.into_iter();
-            let shown = filters.map(|rules| {
-                let rules = rules.into_iter().map(|(rule, frames)| json!({ "frames": frames, "rule": rule }));
-                rules.collect::<Vec<_>>()
-            });
-            Ok(json!({ "rules": shown.flatten().collect::<Vec<_>>() }))
-        }
-        Shown::Queues => Ok(reported::queues(&node.queues()?)),
-        Shown::Police => Ok(reported::police(&node.policers()?)),
-        Shown::Log => Ok(json!({ "log": node.logged()? })),
-        Shown::Fast => Ok(reported::fast(node.fast()?.as_ref(), names)),
-        Shown::Routes => Ok(json!({ "routes": node.routes() })),
+        other => other.to_string().into(),
     }
+}
+
+/// A text or a list of commands that is done.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Done {
+    /// Texts and lists that the node has applied since it began.
+    pub revision: u64,
+    /// Commands of the list; 0 of a text.
+    pub commands: usize,
+    /// Turns between batches that it took each thread.
+    pub turns: u64,
+    /// The longest of them, in CPU time, us.
+    pub longest_turn_us: f64,
+}
+
+/// The same as an event.
+#[derive(Serialize)]
+struct DoneEvent {
+    event: &'static str,
+    #[serde(flatten)]
+    done: Done,
 }

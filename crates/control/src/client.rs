@@ -13,10 +13,14 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use weir_linux::descriptors;
+use weir_node::Query;
+use weir_plane::Command;
 
-use super::request::{Apply, Ask, Greeting, Hello, PROTOCOL, Query, Refusal, Request, Topic, WEIR, Wants};
+use super::answers::Done;
+use super::request::{Apply, Ask, Greeting, Hello, PROTOCOL, Refusal, Request, Topic, WEIR, Wants};
 
 /// Most bytes of an answer: an untrusted socket must not fill the memory of this process.
 const LONGEST_ANSWER: usize = 1 << 30;
@@ -87,6 +91,23 @@ impl Client {
     /// The reason of the node, or that the connection has failed.
     pub fn ask(&mut self, query: Query) -> Result<Value> {
         Ok(self.request(Wants::Answer(Ask::Query(query)))?.value)
+    }
+
+    /// The same; the answer has the form that belongs to the question.
+    ///
+    /// # Errors
+    /// The reason of the node, or that the connection has failed.
+    pub fn query<T: DeserializeOwned>(&mut self, query: Query) -> Result<T> {
+        serde_json::from_value(self.ask(query)?).context("the answer has another form than its question")
+    }
+
+    /// Has the node do these commands, or none of them.
+    ///
+    /// # Errors
+    /// The reason of the node, with the number of the wrong command; or the connection has failed.
+    pub fn command(&mut self, commands: Vec<Command>) -> Result<Done> {
+        let done = self.request(Wants::Answer(Ask::Commands(commands)))?.value;
+        serde_json::from_value(done).context("the node answered in another form")
     }
 
     /// Applies a node file.

@@ -20,6 +20,8 @@ pub mod reported;
 pub mod request;
 pub mod socket;
 
+pub use answers::Done;
+
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -146,7 +148,7 @@ pub fn run(settings: Settings<'_>) -> Result<Over> {
     // Clients have their own threads, so that none of them delays the recording of events.
     let (alive, over) = UnixStream::pair().context("cannot create the socket that ends the clients")?;
     let placed = |config| placed(config, cpus.as_deref());
-    let service = Service { node: &node, names: &names, placed: &placed };
+    let service = Service { node: &node, hub: &hub, placed: &placed };
     // Those from before the first client subscribes are for the file, or for nobody.
     let before_events = || drop((!has_file).then(|| node.events()));
     let served = Served {

@@ -4,154 +4,15 @@ use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use serde_json::{Map, Value, json};
-use weir_node::Snapshot;
-use weir_plane::{
-    Accounting, Dir, Event, EventKind, FastState, PoliceCounts, Punts, QueueCounts, address_of,
-};
+use serde_json::{Value, json};
+use weir_node::{Counters, Snapshot};
+use weir_plane::{Accounting, Event, EventKind, address_of};
 
 use weir_service::prometheus::{metric, quoted};
 
 /// Frame accounting of the node, and of each thread if it has several.
 pub fn counters(threads: &[Snapshot], names: &[String]) -> Value {
-    let mut all = of(&Snapshot::sum(threads), names);
-    if threads.len() > 1 {
-        all["threads"] = threads.iter().enumerate().map(|(n, snapshot)| of_thread(n, snapshot)).collect();
-    }
-    all
-}
-
-/// The accounting of a thread.
-fn of_thread(n: usize, snapshot: &Snapshot) -> Value {
-    let accounting = &snapshot.accounting;
-    json!({
-        "thread": n,
-        "entered": accounting.entered,
-        "originated": accounting.originated,
-        "taken": accounting.taken,
-        "left": accounting.left,
-        "local": accounting.local.total(),
-        "kept": accounting.kept,
-        "handed": accounting.handed,
-        "dropped": accounting.drops.total(),
-        "balance": accounting.balance(),
-        "batches": snapshot.batches,
-        "sleeps": snapshot.sleeps,
-        "unheard": snapshot.unheard,
-    })
-}
-
-fn of(snapshot: &Snapshot, names: &[String]) -> Value {
-    let accounting = &snapshot.accounting;
-    let ports: Vec<Value> = names
-        .iter()
-        .zip(&snapshot.ports)
-        .map(|(name, port)| json!({ "port": name, "received": port.received, "sent": port.sent }))
-        .collect();
-    json!({
-        "entered": accounting.entered,
-        "originated": accounting.originated,
-        "left": accounting.left,
-        "local": accounting.local.total(),
-        "punted": punted(&accounting.local),
-        "kept": accounting.kept,
-        "dropped": accounting.drops.total(),
-        "balance": accounting.balance(),
-        "batches": snapshot.batches,
-        "sleeps": snapshot.sleeps,
-        "withheld": snapshot.withheld,
-        "panics": snapshot.panics,
-        "ports": ports,
-        "drops": drops(snapshot, names),
-    })
-}
-
-/// Frames for this machine, by reason.
-fn punted(punts: &Punts) -> Value {
-    let occurred = punts.by_reason().filter(|(_, frames)| *frames > 0);
-    Value::Object(occurred.map(|(punt, frames)| (punt.name().to_string(), frames.into())).collect())
-}
-
-/// Dropped frames by reason; drops of a port have its name in front.
-pub(crate) fn drops(snapshot: &Snapshot, names: &[String]) -> Value {
-    let plane =
-        snapshot.accounting.drops.occurred().map(|(reason, frames)| (reason.name().to_string(), frames));
-    let ports = names.iter().zip(&snapshot.ports).flat_map(|(name, port)| {
-        let lost = port.drops.iter().filter(|drops| drops.frames > 0);
-        lost.map(move |drops| (format!("{name}: {}", drops.name), drops.frames))
-    });
-    Value::Object(plane.chain(ports).map(|(name, frames)| (name, frames.into())).collect::<Map<_, _>>())
-}
-
-/// Fast path: frames by port, and the reasons why frames went to the plane.
-pub(crate) fn fast(state: Option<&FastState>, names: &[String]) -> Value {
-    let Some(FastState { on, entries, counts }) = state else {
-        return json!({ "fast": "off: write run(fast on) in the node's file" });
-    };
-    let ports = names.iter().zip(counts.received.iter().zip(&counts.sent));
-    let ports =
-        ports.map(|(name, (received, sent))| json!({ "port": name, "received": received, "sent": sent }));
-    let punts = counts.punts.iter().filter(|(_, frames)| *frames > 0);
-    let punts = punts.map(|(reason, frames)| (reason.to_string(), (*frames).into()));
-    json!({
-        "fast": if *on { "on" } else { "waiting: not all ports take frames that are redirected to them" },
-        "entries": entries,
-        "frames": counts.received.iter().sum::<u64>(),
-        "ports": ports.collect::<Vec<_>>(),
-        "to the node": Value::Object(punts.collect::<Map<_, _>>()),
-    })
-}
-
-/// Counters of the queues, by stage and direction.
-pub(crate) fn queues(queues: &[QueueCounts]) -> Value {
-    let of = |queue: &QueueCounts| {
-        json!({
-            "stage": queue.stage,
-            "direction": direction(queue.dir),
-            "aqm": queue.aqm,
-            "bits_per_s": queue.bits_per_s,
-            "limit_bytes": queue.limit_bytes,
-            "backlog_frames": queue.backlog.0,
-            "backlog_bytes": queue.backlog.1,
-            "sent_frames": queue.sent.0,
-            "sent_bytes": queue.sent.1,
-            "marked": queue.marked,
-            "dropped": queue.dropped,
-            "delayed": queue.behind.map(|(delayed, _)| delayed),
-            "lost": queue.behind.map(|(_, lost)| lost),
-            "late_ns_p50": queue.late.percentile(0.5),
-            "late_ns_p99": queue.late.percentile(0.99),
-            "late_ns_max": queue.late.percentile(1.0),
-        })
-    };
-    json!({ "queues": queues.iter().map(of).collect::<Vec<_>>() })
-}
-
-/// Counters of the policers, by stage, profile, class and direction.
-pub(crate) fn police(rates: &[PoliceCounts]) -> Value {
-    let of = |rate: &PoliceCounts| {
-        json!({
-            "stage": rate.stage,
-            "profile": rate.profile,
-            "class": rate.class,
-            "direction": direction(rate.dir),
-            "bits_per_s": rate.bits_per_s,
-            "burst_bytes": rate.burst_bytes,
-            "subscribers": rate.subscribers,
-            "displaced": rate.displaced,
-            "passed_frames": rate.passed.0,
-            "passed_bytes": rate.passed.1,
-            "dropped": rate.dropped,
-        })
-    };
-    json!({ "police": rates.iter().map(of).collect::<Vec<_>>() })
-}
-
-fn direction(dir: Dir) -> &'static str {
-    match dir {
-        Dir::Outward => "outward",
-        Dir::Inward => "inward",
-    }
+    serde_json::to_value(Counters::of(threads, names)).expect("plain data")
 }
 
 /// An event of a NAT; `began` is the start of the node's time, `lost` the number of lost events so far.

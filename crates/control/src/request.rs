@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   node    {"weir": "0.1.0", "protocol": 1}     {"id": 7, "ok": ...}
-//!   client  {"protocol": 1}     {"id": 7, "query": {"show": "counters"}}
+//!   client  {"protocol": 1}     {"id": 7, "query": "counters"}
 //! ```
 //! The bytes come from outside: what does not fit is an error with the remedy, and no unknown key is ignored in a request.
 
@@ -12,6 +12,8 @@ use std::io;
 use serde::de::Error;
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use weir_node::Query;
+use weir_plane::Command;
 
 /// Bytes of a line of a client: a node's text with all files that it names has no more in JSON, so that each node that runs can also
 /// be applied. A million rules have fewer.
@@ -108,14 +110,8 @@ pub enum Ask {
     Query(Query),
     /// Apply a node file.
     Apply(Apply),
-}
-
-/// A query.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Query {
-    /// Return this table.
-    Show(String),
+    /// Do these commands, or none of them.
+    Commands(Vec<Command>),
 }
 
 /// What a subscription is about.
@@ -231,6 +227,7 @@ impl Serialize for Request {
         match &self.wants {
             Wants::Answer(Ask::Query(query)) => line.serialize_entry("query", query)?,
             Wants::Answer(Ask::Apply(apply)) => line.serialize_entry("apply", apply)?,
+            Wants::Answer(Ask::Commands(commands)) => line.serialize_entry("commands", commands)?,
             Wants::Subscription(topic) => line.serialize_entry("subscribe", topic)?,
             Wants::End(subscription) => line.serialize_entry("unsubscribe", subscription)?,
         }
@@ -245,16 +242,18 @@ struct RequestLine {
     id: u64,
     query: Option<Query>,
     apply: Option<Apply>,
+    commands: Option<Vec<Command>>,
     subscribe: Option<Topic>,
     unsubscribe: Option<u64>,
 }
 
 impl RequestLine {
     fn request(self) -> Option<Request> {
-        let RequestLine { id, query, apply, subscribe, unsubscribe } = self;
+        let RequestLine { id, query, apply, commands, subscribe, unsubscribe } = self;
         let mut all = [
             query.map(|query| Wants::Answer(Ask::Query(query))),
             apply.map(|apply| Wants::Answer(Ask::Apply(apply))),
+            commands.map(|commands| Wants::Answer(Ask::Commands(commands))),
             subscribe.map(Wants::Subscription),
             unsubscribe.map(Wants::End),
         ]
@@ -285,9 +284,9 @@ impl Request {
             id: u64,
         }
         let read = serde_json::from_slice(sent).map_err(|error| error.to_string());
-        let one = "it has one of `query`, `apply`, `subscribe`, `unsubscribe` beside `id`";
+        let one = "it has one of `query`, `apply`, `commands`, `subscribe`, `unsubscribe` beside `id`";
         read.and_then(|line: RequestLine| line.request().ok_or_else(|| one.to_string())).map_err(|error| {
-            let example = r#"{"id": 1, "query": {"show": "counters"}}"#;
+            let example = r#"{"id": 1, "query": "counters"}"#;
             Unreadable {
                 id: serde_json::from_slice(sent).ok().map(|Id { id }| id),
                 why: format!("this is no valid request: {error}; send {example} in one line").into(),
@@ -318,53 +317,6 @@ impl From<anyhow::Error> for Refusal {
     }
 }
 
-/// What a node can be asked to show.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shown {
-    /// The frame accounting: total and per port.
-    Counters,
-    /// Dropped frames by reason.
-    Drops,
-    /// Sessions of NAT and filter.
-    Sessions,
-    /// Routes.
-    Routes,
-    /// Rules of the filters, and how many frames each matched.
-    Rules,
-    /// Queues.
-    Queues,
-    /// Policers.
-    Police,
-    /// Frames that rules have logged since this was last asked for.
-    Log,
-    /// Flows that XDP programs forward.
-    Fast,
-}
-
-impl Shown {
-    const ALL: [(&str, Shown); 9] = [
-        ("counters", Shown::Counters),
-        ("drops", Shown::Drops),
-        ("sessions", Shown::Sessions),
-        ("routes", Shown::Routes),
-        ("rules", Shown::Rules),
-        ("queues", Shown::Queues),
-        ("police", Shown::Police),
-        ("log", Shown::Log),
-        ("fast", Shown::Fast),
-    ];
-
-    /// The one of this name.
-    pub fn named(name: &str) -> Option<Shown> {
-        Shown::ALL.iter().find(|(known, _)| *known == name).map(|(_, shown)| *shown)
-    }
-
-    /// The names of all.
-    pub fn names() -> Vec<&'static str> {
-        Shown::ALL.iter().map(|(name, _)| *name).collect()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -387,7 +339,9 @@ mod tests {
     #[test]
     fn requests_are_the_same_when_they_are_written_and_read() {
         for line in [
-            r#"{"id":7,"query":{"show":"counters"}}"#,
+            r#"{"id":7,"query":"counters"}"#,
+            r#"{"id":8,"query":{"routes":{"most":2,"within":"192.0.2.0/24"}}}"#,
+            r#"{"id":9,"commands":[{"route":{"set":{"prefix":"192.0.2.0/24","target":{"via":[{"address":"198.18.0.1"}]}}}}]}"#,
             r##"{"id":0,"apply":{"file":"x","text":"node","files":{"a":"#"}}}"##,
             r#"{"id":10,"subscribe":{"events":true}}"#,
             r#"{"id":11,"subscribe":{"counters":{"interval_ms":1000}}}"#,
@@ -400,10 +354,10 @@ mod tests {
 
     #[test]
     fn what_is_no_request_keeps_its_number() {
-        let one = "it has one of `query`, `apply`, `subscribe`, `unsubscribe` beside `id`";
+        let one = "it has one of `query`, `apply`, `commands`, `subscribe`, `unsubscribe` beside `id`";
         for (line, id, why) in [
             ("{\"id\": 7}", Some(7), one),
-            ("{\"id\": 7, \"unsubscribe\": 1, \"query\": {\"show\": \"log\"}}", Some(7), one),
+            ("{\"id\": 7, \"unsubscribe\": 1, \"query\": \"log\"}", Some(7), one),
             ("{\"id\": 7, \"stop\": true}", Some(7), "unknown field `stop`"),
             ("{\"id\": -7, \"unsubscribe\": 1}", None, "expected u64"),
             ("{\"unsubscribe\": 1}", None, "missing field `id`"),
@@ -431,10 +385,7 @@ mod tests {
                 &br#"{"protocol": 2, "new": []}"#[..],
                 "its client speaks protocol 2: use weir of the same version",
             ),
-            (
-                br#"{"show": "counters"}"#,
-                "did not greet with a version: use weir of the same version as the node",
-            ),
+            (br#""counters""#, "did not greet with a version: use weir of the same version as the node"),
             (b"\xff", "did not greet with a version"),
             (br#"{"protocol": 1, "clint": "x"}"#, "unknown field `clint`"),
         ] {

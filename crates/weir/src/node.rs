@@ -1,5 +1,6 @@
 //! `weir node`: runs a node in the foreground, asks and changes one that runs. The service itself is `weir_control`.
 
+mod asked;
 mod owner;
 mod shown;
 mod unit;
@@ -10,9 +11,8 @@ use std::io::{Read, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
-use clap::ValueEnum;
 use weir_control::client::Client;
-use weir_control::request::{Apply, LONGEST, Query};
+use weir_control::request::{Apply, LONGEST};
 use weir_control::socket::Access;
 use weir_control::{BlocksFile, Settings, reported};
 use weir_node::{Config, cpus_of};
@@ -111,10 +111,8 @@ fn in_foreground(arguments: &NodeRun, out: &mut impl Write) -> Result<Outcome> {
 }
 
 fn show(arguments: &NodeShow, out: &mut impl Write) -> Result<()> {
-    let answer = {
-        let what = arguments.what.to_possible_value().expect("each has a name");
-        Client::connect(&arguments.socket.found()?)?.ask(Query::Show(what.get_name().to_string()))?
-    };
+    let mut client = Client::connect(&arguments.socket.found()?)?;
+    let answer = asked::table(&mut client, arguments.what, arguments.limit)?;
     if arguments.json {
         writeln!(out, "{answer}")?;
     } else {

@@ -17,7 +17,9 @@ use super::*;
 use crate::answers::OnClose;
 use crate::client::{Client, Notice};
 use crate::hub::{MOST_BYTES, MOST_EVENTS};
-use crate::request::{LONGEST, Query, Topic, WEIR, Wants};
+use weir_node::{NeighboursQuery, Query};
+
+use crate::request::{LONGEST, Topic, WEIR, Wants};
 use crate::socket::LIMITS;
 
 /// Longer than any test: a test that waits for its end fails.
@@ -29,6 +31,11 @@ const CLIENT_OF: &str = "WEIR_TEST_CONTROL_CLIENT";
 struct Socket<'a> {
     path: PathBuf,
     hub: &'a Hub,
+}
+
+/// A question that carries a text, for the answers of these tests.
+fn carrying(text: String) -> Query {
+    Query::Neighbours(NeighboursQuery { after: None, port: Some(text) })
 }
 
 impl Socket<'_> {
@@ -138,8 +145,9 @@ fn served_with(
 
 fn text_of(ask: Ask) -> String {
     match ask {
-        Ask::Query(Query::Show(text)) => text,
+        Ask::Query(Query::Neighbours(NeighboursQuery { port: Some(text), .. })) => text,
         Ask::Apply(texts) => texts.text,
+        other => panic!("no test asks for {other:?}"),
     }
 }
 
@@ -149,7 +157,7 @@ fn length(_: ConnectionId, ask: Ask) -> Result<Reply, Refusal> {
 }
 
 fn query(id: u64, text: &str) -> String {
-    format!("{}\n", json!({ "id": id, "query": { "show": text } }))
+    format!("{}\n", json!({ "id": id, "query": { "neighbours": { "port": text } } }))
 }
 
 fn answer(id: u64, ok: usize) -> String {
@@ -169,7 +177,7 @@ fn a_client_is_answered_while_others_are_silent_and_they_are_answered_later() {
         for n in 0..20 {
             assert_eq!(socket.greeted().asked(&query(n, "12345")), answer(n, 5));
         }
-        assert_eq!(silent[0].asked("{\"show\": \"12\"}}\n"), answer(3, 2));
+        assert_eq!(silent[0].asked("{\"neighbours\": {\"port\": \"12\"}}}\n"), answer(3, 2));
         silent[1..].iter_mut().for_each(|client| assert_eq!(client.asked(&query(1, "")), answer(1, 0)));
     });
 }
@@ -354,7 +362,9 @@ fn the_longest_text_of_a_node_is_taken_in_one_line_and_no_longer_one() {
 /// More than a socket holds, or the length.
 fn long(from: ConnectionId, ask: Ask) -> Result<Reply, Refusal> {
     match ask {
-        Ask::Query(Query::Show(text)) if text == "long" => Ok(json!("x".repeat(8 << 20)).into()),
+        Ask::Query(Query::Neighbours(NeighboursQuery { port: Some(text), .. })) if text == "long" => {
+            Ok(json!("x".repeat(8 << 20)).into())
+        }
         ask => length(from, ask),
     }
 }
@@ -427,16 +437,16 @@ fn what_is_no_request_is_an_error_that_says_what_one_is_and_the_connection_lives
             "\"show\"",
             "{\"show\":\"counters\"}",
             "{\"protocol\":1}",
-            "{\"id\":1,\"query\":{\"show\":null}}",
-            "{\"id\":1,\"query\":{\"show\":\"counters\"},\"apply\":1}",
-            "{\"id\":1,\"query\":{\"show\":[\"counters\"]}}",
+            "{\"id\":1,\"query\":{\"routes\":null}}",
+            "{\"id\":1,\"query\":\"counters\",\"apply\":1}",
+            "{\"id\":1,\"query\":[\"counters\"]}",
             "{\"id\":1,\"apply\":{\"file\":\"x\"}}",
             "{\"id\":1,\"apply\":{\"file\":\"x\",\"text\":\"\",\"files\":{\"a\":1}}}",
             "{\"id\":1,\"apply\":{\"file\":\"x\",\"text\":\"\",\"other\":1}}",
             "{\"sh\u{1b}[2Jow\":1}",
             "\u{1b}]0;title\u{7}",
             "1e999999999",
-            "{\"id\":1,\"query\":{\"show\":\"\\ud800\"}}",
+            "{\"id\":1,\"query\":\"\\ud800\"}",
             &deep,
             &nested,
         ] {
@@ -445,15 +455,14 @@ fn what_is_no_request_is_an_error_that_says_what_one_is_and_the_connection_lives
             let error =
                 document["error"]["message"].as_str().unwrap_or_else(|| panic!("{hostile}: {reported}"));
             assert!(
-                error.contains("this is no valid request")
-                    && error.contains("\"query\": {\"show\": \"counters\"}"),
+                error.contains("this is no valid request") && error.contains("\"query\": \"counters\""),
                 "{reported}"
             );
             // As JSON it has no byte that a terminal obeys.
             assert!(reported.trim_end().chars().all(|c| !c.is_control()), "{reported:?}");
         }
         // Nor is what is no text.
-        client.stream.write_all(b"{\"id\":1,\"query\":{\"show\":\"\xff\xfe\"}}\n").expect("room");
+        client.stream.write_all(b"{\"id\":1,\"query\":\"\xff\xfe\"}\n").expect("room");
         assert!(client.heard().contains("this is no valid request"));
         assert_eq!(client.asked(&query(2, "1")), answer(2, 1));
     });
@@ -630,7 +639,7 @@ fn client_that_takes_descriptors() {
     let Some(path) = socket_of_client() else { return };
     let mut client = Client::connect(&path).expect("it is served");
     for files in [2, 0, 3, 250, 1] {
-        let wants = Wants::Answer(Ask::Query(Query::Show(files.to_string())));
+        let wants = Wants::Answer(Ask::Query(carrying(files.to_string())));
         let answer = client.request(wants).expect("an answer");
         let texts = answer.descriptors.into_iter().map(|descriptor| {
             let mut text = String::new();
@@ -682,7 +691,7 @@ fn client_that_is_killed() {
         // Without a place, for a moment: another one that was killed has not been noticed.
         let Ok(mut client) = Client::connect(&path) else { continue };
         for n in 0..5 {
-            client.ask(Query::Show("x".repeat(n))).expect("an answer");
+            client.ask(carrying("x".repeat(n))).expect("an answer");
         }
         let mut stream = UnixStream::connect(&path).expect("it is served");
         let _ = stream.write_all(b"{\"protocol\":1}\n{\"id\":1,\"que");
@@ -721,7 +730,7 @@ fn clients_that_are_killed_at_any_instant_leave_nothing_behind() {
 fn the_library_asks_and_subscribes() {
     served(limits(2), &length, |socket| {
         let mut client = Client::connect(&socket.path).expect("it is served");
-        assert_eq!(client.ask(Query::Show("123".into())).expect("an answer"), 3);
+        assert_eq!(client.ask(carrying("123".into())).expect("an answer"), 3);
         let notices = client.subscribe(Topic::Events).expect("a place");
         socket.hub.publish(&json!({ "n": 1 }));
         socket.hub.publish(&json!({ "n": 2 }));

@@ -1,5 +1,6 @@
 //! Commands for routes, and routes as programs are told of them.
 
+use std::fmt;
 use std::net::IpAddr;
 
 use schemars::JsonSchema;
@@ -56,6 +57,22 @@ pub struct Via {
     /// The port of its link; needed for link-local addresses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<String>,
+}
+
+impl fmt::Display for RouteEntry {
+    /// As the text of a node says it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.prefix)?;
+        match &self.target {
+            RouteTarget::Via(via) => via.iter().try_for_each(|via| {
+                write!(f, " via {}", via.address)?;
+                via.port.as_ref().map_or(Ok(()), |port| write!(f, " on {port}"))
+            }),
+            RouteTarget::Blackhole => f.write_str(" blackhole"),
+            RouteTarget::Unreachable => f.write_str(" unreachable"),
+            RouteTarget::Prohibit => f.write_str(" prohibit"),
+        }
+    }
 }
 
 impl RouteEntry {

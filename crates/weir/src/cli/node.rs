@@ -124,6 +124,9 @@ pub(crate) struct NodeShow {
     pub(crate) what: Shown,
     #[command(flatten)]
     pub(crate) socket: NodeSocket,
+    /// List at most so many records of a table [default: 10000 sessions, all of the others]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) limit: Option<usize>,
     /// Write one JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -136,8 +139,16 @@ pub(crate) enum Shown {
     Counters,
     /// Dropped frames, by reason
     Drops,
+    /// Ports, and where they stand
+    Ports,
     /// Sessions of NATs and filters
     Sessions,
+    /// Hosts on the links of the ports, and their Ethernet addresses
+    Neighbours,
+    /// Port forwards
+    Forwards,
+    /// One-to-one addresses
+    OneToOne,
     /// Configured routes
     Routes,
     /// Filter rules, and how many frames each matched

@@ -6,8 +6,11 @@
 //!  Received 1000 frames, sent 990 (dropped 3: ring full 3)
 //! ```
 
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use weir_config::rate::Rate;
+use weir_node::PortState;
+use weir_plane::{ForwardEntry, NeighbourState, OneToOneEntry, RouteEntry, SessionRecord, Transport};
 
 use crate::cli::Shown;
 use weir_control::reported;
@@ -20,10 +23,73 @@ pub(super) fn text(what: Shown, answer: &Value) -> String {
         (Shown::Rules, Value::Object(shown)) => rules(shown),
         (Shown::Queues, Value::Object(shown)) => queues(shown),
         (Shown::Police, Value::Object(shown)) => police(shown),
+        (Shown::Sessions, Value::Object(shown)) => sessions(shown),
+        (Shown::Routes, Value::Object(shown)) => {
+            let route = |route: RouteEntry| route.to_string();
+            records(shown, "routes", "the node has no routes", route)
+        }
+        (Shown::Ports, Value::Object(shown)) => records(shown, "ports", "the node has no ports", port),
+        (Shown::Neighbours, Value::Object(shown)) => {
+            records(shown, "neighbours", "the node knows no neighbours", neighbour)
+        }
+        (Shown::Forwards, Value::Object(shown)) => {
+            records(shown, "forwards", "the node has no port forwards", forward)
+        }
+        (Shown::OneToOne, Value::Object(shown)) => {
+            let pair = |one: OneToOneEntry| format!("nat {} {} to {}", one.stage, one.outside, one.inside);
+            records(shown, "one_to_one", "the node has no one-to-one addresses", pair)
+        }
         _ => return reported::text(answer),
     };
     // Names in it come from a user's file, and may hold control characters.
     weir_config::plain(&text).into_owned()
+}
+
+/// How many sessions there are, and those that are listed.
+fn sessions(shown: &Map<String, Value>) -> String {
+    let session = |session: SessionRecord| session.to_string();
+    let listed = records(shown, "sessions", "none are listed", session);
+    format!("{} sessions\n{listed}", number(shown.get("live")))
+}
+
+/// The records of a list, a line each, and how many are left out.
+fn records<T: DeserializeOwned>(
+    shown: &Map<String, Value>,
+    name: &str,
+    none: &str,
+    line: impl Fn(T) -> String,
+) -> String {
+    let all = list(shown, name);
+    let read = |value: &Value| serde_json::from_value(value.clone()).ok();
+    let mut text: String = all.iter().filter_map(|one| read(one)).map(|one| line(one) + "\n").collect();
+    if all.is_empty() {
+        text += &format!("{none}\n");
+    }
+    match number(shown.get("left_out")) {
+        0 => text,
+        more => text + &format!("and {more} more: --limit says how many are listed\n"),
+    }
+}
+
+fn port(port: PortState) -> String {
+    let end = if port.left { "left" } else { "right" };
+    let addresses: String = port.addresses.iter().map(|address| format!(" {address}")).collect();
+    format!("{} {end} on {} {} mtu {}{addresses}", port.port, port.on, port.mac, port.mtu)
+}
+
+/// As `ip neighbour` does.
+fn neighbour(host: NeighbourState) -> String {
+    let mac = host.mac.map_or_else(String::new, |mac| format!(" lladdr {mac}"));
+    format!("{} dev {}{mac} {}", host.address, host.port, host.state)
+}
+
+fn forward(forward: ForwardEntry) -> String {
+    let ForwardEntry { stage, proto, outside, inside } = forward;
+    let proto = match proto {
+        Transport::Tcp => "tcp",
+        Transport::Udp => "udp",
+    };
+    format!("nat {stage} {proto} {outside} to {inside}")
 }
 
 fn counted(counters: &Map<String, Value>) -> String {
@@ -281,8 +347,11 @@ mod tests {
         );
         assert_eq!(text(Shown::Drops, &json!({ "a": 1, "b": 20 })), "          20 b\n           1 a\n");
         assert_eq!(
-            text(Shown::Routes, &json!({ "routes": ["default via 192.0.2.1"] })),
-            "routes\n  default via 192.0.2.1\n"
+            text(
+                Shown::Routes,
+                &json!({ "routes": [{ "prefix": "0.0.0.0/0", "target": { "via": [{ "address": "192.0.2.1" }] } }], "left_out": 2 })
+            ),
+            "0.0.0.0/0 via 192.0.2.1\nand 2 more: --limit says how many are listed\n"
         );
     }
 }
