@@ -53,10 +53,10 @@ impl Notes<'_> {
         if self.events.is_some() || self.hub.has_subscribers() {
             self.write_events(node.events()?, node.began());
         }
-        if let Some(events) = &mut self.events {
-            if self.reopens.swap(false, Ordering::Relaxed) {
-                events.reopen();
-            }
+        if let Some(events) = &mut self.events
+            && self.reopens.swap(false, Ordering::Relaxed)
+        {
+            events.reopen();
         }
         if let Some(blocks) = &mut self.blocks {
             match node.block_events()? {

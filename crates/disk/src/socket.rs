@@ -69,9 +69,11 @@ fn open_to(directory: &Directory, name: &std::ffi::OsStr, access: SocketAccess) 
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::MetadataExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    use std::os::unix::net::UnixStream;
 
     use super::*;
+    use crate::user::{User, in_thread_of};
 
     #[test]
     fn a_socket_has_its_mode_and_group() {
@@ -89,6 +91,25 @@ mod tests {
             drop(listen(&path, access).expect("room"));
             let found = std::fs::metadata(&path).expect("it is there");
             assert_eq!((found.mode() & 0o7777, found.gid()), (mode, gid), "{access:?}");
+        }
+    }
+
+    #[test]
+    fn members_of_the_group_connect_and_no_other_user() {
+        weir_testkit::need_root!();
+        let folder = weir_testkit::Folder::new();
+        std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).expect("it is ours");
+        let path = folder.join("socket");
+        let connects = |uid, gid| in_thread_of(User { uid, gid }, || UnixStream::connect(&path).map(drop));
+        for (access, of_group) in [
+            (SocketAccess { mode: 0o660, group: Some(4711) }, None),
+            (SocketAccess { mode: 0o640, group: Some(4711) }, Some(ErrorKind::PermissionDenied)),
+            (SocketAccess::OWNER, Some(ErrorKind::PermissionDenied)),
+        ] {
+            let _listener = listen(&path, access).expect("room");
+            let kind = |connected: io::Result<()>| connected.err().map(|error| error.kind());
+            assert_eq!(kind(connects(4711, 4711)), of_group, "{access:?}");
+            assert_eq!(kind(connects(4712, 4712)), Some(ErrorKind::PermissionDenied), "{access:?}");
         }
     }
 }

@@ -37,7 +37,10 @@ pub fn as_caller<T: Send>(open: impl FnOnce() -> io::Result<T> + Send) -> io::Re
 }
 
 /// A thread of its own has these rights, and ends with them: nothing has to be given back.
-fn in_thread_of<T: Send>(user: User, open: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+pub(crate) fn in_thread_of<T: Send>(
+    user: User,
+    open: impl FnOnce() -> io::Result<T> + Send,
+) -> io::Result<T> {
     let become_user = move || {
         let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));
         set_thread_groups(&[gid])?;

@@ -8,6 +8,7 @@ mod bottleneck;
 mod capture;
 mod capture_tools;
 mod conformance;
+mod control;
 mod detect;
 mod documents;
 mod external;

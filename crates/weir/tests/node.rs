@@ -1,9 +1,8 @@
 //! `weir node` as a user runs it: between two hosts with stacks of their own.
 
 use std::collections::BTreeSet;
-use std::io::{BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -13,6 +12,7 @@ use weir_linux::namespace::Namespace;
 use weir_linux::rtnl::Rtnl;
 use weir_testkit::{PATIENCE, accept, be_patient, need_root, output};
 
+use crate::control::Talk;
 use crate::street::{LEFT4, NODE, RIGHT4, Running, Street, WAYS, echo_over_tcp};
 use crate::weir::WEIR;
 use weir_testkit::confined;
@@ -452,14 +452,8 @@ fn silent_clients_delay_neither_others_nor_the_log_and_hostile_ones_do_not_end_t
     need_root!();
     let street = Street::new();
     let node = street.run(NAT);
-    let connect = || {
-        let client = UnixStream::connect(street.socket()).unwrap();
-        client.set_read_timeout(Some(PATIENCE)).unwrap();
-        client
-    };
-    let answer = |client: &UnixStream| -> Value { serde_json::from_reader(BufReader::new(client)).unwrap() };
-    let silent: Vec<_> = (0..5).map(|_| connect()).collect();
-    (&silent[0]).write_all(b"{\"show\"").unwrap();
+    let mut silent: Vec<_> = (0..5).map(|_| Talk::new(&street)).collect();
+    silent[0].say("{\"id\": 1");
     echo_over_tcp(&street, 1000);
     let deadline = Instant::now() + PATIENCE;
     let events = || std::fs::read_to_string(street.folder.join("events")).unwrap();
@@ -467,18 +461,22 @@ fn silent_clients_delay_neither_others_nor_the_log_and_hostile_ones_do_not_end_t
         street.show("counters");
     }
     assert!(!events().is_empty());
-    for hostile in
-        ["\n", "[[[[\n", "{\"show\": \"\u{1b}[2J\"}\n", "{\"apply\": {\"file\": \"x\", \"text\": \"\"}}\n"]
-    {
-        let client = connect();
-        (&client).write_all(hostile.as_bytes()).unwrap();
-        assert!(answer(&client)["error"].is_string(), "{hostile}");
+    let mut client = Talk::new(&street);
+    for hostile in [
+        "\n",
+        "[[[[\n",
+        "{\"id\": 1, \"query\": {\"show\": \"\u{1b}[2J\"}}\n",
+        "{\"id\": 1, \"apply\": {\"file\": \"x\", \"text\": \"\"}}\n",
+    ] {
+        client.say(hostile);
+        assert!(client.line()["error"]["message"].is_string(), "{hostile}");
     }
     // The first clients were not dropped: they can still send requests.
-    (&silent[0]).write_all(b": \"routes\"}\n").unwrap();
-    silent[1..].iter().for_each(|mut client| client.write_all(b"{\"show\": \"drops\"}\n").unwrap());
-    silent.iter().for_each(|client| assert!(answer(client)["ok"].is_object()));
+    silent[0].say(", \"query\": {\"show\": \"routes\"}}\n");
+    silent[1..].iter_mut().for_each(|client| client.say("{\"id\": 1, \"query\": {\"show\": \"drops\"}}\n"));
+    silent.iter_mut().for_each(|client| assert!(client.line()["ok"].is_object()));
     node.end();
+    assert_eq!(client.line()["error"]["message"], "connection closed: the node has ended");
 }
 
 #[test]

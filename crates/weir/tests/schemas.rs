@@ -73,16 +73,34 @@ fn events_of_a_file_with_a_clock_that_was_set_back() {
 }
 
 #[test]
-fn requests_to_a_node_and_its_answers() {
+fn lines_between_a_node_and_its_clients() {
     let schema = schema_of("control");
     for (value, is_right) in [
-        (json!({ "show": "counters" }), true),
-        (json!({ "apply": { "file": "home.node", "text": "node lan > wan", "files": {} } }), true),
-        (json!({ "ok": [1, 2] }), true),
-        (json!({ "error": "no" }), true),
-        (json!({ "show": "weather" }), false),
-        (json!({ "apply": { "file": "home.node" } }), false),
-        (json!({ "stop": true }), false),
+        (json!({ "weir": "0.1.0", "protocol": 1, "later": 1 }), true),
+        (json!({ "protocol": 1 }), true),
+        (json!({ "protocol": 1, "client": "x" }), true),
+        (json!({ "id": 7, "query": { "show": "counters" } }), true),
+        (json!({ "id": 7, "apply": { "file": "home.node", "text": "node lan > wan", "files": {} } }), true),
+        (json!({ "id": 7, "subscribe": { "events": true } }), true),
+        (json!({ "id": 7, "subscribe": { "counters": { "interval_ms": 1000 } } }), true),
+        (json!({ "id": 7, "unsubscribe": 10 }), true),
+        (json!({ "id": 7, "ok": [1, 2] }), true),
+        (json!({ "id": 7, "ok": null, "descriptors": 2 }), true),
+        (json!({ "id": 7, "error": { "message": "no", "command": 3 } }), true),
+        (json!({ "error": { "message": "no" } }), true),
+        (json!({ "subscription": 7, "event": {} }), true),
+        (json!({ "subscription": 7, "counters": {} }), true),
+        (json!({ "subscription": 7, "left_out": 1 }), true),
+        (json!({ "protocol": 2 }), false),
+        (json!({ "show": "counters" }), false),
+        (json!({ "id": "a", "query": { "show": "counters" } }), false),
+        (json!({ "query": { "show": "counters" } }), false),
+        (json!({ "id": 7, "query": { "show": "weather" } }), false),
+        (json!({ "id": 7, "apply": { "file": "home.node" } }), false),
+        (json!({ "id": 7, "subscribe": { "events": false } }), false),
+        (json!({ "id": 7, "stop": true }), false),
+        (json!({ "ok": 1 }), false),
+        (json!({ "error": "no" }), false),
     ] {
         assert_eq!(schema::mistakes(&schema, &value).is_empty(), is_right, "{value}");
     }

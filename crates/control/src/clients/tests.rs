@@ -616,7 +616,7 @@ fn socket_of_client() -> Option<PathBuf> {
     std::env::var_os(CLIENT_OF).map(PathBuf::from)
 }
 
-/// Answers with descriptors of files that hold numbers.
+/// Answers with descriptors of files that hold numbers; three with more text than a socket holds.
 fn with_files(
     closed: &Sender<(ConnectionId, usize)>,
     from: ConnectionId,
@@ -630,7 +630,8 @@ fn with_files(
     };
     let closed = closed.clone();
     let on_close: OnClose = Box::new(move || closed.send((from, files)).expect("the test waits"));
-    Ok(Reply { value: json!(files), fds: (0..files).map(file).collect(), on_close: Some(on_close) })
+    let value = if files == 3 { json!("x".repeat(1 << 20)) } else { json!(files) };
+    Ok(Reply { value, fds: (0..files).map(file).collect(), on_close: Some(on_close) })
 }
 
 /// The client of the next test.
