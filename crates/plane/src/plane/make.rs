@@ -15,6 +15,7 @@ use crate::port::Port;
 use crate::prefix::Prefix;
 use crate::queue::Queue;
 use crate::route::Router;
+use crate::tags::PortTags;
 
 /// A router, if the text has routes.
 #[expect(clippy::expect_used, reason = "the text was read, and with it its next hops")]
@@ -28,7 +29,7 @@ pub(super) fn exit(config: &Config, macs: &[Mac]) -> Exit {
             .map(|local| Prefix { address: local.host(), len: local.len })
             .collect(),
         answers_for: Vec::new(),
-        tags: port.tags(),
+        tags: PortTags::of(&port.vlan),
     };
     let links = config.ports.iter().zip(macs).map(link).collect();
     let mtus = config.ports.iter().map(|port| port.mtu).collect();

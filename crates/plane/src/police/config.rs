@@ -99,7 +99,7 @@ struct Reading<'a> {
 impl Config {
     /// Reads an item of a node with these ports; mistakes are noted.
     pub(crate) fn read(item: &Item, ports: &[Port], notes: &Notes<'_>) -> Config {
-        let of_port = |port: &Port| port.mtu + ETHERNET + TAG * port.vlan.len() as u16;
+        let of_port = |port: &Port| port.mtu + ETHERNET + TAG * port.vlan.most() as u16;
         let longest = ports.iter().map(of_port).max().unwrap_or_default().max(FRAME);
         let config = Config {
             profiles: Vec::new(),
