@@ -155,16 +155,24 @@ impl Config {
     fn check_interfaces(&self, mut wrong: impl FnMut(&Port, String)) {
         let all: Vec<(&Port, &Backend)> = self.plane.ports.iter().zip(&self.backends).collect();
         for (n, &(port, backend)) in all.iter().enumerate() {
-            let same = |other: &&(&Port, &Backend)| other.1 == backend;
+            let is_apart =
+                |other: &Port| matches!(backend, Backend::Packet(_)) && !port.vlan.overlaps(&other.vlan);
+            let same = |other: &&(&Port, &Backend)| other.1 == backend && !is_apart(other.0);
             let Some((other, _)) = all[..n].iter().find(same) else { continue };
             match backend {
-                Backend::Packet(_) if port.vlan != other.vlan => {}
-                Backend::Packet(name) => {
+                Backend::Packet(name) if port.vlan == other.vlan => {
                     wrong(
                         port,
                         format!("`{}` is on {name} as well: give each a VLAN tag of its own", other.name),
                     );
                 }
+                Backend::Packet(name) => wrong(
+                    port,
+                    format!(
+                        "`{}` is on {name} as well, and a frame may be of both ({} and {}): give each VLAN tags of its own",
+                        other.name, other.vlan, port.vlan
+                    ),
+                ),
                 Backend::Xdp(name) => wrong(
                     port,
                     format!(
@@ -206,7 +214,7 @@ impl Config {
                 port.name
             ));
         }
-        if let Some((port, _)) = ports().find(|(port, _)| !port.vlan.is_empty()) {
+        if let Some((port, _)) = ports().find(|(port, _)| !port.vlan.is_plain()) {
             return Err(format!("a fast path knows no VLAN tags: `{}` has one", port.name));
         }
         if self.plane.ports.len() > PORTS {
@@ -393,6 +401,8 @@ mod tests {
 
     #[test]
     fn an_interface_is_one_port_unless_tags_tell_frames_apart() {
+        read("lan(on packet:a, vlan 1-9) dmz(on packet:a, vlan 1.1-9) filter(policy accept) > wan(on packet:a)")
+            .expect("right");
         read("lan(on packet:a, vlan 1) > wan(on packet:a, vlan 2)").expect("right");
         read("lan(on pcapng:a:) > wan(on pcapng:a:)").expect("right");
         for (text, wrong) in [
@@ -403,6 +413,14 @@ mod tests {
             (
                 "lan(on packet:a, vlan 1)\nwan(on packet:a, vlan 1)",
                 "n:2: `lan` is on a as well: give each a VLAN",
+            ),
+            (
+                "lan(on packet:a, vlan 1)\nfilter(policy accept) wan(on packet:a, vlan 2)\ndmz(on packet:a, vlan 2-9)",
+                "n:3: `wan` is on a as well, and a frame may be of both (vlan 2 and vlan 2-9): give each VLAN",
+            ),
+            (
+                "lan(on packet:a, vlan 1, untagged)\nwan(on packet:a)",
+                "n:2: `lan` is on a as well, and a frame may be of both (vlan 1, untagged and untagged): give each",
             ),
             ("lan(on tap:a)\nwan(on tap:a)", "n:2: `lan` is on a as well: give it another"),
         ] {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use weir_plane::{BATCH, NewBlocks, PortBlock, Time};
+use weir_plane::{BATCH, NewBlocks, PortBlock, TagSet, Time};
 use weir_port::bpf::now_ns;
 use weir_port::confined::Work;
 use weir_port::descriptors::make_room;
@@ -37,8 +37,9 @@ fn longest(ports: &[weir_plane::Port]) -> usize {
 
 /// The tags of a port's frames, for the filter of its socket.
 fn tags_of(port: &weir_plane::Port) -> Tags {
-    let vids = |n: usize| port.vlan.get(n).map(|&vid| (vid..=vid).into());
-    Tags { outer: vids(0), inner: vids(1), untagged: port.vlan.is_empty() }
+    let vids = |vids: weir_plane::Vids| (vids.first..=vids.last).into();
+    let TagSet { outer, inner, untagged } = port.vlan;
+    Tags { outer: outer.map(vids), inner: inner.map(vids), untagged }
 }
 
 /// How many frames that a plane keeps have chunks of their own.

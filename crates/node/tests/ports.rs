@@ -23,11 +23,16 @@ fn at<T: Send>(street: &Street, side: usize, open: impl FnOnce(u32) -> T + Send)
 
 /// A test frame with this tag, if there is one.
 fn frame(tag: Option<u16>) -> Vec<u8> {
+    tagged(&tag.map(|tag| (0x8100, tag)).into_iter().collect::<Vec<_>>())
+}
+
+/// A test frame with these tags, each an EtherType and a VLAN.
+fn tagged(tags: &[(u16, u16)]) -> Vec<u8> {
     let ends = Ends::v4([2; 6], [4; 6]);
     let flow = Flow { src: 0xc612_0001, dst: 0xc613_0001, sport: 1, dport: 2, group: 0 };
     let mut frame = ends.frame(&flow, 128, Signature::default());
-    let tag = tag.map(|tag| [[0x81, 0], tag.to_be_bytes()].concat());
-    frame.splice(12..12, tag.into_iter().flatten());
+    let tags = tags.iter().flat_map(|(kind, vid)| [kind.to_be_bytes(), vid.to_be_bytes()].concat());
+    frame.splice(12..12, tags.collect::<Vec<_>>());
     frame
 }
 
@@ -100,4 +105,26 @@ fn ports_on_one_interface_get_the_frames_of_their_tags() {
     assert_eq!([counts(0), counts(PORTS - 2), counts(PORTS - 1)], [(1, 1), (1, 0), (1, 2)]);
     // The kernel keeps frames from ports that they are not of.
     assert_eq!((ended.accounting.entered, ended.accounting.drops[DropReason::UnknownVlan]), (3, 0));
+}
+
+#[test]
+fn a_port_with_ranges_of_tags_gets_the_frames_of_all_its_lines() {
+    need_root!();
+    let street = Street::new();
+    let text = "lan(on packet:n0, vlan 100-199.1-4094) dmz(on packet:n0, vlan 100-199, untagged) \
+                filter(policy accept) wan(on packet:n1, vlan 1-4094.1-4094) run(host none)";
+    let config = Config::read("n", text, &|name| Err(format!("no file {name}"))).unwrap();
+    let node = street.node.run(|| Opened::new(&config).unwrap().start().unwrap());
+    let senders = [0, 1].map(|side| at(&street, side, |index| Sender::open(index).unwrap()));
+    let mut receivers = [0, 1].map(|side| at(&street, side, |index| Receiver::open(index, 1 << 20).unwrap()));
+    // Of the second port, whose frames have no place at the other end; of no port; of the first.
+    for tags in [&[(0x8100, 150)][..], &[], &[(0x88a8, 200), (0x8100, 5)], &[(0x88a8, 199), (0x8100, 4094)]] {
+        senders[0].send(&[tagged(tags)]).unwrap();
+    }
+    assert_eq!(next(&mut receivers[1]), tagged(&[(0x8100, 4094)]), "the receiver has lost the outer tag");
+    senders[1].send(&[tagged(&[(0x88a8, 100), (0x8100, 7)])]).unwrap();
+    assert_eq!(next(&mut receivers[0]), tagged(&[(0x8100, 7)]));
+    let ended = Snapshot::sum(&node.stop().threads.unwrap());
+    let received: Vec<u64> = ended.ports.iter().map(|port| port.received).collect();
+    assert_eq!((received, ended.accounting.drops[DropReason::NoLine]), (vec![1, 2, 1], 2));
 }

@@ -164,10 +164,11 @@ fn leave_as(pipeline: &Pipeline, batch: &mut Batch<'_>, i: usize, out: Out) {
         Some((dst, src, _)) => {
             let frame = &mut batch[i];
             frame.decrement_ttl();
-            frame.set_ethernet(dst, src, pipeline.tags(out.port));
+            frame.set_ethernet(dst, src, pipeline.tags(out.port).fixed());
             batch.verdicts[i] = Verdict::Out(out.port);
         }
-        None => pipeline.leave(batch, Set::one(i), out.port),
+        // No recipe leads to a port whose lines have tags of their own.
+        None => pipeline.leave(batch, Set::one(i), out.port, &mut Drops::default()),
     }
 }
 

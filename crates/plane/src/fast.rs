@@ -323,7 +323,7 @@ impl FastPath {
             return;
         }
         let Ok(recipe) = pipeline.recipe(now, *key) else { return self.forget(&flow, now) };
-        let has_tags = |port: PortId| !pipeline.tags(port).is_empty();
+        let has_tags = |port: PortId| !pipeline.tags(port).is_plain();
         if recipe.out.port == key.port || has_tags(key.port) || has_tags(recipe.out.port) {
             return;
         }

@@ -24,6 +24,7 @@ use weir_packet::headers::{ICMP, ICMP6, SCTP, TCP, UDP, words};
 use crate::drops::DropReason;
 use crate::extensions::{self, FragmentHeader};
 use crate::query::{self, Query};
+use crate::tags::Tags;
 
 pub(crate) use crate::extensions::IPV6;
 pub(crate) use rewrite::{adjust, adjust_transport, delta16, delta32};
@@ -81,6 +82,10 @@ pub(crate) struct Known {
     pub(crate) class: u8,
     /// See [`Frame::subscriber`].
     pub(crate) subscriber: u32,
+    /// See [`Frame::tags`].
+    pub(crate) tags: Tags,
+    /// The node answers a frame with it: its Ethernet addresses lead back, and its tags are those of that frame.
+    pub(crate) is_answer: bool,
 }
 
 impl Known {
@@ -93,6 +98,8 @@ impl Known {
             stays_inside: false,
             class: 0,
             subscriber: 0,
+            tags: Tags::NONE,
+            is_answer: false,
         }
     }
 }
@@ -115,6 +122,10 @@ pub struct Frame<'a> {
     pub(crate) class: u8,
     /// The subscriber of the frame as a hash, in its present direction; 0 if no policer has seen it there.
     pub(crate) subscriber: u32,
+    /// The VLANs that it came with, whether or not its tags still stand in it.
+    pub(crate) tags: Tags,
+    /// See [`Known::is_answer`].
+    pub(crate) is_answer: bool,
     kind: Kind,
     proto: u8,
     fragment: Fragment,
@@ -165,6 +176,8 @@ impl<'a> Frame<'a> {
             stays_inside: false,
             class: 0,
             subscriber: 0,
+            tags: Tags::NONE,
+            is_answer: false,
             kind: Kind::Other,
             proto: 0,
             fragment: Fragment::Whole,
@@ -227,19 +240,21 @@ impl<'a> Frame<'a> {
             stays_inside: self.stays_inside,
             class: self.class,
             subscriber: self.subscriber,
+            tags: self.tags,
+            is_answer: self.is_answer,
         }
     }
 
     /// What is known of a copy of it without tags, which [`Frame::copy`] makes.
     pub(crate) fn known_of_copy(&self) -> Known {
-        let (class, subscriber) = (self.class, self.subscriber);
-        Known { class, subscriber, ..Known::untagged(self.port) }
+        Known { ethernet: ETHERNET as u8, is_awaited: false, stays_inside: false, ..self.known() }
     }
 
     /// Reads the headers again of a frame that was known so.
     pub(crate) fn read_known(&mut self, known: &Known) -> Result<(), DropReason> {
         (self.is_awaited, self.stays_inside) = (known.is_awaited, known.stays_inside);
         (self.class, self.subscriber) = (known.class, known.subscriber);
+        (self.tags, self.is_answer) = (known.tags, known.is_answer);
         self.read(usize::from(known.ethernet) - 2)
     }
 
@@ -460,14 +475,19 @@ impl Frame<'_> {
         usize::from(self.ip_at - self.start) > ETHERNET
     }
 
+    /// Whether the tags that it came with still stand in it, if it came with any.
+    pub(crate) fn keeps_tags(&self) -> bool {
+        usize::from(self.ip_at - self.start) >= ETHERNET + 4 * self.tags.count()
+    }
+
     /// What its header says that it carries: an EtherType, or of 802.3 a length, which is less than 0x0600. It was read.
     pub(crate) fn ether_type(&self) -> u16 {
         self.between(self.ip_at - 2, self.ip_at).first_chunk().map_or(0, |kind| u16::from_be_bytes(*kind))
     }
 
-    /// The tag behind those of its port, of which that has so many; it names a priority and no VLAN (IEEE 802.1Q, section 9.6).
-    pub(crate) fn priority_tag(&self, tags_of_port: usize) -> Option<[u8; 4]> {
-        let at = ETHERNET - 2 + 4 * tags_of_port;
+    /// The tag behind those of its line; it names a priority and no VLAN (IEEE 802.1Q, section 9.6).
+    pub(crate) fn priority_tag(&self) -> Option<[u8; 4]> {
+        let at = ETHERNET - 2 + 4 * self.tags.count();
         let is_there = usize::from(self.ip_at - self.start) == at + 4 + 2;
         self.bytes().get(at..).and_then(<[u8]>::first_chunk).copied().filter(|_| is_there)
     }

@@ -25,6 +25,7 @@
 //! - `drops.rs`: all drop reasons; `unread_log.rs`: what is left to read of stages that have ended; `sessions.rs`: the
 //!   sessions that a node shows
 //! - `icmp.rs`, `quote.rs`, `query.rs`, `report.rs`, `reset.rs`: ICMP messages and TCP resets
+//! - `tags.rs`: VLAN tags of frames and of ports
 //! - `update.rs`: changes a running plane to another text; the stages' parts are `filter/ruleset.rs` and `nat/table/apply.rs`
 //! - `recover.rs`: continues after a panic; `faults.rs` plants panics for tests
 //! - `scenario/`: runs the texts in `tests/*.txt` of the repository: packets in, packets out, in virtual time
@@ -75,6 +76,7 @@ mod sessions;
 mod stage;
 mod steer;
 mod table;
+mod tags;
 pub mod text;
 mod threads;
 mod time;
@@ -111,6 +113,7 @@ pub use route::{
 };
 pub use sessions::{Cursor, Session, SessionRecord};
 pub use table::tcp::Progress;
+pub use tags::{TagSet, Tags, Vids};
 pub use threads::{Handover, Ingress, MOST_THREADS, NeighbourNews, Share};
 pub use time::Time;
 pub use unread_log::UnreadLog;

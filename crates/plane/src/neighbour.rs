@@ -27,6 +27,7 @@ use crate::kept::{Then, Ticket};
 use crate::limits::Limits;
 use crate::outbox::Outbox;
 use crate::prefix::Prefix;
+use crate::tags::{PortTags, Tag};
 use crate::threads::{NeighbourNews, Share};
 use crate::time::Time;
 pub use answer::NeighbourState;
@@ -65,7 +66,15 @@ pub(crate) struct Link {
     /// It answers for the addresses that the node translates to, too.
     pub(crate) is_outside: bool,
     /// VLAN tags of its frames.
-    pub(crate) tags: Vec<[u8; 4]>,
+    pub(crate) tags: PortTags,
+}
+
+impl Link {
+    /// Whether it has several lines with tags of their own. The node learns of no neighbour there: what a host of one line says
+    /// changes nothing for another line.
+    pub(crate) fn has_lines(&self) -> bool {
+        self.tags.lines().is_some()
+    }
 }
 
 /// Addresses of IPv4 that a node translates to.
@@ -230,7 +239,7 @@ impl Neighbours {
 
     /// The port whose network holds an address.
     pub(crate) fn port_of(&self, ip: IpAddr) -> Option<PortId> {
-        let holds = |link: &Link| link.addresses.iter().any(|local| is_near(local, ip));
+        let holds = |link: &Link| !link.has_lines() && link.addresses.iter().any(|local| is_near(local, ip));
         self.links.iter().position(holds).map(|port| PortId(port as u16))
     }
 
@@ -435,6 +444,9 @@ impl Neighbours {
         outbox: &mut Outbox,
     ) -> bool {
         let port = frame.port;
+        if self.link(port).has_lines() {
+            return self.answer_line(frame, heard, outbox);
+        }
         let (from, is_answered) = match heard {
             Heard::Question { from, target } => (from, self.answers(port, target)),
             Heard::Answer(from) => (from, true),
@@ -448,6 +460,17 @@ impl Neighbours {
         let is_new = self.note(port, heard, now, outbox) && !from.ip.is_unspecified();
         if self.gossip.is_worth_it(now, (port, from.ip), is_new) {
             self.gossip.publish(port, || frame.untagged());
+        }
+        is_answered
+    }
+
+    /// Answers a question of a host of one of several lines, on that line; nothing is learnt.
+    fn answer_line(&self, frame: &Frame<'_>, heard: Heard, outbox: &mut Outbox) -> bool {
+        let Heard::Question { from, target } = heard else { return false };
+        let is_answered = self.answers(frame.port, target);
+        if is_answered {
+            let answer = neighbour::answer(Host { mac: self.link(frame.port).mac, ip: target }, from);
+            send(frame.port, frame.tags.write(&mut [[0; 4]; 2]), &answer, outbox);
         }
         is_answered
     }
@@ -623,10 +646,14 @@ impl Neighbours {
 
     /// Sends a frame as it is, with the tags of the port.
     fn say(&self, port: PortId, frame: &[u8], outbox: &mut Outbox) {
-        let tags = self.link(port).tags.concat();
-        let buf = [&[0; HEAD_ROOM], &frame[..12], &tags, &frame[12..]].concat();
-        outbox.send(EntryPoint::Leave(port), port, buf);
+        send(port, self.link(port).tags.fixed(), frame, outbox);
     }
+}
+
+/// Sends a frame as it is, with these tags.
+fn send(port: PortId, tags: &[Tag], frame: &[u8], outbox: &mut Outbox) {
+    let buf = [&[0; HEAD_ROOM], &frame[..12], &tags.concat(), &frame[12..]].concat();
+    outbox.send(EntryPoint::Leave(port), port, buf);
 }
 
 /// The address that a port has on any link with IPv6 (RFC 4291, appendix A).

@@ -73,7 +73,7 @@ impl Outbox {
         if let Some(permit) = self.limiter.error(now, frame, error)
             && let Some(buf) = report::about(permit, frame, error, source)
         {
-            self.send(back, frame.port, buf);
+            self.answer(frame, back, buf);
         }
     }
 
@@ -82,15 +82,24 @@ impl Outbox {
         if let Some(permit) = self.limiter.reset(now, frame)
             && let Some(buf) = reset::answer(permit, frame)
         {
-            self.send(back, frame.port, buf);
+            self.answer(frame, back, buf);
         }
+    }
+
+    /// Sends an answer to a frame, as in [`Outbox::send`].
+    fn answer(&mut self, frame: &Frame<'_>, entry: EntryPoint, buf: Vec<u8>) {
+        let known = Known { tags: frame.tags, is_answer: true, ..Known::untagged(frame.port) };
+        self.originate(entry, known, buf);
     }
 
     /// A frame that the node made; `buf` has [`crate::frame::HEAD_ROOM`] bytes free in front of the Ethernet header.
     pub(crate) fn send(&mut self, entry: EntryPoint, port: PortId, buf: Vec<u8>) {
+        self.originate(entry, Known::untagged(port), buf);
+    }
+
+    fn originate(&mut self, entry: EntryPoint, known: Known, buf: Vec<u8>) {
         self.made += 1;
         if self.waiting.len() < MOST {
-            let known = Known::untagged(port);
             self.waiting.push(Originated { then: Then::On(entry), known, buf });
         } else {
             self.refused += 1

@@ -14,7 +14,7 @@ mod recipe;
 
 use crate::batch::{Batch, Frames, PerFrame, Set, Verdict};
 use crate::dir::{Dir, EntryPoint};
-use crate::drops::Drops;
+use crate::drops::{DropReason, Drops};
 use crate::filter::Filter;
 use crate::frame::{Frame, PortId};
 use crate::nat::Nat;
@@ -24,6 +24,7 @@ use crate::queue::Queue;
 use crate::recipe::{Note, SessionState, Uses};
 use crate::route::Router;
 use crate::stage::Step;
+use crate::tags::{PortTags, Tag, TagSet};
 use crate::text::MOST_STAGES;
 use crate::time::Time;
 
@@ -31,7 +32,7 @@ use crate::time::Time;
 #[derive(Debug)]
 pub(crate) struct Pipeline {
     /// By port, the tags of its frames.
-    pub(crate) tags: Vec<Vec<[u8; 4]>>,
+    pub(crate) tags: Vec<PortTags>,
     /// So many ports are at the left end.
     pub(crate) left: usize,
     pub(crate) stages: Vec<Stage>,
@@ -111,8 +112,8 @@ impl Pipeline {
             router.run(&mut step, Dir::Inward, passed.inward);
             return;
         }
-        self.leave(batch, passed.outward, PortId(self.left as u16));
-        self.leave(batch, passed.inward, PortId(0));
+        self.leave(batch, passed.outward, PortId(self.left as u16), drops);
+        self.leave(batch, passed.inward, PortId(0), drops);
     }
 
     /// Tells each stage the time; each does a bounded part of what is due. True: there is more.
@@ -155,39 +156,59 @@ impl Pipeline {
             .filter_map(|stage| if let Stage::Nat(nat) = stage { Some(&mut **nat) } else { None })
     }
 
-    /// Frames leave with the tags of their port.
-    pub(crate) fn leave(&self, batch: &mut Batch<'_>, set: Set, port: PortId) {
-        let is_tagged = !self.tags(port).is_empty();
+    /// Frames leave with the tags of their port, or of their line where the port has several.
+    pub(crate) fn leave(&self, batch: &mut Batch<'_>, set: Set, port: PortId, drops: &mut Drops) {
+        let own = match self.tags(port) {
+            PortTags::Fixed(own) => own,
+            PortTags::Lines(lines) => return leave_by_lines(lines, batch, set, port, drops),
+        };
+        let is_tagged = !own.is_empty();
         for i in set {
             let frame = &mut batch[i];
             if frame.has_tags() || is_tagged {
-                self.retag(frame, port);
+                retag(frame, own);
             }
             batch.verdicts[i] = Verdict::Out(port);
         }
     }
 
-    /// A frame gets the tags of the port that it leaves by in place of those of the one that it came in by; a priority tag stays
-    /// behind them.
-    fn retag(&self, frame: &mut Frame<'_>, port: PortId) {
-        let (dst, src) = frame.macs();
-        let own = self.tags(port);
-        let Some(priority) = frame.priority_tag(self.tags(frame.port).len()) else {
-            return frame.set_ethernet(dst, src, own);
-        };
-        let (mut tags, mut count) = ([[0; 4]; 3], 0);
-        for (place, &tag) in tags.iter_mut().zip(own.iter().chain([&priority])) {
-            *place = tag;
-            count += 1;
-        }
-        frame.set_ethernet(dst, src, tags.get(..count).unwrap_or_default());
-    }
-
     /// The tags of a port.
     #[inline]
     #[expect(clippy::indexing_slicing, reason = "the node itself names ports, and it has one by each number")]
-    pub(crate) fn tags(&self, port: PortId) -> &[[u8; 4]] {
+    pub(crate) fn tags(&self, port: PortId) -> &PortTags {
         &self.tags[usize::from(port.0)]
+    }
+}
+
+/// A frame gets these tags in place of those of the line that it came in by; a priority tag stays behind them.
+fn retag(frame: &mut Frame<'_>, own: &[Tag]) {
+    let (dst, src) = frame.macs();
+    let Some(priority) = frame.priority_tag() else {
+        return frame.set_ethernet(dst, src, own);
+    };
+    let (mut tags, mut count) = ([[0; 4]; 3], 0);
+    for (place, &tag) in tags.iter_mut().zip(own.iter().chain([&priority])) {
+        *place = tag;
+        count += 1;
+    }
+    frame.set_ethernet(dst, src, tags.get(..count).unwrap_or_default());
+}
+
+/// Frames leave by a port with several lines, each by its own; a frame of another line is dropped.
+#[inline(never)]
+fn leave_by_lines(lines: &TagSet, batch: &mut Batch<'_>, set: Set, port: PortId, drops: &mut Drops) {
+    for i in set {
+        let frame = &mut batch[i];
+        batch.verdicts[i] = if lines.accepts(frame.tags) {
+            if !frame.keeps_tags() {
+                let tags = frame.tags;
+                retag(frame, tags.write(&mut [[0; 4]; 2]));
+            }
+            Verdict::Out(port)
+        } else {
+            drops.count(DropReason::NoLine);
+            Verdict::Dropped(DropReason::NoLine)
+        };
     }
 }
 

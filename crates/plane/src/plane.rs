@@ -31,8 +31,8 @@ use crate::limiter::Limiter;
 use crate::local::{Local, Sender};
 use crate::outbox::Outbox;
 use crate::pipeline::{Entries, Exit, Pipeline, Stage};
-use crate::port::Port;
 use crate::steer::Steering;
+use crate::tags::PortTags;
 use crate::time::Time;
 use crate::unread_log::UnreadLog;
 
@@ -70,7 +70,7 @@ impl Plane {
         Plane {
             steering: Steering::new(config.share, &stages, &config.limits),
             pipeline: Pipeline {
-                tags: config.ports.iter().map(Port::tags).collect(),
+                tags: config.ports.iter().map(|port| PortTags::of(&port.vlan)).collect(),
                 left: config.left,
                 stages,
                 exit: exit(config, macs, &mut outbox),
@@ -324,5 +324,88 @@ mod tests {
             };
             assert_eq!(bytes[..18], [&host[..], &gateway, &tag, &[8, 0]].concat(), "{line}");
         }
+    }
+
+    /// What stands in place of tags that a port with several lines does not have, and tags that it has.
+    #[test]
+    fn frames_with_other_tags_than_those_of_a_line_go_no_further() {
+        let text = "lan(vlan 100-199.1-4094, untagged) > wan(vlan 1-4094.1-4094, untagged)";
+        let (s, c) = (
+            |vid: u16| [[0x88, 0xa8], vid.to_be_bytes()].concat(),
+            |vid: u16| [[0x81, 0x00], vid.to_be_bytes()].concat(),
+        );
+        for (tags, is_passed) in [
+            (vec![], true),
+            (vec![c(0xe000)], true),
+            (vec![s(100), c(1)], true),
+            (vec![s(0x6000 | 199), c(0xe000 | 4094)], true),
+            (vec![s(100), c(1), c(0xe000)], true),
+            (vec![s(99), c(1)], false),
+            (vec![s(200), c(1)], false),
+            (vec![s(100), c(0)], false),
+            (vec![s(100), c(4095)], false),
+            (vec![s(0), c(5)], false),
+            (vec![s(100)], false),
+            (vec![c(100)], false),
+            (vec![c(100), c(1)], false),
+            (vec![s(100), s(1)], false),
+            (vec![c(0), c(1)], false),
+            (vec![s(100), c(1), c(1)], false),
+            (vec![s(100), c(1), s(0)], false),
+            (vec![s(100), c(1), c(0), c(0)], false),
+        ] {
+            let tags: Vec<[u8; 4]> =
+                tags.iter().map(|tag| tag.as_slice().try_into().expect("four bytes")).collect();
+            let (verdict, bytes) = passed(text, 0, &tags);
+            let is_as_it_came = bytes == buffer(&tags)[HEAD_ROOM..];
+            let dropped = Verdict::Dropped(DropReason::UnknownVlan);
+            let expected = if is_passed { Verdict::Out(PortId(1)) } else { dropped };
+            assert_eq!((verdict, is_as_it_came), (expected, true), "{tags:02x?}");
+        }
+        let whole = buffer(&[[0x88, 0xa8, 0, 100], [0x81, 0, 0, 1]]);
+        for end in 0..HEAD_ROOM + 22 {
+            let config = Config::read("n", text).expect("a node");
+            let mut plane = Plane::new(&config, &[[2; 6], [4; 6]]);
+            let mut buf = whole[..end.max(HEAD_ROOM)].to_vec();
+            let end = buf.len();
+            let mut batch = Batch::default();
+            batch.push(Frame::new(&mut buf, HEAD_ROOM, end, PortId(0)));
+            plane.run(Time::from_ms(1), &mut batch);
+            let (_, verdict) = batch.outcome().next().expect("one");
+            assert_eq!(verdict, Verdict::Dropped(DropReason::Malformed), "{} bytes", end - HEAD_ROOM);
+        }
+    }
+
+    /// A question of one line is answered on it, and says nothing of another line.
+    #[test]
+    fn neighbours_of_one_line_are_none_of_another() {
+        use weir_packet::neighbour::{Host, answer, parse, question};
+        let text = "access(198.18.0.1/16, 2001:db8:1::1/64, vlan 100-199.1-4094) > route > wan(198.19.0.1/16, vlan 7)";
+        let mut plane = Plane::new(&Config::read("n", text).expect("a node"), &[[2; 6], [4; 6]]);
+        let tags = [[0x88, 0xa8, 0, 100], [0x81, 0, 0, 5]];
+        let host = [0x02, 7, 7, 7, 7, 7];
+        let send = |plane: &mut Plane, frame: Vec<u8>| {
+            let mut buf = [&[0; HEAD_ROOM], &frame[..12], &tags.concat(), &frame[12..]].concat();
+            let end = buf.len();
+            let mut batch = Batch::default();
+            batch.push(Frame::new(&mut buf, HEAD_ROOM, end, PortId(0)));
+            plane.run(Time::from_ms(1), &mut batch);
+            assert!(plane.accounting().balance(), "{:?}", plane.accounting());
+        };
+        for (own, node) in [("198.18.0.5", "198.18.0.1"), ("2001:db8:1::5", "2001:db8:1::1")] {
+            let [own, node] = [own, node].map(|address| address.parse().expect("an address"));
+            send(&mut plane, question(Host { mac: host, ip: own }, node));
+            let all: Vec<Departure> = plane.departures().collect();
+            let [Departure { to: Leave::Port(PortId(0)), bytes }] = &all[..] else { panic!("{all:?}") };
+            assert_eq!(bytes[..20], [&host[..], &[2; 6], &tags[0], &tags[1]].concat(), "{own}");
+            let said = parse(&[&bytes[..12], &bytes[20..]].concat()).expect("an answer");
+            assert_eq!(said, weir_packet::neighbour::Heard::Answer(Host { mac: [2; 6], ip: node }));
+            // An answer that nobody asked for, and a question for another host.
+            send(&mut plane, answer(Host { mac: host, ip: own }, Host { mac: [2; 6], ip: node }));
+            send(&mut plane, question(Host { mac: host, ip: own }, own));
+            assert_eq!(plane.departures().count(), 0);
+        }
+        let Exit::Router(router) = &plane.pipeline.exit else { panic!("a router") };
+        assert_eq!(router.neighbours(), 0);
     }
 }

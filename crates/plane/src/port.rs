@@ -8,7 +8,8 @@
 //! |---|---|---|
 //! | `PREFIX` | an address of the port and its network; where only the network is written, its first host | none: the port is a bump in the wire |
 //! | `mtu BYTES` | longest IP packet, 68 to 9216 | 1500 |
-//! | `vlan TAG[.TAG]` | 802.1Q tag of its frames, or 802.1ad and 802.1Q tag, 1 to 4094 | untagged |
+//! | `vlan TAG[.TAG]` | 802.1Q tag of its frames, or 802.1ad and 802.1Q tag, 1 to 4094; each may be a range: `100-199.1-4094` | untagged |
+//! | `untagged` | beside `vlan`: frames without tags are the port's as well | |
 //! | `mac ADDRESS` | its Ethernet address | that of the interface |
 //! | `neighbour ADDRESS MAC` | a host of its link that is not to be asked | they are asked (ARP, neighbour discovery) |
 //! | `rpf strict\|end\|loose\|off` | in a router: where the route back to the source of its packets must lead: to this port, to a port of the same end, to any port; or it is not checked | `end` |
@@ -24,6 +25,7 @@ use weir_config::{Notes, closest, did_you_mean};
 use weir_packet::frame::Mac;
 
 use crate::prefix::{Prefix, is_unicast4, mask4};
+use crate::tags::TagSet;
 use crate::text::{Arg, Item};
 
 /// Names of items that are no ports.
@@ -38,8 +40,8 @@ pub struct Port {
     pub addresses: Vec<Prefix>,
     /// Longest IP packet that leaves, in bytes.
     pub mtu: u16,
-    /// Its VLAN tags, the outer one first.
-    pub vlan: Vec<u16>,
+    /// The VLAN tags of its frames.
+    pub vlan: TagSet,
     /// Its Ethernet address, where the text gives one.
     pub mac: Option<Mac>,
     /// Hosts of its link with configured Ethernet addresses.
@@ -71,7 +73,7 @@ impl Rpf {
 }
 
 const MTU: std::ops::RangeInclusive<u16> = 68..=9216;
-const ARGS: &[&str] = &["mtu", "vlan", "mac", "neighbour", "rpf", "on"];
+const ARGS: &[&str] = &["mtu", "vlan", "untagged", "mac", "neighbour", "rpf", "on"];
 
 impl Port {
     /// A bump in the wire.
@@ -82,7 +84,7 @@ impl Port {
             name,
             addresses: Vec::new(),
             mtu: 1500,
-            vlan: Vec::new(),
+            vlan: TagSet::UNTAGGED,
             mac: None,
             neighbours: BTreeMap::new(),
             rpf: Rpf::default(),
@@ -101,8 +103,19 @@ impl Port {
                 arg.wrong(notes, text + hint.as_deref().unwrap_or_default());
             }
         }
-        item.said_once(&["mtu", "vlan", "mac", "rpf", "on"], notes);
+        item.said_once(&["mtu", "vlan", "untagged", "mac", "rpf", "on"], notes);
+        port.vlan.untagged |= item.args.iter().any(|arg| arg.words() == ["untagged"]);
+        port.check_lines(item, notes);
         port
+    }
+
+    /// A port with several lines knows no host of its link but by the line of a frame.
+    fn check_lines(&self, item: &Item, notes: &Notes<'_>) {
+        let neighbour = item.args.iter().find(|arg| arg.words().first() == Some(&"neighbour"));
+        if let Some(arg) = neighbour.filter(|_| !self.vlan.is_fixed()) {
+            let text = "a port with several lines has no neighbours: give the neighbour a port with the tags of its line";
+            arg.wrong(notes, text.to_string());
+        }
     }
 
     fn argument(&mut self, arg: &Arg) -> Result<(), String> {
@@ -111,7 +124,9 @@ impl Port {
                 let mtu = bytes.parse().ok().filter(|mtu| MTU.contains(mtu));
                 self.mtu = mtu.ok_or(format!("mtu takes bytes from {} to {}", MTU.start(), MTU.end()))?;
             }
-            ["vlan", tags] => self.vlan = vlan(tags)?,
+            ["vlan", tags] => self.vlan = TagSet::read(tags)?,
+            // Beside `vlan`, wherever that stands, see `read`.
+            ["untagged"] => {}
             ["mac", address] => self.mac = Some(own_mac(address)?),
             ["neighbour", ip, address] => {
                 let ip = ip.parse().map_err(|_| format!("`{ip}` is no address"))?;
@@ -144,14 +159,9 @@ impl Port {
         shape(self) == shape(other)
     }
 
-    /// The VLAN tags of its frames, as they stand between addresses and type.
+    /// The VLAN tags of its frames, as they stand between addresses and type; where each line has its own, those of the first.
     pub fn tags(&self) -> Vec<[u8; 4]> {
-        let tag = |(i, id): (usize, &u16)| {
-            let protocol: u16 = if i + 1 < self.vlan.len() { 0x88a8 } else { 0x8100 };
-            let [[a, b], [c, d]] = [protocol.to_be_bytes(), id.to_be_bytes()];
-            [a, b, c, d]
-        };
-        self.vlan.iter().enumerate().map(tag).collect()
+        self.vlan.first().write(&mut [[0; 4]; 2]).to_vec()
     }
 }
 
@@ -168,13 +178,6 @@ fn own(prefix: Prefix) -> Result<Prefix, String> {
     has_hosts
         .then_some(prefix)
         .ok_or_else(|| format!("{host} is no host's address: write one, as in 192.0.2.1/24"))
-}
-
-fn vlan(text: &str) -> Result<Vec<u16>, String> {
-    let tags: Option<Vec<u16>> =
-        text.split('.').map(|tag| tag.parse().ok().filter(|id| (1..=4094).contains(id))).collect();
-    tags.filter(|tags| tags.len() <= 2)
-        .ok_or_else(|| format!("`{text}` is no VLAN: write a tag of 1 to 4094, or two with a dot between"))
 }
 
 /// An Ethernet address: six bytes in hexadecimal with colons.

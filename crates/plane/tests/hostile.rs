@@ -15,6 +15,10 @@ use crate::frames;
 /// Nodes of every stage.
 const NODES: &[&str] = &[
     "node lan > wan(vlan 7)",
+    "node lan(vlan 100-199.1-4094) > filter(reject udp to port 53, policy accept) > wan(vlan 100-4094.1-4094)",
+    "node lan(vlan 7-9, 198.18.0.1/16, 2001:db8:1::1/64)
+        > route(192.0.2.0/24 via 198.19.0.9)
+        > wan(198.19.0.1/16, 2001:db8:2::1/64, mtu 1280, neighbour 198.19.0.9 02:00:00:00:00:02)",
     "node lan(198.18.0.1/16, 2001:db8:1::1/64, neighbour 198.18.0.2 02:00:00:00:00:01)
         > route(192.0.2.0/24 via 198.18.0.2)
         > wan(198.19.0.1/16, 2001:db8:2::1/64, mtu 1280, neighbour 198.19.0.9 02:00:00:00:00:02,

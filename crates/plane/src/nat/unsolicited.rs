@@ -13,6 +13,7 @@ use crate::dir::Dir;
 use crate::frame::{ETHERNET, Frame, HEAD_ROOM, PortId};
 use crate::icmp::Error;
 use crate::stage::Step;
+use crate::tags::Tags;
 use crate::time::Time;
 
 /// How long the answer waits.
@@ -27,6 +28,7 @@ struct Waiting {
     at: Time,
     arrival: Arrival,
     port: PortId,
+    tags: Tags,
     /// The frame without tags, with room in front.
     buf: Vec<u8>,
 }
@@ -44,7 +46,8 @@ impl Unsolicited {
     /// Stores what the answer needs.
     pub(super) fn note(&mut self, frame: &Frame<'_>, at: Time, arrival: Arrival) {
         if self.0.len() < MOST && frame.ip().len() <= MOST_BYTES {
-            self.0.push_back(Waiting { at, arrival, port: frame.port, buf: frame.copy() });
+            let Frame { port, tags, .. } = *frame;
+            self.0.push_back(Waiting { at, arrival, port, tags, buf: frame.copy() });
         }
     }
 
@@ -60,6 +63,7 @@ impl Unsolicited {
             let from = Ipv4Addr::from(table.outside.address(waiting.arrival.endpoint.outside));
             let end = waiting.buf.len();
             let mut frame = Frame::new(&mut waiting.buf, HEAD_ROOM, end, waiting.port);
+            frame.tags = waiting.tags;
             // It was readable when it came.
             let is_read = frame.read(ETHERNET - 2).is_ok();
             if is_read {

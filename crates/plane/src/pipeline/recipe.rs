@@ -29,6 +29,10 @@ impl Pipeline {
     /// # Errors
     /// They must pass the stages.
     pub(crate) fn recipe(&self, now: Time, key: Key) -> Result<Recipe, Never> {
+        if self.tags(key.port).lines().is_some() {
+            // The key does not say which line it is.
+            return Err(Never::Configured);
+        }
         let dir = if usize::from(key.port.0) < self.left { Dir::Outward } else { Dir::Inward };
         let (mut at, mut class, mut parts, mut until) = (key, 0, Vec::new(), None);
         let mut depends = vec![On::Text];
@@ -67,6 +71,9 @@ impl Pipeline {
             Exit::Across if dir == Dir::Outward => Out { port: PortId(self.left as u16), routed: None },
             Exit::Across => Out { port: PortId(0), routed: None },
         };
+        if self.tags(out.port).lines().is_some() {
+            return Err(Never::Configured);
+        }
         let depends = depends.into_iter().map(|on| Depends { on, epoch: self.epoch(on) }).collect();
         Ok(Recipe { parts, out, depends, until })
     }

@@ -10,6 +10,7 @@ use crate::icmp::{self, Error};
 use crate::pipeline::{Entries, Exit, Stage};
 use crate::route::Refusal;
 use crate::steer::Directed;
+use crate::tags::{PortTags, Tag, TagSet, Tags};
 use crate::threads::{Handover, Ingress};
 use crate::time::Time;
 
@@ -189,7 +190,11 @@ impl Plane {
 
 /// Reads the headers of a frame of a port with these tags.
 #[inline]
-fn open(frame: &mut Frame<'_>, tags: &[[u8; 4]]) -> Result<(), DropReason> {
+fn open(frame: &mut Frame<'_>, tags: &PortTags) -> Result<(), DropReason> {
+    let tags = match tags {
+        PortTags::Fixed(tags) => tags,
+        PortTags::Lines(lines) => return open_line(frame, lines),
+    };
     if tags.is_empty() {
         frame.read(ETHERNET - 2)?;
         // Where a packet's type stands there is no tag.
@@ -200,22 +205,42 @@ fn open(frame: &mut Frame<'_>, tags: &[[u8; 4]]) -> Result<(), DropReason> {
     untag(frame, tags).and_then(|at| frame.read(at))
 }
 
+/// The same where the port has several lines.
+#[inline(never)]
+fn open_line(frame: &mut Frame<'_>, lines: &TagSet) -> Result<(), DropReason> {
+    frame.tags = lines.of_frame(frame.bytes())?;
+    let at = behind_priority(frame.bytes(), ETHERNET - 2 + 4 * frame.tags.count())?;
+    frame.read(at)
+}
+
 /// Where the type stands behind the tags of the port; a frame with other tags is not the port's.
-fn untag(frame: &Frame<'_>, tags: &[[u8; 4]]) -> Result<usize, DropReason> {
+fn untag(frame: &mut Frame<'_>, tags: &[Tag]) -> Result<usize, DropReason> {
     let bytes = frame.bytes();
-    let mut at = ETHERNET - 2;
-    for tag in tags {
+    let (mut at, mut vids) = (ETHERNET - 2, [0; 2]);
+    for (vid, tag) in vids.iter_mut().zip(tags) {
         let &[a, b, high, low] =
             bytes.get(at..).and_then(<[u8]>::first_chunk).ok_or(DropReason::Malformed)?;
         // The upper four bits of a tag are its priority.
         if [a, b, high & 15, low] != *tag {
             return Err(DropReason::UnknownVlan);
         }
+        *vid = u16::from_be_bytes([high & 15, low]);
         at += 4;
     }
+    let at = behind_priority(bytes, at)?;
+    let [outer, inner] = vids;
+    frame.tags = Tags { outer, inner };
+    Ok(at)
+}
+
+/// Where the type stands, which is behind a tag that names a priority, if there is one here. Another tag is not the port's.
+fn behind_priority(bytes: &[u8], at: usize) -> Result<usize, DropReason> {
     match bytes.get(at..).and_then(|rest| rest.first_chunk::<4>()).ok_or(DropReason::Malformed)? {
-        // It names a priority and no VLAN (IEEE 802.1Q, section 9.6).
-        [0x81, 0x00, high, 0] if high & 15 == 0 => Ok(at + 4),
+        // It names a priority and no VLAN (IEEE 802.1Q, section 9.6). Behind it no other tag may hide.
+        [0x81, 0x00, high, 0] if high & 15 == 0 => match bytes.get(at + 4..) {
+            Some([0x81, 0x00, ..] | [0x88, 0xa8, ..]) => Err(DropReason::UnknownVlan),
+            _ => Ok(at + 4),
+        },
         [0x81, 0x00, ..] | [0x88, 0xa8, ..] => Err(DropReason::UnknownVlan),
         _ => Ok(at),
     }

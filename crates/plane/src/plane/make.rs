@@ -16,6 +16,7 @@ use crate::port::Port;
 use crate::prefix::Prefix;
 use crate::queue::Queue;
 use crate::route::{Route, Router};
+use crate::tags::PortTags;
 
 /// A router, if the text has routes.
 #[expect(clippy::expect_used, reason = "the text was read, and with it its next hops")]
@@ -30,7 +31,7 @@ pub(super) fn exit(config: &Config, macs: &[Mac], outbox: &mut Outbox) -> Exit {
             .collect(),
         // The right end is where the addresses are known that the node translates to.
         is_outside: n >= config.left,
-        tags: port.tags(),
+        tags: PortTags::of(&port.vlan),
     };
     let links = config.ports.iter().zip(macs).enumerate().map(link).collect();
     let mtus = config.ports.iter().map(|port| port.mtu).collect();

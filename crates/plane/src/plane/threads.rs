@@ -5,6 +5,7 @@ use super::Plane;
 use crate::drops::DropReason;
 use crate::frame::Frame;
 use crate::pipeline::Exit;
+use crate::tags::PortTags;
 use crate::threads::NeighbourNews;
 use crate::time::Time;
 
@@ -47,7 +48,11 @@ impl Plane {
         self.accounting.handed += 1;
         if !frame.has_tags() {
             let (dst, src) = frame.macs();
-            frame.set_ethernet(dst, src, self.pipeline.tags(frame.port));
+            let tags = frame.tags;
+            match self.pipeline.tags(frame.port) {
+                PortTags::Fixed(own) => frame.set_ethernet(dst, src, own),
+                PortTags::Lines(_) => frame.set_ethernet(dst, src, tags.write(&mut [[0; 4]; 2])),
+            }
         }
     }
 }

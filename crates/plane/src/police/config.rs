@@ -145,7 +145,7 @@ impl Config {
 
     /// The longest frame of these ports, which a burst holds at least.
     pub(super) fn longest_frame(ports: &[Port]) -> u64 {
-        let of_port = |port: &Port| port.mtu + ETHERNET + TAG * port.vlan.len() as u16;
+        let of_port = |port: &Port| port.mtu + ETHERNET + TAG * port.vlan.most() as u16;
         ports.iter().map(of_port).max().unwrap_or_default().max(FRAME).into()
     }
 

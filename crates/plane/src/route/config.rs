@@ -271,12 +271,25 @@ pub(super) fn next_hops<'a>(
 }
 
 /// The neighbour with this address, at this port if one is named.
-fn next_hop(address: IpAddr, port: Option<&str>, ports: &[Port]) -> Result<NextHop, String> {
+fn next_hop(address: IpAddr, name: Option<&str>, ports: &[Port]) -> Result<NextHop, String> {
     if ports.iter().any(|port| port.addresses.iter().any(|local| local.host() == address)) {
         return Err(format!("{address} is the node itself: name a neighbour"));
     }
-    let is_at = |port: &Port| port.addresses.iter().any(|local| is_near(local, address));
-    let Some(name) = port else {
+    let holds = |port: &Port| port.addresses.iter().any(|local| is_near(local, address));
+    let is_at = |port: &Port| port.vlan.is_fixed() && holds(port);
+    let has_lines = |port: &&Port| match name {
+        Some(name) => port.name == name,
+        None => holds(port),
+    };
+    if !ports.iter().any(is_at)
+        && let Some(port) = ports.iter().filter(has_lines).find(|port| !port.vlan.is_fixed())
+    {
+        return Err(format!(
+            "`{}` has several lines, and {address} may be on each: give it a port with the tags of its line",
+            port.name
+        ));
+    }
+    let Some(name) = name else {
         return match (is_link_local(address), ports.iter().any(is_at)) {
             (true, _) => Err(format!(
                 "{address} may be a neighbour at each port: write at which, as in `via {address} on {}`",

@@ -8,11 +8,14 @@
 //! | `snap` | with a length and a SNAP header (RFC 1042) |
 //! | `0x88cc` | with this EtherType, or this length, in front of the packet |
 //!
+//! `tags 100.5`, `tags 7` or `tags untagged` say the line of a frame, where its port has several; else it is the first one.
+//!
 //! Where targets exchange packets such a frame is a byte of zero, which begins no packet of IP, and what stands behind the Ethernet
 //! addresses.
 
 use super::fields::Fields;
 use super::wire;
+use crate::tags::Tags;
 
 /// PPP's number of IPv4 and IPv6, and the EtherType of either.
 const VERSIONS: [([u8; 2], [u8; 2]); 2] = [([0x00, 0x21], [0x08, 0x00]), ([0x00, 0x57], [0x86, 0xdd])];
@@ -30,8 +33,12 @@ pub(super) fn is_frame(packet: &[u8]) -> bool {
 /// The frame of a packet, from the byte of zero on, or the packet itself.
 pub(super) fn packet(fields: &Fields) -> Result<Vec<u8>, String> {
     let packet = wire::packet(fields)?;
-    let Some(ether) = fields.get("ether") else { return Ok(packet) };
     let (ppp, own) = VERSIONS[usize::from(packet[0] >> 4 == 6)];
+    let tags = fields.get("tags").map(|tags| Tags::read(tags)).transpose()?;
+    let tags = tags.map(|tags| tags.write(&mut [[0; 4]; 2]).concat());
+    let Some(ether) = fields.get("ether") else {
+        return Ok(tags.map_or(packet.clone(), |tags| [&[0][..], &tags, &own, &packet].concat()));
+    };
     let length = |bytes: usize| (bytes as u16).to_be_bytes();
     let front = match ether.as_str() {
         "priority" => [&PRIORITY[..], &own].concat(),
@@ -47,7 +54,30 @@ pub(super) fn packet(fields: &Fields) -> Result<Vec<u8>, String> {
             .to_be_bytes()
             .to_vec(),
     };
-    Ok([&[0][..], &front, &packet].concat())
+    Ok([&[0][..], &tags.unwrap_or_default(), &front, &packet].concat())
+}
+
+/// Whether what stands behind the addresses of a frame begins with a tag that names a VLAN.
+pub(super) fn has_tags(behind: &[u8]) -> bool {
+    matches!(behind, [0x88, 0xa8, ..]) || matches!(behind, [0x81, 0, high, low, ..] if high & 15 | low != 0)
+}
+
+/// Of what stands behind the addresses of a frame that says its line: the packet behind its tags, and whether there are none.
+pub(super) fn behind_tags(behind: &[u8]) -> Option<(&[u8], bool)> {
+    let mut inner = behind;
+    while has_tags(inner) {
+        inner = inner.get(4..)?;
+    }
+    let is_untagged = inner.len() == behind.len();
+    match inner {
+        [0x08, 0x00, packet @ ..] | [0x86, 0xdd, packet @ ..] => Some((packet, is_untagged)),
+        _ => None,
+    }
+}
+
+/// Bytes of the source of a packet, by which hosts are told apart.
+pub(super) fn source(packet: &[u8]) -> Option<&[u8]> {
+    packet.get(if packet.first()? >> 4 == 6 { 20..24 } else { 12..16 })
 }
 
 /// What a packet says, or the one in a frame.
@@ -55,7 +85,19 @@ pub(super) fn seen(packet: &[u8]) -> Result<Fields, String> {
     if !is_frame(packet) {
         return wire::seen(packet);
     }
-    let &[_, a, b, ref rest @ ..] = packet else { return Err("it ends before its EtherType".into()) };
+    let (mut vids, mut behind) = (Vec::new(), &packet[1..]);
+    while has_tags(behind) {
+        let [_, _, high, low, rest @ ..] = behind else { return Err("it ends within its tags".into()) };
+        vids.push((u16::from_be_bytes([*high, *low]) & 0xfff).to_string());
+        behind = rest;
+    }
+    if let [0x08, 0x00, packet @ ..] | [0x86, 0xdd, packet @ ..] = behind {
+        let mut fields = wire::seen(packet)?;
+        let line = if vids.is_empty() { "untagged".to_string() } else { vids.join(".") };
+        fields.insert("tags".to_string(), line);
+        return Ok(fields);
+    }
+    let &[a, b, ref rest @ ..] = behind else { return Err("it ends before its EtherType".into()) };
     let (ether, skipped) = match (u16::from_be_bytes([a, b]), rest) {
         (0x8100, [_, 0, ..]) => ("priority".to_string(), 4),
         (0x8864, _) => ("pppoe".to_string(), 8),
@@ -65,5 +107,8 @@ pub(super) fn seen(packet: &[u8]) -> Result<Fields, String> {
     };
     let mut fields = wire::seen(rest.get(skipped..).ok_or("it ends before its packet")?)?;
     fields.insert("ether".to_string(), ether);
+    if !vids.is_empty() {
+        fields.insert("tags".to_string(), vids.join("."));
+    }
     Ok(fields)
 }

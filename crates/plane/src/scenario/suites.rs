@@ -22,6 +22,7 @@ const FILES: &[(&str, &str)] = &[
     ("forward.txt", include_str!("../../../../tests/forward.txt")),
     ("filter.txt", include_str!("../../../../tests/filter.txt")),
     ("bump.txt", include_str!("../../../../tests/bump.txt")),
+    ("lines.txt", include_str!("../../../../tests/lines.txt")),
     ("police.txt", include_str!("../../../../tests/police.txt")),
     ("queue.txt", include_str!("../../../../tests/queue.txt")),
 ];

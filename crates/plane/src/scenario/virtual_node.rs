@@ -7,6 +7,7 @@ use std::time::Duration;
 use weir_packet::frame::Mac;
 use weir_packet::neighbour::{self, Heard, Host};
 
+use super::ether;
 use super::run::Target;
 use super::shelf::Vector;
 use super::text::End;
@@ -138,6 +139,11 @@ impl VirtualNode {
         [0x02, 0, 0, high, 0xaa, low]
     }
 
+    fn has_lines(&self, port: PortId) -> bool {
+        let port = self.config.as_ref().and_then(|config| config.ports.get(usize::from(port.0)));
+        port.is_some_and(|port| !port.vlan.is_fixed())
+    }
+
     fn end(&self, port: PortId) -> End {
         let left = self.config.as_ref().map_or(1, |config| config.left);
         if usize::from(port.0) < left { End::Left } else { End::Right }
@@ -204,24 +210,29 @@ impl VirtualNode {
         self.planes.iter().map(Plane::cached_frames).sum()
     }
 
-    /// A frame with the tags of the port that it comes in by.
+    /// A frame with the tags of the port that it comes in by, or of its first line, unless the frame says its own.
     fn tagged(&self, port: PortId, mut frame: Vec<u8>) -> Vec<u8> {
-        let tags = self.config.as_ref().and_then(|config| config.ports.get(usize::from(port.0)));
+        let port = self.config.as_ref().and_then(|config| config.ports.get(usize::from(port.0)));
         let at = ETHERNET - 2;
-        frame.splice(at..at, tags.map(|port| port.tags().concat()).unwrap_or_default());
+        if let Some(port) = port.filter(|_| !ether::has_tags(&frame[at..])) {
+            frame.splice(at..at, port.tags().concat());
+        }
         frame
     }
 
-    /// A frame without the tags of the port that it left by; of one for the machine, without any.
+    /// A frame without the tags of the port that it left by, or of its first line; of one for the machine, without any.
     fn untagged(&self, port: Option<PortId>, mut frame: Vec<u8>) -> Vec<u8> {
         let at = ETHERNET - 2;
         let port = port.and_then(|port| self.config.as_ref()?.ports.get(usize::from(port.0)));
-        let most = port.map_or(usize::MAX, |port| port.vlan.len());
-        for _ in 0..most {
-            match frame.get(at..at + 2) {
-                Some([0x81, 0x00] | [0x88, 0xa8]) => frame.drain(at..at + 4),
-                _ => break,
-            };
+        let Some(port) = port else {
+            while ether::has_tags(&frame[at..]) {
+                frame.drain(at..at + 4);
+            }
+            return frame;
+        };
+        let own = port.tags().concat();
+        if frame[at..].starts_with(&own) {
+            frame.drain(at..at + own.len());
         }
         frame
     }
@@ -337,6 +348,8 @@ impl VirtualNode {
     }
 
     fn leaves(&mut self, port: Option<PortId>, bytes: Vec<u8>) {
+        let is_untagged =
+            port.is_some_and(|port| self.has_lines(port)) && !ether::has_tags(&bytes[ETHERNET - 2..]);
         let bytes = self.untagged(port, bytes);
         let heard = neighbour::parse(&bytes);
         let Some(port) = port else {
@@ -355,6 +368,7 @@ impl VirtualNode {
                 self.frames(&[(port, answer)]);
             }
             Some(Heard::Answer(_)) => {}
+            None if is_untagged => self.left.push((self.end(port), [&[0], &bytes[ETHERNET - 2..]].concat())),
             None => self.left.push((self.end(port), Self::packet(&bytes))),
         }
     }
@@ -412,9 +426,14 @@ impl Target for VirtualNode {
             6 => (&[0x86, 0xdd], 20..24, packet),
             _ => (&[], 0..4, &packet[1..]),
         };
+        let (source, is_untagged) = match ether::behind_tags(packet) {
+            Some((inner, is_untagged)) => (ether::source(inner), is_untagged),
+            None => (packet.get(source), false),
+        };
         // Each host has an Ethernet address of its own.
-        let host = [&[2, 0xcc], packet.get(source).unwrap_or(&[0; 4])].concat();
-        let frame = self.tagged(port, [&Self::mac(port), &host[..], ether_type, packet].concat());
+        let host = [&[2, 0xcc], source.unwrap_or(&[0; 4])].concat();
+        let frame = [&Self::mac(port), &host[..], ether_type, packet].concat();
+        let frame = if is_untagged { frame } else { self.tagged(port, frame) };
         match &mut self.arrived {
             Some(arrived) => arrived.push((port, frame)),
             None => self.frames(&[(port, frame)]),

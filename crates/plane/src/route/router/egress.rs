@@ -20,6 +20,23 @@ use crate::route::hops::{End, hops};
 use crate::route::options::{self, Options, Writer};
 use crate::stage::Step;
 use crate::table::shares::Host;
+use crate::tags::Tags;
+
+/// A host on the link of a port.
+#[derive(Clone, Copy)]
+struct Station {
+    port: PortId,
+    mac: Mac,
+    /// Those of its line, where the port has several.
+    tags: Option<Tags>,
+}
+
+/// The receiver of a frame that leaves by a port with several lines: an answer goes back to where the frame came from that it
+/// answers.
+fn line_of(frame: &Frame<'_>, port: PortId) -> Option<Station> {
+    let (mac, _) = frame.macs();
+    (frame.is_answer && frame.port == port).then_some(Station { port, mac, tags: Some(frame.tags) })
+}
 
 impl Router {
     /// Decides about frames that passed the stages in this direction.
@@ -60,7 +77,7 @@ impl Router {
         {
             let link = self.neighbours.link(port);
             frame.decrement_ttl();
-            frame.set_ethernet(mac, link.mac, &link.tags);
+            frame.set_ethernet(mac, link.mac, link.tags.fixed());
             step.leave(i, port);
         } else {
             self.slow(step, dir, i, hop);
@@ -92,13 +109,19 @@ impl Router {
             Some(_) if step.frames[i].ttl() <= 1 => {
                 step.refuse(i, DropReason::TtlExpired, Error::TimeExceeded, back)
             }
-            Some(Next::Ready { port, mac }) => self.send(step, i, port, mac, back),
+            Some(Next::Ready { port, mac }) => self.send(step, i, Station { port, mac, tags: None }, back),
             Some(Next::Stale { port, mac }) => {
                 self.neighbours.used(Slot(hop.0 - NEIGHBOURS), step.now);
                 self.settle();
-                self.send(step, i, port, mac, back);
+                self.send(step, i, Station { port, mac, tags: None }, back);
             }
             Some(Next::Unresolved) => self.wait(step, i, Slot(hop.0 - NEIGHBOURS), dir),
+            Some(Next::Connected(port)) if self.neighbours.link(port).has_lines() => {
+                match line_of(&step.frames[i], port) {
+                    Some(host) => self.send(step, i, host, back),
+                    None => step.drop(i, DropReason::NoLine),
+                }
+            }
             Some(Next::Connected(port)) if self.is_too_long(&step.frames[i], port) => {
                 step.refuse(i, DropReason::TooBig, Error::TooBig(self.mtu(port)), back);
             }
@@ -134,7 +157,10 @@ impl Router {
         let port = frame.port;
         if icmp::answer_echo(frame) {
             let link = self.neighbours.link(port);
-            frame.set_ethernet(sender, link.mac, &link.tags);
+            let tags = frame.tags;
+            let (places, has_lines) = (&mut [[0; 4]; 2], link.has_lines());
+            let tags = if has_lines { tags.write(places) } else { link.tags.fixed() };
+            frame.set_ethernet(sender, link.mac, tags);
             step.leave(i, port);
         } else {
             step.local(i);
@@ -142,7 +168,8 @@ impl Router {
     }
 
     /// A packet that may be too long for the link.
-    fn send(&self, step: &mut Step<'_, '_>, i: usize, port: PortId, mac: Mac, back: EntryPoint) {
+    fn send(&self, step: &mut Step<'_, '_>, i: usize, to: Station, back: EntryPoint) {
+        let Station { port, mac, tags } = to;
         if step.frames[i].has_options4() && !self.see_to_options(step, i, port, back) {
             return;
         }
@@ -153,7 +180,9 @@ impl Router {
         let frame = &mut step.frames[i];
         let fits = frame.ip().len() <= usize::from(mtu);
         frame.decrement_ttl();
-        frame.set_ethernet(mac, link.mac, &link.tags);
+        let places = &mut [[0; 4]; 2];
+        let tags = tags.map_or(link.tags.fixed(), |tags| tags.write(places));
+        frame.set_ethernet(mac, link.mac, tags);
         if !fits {
             for later in fragment::cut(frame, mtu) {
                 step.outbox.send(EntryPoint::Leave(port), port, later);
@@ -202,7 +231,7 @@ impl Router {
         let back = EntryPoint::Begin(dir.opposite());
         let Known { port, mac, state, .. } = self.neighbours.known(slot);
         if !matches!(state, State::Unknown | State::Asking(_)) {
-            return self.send(step, i, port, mac, back);
+            return self.send(step, i, Station { port, mac, tags: None }, back);
         }
         if step.frames[i].has_options4() && !self.see_to_options(step, i, port, back) {
             return;
@@ -213,7 +242,7 @@ impl Router {
         }
         let (frame, link) = (&mut step.frames[i], self.neighbours.link(port));
         frame.decrement_ttl();
-        frame.set_ethernet([0; 6], link.mac, &link.tags);
+        frame.set_ethernet([0; 6], link.mac, link.tags.fixed());
         let later = if frame.ip().len() > usize::from(mtu) { fragment::cut(frame, mtu) } else { Vec::new() };
         let known = frame.known();
         let mut frames = vec![step.keep(i)];

@@ -55,7 +55,8 @@ impl Router {
 
     /// The port of a next hop.
     fn port_of(&self, hop: &NextHop) -> Option<PortId> {
-        hop.port.or_else(|| self.neighbours.port_of(hop.address))
+        let has_neighbours = |port: &PortId| !self.neighbours.link(*port).has_lines();
+        hop.port.filter(has_neighbours).or_else(|| self.neighbours.port_of(hop.address))
     }
 
     /// The neighbour of a next hop, which may be new.
