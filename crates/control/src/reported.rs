@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde_json::{Map, Value, json};
 use weir_node::Snapshot;
 use weir_plane::{
-    Accounting, Dir, Event, EventKind, FastState, PoliceCounts, Punts, QueueCounts, address_of,
+    Accounting, Dir, Event, EventKind, FastState, PoliceCounts, PuntCounts, Punts, QueueCounts, address_of,
 };
 
 use weir_service::prometheus::{metric, quoted};
@@ -28,9 +28,11 @@ fn of_thread(n: usize, snapshot: &Snapshot) -> Value {
         "thread": n,
         "entered": accounting.entered,
         "originated": accounting.originated,
+        "injected": accounting.injected,
         "taken": accounting.taken,
         "left": accounting.left,
         "local": accounting.local.total(),
+        "control": accounting.control.total(),
         "kept": accounting.kept,
         "handed": accounting.handed,
         "dropped": accounting.drops.total(),
@@ -51,9 +53,12 @@ fn of(snapshot: &Snapshot, names: &[String]) -> Value {
     json!({
         "entered": accounting.entered,
         "originated": accounting.originated,
+        "injected": accounting.injected,
         "left": accounting.left,
         "local": accounting.local.total(),
         "punted": punted(&accounting.local),
+        "control": accounting.control.total(),
+        "punted_to_control": punted_to_control(&accounting.control),
         "kept": accounting.kept,
         "dropped": accounting.drops.total(),
         "balance": accounting.balance(),
@@ -61,6 +66,7 @@ fn of(snapshot: &Snapshot, names: &[String]) -> Value {
         "sleeps": snapshot.sleeps,
         "withheld": snapshot.withheld,
         "panics": snapshot.panics,
+        "damaged": snapshot.damaged,
         "ports": ports,
         "drops": drops(snapshot, names),
     })
@@ -70,6 +76,12 @@ fn of(snapshot: &Snapshot, names: &[String]) -> Value {
 fn punted(punts: &Punts) -> Value {
     let occurred = punts.by_reason().filter(|(_, frames)| *frames > 0);
     Value::Object(occurred.map(|(punt, frames)| (punt.name().to_string(), frames.into())).collect())
+}
+
+/// Frames for the control program, by reason.
+fn punted_to_control(counts: &PuntCounts) -> Value {
+    let occurred = counts.by_reason().filter(|(_, frames)| *frames > 0);
+    Value::Object(occurred.map(|(reason, frames)| (reason.name().to_string(), frames.into())).collect())
 }
 
 /// Dropped frames by reason; drops of a port have its name in front.
@@ -229,12 +241,17 @@ pub(crate) fn prometheus(threads: &[Snapshot], names: &[String]) -> String {
     let places = [
         ("entered", accounting.entered),
         ("originated", accounting.originated),
+        ("injected", accounting.injected),
         ("left", accounting.left),
         ("local", accounting.local.total()),
+        ("control", accounting.control.total()),
         ("dropped", accounting.drops.total()),
     ];
     let places = places.into_iter().map(|(place, frames)| (format!("place=\"{place}\""), frames));
     metric(&mut page, "node_frames_total", "Frames by outcome", places);
+    let control = accounting.control.by_reason().filter(|(_, frames)| *frames > 0);
+    let control = control.map(|(reason, frames)| (format!("reason=\"{}\"", reason.name()), frames));
+    metric(&mut page, "node_punts_total", "Frames punted to the control program, by reason", control);
     let drops =
         accounting.drops.occurred().map(|(reason, frames)| (format!("reason=\"{}\"", reason.name()), frames));
     metric(&mut page, "node_drops_total", "Dropped frames by reason", drops);

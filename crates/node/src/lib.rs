@@ -7,12 +7,13 @@
 //!   port > batch > [ plane ] > verdicts > port           that thread
 //!            counters > snapshot      text > change, between two batches
 //! ```
-//! Invariant: entered + originated = left + kept + local + dropped over all threads when the node has ended; the accounting
+//! Invariant: entered + originated + injected = left + kept + local + control + dropped over all threads when the node has ended; the accounting
 //! of a thread has what it handed over and what it took beside.
 //!
 //! Files:
 //! - `node.rs`: a running node as its caller sees it: snapshots, updates, shutdown
-//! - `worker.rs`: the loop of a thread; `worker/panics.rs`: a panic of the plane; `worker/fast.rs`: whether the fast path is used
+//! - `worker.rs`: the loop of a thread; `worker/panics.rs`: a panic of the plane; `worker/fast.rs`: whether the fast path is used;
+//!   `worker/control.rs`: frames to and from the control program; `node/control.rs`: it attaches
 //! - `bell.rs`, `termination.rs`: wake a thread that sleeps; decide that all threads have finished. loom tries all interleavings
 //! - `handover.rs`: rings that carry frames to the thread that they belong to; the plane (`crates/plane/src/steer.rs`)
 //!   decides which one
@@ -43,6 +44,6 @@ pub use config::Fast;
 pub use config::{Config, Host, Settings, Wait, cpus_of};
 pub use counters::{PortCounts, Snapshot};
 pub use fast::Table;
-pub use node::{Ended, Node, NodeError, Sessions};
+pub use node::{Attachment, Ended, Node, NodeError, Rings, Sessions};
 pub use opened::Opened;
-pub use worker::PanicReport;
+pub use worker::{AttachmentId, ControlState, PanicReport};
