@@ -44,6 +44,6 @@ pub use config::Fast;
 pub use config::{Config, Host, Settings, Wait, cpus_of};
 pub use counters::{PortCounts, Snapshot};
 pub use fast::Table;
-pub use node::{Attachment, Ended, Node, NodeError, Rings, Sessions};
+pub use node::{Attachment, CONTROL_SLOTS, Ended, Node, NodeError, Rings, Sessions};
 pub use opened::Opened;
 pub use worker::{AttachmentId, ControlState, PanicReport};

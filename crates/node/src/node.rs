@@ -23,7 +23,7 @@ use crate::bell::Bell;
 use crate::config::{Config, Wait};
 use crate::counters::{Shown, Snapshot};
 use crate::running_config::{RunningConfig, by_thread};
-pub use control::{Attachment, Rings};
+pub use control::{Attachment, CONTROL_SLOTS, Rings};
 
 use crate::worker::{FinalReport, PanicReport, Request, Worker, WorkerHandle};
 

@@ -16,8 +16,8 @@ use weir_punt::{Consumer, Descriptors, Geometry, Injections, Producer, PuntError
 use super::{Node, NodeError, answers};
 use crate::worker::{AttachmentId, ControlEnd, ControlState};
 
-/// Slots of each ring.
-const SLOTS: u32 = 1024;
+/// Slots of each ring that are enough for most: as many frames wait for a program that is slow.
+pub const CONTROL_SLOTS: u32 = 1024;
 /// Ethernet header without tags.
 const ETHERNET: usize = 14;
 /// A slot has its head, and room for a third tag, which stays in the frame.
@@ -53,16 +53,17 @@ pub struct Rings {
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 impl Node {
-    /// Attaches a control program in place of the one before, if there is one.
+    /// Attaches a control program in place of the one before, if there is one. Each ring has so many slots ([`CONTROL_SLOTS`]), a
+    /// power of two.
     ///
     /// # Errors
-    /// [`NodeError::Control`]: there is no memory or no descriptor left. It has ended.
-    pub fn attach_control(&self) -> Result<Attachment, NodeError> {
+    /// [`NodeError::Control`]: there is no memory or no descriptor left, or another number of slots. It has ended.
+    pub fn attach_control(&self, slots: u32) -> Result<Attachment, NodeError> {
         // Two that attach at a time come one after the other at all threads.
         let running = self.running.lock().expect("no thread panics with it");
         let ports = &running.config.ports;
         let longest: Vec<usize> = ports.iter().map(|port| ETHERNET + usize::from(port.mtu)).collect();
-        let geometry = geometry(&longest).map_err(NodeError::Control)?;
+        let geometry = geometry(slots, &longest).map_err(NodeError::Control)?;
         let id = AttachmentId(NEXT.fetch_add(1, Ordering::Relaxed));
         let mut attachment = Attachment {
             id,
@@ -102,10 +103,10 @@ impl Node {
 }
 
 /// Slots in which the longest frame of any port has room.
-fn geometry(longest: &[usize]) -> Result<Geometry, PuntError> {
+fn geometry(slots: u32, longest: &[usize]) -> Result<Geometry, PuntError> {
     let longest = longest.iter().copied().max().unwrap_or(ETHERNET);
     let slot = (SLOT_HEAD + longest).next_multiple_of(SLOT_UNIT);
-    Geometry::new(SLOTS, slot.max(2 * SLOT_UNIT) as u32)
+    Geometry::new(slots, slot.max(2 * SLOT_UNIT) as u32)
 }
 
 /// The rings of a thread: the node's ends, and the program's.
