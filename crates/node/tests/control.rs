@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
+use std::time::Instant;
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use weir_node::{Attachment, AttachmentId, Config, Node, Opened, Rings, Snapshot};
@@ -20,7 +21,7 @@ use weir_punt::{
     Consumer, Damage, Descriptors, How, Injection, Injections, Producer, Punts, Refused, Tag, Tags,
     receive_descriptors, send_descriptors,
 };
-use weir_testkit::{Dice, Watch, number};
+use weir_testkit::{Dice, PATIENCE, Watch, number};
 
 use crate::run::{next, until};
 
@@ -115,7 +116,7 @@ impl Rig {
         assert!(self.lan.send(&tagged([255; 6], &[8, 0], &dhcp(n))));
     }
 
-    /// Detaches nothing: ends the node, and returns its last counters, which balance.
+    /// Ends the node, and returns its last counters, which balance.
     fn ended(&mut self) -> Snapshot {
         let threads = self.node.take().expect("it runs").stop().threads.expect("no port failed");
         let last = Snapshot::sum(&threads);
@@ -177,7 +178,9 @@ impl Drop for Program {
 
 /// Waits until the node has no control program any more.
 fn await_detached(node: &Node) {
+    let deadline = Instant::now() + PATIENCE;
     while node.control_states().expect("it runs")[0].attached.is_some() {
+        assert!(Instant::now() < deadline, "the node notices that the program has ended");
         std::thread::yield_now();
     }
 }
