@@ -158,7 +158,9 @@ mod tests {
     fn names_are_unique_and_written_alike() {
         let mut names: Vec<_> = DropReason::ALL.iter().map(|reason| reason.name()).collect();
         assert!(
-            names.iter().all(|name| name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')),
+            names
+                .iter()
+                .all(|name| name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')),
             "{names:?}"
         );
         names.sort();

@@ -13,7 +13,7 @@
 //! - `filter/`, `nat/`, `police.rs`, `queue.rs`, `route/`: the stages; `stage.rs` is what they have in common
 //! - `neighbour.rs`: ARP and neighbour discovery; `neighbour/asked.rs` says which addresses are asked for, `neighbour/news.rs`
 //!   what threads tell each other
-//! - `local.rs`: frames for this machine, and how many of each kind it gets; `punt.rs`, `plane/control.rs`: frames for the control
+//! - `local.rs`: frames for this machine, and how many of each kind it gets; `punt.rs`, `punter.rs`, `plane/control.rs`: frames for the control
 //!   program and from it
 //! - `table/`: tables of connections and sessions; `limits.rs`: how much each of them holds; `tests/shares.rs`: what a flood
 //!   takes
@@ -59,6 +59,7 @@ mod police;
 mod port;
 mod prefix;
 mod punt;
+mod punter;
 mod query;
 mod queue;
 mod quote;

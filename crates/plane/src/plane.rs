@@ -33,7 +33,7 @@ use crate::local::{Local, Sender};
 use crate::outbox::Outbox;
 use crate::pipeline::{Entries, Exit, Pipeline, Stage};
 use crate::port::Port;
-use crate::punt::Punter;
+use crate::punter::Punter;
 use crate::steer::Steering;
 use crate::time::Time;
 use crate::unread_log::UnreadLog;

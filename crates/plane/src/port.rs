@@ -12,7 +12,7 @@
 //! | `mac ADDRESS` | its Ethernet address | that of the interface |
 //! | `neighbour ADDRESS MAC` | a host of its link that is not to be asked | they are asked (ARP, neighbour discovery) |
 //! | `rpf strict\|end\|loose\|off` | in a router: where the route back to the source of its packets must lead: to this port, to a port of the same end, to any port; or it is not checked | `end` |
-//! | `punt REASON...` | frames that go to the control program in place of their usual way: `dhcp4 dhcp6 pppoe_discovery ppp_control nd arp unknown_source`, see `punt.rs` | none |
+//! | `punt REASON...` | frames that go to the control program in place of their usual way: `dhcp4 dhcp6 pppoe_discovery ppp_control nd arp unknown_source`, see `punter.rs` | none |
 //! | `on NAME` | the interface it stands for | that of its own name |
 
 use std::net::IpAddr;
@@ -240,7 +240,10 @@ mod tests {
         }
         let wrong = read("lan(punt arp dhpc4,\npunt)").expect_err("wrong");
         assert!(wrong.starts_with("n:1: `dhpc4` is no reason to punt: did you mean `dhcp4`?"), "{wrong}");
-        assert!(wrong.contains("n:2: punt takes at least one reason: ppp_control, nd, arp, dhcp4"), "{wrong}");
+        assert!(
+            wrong.contains("n:2: punt takes at least one reason: ppp_control, nd, arp, dhcp4"),
+            "{wrong}"
+        );
         let wrong = read("lan(mtu 1500,\nmtu 1400, on a, on a)").expect_err("twice");
         assert_eq!(
             wrong,

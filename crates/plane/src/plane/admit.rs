@@ -8,7 +8,7 @@ use crate::drops::DropReason;
 use crate::frame::{ETHERNET, Frame, Kind};
 use crate::icmp::{self, Error};
 use crate::pipeline::{Entries, Exit, Stage};
-use crate::punt::is_pppoe;
+use crate::punter::is_pppoe;
 use crate::route::Refusal;
 use crate::steer::Directed;
 use crate::threads::{Handover, Ingress};
