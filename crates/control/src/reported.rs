@@ -90,12 +90,17 @@ pub(crate) fn prometheus(threads: &[Snapshot], names: &[String]) -> String {
     let places = [
         ("entered", accounting.entered),
         ("originated", accounting.originated),
+        ("injected", accounting.injected),
         ("left", accounting.left),
         ("local", accounting.local.total()),
+        ("control", accounting.control.total()),
         ("dropped", accounting.drops.total()),
     ];
     let places = places.into_iter().map(|(place, frames)| (format!("place=\"{place}\""), frames));
     metric(&mut page, "node_frames_total", "Frames by outcome", places);
+    let control = accounting.control.by_reason().filter(|(_, frames)| *frames > 0);
+    let control = control.map(|(reason, frames)| (format!("reason=\"{}\"", reason.name()), frames));
+    metric(&mut page, "node_punts_total", "Frames punted to the control program, by reason", control);
     let drops =
         accounting.drops.occurred().map(|(reason, frames)| (format!("reason=\"{}\"", reason.name()), frames));
     metric(&mut page, "node_drops_total", "Dropped frames by reason", drops);

@@ -1,7 +1,7 @@
 //! What happens to a node, step by step, as bytes.
 //!
 //! ```text
-//! length of BYTES: 2 | kind << 4 and port: 1 | wait, in steps of 50 ms: 1 | BYTES       and the next step
+//! length of BYTES: 2 | kind << 4 and port, 8 if injected: 1 | wait, in steps of 50 ms: 1 | BYTES       and the next step
 //! ```
 //! Each input is some: of the last step there may be a part.
 
@@ -11,6 +11,9 @@ use crate::grammar::CHOICES;
 
 /// Longest step, in bytes.
 const LONGEST: usize = 9000;
+
+/// In the number of a port: the control program injects the frame.
+pub(crate) const INJECTED: u8 = 8;
 
 /// What a step is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +56,8 @@ pub(crate) struct Step {
 impl Step {
     /// One of bytes that choose.
     pub(crate) fn chosen(dice: &mut Dice, what: What) -> Step {
-        let (port, wait) = (dice.roll(2) as u8, dice.roll(3) as u8);
+        let injected = if dice.one_in(8) { INJECTED } else { 0 };
+        let (port, wait) = (dice.roll(2) as u8 | injected, dice.roll(3) as u8);
         let bytes = (0..dice.roll(96)).map(|_| dice.roll(256) as u8);
         let mark = (what == What::Node).then_some(CHOICES);
         Step { what, port, wait, bytes: mark.into_iter().chain(bytes).collect() }

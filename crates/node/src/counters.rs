@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use weir_plane::{Accounting, DropReason, Drops, Punt, Punts};
+use weir_plane::{Accounting, DropReason, Drops, Punt, PuntCounts, PuntReason, Punts};
 use weir_port::duplex::Drops as PortDrops;
 
 /// All counters at one moment.
@@ -23,6 +23,8 @@ pub struct Snapshot {
     pub unheard: u64,
     /// Panics that it went on after.
     pub panics: u64,
+    /// Control programs that were detached because of what was in the memory of their rings.
+    pub damaged: u64,
 }
 
 impl Snapshot {
@@ -46,6 +48,7 @@ impl Snapshot {
         self.withheld += other.withheld;
         self.unheard += other.unheard;
         self.panics += other.panics;
+        self.damaged += other.damaged;
     }
 }
 
@@ -70,7 +73,7 @@ pub(crate) struct Shown {
 }
 
 /// Numbers of a snapshot beside drops and ports.
-const PLAIN: usize = 11;
+const PLAIN: usize = 13;
 
 impl Shown {
     /// Room for a snapshot like this one.
@@ -108,6 +111,7 @@ impl Shown {
 
     fn snapshot(&self, numbers: &[u64]) -> Snapshot {
         let (punts, rest) = numbers[PLAIN..].split_at(Punt::ALL.len());
+        let (control, rest) = rest.split_at(PuntReason::ALL.len());
         let (drops, mut rest) = rest.split_at(DropReason::ALL.len());
         let mut next = || {
             let (first, others) = rest.split_first().expect("as many as were shown");
@@ -120,22 +124,41 @@ impl Shown {
             drops: names.iter().map(|&name| PortDrops { name, frames: next() }).collect(),
         };
         let ports = self.names.iter().map(port).collect();
-        let [entered, originated, left, kept, taken, handed, batches, sleeps, withheld, unheard, panics] =
-            *numbers.first_chunk::<PLAIN>().expect("as many as were shown");
+        let [
+            entered,
+            originated,
+            injected,
+            left,
+            kept,
+            taken,
+            handed,
+            batches,
+            sleeps,
+            withheld,
+            unheard,
+            panics,
+            damaged,
+        ] = *numbers.first_chunk::<PLAIN>().expect("as many as were shown");
         let drops = drops.iter().copied().collect::<Drops>();
         let local = punts.iter().copied().collect::<Punts>();
-        let accounting = Accounting { entered, originated, left, local, kept, taken, handed, drops };
-        Snapshot { accounting, ports, batches, sleeps, withheld, unheard, panics }
+        let control = control.iter().copied().collect::<PuntCounts>();
+        let accounting =
+            Accounting { entered, originated, injected, left, local, control, kept, taken, handed, drops };
+        Snapshot { accounting, ports, batches, sleeps, withheld, unheard, panics, damaged }
     }
 }
 
 fn numbers(snapshot: &Snapshot) -> Vec<u64> {
-    let Accounting { entered, originated, left, local, kept, taken, handed, drops } = &snapshot.accounting;
-    let Snapshot { batches, sleeps, withheld, unheard, panics, .. } = snapshot;
-    let plain: [u64; PLAIN] =
-        [entered, originated, left, kept, taken, handed, batches, sleeps, withheld, unheard, panics]
-            .map(|n| *n);
+    let Accounting { entered, originated, injected, left, local, control, kept, taken, handed, drops } =
+        &snapshot.accounting;
+    let Snapshot { batches, sleeps, withheld, unheard, panics, damaged, .. } = snapshot;
+    let plain: [u64; PLAIN] = [
+        entered, originated, injected, left, kept, taken, handed, batches, sleeps, withheld, unheard, panics,
+        damaged,
+    ]
+    .map(|n| *n);
     let punts = local.by_reason().map(|(_, frames)| frames);
+    let punts = punts.chain(control.by_reason().map(|(_, frames)| frames));
     let ports = snapshot.ports.iter().flat_map(|port| {
         [port.received, port.sent].into_iter().chain(port.drops.iter().map(|drops| drops.frames))
     });
@@ -159,9 +182,20 @@ mod tests {
         let ports = vec![PortCounts { received: n, sent: 2 * n, drops }, PortCounts::default()];
         let drops = DropReason::ALL.iter().map(|_| n).collect();
         let local = [n, 2 * n, 3 * n, 4 * n].into_iter().collect();
-        let accounting =
-            Accounting { entered: n, originated: n, left: n, local, kept: n, taken: n, handed: n, drops };
-        Snapshot { accounting, ports, batches: n, sleeps: 2 * n, withheld: n, unheard: n, panics: n }
+        let accounting = Accounting {
+            entered: n,
+            originated: n,
+            injected: 5 * n,
+            left: n,
+            local,
+            control: (1..8).map(|reason| reason * n).collect(),
+            kept: n,
+            taken: n,
+            handed: n,
+            drops,
+        };
+        let (sleeps, damaged) = (2 * n, 3 * n);
+        Snapshot { accounting, ports, batches: n, sleeps, withheld: n, unheard: n, panics: n, damaged }
     }
 
     #[test]

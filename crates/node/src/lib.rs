@@ -7,14 +7,15 @@
 //!   port > batch > [ plane ] > verdicts > port           that thread
 //!            counters > snapshot      text > change, between two batches
 //! ```
-//! Invariant: entered + originated = left + kept + local + dropped over all threads when the node has ended; the accounting
+//! Invariant: entered + originated + injected = left + kept + local + control + dropped over all threads when the node has ended; the accounting
 //! of a thread has what it handed over and what it took beside.
 //!
 //! Files:
 //! - `applied.rs`: what a change cost the threads
 //! - `node.rs`: a running node as its caller sees it: snapshots, updates, shutdown
 //! - `query.rs`, `answers.rs`: what a node is asked, and how it answers
-//! - `worker.rs`: the loop of a thread; `worker/panics.rs`: a panic of the plane; `worker/fast.rs`: whether the fast path is used
+//! - `worker.rs`: the loop of a thread; `worker/panics.rs`: a panic of the plane; `worker/fast.rs`: whether the fast path is used;
+//!   `worker/control.rs`: frames to and from the control program; `node/control.rs`: it attaches
 //! - `bell.rs`, `termination.rs`: wake a thread that sleeps; decide that all threads have finished. loom tries all interleavings
 //! - `handover.rs`: rings that carry frames to the thread that they belong to; the plane (`crates/plane/src/steer.rs`)
 //!   decides which one
@@ -49,11 +50,11 @@ pub use config::Fast;
 pub use config::{Config, Host, Settings, Wait, cpus_of};
 pub use counters::{PortCounts, Snapshot};
 pub use fast::Table;
-pub use node::{Ended, Node, NodeError};
+pub use node::{Attachment, CONTROL_SLOTS, Ended, Node, NodeError, Rings};
 pub use opened::Opened;
 pub use query::{
     Answer, Counters, Fast as FastAnswer, Forwards, ForwardsQuery, Log, Neighbours, NeighboursQuery,
     OneToOne, OneToOneQuery, Police, PortCounters, PortState, Ports, Query, Queues, Routes, RoutesQuery,
     Rules, Sessions, SessionsCursor, SessionsQuery, ThreadCounters,
 };
-pub use worker::PanicReport;
+pub use worker::{AttachmentId, ControlState, PanicReport};

@@ -1,5 +1,7 @@
 //! A node that runs, from outside: asked, changed, ended.
 
+mod control;
+
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -11,6 +13,7 @@ use weir_plane::{BlockEvent, Command, Event, NewBlocks, PortBlock, Refused, Unre
 use weir_port::bpf::BpfError;
 use weir_port::confined::{Work, confine};
 use weir_port::thread;
+use weir_punt::PuntError;
 
 use crate::applied::{Applied, Turns};
 use crate::backend::OpenError;
@@ -18,6 +21,8 @@ use crate::bell::Bell;
 use crate::config::{Config, Wait};
 use crate::counters::{Shown, Snapshot};
 use crate::running_config::{RunningConfig, by_thread};
+pub use control::{Attachment, CONTROL_SLOTS, Rings};
+
 use crate::worker::{FinalReport, PanicReport, Request, Worker, WorkerHandle};
 
 /// What goes wrong with a node.
@@ -48,6 +53,9 @@ pub enum NodeError {
     /// Programs that pass frames on.
     #[error("the fast path: {0}")]
     Fast(BpfError),
+    /// A control program cannot be attached.
+    #[error("the rings for the control program: {0}")]
+    Control(PuntError),
     /// A port can no longer be used.
     #[error("the node has stopped: {0}")]
     Stopped(io::Error),

@@ -150,17 +150,23 @@ pub struct Counters {
     pub entered: u64,
     /// Frames that the node has made itself.
     pub originated: u64,
+    /// Frames that the control program has had enter.
+    pub injected: u64,
     /// Frames that left by a port.
     pub left: u64,
     /// Frames for the machine that the node runs on.
     pub local: u64,
     /// These by reason.
     pub punted: BTreeMap<String, u64>,
+    /// Frames for the control program.
+    pub control: u64,
+    /// These by reason.
+    pub punted_to_control: BTreeMap<String, u64>,
     /// Frames that wait inside.
     pub kept: u64,
     /// Frames that were dropped.
     pub dropped: u64,
-    /// Whether entered + originated is the sum of all others.
+    /// Whether entered + originated + injected is the sum of all others.
     pub balance: bool,
     /// Batches that have passed.
     pub batches: u64,
@@ -170,6 +176,8 @@ pub struct Counters {
     pub withheld: u64,
     /// Panics of the node, after each of which it went on.
     pub panics: u64,
+    /// Rings of control programs that had what no such program writes.
+    pub damaged: u64,
     /// By port.
     pub ports: Vec<PortCounters>,
     /// Dropped frames by reason; those that a port lost have its name in front.
@@ -199,12 +207,16 @@ pub struct ThreadCounters {
     pub entered: u64,
     /// Frames that it has made itself.
     pub originated: u64,
+    /// Frames that the control program has had enter.
+    pub injected: u64,
     /// Frames that other threads have handed over to it.
     pub taken: u64,
     /// Frames that left.
     pub left: u64,
     /// Frames for the machine.
     pub local: u64,
+    /// Frames for the control program.
+    pub control: u64,
     /// Frames that wait inside.
     pub kept: u64,
     /// Frames that it has handed over to other threads.
@@ -349,6 +361,7 @@ impl Counters {
         let snapshot = Snapshot::sum(threads);
         let accounting = &snapshot.accounting;
         let punted = accounting.local.by_reason().filter(|(_, frames)| *frames > 0);
+        let to_control = accounting.control.by_reason().filter(|(_, frames)| *frames > 0);
         let port = |(name, port): (&String, &crate::PortCounts)| PortCounters {
             port: name.clone(),
             received: port.received,
@@ -360,6 +373,11 @@ impl Counters {
             originated: accounting.originated,
             left: accounting.left,
             local: accounting.local.total(),
+            injected: accounting.injected,
+            control: accounting.control.total(),
+            punted_to_control: to_control
+                .map(|(reason, frames)| (reason.name().to_string(), frames))
+                .collect(),
             punted: punted.map(|(punt, frames)| (punt.name().to_string(), frames)).collect(),
             kept: accounting.kept,
             dropped: accounting.drops.total(),
@@ -368,6 +386,7 @@ impl Counters {
             sleeps: snapshot.sleeps,
             withheld: snapshot.withheld,
             panics: snapshot.panics,
+            damaged: snapshot.damaged,
             ports: names.iter().zip(&snapshot.ports).map(port).collect(),
             drops: drops(&snapshot, names),
             threads: if threads.len() > 1 { of_threads.collect() } else { Vec::new() },
@@ -382,6 +401,8 @@ impl ThreadCounters {
             thread,
             entered: accounting.entered,
             originated: accounting.originated,
+            injected: accounting.injected,
+            control: accounting.control.total(),
             taken: accounting.taken,
             left: accounting.left,
             local: accounting.local.total(),

@@ -2,11 +2,12 @@
 //! asked to end.
 //!
 //! ```text
-//!   receive <= 64 > plane > by verdict: out[port] > send;   local > host;   handed > another thread
+//!   receive <= 64 > plane > by verdict: out[port] > send;   local > host;   control > control program;   handed > another thread
 //!                     ^              held, dropped > chunk back
 //!                     `---- shelf <- kept
 //! ```
 
+mod control;
 mod fast;
 mod panics;
 
@@ -25,11 +26,15 @@ use weir_plane::{
 };
 use weir_port::bpf::now_ns;
 use weir_port::duplex::{self, Chunk, Pool, Port};
+use weir_punt::Damage;
 
 use crate::config::Wait;
 use crate::counters::{PortCounts, Shown, Snapshot};
 use crate::handover::{Arrival, Exchange};
 use crate::kept::{KeptFrames, in_chunk};
+pub(crate) use control::ControlEnd;
+pub use control::{AttachmentId, ControlState};
+use control::{PuntQueues, Queued};
 pub(crate) use fast::HitRate;
 pub use panics::PanicReport;
 
@@ -88,6 +93,14 @@ pub(crate) struct Worker {
     /// Reports of panics that were not read yet.
     panic_reports: Vec<PanicReport>,
     panics: u64,
+    /// The control program, if one is attached.
+    control: Option<Box<ControlEnd>>,
+    to_control: PuntQueues,
+    /// The next batch is of frames that it has injected.
+    are_injected: bool,
+    /// What was found in the rings of the last control program that was detached because of it, and how many there were.
+    control_damage: Vec<Damage>,
+    damaged: u64,
     /// Whether the fast path is faster, if the node is to find out.
     hit_rate: Option<HitRate>,
 }
@@ -165,6 +178,11 @@ impl Worker {
             shown_ns: 0,
             panic_reports: Vec::new(),
             panics: 0,
+            control: None,
+            to_control: PuntQueues::default(),
+            are_injected: false,
+            control_damage: Vec::new(),
+            damaged: 0,
             hit_rate: None,
         }
     }
@@ -188,6 +206,8 @@ impl Worker {
             let late_ns = if idle { SHOW_IDLE_NS } else { SHOW_NS };
             if self.now.ns() - self.shown_ns > late_ns.max(SHOW_PORT_NS * self.ports.len() as u64) {
                 self.shown_ns = self.now.ns();
+                // A thread that never sleeps notices here that the control program has ended.
+                self.control_woke();
                 handle.shown.show(&self.snapshot()?);
             }
             if self.now - self.checked > CHECK {
@@ -229,6 +249,7 @@ impl Worker {
             any |= some;
             if some || end == all {
                 any |= self.hear_machine()?;
+                any |= self.hear_control();
                 any |= self.turn_to_threads()?;
             }
         }
@@ -276,6 +297,7 @@ impl Worker {
         }
         self.depart();
         self.leave_to_machine()?;
+        self.leave_to_control();
         self.exchange.landed();
         self.exchange.flush();
         for (port, out) in self.ports.iter_mut().zip(&mut self.out) {
@@ -364,6 +386,11 @@ impl Worker {
                     self.out[usize::from(port.0)].push(chunk);
                 }
                 Verdict::Punted(punt) => self.punted[punt as usize][usize::from(from.0)].push(chunk),
+                Verdict::Control(reason) => {
+                    chunk.set_range(start.into()..end.into());
+                    let arrival_ns = self.start_ns + self.now.ns();
+                    self.to_control.push(reason, Queued { chunk, port: from, arrival_ns });
+                }
                 Verdict::Handed(to) => {
                     chunk.set_range(start.into()..end.into());
                     if !self.exchange.hand(to.to, from, to.ingress, self.pool.bytes(&chunk)) {
@@ -385,7 +412,8 @@ impl Worker {
     /// What becomes of the batch; `None` if the plane panicked.
     fn judge(&mut self) -> Option<[Outcome; BATCH]> {
         let mut outcome = [(Verdict::Live, 0, 0); BATCH];
-        let mut batch = Batch::default();
+        let is_injected = std::mem::take(&mut self.are_injected);
+        let mut batch = if is_injected { Batch::injected() } else { Batch::default() };
         let mut tickets = self.tickets.iter();
         for ((bytes, range), &(port, ingress)) in self.pool.all_mut(&self.arrived).zip(&self.arrived_by) {
             let frame = Frame::new(bytes, range.start, range.end, port);
@@ -455,17 +483,26 @@ impl Worker {
         if !self.exchange.may_sleep() {
             return Ok(());
         }
+        if !self.control_may_sleep() {
+            self.exchange.woke();
+            return Ok(());
+        }
         self.sleeps += 1;
         let tap = match &self.host {
             Machine::Tap(tap) => tap.descriptor(),
             _ => None,
         };
         let ports = self.ports.iter().filter_map(|port| port.descriptor());
-        let all: Vec<BorrowedFd<'_>> =
-            [self.exchange.descriptor()].into_iter().chain(ports).chain(tap).collect();
+        let all: Vec<BorrowedFd<'_>> = [self.exchange.descriptor()]
+            .into_iter()
+            .chain(ports)
+            .chain(tap)
+            .chain(self.control_descriptor())
+            .collect();
         let due = self.plane.due(self.now).map_or(LONGEST_SLEEP, |due| due - self.now);
         let failed = duplex::wait(&all, due.min(LONGEST_SLEEP))?;
         self.exchange.woke();
+        self.control_woke();
         if failed.is_empty() { Ok(()) } else { self.check() }
     }
 
@@ -481,6 +518,7 @@ impl Worker {
     pub(crate) fn begin_anew(&mut self, plane: Plane) {
         let fast = self.plane.take_fast();
         self.plane = plane;
+        self.plane.set_control(self.control.is_some());
         self.kept.clear(&mut self.pool);
         if let Some(table) = fast {
             self.plane.set_fast(table);
@@ -492,6 +530,7 @@ impl Worker {
     fn drain(&mut self) -> io::Result<()> {
         self.plane.use_fast(false);
         self.plane.settle_fast();
+        self.drain_control();
         self.ports.iter_mut().try_for_each(|port| port.stop())?;
         let end_ns = now_ns() + DRAIN.as_nanos() as u64;
         while self.turn()? && now_ns() < end_ns {}
@@ -539,6 +578,7 @@ impl Worker {
         }
         let (batches, sleeps, withheld) = (self.batches, self.sleeps, self.withheld);
         let (accounting, unheard) = (self.plane.accounting(), self.exchange.unheard());
-        Ok(Snapshot { accounting, ports, batches, sleeps, withheld, unheard, panics: self.panics })
+        let (panics, damaged) = (self.panics, self.damaged);
+        Ok(Snapshot { accounting, ports, batches, sleeps, withheld, unheard, panics, damaged })
     }
 }

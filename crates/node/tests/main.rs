@@ -1,5 +1,6 @@
 //! The tests of `weir-node` from outside, as one program.
 
+mod control;
 mod fast;
 mod ports;
 mod rules;

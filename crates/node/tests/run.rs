@@ -37,7 +37,7 @@ fn frames(n: u32) -> Vec<Vec<u8>> {
 }
 
 /// Waits until the counters are as wanted, and says what they are.
-fn until(node: &Node, wanted: impl Fn(&Snapshot) -> bool) -> Snapshot {
+pub(crate) fn until(node: &Node, wanted: impl Fn(&Snapshot) -> bool) -> Snapshot {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let seen = Snapshot::sum(&node.snapshots());
@@ -48,7 +48,7 @@ fn until(node: &Node, wanted: impl Fn(&Snapshot) -> bool) -> Snapshot {
     }
 }
 
-fn next(end: &MemoryEnd) -> Vec<u8> {
+pub(crate) fn next(end: &MemoryEnd) -> Vec<u8> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         if let Some(frame) = end.receive() {

@@ -10,6 +10,7 @@ use crate::drops::DropReason;
 use crate::frame::{Frame, PortId};
 use crate::kept::Ticket;
 use crate::local::Punt;
+use crate::punt::PuntReason;
 use crate::threads::{Handover, Ingress};
 
 /// Frames of a batch: each stage's tables are touched for all of them before any is acted upon, so that they wait for
@@ -163,6 +164,8 @@ pub enum Verdict {
     Local,
     /// Goes to the machine that the node runs on, for this reason.
     Punted(Punt),
+    /// Goes to the control program, for this reason.
+    Control(PuntReason),
     /// Waits in the memory that it came in: the caller of the plane sets that memory aside, see [`crate::Shelf`].
     Kept(Ticket),
     /// A copy waits inside the node.
@@ -181,6 +184,8 @@ pub struct Batch<'a> {
     pub(crate) ingress: PerFrame<Ingress>,
     /// How many frames were handed over by other threads.
     pub(crate) handed: usize,
+    /// The control program has injected them.
+    pub(crate) is_injected: bool,
     /// In a batch of frames that were kept: the ticket of each.
     pub(crate) tickets: Vec<Ticket>,
 }
@@ -192,12 +197,18 @@ impl Default for Batch<'_> {
             verdicts: PerFrame::all(Verdict::Live),
             ingress: PerFrame::all(Ingress::Wire),
             handed: 0,
+            is_injected: false,
             tickets: Vec::new(),
         }
     }
 }
 
 impl<'a> Batch<'a> {
+    /// A batch for frames that the control program has injected.
+    pub fn injected() -> Batch<'a> {
+        Batch { is_injected: true, ..Batch::default() }
+    }
+
     /// Takes one more frame.
     ///
     /// # Panics

@@ -33,6 +33,7 @@ reasons! {
     UnknownVlan "unknown_vlan" "no port has its VLAN tags",
     NoLine "no_line" "its port has several lines, and the node does not know on which of them its receiver is, or its own tags are none of the port's",
     NoProtocol "no_protocol" "neither IP nor a question about neighbours",
+    Pppoe "pppoe" "a frame of PPPoE, which the node neither forwards nor punts from its port, see `punt`",
     FilterDrop "filter_drop" "a rule of the filter drops it",
     FilterReject "filter_reject" "a rule or the policy of the filter refuses it, and its sender is informed",
     FilterPolicy "filter_policy" "no rule of the filter decides about it, and its policy is to drop",
@@ -82,6 +83,16 @@ reasons! {
     LocalRouting "local_routing" "more of routing protocols for the node itself than it takes, see `limits`",
     LocalIcmp "local_icmp" "more ICMP for the node itself than it takes, see `limits`",
     LocalRest "local_rest" "more for the node itself than it takes, see `limits`",
+    NoControl "no_control" "it is for the control program of the node, and none is attached, see `punt`",
+    PuntPppControl "punt_ppp_control" "more PPP for the control program than it takes from this line or from all, see `limits`",
+    PuntNd "punt_nd" "more neighbour discovery for the control program than it takes from this line or from all, see `limits`",
+    PuntArp "punt_arp" "more ARP for the control program than it takes from this line or from all, see `limits`",
+    PuntDhcp4 "punt_dhcp4" "more DHCP for the control program than it takes from this line or from all, see `limits`",
+    PuntDhcp6 "punt_dhcp6" "more DHCPv6 for the control program than it takes from this line or from all, see `limits`",
+    PuntPppoeDiscovery "punt_pppoe_discovery" "more PPPoE discovery for the control program than it takes from this line or from all, see `limits`",
+    PuntUnknownSource "punt_unknown_source" "more packets of unknown sources for the control program than it takes from this line or from all, see `limits`",
+    PuntFull "punt_full" "the ring to the control program has no room: the program is slow or has stopped",
+    InjectedInvalid "injected_invalid" "the control program injected it at a port that does not exist, with a length that does not fit, or with an unknown tag",
     HandoverFull "handover_full" "the thread of the node that it belongs to has no room for more",
     NoMemory "no_memory" "it waited as a copy, and no memory of the ports was free when it was to go on",
     OriginatedLimit "originated_limit" "the node originated too many frames in this batch",
@@ -148,7 +159,9 @@ mod tests {
     fn names_are_unique_and_written_alike() {
         let mut names: Vec<_> = DropReason::ALL.iter().map(|reason| reason.name()).collect();
         assert!(
-            names.iter().all(|name| name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')),
+            names
+                .iter()
+                .all(|name| name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')),
             "{names:?}"
         );
         names.sort();

@@ -15,14 +15,17 @@
 //! | `local-routing N` | what routing protocols tell it, from the link of a port, and from elsewhere | 40000 |
 //! | `local-icmp N` | all other ICMP for it | 1000 |
 //! | `local N` | all else for it | 40000 |
+//! | `punt-ppp-control N` | PPP of PPPoE sessions for the control program, frames per second | 4000 |
+//! | `punt-nd N`, `punt-arp N`, `punt-dhcp4 N`, `punt-dhcp6 N`, `punt-pppoe-discovery N`, `punt-unknown-source N` | the other reasons to punt, see `punter.rs`, likewise | 1000 |
 //!
-//! For one host there is a quarter of each rate, of errors a twentieth. Of what is not a rate: where there are more, the oldest of the host that has most gives way (with IPv6: of the /64, see `table/shares.rs`).
+//! For one host there is a quarter of each rate, of errors a twentieth; of punts there is a half for one line, too. Of what is not a rate: where there are more, the oldest of the host that has most gives way (with IPv6: of the /64, see `table/shares.rs`).
 //! Threads share each limit. What a NAT or a filter limits beside stands in their arguments.
 
 use std::ops::RangeInclusive;
 
 use weir_config::{Notes, did_you_mean};
 
+use crate::punt::PuntReason;
 use crate::table::fragments::Room;
 use crate::table::quota::{Rate, Rates};
 use crate::text::{Arg, Item};
@@ -40,6 +43,8 @@ pub(crate) struct Limits {
     local_routing: u32,
     local_icmp: u32,
     local: u32,
+    /// By reason, in the order of [`PuntReason::ALL`].
+    punts: [u32; PuntReason::ALL.len()],
 }
 
 impl Default for Limits {
@@ -54,6 +59,10 @@ impl Default for Limits {
             local_routing: 40_000,
             local_icmp: 1000,
             local: 40_000,
+            punts: PuntReason::ALL.map(|reason| match reason {
+                PuntReason::PppControl => 4000,
+                _ => 1000,
+            }),
         }
     }
 }
@@ -61,6 +70,15 @@ impl Default for Limits {
 /// What may come at once, as a part of a second's.
 const QUESTIONS_AT_ONCE: u32 = 4;
 const LOCAL_AT_ONCE: u32 = 32;
+const PUNTS_AT_ONCE: u32 = 8;
+const PUNTS: RangeInclusive<u32> = 1..=10_000_000;
+
+/// Rates of a reason to punt: what each line has of that of all, and what each sender has.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PuntRates {
+    pub(crate) of_line: Rates,
+    pub(crate) of_sender: Rates,
+}
 
 /// A limit that can be set.
 struct Setting {
@@ -83,6 +101,21 @@ const SETTINGS: &[Setting] = &[
     Setting { name: "local-routing", range: 1..=10_000_000, of: |limits| &mut limits.local_routing },
     Setting { name: "local-icmp", range: 1..=10_000_000, of: |limits| &mut limits.local_icmp },
     Setting { name: "local", range: 1..=10_000_000, of: |limits| &mut limits.local },
+    Setting { name: "punt-ppp-control", range: PUNTS, of: |limits| limits.punt(PuntReason::PppControl) },
+    Setting { name: "punt-nd", range: PUNTS, of: |limits| limits.punt(PuntReason::Nd) },
+    Setting { name: "punt-arp", range: PUNTS, of: |limits| limits.punt(PuntReason::Arp) },
+    Setting { name: "punt-dhcp4", range: PUNTS, of: |limits| limits.punt(PuntReason::Dhcp4) },
+    Setting { name: "punt-dhcp6", range: PUNTS, of: |limits| limits.punt(PuntReason::Dhcp6) },
+    Setting {
+        name: "punt-pppoe-discovery",
+        range: PUNTS,
+        of: |limits| limits.punt(PuntReason::PppoeDiscovery),
+    },
+    Setting {
+        name: "punt-unknown-source",
+        range: PUNTS,
+        of: |limits| limits.punt(PuntReason::UnknownSource),
+    },
 ];
 
 impl Limits {
@@ -135,6 +168,18 @@ impl Limits {
     pub(crate) fn local(&self, share: Share) -> [Rates; 4] {
         [self.local_neighbours, self.local_routing, self.local_icmp, self.local]
             .map(|per_s| Rates::quarters(per_s, LOCAL_AT_ONCE, share))
+    }
+
+    fn punt(&mut self, reason: PuntReason) -> &mut u32 {
+        &mut self.punts[reason as usize]
+    }
+
+    /// How often threads punt a frame to the control program for this reason.
+    pub(crate) fn punts(&self, reason: PuntReason, share: Share) -> PuntRates {
+        let of_sender = Rates::quarters(self.punts[reason as usize], PUNTS_AT_ONCE, share);
+        let Rate { burst, per_s } = of_sender.of_all;
+        let half = Rate { burst: burst.div_ceil(2), per_s: per_s.div_ceil(2) };
+        PuntRates { of_line: Rates { of_host: half, ..of_sender }, of_sender }
     }
 
     /// Room for packets in fragments in a thread.

@@ -4,13 +4,14 @@
 //! batch > admit (headers, tags, neighbours) > pipeline (stages, exit) > verdicts
 //! ```
 //!
-//! Invariant: entered + originated + taken = left + kept + local + handed + dropped, at any time between two batches; what
+//! Invariant: entered + originated + injected + taken = left + kept + local + control + handed + dropped, at any time between two batches; what
 //! is handed over and taken is the same for all threads of a node together.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 mod accounting;
 mod admit;
 mod commands;
+mod control;
 mod flows;
 mod make;
 mod originated;
@@ -31,6 +32,7 @@ use crate::limiter::Limiter;
 use crate::local::{Local, Sender};
 use crate::outbox::Outbox;
 use crate::pipeline::{Entries, Exit, Pipeline, Stage};
+use crate::punter::Punter;
 use crate::steer::Steering;
 use crate::tags::PortTags;
 use crate::time::Time;
@@ -47,6 +49,8 @@ pub struct Plane {
     pub(crate) pipeline: Pipeline,
     pub(crate) outbox: Outbox,
     local: Local,
+    /// What goes to the control program, if a port punts.
+    punter: Option<Box<Punter>>,
     departures: Vec<Departure>,
     pub(crate) steering: Steering,
     pub(crate) accounting: Accounting,
@@ -78,6 +82,7 @@ impl Plane {
             },
             outbox,
             local: Local::new(&config.limits, config.share, config.seed),
+            punter: Punter::new(config),
             departures: Vec::new(),
             accounting: Accounting::default(),
             cache: None,
@@ -89,7 +94,9 @@ impl Plane {
     /// Decides what becomes of the frames of a batch that came in at `now`.
     pub fn run(&mut self, now: Time, batch: &mut Batch<'_>) {
         self.accounting.taken += batch.handed as u64;
-        self.accounting.entered += (batch.len() - batch.handed) as u64;
+        let came =
+            if batch.is_injected { &mut self.accounting.injected } else { &mut self.accounting.entered };
+        *came += (batch.len() - batch.handed) as u64;
         self.outbox.kept.begin();
         let entries = self.admit(now, batch);
         match self.fast {
@@ -214,7 +221,7 @@ impl Plane {
             match batch.verdicts[i] {
                 Verdict::Out(_) => left += 1,
                 // Counted where they were decided.
-                Verdict::Kept(_) | Verdict::KeptCopy | Verdict::Dropped(_) => {}
+                Verdict::Kept(_) | Verdict::KeptCopy | Verdict::Control(_) | Verdict::Dropped(_) => {}
                 Verdict::Local => self.punt(now, batch, i),
                 Verdict::Handed(_) => self.hand_over(&mut batch[i]),
                 Verdict::Punted(_) | Verdict::Live => {

@@ -13,6 +13,7 @@
 //! | `mac ADDRESS` | its Ethernet address | that of the interface |
 //! | `neighbour ADDRESS MAC` | a host of its link that is not to be asked | they are asked (ARP, neighbour discovery) |
 //! | `rpf strict\|end\|loose\|off` | in a router: where the route back to the source of its packets must lead: to this port, to a port of the same end, to any port; or it is not checked | `end` |
+//! | `punt REASON...` | frames that go to the control program in place of their usual way: `dhcp4 dhcp6 pppoe_discovery ppp_control nd arp unknown_source`, see `punter.rs` | none |
 //! | `on NAME` | the interface it stands for | that of its own name |
 
 use std::collections::BTreeMap;
@@ -25,6 +26,7 @@ use weir_config::{Notes, closest, did_you_mean};
 use weir_packet::frame::Mac;
 
 use crate::prefix::{Prefix, is_unicast4, mask4};
+use crate::punt::PuntReasons;
 use crate::tags::TagSet;
 use crate::text::{Arg, Item};
 
@@ -48,6 +50,8 @@ pub struct Port {
     pub neighbours: BTreeMap<IpAddr, Mac>,
     /// How the sources of its frames are checked, if the node is a router.
     pub rpf: Rpf,
+    /// What of its frames goes to the control program.
+    pub punt: PuntReasons,
     /// The interface it stands for.
     pub interface: String,
 }
@@ -73,7 +77,7 @@ impl Rpf {
 }
 
 const MTU: std::ops::RangeInclusive<u16> = 68..=9216;
-const ARGS: &[&str] = &["mtu", "vlan", "untagged", "mac", "neighbour", "rpf", "on"];
+const ARGS: &[&str] = &["mtu", "vlan", "untagged", "mac", "neighbour", "rpf", "punt", "on"];
 
 impl Port {
     /// A bump in the wire.
@@ -88,6 +92,7 @@ impl Port {
             mac: None,
             neighbours: BTreeMap::new(),
             rpf: Rpf::default(),
+            punt: PuntReasons::default(),
         }
     }
 
@@ -103,7 +108,7 @@ impl Port {
                 arg.wrong(notes, text + hint.as_deref().unwrap_or_default());
             }
         }
-        item.said_once(&["mtu", "vlan", "untagged", "mac", "rpf", "on"], notes);
+        item.said_once(&["mtu", "vlan", "untagged", "mac", "rpf", "punt", "on"], notes);
         port.vlan.untagged |= item.args.iter().any(|arg| arg.words() == ["untagged"]);
         port.check_lines(item, notes);
         port
@@ -136,6 +141,7 @@ impl Port {
                 let found = Rpf::NAMES.into_iter().find(|(name, _)| *name == word);
                 self.rpf = found.ok_or(format!("`{word}`: rpf is strict, end, loose or off"))?.1;
             }
+            ["punt", ref reasons @ ..] => self.punt = PuntReasons::read(reasons)?,
             ["on", interface] => self.interface = interface.to_string(),
             [prefix] if prefix.contains(['.', ':']) => self.addresses.push(own(prefix.parse()?)?),
             [word, ..] => {
@@ -238,6 +244,7 @@ fn own_mac(text: &str) -> Result<Mac, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::punt::PuntReason;
     use crate::text::items;
 
     fn read(text: &str) -> Result<Port, String> {
@@ -258,6 +265,9 @@ mod tests {
         assert_eq!((port.mtu, port.interface.as_str(), port.mac), (9000, "eth0", Some([2, 0, 0, 0, 0, 1])));
         assert_eq!(port.tags(), [[0x88, 0xa8, 0, 10], [0x81, 0, 0, 20]]);
         assert_eq!(read("lan"), Ok(Port::plain("lan")));
+        let port = read("lan(vlan 7, punt dhcp4 arp nd)").expect("right");
+        let punted = PuntReason::ALL.into_iter().filter(|reason| port.punt.contains(*reason));
+        assert_eq!(punted.collect::<Vec<_>>(), [PuntReason::Nd, PuntReason::Arp, PuntReason::Dhcp4]);
     }
 
     #[test]
@@ -278,6 +288,12 @@ mod tests {
             let wrong = read(text).expect_err(text);
             assert!(wrong.contains(&format!("did you mean `{stage}` where you write")), "{wrong}");
         }
+        let wrong = read("lan(punt arp dhpc4,\npunt)").expect_err("wrong");
+        assert!(wrong.starts_with("n:1: `dhpc4` is no reason to punt: did you mean `dhcp4`?"), "{wrong}");
+        assert!(
+            wrong.contains("n:2: punt takes at least one reason: ppp_control, nd, arp, dhcp4"),
+            "{wrong}"
+        );
         let wrong = read("lan(mtu 1500,\nmtu 1400, on a, on a)").expect_err("twice");
         assert_eq!(
             wrong,

@@ -92,14 +92,7 @@ impl Plane {
     /// Counts the frames that are missing from the accounting as lost.
     fn write_off(&mut self) -> u64 {
         let accounting = self.accounting();
-        let came = accounting.entered + accounting.originated + accounting.taken;
-        let lost = came.saturating_sub(
-            accounting.left
-                + accounting.local.total()
-                + accounting.handed
-                + accounting.kept
-                + accounting.drops.total(),
-        );
+        let lost = accounting.came().saturating_sub(accounting.gone() + accounting.kept);
         (0..lost).for_each(|_| self.accounting.drops.count(DropReason::Panic));
         lost
     }

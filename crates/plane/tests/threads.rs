@@ -22,6 +22,7 @@ const OTHERWISE: &[&str] = &[
     "datagrams of one host to many keep no other host from sending, and a host with few sessions loses none",
     "a host that gets many errors does not keep other hosts from getting packet too big",
     "how often errors are sent follows the text",
+    "a reason, a line and a sender have a rate each",
 ];
 
 #[test]

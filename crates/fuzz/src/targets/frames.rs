@@ -8,13 +8,15 @@ use weir_packet::encapsulation::{self, Link, Network};
 use weir_packet::flow::IpVersion;
 use weir_packet::{frame as test_frame, headers, neighbour};
 use weir_plane::scenario::{Vector, packet, suites};
-use weir_plane::{Batch, Config, Cursor, Fragment, Frame, HEAD_ROOM, Plane, PortId, Shelf, Time, Verdict};
+use weir_plane::{
+    Batch, Config, Cursor, DropReason, Fragment, Frame, HEAD_ROOM, Plane, PortId, Shelf, Time, Verdict,
+};
 use weir_testkit::{Craft, Dice, repair};
 
 use super::files;
 use crate::grammar::{self, Ends};
 use crate::mutate;
-use crate::steps::{self, Step, What};
+use crate::steps::{self, INJECTED, Step, What};
 
 /// Each of the parsers: what is read of a part is what is read of the whole.
 pub(super) fn frame(bytes: &[u8]) {
@@ -129,6 +131,8 @@ struct Bench {
     config: Config,
     macs: Vec<[u8; 6]>,
     kept: Shelf<Vector>,
+    /// The present frame is injected by a control program.
+    is_injected: bool,
     now: Time,
     craft: Craft,
     reached: Reached,
@@ -137,11 +141,14 @@ struct Bench {
 impl Bench {
     fn new(config: Config) -> Bench {
         let macs = macs(&config);
+        let mut plane = Plane::new(&config, &macs);
+        plane.set_control(true);
         Bench {
-            plane: Plane::new(&config, &macs),
+            plane,
             config,
             macs,
             kept: Shelf::default(),
+            is_injected: false,
             now: Time::default(),
             craft: Craft::new(Dice::new(0)),
             reached: Reached::default(),
@@ -152,6 +159,7 @@ impl Bench {
     fn go(&mut self, step: &Step) {
         self.now = self.now + Duration::from_millis(u64::from(step.wait) * 50);
         let port = step.port % self.macs.len() as u8;
+        self.is_injected = step.port & INJECTED != 0;
         match step.what {
             What::Frame => self.send(port, &step.bytes),
             What::Repaired => {
@@ -185,7 +193,7 @@ impl Bench {
     fn send(&mut self, port: u8, bytes: &[u8]) {
         let mut buf = [&[0; HEAD_ROOM], bytes].concat();
         let end = buf.len();
-        let mut batch = Batch::default();
+        let mut batch = if self.is_injected { Batch::injected() } else { Batch::default() };
         batch.push(Frame::new(&mut buf, HEAD_ROOM, end, PortId(port.into())));
         self.plane.run(self.now, &mut batch);
         let mut left = Vec::new();
@@ -195,6 +203,12 @@ impl Bench {
                 Verdict::Out(port) => {
                     self.reached.fragments += u64::from(frame.fragment() != Fragment::Whole);
                     left.push((usize::from(port.0), frame.ip().to_vec()));
+                }
+                Verdict::Control(reason) => {
+                    assert!(!self.is_injected, "it is not punted again");
+                    if bytes.len() % 2 == 1 {
+                        self.plane.punt_failed(reason, DropReason::PuntFull);
+                    }
                 }
                 _ => {}
             }

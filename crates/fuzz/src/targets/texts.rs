@@ -149,6 +149,7 @@ fn chosen_scenario(mut dice: Dice) -> usize {
                 End::Left => "home",
                 End::Right => "out",
                 End::Local => "local",
+                End::Control => "control",
             };
             text += &format!("{verb} {line}\n");
             listed += 1;

@@ -2,6 +2,7 @@
 
 use crate::drops::Drops;
 use crate::local::Punts;
+use crate::punt::PuntCounts;
 
 /// The frame accounting.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -10,10 +11,14 @@ pub struct Accounting {
     pub entered: u64,
     /// Frames that the node made itself: ICMP errors, ARP.
     pub originated: u64,
+    /// Frames that the control program injected.
+    pub injected: u64,
     /// Frames that left by a port.
     pub left: u64,
     /// Frames that were punted to the machine that the node runs on.
     pub local: Punts,
+    /// Frames that were punted to the control program.
+    pub control: PuntCounts,
     /// Frames that wait inside, themselves or as copies.
     pub kept: u64,
     /// Frames that other threads of the node handed over.
@@ -27,16 +32,27 @@ pub struct Accounting {
 impl Accounting {
     /// Whether each frame is accounted for.
     pub fn balance(&self) -> bool {
-        let gone = self.left + self.local.total() + self.handed + self.drops.total();
-        self.entered + self.originated + self.taken == gone + self.kept
+        self.came() == self.gone() + self.kept
+    }
+
+    /// Frames that came in some way.
+    pub(crate) fn came(&self) -> u64 {
+        self.entered + self.originated + self.injected + self.taken
+    }
+
+    /// Frames that went in some way.
+    pub(crate) fn gone(&self) -> u64 {
+        self.left + self.local.total() + self.control.total() + self.handed + self.drops.total()
     }
 
     /// Adds those of another thread of the same node.
     pub fn add(&mut self, other: &Accounting) {
         self.entered += other.entered;
         self.originated += other.originated;
+        self.injected += other.injected;
         self.left += other.left;
         self.local += other.local;
+        self.control += other.control;
         self.kept += other.kept;
         self.taken += other.taken;
         self.handed += other.handed;

@@ -8,6 +8,7 @@ use crate::drops::DropReason;
 use crate::frame::{ETHERNET, Frame, Kind};
 use crate::icmp::{self, Error};
 use crate::pipeline::{Entries, Exit, Stage};
+use crate::punter::is_pppoe;
 use crate::route::Refusal;
 use crate::steer::Directed;
 use crate::tags::{PortTags, Tag, TagSet, Tags};
@@ -34,6 +35,10 @@ impl Plane {
             } else {
                 others.insert(i)
             }
+        }
+        if self.punter.is_some() {
+            let rest = self.punt_to_control(now, batch, admitted.or(others));
+            (admitted, others) = (admitted.and(rest), others.and(rest));
         }
         for i in others {
             // The thread that hands a frame over has done this already.
@@ -168,7 +173,7 @@ impl Plane {
 
     /// The verdict of a frame that a router's stages do not see: about neighbours, or not for the node at all.
     #[cold]
-    fn on_neighbour_frame(&mut self, now: Time, frame: &Frame<'_>) -> Option<Verdict> {
+    pub(super) fn on_neighbour_frame(&mut self, now: Time, frame: &Frame<'_>) -> Option<Verdict> {
         let Exit::Router(router) = &mut self.pipeline.exit else { return None };
         let (dst, _) = frame.macs();
         if dst[0] & 1 == 0 && dst != router.mac(frame.port) {
@@ -177,6 +182,7 @@ impl Plane {
         match frame.kind() {
             Kind::V4 => None,
             Kind::V6 if !icmp::is_about_neighbours(frame) => None,
+            Kind::Other if is_pppoe(frame) => Some(Verdict::Dropped(DropReason::Pppoe)),
             Kind::Other => Some(Verdict::Dropped(DropReason::NoProtocol)),
             _ => match router.on_neighbour_frame(frame, now, &mut self.outbox) {
                 Some(true) => Some(Verdict::Local),

@@ -37,6 +37,9 @@ impl Plane {
         self.pipeline.nats_mut().for_each(|nat| nat.limit(limits));
         self.steering.limit(limits);
         self.local.limit(limits);
+        if let Some(punter) = &mut self.punter {
+            punter.limit(limits);
+        }
         self.outbox.limit(limits);
         if let Exit::Router(router) = &mut self.pipeline.exit {
             router.limit(limits);

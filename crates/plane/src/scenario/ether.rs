@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `priority` | with a tag that names a priority and no VLAN (IEEE 802.1Q, section 9.6) |
 //! | `pppoe` | in a session of PPPoE (RFC 2516) |
+//! | `lcp` | likewise, but said to be a message of LCP |
+//! | `padi` | said to be a message of PPPoE discovery |
 //! | `mpls` | with one label (RFC 3032) |
 //! | `snap` | with a length and a SNAP header (RFC 1042) |
 //! | `0x88cc` | with this EtherType, or this length, in front of the packet |
@@ -20,6 +22,8 @@ use crate::tags::Tags;
 /// PPP's number of IPv4 and IPv6, and the EtherType of either.
 const VERSIONS: [([u8; 2], [u8; 2]); 2] = [([0x00, 0x21], [0x08, 0x00]), ([0x00, 0x57], [0x86, 0xdd])];
 const PRIORITY: [u8; 4] = [0x81, 0x00, 0xe0, 0x00];
+const LCP: [u8; 2] = [0xc0, 0x21];
+const PADI: [u8; 6] = [0x88, 0x63, 0x11, 0x09, 0x00, 0x00];
 const PPPOE: [u8; 6] = [0x88, 0x64, 0x11, 0x00, 0x00, 0x07];
 /// Label 16, the last one, 64 hops to live.
 const MPLS: [u8; 6] = [0x88, 0x47, 0x00, 0x01, 0x01, 0x40];
@@ -43,13 +47,15 @@ pub(super) fn packet(fields: &Fields) -> Result<Vec<u8>, String> {
     let front = match ether.as_str() {
         "priority" => [&PRIORITY[..], &own].concat(),
         "pppoe" => [&PPPOE[..], &length(packet.len() + 2), &ppp].concat(),
+        "lcp" => [&PPPOE[..], &length(packet.len() + 2), &LCP].concat(),
+        "padi" => [&PADI[..], &length(packet.len())].concat(),
         "mpls" => MPLS.to_vec(),
         "snap" => [&length(packet.len() + 8)[..], &SNAP, &own].concat(),
         number => number
             .strip_prefix("0x")
             .and_then(|digits| u16::from_str_radix(digits, 16).ok())
             .ok_or_else(|| {
-                format!("`ether {number}`: use priority, pppoe, mpls, snap, or a number as 0x88cc")
+                format!("`ether {number}`: use priority, pppoe, lcp, padi, mpls, snap, or a number as 0x88cc")
             })?
             .to_be_bytes()
             .to_vec(),
@@ -100,6 +106,8 @@ pub(super) fn seen(packet: &[u8]) -> Result<Fields, String> {
     let &[a, b, ref rest @ ..] = behind else { return Err("it ends before its EtherType".into()) };
     let (ether, skipped) = match (u16::from_be_bytes([a, b]), rest) {
         (0x8100, [_, 0, ..]) => ("priority".to_string(), 4),
+        (0x8864, [_, _, _, _, _, _, 0xc0, 0x21, ..]) => ("lcp".to_string(), 8),
+        (0x8863, _) => ("padi".to_string(), 6),
         (0x8864, _) => ("pppoe".to_string(), 8),
         (0x8847, _) => ("mpls".to_string(), 4),
         (..0x0600, [0xaa, ..]) => ("snap".to_string(), 8),

@@ -170,6 +170,7 @@ impl<T: Target> Play<'_, T> {
                     End::Left => "home",
                     End::Right => "out",
                     End::Local => "local",
+                    End::Control => "control",
                 };
                 format!("{verb} {}", fields::shown(seen))
             })

@@ -24,6 +24,7 @@ const FILES: &[(&str, &str)] = &[
     ("bump.txt", include_str!("../../../../tests/bump.txt")),
     ("lines.txt", include_str!("../../../../tests/lines.txt")),
     ("police.txt", include_str!("../../../../tests/police.txt")),
+    ("punt.txt", include_str!("../../../../tests/punt.txt")),
     ("queue.txt", include_str!("../../../../tests/queue.txt")),
 ];
 

@@ -21,6 +21,7 @@
 //! | `TIME wait` | nothing but time |
 //! | `out`, `home` | a packet leaves at the right end, at the left end, because of what came before |
 //! | `local` | it is for the node's own machine |
+//! | `control` | it is punted to the control program, which is attached |
 //! | `drop REASON` | it is dropped and counted |
 //! | `check` | `$a == $b`, `$a != $b`, `$a != $b + N`, `$a in LOW-HIGH`, `$a even`, `$a odd` |
 //!
@@ -90,6 +91,8 @@ pub enum End {
     Right,
     /// The node's own machine.
     Local,
+    /// The node's control program.
+    Control,
 }
 
 /// When a packet comes in.
@@ -168,11 +171,12 @@ fn step(line: &str, now: &mut Duration) -> Result<(Action, u32), String> {
         "out" => Action::Expect(End::Right, fields::read(rest)?),
         "home" => Action::Expect(End::Left, fields::read(rest)?),
         "local" => Action::Expect(End::Local, fields::read(rest)?),
+        "control" => Action::Expect(End::Control, fields::read(rest)?),
         "drop" => Action::Drop(rest.to_string()),
         "check" => Action::Check(rest.split_whitespace().map(str::to_string).collect()),
         _ => {
             return Err(format!(
-                "`{verb}` is nothing that happens: use in, back, out, home, local, drop, check, wait, node"
+                "`{verb}` is nothing that happens: use in, back, out, home, local, control, drop, check, wait, node"
             ));
         }
     };

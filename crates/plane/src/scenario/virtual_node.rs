@@ -301,6 +301,9 @@ impl VirtualNode {
             match verdict {
                 Verdict::Out(port) => self.leaves(Some(port), bytes),
                 Verdict::Punted(_) => self.leaves(None, bytes),
+                Verdict::Control(_) => {
+                    self.left.push((End::Control, Self::packet(&self.untagged(None, bytes))))
+                }
                 Verdict::Handed(to) => {
                     waiting
                         .push_back(Bunch { thread: to.to.into(), frames: vec![(from, to.ingress, bytes)] });
@@ -406,6 +409,7 @@ impl Target for VirtualNode {
         } else {
             self.planes = of_threads.map(|config| Plane::new(&config, &macs)).collect();
             self.planes.iter_mut().for_each(|plane| plane.cache_flows(self.is_cached));
+            self.planes.iter_mut().for_each(|plane| plane.set_control(true));
             if let (Some(fast), [plane]) = (&self.fast, &mut self.planes[..]) {
                 plane.set_fast(fast.table());
                 plane.use_fast(true);

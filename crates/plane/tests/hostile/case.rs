@@ -309,6 +309,7 @@ impl Bench {
                 }
                 Verdict::Kept(ticket) => self.shelves[thread].copy(ticket, frame),
                 Verdict::Punted(_)
+                | Verdict::Control(_)
                 | Verdict::KeptCopy
                 | Verdict::Dropped(_)
                 | Verdict::Local

@@ -116,8 +116,14 @@ fn counted(counters: &Map<String, Value>) -> String {
         of("kept"),
         with_reasons(" Dropped", of("dropped"), own.map(|(reason, n)| (reason.clone(), number(Some(n)))))
     );
+    if of("control") + of("injected") > 0 {
+        let reasons = counters.get("punted_to_control").and_then(Value::as_object).into_iter().flatten();
+        let reasons = reasons.map(|(reason, n)| (reason.clone(), number(Some(n)))).collect();
+        let (control, reasons, injected) = (of("control"), in_parentheses(reasons), of("injected"));
+        text += &format!(" For the control program {control}{reasons}, injected {injected}\n");
+    }
     text += &format!(" batches {}, sleeps {}", of("batches"), of("sleeps"));
-    let rare = ["withheld", "panics"].map(|name| (name, of(name)));
+    let rare = ["withheld", "panics", "damaged"].map(|name| (name, of(name)));
     rare.iter().filter(|(_, n)| *n > 0).for_each(|(name, n)| text += &format!(", {name} {n}"));
     text.push('\n');
     for port in &ports {
@@ -283,6 +289,12 @@ mod tests {
              port lan\n Received 1003 frames, sent 0\n Dropped 3 (ring full 3)\n\
              port wan\n Received 0 frames, sent 980\n"
         );
+        let with_control = json!({
+            "balance": true, "entered": 9, "control": 7, "injected": 2, "punted_to_control": { "arp": 3, "dhcp4": 4 }, "damaged": 1,
+        });
+        let shown = text(Shown::Counters, &with_control);
+        assert!(shown.contains("\n For the control program 7 (dhcp4 4, arp 3), injected 2\n"), "{shown}");
+        assert!(shown.contains(", damaged 1\n"), "{shown}");
         let missing = text(Shown::Counters, &json!({ "balance": false }));
         assert!(missing.starts_with("node: frames are missing"), "{missing}");
     }
