@@ -81,6 +81,11 @@ impl Interface {
         Ok(unsafe { answer.ifr_ifru.ifru_mtu } as u32)
     }
 
+    /// Gives it another largest payload of a frame.
+    pub fn set_mtu(&self, bytes: u32) -> io::Result<()> {
+        self.ask(libc::SIOCSIFMTU as _, |request| request.ifr_ifru.ifru_mtu = bytes as i32).map(drop)
+    }
+
     /// Sets it up, as an administrator would.
     pub fn set_up(&self) -> io::Result<()> {
         let mut request = self.ask(libc::SIOCGIFFLAGS as _, |_| ())?;

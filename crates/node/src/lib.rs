@@ -12,7 +12,8 @@
 //!
 //! Files:
 //! - `node.rs`: a running node as its caller sees it: snapshots, updates, shutdown
-//! - `worker.rs`: the loop of a thread; `worker/panics.rs`: a panic of the plane; `worker/fast.rs`: whether the fast path is used
+//! - `worker.rs`: the loop of a thread; `worker/host.rs`: frames for and from the machine; `worker/panics.rs`: a panic of the
+//!   plane; `worker/fast.rs`: whether the fast path is used
 //! - `bell.rs`, `termination.rs`: wake a thread that sleeps; decide that all threads have finished. loom tries all interleavings
 //! - `handover.rs`: rings that carry frames to the thread that they belong to; the plane (`crates/plane/src/steer.rs`)
 //!   decides which one

@@ -56,6 +56,17 @@ pub enum Fragment {
     Later,
 }
 
+/// The parts of the node that a frame passes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Passage {
+    /// All that is between its ports.
+    Full,
+    /// No NAT: it goes from one port of the left end to another.
+    Inside,
+    /// No NAT and no route: the machine has sent it, and it leaves by the port that it is said to have come in by.
+    FromMachine,
+}
+
 /// Bytes that a port leaves free in front of each frame: two tags fit there.
 pub const HEAD_ROOM: usize = 8;
 /// Ethernet header without tags.
@@ -73,7 +84,7 @@ pub(crate) struct Known {
     /// How many bytes its Ethernet header has, tags included.
     pub(crate) ethernet: u8,
     pub(crate) is_awaited: bool,
-    pub(crate) stays_inside: bool,
+    pub(crate) passage: Passage,
     /// See [`Frame::class`].
     pub(crate) class: u8,
     /// See [`Frame::subscriber`].
@@ -87,7 +98,7 @@ impl Known {
             port,
             ethernet: ETHERNET as u8,
             is_awaited: false,
-            stays_inside: false,
+            passage: Passage::Full,
             class: 0,
             subscriber: 0,
         }
@@ -106,8 +117,8 @@ pub struct Frame<'a> {
     pub port: PortId,
     /// Another thread has said that there is a mapping for it, at an address of the node itself.
     pub(crate) is_awaited: bool,
-    /// It goes from one port of the left end to another: no NAT is between them.
-    pub(crate) stays_inside: bool,
+    /// What it passes.
+    pub(crate) passage: Passage,
     /// Its class as a rule of a filter has set it, 0 to 7; 0 if none has.
     pub(crate) class: u8,
     /// The subscriber of the frame as a hash, in its present direction; 0 if no policer has seen it there.
@@ -159,7 +170,7 @@ impl<'a> Frame<'a> {
             l4_at: start as u16,
             port,
             is_awaited: false,
-            stays_inside: false,
+            passage: Passage::Full,
             class: 0,
             subscriber: 0,
             kind: Kind::Other,
@@ -221,7 +232,7 @@ impl<'a> Frame<'a> {
             port: self.port,
             ethernet: (self.ip_at - self.start) as u8,
             is_awaited: self.is_awaited,
-            stays_inside: self.stays_inside,
+            passage: self.passage,
             class: self.class,
             subscriber: self.subscriber,
         }
@@ -235,7 +246,7 @@ impl<'a> Frame<'a> {
 
     /// Reads the headers again of a frame that was known so.
     pub(crate) fn read_known(&mut self, known: &Known) -> Result<(), DropReason> {
-        (self.is_awaited, self.stays_inside) = (known.is_awaited, known.stays_inside);
+        (self.is_awaited, self.passage) = (known.is_awaited, known.passage);
         (self.class, self.subscriber) = (known.class, known.subscriber);
         self.read(usize::from(known.ethernet) - 2)
     }

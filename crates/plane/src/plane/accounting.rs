@@ -8,7 +8,7 @@ use crate::local::Punts;
 pub struct Accounting {
     /// Frames that came in by a port.
     pub entered: u64,
-    /// Frames that the node made itself: ICMP errors, ARP.
+    /// Frames that the node made itself: ICMP errors, ARP; and those that its machine sent by TAP devices.
     pub originated: u64,
     /// Frames that left by a port.
     pub left: u64,

@@ -14,7 +14,7 @@ use super::rpf::bit;
 use super::{Hop, options};
 use crate::batch::{Frames, PerFrame, Set};
 use crate::drops::DropReason;
-use crate::frame::{Frame, Kind};
+use crate::frame::{Frame, Kind, Passage};
 use crate::prefix::{is_unicast4, is_unicast6};
 
 /// Why a frame that came in goes no further.
@@ -70,7 +70,9 @@ impl Router {
         let hops = self.hops(&frames, asked, End::Destination);
         for i in asked {
             let Leads::Out(ports) = self.leads(hops[i]) else { continue };
-            frames[i].stays_inside = ports & !self.left_ports == 0;
+            if ports & !self.left_ports == 0 {
+                frames[i].passage = Passage::Inside;
+            }
             if ending.contains(i) {
                 refused.insert(i);
                 refusals[i] = Some(Refusal::Ttl);
