@@ -167,7 +167,8 @@ impl Interface {
         fill(&mut request);
         // SAFETY: the kernel reads and writes one ifreq, and what its pointer says, which `fill` has made valid.
         match unsafe { libc::ioctl(self.socket.as_raw_fd(), what, &mut request) } {
-            0 => Ok(request),
+            // Some requests of ETHTOOL tell more than that all is well.
+            0.. => Ok(request),
             _ => Err(io::Error::last_os_error()),
         }
     }
