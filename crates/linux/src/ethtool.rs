@@ -172,7 +172,7 @@ impl Interface {
     }
 
     /// Runs an ETHTOOL command; `data` is its structure, variable part included.
-    fn ethtool(&self, data: &mut [u8]) -> io::Result<()> {
+    pub(crate) fn ethtool(&self, data: &mut [u8]) -> io::Result<()> {
         // The kernel copies bytes, so that no alignment is needed, and writes no more than the structure that the command
         // names, whose variable part the callers sized by the kernel's own count.
         self.ask(SIOCETHTOOL, |request| {

@@ -81,6 +81,11 @@ impl Interface {
         Ok(unsafe { answer.ifr_ifru.ifru_mtu } as u32)
     }
 
+    /// Gives it another largest payload of a frame.
+    pub fn set_mtu(&self, bytes: u32) -> io::Result<()> {
+        self.ask(libc::SIOCSIFMTU as _, |request| request.ifr_ifru.ifru_mtu = bytes as i32).map(drop)
+    }
+
     /// Sets it up, as an administrator would.
     pub fn set_up(&self) -> io::Result<()> {
         let mut request = self.ask(libc::SIOCGIFFLAGS as _, |_| ())?;
@@ -162,7 +167,8 @@ impl Interface {
         fill(&mut request);
         // SAFETY: the kernel reads and writes one ifreq, and what its pointer says, which `fill` has made valid.
         match unsafe { libc::ioctl(self.socket.as_raw_fd(), what, &mut request) } {
-            0 => Ok(request),
+            // Some requests of ETHTOOL tell more than that all is well.
+            0.. => Ok(request),
             _ => Err(io::Error::last_os_error()),
         }
     }

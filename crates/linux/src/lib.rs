@@ -4,7 +4,7 @@
 //! netlink > rtnl       interfaces, addresses, routes, neighbours
 //!         > netdev > napi    NAPI instances and their threads
 //!         > conntrack  the connection table of a namespace
-//! interface > ethtool  one interface by ioctl: driver, queues, rings, offloads, counters
+//! interface > ethtool, features  one interface by ioctl: driver, queues, rings, offloads, counters
 //! namespace            anonymous network namespaces, a thread each
 //! time                 clocks, and dates as records have them
 //! cpu, process, lock   CPU time and masks, processes by more than their number, turns of runs that measure
@@ -18,6 +18,7 @@ pub mod cpu;
 pub mod descriptors;
 pub mod error;
 pub mod ethtool;
+pub mod features;
 pub mod group;
 pub mod interface;
 pub mod lock;

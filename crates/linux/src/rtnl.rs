@@ -28,6 +28,7 @@ const IFLA_INFO_DATA: u16 = 2;
 const IFINFOMSG_BYTES: usize = 16;
 const IFLA_OPERSTATE: u16 = 16;
 const IFLA_CARRIER: u16 = 33;
+const IFLA_LINK_NETNSID: u16 = 37;
 const IF_OPER_UP: u8 = 6;
 // linux/if_link.h, enum of IFLA_BR_*; linux/neighbour.h.
 const IFLA_BR_STP_STATE: u16 = 5;
@@ -69,6 +70,15 @@ impl Default for VethConfig {
     fn default() -> VethConfig {
         VethConfig { mtu: 1500, queues: 1 }
     }
+}
+
+/// The other end of a veth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Peer {
+    /// The interface of this number in the same network namespace.
+    Here(u32),
+    /// It is in another one.
+    Elsewhere,
 }
 
 /// An interface as the kernel describes it.
@@ -270,6 +280,21 @@ impl Rtnl {
         let message = Message::new(libc::RTM_GETLINK, 0, &ifinfomsg(ifindex, 0, 0));
         let replies = self.socket.get(&what, message)?;
         replies.iter().find_map(read_link).ok_or(Error::Input(format!("{what}: the kernel sent no link")))
+    }
+
+    /// Where the other end of a veth is; `None`: the interface is none, or its other end has gone.
+    pub fn peer(&mut self, name: &str) -> Result<Option<Peer>> {
+        if self.link(name)?.kind.as_deref() != Some("veth") {
+            return Ok(None);
+        }
+        let message =
+            Message::new(libc::RTM_GETLINK, 0, &[0; IFINFOMSG_BYTES]).attr_text(libc::IFLA_IFNAME, name);
+        let replies = self.socket.get(&format!("look up interface {name}"), message)?;
+        Ok(replies.iter().find_map(|reply| {
+            let attrs = reply.attrs(IFINFOMSG_BYTES);
+            let number = attrs.find_u32(libc::IFLA_LINK)?;
+            Some(if attrs.find(IFLA_LINK_NETNSID).is_some() { Peer::Elsewhere } else { Peer::Here(number) })
+        }))
     }
 
     /// Whether an interface has an address of IP that reaches beyond its link.

@@ -77,6 +77,14 @@ impl Backend {
         }
     }
 
+    /// Its interface, if it has one.
+    pub(crate) fn interface(&self) -> Option<&String> {
+        match self {
+            Backend::Xdp(name) | Backend::Packet(name) | Backend::Tap(name) => Some(name),
+            Backend::Files(..) => None,
+        }
+    }
+
     /// Chunks that each of so many threads may have with the kernel.
     pub(crate) fn chunks(&self, threads: usize) -> Result<u32, OpenError> {
         match self {
@@ -110,7 +118,7 @@ impl Backend {
             (Backend::Packet(name), pools) => {
                 boxed(Packet::open_several(name, &packet, pools.len(), spread)?)
             }
-            (Backend::Tap(name), pools) => boxed(taps(name, None, pools.len())?),
+            (Backend::Tap(name), pools) => boxed(taps(Tap::open(name, None)?, pools.len())?),
             (Backend::Files(from, to), _) => vec![Box::new(File::open(from.as_deref(), to.as_deref())?)],
         })
     }
@@ -127,8 +135,7 @@ fn boxed<P: Port + 'static>(ports: Vec<P>) -> Vec<Box<dyn Port>> {
 }
 
 /// A TAP device for so many threads: what the machine says there comes to the first.
-pub(crate) fn taps(name: &str, mac: Option<Mac>, threads: usize) -> Result<Vec<Tap>, OpenError> {
-    let first = Tap::open(name, mac)?;
+pub(crate) fn taps(first: Tap, threads: usize) -> Result<Vec<Tap>, OpenError> {
     let others = (1..threads).map(|_| first.sender()).collect::<Result<Vec<_>, _>>();
     let others = others.map_err(OpenError::Descriptors)?;
     Ok([first].into_iter().chain(others).collect())

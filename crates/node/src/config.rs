@@ -18,8 +18,10 @@
 //! | `fast-entries 131072` | flows in one direction that these programs know at a time | 131072 |
 //! | `fast auto` | the same, where the node has one thread, and AF_XDP and no VLAN tag at every port, and as long as it pays | |
 //! | `host kernel` | what is for the node itself goes to the stack of this machine, as if the interface had received it | this |
-//! | `host NAME` | it goes to this TAP device, which has the first port's Ethernet address; what the machine sends there leaves by that port | |
+//! | `host NAME` | it goes to this TAP device, which has the Ethernet address of the first port without a TAP device of its own; what the machine sends there leaves by that port | |
 //! | `host none` | it is dropped and counted (`no_local`) | |
+//!
+//! A port that says `host tap NAME` has a TAP device of its own; `host` of `run` is for all others.
 
 use std::ops::RangeInclusive;
 
@@ -87,6 +89,16 @@ pub enum Host {
     None,
 }
 
+/// A TAP device of the machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HostTap<'c> {
+    pub(crate) name: &'c str,
+    /// The port whose address and MTU it has: frames that the machine sends there leave by this port.
+    pub(crate) port: usize,
+    /// Ports whose frames for the node itself it gets.
+    pub(crate) takes: Vec<usize>,
+}
+
 const ARGS: &[&str] = &["io", "cpu", "threads", "wait", "host", "fast", "fast-entries"];
 /// How many entries a fast path may have.
 const MOST_FAST_ENTRIES: RangeInclusive<u32> = 1024..=MOST_ROOM;
@@ -140,12 +152,15 @@ impl Config {
         let backends = plane.ports.iter().map(backend).collect();
         let config = Config { plane, backends, settings: run.settings };
         let notes = Notes::new("a node", text);
-        config.check_interfaces(|port, text| {
+        let mut wrong = |port: &Port, text| {
             let item = items.iter().find(|item| item.name.text == port.name);
             // A port that the text leaves out has the place of all.
             item.unwrap_or(&items[0]).wrong(&notes, text);
-        });
-        if let Err(text) = config.check_threads().and_then(|()| config.check_fast()) {
+        };
+        config.check_interfaces(&mut wrong);
+        config.check_taps(&mut wrong);
+        let checked = config.check_threads().and_then(|()| config.check_fast());
+        if let Err(text) = checked.and_then(|()| config.check_host()) {
             run_item.as_ref().unwrap_or(&items[0]).wrong(&notes, text);
         }
         if notes.is_empty() { Ok(config) } else { Err(notes.to_mistakes(file)) }
@@ -185,6 +200,56 @@ impl Config {
                 }
                 Backend::Files(..) => {}
             }
+        }
+    }
+
+    /// The TAP devices of the machine: those of ports, and that of all other ports.
+    pub(crate) fn host_taps(&self) -> impl Iterator<Item = HostTap<'_>> {
+        let ports = || self.plane.ports.iter().enumerate();
+        let own = ports()
+            .filter_map(|(n, port)| Some(HostTap { name: port.tap.as_deref()?, port: n, takes: vec![n] }));
+        let others: Vec<usize> = ports().filter(|(_, port)| port.tap.is_none()).map(|(n, _)| n).collect();
+        let of_others = match (&self.settings.host, others.first()) {
+            (Host::Tap(name), Some(&port)) => Some(HostTap { name, port, takes: others }),
+            _ => None,
+        };
+        own.chain(of_others)
+    }
+
+    /// Whether TAP devices of ports can be what the text says.
+    fn check_taps(&self, mut wrong: impl FnMut(&Port, String)) {
+        for (n, port) in self.plane.ports.iter().enumerate() {
+            let Some(tap) = &port.tap else { continue };
+            if self.plane.routes.is_none() {
+                let text = "only a router has frames for the machine: add `route`, or leave `host` out";
+                wrong(port, text.into());
+            }
+            let is_of_port = |other: &Port| other.tap.as_ref() == Some(tap);
+            let before = self.plane.ports[..n].iter().find(|other| is_of_port(other));
+            let is_on = |(_, backend): &(&Port, &Backend)| backend.interface() == Some(tap);
+            let on = self.plane.ports.iter().zip(&self.backends).find(is_on).map(|(other, _)| other);
+            if let Some(other) = before.or(on) {
+                wrong(
+                    port,
+                    format!("`{}` has the device {tap}: give each a TAP device of its own", other.name),
+                );
+            }
+        }
+    }
+
+    /// Whether the TAP device of all other ports can be one.
+    ///
+    /// # Errors
+    /// Why not, and what to do about it.
+    fn check_host(&self) -> Result<(), String> {
+        let Host::Tap(name) = &self.settings.host else { return Ok(()) };
+        let ports = &self.plane.ports;
+        if ports.iter().all(|port| port.tap.is_some()) {
+            return Err(format!("each port has a TAP device of its own: leave `host {name}` out of `run`"));
+        }
+        match ports.iter().find(|port| port.tap.as_ref() == Some(name)) {
+            Some(port) => Err(format!("{name} is the TAP device of `{}`: give `run` another", port.name)),
+            None => Ok(()),
         }
     }
 
@@ -355,6 +420,38 @@ mod tests {
         let config = read("lan > wan run(io packet)").expect("right");
         assert_eq!(config.backends, [Backend::Packet("lan".into()), Backend::Packet("wan".into())]);
         assert_eq!((config.settings.host, config.settings.threads), (Host::Kernel, vec![None]));
+    }
+
+    #[test]
+    fn tap_devices_of_the_machine_are_those_of_ports_and_that_of_the_others() {
+        let taps = |text: &str| {
+            let config = read(text).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+            config
+                .host_taps()
+                .map(|tap| format!("{} {} {:?}", tap.name, tap.port, tap.takes))
+                .collect::<Vec<_>>()
+        };
+        let own = "a(host tap t0) > route > b(host tap t1) c d";
+        assert_eq!(taps(own), ["t0 0 [0]", "t1 1 [1]"]);
+        assert_eq!(taps(&format!("{own} run(host rest)")), ["t0 0 [0]", "t1 1 [1]", "rest 2 [2, 3]"]);
+        assert_eq!(taps("a > b run(host all)"), ["all 0 [0, 1]"]);
+        for (text, wrong) in [
+            (
+                "a(host tap t) > route > b(host tap t)",
+                "`a` has the device t: give each a TAP device of its own",
+            ),
+            (
+                "a(host tap t) > route > b(on tap:t)",
+                "`b` has the device t: give each a TAP device of its own",
+            ),
+            ("a(on n, host tap n) > route > b", "`a` has the device n: give each a TAP device of its own"),
+            ("a(host tap t) > b", "only a router has frames for the machine"),
+            ("a(host tap t) > route > b run(host t)", "t is the TAP device of `a`: give `run` another"),
+            ("a(host tap t) > route > b(host tap u) run(host v)", "leave `host v` out of `run`"),
+        ] {
+            let seen = read(text).expect_err(text).to_string();
+            assert!(seen.contains(wrong) && seen.lines().count() == 1, "{text}: {seen}");
+        }
     }
 
     #[test]

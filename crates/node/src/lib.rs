@@ -14,8 +14,9 @@
 //! - `applied.rs`: what a change cost the threads
 //! - `node.rs`: a running node as its caller sees it: snapshots, updates, shutdown
 //! - `query.rs`, `answers.rs`: what a node is asked, and how it answers
-//! - `worker.rs`: the loop of a thread; `worker/panics.rs`: a panic of the plane; `worker/fast.rs`: whether the fast path is used;
-//!   `worker/control.rs`: frames to and from the control program; `node/control.rs`: it attaches
+//! - `worker.rs`: the loop of a thread; `worker/host.rs`: frames for and from the machine; `worker/control.rs`: frames to and from the
+//!   control program, which `node/control.rs` attaches; `worker/panics.rs`: a panic of the plane; `worker/fast.rs`: whether the fast
+//!   path is used
 //! - `bell.rs`, `termination.rs`: wake a thread that sleeps; decide that all threads have finished. loom tries all interleavings
 //! - `handover.rs`: rings that carry frames to the thread that they belong to; the plane (`crates/plane/src/steer.rs`)
 //!   decides which one

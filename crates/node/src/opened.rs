@@ -3,21 +3,22 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use weir_plane::{BATCH, NewBlocks, PortBlock, TagSet, Time};
+use weir_packet::frame::Mac;
+use weir_plane::{BATCH, NewBlocks, PortBlock, PortId, TagSet, Time};
 use weir_port::bpf::now_ns;
 use weir_port::confined::Work;
 use weir_port::descriptors::make_room;
-use weir_port::duplex::{PacketOptions, Pool, Port, ReceiveMode, Tags};
+use weir_port::duplex::{PacketOptions, Pool, Port, ReceiveMode, Tags, Tap};
 use weir_port::fast::{Fast, FastPort};
 
 use crate::backend::{Backend, OpenError, Wanted, own_mac, taps};
 use crate::bell::Bell;
-use crate::config::{Config, Fast as Wish, Host};
+use crate::config::{Config, Fast as Wish, Host, HostTap};
 use crate::fast::Table;
 use crate::handover::{RING_BYTES, exchanges};
 use crate::node::{Node, NodeError, thread_error};
 use crate::running_config::RunningConfig;
-use crate::worker::{HitRate, IN_TURN, Machine, PORTS_AT_ONCE, Parts, Worker};
+use crate::worker::{HitRate, IN_TURN, Machine, PORTS_AT_ONCE, Parts, Recipient, Worker};
 
 /// Chunks beside those that ports have with the kernel.
 const SPARE_CHUNKS: u32 = 1024;
@@ -64,6 +65,26 @@ fn fast(config: &Config) -> Result<(Option<Arc<Fast>>, Option<String>), NodeErro
             (Err(why), _) => Err(NodeError::Fast(why)),
         },
     }
+}
+
+/// The machine as each thread sees it: TAP devices where the text says so, with address and MTU of their port.
+fn machines(config: &Config, macs: &[Mac]) -> Result<Vec<Machine>, NodeError> {
+    let ports = &config.plane.ports;
+    let by_default = match config.settings.host {
+        Host::Kernel => Recipient::Kernel,
+        Host::Tap(_) | Host::None => Recipient::None,
+    };
+    let threads = config.settings.threads.len();
+    let mut machines: Vec<Machine> = (0..threads).map(|_| Machine::at(ports, by_default)).collect();
+    for HostTap { name, port, takes } in config.host_taps() {
+        let failed = |source: OpenError| NodeError::Open { port: name.to_string(), source };
+        let tap = Tap::open(name, Some(macs[port])).map_err(|wrong| failed(wrong.into()))?;
+        tap.set_mtu(ports[port].mtu).map_err(|wrong| failed(wrong.into()))?;
+        for (machine, tap) in machines.iter_mut().zip(taps(tap, threads).map_err(failed)?) {
+            machine.add_tap(Box::new(tap), PortId(port as u16), &takes);
+        }
+    }
+    Ok(machines)
 }
 
 /// A node that does not run yet, with open ports: the place to drop privileges.
@@ -123,16 +144,8 @@ impl Opened {
             let parts = backend.open(&mut pools, wanted).map_err(named(n))?.into_iter();
             open.iter_mut().zip(parts).for_each(|(thread, part)| thread.push(part));
         }
-        let hosts = match &config.settings.host {
-            Host::Kernel => pools.iter().map(|_| Machine::Kernel).collect(),
-            Host::None => pools.iter().map(|_| Machine::None).collect(),
-            Host::Tap(name) => {
-                let failed = |source| NodeError::Open { port: name.clone(), source };
-                let taps = taps(name, Some(macs[0]), threads).map_err(failed)?.into_iter();
-                taps.map(|tap| Machine::Tap(Box::new(tap))).collect()
-            }
-        };
-        let mut opened = Opened::of(RunningConfig::new(config, macs), open, pools, hosts)?;
+        let machines = machines(config, &macs)?;
+        let mut opened = Opened::of(RunningConfig::new(config, macs), open, pools, machines)?;
         opened.obstacles.extend(no_fast);
         if let Some(fast) = fast {
             opened.be_fast(fast);
@@ -161,15 +174,15 @@ impl Opened {
         let macs: Vec<_> = (0..config.plane.ports.len()).map(mac).collect();
         let pools =
             pools(ports.len(), SPARE_CHUNKS + kept_chunks(&config.plane), longest(&config.plane.ports))?;
-        let hosts = pools.iter().map(|_| Machine::None).collect();
-        Opened::of(RunningConfig::new(config, macs), ports, pools, hosts)
+        let machines = pools.iter().map(|_| Machine::at(&config.plane.ports, Recipient::None)).collect();
+        Opened::of(RunningConfig::new(config, macs), ports, pools, machines)
     }
 
     fn of(
         running: RunningConfig,
         ports: Vec<Vec<Box<dyn Port>>>,
         pools: Vec<Pool>,
-        hosts: Vec<Machine>,
+        machines: Vec<Machine>,
     ) -> Result<Opened, NodeError> {
         assert_eq!(ports.len(), running.settings.threads.len(), "each thread has its part of the ports");
         let methods = ports[0].iter().map(|port| port.method()).collect();
@@ -178,9 +191,9 @@ impl Opened {
         let exchanges = exchanges(ports.len(), RING_BYTES).map_err(thread_error("making a socket"))?;
         let bells = exchanges.iter().map(|exchange| exchange.bell()).collect();
         let most_chunks = kept_chunks(&running.config) as usize;
-        let all = running.planes().into_iter().zip(ports).zip(pools).zip(hosts).zip(exchanges);
-        let worker = |((((plane, ports), pool), host), exchange)| {
-            Worker::new(Parts { plane, ports, pool, most_chunks, host, exchange, wait, start_ns })
+        let all = running.planes().into_iter().zip(ports).zip(pools).zip(machines).zip(exchanges);
+        let worker = |((((plane, ports), pool), machine), exchange)| {
+            Worker::new(Parts { plane, ports, pool, most_chunks, machine, exchange, wait, start_ns })
         };
         let workers = all.map(worker).collect();
         let began = SystemTime::now();
@@ -212,11 +225,17 @@ impl Opened {
     pub fn needs(&self) -> u64 {
         const CAP_BPF: u64 = 1 << 39;
         // Entries of a fast path come and go while it runs.
-        if self.is_fast || self.is_by_xdp() && self.running.settings.host == Host::Kernel {
-            CAP_BPF
-        } else {
-            0
-        }
+        if self.is_fast || self.leaves_frames_of_xdp() { CAP_BPF } else { 0 }
+    }
+
+    /// Whether the stack of this machine gets frames that came in by AF_XDP.
+    fn leaves_frames_of_xdp(&self) -> bool {
+        let ports = &self.running.config.ports;
+        let is_of_kernel = |(port, backend): (&weir_plane::Port, &Backend)| {
+            port.tap.is_none() && matches!(backend, Backend::Xdp(_))
+        };
+        self.running.settings.host == Host::Kernel
+            && ports.iter().zip(&self.running.backends).any(is_of_kernel)
     }
 
     fn is_by_xdp(&self) -> bool {

@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 
 use weir_packet::frame::Mac;
-use weir_plane::{MacText, Plane, Share};
+use weir_plane::{MacText, Plane, Port, PortId, Share};
 
 use crate::applied::{Applied, Turns};
 use crate::backend::Backend;
@@ -40,10 +40,10 @@ impl RunningConfig {
 
     /// A plane for each thread, with a seed that cannot be predicted from outside: NAT ports follow from it.
     pub(crate) fn planes(&self) -> Vec<Plane> {
-        let is_taken = self.settings.host != Host::None;
+        let without = |(_, port): &(u16, &Port)| self.settings.host == Host::None && port.tap.is_none();
         let plane = |config: &weir_plane::Config| {
-            let plane = Plane::new(config, &self.macs);
-            if is_taken { plane } else { plane.without_machine() }
+            let ports = (0..).zip(&config.ports).filter(without).map(|(n, _)| PortId(n));
+            Plane::new(config, &self.macs).without_machine(ports)
         };
         by_thread(self.config.clone(), self.settings.threads.len(), plane)
     }

@@ -4,14 +4,14 @@ use weir_packet::flow::Flow;
 use weir_packet::frame::{Ends, Mac, Signature};
 use weir_packet::neighbour::{Heard, Host, answer, parse, question};
 use weir_plane::scenario::packet;
-use weir_plane::{Config, DropReason, Plane, Share, Time};
+use weir_plane::{Config, DropReason, Plane, PortId, Share, Time};
 use weir_port::bpf::now_ns;
 use weir_port::duplex::{Memory, MemoryEnd, Pool, Port};
 
 use crate::config::Wait;
 use crate::counters::Snapshot;
 use crate::handover::{RING_BYTES, exchanges};
-use crate::worker::{Machine, Parts, Worker};
+use crate::worker::{Machine, Parts, Recipient, Worker};
 
 const MACS: [Mac; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
 const HOST: Mac = [2, 0, 0, 0, 0xcc, 1];
@@ -28,10 +28,15 @@ struct Rig {
 
 impl Rig {
     fn new(text: &str, threads: u8, ring_bytes: usize) -> Rig {
-        Rig::on(|| Machine::None, text, threads, ring_bytes)
+        Rig::on(|ports| Machine::at(ports, Recipient::None), text, threads, ring_bytes)
     }
 
-    fn on(mut machine: impl FnMut() -> Machine, text: &str, threads: u8, ring_bytes: usize) -> Rig {
+    fn on(
+        mut machine: impl FnMut(&[weir_plane::Port]) -> Machine,
+        text: &str,
+        threads: u8,
+        ring_bytes: usize,
+    ) -> Rig {
         let mut config = config(text).shared_by(threads);
         let (mut workers, mut wires) = (Vec::new(), Vec::new());
         for (thread, exchange) in
@@ -45,7 +50,7 @@ impl Rig {
                 ports: vec![Box::new(left) as Box<dyn Port>, Box::new(right)],
                 pool: Pool::new(4096, 1518).expect("memory"),
                 most_chunks: 64,
-                host: machine(),
+                machine: machine(&config.ports),
                 exchange,
                 wait: Wait::Sleep,
                 start_ns: now_ns(),
@@ -142,16 +147,107 @@ fn frames_without_state_stay_where_they_arrive() {
     }
 }
 
+/// A machine with a TAP device at the first of these ports.
+fn with_tap(ports: &[weir_plane::Port], takes: &[usize], ends: &mut Vec<MemoryEnd>) -> Machine {
+    let (tap, end) = Memory::new().expect("descriptors");
+    ends.push(end);
+    let mut machine = Machine::at(ports, Recipient::None);
+    machine.add_tap(Box::new(tap), PortId(takes[0] as u16), takes);
+    machine
+}
+
+/// A packet between the node's address of a port and a host there, with these tags.
+fn of_machine(line: &str, tags: &[u8]) -> Vec<u8> {
+    let packet = packet(line).expect("a packet");
+    let to_node = line.contains("> 198.18.0.1");
+    let (to, from) = if to_node { (MACS[0], HOST) } else { (HOST, MACS[0]) };
+    [&to[..], &from, tags, &[8, 0], &packet].concat()
+}
+
+#[test]
+fn a_tap_device_has_frames_without_the_tags_of_its_port() {
+    const TAGS: [u8; 8] = [0x88, 0xa8, 0x20, 100, 0x81, 0, 0, 5];
+    let text = "lan(198.18.0.1/16, vlan 100.5, host tap t0) > route > wan(198.19.0.1/16)";
+    let mut ends = Vec::new();
+    let mut rig = Rig::on(|ports| with_tap(ports, &[0], &mut ends), text, 1, RING_BYTES);
+    let free = rig.workers[0].free_chunks();
+    let (asked, answered) = ("udp 198.18.0.5:7 > 198.18.0.1:7", "udp 198.18.0.1:7 > 198.18.0.5:7");
+    assert!(rig.wires[0][0].send(&of_machine(asked, &TAGS)) && ends[0].send(&of_machine(answered, &[])));
+    rig.settle();
+    assert_eq!(ends[0].receive(), Some(of_machine(asked, &[])));
+    let without_priority = [0x88, 0xa8, 0, 100, 0x81, 0, 0, 5];
+    assert_eq!(rig.left(0), [(0, of_machine(answered, &without_priority))]);
+    let seen = rig.counted();
+    assert_eq!((seen.accounting.originated, seen.accounting.left), (1, 1), "{seen:?}");
+    assert_eq!((rig.workers[0].free_chunks(), ends[0].receive()), (free, None));
+}
+
+/// One thread hears the machine, and its connections are of any.
+#[test]
+fn connections_of_the_machine_are_known_where_their_answers_arrive() {
+    let rules = "filter(accept state established, accept inward, policy drop)";
+    for stages in [rules.to_string(), format!("{rules} > nat(public 192.0.2.1)")] {
+        let text = format!("lan(198.18.0.1/16, host tap t0) {stages} > route > wan(192.0.2.1/24)");
+        let mut ends = Vec::new();
+        let mut rig = Rig::on(|ports| with_tap(ports, &[0], &mut ends), &text, 3, RING_BYTES);
+        for n in 2..=100 {
+            let line = format!("udp 198.18.0.1:7 > 198.18.0.{n}:7");
+            assert!(ends[0].send(&of_machine(&line, &[])));
+            rig.settle();
+            let left = rig.left(0);
+            assert_eq!(left.len(), 1, "{text}");
+            assert_eq!(left[0].1, of_machine(&line, &[]), "{text}");
+        }
+        for n in 2..=100 {
+            let line = format!("udp 198.18.0.{n}:7 > 198.18.0.1:7");
+            assert!(rig.wires[n % 3][0].send(&of_machine(&line, &[])));
+        }
+        rig.settle();
+        let given: usize = ends.iter().map(|end| std::iter::from_fn(|| end.receive()).count()).sum();
+        let seen = rig.counted().accounting;
+        assert_eq!((given, seen.local.total(), seen.drops.total()), (99, 99, 0), "{text}: {seen:?}");
+        assert!(seen.handed > 99, "{text}: {seen:?}");
+    }
+}
+
+/// The same at the public end of a NAT, whose ports say which thread an answer belongs to.
+#[test]
+fn connections_of_the_machine_at_a_public_address_are_known_as_well() {
+    let text = "lan(198.19.0.1/16)
+        > filter(accept state established, accept outward udp to any port 7, policy drop)
+        > nat(public 198.18.0.1) > route > wan(198.18.0.1/16, host tap t0)";
+    let mut ends = Vec::new();
+    let mut rig = Rig::on(|ports| with_tap(ports, &[1], &mut ends), text, 3, RING_BYTES);
+    for (kind, expected) in [("", 50), ("frag 0+", 50)] {
+        for n in 0..50 {
+            let port = 2000 + 997 * n;
+            assert!(
+                ends[0]
+                    .send(&of_machine(&format!("udp 198.18.0.1:{port} > 198.18.0.5:7 id {n} {kind}"), &[]))
+            );
+            if !kind.is_empty() {
+                let later = format!("udp 198.18.0.1 > 198.18.0.5 len 8 whole 48 frag 40 id {n}");
+                assert!(ends[0].send(&of_machine(&later, &[])));
+            }
+            rig.settle();
+            assert_eq!(rig.left(1).len(), if kind.is_empty() { 1 } else { 2 }, "{kind}");
+            let answer = format!("udp 198.18.0.5:7 > 198.18.0.1:{port}");
+            let answer = [&MACS[1][..], &of_machine(&answer, &[])[6..]].concat();
+            assert!(rig.wires[n % 3][1].send(&answer));
+            rig.settle();
+        }
+        let given: usize = ends.iter().map(|end| std::iter::from_fn(|| end.receive()).count()).sum();
+        let seen = rig.counted().accounting;
+        assert_eq!((given, seen.drops.total()), (expected, 0), "{kind}: {seen:?}");
+    }
+}
+
 /// Of what comes in one turn, the machine is given first what more depends on.
 #[test]
 fn the_machine_gets_its_frames_by_reason() {
     let mut ends = Vec::new();
-    let tap = || {
-        let (tap, end) = Memory::new().expect("descriptors");
-        ends.push(end);
-        Machine::Tap(Box::new(tap))
-    };
-    let mut rig = Rig::on(tap, "lan(198.18.0.1/16) > route > wan(198.19.0.1/16)", 1, RING_BYTES);
+    let machine = |ports: &[weir_plane::Port]| with_tap(ports, &[0, 1], &mut ends);
+    let mut rig = Rig::on(machine, "lan(198.18.0.1/16) > route > wan(198.19.0.1/16)", 1, RING_BYTES);
     let to_node = |line: &str| {
         let packet = packet(line).expect("a packet");
         [&MACS[0][..], &HOST, &[8, 0], &packet].concat()

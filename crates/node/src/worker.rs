@@ -2,13 +2,14 @@
 //! asked to end.
 //!
 //! ```text
-//!   receive <= 64 > plane > by verdict: out[port] > send;   local > host;   control > control program;   handed > another thread
+//!   receive <= 64 > plane > by verdict: out[port] > send;   local > machine;   control > control program;   handed > another thread
 //!                     ^              held, dropped > chunk back
 //!                     `---- shelf <- kept
 //! ```
 
 mod control;
 mod fast;
+mod host;
 mod panics;
 
 use std::io;
@@ -36,6 +37,7 @@ pub(crate) use control::ControlEnd;
 pub use control::{AttachmentId, ControlState};
 use control::{PuntQueues, Queued};
 pub(crate) use fast::HitRate;
+pub(crate) use host::{Machine, Recipient};
 pub use panics::PanicReport;
 
 /// Longest sleep, where nothing is due in the plane before: so often counters are shown.
@@ -65,7 +67,7 @@ pub(crate) struct Worker {
     pub(crate) plane: Plane,
     ports: Vec<Box<dyn Port>>,
     pool: Pool,
-    host: Machine,
+    machine: Machine,
     exchange: Exchange,
     wait: Wait,
     /// When the node began.
@@ -105,16 +107,6 @@ pub(crate) struct Worker {
     hit_rate: Option<HitRate>,
 }
 
-/// The receiver of frames for the node itself.
-pub(crate) enum Machine {
-    /// The stack behind the port at which they arrived.
-    Kernel,
-    /// A TAP device.
-    Tap(Box<dyn Port>),
-    /// None: they are dropped.
-    None,
-}
-
 /// What a worker is made of.
 pub(crate) struct Parts {
     pub(crate) plane: Plane,
@@ -122,7 +114,7 @@ pub(crate) struct Parts {
     pub(crate) pool: Pool,
     /// How many chunks frames that the plane keeps may be in.
     pub(crate) most_chunks: usize,
-    pub(crate) host: Machine,
+    pub(crate) machine: Machine,
     pub(crate) exchange: Exchange,
     pub(crate) wait: Wait,
     /// When the node begins.
@@ -149,19 +141,21 @@ pub(crate) struct FinalReport {
     pub(crate) ended_early: Vec<String>,
 }
 
+/// How a batch comes into the plane: [`Plane::run`], [`Plane::resume`] or [`Plane::send`].
+type Decide = fn(&mut Plane, Time, &mut Batch<'_>);
 /// What became of a frame, and where it begins and ends now.
 type Outcome = (Verdict, u16, u16);
 
 impl Worker {
     pub(crate) fn new(parts: Parts) -> Worker {
-        let Parts { plane, ports, pool, most_chunks, host, exchange, wait, start_ns } = parts;
+        let Parts { plane, ports, pool, most_chunks, machine, exchange, wait, start_ns } = parts;
         Worker {
             plane,
             out: ports.iter().map(|_| Vec::with_capacity(4 * BATCH)).collect(),
             punted: Punt::ALL.map(|_| ports.iter().map(|_| Vec::new()).collect()),
             ports,
             pool,
-            host,
+            machine,
             exchange,
             wait,
             start_ns,
@@ -337,7 +331,7 @@ impl Worker {
 
     /// Passes the batch that has arrived through the plane, and the frames that the plane has kept and goes on with.
     fn pass(&mut self) {
-        self.pass_batch();
+        self.pass_batch(Plane::run);
         self.resume();
     }
 
@@ -354,7 +348,7 @@ impl Worker {
             if self.arrived.is_empty() {
                 return;
             }
-            self.pass_batch();
+            self.pass_batch(Plane::resume);
         }
     }
 
@@ -370,10 +364,11 @@ impl Worker {
         }
     }
 
-    fn pass_batch(&mut self) {
+    /// Has the plane decide about the batch that has arrived, by one of its ways for frames to come in.
+    fn pass_batch(&mut self, decide: Decide) {
         self.now = Time::from_ns(now_ns() - self.start_ns);
         self.batches += 1;
-        let Some(outcome) = self.judge() else {
+        let Some(outcome) = self.judge(decide) else {
             self.give_up();
             return;
         };
@@ -410,7 +405,7 @@ impl Worker {
     }
 
     /// What becomes of the batch; `None` if the plane panicked.
-    fn judge(&mut self) -> Option<[Outcome; BATCH]> {
+    fn judge(&mut self, decide: Decide) -> Option<[Outcome; BATCH]> {
         let mut outcome = [(Verdict::Live, 0, 0); BATCH];
         let is_injected = std::mem::take(&mut self.are_injected);
         let mut batch = if is_injected { Batch::injected() } else { Batch::default() };
@@ -424,37 +419,12 @@ impl Worker {
             }
         }
         let (plane, now) = (&mut self.plane, self.now);
-        let are_kept = !self.tickets.is_empty();
-        let run = || if are_kept { plane.resume(now, &mut batch) } else { plane.run(now, &mut batch) };
-        catch_unwind(AssertUnwindSafe(run)).ok()?;
+        catch_unwind(AssertUnwindSafe(|| decide(plane, now, &mut batch))).ok()?;
         for (slot, (frame, verdict)) in outcome.iter_mut().zip(batch.outcome()) {
             let range = frame.range();
             *slot = (verdict, range.start as u16, range.end as u16);
         }
         Some(outcome)
-    }
-
-    /// Gives the machine what is its own, the queue of the first reason first.
-    fn leave_to_machine(&mut self) -> io::Result<()> {
-        for queues in &mut self.punted {
-            let both = self.ports.iter_mut().zip(queues).filter(|(_, queue)| !queue.is_empty());
-            for (port, queue) in both {
-                match &mut self.host {
-                    Machine::Kernel => port.leave_to_machine(&mut self.pool, queue)?,
-                    Machine::Tap(tap) => tap.send(&mut self.pool, queue)?,
-                    Machine::None => queue.drain(..).for_each(|chunk| self.pool.give_back(chunk)),
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// What the machine sends by its TAP device leaves by the first port.
-    fn hear_machine(&mut self) -> io::Result<bool> {
-        let Machine::Tap(tap) = &mut self.host else { return Ok(false) };
-        let before = self.out[0].len();
-        tap.receive(&mut self.pool, &mut self.out[0])?;
-        Ok(self.out[0].len() > before)
     }
 
     /// Frames of the plane's own leave.
@@ -473,7 +443,7 @@ impl Worker {
             };
             match to {
                 Leave::Port(port) => self.out[usize::from(port.0)].push(chunk),
-                Leave::Machine(punt) => self.punted[punt as usize][0].push(chunk),
+                Leave::Machine(punt, port) => self.punted[punt as usize][usize::from(port.0)].push(chunk),
                 Leave::Thread(..) => unreachable!("it has been handed over"),
             }
         }
@@ -488,15 +458,11 @@ impl Worker {
             return Ok(());
         }
         self.sleeps += 1;
-        let tap = match &self.host {
-            Machine::Tap(tap) => tap.descriptor(),
-            _ => None,
-        };
         let ports = self.ports.iter().filter_map(|port| port.descriptor());
         let all: Vec<BorrowedFd<'_>> = [self.exchange.descriptor()]
             .into_iter()
             .chain(ports)
-            .chain(tap)
+            .chain(self.machine.descriptors())
             .chain(self.control_descriptor())
             .collect();
         let due = self.plane.due(self.now).map_or(LONGEST_SLEEP, |due| due - self.now);
@@ -532,6 +498,7 @@ impl Worker {
         self.plane.settle_fast();
         self.drain_control();
         self.ports.iter_mut().try_for_each(|port| port.stop())?;
+        self.machine.stop()?;
         let end_ns = now_ns() + DRAIN.as_nanos() as u64;
         while self.turn()? && now_ns() < end_ns {}
         self.exchange.done();

@@ -18,7 +18,7 @@ use weir_plane::{BlockEvent, DropReason, EventKind, NatSession, PortBlock, Sessi
 use weir_port::duplex::{Memory, MemoryEnd, Port, wait};
 use weir_port::packet::{Receiver, Sender};
 use weir_testkit::wires::{End, Wire, address, default_route, join, set_up};
-use weir_testkit::{PATIENCE, accept, need_root};
+use weir_testkit::{PATIENCE, accept, be_patient, need_root};
 
 use crate::street::{HOST, Street};
 
@@ -489,6 +489,56 @@ fn a_machine_behind_a_tap_device_talks_through_a_nat_with_all_offloads() {
         server.join().unwrap();
         let seen = Snapshot::sum(&running.stop().threads.unwrap());
         assert!(seen.accounting.balance() && seen.ports[0].received > 1000, "{io}: {seen:?}");
+    }
+}
+
+/// A node with a tagged port on `v0`, whose machine has the TAP device `m0` there.
+fn with_machine(namespace: &Namespace, own: &str, mac: u8, run: &str) -> Node {
+    let text = format!(
+        "peer({own}/24, vlan 100.5, mtu 1400, mac 02:00:00:00:09:0{mac}, host tap m0, on v0)
+            filter(accept state established, accept tcp to any port 7000, policy drop)
+            > route > rest(192.0.2.1/24, on tap:r0)
+         run(host none, {run})"
+    );
+    namespace.run(|| Opened::new(&config(&text)).unwrap().start().unwrap())
+}
+
+/// Two machines without VLAN interfaces, whose nodes put the tags on and take them off.
+#[test]
+fn machines_talk_by_the_tap_devices_of_tagged_ports() {
+    need_root!();
+    for run in ["io packet", "io xdp", "io packet, threads 2"] {
+        let [left, right] = [(); 2].map(|()| Namespace::new().unwrap());
+        let ends = [(&left, "v0"), (&right, "v0")];
+        join(ends, Wire { number: 1, queues: 2 });
+        ends.into_iter().for_each(|end| set_up(end, true));
+        let nodes = [(&left, "198.18.0.1", 1), (&right, "198.18.0.2", 2)]
+            .map(|(at, own, mac)| with_machine(at, own, mac, run));
+        address((&left, "m0"), "198.18.0.1");
+        address((&right, "m0"), "198.18.0.2");
+        let device = left.run(|| Rtnl::open().unwrap().link("m0").unwrap());
+        assert_eq!((device.mac, device.mtu, device.up), ([2, 0, 0, 0, 9, 1], 1400, true), "{run}");
+        let listener = right.run(|| TcpListener::bind("198.18.0.2:7000").unwrap());
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = accept(&listener);
+            let mut bytes = vec![];
+            stream.read_to_end(&mut bytes).unwrap();
+            stream.write_all(&bytes).unwrap();
+        });
+        let sent: Vec<u8> = (0..1_000_000_u32).map(|n| (n / 7) as u8).collect();
+        let mut stream = left.run(|| TcpStream::connect("198.18.0.2:7000").unwrap());
+        be_patient(&stream);
+        stream.write_all(&sent).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        let mut came = vec![];
+        stream.read_to_end(&mut came).unwrap();
+        assert!(came == sent, "{run}: {} of {} bytes, or others", came.len(), sent.len());
+        server.join().unwrap();
+        for node in nodes {
+            let seen = Snapshot::sum(&node.stop().threads.unwrap());
+            let all = &seen.accounting;
+            assert!(all.balance() && all.originated > 500 && all.local.total() > 500, "{run}: {seen:?}");
+        }
     }
 }
 

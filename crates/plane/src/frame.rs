@@ -60,6 +60,17 @@ pub enum Fragment {
     Later,
 }
 
+/// The parts of the node that a frame passes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Passage {
+    /// All that is between its ports.
+    Full,
+    /// No NAT: it goes from one port of the left end to another.
+    Inside,
+    /// No NAT and no route: the machine has sent it, and it leaves by the port that it is said to have come in by.
+    FromMachine,
+}
+
 /// Bytes that a port leaves free in front of each frame: two tags fit there, a header of PPPoE with the protocol of PPP, and 8 more.
 pub const HEAD_ROOM: usize = 24;
 /// Ethernet header without tags.
@@ -77,7 +88,7 @@ pub(crate) struct Known {
     /// How many bytes its Ethernet header has, tags included.
     pub(crate) ethernet: u8,
     pub(crate) is_awaited: bool,
-    pub(crate) stays_inside: bool,
+    pub(crate) passage: Passage,
     /// See [`Frame::class`].
     pub(crate) class: u8,
     /// See [`Frame::subscriber`].
@@ -95,7 +106,7 @@ impl Known {
             port,
             ethernet: ETHERNET as u8,
             is_awaited: false,
-            stays_inside: false,
+            passage: Passage::Full,
             class: 0,
             subscriber: 0,
             tags: Tags::NONE,
@@ -116,8 +127,8 @@ pub struct Frame<'a> {
     pub port: PortId,
     /// Another thread has said that there is a mapping for it, at an address of the node itself.
     pub(crate) is_awaited: bool,
-    /// It goes from one port of the left end to another: no NAT is between them.
-    pub(crate) stays_inside: bool,
+    /// What it passes.
+    pub(crate) passage: Passage,
     /// Its class as a rule of a filter has set it, 0 to 7; 0 if none has.
     pub(crate) class: u8,
     /// The subscriber of the frame as a hash, in its present direction; 0 if no policer has seen it there.
@@ -173,7 +184,7 @@ impl<'a> Frame<'a> {
             l4_at: start as u16,
             port,
             is_awaited: false,
-            stays_inside: false,
+            passage: Passage::Full,
             class: 0,
             subscriber: 0,
             tags: Tags::NONE,
@@ -237,7 +248,7 @@ impl<'a> Frame<'a> {
             port: self.port,
             ethernet: (self.ip_at - self.start) as u8,
             is_awaited: self.is_awaited,
-            stays_inside: self.stays_inside,
+            passage: self.passage,
             class: self.class,
             subscriber: self.subscriber,
             tags: self.tags,
@@ -247,12 +258,17 @@ impl<'a> Frame<'a> {
 
     /// What is known of a copy of it without tags, which [`Frame::copy`] makes.
     pub(crate) fn known_of_copy(&self) -> Known {
-        Known { ethernet: ETHERNET as u8, is_awaited: false, stays_inside: false, ..self.known() }
+        // Where a route leads is looked up once more.
+        let passage = match self.passage {
+            Passage::FromMachine => Passage::FromMachine,
+            Passage::Full | Passage::Inside => Passage::Full,
+        };
+        Known { ethernet: ETHERNET as u8, is_awaited: false, passage, ..self.known() }
     }
 
     /// Reads the headers again of a frame that was known so.
     pub(crate) fn read_known(&mut self, known: &Known) -> Result<(), DropReason> {
-        (self.is_awaited, self.stays_inside) = (known.is_awaited, known.stays_inside);
+        (self.is_awaited, self.passage) = (known.is_awaited, known.passage);
         (self.class, self.subscriber) = (known.class, known.subscriber);
         (self.tags, self.is_answer) = (known.tags, known.is_answer);
         self.read(usize::from(known.ethernet) - 2)

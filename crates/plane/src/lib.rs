@@ -13,8 +13,8 @@
 //! - `filter/`, `nat/`, `police.rs`, `queue.rs`, `route/`: the stages; `stage.rs` is what they have in common
 //! - `neighbour.rs`: ARP and neighbour discovery; `neighbour/asked.rs` says which addresses are asked for, `neighbour/news.rs`
 //!   what threads tell each other
-//! - `local.rs`: frames for this machine, and how many of each kind it gets; `punt.rs`, `punter.rs`, `plane/control.rs`: frames for the control
-//!   program and from it
+//! - `local.rs`: frames for this machine, and how many of each kind it gets; `plane/machine.rs`: what it sends; `punt.rs`, `punter.rs`,
+//!   `plane/control.rs`: frames for the control program and from it
 //! - `table/`: tables of connections and sessions; `limits.rs`: how much each of them holds; `tests/shares.rs`: what a flood
 //!   takes
 //! - `steer.rs`: the thread of the node that a frame belongs to; `threads.rs`: what planes on

@@ -15,7 +15,7 @@ use std::ops::AddAssign;
 use weir_packet::headers::{ICMP, ICMP6, TCP, UDP};
 
 use crate::drops::DropReason;
-use crate::frame::{Frame, Kind};
+use crate::frame::{Frame, Kind, PortId};
 use crate::limits::Limits;
 use crate::table::quota::Quota;
 use crate::table::shares::Host;
@@ -124,8 +124,8 @@ pub(crate) struct Local {
     icmp: Quota,
     rest: Quota,
     share: Share,
-    /// Whether there is a machine that takes frames.
-    pub(crate) is_taken: bool,
+    /// Ports whose frames no machine takes.
+    pub(crate) not_taken: Vec<PortId>,
 }
 
 /// Where the sender of a frame is.
@@ -147,7 +147,7 @@ impl Local {
             icmp: icmp(),
             rest: rest(),
             share,
-            is_taken: true,
+            not_taken: Vec::new(),
         }
     }
 
@@ -166,7 +166,7 @@ impl Local {
     /// # Errors
     /// The reason to drop it.
     pub(crate) fn punt(&mut self, now: Time, frame: &Frame<'_>, sender: Sender) -> Result<Punt, DropReason> {
-        if !self.is_taken {
+        if self.not_taken.contains(&frame.port) {
             return Err(DropReason::NoLocal);
         }
         let punt = Punt::of(frame);
@@ -185,7 +185,7 @@ impl Local {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::{HEAD_ROOM, PortId};
+    use crate::frame::HEAD_ROOM;
     use crate::scenario::packet;
 
     #[test]

@@ -68,7 +68,11 @@ impl Pipeline {
     ) {
         let outward = self.run_stages(Dir::Outward, now, batch, &mut entries, outbox, drops);
         let inward = self.run_stages(Dir::Inward, now, batch, &mut entries, outbox, drops);
-        self.run_exit(now, batch, Passed { outward, inward }, outbox, drops);
+        let mut passed = Passed { outward, inward };
+        if entries.has_machine() {
+            passed = self.leave_from_machine(batch, passed, entries.of_machine, drops);
+        }
+        self.run_exit(now, batch, passed, outbox, drops);
     }
 
     /// Runs the frames of a batch through the stages in a direction. Outward comes first: frames that turn there go on inward with
@@ -154,6 +158,35 @@ impl Pipeline {
         self.stages
             .iter_mut()
             .filter_map(|stage| if let Stage::Nat(nat) = stage { Some(&mut **nat) } else { None })
+    }
+
+    /// Frames of the machine leave by the port of its TAP device, with the addresses that the machine has given them. Returns the
+    /// other frames.
+    #[cold]
+    fn leave_from_machine(
+        &self,
+        batch: &mut Batch<'_>,
+        passed: Passed,
+        of_machine: Set,
+        drops: &mut Drops,
+    ) -> Passed {
+        for i in passed.outward.or(passed.inward).and(of_machine) {
+            let frame = &mut batch[i];
+            let (port, (dst, src)) = (frame.port, frame.macs());
+            batch.verdicts[i] = match self.tags(port) {
+                PortTags::Fixed(own) => {
+                    frame.set_ethernet(dst, src, own);
+                    Verdict::Out(port)
+                }
+                // The machine knows no lines.
+                PortTags::Lines(_) => {
+                    drops.count(DropReason::NoLine);
+                    Verdict::Dropped(DropReason::NoLine)
+                }
+            };
+        }
+        let Passed { outward, inward } = passed;
+        Passed { outward: outward.without(of_machine), inward: inward.without(of_machine) }
     }
 
     /// Frames leave with the tags of their port, or of their line where the port has several.
@@ -242,10 +275,30 @@ impl Stage {
         }
     }
 
-    /// All frames of a set, of which these are no packets of IP.
+    /// All frames of a set.
     #[inline]
-    fn run_all(&mut self, step: &mut Step<'_, '_>, dir: Dir, set: Set, no_ip: Set) -> Set {
-        let no_ip = set.and(no_ip);
+    fn run_all(&mut self, step: &mut Step<'_, '_>, dir: Dir, set: Set, entries: &Entries) -> Set {
+        let (no_ip, of_machine) = (set.and(entries.no_ip), set.and(entries.of_machine));
+        if no_ip.or(of_machine).is_empty() {
+            return self.run(step, dir, set);
+        }
+        self.run_some(step, dir, set, (no_ip, of_machine))
+    }
+
+    /// The same where some are no packets of IP, or are of the machine, which a NAT lets pass: it has the node's addresses.
+    #[cold]
+    fn run_some(
+        &mut self,
+        step: &mut Step<'_, '_>,
+        dir: Dir,
+        set: Set,
+        (no_ip, of_machine): (Set, Set),
+    ) -> Set {
+        if let Stage::Nat(_) = self {
+            let others = set.without(no_ip.or(of_machine));
+            let passed = if others.is_empty() { others } else { self.run(step, dir, others) };
+            return passed.or(no_ip).or(of_machine);
+        }
         if no_ip.is_empty() {
             return self.run(step, dir, set);
         }
@@ -295,17 +348,30 @@ impl Stage {
     }
 }
 
-/// Where the frames of a batch enter: `outward[k]` before stage k, `inward[k]` behind stage k - 1, `right` behind all; and which
-/// of them are no packets of IP.
+/// Where the frames of a batch enter: `outward[k]` before stage k, `inward[k]` behind stage k - 1, `right` behind all; which of
+/// them are no packets of IP, and which the machine has sent.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Entries {
     outward: [Set; MOST_STAGES + 1],
     inward: [Set; MOST_STAGES + 1],
     right: Set,
     no_ip: Set,
+    of_machine: Set,
 }
 
 impl Entries {
+    /// Frame `i` is one that the machine has sent.
+    #[cold]
+    pub(crate) fn note_machine(&mut self, i: usize) {
+        self.of_machine.insert(i);
+    }
+
+    /// Whether the machine has sent any of them.
+    #[inline]
+    pub(crate) fn has_machine(&self) -> bool {
+        !self.of_machine.is_empty()
+    }
+
     /// One more frame, which is no packet of IP.
     #[cold]
     pub(crate) fn insert_no_ip(&mut self, i: usize, entry: EntryPoint) {
@@ -360,7 +426,7 @@ fn outward(stages: &mut [Stage], step: &mut Step<'_, '_>, entries: &mut Entries)
             (step.stage, step.turned, step.outbox.at_work) = (k, Set::EMPTY, Some(k));
             #[cfg(feature = "faults")]
             crate::faults::strike(step, outward);
-            outward = stage.run_all(step, Dir::Outward, outward, entries.no_ip).without(step.turned);
+            outward = stage.run_all(step, Dir::Outward, outward, entries).without(step.turned);
             entries.inward[k] = entries.inward[k].or(step.turned);
         }
     }
@@ -374,7 +440,7 @@ fn inward(stages: &mut [Stage], step: &mut Step<'_, '_>, entries: &Entries) -> S
     for (k, stage) in stages.iter_mut().enumerate().rev() {
         if !inward.is_empty() {
             (step.stage, step.turned, step.outbox.at_work) = (k, Set::EMPTY, Some(k));
-            inward = stage.run_all(step, Dir::Inward, inward, entries.no_ip);
+            inward = stage.run_all(step, Dir::Inward, inward, entries);
         }
         inward = inward.or(entries.inward[k]);
     }

@@ -13,6 +13,7 @@ mod admit;
 mod commands;
 mod control;
 mod flows;
+mod machine;
 mod make;
 mod originated;
 mod queries;
@@ -26,7 +27,7 @@ use crate::config::Config;
 use crate::dir::EntryPoint;
 use crate::drops::DropReason;
 use crate::fast::FastPath;
-use crate::frame::{Frame, Known};
+use crate::frame::{Frame, Known, Passage};
 use crate::kept::{Emitted, Then, Ticket};
 use crate::limiter::Limiter;
 use crate::local::{Local, Sender};
@@ -213,8 +214,8 @@ impl Plane {
     fn pass(&mut self, now: Time, batch: &mut Batch<'_>, entries: Entries) {
         let (pipeline, outbox, drops) = (&mut self.pipeline, &mut self.outbox, &mut self.accounting.drops);
         match &mut self.cache {
-            Some(cache) => cache.run(pipeline, now, batch, entries, outbox, drops),
-            None => pipeline.run(now, batch, entries, outbox, drops),
+            Some(cache) if !entries.has_machine() => cache.run(pipeline, now, batch, entries, outbox, drops),
+            _ => pipeline.run(now, batch, entries, outbox, drops),
         }
         let mut left = 0;
         for i in 0..batch.len() {
@@ -223,7 +224,7 @@ impl Plane {
                 // Counted where they were decided.
                 Verdict::Kept(_) | Verdict::KeptCopy | Verdict::Control(_) | Verdict::Dropped(_) => {}
                 Verdict::Local => self.punt(now, batch, i),
-                Verdict::Handed(_) => self.hand_over(&mut batch[i]),
+                Verdict::Handed(to) => batch.verdicts[i] = self.hand_over(&mut batch[i], to),
                 Verdict::Punted(_) | Verdict::Live => {
                     unreachable!("each frame has a verdict behind the pipeline")
                 }
@@ -250,7 +251,14 @@ impl Plane {
 
 /// A frame of a batch enters the pipeline.
 fn enter(entries: &mut Entries, batch: &Batch<'_>, i: usize, entry: EntryPoint) {
-    if batch[i].is_ip() { entries.insert(i, entry) } else { entries.insert_no_ip(i, entry) }
+    if batch[i].is_ip() {
+        entries.insert(i, entry)
+    } else {
+        entries.insert_no_ip(i, entry)
+    }
+    if batch[i].passage == Passage::FromMachine {
+        entries.note_machine(i);
+    }
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@
 //! | `neighbour ADDRESS MAC` | a host of its link that is not to be asked | they are asked (ARP, neighbour discovery) |
 //! | `rpf strict\|end\|loose\|off` | in a router: where the route back to the source of its packets must lead: to this port, to a port of the same end, to any port; or it is not checked | `end` |
 //! | `punt REASON...` | frames that go to the control program in place of their usual way: `dhcp4 dhcp6 pppoe_discovery ppp_control nd arp unknown_source`, see `punter.rs` | none |
+//! | `host tap NAME` | the machine that the node runs on is at this port by a TAP device: it gets frames for the node itself that come in here, and what it sends there leaves here | as the node says for all ports |
 //! | `on NAME` | the interface it stands for | that of its own name |
 
 use std::collections::BTreeMap;
@@ -52,6 +53,8 @@ pub struct Port {
     pub rpf: Rpf,
     /// What of its frames goes to the control program.
     pub punt: PuntReasons,
+    /// The TAP device by which the machine is at this port, if it has one of its own.
+    pub tap: Option<String>,
     /// The interface it stands for.
     pub interface: String,
 }
@@ -77,7 +80,7 @@ impl Rpf {
 }
 
 const MTU: std::ops::RangeInclusive<u16> = 68..=9216;
-const ARGS: &[&str] = &["mtu", "vlan", "untagged", "mac", "neighbour", "rpf", "punt", "on"];
+const ARGS: &[&str] = &["mtu", "vlan", "untagged", "mac", "neighbour", "rpf", "punt", "host", "on"];
 
 impl Port {
     /// A bump in the wire.
@@ -93,6 +96,7 @@ impl Port {
             neighbours: BTreeMap::new(),
             rpf: Rpf::default(),
             punt: PuntReasons::default(),
+            tap: None,
         }
     }
 
@@ -108,7 +112,7 @@ impl Port {
                 arg.wrong(notes, text + hint.as_deref().unwrap_or_default());
             }
         }
-        item.said_once(&["mtu", "vlan", "untagged", "mac", "rpf", "punt", "on"], notes);
+        item.said_once(&["mtu", "vlan", "untagged", "mac", "rpf", "punt", "host", "on"], notes);
         port.vlan.untagged |= item.args.iter().any(|arg| arg.words() == ["untagged"]);
         port.check_lines(item, notes);
         port
@@ -142,6 +146,8 @@ impl Port {
                 self.rpf = found.ok_or(format!("`{word}`: rpf is strict, end, loose or off"))?.1;
             }
             ["punt", ref reasons @ ..] => self.punt = PuntReasons::read(reasons)?,
+            ["host", "tap", name] => self.tap = Some(device(name)?),
+            ["host", ..] => return Err("host of a port takes `tap` and a name: host tap tap0".to_string()),
             ["on", interface] => self.interface = interface.to_string(),
             [prefix] if prefix.contains(['.', ':']) => self.addresses.push(own(prefix.parse()?)?),
             [word, ..] => {
@@ -169,6 +175,16 @@ impl Port {
     pub fn tags(&self) -> Vec<[u8; 4]> {
         self.vlan.first().write(&mut [[0; 4]; 2]).to_vec()
     }
+}
+
+/// The name of a device: what the kernel takes (dev_valid_name of net/core/dev.c), without `%`, where it would choose a number.
+fn device(name: &str) -> Result<String, String> {
+    const MOST_BYTES: usize = 15;
+    let is_odd = |c: char| c.is_whitespace() || c.is_control() || "/:%".contains(c);
+    let is_name = name.len() <= MOST_BYTES && !name.contains(is_odd) && ![".", ".."].contains(&name);
+    let wrong =
+        || format!("`{name}` is no name of a TAP device: write at most {MOST_BYTES} letters and digits");
+    is_name.then(|| name.to_string()).ok_or_else(wrong)
 }
 
 /// An address that one host can have.
@@ -264,6 +280,7 @@ mod tests {
         );
         assert_eq!((port.mtu, port.interface.as_str(), port.mac), (9000, "eth0", Some([2, 0, 0, 0, 0, 1])));
         assert_eq!(port.tags(), [[0x88, 0xa8, 0, 10], [0x81, 0, 0, 20]]);
+        assert_eq!(read("lan(host tap t0)").map(|port| port.tap), Ok(Some("t0".into())));
         assert_eq!(read("lan"), Ok(Port::plain("lan")));
         let port = read("lan(vlan 7, punt dhcp4 arp nd)").expect("right");
         let punted = PuntReason::ALL.into_iter().filter(|reason| port.punt.contains(*reason));
@@ -294,6 +311,14 @@ mod tests {
             wrong.contains("n:2: punt takes at least one reason: ppp_control, nd, arp, dhcp4"),
             "{wrong}"
         );
+        for text in ["lan(host tap)", "lan(host t0)", "lan(host kernel)", "lan(host tap a b)"] {
+            let wrong = read(text).expect_err(text);
+            assert!(wrong.contains("host of a port takes `tap` and a name"), "{wrong}");
+        }
+        for name in ["a/b", "a-name-far-too-long", ".."] {
+            let wrong = read(&format!("lan(host tap {name})")).expect_err(name);
+            assert!(wrong.contains("is no name of a TAP device"), "{wrong}");
+        }
         let wrong = read("lan(mtu 1500,\nmtu 1400, on a, on a)").expect_err("twice");
         assert_eq!(
             wrong,

@@ -17,7 +17,7 @@ use weir_packet::frame::Mac;
 use weir_packet::headers::{TCP, UDP};
 
 use crate::flow::Flow;
-use crate::frame::{Fragment, Frame, Kind, PortId};
+use crate::frame::{Fragment, Frame, Kind, Passage, PortId};
 use crate::table::tcp::{Segment, Side};
 use crate::table::timers::Tick;
 
@@ -231,7 +231,7 @@ impl Key {
             proto: frame.proto(),
             flags: frame.tcp_flags(),
             keeps_whole: !is_v4 || frame.keeps_whole(),
-            stays_inside: frame.stays_inside,
+            stays_inside: frame.passage == Passage::Inside,
         }
     }
 

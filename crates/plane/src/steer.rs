@@ -15,6 +15,7 @@
 //! Invariant: the answer depends on the frame and the node's text alone, so that all planes give the same.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
+mod machine;
 mod meeting;
 mod nats;
 

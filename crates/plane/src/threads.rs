@@ -55,6 +55,8 @@ pub enum Ingress {
     Asks(u8),
     /// From the thread that was asked: there is a mapping for it there.
     Awaited(u8),
+    /// From the machine, by a TAP device of the port, or by the thread that hears the device: the frame leaves by that port.
+    Machine,
 }
 
 /// Bits of a code for the kind of ingress; the others are the number of a NAT.
@@ -70,6 +72,7 @@ impl Ingress {
             Ingress::Turned(nat) => (3, nat),
             Ingress::Asks(nat) => (4, nat),
             Ingress::Awaited(nat) => (5, nat),
+            Ingress::Machine => (6, 0),
         };
         nat << KIND_BITS | kind
     }
@@ -84,6 +87,7 @@ impl Ingress {
             3 => Some(Ingress::Turned(nat)),
             4 => Some(Ingress::Asks(nat)),
             5 => Some(Ingress::Awaited(nat)),
+            6 => Some(Ingress::Machine),
             _ => None,
         }
     }

@@ -18,6 +18,7 @@ mod flows;
 mod full;
 mod house;
 mod killed;
+mod machines;
 mod mail;
 mod node;
 mod packaging;
@@ -28,6 +29,7 @@ mod schemas;
 mod servers;
 mod services {
     //! Servers and clients of others beside weir: `./test services`.
+    mod frr;
     mod inspect;
     mod prometheus;
 }

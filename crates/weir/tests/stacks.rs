@@ -60,7 +60,7 @@ fn program(host: &Namespace, words: &[&str]) -> Option<String> {
     Some(text)
 }
 
-fn ping(host: &Namespace, target: &str) {
+pub(crate) fn ping(host: &Namespace, target: &str) {
     program(host, &["ping", "-n", "-c", "3", "-i", "0.01", "-w", "100", target]);
     // In fragments both ways.
     program(host, &["ping", "-n", "-c", "2", "-i", "0.01", "-w", "100", "-s", "4000", target]);
@@ -111,7 +111,7 @@ fn curl(host: &Namespace, server: &Namespace, served: &str, url: &str) {
 }
 
 /// iperf3 with two connections, one way and the other. It ends when all is sent, not when all has arrived.
-fn iperf3(host: &Namespace, server: &Namespace, served: &str, target: &str) {
+pub(crate) fn iperf3(host: &Namespace, server: &Namespace, served: &str, target: &str) {
     for way in [&[][..], &["-R"]] {
         let mut command = Command::new("timeout");
         command.args([PROGRAM_S, "iperf3", "-s", "-1", "--forceflush", "-B", served]).stdout(Stdio::piped());
@@ -132,7 +132,7 @@ fn iperf3(host: &Namespace, server: &Namespace, served: &str, target: &str) {
 }
 
 /// A command at a host by ssh, whose input and output are long, as those of a copy are.
-fn ssh(host: &Namespace, server: &Namespace, served: &str, target: &str) {
+pub(crate) fn ssh(host: &Namespace, server: &Namespace, served: &str, target: &str) {
     if !has_sshd() {
         return;
     }

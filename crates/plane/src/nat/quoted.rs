@@ -44,6 +44,12 @@ impl Receiver {
         Receiver { remote, address, port, proto }
     }
 
+    /// That of an answer to a frame of the node's machine.
+    pub(crate) fn of_answer(frame: &Frame<'_>) -> Receiver {
+        let (address, remote) = frame.addresses4();
+        Receiver { remote, address, port: frame.ports().0, proto: frame.proto() }
+    }
+
     /// The same receiver by another address and port.
     pub(crate) fn at(self, address: u32, port: u16) -> Receiver {
         Receiver { address, port, ..self }
@@ -66,6 +72,12 @@ impl Sender {
             None => (frame.addresses4(), frame.proto()),
         };
         Sender { address, remote, proto }
+    }
+
+    /// That of an answer to a frame of the node's machine.
+    pub(crate) fn of_answer(frame: &Frame<'_>) -> Sender {
+        let (remote, address) = frame.addresses4();
+        Sender { address, remote, proto: frame.proto() }
     }
 }
 

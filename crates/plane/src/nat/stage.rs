@@ -25,7 +25,7 @@ use super::{icmp, nat64, pcp, portless, redirected};
 use crate::batch::{PerFrame, Set};
 use crate::dir::{Dir, EntryPoint};
 use crate::drops::DropReason;
-use crate::frame::{Fragment, Frame, Kind as Packet};
+use crate::frame::{Fragment, Frame, Kind as Packet, Passage};
 use crate::kept::Ticket;
 use crate::limits::Limits;
 use crate::outbox::Outbox;
@@ -232,7 +232,7 @@ impl Nat {
         }
         let (src, dst) = frame.addresses4();
         let is_for_all = dst >> 28 == 14 || dst == u32::MAX;
-        if frame.stays_inside || self.table.node.routes && is_for_all {
+        if frame.passage == Passage::Inside || self.table.node.routes && is_for_all {
             return Some(Next::On);
         }
         (!is_unicast4(src)).then_some(Next::Drop(DropReason::MartianSource))

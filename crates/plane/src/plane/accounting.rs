@@ -9,7 +9,7 @@ use crate::punt::PuntCounts;
 pub struct Accounting {
     /// Frames that came in by a port.
     pub entered: u64,
-    /// Frames that the node made itself: ICMP errors, ARP.
+    /// Frames that the node made itself: ICMP errors, ARP; and those that its machine sent by TAP devices.
     pub originated: u64,
     /// Frames that the control program injected.
     pub injected: u64,

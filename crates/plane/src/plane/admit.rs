@@ -5,7 +5,7 @@ use super::Plane;
 use crate::batch::{Batch, Frames, Set, Verdict};
 use crate::dir::{Dir, EntryPoint};
 use crate::drops::DropReason;
-use crate::frame::{ETHERNET, Frame, Kind};
+use crate::frame::{ETHERNET, Frame, Kind, Passage};
 use crate::icmp::{self, Error};
 use crate::pipeline::{Entries, Exit, Stage};
 use crate::punter::is_pppoe;
@@ -68,7 +68,12 @@ impl Plane {
             let dir = if of_left.contains(i) { Dir::Outward } else { Dir::Inward };
             let ingress = batch.ingress[i];
             match self.enter(now, (&mut batch[i], ingress), dir) {
-                Ok(entry) => entries.insert(i, entry),
+                Ok(entry) => {
+                    entries.insert(i, entry);
+                    if ingress == Ingress::Machine {
+                        entries.note_machine(i);
+                    }
+                }
                 Err(verdict) => self.decide(batch, i, verdict),
             }
         }
@@ -127,6 +132,10 @@ impl Plane {
         dir: Dir,
     ) -> Result<EntryPoint, Verdict> {
         let elsewhere = match ingress {
+            Ingress::Machine => {
+                frame.passage = Passage::FromMachine;
+                return Ok(EntryPoint::Begin(dir.opposite()));
+            }
             Ingress::Wire => {
                 self.steering.elsewhere(now, Directed { frame, dir }, &self.pipeline.stages, &mut self.outbox)
             }

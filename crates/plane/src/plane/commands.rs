@@ -2,6 +2,7 @@
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use super::Plane;
+use crate::frame::PortId;
 use crate::limits::Limits;
 use crate::nat::{NewBlocks, PortBlock};
 use crate::pipeline::Exit;
@@ -24,9 +25,9 @@ impl Plane {
         self.pipeline.nats_mut().for_each(|nat| nat.table.set_new_blocks(new_blocks));
     }
 
-    /// Frames for the node itself are dropped from now on: there is no machine behind the node.
-    pub fn without_machine(mut self) -> Plane {
-        self.local.is_taken = false;
+    /// Frames for the node itself that come in by these ports are dropped from now on: no machine takes them.
+    pub fn without_machine(mut self, ports: impl IntoIterator<Item = PortId>) -> Plane {
+        self.local.not_taken = ports.into_iter().collect();
         self
     }
 

@@ -26,8 +26,8 @@ pub struct Departure {
 pub enum Leave {
     /// By this port.
     Port(PortId),
-    /// To the machine that the node runs on, for this reason.
-    Machine(Punt),
+    /// To the machine that the node runs on, for this reason, as if it had come in by this port.
+    Machine(Punt, PortId),
     /// To another thread of the node; it counts as come in by this port.
     Thread(Handover, PortId),
 }
@@ -62,7 +62,7 @@ impl Plane {
             for (verdict, port, bytes) in outcome {
                 let to = match verdict {
                     Verdict::Out(port) => Leave::Port(port),
-                    Verdict::Punted(punt) => Leave::Machine(punt),
+                    Verdict::Punted(punt) => Leave::Machine(punt, port),
                     Verdict::Handed(to) => Leave::Thread(to, port),
                     Verdict::Kept(ticket) => {
                         self.outbox.set_aside(ticket, &bytes);

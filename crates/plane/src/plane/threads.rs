@@ -2,11 +2,12 @@
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use super::Plane;
+use crate::batch::Verdict;
 use crate::drops::DropReason;
-use crate::frame::Frame;
+use crate::frame::{Frame, Passage};
 use crate::pipeline::Exit;
 use crate::tags::PortTags;
-use crate::threads::NeighbourNews;
+use crate::threads::{Handover, Ingress, NeighbourNews};
 use crate::time::Time;
 
 impl Plane {
@@ -41,11 +42,14 @@ impl Plane {
         self.accounting.drops.count(DropReason::HandoverFull);
     }
 
-    /// A frame goes to another thread with the tags that it came in with: a NAT may have taken them off, and the node's own
+    /// What becomes of a frame that goes to another thread. It goes with the tags that it came in with: a NAT may have taken them off, and the node's own
     /// have none.
     #[cold]
-    pub(super) fn hand_over(&mut self, frame: &mut Frame<'_>) {
+    pub(super) fn hand_over(&mut self, frame: &mut Frame<'_>, mut to: Handover) -> Verdict {
         self.accounting.handed += 1;
+        if frame.passage == Passage::FromMachine {
+            to.ingress = Ingress::Machine;
+        }
         if !frame.has_tags() {
             let (dst, src) = frame.macs();
             let tags = frame.tags;
@@ -54,5 +58,6 @@ impl Plane {
                 PortTags::Lines(_) => frame.set_ethernet(dst, src, tags.write(&mut [[0; 4]; 2])),
             }
         }
+        Verdict::Handed(to)
     }
 }

@@ -15,7 +15,7 @@ use super::rpf::Ports;
 use super::{Hop, options};
 use crate::batch::{Frames, PerFrame, Set};
 use crate::drops::DropReason;
-use crate::frame::{Frame, Kind, PortId};
+use crate::frame::{Frame, Kind, Passage, PortId};
 use crate::prefix::{is_unicast4, is_unicast6};
 
 /// Why a frame that came in goes no further.
@@ -72,11 +72,14 @@ impl Router {
         }
         let hops = self.hops(&frames, asked, End::Destination);
         for i in asked {
-            frames[i].stays_inside = match self.leads(hops[i]) {
+            let stays_inside = match self.leads(hops[i]) {
                 Leads::Out(port) => self.left_ports.contains(port),
                 Leads::Group => self.ports_of_group(hops[i]).all(|port| self.left_ports.contains(port)),
                 Leads::Here | Leads::Nowhere => continue,
             };
+            if stays_inside {
+                frames[i].passage = Passage::Inside;
+            }
             if ending.contains(i) {
                 refused.insert(i);
                 refusals[i] = Some(Refusal::Ttl);

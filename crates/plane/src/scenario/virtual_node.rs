@@ -341,7 +341,7 @@ impl VirtualNode {
         for Departure { to, bytes } in departures {
             match to {
                 Leave::Port(port) => self.leaves(Some(port), bytes),
-                Leave::Machine(_) => self.leaves(None, bytes),
+                Leave::Machine(..) => self.leaves(None, bytes),
                 Leave::Thread(to, from) => {
                     waiting
                         .push_back(Bunch { thread: to.to.into(), frames: vec![(from, to.ingress, bytes)] });

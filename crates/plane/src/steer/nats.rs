@@ -12,7 +12,7 @@ use weir_packet::steer::{mix4, mix6};
 
 use super::{Directed, addresses, nat};
 use crate::dir::Dir;
-use crate::frame::{Fragment, Frame, Kind};
+use crate::frame::{Fragment, Kind};
 use crate::icmp::quoted6;
 use crate::nat::{Departs, Destination, Receiver, Sender, has_ports_of};
 use crate::pipeline::Stage;
@@ -44,14 +44,23 @@ impl Nats {
     pub(super) fn owner(&self, directed: Directed<'_, '_>, stages: &[Stage]) -> Owner {
         let Directed { frame, dir } = directed;
         match (frame.kind(), dir) {
-            (Kind::V4, Dir::Outward) => Owner::Hash(self.outward(frame, stages)),
-            (Kind::V4, Dir::Inward) => self.inward(frame, stages),
+            (Kind::V4, Dir::Outward) => Owner::Hash(self.outward(Sender::of(frame), stages)),
+            (Kind::V4, Dir::Inward) => self.inward(Receiver::of(frame), stages),
             _ => Owner::Hash(self.of_v6(directed, stages)),
         }
     }
 
-    fn outward(&self, frame: &Frame<'_>, stages: &[Stage]) -> u32 {
-        let mut from = Sender::of(frame);
+    /// The thread that the answer to a frame of the node's machine belongs to, which leaves in the direction `dir`.
+    pub(super) fn owner_of_answer(&self, directed: Directed<'_, '_>, stages: &[Stage]) -> Owner {
+        let Directed { frame, dir } = directed;
+        match (frame.kind(), dir) {
+            (Kind::V4, Dir::Outward) => self.inward(Receiver::of_answer(frame), stages),
+            (Kind::V4, Dir::Inward) => Owner::Hash(self.outward(Sender::of_answer(frame), stages)),
+            _ => Owner::Hash(addresses(frame)),
+        }
+    }
+
+    fn outward(&self, mut from: Sender, stages: &[Stage]) -> u32 {
         let Sender { address: inside, remote, .. } = from;
         for &k in &self.0 {
             match nat(stages, k).table.departs(&from) {
@@ -64,8 +73,7 @@ impl Nats {
         if from.address == inside { mix4(inside).wrapping_add(mix4(remote)) } else { mix4(inside) }
     }
 
-    fn inward(&self, frame: &Frame<'_>, stages: &[Stage]) -> Owner {
-        let mut to = Receiver::of(frame);
+    fn inward(&self, mut to: Receiver, stages: &[Stage]) -> Owner {
         let mut is_inside = false;
         for &k in self.0.iter().rev() {
             match nat(stages, k).table.destination(&to) {

@@ -345,7 +345,7 @@ impl Bench {
                         bytes.get(self.header(port)..).ok_or("a frame of its own without its header")?;
                     left.push((port.0.into(), packet.to_vec()));
                 }
-                Leave::Machine(_) => {}
+                Leave::Machine(..) => {}
                 Leave::Thread(to, port) => hand(waiting, to, port, bytes, (None, 0)),
             }
         }

@@ -91,6 +91,14 @@ fn take_offloads(file: &File) -> io::Result<()> {
 }
 
 impl Tap {
+    /// Gives it this largest payload of a frame.
+    ///
+    /// # Errors
+    /// No permission, or the kernel takes no such length.
+    pub fn set_mtu(&self, bytes: u16) -> Result<(), CaptureError> {
+        self.interface.set_mtu(bytes.into()).map_err(self.interface.refused("giving it its MTU"))
+    }
+
     /// The same device for another thread, which sends there and receives nothing.
     ///
     /// # Errors
