@@ -6,10 +6,11 @@ use anyhow::Result;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use weir_node::{Applied, Config, Node, NodeError};
+use weir_linux::descriptors;
+use weir_node::{Applied, Attachment, Config, Node, NodeError};
 
 use super::hub::Hub;
-use super::request::{Apply, Ask, Refusal};
+use super::request::{Apply, Ask, Attach, Refusal};
 
 /// What requests are answered from.
 pub(crate) struct Service<'a> {
@@ -46,6 +47,7 @@ impl From<Value> for Reply {
 /// The answer to a request of a connection.
 pub(crate) fn answer(service: &Service<'_>, _from: ConnectionId, ask: Ask) -> Result<Reply, Refusal> {
     let value = match ask {
+        Ask::Control(Attach { slots }) => return attach(service, slots),
         Ask::Query(query) => serde_json::to_value(service.node.query(&query).map_err(refusal)?),
         Ask::Apply(texts) => serde_json::to_value(apply(service, &texts)?),
         Ask::Commands(commands) => {
@@ -74,6 +76,65 @@ fn done(service: &Service<'_>, commands: usize, applied: Applied) -> Done {
     };
     service.hub.publish(&DoneEvent { event: "applied", done });
     done
+}
+
+/// A control program gets the rings of each thread, as descriptors: memory and wake of the punts, then of the injections.
+fn attach(service: &Service<'_>, slots: u32) -> Result<Reply, Refusal> {
+    let Attachment { threads, geometry, ports, reasons, .. } =
+        service.node.attach_control(slots).map_err(refusal)?;
+    if OF_A_THREAD * threads.len() > descriptors::MOST {
+        return Err(
+            format!("a node with {} threads has more rings than one answer can pass", threads.len()).into()
+        );
+    }
+    let reasons = reasons.map(|reason| Reason { number: reason.number(), name: reason.name().to_string() });
+    let rings = Rings {
+        slots: geometry.slots(),
+        frame_bytes: geometry.frame_bytes(),
+        threads: threads.len(),
+        ports,
+        reasons: reasons.to_vec(),
+    };
+    let of_thread = |rings: weir_node::Rings| {
+        let (punts, injections) = (rings.punts, rings.injections);
+        [punts.memory, punts.wake, injections.memory, injections.wake]
+    };
+    let fds: Vec<OwnedFd> = threads.into_iter().flat_map(of_thread).collect();
+    service.hub.publish(&AttachedEvent { event: "control program attached" });
+    Ok(Reply { fds, ..Reply::from(serde_json::to_value(rings).map_err(anyhow::Error::from)?) })
+}
+
+/// Descriptors of a thread.
+pub(crate) const OF_A_THREAD: usize = 4;
+
+/// The rings of a control program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Rings {
+    /// Slots of each ring.
+    pub slots: u64,
+    /// The longest frame that has room in a slot, without its tags.
+    pub frame_bytes: usize,
+    /// Threads of the node. A punt comes by the ring of the thread that received it; an injection may take any.
+    pub threads: usize,
+    /// Names of the ports; their places are the numbers of ports in records.
+    pub ports: Vec<String>,
+    /// Reasons to punt.
+    pub reasons: Vec<Reason>,
+}
+
+/// A reason to punt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Reason {
+    /// Its number in records.
+    pub number: u16,
+    /// Its name in texts and counters.
+    pub name: String,
+}
+
+/// A control program has attached, in place of the one before if there was one.
+#[derive(Serialize)]
+struct AttachedEvent {
+    event: &'static str,
 }
 
 fn refusal(error: NodeError) -> Refusal {

@@ -18,9 +18,10 @@ use serde_json::Value;
 use weir_linux::descriptors;
 use weir_node::Query;
 use weir_plane::Command;
+use weir_punt::{Consumer, Descriptors, Injections, Producer, Punts};
 
-use super::answers::Done;
-use super::request::{Apply, Ask, Greeting, Hello, PROTOCOL, Refusal, Request, Topic, WEIR, Wants};
+use super::answers::{Done, Rings};
+use super::request::{Apply, Ask, Attach, Greeting, Hello, PROTOCOL, Refusal, Request, Topic, WEIR, Wants};
 
 /// Most bytes of an answer: an untrusted socket must not fill the memory of this process.
 const LONGEST_ANSWER: usize = 1 << 30;
@@ -48,6 +49,15 @@ pub struct Answer {
     pub value: Value,
     /// Descriptors that the node has passed with it.
     pub descriptors: Vec<OwnedFd>,
+}
+
+/// A control program's ends of the rings. Dropping it detaches the program.
+#[derive(Debug)]
+pub struct Attached {
+    /// What the node says of them.
+    pub rings: Rings,
+    /// By thread, where punts come from and where injections go.
+    pub threads: Vec<(Consumer<Punts>, Producer<Injections>)>,
 }
 
 impl Client {
@@ -116,6 +126,32 @@ impl Client {
     /// The reason of the node, or that the connection has failed.
     pub fn apply(&mut self, texts: Apply) -> Result<()> {
         self.request(Wants::Answer(Ask::Apply(texts))).map(drop)
+    }
+
+    /// Attaches as the control program of the node, in place of the one before, with so many slots in each ring.
+    ///
+    /// # Errors
+    /// The reason of the node, or that the connection has failed.
+    pub fn attach_control(&mut self, slots: u32) -> Result<Attached> {
+        let Answer { value, descriptors } = self.request(Wants::Answer(Ask::Control(Attach { slots })))?;
+        let rings: Rings = serde_json::from_value(value).context("the node answered in another form")?;
+        let (mut threads, mut rest) = (Vec::new(), descriptors.into_iter());
+        while let (Some(memory), Some(wake)) = (rest.next(), rest.next()) {
+            let punts = Consumer::attach(Descriptors { memory, wake })?;
+            let (Some(memory), Some(wake)) = (rest.next(), rest.next()) else {
+                bail!("the node at {} passed half of a thread's rings", self.shown)
+            };
+            threads.push((punts, Producer::attach(Descriptors { memory, wake })?));
+        }
+        if threads.len() != rings.threads {
+            bail!(
+                "the node at {} has {} threads, and passed rings of {}",
+                self.shown,
+                rings.threads,
+                threads.len()
+            );
+        }
+        Ok(Attached { rings, threads })
     }
 
     /// Begins a subscription. Its lines are returned until the node ends, or the connection is dropped.

@@ -18,9 +18,10 @@ mod notes;
 mod panics;
 pub mod reported;
 pub mod request;
+pub mod schema;
 pub mod socket;
 
-pub use answers::Done;
+pub use answers::{Done, Reason, Rings};
 
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;

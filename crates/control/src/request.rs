@@ -9,10 +9,11 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use schemars::JsonSchema;
 use serde::de::Error;
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use weir_node::Query;
+use weir_node::{CONTROL_SLOTS, Query};
 use weir_plane::Command;
 
 /// Bytes of a line of a client: a node's text with all files that it names has no more in JSON, so that each node that runs can also
@@ -29,7 +30,7 @@ pub const WEIR: &str = env!("CARGO_PKG_VERSION");
 pub const INTERVALS_MS: std::ops::RangeInclusive<u64> = 100..=86_400_000;
 
 /// The first line of a node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Greeting {
     /// Its version of weir.
     pub weir: String,
@@ -45,7 +46,7 @@ impl Greeting {
 }
 
 /// The first line of a client.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Hello {
     /// Its version of the protocol.
@@ -112,6 +113,21 @@ pub enum Ask {
     Apply(Apply),
     /// Do these commands, or none of them.
     Commands(Vec<Command>),
+    /// Give frames to this program, and take frames from it.
+    Control(Attach),
+}
+
+/// How a control program attaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Attach {
+    /// Slots of each ring, a power of two: as many frames wait for a program that is slow.
+    #[serde(default = "usual_slots")]
+    pub slots: u32,
+}
+
+fn usual_slots() -> u32 {
+    CONTROL_SLOTS
 }
 
 /// What a subscription is about.
@@ -169,7 +185,7 @@ impl<'de> Deserialize<'de> for Topic {
 }
 
 /// A node file to apply.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Apply {
     /// The name of the file, for messages.
@@ -228,6 +244,7 @@ impl Serialize for Request {
             Wants::Answer(Ask::Query(query)) => line.serialize_entry("query", query)?,
             Wants::Answer(Ask::Apply(apply)) => line.serialize_entry("apply", apply)?,
             Wants::Answer(Ask::Commands(commands)) => line.serialize_entry("commands", commands)?,
+            Wants::Answer(Ask::Control(attach)) => line.serialize_entry("control", attach)?,
             Wants::Subscription(topic) => line.serialize_entry("subscribe", topic)?,
             Wants::End(subscription) => line.serialize_entry("unsubscribe", subscription)?,
         }
@@ -243,17 +260,19 @@ struct RequestLine {
     query: Option<Query>,
     apply: Option<Apply>,
     commands: Option<Vec<Command>>,
+    control: Option<Attach>,
     subscribe: Option<Topic>,
     unsubscribe: Option<u64>,
 }
 
 impl RequestLine {
     fn request(self) -> Option<Request> {
-        let RequestLine { id, query, apply, commands, subscribe, unsubscribe } = self;
+        let RequestLine { id, query, apply, commands, control, subscribe, unsubscribe } = self;
         let mut all = [
             query.map(|query| Wants::Answer(Ask::Query(query))),
             apply.map(|apply| Wants::Answer(Ask::Apply(apply))),
             commands.map(|commands| Wants::Answer(Ask::Commands(commands))),
+            control.map(|attach| Wants::Answer(Ask::Control(attach))),
             subscribe.map(Wants::Subscription),
             unsubscribe.map(Wants::End),
         ]
@@ -284,7 +303,8 @@ impl Request {
             id: u64,
         }
         let read = serde_json::from_slice(sent).map_err(|error| error.to_string());
-        let one = "it has one of `query`, `apply`, `commands`, `subscribe`, `unsubscribe` beside `id`";
+        let one =
+            "it has one of `query`, `apply`, `commands`, `control`, `subscribe`, `unsubscribe` beside `id`";
         read.and_then(|line: RequestLine| line.request().ok_or_else(|| one.to_string())).map_err(|error| {
             let example = r#"{"id": 1, "query": "counters"}"#;
             Unreadable {
@@ -296,7 +316,7 @@ impl Request {
 }
 
 /// Why the node did not do what a client asked for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Refusal {
     /// The reason and the remedy.
     pub message: String,
@@ -343,6 +363,7 @@ mod tests {
             r#"{"id":8,"query":{"routes":{"most":2,"within":"192.0.2.0/24"}}}"#,
             r#"{"id":9,"commands":[{"route":{"set":{"prefix":"192.0.2.0/24","target":{"via":[{"address":"198.18.0.1"}]}}}}]}"#,
             r##"{"id":0,"apply":{"file":"x","text":"node","files":{"a":"#"}}}"##,
+            r#"{"id":12,"control":{"slots":256}}"#,
             r#"{"id":10,"subscribe":{"events":true}}"#,
             r#"{"id":11,"subscribe":{"counters":{"interval_ms":1000}}}"#,
             r#"{"id":18446744073709551615,"unsubscribe":10}"#,
@@ -354,7 +375,8 @@ mod tests {
 
     #[test]
     fn what_is_no_request_keeps_its_number() {
-        let one = "it has one of `query`, `apply`, `commands`, `subscribe`, `unsubscribe` beside `id`";
+        let one =
+            "it has one of `query`, `apply`, `commands`, `control`, `subscribe`, `unsubscribe` beside `id`";
         for (line, id, why) in [
             ("{\"id\": 7}", Some(7), one),
             ("{\"id\": 7, \"unsubscribe\": 1, \"query\": \"log\"}", Some(7), one),

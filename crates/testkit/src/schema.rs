@@ -10,7 +10,8 @@ pub fn mistakes(schema: &Value, value: &Value) -> Vec<String> {
     found
 }
 
-const SAYS_NOTHING: [&str; 4] = ["$schema", "$defs", "title", "description"];
+/// Forms of text and of numbers are not tested.
+const SAYS_NOTHING: [&str; 6] = ["$schema", "$defs", "title", "description", "format", "default"];
 
 fn check(root: &Value, schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
     for (keyword, wanted) in schema.as_object().expect("a schema is an object") {
@@ -23,7 +24,20 @@ fn check(root: &Value, schema: &Value, value: &Value, path: &str, found: &mut Ve
                 check(root, &root["$defs"][name], value, path, found);
                 false
             }
-            "anyOf" => {
+            "const" => wanted != value,
+            "minimum" => {
+                value.as_f64().is_some_and(|value| wanted.as_f64().is_some_and(|least| value < least))
+            }
+            "maximum" => value.as_f64().is_some_and(|value| wanted.as_f64().is_some_and(|most| value > most)),
+            "prefixItems" => {
+                let items = value.as_array().into_iter().flatten();
+                for (n, (value, wanted)) in items.zip(one_or_more(wanted)).enumerate() {
+                    check(root, wanted, value, &format!("{path}[{n}]"), found);
+                }
+                false
+            }
+            // What generated schemas say so is of one kind by its names.
+            "anyOf" | "oneOf" => {
                 let mut tries = one_or_more(wanted).map(|one| {
                     let mut found = Vec::new();
                     check(root, one, value, path, &mut found);

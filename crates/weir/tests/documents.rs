@@ -329,6 +329,12 @@ fn the_schema_of_plans_is_made_from_what_weir_prints_and_fits_all_that_ship() {
     assert_eq!(schema::mistakes(&schema, &of_table(mistyped.as_table())).len(), 1, "it is no sieve");
 }
 
+#[test]
+fn the_schema_of_a_node_s_lines_is_made_of_its_types() {
+    let text = serde_json::to_string_pretty(&weir_control::schema::line()).expect("JSON") + "\n";
+    weir_testkit::check_golden(&root().join("docs/schemas/control.schema.json"), &text);
+}
+
 /// The keys of a table; what the values are is not asked here.
 fn of_table(table: &toml_edit::Table) -> serde_json::Value {
     let item = |item: &toml_edit::Item| match item {
