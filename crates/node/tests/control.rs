@@ -131,6 +131,12 @@ fn tagged(to: [u8; 6], kind: &[u8], rest: &[u8]) -> Vec<u8> {
     [&to[..], &CLIENT, &TAGS, kind, rest].concat()
 }
 
+/// A packet in PPPoE discovery.
+fn padi(inside: &[u8]) -> Vec<u8> {
+    let length = (inside.len() as u16).to_be_bytes();
+    tagged(LAN, &[0x88, 0x63], &[&[0x11, 9, 0, 0][..], &length, inside].concat())
+}
+
 fn dhcp(n: u16) -> Vec<u8> {
     packet(&format!("udp 0.0.0.0:68 > 255.255.255.255:67 id {n} len 240")).expect("a packet")
 }
@@ -198,14 +204,22 @@ fn a_program_answers_and_has_frames_go_on() {
         assert_eq!(next(&rig.lan), expected, "{n}");
         let line = format!("udp 198.18.0.5:{n} > 198.19.77.77:9");
         let inside = packet(&line).expect("a packet");
-        let padi = [&[0x11, 9, 0, 0][..], &(inside.len() as u16).to_be_bytes(), &inside].concat();
-        assert!(rig.lan.send(&tagged(LAN, &[0x88, 0x63], &padi)));
+        assert!(rig.lan.send(&padi(&inside)));
         let expected = packet(&format!("{line} ttl 63")).expect("a packet");
         assert_eq!(next(&rig.wan), [&SERVER[..], &WAN, &[8, 0], &expected].concat(), "{n}");
         rig.forward(3);
     }
     let states = rig.node().control_states().expect("it runs");
     assert_eq!((states[0].attached, &states[0].damage[..]), (Some(program.id), &[][..]));
+    let seen = turned(rig.node()).accounting;
+    let of = |reason| seen.control.of(reason);
+    assert_eq!((of(PuntReason::Dhcp4), of(PuntReason::PppoeDiscovery)), (48, 48), "{seen:?}");
+    assert_eq!((seen.injected, seen.drops.total()), (96, 1), "{seen:?}");
+    assert_eq!(seen.left, 96 + u64::from(rig.forwarded), "{seen:?}");
+    // The node begins anew, and still has its program.
+    rig.node().forget().expect("it runs");
+    rig.ask(50);
+    assert!(next(&rig.lan).ends_with(&dhcp(50)));
     // Another one takes its place: the first ends by itself.
     let second = Program::attached(rig.node());
     assert!(program.child.wait().expect("it was started here").success());
@@ -215,11 +229,12 @@ fn a_program_answers_and_has_frames_go_on() {
     rig.node().detach_control(second.id).expect("it runs");
     await_detached(rig.node());
     rig.ask(51);
-    until(rig.node(), |seen| seen.accounting.drops[DropReason::NoControl] == 2);
+    until(rig.node(), |seen| seen.accounting.drops[DropReason::NoControl] == 1);
     let last = rig.ended().accounting;
-    let [dhcp4, padi] = [PuntReason::Dhcp4, PuntReason::PppoeDiscovery].map(|reason| last.control.of(reason));
-    assert_eq!((dhcp4, padi, last.injected, last.drops.total()), (49, 48, 97, 2), "{last:?}");
-    assert_eq!(last.left, 97 + u64::from(rig.forwarded), "{last:?}");
+    // Since it has begun anew.
+    let of = |reason| last.control.of(reason);
+    assert_eq!((of(PuntReason::Dhcp4), of(PuntReason::PppoeDiscovery)), (2, 0), "{last:?}");
+    assert_eq!((last.injected, last.left, last.drops.total()), (2, 2, 1), "{last:?}");
 }
 
 #[test]
@@ -284,24 +299,22 @@ fn a_program_that_is_stopped_under_a_flood_costs_no_forwarded_frame() {
             rig.forward(10);
         }
     }
-    let flooded = 1 + u64::from(FLOOD);
-    let seen = until(rig.node(), |seen| {
-        seen.accounting.entered == flooded + u64::from(FLOOD) + u64::from(rig.forwarded)
-    });
-    let drops = &seen.accounting.drops;
-    assert!(
-        drops[DropReason::PuntFull] > u64::from(FLOOD - 2) - u64::from(SLOTS)
-            && drops[DropReason::PuntArp] > 0,
-        "{seen:?}"
-    );
-    assert!(seen.accounting.balance(), "{seen:?}");
-    assert_eq!(seen.accounting.left, 1 + u64::from(rig.forwarded), "{seen:?}");
+    // The flood has left room for another reason.
+    let inside = packet("udp 198.18.0.5:1 > 198.19.77.77:9").expect("a packet");
+    assert!(rig.lan.send(&padi(&inside)));
+    let came = 2 + 2 * u64::from(FLOOD) + u64::from(rig.forwarded);
+    let seen = until(rig.node(), |seen| seen.accounting.entered == came).accounting;
+    let full = u64::from(FLOOD) - u64::from(SLOTS / 2);
+    assert!(seen.drops[DropReason::PuntFull] >= full && seen.drops[DropReason::PuntArp] > 0, "{seen:?}");
+    let [dhcp4, padi] = [PuntReason::Dhcp4, PuntReason::PppoeDiscovery].map(|reason| seen.control.of(reason));
+    assert!(dhcp4 > u64::from(SLOTS / 4) && padi == 1 && seen.balance(), "{seen:?}");
+    assert_eq!(seen.left, 1 + u64::from(rig.forwarded), "{seen:?}");
     // It goes on with what is in its ring: DHCP and ARP, whose frames it has go on as what they are not.
     program.signal(Signal::CONT);
-    let dhcp4 = seen.accounting.control.of(PuntReason::Dhcp4);
     for _ in 1..dhcp4 {
         next(&rig.lan);
     }
+    assert!(next(&rig.wan).ends_with(&inside[20..]));
     rig.ask(7);
     assert!(next(&rig.lan).ends_with(&dhcp(7)));
     rig.forward(10);
@@ -340,6 +353,48 @@ impl Own {
         }
         self.injections.commit();
     }
+}
+
+#[test]
+fn each_thread_has_rings_and_answers_may_take_any() {
+    let config =
+        Config::read("test", &format!("{NODE} run(threads 2)"), &|name| Err(format!("no file {name}")))
+            .unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    let (mut ports, mut wires) = (Vec::new(), Vec::new());
+    for _ in 0..2 {
+        let [(left, lan), (right, wan)] = [(); 2].map(|()| Memory::new().expect("descriptors"));
+        ports.push(vec![Box::new(left) as Box<dyn Port>, Box::new(right)]);
+        wires.push([lan, wan]);
+    }
+    let node = Opened::between(&config, ports).expect("memory").start().expect("threads");
+    let attachment = node.attach_control(SLOTS).expect("there is memory");
+    assert_eq!(
+        (attachment.threads.len(), &attachment.ports[..]),
+        (2, &["lan".to_string(), "wan".into()][..])
+    );
+    let ends = |Rings { punts, injections }| {
+        let punts = Consumer::<Punts>::attach(punts).expect("a ring of punts");
+        (punts, Producer::<Injections>::attach(injections).expect("a ring of injections"))
+    };
+    let mut ends: Vec<_> = attachment.threads.into_iter().map(ends).collect();
+    for (n, thread) in [(1, 0), (2, 1), (3, 1), (4, 0)] {
+        assert!(wires[thread][0].send(&tagged([255; 6], &[8, 0], &dhcp(n))));
+        let mut taken = Vec::new();
+        while taken.is_empty() {
+            assert!(ends[thread].0.wait(Some(PATIENCE)).expect("poll works"), "the node runs");
+            ends[thread].0.take(1, |punt| taken = punt.bytes.to_vec());
+        }
+        assert!(taken.ends_with(&dhcp(n)), "{n}");
+        // By the ring of the other thread; it leaves there.
+        let other = 1 - thread;
+        let injection = Injection { how: How::Leave, port: 1, tags: Tags::Untagged, bytes: &taken };
+        ends[other].1.push(&injection).expect("room");
+        ends[other].1.commit();
+        assert_eq!(next(&wires[other][1]), taken, "{n}");
+    }
+    let all = Snapshot::sum(&node.stop().threads.expect("no port failed")).accounting;
+    assert!(all.balance(), "{all:?}");
+    assert_eq!((all.control.total(), all.injected, all.left), (4, 4, 4), "{all:?}");
 }
 
 /// A whole turn of the thread has passed: each request is answered before the next turn.

@@ -91,7 +91,7 @@ reasons! {
     PuntDhcp6 "punt_dhcp6" "more DHCPv6 for the control program than it takes from this line or from all, see `limits`",
     PuntPppoeDiscovery "punt_pppoe_discovery" "more PPPoE discovery for the control program than it takes from this line or from all, see `limits`",
     PuntUnknownSource "punt_unknown_source" "more packets of unknown sources for the control program than it takes from this line or from all, see `limits`",
-    PuntFull "punt_full" "the ring to the control program has no room: the program is slow or has stopped",
+    PuntFull "punt_full" "the ring to the control program has no room for its reason, which has at most as much as is free: the program is slow or has stopped",
     InjectedInvalid "injected_invalid" "the control program injected it at a port that does not exist, with a length that does not fit, or with an unknown tag",
     HandoverFull "handover_full" "the thread of the node that it belongs to has no room for more",
     NoMemory "no_memory" "it waited as a copy, and no memory of the ports was free when it was to go on",

@@ -51,6 +51,11 @@ impl<K: Kind> Producer<K> {
         self.end.push(head, bytes)
     }
 
+    /// How many records are in the ring, by the consumer's last word: at most as many as it has slots.
+    pub fn waiting(&mut self) -> u64 {
+        self.end.waiting()
+    }
+
     /// Shows the consumer all records so far, and wakes it if it sleeps. Called once at the end of a batch, also of one in
     /// which every record was refused.
     pub fn commit(&mut self) {

@@ -183,14 +183,25 @@ impl<M: Memory> ProducerEnd<M> {
         if self.next.wrapping_sub(self.consumed) < slots {
             return true;
         }
+        self.look_at_consumer() && self.next.wrapping_sub(self.consumed) < slots
+    }
+
+    /// Asks the other process how far it has come; false if its answer cannot be.
+    fn look_at_consumer(&mut self) -> bool {
         // Acquire: what the consumer has read of a slot, it has read before we overwrite it.
         let consumed = self.ring.word(CONSUMER_AT).load(Ordering::Acquire);
-        if self.committed.wrapping_sub(consumed) > slots {
+        if self.committed.wrapping_sub(consumed) > self.ring.geometry.slots() {
             self.damage.add(Damage::Index);
             return false;
         }
         self.consumed = consumed;
-        self.next.wrapping_sub(consumed) < slots
+        true
+    }
+
+    /// How many records there are that the consumer has not taken yet.
+    pub(crate) fn waiting(&mut self) -> u64 {
+        self.look_at_consumer();
+        self.next.wrapping_sub(self.consumed)
     }
 
     /// Lets the consumer see all records so far; true if it must be woken.

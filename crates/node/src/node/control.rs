@@ -14,7 +14,7 @@ use weir_plane::PuntReason;
 use weir_punt::{Consumer, Descriptors, Geometry, Injections, Producer, PuntError, Punts};
 
 use super::{Node, NodeError, answers};
-use crate::worker::{AttachmentId, ControlEnd, ControlState};
+use crate::worker::{AttachmentId, ControlEnd, ControlState, PuntRing};
 
 /// Slots of each ring that are enough for most: as many frames wait for a program that is slow.
 pub const CONTROL_SLOTS: u32 = 1024;
@@ -54,7 +54,7 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 
 impl Node {
     /// Attaches a control program in place of the one before, if there is one. Each ring has so many slots ([`CONTROL_SLOTS`]), a
-    /// power of two.
+    /// power of two; punts for one reason have at most as many as are free.
     ///
     /// # Errors
     /// [`NodeError::Control`]: there is no memory or no descriptor left, or another number of slots. It has ended.
@@ -115,7 +115,7 @@ fn rings(id: AttachmentId, geometry: Geometry, longest: &[usize]) -> Result<(Con
     let (own_injections, injections) = Consumer::<Injections>::create(geometry)?;
     let end = ControlEnd {
         id,
-        punts: own_punts,
+        punts: PuntRing::new(own_punts),
         injections: own_injections,
         longest: longest.to_vec(),
         frame: Vec::new(),

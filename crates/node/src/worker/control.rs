@@ -9,6 +9,7 @@
 //! judged as frames off the wire are. A program whose ring is damaged is detached, as is one that has ended.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use weir_plane::{DropReason, Ingress, PortId, PuntReason};
@@ -33,7 +34,7 @@ pub struct AttachmentId(pub u64);
 /// The node's ends of the rings of a thread.
 pub(crate) struct ControlEnd {
     pub(crate) id: AttachmentId,
-    pub(crate) punts: Producer<Punts>,
+    pub(crate) punts: PuntRing,
     pub(crate) injections: Consumer<Injections>,
     /// By port, the length of its longest frame without tags.
     pub(crate) longest: Vec<usize>,
@@ -43,6 +44,55 @@ pub(crate) struct ControlEnd {
     pub(crate) is_closed: bool,
     /// The node is about to end: nothing new comes in.
     pub(crate) is_draining: bool,
+}
+
+/// The ring of punts. A reason has at most as many slots as are free (the dynamic thresholds of Choudhury and Hahne, 1998): while
+/// the program is slow a flood of one reason gets half of the ring, of two a third each, and there is room for the next reason.
+pub(crate) struct PuntRing {
+    ring: Producer<Punts>,
+    /// Reasons of the records that the program has not taken, in their order, and how many there are of each.
+    waiting: VecDeque<PuntReason>,
+    held: [u64; PuntReason::ALL.len()],
+}
+
+impl PuntRing {
+    /// An empty one.
+    pub(crate) fn new(ring: Producer<Punts>) -> PuntRing {
+        let slots = ring.geometry().slots() as usize;
+        PuntRing { ring, waiting: VecDeque::with_capacity(slots), held: Default::default() }
+    }
+
+    /// Forgets the records that the program has taken.
+    #[expect(clippy::indexing_slicing, reason = "there is a count for each reason")]
+    fn look(&mut self) {
+        let waiting = self.ring.waiting() as usize;
+        while self.waiting.len() > waiting
+            && let Some(reason) = self.waiting.pop_front()
+        {
+            self.held[reason as usize] -= 1;
+        }
+    }
+
+    /// Puts a record in.
+    ///
+    /// # Errors
+    /// The reason to drop its frame.
+    #[expect(clippy::indexing_slicing, reason = "there is a count for each reason")]
+    fn push(&mut self, reason: PuntReason, punt: &Punt<'_>) -> Result<(), DropReason> {
+        let held = &mut self.held[reason as usize];
+        let free = self.ring.geometry().slots().saturating_sub(self.waiting.len() as u64);
+        if *held >= free {
+            return Err(DropReason::PuntFull);
+        }
+        self.ring.push(punt).map_err(|refused| match refused {
+            Refused::Full => DropReason::PuntFull,
+            // Longer than the longest frame of any port.
+            Refused::TooLong => DropReason::TooBig,
+        })?;
+        *held += 1;
+        self.waiting.push_back(reason);
+        Ok(())
+    }
 }
 
 /// Frames of this turn for the control program, by reason.
@@ -86,7 +136,7 @@ pub struct ControlState {
 
 impl ControlEnd {
     fn damage(&self) -> Vec<Damage> {
-        let both = [self.punts.damage(), self.injections.damage()];
+        let both = [self.punts.ring.damage(), self.injections.damage()];
         Damage::ALL.into_iter().filter(|&kind| both.iter().any(|counts| counts.of(kind) > 0)).collect()
     }
 }
@@ -138,18 +188,16 @@ impl Worker {
     #[cold]
     fn punt(&mut self) {
         let Some(control) = &mut self.control else { return self.drop_punts() };
+        control.punts.look();
         for (reason, Queued { chunk, port, arrival_ns }) in self.to_control.drain() {
             let (tags, bytes) = untag(self.pool.bytes_mut(&chunk));
             let punt = Punt { reason: reason.number(), port: port.0.into(), tags, arrival_ns, bytes };
-            match control.punts.push(&punt) {
-                Ok(()) => {}
-                Err(Refused::Full) => self.plane.punt_failed(reason, DropReason::PuntFull),
-                // Longer than the longest frame of any port.
-                Err(Refused::TooLong) => self.plane.punt_failed(reason, DropReason::TooBig),
+            if let Err(why) = control.punts.push(reason, &punt) {
+                self.plane.punt_failed(reason, why);
             }
             self.pool.give_back(chunk);
         }
-        control.punts.commit();
+        control.punts.ring.commit();
     }
 
     /// Some of what the control program has injected leaves, or passes the plane; false if there was nothing.

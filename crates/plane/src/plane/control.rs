@@ -187,6 +187,35 @@ mod tests {
         assert_eq!((seen.control.total(), seen.injected, seen.left, seen.originated - 1), (9, 2, 401, 399));
     }
 
+    /// For a second one line asks 2,000 times, each time as another host; a host of another line asks now and then.
+    #[test]
+    fn a_flood_of_one_line_takes_nothing_from_another() {
+        let mut plane = plane("lan(punt arp) > wan(punt arp) limits(punt-arp 160)");
+        let (to, rest) = asks(CLIENT);
+        let mut refused = 0;
+        for ms in 0..1000_u16 {
+            let [high, low] = ms.to_be_bytes();
+            let mut flood = [[0, high, low], [1, high, low]]
+                .map(|[a, b, c]| [&[0; HEAD_ROOM][..], &to, &[2, 0, 0, a, b, c], &rest].concat());
+            let mut honest = [&[0; HEAD_ROOM][..], &to, &CLIENT, &rest].concat();
+            let (end, mut batch) = (honest.len(), Batch::default());
+            flood.iter_mut().for_each(|buf| batch.push(Frame::new(buf, HEAD_ROOM, end, PortId(0))));
+            if ms % 100 == 99 {
+                batch.push(Frame::new(&mut honest, HEAD_ROOM, end, PortId(1)));
+            }
+            plane.run(Time::from_ms(ms.into()), &mut batch);
+            let verdicts: Vec<_> = batch.outcome().map(|(_, verdict)| verdict).collect();
+            let is_refused = |verdict: &&Verdict| **verdict == Verdict::Dropped(DropReason::PuntArp);
+            refused += verdicts.iter().take(2).filter(is_refused).count();
+            assert!(
+                verdicts.iter().skip(2).all(|verdict| *verdict == Verdict::Control(PuntReason::Arp)),
+                "{ms}"
+            );
+        }
+        // 10 at once, and 80 per second.
+        assert!((1910..=1920).contains(&refused), "{refused}");
+    }
+
     /// What the control program injects takes the way that it would take without it.
     #[test]
     fn an_injected_frame_is_not_punted_again() {
