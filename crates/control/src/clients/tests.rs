@@ -41,6 +41,7 @@ fn carrying(text: String) -> Query {
 impl Socket<'_> {
     fn connect(&self) -> Talk {
         let stream = UnixStream::connect(&self.path).expect("it listens");
+        stream.set_read_timeout(Some(weir_testkit::PATIENCE)).expect("a socket");
         Talk { lines: BufReader::new(stream.try_clone().expect("a descriptor")), stream }
     }
 
