@@ -21,14 +21,14 @@ use std::time::Duration;
 
 use weir_plane::{
     BATCH, Batch, Departure, Emitted, Event, FastState, Frame, Ingress, Leave, Plane, PortBlock, PortId,
-    Punt, Ticket, Time, Verdict,
+    Punt, Subscriber, Ticket, Time, Verdict,
 };
 use weir_port::bpf::now_ns;
 use weir_port::duplex::{self, Chunk, Pool, Port};
 
 use crate::config::Wait;
 use crate::counters::{PortCounts, Shown, Snapshot};
-use crate::handover::{Arrival, Exchange};
+use crate::handover::{Arrival, Exchange, Origin};
 use crate::kept::{KeptFrames, in_chunk};
 pub(crate) use fast::HitRate;
 pub use panics::PanicReport;
@@ -72,7 +72,7 @@ pub(crate) struct Worker {
     out: Vec<Vec<Chunk>>,
     /// Frames of the present batch, and how each came.
     arrived: Vec<Chunk>,
-    arrived_by: Vec<(PortId, Ingress)>,
+    arrived_by: Vec<Origin>,
     /// Of frames that the plane has kept and goes on with, of each.
     tickets: Vec<Ticket>,
     kept: KeptFrames,
@@ -136,8 +136,8 @@ pub(crate) struct FinalReport {
     pub(crate) ended_early: Vec<String>,
 }
 
-/// What became of a frame, and where it begins and ends now.
-type Outcome = (Verdict, u16, u16);
+/// What became of a frame, where it begins and ends now, and its subscriber.
+type Outcome = (Verdict, u16, u16, Subscriber);
 
 impl Worker {
     pub(crate) fn new(parts: Parts) -> Worker {
@@ -245,7 +245,7 @@ impl Worker {
                     break;
                 }
                 any = true;
-                self.arrived_by.resize(self.arrived.len(), (PortId(n as u16), Ingress::Wire));
+                self.arrived_by.resize(self.arrived.len(), Origin::wire(PortId(n as u16)));
                 self.pass();
             }
         }
@@ -294,9 +294,9 @@ impl Worker {
             let Some(arrival) = self.exchange.take(&mut self.pool) else { break };
             any = true;
             match arrival {
-                Arrival::Frame(chunk, port, ingress) => {
+                Arrival::Frame(chunk, origin) => {
                     self.arrived.push(chunk);
-                    self.arrived_by.push((port, ingress));
+                    self.arrived_by.push(origin);
                 }
                 Arrival::News(news) => {
                     let now = self.now;
@@ -341,7 +341,7 @@ impl Worker {
         match self.kept.take(&mut self.pool, ticket) {
             (port, Some(chunk)) => {
                 self.arrived.push(chunk);
-                self.arrived_by.push((port, Ingress::Wire));
+                self.arrived_by.push(Origin::wire(port));
                 self.tickets.push(ticket);
             }
             (_, None) => self.plane.lost_while_kept(ticket),
@@ -355,7 +355,7 @@ impl Worker {
             self.give_up();
             return;
         };
-        for ((mut chunk, (from, _)), (verdict, start, end)) in
+        for ((mut chunk, Origin { port: from, .. }), (verdict, start, end, subscriber)) in
             self.arrived.drain(..).zip(self.arrived_by.drain(..)).zip(outcome)
         {
             match verdict {
@@ -366,7 +366,8 @@ impl Worker {
                 Verdict::Punted(punt) => self.punted[punt as usize][usize::from(from.0)].push(chunk),
                 Verdict::Handed(to) => {
                     chunk.set_range(start.into()..end.into());
-                    if !self.exchange.hand(to.to, from, to.ingress, self.pool.bytes(&chunk)) {
+                    let origin = Origin { port: from, ingress: to.ingress, subscriber };
+                    if !self.exchange.hand(to.to, origin, self.pool.bytes(&chunk)) {
                         self.plane.handover_failed();
                     }
                     self.pool.give_back(chunk);
@@ -384,15 +385,16 @@ impl Worker {
 
     /// What becomes of the batch; `None` if the plane panicked.
     fn judge(&mut self) -> Option<[Outcome; BATCH]> {
-        let mut outcome = [(Verdict::Live, 0, 0); BATCH];
+        let mut outcome = [(Verdict::Live, 0, 0, Subscriber::NONE); BATCH];
         let mut batch = Batch::default();
         let mut tickets = self.tickets.iter();
-        for ((bytes, range), &(port, ingress)) in self.pool.all_mut(&self.arrived).zip(&self.arrived_by) {
+        for ((bytes, range), &origin) in self.pool.all_mut(&self.arrived).zip(&self.arrived_by) {
+            let Origin { port, ingress, subscriber } = origin;
             let frame = Frame::new(bytes, range.start, range.end, port);
             match (tickets.next(), ingress) {
                 (Some(&ticket), _) => batch.push_kept(frame, ticket),
                 (None, Ingress::Wire) => batch.push(frame),
-                (None, ingress) => batch.push_handed(frame, ingress),
+                (None, ingress) => batch.push_handed(frame.of_subscriber(subscriber), ingress),
             }
         }
         let (plane, now) = (&mut self.plane, self.now);
@@ -401,7 +403,7 @@ impl Worker {
         catch_unwind(AssertUnwindSafe(run)).ok()?;
         for (slot, (frame, verdict)) in outcome.iter_mut().zip(batch.outcome()) {
             let range = frame.range();
-            *slot = (verdict, range.start as u16, range.end as u16);
+            *slot = (verdict, range.start as u16, range.end as u16, frame.subscriber());
         }
         Some(outcome)
     }
@@ -434,7 +436,8 @@ impl Worker {
         let departures: Vec<Departure> = self.plane.departures().collect();
         for Departure { to, bytes } in departures {
             if let Leave::Thread(to, from) = to {
-                if !self.exchange.hand(to.to, from, to.ingress, &bytes) {
+                let origin = Origin { ingress: to.ingress, ..Origin::wire(from) };
+                if !self.exchange.hand(to.to, origin, &bytes) {
                     self.plane.handover_failed();
                 }
                 continue;

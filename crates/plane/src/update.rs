@@ -91,6 +91,9 @@ impl Update {
         if (&old.ports, old.left) != (&new.ports, new.left) {
             return Err("ports change only when the node begins anew".to_string());
         }
+        if old.subscribers != new.subscribers {
+            return Err("the subscribers of the text change only when the node begins anew".to_string());
+        }
         if old.routes.is_some() != new.routes.is_some() {
             return Err("a bump becomes a router only when the node begins anew".to_string());
         }
@@ -225,7 +228,7 @@ impl Plane {
     /// Applies a part of an accepted update, between two batches: sessions, neighbours and frames that wait stay. `true`: there
     /// is more to do, by the same call behind the next batch.
     pub fn commit(&mut self, now: Time, update: &mut Update) -> bool {
-        self.outbox.kept.begin();
+        self.outbox.begin();
         if update.begun.is_none() {
             if self.pause_fast(&mut update.settled) {
                 return true;

@@ -35,6 +35,9 @@ impl Plane {
                 others.insert(i)
             }
         }
+        if !self.pipeline.subscribers.is_empty() {
+            self.find_subscribers(batch, admitted.or(others));
+        }
         for i in others {
             // The thread that hands a frame over has done this already.
             let is_new = batch.ingress[i] == Ingress::Wire;
@@ -68,6 +71,18 @@ impl Plane {
             }
         }
         entries
+    }
+
+    /// Finds the subscribers that frames come from; other threads have told those of the frames that they handed over.
+    #[inline(never)]
+    fn find_subscribers(&self, batch: &mut Batch<'_>, set: Set) {
+        for i in set {
+            if batch.ingress[i] != Ingress::Wire {
+                continue;
+            }
+            let frame = &mut batch[i];
+            frame.subscriber = self.pipeline.subscribers.lookup_from(frame.line());
+        }
     }
 
     /// Has a router check the sources of frames; returns those that it accepts. Frames from other threads were checked there.

@@ -180,6 +180,14 @@ impl Router {
         }
     }
 
+    /// The hosts of a prefix are on the link of this port.
+    pub(crate) fn lead_to(&mut self, prefix: Prefix, port: PortId) {
+        // What leads to the node itself stays.
+        if !matches!(self.get(prefix.network()), Some(LOCAL | ALL | MARTIAN)) {
+            self.set(prefix.network(), Hop(CONNECTED + u32::from(port.0)));
+        }
+    }
+
     /// See [`Neighbours::answer_for`].
     pub(crate) fn answer_for(&mut self, port: usize, addresses: &mut Vec<(u32, u32)>) {
         self.neighbours.answer_for(port, addresses);
