@@ -2,7 +2,7 @@
 //! threads share memory for frames.
 //!
 //! ```text
-//!   thread a:  frame > [ length, port, ingress | bytes ] > ring a-b > chunk of thread b's pool
+//!   thread a:  frame > [ length, port, ingress, subscriber | bytes ] > ring a-b > chunk of thread b's pool
 //! ```
 //! `termination.rs` knows when nothing can come any more, `bell.rs` wakes threads.
 
@@ -12,7 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use rtrb::{Consumer, Producer, RingBuffer};
-use weir_plane::{Ingress, NeighbourNews, PortId};
+use weir_plane::{Ingress, NeighbourNews, PortId, Subscriber};
 use weir_port::duplex::{Chunk, FRONT, Pool};
 
 use crate::bell::Bell;
@@ -20,8 +20,8 @@ use crate::termination::Termination;
 
 /// Bytes of a ring: all frames that a thread receives in a turn of two ports, if they are long and belong to another thread.
 pub(crate) const RING_BYTES: usize = 1 << 20;
-/// Length, port and ingress of a record.
-const HEADER: usize = 5;
+/// Length, port, ingress and subscriber of a record.
+const HEADER: usize = 10;
 /// A record that is no frame on its way but news about neighbours.
 const NEWS: u8 = 0xff;
 
@@ -53,10 +53,27 @@ struct Lane {
     used: bool,
 }
 
+/// How a frame came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Origin {
+    /// The port that it came in by.
+    pub(crate) port: PortId,
+    pub(crate) ingress: Ingress,
+    /// The subscriber that another thread has found for it.
+    pub(crate) subscriber: Subscriber,
+}
+
+impl Origin {
+    /// Of a frame that came in by a port of this thread.
+    pub(crate) fn wire(port: PortId) -> Origin {
+        Origin { port, ingress: Ingress::Wire, subscriber: Subscriber::NONE }
+    }
+}
+
 /// What comes from another thread.
 pub(crate) enum Arrival {
     /// A frame in a chunk of this thread's pool.
-    Frame(Chunk, PortId, Ingress),
+    Frame(Chunk, Origin),
     /// Something about neighbours.
     News(NeighbourNews),
     /// A frame that no chunk was free for.
@@ -103,11 +120,11 @@ impl Exchange {
         self.bell.clone()
     }
 
-    /// Hands a frame that came in by `port` to another thread; false if there is no room.
-    pub(crate) fn hand(&mut self, to: u8, port: PortId, ingress: Ingress, frame: &[u8]) -> bool {
+    /// Hands a frame to another thread; false if there is no room.
+    pub(crate) fn hand(&mut self, to: u8, origin: Origin, frame: &[u8]) -> bool {
         // Before it can come out at the other end.
         self.termination.handed(self.thread, self.handed + 1);
-        let is_there = self.put(usize::from(to), port, ingress.code(), frame);
+        let is_there = self.put(usize::from(to), origin, origin.ingress.code(), frame);
         if is_there {
             self.handed += 1
         } else {
@@ -119,18 +136,20 @@ impl Exchange {
     /// Sends the news to all other threads; a thread without room for it asks the neighbour itself.
     pub(crate) fn publish(&mut self, news: &NeighbourNews) {
         for to in 0..self.to.len() {
-            if self.to[to].is_some() && !self.put(to, news.port, NEWS, &news.frame) {
+            if self.to[to].is_some() && !self.put(to, Origin::wire(news.port), NEWS, &news.frame) {
                 self.unheard += 1;
             }
         }
     }
 
-    fn put(&mut self, to: usize, port: PortId, kind: u8, bytes: &[u8]) -> bool {
+    fn put(&mut self, to: usize, origin: Origin, kind: u8, bytes: &[u8]) -> bool {
         let lane = self.to[to].as_mut().expect("no thread hands anything to itself");
         let [a, b] = (bytes.len() as u16).to_le_bytes();
         self.record.clear();
+        let Origin { port, subscriber, .. } = origin;
         let [c, d] = port.0.to_le_bytes();
-        self.record.extend_from_slice(&[a, b, c, d, kind]);
+        let [e, f, g, h] = subscriber.index.to_le_bytes();
+        self.record.extend_from_slice(&[a, b, c, d, kind, e, f, g, h, subscriber.generation]);
         self.record.extend_from_slice(bytes);
         lane.used = true;
         lane.ring.push_entire_slice(&self.record).is_ok()
@@ -155,7 +174,7 @@ impl Exchange {
             }
             // The next one of this ring first: what one thread hands over stays in a row.
             self.turn = at;
-            let [a, b, c, d, kind] = header;
+            let [a, b, c, d, kind, e, f, g, h, generation] = header;
             let (bytes, port) = (usize::from(u16::from_le_bytes([a, b])), PortId(u16::from_le_bytes([c, d])));
             // A record is put there whole.
             let whole = "all of a record is there";
@@ -172,7 +191,9 @@ impl Exchange {
             };
             chunk.set_range(FRONT..FRONT + bytes);
             ring.pop_entire_slice(pool.bytes_mut(&chunk)).expect(whole);
-            return Some(Arrival::Frame(chunk, port, Ingress::of_code(kind).expect("a thread wrote it")));
+            let ingress = Ingress::of_code(kind).expect("a thread wrote it");
+            let subscriber = Subscriber { index: u32::from_le_bytes([e, f, g, h]), generation };
+            return Some(Arrival::Frame(chunk, Origin { port, ingress, subscriber }));
         }
         None
     }
@@ -237,6 +258,11 @@ mod tests {
         Pool::new(chunks, 1518).expect("memory")
     }
 
+    fn origin(port: u16, number: u32) -> Origin {
+        let subscriber = Subscriber { index: number << 16, generation: number as u8 };
+        Origin { port: PortId(port), ingress: Ingress::Found, subscriber }
+    }
+
     #[test]
     fn frames_come_out_as_they_went_in_and_none_is_cut() {
         let [mut a, mut b] = <[Exchange; 2]>::try_from(exchanges(2, 1000).expect("sockets"))
@@ -249,17 +275,20 @@ mod tests {
             for n in 0..8 {
                 let bytes = 60 + (round * 37 + n * 101) % 300;
                 let frame = vec![sent as u8; bytes as usize];
-                if a.hand(1, PortId(300 + n as u16), Ingress::Found, &frame) {
-                    lengths.push((bytes as usize, sent as u8, 300 + n as u16));
+                if a.hand(1, origin(300 + n as u16, sent), &frame) {
+                    lengths.push((bytes as usize, sent, 300 + n as u16));
                     sent += 1;
                 }
             }
             assert!((1..8).contains(&lengths.len()), "some find room, and not all");
-            for (bytes, byte, port) in lengths {
-                let Some(Arrival::Frame(chunk, from, Ingress::Found)) = b.take(&mut pool) else {
-                    panic!("{bytes} of {byte}")
+            for (bytes, number, port) in lengths {
+                let Some(Arrival::Frame(chunk, from)) = b.take(&mut pool) else {
+                    panic!("{bytes} of {number}")
                 };
-                assert_eq!((pool.bytes(&chunk), from), (&vec![byte; bytes][..], PortId(port)));
+                assert_eq!(
+                    (pool.bytes(&chunk), from),
+                    (&vec![number as u8; bytes][..], origin(port, number))
+                );
                 pool.give_back(chunk);
             }
             assert!(b.take(&mut pool).is_none());
@@ -268,7 +297,7 @@ mod tests {
         a.done();
         assert!(!b.is_over(), "b is not done");
         b.done();
-        assert!(a.hand(1, PortId(0), Ingress::Found, &[0; 60]));
+        assert!(a.hand(1, origin(0, 0), &[0; 60]));
         assert!(!b.is_over(), "a frame is on its way");
         while pool.take().is_some() {}
         assert!(matches!(b.take(&mut pool), Some(Arrival::NoChunk)));
@@ -291,7 +320,7 @@ mod tests {
         let mut all = exchanges(3, 1000).expect("sockets");
         let news = NeighbourNews { port: PortId(1), frame: vec![7; 42] };
         assert!(all[1].may_sleep() && all[2].may_sleep());
-        assert!(all[0].hand(1, PortId(0), Ingress::Found, &[0; 60]));
+        assert!(all[0].hand(1, origin(0, 0), &[0; 60]));
         all[0].flush();
         let method = |exchange: &mut Exchange| {
             let ready = weir_port::duplex::wait(&[exchange.descriptor()], std::time::Duration::ZERO);

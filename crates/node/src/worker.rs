@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use weir_plane::{
     BATCH, Batch, Departure, Emitted, Event, FastState, Frame, Ingress, Leave, Plane, PortBlock, PortId,
-    Punt, Ticket, Time, Verdict,
+    Punt, Subscriber, Ticket, Time, Verdict,
 };
 use weir_port::bpf::now_ns;
 use weir_port::duplex::{self, Chunk, Pool, Port};
@@ -31,7 +31,7 @@ use weir_punt::Damage;
 
 use crate::config::Wait;
 use crate::counters::{PortCounts, Shown, Snapshot};
-use crate::handover::{Arrival, Exchange};
+use crate::handover::{Arrival, Exchange, Origin};
 use crate::kept::{KeptFrames, in_chunk};
 pub use control::{AttachmentId, ControlState};
 pub(crate) use control::{ControlEnd, PuntRing};
@@ -79,7 +79,7 @@ pub(crate) struct Worker {
     out: Vec<Vec<Chunk>>,
     /// Frames of the present batch, and how each came.
     arrived: Vec<Chunk>,
-    arrived_by: Vec<(PortId, Ingress)>,
+    arrived_by: Vec<Origin>,
     /// Of frames that the plane has kept and goes on with, of each.
     tickets: Vec<Ticket>,
     kept: KeptFrames,
@@ -143,8 +143,8 @@ pub(crate) struct FinalReport {
 
 /// How a batch comes into the plane: [`Plane::run`], [`Plane::resume`] or [`Plane::send`].
 type Decide = fn(&mut Plane, Time, &mut Batch<'_>);
-/// What became of a frame, and where it begins and ends now.
-type Outcome = (Verdict, u16, u16);
+/// What became of a frame, where it begins and ends now, and its subscriber.
+type Outcome = (Verdict, u16, u16, Subscriber);
 
 impl Worker {
     pub(crate) fn new(parts: Parts) -> Worker {
@@ -260,7 +260,7 @@ impl Worker {
                     break;
                 }
                 any = true;
-                self.arrived_by.resize(self.arrived.len(), (PortId(n as u16), Ingress::Wire));
+                self.arrived_by.resize(self.arrived.len(), Origin::wire(PortId(n as u16)));
                 self.pass();
             }
         }
@@ -310,9 +310,9 @@ impl Worker {
             let Some(arrival) = self.exchange.take(&mut self.pool) else { break };
             any = true;
             match arrival {
-                Arrival::Frame(chunk, port, ingress) => {
+                Arrival::Frame(chunk, origin) => {
                     self.arrived.push(chunk);
-                    self.arrived_by.push((port, ingress));
+                    self.arrived_by.push(origin);
                 }
                 Arrival::News(news) => {
                     let now = self.now;
@@ -357,7 +357,7 @@ impl Worker {
         match self.kept.take(&mut self.pool, ticket) {
             (port, Some(chunk)) => {
                 self.arrived.push(chunk);
-                self.arrived_by.push((port, Ingress::Wire));
+                self.arrived_by.push(Origin::wire(port));
                 self.tickets.push(ticket);
             }
             (_, None) => self.plane.lost_while_kept(ticket),
@@ -372,7 +372,7 @@ impl Worker {
             self.give_up();
             return;
         };
-        for ((mut chunk, (from, _)), (verdict, start, end)) in
+        for ((mut chunk, Origin { port: from, .. }), (verdict, start, end, subscriber)) in
             self.arrived.drain(..).zip(self.arrived_by.drain(..)).zip(outcome)
         {
             match verdict {
@@ -388,7 +388,8 @@ impl Worker {
                 }
                 Verdict::Handed(to) => {
                     chunk.set_range(start.into()..end.into());
-                    if !self.exchange.hand(to.to, from, to.ingress, self.pool.bytes(&chunk)) {
+                    let origin = Origin { port: from, ingress: to.ingress, subscriber };
+                    if !self.exchange.hand(to.to, origin, self.pool.bytes(&chunk)) {
                         self.plane.handover_failed();
                     }
                     self.pool.give_back(chunk);
@@ -406,23 +407,24 @@ impl Worker {
 
     /// What becomes of the batch; `None` if the plane panicked.
     fn judge(&mut self, decide: Decide) -> Option<[Outcome; BATCH]> {
-        let mut outcome = [(Verdict::Live, 0, 0); BATCH];
+        let mut outcome = [(Verdict::Live, 0, 0, Subscriber::NONE); BATCH];
         let is_injected = std::mem::take(&mut self.are_injected);
         let mut batch = if is_injected { Batch::injected() } else { Batch::default() };
         let mut tickets = self.tickets.iter();
-        for ((bytes, range), &(port, ingress)) in self.pool.all_mut(&self.arrived).zip(&self.arrived_by) {
+        for ((bytes, range), &origin) in self.pool.all_mut(&self.arrived).zip(&self.arrived_by) {
+            let Origin { port, ingress, subscriber } = origin;
             let frame = Frame::new(bytes, range.start, range.end, port);
             match (tickets.next(), ingress) {
                 (Some(&ticket), _) => batch.push_kept(frame, ticket),
                 (None, Ingress::Wire) => batch.push(frame),
-                (None, ingress) => batch.push_handed(frame, ingress),
+                (None, ingress) => batch.push_handed(frame.of_subscriber(subscriber), ingress),
             }
         }
         let (plane, now) = (&mut self.plane, self.now);
         catch_unwind(AssertUnwindSafe(|| decide(plane, now, &mut batch))).ok()?;
         for (slot, (frame, verdict)) in outcome.iter_mut().zip(batch.outcome()) {
             let range = frame.range();
-            *slot = (verdict, range.start as u16, range.end as u16);
+            *slot = (verdict, range.start as u16, range.end as u16, frame.subscriber());
         }
         Some(outcome)
     }
@@ -432,7 +434,8 @@ impl Worker {
         let departures: Vec<Departure> = self.plane.departures().collect();
         for Departure { to, bytes } in departures {
             if let Leave::Thread(to, from) = to {
-                if !self.exchange.hand(to.to, from, to.ingress, &bytes) {
+                let origin = Origin { ingress: to.ingress, ..Origin::wire(from) };
+                if !self.exchange.hand(to.to, origin, &bytes) {
                     self.plane.handover_failed();
                 }
                 continue;

@@ -18,6 +18,7 @@ use crate::port::Port;
 use crate::prefix::Prefix;
 use crate::queue;
 use crate::route::{self, Routes};
+use crate::subscribers::{self, SubscriberConfig};
 use crate::text::{self, FileOf, Item, MOST_STAGES};
 use crate::threads::Share;
 pub(crate) use align::align;
@@ -35,6 +36,8 @@ pub struct Config {
     pub routes: Option<Routes>,
     /// Limits for what hosts share.
     pub(crate) limits: Limits,
+    /// The small static table of subscribers.
+    pub subscribers: Vec<SubscriberConfig>,
     /// What a router does with options of IPv4.
     pub options: route::Options,
     /// What must not be predictable from outside follows from this seed: set it at random where that matters. It is not part of
@@ -219,7 +222,12 @@ pub struct Beside<'a> {
 fn read(items: &[Item], file: FileOf<'_>, notes: &Notes<'_>) -> Config {
     let (limits, items): (Vec<Item>, Vec<Item>) =
         items.iter().cloned().partition(|item| item.name.text == "limits");
+    let (table, items): (Vec<Item>, Vec<Item>) =
+        items.into_iter().partition(|item| item.name.text == "subscribers");
     let items = &items[..];
+    if let [_, again, ..] = &table[..] {
+        again.wrong(notes, "there are `subscribers` already: write all in one".to_string());
+    }
     if let [_, again, ..] = &limits[..] {
         again.wrong(notes, "there are `limits` already: write all in one".to_string());
     }
@@ -244,6 +252,7 @@ fn read(items: &[Item], file: FileOf<'_>, notes: &Notes<'_>) -> Config {
     if let [_, again, ..] = routes[..] {
         again.wrong(notes, "there is a `route` already: write all routes in one".to_string());
     }
+    let subscribers = table.first().map(|item| subscribers::read(item, &ports, notes)).unwrap_or_default();
     let routes = routes.first().map(|item| route::read(item, &ports, notes));
     let (routes, options) =
         routes.map_or((None, route::Options::default()), |(all, options)| (Some(all), options));
@@ -252,7 +261,8 @@ fn read(items: &[Item], file: FileOf<'_>, notes: &Notes<'_>) -> Config {
     if stages.len() > MOST_STAGES {
         items[0].wrong(notes, format!("a node has at most {MOST_STAGES} stages: these are {}", stages.len()));
     }
-    Config { ports, left, stages, routes, limits, options, seed: 0, share: Share::default() }
+    let share = Share::default();
+    Config { ports, left, stages, routes, limits, subscribers, options, seed: 0, share }
 }
 
 fn check_ports(ports: &[Port], items: &[Item], notes: &Notes<'_>) {
@@ -351,6 +361,53 @@ mod tests {
                 "n:2: `127.0.0.0/8` holds no addresses",
             ),
             ("lan(\nmac 01:00:00:00:00:01) > wan", "n:2: `01:00:00:00:00:01` is no address of one host"),
+            (
+                "lan(198.18.0.1/24, vlan 7-9) > route(\ndefault via 198.18.0.2)",
+                "n:2: `lan` has several lines, and 198.18.0.2 may be on each: give it a port with the tags",
+            ),
+            (
+                "lan(fe80::1/64, vlan 7-9) > route(\ndefault via fe80::2 on lan)",
+                "n:2: `lan` has several lines, and fe80::2 may be on each: give it a port",
+            ),
+            (
+                "lan(198.18.0.1/24, vlan 7, untagged,\nneighbour 198.18.0.2 02:00:00:00:00:01) > route",
+                "n:2: a port with several lines has no neighbours: give the neighbour a port",
+            ),
+            ("lan(vlan 9-7) > wan", "n:1: `9-7` is no VLAN: write a tag of 1 to 4094"),
+            ("lan > wan\nsubscribers(anna lan)", "n:2: a subscriber is a name, a port, the tags of its line"),
+            (
+                "lan > wan\nsubscribers(anna lam untagged 02:00:00:00:00:01)",
+                "n:2: `lam` is no port of the node: did",
+            ),
+            (
+                "lan > wan\nsubscribers(anna lan 7 02:00:00:00:00:01)",
+                "n:2: `lan` has no frames with these tags (7), but",
+            ),
+            (
+                "lan(vlan 7-9) > wan\nsubscribers(anna lan 7-8 02:00:00:00:00:01)",
+                "n:2: `7-8` are several lines: write the tags of one",
+            ),
+            (
+                "lan > wan\nsubscribers(anna lan untagged 03:00:00:00:00:01)",
+                "n:2: `03:00:00:00:00:01` is no address",
+            ),
+            (
+                "lan > wan\nsubscribers(anna lan untagged 02:00:00:00:00:01,\nbob lan untagged 02:00:00:00:00:01)",
+                "n:3: another subscriber has this port, tags and Ethernet address",
+            ),
+            (
+                "lan > wan\nsubscribers(anna lan untagged 02:00:00:00:00:01 192.0.2.1,\nbob lan untagged 02:00:00:00:00:02 192.0.2.1/32)",
+                "n:3: another subscriber has 192.0.2.1/32: give each its own",
+            ),
+            (
+                "lan > wan\nsubscribers(anna lan untagged 02:00:00:00:00:01,\nanna lan untagged 02:00:00:00:00:02)",
+                "n:3: there is a subscriber `anna` already",
+            ),
+            (
+                "lan > wan\nsubscribers(anna lan untagged 02:00:00:00:00:01 192.0.2.1/24)",
+                "n:2: `192.0.2.1/24` has bits",
+            ),
+            ("lan > wan\nsubscribers\nsubscribers", "n:3: there are `subscribers` already: write all in one"),
             ("lan(\nrpf losse) > wan", "n:2: `losse`: rpf is strict, end, loose or off"),
         ] {
             let wrong = Config::read("n", text).expect_err(text).to_string();

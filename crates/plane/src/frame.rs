@@ -21,9 +21,11 @@ use weir_packet::checksum::{fold, is_right_ipv4, sum};
 use weir_packet::frame::Mac;
 use weir_packet::headers::{ICMP, ICMP6, SCTP, TCP, UDP, words};
 
+use crate::address::{mapped4, words6};
 use crate::drops::DropReason;
 use crate::extensions::{self, FragmentHeader};
 use crate::query::{self, Query};
+use crate::subscribers::{Line, Subscriber};
 use crate::tags::Tags;
 
 pub(crate) use crate::extensions::IPV6;
@@ -91,8 +93,10 @@ pub(crate) struct Known {
     pub(crate) passage: Passage,
     /// See [`Frame::class`].
     pub(crate) class: u8,
+    /// See [`Frame::policed_host`].
+    pub(crate) policed_host: u32,
     /// See [`Frame::subscriber`].
-    pub(crate) subscriber: u32,
+    pub(crate) subscriber: Subscriber,
     /// See [`Frame::tags`].
     pub(crate) tags: Tags,
     /// The node answers a frame with it: its Ethernet addresses lead back, and its tags are those of that frame.
@@ -108,7 +112,8 @@ impl Known {
             is_awaited: false,
             passage: Passage::Full,
             class: 0,
-            subscriber: 0,
+            policed_host: 0,
+            subscriber: Subscriber::NONE,
             tags: Tags::NONE,
             is_answer: false,
         }
@@ -131,8 +136,10 @@ pub struct Frame<'a> {
     pub(crate) passage: Passage,
     /// Its class as a rule of a filter has set it, 0 to 7; 0 if none has.
     pub(crate) class: u8,
-    /// The subscriber of the frame as a hash, in its present direction; 0 if no policer has seen it there.
-    pub(crate) subscriber: u32,
+    /// The host that a policer has counted the frame for, as a hash, in its present direction; 0 if no policer has seen it there.
+    pub(crate) policed_host: u32,
+    /// The subscriber that it comes from, or goes to, in its present direction.
+    pub(crate) subscriber: Subscriber,
     /// The VLANs that it came with, whether or not its tags still stand in it.
     pub(crate) tags: Tags,
     /// See [`Known::is_answer`].
@@ -146,6 +153,8 @@ pub struct Frame<'a> {
     src4: u32,
     dst4: u32,
 }
+
+const _: () = assert!(size_of::<Frame<'_>>() == 64 && size_of::<Known>() == 24);
 
 /// What the headers of a packet say.
 struct Headers {
@@ -186,7 +195,8 @@ impl<'a> Frame<'a> {
             is_awaited: false,
             passage: Passage::Full,
             class: 0,
-            subscriber: 0,
+            policed_host: 0,
+            subscriber: Subscriber::NONE,
             tags: Tags::NONE,
             is_answer: false,
             kind: Kind::Other,
@@ -198,6 +208,17 @@ impl<'a> Frame<'a> {
             src4: 0,
             dst4: 0,
         }
+    }
+
+    /// The same of a subscriber that another thread of the node has found for it.
+    #[must_use]
+    pub fn of_subscriber(self, subscriber: Subscriber) -> Self {
+        Frame { subscriber, ..self }
+    }
+
+    /// The subscriber that it comes from, or goes to, if the node knows one.
+    pub fn subscriber(&self) -> Subscriber {
+        self.subscriber
     }
 
     /// Reads the headers from the Ethernet header on, whose tags end at `ether_type_at` (from the frame's start).
@@ -250,6 +271,7 @@ impl<'a> Frame<'a> {
             is_awaited: self.is_awaited,
             passage: self.passage,
             class: self.class,
+            policed_host: self.policed_host,
             subscriber: self.subscriber,
             tags: self.tags,
             is_answer: self.is_answer,
@@ -269,7 +291,8 @@ impl<'a> Frame<'a> {
     /// Reads the headers again of a frame that was known so.
     pub(crate) fn read_known(&mut self, known: &Known) -> Result<(), DropReason> {
         (self.is_awaited, self.passage) = (known.is_awaited, known.passage);
-        (self.class, self.subscriber) = (known.class, known.subscriber);
+        (self.class, self.policed_host) = (known.class, known.policed_host);
+        self.subscriber = known.subscriber;
         (self.tags, self.is_answer) = (known.tags, known.is_answer);
         self.read(usize::from(known.ethernet) - 2)
     }
@@ -402,6 +425,20 @@ impl Frame<'_> {
         let &[a, b, c, d, e, f, ref src @ ..] =
             self.bytes().first_chunk::<12>().expect("a type stands behind them");
         ([a, b, c, d, e, f], *src)
+    }
+
+    /// Where it came from; it was read.
+    pub(crate) fn line(&self) -> Line {
+        let (_, mac) = self.macs();
+        Line { port: self.port, tags: self.tags, mac }
+    }
+
+    /// The words of the address that a packet is for.
+    pub(crate) fn destination(&self) -> [u32; 4] {
+        match self.kind {
+            Kind::V4 => mapped4(self.dst4),
+            _ => words6(self.addresses6().1),
+        }
     }
 
     /// Another Ethernet address of its receiver; it need not have been read.

@@ -129,6 +129,8 @@ struct Slot {
     known: Known,
     /// What becomes of it, once that is decided.
     then: Option<Then>,
+    /// The epoch in which it was kept, modulo 2.
+    parity: usize,
 }
 
 /// The frames that stages keep.
@@ -141,6 +143,12 @@ pub(crate) struct KeptFrames {
     fresh: Vec<Ticket>,
     /// The frames at work are the node's own.
     pub(crate) is_originated: bool,
+    /// See [`KeptFrames::epoch`].
+    epoch: u64,
+    /// In the present epoch there was a moment at which no copy was kept.
+    had_no_copies: bool,
+    /// How many frames are kept of the present epoch and of the one before, by parity.
+    of_epochs: [u64; 2],
 }
 
 /// The result of a decision about a frame.
@@ -155,9 +163,22 @@ pub(crate) enum Decided {
 
 #[expect(clippy::indexing_slicing, reason = "a ticket is the number of a slot")]
 impl KeptFrames {
-    /// A call begins: the caller has set the memory of all frames before it aside.
-    pub(crate) fn begin(&mut self) {
+    /// A call begins: the caller has set the memory of all frames before it aside. Stages keep so many frames, copies that have
+    /// no tickets among them.
+    pub(crate) fn begin(&mut self, all: u64) {
         self.fresh.clear();
+        self.had_no_copies |= all <= self.of_epochs.iter().sum();
+        let before = (self.epoch as usize + 1) % 2;
+        if self.of_epochs[before] == 0 && self.had_no_copies {
+            self.epoch += 1;
+            self.had_no_copies = false;
+        }
+    }
+
+    /// It grows from batch to batch as long as the frames do that were kept before. When it has grown by two, none is kept any more
+    /// that was kept, or came, before that.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch
     }
 
     /// A ticket for a frame of the batch at work.
@@ -176,7 +197,9 @@ impl KeptFrames {
     }
 
     fn ticket(&mut self, memory: Memory, known: Known) -> Ticket {
-        let slot = Slot { memory, known, then: None };
+        let parity = self.epoch as usize % 2;
+        self.of_epochs[parity] += 1;
+        let slot = Slot { memory, known, then: None, parity };
         match self.unused.pop() {
             Some(ticket) => {
                 self.slots[ticket.number()] = slot;
@@ -212,7 +235,8 @@ impl KeptFrames {
 
     fn forget(&mut self, ticket: Ticket) -> Slot {
         let slot = &mut self.slots[ticket.number()];
-        let unused = Slot { memory: Memory::Unused, known: slot.known, then: None };
+        let unused = Slot { memory: Memory::Unused, known: slot.known, then: None, parity: slot.parity };
+        self.of_epochs[slot.parity] -= 1;
         self.unused.push(ticket);
         std::mem::replace(slot, unused)
     }

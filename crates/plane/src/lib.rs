@@ -78,6 +78,7 @@ pub mod scenario;
 mod sessions;
 mod stage;
 mod steer;
+mod subscribers;
 mod table;
 mod tags;
 pub mod text;
@@ -116,6 +117,7 @@ pub use route::{
     NextHop, NoLink, Options, Route, RouteCommand, RouteEntry, RouteTarget, Routes, Target, Via,
 };
 pub use sessions::{Cursor, Session, SessionRecord};
+pub use subscribers::{Line, Subscriber, SubscriberConfig};
 pub use table::tcp::Progress;
 pub use tags::{TagSet, Tags, Vids};
 pub use threads::{Handover, Ingress, MOST_THREADS, NeighbourNews, Share};

@@ -106,6 +106,11 @@ impl Outbox {
         }
     }
 
+    /// A call of the plane begins.
+    pub(crate) fn begin(&mut self) {
+        self.kept.begin(self.kept_count);
+    }
+
     /// Keeps a frame, for [`Outbox::emit`] or [`Outbox::discard`]; the caller gives it the verdict.
     pub(crate) fn keep(&mut self, frame: &Frame<'_>) -> Ticket {
         self.kept_count += 1;

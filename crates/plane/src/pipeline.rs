@@ -24,6 +24,7 @@ use crate::queue::Queue;
 use crate::recipe::{Note, SessionState, Uses};
 use crate::route::Router;
 use crate::stage::Step;
+use crate::subscribers::{Line, Subscribers};
 use crate::tags::{PortTags, Tag, TagSet};
 use crate::text::MOST_STAGES;
 use crate::time::Time;
@@ -37,6 +38,7 @@ pub(crate) struct Pipeline {
     pub(crate) left: usize,
     pub(crate) stages: Vec<Stage>,
     pub(crate) exit: Exit,
+    pub(crate) subscribers: Subscribers,
     /// It changes whenever the text changes, or a stage begins anew.
     pub(crate) text_epoch: u32,
 }
@@ -88,8 +90,9 @@ impl Pipeline {
         drops: &mut Drops,
     ) -> Set {
         let Batch { frames, verdicts, .. } = batch;
+        let (frames, subscribers) = (Frames(frames), &self.subscribers);
         let mut step =
-            Step { now, frames: Frames(frames), outbox, drops, verdicts, turned: Set::EMPTY, stage: 0 };
+            Step { now, frames, outbox, drops, subscribers, verdicts, turned: Set::EMPTY, stage: 0 };
         let passed = match dir {
             Dir::Outward => outward(&mut self.stages, &mut step, entries),
             Dir::Inward => inward(&mut self.stages, &mut step, entries),
@@ -110,8 +113,9 @@ impl Pipeline {
         if let Exit::Router(router) = &mut self.exit {
             let Batch { frames, verdicts, .. } = batch;
             let stage = self.stages.len();
+            let (frames, subscribers) = (Frames(frames), &self.subscribers);
             let mut step =
-                Step { now, frames: Frames(frames), outbox, drops, verdicts, turned: Set::EMPTY, stage };
+                Step { now, frames, outbox, drops, subscribers, verdicts, turned: Set::EMPTY, stage };
             router.run(&mut step, Dir::Outward, passed.outward);
             router.run(&mut step, Dir::Inward, passed.inward);
             return;
@@ -124,8 +128,9 @@ impl Pipeline {
     pub(crate) fn tick_stages(&mut self, now: Time, outbox: &mut Outbox, drops: &mut Drops) -> bool {
         let mut more = false;
         let verdicts = &mut PerFrame::all(Verdict::Live);
+        let (frames, subscribers) = (Frames(&mut []), &self.subscribers);
         let mut step =
-            Step { now, frames: Frames(&mut []), outbox, drops, verdicts, turned: Set::EMPTY, stage: 0 };
+            Step { now, frames, outbox, drops, subscribers, verdicts, turned: Set::EMPTY, stage: 0 };
         for (k, stage) in self.stages.iter_mut().enumerate() {
             (step.stage, step.outbox.at_work) = (k, Some(k));
             more |= stage.tick(&mut step);
@@ -193,7 +198,7 @@ impl Pipeline {
     pub(crate) fn leave(&self, batch: &mut Batch<'_>, set: Set, port: PortId, drops: &mut Drops) {
         let own = match self.tags(port) {
             PortTags::Fixed(own) => own,
-            PortTags::Lines(lines) => return leave_by_lines(lines, batch, set, port, drops),
+            PortTags::Lines(lines) => return self.leave_by_lines(lines, batch, set, port, drops),
         };
         let is_tagged = !own.is_empty();
         for i in set {
@@ -203,6 +208,43 @@ impl Pipeline {
             }
             batch.verdicts[i] = Verdict::Out(port);
         }
+    }
+
+    /// Frames leave by a port with several lines, each by its own, or by that of the subscriber that it is for; all others are
+    /// dropped.
+    #[inline(never)]
+    fn leave_by_lines(
+        &self,
+        lines: &TagSet,
+        batch: &mut Batch<'_>,
+        set: Set,
+        port: PortId,
+        drops: &mut Drops,
+    ) {
+        for i in set {
+            let frame = &mut batch[i];
+            let (own, places) = (frame.tags, &mut [[0; 4]; 2]);
+            batch.verdicts[i] = if lines.accepts(own) {
+                if !frame.keeps_tags() {
+                    retag(frame, own.write(places));
+                }
+                Verdict::Out(port)
+            } else if let Some(line) = self.line_to(frame, port) {
+                retag(frame, line.tags.write(places));
+                Verdict::Out(port)
+            } else {
+                drops.count(DropReason::NoLine);
+                Verdict::Dropped(DropReason::NoLine)
+            };
+        }
+    }
+
+    /// The line at a port of the subscriber that a frame is for.
+    fn line_to(&self, frame: &Frame<'_>, port: PortId) -> Option<Line> {
+        let is_looked_up = frame.is_ip() && !self.subscribers.is_empty();
+        let entry =
+            self.subscribers.entry(self.subscribers.lookup_to(is_looked_up.then(|| frame.destination())?))?;
+        (entry.line.port == port).then_some(entry.line)
     }
 
     /// The tags of a port.
@@ -225,24 +267,6 @@ fn retag(frame: &mut Frame<'_>, own: &[Tag]) {
         count += 1;
     }
     frame.set_ethernet(dst, src, tags.get(..count).unwrap_or_default());
-}
-
-/// Frames leave by a port with several lines, each by its own; a frame of another line is dropped.
-#[inline(never)]
-fn leave_by_lines(lines: &TagSet, batch: &mut Batch<'_>, set: Set, port: PortId, drops: &mut Drops) {
-    for i in set {
-        let frame = &mut batch[i];
-        batch.verdicts[i] = if lines.accepts(frame.tags) {
-            if !frame.keeps_tags() {
-                let tags = frame.tags;
-                retag(frame, tags.write(&mut [[0; 4]; 2]));
-            }
-            Verdict::Out(port)
-        } else {
-            drops.count(DropReason::NoLine);
-            Verdict::Dropped(DropReason::NoLine)
-        };
-    }
 }
 
 /// What a frame meets between its ports: a closed set, distinguished once per batch.

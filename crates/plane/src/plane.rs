@@ -41,7 +41,7 @@ use crate::unread_log::UnreadLog;
 
 pub use accounting::Accounting;
 pub(crate) use make::stage_of;
-use make::{exit, local_addresses};
+use make::{exit, local_addresses, subscribers};
 pub use originated::{Departure, Leave};
 
 /// A node's data plane.
@@ -79,6 +79,7 @@ impl Plane {
                 left: config.left,
                 stages,
                 exit: exit(config, macs, &mut outbox),
+                subscribers: subscribers(config),
                 text_epoch: 0,
             },
             outbox,
@@ -98,7 +99,7 @@ impl Plane {
         let came =
             if batch.is_injected { &mut self.accounting.injected } else { &mut self.accounting.entered };
         *came += (batch.len() - batch.handed) as u64;
-        self.outbox.kept.begin();
+        self.outbox.begin();
         let entries = self.admit(now, batch);
         match self.fast {
             Some(_) => self.pass_beside(now, batch, entries),
@@ -110,7 +111,7 @@ impl Plane {
 
     /// Resumes a batch of frames that were kept, as [`Plane::next_emitted`] has asked for.
     pub fn resume(&mut self, now: Time, batch: &mut Batch<'_>) {
-        self.outbox.kept.begin();
+        self.outbox.begin();
         // Before anything can fail: with the batch the memory of its frames is gone.
         let tickets = std::mem::take(&mut batch.tickets);
         assert_eq!(tickets.len(), batch.len(), "a batch of frames that were kept");
@@ -160,6 +161,13 @@ impl Plane {
         }
     }
 
+    /// A number that grows from batch to batch as long as frames leave the node that wait in it. When it has grown by two, all frames
+    /// have left that were in the node before: an index of a subscriber that was removed then may be used again, as soon as that is
+    /// so of each thread.
+    pub fn frames_epoch(&self) -> u64 {
+        self.outbox.kept.epoch()
+    }
+
     /// What to do with the memory of a frame that was kept. The caller calls it until it returns `None`, behind each other call,
     /// and brings frames back before the text changes.
     pub fn next_emitted(&mut self) -> Option<Emitted> {
@@ -176,7 +184,7 @@ impl Plane {
     /// Time has passed: does a bounded part of what is due. True: there is more, for another call as soon as the caller has
     /// nothing else to do.
     pub fn tick(&mut self, now: Time) -> bool {
-        self.outbox.kept.begin();
+        self.outbox.begin();
         if self.fast.as_mut().is_some_and(|path| path.read_if_due(&mut self.pipeline, now)) {
             return true;
         }
@@ -265,6 +273,7 @@ fn enter(entries: &mut Entries, batch: &Batch<'_>, i: usize, entry: EntryPoint) 
 mod tests {
     use super::*;
     use crate::frame::{HEAD_ROOM, PortId};
+    use crate::tags::Tags;
     use weir_packet::flow::Flow;
     use weir_packet::frame::{Ends, Signature};
 
@@ -422,5 +431,53 @@ mod tests {
         }
         let Exit::Router(router) = &plane.pipeline.exit else { panic!("a router") };
         assert_eq!(router.neighbours(), 0);
+    }
+
+    /// An index that was removed while frames with it wait is used again only when they have left, and they name no other
+    /// subscriber meanwhile.
+    #[test]
+    fn an_index_is_used_again_when_the_frames_that_name_it_have_left() {
+        use crate::kept::Shelf;
+        use crate::subscribers::{Line, Subscriber};
+        let text = "lan(vlan 7-9) > queue(outward 8kbit, aqm fifo) > wan(vlan 7-9)
+                    subscribers(anna lan 7 02:07:07:07:07:07)";
+        let mut plane = Plane::new(&Config::read("n", text).expect("a node"), &[[2; 6], [4; 6]]);
+        let mut shelf = Shelf::default();
+        let packet = crate::scenario::packet("udp 198.18.0.2:1 > 198.18.0.9:53 len 958").expect("a packet");
+        for _ in 0..4 {
+            let mut buf =
+                [&[0; HEAD_ROOM][..], &[4; 6], &[2, 7, 7, 7, 7, 7], &[0x81, 0, 0, 7, 8, 0], &packet].concat();
+            let end = buf.len();
+            let mut batch = Batch::default();
+            batch.push(Frame::new(&mut buf, HEAD_ROOM, end, PortId(0)));
+            plane.run(Time::from_ms(1), &mut batch);
+            if let Some((frame, Verdict::Kept(ticket))) = batch.outcome().next() {
+                assert_eq!(
+                    plane.outbox.kept.known(ticket).subscriber,
+                    Subscriber { index: 1, generation: 0 }
+                );
+                shelf.copy(ticket, frame);
+            }
+        }
+        let line = Line { port: PortId(0), tags: Tags { outer: 7, inner: 0 }, mac: [2, 7, 7, 7, 7, 7] };
+        let anna = plane.pipeline.subscribers.lookup_from(line);
+        assert!(plane.pipeline.subscribers.remove(anna));
+        let (epoch, mut waited, mut now) = (plane.frames_epoch(), 0, 1);
+        while plane.accounting().kept > 0 {
+            assert!(plane.frames_epoch() < epoch + 2, "a frame that names the index waits");
+            (waited, now) = (waited + 1, now + 100);
+            plane.tick(Time::from_ms(now));
+            shelf.resume(&mut plane, Time::from_ms(now));
+        }
+        assert!(waited > 20, "it took {waited} ticks");
+        (0..3).for_each(|_| _ = plane.tick(Time::from_ms(now)));
+        assert!(plane.frames_epoch() >= epoch + 2);
+        let table = &mut plane.pipeline.subscribers;
+        let other = table.insert(line, Vec::new()).expect("room");
+        assert_eq!(other, Subscriber { index: 2, generation: 0 }, "it rests until it is released");
+        table.release(1);
+        let other = table.insert(Line { port: PortId(1), ..line }, Vec::new()).expect("room");
+        assert_eq!(other, Subscriber { index: 1, generation: 1 });
+        assert!(table.entry(anna).is_none());
     }
 }

@@ -3,10 +3,11 @@
 //!
 //! ```text
 //! frame > inside address > profile (longest prefix) > rate of its class and direction > bucket of the subscriber > on, or dropped
-//!              `--> subscriber of the frame, for queues behind
+//!              `--> policed host of the frame, for queues behind
 //! ```
 //! The inside address is the source of a frame on its way outward and the destination of one on its way inward. A subscriber has one
-//! address of IPv4, or a network of IPv6. A frame counts with its Ethernet header, as in a queue.
+//! address of IPv4, or a network of IPv6; but where the text has `subscribers`, it is the one of that table that the frame comes from or
+//! goes to, whatever its address. A frame counts with its Ethernet header, as in a queue.
 //!
 //! Invariant: over any time no more than burst + rate * time passes of a subscriber, see `police/buckets.rs`.
 //!
@@ -35,6 +36,7 @@ use crate::frame::{Frame, Kind};
 use crate::prefix::mask6;
 use crate::recipe::{Ends, Key, Never};
 use crate::stage::{ByDir, Step};
+use crate::subscribers::{Subscriber, Subscribers};
 use crate::table::secret::Secret;
 use crate::time::Time;
 
@@ -44,6 +46,9 @@ pub use command::PoliceCommand;
 pub(crate) use command::RateChange;
 pub(crate) use config::Config;
 use ranges::Ranges;
+
+/// Bits of the buckets of subscribers that the node knows, beside index and generation: no host has such an address of IPv6.
+const KNOWN: u128 = 0xffff << 112;
 
 /// In the place of a number of a rate: no limit.
 const FREE: u16 = u16::MAX;
@@ -98,14 +103,20 @@ impl Police {
     pub(crate) fn run(&mut self, step: &mut Step<'_, '_>, dir: Dir, set: Set) -> Set {
         let (mut limited, mut asked) =
             (Set::EMPTY, PerFrame::all(Asked { rate: FREE, hash: 0, subscriber: 0 }));
+        let has_subscribers = !step.subscribers.is_empty();
         for i in set {
             let frame = &mut step.frames[i];
-            let (profile, subscriber, mixed) = self.rules.subscriber(frame, dir);
-            // 0 stands for no subscriber.
-            frame.subscriber = mixed.max(1);
+            let (profile, mut subscriber, mut mixed) = self.rules.subscriber(frame, dir);
+            let known = if has_subscribers { subscriber_of(step.subscribers, frame, dir) } else { None };
+            if let Some(Subscriber { index, generation }) = known {
+                subscriber = KNOWN | u128::from(generation) << 32 | u128::from(index);
+                mixed = mix4(index);
+            }
+            // 0 stands for no host.
+            frame.policed_host = mixed.max(1);
             let number = self.rules.number(profile, dir, frame.class);
             if let Some(rate) = self.rules.rates.get(usize::from(number)) {
-                let hash = self.secret.hash(words6(subscriber), 0);
+                let hash = self.secret.hash(words6(subscriber), known.is_some().into());
                 rate.buckets.touch(hash);
                 asked[i] = Asked { rate: number, hash, subscriber };
                 limited.insert(i);
@@ -261,6 +272,14 @@ impl Rules {
         let numbers = self.profiles.get(usize::from(profile));
         numbers.and_then(|numbers| numbers[dir].get(usize::from(class))).copied().unwrap_or(FREE)
     }
+}
+
+/// The subscriber that the node knows for a frame on its way in `dir`: it came from the one outward, and goes to the other inward.
+fn subscriber_of(subscribers: &Subscribers, frame: &mut Frame<'_>, dir: Dir) -> Option<Subscriber> {
+    if dir == Dir::Inward {
+        frame.subscriber = subscribers.lookup_to(frame.destination());
+    }
+    subscribers.entry(frame.subscriber).map(|_| frame.subscriber)
 }
 
 /// Another configuration, ready to be taken; afterwards the old one.
@@ -506,7 +525,7 @@ mod tests {
             Stage::Queue(queue) => Some(queue.waiting()),
             _ => None,
         });
-        queues.flatten().map(|ticket| plane.outbox.kept.known(ticket).subscriber).collect()
+        queues.flatten().map(|ticket| plane.outbox.kept.known(ticket).policed_host).collect()
     }
 
     /// Frames keep their subscriber when a NAT copies them, and have none when it turns them.
@@ -552,5 +571,44 @@ mod tests {
         batch.push(Frame::new(&mut buf, HEAD_ROOM, end, PortId(0)));
         plane.run(Time::default(), &mut batch);
         assert_eq!(plane.accounting().drops.total(), 0, "{line}: {:?}", plane.accounting());
+    }
+
+    /// A frame of a host on a line.
+    fn of_line(vid: u8, mac: u8, src: &str) -> Vec<u8> {
+        let mut frame = frame(&format!("udp {src}:5 > 198.19.0.9:53 len 958"));
+        frame[HEAD_ROOM + 11] = mac;
+        frame.splice(HEAD_ROOM + 12..HEAD_ROOM + 12, [0x81, 0, 0, vid]);
+        frame
+    }
+
+    /// What is known of a subscriber decides, and not what its frames say of addresses; other hosts are counted by their addresses.
+    #[test]
+    fn a_subscriber_of_the_table_has_one_bucket_whatever_its_addresses() {
+        let text = "lan(vlan 7-9) > police(profile p outward 8Mbit burst 3100, others p) > wan(vlan 7-9)
+                    subscribers(anna lan 7 02:02:02:02:02:01, bob lan 8 02:02:02:02:02:01)";
+        let mut plane = Plane::new(&config(text), &MACS);
+        for (vid, mac, src, expected) in [
+            (7, 1, "198.18.0.1", 2),
+            (7, 1, "198.18.0.2", 1),
+            (7, 1, "198.18.0.1", 0),
+            // The same address on the line of another one.
+            (8, 1, "198.18.0.1", 2),
+            // A host of the first line that the table does not know.
+            (7, 2, "198.18.0.1", 2),
+            (9, 1, "198.18.0.1", 1),
+            (9, 1, "198.18.0.3", 2),
+        ] {
+            let mut out = 0;
+            for _ in 0..2 {
+                let mut buf = of_line(vid, mac, src);
+                let end = buf.len();
+                let mut batch = Batch::default();
+                batch.push(Frame::new(&mut buf, HEAD_ROOM, end, PortId(0)));
+                plane.run(Time::default(), &mut batch);
+                let (_, verdict) = batch.outcome().next().expect("one");
+                out += u32::from(verdict == Verdict::Out(PortId(1)));
+            }
+            assert_eq!(out, expected, "{src} of {mac} on {vid}");
+        }
     }
 }

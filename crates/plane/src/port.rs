@@ -32,7 +32,7 @@ use crate::tags::TagSet;
 use crate::text::{Arg, Item};
 
 /// Names of items that are no ports.
-const NO_PORTS: &[&str] = &["route", "filter", "nat", "queue", "police", "limits"];
+const NO_PORTS: &[&str] = &["route", "filter", "nat", "queue", "police", "limits", "subscribers"];
 
 /// The configuration of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -248,7 +248,7 @@ impl From<Mac> for MacText {
 }
 
 /// An Ethernet address that one host can have.
-fn own_mac(text: &str) -> Result<Mac, String> {
+pub(crate) fn own_mac(text: &str) -> Result<Mac, String> {
     match mac(text)? {
         mac if mac[0] & 1 != 0 || mac == [0; 6] => Err(format!(
             "`{text}` is no address of one host: its first byte is to be even, and not all may be zero"

@@ -104,7 +104,7 @@ impl Punter {
             Kind::V4 | Kind::V6 => self.dhcp(frame),
             Kind::Other => pppoe(frame),
         };
-        reason.filter(|reason| reasons.contains(*reason))
+        reason.filter(|reason| reasons.contains(*reason)).or_else(|| unknown_source(frame, reasons))
     }
 
     /// A message of DHCP to a server that may be the node, or to any. Fragments of one pass as other packets do.
@@ -146,6 +146,13 @@ impl Punter {
 /// Whether a frame is one of PPPoE.
 pub(crate) fn is_pppoe(frame: &Frame<'_>) -> bool {
     frame.kind() == Kind::Other && matches!(frame.ether_type(), PPPOE_DISCOVERY | PPPOE_SESSION)
+}
+
+/// A packet of a source that no subscriber has.
+fn unknown_source(frame: &Frame<'_>, reasons: PuntReasons) -> Option<PuntReason> {
+    let is_packet = matches!(frame.kind(), Kind::V4 | Kind::V6) && !icmp::is_about_neighbours(frame);
+    let is_unknown = frame.subscriber().is_none() && reasons.contains(PuntReason::UnknownSource);
+    (is_packet && is_unknown).then_some(PuntReason::UnknownSource)
 }
 
 /// PPPoE, but for packets of IP in it (RFC 2516; the protocol may be compressed to one byte, which is odd: RFC 1661, section 6.5).

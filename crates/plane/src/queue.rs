@@ -402,13 +402,13 @@ fn packet(frame: &Frame<'_>, dir: Dir, config: &Config) -> (Packet<()>, usize) {
     // Fragments have no ports, so that they count for none of a packet that is cut.
     let ports = if frame.fragment() == Fragment::Whole { frame.ports() } else { (0, 0) };
     packet.flow = flow(packet.source, packet.destination, ports, frame.proto());
-    if frame.subscriber != 0 {
+    if frame.policed_host != 0 {
         match dir {
-            Dir::Outward => packet.source = frame.subscriber,
-            Dir::Inward => packet.destination = frame.subscriber,
+            Dir::Outward => packet.source = frame.policed_host,
+            Dir::Inward => packet.destination = frame.policed_host,
         }
         // Fragments of two subscribers may have one public address.
-        packet.flow ^= frame.subscriber;
+        packet.flow ^= frame.policed_host;
     }
     packet.ecn = Ecn::from_bits(frame.ecn());
     (packet, config.behind.as_ref().map_or(0, |paths| paths.of(from, to)))

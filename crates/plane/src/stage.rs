@@ -10,6 +10,7 @@ use crate::frame::PortId;
 use crate::icmp::Error;
 use crate::kept::Ticket;
 use crate::outbox::Outbox;
+use crate::subscribers::{Subscriber, Subscribers};
 use crate::threads::{Handover, Ingress};
 use crate::time::Time;
 
@@ -63,6 +64,7 @@ pub(crate) struct Step<'s, 'a> {
     pub(crate) frames: Frames<'s, 'a>,
     pub(crate) outbox: &'s mut Outbox,
     pub(crate) drops: &'s mut Drops,
+    pub(crate) subscribers: &'s Subscribers,
     pub(super) verdicts: &'s mut PerFrame<Verdict>,
     /// Frames that have turned at this stage.
     pub(super) turned: Set,
@@ -115,7 +117,7 @@ impl Step<'_, '_> {
     /// The outward frame turns here and passes the stages before this one inward; it is not among those that go on.
     pub(crate) fn turn(&mut self, i: usize) {
         // The subscriber of the outward direction is not that of the inward one.
-        self.frames[i].subscriber = 0;
+        (self.frames[i].policed_host, self.frames[i].subscriber) = (0, Subscriber::NONE);
         self.turned.insert(i);
     }
 

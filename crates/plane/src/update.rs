@@ -114,6 +114,9 @@ impl Update {
         if old.left != new.left || !old.has_ports_of(new) {
             return Err("ports change only when the node begins anew".to_string());
         }
+        if old.subscribers != new.subscribers {
+            return Err("the subscribers of the text change only when the node begins anew".to_string());
+        }
         if old.routes.is_some() != new.routes.is_some() {
             return Err("a bump becomes a router only when the node begins anew".to_string());
         }
@@ -334,7 +337,7 @@ impl Plane {
     /// Applies a part of an accepted update, between two batches: sessions, neighbours and frames that wait stay. `true`: there
     /// is more to do, by the same call behind the next batch.
     pub fn commit(&mut self, now: Time, update: &mut Update) -> bool {
-        self.outbox.kept.begin();
+        self.outbox.begin();
         if update.begun.is_none() {
             if update.is_of_stages && self.pause_fast(&mut update.settled) {
                 return true;

@@ -17,8 +17,10 @@ const NODES: &[&str] = &[
     "node lan > wan(vlan 7)",
     "node lan(vlan 100-199.1-4094) > filter(reject udp to port 53, policy accept) > wan(vlan 100-4094.1-4094)",
     "node lan(vlan 7-9, 198.18.0.1/16, 2001:db8:1::1/64)
+        > police(profile a outward 100kbit inward 200kbit burst 3000, others a, subscribers 1)
         > route(192.0.2.0/24 via 198.19.0.9)
-        > wan(198.19.0.1/16, 2001:db8:2::1/64, mtu 1280, neighbour 198.19.0.9 02:00:00:00:00:02)",
+        > wan(198.19.0.1/16, 2001:db8:2::1/64, mtu 1280, neighbour 198.19.0.9 02:00:00:00:00:02)
+        subscribers(anna lan 7 02:00:00:00:cc:01 198.18.0.0/24 2001:db8:1::/64)",
     "node lan(198.18.0.1/16, 2001:db8:1::1/64, neighbour 198.18.0.2 02:00:00:00:00:01)
         > route(192.0.2.0/24 via 198.18.0.2)
         > wan(198.19.0.1/16, 2001:db8:2::1/64, mtu 1280, neighbour 198.19.0.9 02:00:00:00:00:02,

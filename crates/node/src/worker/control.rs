@@ -12,11 +12,12 @@
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use weir_plane::{DropReason, Ingress, PortId, PuntReason};
+use weir_plane::{DropReason, PortId, PuntReason};
 use weir_port::duplex::Chunk;
 use weir_punt::{Consumer, Damage, How, Injection, Injections, Producer, Punt, Punts, Refused, Tag, Tags};
 
 use super::Worker;
+use crate::handover::Origin;
 use crate::kept::in_chunk;
 
 /// Frames that are taken from the ring of injections in one turn; they fit into one batch.
@@ -233,7 +234,7 @@ impl Worker {
             }
             _ => {
                 self.arrived.push(chunk);
-                self.arrived_by.push((port, Ingress::Wire));
+                self.arrived_by.push(Origin::wire(port));
             }
         }
     }

@@ -15,6 +15,7 @@ use weir_plane::{Ingress, Plane, PortId};
 use weir_port::duplex::{Chunk, Pool, Port};
 
 use super::Worker;
+use crate::handover::Origin;
 
 /// Bytes of both Ethernet addresses, behind which tags stand.
 const ADDRESSES: usize = 12;
@@ -110,7 +111,8 @@ impl Worker {
             device.receive(&mut self.pool, &mut self.arrived)?;
             if !self.arrived.is_empty() {
                 any = true;
-                self.arrived_by.resize(self.arrived.len(), (*port, Ingress::Machine));
+                let origin = Origin { ingress: Ingress::Machine, ..Origin::wire(*port) };
+                self.arrived_by.resize(self.arrived.len(), origin);
                 self.pass_batch(Plane::send);
                 self.resume();
             }

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use weir_plane::{Plane, PortId, Recovered, Time};
 
-use super::Worker;
+use super::{Origin, Worker};
 
 /// Reports that wait until they are read; further panics are only counted.
 const MOST_REPORTS: usize = 8;
@@ -37,7 +37,7 @@ impl Worker {
         self.tickets.clear();
         let (pool, kept) = (&mut self.pool, self.panic_reports.len() < MOST_REPORTS);
         let mut batch = Vec::new();
-        for (chunk, (port, _)) in self.arrived.drain(..).zip(self.arrived_by.drain(..)) {
+        for (chunk, Origin { port, .. }) in self.arrived.drain(..).zip(self.arrived_by.drain(..)) {
             if kept {
                 batch.push((port, pool.bytes(&chunk).to_vec()));
             }
@@ -65,7 +65,7 @@ impl Worker {
     #[cfg(test)]
     pub(crate) fn provoke_panic(&mut self) {
         self.ports[1].receive(&mut self.pool, &mut self.arrived).expect("frames");
-        self.arrived_by.resize(self.arrived.len(), (PortId(9), weir_plane::Ingress::Wire));
+        self.arrived_by.resize(self.arrived.len(), Origin::wire(PortId(9)));
         self.pass();
     }
 }

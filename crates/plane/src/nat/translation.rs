@@ -10,6 +10,7 @@ use crate::drops::DropReason;
 use crate::fragment;
 use crate::frame::{ETHERNET, Frame, HEAD_ROOM, Kind, PortId};
 use crate::stage::Step;
+use crate::subscribers::Subscriber;
 
 /// What the first fragment became.
 #[derive(Debug, Clone, Copy)]
@@ -95,7 +96,7 @@ pub(super) fn send_on(table: &Table, step: &mut Step<'_, '_>, i: usize, mut buf:
     }
     let entry = match frame.kind() {
         Kind::V4 if table.is_public(frame.addresses4().1) => {
-            known.subscriber = 0;
+            (known.policed_host, known.subscriber) = (0, Subscriber::NONE);
             hairpin_entry(table, step, &frame)
         }
         Kind::V4 => step.onward(Dir::Outward),

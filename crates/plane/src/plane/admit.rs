@@ -36,6 +36,9 @@ impl Plane {
                 others.insert(i)
             }
         }
+        if !self.pipeline.subscribers.is_empty() {
+            self.find_subscribers(batch, admitted.or(others));
+        }
         if self.punter.is_some() {
             let rest = self.punt_to_control(now, batch, admitted.or(others));
             (admitted, others) = (admitted.and(rest), others.and(rest));
@@ -78,6 +81,18 @@ impl Plane {
             }
         }
         entries
+    }
+
+    /// Finds the subscribers that frames come from; other threads have told those of the frames that they handed over.
+    #[inline(never)]
+    fn find_subscribers(&self, batch: &mut Batch<'_>, set: Set) {
+        for i in set {
+            if batch.ingress[i] != Ingress::Wire {
+                continue;
+            }
+            let frame = &mut batch[i];
+            frame.subscriber = self.pipeline.subscribers.lookup_from(frame.line());
+        }
     }
 
     /// Has a router check the sources of frames; returns those that it accepts. Frames from other threads were checked there.

@@ -64,16 +64,6 @@ impl Plane {
         others
     }
 
-    /// The verdict of a frame of a source that no subscriber has; `None` if its port does not punt such frames, or the control
-    /// program has injected it and knows of it.
-    #[cold]
-    #[cfg_attr(not(test), expect(dead_code, reason = "called by the look-up of subscribers"))]
-    pub(crate) fn punt_unknown_source(&mut self, now: Time, batch: &Batch<'_>, i: usize) -> Option<Verdict> {
-        let (frame, reason) = (&batch[i], PuntReason::UnknownSource);
-        let punts = self.punter.as_ref().is_some_and(|punter| punter.of_port(frame.port).contains(reason));
-        (punts && !batch.is_injected).then(|| self.control_verdict(now, frame, reason))
-    }
-
     /// The verdict of a frame that is punted for this reason: it is counted, or beyond the limits.
     fn control_verdict(&mut self, now: Time, frame: &Frame<'_>, reason: PuntReason) -> Verdict {
         let Some(punter) = &mut self.punter else { return Verdict::Dropped(DropReason::NoControl) };
@@ -233,19 +223,19 @@ mod tests {
 
     #[test]
     fn packets_of_unknown_sources_are_punted_where_the_port_says_so() {
-        let mut plane = plane(ROUTER);
-        for (batch, port, expected) in [
-            (Batch::default(), 0, Some(Verdict::Control(PuntReason::UnknownSource))),
-            (Batch::default(), 1, None),
-            (Batch::injected(), 0, None),
+        let known = "subscribers(anna lan 7 02:00:00:00:cc:05 198.18.0.5)";
+        for (text, known, mac, expected) in [
+            (ROUTER, "", CLIENT, Verdict::Control(PuntReason::UnknownSource)),
+            (ROUTER, known, [2, 0, 0, 0, 0xcc, 6], Verdict::Control(PuntReason::UnknownSource)),
+            (ROUTER, known, CLIENT, Verdict::Dropped(DropReason::NoRoute)),
+            (&ROUTER.replace(" unknown_source", ""), "", CLIENT, Verdict::Dropped(DropReason::NoRoute)),
         ] {
-            let line = packet("udp 198.18.0.5:1 > 198.19.0.9:2").expect("a packet");
-            let mut buf = [&[0; HEAD_ROOM][..], &[2; 12], &[8, 0], &line].concat();
-            let (end, mut batch) = (buf.len(), Batch { frames: Vec::new(), ..batch });
-            let mut frame = Frame::new(&mut buf, HEAD_ROOM, end, PortId(port));
-            frame.read(12).expect("readable");
-            batch.push(frame);
-            assert_eq!(plane.punt_unknown_source(Time::from_ms(1), &batch, 0), expected, "{port}");
+            let text = format!("{} {known}", text.replace("default via", "203.0.113.0/24 via"));
+            let mut plane = plane(&text);
+            let line = [&[8, 0][..], &packet("udp 198.18.0.5:1 > 192.0.2.9:2").expect("a packet")].concat();
+            assert_eq!(passed(&mut plane, Batch::default(), [MACS[0], mac], &line), expected, "{text}");
+            let injected = passed(&mut plane, Batch::injected(), [MACS[0], mac], &line);
+            assert_eq!(injected, Verdict::Dropped(DropReason::NoRoute), "it is not punted again: {text}");
         }
     }
 }

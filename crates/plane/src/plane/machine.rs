@@ -22,7 +22,7 @@ impl Plane {
     /// come in by. They count as originated.
     pub fn send(&mut self, now: Time, batch: &mut Batch<'_>) {
         self.outbox.made += batch.len() as u64;
-        self.outbox.kept.begin();
+        self.outbox.begin();
         let mut entries = Entries::default();
         for i in 0..batch.len() {
             match self.admit_from_machine(now, &mut batch[i]) {

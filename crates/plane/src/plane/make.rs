@@ -16,6 +16,7 @@ use crate::port::Port;
 use crate::prefix::Prefix;
 use crate::queue::Queue;
 use crate::route::{Route, Router};
+use crate::subscribers::{SubscriberConfig, Subscribers};
 use crate::tags::PortTags;
 
 /// A router, if the text has routes.
@@ -48,8 +49,24 @@ pub(super) fn exit(config: &Config, macs: &[Mac], outbox: &mut Outbox) -> Exit {
         let route = Route { prefix, target: target.clone() };
         router.add(&route).expect("the next hops of a text are neighbours");
     }
+    for subscriber in &config.subscribers {
+        subscriber.prefixes.iter().for_each(|&prefix| router.lead_to(prefix, subscriber.line.port));
+    }
     *router.translated() = config.translated();
     Exit::Router(Box::new(router))
+}
+
+/// The subscribers of a text.
+#[expect(clippy::expect_used, reason = "the text was read, and with it its subscribers")]
+pub(super) fn subscribers(config: &Config) -> Subscribers {
+    let mut table = Subscribers::default();
+    if !config.subscribers.is_empty() {
+        table = Subscribers::with_seed(config.seed);
+    }
+    for SubscriberConfig { line, prefixes, .. } in &config.subscribers {
+        table.insert(*line, prefixes.clone()).expect("no two subscribers of a text have the same");
+    }
+    table
 }
 
 pub(super) fn local_addresses(port: &Port) -> Vec<IpAddr> {

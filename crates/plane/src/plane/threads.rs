@@ -22,7 +22,7 @@ impl Plane {
 
     /// Takes news about neighbours from another thread of the node.
     pub fn on_neighbour_news(&mut self, now: Time, news: &NeighbourNews) {
-        self.outbox.kept.begin();
+        self.outbox.begin();
         if let Exit::Router(router) = &mut self.pipeline.exit {
             router.on_neighbour_news(news, now, &mut self.outbox);
         }

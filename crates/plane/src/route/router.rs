@@ -190,6 +190,14 @@ impl Router {
         &mut self.neighbours.translated
     }
 
+    /// The hosts of a prefix are on the link of this port.
+    pub(crate) fn lead_to(&mut self, prefix: Prefix, port: PortId) {
+        // What leads to the node itself stays.
+        if !matches!(self.get(prefix.network()), Some(LOCAL | ALL | MARTIAN)) {
+            self.set(prefix.network(), Hop(CONNECTED + u32::from(port.0)));
+        }
+    }
+
     /// How many neighbours it knows or asks for.
     #[cfg(test)]
     pub(crate) fn neighbours(&self) -> usize {

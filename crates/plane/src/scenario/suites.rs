@@ -23,6 +23,7 @@ const FILES: &[(&str, &str)] = &[
     ("filter.txt", include_str!("../../../../tests/filter.txt")),
     ("bump.txt", include_str!("../../../../tests/bump.txt")),
     ("lines.txt", include_str!("../../../../tests/lines.txt")),
+    ("subscribers.txt", include_str!("../../../../tests/subscribers.txt")),
     ("police.txt", include_str!("../../../../tests/police.txt")),
     ("punt.txt", include_str!("../../../../tests/punt.txt")),
     ("queue.txt", include_str!("../../../../tests/queue.txt")),

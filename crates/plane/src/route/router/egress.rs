@@ -31,9 +31,18 @@ struct Station {
     tags: Option<Tags>,
 }
 
-/// The receiver of a frame that leaves by a port with several lines: an answer goes back to where the frame came from that it
-/// answers.
-fn line_of(frame: &Frame<'_>, port: PortId) -> Option<Station> {
+/// The subscriber at a port that a frame is for.
+fn subscriber(step: &Step<'_, '_>, i: usize, port: PortId) -> Option<Station> {
+    if step.subscribers.is_empty() {
+        return None;
+    }
+    let known = step.subscribers.lookup_to(step.frames[i].destination());
+    let line = step.subscribers.entry(known)?.line;
+    (line.port == port).then_some(Station { port, mac: line.mac, tags: Some(line.tags) })
+}
+
+/// The sender of the frame that this one answers, if that came in by the port.
+fn asker(frame: &Frame<'_>, port: PortId) -> Option<Station> {
     let (mac, _) = frame.macs();
     (frame.is_answer && frame.port == port).then_some(Station { port, mac, tags: Some(frame.tags) })
 }
@@ -116,16 +125,22 @@ impl Router {
                 self.send(step, i, Station { port, mac, tags: None }, back);
             }
             Some(Next::Unresolved) => self.wait(step, i, Slot(hop.0 - NEIGHBOURS), dir),
-            Some(Next::Connected(port)) if self.neighbours.link(port).has_lines() => {
-                match line_of(&step.frames[i], port) {
-                    Some(host) => self.send(step, i, host, back),
-                    None => step.drop(i, DropReason::NoLine),
-                }
-            }
-            Some(Next::Connected(port)) if self.is_too_long(&step.frames[i], port) => {
+            Some(Next::Connected(port)) => self.send_to_host(step, dir, i, port),
+        }
+    }
+
+    /// A packet for a host on the link of a port: for a subscriber, or one that is to be asked about.
+    fn send_to_host(&mut self, step: &mut Step<'_, '_>, dir: Dir, i: usize, port: PortId) {
+        let back = EntryPoint::Begin(dir.opposite());
+        let has_lines = self.neighbours.link(port).has_lines();
+        let host = subscriber(step, i, port).or_else(|| asker(&step.frames[i], port).filter(|_| has_lines));
+        match host {
+            Some(host) => self.send(step, i, host, back),
+            None if has_lines => step.drop(i, DropReason::NoLine),
+            None if self.is_too_long(&step.frames[i], port) => {
                 step.refuse(i, DropReason::TooBig, Error::TooBig(self.mtu(port)), back);
             }
-            Some(Next::Connected(port)) => {
+            None => {
                 let frame = &step.frames[i];
                 let (asker, target) =
                     (Asker { host: Host::of(frame), dir }, Target { port, ip: destination(frame) });

@@ -1,0 +1,93 @@
+//! The small static table of subscribers in a node's text.
+//!
+//! ```text
+//! subscribers(anna access 100.5 02:00:00:00:00:01 198.18.0.5 2001:db8:1::/64, bob access untagged 02:00:00:00:00:02)
+//! ```
+//! A name, a port, the tags of a line there, an Ethernet address, and addresses or networks that are the subscriber's. Indexes follow
+//! from the order of the text, from 1 on.
+
+use std::net::IpAddr;
+
+use weir_config::{Notes, did_you_mean};
+
+use super::{Line, Subscribers};
+use crate::frame::PortId;
+use crate::port::{self, Port};
+use crate::prefix::Prefix;
+use crate::tags::Tags;
+use crate::text::{Arg, Item};
+
+/// Most subscribers of a text.
+const MOST: usize = 4096;
+/// Most prefixes of each.
+const MOST_PREFIXES: usize = 16;
+
+/// A subscriber of a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SubscriberConfig {
+    /// Its name.
+    pub name: String,
+    /// Where its frames come from.
+    pub line: Line,
+    /// Its addresses and networks.
+    pub prefixes: Vec<Prefix>,
+}
+
+/// Reads the item of a node with these ports; mistakes are noted.
+pub(crate) fn read(item: &Item, ports: &[Port], notes: &Notes<'_>) -> Vec<SubscriberConfig> {
+    let (mut all, mut table): (Vec<SubscriberConfig>, _) = (Vec::new(), Subscribers::default());
+    if item.args.len() > MOST {
+        item.wrong(notes, format!("a text has at most {MOST} subscribers: these are {}", item.args.len()));
+        return all;
+    }
+    for arg in &item.args {
+        let read = subscriber(arg, ports).and_then(|one| {
+            if all.iter().any(|other| other.name == one.name) {
+                return Err(format!("there is a subscriber `{}` already: give each its own name", one.name));
+            }
+            table.insert(one.line, one.prefixes.clone()).map_err(|taken| taken.to_string())?;
+            Ok(one)
+        });
+        match read {
+            Ok(one) => all.push(one),
+            Err(text) => arg.wrong(notes, text),
+        }
+    }
+    all
+}
+
+fn subscriber(arg: &Arg, ports: &[Port]) -> Result<SubscriberConfig, String> {
+    let words = arg.words();
+    let [name, port, tags, mac, prefixes @ ..] = &words[..] else {
+        return Err("a subscriber is a name, a port, the tags of its line or `untagged`, an Ethernet address, and its \
+                    addresses: anna access 100.5 02:00:00:00:00:01 198.18.0.5"
+            .into());
+    };
+    let Some(number) = ports.iter().position(|other| other.name == *port) else {
+        let names: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
+        return Err(format!("`{port}` is no port of the node: {}", did_you_mean(port, &names)));
+    };
+    let tags = Tags::read(tags)?;
+    if !ports[number].vlan.accepts(tags) {
+        return Err(format!("`{port}` has no frames with these tags ({tags}), but {}", ports[number].vlan));
+    }
+    if prefixes.len() > MOST_PREFIXES {
+        return Err(format!("a subscriber has at most {MOST_PREFIXES} addresses and networks"));
+    }
+    let line = Line { port: PortId(number as u16), tags, mac: port::own_mac(mac)? };
+    let prefixes = prefixes.iter().map(|text| prefix(text)).collect::<Result<_, _>>()?;
+    Ok(SubscriberConfig { name: name.to_string(), line, prefixes })
+}
+
+/// An address, or a network.
+fn prefix(text: &str) -> Result<Prefix, String> {
+    if text.contains('/') {
+        let prefix: Prefix = text.parse()?;
+        let is_network = prefix.network() == prefix;
+        return is_network
+            .then_some(prefix)
+            .ok_or_else(|| format!("`{text}` has bits behind its length: write {}", prefix.network()));
+    }
+    let address: IpAddr = text.parse().map_err(|_| format!("`{text}` is no address and no network"))?;
+    Ok(Prefix { address, len: if address.is_ipv4() { 32 } else { 128 } })
+}
