@@ -16,6 +16,7 @@ use crate::config::{Config, Fast as Wish, Host, HostTap};
 use crate::fast::Table;
 use crate::handover::{RING_BYTES, exchanges};
 use crate::node::{Node, NodeError, thread_error};
+use crate::offload;
 use crate::running_config::RunningConfig;
 use crate::worker::{HitRate, IN_TURN, Machine, Parts, Recipient, Worker};
 
@@ -129,6 +130,7 @@ impl Opened {
         let machines = machines(config, &macs)?;
         let mut opened = Opened::of(RunningConfig::new(config, macs), open, pools, machines)?;
         opened.obstacles.extend(no_fast);
+        opened.obstacles.extend(offload::obstacles(config));
         if let Some(fast) = fast {
             opened.be_fast(fast);
         }

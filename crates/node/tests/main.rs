@@ -1,6 +1,7 @@
 //! The tests of `weir-node` from outside, as one program.
 
 mod fast;
+mod offload;
 mod rules;
 mod run;
 mod threads;

@@ -31,6 +31,7 @@ reasons! {
     BadChecksum "bad_checksum" "the checksum of its IPv4 header is wrong (RFC 1812, section 5.2.2)",
     NotForUs "not_for_us" "its Ethernet address is that of another host",
     UnknownVlan "unknown_vlan" "no port has its VLAN tags",
+    HiddenVlan "hidden_vlan" "it has the inner VLAN tag of its port and not the outer one: the interface hides that, or its sender has set none",
     NoProtocol "no_protocol" "neither IP nor a question about neighbours",
     FilterDrop "filter_drop" "a rule of the filter drops it",
     FilterReject "filter_reject" "a rule or the policy of the filter refuses it, and its sender is informed",
