@@ -1,4 +1,5 @@
-//! VLAN tags that an interface takes out of frames before XDP sees them, and putting an end to that.
+//! VLAN tags that an interface takes out of frames before XDP sees them, and putting an end to that; and interfaces that do not
+//! send frames with as many tags.
 //!
 //! ```text
 //!   sender > tx-vlan-hw-insert of a veth: the tag stays beside the frame     > XDP sees the frame without its outer tag
@@ -116,6 +117,27 @@ pub(crate) fn obstacles(config: &Config) -> Vec<String> {
         )
     });
     on.chain(far).collect()
+}
+
+/// Ports with two tags whose longest frames the kernel does not send: it allows for one tag (VLAN_HLEN of linux/if_vlan.h), and at
+/// AF_PACKET only where that is of 802.1Q (packet_snd of net/packet/af_packet.c).
+pub(crate) fn short_interfaces(config: &Config) -> Vec<String> {
+    let ports = config.plane.ports.iter().zip(&config.backends);
+    let short = ports.filter_map(|(port, backend)| {
+        let (name, more) = match (backend, port.vlan.len()) {
+            (Backend::Xdp(name), 2) => (name, 4),
+            (Backend::Packet(name), 2) => (name, 8),
+            _ => return None,
+        };
+        let (has, needs) = (Interface::named(name).and_then(|found| found.mtu()).ok()?, u32::from(port.mtu) + more);
+        (has < needs).then(|| {
+            format!(
+                "{name} sends no packets of {} bytes with two VLAN tags: `ip link set {name} mtu {needs}`, or give `{}` a shorter mtu",
+                port.mtu, port.name
+            )
+        })
+    });
+    short.collect()
 }
 
 /// Features that are off until this is dropped.

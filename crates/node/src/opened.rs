@@ -131,6 +131,7 @@ impl Opened {
         let mut opened = Opened::of(RunningConfig::new(config, macs), open, pools, machines)?;
         opened.obstacles.extend(no_fast);
         opened.obstacles.extend(offload::obstacles(config));
+        opened.obstacles.extend(offload::short_interfaces(config));
         if let Some(fast) = fast {
             opened.be_fast(fast);
         }
