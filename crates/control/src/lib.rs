@@ -33,6 +33,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use serde_json::Value;
 use weir_capture::privilege;
+use weir_node::offload::{self, SwitchedOff};
 use weir_node::{Config, Node, Opened};
 use weir_service::prometheus::{self, Server};
 use weir_service::signals::Hangup;
@@ -120,6 +121,7 @@ pub fn run(settings: Settings<'_>) -> Result<Over> {
     let prometheus = settings.prometheus.map(prometheus::listen).transpose()?;
     let mut blocks = settings.blocks.map(|file| KeptBlocks::open(file.path, file.failure)).transpose()?;
     let control = Control::listen(&settings.socket, &settings.access)?;
+    let _tags = show_tags(&config);
     let mut opened = Opened::new(&config)?;
     if let Some(blocks) = &mut blocks {
         restore(&mut opened, blocks);
@@ -180,6 +182,25 @@ pub fn run(settings: Settings<'_>) -> Result<Over> {
         serving.map(drop)
     })?;
     end(node, &mut notes, &names)
+}
+
+/// Has interfaces show VLAN tags to the ports of a node, until that is dropped. Without it the node runs, and says what hides them.
+fn show_tags(config: &Config) -> Option<SwitchedOff> {
+    let failed = |step: &str, error: std::io::Error| {
+        say::say(&format!("note: cannot {step}: {error}"));
+    };
+    let mut off = match SwitchedOff::new(config, &offload::folder()) {
+        Ok(off) => off?,
+        Err(error) => {
+            failed("write down which VLAN offloads are on, so that they stay on", error);
+            return None;
+        }
+    };
+    let guarded = std::env::current_exe().and_then(|program| off.guarded_by(&program));
+    if let Err(error) = guarded {
+        failed("start the process that switches VLAN offloads on again", error);
+    }
+    Some(off)
 }
 
 /// Reports panics of the node, and publishes its counters, until it ends or a signal ends it.

@@ -17,6 +17,7 @@ use crate::config::{Config, Fast as Wish, Host, HostTap};
 use crate::fast::Table;
 use crate::handover::{RING_BYTES, exchanges};
 use crate::node::{Node, NodeError, thread_error};
+use crate::offload;
 use crate::running_config::RunningConfig;
 use crate::worker::{HitRate, IN_TURN, Machine, PORTS_AT_ONCE, Parts, Recipient, Worker};
 
@@ -147,6 +148,8 @@ impl Opened {
         let machines = machines(config, &macs)?;
         let mut opened = Opened::of(RunningConfig::new(config, macs), open, pools, machines)?;
         opened.obstacles.extend(no_fast);
+        opened.obstacles.extend(offload::obstacles(config));
+        opened.obstacles.extend(offload::short_interfaces(config));
         if let Some(fast) = fast {
             opened.be_fast(fast);
         }

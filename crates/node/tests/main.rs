@@ -2,6 +2,7 @@
 
 mod control;
 mod fast;
+mod offload;
 mod ports;
 mod rules;
 mod run;

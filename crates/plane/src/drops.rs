@@ -32,6 +32,7 @@ reasons! {
     NotForUs "not_for_us" "its Ethernet address is that of another host",
     UnknownVlan "unknown_vlan" "no port has its VLAN tags",
     NoLine "no_line" "its port has several lines, and the node does not know on which of them its receiver is, or its own tags are none of the port's",
+    HiddenVlan "hidden_vlan" "it has the inner VLAN tag of its port and not the outer one: the interface hides that, or its sender has set none",
     NoProtocol "no_protocol" "neither IP nor a question about neighbours",
     Pppoe "pppoe" "a frame of PPPoE, which the node neither forwards nor punts from its port, see `punt`",
     FilterDrop "filter_drop" "a rule of the filter drops it",

@@ -321,6 +321,8 @@ mod tests {
             let bytes = buffer(behind)[HEAD_ROOM..].to_vec();
             assert_eq!(passed(text, port, before), (Verdict::Out(PortId(1 - port)), bytes), "{text}");
         }
+        let hidden = Verdict::Dropped(DropReason::HiddenVlan);
+        assert_eq!(passed("lan(vlan 7.9) > wan", 0, &tags[1..]).0, hidden, "the inner tag alone");
         for (text, tags) in
             [("lan > wan", &tags[1..]), ("lan(vlan 9) > wan", &[]), ("lan(vlan 9) > wan", &tags[..1])]
         {

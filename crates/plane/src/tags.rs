@@ -167,7 +167,7 @@ impl TagSet {
     }
 
     /// How many tags its frames have at most.
-    pub(crate) fn most(&self) -> usize {
+    pub fn most(&self) -> usize {
         self.first().count()
     }
 
@@ -208,6 +208,9 @@ impl TagSet {
                     return Err(DropReason::UnknownVlan);
                 }
                 Tags { outer: vid, inner: inner.vid }
+            }
+            (Some(inner), Read { ether_type: INNER, vid }) if inner.contains(vid) => {
+                return Err(DropReason::HiddenVlan);
             }
             _ => return Err(DropReason::UnknownVlan),
         };

@@ -54,7 +54,9 @@ fn main() -> ExitCode {
         say::say(&format!("weir: {error}"));
         return ExitCode::from(1);
     }
-    let own_process = weir_apps::command::run_if_asked().or_else(weir_mail::command::run_if_asked);
+    let own_process = weir_apps::command::run_if_asked()
+        .or_else(weir_mail::command::run_if_asked)
+        .or_else(weir_node::offload::guard_if_asked);
     if let Some(code) = own_process {
         return code;
     }

@@ -1,4 +1,5 @@
-//! Machines at tagged ports of their nodes by TAP devices (`host tap`), on a kernel that needs no VLAN interfaces for that.
+//! Machines at tagged ports of their nodes by TAP devices (`host tap`), on a kernel that needs no VLAN interfaces for that; and
+//! the VLAN offloads of such ports.
 //!
 //! ```text
 //!   machine a - m0 [ node a ] p0 ==== QinQ 100.5 ==== p0 [ node b ] m0 - machine b
@@ -6,6 +7,8 @@
 
 use std::io::ErrorKind;
 use std::net::{TcpStream, UdpSocket};
+use std::process::Command;
+use std::time::Instant;
 
 use weir_linux::interface::Interface;
 use weir_linux::namespace::Namespace;
@@ -16,6 +19,7 @@ use crate::hosts::at;
 use crate::outside::has_sshd;
 use crate::stacks::{iperf3, ping, ssh};
 use crate::street::{Running, Street, WAYS, wire};
+use crate::weir::WEIR;
 
 const A: [&str; 2] = ["198.18.5.1", "2001:db8:5::1"];
 const B: [&str; 2] = ["198.18.5.2", "2001:db8:5::2"];
@@ -110,4 +114,36 @@ fn machines_of_nodes_talk_by_a_tagged_port() {
             assert!(counted["originated"].as_u64() > Some(100), "{way}: {counted}");
         }
     }
+}
+
+/// The features of the other end of a port's veth that hide tags.
+fn hiding(street: &Street) -> [bool; 2] {
+    street.node.run(|| {
+        let end = Interface::named("m1").unwrap();
+        ["tx-vlan-hw-insert", "tx-vlan-stag-hw-insert"].map(|name| end.feature(name).unwrap().expect("known"))
+    })
+}
+
+#[test]
+fn tags_are_shown_while_a_node_runs_and_hidden_again_however_it_ends() {
+    need_root!();
+    let street = Street::for_threads(1, &[], &[]);
+    wire((&street.node, "m1"), (&street.node, "p0"), Wire { number: 3, queues: 1 });
+    let file_is_there = || std::fs::read_dir(street.folder.join("offloads")).unwrap().count() == 1;
+    let run = || {
+        let mut weir = Command::new(WEIR);
+        weir.env("STATE_DIRECTORY", &*street.folder);
+        let node = street.run_by(weir, "node lan(on n0) > wan(vlan 100.5, on p0)");
+        assert!(hiding(&street) == [false; 2] && file_is_there());
+        node
+    };
+    assert_eq!(hiding(&street), [true; 2], "as the kernel makes it");
+    run().end();
+    assert!(hiding(&street) == [true; 2] && !file_is_there());
+    run().crash();
+    let deadline = Instant::now() + PATIENCE;
+    while (hiding(&street) != [true; 2] || file_is_there()) && Instant::now() < deadline {
+        std::thread::yield_now();
+    }
+    assert!(hiding(&street) == [true; 2] && !file_is_there(), "its guard has done it");
 }

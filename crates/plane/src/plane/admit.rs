@@ -251,8 +251,10 @@ fn untag(frame: &mut Frame<'_>, tags: &[Tag]) -> Result<usize, DropReason> {
         let &[a, b, high, low] =
             bytes.get(at..).and_then(<[u8]>::first_chunk).ok_or(DropReason::Malformed)?;
         // The upper four bits of a tag are its priority.
-        if [a, b, high & 15, low] != *tag {
-            return Err(DropReason::UnknownVlan);
+        let there = [a, b, high & 15, low];
+        if there != *tag {
+            let is_inner = at == ETHERNET - 2 && tags.get(1) == Some(&there);
+            return Err(if is_inner { DropReason::HiddenVlan } else { DropReason::UnknownVlan });
         }
         *vid = u16::from_be_bytes([high & 15, low]);
         at += 4;

@@ -49,6 +49,8 @@ Restart=on-failure
 RestartSec=1
 # A drain takes less than two seconds.
 TimeoutStopSec=5
+# The process that switches VLAN offloads on again ends with the node.
+KillMode=mixed
 LimitMEMLOCK=infinity
 CapabilityBoundingSet=CAP_NET_ADMIN CAP_NET_RAW CAP_BPF CAP_SETUID CAP_SETGID CAP_SETPCAP CAP_SYS_NICE CAP_IPC_LOCK
 NoNewPrivileges=yes
