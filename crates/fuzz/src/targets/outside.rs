@@ -3,6 +3,7 @@
 use weir_control::request::{Ask, Hello, Request, Wants};
 use weir_lab::frames::remote;
 use weir_plane::scenario::packet;
+use weir_plane::{Command, Plane, Time, Update};
 use weir_port::pcap;
 use weir_port::pcapng::read::{Item, Reader};
 use weir_port::pcapng::{ETHERNET, Interface, Packet, write};
@@ -23,25 +24,64 @@ pub(super) fn control(input: &[u8]) {
         Ok(request) => {
             let again = serde_json::to_vec(&request).expect("requests are plain data");
             assert_eq!(Request::read(&again).as_ref(), Ok(&request));
-            if let Wants::Answer(Ask::Apply(apply)) = &request.wants {
-                let beside =
-                    |name: &str| apply.files.get(name).cloned().ok_or_else(|| "it is not there".to_string());
-                if let Err(mistakes) = weir_node::Config::read(&apply.file, &apply.text, &beside) {
-                    assert!(!mistakes.to_string().is_empty());
+            match &request.wants {
+                Wants::Answer(Ask::Apply(apply)) => {
+                    let beside =
+                        |name: &str| apply.files.get(name).cloned().ok_or_else(|| "it is not there".to_string());
+                    if let Err(mistakes) = weir_node::Config::read(&apply.file, &apply.text, &beside) {
+                        assert!(!mistakes.to_string().is_empty());
+                    }
                 }
+                Wants::Answer(Ask::Commands(commands)) => decided(commands),
+                _ => {}
             }
         }
         Err(wrong) => assert!(!wrong.why.message.is_empty()),
     }
 }
 
+/// The node that commands change: stage 1 is a filter, 2 a NAT, 3 a policer.
+const COMMANDED: &str = "lan(10.0.0.1/24, 2001:db8:1::1/64) filter(drop udp to port 7, policy accept) > \
+    nat(public 192.0.2.1, forward tcp 192.0.2.1:80 to 10.0.0.2:80, one-to-one 192.0.2.2 to 10.0.0.3) > \
+    police(profile all outward 1Mbit, others all) > route(203.0.113.0/24 blackhole) > \
+    wan(198.51.100.1/24, 2001:db8:2::1/64, neighbour 198.51.100.9 02:00:00:00:00:09)";
+
+/// A list of commands is refused and has changed nothing, or done: a plane takes it, and what it has changed can be undone.
+fn decided(commands: &[Command]) {
+    let before = weir_plane::Config::read("n", COMMANDED).expect("a node");
+    let mut config = before.clone();
+    let is_before = |config: &weir_plane::Config| {
+        Update::prepare(&before, config).expect("the same ports").is_empty()
+    };
+    match config.decide(commands) {
+        Ok(changes) => {
+            let mut plane = Plane::new(&before, &[[2; 6], [4; 6]]);
+            plane.take(Time::from_ms(1), Update::of_changes(&changes)).expect("there is room");
+            let left = Update::prepare(&config, &config).expect("the same ports");
+            assert!(left.is_empty());
+            config.undo(changes);
+            assert!(is_before(&config), "undone: {commands:?}");
+        }
+        Err(refused) => {
+            assert!(refused.command < commands.len() && !refused.why.is_empty());
+            assert!(is_before(&config), "refused: {commands:?}");
+        }
+    }
+}
+
 pub(super) fn control_seeds() -> Vec<Vec<u8>> {
     of_texts([
         r#"{"protocol": 1, "client": "x"}"#,
-        r#"{"id": 7, "query": {"show": "counters"}}"#,
+        r#"{"id": 7, "query": "counters"}"#,
         r#"{"id": 10, "subscribe": {"events": true}}"#,
         r#"{"id": 11, "subscribe": {"counters": {"interval_ms": 1000}}}"#,
         r#"{"id": 12, "unsubscribe": 10}"#,
+        r#"{"id": 13, "control": {"slots": 64}}"#,
+        r#"{"id": 14, "query": {"sessions": {"most": 10, "address": "100.64.0.7"}}}"#,
+        r#"{"id": 15, "commands": [{"route": {"set": {"prefix": "203.0.113.0/25", "target": {"via": [{"address": "198.51.100.2", "port": "wan"}]}}}}, {"route": {"remove": {"prefix": "203.0.113.0/24"}}}]}"#,
+        r#"{"id": 16, "commands": [{"neighbour": {"set": {"port": "wan", "address": "198.51.100.7", "mac": "02:00:00:00:00:07"}}}, {"neighbour": {"remove": {"port": "wan", "address": "198.51.100.9"}}}]}"#,
+        r#"{"id": 17, "commands": [{"nat": {"set_forward": {"stage": 2, "proto": "tcp", "outside": "192.0.2.1:80", "inside": "10.0.0.9:8080"}}}, {"nat": {"remove_one_to_one": {"stage": 2, "outside": "192.0.2.2"}}}]}"#,
+        r#"{"id": 18, "commands": [{"filter": {"set_rules": {"stage": 1, "rules": "accept udp\npolicy drop"}}}, {"police": {"set_rate": {"stage": 3, "profile": "all", "class": null, "direction": "outward", "bits_per_s": 2000000, "burst_bytes": 64000}}}]}"#,
         r#"{"id": 1, "apply": {"file": "x.node", "text": "node lan > filter(rules.fw) > nat(public 192.0.2.1) > wan", "files": {"rules.fw": "accept udp\npolicy drop"}}}"#,
         r#"{"id": 1, "apply": {"file": "x", "text": "node lan(198.18.0.1/16, 2001:db8:1::1/64) > route > wan(vlan 7, 198.19.0.1/16) run(cpu 0-1)"}}"#,
     ])
