@@ -24,13 +24,15 @@ pub(crate) fn seeds(count: u64, bytes: usize) -> Vec<Vec<u8>> {
 type Piece = (usize, &'static [&'static str]);
 
 const PORT: &[Piece] = &[
-    (3, &["vlan 7", "vlan 8.9"]),
-    // A port with several lines has no neighbours that routes lead to.
-    (24, &["vlan 7-9", "vlan 1-9.1-4094"]),
-    (24, &["untagged"]),
+    (3, &["vlan 7", DOUBLE]),
     (4, &["mtu 1280", "mtu 576", "mtu 68", "mtu 9216"]),
     (8, &["mac 02:00:00:00:00:77"]),
 ];
+/// Tags of one line, tags of several, and subscribers on some of them.
+const DOUBLE: &str = "vlan 8.9";
+const LINES: &str = "vlan 1-9.1-4094, untagged";
+const SUBSCRIBERS: &str = " subscribers(anna lan 7.9 02:cc:c6:12:00:02 198.18.0.2 2001:db8:1::/64, \
+                           bob lan untagged 02:cc:c6:12:00:03 192.0.2.0/24)";
 const LEFT: &[Piece] = &[
     (1, &["198.18.0.1/16", "198.18.0.1/24"]),
     (2, &["2001:db8:1::1/64"]),
@@ -220,6 +222,8 @@ fn item(name: &str, arguments: &[&str]) -> String {
 pub(crate) struct Ends {
     left: String,
     right: String,
+    /// The table of subscribers, if there is one.
+    subscribers: String,
     is_router: bool,
 }
 
@@ -236,7 +240,11 @@ impl Ends {
         };
         let (left, right) = (port("lan", LEFT), port("wan", RIGHT));
         let left = if has_third { format!("{} {left}", port("dmz", THIRD)) } else { left };
-        Ends { left, right, is_router }
+        // Without a choice, so that other texts stay what they were. A port with several lines has no neighbours.
+        let may_have_lines = !left.contains("neighbour") && left.len().is_multiple_of(4);
+        let left = if may_have_lines { left.replace(DOUBLE, LINES) } else { left };
+        let subscribers = if left.contains(LINES) { SUBSCRIBERS.to_string() } else { String::new() };
+        Ends { left, right, subscribers, is_router }
     }
 }
 
@@ -255,7 +263,7 @@ pub(crate) fn node(dice: &mut Dice, ends: &Ends) -> String {
         items[at].push_str(dice.pick(ODD).expect("there are some"));
     }
     let limits = if dice.one_in(3) { item(" limits", &arguments(dice, LIMITS)) } else { String::new() };
-    format!("node {}{limits}", items.join(" > "))
+    format!("node {}{limits}{}", items.join(" > "), ends.subscribers)
 }
 
 fn stage(dice: &mut Dice) -> String {

@@ -25,7 +25,6 @@ use crate::address::{mapped4, words6};
 use crate::drops::DropReason;
 use crate::extensions::{self, FragmentHeader};
 use crate::query::{self, Query};
-use crate::subscribers::{Line, Subscriber};
 use crate::tags::Tags;
 
 pub(crate) use crate::extensions::IPV6;
@@ -35,8 +34,39 @@ pub(crate) use rewrite::{adjust, adjust_transport, delta16, delta32};
 pub(crate) const MOST_PORTS: usize = 1024;
 
 /// Number of a port of the node, in the order of its text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct PortId(pub u16);
+
+/// A subscriber as frames name it. It may have been removed since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub struct Subscriber {
+    /// Its number; 0: none.
+    pub index: u32,
+    /// How often the number has been given back, modulo 256.
+    pub generation: u8,
+}
+
+impl Subscriber {
+    /// No subscriber.
+    pub const NONE: Subscriber = Subscriber { index: 0, generation: 0 };
+
+    /// Whether it is none.
+    #[inline]
+    pub fn is_none(self) -> bool {
+        self.index == 0
+    }
+}
+
+/// Where the frames of a subscriber come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Line {
+    /// The port.
+    pub port: PortId,
+    /// The tags.
+    pub tags: Tags,
+    /// Their Ethernet address.
+    pub mac: Mac,
+}
 
 /// What stands behind the Ethernet header and its tags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

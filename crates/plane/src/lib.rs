@@ -26,7 +26,7 @@
 //! - `drops.rs`: all drop reasons; `unread_log.rs`: what is left to read of stages that have ended; `sessions.rs`: the
 //!   sessions that a node shows
 //! - `icmp.rs`, `quote.rs`, `query.rs`, `report.rs`, `reset.rs`: ICMP messages and TCP resets
-//! - `tags.rs`: VLAN tags of frames and of ports
+//! - `subscribers.rs`: the table of subscribers, by line and by address; `tags.rs`: VLAN tags of frames and of ports
 //! - `update.rs`: changes a running plane to another text; the stages' parts are `filter/ruleset.rs` and `nat/table/apply.rs`
 //! - `recover.rs`: continues after a panic; `faults.rs` plants panics for tests
 //! - `scenario/`: runs the texts in `tests/*.txt` of the repository: packets in, packets out, in virtual time
@@ -97,7 +97,7 @@ pub use dir::Dir;
 pub use drops::{DropReason, Drops};
 pub use fast::{FastCounts, FastState, FastTable, FlowKey, FlowRule, FlowUses};
 pub use filter::{Count, FilterCommand, FilterSession, Logged, RuleCount};
-pub use frame::{Fragment, Frame, HEAD_ROOM, Kind, PortId};
+pub use frame::{Fragment, Frame, HEAD_ROOM, Kind, Line, PortId, Subscriber};
 pub use kept::{Emitted, Shelf, Ticket};
 pub use local::{Punt, Punts};
 pub use nat::{
@@ -117,7 +117,7 @@ pub use route::{
     NextHop, NoLink, Options, Route, RouteCommand, RouteEntry, RouteTarget, Routes, Target, Via,
 };
 pub use sessions::{Cursor, Session, SessionRecord};
-pub use subscribers::{Line, Subscriber, SubscriberConfig};
+pub use subscribers::SubscriberConfig;
 pub use table::tcp::Progress;
 pub use tags::{TagSet, Tags, Vids};
 pub use threads::{Handover, Ingress, MOST_THREADS, NeighbourNews, Share};

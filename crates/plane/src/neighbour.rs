@@ -155,6 +155,8 @@ struct Neighbour {
     deadline: Time,
     /// Routes that lead to it: it is kept while there are any.
     routes: u32,
+    /// The router has a route to it that is none of these: it follows from what is known of it.
+    has_own_route: bool,
     /// Its place among those that are asked about because a packet was for them.
     asked: Option<Place>,
     waiting: VecDeque<Waiting>,
@@ -268,6 +270,7 @@ impl Neighbours {
             state: State::Unknown,
             deadline: Time::default(),
             routes: 0,
+            has_own_route: false,
             asked: None,
             waiting: VecDeque::new(),
         };
@@ -377,6 +380,16 @@ impl Neighbours {
         if let Some(place) = neighbour.asked.take() {
             self.asked.remove(neighbour.port, place);
         }
+    }
+
+    /// The router has a route to it that follows from what is known of it.
+    pub(crate) fn mark_own_route(&mut self, slot: Slot) {
+        self.slots[slot.0 as usize].has_own_route = true;
+    }
+
+    /// That route has gone; false if there was none.
+    pub(crate) fn take_own_route(&mut self, slot: Slot) -> bool {
+        std::mem::take(&mut self.slots[slot.0 as usize].has_own_route)
     }
 
     /// One route less leads to it.

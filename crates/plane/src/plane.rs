@@ -439,8 +439,8 @@ mod tests {
     /// subscriber meanwhile.
     #[test]
     fn an_index_is_used_again_when_the_frames_that_name_it_have_left() {
+        use crate::frame::{Line, Subscriber};
         use crate::kept::Shelf;
-        use crate::subscribers::{Line, Subscriber};
         let text = "lan(vlan 7-9) > queue(outward 8kbit, aqm fifo) > wan(vlan 7-9)
                     subscribers(anna lan 7 02:07:07:07:07:07)";
         let mut plane = Plane::new(&Config::read("n", text).expect("a node"), &[[2; 6], [4; 6]]);

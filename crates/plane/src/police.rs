@@ -32,11 +32,11 @@ use crate::batch::{PerFrame, Set};
 use crate::dir::Dir;
 use crate::drops::DropReason;
 use crate::filter::CLASSES;
-use crate::frame::{Frame, Kind};
+use crate::frame::{Frame, Kind, Subscriber};
 use crate::prefix::mask6;
 use crate::recipe::{Ends, Key, Never};
 use crate::stage::{ByDir, Step};
-use crate::subscribers::{Subscriber, Subscribers};
+use crate::subscribers::Subscribers;
 use crate::table::secret::Secret;
 use crate::time::Time;
 

@@ -6,11 +6,11 @@ use std::ops::{Index, IndexMut};
 use crate::batch::{Frames, PerFrame, Set, Verdict};
 use crate::dir::{Dir, EntryPoint};
 use crate::drops::{DropReason, Drops};
-use crate::frame::PortId;
+use crate::frame::{PortId, Subscriber};
 use crate::icmp::Error;
 use crate::kept::Ticket;
 use crate::outbox::Outbox;
-use crate::subscribers::{Subscriber, Subscribers};
+use crate::subscribers::Subscribers;
 use crate::threads::{Handover, Ingress};
 use crate::time::Time;
 

@@ -19,48 +19,14 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::net::IpAddr;
 
-use weir_packet::frame::Mac;
-
 use crate::address::{bits, words_of, words6};
-use crate::frame::PortId;
+use crate::frame::{Line, Subscriber};
 use crate::prefix::{Prefix, mask6};
 use crate::table::index::{self, Index};
 use crate::table::secret::Secret;
-use crate::tags::Tags;
 
 pub use config::SubscriberConfig;
 pub(crate) use config::read;
-
-/// A subscriber as frames name it. It may have been removed since.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
-pub struct Subscriber {
-    /// Its number; 0: none.
-    pub index: u32,
-    /// How often the number has been given back, modulo 256.
-    pub generation: u8,
-}
-
-impl Subscriber {
-    /// No subscriber.
-    pub const NONE: Subscriber = Subscriber { index: 0, generation: 0 };
-
-    /// Whether it is none.
-    #[inline]
-    pub fn is_none(self) -> bool {
-        self.index == 0
-    }
-}
-
-/// Where the frames of a subscriber come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Line {
-    /// The port.
-    pub port: PortId,
-    /// The tags.
-    pub tags: Tags,
-    /// Their Ethernet address.
-    pub mac: Mac,
-}
 
 /// What is known of a subscriber.
 #[derive(Debug)]
@@ -199,8 +165,7 @@ impl Subscribers {
 
 impl Tables {
     fn new(seed: u64) -> Tables {
-        let none = Line { port: PortId(0), tags: Tags::NONE, mac: [0; 6] };
-        let nobody = Entry { line: none, prefixes: Vec::new(), generation: 0, is_live: false };
+        let nobody = Entry { line: Line::default(), prefixes: Vec::new(), generation: 0, is_live: false };
         let nothing = Owned { address: [0; 4], len: 0, index: 0 };
         Tables {
             secret: Secret::new(seed),
@@ -218,10 +183,9 @@ impl Tables {
     }
 
     fn hash_of_line(&self, Line { port, tags, mac: [a, b, c, d, e, f] }: Line) -> u32 {
-        let Tags { outer, inner } = tags;
         let words = [
             port.0.into(),
-            u32::from(outer) << 16 | u32::from(inner),
+            u32::from(tags.outer) << 16 | u32::from(tags.inner),
             u32::from_be_bytes([a, b, c, d]),
             u32::from_be_bytes([0, 0, e, f]),
         ];
@@ -367,7 +331,9 @@ mod tests {
     use std::net::Ipv4Addr;
 
     use super::*;
+    use crate::frame::PortId;
     use crate::random::Random;
+    use crate::tags::Tags;
 
     fn line(n: u16) -> Line {
         let mac = [2, 0, 0, 0, 0, (n % 3) as u8];

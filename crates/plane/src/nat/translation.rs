@@ -8,9 +8,8 @@ use super::table::Table;
 use crate::dir::Dir;
 use crate::drops::DropReason;
 use crate::fragment;
-use crate::frame::{ETHERNET, Frame, HEAD_ROOM, Kind, PortId};
+use crate::frame::{ETHERNET, Frame, HEAD_ROOM, Kind, PortId, Subscriber};
 use crate::stage::Step;
-use crate::subscribers::Subscriber;
 
 /// What the first fragment became.
 #[derive(Debug, Clone, Copy)]

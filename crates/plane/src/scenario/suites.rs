@@ -22,11 +22,11 @@ const FILES: &[(&str, &str)] = &[
     ("forward.txt", include_str!("../../../../tests/forward.txt")),
     ("filter.txt", include_str!("../../../../tests/filter.txt")),
     ("bump.txt", include_str!("../../../../tests/bump.txt")),
-    ("lines.txt", include_str!("../../../../tests/lines.txt")),
-    ("subscribers.txt", include_str!("../../../../tests/subscribers.txt")),
     ("police.txt", include_str!("../../../../tests/police.txt")),
     ("punt.txt", include_str!("../../../../tests/punt.txt")),
     ("queue.txt", include_str!("../../../../tests/queue.txt")),
+    ("lines.txt", include_str!("../../../../tests/lines.txt")),
+    ("subscribers.txt", include_str!("../../../../tests/subscribers.txt")),
 ];
 
 /// All scenarios, each with the file it stands in.

@@ -10,8 +10,8 @@ use std::net::IpAddr;
 
 use weir_config::{Notes, did_you_mean};
 
-use super::{Line, Subscribers};
-use crate::frame::PortId;
+use super::Subscribers;
+use crate::frame::{Line, PortId};
 use crate::port::{self, Port};
 use crate::prefix::Prefix;
 use crate::tags::Tags;

@@ -47,10 +47,18 @@ impl Router {
             }
         };
         self.pin(hop);
-        if let Some(old) = self.set(route.prefix, hop) {
+        if let Some(old) = self.set(route.prefix, hop)
+            && !self.is_own_route(route.prefix, old)
+        {
             self.unpin(old);
         }
         Ok(())
+    }
+
+    /// Whether the route to this prefix by this hop was a neighbour's own, which no text has added; from now on there is another one.
+    fn is_own_route(&mut self, prefix: Prefix, hop: Hop) -> bool {
+        let is_neighbour = (NEIGHBOURS..GROUPS).contains(&hop.0) && prefix.len == full(prefix.address);
+        is_neighbour && self.neighbours.take_own_route(Slot(hop.0 - NEIGHBOURS))
     }
 
     /// The port of a next hop.
@@ -225,9 +233,11 @@ impl Router {
         match self.get(host) {
             None if next != Next::Unresolved && self.neighbours.port_of(ip) == Some(port) => {
                 self.set(host, hop);
+                self.neighbours.mark_own_route(slot);
             }
             // A route of the same length may lead to the neighbour as well; then it stays.
             Some(found) if found == hop && next == Next::Unresolved && !self.neighbours.is_pinned(slot) => {
+                self.neighbours.take_own_route(slot);
                 match ip {
                     IpAddr::V4(address) => self.v4.remove(address.into(), host.len),
                     IpAddr::V6(address) => self.v6.remove(address.into(), host.len),
