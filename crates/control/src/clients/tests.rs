@@ -407,6 +407,24 @@ fn a_client_that_reads_slowly_has_its_whole_answer() {
 }
 
 #[test]
+fn a_client_that_does_not_read_is_not_answered_further() {
+    let answered = AtomicU64::new(0);
+    let counted = |from, ask| {
+        answered.fetch_add(1, Ordering::Relaxed);
+        long(from, ask)
+    };
+    served(limits(2), &counted, |socket| {
+        let [mut deaf, mut other] = [socket.greeted(), socket.greeted()];
+        (0..10).for_each(|n| deaf.say(&query(n, "long")));
+        deaf.lines.read_exact(&mut [0]).expect("the first byte");
+        (0..100).for_each(|n| assert_eq!(other.asked(&query(n, "1")), answer(n, 1)));
+        // The next answer is not computed before it can be sent.
+        assert_eq!(answered.load(Ordering::Relaxed), 1 + 100);
+        assert!((0..10).all(|_| deaf.heard().len() > 8 << 20));
+    });
+}
+
+#[test]
 fn a_failure_in_an_answer_is_an_error_to_its_request_alone() {
     let fails = |from, ask: Ask| match text_of(ask.clone()).as_str() {
         "bad" => panic!("a mistake of ours"),
