@@ -51,13 +51,23 @@ fn text_of(path: &str) -> String {
 /// The lines of JSON in the blocks of the page.
 fn lines_of_page() -> Vec<Value> {
     let page = text_of("docs/control.md");
+    // Commands stand alone on the page, and go as a list.
     let blocks = page.split("```json\n").skip(1).map(|rest| rest.split("```").next().unwrap());
-    blocks.flat_map(str::lines).map(|line| serde_json::from_str(line).unwrap()).collect()
+    let lines = blocks.flat_map(str::lines).map(|line| serde_json::from_str(line).unwrap());
+    let is_line = |line: &Value| LINES.iter().any(|key| line.get(key).is_some());
+    let (mut lines, commands): (Vec<Value>, Vec<Value>) = lines.partition(is_line);
+    lines.push(json!({ "id": 99, "commands": commands }));
+    lines
 }
+
+/// Keys of lines.
+const LINES: [&str; 4] = ["id", "protocol", "error", "subscription"];
 
 /// Whether a program sends this line; the node sends all others.
 fn is_of_program(line: &Value) -> bool {
-    ["query", "apply", "subscribe", "unsubscribe"].iter().any(|key| line.get(key).is_some())
+    ["query", "apply", "commands", "control", "subscribe", "unsubscribe"]
+        .iter()
+        .any(|key| line.get(key).is_some())
         || line.get("protocol").is_some() && line.get("weir").is_none()
 }
 
@@ -96,9 +106,28 @@ fn a_node_answers_the_requests_of_the_page() {
         });
         let answer = answer.expect("it answers");
         assert_eq!(answer["id"], request["id"], "{answer}");
-        // Its ports are others: they change only when the node begins anew.
-        assert_eq!(answer.get("error").is_some(), request.get("apply").is_some(), "{request}: {answer}");
+        // The ports of the page are others, and so are its stages.
+        let is_of_another = request.get("apply").is_some() || request.get("commands").is_some();
+        assert_eq!(answer.get("error").is_some(), is_of_another, "{request}: {answer}");
     }
+    node.end();
+}
+
+#[test]
+fn the_example_adds_64000_routes_in_one_list_and_pages_through_them() {
+    need_root!();
+    let street = Street::new();
+    let node = street.run(NAT);
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/routes.py");
+    let mut command = Command::new("python3");
+    command.arg(&example).args(["--add", "64000"]).arg(street.socket());
+    let output = output(&mut command).expect("python3 starts");
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("'commands': 64000") && said.contains("'turns': 250"), "{said}");
+    assert!(said.ends_with("64000 of 64000 routes\n"), "{said}");
+    let shown = street.show("routes");
+    assert_eq!(shown["routes"].as_array().map(Vec::len), Some(64_000));
     node.end();
 }
 

@@ -13,7 +13,7 @@ use weir_linux::rtnl::Rtnl;
 use weir_testkit::{PATIENCE, accept, be_patient, need_root, output};
 
 use crate::control::Talk;
-use crate::street::{LEFT4, NODE, RIGHT4, Running, Street, WAYS, echo_over_tcp};
+use crate::street::{LEFT4, NODE, RIGHT4, Running, Street, WAYS, echo_over_tcp, sessions};
 use crate::weir::WEIR;
 use weir_testkit::confined;
 
@@ -41,10 +41,9 @@ fn stacks_talk_through_a_nat_that_is_shown_and_ended() {
         peer.set_read_timeout(Some(PATIENCE)).unwrap();
         let (length, from) = peer.recv_from(&mut bytes).unwrap();
         assert_eq!((&bytes[..length], from.ip().to_string().as_str()), (&b"hello"[..], "192.0.2.1"), "{io}");
-        let sessions = street.show("sessions");
+        let shown = sessions(&street.show("sessions"));
         let line = format!("udp 198.18.0.2:4000 as 192.0.2.1:{} with", from.port());
-        let shown = sessions["sessions"].as_array().unwrap();
-        assert!(shown.iter().any(|one| one.as_str().unwrap().starts_with(&line)), "{io}: {sessions}");
+        assert!(shown.iter().any(|one| one.starts_with(&line)), "{io}: {shown:?}");
         let counters = street.show("counters");
         assert!(counters["left"].as_u64().unwrap() > 400, "{io}: {counters}");
         let text = String::from_utf8(street.weir(&["show"]).stdout).unwrap();
@@ -433,7 +432,9 @@ fn a_node_changes_its_routes_while_it_runs() {
     assert!(output.status.success(), "{output:?}");
     let reported = String::from_utf8(output.stdout).unwrap();
     assert_eq!(reported, format!("the node applied {}\n", file.display()));
-    assert_eq!(street.show("routes")["routes"][0], "198.51.100.0/24 via 192.0.2.2");
+    assert_eq!(street.show("routes")["routes"][0]["prefix"], "198.51.100.0/24");
+    let text = String::from_utf8(street.weir(&["show", "routes"]).stdout).unwrap();
+    assert_eq!(text, "198.51.100.0/24 via 192.0.2.2\n");
     let after = street.show("counters");
     assert!(after["entered"].as_u64() >= before["entered"].as_u64(), "it is the same node");
     let other = ROUTER.replace("198.18.0.1/24", "198.18.0.9/24");
@@ -465,15 +466,15 @@ fn silent_clients_delay_neither_others_nor_the_log_and_hostile_ones_do_not_end_t
     for hostile in [
         "\n",
         "[[[[\n",
-        "{\"id\": 1, \"query\": {\"show\": \"\u{1b}[2J\"}}\n",
+        "{\"id\": 1, \"query\": \"\u{1b}[2J\"}\n",
         "{\"id\": 1, \"apply\": {\"file\": \"x\", \"text\": \"\"}}\n",
     ] {
         client.say(hostile);
         assert!(client.line()["error"]["message"].is_string(), "{hostile}");
     }
     // The first clients were not dropped: they can still send requests.
-    silent[0].say(", \"query\": {\"show\": \"routes\"}}\n");
-    silent[1..].iter_mut().for_each(|client| client.say("{\"id\": 1, \"query\": {\"show\": \"drops\"}}\n"));
+    silent[0].say(", \"query\": {\"routes\": {}}}\n");
+    silent[1..].iter_mut().for_each(|client| client.say("{\"id\": 1, \"query\": \"drops\"}\n"));
     silent.iter_mut().for_each(|client| assert!(client.line()["ok"].is_object()));
     node.end();
     assert_eq!(client.line()["error"]["message"], "connection closed: the node has ended");

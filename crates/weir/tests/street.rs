@@ -9,6 +9,7 @@ use std::time::Instant;
 use serde_json::Value;
 use weir_linux::ethtool::{Offload, set_offload};
 use weir_linux::namespace::Namespace;
+use weir_plane::SessionRecord;
 use weir_testkit::wires::{End, Wire, address, default_route, join, set_up, without_ipv6};
 use weir_testkit::{Folder, PATIENCE, Watch, accept, be_patient, output};
 
@@ -108,6 +109,12 @@ impl Street {
         assert!(output.status.success(), "{output:?}");
         serde_json::from_slice(&output.stdout).unwrap()
     }
+}
+
+/// The sessions of an answer, in words.
+pub(crate) fn sessions(shown: &Value) -> Vec<String> {
+    let all: Vec<SessionRecord> = serde_json::from_value(shown["sessions"].clone()).unwrap();
+    all.iter().map(ToString::to_string).collect()
 }
 
 /// A wire whose ends are up, without IPv6 until one of them gets such an address.

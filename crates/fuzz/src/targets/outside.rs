@@ -26,8 +26,9 @@ pub(super) fn control(input: &[u8]) {
             assert_eq!(Request::read(&again).as_ref(), Ok(&request));
             match &request.wants {
                 Wants::Answer(Ask::Apply(apply)) => {
-                    let beside =
-                        |name: &str| apply.files.get(name).cloned().ok_or_else(|| "it is not there".to_string());
+                    let beside = |name: &str| {
+                        apply.files.get(name).cloned().ok_or_else(|| "it is not there".to_string())
+                    };
                     if let Err(mistakes) = weir_node::Config::read(&apply.file, &apply.text, &beside) {
                         assert!(!mistakes.to_string().is_empty());
                     }
@@ -50,9 +51,8 @@ const COMMANDED: &str = "lan(10.0.0.1/24, 2001:db8:1::1/64) filter(drop udp to p
 fn decided(commands: &[Command]) {
     let before = weir_plane::Config::read("n", COMMANDED).expect("a node");
     let mut config = before.clone();
-    let is_before = |config: &weir_plane::Config| {
-        Update::prepare(&before, config).expect("the same ports").is_empty()
-    };
+    let is_before =
+        |config: &weir_plane::Config| Update::prepare(&before, config).expect("the same ports").is_empty();
     match config.decide(commands) {
         Ok(changes) => {
             let mut plane = Plane::new(&before, &[[2; 6], [4; 6]]);
