@@ -21,31 +21,22 @@ pub(crate) struct Service<'a> {
     pub(crate) placed: &'a (dyn Fn(Config) -> Config + Sync),
 }
 
-/// The number of a connection, which no other one of this node has or had.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct ConnectionId(pub(crate) u64);
-
-/// What is done once when the connection of a client has ended.
-pub(crate) type OnClose = Box<dyn FnOnce() + Send>;
-
 /// An answer.
 pub(crate) struct Reply {
     /// The JSON.
     pub(crate) value: Value,
     /// Descriptors that are passed to the client with it.
     pub(crate) fds: Vec<OwnedFd>,
-    /// Called when the connection has ended, however it ends: also if the answer does not arrive.
-    pub(crate) on_close: Option<OnClose>,
 }
 
 impl From<Value> for Reply {
     fn from(value: Value) -> Reply {
-        Reply { value, fds: Vec::new(), on_close: None }
+        Reply { value, fds: Vec::new() }
     }
 }
 
-/// The answer to a request of a connection.
-pub(crate) fn answer(service: &Service<'_>, _from: ConnectionId, ask: Ask) -> Result<Reply, Refusal> {
+/// The answer to a request.
+pub(crate) fn answer(service: &Service<'_>, ask: Ask) -> Result<Reply, Refusal> {
     let value = match ask {
         Ask::Control(Attach { slots }) => return attach(service, slots),
         Ask::Query(query) => serde_json::to_value(service.node.query(&query).map_err(refusal)?),

@@ -24,7 +24,7 @@ use anyhow::Result;
 use serde_json::Value;
 use weir_port::duplex;
 
-use super::answers::{ConnectionId, Reply};
+use super::answers::Reply;
 use super::hub::{Ending, Hub};
 use super::request::{Ask, Refusal};
 use connection::Connection;
@@ -49,7 +49,7 @@ pub(crate) struct Limits {
 }
 
 /// Computes the answer of the node.
-pub(crate) type Answer<'a> = dyn Fn(ConnectionId, Ask) -> Result<Reply, Refusal> + Sync + 'a;
+pub(crate) type Answer<'a> = dyn Fn(Ask) -> Result<Reply, Refusal> + Sync + 'a;
 
 /// What clients are served with.
 pub(crate) struct Served<'a> {

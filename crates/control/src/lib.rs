@@ -155,7 +155,7 @@ pub fn run(settings: Settings<'_>) -> Result<Over> {
     // Those from before the first client subscribes are for the file, or for nobody.
     let before_events = || drop((!has_file).then(|| node.events()));
     let served = Served {
-        answer: &|from, ask| answers::answer(&service, from, ask),
+        answer: &|ask| answers::answer(&service, ask),
         counters: &|| Ok(reported::counters(&node.count()?, &names)),
         hub: &hub,
         before_events: &before_events,

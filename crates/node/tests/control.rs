@@ -13,13 +13,13 @@ use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use weir_linux::descriptors;
 use weir_node::{Attachment, AttachmentId, Config, Node, Opened, Rings, Snapshot};
 use weir_plane::scenario::packet;
 use weir_plane::{DropReason, PuntReason};
 use weir_port::duplex::{Memory, MemoryEnd, Port};
 use weir_punt::{
     Consumer, Damage, Descriptors, How, Injection, Injections, Producer, Punts, Refused, Tag, Tags,
-    receive_descriptors, send_descriptors,
 };
 use weir_testkit::{Dice, PATIENCE, Watch, number};
 
@@ -45,8 +45,11 @@ fn control_program() {
     if std::env::var_os(IS_CONTROL_PROGRAM).is_none() {
         return;
     }
-    let Ok(message) = receive_descriptors(std::io::stdin().as_fd(), &mut [0; 8]) else { return };
-    let Ok([memory, wake, to_memory, to_wake]) = <[OwnedFd; 4]>::try_from(message.descriptors) else {
+    let mut passed = Vec::new();
+    if descriptors::receive(std::io::stdin(), &mut [0; 8], &mut passed).is_err() {
+        return;
+    }
+    let Ok([memory, wake, to_memory, to_wake]) = <[OwnedFd; 4]>::try_from(passed) else {
         return;
     };
     let mut punts = Consumer::<Punts>::attach(Descriptors { memory, wake }).expect("a ring of punts");
@@ -159,7 +162,7 @@ impl Program {
         let attachment = node.attach_control(SLOTS).expect("there is memory");
         for Rings { punts, injections } in &attachment.threads {
             let all = [&punts.memory, &punts.wake, &injections.memory, &injections.wake].map(AsFd::as_fd);
-            send_descriptors(socket.as_fd(), &[0], &all).expect("the socket is new");
+            descriptors::send(&socket, &[0], &all).expect("the socket is new");
         }
         Program { id: attachment.id, child, _watch: watch }
     }

@@ -107,7 +107,7 @@ impl Subscribers {
     /// The subscriber from which a frame comes; [`Subscriber::NONE`] if it is unknown.
     #[inline]
     pub(crate) fn lookup_from(&self, line: Line) -> Subscriber {
-        self.0.as_ref().map_or(Subscriber::NONE, |tables| tables.from_line(line))
+        self.0.as_ref().map_or(Subscriber::NONE, |tables| tables.of_line(line))
     }
 
     /// The subscriber to which a frame for this address goes; [`Subscriber::NONE`] if it is unknown.
@@ -217,7 +217,7 @@ impl Tables {
         Subscriber { index, generation }
     }
 
-    fn from_line(&self, line: Line) -> Subscriber {
+    fn of_line(&self, line: Line) -> Subscriber {
         match self.index_of_line(line) {
             0 => Subscriber::NONE,
             index => self.named(index),

@@ -62,6 +62,7 @@ pub struct Update {
     /// Stages that were removed.
     gone: Vec<Stage>,
     /// What objects were, to be freed by the caller.
+    #[expect(clippy::vec_box, reason = "it is moved between two batches")]
     replaced: Vec<Box<filter::Update>>,
 }
 
@@ -344,7 +345,7 @@ impl Plane {
             }
             update.begun = Some(now);
             if let Some(text) = update.text.take() {
-                self.take_text(now, text, &mut update.gone);
+                self.take_text(now, *text, &mut update.gone);
             }
         }
         let more = self.change_objects(now, update);
@@ -370,7 +371,7 @@ impl Plane {
         !update.objects.is_empty()
     }
 
-    fn take_text(&mut self, now: Time, mut text: Box<Text>, removed: &mut Vec<Stage>) {
+    fn take_text(&mut self, now: Time, mut text: Text, removed: &mut Vec<Stage>) {
         self.outbox.kept.renumber(|at| text.entry(at));
         if let Exit::Router(router) = &mut self.pipeline.exit {
             router.options = text.options;
@@ -587,7 +588,7 @@ mod tests {
         };
         new.routes = Some((0..1 << 17 | 1).map(route).collect());
         let update = Update::prepare(&old, &new).expect("nobody has counted neighbours yet");
-        let wrong = plane.take(Time::from_ms(1), update).err().expect("too many");
+        let wrong = plane.take(Time::from_ms(1), update).expect_err("too many");
         assert!(wrong.contains("there are too many"), "{wrong}");
         assert_eq!(plane.filter_counts()[0][0].0, "policy drop");
         assert_eq!(neighbours(&plane), 0);

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use weir_linux::namespace::Namespace;
@@ -66,6 +66,19 @@ fn traces(street: &Street) -> String {
         }
         text + &std::fs::read_to_string("/proc/thread-self/net/packet").unwrap()
     })
+}
+
+/// The same, once the kernel has seen that the interfaces have a carrier, which it does a moment after they are up.
+fn settled(street: &Street) -> String {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let traces = traces(street);
+        if !traces.contains("NO-CARRIER") {
+            return traces;
+        }
+        assert!(Instant::now() < deadline, "{traces}");
+        std::thread::yield_now();
+    }
 }
 
 fn file(name: &str) -> PathBuf {
@@ -291,8 +304,8 @@ fn flows_cross_it_and_a_killed_client_leaves_nothing() {
     client.signal(libc::SIGKILL);
     client.end();
     assert_eq!(connections(&street.left), 0, "it left connections");
-    let patience = std::time::Instant::now() + PATIENCE;
-    while connections(&street.right) > 0 && std::time::Instant::now() < patience {
+    let patience = Instant::now() + PATIENCE;
+    while connections(&street.right) > 0 && Instant::now() < patience {
         std::thread::yield_now();
     }
     assert_eq!(connections(&street.right), 0, "the server kept connections");
@@ -474,7 +487,7 @@ fn a_killed_client_leaves_no_congestion_control() {
 fn killed_at_any_instant_it_gives_both_interfaces_back() {
     need_root!();
     let street = Street::new();
-    let (before, log) = (traces(&street), file("killed"));
+    let (before, log) = (settled(&street), file("killed"));
     assert!(before.contains("m0") && before.contains("promiscuity 0"), "{before}");
     let line =
         format!("bottleneck m0 m1 --rate 5mbit --delay 20ms --json --interval 0.05 --log {}", log.display());

@@ -17,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use serde_json::Value;
 
-use crate::answers::{OnClose, Reply};
+use crate::answers::Reply;
 use crate::hub::Ending;
 use crate::request::{Ask, Greeting, Hello, Refusal, Request, Topic, Wants};
 
@@ -59,7 +59,6 @@ pub(super) struct Connection<'a> {
     lines: Lines,
     out: Outgoing,
     counters: Vec<Counters>,
-    on_close: Vec<OnClose>,
 }
 
 impl<'a> Connection<'a> {
@@ -74,7 +73,6 @@ impl<'a> Connection<'a> {
             lines: Lines::new(served.limits.line_bytes),
             out: Outgoing::new(),
             counters: Vec::new(),
-            on_close: Vec::new(),
         }
     }
 
@@ -185,17 +183,14 @@ impl<'a> Connection<'a> {
             Wants::End(subscription) => self.unsubscribe(subscription),
         };
         match answered {
-            Ok(mut reply) => {
-                self.on_close.extend(reply.on_close.take());
-                self.out.push(answer_line(id, &reply), reply.fds);
-            }
+            Ok(reply) => self.out.push(answer_line(id, &reply), reply.fds),
             Err(why) => self.out.push(error_line(Some(id), &why), Vec::new()),
         }
     }
 
     fn answer(&self, ask: Ask) -> Result<Reply, Refusal> {
         // No request may end the node.
-        let caught = catch_unwind(AssertUnwindSafe(|| (self.served.answer)(self.place.number, ask)));
+        let caught = catch_unwind(AssertUnwindSafe(|| (self.served.answer)(ask)));
         let failed = "the node failed at this request, and continues: please report it";
         caught.unwrap_or_else(|_| Err(failed.to_string().into()))
     }
@@ -339,9 +334,5 @@ impl<'a> Connection<'a> {
 impl Drop for Connection<'_> {
     fn drop(&mut self) {
         self.served.hub.leave(&self.place.mailbox);
-        for on_close in self.on_close.drain(..) {
-            // As for a request: the node and the other clients continue.
-            let _ = catch_unwind(AssertUnwindSafe(on_close));
-        }
     }
 }

@@ -6,7 +6,6 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
-use crate::answers::ConnectionId;
 use crate::hub::{Ending, Mailbox};
 use crate::request::Refusal;
 
@@ -38,8 +37,7 @@ struct Seats {
 /// A client's place. It is free again when this is dropped.
 pub(super) struct Place<'a> {
     places: &'a Places,
-    /// The number of the connection.
-    pub(super) number: ConnectionId,
+    number: u64,
     /// How other threads reach the client.
     pub(super) mailbox: Arc<Mailbox>,
 }
@@ -68,7 +66,7 @@ impl Places {
         let number = seats.next;
         seats.next += 1;
         seats.clients.insert(number, (mailbox.clone(), Stage::Greets));
-        Some(Place { places: self, number: ConnectionId(number), mailbox })
+        Some(Place { places: self, number, mailbox })
     }
 
     /// Ends a client that can be spared.
@@ -105,13 +103,13 @@ impl Place<'_> {
     /// Notes what the client does; false if it has lost its place.
     pub(super) fn set(&self, stage: Stage) -> bool {
         let mut seats = self.places.seats();
-        let place = seats.clients.get_mut(&self.number.0);
+        let place = seats.clients.get_mut(&self.number);
         place.map(|(_, at)| *at = stage).is_some()
     }
 }
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        self.places.seats().clients.remove(&self.number.0);
+        self.places.seats().clients.remove(&self.number);
     }
 }

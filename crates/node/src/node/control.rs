@@ -1,5 +1,5 @@
 //! A control program attaches to a node that runs: each thread gets a ring of punts and one of injections, whose other ends the
-//! caller sends to the program ([`weir_punt::send_descriptors`]).
+//! caller sends to the program ([`weir_linux::descriptors`]).
 //!
 //! ```text
 //!   program > socket > caller > attach_control > rings of each thread, installed between two batches

@@ -192,7 +192,7 @@ impl Worker {
         control.punts.look();
         for (reason, Queued { chunk, port, arrival_ns }) in self.to_control.drain() {
             let (tags, bytes) = untag(self.pool.bytes_mut(&chunk));
-            let punt = Punt { reason: reason.number(), port: port.0.into(), tags, arrival_ns, bytes };
+            let punt = Punt { reason: reason.number(), port: port.0, tags, arrival_ns, bytes };
             if let Err(why) = control.punts.push(reason, &punt) {
                 self.plane.punt_failed(reason, why);
             }

@@ -8,11 +8,11 @@
 
 use std::net::IpAddr;
 
-use weir_config::{Notes, did_you_mean};
+use weir_config::Notes;
 
 use super::Subscribers;
 use crate::frame::{Line, PortId};
-use crate::port::{self, Port};
+use crate::port::{self, Port, port_named};
 use crate::prefix::Prefix;
 use crate::tags::Tags;
 use crate::text::{Arg, Item};
@@ -63,13 +63,10 @@ fn subscriber(arg: &Arg, ports: &[Port]) -> Result<SubscriberConfig, String> {
                     addresses: anna access 100.5 02:00:00:00:00:01 198.18.0.5"
             .into());
     };
-    let Some(number) = ports.iter().position(|other| other.name == *port) else {
-        let names: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
-        return Err(format!("`{port}` is no port of the node: {}", did_you_mean(port, &names)));
-    };
+    let number = port_named(ports, port)?;
     let tags = Tags::read(tags)?;
-    if !ports[number].vlan.accepts(tags) {
-        return Err(format!("`{port}` has no frames with these tags ({tags}), but {}", ports[number].vlan));
+    if let Some(Port { vlan, .. }) = ports.get(number).filter(|port| !port.vlan.accepts(tags)) {
+        return Err(format!("`{port}` has no frames with these tags ({tags}), but {vlan}"));
     }
     if prefixes.len() > MOST_PREFIXES {
         return Err(format!("a subscriber has at most {MOST_PREFIXES} addresses and networks"));

@@ -159,10 +159,10 @@ impl Router {
         }
         let before = before.filter(|hop| hop.0 >= GROUPS).map(|hop| &self.shared(hop).group);
         let shared = Shared { group: Group::new(&members, before), members: members.clone(), routes: 0 };
-        let free = self.free_groups.pop().filter(|free| *free < self.groups.len());
+        let free = self.free_groups.pop().and_then(|free| Some((free, self.groups.get_mut(free)?)));
         let group = match free {
-            Some(free) => {
-                self.groups[free] = shared;
+            Some((free, place)) => {
+                *place = shared;
                 free
             }
             None => {
