@@ -45,8 +45,8 @@ pub enum OpenError {
     #[error(transparent)]
     File(#[from] FileError),
     /// AF_XDP lends the memory of the threads to the kernel.
-    #[error("AF_XDP ports come when the node begins: write packet:INTERFACE")]
-    Late,
+    #[error("AF_XDP ports come only when the node begins: write packet:{0}, or begin it anew")]
+    Late(String),
     /// A TAP device for several threads.
     #[error("sharing it between threads: {0}")]
     Descriptors(std::io::Error),
@@ -116,7 +116,7 @@ impl Backend {
     pub(crate) fn open_again(&self, threads: usize, wanted: Wanted) -> Result<Vec<Box<dyn Port>>, OpenError> {
         let Wanted { packet, spread, .. } = wanted;
         Ok(match self {
-            Backend::Xdp(_) => return Err(OpenError::Late),
+            Backend::Xdp(name) => return Err(OpenError::Late(name.clone())),
             Backend::Packet(name) if threads == 1 => vec![Box::new(Packet::open_with(name, &packet)?)],
             Backend::Packet(name) => boxed(Packet::open_several(name, &packet, threads, spread)?),
             Backend::Tap(name) => boxed(taps(Tap::open(name, None)?, threads)?),

@@ -136,12 +136,6 @@ impl Arranged {
         for (n, port) in self.plane.ports.iter().enumerate().filter(|(_, port)| port.is_present()) {
             let before = running.config.ports.get(n).filter(|before| before.is_present());
             self.check_port(running, before, port)?;
-            if self.new.contains(&n)
-                && let Some(Backend::Xdp(name)) = &self.backends[n]
-            {
-                let what = format!("port `{}` by AF_XDP (or put it on packet:{name})", port.name);
-                return Err(restart(&what));
-            }
         }
         self.check_host(running)
     }
