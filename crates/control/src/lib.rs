@@ -144,9 +144,9 @@ pub fn run(settings: Settings<'_>) -> Result<Over> {
     let (hub, has_file) = (Hub::default(), events.is_some());
     let mut notes = Notes { events, blocks, unwritten: &unwritten, hub: &hub, reopens: &reopens };
     let prometheus = prometheus.map(Server::start).transpose()?;
-    let names: Vec<String> = config.plane.ports.iter().map(|port| port.name.clone()).collect();
-    let page =
-        |node: &Node| reported::prometheus(&node.snapshots(), &names) + &reported::unwritten(&unwritten);
+    let page = |node: &Node| {
+        reported::prometheus(&node.snapshots(), &node.port_names()) + &reported::unwritten(&unwritten)
+    };
     systemd::notify_ready()?;
     // Clients have their own threads, so that none of them delays the recording of events.
     let (alive, over) = UnixStream::pair().context("cannot create the socket that ends the clients")?;
@@ -156,7 +156,7 @@ pub fn run(settings: Settings<'_>) -> Result<Over> {
     let before_events = || drop((!has_file).then(|| node.events()));
     let served = Served {
         answer: &|ask| answers::answer(&service, ask),
-        counters: &|| Ok(reported::counters(&node.count()?, &names)),
+        counters: &|| Ok(reported::counters(&node.count()?, &node.port_names())),
         hub: &hub,
         before_events: &before_events,
         limits: LIMITS,
@@ -175,13 +175,13 @@ pub fn run(settings: Settings<'_>) -> Result<Over> {
         let serve = || control.serve(&over, &served);
         let serving = std::thread::Builder::new().name("control".into()).spawn_scoped(scope, serve);
         if serving.is_ok() {
-            watch(&node, (&names, &mut panics), publish, (&hangup, &reopens));
+            watch(&node, &mut panics, publish, (&hangup, &reopens));
         }
         drop::<Sender<()>>(noting);
         drop(alive);
         serving.map(drop)
     })?;
-    end(node, &mut notes, &names)
+    end(node, &mut notes)
 }
 
 /// Has interfaces show VLAN tags to the ports of a node, until that is dropped. Without it the node runs, and says what hides them.
@@ -204,18 +204,13 @@ fn show_tags(config: &Config) -> Option<SwitchedOff> {
 }
 
 /// Reports panics of the node, and publishes its counters, until it ends or a signal ends it.
-fn watch(
-    node: &Node,
-    (names, panics): (&[String], &mut PanicLog),
-    publish: impl Fn(),
-    (hangup, reopens): (&Hangup, &AtomicBool),
-) {
+fn watch(node: &Node, panics: &mut PanicLog, publish: impl Fn(), (hangup, reopens): (&Hangup, &AtomicBool)) {
     publish();
     let mut reported = Instant::now();
     while !hangup.ends() && !node.has_ended() {
         std::thread::sleep(LOOK);
         reopens.fetch_or(hangup.asks_to_reopen(), Ordering::Relaxed);
-        panics.look(node, names);
+        panics.look(node);
         if reported.elapsed() >= TELL {
             reported = Instant::now();
             publish();
@@ -236,10 +231,11 @@ fn restore(opened: &mut Opened, kept: &mut KeptBlocks) {
 }
 
 /// Drains the node and returns the accounting.
-fn end(node: Node, notes: &mut Notes<'_>, names: &[String]) -> Result<Over> {
+fn end(node: Node, notes: &mut Notes<'_>) -> Result<Over> {
+    let names = node.port_names();
     let mut ended = node.stop();
     // Also if a port has failed.
     notes.end(&mut ended);
-    let accounting = reported::counters(&ended.threads?, names);
+    let accounting = reported::counters(&ended.threads?, &names);
     Ok(Over { accounting, reasons: ended.ended_early })
 }

@@ -50,14 +50,15 @@ impl PanicLog {
     }
 
     /// Reports the panics since the last call.
-    pub(crate) fn look(&mut self, node: &Node, names: &[String]) {
+    pub(crate) fn look(&mut self, node: &Node) {
         let panics = Snapshot::sum(&node.snapshots()).panics;
         if panics != self.panics
             // A node that has ended does not answer.
             && let Ok(reports) = node.panic_reports()
         {
             self.panics = panics;
-            reports.iter().for_each(|panic| say::say(&self.report(panic, names)));
+            let names = node.port_names();
+            reports.iter().for_each(|panic| say::say(&self.report(panic, &names)));
         }
     }
 

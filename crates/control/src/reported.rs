@@ -104,13 +104,14 @@ pub(crate) fn prometheus(threads: &[Snapshot], names: &[String]) -> String {
     let drops =
         accounting.drops.occurred().map(|(reason, frames)| (format!("reason=\"{}\"", reason.name()), frames));
     metric(&mut page, "node_drops_total", "Dropped frames by reason", drops);
-    let ports = names.iter().zip(&snapshot.ports).flat_map(|(name, port)| {
+    let present = || names.iter().zip(&snapshot.ports).filter(|(name, _)| !name.is_empty());
+    let ports = present().flat_map(|(name, port)| {
         let name = quoted(name);
         let label = |way: &str| format!("port=\"{name}\",direction=\"{way}\"");
         [(label("received"), port.received), (label("sent"), port.sent)]
     });
     metric(&mut page, "node_port_frames_total", "Frames of each port", ports);
-    let lost = names.iter().zip(&snapshot.ports).flat_map(|(name, port)| {
+    let lost = present().flat_map(|(name, port)| {
         let name = quoted(name);
         port.drops
             .iter()

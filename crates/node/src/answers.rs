@@ -50,20 +50,19 @@ impl Node {
         })
     }
 
-    /// The names of its ports.
+    /// The names of its ports by their numbers; empty: no port has the number, since it was removed.
     pub fn port_names(&self) -> Vec<String> {
-        let running = self.running.lock().expect("no thread panics with it");
-        running.config.ports.iter().map(|port| port.name.clone()).collect()
+        self.names.lock().expect("no thread panics with it").to_vec()
     }
 
     fn ports(&self) -> Ports {
         let running = self.running.lock().expect("no thread panics with it");
-        let all = running.config.ports.iter().zip(&running.backends).enumerate();
-        let one = |(number, (port, backend)): (usize, (&weir_plane::Port, &crate::Backend))| PortState {
+        let all = running.config.ordered().map(|(number, port)| (usize::from(number.0), port));
+        let one = |(number, port): (usize, &weir_plane::Port)| PortState {
             number,
             port: port.name.clone(),
-            left: running.config.is_left(number),
-            on: backend.to_string(),
+            left: port.is_left(),
+            on: running.backends[number].as_ref().map(ToString::to_string).unwrap_or_default(),
             addresses: port.addresses.clone(),
             mac: running.mac(number),
             mtu: port.mtu,

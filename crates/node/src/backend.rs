@@ -44,6 +44,9 @@ pub enum OpenError {
     /// Capture files.
     #[error(transparent)]
     File(#[from] FileError),
+    /// AF_XDP lends the memory of the threads to the kernel.
+    #[error("AF_XDP ports come only when the node begins: write packet:{0}, or begin it anew")]
+    Late(String),
     /// A TAP device for several threads.
     #[error("sharing it between threads: {0}")]
     Descriptors(std::io::Error),
@@ -107,6 +110,18 @@ impl Backend {
             Backend::Xdp(_) => 16,
             Backend::Packet(_) | Backend::Tap(_) | Backend::Files(..) => 2,
         }
+    }
+
+    /// Opens it for a node that runs: so many parts, which need none of the pools.
+    pub(crate) fn open_again(&self, threads: usize, wanted: Wanted) -> Result<Vec<Box<dyn Port>>, OpenError> {
+        let Wanted { packet, spread, .. } = wanted;
+        Ok(match self {
+            Backend::Xdp(name) => return Err(OpenError::Late(name.clone())),
+            Backend::Packet(name) if threads == 1 => vec![Box::new(Packet::open_with(name, &packet)?)],
+            Backend::Packet(name) => boxed(Packet::open_several(name, &packet, threads, spread)?),
+            Backend::Tap(name) => boxed(taps(Tap::open(name, None)?, threads)?),
+            Backend::Files(from, to) => vec![Box::new(File::open(from.as_deref(), to.as_deref())?)],
+        })
     }
 
     /// Opens it in the calling thread's network namespace: a part for each thread, each with one of the pools.

@@ -198,6 +198,11 @@ impl Exchange {
         None
     }
 
+    /// Whether nothing is on its way here.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.from.iter().all(Consumer::is_empty)
+    }
+
     /// From now on another ring is asked first.
     pub(crate) fn ask_next(&mut self) {
         self.turn += 1;
@@ -220,7 +225,7 @@ impl Exchange {
 
     /// The thread is about to sleep; false if it must not, because something waits for it.
     pub(crate) fn may_sleep(&self) -> bool {
-        self.bell.may_sleep(|| self.from.iter().all(Consumer::is_empty))
+        self.bell.may_sleep(|| self.is_empty())
     }
 
     /// The thread is awake.

@@ -23,6 +23,7 @@
 //! - `kept.rs`: memory of frames that a stage keeps
 //! - `fast.rs`: loads the entries of the fast path into the XDP programs and reads their counters
 //! - `config.rs`, `running_config.rs`, `backend.rs`, `opened.rs`: the node's text, its ports, and opening them
+//! - `ports.rs`, `node/apply.rs`, `worker/ports.rs`: another text, and ports that come, change and go with it
 //! - `offload.rs`: VLAN tags that interfaces hide from AF_XDP; what is switched off for that is switched on again
 //! - `tests/fast.rs`: a node with the fast path beside one without; `tests/rules.rs`: filter rules beside nft
 #![forbid(unsafe_code)]
@@ -39,6 +40,7 @@ mod kept;
 mod node;
 pub mod offload;
 mod opened;
+mod ports;
 mod query;
 mod running_config;
 mod termination;
@@ -53,7 +55,7 @@ pub use config::Fast;
 pub use config::{Config, Host, Settings, Wait, cpus_of};
 pub use counters::{PortCounts, Snapshot};
 pub use fast::Table;
-pub use node::{Attachment, CONTROL_SLOTS, Ended, Node, NodeError, Rings};
+pub use node::{Attachment, CONTROL_SLOTS, Ended, Node, NodeError, PartsOfPort, Rings};
 pub use opened::Opened;
 pub use query::{
     Answer, Counters, Fast as FastAnswer, Forwards, ForwardsQuery, Log, Neighbours, NeighboursQuery,

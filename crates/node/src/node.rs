@@ -1,5 +1,6 @@
 //! A node that runs, from outside: asked, changed, ended.
 
+mod apply;
 mod control;
 
 use std::io;
@@ -18,9 +19,10 @@ use weir_punt::PuntError;
 use crate::applied::{Applied, Turns};
 use crate::backend::OpenError;
 use crate::bell::Bell;
-use crate::config::{Config, Wait};
+use crate::config::Wait;
 use crate::counters::{Shown, Snapshot};
-use crate::running_config::{RunningConfig, by_thread};
+use crate::running_config::RunningConfig;
+pub use apply::PartsOfPort;
 pub use control::{Attachment, CONTROL_SLOTS, Rings};
 
 use crate::worker::{FinalReport, PanicReport, Request, Worker, WorkerHandle};
@@ -80,7 +82,7 @@ pub(crate) struct Thread {
     requests: Option<Sender<Request>>,
     asked: Arc<AtomicBool>,
     bell: Arc<Bell>,
-    shown: Arc<Shown>,
+    shown: Mutex<Arc<Shown>>,
     handle: Option<JoinHandle<FinalReport>>,
     number: u32,
 }
@@ -116,6 +118,7 @@ impl Thread {
         let handle = Some(handle.map_err(thread_error("starting a thread of the node"))?);
         let number = placed.recv().expect("the thread says how it began");
         let number = number.map_err(thread_error("moving a thread of the node to its CPU"))?;
+        let shown = Mutex::new(shown);
         Ok(Thread { requests: Some(requests), asked, bell, shown, handle, number })
     }
 
@@ -172,6 +175,8 @@ pub struct Ended {
 pub struct Node {
     began: SystemTime,
     pub(crate) running: Mutex<RunningConfig>,
+    /// The names of its ports by their numbers; nothing takes long with the lock.
+    pub(crate) names: Mutex<Arc<[String]>>,
     /// Log entries of stages that were removed. A thread that holds the lock sees all threads with the same text.
     pub(crate) unread_log: Mutex<UnreadLog>,
     /// NATs came or went, so that events of blocks do not say what there is.
@@ -190,6 +195,7 @@ impl Node {
         let (cpus, wait) = (running.settings.threads.clone(), running.settings.wait);
         let mut node = Node {
             began,
+            names: Mutex::new(running.port_names().into()),
             running: Mutex::new(running),
             unread_log: Mutex::default(),
             nats_changed: AtomicBool::new(false),
@@ -208,7 +214,11 @@ impl Node {
 
     /// The counters of each thread, not older than some 50 ms.
     pub fn snapshots(&self) -> Vec<Snapshot> {
-        self.threads.iter().map(|thread| thread.shown.look()).collect()
+        let look = |thread: &Thread| {
+            let shown = thread.shown.lock().expect("no thread panics with it").clone();
+            shown.look()
+        };
+        self.threads.iter().map(look).collect()
     }
 
     /// The counters of each thread now.
@@ -217,35 +227,6 @@ impl Node {
     /// It has ended, or a port can no longer be used.
     pub fn count(&self) -> Result<Vec<Snapshot>, NodeError> {
         self.ask(Worker::snapshot)?.into_iter().map(|counted| counted.map_err(NodeError::Stopped)).collect()
-    }
-
-    /// Takes over another configuration between two batches; sessions stay.
-    ///
-    /// # Errors
-    /// What differs cannot change while it runs, or it has ended.
-    pub fn apply(&self, config: &Config) -> Result<Applied, NodeError> {
-        let mut running = self.running.lock().expect("no thread panics with it");
-        if config.backends != running.backends || config.settings != running.settings {
-            return Err(NodeError::Update(
-                "a port or how it is run changes only when the node begins anew".into(),
-            ));
-        }
-        let threads = self.threads.len();
-        let plane = config.plane.clone().instead_of(&running.config, threads as u8);
-        plane.may_share(threads as u8).map_err(NodeError::Update)?;
-        let update =
-            |new: &weir_plane::Config| Update::prepare(&running.config, new).map_err(NodeError::Update);
-        let updates = by_thread(plane.clone(), threads, update).into_iter().collect::<Result<Vec<_>, _>>()?;
-        let updates = self.accept(updates)?;
-        // A caller that reads the log meanwhile sees the end of a session before its port is allocated again.
-        let mut unread_log = self.unread_log.lock().expect("no thread panics with it");
-        let (updates, turns) = self.commit(updates)?;
-        for update in updates {
-            unread_log.add(update.unread_log());
-        }
-        self.nats_changed.store(true, Ordering::Release);
-        running.config = plane;
-        Ok(running.applied(turns))
     }
 
     /// Does a list of commands between batches: all of them, or none. Others may see it partly done meanwhile.

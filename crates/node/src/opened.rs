@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use weir_packet::frame::Mac;
-use weir_plane::{BATCH, NewBlocks, PortBlock, PortId, TagSet, Time};
+use weir_plane::{BATCH, NewBlocks, PortBlock, PortId, Time};
 use weir_port::bpf::now_ns;
 use weir_port::confined::Work;
 use weir_port::descriptors::make_room;
-use weir_port::duplex::{PacketOptions, Pool, Port, ReceiveMode, Tags, Tap};
+use weir_port::duplex::{Choice, PacketOptions, Pool, Port, Tap};
 use weir_port::fast::{Fast, FastPort};
 
 use crate::backend::{Backend, OpenError, Wanted, own_mac, taps};
@@ -18,30 +18,24 @@ use crate::fast::Table;
 use crate::handover::{RING_BYTES, exchanges};
 use crate::node::{Node, NodeError, thread_error};
 use crate::offload;
+use crate::ports::{ETHERNET, choice, rings};
 use crate::running_config::RunningConfig;
 use crate::worker::{HitRate, IN_TURN, Machine, PORTS_AT_ONCE, Parts, Recipient, Worker};
 
 /// Chunks beside those that ports have with the kernel.
 const SPARE_CHUNKS: u32 = 1024;
+/// Ports that may come while the node runs, and have memory of their own.
+const PORTS_TO_COME: u32 = 8;
 /// Chunks of a thread for frames that its plane keeps: for those that wait for a neighbour or a fragment, and at most for
 /// those in queues and delays, 1 Gbit/s for 0.8 s.
 const KEPT_CHUNKS: u32 = 1024;
 const MOST_QUEUED_CHUNKS: u64 = 1 << 16;
 /// A frame of full size in a queue.
 const QUEUED_BYTES: u64 = 1514;
-/// Ethernet header with two tags, and a header of PPPoE with the protocol of PPP.
-const ETHERNET: usize = 30;
 
 /// The longest frame of any port.
 fn longest(ports: &[weir_plane::Port]) -> usize {
     ETHERNET + ports.iter().map(|port| usize::from(port.mtu)).max().unwrap_or(0)
-}
-
-/// The tags of a port's frames, for the filter of its socket.
-fn tags_of(port: &weir_plane::Port) -> Tags {
-    let vids = |vids: weir_plane::Vids| (vids.first..=vids.last).into();
-    let TagSet { outer, inner, untagged } = port.vlan;
-    Tags { outer: outer.map(vids), inner: inner.map(vids), untagged }
 }
 
 /// How many frames that a plane keeps have chunks of their own.
@@ -111,7 +105,7 @@ impl Opened {
             |n: usize| move |source: OpenError| NodeError::Open { port: ports[n].name.clone(), source };
         let longest = longest(ports);
         let threads = config.settings.threads.len();
-        let mut chunks = SPARE_CHUNKS + kept_chunks(&config.plane);
+        let mut chunks = SPARE_CHUNKS + PORTS_TO_COME * 2 * BATCH as u32 + kept_chunks(&config.plane);
         let mut macs = Vec::new();
         for (n, backend) in config.backends.iter().enumerate() {
             chunks += backend.chunks(threads).map_err(named(n))?;
@@ -128,25 +122,19 @@ impl Opened {
         make_room(descriptors * threads as u64).map_err(thread_error("opening so many ports"))?;
         let (fast, no_fast) = fast(config)?;
         let mut pools = pools(threads, chunks, longest)?;
+        let all: Vec<Option<Backend>> = config.backends.iter().cloned().map(Some).collect();
         let mut open: Vec<Vec<Box<dyn Port>>> = pools.iter().map(|_| Vec::new()).collect();
         for (n, backend) in config.backends.iter().enumerate() {
-            // A bump in the wire takes what is for others.
-            let takes_all =
-                ports[n].addresses.is_empty() && matches!(backend, Backend::Xdp(_) | Backend::Packet(_));
-            let mode = if takes_all { ReceiveMode::Promiscuous } else { ReceiveMode::Own };
             let router = config.plane.routes.is_some().then(|| macs[n]);
             let fast = fast.as_ref().map(|fast| FastPort { fast: fast.clone(), number: n as u8, router });
-            let rings =
-                config.backends.iter().filter(|backend| matches!(backend, Backend::Packet(_))).count();
-            let shares_interface = config.backends.iter().filter(|other| *other == backend).count() > 1;
-            let tags = shares_interface.then(|| tags_of(&ports[n]));
-            let packet = PacketOptions { longest, mode, tags, rings: rings * threads };
+            let Choice { mode, tags } = choice(&config.plane, &all, n);
+            let packet = PacketOptions { longest, mode, tags, rings: rings(&all) * threads };
             let wanted = Wanted { packet, spread: config.plane.spread(n), fast };
             let parts = backend.open(&mut pools, wanted).map_err(named(n))?.into_iter();
             open.iter_mut().zip(parts).for_each(|(thread, part)| thread.push(part));
         }
         let machines = machines(config, &macs)?;
-        let mut opened = Opened::of(RunningConfig::new(config, macs), open, pools, machines)?;
+        let mut opened = Opened::of(RunningConfig::new(config, &macs, longest), open, pools, machines)?;
         opened.obstacles.extend(no_fast);
         opened.obstacles.extend(offload::obstacles(config));
         opened.obstacles.extend(offload::short_interfaces(config));
@@ -158,7 +146,7 @@ impl Opened {
 
     /// Has programs pass frames on.
     fn be_fast(&mut self, fast: Arc<Fast>) {
-        self.is_fast = true;
+        (self.is_fast, self.running.is_fast) = (true, true);
         let [worker] = &mut self.workers[..] else { unreachable!("a fast path is one thread's") };
         let hit_rate = (self.running.settings.fast == Wish::Auto).then(HitRate::default);
         if !worker.be_fast(Table::new(fast, self.start_ns, self.running.backends.len()), hit_rate) {
@@ -175,10 +163,10 @@ impl Opened {
     pub fn between(config: &Config, ports: Vec<Vec<Box<dyn Port>>>) -> Result<Opened, NodeError> {
         let mac = |n: usize| config.plane.ports[n].mac.unwrap_or_else(|| own_mac(n));
         let macs: Vec<_> = (0..config.plane.ports.len()).map(mac).collect();
-        let pools =
-            pools(ports.len(), SPARE_CHUNKS + kept_chunks(&config.plane), longest(&config.plane.ports))?;
+        let longest = longest(&config.plane.ports);
+        let pools = pools(ports.len(), SPARE_CHUNKS + kept_chunks(&config.plane), longest)?;
         let machines = pools.iter().map(|_| Machine::at(&config.plane.ports, Recipient::None)).collect();
-        Opened::of(RunningConfig::new(config, macs), ports, pools, machines)
+        Opened::of(RunningConfig::new(config, &macs, longest), ports, pools, machines)
     }
 
     fn of(
@@ -234,15 +222,15 @@ impl Opened {
     /// Whether the stack of this machine gets frames that came in by AF_XDP.
     fn leaves_frames_of_xdp(&self) -> bool {
         let ports = &self.running.config.ports;
-        let is_of_kernel = |(port, backend): (&weir_plane::Port, &Backend)| {
-            port.tap.is_none() && matches!(backend, Backend::Xdp(_))
+        let is_of_kernel = |(port, backend): (&weir_plane::Port, &Option<Backend>)| {
+            port.tap.is_none() && matches!(backend, Some(Backend::Xdp(_)))
         };
         self.running.settings.host == Host::Kernel
             && ports.iter().zip(&self.running.backends).any(is_of_kernel)
     }
 
     fn is_by_xdp(&self) -> bool {
-        self.running.backends.iter().any(|backend| matches!(backend, Backend::Xdp(_)))
+        self.running.backends.iter().any(|backend| matches!(backend, Some(Backend::Xdp(_))))
     }
 
     /// Starts its threads, in the namespaces of the calling one. The kernel refuses them whatever their work does not take, see

@@ -387,7 +387,7 @@ impl Counters {
             withheld: snapshot.withheld,
             panics: snapshot.panics,
             damaged: snapshot.damaged,
-            ports: names.iter().zip(&snapshot.ports).map(port).collect(),
+            ports: present(names, &snapshot).map(port).collect(),
             drops: drops(&snapshot, names),
             threads: if threads.len() > 1 { of_threads.collect() } else { Vec::new() },
         }
@@ -417,11 +417,19 @@ impl ThreadCounters {
     }
 }
 
+/// The ports that there are, with their names.
+fn present<'a>(
+    names: &'a [String],
+    snapshot: &'a Snapshot,
+) -> impl Iterator<Item = (&'a String, &'a crate::PortCounts)> {
+    names.iter().zip(&snapshot.ports).filter(|(name, _)| !name.is_empty())
+}
+
 /// Dropped frames by reason; drops of a port have its name in front.
 pub(crate) fn drops(snapshot: &Snapshot, names: &[String]) -> BTreeMap<String, u64> {
     let plane =
         snapshot.accounting.drops.occurred().map(|(reason, frames)| (reason.name().to_string(), frames));
-    let ports = names.iter().zip(&snapshot.ports).flat_map(|(name, port)| {
+    let ports = present(names, snapshot).flat_map(|(name, port)| {
         let lost = port.drops.iter().filter(|drops| drops.frames > 0);
         lost.map(move |drops| (format!("{name}: {}", drops.name), drops.frames))
     });

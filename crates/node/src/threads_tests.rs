@@ -63,7 +63,7 @@ impl Rig {
     fn apply(&mut self, thread: usize, old: &str, new: &str) {
         let threads = self.workers.len() as u8;
         let old = config(old).shared_by(threads);
-        let mut new = config(new).instead_of(&old, threads);
+        let mut new = config(new).instead_of(&old, threads).expect("numbers");
         new.share = Share { thread: thread as u8, of: threads };
         self.workers[thread].plane.apply(Time::from_ns(now_ns()), &old, &new).expect("other stages");
     }

@@ -11,6 +11,7 @@ mod control;
 mod fast;
 mod host;
 mod panics;
+mod ports;
 
 use std::io;
 use std::ops::Range;
@@ -70,6 +71,8 @@ pub(crate) struct Worker {
     machine: Machine,
     exchange: Exchange,
     wait: Wait,
+    /// Where counters are shown from now on, if that has changed.
+    new_shown: Option<Arc<Shown>>,
     /// When the node began.
     start_ns: u64,
     now: Time,
@@ -158,6 +161,7 @@ impl Worker {
             machine,
             exchange,
             wait,
+            new_shown: None,
             start_ns,
             now: Time::default(),
             is_behind: false,
@@ -192,6 +196,9 @@ impl Worker {
         loop {
             if handle.asked.load(Ordering::Acquire) && !self.answer(&mut handle) {
                 break;
+            }
+            if let Some(shown) = self.new_shown.take() {
+                handle.shown = shown;
             }
             let idle = !self.turn()?;
             if idle && self.ports.iter().all(|port| port.is_over()) {

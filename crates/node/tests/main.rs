@@ -1,5 +1,6 @@
 //! The tests of `weir-node` from outside, as one program.
 
+mod changes;
 mod control;
 mod fast;
 mod offload;

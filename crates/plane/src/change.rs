@@ -3,15 +3,16 @@
 //!
 //! Invariant: the inverse of a change undoes it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
+use std::net::IpAddr;
 
 use crate::config::{Config, StageConfig};
 use crate::filter::RulesChange;
 use crate::frame::PortId;
 use crate::nat::NatChange;
-use crate::neighbour::NeighbourChange;
+use crate::neighbour::{NeighbourChange, nearest};
 use crate::police::RateChange;
-use crate::route::{NextHop, RouteChange};
+use crate::route::{NextHop, RouteChange, Target};
 use crate::was::Was;
 
 /// A change of one object. Stages are counted from 0.
@@ -96,10 +97,11 @@ impl Config {
     /// a prefix that comes in the place of others leaves no gap.
     pub(crate) fn changes_to(&self, new: &Config) -> Vec<Change> {
         let mut changes = Vec::new();
-        for (n, (old, new)) in self.ports.iter().zip(&new.ports).enumerate() {
-            let all: BTreeSet<_> = old.neighbours.keys().chain(new.neighbours.keys()).collect();
+        for n in 0..self.ports.len().max(new.ports.len()) {
+            let [old, new] = [&self.ports, &new.ports].map(|ports| ports.get(n).map(|port| &port.neighbours));
+            let all: BTreeSet<_> = [old, new].into_iter().flatten().flat_map(|hosts| hosts.keys()).collect();
             for address in all {
-                let [old, new] = [old, new].map(|port| port.neighbours.get(address).copied());
+                let [old, new] = [old, new].map(|hosts| hosts?.get(address).copied());
                 let change = Was { old, new }.if_any();
                 let change =
                     change.map(|was| NeighbourChange { port: PortId(n as u16), address: *address, was });
@@ -110,5 +112,38 @@ impl Config {
             changes.extend(old.changes_to(new).map(Object::Route).map(Change));
         }
         changes
+    }
+
+    /// The same where ports change, too: also routes that stay, but whose next hops are at other ports then. Next hops that are new have
+    /// their ports.
+    pub(crate) fn changes_to_ports(&self, new: &Config) -> Vec<Change> {
+        let mut changes = self.changes_to(new);
+        let (mut ports, mut moves) = (HashMap::new(), HashMap::new());
+        let mut port_of = |address| *ports.entry(address).or_insert_with(|| new.port_of(address));
+        if let (Some(old), Some(routes)) = (&self.routes, &new.routes) {
+            let mut is_moved = |hop: &NextHop| {
+                let moved = || self.port_of(hop.address) != new.port_of(hop.address);
+                hop.port.is_none() && *moves.entry(hop.address).or_insert_with(moved)
+            };
+            let stays = routes.iter().filter(|(prefix, target)| old.get(prefix) == Some(*target));
+            let moved = stays
+                .filter(|(_, target)| matches!(target, Target::Via(hops) if hops.iter().any(&mut is_moved)));
+            changes.extend(moved.map(|(&prefix, target)| {
+                let was = Was { old: Some(target.clone()), new: Some(target.clone()) };
+                Change(Object::Route(RouteChange { prefix, was }))
+            }));
+        }
+        for Change(object) in &mut changes {
+            if let Object::Route(RouteChange { was: Was { new: Some(Target::Via(hops)), .. }, .. }) = object {
+                hops.iter_mut().for_each(|hop| hop.port = hop.port.or_else(|| port_of(hop.address)));
+            }
+        }
+        changes
+    }
+
+    /// The port whose network holds an address; of several the one with the longest prefix.
+    fn port_of(&self, ip: IpAddr) -> Option<PortId> {
+        let fixed = self.ordered().filter(|(_, port)| port.vlan.is_fixed());
+        nearest(fixed.map(|(number, port)| (number, &port.addresses[..])), ip)
     }
 }

@@ -1,6 +1,7 @@
 //! The configuration of a node, read from its text: ports, stages, routes, in the order in which frames pass them.
 
 mod align;
+mod number;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -8,8 +9,9 @@ use std::sync::Arc;
 use weir_config::{Mistakes, Notes};
 use weir_packet::steer::Spread;
 
+use crate::dir::Dir;
 use crate::filter;
-use crate::frame::MOST_PORTS;
+use crate::frame::{MOST_PORTS, PortId};
 use crate::limits::Limits;
 use crate::nat::{self, Deterministic, Sharding};
 use crate::neighbour::Translated;
@@ -26,10 +28,12 @@ pub(crate) use align::align;
 /// A node as its text describes it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// The ports, those of the left end first.
+    /// The ports by their numbers: in the order of the text, or as [`Config::instead_of`] numbers them.
     pub ports: Vec<Port>,
-    /// How many of them are at the left end.
-    pub left: usize,
+    /// The numbers of the ports in the order of the text, those of the left end first.
+    pub order: Vec<PortId>,
+    /// Numbers below the end of `ports` that no port has and no frame names.
+    pub(crate) free: Vec<PortId>,
     /// The stages between the ends.
     pub(crate) stages: Vec<StageConfig>,
     /// The routes of a router; without, the node is a bump in the wire.
@@ -99,12 +103,6 @@ impl Config {
 }
 
 impl Config {
-    /// Whether the ports are the same, but for the Ethernet addresses of their neighbours.
-    pub(crate) fn has_ports_of(&self, other: &Config) -> bool {
-        let is_same = |(one, other): (&Port, &Port)| one.has_the_shape_of(other);
-        self.ports.len() == other.ports.len() && self.ports.iter().zip(&other.ports).all(is_same)
-    }
-
     /// Whether so many threads can run the node together.
     ///
     /// # Errors
@@ -136,8 +134,17 @@ impl Config {
         self.dealt(threads, &[])
     }
 
-    /// The same for so many threads, to replace `old`: what threads share already stays shared as it was from the start.
-    pub fn instead_of(self, old: &Config, threads: u8) -> Config {
+    /// The same for so many threads, to replace `old`: what threads share already stays shared as it was from the start, and ports
+    /// that stay keep their numbers.
+    ///
+    /// # Errors
+    /// No number is free for a port that comes.
+    pub fn instead_of(self, old: &Config, threads: u8) -> Result<Config, String> {
+        let numbered = self.numbered_as(old)?;
+        Ok(numbered.shared_as(old, threads))
+    }
+
+    fn shared_as(self, old: &Config, threads: u8) -> Config {
         let sharding = |from: Option<usize>| match &old.stages[from?] {
             StageConfig::Nat(nat) => nat.sharding,
             StageConfig::Filter(_) | StageConfig::Queue(_) | StageConfig::Police(_) => None,
@@ -171,7 +178,18 @@ impl Config {
 
     /// Whether a port is of the left end.
     pub fn is_left(&self, port: usize) -> bool {
-        port < self.left
+        self.ports.get(port).is_some_and(Port::is_left)
+    }
+
+    /// The ports that there are, in the order of the text.
+    pub fn ordered(&self) -> impl Iterator<Item = (PortId, &Port)> {
+        self.order.iter().map(|&number| (number, &self.ports[usize::from(number.0)]))
+    }
+
+    /// The first port of the end at which frames of a direction leave.
+    pub fn across(&self, dir: Dir) -> PortId {
+        let first = self.ordered().find(|(_, port)| port.enters == Some(dir.opposite()));
+        first.map_or(PortId(0), |(number, _)| number)
     }
 
     pub(crate) fn nats(&self) -> impl Iterator<Item = &nat::Config> {
@@ -191,7 +209,7 @@ impl Config {
     pub fn spread(&self, port: usize) -> Spread {
         let of = |stage: &StageConfig| match stage {
             // Behind the NAT the inside address is not visible.
-            StageConfig::Nat(_) if port < self.left => Spread::Sources,
+            StageConfig::Nat(_) if self.is_left(port) => Spread::Sources,
             StageConfig::Filter(filter) if filter.is_stateful() => Spread::Ends,
             _ => Spread::Flows,
         };
@@ -244,8 +262,9 @@ fn read(items: &[Item], file: FileOf<'_>, notes: &Notes<'_>) -> Config {
         items => items.iter().map(|item| Port::read(item, notes)).collect(),
     };
     let mut ports = ends(left, "lan");
-    let left = ports.len();
-    ports.extend(ends(right, "wan"));
+    let right = ends(right, "wan").into_iter().map(|port| Port { enters: Some(Dir::Inward), ..port });
+    ports.extend(right);
+    let order = (0..ports.len()).map(|number| PortId(number as u16)).collect();
     check_ports(&ports, items, notes);
     let stages = items[first.unwrap_or(0)..last.map_or(0, |last| last + 1)].iter();
     let (routes, stages): (Vec<&Item>, Vec<&Item>) = stages.partition(|item| item.name.text == "route");
@@ -262,7 +281,8 @@ fn read(items: &[Item], file: FileOf<'_>, notes: &Notes<'_>) -> Config {
         items[0].wrong(notes, format!("a node has at most {MOST_STAGES} stages: these are {}", stages.len()));
     }
     let share = Share::default();
-    Config { ports, left, stages, routes, limits, subscribers, options, seed: 0, share }
+    let free = Vec::new();
+    Config { ports, order, free, stages, routes, limits, subscribers, options, seed: 0, share }
 }
 
 fn check_ports(ports: &[Port], items: &[Item], notes: &Notes<'_>) {

@@ -30,6 +30,7 @@ reasons! {
     Malformed "malformed" "its headers contradict each other or end too early",
     BadChecksum "bad_checksum" "the checksum of its IPv4 header is wrong (RFC 1812, section 5.2.2)",
     NotForUs "not_for_us" "its Ethernet address is that of another host",
+    PortGone "port_gone" "its port was removed while it was on its way",
     UnknownVlan "unknown_vlan" "no port has its VLAN tags",
     NoLine "no_line" "its port has several lines, and the node does not know on which of them its receiver is, or its own tags are none of the port's",
     HiddenVlan "hidden_vlan" "it has the inner VLAN tag of its port and not the outer one: the interface hides that, or its sender has set none",

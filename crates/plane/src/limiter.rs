@@ -12,6 +12,8 @@
 //! limit. A host that sends under made-up addresses uses up that of its port. Hosts share places by a hash that cannot be
 //! predicted from outside.
 
+use std::ops::Range;
+
 use crate::frame::Frame;
 use crate::icmp::{self, Error};
 use crate::limits::Limits;
@@ -32,9 +34,12 @@ pub(crate) struct Permit(());
 /// What hosts may still be reported, by the port that their frames come in by.
 #[derive(Debug)]
 pub(crate) struct Limiter {
-    ports: Vec<[Quota; Message::ALL.len()]>,
+    ports: Vec<Row>,
     share: Share,
 }
+
+/// Those of a port.
+pub(crate) type Row = [Quota; 4];
 
 /// What is sent. Each has quotas of its own.
 #[derive(Debug, Clone, Copy)]
@@ -66,9 +71,21 @@ impl Default for Limiter {
 impl Limiter {
     /// All is allowed at so many ports; the places of hosts follow from `seed`.
     pub(crate) fn new(ports: usize, limits: &Limits, share: Share, seed: u64) -> Limiter {
-        let places = PLACES.min(ALL_PLACES / ports.max(1)).max(1);
+        let mut limiter = Limiter { ports: Vec::new(), share };
+        limiter.add(Limiter::rows(0..ports, limits, share, seed));
+        limiter
+    }
+
+    /// What is allowed at ports that come, of these numbers.
+    pub(crate) fn rows(ports: Range<usize>, limits: &Limits, share: Share, seed: u64) -> Vec<Row> {
+        let places = PLACES.min(ALL_PLACES / ports.end.max(1)).max(1);
         let quota = || Quota::new(seed, places, limits.errors(share));
-        Limiter { ports: (0..ports).map(|_| Message::ALL.map(|_| quota())).collect(), share }
+        ports.map(|_| Message::ALL.map(|_| quota())).collect()
+    }
+
+    /// Ports come behind the others.
+    pub(crate) fn add(&mut self, rows: Vec<Row>) {
+        self.ports.extend(rows);
     }
 
     /// Other limits.

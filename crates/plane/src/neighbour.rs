@@ -11,6 +11,7 @@ mod answer;
 mod asked;
 mod command;
 mod news;
+mod ports;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -70,6 +71,13 @@ pub(crate) struct Link {
 }
 
 impl Link {
+    /// A port with an address of IPv6 has one for its link, too.
+    fn add_link_local(&mut self) {
+        if self.addresses.iter().any(|local| local.address.is_ipv6()) {
+            self.addresses.push(link_local(self.mac));
+        }
+    }
+
     /// Whether it has several lines with tags of their own. The node learns of no neighbour there: what a host of one line says
     /// changes nothing for another line.
     pub(crate) fn has_lines(&self) -> bool {
@@ -166,6 +174,8 @@ struct Neighbour {
 #[derive(Debug)]
 pub(crate) struct Neighbours {
     links: Vec<Link>,
+    /// The ports that there are, in the order of the text.
+    pub(crate) order: Vec<PortId>,
     /// What ports of the right end answer for beside their own addresses.
     pub(crate) translated: Translated,
     slots: Vec<Neighbour>,
@@ -202,11 +212,10 @@ pub(crate) struct Known {
 
 impl Neighbours {
     pub(crate) fn new(mut links: Vec<Link>) -> Neighbours {
-        for link in links.iter_mut().filter(|link| link.addresses.iter().any(|a| a.address.is_ipv6())) {
-            link.addresses.push(link_local(link.mac));
-        }
+        links.iter_mut().for_each(Link::add_link_local);
         let (ports, limits, share) = (links.len(), Limits::default(), Share::default());
         Neighbours {
+            order: (0..ports).map(|port| PortId(port as u16)).collect(),
             links,
             translated: Translated::default(),
             of_ports: (0..ports).map(|_| OfPort::default()).collect(),
@@ -239,10 +248,11 @@ impl Neighbours {
         self.gossip.drain()
     }
 
-    /// The port whose network holds an address.
+    /// The port whose network holds an address; of several the one with the longest prefix.
     pub(crate) fn port_of(&self, ip: IpAddr) -> Option<PortId> {
-        let holds = |link: &Link| !link.has_lines() && link.addresses.iter().any(|local| is_near(local, ip));
-        self.links.iter().position(holds).map(|port| PortId(port as u16))
+        let ports = self.order.iter().map(|&port| (port, self.link(port)));
+        let links = ports.filter(|(_, link)| !link.has_lines());
+        nearest(links.map(|(port, link)| (port, &link.addresses[..])), ip)
     }
 
     pub(crate) fn link(&self, port: PortId) -> &Link {
@@ -340,9 +350,14 @@ impl Neighbours {
         self.by_address.get(&(port, ip)).copied()
     }
 
-    /// Whether routes lead to it.
-    pub(crate) fn is_pinned(&self, slot: Slot) -> bool {
-        self.slots[slot.0 as usize].routes > 0
+    /// Whether the tables have a route of its own to it.
+    pub(crate) fn has_own_route(&self, slot: Slot) -> bool {
+        self.slots[slot.0 as usize].has_own_route
+    }
+
+    /// The tables have a route of its own to it, or no more.
+    pub(crate) fn set_own_route(&mut self, slot: Slot, has_own_route: bool) {
+        self.slots[slot.0 as usize].has_own_route = has_own_route;
     }
 
     pub(crate) fn known(&self, slot: Slot) -> Known {
@@ -380,16 +395,6 @@ impl Neighbours {
         if let Some(place) = neighbour.asked.take() {
             self.asked.remove(neighbour.port, place);
         }
-    }
-
-    /// The router has a route to it that follows from what is known of it.
-    pub(crate) fn mark_own_route(&mut self, slot: Slot) {
-        self.slots[slot.0 as usize].has_own_route = true;
-    }
-
-    /// That route has gone; false if there was none.
-    pub(crate) fn take_own_route(&mut self, slot: Slot) -> bool {
-        std::mem::take(&mut self.slots[slot.0 as usize].has_own_route)
     }
 
     /// One route less leads to it.
@@ -674,6 +679,15 @@ fn link_local(mac: Mac) -> Prefix {
     let [a, b, c, d, e, f] = mac;
     let address = Ipv6Addr::from([0xfe, 0x80, 0, 0, 0, 0, 0, 0, a ^ 2, b, c, 0xff, 0xfe, d, e, f]);
     Prefix { address: address.into(), len: 64 }
+}
+
+/// The port with these addresses whose network holds an address; of several the first one with the longest prefix.
+pub(crate) fn nearest<'a>(ports: impl Iterator<Item = (PortId, &'a [Prefix])>, ip: IpAddr) -> Option<PortId> {
+    let longest = |addresses: &[Prefix]| {
+        addresses.iter().filter(|local| is_near(local, ip)).map(|local| local.len).max()
+    };
+    let near = ports.filter_map(|(port, addresses)| Some((port, longest(addresses)?)));
+    near.reduce(|best, other| if other.1 > best.1 { other } else { best }).map(|(port, _)| port)
 }
 
 /// Whether an address is that of a neighbour of a port with this one: each link has link-local addresses, so that these say

@@ -9,7 +9,7 @@ use crate::dir::EntryPoint;
 use crate::frame::{Frame, Kind, Known, PortId};
 use crate::icmp::Error;
 use crate::kept::{Decided, KeptFrames, Originated, Then, Ticket};
-use crate::limiter::Limiter;
+use crate::limiter::{Limiter, Row};
 use crate::limits::Limits;
 use crate::report;
 use crate::reset;
@@ -44,6 +44,12 @@ impl Outbox {
     /// Nothing to say yet; these are the node's addresses by port, and what may be said.
     pub(crate) fn new(addresses: Vec<Vec<IpAddr>>, limiter: Limiter) -> Outbox {
         Outbox { addresses, limiter, ..Outbox::default() }
+    }
+
+    /// The node has other addresses, by port, and more ports.
+    pub(crate) fn take_ports(&mut self, addresses: Vec<Vec<IpAddr>>, more: Vec<Row>) {
+        self.addresses = addresses;
+        self.limiter.add(more);
     }
 
     /// Sets other limits.

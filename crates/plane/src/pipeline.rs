@@ -20,10 +20,11 @@ use crate::frame::{Frame, Line, PortId};
 use crate::nat::Nat;
 use crate::outbox::Outbox;
 use crate::police::Police;
+use crate::port::Port;
 use crate::queue::Queue;
 use crate::recipe::{Note, SessionState, Uses};
 use crate::route::Router;
-use crate::stage::Step;
+use crate::stage::{ByDir, Step};
 use crate::subscribers::Subscribers;
 use crate::tags::{PortTags, Tag, TagSet};
 use crate::text::MOST_STAGES;
@@ -32,15 +33,30 @@ use crate::time::Time;
 /// Stages, exit, ports.
 #[derive(Debug)]
 pub(crate) struct Pipeline {
-    /// By port, the tags of its frames.
-    pub(crate) tags: Vec<PortTags>,
-    /// So many ports are at the left end.
-    pub(crate) left: usize,
+    /// By their numbers.
+    pub(crate) ports: Vec<PipelinePort>,
+    /// In a bump in the wire, where frames of each direction leave.
+    pub(crate) across: ByDir<PortId>,
     pub(crate) stages: Vec<Stage>,
     pub(crate) exit: Exit,
     pub(crate) subscribers: Subscribers,
     /// It changes whenever the text changes, or a stage begins anew.
     pub(crate) text_epoch: u32,
+}
+
+/// What the pipeline knows of a port: in one cache line what each frame of it asks for.
+#[derive(Debug, Clone)]
+pub(crate) struct PipelinePort {
+    /// The tags of its frames.
+    pub(crate) tags: PortTags,
+    /// The direction of frames that come in by it; `None`: it is no port any more.
+    pub(crate) enters: Option<Dir>,
+}
+
+impl PipelinePort {
+    pub(crate) fn of(port: &Port) -> PipelinePort {
+        PipelinePort { tags: PortTags::of(&port.vlan), enters: port.enters }
+    }
 }
 
 /// What is behind the stages.
@@ -120,8 +136,8 @@ impl Pipeline {
             router.run(&mut step, Dir::Inward, passed.inward);
             return;
         }
-        self.leave(batch, passed.outward, PortId(self.left as u16), drops);
-        self.leave(batch, passed.inward, PortId(0), drops);
+        self.leave(batch, passed.outward, self.across[Dir::Outward], drops);
+        self.leave(batch, passed.inward, self.across[Dir::Inward], drops);
     }
 
     /// Tells each stage the time; each does a bounded part of what is due. True: there is more.
@@ -178,6 +194,11 @@ impl Pipeline {
         for i in passed.outward.or(passed.inward).and(of_machine) {
             let frame = &mut batch[i];
             let (port, (dst, src)) = (frame.port, frame.macs());
+            if self.enters(port).is_none() {
+                drops.count(DropReason::PortGone);
+                batch.verdicts[i] = Verdict::Dropped(DropReason::PortGone);
+                continue;
+            }
             batch.verdicts[i] = match self.tags(port) {
                 PortTags::Fixed(own) => {
                     frame.set_ethernet(dst, src, own);
@@ -251,7 +272,17 @@ impl Pipeline {
     #[inline]
     #[expect(clippy::indexing_slicing, reason = "the node itself names ports, and it has one by each number")]
     pub(crate) fn tags(&self, port: PortId) -> &PortTags {
-        &self.tags[usize::from(port.0)]
+        &self.ports[usize::from(port.0)].tags
+    }
+
+    /// The direction of frames that come in by a port; `None`: it is no port any more.
+    #[inline]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "the node itself names ports, and it has a place for each number"
+    )]
+    pub(crate) fn enters(&self, port: PortId) -> Option<Dir> {
+        self.ports[usize::from(port.0)].enters
     }
 }
 

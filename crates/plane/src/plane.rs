@@ -32,16 +32,17 @@ use crate::kept::{Emitted, Then, Ticket};
 use crate::limiter::Limiter;
 use crate::local::{Local, Sender};
 use crate::outbox::Outbox;
-use crate::pipeline::{Entries, Exit, Pipeline, Stage};
+use crate::pipeline::{Entries, Exit, Pipeline, PipelinePort, Stage};
 use crate::punter::Punter;
+use crate::stage::ByDir;
 use crate::steer::Steering;
-use crate::tags::PortTags;
 use crate::time::Time;
 use crate::unread_log::UnreadLog;
 
 pub use accounting::Accounting;
+pub(crate) use make::local_addresses;
 pub(crate) use make::stage_of;
-use make::{exit, local_addresses, subscribers};
+use make::{exit, subscribers};
 pub use originated::{Departure, Leave};
 
 /// A node's data plane.
@@ -49,9 +50,11 @@ pub use originated::{Departure, Leave};
 pub struct Plane {
     pub(crate) pipeline: Pipeline,
     pub(crate) outbox: Outbox,
-    local: Local,
+    pub(crate) local: Local,
     /// What goes to the control program, if a port punts.
-    punter: Option<Box<Punter>>,
+    pub(crate) punter: Option<Box<Punter>>,
+    /// Whether a control program is attached.
+    pub(crate) has_control: bool,
     departures: Vec<Departure>,
     pub(crate) steering: Steering,
     pub(crate) accounting: Accounting,
@@ -75,8 +78,8 @@ impl Plane {
         Plane {
             steering: Steering::new(config.share, &stages, &config.limits),
             pipeline: Pipeline {
-                tags: config.ports.iter().map(|port| PortTags::of(&port.vlan)).collect(),
-                left: config.left,
+                ports: config.ports.iter().map(PipelinePort::of).collect(),
+                across: ByDir::each_of(|dir| config.across(dir)),
                 stages,
                 exit: exit(config, macs, &mut outbox),
                 subscribers: subscribers(config),
@@ -85,6 +88,7 @@ impl Plane {
             outbox,
             local: Local::new(&config.limits, config.share, config.seed),
             punter: Punter::new(config),
+            has_control: false,
             departures: Vec::new(),
             accounting: Accounting::default(),
             cache: None,

@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 use weir_config::{Notes, closest, did_you_mean};
 use weir_packet::frame::Mac;
 
+use crate::dir::Dir;
 use crate::prefix::{Prefix, is_unicast4, mask4};
 use crate::punt::PuntReasons;
 use crate::tags::TagSet;
@@ -37,8 +38,11 @@ const NO_PORTS: &[&str] = &["route", "filter", "nat", "queue", "police", "limits
 /// The configuration of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Port {
-    /// Its name in the text and in reports.
+    /// Its name in the text and in reports; empty: no port has this number.
     pub name: String,
+    /// The direction of frames that come in by it: outward at the left end, inward at the right one. `None`: no port has this number,
+    /// since the port that had it was removed while the node ran.
+    pub enters: Option<Dir>,
     /// Its addresses with their networks.
     pub addresses: Vec<Prefix>,
     /// Longest IP packet that leaves, in bytes.
@@ -89,6 +93,7 @@ impl Port {
         Port {
             interface: name.clone(),
             name,
+            enters: Some(Dir::Outward),
             addresses: Vec::new(),
             mtu: 1500,
             vlan: TagSet::UNTAGGED,
@@ -98,6 +103,27 @@ impl Port {
             punt: PuntReasons::default(),
             tap: None,
         }
+    }
+
+    /// The place of a number that no port has.
+    pub(crate) fn absent() -> Port {
+        Port { enters: None, ..Port::plain("") }
+    }
+
+    /// Whether it is there, and not the place of a number that no port has.
+    pub fn is_present(&self) -> bool {
+        self.enters.is_some()
+    }
+
+    /// Whether it is of the left end.
+    pub fn is_left(&self) -> bool {
+        self.enters == Some(Dir::Outward)
+    }
+
+    /// Whether it is the same port, possibly with other arguments: it has the name, the end and the interface.
+    pub(crate) fn is_same(&self, other: &Port) -> bool {
+        self.is_present()
+            && (&self.name, self.enters, &self.interface) == (&other.name, other.enters, &other.interface)
     }
 
     /// Reads an item; mistakes are noted.

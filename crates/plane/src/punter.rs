@@ -78,6 +78,14 @@ impl Punter {
         Some(Box::new(Punter { ports, own, quotas, share: config.share, is_attached: false }))
     }
 
+    /// The same with the rates as they were used up so far.
+    pub(crate) fn continuing(mut self: Box<Punter>, old: Option<Box<Punter>>) -> Box<Punter> {
+        if let Some(old) = old {
+            self.quotas = old.quotas;
+        }
+        self
+    }
+
     /// Sets other limits.
     pub(crate) fn limit(&mut self, limits: &Limits) {
         for (quota, reason) in self.quotas.iter_mut().zip(PuntReason::ALL) {

@@ -27,6 +27,11 @@ impl<T> ByDir<T> {
         ByDir { outward: one(), inward: one() }
     }
 
+    /// One for each direction.
+    pub(crate) fn each_of(one: impl Fn(Dir) -> T) -> ByDir<T> {
+        ByDir { outward: one(Dir::Outward), inward: one(Dir::Inward) }
+    }
+
     /// Both, to be looked at.
     pub(crate) fn both(&self) -> [&T; 2] {
         [&self.outward, &self.inward]

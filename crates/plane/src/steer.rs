@@ -30,7 +30,7 @@ use crate::kept::{Then, Ticket};
 use crate::limits::Limits;
 use crate::nat::Nat;
 use crate::outbox::Outbox;
-use crate::pipeline::Stage;
+use crate::pipeline::{PipelinePort, Stage};
 use crate::threads::{Handover, Ingress, Share};
 use crate::time::Time;
 use meeting::{Meeting, Waiting};
@@ -92,21 +92,22 @@ impl Steering {
         self.nats = Nats::of(stages);
     }
 
-    /// If fragments no longer meet since the stages have changed, those that wait for a first one go on; `left` ports are at the
-    /// left end.
-    pub(crate) fn emit_waiting(&mut self, left: usize, outbox: &mut Outbox) {
+    /// If fragments no longer meet since the stages have changed, those that wait for a first one go on, by their ports.
+    pub(crate) fn emit_waiting(&mut self, ports: &[PipelinePort], outbox: &mut Outbox) {
         if matches!(self.together, Together::Inside | Together::Ends) {
             return;
         }
         for Waiting { frame, addresses, .. } in self.meeting.take_waiting() {
-            let is_left = usize::from(outbox.kept.known(frame).port.0) < left;
+            let port = ports.get(usize::from(outbox.kept.known(frame).port.0));
+            // Of a port that has gone no way is better than another.
+            let enters = port.and_then(|port| port.enters).unwrap_or(Dir::Inward);
             let hand = match self.together {
                 Together::Nothing => None,
                 _ => self.hand(pick(addresses, self.share.of)),
             };
             let entry = match hand {
                 Some(Verdict::Handed(to)) => EntryPoint::Hand(to),
-                _ => EntryPoint::Begin(if is_left { Dir::Outward } else { Dir::Inward }),
+                _ => EntryPoint::Begin(enters),
             };
             outbox.emit(frame, Then::On(entry));
         }

@@ -19,12 +19,15 @@
 //! emitted are renumbered here, recipes depend on the epoch of the text, entries of the fast path are cleared, and what waits for
 //! longer names a direction.
 
+mod ports;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::change::{Change, Object};
 use crate::config::{Config, StageConfig, align};
 use crate::dir::{Dir, EntryPoint};
 use crate::filter;
+use crate::frame::PortId;
 use crate::limits::Limits;
 use crate::nat::{self, NatChange};
 use crate::neighbour::{NeighbourChange, Translated};
@@ -33,12 +36,15 @@ use crate::pipeline::{Exit, Pipeline, Stage};
 use crate::plane::{Plane, stage_of};
 use crate::police::{self, RateChange};
 use crate::queue;
-use crate::route::{NextHop, Options, RouteChange};
+use crate::route::{NextHop, Options, PortChange, RouteChange, Sweep};
 use crate::time::Time;
 use crate::unread_log::UnreadLog;
+use ports::{PortChanges, PortsText};
 
 /// Objects that a call changes: some 100 us, less than what a port holds while nobody receives.
 pub const AT_A_TIME: usize = 256;
+/// Ports that a call makes room for.
+const PORTS_AT_A_TIME: usize = 8;
 
 /// What is to be changed in a thread.
 #[derive(Debug)]
@@ -51,6 +57,8 @@ pub struct Update {
     gateways: Vec<NextHop>,
     /// So many of them are held.
     held: usize,
+    /// So many ports are to have room.
+    room: usize,
     /// By stage, how many addresses of forwards come.
     outsides: BTreeMap<usize, usize>,
     /// Frames that know their way must find it anew.
@@ -59,6 +67,8 @@ pub struct Update {
     begun: Option<Time>,
     /// The first entry of the fast path that is to be read before.
     settled: u32,
+    /// What was changed at once, and what it has replaced.
+    taken: Option<Box<Text>>,
     /// Stages that were removed.
     gone: Vec<Stage>,
     /// What objects were, to be freed by the caller.
@@ -71,6 +81,8 @@ pub struct Update {
 struct Text {
     /// By stage of the new text, where it comes from.
     stages: Vec<Source>,
+    /// The ports, if they differ.
+    ports: Option<PortsText>,
     /// Limits for what hosts share.
     limits: Limits,
     /// Addresses that ports of the right end answer for.
@@ -98,6 +110,9 @@ enum StageUpdate {
 /// An object to change in a thread. Stages are counted as in the new text.
 #[derive(Debug)]
 enum Work {
+    Port(Box<PortChange>),
+    /// Neighbours that are none any more are forgotten.
+    Sweep(Sweep),
     Route(RouteChange),
     Neighbour(NeighbourChange),
     Filter(usize, Box<filter::Update>),
@@ -112,16 +127,15 @@ impl Update {
     /// # Errors
     /// What cannot be changed while the node runs.
     pub fn prepare(old: &Config, new: &Config) -> Result<Update, String> {
-        if old.left != new.left || !old.has_ports_of(new) {
-            return Err("ports change only when the node begins anew".to_string());
-        }
         if old.subscribers != new.subscribers {
             return Err("the subscribers of the text change only when the node begins anew".to_string());
         }
         if old.routes.is_some() != new.routes.is_some() {
             return Err("a bump becomes a router only when the node begins anew".to_string());
         }
-        let (mut changes, mut stages) = (old.changes_to(new), Vec::new());
+        let ports = PortChanges::between(old, new)?;
+        let changes = if ports.text.is_some() { old.changes_to_ports(new) } else { old.changes_to(new) };
+        let (mut changes, mut stages) = (changes, Vec::new());
         for (n, (from, stage)) in align(&old.stages, &new.stages).into_iter().zip(&new.stages).enumerate() {
             let Some(from) = from else {
                 stages.push(Source::New(Some(stage_of(stage, new))));
@@ -137,16 +151,36 @@ impl Update {
         }
         let is_as_before =
             |(n, source): (usize, &Source)| matches!(source, Source::Old(from, None) if *from == n);
-        let has_text = (old.limits, old.options) != (new.limits, new.options)
+        let has_text = ports.text.is_some()
+            || (old.limits, old.options) != (new.limits, new.options)
             || stages.len() != old.stages.len()
             || !stages.iter().enumerate().all(is_as_before);
         let mut update = Update::of_changes(&changes);
         if has_text {
             let (limits, options, translated) = (new.limits, new.options, new.translated());
-            update.text = Some(Box::new(Text { stages, limits, translated, options }));
+            update.add_ports(&ports, new.ports.len());
+            update.text = Some(Box::new(Text { stages, ports: ports.text, limits, translated, options }));
             update.is_of_stages = true;
         }
         Ok(update)
+    }
+
+    /// Ports come or change before the objects that name them, and go behind those.
+    fn add_ports(&mut self, ports: &PortChanges, room: usize) {
+        self.room = room;
+        let work = |change: &PortChange| Work::Port(Box::new(change.clone()));
+        ports.changed.iter().rev().for_each(|change| self.objects.push_front(work(change)));
+        self.objects.extend(ports.gone.iter().map(work));
+        let all = ports.changed.iter().chain(&ports.gone).map(|change| change.port).collect();
+        self.objects.push_back(Work::Sweep(Sweep { ports: all, networks: ports.networks.clone(), from: 0 }));
+    }
+
+    /// What is for the node itself and comes in by these ports is dropped, if the update changes ports.
+    pub fn without_machine(mut self, ports: Vec<PortId>) -> Update {
+        if let Some(text) = self.text.as_mut().and_then(|text| text.ports.as_mut()) {
+            text.not_taken = Some(ports);
+        }
+        self
     }
 
     /// The update that makes these changes.
@@ -165,10 +199,12 @@ impl Update {
             objects: changes.iter().filter_map(|Change(object)| Work::of(object)).collect(),
             gateways: gateways.into_iter().collect(),
             held: 0,
+            room: 0,
             outsides,
             is_of_stages: changes.iter().any(Change::is_of_stage),
             begun: None,
             settled: 0,
+            taken: None,
             gone: Vec::new(),
             replaced: Vec::new(),
         }
@@ -246,6 +282,15 @@ impl Text {
 }
 
 impl Work {
+    /// How many objects it counts for, since it takes as long.
+    fn objects(&self) -> usize {
+        match self {
+            Work::Port(_) => AT_A_TIME / 8,
+            Work::Sweep(_) => AT_A_TIME / 2,
+            _ => 1,
+        }
+    }
+
     fn of(object: &Object) -> Option<Work> {
         Some(match object {
             Object::Route(change) => Work::Route(change.clone()),
@@ -299,6 +344,10 @@ impl Plane {
             self.has_room_for(update)?;
         }
         let Exit::Router(router) = &mut self.pipeline.exit else { return Ok(false) };
+        if router.ports() < update.room {
+            router.make_room_for_ports(update.room.min(router.ports() + PORTS_AT_A_TIME));
+            return Ok(true);
+        }
         let piece = some_of(&update.gateways, update.held);
         router.hold_gateways(piece).map_err(|far| far.to_string())?;
         update.held += piece.len();
@@ -344,8 +393,9 @@ impl Plane {
                 return true;
             }
             update.begun = Some(now);
-            if let Some(text) = update.text.take() {
-                self.take_text(now, *text, &mut update.gone);
+            if let Some(mut text) = update.text.take() {
+                self.take_text(now, &mut text, &mut update.gone);
+                update.taken = Some(text);
             }
         }
         let more = self.change_objects(now, update);
@@ -358,10 +408,13 @@ impl Plane {
 
     /// Changes some of the objects that differ; `true`: there are more.
     fn change_objects(&mut self, now: Time, update: &mut Update) -> bool {
-        let some = update.objects.len().min(AT_A_TIME);
-        for work in update.objects.drain(..some) {
-            if let Some(old) = self.pipeline.change(now, work, &mut self.outbox) {
-                update.replaced.push(old);
+        let mut rest = AT_A_TIME;
+        while let Some(work) = update.objects.pop_front_if(|work| work.objects() <= rest) {
+            rest -= work.objects();
+            match self.pipeline.change(now, work, &mut self.outbox) {
+                Changed::Done => {}
+                Changed::Replaced(old) => update.replaced.push(old),
+                Changed::More(work) => update.objects.push_front(work),
             }
         }
         if update.is_of_stages {
@@ -371,7 +424,7 @@ impl Plane {
         !update.objects.is_empty()
     }
 
-    fn take_text(&mut self, now: Time, mut text: Text, removed: &mut Vec<Stage>) {
+    fn take_text(&mut self, now: Time, text: &mut Text, removed: &mut Vec<Stage>) {
         self.outbox.kept.renumber(|at| text.entry(at));
         if let Exit::Router(router) = &mut self.pipeline.exit {
             router.options = text.options;
@@ -386,6 +439,9 @@ impl Plane {
             };
             self.pipeline.stages.push(stage.expect("each is used once"));
         }
+        if let Some(ports) = &mut text.ports {
+            self.take_ports(ports);
+        }
         self.limit(&text.limits);
         self.steering.look(&self.pipeline.stages);
         // Frames that wait for a stage that is removed go on.
@@ -395,7 +451,7 @@ impl Plane {
                 removed.push(stage);
             }
         }
-        self.steering.emit_waiting(self.pipeline.left, &mut self.outbox);
+        self.steering.emit_waiting(&self.pipeline.ports, &mut self.outbox);
         self.run_outbox(now);
     }
 
@@ -433,9 +489,16 @@ fn some_of<T>(list: &[T], from: usize) -> &[T] {
 }
 
 impl Pipeline {
-    /// Changes an object; returns what is of no more use and takes its time to be freed.
-    fn change(&mut self, now: Time, work: Work, outbox: &mut Outbox) -> Option<Box<filter::Update>> {
+    /// Changes an object.
+    fn change(&mut self, now: Time, work: Work, outbox: &mut Outbox) -> Changed {
         match (work, &mut self.exit) {
+            (Work::Port(change), Exit::Router(router)) => router.change_port(*change),
+            (Work::Sweep(mut sweep), Exit::Router(router)) => {
+                if router.sweep(&mut sweep, outbox) {
+                    return Changed::More(Work::Sweep(sweep));
+                }
+            }
+            (Work::Port(_) | Work::Sweep(_), Exit::Across) => {}
             (Work::Route(change), Exit::Router(router)) => router.change_route(change),
             (Work::Neighbour(change), Exit::Router(router)) => router.change_neighbour(&change, outbox),
             (Work::Route(_) | Work::Neighbour(_), Exit::Across) => {}
@@ -443,7 +506,7 @@ impl Pipeline {
                 if let Some(Stage::Filter(filter)) = self.stages.get_mut(stage) {
                     filter.take(&mut update);
                 }
-                return Some(update);
+                return Changed::Replaced(update);
             }
             (Work::Nat(stage, change), exit) => {
                 if let (NatChange::OneToOne(was), Exit::Router(router)) = (&change, exit) {
@@ -460,8 +523,17 @@ impl Pipeline {
                 }
             }
         }
-        None
+        Changed::Done
     }
+}
+
+/// What has become of an object.
+enum Changed {
+    Done,
+    /// This is of no more use and takes its time to be freed.
+    Replaced(Box<filter::Update>),
+    /// This is left to do.
+    More(Work),
 }
 
 impl Stage {
@@ -488,7 +560,7 @@ mod tests {
 
     use crate::batch::{Batch, Verdict};
     use crate::drops::DropReason;
-    use crate::frame::{Frame, HEAD_ROOM, PortId};
+    use crate::frame::{Frame, HEAD_ROOM};
     use crate::kept::Emitted;
     use crate::nat::{Event, EventKind};
     use crate::prefix::Prefix;
@@ -536,9 +608,11 @@ mod tests {
 
     #[test]
     fn what_cannot_be_changed_is_reported() {
-        for (old, new, why) in
-            [("a > b", "a > c", "ports change"), ("a > b", "a > route > b", "a bump becomes a router")]
-        {
+        for (old, new, why) in [
+            ("a > b", "a > c", "port `c` has the number of `b`"),
+            ("a > b", "a > route > b", "a bump becomes a router"),
+            ("a > route > b", "a c filter(policy accept) > route > b", "port `c` has the number of `b`"),
+        ] {
             let wrong = Update::prepare(&config(old), &config(new)).expect_err(old);
             assert!(wrong.starts_with(why), "{wrong}");
         }

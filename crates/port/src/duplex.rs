@@ -75,6 +75,15 @@ pub trait Port: Send {
         Ok(())
     }
 
+    /// Takes the frames with these tags from now on, and those for other machines or not, where the port has the kernel choose. What
+    /// is there already can still be received.
+    ///
+    /// # Errors
+    /// What the kernel says; nothing has changed.
+    fn choose(&mut self, _choice: &Choice) -> io::Result<()> {
+        Ok(())
+    }
+
     /// From now on nothing new comes in, while what is there can still be received.
     ///
     /// # Errors
@@ -120,6 +129,15 @@ pub trait Port: Send {
     fn obstacle(&self) -> Option<String> {
         None
     }
+}
+
+/// The frames that a port takes from an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Choice {
+    /// Whether frames for other machines are taken, too.
+    pub mode: ReceiveMode,
+    /// The tags of its frames, where other ports take other frames of the interface.
+    pub tags: Option<Tags>,
 }
 
 /// What became of the frames of a port.

@@ -198,7 +198,7 @@ impl Bench {
 
     /// 0 at the left end, 1 at the right one.
     fn end(&self, port: usize) -> usize {
-        usize::from(port >= self.config.left)
+        usize::from(!self.config.is_left(port))
     }
 
     fn send(&mut self, port: u8, bytes: &[u8]) {

@@ -33,7 +33,7 @@ pub struct Attachment {
     pub threads: Vec<Rings>,
     /// Size of each ring.
     pub geometry: Geometry,
-    /// Names of the ports; their places are the numbers of ports in records.
+    /// Names of the ports; their places are the numbers of ports in records. Empty: no port has the number.
     pub ports: Vec<String>,
     /// Reasons to punt, with their numbers ([`PuntReason::number`]) and names.
     pub reasons: [PuntReason; PuntReason::ALL.len()],
@@ -62,7 +62,9 @@ impl Node {
         // Two that attach at a time come one after the other at all threads.
         let running = self.running.lock().expect("no thread panics with it");
         let ports = &running.config.ports;
-        let longest: Vec<usize> = ports.iter().map(|port| ETHERNET + usize::from(port.mtu)).collect();
+        let of =
+            |port: &weir_plane::Port| if port.is_present() { ETHERNET + usize::from(port.mtu) } else { 0 };
+        let longest: Vec<usize> = ports.iter().map(of).collect();
         let geometry = geometry(slots, &longest).map_err(NodeError::Control)?;
         let id = AttachmentId(NEXT.fetch_add(1, Ordering::Relaxed));
         let mut attachment = Attachment {

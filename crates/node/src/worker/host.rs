@@ -50,6 +50,11 @@ impl Machine {
         Machine { taps: Vec::new(), ports: ports.iter().map(|port| (recipient, port.tags())).collect() }
     }
 
+    /// By port, who gets its frames, and the tags that they have.
+    pub(crate) fn set_ports(&mut self, ports: Vec<(Recipient, Vec<[u8; 4]>)>) {
+        self.ports = ports;
+    }
+
     /// A TAP device gets the frames of the ports `takes`; what the machine sends there leaves by `port`.
     pub(crate) fn add_tap(&mut self, device: Box<dyn Port>, port: PortId, takes: &[usize]) {
         for &taken in takes {

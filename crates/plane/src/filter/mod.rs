@@ -52,7 +52,7 @@ use self::state::{Connections, Found, State};
 use crate::batch::{BATCH, PerFrame, Set, Verdict};
 use crate::dir::{Dir, EntryPoint};
 use crate::drops::DropReason;
-use crate::frame::{Fragment, Frame, Kind};
+use crate::frame::{Fragment, Frame, Kind, PortId};
 use crate::icmp::Error;
 use crate::kept::Ticket;
 use crate::limits::Limits;
@@ -82,6 +82,11 @@ impl Config {
     /// Whether it remembers connections.
     pub(crate) fn is_stateful(&self) -> bool {
         self.rules.rules.iter().any(|rule| rule.states != 0)
+    }
+
+    /// The ports that its rules name.
+    pub(crate) fn ports_mut(&mut self) -> impl Iterator<Item = &mut PortId> {
+        self.rules.rules.iter_mut().filter_map(|rule| rule.port.as_mut())
     }
 
     /// Reads an item for a node with these ports; `load` gives the text of a file. Mistakes are noted, those of a file

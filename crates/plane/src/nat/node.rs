@@ -24,6 +24,15 @@ pub(crate) struct Forwarding {
     pub(crate) has_v6: bool,
 }
 
+/// The node around a NAT, as its text says.
+#[derive(Debug, Clone)]
+pub(crate) struct Surroundings {
+    /// Its own addresses.
+    pub(crate) local: Vec<IpAddr>,
+    /// What else a NAT knows of a node that forwards.
+    pub(crate) forwarding: Option<Forwarding>,
+}
+
 /// The node around a NAT.
 #[derive(Debug, Default)]
 pub(super) struct Node {
@@ -38,12 +47,16 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// One with these addresses that does not forward.
-    pub(super) fn new(local: Vec<IpAddr>) -> Node {
+    pub(super) fn new(surroundings: Surroundings) -> Node {
+        let Surroundings { local, forwarding } = surroundings;
         let v4 = |address| match address {
             IpAddr::V4(address) => Some(u32::from(address)),
             IpAddr::V6(_) => None,
         };
-        Node { local: local.into_iter().filter_map(v4).collect(), ..Node::default() }
+        let local = local.into_iter().filter_map(v4).collect();
+        match forwarding {
+            Some(Forwarding { mtus, has_v6 }) => Node { local, routes: true, routes6: has_v6, mtus },
+            None => Node { local, ..Node::default() },
+        }
     }
 }

@@ -3,8 +3,6 @@
 //! A batch goes through each table in two passes: the first only reads where each frame leads, so that the cache misses
 //! of up to 64 frames overlap, the second acts.
 
-use std::net::IpAddr;
-
 use weir_packet::headers::{AH, UDP};
 
 use super::command::NatChange;
@@ -13,7 +11,7 @@ use super::flow::{Arrival, Flow, clamp, ends, flow, has_ports, is_plain, is_v4, 
 use super::fragments::{First, Fragments};
 use super::handover::ask_other;
 use super::next::{Next, refuse};
-use super::node::{Forwarding, Node};
+use super::node::{Node, Surroundings};
 use super::outside::Space;
 use super::quoted::quote;
 use super::rewrite::translate_source;
@@ -60,11 +58,9 @@ enum Awaited {
 
 #[deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 impl Nat {
-    /// A NAT as `config` says, or a thread's share of it, in a node with these addresses. What must not be predictable from
-    /// outside follows from `seed`.
-    pub(crate) fn new(config: Config, local: Vec<IpAddr>, seed: u64, share: Share) -> Nat {
-        let mut table = Table::new(config, seed, share);
-        table.node = Node::new(local);
+    /// A NAT as `config` says, or a thread's share of it. What must not be predictable from outside follows from `seed`.
+    pub(crate) fn new(config: Config, seed: u64, share: Share) -> Nat {
+        let table = Table::new(config, seed, share);
         Nat {
             is_special: table.is_special(),
             table,
@@ -73,11 +69,9 @@ impl Nat {
         }
     }
 
-    /// The same in a node that forwards.
-    pub(crate) fn of_router(mut self, forwarding: Forwarding) -> Nat {
-        let Forwarding { mtus, has_v6 } = forwarding;
-        self.table.node = Node { routes: true, routes6: has_v6, mtus, ..self.table.node };
-        self
+    /// The node around it is this one from now on.
+    pub(crate) fn take_node(&mut self, surroundings: Surroundings) {
+        self.table.node = Node::new(surroundings);
     }
 
     /// Sets other limits for what hosts share.

@@ -47,20 +47,31 @@ struct Asked {
 #[derive(Debug)]
 pub(super) struct AskedFor {
     ports: Vec<ByDir<Asked>>,
+    limits: Limits,
     share: Share,
+    seed: u64,
 }
 
 impl AskedFor {
     pub(super) fn new(ports: usize, limits: &Limits, share: Share, seed: u64) -> AskedFor {
+        let mut all = AskedFor { ports: Vec::new(), limits: *limits, share, seed };
+        all.make_room_for_ports(ports);
+        all
+    }
+
+    /// Room for ports up to this number.
+    pub(super) fn make_room_for_ports(&mut self, ports: usize) {
+        let (limits, share, seed) = (self.limits, self.share, self.seed);
         let asked = || Asked {
             neighbours: Shares::new(limits.unresolved(share)),
             questions: Quota::new(seed, PLACES, limits.questions(share)),
         };
-        AskedFor { ports: (0..ports).map(|_| ByDir::new(asked)).collect(), share }
+        (self.ports.len()..ports).for_each(|_| self.ports.push(ByDir::new(asked)));
     }
 
     /// Other limits.
     pub(super) fn limit(&mut self, limits: &Limits) {
+        self.limits = *limits;
         for asked in self.ports.iter_mut().flat_map(ByDir::each) {
             asked.neighbours.set_most(limits.unresolved(self.share));
             asked.questions.set_rates(limits.questions(self.share));

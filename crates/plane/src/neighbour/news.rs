@@ -50,6 +50,11 @@ impl Gossip {
         }
     }
 
+    /// Room for ports up to this number.
+    pub(super) fn make_room_for_ports(&mut self, ports: usize) {
+        self.unasked.resize(ports.max(self.unasked.len()), Allowance::default());
+    }
+
     /// News for the other threads since the last call.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = NeighbourNews> {
         self.unread.drain(..)

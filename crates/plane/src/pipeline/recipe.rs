@@ -3,7 +3,6 @@
 
 use super::{Exit, Pipeline, Stage};
 use crate::dir::Dir;
-use crate::frame::PortId;
 use crate::recipe::{Depends, Key, Never, On, Out, Recipe};
 use crate::table::timers::Tick;
 use crate::time::Time;
@@ -33,7 +32,7 @@ impl Pipeline {
             // The key does not say which line it is.
             return Err(Never::Configured);
         }
-        let dir = if usize::from(key.port.0) < self.left { Dir::Outward } else { Dir::Inward };
+        let dir = self.enters(key.port).ok_or(Never::Configured)?;
         let (mut at, mut class, mut parts, mut until) = (key, 0, Vec::new(), None);
         let mut depends = vec![On::Text];
         let count = self.stages.len();
@@ -68,8 +67,7 @@ impl Pipeline {
                 depends.extend([On::Routes, On::Neighbours]);
                 router.recipe(&at)?
             }
-            Exit::Across if dir == Dir::Outward => Out { port: PortId(self.left as u16), routed: None },
-            Exit::Across => Out { port: PortId(0), routed: None },
+            Exit::Across => Out { port: self.across[dir], routed: None },
         };
         if self.tags(out.port).lines().is_some() {
             return Err(Never::Configured);

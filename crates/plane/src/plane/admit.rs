@@ -27,8 +27,14 @@ impl Plane {
                 batch.verdicts[i] = Verdict::Dropped(reason);
                 continue;
             }
-            if usize::from(frame.port.0) < self.pipeline.left {
-                of_left.insert(i);
+            match self.pipeline.enters(frame.port) {
+                Some(Dir::Outward) => of_left.insert(i),
+                Some(Dir::Inward) => {}
+                None => {
+                    self.accounting.drops.count(DropReason::PortGone);
+                    batch.verdicts[i] = Verdict::Dropped(DropReason::PortGone);
+                    continue;
+                }
             }
             if router.map_or(frame.is_ip(), |router| router.takes_in(frame)) {
                 admitted.insert(i)

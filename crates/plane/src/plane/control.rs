@@ -19,6 +19,7 @@ use crate::time::Time;
 impl Plane {
     /// Whether there is a control program that takes frames from now on. Without one, frames for it are dropped.
     pub fn set_control(&mut self, is_attached: bool) {
+        self.has_control = is_attached;
         if let Some(punter) = &mut self.punter {
             punter.is_attached = is_attached;
         }

@@ -11,7 +11,8 @@
 
 use super::{Plane, enter};
 use crate::batch::{Batch, Verdict};
-use crate::dir::{Dir, EntryPoint};
+use crate::dir::EntryPoint;
+use crate::drops::DropReason;
 use crate::frame::{ETHERNET, Frame, Passage};
 use crate::pipeline::Entries;
 use crate::steer::Directed;
@@ -39,8 +40,8 @@ impl Plane {
     fn admit_from_machine(&mut self, now: Time, frame: &mut Frame<'_>) -> Result<EntryPoint, Verdict> {
         frame.passage = Passage::FromMachine;
         frame.read(ETHERNET - 2).map_err(Verdict::Dropped)?;
-        let is_of_left = usize::from(frame.port.0) < self.pipeline.left;
-        let dir = if is_of_left { Dir::Inward } else { Dir::Outward };
+        let enters = self.pipeline.enters(frame.port).ok_or(Verdict::Dropped(DropReason::PortGone))?;
+        let dir = enters.opposite();
         if frame.is_ip()
             && let Some(elsewhere) =
                 self.steering.elsewhere_from_machine(now, Directed { frame, dir }, &self.pipeline.stages)
@@ -57,7 +58,6 @@ mod tests {
 
     use super::*;
     use crate::config::Config;
-    use crate::drops::DropReason;
     use crate::frame::{HEAD_ROOM, PortId};
     use crate::kept::Emitted;
     use crate::local::Punt;

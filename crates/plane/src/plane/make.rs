@@ -5,9 +5,10 @@ use std::net::IpAddr;
 use weir_packet::frame::Mac;
 
 use crate::config::{Config, StageConfig};
+use crate::dir::Dir;
 use crate::filter::Filter;
 use crate::frame::PortId;
-use crate::nat::{Forwarding, Mtus, Nat};
+use crate::nat::{Forwarding, Mtus, Nat, Surroundings};
 use crate::neighbour::Link;
 use crate::outbox::Outbox;
 use crate::pipeline::{Exit, Stage};
@@ -23,7 +24,7 @@ use crate::tags::PortTags;
 #[expect(clippy::expect_used, reason = "the text was read, and with it its next hops")]
 pub(super) fn exit(config: &Config, macs: &[Mac], outbox: &mut Outbox) -> Exit {
     let Some(routes) = &config.routes else { return Exit::Across };
-    let link = |(n, (port, &mac)): (usize, (&Port, &Mac))| Link {
+    let link = |(port, &mac): (&Port, &Mac)| Link {
         mac: port.mac.unwrap_or(mac),
         addresses: port
             .addresses
@@ -31,13 +32,13 @@ pub(super) fn exit(config: &Config, macs: &[Mac], outbox: &mut Outbox) -> Exit {
             .map(|local| Prefix { address: local.host(), len: local.len })
             .collect(),
         // The right end is where the addresses are known that the node translates to.
-        is_outside: n >= config.left,
+        is_outside: !port.is_left(),
         tags: PortTags::of(&port.vlan),
     };
-    let links = config.ports.iter().zip(macs).enumerate().map(link).collect();
+    let links = config.ports.iter().zip(macs).map(link).collect();
     let mtus = config.ports.iter().map(|port| port.mtu).collect();
     let rpf = config.ports.iter().map(|port| port.rpf).collect();
-    let router = Router::new(links, mtus).judging(config.left, rpf);
+    let router = Router::new(links, mtus, &config.order).judging(rpf);
     let mut router = router.limited(&config.limits, config.share, config.seed);
     router.options = config.options;
     for (n, port) in config.ports.iter().enumerate() {
@@ -69,8 +70,22 @@ pub(super) fn subscribers(config: &Config) -> Subscribers {
     table
 }
 
-pub(super) fn local_addresses(port: &Port) -> Vec<IpAddr> {
+pub(crate) fn local_addresses(port: &Port) -> Vec<IpAddr> {
     port.addresses.iter().map(|local| local.host()).collect()
+}
+
+impl Surroundings {
+    /// What a NAT knows of the node that the text says.
+    pub(crate) fn of(config: &Config) -> Surroundings {
+        let local: Vec<IpAddr> = config.ordered().flat_map(|(_, port)| local_addresses(port)).collect();
+        let shortest = |dir: Dir| {
+            let of_end = config.ordered().filter(|(_, port)| port.enters == Some(dir));
+            of_end.map(|(_, port)| port.mtu).min().unwrap_or(u16::MAX)
+        };
+        let mtus = Mtus { inside: shortest(Dir::Outward), outside: shortest(Dir::Inward) };
+        let has_v6 = local.iter().any(IpAddr::is_ipv6);
+        Surroundings { local, forwarding: config.routes.is_some().then_some(Forwarding { mtus, has_v6 }) }
+    }
 }
 
 /// A stage of a node, or a thread's share of it, in which nothing lives yet.
@@ -84,18 +99,10 @@ pub(crate) fn stage_of(stage: &StageConfig, config: &Config) -> Stage {
         StageConfig::Queue(queue) => Stage::Queue(Box::new(Queue::new(queue, config.seed))),
         StageConfig::Police(police) => Stage::Police(Box::new(Police::new(police, config.seed))),
         StageConfig::Nat(nat) => {
-            let local: Vec<IpAddr> = config.ports.iter().flat_map(local_addresses).collect();
-            let has_v6 = local.iter().any(IpAddr::is_ipv6);
-            let shortest = |ports: &[Port]| ports.iter().map(|port| port.mtu).min().unwrap_or(u16::MAX);
-            let (left, right) = config.ports.split_at(config.left);
-            let mtus = Mtus { inside: shortest(left), outside: shortest(right) };
-            let mut nat = Nat::new((**nat).clone(), local, config.seed, config.share);
+            let mut nat = Nat::new((**nat).clone(), config.seed, config.share);
+            nat.take_node(Surroundings::of(config));
             nat.limit(&config.limits);
-            Stage::Nat(Box::new(if config.routes.is_some() {
-                nat.of_router(Forwarding { mtus, has_v6 })
-            } else {
-                nat
-            }))
+            Stage::Nat(Box::new(nat))
         }
     }
 }

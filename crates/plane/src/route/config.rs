@@ -106,6 +106,15 @@ impl Routes {
         self.0.range((from, Bound::Unbounded))
     }
 
+    /// Gives each port that a next hop names another number.
+    pub(crate) fn renumber(&mut self, to: impl Fn(PortId) -> PortId) {
+        for target in self.0.values_mut() {
+            if let Target::Via(hops) = target {
+                hops.iter_mut().filter_map(|hop| hop.port.as_mut()).for_each(|port| *port = to(*port));
+            }
+        }
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.0.len()

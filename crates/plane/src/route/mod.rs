@@ -28,7 +28,7 @@ pub(crate) use config::read;
 pub use config::{NextHop, Route, Routes, Target};
 pub use options::Options;
 pub use router::NoLink;
-pub(crate) use router::Router;
+pub(crate) use router::{PortChange, Router, Sweep};
 pub(crate) use source::Refusal;
 
 /// What a prefix leads to: a number of the caller's, below 2^31 - 1.

@@ -12,6 +12,7 @@
 
 mod egress;
 mod next_hops;
+mod ports;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -22,7 +23,7 @@ use weir_packet::neighbour;
 
 use super::nexts::{Next, Nexts};
 use super::options::Options;
-use super::rpf::{self, Ports};
+use super::rpf::{self, Accepted};
 use super::{Hop, Lpm, v4::V4, v6::V6};
 use crate::frame::{Frame, Kind, MOST_PORTS, PortId};
 use crate::icmp;
@@ -37,6 +38,8 @@ use crate::table::secret::Secret;
 use crate::threads::{NeighbourNews, Share};
 use crate::time::Time;
 use next_hops::Shared;
+use ports::{Connected, connected};
+pub(crate) use ports::{PortChange, Sweep};
 
 const LOCAL: Hop = Hop(0);
 const ALL: Hop = Hop(1);
@@ -62,12 +65,14 @@ pub(crate) struct Router {
     /// Those that no route uses.
     free_groups: Vec<usize>,
     by_members: HashMap<Vec<u32>, u32>,
-    neighbours: Neighbours,
+    pub(super) neighbours: Neighbours,
     mtus: Vec<u16>,
-    /// The ports of the left end.
-    pub(super) left_ports: Ports,
+    /// Where prefixes lead that are those of ports, or of no host elsewhere. A route of the text may replace one.
+    base: HashMap<Prefix, Hop>,
+    /// How many ports are at the left end.
+    pub(super) left_ports: usize,
     /// By port, the ports that the route back to the sources of its frames may lead to, see [`rpf::accepted`].
-    pub(super) accepted: Vec<Option<Ports>>,
+    pub(super) accepted: Vec<Option<Accepted>>,
     /// What it does with options of IPv4.
     pub(crate) options: Options,
     /// The epochs of routes and of neighbours.
@@ -89,9 +94,10 @@ impl fmt::Display for NoLink {
 }
 
 impl Router {
-    /// A router with these links, at most [`MOST_PORTS`], and the longest packet of each.
+    /// A router with these links, at most [`MOST_PORTS`], the longest packet of each, and the order of those that are ports of the
+    /// text.
     #[expect(clippy::expect_used, reason = "texts that stand here")]
-    pub(crate) fn new(links: Vec<Link>, mtus: Vec<u16>) -> Router {
+    pub(crate) fn new(links: Vec<Link>, mtus: Vec<u16>, order: &[PortId]) -> Router {
         let accepted = vec![None; links.len()];
         let mut nexts = Nexts::default();
         let fixed =
@@ -102,10 +108,10 @@ impl Router {
             nexts.set(Hop(CONNECTED + u32::from(port.0)), Next::Connected(port));
             nexts.set(Hop(BROADCAST + u32::from(port.0)), Next::Broadcast(port));
         }
-        let neighbours = Neighbours::new(links);
+        let mut neighbours = Neighbours::new(links);
+        neighbours.order = order.to_vec();
         let (v4, v6, groups, by_members) = (V4::new(), V6::new(), Vec::new(), HashMap::new());
         let free_groups = Vec::new();
-        let left_ports = Ports::first(0);
         let options = Options::default();
         let mut router = Router {
             v4,
@@ -116,33 +122,35 @@ impl Router {
             by_members,
             neighbours,
             mtus,
-            left_ports,
+            base: HashMap::new(),
+            left_ports: 0,
             accepted,
             options,
             epochs: (0, 0),
             secret: Secret::new(0),
         };
         for (group, len) in [("224.0.0.0", 4), ("255.255.255.255", 32), ("ff00::", 8)] {
-            router.set(Prefix { address: group.parse().expect("an address"), len }, ALL);
+            router.set_base(Prefix { address: group.parse().expect("an address"), len }, ALL);
         }
         // RFC 1812, section 5.3.7, RFC 4291, sections 2.5.2 and 2.5.3.
         for (martian, len) in [("0.0.0.0", 8), ("127.0.0.0", 8), ("::", 128), ("::1", 128)] {
-            router.set(Prefix { address: martian.parse().expect("an address"), len }, MARTIAN);
+            router.set_base(Prefix { address: martian.parse().expect("an address"), len }, MARTIAN);
         }
         // Link-local addresses of others are never forwarded (RFC 4291, section 2.5.6).
-        router.set(Prefix { address: "fe80::".parse().expect("an address"), len: 10 }, BLACKHOLE);
-        for port in ports {
-            router.connect(port);
+        router.set_base(Prefix { address: "fe80::".parse().expect("an address"), len: 10 }, BLACKHOLE);
+        for &port in order {
+            for Connected { prefix, hop } in connected(port, router.neighbours.link(port)) {
+                router.set_base(prefix, hop);
+            }
         }
         router
     }
 
-    /// Judges the sources of frames as the ports say, of which so many are at the left end.
-    pub(crate) fn judging(self, left: usize, rpf: Vec<Rpf>) -> Router {
-        let left_ports = Ports::first(left);
-        let accepted =
-            (0..).zip(rpf).map(|(port, rpf)| rpf::accepted(rpf, PortId(port), left_ports)).collect();
-        Router { left_ports, accepted, ..self }
+    /// Judges the sources of frames as the ports say.
+    pub(crate) fn judging(self, rpf: Vec<Rpf>) -> Router {
+        let accepted = |(port, rpf)| rpf::accepted(rpf, port, self.neighbours.link(port));
+        let accepted = (0..).map(PortId).zip(rpf).map(accepted).collect();
+        Router { left_ports: self.neighbours.left_ports(), accepted, ..self }
     }
 
     /// The same for a thread of a node with these limits.
@@ -164,25 +172,6 @@ impl Router {
     /// The port of a neighbour's hop.
     pub(super) fn neighbour_port(&self, hop: Hop) -> PortId {
         self.neighbours.known(Slot(hop.0 - NEIGHBOURS)).port
-    }
-
-    /// The routes that follow from a port's addresses.
-    fn connect(&mut self, port: PortId) {
-        for local in self.neighbours.link(port).addresses.clone() {
-            if local.len < full(local.address) && !crate::neighbour::is_link_local(local.address) {
-                self.set(local.network(), Hop(CONNECTED + u32::from(port.0)));
-            }
-            if let IpAddr::V4(address) = local.address
-                && local.len < 31
-            {
-                let last = u32::from(address) | !crate::prefix::mask4(local.len);
-                let all = Prefix { address: Ipv4Addr::from(last).into(), len: 32 };
-                self.set(all, Hop(BROADCAST + u32::from(port.0)));
-            }
-        }
-        for local in self.neighbours.link(port).addresses.clone() {
-            self.set(Prefix { address: local.address, len: full(local.address) }, LOCAL);
-        }
     }
 
     /// What ports of the right end answer for beside their own addresses.

@@ -11,7 +11,7 @@
 use super::hops::End;
 use super::nexts::Next;
 use super::router::{GROUPS, Router, is_of_link};
-use super::rpf::Ports;
+use super::rpf::Accepted;
 use super::{Hop, options};
 use crate::batch::{Frames, PerFrame, Set};
 use crate::drops::DropReason;
@@ -65,7 +65,7 @@ impl Router {
                 ending.insert(i);
             }
         }
-        let has_several = self.left_ports.len() > 1;
+        let has_several = self.left_ports > 1;
         let asked = if has_several { left.without(refused) } else { left.and(ending) };
         if asked.is_empty() {
             return (refused, refusals);
@@ -73,8 +73,8 @@ impl Router {
         let hops = self.hops(&frames, asked, End::Destination);
         for i in asked {
             let stays_inside = match self.leads(hops[i]) {
-                Leads::Out(port) => self.left_ports.contains(port),
-                Leads::Group => self.ports_of_group(hops[i]).all(|port| self.left_ports.contains(port)),
+                Leads::Out(port) => self.is_left(port),
+                Leads::Group => self.ports_of_group(hops[i]).all(|port| self.is_left(port)),
                 Leads::Here | Leads::Nowhere => continue,
             };
             if stays_inside {
@@ -112,7 +112,7 @@ impl Router {
             return None;
         }
         match self.leads(back) {
-            Leads::Out(port) if accepted.contains(port) => None,
+            Leads::Out(port) if self.accepts(accepted, port) => None,
             Leads::Group if self.is_accepted(back, accepted) => None,
             Leads::Here => Some(DropReason::MartianSource),
             _ => Some(DropReason::ReversePath),
@@ -136,8 +136,23 @@ impl Router {
 
     /// Whether one of the ways back is by a port that is accepted.
     #[cold]
-    fn is_accepted(&self, group: Hop, accepted: Ports) -> bool {
-        self.ports_of_group(group).any(|port| accepted.contains(port))
+    fn is_accepted(&self, group: Hop, accepted: Accepted) -> bool {
+        self.ports_of_group(group).any(|port| self.accepts(accepted, port))
+    }
+
+    #[inline]
+    fn accepts(&self, accepted: Accepted, port: PortId) -> bool {
+        match accepted {
+            Accepted::Port(only) => port == only,
+            Accepted::End { is_outside } => self.is_left(port) != is_outside,
+            Accepted::Any => true,
+        }
+    }
+
+    /// Whether a port is of the left end.
+    #[inline]
+    fn is_left(&self, port: PortId) -> bool {
+        !self.neighbours.link(port).is_outside
     }
 
     fn ports_of_group(&self, group: Hop) -> impl Iterator<Item = PortId> {

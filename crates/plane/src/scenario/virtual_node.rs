@@ -130,8 +130,7 @@ impl VirtualNode {
         if at > self.now {
             self.wait(at);
         }
-        let right = self.config.as_ref().map_or(1, |config| config.left) as u16;
-        self.frames(&[(PortId(if end == End::Left { 0 } else { right }), frame.to_vec())]);
+        self.frames(&[(self.first(end), frame.to_vec())]);
     }
 
     fn mac(port: PortId) -> Mac {
@@ -145,8 +144,14 @@ impl VirtualNode {
     }
 
     fn end(&self, port: PortId) -> End {
-        let left = self.config.as_ref().map_or(1, |config| config.left);
-        if usize::from(port.0) < left { End::Left } else { End::Right }
+        let is_left = self.config.as_ref().is_some_and(|config| config.is_left(port.0.into()));
+        if is_left { End::Left } else { End::Right }
+    }
+
+    /// The first port of an end.
+    fn first(&self, end: End) -> PortId {
+        let dir = if end == End::Left { crate::Dir::Inward } else { crate::Dir::Outward };
+        self.config.as_ref().map_or(PortId(0), |config| config.across(dir))
     }
 
     /// The same, to which frames that come right behind each other come in one batch.
@@ -391,7 +396,7 @@ impl Target for VirtualNode {
         let config = Config::read("node", text).map_err(|mistakes| mistakes.to_string())?;
         let macs: Vec<Mac> = (0..config.ports.len()).map(|port| Self::mac(PortId(port as u16))).collect();
         let config = match &self.config {
-            Some(old) => config.instead_of(old, self.threads),
+            Some(old) => config.instead_of(old, self.threads)?,
             None => config.shared_by(self.threads),
         };
         config.may_share(self.threads)?;
@@ -423,8 +428,7 @@ impl Target for VirtualNode {
         if at > self.now {
             self.wait(at);
         }
-        let right = self.config.as_ref().map_or(1, |config| config.left) as u16;
-        let port = if end == End::Left { PortId(0) } else { PortId(right) };
+        let port = self.first(end);
         let (ether_type, source, packet): (&[u8], _, _) = match packet[0] >> 4 {
             4 => (&[8, 0], 12..16, packet),
             6 => (&[0x86, 0xdd], 20..24, packet),

@@ -162,7 +162,7 @@ impl Bench {
     fn change_itself(&mut self, node: &str) -> bool {
         let threads = self.planes.len() as u8;
         let Some(config) = read(node, threads) else { return false };
-        let config = config.instead_of(&self.config, threads);
+        let Ok(config) = config.instead_of(&self.config, threads) else { return false };
         if config.may_share(threads).is_err() {
             return false;
         }

@@ -50,6 +50,17 @@ impl Tap {
         attach_filter(&self.fd, &self.filter).map_err(self.interface.refused("attaching the filter"))
     }
 
+    /// Frames that pass this filter arrive from now on, all of them without one. It cuts none.
+    pub(crate) fn exchange_filter(&self, filter: Option<&[libc::sock_filter]>) -> io::Result<()> {
+        attach_filter(&self.fd, &cut_to(u32::MAX, filter))
+    }
+
+    /// Frames for other machines arrive, too, or no more.
+    pub(crate) fn set_promiscuous(&self, is_on: bool) -> io::Result<()> {
+        let option = if is_on { libc::PACKET_ADD_MEMBERSHIP } else { libc::PACKET_DROP_MEMBERSHIP };
+        set(&self.fd, option, &promiscuity(self.interface.index()))
+    }
+
     /// No more frames arrive. Not by closing or binding elsewhere: a member of a fan-out may not do that, and what
     /// has arrived must stay.
     pub(crate) fn stop(&self) -> io::Result<()> {
@@ -117,13 +128,17 @@ pub(crate) fn pending_error(fd: BorrowedFd<'_>) -> io::Result<i32> {
 
 /// Has the interface take frames for other machines, for as long as the socket is open.
 pub(crate) fn promiscuous(fd: &OwnedFd, index: u32) -> io::Result<()> {
-    let membership = libc::packet_mreq {
+    set(fd, libc::PACKET_ADD_MEMBERSHIP, &promiscuity(index))
+}
+
+/// All frames of an interface.
+fn promiscuity(index: u32) -> libc::packet_mreq {
+    libc::packet_mreq {
         mr_ifindex: index as i32,
         mr_type: libc::PACKET_MR_PROMISC as u16,
         mr_alen: 0,
         mr_address: [0; 8],
-    };
-    set(fd, libc::PACKET_ADD_MEMBERSHIP, &membership)
+    }
 }
 
 /// One instruction of a filter that jumps nowhere.

@@ -18,7 +18,7 @@ use weir_packet::offload::virtio;
 use weir_packet::steer::Spread;
 
 use super::large::{LargeFrame, chunk_for, put_tag_back};
-use super::{Account, BATCH, CaptureError, Chunk, Lost, Pool, Port, ReceiveMode};
+use super::{Account, BATCH, CaptureError, Choice, Chunk, Lost, Pool, Port, ReceiveMode};
 use crate::capture::fanout::Group;
 use crate::capture::tag::{self, Tag};
 use crate::capture::tap::{Tap, pending_error};
@@ -70,6 +70,7 @@ impl PacketOptions {
 /// A ring to receive and a socket to send, at one interface.
 pub struct Packet {
     tap: Tap,
+    mode: ReceiveMode,
     slots: Slots,
     large: LargeFrame,
     sender: Sender,
@@ -155,6 +156,7 @@ impl Packet {
         let arrived_ns = Vec::with_capacity(BATCH);
         Ok(Packet {
             tap,
+            mode: options.mode,
             slots,
             large,
             sender,
@@ -280,6 +282,14 @@ impl Port for Packet {
         }
         frames.drain(..).for_each(|chunk| pool.give_back(chunk));
         Ok(())
+    }
+
+    fn choose(&mut self, choice: &Choice) -> io::Result<()> {
+        let mode = std::mem::replace(&mut self.mode, choice.mode);
+        if mode != choice.mode {
+            self.tap.set_promiscuous(choice.mode == ReceiveMode::Promiscuous)?;
+        }
+        self.tap.exchange_filter(choice.tags.map(|tags| tags.program()).as_deref())
     }
 
     fn stop(&mut self) -> io::Result<()> {

@@ -10,10 +10,10 @@ use crate::frame::PortId;
 use crate::neighbour::{Known, NeighbourChange, Slot, State};
 use crate::outbox::Outbox;
 use crate::prefix::Prefix;
+use crate::route::Hop;
 use crate::route::command::RouteChange;
 use crate::route::config::{NextHop, Route, Target};
 use crate::route::group::Group;
-use crate::route::{Hop, Lpm};
 /// Routes of several next hops that are used together.
 #[derive(Debug)]
 pub(in crate::route) struct Shared {
@@ -48,23 +48,34 @@ impl Router {
         };
         self.pin(hop);
         if let Some(old) = self.set(route.prefix, hop)
-            && !self.is_own_route(route.prefix, old)
+            && !self.took_own_route(route.prefix, old)
         {
             self.unpin(old);
         }
         Ok(())
     }
 
-    /// Whether the route to this prefix by this hop was a neighbour's own, which no text has added; from now on there is another one.
-    fn is_own_route(&mut self, prefix: Prefix, hop: Hop) -> bool {
-        let is_neighbour = (NEIGHBOURS..GROUPS).contains(&hop.0) && prefix.len == full(prefix.address);
-        is_neighbour && self.neighbours.take_own_route(Slot(hop.0 - NEIGHBOURS))
+    /// Whether the hop of a prefix was there as a neighbour's own route, which it has no more.
+    pub(super) fn took_own_route(&mut self, prefix: Prefix, hop: Hop) -> bool {
+        let slot = Slot(hop.0.wrapping_sub(NEIGHBOURS));
+        let is_own = self.is_own_route(prefix, hop);
+        if is_own {
+            self.neighbours.set_own_route(slot, false);
+        }
+        is_own
+    }
+
+    /// Whether the hop of a prefix is there as a neighbour's own route.
+    pub(super) fn is_own_route(&self, prefix: Prefix, hop: Hop) -> bool {
+        let slot = Slot(hop.0.wrapping_sub(NEIGHBOURS));
+        (NEIGHBOURS..GROUPS).contains(&hop.0)
+            && self.neighbours.has_own_route(slot)
+            && prefix == Prefix { address: self.neighbours.known(slot).ip, len: full(prefix.address) }
     }
 
     /// The port of a next hop.
     fn port_of(&self, hop: &NextHop) -> Option<PortId> {
-        let has_neighbours = |port: &PortId| !self.neighbours.link(*port).has_lines();
-        hop.port.filter(has_neighbours).or_else(|| self.neighbours.port_of(hop.address))
+        hop.port.or_else(|| self.neighbours.port_of(hop.address))
     }
 
     /// The neighbour of a next hop, which may be new.
@@ -75,20 +86,10 @@ impl Router {
 
     /// Takes a route out; false if there is none for this prefix.
     pub(crate) fn remove(&mut self, prefix: Prefix) -> bool {
-        self.epochs.0 = self.epochs.0.wrapping_add(1);
-        let old = match prefix.address {
-            IpAddr::V4(address) => self.v4.remove(address.into(), prefix.len),
-            IpAddr::V6(address) => self.v6.remove(address.into(), prefix.len),
-        };
-        let Some(old) = old else { return false };
+        let Some(old) = self.unroute(prefix) else { return false };
         self.unpin(old);
         // It may have replaced the neighbour's own route.
-        if prefix.len == full(prefix.address)
-            && let Some(port) = self.neighbours.port_of(prefix.address)
-            && let Some(slot) = self.neighbours.find(port, prefix.address)
-        {
-            self.refresh(slot);
-        }
+        self.refresh_host(prefix);
         true
     }
 
@@ -219,7 +220,7 @@ impl Router {
     }
 
     /// Writes what is known of a neighbour into its hop, and adds or removes its own host route.
-    fn refresh(&mut self, slot: Slot) {
+    pub(super) fn refresh(&mut self, slot: Slot) {
         self.epochs = (self.epochs.0.wrapping_add(1), self.epochs.1.wrapping_add(1));
         let Known { port, ip, mac, state } = self.neighbours.known(slot);
         let next = match state {
@@ -233,15 +234,19 @@ impl Router {
         match self.get(host) {
             None if next != Next::Unresolved && self.neighbours.port_of(ip) == Some(port) => {
                 self.set(host, hop);
-                self.neighbours.mark_own_route(slot);
+                self.neighbours.set_own_route(slot, true);
             }
             // A route of the same length may lead to the neighbour as well; then it stays.
-            Some(found) if found == hop && next == Next::Unresolved && !self.neighbours.is_pinned(slot) => {
-                self.neighbours.take_own_route(slot);
-                match ip {
-                    IpAddr::V4(address) => self.v4.remove(address.into(), host.len),
-                    IpAddr::V6(address) => self.v6.remove(address.into(), host.len),
-                };
+            Some(found) if found == hop && self.is_own_route(host, hop) => {
+                let is_far = self.neighbours.port_of(ip) != Some(port);
+                if next == Next::Unresolved || is_far {
+                    self.took_own_route(host, hop);
+                    self.unroute(host);
+                }
+                if is_far {
+                    // Another port has the network now.
+                    self.refresh_host(host);
+                }
             }
             _ => {}
         }

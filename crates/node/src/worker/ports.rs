@@ -1,0 +1,92 @@
+//! Ports of a thread that come, change and go between two batches.
+//!
+//! Invariant: there is a port by each number that the plane may name; in the place of one that was removed, or has not come yet, stands
+//! one that receives nothing and drops what it is to send.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use weir_port::duplex::{Account, Chunk, Pool, Port};
+
+use super::Worker;
+use crate::counters::Shown;
+use crate::ports::{PortChoice, PortParts};
+
+/// The place of a number that no port has.
+struct NoPort;
+
+impl Port for NoPort {
+    fn receive(&mut self, _: &mut Pool, _: &mut Vec<Chunk>) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn send(&mut self, pool: &mut Pool, frames: &mut Vec<Chunk>) -> io::Result<()> {
+        frames.drain(..).for_each(|chunk| pool.give_back(chunk));
+        Ok(())
+    }
+
+    fn stop(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn is_over(&self) -> bool {
+        true
+    }
+
+    fn account(&mut self) -> io::Result<Account> {
+        Ok(Account::default())
+    }
+
+    fn method(&self) -> String {
+        "none".into()
+    }
+}
+
+impl Worker {
+    /// Makes places for ports up to this number, before the plane names them.
+    pub(crate) fn make_places(&mut self, places: usize) -> io::Result<Arc<Shown>> {
+        let places = places.max(self.ports.len());
+        self.ports.resize_with(places, || Box::new(NoPort));
+        self.out.resize_with(places, Vec::new);
+        self.punted.iter_mut().for_each(|queues| queues.resize_with(places, Vec::new));
+        self.show_anew()
+    }
+
+    /// Takes ports that come into their places, which the plane knows by now, and others away, which it names no more. Returns what was
+    /// in these places, to be closed by the caller, and where counters are shown from now on.
+    pub(crate) fn exchange_ports(
+        &mut self,
+        parts: PortParts,
+    ) -> io::Result<(Vec<Box<dyn Port>>, Arc<Shown>)> {
+        let PortParts { new, gone, machine, longest } = parts;
+        let gone = gone.into_iter().map(|n| (n, Box::new(NoPort) as Box<dyn Port>));
+        let replaced = gone.chain(new).map(|(n, port)| std::mem::replace(&mut self.ports[n], port)).collect();
+        self.machine.set_ports(machine);
+        if let Some(control) = &mut self.control {
+            control.longest = longest;
+        }
+        Ok((replaced, self.show_anew()?))
+    }
+
+    /// Ports take other frames from their interfaces.
+    pub(crate) fn choose(&mut self, choices: &[PortChoice]) -> io::Result<()> {
+        choices.iter().try_for_each(|choice| self.ports[choice.number].choose(&choice.now))
+    }
+
+    /// A snapshot has another form.
+    fn show_anew(&mut self) -> io::Result<Arc<Shown>> {
+        let shown = Arc::new(Shown::new(&self.snapshot()?));
+        self.new_shown = Some(shown.clone());
+        Ok(shown)
+    }
+
+    /// Whether no frame is on its way here from another thread.
+    pub(crate) fn is_unhanded(&self) -> bool {
+        self.exchange.is_empty()
+    }
+}
