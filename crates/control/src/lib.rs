@@ -32,12 +32,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use serde_json::Value;
+use tracing::{info, warn};
 use weir_capture::privilege;
 use weir_node::offload::{self, SwitchedOff};
 use weir_node::{Config, Node, Opened};
 use weir_service::prometheus::{self, Server};
 use weir_service::signals::Hangup;
-use weir_service::{say, systemd};
+use weir_service::systemd;
 
 use answers::Service;
 use clients::Served;
@@ -127,9 +128,10 @@ pub fn run(settings: Settings<'_>) -> Result<Over> {
         restore(&mut opened, blocks);
     }
     for (port, method) in config.plane.ports.iter().zip(opened.methods()) {
-        say::say(&format!("{}: {} on {}", port.name, method, port.interface));
+        let (name, interface) = (&port.name, &port.interface);
+        info!(port = %name, %method, %interface, "{name}: {method} on {interface}");
     }
-    say::notes(opened.obstacles());
+    opened.obstacles().iter().for_each(|obstacle| warn!("note: {obstacle}"));
     let mut panics = PanicLog::open();
     if !settings.keeps_privileges {
         privilege::drop_all_but(opened.needs()).context("cannot drop privileges")?;
@@ -187,7 +189,7 @@ pub fn run(settings: Settings<'_>) -> Result<Over> {
 /// Has interfaces show VLAN tags to the ports of a node, until that is dropped. Without it the node runs, and says what hides them.
 fn show_tags(config: &Config) -> Option<SwitchedOff> {
     let failed = |step: &str, error: std::io::Error| {
-        say::say(&format!("note: cannot {step}: {error}"));
+        warn!(%error, "note: cannot {step}: {error}");
     };
     let mut off = match SwitchedOff::new(config, &offload::folder()) {
         Ok(off) => off?,
@@ -223,7 +225,8 @@ fn restore(opened: &mut Opened, kept: &mut KeptBlocks) {
     let before = kept.blocks.live();
     let restored = opened.restore(&before);
     if !before.is_empty() {
-        say::say(&format!("restored {} of {} port blocks", restored.len(), before.len()));
+        let (restored, kept) = (restored.len(), before.len());
+        info!(restored, kept, "restored {restored} of {kept} port blocks");
     }
     kept.blocks.set(&restored);
     kept.sync();

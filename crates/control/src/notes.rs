@@ -10,6 +10,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
+use tracing::{info, warn};
 use weir_capture::files::{Files, Target};
 use weir_capture::privilege;
 use weir_node::{Ended, Node, NodeError};
@@ -19,7 +20,6 @@ use super::blocks::Blocks;
 use super::hub::Hub;
 use super::reported::{self, Unwritten};
 use crate::BlocksFailure;
-use weir_service::say;
 
 /// Interval between reads of the events of the node.
 const LOOK: Duration = Duration::from_millis(100);
@@ -120,7 +120,7 @@ impl KeptBlocks {
         let blocks = Blocks::open(path)?;
         if blocks.unreadable() > 0 {
             let (lines, shown) = (blocks.unreadable(), path.display());
-            say::say(&format!("note: {lines} lines of {shown} are incomplete and were ignored"));
+            warn!(path = %shown, lines, "note: {lines} lines of {shown} are incomplete and were ignored");
         }
         let path = path.into();
         Ok(KeptBlocks { blocks, path, tried: None, has_failed: false, failure, was_withheld: true })
@@ -155,7 +155,7 @@ impl KeptBlocks {
             Ok(()) => {
                 self.tried = None;
                 if std::mem::take(&mut self.has_failed) {
-                    say::say(&format!("note: {shown} is written again"));
+                    info!(path = %shown, "note: {shown} is written again");
                 }
             }
             Err(error) => {
@@ -165,9 +165,11 @@ impl KeptBlocks {
                         BlocksFailure::Refuse => "no new port blocks are assigned until then",
                         BlocksFailure::Give => "after a crash before then hosts may get other ports",
                     };
-                    say::say(&format!(
+                    warn!(
+                        path = %shown,
+                        %error,
                         "note: cannot write {shown}: {error}; forwarding continues, retrying every second; {without}"
-                    ));
+                    );
                 }
             }
         }
@@ -229,10 +231,10 @@ impl Events {
                 let _ = std::mem::replace(&mut self.file, file).sync_data();
                 self.is_torn = false;
             }
-            Err(error) => say::say(&format!(
-                "note: cannot reopen {}: {error}; events still go to the old file",
-                self.path.display()
-            )),
+            Err(error) => {
+                let shown = self.path.display();
+                warn!(path = %shown, %error, "note: cannot reopen {shown}: {error}; events still go to the old file");
+            }
         }
     }
 
@@ -280,9 +282,11 @@ impl Events {
     fn failed(&mut self, events: u64, error: &io::Error) {
         if self.missing == 0 {
             let shown = self.path.display();
-            say::say(&format!(
+            warn!(
+                path = %shown,
+                %error,
                 "note: cannot write {shown}: {error}; forwarding continues, lost events are counted"
-            ));
+            );
         }
         self.missing += events;
         self.unwritten += events;
@@ -293,7 +297,7 @@ impl Events {
             0 => {}
             missing => {
                 let shown = self.path.display();
-                say::say(&format!("note: {shown} is written again; {missing} events are lost"));
+                warn!(path = %shown, missing, "note: {shown} is written again; {missing} events are lost");
             }
         }
     }
@@ -302,7 +306,8 @@ impl Events {
         // The file survives a crash from here on; a pipe or device cannot be synced.
         let _ = self.file.sync_data();
         if self.lost() > 0 {
-            say::say(&format!("note: {} events are not in {}", self.lost(), self.path.display()));
+            let (lost, shown) = (self.lost(), self.path.display());
+            warn!(path = %shown, lost, "note: {lost} events are not in {shown}");
         }
     }
 }

@@ -7,13 +7,12 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use tracing::error;
 use weir_capture::privilege;
 use weir_disk::Directory;
 use weir_disk::state_folder;
 use weir_node::{Node, PanicReport, Snapshot};
 use weir_port::pcapng::{ETHERNET, Interface, Packet, write};
-
-use weir_service::say;
 
 /// Most files of a running node: repeated panics must not fill the disk.
 const MOST_FILES: usize = 16;
@@ -58,7 +57,11 @@ impl PanicLog {
         {
             self.panics = panics;
             let names = node.port_names();
-            reports.iter().for_each(|panic| say::say(&self.report(panic, &names)));
+            for panic in &reports {
+                // Also if the log takes no errors, the frames are kept.
+                let report = self.report(panic, &names);
+                error!(frames = panic.frames, "{report}");
+            }
         }
     }
 

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use serde_json::Value;
+use tracing::warn;
 use weir_detect::{Announcements, Event};
 
 use super::announcer::{Announced, Announcer};
 use super::program;
 use super::webhook::Webhook;
-use weir_service::say;
 
 /// Events that may wait for an action. More are dropped, with a note: old events are of no use.
 const WAITING: usize = 1000;
@@ -77,7 +77,7 @@ impl Actions {
         for (name, done) in ending {
             let wait = end.saturating_duration_since(Instant::now());
             if done.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
-                say::say(&format!("note: {name} is still running: some events were not passed to it"));
+                warn!(action = name, "note: {name} is still running: some events were not passed to it");
             }
         }
     }
@@ -91,7 +91,7 @@ impl Worker {
             let _is_done: Sender<Infallible> = is_done;
             for event in waiting {
                 if let Err(error) = act(&event) {
-                    say::say(&format!("note: {name} failed: {error:#}"));
+                    warn!(action = name, "note: {name} failed: {error:#}");
                 }
             }
         });
@@ -100,7 +100,8 @@ impl Worker {
 
     fn give(&self, event: String) {
         if let Err(TrySendError::Full(_)) = self.events.try_send(event) {
-            say::say(&format!("note: {} is too slow: an event was not passed to it", self.name));
+            let name = self.name;
+            warn!(action = name, "note: {name} is too slow: an event was not passed to it");
         }
     }
 }

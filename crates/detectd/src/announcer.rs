@@ -17,11 +17,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde::Serialize;
+use tracing::{error, info, warn};
 use weir_detect::kept::{self, Kept};
 use weir_detect::{Announce, Announcements, Daemon, Decision, Event, Standing};
 
 use super::program;
-use weir_service::say;
 
 /// Time limit of `gobgp`.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -88,9 +88,7 @@ impl Announcer {
         write(&path, &left).with_context(|| cannot_keep(&path))?;
         if !left.is_empty() {
             let (count, path) = (left.len(), path.display());
-            say::say(&format!(
-                "note: {count} announcements in {path} are left from an earlier run: withdrawing them"
-            ));
+            warn!(%path, count, "note: {count} announcements in {path} are left from an earlier run: withdrawing them");
         }
         standing.withdraw_kept(left.clone());
         let shared = Shared::new(standing);
@@ -131,9 +129,11 @@ impl Announcer {
         let left = state.standing.kept();
         if !left.is_empty() {
             let (count, path) = (left.len(), self.state.display());
-            say::say(&format!(
+            warn!(
+                %path,
+                count,
                 "note: {count} announcements could not be withdrawn: the next `weir detect` with {path} withdraws them"
-            ));
+            );
         }
     }
 }
@@ -168,7 +168,7 @@ fn carry(shared: &Shared, mut lines: Lines) {
     let mut state = shared.lock();
     loop {
         for (withdrawn, option) in state.standing.expire(shared.now()) {
-            say::say(&format!("note: withdrawn after {option}: {withdrawn}"));
+            info!(command = withdrawn, "note: withdrawn after {option}: {withdrawn}");
         }
         let Some(order) = state.standing.next(shared.now()) else {
             let most = state.standing.wakes().map(|at| at.saturating_sub(shared.now()));
@@ -195,12 +195,14 @@ fn carry(shared: &Shared, mut lines: Lines) {
 fn complain(command: &str, tries: u32, error: &anyhow::Error) {
     match tries {
         0 => {}
-        LOUD.. if tries.is_power_of_two() => say::say(&format!(
+        LOUD.. if tries.is_power_of_two() => error!(
+            tries,
+            command,
             "ATTENTION: a BGP command failed {tries} times, and the daemon may announce a wrong route: {command}: {error:#}; repair \
              the daemon, or run the command yourself. weir retries every minute"
-        )),
+        ),
         _ if tries.is_power_of_two() => {
-            say::say(&format!("note: BGP command failed, retrying: {command}: {error:#}"));
+            warn!(tries, command, "note: BGP command failed, retrying: {command}: {error:#}");
         }
         _ => {}
     }
@@ -267,7 +269,7 @@ fn keep(shared: &Shared, path: &Path) {
             }
             Err(error) => {
                 if !std::mem::replace(&mut has_failed, true) {
-                    say::say(&format!("note: {}: {error}", cannot_keep(path)));
+                    warn!(path = %path.display(), %error, "note: {}: {error}", cannot_keep(path));
                 }
                 let waited = Instant::now() + RETRY;
                 while Instant::now() < waited {

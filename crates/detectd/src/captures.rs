@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use tracing::warn;
 use weir_detect::{CaptureSpec, Event, Kind};
 use weir_disk::{Directory, User, as_caller};
 use weir_packet::headers::{self, Headers};
@@ -15,7 +16,6 @@ use weir_port::pcapng::{ETHERNET, Interface, Packet, write};
 
 use super::SNAP;
 use super::writer::{Full, Output, PRIVATE, Writer, Written};
-use weir_service::say;
 
 /// Bytes of one attack that may wait for the disk. Further frames are left out, and counted in the file.
 const WAITING_BYTES: usize = 8 << 20;
@@ -130,10 +130,8 @@ impl Captures {
                 Ok(()) => return Some(self.begin(event)),
                 // Once, until there is room again.
                 Err(why) if !std::mem::replace(&mut self.has_said, true) => {
-                    say::say(&format!(
-                        "note: attack {} and later ones are not captured: {why}",
-                        event.attack
-                    ));
+                    let attack = event.attack;
+                    warn!(attack, "note: attack {attack} and later ones are not captured: {why}");
                 }
                 Err(_) => {}
             },

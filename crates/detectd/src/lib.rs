@@ -27,6 +27,7 @@ use std::thread::Thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
+use tracing::{info, warn};
 use weir_capture::privilege::{User, to_become};
 use weir_detect::{ClockStep, Config, Engine, Event, Status};
 use weir_packet::encapsulation::{Link, Unread};
@@ -39,7 +40,6 @@ use captures::Captures;
 use replay::replay;
 use reported::{Page, Teller};
 use weir_service::prometheus::{Server, listen};
-use weir_service::say;
 use weir_service::signals::Hangup;
 
 /// Bytes of a frame that are looked at: Ethernet, four tags, IPv6 with extensions, TCP.
@@ -209,7 +209,7 @@ impl Lines {
     /// Never waits.
     fn give(&self, line: String) {
         if let Err(TrySendError::Full(_)) = self.lines.try_send(line) {
-            say::say("note: output is blocked: an event was handled but not printed");
+            warn!("note: output is blocked: an event was handled but not printed");
         }
     }
 }
@@ -223,7 +223,8 @@ fn watch(
     page: &mut Page<'_, impl Write>,
 ) -> Result<End> {
     let hangup = Hangup::of_service()?;
-    say::say(&format!("watching {}", settings.interfaces.join(", ")));
+    let interfaces = settings.interfaces.join(", ");
+    info!(interfaces, "watching {interfaces}");
     let (sender, receiver) = sync_channel(LINES);
     let broken = Arc::new(AtomicBool::new(false));
     let lines = Lines { lines: sender, broken: broken.clone() };
@@ -276,7 +277,7 @@ fn act(
                 if let Err(error) = &ended
                     && !workers.is_empty()
                 {
-                    say::say(&format!("note: {error:#}; the other queues continue"));
+                    warn!("note: {error:#}; the other queues continue");
                 }
                 worked = worked.and(ended);
             }

@@ -12,9 +12,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use tracing::warn;
 use weir_detect::CaptureSpec;
-
-use weir_service::say;
 
 /// Captured traffic is private.
 pub(crate) const PRIVATE: u32 = 0o600;
@@ -171,7 +170,7 @@ impl Written {
     /// Waits until all has been written, `most` at most.
     pub(crate) fn wait(self, most: Duration) {
         if self.0.recv_timeout(most) == Err(RecvTimeoutError::Timeout) {
-            say::say("note: the disk is too slow: captures of attacks are incomplete");
+            warn!("note: the disk is too slow: captures of attacks are incomplete");
         }
     }
 }
@@ -237,7 +236,8 @@ impl Output {
             Err(why) => {
                 self.failed.store(true, Ordering::Relaxed);
                 folder.bytes.fetch_sub(length, Ordering::Relaxed);
-                say::say(&format!("note: the capture {} ends early: {why}", self.path.display()));
+                let shown = self.path.display();
+                warn!(path = %shown, "note: the capture {shown} ends early: {why}");
             }
         }
     }

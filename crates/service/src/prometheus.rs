@@ -1,47 +1,78 @@
 //! Counters in Prometheus text format, over HTTP.
+//!
+//! One thread serves all clients, as tasks of a runtime that has no other thread. A connection costs one buffer and has one deadline:
+//! a client that is slow, silent, gone or sends no HTTP is left when it has passed, and delays no other one before that.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::cell::Cell;
+use std::convert::Infallible;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::pin::{Pin, pin};
+use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::task::{Context as Waking, Poll};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::Semaphore;
+use tokio::task::{LocalSet, spawn_local};
+use tokio::time::{Instant, sleep, timeout_at};
 
-/// From the first byte of a request to the last one of its answer, at most.
-const DEADLINE: Duration = Duration::from_secs(5);
-/// Clients that are served at the same time; others wait in the backlog of the socket.
-const CLIENTS: usize = 8;
-/// Longest request; a scraper sends less.
-const LONGEST_REQUEST: u64 = 8192;
+/// What clients may take.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    /// From the first byte of a request to the last one of its answer, and from there to the next request.
+    deadline: Duration,
+    /// Connections at the same time; others wait in the backlog of the socket.
+    clients: usize,
+}
+
+const LIMITS: Limits = Limits { deadline: Duration::from_secs(10), clients: 64 };
+/// Longest head of a request; a scraper sends less.
+const LONGEST_HEAD: usize = 8192;
+/// Until connections are accepted again, if there is no descriptor for another one.
+const PAUSE: Duration = Duration::from_millis(100);
+/// The text format of Prometheus.
+const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
+const HINT: &str = "use GET /metrics\n";
 
 /// Answers with the last page.
 pub struct Server {
-    page: Arc<Mutex<String>>,
+    page: Arc<Mutex<Bytes>>,
 }
 
 impl Server {
-    /// Starts its threads, which end with the process.
+    /// Starts its thread, which ends with the process.
     pub fn start(listener: TcpListener) -> io::Result<Server> {
-        Server::with_deadline(listener, DEADLINE)
+        Server::limited(listener, LIMITS)
     }
 
-    fn with_deadline(listener: TcpListener, deadline: Duration) -> io::Result<Server> {
-        let page = Arc::new(Mutex::new(String::new()));
-        for _ in 0..CLIENTS {
-            let (listener, page) = (listener.try_clone()?, page.clone());
-            std::thread::Builder::new().name("prometheus".into()).spawn(move || {
-                for client in listener.incoming().flatten() {
-                    // A client that is slow or gone gets no answer.
-                    let _ = answer(&client, deadline, &page);
-                }
-            })?;
-        }
+    fn limited(listener: TcpListener, limits: Limits) -> io::Result<Server> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        listener.set_nonblocking(true)?;
+        let listener = {
+            let _context = runtime.enter();
+            tokio::net::TcpListener::from_std(listener)?
+        };
+        let page = Arc::new(Mutex::new(Bytes::new()));
+        let served = page.clone();
+        std::thread::Builder::new()
+            .name("prometheus".into())
+            .spawn(move || LocalSet::new().block_on(&runtime, accept(&listener, &served, limits)))?;
         Ok(Server { page })
     }
 
     /// Sets the page for the next answers.
     pub fn publish(&self, page: String) {
-        *self.page.lock().unwrap_or_else(PoisonError::into_inner) = page;
+        *self.page.lock().unwrap_or_else(PoisonError::into_inner) = page.into();
     }
 }
 
@@ -53,82 +84,144 @@ pub fn listen(address: SocketAddr) -> Result<TcpListener> {
     TcpListener::bind(address).with_context(|| format!("cannot listen at {address} for Prometheus"))
 }
 
-/// A connection until its deadline.
-struct Timed<'a> {
-    stream: &'a TcpStream,
-    until: Instant,
-}
-
-impl Timed<'_> {
-    fn left(&self) -> io::Result<Option<Duration>> {
-        let left = self.until.saturating_duration_since(Instant::now());
-        if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }
+/// Starts a task for each client.
+async fn accept(listener: &tokio::net::TcpListener, page: &Arc<Mutex<Bytes>>, limits: Limits) {
+    let places = Arc::new(Semaphore::new(limits.clients));
+    loop {
+        let place = places.clone().acquire_owned().await;
+        let Ok((stream, _)) = listener.accept().await else {
+            sleep(PAUSE).await;
+            continue;
+        };
+        let page = page.clone();
+        spawn_local(async move {
+            serve(stream, &page, limits.deadline).await;
+            drop(place);
+        });
     }
 }
 
-impl Read for Timed<'_> {
-    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        self.stream.set_read_timeout(self.left()?)?;
-        self.stream.read(bytes)
+/// Answers the requests of a client until it closes the connection, sends no HTTP, or its deadline has passed.
+async fn serve<S: AsyncRead + AsyncWrite + Unpin>(stream: S, page: &Mutex<Bytes>, deadline: Duration) {
+    let until = Rc::new(Cell::new(Instant::now() + deadline));
+    let timed = Timed { stream, state: State::Idle, deadline, until: until.clone() };
+    let answering = service_fn(async |request| Ok::<_, Infallible>(answer(&request, page)));
+    let connection = http1::Builder::new()
+        .half_close(true)
+        .title_case_headers(true)
+        .max_buf_size(LONGEST_HEAD)
+        .serve_connection(TokioIo::new(timed), answering);
+    let mut connection = pin!(connection);
+    loop {
+        let end = until.get();
+        // The next request of a connection has a later deadline.
+        if timeout_at(end, &mut connection).await.is_ok() || until.get() <= end {
+            return;
+        }
     }
 }
 
-impl Write for Timed<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.stream.set_write_timeout(self.left()?)?;
-        self.stream.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+fn answer<T>(request: &Request<T>, page: &Mutex<Bytes>) -> Response<Full<Bytes>> {
+    let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+    match request.uri().path() {
+        _ if !is_read => {
+            let mut refused = hint(StatusCode::METHOD_NOT_ALLOWED);
+            refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+            refused
+        }
+        "/metrics" => {
+            text(StatusCode::OK, FORMAT, page.lock().unwrap_or_else(PoisonError::into_inner).clone())
+        }
+        "/" => hint(StatusCode::OK),
+        _ => hint(StatusCode::NOT_FOUND),
     }
 }
 
-fn answer(stream: &TcpStream, deadline: Duration, page: &Mutex<String>) -> io::Result<()> {
-    let mut client = Timed { stream, until: Instant::now() + deadline };
-    let mut request = BufReader::new(Read::by_ref(&mut client).take(LONGEST_REQUEST));
-    let (mut first, mut line) = (Vec::new(), Vec::new());
-    request.read_until(b'\n', &mut first)?;
-    while request.read_until(b'\n', &mut line)? > 2 {
-        line.clear();
-    }
-    let (status, has_body) = judge(&String::from_utf8_lossy(&first));
-    let body = match status {
-        OK => page.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-        _ => "use GET /metrics\n".to_string(),
-    };
-    let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-        body.len()
-    );
-    client.write_all(head.as_bytes())?;
-    if has_body { client.write_all(body.as_bytes()) } else { Ok(()) }
+fn hint(status: StatusCode) -> Response<Full<Bytes>> {
+    text(status, "text/plain; charset=utf-8", HINT.into())
 }
 
-const OK: &str = "200 OK";
+fn text(status: StatusCode, format: &'static str, body: Bytes) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(format));
+    response
+}
 
-/// The status that a request line gets (RFC 9112, section 3), and whether the answer has a body.
-fn judge(line: &str) -> (&'static str, bool) {
-    let mut words = line.split_ascii_whitespace();
-    let (Some(method), Some(target), Some(version)) = (words.next(), words.next(), words.next()) else {
-        return ("400 Bad Request", true);
-    };
-    if !version.starts_with("HTTP/1.") {
-        return ("400 Bad Request", true);
+/// What a connection waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// The first byte of a request.
+    Idle,
+    /// The rest of it.
+    Request,
+    /// A client that reads its answer.
+    Answer,
+}
+
+/// A connection that moves its deadline when a request begins, and when its answer has been sent.
+struct Timed<S> {
+    stream: S,
+    state: State,
+    deadline: Duration,
+    until: Rc<Cell<Instant>>,
+}
+
+impl<S> Timed<S> {
+    fn begin(&mut self, state: State) {
+        self.state = state;
+        self.until.set(Instant::now() + self.deadline);
     }
-    // Clients of a proxy name the host as well: http://host/metrics.
-    let path = match target.split_once("://") {
-        Some((_, rest)) => rest.find('/').map_or("/", |at| &rest[at..]),
-        None => target,
-    };
-    let status = match path.split('?').next() {
-        Some("/" | "/metrics") => OK,
-        _ => "404 Not Found",
-    };
-    match method {
-        "GET" => (status, true),
-        "HEAD" => (status, false),
-        _ => ("405 Method Not Allowed\r\nAllow: GET, HEAD", true),
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Timed<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        waking: &mut Waking<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = into.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(waking, into);
+        if self.state == State::Idle && into.filled().len() > before {
+            self.begin(State::Request);
+        }
+        read
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Timed<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        waking: &mut Waking<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.state = State::Answer;
+        Pin::new(&mut self.stream).poll_write(waking, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        waking: &mut Waking<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.state = State::Answer;
+        Pin::new(&mut self.stream).poll_write_vectored(waking, parts)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    /// Is called when nothing is left to write.
+    fn poll_flush(mut self: Pin<&mut Self>, waking: &mut Waking<'_>) -> Poll<io::Result<()>> {
+        if self.state == State::Answer {
+            self.begin(State::Idle);
+        }
+        Pin::new(&mut self.stream).poll_flush(waking)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, waking: &mut Waking<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(waking)
     }
 }
 
@@ -153,59 +246,163 @@ pub fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader, Read, Write};
+    use std::net::{Shutdown, TcpStream};
+    use std::process::Command;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
     use super::*;
 
-    fn serving(deadline: Duration) -> SocketAddr {
+    /// Never, in a test.
+    const LATE: Duration = Duration::from_secs(3600);
+    const SOON: Duration = Duration::from_millis(50);
+    const PAGE: &str = "weir_x 1\n";
+
+    fn serving(limits: Limits, page: &str) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let at = listener.local_addr().unwrap();
-        Server::with_deadline(listener, deadline).unwrap().publish("weir_x 1\n".into());
+        Server::limited(listener, limits).unwrap().publish(page.into());
         at
     }
 
-    fn ask(at: SocketAddr, request: &str) -> String {
+    fn sent(at: SocketAddr, request: &str) -> TcpStream {
         let mut stream = TcpStream::connect(at).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
+        stream
+    }
+
+    /// All answers until the server closes the connection.
+    fn answers(mut stream: TcpStream) -> String {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer
     }
 
+    fn ask(at: SocketAddr, line: &str) -> String {
+        answers(sent(at, &format!("{line}\r\nHost: router\r\nConnection: close\r\n\r\n")))
+    }
+
     #[test]
     fn requests_of_other_forms_are_answered() {
-        let at = serving(Duration::from_secs(3600));
-        for (line, status, has_body) in [
-            ("GET /metrics HTTP/1.1", "200 OK", true),
-            ("GET / HTTP/1.0", "200 OK", true),
-            ("GET /metrics?name=x HTTP/1.1", "200 OK", true),
-            ("GET http://router:9100/metrics HTTP/1.1", "200 OK", true),
-            ("GET http://router:9100 HTTP/1.1", "200 OK", true),
-            ("HEAD /metrics HTTP/1.1", "200 OK", false),
-            ("HEAD /other HTTP/1.1", "404 Not Found", false),
-            ("GET /metricsx HTTP/1.1", "404 Not Found", true),
-            ("POST /metrics HTTP/1.1", "405 Method Not Allowed", true),
-            ("\u{e4}", "400 Bad Request", true),
-            ("GET /metrics", "400 Bad Request", true),
+        let at = serving(Limits { deadline: LATE, ..LIMITS }, PAGE);
+        for (line, status, body) in [
+            ("GET /metrics HTTP/1.1", "HTTP/1.1 200 OK", PAGE),
+            ("GET /metrics HTTP/1.0", "HTTP/1.0 200 OK", PAGE),
+            ("GET /metrics?name=x HTTP/1.1", "HTTP/1.1 200 OK", PAGE),
+            ("GET http://router:9100/metrics HTTP/1.1", "HTTP/1.1 200 OK", PAGE),
+            ("GET http://router:9100 HTTP/1.1", "HTTP/1.1 200 OK", HINT),
+            ("GET / HTTP/1.1", "HTTP/1.1 200 OK", HINT),
+            ("GET /metricsx HTTP/1.1", "HTTP/1.1 404 Not Found", HINT),
+            ("POST /metrics HTTP/1.1", "HTTP/1.1 405 Method Not Allowed", HINT),
         ] {
-            let answer = ask(at, &format!("{line}\r\nHost: router\r\n\r\n"));
-            assert!(answer.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{line}: {answer}");
-            let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-            let body_bytes = if status == OK { 9 } else { 17 };
-            assert!(head.contains(&format!("Content-Length: {body_bytes}\r\n")), "{line}: {answer}");
-            assert_eq!(body.len(), if has_body { body_bytes } else { 0 }, "{line}: {answer}");
+            let answer = ask(at, line);
+            let (head, found) = answer.split_once("\r\n\r\n").unwrap();
+            assert!(head.starts_with(&format!("{status}\r\n")), "{line}: {answer}");
+            assert!(head.contains(&format!("\r\nContent-Length: {}\r\n", body.len())), "{line}: {answer}");
+            assert_eq!(head.contains("version=0.0.4"), body == PAGE, "{line}: {answer}");
+            assert_eq!(head.contains("\r\nAllow: GET, HEAD"), status.contains("405"), "{line}: {answer}");
+            assert_eq!(found, body, "{line}: {answer}");
         }
     }
 
     #[test]
+    fn a_head_has_the_length_of_the_page_and_no_body() {
+        let at = serving(Limits { deadline: LATE, ..LIMITS }, PAGE);
+        let answer = ask(at, "HEAD /metrics HTTP/1.1");
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+        assert!(answer.contains("\r\nContent-Length: 9\r\n") && answer.ends_with("\r\n\r\n"), "{answer}");
+        assert!(ask(at, "HEAD /other HTTP/1.1").starts_with("HTTP/1.1 404 Not Found\r\n"));
+    }
+
+    #[test]
+    fn what_is_no_request_is_refused() {
+        let at = serving(Limits { deadline: LATE, ..LIMITS }, PAGE);
+        for garbage in
+            ["\u{e4}\r\n\r\n", "GET /metrics\r\n\r\n", "\0\0\0\0\r\n\r\n", "GET / HTTP/7.0\r\n\r\n"]
+        {
+            let answer = answers(sent(at, garbage));
+            assert!(answer.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{garbage:?}: {answer}");
+        }
+        assert!(ask(at, "GET /metrics HTTP/1.1").ends_with(PAGE));
+    }
+
+    #[test]
+    fn a_head_without_end_is_cut_off() {
+        let at = serving(Limits { deadline: LATE, ..LIMITS }, PAGE);
+        let mut stream = sent(at, "GET /metrics HTTP/1.1\r\nHost: ");
+        // Far more than the buffers of both sockets.
+        let refused = (0..1 << 10).find_map(|_| stream.write_all(&[b'x'; 1 << 16]).err());
+        assert!(refused.is_some(), "64 MiB of a header were read");
+        assert!(ask(at, "GET /metrics HTTP/1.1").ends_with(PAGE));
+    }
+
+    #[test]
+    fn a_connection_has_many_requests() {
+        let at = serving(Limits { deadline: LATE, ..LIMITS }, PAGE);
+        let mut stream = sent(at, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+        let mut reader = BufReader::new(stream.try_clone().unwrap());
+        for _ in 0..100 {
+            let mut line = String::new();
+            while line != PAGE {
+                line.clear();
+                assert_ne!(reader.read_line(&mut line).unwrap(), 0, "the connection was closed");
+            }
+            stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        }
+    }
+
+    #[test]
+    fn requests_that_come_together_are_answered_in_order() {
+        let at = serving(Limits { deadline: LATE, ..LIMITS }, PAGE);
+        let asked =
+            ["/metrics", "/", "/x", "/metrics"].map(|path| format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n"));
+        let stream = sent(at, &asked.concat());
+        // The end of what a client sends is not the end of what it reads.
+        stream.shutdown(Shutdown::Write).unwrap();
+        let answer = answers(stream);
+        let found: Vec<&str> =
+            answer.lines().filter(|line| line.starts_with("HTTP/") || line.starts_with("weir_")).collect();
+        let page = ["HTTP/1.1 200 OK", "weir_x 1"];
+        assert_eq!(found, [&page[..], &["HTTP/1.1 200 OK", "HTTP/1.1 404 Not Found"], &page].concat());
+    }
+
+    #[test]
+    fn a_hundred_clients_are_answered() {
+        let at = serving(Limits { deadline: LATE, ..LIMITS }, PAGE);
+        let asked: Vec<_> =
+            (0..100).map(|_| sent(at, "GET /metrics HTTP/1.1\r\nConnection: close\r\n\r\n")).collect();
+        // The first one is read last.
+        asked.into_iter().rev().for_each(|stream| assert!(answers(stream).ends_with(PAGE)));
+    }
+
+    #[test]
     fn slow_clients_block_no_other() {
-        let at = serving(Duration::from_secs(3600));
-        let slow: Vec<_> = (1..CLIENTS).map(|_| TcpStream::connect(at).unwrap()).collect();
-        slow.iter().for_each(|mut stream| stream.write_all(b"G").unwrap());
-        assert!(ask(at, "GET /metrics HTTP/1.1\r\n\r\n").ends_with("weir_x 1\n"));
+        let at = serving(Limits { deadline: LATE, ..LIMITS }, PAGE);
+        let _slow: Vec<_> = (1..LIMITS.clients).map(|_| sent(at, "G")).collect();
+        assert!(ask(at, "GET /metrics HTTP/1.1").ends_with(PAGE));
+    }
+
+    /// Clients take all places; another one is answered, so they have been left.
+    #[test]
+    fn clients_are_left_at_their_deadline() {
+        let long = format!("{PAGE}{}", "#".repeat(16 << 20));
+        for (does, request, page) in [
+            ("is silent", "", PAGE),
+            ("sends half a request", "GET /metrics HTTP/1.1\r\nHost:", PAGE),
+            ("keeps the connection", "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", PAGE),
+            ("reads nothing", "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", &long),
+            ("reads nothing and asks on", &"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n".repeat(200), &long),
+        ] {
+            let at = serving(Limits { deadline: SOON, clients: 2 }, page);
+            let _slow = [(); 2].map(|()| sent(at, request));
+            assert!(ask(at, "GET / HTTP/1.1").ends_with(HINT), "{does}");
+        }
     }
 
     #[test]
     fn a_client_that_sends_a_byte_now_and_then_is_left() {
-        let at = serving(Duration::from_millis(50));
+        let at = serving(Limits { deadline: SOON, ..LIMITS }, PAGE);
         let mut slow = TcpStream::connect(at).unwrap();
         slow.set_nonblocking(true).unwrap();
         let mut sent = 0;
@@ -214,8 +411,46 @@ mod tests {
             && slow.read(&mut [0]).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
         {
             sent += 1;
-            assert!(sent < LONGEST_REQUEST, "{sent} bytes");
+            assert!(sent < LONGEST_HEAD, "{sent} bytes");
             std::thread::sleep(Duration::from_millis(1));
         }
+    }
+
+    /// Asks at these times after the connection began; how many answers come before the connection is closed.
+    fn answered(asked_at_s: &[u64]) -> usize {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+        let (mut client, server) = tokio::io::duplex(1 << 16);
+        LocalSet::new().block_on(&runtime.unwrap(), async {
+            let began = Instant::now();
+            let page = Mutex::new(Bytes::from(PAGE));
+            spawn_local(async move { serve(server, &page, Duration::from_secs(10)).await });
+            for after_s in asked_at_s {
+                tokio::time::sleep_until(began + Duration::from_secs(*after_s)).await;
+                // A closed connection takes none.
+                let _ = client.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await;
+            }
+            let mut all = String::new();
+            client.read_to_string(&mut all).await.unwrap();
+            all.matches(PAGE).count()
+        })
+    }
+
+    #[test]
+    fn each_request_has_a_deadline_of_its_own() {
+        assert_eq!(answered(&[9, 18, 27, 36]), 4);
+        assert_eq!(answered(&[9, 20, 21]), 1);
+        assert_eq!(answered(&[11]), 0);
+    }
+
+    #[test]
+    fn curl_reads_the_page() {
+        let at = serving(Limits { deadline: LATE, ..LIMITS }, PAGE);
+        let url = format!("http://{at}/metrics");
+        let Ok(got) =
+            Command::new("curl").args(["--silent", "--fail", "--noproxy", "*", &url, &url]).output()
+        else {
+            return println!("skipped: no program curl (Debian: apt-get install curl)");
+        };
+        assert_eq!((got.status.code(), got.stdout), (Some(0), PAGE.repeat(2).into_bytes()));
     }
 }

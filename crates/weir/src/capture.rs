@@ -272,13 +272,21 @@ fn format(path: Option<&Path>) -> Format {
     if name.ends_with(".pcap") { Format::Pcap } else { Format::Pcapng }
 }
 
-/// Drops all privileges; returns the user that root changed to.
-pub(crate) fn give_up_privileges() -> Result<Option<User>> {
-    let became = privileges::drop_all().context("cannot drop privileges")?;
-    if let Some(User { uid, .. }) = became {
-        say::say(&format!("all is open; running as user {uid} without privileges"));
+/// Drops all privileges, and says so.
+pub(crate) fn give_up_privileges() -> Result<()> {
+    if let Some(user) = drop_privileges()? {
+        say::say(&all_is_open(user));
     }
-    Ok(became)
+    Ok(())
+}
+
+/// Drops all privileges; returns the user that root changed to.
+pub(crate) fn drop_privileges() -> Result<Option<User>> {
+    privileges::drop_all().context("cannot drop privileges")
+}
+
+pub(crate) fn all_is_open(User { uid, .. }: User) -> String {
+    format!("all is open; running as user {uid} without privileges")
 }
 
 fn outcome(arguments: &cli::Capture, report: Report) -> Result<Outcome> {

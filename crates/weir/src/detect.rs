@@ -4,11 +4,12 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use tracing::{info, warn};
+use weir_capture::privilege::User;
 use weir_capture::source::{Source, Wanted};
 use weir_detect::Config;
 use weir_detectd::{End, Prepared, SNAP, Settings};
 use weir_port::capture::{Options, Queue};
-use weir_service::say;
 
 use crate::outcome::Outcome;
 use crate::{capture, cli};
@@ -21,6 +22,7 @@ pub(crate) fn run(arguments: &cli::Detect, out: &mut impl Write) -> Result<Outco
         out.write_all(EXAMPLE.as_bytes())?;
         return Ok(Outcome::Done);
     };
+    weir_service::log::init(arguments.log.options())?;
     let mut config = read_config(config)?;
     let queues = if arguments.read.is_none() { open(arguments, &mut config)? } else { Vec::new() };
     // Privileges are dropped before frames are parsed and actions run.
@@ -35,11 +37,19 @@ pub(crate) fn run(arguments: &cli::Detect, out: &mut impl Write) -> Result<Outco
         json: arguments.json,
     };
     let prepared = Prepared::new(settings, config)?;
-    let user = if keeps_privileges { None } else { capture::give_up_privileges()? };
+    let user = if keeps_privileges { None } else { give_up_privileges()? };
     Ok(match prepared.run(queues, user, out)? {
         End::Done => Outcome::Done,
         End::Interrupted => Outcome::Interrupted,
     })
+}
+
+fn give_up_privileges() -> Result<Option<User>> {
+    let became = capture::drop_privileges()?;
+    if let Some(user) = became {
+        info!(user = user.uid, "{}", capture::all_is_open(user));
+    }
+    Ok(became)
 }
 
 fn read_config(path: &Path) -> Result<Config> {
@@ -62,8 +72,9 @@ fn open(arguments: &cli::Detect, config: &mut Config) -> Result<Vec<Box<dyn Queu
         let options = capture::with_buffer(options, arguments.buffer);
         let wanted = Wanted { method: arguments.method.asked(), options, filter: String::new() };
         let source = Source::open(link, wanted)?;
-        say::say(&format!("{}: {}, {}", link.name, source.method, source.reason));
-        say::notes(&source.obstacles);
+        let (name, method) = (&link.name, source.method);
+        info!(interface = %name, %method, "{name}: {method}, {}", source.reason);
+        source.obstacles.iter().for_each(|obstacle| warn!("note: {obstacle}"));
         queues.extend(source.into_queues());
     }
     Ok(queues)

@@ -70,7 +70,7 @@ fn main() -> ExitCode {
         // `weir list | head`: the reader closed the pipe.
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            say::say(&format!("weir: {}", with_causes(&error)));
+            weir_service::log::end_with_error(&format!("weir: {}", with_causes(&error)));
             ExitCode::from(1)
         }
     }

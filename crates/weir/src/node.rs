@@ -85,6 +85,7 @@ fn text_of(path: &Path) -> std::io::Result<String> {
 }
 
 fn in_foreground(arguments: &NodeRun, out: &mut impl Write) -> Result<Outcome> {
+    weir_service::log::init(arguments.log.options())?;
     let failure = match arguments.blocks_failure {
         BlocksFailure::Refuse => weir_control::BlocksFailure::Refuse,
         BlocksFailure::Give => weir_control::BlocksFailure::Give,

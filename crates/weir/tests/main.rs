@@ -18,6 +18,7 @@ mod flows;
 mod full;
 mod house;
 mod killed;
+mod log;
 mod machines;
 mod mail;
 mod node;

@@ -102,7 +102,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let server = Server::start(listener).unwrap();
         server.publish(page(&view));
-        let answer = ask(address, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+        let answer = ask(address, "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
         assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
         for line in [
             "weir_capture_frames_total{interface=\"a\\\"b\",queue=\"0\"} 7",
@@ -114,6 +114,6 @@ mod tests {
         ] {
             assert!(answer.lines().any(|found| found == line), "{line} in {answer}");
         }
-        assert!(ask(address, "GET /x HTTP/1.0\r\n\r\n").starts_with("HTTP/1.1 404"));
+        assert!(ask(address, "GET /x HTTP/1.0\r\n\r\n").starts_with("HTTP/1.0 404"));
     }
 }

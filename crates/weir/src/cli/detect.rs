@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::Log;
 use super::capture::{MethodChoice, bytes, methods};
 use super::frames::seconds;
 
@@ -53,6 +54,8 @@ pub(crate) struct Detect {
     /// Serve the counters over HTTP at this address, in Prometheus text format
     #[arg(long, value_name = "ADDR:PORT", conflicts_with = "read", value_parser = super::host::end)]
     pub(crate) prometheus: Option<SocketAddr>,
+    #[command(flatten)]
+    pub(crate) log: Log,
     /// Write one JSON object per event; the last line has the counters
     #[arg(long)]
     pub(crate) json: bool,

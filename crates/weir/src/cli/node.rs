@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::Log;
+
 /// `weir node`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum NodeCommand {
@@ -98,6 +100,8 @@ pub(crate) struct NodeRun {
     /// Keep all privileges. By default root changes to the user who called sudo, or nobody, after the ports are open
     #[arg(long)]
     pub(crate) keep_privileges: bool,
+    #[command(flatten)]
+    pub(crate) log: Log,
     /// At the end, write the accounting of all frames as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
