@@ -52,7 +52,7 @@ mod worker;
 pub use applied::{Applied, Turns};
 pub use backend::{Backend, OpenError};
 pub use config::Fast;
-pub use config::{Config, Host, Settings, Wait, cpus_of};
+pub use config::{Config, Host, RightToOpen, Settings, Wait, cpus_of};
 pub use counters::{PortCounts, Snapshot};
 pub use fast::Table;
 pub use node::{Attachment, CONTROL_SLOTS, Ended, Node, NodeError, PartsOfPort, Rings};

@@ -136,6 +136,7 @@ impl Arranged {
         for (n, port) in self.plane.ports.iter().enumerate().filter(|(_, port)| port.is_present()) {
             let before = running.config.ports.get(n).filter(|before| before.is_present());
             self.check_port(running, before, port)?;
+            self.check_tags(before, port, &self.backends[n])?;
         }
         self.check_host(running)
     }
@@ -166,6 +167,20 @@ impl Arranged {
         if running.is_fast && before.is_some_and(|before| before.mac != port.mac || before.vlan != port.vlan)
         {
             return Err(restart(&format!("another mac or vlan of `{name}` in a node with a fast path")));
+        }
+        Ok(())
+    }
+
+    /// Interfaces show tags to AF_XDP since the node has begun, where its ports had some then.
+    fn check_tags(
+        &self,
+        before: Option<&TextPort>,
+        port: &TextPort,
+        backend: &Option<Backend>,
+    ) -> Result<(), String> {
+        let begins = before.is_some_and(|before| before.vlan.is_plain()) && !port.vlan.is_plain();
+        if begins && matches!(backend, Some(Backend::Xdp(_))) {
+            return Err(restart(&format!("the first vlan of `{}`, an AF_XDP port", port.name)));
         }
         Ok(())
     }

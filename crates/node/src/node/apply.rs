@@ -195,6 +195,7 @@ fn other_setting(old: &Settings, new: &Settings) -> Option<&'static str> {
         ("host", old.host == new.host),
         ("fast", old.fast == new.fast),
         ("fast-entries", old.fast_entries == new.fast_entries),
+        ("ports", old.right_to_open == new.right_to_open),
     ]
     .into_iter()
     .find(|(_, is_same)| !is_same)
