@@ -16,9 +16,8 @@ use crate::bell::Bell;
 use crate::config::{Config, Fast as Wish, Host, HostTap, RightToOpen};
 use crate::fast::Table;
 use crate::handover::{RING_BYTES, exchanges};
-use crate::node::{Node, NodeError, thread_error};
+use crate::node::{ETHERNET, Node, NodeError, choice, rings, thread_error};
 use crate::offload;
-use crate::ports::{ETHERNET, choice, rings};
 use crate::running_config::RunningConfig;
 use crate::worker::{HitRate, IN_TURN, Machine, PORTS_AT_ONCE, Parts, Recipient, Worker};
 

@@ -10,11 +10,11 @@ use weir_plane::{Port as TextPort, PortId, TagSet};
 use weir_port::descriptors::make_room;
 use weir_port::duplex::{Choice, PacketOptions, Port, ReceiveMode, Tags};
 
+use super::{NodeError, thread_error};
 use crate::backend::{Backend, OpenError, Wanted};
 use crate::config::{Config, Host};
-use crate::node::{NodeError, thread_error};
 use crate::running_config::RunningConfig;
-use crate::worker::Recipient;
+use crate::worker::{PortParts, Recipient};
 
 /// Ethernet header with two tags, and a header of PPPoE with the protocol of PPP.
 pub(crate) const ETHERNET: usize = 30;
@@ -63,18 +63,6 @@ pub(crate) struct PortChoice {
     pub(crate) number: usize,
     pub(crate) before: Choice,
     pub(crate) now: Choice,
-}
-
-/// What a thread gets of a text's ports.
-pub(crate) struct PortParts {
-    /// The parts of ports that come.
-    pub(crate) new: Vec<(usize, Box<dyn Port>)>,
-    /// Ports that go.
-    pub(crate) gone: Vec<usize>,
-    /// By port: who gets its frames, and the tags that they have.
-    pub(crate) machine: Vec<(Recipient, Vec<[u8; 4]>)>,
-    /// By port, the length of its longest frame without tags; 0: there is no port.
-    pub(crate) longest: Vec<usize>,
 }
 
 impl Arranged {
@@ -137,6 +125,14 @@ impl Arranged {
             let before = running.config.ports.get(n).filter(|before| before.is_present());
             self.check_port(running, before, port)?;
             self.check_tags(before, port, &self.backends[n])?;
+        }
+        for port in self.gone.iter().map(|&n| &running.config.ports[n]) {
+            if let Some(tap) = &port.tap {
+                return Err(restart(&format!(
+                    "a node without `{}`, which has the TAP device {tap}",
+                    port.name
+                )));
+            }
         }
         self.check_host(running)
     }
