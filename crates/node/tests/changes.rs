@@ -276,3 +276,42 @@ fn sockets_take_other_tags_and_ports_come_to_their_interface() {
         assert!(ended.accounting.balance(), "{ended:?}");
     }
 }
+
+/// 50 times a socket with a tag comes to the interface of a port and goes, while that port forwards over wires of the kernel.
+#[test]
+fn sockets_come_and_go_beside_one_that_loses_nothing() {
+    const BURST: u32 = 32;
+    need_root!();
+    let street = Street::new();
+    let text = |more: &str| {
+        let ports = format!("lan(on packet:n0) {more} filter(policy accept) wan(on packet:n1)");
+        config(&format!("{ports} run(host none)"))
+    };
+    let node = street.node.run(|| Opened::new(&text("")).unwrap().start().unwrap());
+    let at = |side: usize| street.hosts[side].run(|| Rtnl::open().unwrap().link(HOST[side]).unwrap().ifindex);
+    let (left, right) = (at(0), at(1));
+    let sender = street.hosts[0].run(|| packet::Sender::open(left)).unwrap();
+    let mut receiver = street.hosts[1].run(|| Receiver::open(right, 1 << 20)).unwrap();
+    let stop = AtomicBool::new(false);
+    let sent = std::thread::scope(|scope| {
+        let stops = Stop(&stop);
+        let forwarded = scope.spawn(|| {
+            let mut sent = 0;
+            while !stop.load(Ordering::Relaxed) {
+                sender.send(&(sent..sent + BURST).map(frame).collect::<Vec<_>>()).unwrap();
+                receive(&mut receiver, &(sent..sent + BURST).collect::<Vec<_>>());
+                sent += BURST;
+            }
+            sent
+        });
+        for n in 0..50 {
+            street.node.run(|| node.apply(&text(&format!("dmz{n}(on packet:n0, vlan 7)")))).unwrap();
+            node.apply(&text("")).unwrap();
+        }
+        drop(stops);
+        forwarded.join().unwrap()
+    });
+    let seen = Snapshot::sum(&node.stop().threads.unwrap()).accounting;
+    assert!(seen.balance() && sent > 0, "{seen:?}");
+    assert_eq!((seen.entered, seen.left), (sent.into(), sent.into()), "{seen:?}");
+}
