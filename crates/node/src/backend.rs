@@ -47,6 +47,11 @@ pub enum OpenError {
     /// AF_XDP lends the memory of the threads to the kernel.
     #[error("AF_XDP ports come only when the node begins: write packet:{0}, or begin it anew")]
     Late(String),
+    /// The right to open it was given up.
+    #[error(
+        "{0}: the node has given up the right to open it; begin it with run(ports change), or with --keep-privileges for a TAP device"
+    )]
+    NoRight(CaptureError),
     /// A TAP device for several threads.
     #[error("sharing it between threads: {0}")]
     Descriptors(std::io::Error),
@@ -114,6 +119,14 @@ impl Backend {
 
     /// Opens it for a node that runs: so many parts, which need none of the pools.
     pub(crate) fn open_again(&self, threads: usize, wanted: Wanted) -> Result<Vec<Box<dyn Port>>, OpenError> {
+        let opened = self.open_late(threads, wanted);
+        opened.map_err(|error| match error {
+            OpenError::Interface(error) if error.is_forbidden() => OpenError::NoRight(error),
+            error => error,
+        })
+    }
+
+    fn open_late(&self, threads: usize, wanted: Wanted) -> Result<Vec<Box<dyn Port>>, OpenError> {
         let Wanted { packet, spread, .. } = wanted;
         Ok(match self {
             Backend::Xdp(name) => return Err(OpenError::Late(name.clone())),

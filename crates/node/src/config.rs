@@ -20,6 +20,8 @@
 //! | `host kernel` | what is for the node itself goes to the stack of this machine, as if the interface had received it | this |
 //! | `host NAME` | it goes to this TAP device, which has the Ethernet address of the first port without a TAP device of its own; what the machine sends there leaves by that port | |
 //! | `host none` | it is dropped and counted (`no_local`) | |
+//! | `ports fixed` | once its ports are open the node gives up the right to open more, unless it keeps all of its rights | this |
+//! | `ports change` | it keeps the right to open AF_PACKET ports (CAP_NET_RAW), for texts that are applied later | |
 //!
 //! A port that says `host tap NAME` has a TAP device of its own; `host` of `run` is for all others.
 
@@ -56,6 +58,17 @@ pub struct Settings {
     pub fast: Fast,
     /// Flows in one direction that these programs know at a time.
     pub fast_entries: u32,
+    /// Whether it keeps the right to open ports.
+    pub right_to_open: RightToOpen,
+}
+
+/// What becomes of the right to open ports once the node has opened its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RightToOpen {
+    /// It is given up.
+    Dropped,
+    /// That to AF_PACKET is kept.
+    Kept,
 }
 
 /// Whether XDP programs pass frames on that the plane knows.
@@ -99,7 +112,7 @@ pub(crate) struct HostTap<'c> {
     pub(crate) takes: Vec<usize>,
 }
 
-const ARGS: &[&str] = &["io", "cpu", "threads", "wait", "host", "fast", "fast-entries"];
+const ARGS: &[&str] = &["io", "cpu", "threads", "wait", "host", "fast", "fast-entries", "ports"];
 /// How many entries a fast path may have.
 const MOST_FAST_ENTRIES: RangeInclusive<u32> = 1024..=MOST_ROOM;
 
@@ -127,6 +140,7 @@ impl Config {
             host: Host::Kernel,
             fast: Fast::Off,
             fast_entries: ROOM,
+            right_to_open: RightToOpen::Dropped,
         };
         let mut run = Run { usual: Backend::Xdp, settings, threads_said: None };
         let (mut run_item, mut items) = (None, Vec::new());
@@ -139,7 +153,7 @@ impl Config {
             if run_item.replace(item.clone()).is_some() {
                 item.wrong(notes, "there is a `run` already: write all in one".to_string());
             }
-            item.said_once(&["io", "wait", "host", "fast", "fast-entries"], notes);
+            item.said_once(&["io", "wait", "host", "fast", "fast-entries", "ports"], notes);
             for arg in &item.args {
                 if let Err(text) = run.argument(arg) {
                     arg.wrong(notes, text);
@@ -348,6 +362,9 @@ impl Run {
             ["host", "kernel"] => settings.host = Host::Kernel,
             ["host", "none"] => settings.host = Host::None,
             ["host", name] => settings.host = Host::Tap(name.to_string()),
+            ["ports", "fixed"] => settings.right_to_open = RightToOpen::Dropped,
+            ["ports", "change"] => settings.right_to_open = RightToOpen::Kept,
+            ["ports", ..] => return Err("ports takes one word: fixed or change".into()),
             ["io", ..] => return Err("io takes one word: xdp or packet".into()),
             ["fast", ..] => return Err("fast takes one word: off, on or auto".into()),
             ["wait", ..] => return Err("wait takes one word: sleep or poll".into()),
@@ -415,6 +432,7 @@ mod tests {
             host: Host::Tap("tap0".into()),
             fast: Fast::Off,
             fast_entries: ROOM,
+            right_to_open: RightToOpen::Dropped,
         };
         assert_eq!(config.settings, settings);
         let config = read("lan > wan run(io packet)").expect("right");

@@ -23,7 +23,7 @@
 //! - `kept.rs`: memory of frames that a stage keeps
 //! - `fast.rs`: loads the entries of the fast path into the XDP programs and reads their counters
 //! - `config.rs`, `running_config.rs`, `backend.rs`, `opened.rs`: the node's text, its ports, and opening them
-//! - `ports.rs`, `node/apply.rs`, `worker/ports.rs`: another text, and ports that come, change and go with it
+//! - `node/apply.rs`, `node/ports.rs`, `worker/ports.rs`: another text, and ports that come, change and go with it
 //! - `offload.rs`: VLAN tags that interfaces hide from AF_XDP; what is switched off for that is switched on again
 //! - `tests/fast.rs`: a node with the fast path beside one without; `tests/rules.rs`: filter rules beside nft
 #![forbid(unsafe_code)]
@@ -40,7 +40,6 @@ mod kept;
 mod node;
 pub mod offload;
 mod opened;
-mod ports;
 mod query;
 mod running_config;
 mod termination;
@@ -52,7 +51,7 @@ mod worker;
 pub use applied::{Applied, Turns};
 pub use backend::{Backend, OpenError};
 pub use config::Fast;
-pub use config::{Config, Host, Settings, Wait, cpus_of};
+pub use config::{Config, Host, RightToOpen, Settings, Wait, cpus_of};
 pub use counters::{PortCounts, Snapshot};
 pub use fast::Table;
 pub use node::{Attachment, CONTROL_SLOTS, Ended, Node, NodeError, PartsOfPort, Rings};

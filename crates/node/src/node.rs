@@ -2,6 +2,7 @@
 
 mod apply;
 mod control;
+mod ports;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,6 +25,7 @@ use crate::counters::{Shown, Snapshot};
 use crate::running_config::RunningConfig;
 pub use apply::PartsOfPort;
 pub use control::{Attachment, CONTROL_SLOTS, Rings};
+pub(crate) use ports::{ETHERNET, choice, rings};
 
 use crate::worker::{FinalReport, PanicReport, Request, Worker, WorkerHandle};
 

@@ -13,12 +13,11 @@ use weir_port::fast::{Fast, FastPort};
 
 use crate::backend::{Backend, OpenError, Wanted, own_mac, taps};
 use crate::bell::Bell;
-use crate::config::{Config, Fast as Wish, Host, HostTap};
+use crate::config::{Config, Fast as Wish, Host, HostTap, RightToOpen};
 use crate::fast::Table;
 use crate::handover::{RING_BYTES, exchanges};
-use crate::node::{Node, NodeError, thread_error};
+use crate::node::{ETHERNET, Node, NodeError, choice, rings, thread_error};
 use crate::offload;
-use crate::ports::{ETHERNET, choice, rings};
 use crate::running_config::RunningConfig;
 use crate::worker::{HitRate, IN_TURN, Machine, PORTS_AT_ONCE, Parts, Recipient, Worker};
 
@@ -212,11 +211,15 @@ impl Opened {
         self.workers.iter_mut().for_each(|worker| worker.plane.set_new_blocks(new_blocks));
     }
 
-    /// Capabilities that its threads need, as bits of capabilities(7): to give frames of AF_XDP to the machine.
+    /// Capabilities that it needs while it runs, as bits of capabilities(7): to give frames of AF_XDP to the machine, and to open ports
+    /// that come.
     pub fn needs(&self) -> u64 {
+        const CAP_NET_RAW: u64 = 1 << 13;
         const CAP_BPF: u64 = 1 << 39;
         // Entries of a fast path come and go while it runs.
-        if self.is_fast || self.leaves_frames_of_xdp() { CAP_BPF } else { 0 }
+        let bpf = if self.is_fast || self.leaves_frames_of_xdp() { CAP_BPF } else { 0 };
+        let raw = if self.running.settings.right_to_open == RightToOpen::Kept { CAP_NET_RAW } else { 0 };
+        bpf | raw
     }
 
     /// Whether the stack of this machine gets frames that came in by AF_XDP.

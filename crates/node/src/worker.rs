@@ -40,6 +40,7 @@ use control::{PuntQueues, Queued};
 pub(crate) use fast::HitRate;
 pub(crate) use host::{Machine, Recipient};
 pub use panics::PanicReport;
+pub(crate) use ports::PortParts;
 
 /// Longest sleep, where nothing is due in the plane before: so often counters are shown.
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);

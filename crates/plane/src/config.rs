@@ -16,7 +16,7 @@ use crate::limits::Limits;
 use crate::nat::{self, Deterministic, Sharding};
 use crate::neighbour::Translated;
 use crate::police;
-use crate::port::Port;
+use crate::port::{End, Port};
 use crate::prefix::Prefix;
 use crate::queue;
 use crate::route::{self, Routes};
@@ -188,7 +188,8 @@ impl Config {
 
     /// The first port of the end at which frames of a direction leave.
     pub fn across(&self, dir: Dir) -> PortId {
-        let first = self.ordered().find(|(_, port)| port.enters == Some(dir.opposite()));
+        let end = if dir == Dir::Outward { End::Right } else { End::Left };
+        let first = self.ordered().find(|(_, port)| port.end == Some(end));
         first.map_or(PortId(0), |(number, _)| number)
     }
 
@@ -262,7 +263,7 @@ fn read(items: &[Item], file: FileOf<'_>, notes: &Notes<'_>) -> Config {
         items => items.iter().map(|item| Port::read(item, notes)).collect(),
     };
     let mut ports = ends(left, "lan");
-    let right = ends(right, "wan").into_iter().map(|port| Port { enters: Some(Dir::Inward), ..port });
+    let right = ends(right, "wan").into_iter().map(|port| Port { end: Some(End::Right), ..port });
     ports.extend(right);
     let order = (0..ports.len()).map(|number| PortId(number as u16)).collect();
     check_ports(&ports, items, notes);

@@ -107,7 +107,7 @@ pub use nat::{
 pub use neighbour::{NeighbourCommand, NeighbourEntry, NeighbourState};
 pub use plane::{Accounting, Departure, Leave, Plane};
 pub use police::{PoliceCommand, PoliceCounts};
-pub use port::{MacText, Port, Rpf};
+pub use port::{End, MacText, Port, Rpf};
 pub use prefix::{Prefix, mask4, mask6};
 pub use punt::{PuntCounts, PuntReason, PuntReasons};
 pub use queue::{QueueCounts, QueueState};

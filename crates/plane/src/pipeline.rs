@@ -20,7 +20,7 @@ use crate::frame::{Frame, Line, PortId};
 use crate::nat::Nat;
 use crate::outbox::Outbox;
 use crate::police::Police;
-use crate::port::Port;
+use crate::port::{End, Port};
 use crate::queue::Queue;
 use crate::recipe::{Note, SessionState, Uses};
 use crate::route::Router;
@@ -55,7 +55,11 @@ pub(crate) struct PipelinePort {
 
 impl PipelinePort {
     pub(crate) fn of(port: &Port) -> PipelinePort {
-        PipelinePort { tags: PortTags::of(&port.vlan), enters: port.enters }
+        let enters = port.end.map(|end| match end {
+            End::Left => Dir::Outward,
+            End::Right => Dir::Inward,
+        });
+        PipelinePort { tags: PortTags::of(&port.vlan), enters }
     }
 }
 

@@ -26,7 +26,6 @@ use serde::{Deserialize, Serialize};
 use weir_config::{Notes, closest, did_you_mean};
 use weir_packet::frame::Mac;
 
-use crate::dir::Dir;
 use crate::prefix::{Prefix, is_unicast4, mask4};
 use crate::punt::PuntReasons;
 use crate::tags::TagSet;
@@ -40,9 +39,8 @@ const NO_PORTS: &[&str] = &["route", "filter", "nat", "queue", "police", "limits
 pub struct Port {
     /// Its name in the text and in reports; empty: no port has this number.
     pub name: String,
-    /// The direction of frames that come in by it: outward at the left end, inward at the right one. `None`: no port has this number,
-    /// since the port that had it was removed while the node ran.
-    pub enters: Option<Dir>,
+    /// Its end of the node. `None`: no port has this number, since the port that had it was removed while the node ran.
+    pub end: Option<End>,
     /// Its addresses with their networks.
     pub addresses: Vec<Prefix>,
     /// Longest IP packet that leaves, in bytes.
@@ -61,6 +59,15 @@ pub struct Port {
     pub tap: Option<String>,
     /// The interface it stands for.
     pub interface: String,
+}
+
+/// An end of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// The inside: frames that come in here go outward.
+    Left,
+    /// The outside: frames that come in here go inward.
+    Right,
 }
 
 /// Reverse path forwarding: what is checked of the route back to a source (BCP 38 = RFC 2827, RFC 3704).
@@ -93,7 +100,7 @@ impl Port {
         Port {
             interface: name.clone(),
             name,
-            enters: Some(Dir::Outward),
+            end: Some(End::Left),
             addresses: Vec::new(),
             mtu: 1500,
             vlan: TagSet::UNTAGGED,
@@ -107,23 +114,23 @@ impl Port {
 
     /// The place of a number that no port has.
     pub(crate) fn absent() -> Port {
-        Port { enters: None, ..Port::plain("") }
+        Port { end: None, ..Port::plain("") }
     }
 
     /// Whether it is there, and not the place of a number that no port has.
     pub fn is_present(&self) -> bool {
-        self.enters.is_some()
+        self.end.is_some()
     }
 
     /// Whether it is of the left end.
     pub fn is_left(&self) -> bool {
-        self.enters == Some(Dir::Outward)
+        self.end == Some(End::Left)
     }
 
     /// Whether it is the same port, possibly with other arguments: it has the name, the end and the interface.
     pub(crate) fn is_same(&self, other: &Port) -> bool {
         self.is_present()
-            && (&self.name, self.enters, &self.interface) == (&other.name, other.enters, &other.interface)
+            && (&self.name, self.end, &self.interface) == (&other.name, other.end, &other.interface)
     }
 
     /// Reads an item; mistakes are noted.

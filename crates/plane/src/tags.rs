@@ -209,9 +209,6 @@ impl TagSet {
                 }
                 Tags { outer: vid, inner: inner.vid }
             }
-            (Some(inner), Read { ether_type: INNER, vid }) if inner.contains(vid) => {
-                return Err(DropReason::HiddenVlan);
-            }
             _ => return Err(DropReason::UnknownVlan),
         };
         if self.accepts(tags) { Ok(tags) } else { Err(DropReason::UnknownVlan) }

@@ -13,6 +13,9 @@
 //! | one goes | is gone; the log tells of a NAT's sessions and blocks that they have ended. Frames that waited in it go on |
 //! | one is moved past another | the same: it goes there and comes here |
 //!
+//! Ports keep their numbers, since threads take an update one after the other and frames pass between them meanwhile: no frame, neighbour
+//! or route is renumbered, see `config/number.rs` and `update/ports.rs`.
+//!
 //! Invariant: what is not accepted has changed nothing, what is accepted is changed; and no call takes longer for a larger
 //! text or a longer list: stages are moved whole, objects that differ are changed [`AT_A_TIME`] in a call, and what is of no more
 //! use is left in the update, to be freed by the caller. No number of a stage outlives the text that it counts in: frames that were

@@ -377,6 +377,13 @@ pub enum CaptureError {
     Bpf(#[from] BpfError),
 }
 
+impl CaptureError {
+    /// Whether a privilege is missing.
+    pub fn is_forbidden(&self) -> bool {
+        matches!(self, CaptureError::Refused { source, .. } if matches!(source.raw_os_error(), Some(libc::EPERM | libc::EACCES)))
+    }
+}
+
 fn hint(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::EPERM) => " (needs CAP_NET_RAW: run as root)",

@@ -28,7 +28,7 @@ use crate::capture::Interface;
 pub use crate::capture::{CaptureError, Drops};
 pub use file::{File, FileError};
 pub use memory::{Memory, MemoryEnd};
-pub use packet::{Packet, PacketOptions, Tags, Vids};
+pub use packet::{Chooser, Packet, PacketOptions, Tags, Vids};
 pub use pool::{Chunk, FRONT, Pool};
 pub use tap::Tap;
 pub use xdp::{Redirectable, Xdp, takes_redirected};
@@ -75,13 +75,12 @@ pub trait Port: Send {
         Ok(())
     }
 
-    /// Takes the frames with these tags from now on, and those for other machines or not, where the port has the kernel choose. What
-    /// is there already can still be received.
+    /// By what another thread changes which frames the port takes from its interface; `None`: the kernel does not choose for it.
     ///
     /// # Errors
-    /// What the kernel says; nothing has changed.
-    fn choose(&mut self, _choice: &Choice) -> io::Result<()> {
-        Ok(())
+    /// There are no descriptors left.
+    fn chooser(&self) -> io::Result<Option<Chooser>> {
+        Ok(None)
     }
 
     /// From now on nothing new comes in, while what is there can still be received.

@@ -15,6 +15,7 @@ use weir_testkit::{PATIENCE, accept, be_patient, need_root, output};
 use crate::control::Talk;
 use crate::street::{LEFT4, NODE, RIGHT4, Running, Street, WAYS, echo_over_tcp, sessions};
 use crate::weir::WEIR;
+use weir_port::packet;
 use weir_testkit::confined;
 
 const ROUTER: &str = "node lan(198.18.0.1/24, on n0) > route > wan(192.0.2.1/24, on n1)\n";
@@ -437,13 +438,83 @@ fn a_node_changes_its_routes_while_it_runs() {
     assert_eq!(text, "198.51.100.0/24 via 192.0.2.2\n");
     let after = street.show("counters");
     assert!(after["entered"].as_u64() >= before["entered"].as_u64(), "it is the same node");
-    let other = ROUTER.replace("198.18.0.1/24", "198.18.0.9/24");
+    let other = format!("{ROUTER} run(wait poll)");
     let output = street.weir(&["apply", street.file(&other).to_str().unwrap()]);
     let reported = String::from_utf8(output.stderr).unwrap();
     assert_eq!(
         (output.status.code(), reported.as_str()),
-        (Some(1), "weir: ports change only when the node begins anew\n")
+        (Some(1), "weir: another `wait` of `run`: this takes a restart of the node\n")
     );
+    echo_over_tcp(&street, 1000);
+    node.end();
+}
+
+/// A host with this VLAN tag asks the node for its address there; waits for the answer.
+fn ask_on_a_line(street: &Street, tag: u16, own: [u8; 4], node: [u8; 4]) {
+    let index = street.left.run(|| Rtnl::open().unwrap().link("l0").unwrap().ifindex);
+    let host = [2, 0, 0, 0, 0xcc, 1];
+    let [high, low] = tag.to_be_bytes();
+    let asks = [8, 6, 0, 1, 8, 0, 6, 4, 0, 1];
+    let frame = [&[0xff; 6][..], &host, &[0x81, 0, high, low], &asks, &host, &own, &[0; 6], &node].concat();
+    let mut receiver = street.left.run(|| packet::Receiver::open(index, 1 << 20).unwrap());
+    street.left.run(|| packet::Sender::open(index).unwrap().send(&[frame]).unwrap());
+    let (mut is_answered, deadline) = (false, Instant::now() + PATIENCE);
+    while !is_answered {
+        assert!(Instant::now() < deadline, "the node answers on VLAN {tag}");
+        let is_answer = |bytes: &[u8]| bytes.starts_with(&host) && bytes.get(28..32) == Some(&node);
+        receiver.receive(Duration::from_millis(100), |bytes| is_answered |= is_answer(bytes)).unwrap();
+    }
+}
+
+#[test]
+fn a_node_changes_addresses_and_tags_and_gets_ports_while_it_runs() {
+    need_root!();
+    let street = Street::new();
+    let text = |more: &str, run: &str| {
+        format!(
+            "node lan(198.18.0.1/24, 198.18.9.1/24, on n0) {more} filter(policy accept) > route > wan(192.0.2.1/24, on n1)\n{run}\n"
+        )
+    };
+    let apply = |text: &str| street.weir(&["apply", street.file(text).to_str().unwrap()]);
+    let applied = |text: &str| {
+        let output = apply(text);
+        assert!(output.status.success(), "{text}: {output:?}");
+        let ports = street.show("ports")["ports"].as_array().unwrap().clone();
+        ports
+            .iter()
+            .map(|port| format!("{} {}", port["port"].as_str().unwrap(), port["number"]))
+            .collect::<Vec<_>>()
+    };
+    let run = "run(io packet, ports change)";
+    let node = street.run(&text("", run));
+    echo_over_tcp(&street, 1000);
+    let before = street.show("counters");
+    assert_eq!(applied(&text("dmz(198.18.7.1/24, on n0, vlan 7)", run)), ["lan 0", "dmz 2", "wan 1"]);
+    ask_on_a_line(&street, 7, [198, 18, 7, 2], [198, 18, 7, 1]);
+    assert_eq!(applied(&text("dmz(198.18.8.1/24, on n0, vlan 8)", run)), ["lan 0", "dmz 2", "wan 1"]);
+    ask_on_a_line(&street, 8, [198, 18, 8, 2], [198, 18, 8, 1]);
+    echo_over_tcp(&street, 1000);
+    assert_eq!(applied(&text("", run)), ["lan 0", "wan 1"]);
+    let counters = street.show("counters");
+    let names: Vec<_> = counters["ports"].as_array().unwrap().iter().map(|port| &port["port"]).collect();
+    assert_eq!(names, ["lan", "wan"]);
+    assert!(
+        counters["entered"].as_u64() > before["entered"].as_u64() && counters["balance"] == true,
+        "{counters}"
+    );
+    echo_over_tcp(&street, 1000);
+    node.end();
+    // Without the right to open it no port comes, and addresses change all the same.
+    let node = street.run(&text("", "run(io packet)"));
+    let output = apply(&text("dmz(198.18.7.1/24, on n0, vlan 7)", "run(io packet)"));
+    let reported = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        reported.starts_with("weir: port dmz: ") && reported.contains("begin it with run(ports change)"),
+        "{reported}"
+    );
+    applied(&text("", "run(io packet)").replace("198.18.9.1", "198.18.5.1"));
+    let ports = street.show("ports");
+    assert_eq!(ports["ports"][0]["addresses"][1], "198.18.5.1/24", "{ports}");
     echo_over_tcp(&street, 1000);
     node.end();
 }

@@ -14,13 +14,18 @@ use std::sync::atomic::Ordering;
 use weir_plane::{Port as TextPort, Update};
 use weir_port::duplex::Port;
 
+use super::ports::{Arranged, PortChoice, numbers};
 use super::{Node, NodeError, answers};
 use crate::applied::Applied;
 use crate::backend::OpenError;
 use crate::config::{Config, Settings};
 use crate::counters::Shown;
-use crate::ports::{Arranged, PortChoice, PortParts, numbers};
 use crate::running_config::{Resting, RunningConfig, by_thread, without_machine};
+use crate::worker::PortParts;
+
+/// By so much [`weir_plane::Plane::frames_epoch`] grows until a frame has gone that stages keep one behind the other: by one for each, and
+/// there are at most 15 stages.
+const REST: u64 = 64;
 
 /// For each thread its part of a port.
 pub type PartsOfPort = Vec<Box<dyn Port>>;
@@ -99,14 +104,24 @@ impl Node {
         if choices.is_empty() {
             return Ok(());
         }
-        let choose = |choices: Arc<[PortChoice]>| {
-            let chosen = self.ask(move |worker| worker.choose(&choices))?;
-            Ok::<_, NodeError>(chosen.into_iter().find_map(Result::err))
+        let wrong = |error| {
+            NodeError::Update(format!("a port cannot take other VLAN tags from its interface: {error}"))
         };
-        let Some(wrong) = choose(choices.into())? else { return Ok(()) };
-        let back = |choice: &PortChoice| PortChoice { now: choice.before, ..*choice };
-        choose(choices.iter().map(back).collect())?;
-        Err(NodeError::Update(format!("a port cannot take other VLAN tags from its interface: {wrong}")))
+        let numbers: Arc<[usize]> = choices.iter().map(|choice| choice.number).collect();
+        let choosers = self.ask(move |worker| worker.choosers(&numbers))?.into_iter();
+        let choosers = choosers.collect::<std::io::Result<Vec<_>>>().map_err(wrong)?;
+        let all = choosers.iter().flat_map(|of_thread| of_thread.iter().zip(choices));
+        let all: Vec<_> = all.filter_map(|(chooser, choice)| Some((chooser.as_ref()?, choice))).collect();
+        for (done, (chooser, choice)) in all.iter().enumerate() {
+            if let Err(error) = chooser.choose(&choice.before, &choice.now) {
+                // What was as it is can be so again.
+                all[..done]
+                    .iter()
+                    .for_each(|(chooser, choice)| _ = chooser.choose(&choice.now, &choice.before));
+                return Err(wrong(error));
+            }
+        }
+        Ok(())
     }
 
     /// There are places for ports that come.
@@ -160,7 +175,7 @@ impl Node {
         // Behind that: what a frame that was kept has become is in a ring by now.
         let unhanded = self.ask(|worker| worker.is_unhanded())?;
         for resting in &mut running.resting {
-            resting.is_unkept |= epochs.iter().zip(&resting.since).all(|(now, since)| *now >= since + 2);
+            resting.is_unkept |= epochs.iter().zip(&resting.since).all(|(now, since)| *now >= since + REST);
             if resting.is_unkept {
                 resting.is_unhanded.iter_mut().zip(&unhanded).for_each(|(seen, now)| *seen |= now);
             }
@@ -195,6 +210,7 @@ fn other_setting(old: &Settings, new: &Settings) -> Option<&'static str> {
         ("host", old.host == new.host),
         ("fast", old.fast == new.fast),
         ("fast-entries", old.fast_entries == new.fast_entries),
+        ("ports", old.right_to_open == new.right_to_open),
     ]
     .into_iter()
     .find(|(_, is_same)| !is_same)

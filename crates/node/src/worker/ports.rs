@@ -7,11 +7,22 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use weir_port::duplex::{Account, Chunk, Pool, Port};
+use weir_port::duplex::{Account, Chooser, Chunk, Pool, Port};
 
-use super::Worker;
+use super::{Recipient, Worker};
 use crate::counters::Shown;
-use crate::ports::{PortChoice, PortParts};
+
+/// What a thread gets of a text's ports.
+pub(crate) struct PortParts {
+    /// The parts of ports that come.
+    pub(crate) new: Vec<(usize, Box<dyn Port>)>,
+    /// Ports that go.
+    pub(crate) gone: Vec<usize>,
+    /// By port: who gets its frames, and the tags that they have.
+    pub(crate) machine: Vec<(Recipient, Vec<[u8; 4]>)>,
+    /// By port, the length of its longest frame without tags; 0: there is no port.
+    pub(crate) longest: Vec<usize>,
+}
 
 /// The place of a number that no port has.
 struct NoPort;
@@ -73,9 +84,9 @@ impl Worker {
         Ok((replaced, self.show_anew()?))
     }
 
-    /// Ports take other frames from their interfaces.
-    pub(crate) fn choose(&mut self, choices: &[PortChoice]) -> io::Result<()> {
-        choices.iter().try_for_each(|choice| self.ports[choice.number].choose(&choice.now))
+    /// By what these ports take other frames from their interfaces.
+    pub(crate) fn choosers(&self, numbers: &[usize]) -> io::Result<Vec<Option<Chooser>>> {
+        numbers.iter().map(|&n| self.ports[n].chooser()).collect()
     }
 
     /// A snapshot has another form.

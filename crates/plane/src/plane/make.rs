@@ -5,7 +5,6 @@ use std::net::IpAddr;
 use weir_packet::frame::Mac;
 
 use crate::config::{Config, StageConfig};
-use crate::dir::Dir;
 use crate::filter::Filter;
 use crate::frame::PortId;
 use crate::nat::{Forwarding, Mtus, Nat, Surroundings};
@@ -13,7 +12,7 @@ use crate::neighbour::Link;
 use crate::outbox::Outbox;
 use crate::pipeline::{Exit, Stage};
 use crate::police::Police;
-use crate::port::Port;
+use crate::port::{End, Port};
 use crate::prefix::Prefix;
 use crate::queue::Queue;
 use crate::route::{Route, Router};
@@ -78,11 +77,11 @@ impl Surroundings {
     /// What a NAT knows of the node that the text says.
     pub(crate) fn of(config: &Config) -> Surroundings {
         let local: Vec<IpAddr> = config.ordered().flat_map(|(_, port)| local_addresses(port)).collect();
-        let shortest = |dir: Dir| {
-            let of_end = config.ordered().filter(|(_, port)| port.enters == Some(dir));
+        let shortest = |end: End| {
+            let of_end = config.ordered().filter(|(_, port)| port.end == Some(end));
             of_end.map(|(_, port)| port.mtu).min().unwrap_or(u16::MAX)
         };
-        let mtus = Mtus { inside: shortest(Dir::Outward), outside: shortest(Dir::Inward) };
+        let mtus = Mtus { inside: shortest(End::Left), outside: shortest(End::Right) };
         let has_v6 = local.iter().any(IpAddr::is_ipv6);
         Surroundings { local, forwarding: config.routes.is_some().then_some(Forwarding { mtus, has_v6 }) }
     }

@@ -9,7 +9,6 @@
 use std::net::IpAddr;
 
 use crate::config::Config;
-use crate::dir::Dir;
 use crate::frame::PortId;
 use crate::limiter::{Limiter, Row};
 use crate::nat::Surroundings;
@@ -118,7 +117,7 @@ impl PortChange {
                 .iter()
                 .map(|local| Prefix { address: local.host(), len: local.len })
                 .collect(),
-            is_outside: port.enters != Some(Dir::Outward),
+            is_outside: !port.is_left(),
             tags: PortTags::of(&port.vlan),
             mtu: port.mtu,
             rpf: port.rpf,

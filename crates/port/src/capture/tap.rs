@@ -50,17 +50,6 @@ impl Tap {
         attach_filter(&self.fd, &self.filter).map_err(self.interface.refused("attaching the filter"))
     }
 
-    /// Frames that pass this filter arrive from now on, all of them without one. It cuts none.
-    pub(crate) fn exchange_filter(&self, filter: Option<&[libc::sock_filter]>) -> io::Result<()> {
-        attach_filter(&self.fd, &cut_to(u32::MAX, filter))
-    }
-
-    /// Frames for other machines arrive, too, or no more.
-    pub(crate) fn set_promiscuous(&self, is_on: bool) -> io::Result<()> {
-        let option = if is_on { libc::PACKET_ADD_MEMBERSHIP } else { libc::PACKET_DROP_MEMBERSHIP };
-        set(&self.fd, option, &promiscuity(self.interface.index()))
-    }
-
     /// No more frames arrive. Not by closing or binding elsewhere: a member of a fan-out may not do that, and what
     /// has arrived must stay.
     pub(crate) fn stop(&self) -> io::Result<()> {
@@ -128,7 +117,18 @@ pub(crate) fn pending_error(fd: BorrowedFd<'_>) -> io::Result<i32> {
 
 /// Has the interface take frames for other machines, for as long as the socket is open.
 pub(crate) fn promiscuous(fd: &OwnedFd, index: u32) -> io::Result<()> {
-    set(fd, libc::PACKET_ADD_MEMBERSHIP, &promiscuity(index))
+    set_promiscuous(fd, index, true)
+}
+
+/// All frames of the interface arrive, or only those for this machine.
+pub(crate) fn set_promiscuous(fd: &OwnedFd, index: u32, is_on: bool) -> io::Result<()> {
+    let option = if is_on { libc::PACKET_ADD_MEMBERSHIP } else { libc::PACKET_DROP_MEMBERSHIP };
+    set(fd, option, &promiscuity(index))
+}
+
+/// Frames that pass this filter arrive from now on, all of them without one, and none is cut.
+pub(crate) fn exchange_filter(fd: &OwnedFd, filter: Option<&[libc::sock_filter]>) -> io::Result<()> {
+    attach_filter(fd, &cut_to(u32::MAX, filter))
 }
 
 /// All frames of an interface.

@@ -11,7 +11,7 @@ mod slots;
 mod tags;
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use weir_packet::offload::checksum::finish;
 use weir_packet::offload::virtio;
@@ -21,7 +21,7 @@ use super::large::{LargeFrame, chunk_for, put_tag_back};
 use super::{Account, BATCH, CaptureError, Choice, Chunk, Lost, Pool, Port, ReceiveMode};
 use crate::capture::fanout::Group;
 use crate::capture::tag::{self, Tag};
-use crate::capture::tap::{Tap, pending_error};
+use crate::capture::tap::{Tap, exchange_filter, pending_error, set_promiscuous};
 use crate::capture::{Drops, Fanout, Interface, Options};
 use crate::mapping::Mapping;
 use crate::packet::{Sender, set, set_at};
@@ -70,7 +70,6 @@ impl PacketOptions {
 /// A ring to receive and a socket to send, at one interface.
 pub struct Packet {
     tap: Tap,
-    mode: ReceiveMode,
     slots: Slots,
     large: LargeFrame,
     sender: Sender,
@@ -156,7 +155,6 @@ impl Packet {
         let arrived_ns = Vec::with_capacity(BATCH);
         Ok(Packet {
             tap,
-            mode: options.mode,
             slots,
             large,
             sender,
@@ -195,6 +193,31 @@ impl Packet {
         }
         self.slots.hand_back();
         true
+    }
+}
+
+/// The socket of a port, by which another thread changes what the port takes from its interface: promiscuous mode waits for a lock of
+/// the kernel.
+pub struct Chooser {
+    fd: OwnedFd,
+    index: u32,
+}
+
+impl Chooser {
+    /// The port takes these frames from now on. What is there already can still be received.
+    ///
+    /// # Errors
+    /// What the kernel says; nothing has changed.
+    pub fn choose(&self, before: &Choice, now: &Choice) -> io::Result<()> {
+        exchange_filter(&self.fd, now.tags.map(|tags| tags.program()).as_deref())?;
+        if before.mode == now.mode {
+            return Ok(());
+        }
+        let done = set_promiscuous(&self.fd, self.index, now.mode == ReceiveMode::Promiscuous);
+        if done.is_err() {
+            exchange_filter(&self.fd, before.tags.map(|tags| tags.program()).as_deref())?;
+        }
+        done
     }
 }
 
@@ -284,12 +307,9 @@ impl Port for Packet {
         Ok(())
     }
 
-    fn choose(&mut self, choice: &Choice) -> io::Result<()> {
-        let mode = std::mem::replace(&mut self.mode, choice.mode);
-        if mode != choice.mode {
-            self.tap.set_promiscuous(choice.mode == ReceiveMode::Promiscuous)?;
-        }
-        self.tap.exchange_filter(choice.tags.map(|tags| tags.program()).as_deref())
+    fn chooser(&self) -> io::Result<Option<Chooser>> {
+        let fd = self.tap.fd.as_fd().try_clone_to_owned()?;
+        Ok(Some(Chooser { fd, index: self.tap.interface.index() }))
     }
 
     fn stop(&mut self) -> io::Result<()> {

@@ -177,6 +177,27 @@ fn frames_of_a_port_that_has_gone_are_dropped_by_name() {
     assert_eq!((before.kept, before.drops[DropReason::PortGone]), (2, 1));
 }
 
+/// A route stays as it is written, and its next hop is at another port.
+#[test]
+fn a_next_hop_is_at_the_port_that_has_its_network_now() {
+    let with = |p: &str, q: &str| {
+        let ports =
+            format!("p({p}, mac 02:00:00:00:00:01) q({q}, mac 02:00:00:00:00:03) filter(policy accept)");
+        format!("{ports} > route(203.0.113.0/24 via 10.1.0.6) > {WAN}")
+    };
+    let (here, there) = ("10.1.0.1/16, neighbour 10.1.0.6 02:00:00:00:cc:06", "10.2.0.1/16");
+    let mut rig = Rig::new(config(&with(here, there)));
+    let line = "udp 198.18.0.9:1 > 203.0.113.9:2";
+    assert!(rig.packet("wan", line).starts_with("out p"));
+    rig.apply(&with(there, here));
+    assert!(rig.packet("wan", line).starts_with("out q"));
+    // The port goes, and another one has its network.
+    rig.apply(&format!(
+        "r({here}, mac 02:00:00:00:00:05) filter(policy accept) > route(203.0.113.0/24 via 10.1.0.6) > {WAN}"
+    ));
+    assert!(rig.packet("wan", line).starts_with("out r"));
+}
+
 /// A host that waits for its neighbour's answer at a port that goes is told so, and all is counted.
 #[test]
 fn what_waits_for_a_neighbour_of_a_port_that_goes_is_dropped() {

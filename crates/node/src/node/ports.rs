@@ -10,11 +10,11 @@ use weir_plane::{Port as TextPort, PortId, TagSet};
 use weir_port::descriptors::make_room;
 use weir_port::duplex::{Choice, PacketOptions, Port, ReceiveMode, Tags};
 
+use super::{NodeError, thread_error};
 use crate::backend::{Backend, OpenError, Wanted};
 use crate::config::{Config, Host};
-use crate::node::{NodeError, thread_error};
 use crate::running_config::RunningConfig;
-use crate::worker::Recipient;
+use crate::worker::{PortParts, Recipient};
 
 /// Ethernet header with two tags, and a header of PPPoE with the protocol of PPP.
 pub(crate) const ETHERNET: usize = 30;
@@ -63,18 +63,6 @@ pub(crate) struct PortChoice {
     pub(crate) number: usize,
     pub(crate) before: Choice,
     pub(crate) now: Choice,
-}
-
-/// What a thread gets of a text's ports.
-pub(crate) struct PortParts {
-    /// The parts of ports that come.
-    pub(crate) new: Vec<(usize, Box<dyn Port>)>,
-    /// Ports that go.
-    pub(crate) gone: Vec<usize>,
-    /// By port: who gets its frames, and the tags that they have.
-    pub(crate) machine: Vec<(Recipient, Vec<[u8; 4]>)>,
-    /// By port, the length of its longest frame without tags; 0: there is no port.
-    pub(crate) longest: Vec<usize>,
 }
 
 impl Arranged {
@@ -136,6 +124,15 @@ impl Arranged {
         for (n, port) in self.plane.ports.iter().enumerate().filter(|(_, port)| port.is_present()) {
             let before = running.config.ports.get(n).filter(|before| before.is_present());
             self.check_port(running, before, port)?;
+            self.check_tags(before, port, &self.backends[n])?;
+        }
+        for port in self.gone.iter().map(|&n| &running.config.ports[n]) {
+            if let Some(tap) = &port.tap {
+                return Err(restart(&format!(
+                    "a node without `{}`, which has the TAP device {tap}",
+                    port.name
+                )));
+            }
         }
         self.check_host(running)
     }
@@ -166,6 +163,20 @@ impl Arranged {
         if running.is_fast && before.is_some_and(|before| before.mac != port.mac || before.vlan != port.vlan)
         {
             return Err(restart(&format!("another mac or vlan of `{name}` in a node with a fast path")));
+        }
+        Ok(())
+    }
+
+    /// Interfaces show tags to AF_XDP since the node has begun, where its ports had some then.
+    fn check_tags(
+        &self,
+        before: Option<&TextPort>,
+        port: &TextPort,
+        backend: &Option<Backend>,
+    ) -> Result<(), String> {
+        let begins = before.is_some_and(|before| before.vlan.is_plain()) && !port.vlan.is_plain();
+        if begins && matches!(backend, Some(Backend::Xdp(_))) {
+            return Err(restart(&format!("the first vlan of `{}`, an AF_XDP port", port.name)));
         }
         Ok(())
     }
