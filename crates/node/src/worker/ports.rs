@@ -58,6 +58,9 @@ impl Port for NoPort {
     }
 }
 
+/// What was in the places of ports, and where counters are shown from now on.
+pub(crate) type Replaced = (Vec<Box<dyn Port>>, Arc<Shown>);
+
 impl Worker {
     /// Makes places for ports up to this number, before the plane names them.
     pub(crate) fn make_places(&mut self, places: usize) -> io::Result<Arc<Shown>> {
@@ -70,10 +73,7 @@ impl Worker {
 
     /// Takes ports that come into their places, which the plane knows by now, and others away, which it names no more. Returns what was
     /// in these places, to be closed by the caller, and where counters are shown from now on.
-    pub(crate) fn exchange_ports(
-        &mut self,
-        parts: PortParts,
-    ) -> io::Result<(Vec<Box<dyn Port>>, Arc<Shown>)> {
+    pub(crate) fn exchange_ports(&mut self, parts: PortParts) -> io::Result<Replaced> {
         let PortParts { new, gone, machine, longest } = parts;
         let gone = gone.into_iter().map(|n| (n, Box::new(NoPort) as Box<dyn Port>));
         let replaced = gone.chain(new).map(|(n, port)| std::mem::replace(&mut self.ports[n], port)).collect();
