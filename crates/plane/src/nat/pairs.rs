@@ -1,6 +1,8 @@
-//! One-to-one addresses, found from either end: each frame is looked up, and the cost grows with the logarithm of their number.
+//! One-to-one addresses, found from either end: each frame is looked up, so that this takes one hash. What comes from outside is only
+//! looked up, never inserted: the hash need not be secret.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeSet, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Bound;
 
 /// A one-to-one address, with all its ports.
@@ -10,11 +12,34 @@ pub(crate) struct Pair {
     pub(crate) inside: u32,
 }
 
+/// Spreads addresses (Knuth, volume 3, section 6.4: multiplicative hashing).
+#[derive(Debug, Clone, Copy, Default)]
+struct Spread(u64);
+
+impl Hasher for Spread {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u32(u32::from(*byte)));
+    }
+
+    fn write_u32(&mut self, address: u32) {
+        let mixed = (self.0 ^ u64::from(address)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ mixed >> 32;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+type ByAddress = HashMap<u32, Pair, BuildHasherDefault<Spread>>;
+
 /// Pairs without a common end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Pairs {
-    by_inside: BTreeMap<u32, Pair>,
-    by_outside: BTreeMap<u32, Pair>,
+    by_inside: ByAddress,
+    by_outside: ByAddress,
+    /// The outside addresses in order.
+    outsides: BTreeSet<u32>,
 }
 
 impl Pairs {
@@ -24,13 +49,13 @@ impl Pairs {
 
     /// All of them, in order of their outside.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Pair> {
-        self.by_outside.values()
+        self.behind(None)
     }
 
     /// Those behind an outside address, in their order.
     pub(crate) fn behind(&self, after: Option<u32>) -> impl Iterator<Item = &Pair> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        self.by_outside.range((from, Bound::Unbounded)).map(|(_, pair)| pair)
+        self.outsides.range((from, Bound::Unbounded)).filter_map(|outside| self.by_outside.get(outside))
     }
 
     /// The pair of an inside address.
@@ -58,12 +83,14 @@ impl Pairs {
         }
         self.by_inside.insert(pair.inside, pair);
         self.by_outside.insert(pair.outside, pair);
+        self.outsides.insert(pair.outside);
         Ok(())
     }
 
     pub(crate) fn remove(&mut self, pair: &Pair) {
         self.by_inside.remove(&pair.inside);
         self.by_outside.remove(&pair.outside);
+        self.outsides.remove(&pair.outside);
     }
 }
 
