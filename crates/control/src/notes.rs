@@ -51,7 +51,7 @@ impl Notes<'_> {
     fn look(&mut self, node: &Node) -> Result<(), NodeError> {
         // Without a reader they stay in the node, which has room for the last ones.
         if self.events.is_some() || self.hub.has_subscribers() {
-            self.write_events(node.events()?, node.began());
+            self.write_events(node)?;
         }
         if let Some(events) = &mut self.events
             && self.reopens.swap(false, Ordering::Relaxed)
@@ -71,11 +71,14 @@ impl Notes<'_> {
     }
 
     /// Clients first: they do not wait for the disk.
-    fn write_events(&mut self, (events, dropped): (Vec<Event>, u64), began: SystemTime) {
+    fn write_events(&mut self, node: &Node) -> Result<(), NodeError> {
+        let (events, dropped) = node.events()?;
+        let began = node.began();
         events.iter().for_each(|event| self.hub.publish(&reported::event(event, began, dropped)));
         if let Some(file) = &mut self.events {
             file.write((events, dropped));
         }
+        Ok(())
     }
 
     /// Writes the last events of a node that has ended.

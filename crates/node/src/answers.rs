@@ -1,7 +1,6 @@
 //! How a node that runs answers: what its threads have is put together, and pages are made of what its text says.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
 
 use weir_plane::{FastState, ForwardEntry, PoliceCounts, QueueCounts, RuleCount, SessionRecord};
 
@@ -23,6 +22,20 @@ const LOOKS: usize = 64;
 
 fn most(asked: Option<u32>) -> usize {
     asked.unwrap_or(USUAL).clamp(1, MOST) as usize
+}
+
+/// A page of what `behind` gives up to so many of, and where the next one begins, if there is more.
+fn page<T, C>(
+    asked: Option<u32>,
+    behind: impl FnOnce(usize) -> Vec<T>,
+    place: impl FnOnce(&T) -> C,
+) -> (Vec<T>, Option<C>) {
+    let most = most(asked);
+    let mut all = behind(most + 1);
+    let more = all.len() > most;
+    all.truncate(most);
+    let next = all.last().filter(|_| more).map(place);
+    (all, next)
 }
 
 impl Node {
@@ -103,11 +116,8 @@ impl Node {
 
     fn routes(&self, query: &RoutesQuery) -> Routes {
         let running = self.running.lock().expect("no thread panics with it");
-        let most = most(query.most);
-        let mut routes = running.config.routes_behind(query.after, query.within, most + 1);
-        let more = routes.len() > most;
-        routes.truncate(most);
-        let next = routes.last().filter(|_| more).map(|last| last.prefix);
+        let behind = |most| running.config.routes_behind(query.after, query.within, most);
+        let (routes, next) = page(query.most, behind, |last| last.prefix);
         let total = running.config.routes.as_ref().map_or(0, |routes| routes.len() as u64);
         Routes { total, routes, next }
     }
@@ -115,8 +125,8 @@ impl Node {
     /// All threads know the same neighbours: the first one is asked.
     fn neighbours(&self, query: &NeighboursQuery) -> Result<Neighbours, NodeError> {
         let from = query.after.unwrap_or_default();
-        let ports = self.running.lock().expect("no thread panics with it").config.ports.clone();
-        let page = self.threads[0].ask(move |worker| worker.plane.neighbours(from, &ports));
+        let names = self.names.lock().expect("no thread panics with it").clone();
+        let page = self.threads[0].ask(move |worker| worker.plane.neighbours(from, &names));
         let (mut neighbours, next) = answers(vec![page])?.remove(0);
         neighbours.retain(|one| query.port.as_ref().is_none_or(|port| one.port == *port));
         Ok(Neighbours { neighbours, next })
@@ -124,22 +134,15 @@ impl Node {
 
     fn forwards(&self, query: &ForwardsQuery) -> Forwards {
         let running = self.running.lock().expect("no thread panics with it");
-        let most = most(query.most);
-        let mut forwards = running.config.forwards_behind(query.after.as_ref(), most + 1);
-        let more = forwards.len() > most;
-        forwards.truncate(most);
-        let next: Option<ForwardEntry> = forwards.last().filter(|_| more).cloned();
+        let behind = |most| running.config.forwards_behind(query.after.as_ref(), most);
+        let (forwards, next) = page(query.most, behind, ForwardEntry::clone);
         Forwards { forwards, next }
     }
 
     fn one_to_one(&self, query: &OneToOneQuery) -> OneToOne {
         let running = self.running.lock().expect("no thread panics with it");
-        let most = most(query.most);
-        let mut one_to_one = running.config.one_to_one_behind(query.after, most + 1);
-        let more = one_to_one.len() > most;
-        one_to_one.truncate(most);
-        let next: Option<(usize, Ipv4Addr)> =
-            one_to_one.last().filter(|_| more).map(|last| (last.stage, last.outside));
+        let behind = |most| running.config.one_to_one_behind(query.after, most);
+        let (one_to_one, next) = page(query.most, behind, |last| (last.stage, last.outside));
         OneToOne { one_to_one, next }
     }
 

@@ -198,6 +198,11 @@ impl Port {
         Ok(())
     }
 
+    /// Its addresses as those of a host, with their networks.
+    pub(crate) fn hosts(&self) -> Vec<Prefix> {
+        self.addresses.iter().map(|local| Prefix { address: local.host(), len: local.len }).collect()
+    }
+
     /// Whether it is the same, but for the Ethernet addresses of its neighbours.
     pub(crate) fn has_the_shape_of(&self, other: &Port) -> bool {
         let shape = |port: &Port| Port { neighbours: BTreeMap::new(), ..port.clone() };

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{MOST, Neighbours, Slot, State};
-use crate::port::{MacText, Port};
+use crate::port::MacText;
 use crate::table::page::Page;
 
 /// A host on the link of a port.
@@ -23,13 +23,13 @@ pub struct NeighbourState {
 }
 
 impl Neighbours {
-    /// Those from this number on, a page of them.
-    pub(crate) fn shown(&self, from: u32, ports: &[Port]) -> Page<NeighbourState> {
+    /// Those from this number on, a page of them, at ports with these names.
+    pub(crate) fn shown(&self, from: u32, ports: &[String]) -> Page<NeighbourState> {
         let numbers = from..(self.slots.len().min(MOST) as u32).max(from);
         Page::of(numbers, |number| {
             let known = self.known(Slot(number));
             (self.find(known.port, known.ip) == Some(Slot(number))).then(|| NeighbourState {
-                port: ports.get(usize::from(known.port.0)).map(|port| port.name.clone()).unwrap_or_default(),
+                port: ports.get(usize::from(known.port.0)).cloned().unwrap_or_default(),
                 address: known.ip,
                 mac: Some(known.mac).filter(|mac| *mac != [0; 6]).map(MacText::from),
                 state: name(known.state).to_string(),

@@ -6,7 +6,6 @@ use crate::frame::PortId;
 use crate::limits::Limits;
 use crate::nat::{NewBlocks, PortBlock};
 use crate::pipeline::Exit;
-use crate::prefix::Prefix;
 use crate::route::{NoLink, Route};
 use crate::time::Time;
 
@@ -60,15 +59,5 @@ impl Plane {
             }
             Exit::Across => Ok(false),
         }
-    }
-
-    /// Takes a route of a router out; false if there is none.
-    pub fn remove_route(&mut self, prefix: Prefix) -> bool {
-        let was_there = match &mut self.pipeline.exit {
-            Exit::Router(router) => router.remove(prefix),
-            Exit::Across => false,
-        };
-        self.publish();
-        was_there
     }
 }

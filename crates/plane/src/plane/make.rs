@@ -13,7 +13,6 @@ use crate::outbox::Outbox;
 use crate::pipeline::{Exit, Stage};
 use crate::police::Police;
 use crate::port::{End, Port};
-use crate::prefix::Prefix;
 use crate::queue::Queue;
 use crate::route::{Route, Router};
 use crate::subscribers::{SubscriberConfig, Subscribers};
@@ -25,11 +24,7 @@ pub(super) fn exit(config: &Config, macs: &[Mac], outbox: &mut Outbox) -> Exit {
     let Some(routes) = &config.routes else { return Exit::Across };
     let link = |(port, &mac): (&Port, &Mac)| Link {
         mac: port.mac.unwrap_or(mac),
-        addresses: port
-            .addresses
-            .iter()
-            .map(|local| Prefix { address: local.host(), len: local.len })
-            .collect(),
+        addresses: port.hosts(),
         // The right end is where the addresses are known that the node translates to.
         is_outside: !port.is_left(),
         tags: PortTags::of(&port.vlan),

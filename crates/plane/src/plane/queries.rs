@@ -7,7 +7,6 @@ use crate::nat::{BlockEvent, Event, PortBlock, Usage};
 use crate::neighbour::NeighbourState;
 use crate::pipeline::{Exit, Stage};
 use crate::police::PoliceCounts;
-use crate::port::Port;
 use crate::queue::QueueCounts;
 
 impl Plane {
@@ -99,7 +98,7 @@ impl Plane {
     }
 
     /// Neighbours from this number on, a page of them, and where to go on if there may be more.
-    pub fn neighbours(&self, from: u32, ports: &[Port]) -> (Vec<NeighbourState>, Option<u32>) {
+    pub fn neighbours(&self, from: u32, ports: &[String]) -> (Vec<NeighbourState>, Option<u32>) {
         match &self.pipeline.exit {
             Exit::Router(router) => {
                 let page = router.shown_neighbours(from, ports);

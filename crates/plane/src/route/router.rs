@@ -31,7 +31,7 @@ use crate::kept::Ticket;
 use crate::limits::Limits;
 use crate::neighbour::{Link, NeighbourState, Neighbours, Slot, Translated};
 use crate::outbox::Outbox;
-use crate::port::{Port, Rpf};
+use crate::port::Rpf;
 use crate::prefix::{Prefix, is_link_local6};
 use crate::table::page::Page;
 use crate::table::secret::Secret;
@@ -194,7 +194,7 @@ impl Router {
     }
 
     /// Neighbours from this number on, a page of them.
-    pub(crate) fn shown_neighbours(&self, from: u32, ports: &[Port]) -> Page<NeighbourState> {
+    pub(crate) fn shown_neighbours(&self, from: u32, ports: &[String]) -> Page<NeighbourState> {
         self.neighbours.shown(from, ports)
     }
 

@@ -112,11 +112,7 @@ impl PortChange {
         PortChange {
             port: number,
             mac: port.mac,
-            addresses: port
-                .addresses
-                .iter()
-                .map(|local| Prefix { address: local.host(), len: local.len })
-                .collect(),
+            addresses: port.hosts(),
             is_outside: !port.is_left(),
             tags: PortTags::of(&port.vlan),
             mtu: port.mtu,
