@@ -254,14 +254,23 @@ impl Subscriber {
         let plan = match self.plan {
             Plan::Named(name) => plan::Plan::Named(name.parse()?),
             Plan::Own(OwnRates { down_bits_per_s: 0, .. } | OwnRates { up_bits_per_s: 0, .. }) => {
-                return Err(format!("the plan of subscriber {} has a rate of 0: use 1 bit/s or more", self.name));
+                return Err(format!(
+                    "the plan of subscriber {} has a rate of 0: use 1 bit/s or more",
+                    self.name
+                ));
             }
             Plan::Own(OwnRates { down_bits_per_s, up_bits_per_s }) => {
                 plan::Plan::Own(Rates { down_bits_per_s, up_bits_per_s })
             }
         };
         let status = if self.blocked { Status::Blocked } else { Status::Active };
-        Ok(subscriber::Subscriber { name: self.name.parse()?, key, plan, fixed_address: self.address, status })
+        Ok(subscriber::Subscriber {
+            name: self.name.parse()?,
+            key,
+            plan,
+            fixed_address: self.address,
+            status,
+        })
     }
 }
 

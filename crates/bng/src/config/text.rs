@@ -293,7 +293,8 @@ mod tests {
     #[test]
     fn an_item_fits_its_node() {
         let port = |name: &str| name.parse().unwrap();
-        let node = NodeFacts { ports: vec![port("access1"), port("wan")], gateways: vec![[100, 64, 0, 1].into()] };
+        let node =
+            NodeFacts { ports: vec![port("access1"), port("wan")], gateways: vec![[100, 64, 0, 1].into()] };
         let read = |text: &str| {
             let end = text.len() - 1;
             Item::read("isp.node", text, 4..end, &node)
