@@ -40,7 +40,8 @@ impl File {
 fn facts(node: &weir_node::Config) -> Result<NodeFacts> {
     let ports = node.plane.ports.iter().map(|port| port.name.parse());
     let ports = ports.collect::<Result<_, String>>().map_err(anyhow::Error::msg)?;
-    let addresses = node.plane.ports.iter().flat_map(|port| &port.addresses);
+    // Access ports have the addresses of the gateways.
+    let addresses = node.plane.ports.iter().filter(|port| port.is_access).flat_map(|port| &port.addresses);
     let v4 = |address: IpAddr| if let IpAddr::V4(address) = address { Some(address) } else { None };
     let gateways: Vec<Ipv4Addr> = addresses.filter_map(|prefix| v4(prefix.host())).collect();
     Ok(NodeFacts { ports, gateways })

@@ -14,13 +14,15 @@ use anyhow::{Context, Result};
 use weir_bng::NodeCommand;
 use weir_control::client::{Attached, Client};
 use weir_control::request::Refusal;
-use weir_node::{PortState, Ports, Query};
+use weir_node::{PortState, Ports, Query, Subscribers, SubscribersQuery};
 
 use crate::table::{self, Row};
 use crate::wake::Waker;
 
 /// Slots of each ring: as many frames wait for this program while it is busy.
 const SLOTS: u32 = 8192;
+/// Sessions of a page of the table.
+const PAGE: u32 = 4096;
 /// Time between two attempts to reach the node.
 const RETRY: Duration = Duration::from_millis(200);
 
@@ -185,7 +187,16 @@ fn attach(socket: &Path) -> Result<(Client, Attached, State)> {
 
 fn state(client: &mut Client) -> Result<State> {
     let Ports { ports } = client.query(Query::Ports)?;
-    Ok(State { ports, rows: Vec::new() })
+    let (mut rows, mut after) = (Vec::new(), None);
+    loop {
+        let query = SubscribersQuery { after, most: Some(PAGE) };
+        let page: Subscribers = client.query(Query::Subscribers(query))?;
+        rows.extend(page.subscribers.into_iter().map(Row::from));
+        after = page.next;
+        if after.is_none() {
+            return Ok(State { ports, rows });
+        }
+    }
 }
 
 /// Has the node apply changes. The inner result is what the node says, the outer one whether it could be asked.

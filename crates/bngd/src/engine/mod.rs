@@ -24,6 +24,7 @@ use tracing::{debug, info, warn};
 use weir_bng::{Bng, Command, Config, Event, Input, NodeCommand, Now, Output, Punt, SessionId};
 use weir_control::request::Refusal;
 use weir_node::PortState;
+use weir_plane::PuntReason;
 use weir_service::signals::Hangup;
 
 use crate::asks::{Ask, View};
@@ -146,7 +147,7 @@ impl Engine {
             records = count,
             subscribers = sizes.subscribers,
             sessions = sizes.sessions,
-            "the store has {} subscribers and {} sessions",
+            "the store is open: subscribers: {}, sessions: {}",
             sizes.subscribers,
             sizes.sessions
         );
@@ -266,7 +267,9 @@ impl Engine {
         for (punts, _) in &mut link.threads {
             let (bng, outputs, ports) = (&mut self.bng, &mut self.outputs, &link.ports);
             taken += punts.take(MOST_PUNTS, |punt| {
-                if let Some(port) = ports.name(punt.port) {
+                // Packets of devices without a session (unknown_source) begin none: only DHCP does.
+                let is_dhcp = punt.reason == PuntReason::Dhcp4.number();
+                if let Some(port) = ports.name(punt.port).filter(|_| is_dhcp) {
                     let tags = link::tags_of(punt.tags);
                     let punt = Punt { port: port.clone(), tags, bytes: punt.bytes };
                     bng.input(now, Input::Punt(punt), outputs);
@@ -301,7 +304,7 @@ impl Engine {
         }
         let now = now();
         for row in self.counted.drain(..self.counted.len().min(MOST_COUNTED)) {
-            let session = SessionId(row.session);
+            let session = SessionId(row.session());
             let counters = self.totals.total(session, row.counters);
             self.bng.input(now, Input::Counted { session, counters }, &mut self.outputs);
         }
@@ -394,7 +397,7 @@ impl Engine {
         self.input(Input::NodeTable(&known), Frames::Now);
         info!(
             sessions = rows.len(),
-            "attached to the node, which has {} of {} sessions",
+            "attached to the node: sessions there: {}, to be there: {}",
             rows.len(),
             self.bng.sizes().sessions
         );
