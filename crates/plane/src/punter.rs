@@ -5,7 +5,7 @@
 //! | `ppp_control` | PPPoE sessions (EtherType 0x8864), but for IPv4 and IPv6 in them: LCP, PAP, CHAP, IPCP, IPV6CP | `punt-ppp-control` 4000 |
 //! | `nd` | router and neighbour discovery, redirects (RFC 4861) | `punt-nd` 1000 |
 //! | `arp` | ARP | `punt-arp` 1000 |
-//! | `dhcp4` | UDP to port 67, sent to a group, to 255.255.255.255 or to an address of the node | `punt-dhcp4` 1000 |
+//! | `dhcp4` | UDP to port 67, sent to a group, to 255.255.255.255 or to an address of the node | `punt-dhcp4` 20000 |
 //! | | at access ports also UDP from port 67 to 68: a server among the subscribers | |
 //! | `dhcp6` | UDP to port 547, sent to a group or to an address of the node | `punt-dhcp6` 1000 |
 //! | `pppoe_discovery` | PPPoE discovery (EtherType 0x8863) | `punt-pppoe-discovery` 1000 |

@@ -257,7 +257,7 @@ impl Subscribers {
     pub(crate) fn take_from(&mut self, now: Time, frame: &Frame<'_>) -> Result<(), Denied> {
         let tables = self.0.as_mut().ok_or(Denied::NoSession)?;
         let Subscriber { index, generation } = frame.subscriber;
-        let side = tables.from.find_mut(index).ok_or(Denied::NoSession)?;
+        let side = tables.from.record_mut(index).ok_or(Denied::NoSession)?;
         if !side.is_live || side.generation != generation {
             return Err(Denied::NoSession);
         }
@@ -286,7 +286,7 @@ impl Subscribers {
     #[inline]
     pub(crate) fn send_to(&mut self, now: Time, to: Subscriber, ip_bytes: usize) -> Result<Line, Denied> {
         let tables = self.0.as_mut().ok_or(Denied::NoSession)?;
-        let side = tables.to.find_mut(to.index).ok_or(Denied::NoSession)?;
+        let side = tables.to.record_mut(to.index).ok_or(Denied::NoSession)?;
         if !side.is_live || side.generation != to.generation {
             return Err(Denied::NoSession);
         }
@@ -363,8 +363,8 @@ impl Subscribers {
     /// The subscriber of an index, to be shown; `None`: there is none.
     pub(super) fn shown_one(&self, index: u32) -> Option<Shown<'_>> {
         let tables = self.0.as_ref()?;
-        let (from, to) = (tables.from.find(index)?, tables.to.find(index)?);
-        let details = tables.details.find(index)?;
+        let (from, to) = (tables.from.record(index)?, tables.to.record(index)?);
+        let details = tables.details.record(index)?;
         from.is_live.then_some(Shown {
             session: details.session,
             revision: details.revision,
@@ -442,7 +442,7 @@ impl Tables {
     /// The side of a subscriber, unless it was removed.
     #[inline]
     fn side<'a>(&self, sides: &'a Arena<Side>, subscriber: Subscriber) -> Option<&'a Side> {
-        let side = sides.find(subscriber.index)?;
+        let side = sides.record(subscriber.index)?;
         (side.is_live && side.generation == subscriber.generation).then_some(side)
     }
 

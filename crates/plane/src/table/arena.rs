@@ -43,13 +43,13 @@ impl<T> Arena<T> {
 impl<T> Arena<T> {
     /// The record of this number, if there is one.
     #[inline]
-    pub(crate) fn find(&self, number: u32) -> Option<&T> {
+    pub(crate) fn record(&self, number: u32) -> Option<&T> {
         (number < self.len).then(|| &self[number])
     }
 
     /// The same, to be changed.
     #[inline]
-    pub(crate) fn find_mut(&mut self, number: u32) -> Option<&mut T> {
+    pub(crate) fn record_mut(&mut self, number: u32) -> Option<&mut T> {
         (number < self.len).then(|| &mut self[number])
     }
 }
