@@ -1,0 +1,3 @@
+//! The tests of `weir-cpe` from outside, as one program.
+
+mod wires;
