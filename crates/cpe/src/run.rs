@@ -5,7 +5,6 @@
 //!                                                            <> TAP device of device 0
 //! ```
 
-use std::fmt::Display;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::BorrowedFd;
@@ -328,16 +327,4 @@ pub fn run(
         }
     }
     Ok(Summary { own_losses: links.losses(), ..emulator.summary() })
-}
-
-impl Display for Phase {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Phase::SettingUp => "setting up",
-            Phase::Holding => "holding",
-            Phase::Draining => "draining",
-            Phase::Releasing => "releasing",
-            Phase::Done => "done",
-        })
-    }
 }
