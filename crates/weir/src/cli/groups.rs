@@ -10,7 +10,7 @@ use clap::{Command, Subcommand};
 const GROUPS: &[(&str, &[&str])] = &[
     ("Measure", &["run", "plan", "doctor", "check"]),
     ("Results", &["list", "show", "report", "export", "merge", "compare", "trend"]),
-    ("Load", &["generate", "receive", "flows", "mail"]),
+    ("Load", &["generate", "receive", "cpe", "flows", "mail"]),
     ("Capture and detection", &["capture", "pps", "detect"]),
     ("Network functions", &["node", "bng", "bottleneck", "conformance", "bench"]),
     ("Devices and servers", &["setup", "inspect"]),
