@@ -21,7 +21,7 @@ use weir_bng::api::{Added, Plan, Session, Sessions, State, Subscriber};
 use weir_control::client::Client;
 use weir_control::socket::Access;
 use weir_cpe::run::{Interfaces, run};
-use weir_cpe::{Load, Options, SHORTEST_FRAME, Summary};
+use weir_cpe::{Load, Mac, Options, SHORTEST_FRAME, Summary};
 use weir_linux::namespace::Namespace;
 use weir_node::{Config, Query, Subscribers, SubscribersQuery};
 use weir_service::http;
@@ -106,7 +106,7 @@ impl Rig {
     fn add_subscribers(&self) {
         let subscriber = |n: u32| Subscriber {
             name: format!("s{n}"),
-            mac: Some(format!("02:00:00:00:{:02x}:{:02x}", (n + 1) >> 8, (n + 1) & 0xff)),
+            mac: Some(format!("02:00:01:00:{:02x}:{:02x}", n >> 8, n & 0xff)),
             line: None,
             circuit: None,
             plan: Plan::Named("basic".into()),
@@ -218,6 +218,8 @@ fn signal(child: &Child, signal: Signal) {
 /// Devices that ask again soon.
 fn options() -> Options {
     Options {
+        // Not those of the wires.
+        first_mac: Mac([2, 0, 1, 0, 0, 0]),
         rate_per_s: 400.0,
         timeout: Duration::from_millis(300),
         tries: 12,
