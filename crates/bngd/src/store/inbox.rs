@@ -130,7 +130,8 @@ pub enum Report {
         /// Revision of the last one.
         revision: u64,
     },
-    /// No record that was appended before this report was taken, and not reported as stored, is written, nor will be.
+    /// No record that was appended before this report was taken, and not reported as stored, is written, nor will be. If the
+    /// program ends before the disk works again, the first of them may be there nevertheless, in their order.
     Failed(StoreError),
     /// The database could not be filled. The log has all records; this is tried again, and reported again after a success.
     NotFilled(StoreError),

@@ -51,6 +51,8 @@ pub struct Options {
     pub gather: Duration,
     /// Time between two transactions of the database.
     pub fill_every: Duration,
+    /// How long nothing is written after a write failed.
+    pub retry_after: Duration,
 }
 
 impl Default for Options {
@@ -59,6 +61,7 @@ impl Default for Options {
             segment_bytes: 8 << 20,
             gather: Duration::from_millis(1),
             fill_every: Duration::from_millis(100),
+            retry_after: Duration::from_millis(500),
         }
     }
 }
@@ -91,8 +94,10 @@ impl Store {
         let lock = Lock::take(&folder)?;
         let mut database = Database::open(&folder)?;
         let contents = log::read(&folder, database.filled())?;
-        // All of the log goes into the database, and a new log begins: what the kernel read for it from its cache need not be on disk.
+        // All of the log goes into the database, and all of that into its main file, before a new log begins: what was read of both
+        // from the kernel's cache need not be on disk if a write of the process before failed.
         database.fill(&contents.groups)?;
+        database.checkpoint()?;
         for number in &contents.segments {
             folder.remove_segment(*number)?;
         }
@@ -113,8 +118,8 @@ impl Store {
             read: Position::default(),
         };
         let threads = Threads {
-            log: std::thread::spawn(move || writer.run(options.gather)),
-            fill: std::thread::spawn(move || filler.run(options.fill_every)),
+            log: std::thread::spawn(move || writer.run(options)),
+            fill: std::thread::spawn(move || filler.run(options)),
         };
         Ok((Store { inbox, outbox, progress, last, threads: Some(threads), _lock: lock }, records))
     }
