@@ -1,0 +1,100 @@
+//! The trials at one concentrator.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use weir_cpe::run::Event;
+use weir_cpe::{Load, Options, Phase, Summary};
+use weir_lab::error::RunError;
+use weir_record::record::{Trial, Verdict};
+
+use super::device::Device;
+use super::measured::{Forwarded, SetUps};
+use super::plan::Concentrators;
+use super::street::Street;
+
+/// Port of the far end: echo (RFC 862).
+const PORT: u16 = 7;
+/// A message is sent again after this time: a set-up that needed it did not keep up.
+const TIMEOUT: Duration = Duration::from_secs(1);
+/// Set-ups before forwarding come at half of the highest rate, and at most at this one.
+const MOST_BEFORE_FORWARDING: f64 = 4000.0;
+const FCS_BYTES: u32 = 4;
+
+/// A BNG on its wires.
+pub(super) struct Bench<'p> {
+    pub(super) plan: &'p Concentrators,
+    pub(super) street: Street,
+    pub(super) device: Device,
+    pub(super) seed: u64,
+}
+
+impl Bench<'_> {
+    fn options(&self, devices: u32, rate_per_s: f64) -> Options {
+        let far_address = match (&self.device, &self.plan.external) {
+            (Device::External, Some(external)) => external.far_address,
+            _ => Ipv4Addr::new(198, 18, 0, 2),
+        };
+        Options {
+            lines: self.plan.lines,
+            rate_per_s,
+            timeout: TIMEOUT,
+            far: Some(SocketAddrV4::new(far_address, PORT)),
+            own_far: true,
+            release: true,
+            seed: self.seed,
+            ..Options::new(devices)
+        }
+    }
+
+    /// Set-ups at a rate, then releases.
+    pub(super) fn set_ups(&self, rate_per_s: f64, stop: &AtomicBool) -> Result<Trial, RunError> {
+        let devices = self.plan.devices_at(rate_per_s);
+        let summary = self.street.emulate(self.options(devices, rate_per_s), stop, &mut |_| ())?;
+        let found = SetUps::of(rate_per_s, &summary);
+        let trial = self.trial(&summary);
+        let limited = found.is_tester_limited().then_some(Verdict::TesterLimited);
+        Ok(Trial { verdict: limited.unwrap_or(trial.verdict), ..trial }.with_detail(&found))
+    }
+
+    /// Frames in both directions with so many sessions, and the memory that these take.
+    pub(super) fn forward(
+        &self,
+        sessions: u32,
+        rate_per_s: f64,
+        stop: &AtomicBool,
+    ) -> Result<Trial, RunError> {
+        let rate_per_s = (rate_per_s / 2.0).clamp(1.0, MOST_BEFORE_FORWARDING);
+        let each = self.plan.offered_fps / f64::from(sessions);
+        let load = Load {
+            from_subscriber_fps: each,
+            to_subscriber_fps: each,
+            frame_bytes: (self.plan.frame_bytes - FCS_BYTES) as usize,
+        };
+        let hold = Some(self.plan.trial);
+        let options = Options { load: Some(load), hold, ..self.options(sessions, rate_per_s) };
+        let before = self.device.memory();
+        let mut with_sessions = None;
+        let summary = self.street.emulate(options, stop, &mut |event| {
+            if let Event::Progress(emulator) = event
+                && with_sessions.is_none()
+                && emulator.phase() == Phase::Holding
+            {
+                with_sessions = Some(self.device.memory());
+            }
+        })?;
+        let memory = before.zip(with_sessions.flatten()).map(|(before, with)| {
+            let of = |place: usize| with[place].saturating_sub(before[place]) as f64 / f64::from(sessions);
+            [of(0), of(1)]
+        });
+        Ok(self.trial(&summary).with_detail(&Forwarded::of(sessions, &summary, memory)))
+    }
+
+    fn trial(&self, summary: &Summary) -> Trial {
+        let lost = summary.own_losses.iter();
+        let reasons =
+            lost.map(|(place, frames)| format!("The emulator lost {frames} frames ({place}).")).collect();
+        Trial { duration_s: self.plan.trial.as_secs_f64(), reasons, ..Trial::default() }
+    }
+}
