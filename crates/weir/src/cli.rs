@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use weir_record::store;
 
+mod bng;
 mod bottleneck;
 mod capture;
 mod cpe;
@@ -27,6 +28,10 @@ mod run;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use bng::{
+    BngCommand, BngRun, BngSocket, Listing, NewSubscriber, Said, SessionCommand, SubscriberChange,
+    SubscriberCommand, Why,
+};
 pub(crate) use bottleneck::Bottleneck;
 pub(crate) use capture::{Capture, Pps};
 pub(crate) use cpe::Cpe;
@@ -188,6 +193,9 @@ pub(crate) enum Command {
     /// Run a router, filter or NAT that a text file describes
     #[command(subcommand)]
     Node(NodeCommand),
+    /// Control the subscribers of a node: who they are, who is online, and why one is not
+    #[command(subcommand)]
+    Bng(BngCommand),
     /// Print the configuration for an external device under test
     Setup(Setup),
     /// Show what this machine can measure, and what prevents the rest

@@ -12,7 +12,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Results", &["list", "show", "report", "export", "merge", "compare", "trend"]),
     ("Load", &["generate", "receive", "cpe", "flows", "mail"]),
     ("Capture and detection", &["capture", "pps", "detect"]),
-    ("Network functions", &["node", "bottleneck", "conformance", "bench"]),
+    ("Network functions", &["node", "bng", "bottleneck", "conformance", "bench"]),
     ("Devices and servers", &["setup", "inspect"]),
     ("This machine", &["clean", "completions", "man", "help"]),
 ];

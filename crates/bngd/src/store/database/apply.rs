@@ -1,0 +1,273 @@
+//! What a record changes in the tables. As `weir_bng::Bng` adopts records: later ones take precedence, so that an address has at most one
+//! session, and a subscriber, too.
+
+use rusqlite::{OptionalExtension, Params, Transaction};
+use weir_bng::{Change, Counters, EndCause, Lease, Record, SessionId, Status, Subscriber};
+
+/// Ended sessions that are kept, at most.
+const MOST_ENDED: i64 = 1_000_000;
+/// How long ended sessions are kept, s.
+const ENDED_KEPT_S: u64 = 30 * 86_400;
+/// Rows of old sessions that a transaction deletes, at most.
+const MOST_DELETED: i64 = 50_000;
+/// Quarantines that are kept for a subscriber, at most; as many as `weir_bng::Bng` keeps.
+const MOST_QUARANTINES: i64 = 3;
+
+/// The tables within a transaction.
+pub(super) struct Tables<'a> {
+    change: &'a Transaction<'a>,
+    /// The last time of a group.
+    at_s: u64,
+    skipped: u64,
+}
+
+/// How a session leaves the table of those online.
+#[derive(Debug, Clone, Copy)]
+enum Leaves {
+    /// It has ended.
+    Ended(EndCause, Counters),
+    /// Its lease is renewed.
+    Renewed,
+}
+
+/// As SQLite has integers. What is larger than they can be does not occur.
+fn number(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+impl<'a> Tables<'a> {
+    pub(super) fn of(change: &'a Transaction<'a>) -> Tables<'a> {
+        Tables { change, at_s: 0, skipped: 0 }
+    }
+
+    fn run(&self, sql: &str, params: impl Params) -> rusqlite::Result<usize> {
+        self.change.prepare_cached(sql)?.execute(params)
+    }
+
+    /// Applies a record that was written at a time.
+    pub(super) fn apply(&mut self, record: &Record, at_s: u64) -> rusqlite::Result<()> {
+        self.at_s = at_s;
+        let revision = record.revision;
+        let is_known = match &record.change {
+            Change::Subscriber(subscriber) => self.subscriber(subscriber, revision)?,
+            Change::SubscriberRemoved(name) => self.remove_subscriber(name.as_str())?,
+            Change::LastAddress { subscriber, address } => {
+                self.set_last_address(subscriber.as_str(), &address.to_string())?
+            }
+            Change::Lease { session, subscriber, start_s, counters, lease } => {
+                let lease =
+                    Row { session: *session, start_s: *start_s, counters: *counters, lease, revision };
+                self.has_subscriber(subscriber.as_str())? && self.lease(subscriber.as_str(), &lease)?
+            }
+            Change::End { session, subscriber, address, cause, counters } => {
+                let subscriber = subscriber.as_str();
+                if self.session_of(subscriber)? == Some(number(session.0)) {
+                    self.leave(number(session.0), Leaves::Ended(*cause, *counters))?;
+                }
+                self.set_last_address(subscriber, &address.to_string())?
+            }
+            Change::Declined { address, subscriber, until_s } => {
+                let subscriber = subscriber.as_str();
+                self.has_subscriber(subscriber)?
+                    && self.decline(&address.to_string(), subscriber, *until_s, revision)?
+            }
+            Change::Counted { session, counters } => self.counted(*session, *counters)?,
+        };
+        self.skipped += u64::from(!is_known);
+        Ok(())
+    }
+
+    /// The tables contain the records up to this one.
+    pub(super) fn finish(&self, revision: u64) -> rusqlite::Result<()> {
+        self.run(
+            "UPDATE filled SET revision = ?1, skipped = skipped + ?2",
+            (number(revision), number(self.skipped)),
+        )?;
+        self.run(
+            "DELETE FROM ended_sessions WHERE number <= (SELECT max(number) FROM ended_sessions) - ?1",
+            [MOST_ENDED],
+        )?;
+        // Rows are in the order of their ends.
+        self.run(
+            "DELETE FROM ended_sessions WHERE end_s < ?1
+             AND number < (SELECT min(number) FROM ended_sessions) + ?2",
+            (number(self.at_s.saturating_sub(ENDED_KEPT_S)), MOST_DELETED),
+        )?;
+        Ok(())
+    }
+
+    fn has_subscriber(&self, name: &str) -> rusqlite::Result<bool> {
+        self.change.prepare_cached("SELECT 1 FROM subscribers WHERE name = ?1")?.exists([name])
+    }
+
+    fn session_of(&self, subscriber: &str) -> rusqlite::Result<Option<i64>> {
+        let sql = "SELECT id FROM sessions WHERE subscriber = ?1";
+        self.change.prepare_cached(sql)?.query_row([subscriber], |row| row.get(0)).optional()
+    }
+
+    fn subscriber(&self, subscriber: &Subscriber, revision: u64) -> rusqlite::Result<bool> {
+        let status = match subscriber.status {
+            Status::Active => "active",
+            Status::Blocked => "blocked",
+        };
+        self.run(
+            "INSERT INTO subscribers (name, key, plan, fixed_address, status, revision)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+             ON CONFLICT DO UPDATE SET key = ?2, plan = ?3, fixed_address = ?4, status = ?5, revision = ?6",
+            (
+                subscriber.name.as_str(),
+                subscriber.key.to_string(),
+                subscriber.plan.to_string(),
+                subscriber.fixed_address.map(|address| address.to_string()),
+                status,
+                number(revision),
+            ),
+        )?;
+        Ok(true)
+    }
+
+    /// Its record may never have been written.
+    fn remove_subscriber(&self, name: &str) -> rusqlite::Result<bool> {
+        if let Some(session) = self.session_of(name)? {
+            self.leave(session, Leaves::Ended(EndCause::SubscriberChanged, Counters::default()))?;
+        }
+        self.run("DELETE FROM quarantines WHERE subscriber = ?1", [name])?;
+        self.run("DELETE FROM subscribers WHERE name = ?1", [name])?;
+        Ok(true)
+    }
+
+    /// Whether there is such a subscriber.
+    fn set_last_address(&self, subscriber: &str, address: &str) -> rusqlite::Result<bool> {
+        let sql = "UPDATE subscribers SET last_address = ?2 WHERE name = ?1";
+        Ok(self.run(sql, (subscriber, address))? > 0)
+    }
+
+    /// Whatever held the address ends, and the session that the subscriber had.
+    fn lease(&self, subscriber: &str, row: &Row<'_>) -> rusqlite::Result<bool> {
+        let address = row.lease.address.to_string();
+        let id = number(row.session.0);
+        let sql = "SELECT id FROM sessions WHERE subscriber = ?1 OR address = ?2";
+        let mut statement = self.change.prepare_cached(sql)?;
+        let others = statement.query_map((subscriber, &address), |row| row.get(0))?;
+        for other in others.collect::<rusqlite::Result<Vec<i64>>>()? {
+            let leaves = match other == id {
+                true => Leaves::Renewed,
+                false => Leaves::Ended(EndCause::Replaced, Counters::default()),
+            };
+            self.leave(other, leaves)?;
+        }
+        self.run("DELETE FROM quarantines WHERE address = ?1", [&address])?;
+        let device = &row.lease.device;
+        self.run(
+            "INSERT INTO sessions (id, subscriber, line, mac, relay, address, client_id, start_s, granted_s, lease_s,
+                down_frames, down_bytes, up_frames, up_bytes, revision)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+            (
+                id,
+                subscriber,
+                device.line.to_string(),
+                device.mac.to_string(),
+                device.relay.map(|relay| relay.to_string()),
+                &address,
+                row.lease.client_id.as_deref(),
+                number(row.start_s),
+                number(row.lease.granted_s),
+                row.lease.lease_s,
+                number(row.counters.down_frames),
+                number(row.counters.down_bytes),
+                number(row.counters.up_frames),
+                number(row.counters.up_bytes),
+                number(row.revision),
+            ),
+        )?;
+        Ok(true)
+    }
+
+    /// Takes a session out of the table of those online.
+    fn leave(&self, session: i64, leaves: Leaves) -> rusqlite::Result<()> {
+        if let Leaves::Ended(cause, counters) = leaves {
+            self.run(
+                "INSERT INTO ended_sessions (session, subscriber, line, mac, address, start_s, end_s, cause,
+                    down_frames, down_bytes, up_frames, up_bytes)
+                 SELECT id, subscriber, line, mac, address, start_s, ?2, ?3,
+                    max(down_frames, ?4), max(down_bytes, ?5), max(up_frames, ?6), max(up_bytes, ?7)
+                 FROM sessions WHERE id = ?1",
+                (
+                    session,
+                    number(self.at_s),
+                    cause.name(),
+                    number(counters.down_frames),
+                    number(counters.down_bytes),
+                    number(counters.up_frames),
+                    number(counters.up_bytes),
+                ),
+            )?;
+        }
+        self.run(
+            "UPDATE subscribers SET last_address = left.address
+             FROM (SELECT subscriber, address FROM sessions WHERE id = ?1) AS left
+             WHERE name = left.subscriber AND last_address IS NOT left.address",
+            [session],
+        )?;
+        self.run("DELETE FROM sessions WHERE id = ?1", [session])?;
+        Ok(())
+    }
+
+    fn decline(
+        &self,
+        address: &str,
+        subscriber: &str,
+        until_s: u64,
+        revision: u64,
+    ) -> rusqlite::Result<bool> {
+        let sql = "SELECT id FROM sessions WHERE address = ?1 AND subscriber = ?2";
+        let own = self.change.prepare_cached(sql)?;
+        let own = { own }.query_row((address, subscriber), |row| row.get(0)).optional()?;
+        if let Some(session) = own {
+            self.leave(session, Leaves::Ended(EndCause::Declined, Counters::default()))?;
+        }
+        if self.change.prepare_cached("SELECT 1 FROM sessions WHERE address = ?1")?.exists([address])? {
+            return Ok(true);
+        }
+        self.run(
+            "INSERT OR REPLACE INTO quarantines (address, subscriber, until_s, revision) VALUES (?1, ?2, ?3, ?4)",
+            (address, subscriber, number(until_s), number(revision)),
+        )?;
+        self.run(
+            "UPDATE subscribers SET last_address = NULL WHERE name = ?1 AND last_address = ?2",
+            (subscriber, address),
+        )?;
+        self.run(
+            "DELETE FROM quarantines WHERE subscriber = ?1 AND revision NOT IN
+                (SELECT revision FROM quarantines WHERE subscriber = ?1 ORDER BY revision DESC LIMIT ?2)",
+            (subscriber, MOST_QUARANTINES),
+        )?;
+        Ok(true)
+    }
+
+    /// Whether there is such a session.
+    fn counted(&self, session: SessionId, counters: Counters) -> rusqlite::Result<bool> {
+        let changed = self.run(
+            "UPDATE sessions SET down_frames = max(down_frames, ?2), down_bytes = max(down_bytes, ?3),
+                up_frames = max(up_frames, ?4), up_bytes = max(up_bytes, ?5) WHERE id = ?1",
+            (
+                number(session.0),
+                number(counters.down_frames),
+                number(counters.down_bytes),
+                number(counters.up_frames),
+                number(counters.up_bytes),
+            ),
+        )?;
+        Ok(changed > 0)
+    }
+}
+
+/// A session to be inserted.
+#[derive(Debug)]
+struct Row<'a> {
+    session: SessionId,
+    start_s: u64,
+    counters: Counters,
+    lease: &'a Lease,
+    revision: u64,
+}

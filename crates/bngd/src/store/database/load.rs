@@ -1,0 +1,151 @@
+//! The tables as records, for the start of the program.
+
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::str::FromStr;
+
+use rusqlite::{Connection, Row};
+use weir_bng::{Change, Counters, Device, Lease, Record, SessionId};
+
+use crate::store::error::StoreError;
+
+/// Why the tables cannot be read.
+#[derive(Debug)]
+pub(super) enum LoadError {
+    Sqlite(rusqlite::Error),
+    /// A row of a table makes no sense.
+    Row {
+        table: &'static str,
+        why: String,
+    },
+}
+
+impl From<rusqlite::Error> for LoadError {
+    fn from(error: rusqlite::Error) -> LoadError {
+        LoadError::Sqlite(error)
+    }
+}
+
+impl LoadError {
+    pub(super) fn of(self, path: &Path) -> StoreError {
+        match self {
+            LoadError::Sqlite(error) => StoreError::database(path)(error),
+            LoadError::Row { table, why } => StoreError::Row { path: path.to_path_buf(), table, why },
+        }
+    }
+}
+
+/// All of the state. Subscribers come first, in the order of their records: the last one has a key that two of them have.
+pub(super) fn records(db: &Connection, revision: u64) -> Result<Vec<Record>, LoadError> {
+    let mut changes = Vec::new();
+    for_each(db, "subscribers", SUBSCRIBERS, |row| subscriber(row, &mut changes))?;
+    let mut others = Vec::new();
+    for_each(db, "subscribers", LAST_ADDRESSES, |row| last_address(row, &mut others))?;
+    for_each(db, "quarantines", QUARANTINES, |row| quarantine(row, &mut others))?;
+    for_each(db, "sessions", SESSIONS, |row| session(row, &mut others))?;
+    Ok(changes.into_iter().chain(others).map(|change| Record { revision, change }).collect())
+}
+
+const SUBSCRIBERS: &str = "SELECT name, key, plan, fixed_address, status FROM subscribers ORDER BY revision";
+const LAST_ADDRESSES: &str =
+    "SELECT name, last_address FROM subscribers WHERE last_address IS NOT NULL ORDER BY revision";
+const QUARANTINES: &str = "SELECT address, subscriber, until_s FROM quarantines ORDER BY revision";
+const SESSIONS: &str =
+    "SELECT id, subscriber, line, mac, relay, address, client_id, start_s, granted_s, lease_s, down_frames,
+    down_bytes, up_frames, up_bytes FROM sessions ORDER BY revision";
+
+/// A value cannot be read, or a column.
+enum Wrong {
+    Value(String),
+    Column(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for Wrong {
+    fn from(error: rusqlite::Error) -> Wrong {
+        Wrong::Column(error)
+    }
+}
+
+fn for_each(
+    db: &Connection,
+    table: &'static str,
+    sql: &str,
+    mut act: impl FnMut(&Row<'_>) -> Result<(), Wrong>,
+) -> Result<(), LoadError> {
+    let mut statement = db.prepare(sql)?;
+    let mut rows = statement.query(())?;
+    while let Some(row) = rows.next()? {
+        act(row).map_err(|wrong| match wrong {
+            Wrong::Value(why) => LoadError::Row { table, why },
+            Wrong::Column(error) => LoadError::Row { table, why: error.to_string() },
+        })?;
+    }
+    Ok(())
+}
+
+fn text<'a>(row: &'a Row<'_>, column: usize) -> Result<&'a str, Wrong> {
+    let value = row.get_ref(column)?;
+    value.as_str().map_err(|error| Wrong::Value(format!("column {}: {error}", column + 1)))
+}
+
+fn value<T: FromStr<Err = String>>(row: &Row<'_>, column: usize) -> Result<T, Wrong> {
+    text(row, column)?.parse().map_err(Wrong::Value)
+}
+
+fn address(text: &str) -> Result<Ipv4Addr, Wrong> {
+    text.parse().map_err(|error| Wrong::Value(format!("`{text}` is no IPv4 address: {error}")))
+}
+
+fn number(row: &Row<'_>, column: usize) -> Result<u64, Wrong> {
+    let value: i64 = row.get(column)?;
+    value.try_into().map_err(|_| Wrong::Value(format!("{value} is below 0")))
+}
+
+fn subscriber(row: &Row<'_>, changes: &mut Vec<Change>) -> Result<(), Wrong> {
+    let mut line = format!("{} {} plan {}", text(row, 0)?, text(row, 1)?, text(row, 2)?);
+    if let Some(fixed) = row.get::<_, Option<String>>(3)? {
+        line = line + " address " + &fixed;
+    }
+    match text(row, 4)? {
+        "active" => {}
+        status => line = line + " " + status,
+    }
+    changes.push(Change::Subscriber(line.parse().map_err(Wrong::Value)?));
+    Ok(())
+}
+
+fn last_address(row: &Row<'_>, changes: &mut Vec<Change>) -> Result<(), Wrong> {
+    changes.push(Change::LastAddress { subscriber: value(row, 0)?, address: address(text(row, 1)?)? });
+    Ok(())
+}
+
+fn quarantine(row: &Row<'_>, changes: &mut Vec<Change>) -> Result<(), Wrong> {
+    let (address, until_s) = (address(text(row, 0)?)?, number(row, 2)?);
+    changes.push(Change::Declined { address, subscriber: value(row, 1)?, until_s });
+    Ok(())
+}
+
+fn session(row: &Row<'_>, changes: &mut Vec<Change>) -> Result<(), Wrong> {
+    let relay = row.get::<_, Option<String>>(4)?.map(|relay| address(&relay)).transpose()?;
+    let lease = Lease {
+        device: Device { line: value(row, 2)?, mac: value(row, 3)?, relay },
+        address: address(text(row, 5)?)?,
+        client_id: row.get::<_, Option<Vec<u8>>>(6)?.map(Vec::into_boxed_slice),
+        granted_s: number(row, 8)?,
+        lease_s: row.get(9)?,
+    };
+    let counters = Counters {
+        down_frames: number(row, 10)?,
+        down_bytes: number(row, 11)?,
+        up_frames: number(row, 12)?,
+        up_bytes: number(row, 13)?,
+    };
+    changes.push(Change::Lease {
+        session: SessionId(number(row, 0)?),
+        subscriber: value(row, 1)?,
+        start_s: number(row, 7)?,
+        counters,
+        lease,
+    });
+    Ok(())
+}

@@ -1,0 +1,3 @@
+//! The tests of `weir-bngd` from outside, as one program.
+
+mod store;
