@@ -103,7 +103,8 @@ impl Street {
         let responder = {
             let stop = stop.clone();
             let far = Some(("d", Mac([2, 0, 0, 0, 1, 1])));
-            self.bng.spawn("responder", move || serve("b", far, &stop, || ready.send(()).unwrap_or_default()))?
+            self.bng
+                .spawn("responder", move || serve("b", far, &stop, || ready.send(()).unwrap_or_default()))?
         };
         is_ready.recv()?;
         let interfaces = Interfaces { access: "a", far: Some("c"), tap: None };

@@ -150,6 +150,13 @@ pub(super) struct Restarted {
     pub(super) seconds: f64,
 }
 
+impl Restarted {
+    pub(super) fn of(sessions: u32, summary: &Summary, seconds: f64) -> Restarted {
+        let (from, to) = (Counted::of(summary.from_subscriber), Counted::of(summary.to_subscriber));
+        Restarted { sessions, from, to, seconds }
+    }
+}
+
 impl Detail for Restarted {
     const KEY: &'static str = "bng_restarted";
 }
@@ -223,10 +230,10 @@ impl Found {
     fn forwarding(&self, sessions: u32) -> Vec<Figure> {
         let own: Vec<&Forwarded> =
             self.forwarded.iter().filter(|forwarded| forwarded.sessions == sessions).collect();
-        let directions: [(&str, fn(&Forwarded) -> Counted); 2] =
-            [("from", |forwarded| forwarded.from), ("to", |forwarded| forwarded.to)];
-        directions
-            .map(|(direction, of)| {
+        ["from", "to"]
+            .map(|direction| {
+                let of =
+                    |forwarded: &Forwarded| if direction == "from" { forwarded.from } else { forwarded.to };
                 let values = own.iter().map(|forwarded| of(forwarded).received_fps()).collect();
                 let name = forwarding_name(direction, sessions);
                 let mut found = figure(name, unit::FRAMES_PER_S, Statistic::Median, values);
@@ -338,14 +345,10 @@ pub(super) mod tests {
             change(&mut set_ups);
             set_ups
         };
-        for change in [
-            (|s| s.up = 99) as fn(&mut SetUps),
-            |s| s.sent_again = 1,
-            |s| s.reached_per_s = 900.0,
-            |s| s.failures = vec![("arp".into(), 1)],
-        ] {
-            assert!(!bad(change).passes());
-        }
+        assert!(!bad(|s| s.up = 99).passes());
+        assert!(!bad(|s| s.sent_again = 1).passes());
+        assert!(!bad(|s| s.reached_per_s = 900.0).passes());
+        assert!(!bad(|s| s.failures = vec![("arp".into(), 1)]).passes());
         assert!(bad(|s| s.starts_per_s = 900.0).is_tester_limited());
     }
 }

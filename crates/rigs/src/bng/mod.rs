@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Files:
-//! - `plan.rs`: the options; `street.rs`: namespaces and wires; `device.rs`: the BNGs
+//! - `plan.rs`: the options; `street.rs`: namespaces and wires; `device.rs`, `weir.rs`: the BNGs
 //! - `run.rs`: the order of the trials; `trials.rs`: each kind of trial
 //! - `measured.rs`: details and figures; `report.rs`: the answer and the section of a report
 
@@ -29,6 +29,7 @@ mod report;
 mod run;
 mod street;
 mod trials;
+mod weir;
 
 pub use plan::Concentrators;
 

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::device::Device;
-use super::measured::{Forwarded, Found, ID, SetUps};
+use super::measured::{Forwarded, Found, ID, Restarted, SetUps};
 use super::plan::{Concentrators, Dut, SEARCH_TRIALS};
 use super::street::Street;
 use super::trials::Bench;
@@ -17,6 +17,7 @@ use weir_lab::run::Event;
 use weir_lab::run::series::{Asked, Series};
 use weir_record::record::{PointResult, ProcedureResult, Purpose, Trial};
 use weir_record::run_data::PointData;
+use weir_testbed::journal::Journal;
 
 /// Rates of a bisection that are this close together are one.
 const RESOLUTION: f64 = 1.15;
@@ -35,8 +36,9 @@ struct Entrant<'a, 'p> {
 }
 
 impl Measuring<'_> {
-    pub(super) fn all_points(self) -> Result<(), RunError> {
-        for (index, dut) in self.experiment.duts.iter().enumerate() {
+    pub(super) fn all_points(mut self) -> Result<(), RunError> {
+        let plan = self.experiment;
+        for (index, dut) in plan.duts.iter().enumerate() {
             match self.resumed.finished(index) {
                 Some(data) => self.show(index, data),
                 None => self.measure(index, *dut)?,
@@ -53,10 +55,10 @@ impl Measuring<'_> {
         data.point.result.iter().for_each(|result| observe(Event::Result(&data.point, result)));
     }
 
-    fn measure(&self, index: usize, dut: Dut) -> Result<(), RunError> {
+    fn measure(&mut self, index: usize, dut: Dut) -> Result<(), RunError> {
         let plan = self.experiment;
         let street = Street::new(plan, dut)?;
-        let device = Device::start(plan, dut, &street)?;
+        let device = Device::start(plan, dut, &street, &mut self.journal)?;
         let settings = vec![("lines", plan.lines.to_string()), ("frame_bytes", plan.frame_bytes.to_string())];
         let mut point = self.point(index, dut.name(), settings);
         point.notes.extend(device.as_ref().err().map(|why| format!("{why}.")));
@@ -74,14 +76,16 @@ impl Measuring<'_> {
         let series = Series::new(self, &point, kept);
         let mut entrant = Entrant { bench, series, stop: self.options.stop, found: Found::default() };
         for round in 1..=plan.rounds {
-            entrant.round(round)?;
+            entrant.round(round, &mut self.journal)?;
         }
-        self.close(&point, result(plan, &entrant.found))
+        let Entrant { bench, found, .. } = entrant;
+        bench.device.end(&mut self.journal)?;
+        self.close(&point, result(plan, &found))
     }
 }
 
 impl Entrant<'_, '_> {
-    fn round(&mut self, round: u32) -> Result<(), RunError> {
+    fn round(&mut self, round: u32, journal: &mut Journal) -> Result<(), RunError> {
         let Some((best, is_bounded)) = self.search(round)? else { return Ok(()) };
         let rate_per_s = best.asked_per_s;
         self.found.set_ups.push((best, is_bounded));
@@ -93,6 +97,13 @@ impl Entrant<'_, '_> {
             let (bench, stop) = (&self.bench, self.stop);
             let trial = self.series.one(&asked, |_| bench.forward(sessions, rate_per_s, stop))?;
             self.found.forwarded.extend(trial.believed::<Forwarded>());
+        }
+        if matches!(self.bench.device, Device::Weir(_)) {
+            let asked =
+                Asked::Named(format!("round {round}: restart"), Purpose::Procedure, self.bench.plan.trial);
+            let (bench, stop) = (&mut self.bench, self.stop);
+            let trial = self.series.one(&asked, |_| bench.restart(rate_per_s, stop, journal))?;
+            self.found.restarted.extend(trial.believed::<Restarted>());
         }
         Ok(())
     }

@@ -14,6 +14,8 @@ use weir_linux::Error;
 use weir_linux::namespace::Namespace;
 use weir_linux::rtnl::{Rtnl, VethConfig, VethEnd};
 
+use weir_testbed::cpu::{CpuPlan, DutCpus};
+
 use super::plan::{Concentrators, Dut};
 
 /// Interfaces of the BNG in its namespace.
@@ -54,7 +56,13 @@ impl Street {
     ) -> Result<Summary, RunError> {
         let far = options.own_far.then_some(&*self.far);
         let interfaces = Interfaces { access: &self.access, far, tap: None };
-        self.devices.run(|| run(options, &interfaces, stop, observe)).map_err(failed)
+        let cpu = CpuPlan::choose(DutCpus::Count(1))?.tester.first().copied();
+        let emulate = || {
+            // On a CPU that it may not use it runs elsewhere.
+            let _ = cpu.map(weir_port::thread::pin_to);
+            run(options, &interfaces, stop, observe)
+        };
+        self.devices.run(emulate).map_err(failed)
     }
 }
 

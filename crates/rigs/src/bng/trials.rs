@@ -2,15 +2,18 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::atomic::AtomicBool;
+use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
 
 use weir_cpe::run::Event;
-use weir_cpe::{Load, Options, Phase, Summary};
+use weir_cpe::{Load, Options, Phase, SHORTEST_FRAME, Summary};
 use weir_lab::error::RunError;
 use weir_record::record::{Trial, Verdict};
+use weir_testbed::journal::Journal;
 
 use super::device::Device;
-use super::measured::{Forwarded, SetUps};
+use super::measured::{Forwarded, Restarted, SetUps};
 use super::plan::Concentrators;
 use super::street::Street;
 
@@ -21,6 +24,10 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 /// Set-ups before forwarding come at half of the highest rate, and at most at this one.
 const MOST_BEFORE_FORWARDING: f64 = 4000.0;
 const FCS_BYTES: u32 = 4;
+/// Sessions, frames/s in each direction and time of the trial in which the control program restarts.
+const RESTART_SESSIONS: u32 = 1000;
+const RESTART_FPS: f64 = 5000.0;
+const RESTART_TRIAL: Duration = Duration::from_secs(3);
 
 /// A BNG on its wires.
 pub(super) struct Bench<'p> {
@@ -89,6 +96,45 @@ impl Bench<'_> {
             [of(0), of(1)]
         });
         Ok(self.trial(&summary).with_detail(&Forwarded::of(sessions, &summary, memory)))
+    }
+
+    /// Traffic while the control program is killed and started again.
+    pub(super) fn restart(
+        &mut self,
+        rate_per_s: f64,
+        stop: &AtomicBool,
+        journal: &mut Journal,
+    ) -> Result<Trial, RunError> {
+        let sessions = self.plan.sessions.iter().copied().max().unwrap_or(1).min(RESTART_SESSIONS);
+        let rate_per_s = (rate_per_s / 2.0).clamp(1.0, MOST_BEFORE_FORWARDING);
+        let each = RESTART_FPS / f64::from(sessions);
+        let load = Load { from_subscriber_fps: each, to_subscriber_fps: each, frame_bytes: SHORTEST_FRAME };
+        let options =
+            Options { load: Some(load), hold: Some(RESTART_TRIAL), ..self.options(sessions, rate_per_s) };
+        let (held, is_held) = mpsc::channel();
+        let (street, device) = (&self.street, &mut self.device);
+        let (summary, seconds) = thread::scope(|scope| {
+            let restarted = scope.spawn(move || -> Result<f64, RunError> {
+                match is_held.recv() {
+                    Ok(()) => Ok(device.restart_control(street, journal)?.as_secs_f64()),
+                    // The run ended before.
+                    Err(_) => Ok(0.0),
+                }
+            });
+            let mut held = Some(held);
+            let summary = street.emulate(options, stop, &mut |event| {
+                if let Event::Progress(emulator) = event
+                    && emulator.phase() == Phase::Holding
+                    && let Some(held) = held.take()
+                {
+                    held.send(()).unwrap_or_default();
+                }
+            });
+            drop(held);
+            let seconds = restarted.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            Ok::<_, RunError>((summary?, seconds?))
+        })?;
+        Ok(self.trial(&summary).with_detail(&Restarted::of(sessions, &summary, seconds)))
     }
 
     fn trial(&self, summary: &Summary) -> Trial {
