@@ -6,7 +6,7 @@
 //!
 //! Files:
 //! - `plan.rs`: the options; `street.rs`: namespaces and wires; `device.rs`, `weir.rs`: the BNGs
-//! - `run.rs`: the order of the trials; `trials.rs`: each kind of trial
+//! - `run.rs`: the order of the trials; `trials.rs`, `goodput.rs`: each kind of trial
 //! - `measured.rs`: details and figures; `report.rs`: the answer and the section of a report
 
 use std::sync::Arc;
@@ -23,6 +23,7 @@ use weir_report::report::answer::Answer;
 use weir_report::report::block::Part;
 
 mod device;
+mod goodput;
 mod measured;
 mod plan;
 mod report;

@@ -178,16 +178,20 @@ pub(super) fn parts(data: &RunData) -> Vec<Part> {
     vec![Part { id: ID, heading: "Subscribers".into(), blocks }]
 }
 
+/// A line for each DUT and number of sessions; what is of the DUT stands in its first one.
 fn table(rows: &[Row<'_>]) -> Table {
-    let sessions = rows.first().map(Row::sessions).unwrap_or_default();
-    let both = sessions.iter().flat_map(|n| [format!("from, {n}"), format!("to, {n}")]);
-    let head = ["DUT", "set-ups/s", "p50", "p99", "maximum"].map(String::from);
-    let mut table = Table::new(&head.into_iter().chain(both).collect::<Vec<_>>());
+    let mut table = Table::new(
+        &["DUT", "set-ups/s", "p50", "p99", "maximum", "sessions", "from", "to"].map(String::from),
+    );
     for row in rows {
-        let own = [row.dut().to_string(), row.shown(SET_UP_RATE, full)];
         let times = FIRST_PACKET.map(|name| row.time(name));
-        let forwarded = sessions.iter().flat_map(|n| [row.forwarded("from", n), row.forwarded("to", n)]);
-        table.push(own.into_iter().chain(times).chain(forwarded).collect());
+        let own: Vec<String> =
+            [row.dut().to_string(), row.shown(SET_UP_RATE, full)].into_iter().chain(times).collect();
+        for (place, sessions) in row.sessions().into_iter().enumerate() {
+            let own = if place == 0 { own.clone() } else { vec![String::new(); own.len()] };
+            let forwarded = ["from", "to"].map(|direction| row.forwarded(direction, &sessions));
+            table.push(own.into_iter().chain([sessions]).chain(forwarded).collect());
+        }
     }
     table
 }

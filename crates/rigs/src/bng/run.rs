@@ -8,7 +8,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::device::Device;
-use super::measured::{Forwarded, Found, ID, Restarted, SetUps};
+use super::goodput;
+use super::measured::{Forwarded, Found, Goodput, ID, Restarted, SetUps};
 use super::plan::{Concentrators, Dut, SEARCH_TRIALS};
 use super::street::Street;
 use super::trials::Bench;
@@ -72,7 +73,8 @@ impl Measuring<'_> {
                 return self.close(&point, result);
             }
         };
-        let bench = Bench { plan, street, device, seed: self.settings.seed };
+        let memory = device.memory();
+        let bench = Bench { plan, street, device, seed: self.settings.seed, memory, most_sessions: 0 };
         let series = Series::new(self, &point, kept);
         let mut entrant = Entrant { bench, series, stop: self.options.stop, found: Found::default() };
         for round in 1..=plan.rounds {
@@ -94,7 +96,7 @@ impl Entrant<'_, '_> {
         for sessions in self.bench.plan.sessions.clone() {
             let name = format!("round {round}: {sessions} sessions");
             let asked = Asked::Named(name, Purpose::Procedure, self.bench.plan.trial);
-            let (bench, stop) = (&self.bench, self.stop);
+            let (bench, stop) = (&mut self.bench, self.stop);
             let trial = self.series.one(&asked, |_| bench.forward(sessions, rate_per_s, stop))?;
             self.found.forwarded.extend(trial.believed::<Forwarded>());
         }
@@ -104,6 +106,12 @@ impl Entrant<'_, '_> {
             let (bench, stop) = (&mut self.bench, self.stop);
             let trial = self.series.one(&asked, |_| bench.restart(rate_per_s, stop, journal))?;
             self.found.restarted.extend(trial.believed::<Restarted>());
+            let asked =
+                Asked::Named(format!("round {round}: TCP"), Purpose::Procedure, self.bench.plan.trial);
+            let (options, street) = (self.bench.options(1, 1.0), &self.bench.street);
+            let trial = self.series.one(&asked, |_| goodput::measure(street, options, stop, journal))?;
+            let rate = trial.believed::<Goodput>();
+            self.found.goodput.extend(rate.map(|goodput| goodput.bits_per_s / 1e6));
         }
         Ok(())
     }
@@ -132,8 +140,8 @@ impl Entrant<'_, '_> {
 
     fn set_ups(&mut self, name: &str, rate_per_s: f64) -> Result<Option<SetUps>, RunError> {
         let name = format!("{name} at {rate_per_s}/s");
-        let asked = Asked::Named(name, Purpose::Search, self.bench.plan.trial);
-        let (bench, stop) = (&self.bench, self.stop);
+        let asked = Asked::Named(name, Purpose::Procedure, self.bench.plan.trial);
+        let (bench, stop) = (&mut self.bench, self.stop);
         let trial = self.series.one(&asked, |_| bench.set_ups(rate_per_s, stop))?;
         Ok(trial.believed::<SetUps>())
     }

@@ -35,10 +35,14 @@ pub(super) struct Bench<'p> {
     pub(super) street: Street,
     pub(super) device: Device,
     pub(super) seed: u64,
+    /// Memory of the device before the first session, bytes.
+    pub(super) memory: Option<[u64; 2]>,
+    /// Most sessions that were up at once: processes keep the memory that they once took.
+    pub(super) most_sessions: u64,
 }
 
 impl Bench<'_> {
-    fn options(&self, devices: u32, rate_per_s: f64) -> Options {
+    pub(super) fn options(&self, devices: u32, rate_per_s: f64) -> Options {
         let far_address = match (&self.device, &self.plan.external) {
             (Device::External, Some(external)) => external.far_address,
             _ => Ipv4Addr::new(198, 18, 0, 2),
@@ -56,9 +60,10 @@ impl Bench<'_> {
     }
 
     /// Set-ups at a rate, then releases.
-    pub(super) fn set_ups(&self, rate_per_s: f64, stop: &AtomicBool) -> Result<Trial, RunError> {
+    pub(super) fn set_ups(&mut self, rate_per_s: f64, stop: &AtomicBool) -> Result<Trial, RunError> {
         let devices = self.plan.devices_at(rate_per_s);
         let summary = self.street.emulate(self.options(devices, rate_per_s), stop, &mut |_| ())?;
+        self.most_sessions = self.most_sessions.max(summary.up);
         let found = SetUps::of(rate_per_s, &summary);
         let trial = self.trial(&summary);
         let limited = found.is_tester_limited().then_some(Verdict::TesterLimited);
@@ -67,7 +72,7 @@ impl Bench<'_> {
 
     /// Frames in both directions with so many sessions, and the memory that these take.
     pub(super) fn forward(
-        &self,
+        &mut self,
         sessions: u32,
         rate_per_s: f64,
         stop: &AtomicBool,
@@ -81,7 +86,6 @@ impl Bench<'_> {
         };
         let hold = Some(self.plan.trial);
         let options = Options { load: Some(load), hold, ..self.options(sessions, rate_per_s) };
-        let before = self.device.memory();
         let mut with_sessions = None;
         let summary = self.street.emulate(options, stop, &mut |event| {
             if let Event::Progress(emulator) = event
@@ -91,9 +95,10 @@ impl Bench<'_> {
                 with_sessions = Some(self.device.memory());
             }
         })?;
-        let memory = before.zip(with_sessions.flatten()).map(|(before, with)| {
-            let of = |place: usize| with[place].saturating_sub(before[place]) as f64 / f64::from(sessions);
-            [of(0), of(1)]
+        self.most_sessions = self.most_sessions.max(summary.up);
+        let per_session = |grown_bytes: u64| grown_bytes as f64 / self.most_sessions.max(1) as f64;
+        let memory = self.memory.zip(with_sessions.flatten()).map(|(before, with)| {
+            [0, 1].map(|place: usize| per_session(with[place].saturating_sub(before[place])))
         });
         Ok(self.trial(&summary).with_detail(&Forwarded::of(sessions, &summary, memory)))
     }

@@ -6,11 +6,12 @@
 
 use std::fmt::Write;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use weir_cpe::Mac;
 use weir_lab::error::RunError;
 use weir_lab::run::folder::Folder;
 use weir_lab::run::process::{LOOK, Process};
@@ -20,10 +21,17 @@ use weir_testbed::journal::Journal;
 use weir_testbed::memory::resident_bytes;
 
 use super::plan::Concentrators;
-use super::street::{ACCESS, FAR};
+use super::street::{ACCESS, FAR, HOSTS};
 
 /// The program that controls subscribers, beside that of weir.
 const CONTROL: &str = "weir-bngd";
+/// The device of the subscriber with a plan of 20 Mbit/s.
+pub(super) const SLOW_MAC: Mac = Mac([2, 0, 0x77, 0, 0, 1]);
+/// Files in the folder of a concentrator.
+const TEXT: &str = "isp.node";
+const SUBSCRIBERS: &str = "subscribers";
+const SOCKET: &str = "bng.sock";
+const NODE_SOCKET: &str = "node.sock";
 /// Time limit to become ready: as many subscribers are read as a plan has devices.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -49,7 +57,8 @@ pub(super) fn obstacle() -> Option<String> {
     })
 }
 
-fn program() -> PathBuf {
+/// Of this program.
+pub(super) fn program() -> PathBuf {
     std::env::current_exe().unwrap_or_else(|_| "weir".into())
 }
 
@@ -67,32 +76,21 @@ impl Weir {
     ) -> Result<Weir, RunError> {
         let folder = Folder::new(&std::env::temp_dir()).map_err(|error| failed("make a folder", error))?;
         let mut weir = Weir { folder, node: None, control: None, cpus };
-        weir.write("isp.node", &text(plan))?;
-        weir.write("subscribers", &subscribers(plan))?;
-        let node = ["node", "run"].map(String::from).into_iter().chain([
-            weir.file("isp.node"),
-            "--socket".into(),
-            weir.file("node.sock"),
-        ]);
-        let node = weir.process("node", node.collect(), namespace, journal)?;
+        weir.write(TEXT, &text(plan))?;
+        weir.write(SUBSCRIBERS, &subscribers(plan))?;
+        let words = ["node", "run", TEXT, "--socket", NODE_SOCKET];
+        let node = weir.process("node", &words, namespace, journal)?;
         weir.node = Some(node);
         weir.start_control(namespace, journal)?;
-        weir.ask(&["subscriber", "add", "--from", &weir.file("subscribers")])?;
+        weir.ask(&["subscriber", "add", "--from", SUBSCRIBERS])?;
         Ok(weir)
     }
 
     /// Starts the control program, and waits until it is ready.
     fn start_control(&mut self, namespace: &Namespace, journal: &mut Journal) -> Result<(), RunError> {
-        let words = ["bng", "run"].map(String::from).into_iter().chain([
-            self.file("isp.node"),
-            "--socket".into(),
-            self.file("bng.sock"),
-            "--node-socket".into(),
-            self.file("node.sock"),
-            "--store".into(),
-            self.file("store"),
-        ]);
-        self.control = Some(self.process("bngd", words.collect(), namespace, journal)?);
+        let sockets = ["--socket", SOCKET, "--node-socket", NODE_SOCKET];
+        let words = [&["bng", "run", TEXT][..], &sockets, &["--store", "store"]].concat();
+        self.control = Some(self.process("bngd", &words, namespace, journal)?);
         let deadline = Instant::now() + PATIENCE;
         while let Err(error) = self.ask(&["status"]) {
             if Instant::now() > deadline {
@@ -137,32 +135,34 @@ impl Weir {
         Ok(())
     }
 
-    fn file(&self, name: &str) -> String {
-        self.folder.path().join(name).display().to_string()
-    }
-
     fn write(&self, name: &str, text: &str) -> Result<(), RunError> {
-        fs::write(Path::new(&self.file(name)), text).map_err(|error| failed("write a file of a BNG", error))
+        fs::write(self.folder.path().join(name), text).map_err(|error| failed("write a file of a BNG", error))
     }
 
     fn process(
         &self,
         name: &str,
-        words: Vec<String>,
+        words: &[&str],
         namespace: &Namespace,
         journal: &mut Journal,
     ) -> Result<Process, RunError> {
         let said = self.folder.path().join(format!("{name}.log"));
-        let mut command = Command::new(program());
-        command.args(words);
+        let mut command = self.command(words);
         namespace.run(|| Process::start(&mut command, &self.cpus, &said, journal))
+    }
+
+    /// This program in the folder, since the path of a socket has at most 107 bytes.
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(program());
+        command.args(words).current_dir(self.folder.path());
+        command
     }
 
     /// Has `weir bng` do something.
     fn ask(&self, words: &[&str]) -> Result<(), RunError> {
-        let mut command = Command::new(program());
-        command.arg("bng").args(words).args(["--socket", &self.file("bng.sock")]).stdin(Stdio::null());
-        let output = command.output().map_err(|error| failed("start weir bng", error))?;
+        let mut command = self.command(&[&["bng"], words, &["--socket", SOCKET]].concat());
+        let output =
+            command.stdin(Stdio::null()).output().map_err(|error| failed("start weir bng", error))?;
         if output.status.success() {
             return Ok(());
         }
@@ -178,15 +178,15 @@ fn text(plan: &Concentrators) -> String {
     let vlan = if lines == "untagged" { String::new() } else { format!("vlan {lines}, ") };
     format!(
         "node access1({vlan}access, on {ACCESS})\n  > access(gateway 100.64.0.1/10)\n  > route(default via 198.18.0.2)\n  \
-         > wan(198.18.0.1/24, on {FAR})\nlimits(punt-dhcp4 1000000)\nrun(host none)\n\
-         bng(pool main 100.64.0.2-100.127.255.254 router 100.64.0.1/10,\n  plan fast down 10Gbit up 10Gbit,\n  \
+         > wan(198.18.0.1/24, on {FAR}) hosts(198.18.2.1/24, on {HOSTS})\nlimits(punt-dhcp4 1000000)\nrun(host none)\n\
+         bng(pool main 100.64.0.2-100.127.255.254 router 100.64.0.1/10,\n  plan fast down 10Gbit up 10Gbit, plan slow down 20Mbit up 5Mbit,\n  \
          limit line 1000000 burst 1000000, limit subscriber 1000 burst 1000)\n"
     )
 }
 
 fn subscribers(plan: &Concentrators) -> String {
     let options = weir_cpe::Options::new(plan.most_devices());
-    let mut text = String::new();
+    let mut text = format!("slow mac {SLOW_MAC} plan slow\n");
     for number in 0..plan.most_devices() {
         let _ = writeln!(text, "s{number} mac {} plan fast", options.mac(number));
     }
