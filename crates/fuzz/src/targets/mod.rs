@@ -2,6 +2,7 @@
 
 mod announce;
 mod bng;
+mod cpe;
 mod frames;
 mod kept;
 mod outside;
@@ -31,6 +32,7 @@ pub const TARGETS: &[Target] = &[
         mutate: mutate::text,
     },
     Target { name: "control", run: outside::control, seeds: outside::control_seeds, mutate: mutate::text },
+    Target { name: "cpe", run: cpe::cpe, seeds: cpe::cpe_seeds, mutate: mutate::bytes },
     Target { name: "detect", run: texts::detect, seeds: texts::detect_seeds, mutate: mutate::text },
     Target { name: "dhcp4", run: bng::dhcp4, seeds: bng::dhcp4_seeds, mutate: mutate::bytes },
     Target { name: "dns", run: peers::dns, seeds: peers::dns_seeds, mutate: mutate::bytes },
