@@ -33,7 +33,7 @@ use crate::node::{Connection, Order, Report, State};
 use crate::store::{self, Store};
 use crate::table::{self, Row};
 use crate::wake::Waker;
-use link::{Frame, Link, PortTable};
+use link::{Frame, Link};
 use operators::{Next, Operators};
 use totals::Totals;
 
@@ -304,7 +304,7 @@ impl Engine {
         }
         let now = now();
         for row in self.counted.drain(..self.counted.len().min(MOST_COUNTED)) {
-            let session = SessionId(row.session());
+            let session = SessionId(row.session);
             let counters = self.totals.total(session, row.counters);
             self.bng.input(now, Input::Counted { session, counters }, &mut self.outputs);
         }
@@ -347,9 +347,8 @@ impl Engine {
         // Each of them is told, whichever was readable.
         let mut are_open = true;
         rings().for_each(|punts| are_open &= punts.woke());
-        if !are_open && let Some(link) = self.link.take() {
-            self.connection.order(Order::Attach { attachment: link.attachment });
-            self.lost("the node has ended, or another program controls it");
+        if !are_open {
+            self.attach_again("the node has ended, or another program controls it");
         }
         Ok(())
     }
@@ -404,17 +403,22 @@ impl Engine {
         self.look_later();
     }
 
-    /// The node's ports and counters, read now and then.
+    /// The node's ports and counters, read now and then. With other ports or gateways it may have ended sessions.
     fn table(&mut self, State { ports, rows }: State) {
-        self.look_later();
-        if ports != self.ports {
-            if let Some(link) = &mut self.link {
-                link.ports = PortTable::new(&ports);
-            }
-            self.ports = ports;
-            self.configure();
+        if ports == self.ports {
+            self.counted = rows.into();
+            self.look_later();
+        } else {
+            self.attach_again("its ports have changed");
         }
-        self.counted = rows.into();
+    }
+
+    /// Drops the attachment, and has the thread of the node begin another one.
+    fn attach_again(&mut self, reason: &str) {
+        if let Some(link) = self.link.take() {
+            self.connection.order(Order::Attach { attachment: link.attachment });
+            self.lost(reason);
+        }
     }
 
     fn look_later(&mut self) {
@@ -439,12 +443,7 @@ impl Engine {
             Some(NodeCommand::RemoveSession { session }) => {
                 debug!(%session, "the node does not have session {session}: {message}");
             }
-            None => {
-                let attachment = link.attachment;
-                self.link = None;
-                self.connection.order(Order::Attach { attachment });
-                self.lost(message);
-            }
+            None => self.attach_again(message),
         }
     }
 
