@@ -150,6 +150,7 @@ impl Bng {
             Input::Command { id, command } => self.command(id, command, out),
             Input::Adopt(record) => self.adopt(record, out),
             Input::NodeTable(table) => self.compare_node(table, out),
+            Input::NodeRefused { session } => self.refused_by_node(session),
             Input::Counted { session, counters } => self.counted(session, counters, out),
         }
         let next = self.deadlines.first().map(|(at, _)| *at);

@@ -131,4 +131,12 @@ impl Bng {
             self.tell_node(index, out);
         }
     }
+
+    /// The node does not have a session that it was told of.
+    pub(super) fn refused_by_node(&mut self, session: SessionId) {
+        let index = self.sessions.get(&session).copied();
+        if let Some(online) = index.and_then(|index| self.online_mut(index)) {
+            online.in_node = None;
+        }
+    }
 }

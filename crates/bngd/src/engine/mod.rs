@@ -318,10 +318,11 @@ impl Engine {
             self.timer = None;
             self.input(Input::Timer, Frames::Now);
         }
-        if let Some(link) = &self.link
+        if let Some(link) = &mut self.link
             && self.table_at.is_some_and(|at| at <= Instant::now())
         {
             self.table_at = None;
+            link.at_table = link.settled();
             self.connection.order(Order::Table { attachment: link.attachment });
         }
         self.losses.injections += self.link.as_mut().map_or(0, |link| std::mem::take(&mut link.lost_frames));
@@ -379,8 +380,8 @@ impl Engine {
     }
 
     fn lost(&mut self, error: &str) {
-        warn!(%error, "note: the connection to the node has ended: {error}; connecting again");
-        self.node_trouble = Some(format!("the connection to the node has ended: {error}"));
+        warn!(%error, "note: attaching to the node again: {error}");
+        self.node_trouble = Some(format!("attaching to the node again: {error}"));
         self.counted.clear();
         self.table_at = None;
     }
@@ -403,13 +404,18 @@ impl Engine {
         self.look_later();
     }
 
-    /// The node's ports and counters, read now and then. With other ports or gateways it may have ended sessions.
+    /// The node's ports and counters, read now and then. A text that was applied may have ended sessions.
     fn table(&mut self, State { ports, rows }: State) {
-        if ports == self.ports {
+        let Some(link) = &self.link else { return };
+        let is_settled = link.settled().is_some() && link.settled() == link.at_table && !link.has_refused;
+        let in_node = rows.iter().filter(|row| row.session != 0).count();
+        if ports != self.ports {
+            self.attach_again("its ports or gateways have changed");
+        } else if is_settled && in_node != self.bng.node_sessions().count() {
+            self.attach_again("it has other sessions");
+        } else {
             self.counted = rows.into();
             self.look_later();
-        } else {
-            self.attach_again("its ports have changed");
         }
     }
 
@@ -427,23 +433,29 @@ impl Engine {
         self.table_at = Some(Instant::now() + (TABLE_PER_SESSION * sessions).clamp(least, most));
     }
 
-    /// The node does not take a change. A session that it does not take ends, and its client is not answered.
+    /// The node does not take a change. Its session waits for a node that takes it, and its client is not answered.
     fn refused(&mut self, refusal: &Refusal) {
         let Some(link) = &mut self.link else { return };
-        let refused = refusal.command.and_then(|place| link.refused(place));
         let message = &refusal.message;
-        match refused {
-            Some(NodeCommand::AddSession(add)) => {
-                let (session, subscriber) = (add.session, add.subscriber);
-                warn!(%session, %subscriber, "note: the node refuses session {session} of {subscriber}, which ends: {message}");
-                let id = self.operators.number();
-                let command = Command::Disconnect(session);
-                self.input(Input::Command { id, command }, Frames::Now);
+        let Some(refused) = refusal.command.map(|place| link.refused(place)).filter(|all| !all.is_empty())
+        else {
+            return self.attach_again(message);
+        };
+        let is_first = !std::mem::replace(&mut link.has_refused, true);
+        for change in refused {
+            match change {
+                NodeCommand::AddSession(add) => {
+                    let (session, subscriber) = (add.session, add.subscriber);
+                    if is_first {
+                        warn!(%session, %subscriber, "note: the node refuses session {session} of {subscriber}, and perhaps others: {message}");
+                    }
+                    debug!(%session, %subscriber, "the node refuses session {session} of {subscriber}: {message}");
+                    self.input(Input::NodeRefused { session }, Frames::Now);
+                }
+                NodeCommand::RemoveSession { session } => {
+                    debug!(%session, "the node does not have session {session}: {message}");
+                }
             }
-            Some(NodeCommand::RemoveSession { session }) => {
-                debug!(%session, "the node does not have session {session}: {message}");
-            }
-            None => self.attach_again(message),
         }
     }
 
