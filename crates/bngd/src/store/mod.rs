@@ -18,6 +18,8 @@ mod database;
 mod error;
 mod filler;
 mod frame;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
 mod inbox;
 mod lock;
 mod log;
