@@ -9,7 +9,8 @@
 //! ```
 //! - A record that was reported as stored is there after any crash, and a power failure.
 //! - A record that was reported as failed is not there later: see [`Report::Failed`].
-//! - Other programs read the database while this one runs; the tables are described in `database/schema.sql`.
+//! - Other programs read the database while this one runs; the tables are described in `database/schema.sql`. A transaction that
+//!   reads for long lets the file `bng.db-wal` grow meanwhile.
 //!
 //! Files: `frame.rs` bytes of the log; `log.rs` its files; `inbox.rs`, `progress.rs` what the threads hand over; `database.rs` and
 //! its folder the tables; `lock.rs`; `error.rs`.
