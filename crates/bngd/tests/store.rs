@@ -2,6 +2,7 @@
 
 mod faults;
 mod files;
+mod full;
 mod model;
 
 use std::path::Path;
@@ -140,4 +141,20 @@ fn sessions_that_have_ended_are_in_the_database_with_their_cause() {
     let last: String =
         db.query_row("SELECT last_address FROM subscribers", (), |row| row.get(0)).expect("one row");
     assert_eq!(last, "100.64.0.2");
+}
+
+#[test]
+fn ended_sessions_are_kept_for_30_days() {
+    let folder = Folder::new();
+    drop(open(&folder));
+    let db = rusqlite::Connection::open(folder.join("bng.db")).expect("a database");
+    let insert = "INSERT INTO ended_sessions SELECT NULL, value, 's', 'a', 'm', '100.64.0.2', 0, unixepoch() - value * 86400,
+        'released', 0, 0, 0, 0 FROM json_each('[40, 31, 29, 1]')";
+    db.execute_batch(insert).expect("rows");
+    let (mut store, _) = open(&folder);
+    store.append(record("1 1 removed anna"));
+    store.close().expect("all is written");
+    let days = "SELECT group_concat(session) FROM ended_sessions";
+    let days: String = db.query_row(days, (), |row| row.get(0)).expect("one row");
+    assert_eq!(days, "29,1");
 }

@@ -41,9 +41,12 @@ impl Bng {
                 if let Some(entry) = self.subscribers.get_mut(index) {
                     entry.last_address = Some(address);
                 }
+                self.addresses.was_used(address);
             }
-            Change::Lease { session, subscriber, start_s, counters, lease } => {
+            Change::Lease { session, subscriber, start_s, counters, mut lease } => {
                 let index = self.known(&subscriber)?;
+                let subscriber = self.name(index).unwrap_or(subscriber);
+                self.config.share_port(&mut lease.device.line.port);
                 let lease_end = self.now.at + self.left(&lease);
                 let session = Session { id: session, subscriber, lease, start_s, counters, lease_end };
                 self.adopt_session(index, session);

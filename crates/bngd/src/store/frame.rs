@@ -65,7 +65,8 @@ pub(super) fn group(at_s: u64, records: &[Record]) -> Vec<u8> {
     frame(text)
 }
 
-fn frame(text: String) -> Vec<u8> {
+/// The frame of a text.
+pub(super) fn frame(text: String) -> Vec<u8> {
     let length = (text.len() as u32).to_le_bytes();
     [&MAGIC[..], &length, &crc(length, text.as_bytes()).to_le_bytes(), text.as_bytes()].concat()
 }

@@ -207,7 +207,15 @@ impl Log {
         let length = frame.len() as u64;
         let mut active = match self.active.take() {
             Some(active) if active.end + length <= active.size => active,
-            _ => self.new_segment(length)?,
+            full => {
+                // A file without groups is unknown to the thread that fills the database; what is left is deleted at the next start.
+                if let Some(Active { number, start, end, .. }) = full
+                    && start == end
+                {
+                    let _ = self.folder.remove_segment(number);
+                }
+                self.new_segment(length)?
+            }
         };
         let written = active.file.write_all_at(frame, active.end).and_then(|()| active.file.sync_data());
         let written = written.map_err(StoreError::io(&active.path));

@@ -108,8 +108,8 @@ fn a_damaged_record_before_others_is_refused() {
 fn a_missing_file_of_the_log_is_refused() {
     let log = Log::new(Options { segment_bytes: 1, ..OPTIONS });
     let found = segments(&log.folder);
-    assert_eq!(found.len(), 7);
-    for path in &found[1..6] {
+    assert_eq!(found.len(), 6);
+    for path in &found[..5] {
         let copy = log.with(path, b"");
         fs::remove_file(copy.join(path.file_name().unwrap())).unwrap();
         let text = refused(&copy);
@@ -117,9 +117,39 @@ fn a_missing_file_of_the_log_is_refused() {
     }
     let copy = log.with(&found[2], &fs::read(&found[1]).unwrap());
     let text = refused(&copy);
-    assert!(text.contains("it is segment 2, renamed"), "{text}");
+    assert!(text.contains("it is segment 3, renamed"), "{text}");
     let (_store, records) = open(&log.folder);
     assert_eq!(state(&records), state(&log.records));
+}
+
+#[test]
+fn files_of_the_log_are_deleted_after_the_database_has_them() {
+    let folder = Folder::new();
+    let (mut store, _) = open_with(&folder, Options { fill_every: PATIENCE, ..OPTIONS }).expect("a store");
+    for record in records(&"subscriber anna mac 02:00:00:00:00:01 plan basic\n".repeat(60)) {
+        let revision = record.revision;
+        store.append(record);
+        wait_for(&mut store, revision);
+    }
+    assert_eq!(segments(&folder).len(), 3);
+    store.close().expect("all is written");
+    let db = rusqlite::Connection::open(folder.join("bng.db")).expect("a database");
+    let filled: i64 = db.query_row("SELECT revision FROM filled", (), |row| row.get(0)).expect("one row");
+    assert_eq!((segments(&folder).len(), filled), (1, 60));
+}
+
+#[test]
+fn a_group_that_is_larger_than_a_file_has_a_file_of_its_own() {
+    let folder = Folder::new();
+    let options = Options { segment_bytes: 100, gather: Duration::from_millis(1), ..OPTIONS };
+    let (mut store, _) = open_with(&folder, options).expect("a store");
+    let all = records(&"subscriber anna mac 02:00:00:00:00:01 plan basic\n".repeat(10_000));
+    all.iter().cloned().for_each(|record| store.append(record));
+    wait_for(&mut store, 10_000);
+    store.close().expect("all is written");
+    assert_eq!(segments(&folder).len(), 1);
+    let (_store, found) = open(&folder);
+    assert_eq!(found.first().map(|record| record.revision), Some(10_000));
 }
 
 #[test]
