@@ -10,7 +10,7 @@ mod link;
 mod operators;
 mod totals;
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::mpsc::Receiver;
@@ -21,7 +21,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 use tracing::{debug, info, warn};
-use weir_bng::{Bng, Command, Config, Event, Input, NodeCommand, Now, Output, Punt, SessionId};
+use weir_bng::{
+    Bng, Change, Command, Config, Event, Input, NodeCommand, Now, Output, PortName, Punt, Record, SessionId,
+};
 use weir_control::request::Refusal;
 use weir_node::PortState;
 use weir_plane::PuntReason;
@@ -138,7 +140,9 @@ impl Engine {
             losses: Losses::default(),
         };
         let (count, now) = (records.len(), now());
-        for record in records {
+        let mut ports = HashSet::new();
+        for mut record in records {
+            share_port(&mut record, &mut ports);
             engine.bng.input(now, Input::Adopt(record), &mut engine.outputs);
         }
         engine.carry_out(Frames::Now);
@@ -481,6 +485,17 @@ impl Engine {
             let id = self.operators.number();
             let command = Command::Configure(Box::new(config));
             self.input(Input::Command { id, command }, Frames::Now);
+        }
+    }
+}
+
+/// Sessions of a port share the text of its name.
+fn share_port(record: &mut Record, ports: &mut HashSet<PortName>) {
+    if let Change::Lease { lease, .. } = &mut record.change {
+        let port = &mut lease.device.line.port;
+        match ports.get(port) {
+            Some(shared) => port.clone_from(shared),
+            None => _ = ports.insert(port.clone()),
         }
     }
 }
