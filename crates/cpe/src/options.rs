@@ -145,7 +145,7 @@ impl Options {
     }
 
     /// The MAC address of a device.
-    pub(crate) fn mac(&self, device: u32) -> Mac {
+    pub fn mac(&self, device: u32) -> Mac {
         let [a, b, rest @ ..] = self.first_mac.0;
         let [c, d, e, f] = u32::from_be_bytes(rest).wrapping_add(device).to_be_bytes();
         Mac([a, b, c, d, e, f])

@@ -4,6 +4,7 @@
 //! Files:
 //! - `throughput/`: rates of devices and the procedures of the RFCs
 //! - `nat/`: translation under load; `nat/sessions/`: RFC 9693; `nat/tcp/`: TCP connections
+//! - `bng/`: subscribers of a concentrator: set-ups, forwarding, memory
 //! - `capture/`: capture methods; `peers/`: weir beside other programs that generate, capture and detect
 //! - `buffers/`: queues and buffers at a bottleneck; `buffers/real.rs`: the same with the kernel's TCP
 //! - `servers/`, `files/`, `mail/`, `fixes/`: loads of applications; what a setting of the machine gains
@@ -37,6 +38,7 @@ macro_rules! run_of {
     };
 }
 
+pub mod bng;
 pub mod buffers;
 pub mod capture;
 pub mod files;
@@ -67,6 +69,7 @@ const ALL: &[&dyn Rig] = &[
     &peers::CAPTURE,
     &peers::DETECT,
     &nat::NatRig,
+    &bng::BngRig,
     &buffers::BuffersRig,
     &servers::ServersRig,
     &files::FilesRig,

@@ -94,10 +94,13 @@ impl Report<'_> {
         let again = [again.discover, again.request, again.arp, again.first_packet];
         let [discover, request, arp, first] = again;
         row("sent again", format!("DISCOVER {discover}, REQUEST {request}, ARP {arp}, first packet {first}"));
+        if summary.messages.naks > 0 {
+            row("NAK", summary.messages.naks.to_string());
+        }
         if summary.messages.renewals > 0 {
             row("renewals", summary.messages.renewals.to_string());
         }
-        if self.arguments.json || summary.released > 0 {
+        if summary.released > 0 {
             row("released", summary.released.to_string());
         }
         for (name, traffic) in self.traffic() {

@@ -262,6 +262,10 @@ fn quantity(value: f64, unit: &str) -> String {
 }
 
 fn trial_line(trial: &Trial) -> String {
+    if let (None, Some(key)) = (&trial.frames, &trial.key) {
+        let why = trial.reasons.first().map_or(String::new(), |reason| format!(": {reason}"));
+        return format!("  trial {}: {key}, {}{why}", trial.index + 1, trial.verdict.name());
+    }
     let lost = trial.counts().lost as f64 / trial.counts().sent.max(1) as f64 * 100.0;
     let why = trial.reasons.first().map_or(String::new(), |reason| format!(": {reason}"));
     format!(

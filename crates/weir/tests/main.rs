@@ -31,6 +31,7 @@ mod servers;
 mod services {
     //! Servers and clients of others beside weir: `./test services`.
     mod bng;
+    mod dhcp_servers;
     mod frr;
     mod inspect;
     mod prometheus;

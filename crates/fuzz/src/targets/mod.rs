@@ -2,6 +2,7 @@
 
 mod announce;
 mod bng;
+mod cpe;
 mod frames;
 mod kept;
 mod outside;
@@ -23,6 +24,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "apps", run: peers::apps, seeds: peers::apps_seeds, mutate: mutate::text },
     Target { name: "blocks", run: kept::blocks, seeds: kept::blocks_seeds, mutate: mutate::text },
     Target { name: "bng", run: bng::bng, seeds: bng::bng_seeds, mutate: mutate::bytes },
+    Target { name: "bng_log", run: bng::bng_log, seeds: bng::bng_log_seeds, mutate: mutate::bytes },
     Target { name: "bng_text", run: bng::bng_text, seeds: bng::bng_text_seeds, mutate: mutate::text },
     Target {
         name: "bottleneck",
@@ -31,6 +33,7 @@ pub const TARGETS: &[Target] = &[
         mutate: mutate::text,
     },
     Target { name: "control", run: outside::control, seeds: outside::control_seeds, mutate: mutate::text },
+    Target { name: "cpe", run: cpe::cpe, seeds: cpe::cpe_seeds, mutate: mutate::bytes },
     Target { name: "detect", run: texts::detect, seeds: texts::detect_seeds, mutate: mutate::text },
     Target { name: "dhcp4", run: bng::dhcp4, seeds: bng::dhcp4_seeds, mutate: mutate::bytes },
     Target { name: "dns", run: peers::dns, seeds: peers::dns_seeds, mutate: mutate::bytes },

@@ -1,0 +1,116 @@
+//! The ceiling of the emulator itself: the highest rates at which nothing fails, with the smallest responder in place of a BNG, over veth
+//! pairs between two namespaces. Needs root.
+//!
+//! ```text
+//!  emulator [a] ---- [b] responder [d] ---- [c] far end of the emulator
+//! ```
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use weir_cpe::responder::serve;
+use weir_cpe::run::{Interfaces, run};
+use weir_cpe::{Load, Mac, Options, SHORTEST_FRAME, Summary};
+use weir_linux::namespace::Namespace;
+use weir_linux::rtnl::{Rtnl, VethConfig, VethEnd};
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// Frames/s of each direction that are tried, for each session.
+const SESSIONS: u32 = 1000;
+
+fn main() -> Result<(), Failure> {
+    let street = match Street::new() {
+        Ok(street) => street,
+        Err(error) => {
+            println!("not measured: namespaces and veth pairs need root ({error})");
+            return Ok(());
+        }
+    };
+    println!("set-ups/s asked  reached  first packet p50, p99, max ms  again  failed");
+    for rate in [1000, 2000, 5000, 10_000, 20_000, 40_000] {
+        let options =
+            Options { rate_per_s: f64::from(rate), hold: Some(Duration::ZERO), ..with_far(rate / 2) };
+        let summary = street.run(options)?;
+        let ms = |time: Duration| time.as_secs_f64() * 1e3;
+        let (reached, again) = (summary.setups_per_s.unwrap_or(0.0), summary.retransmissions);
+        let first =
+            summary.first_packet.map_or([0.0; 3], |first| [ms(first.p50), ms(first.p99), ms(first.max)]);
+        let [p50, p99, max] = first;
+        println!(
+            "{rate:15} {reached:8.0} {p50:10.2} {p99:7.2} {max:7.2} {:14} {:7}",
+            again.discover + again.request + again.arp + again.first_packet,
+            summary.failed()
+        );
+    }
+    println!("\nframes/s asked each way  sent from, received  sent to, received");
+    for fps in [25_000, 50_000, 100_000, 200_000] {
+        let each = f64::from(fps) / f64::from(SESSIONS);
+        let load = Load { from_subscriber_fps: each, to_subscriber_fps: each, frame_bytes: SHORTEST_FRAME };
+        let hold = Some(Duration::from_secs(1));
+        let summary =
+            street.run(Options { load: Some(load), hold, rate_per_s: 5000.0, ..with_far(SESSIONS) })?;
+        let [from, to] = [summary.from_subscriber, summary.to_subscriber].map(Option::unwrap_or_default);
+        println!("{fps:23} {:10} {:9} {:8} {:9}", from.sent, from.received, to.sent, to.received);
+    }
+    Ok(())
+}
+
+fn with_far(devices: u32) -> Options {
+    let far = "198.18.0.2:7".parse().ok();
+    Options {
+        far,
+        own_far: true,
+        lines: "100-199.1-4094".parse().unwrap_or_default(),
+        ..Options::new(devices)
+    }
+}
+
+struct Street {
+    devices: Namespace,
+    bng: Namespace,
+}
+
+impl Street {
+    fn new() -> Result<Street, Failure> {
+        let street = Street { devices: Namespace::new()?, bng: Namespace::new()? };
+        for (number, (here, there)) in (0..).zip([("a", "b"), ("c", "d")]) {
+            let ends = [(&street.devices, here, 1), (&street.bng, there, 2)];
+            let veth = ends.map(|(namespace, name, end)| VethEnd {
+                name,
+                mac: [2, 0, 0, 0, number, end],
+                namespace: namespace.fd(),
+            });
+            let config = VethConfig { mtu: 1500, queues: 1 };
+            street.devices.run(|| Rtnl::open()?.add_veth(veth, config))?;
+            for (namespace, name, _) in ends {
+                namespace.run(|| -> Result<(), weir_linux::Error> {
+                    let mut rtnl = Rtnl::open()?;
+                    let index = rtnl.link(name)?.ifindex;
+                    rtnl.keep_quiet(index)?;
+                    rtnl.set_up(index, true)
+                })?;
+            }
+        }
+        Ok(street)
+    }
+
+    fn run(&self, options: Options) -> Result<Summary, Failure> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (ready, is_ready) = mpsc::channel();
+        let responder = {
+            let stop = stop.clone();
+            let far = Some(("d", Mac([2, 0, 0, 0, 1, 1])));
+            self.bng
+                .spawn("responder", move || serve("b", far, &stop, || ready.send(()).unwrap_or_default()))?
+        };
+        is_ready.recv()?;
+        let interfaces = Interfaces { access: "a", far: Some("c"), tap: None };
+        let summary = self.devices.run(|| run(options, &interfaces, &AtomicBool::new(false), &mut |_| ()));
+        stop.store(true, Ordering::Relaxed);
+        responder.join().map_err(|_| "the responder panicked")??;
+        Ok(summary?)
+    }
+}

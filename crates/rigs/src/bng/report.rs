@@ -1,0 +1,208 @@
+//! What a run of concentrators says: how many subscribers, how fast online, how fast forwarded.
+
+use weir_record::record::{Bound, Figure};
+use weir_record::run_data::{PointData, RunData};
+use weir_report::report::answer::Answer;
+use weir_report::report::bars::{Bar, BarChart, Group};
+use weir_report::report::block::{Block, Part};
+use weir_report::view::Table;
+use weir_report::view::format::{full, list, or_dash, si, significant, time_ns};
+
+use super::measured::{FIRST_PACKET, GOODPUT, ID, MEMORY, RESTART_LOSS, SET_UP_RATE};
+
+const CAPTION: &str = "Set-ups per second without a failure, median of the rounds. Longer is better.";
+
+const METHOD: &str = "Emulated devices start evenly paced, each behind its own VLAN tags: DISCOVER, OFFER, REQUEST, ACK, ARP for the gateway, \
+    then a first packet to the far end. A rate counts if every device came up, no message was sent again, and set-ups came as fast as \
+    asked; the rate doubles until that is not so, then it is bisected. The time to the first packet is that of half of the rate. Forwarding: \
+    numbered frames in both directions at once, in overload; what arrives at another session than its own counts as a fault. Memory: \
+    growth of the resident memory of each process while the sessions come up, by their number. The responder answers every message from \
+    its MAC address and forwards without rules: it is the ceiling of the emulator, which sends and receives on one CPU.";
+
+const COLUMNS: &str = "set-ups/s: the highest rate without a failure; p50, p99, maximum: time to the first packet at half of that rate; \
+    from, to: frames/s forwarded from and to subscribers at once with so many sessions.";
+
+/// Of a point: a concentrator with its figures.
+struct Row<'a> {
+    data: &'a PointData,
+}
+
+impl Row<'_> {
+    fn dut(&self) -> &str {
+        &self.data.point.dut
+    }
+
+    fn figures(&self) -> impl Iterator<Item = &Figure> {
+        let result = self.data.point.result.as_ref();
+        let own = result.into_iter().flat_map(|result| &result.procedures);
+        own.filter(|procedure| procedure.procedure == ID).flat_map(|procedure| &procedure.figures)
+    }
+
+    fn figure(&self, name: &str) -> Option<&Figure> {
+        self.figures().find(|figure| figure.name == name)
+    }
+
+    /// A value with what its bound means.
+    fn shown(&self, name: &str, text: impl Fn(f64) -> String) -> String {
+        let figure = self.figure(name);
+        let bound = figure.filter(|figure| figure.bound == Bound::AtLeast).map_or("", |_| "≥");
+        or_dash(figure.and_then(|figure| figure.value), |value| format!("{bound}{}", text(value)))
+    }
+
+    fn time(&self, name: &str) -> String {
+        self.shown(name, |s| time_ns(s * 1e9))
+    }
+
+    /// Numbers of sessions with which frames were forwarded, as in the names of figures.
+    fn sessions(&self) -> Vec<String> {
+        let from = self.figures().filter_map(|figure| {
+            let sessions = figure.name.strip_prefix("forwarded from subscriber, ")?;
+            Some(sessions.strip_suffix(" sessions")?.to_string())
+        });
+        from.collect()
+    }
+
+    fn forwarded(&self, direction: &str, sessions: &str) -> String {
+        self.shown(&format!("forwarded {direction} subscriber, {sessions} sessions"), si)
+    }
+
+    /// `weir: 5,000 set-ups/s without a failure, ..`.
+    fn sentence(&self) -> Option<String> {
+        let sessions = self.sessions();
+        let most = sessions.last()?;
+        let rate = self.shown(SET_UP_RATE, full);
+        Some(format!(
+            "{} has {most} subscribers online at up to {rate} set-ups/s without a failure; their first packet takes {} (p99 {}) at half \
+             of that rate, and {} frames/s from and {} to them are forwarded at once.",
+            self.dut(),
+            self.time(FIRST_PACKET[0]),
+            self.time(FIRST_PACKET[1]),
+            self.forwarded("from", most),
+            self.forwarded("to", most),
+        ))
+    }
+
+    /// What is behind the rates.
+    fn costs(&self) -> Option<String> {
+        let mut parts = Vec::new();
+        if let (Some(node), Some(control)) = (self.figure(MEMORY[0])?.value, self.figure(MEMORY[1])?.value) {
+            parts.push(format!(
+                "a session takes {} KiB in the node and {} KiB in the control program",
+                significant(node),
+                significant(control)
+            ));
+        }
+        let lost = self.figure(RESTART_LOSS).and_then(|figure| figure.value);
+        parts
+            .extend(lost.map(|lost| format!("a restart of the control program loses {} frames", full(lost))));
+        let goodput = self.figure(GOODPUT).and_then(|figure| figure.value);
+        parts.extend(
+            goodput.map(|rate| format!("TCP gets {} Mbit/s of a plan of 20 Mbit/s", significant(rate))),
+        );
+        (!parts.is_empty()).then(|| format!("{}: {}.", self.dut(), list(&parts)))
+    }
+}
+
+fn rows(data: &RunData) -> Vec<Row<'_>> {
+    let is_own = |data: &&PointData| {
+        let result = data.point.result.as_ref();
+        result.is_some_and(|result| result.procedures.iter().any(|procedure| procedure.procedure == ID))
+    };
+    data.points.iter().filter(is_own).map(|data| Row { data }).collect()
+}
+
+/// Is it the emulator's own ceiling?
+fn is_ceiling(row: &Row<'_>) -> bool {
+    row.dut() == "responder"
+}
+
+fn sentences(data: &RunData) -> Vec<String> {
+    let rows = rows(data);
+    let (ceilings, duts): (Vec<&Row<'_>>, Vec<&Row<'_>>) = rows.iter().partition(|row| is_ceiling(row));
+    let answers = duts.iter().filter_map(|row| row.sentence());
+    let costs = duts.iter().filter_map(|row| row.costs());
+    let ceiling = ceilings.iter().filter_map(|row| {
+        let sessions = row.sessions();
+        let most = sessions.last()?;
+        Some(format!(
+            "The tester's own ceiling is {} set-ups/s, and {} frames/s from and {} to {most} sessions at once.",
+            row.shown(SET_UP_RATE, full),
+            row.forwarded("from", most),
+            row.forwarded("to", most)
+        ))
+    });
+    answers.chain(ceiling).chain(costs).collect()
+}
+
+/// The answer to the question.
+pub(super) fn answer(data: &RunData) -> Option<Answer> {
+    let rows = rows(data);
+    if rows.is_empty() {
+        return None;
+    }
+    Some(Answer {
+        sentences: sentences(data),
+        table: table(&rows),
+        columns: COLUMNS.into(),
+        drawing: Some(Block::Wide(chart(&rows), CAPTION)),
+    })
+}
+
+/// What a run says, for the summary.
+pub(super) fn findings(data: &RunData) -> Vec<String> {
+    let left_out = data.points.iter().filter(|point| ["responder", "weir"].contains(&&*point.point.dut));
+    let left_out = left_out.filter_map(PointData::why_left_out).map(String::from);
+    sentences(data).into_iter().chain(left_out).collect()
+}
+
+/// Its section of a report.
+pub(super) fn parts(data: &RunData) -> Vec<Part> {
+    let rows = rows(data);
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    let irregular: Vec<String> = rows
+        .iter()
+        .flat_map(|row| {
+            let procedures = row.data.point.result.iter().flat_map(|result| &result.procedures);
+            procedures.flat_map(|procedure| &procedure.irregular).map(|text| format!("{}: {text}", row.dut()))
+        })
+        .collect();
+    let blocks = vec![
+        Block::Drawing { drawings: vec![chart(&rows)], caption: CAPTION },
+        Block::Sentence("Set-ups, and frames/s with each number of sessions:".into()),
+        Block::Table(table(&rows)),
+        Block::Bullets(irregular),
+        Block::Note(METHOD.into()),
+    ];
+    vec![Part { id: ID, heading: "Subscribers".into(), blocks }]
+}
+
+/// A line for each DUT and number of sessions; what is of the DUT stands in its first one.
+fn table(rows: &[Row<'_>]) -> Table {
+    let mut table = Table::new(
+        &["DUT", "set-ups/s", "p50", "p99", "maximum", "sessions", "from", "to"].map(String::from),
+    );
+    for row in rows {
+        let times = FIRST_PACKET.map(|name| row.time(name));
+        let own: Vec<String> =
+            [row.dut().to_string(), row.shown(SET_UP_RATE, full)].into_iter().chain(times).collect();
+        for (place, sessions) in row.sessions().into_iter().enumerate() {
+            let own = if place == 0 { own.clone() } else { vec![String::new(); own.len()] };
+            let forwarded = ["from", "to"].map(|direction| row.forwarded(direction, &sessions));
+            table.push(own.into_iter().chain([sessions]).chain(forwarded).collect());
+        }
+    }
+    table
+}
+
+fn chart(rows: &[Row<'_>]) -> String {
+    let bars = rows.iter().map(|row| {
+        let value = row.figure(SET_UP_RATE).and_then(|figure| figure.value);
+        Bar::plain(row.dut(), value, row.shown(SET_UP_RATE, full))
+    });
+    let group = Group { label: "set-ups per second".into(), bars: bars.collect(), limit: None };
+    let texts: Vec<String> = group.bars.iter().map(|bar| bar.title.clone()).collect();
+    let chart = BarChart { groups: vec![group], unit: "1/s".into(), number: si, limit_name: String::new() };
+    chart.draw("Set-ups per second", &list(&texts))
+}
