@@ -173,11 +173,11 @@ is_fresh() {
     [ -x "$1" ] && [ -z "$(cd "$here" && find Cargo.* crates plans bpf -newer "$1" -print -quit 2>/dev/null)" ]
 }
 
-# Builds the program. Silent if there is nothing to do.
+# build_weir PACKAGE...: builds programs. Silent if there is nothing to do.
 build_weir() {
     local log status=0
     log=$(mktemp)
-    build env CARGO_TERM_COLOR=never cargo build --locked --release -p weir --target-dir "$target" 2>&1 |
+    build env CARGO_TERM_COLOR=never cargo build --locked --release "${@/#/--package=}" --target-dir "$target" 2>&1 |
         show_build "$log" || status=$?
     if [ "$status" -ne 0 ]; then
         cat "$log" >&2

@@ -7,6 +7,7 @@
 
 use std::io::{self, Write};
 
+mod access;
 mod change;
 mod fast;
 mod filter;
@@ -32,6 +33,7 @@ pub fn plane(wanted: &str, form: Form, out: &mut dyn Write) -> io::Result<()> {
     let mut bench = probe::Bench::new(wanted, form, out);
     bench.heading()?;
     forward::rows(&mut bench)?;
+    access::rows(&mut bench)?;
     filter::rows(&mut bench)?;
     nat::rows(&mut bench)?;
     fast::rows(&mut bench)?;
@@ -48,7 +50,7 @@ mod tests {
     #[test]
     fn a_row_measures_frames_that_leave() {
         let mut out = Vec::new();
-        for wanted in ["nat and route 10k", "forward 1 prefix IPv4", "nat 1 udp random"] {
+        for wanted in ["64k subscribers", "nat and route 10k", "forward 1 prefix IPv4", "nat 1 udp random"] {
             plane(wanted, Form::Json, &mut out).unwrap_or_else(|error| panic!("{error}"));
         }
         let mut bench = probe::Bench::new("", Form::Json, &mut out);

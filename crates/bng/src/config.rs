@@ -4,6 +4,8 @@ mod text;
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
+use std::ops::Range;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use weir_config::Mistakes;
@@ -42,10 +44,10 @@ pub struct Config {
 }
 
 /// A port.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Port {
-    /// Its MAC address.
-    pub mac: Mac,
+    /// Its MAC address; `None`: it is not known yet, and no frame of the port is answered.
+    pub mac: Option<Mac>,
     /// Whether the circuit-id that comes in by it is written by an access node (RFC 3046, section 2.1).
     pub is_trusted: bool,
     /// Relays that may ask by it.
@@ -96,13 +98,46 @@ impl Default for Config {
     }
 }
 
+/// The item `bng(...)` of a node's file.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Item {
+    /// What is configured.
+    pub config: Config,
+    /// The folder of the records; `None`: the file does not say.
+    pub store: Option<PathBuf>,
+    /// The socket of the REST server; `None`: the file does not say.
+    pub socket: Option<PathBuf>,
+    /// Subscribers, in the texts of tests alone.
+    subscribers: Vec<Subscriber>,
+}
+
+/// What a configuration names of its node.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NodeFacts {
+    /// Its ports.
+    pub ports: Vec<PortName>,
+    /// Addresses that it has towards subscribers.
+    pub gateways: Vec<Ipv4Addr>,
+}
+
+impl Item {
+    /// Reads the item of which the text between the parentheses stands at `within`, in a file with this text and name.
+    ///
+    /// # Errors
+    /// All mistakes, each with its line; what the node does not have is one.
+    pub fn read(file: &str, text: &str, within: Range<usize>, node: &NodeFacts) -> Result<Item, Mistakes> {
+        text::read(file, text, within, Some(node))
+    }
+}
+
 impl Config {
     /// Reads a configuration, and the subscribers that stand beside it; see `config/text.rs`. `file` is its name in mistakes.
     ///
     /// # Errors
     /// All mistakes, each with its line.
     pub fn read(file: &str, text: &str) -> Result<(Config, Vec<Subscriber>), Mistakes> {
-        text::read(file, text)
+        let item = text::read(file, text, 0..text.len(), None)?;
+        Ok((item.config, item.subscribers))
     }
 
     /// The rates of a plan; `None`: there is no such plan.

@@ -22,6 +22,7 @@
 //! - Every frame is answered, accepted without an answer, or dropped with a reason, and counted; see [`Bng::counts`].
 #![forbid(unsafe_code)]
 
+pub mod api;
 mod bng;
 mod config;
 pub mod dhcp4;
@@ -44,7 +45,7 @@ mod why;
 mod words;
 
 pub use bng::{Bng, Counts, Sizes};
-pub use config::{Config, LeaseTimes, Moves, Port};
+pub use config::{Config, Item, LeaseTimes, Moves, NodeFacts, Port};
 pub use drops::{DropReason, Drops};
 pub use io::{AddSession, Command, CommandError, Event, Input, NodeCommand, Now, Output, Punt};
 pub use limit::Limit;

@@ -105,14 +105,18 @@ impl Key {
         match words.word("`mac`, `line` or `circuit`")? {
             "mac" => Ok(Key::Mac(words.value("a MAC address")?)),
             "line" => Ok(Key::Line(words.value("a line")?)),
-            "circuit" => {
-                let word = words.word("a circuit-id")?;
-                let id = hex::bytes(word).filter(|id| (1..=255).contains(&id.len()));
-                let wrong = || format!("`{word}` is no circuit-id: use 1 to 255 bytes as text, or as 0x0104");
-                Ok(Key::Circuit(id.ok_or_else(wrong)?.into()))
-            }
+            "circuit" => Key::circuit(words.word("a circuit-id")?),
             other => Err(format!("`{other}` identifies no subscriber: use mac, line or circuit")),
         }
+    }
+}
+
+impl Key {
+    /// Reads a circuit-id.
+    pub(crate) fn circuit(word: &str) -> Result<Key, String> {
+        let id = hex::bytes(word).filter(|id| (1..=255).contains(&id.len()));
+        let wrong = || format!("`{word}` is no circuit-id: use 1 to 255 bytes as text, or as 0x0104");
+        Ok(Key::Circuit(id.ok_or_else(wrong)?.into()))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::Ipv4Addr;
+use std::ops::Bound;
 use std::time::Duration;
 
 use crate::name::Name;
@@ -88,6 +89,12 @@ impl Subscribers {
     /// All, in the order of their names.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Index, &Entry)> {
         self.by_name.values().filter_map(|&index| Some((index, self.get(index)?)))
+    }
+
+    /// Those behind a name, in the order of their names.
+    pub(crate) fn after(&self, name: Option<&Name>) -> impl Iterator<Item = &Entry> {
+        let from = name.map_or(Bound::Unbounded, Bound::Excluded);
+        self.by_name.range::<Name, _>((from, Bound::Unbounded)).filter_map(|(_, &index)| self.get(index))
     }
 
     /// Adds a subscriber, or changes the one of this name. A key that another one has is its own from now on.

@@ -114,7 +114,7 @@ impl Client {
     /// Has the node do these commands, or none of them.
     ///
     /// # Errors
-    /// The reason of the node, with the number of the wrong command; or the connection has failed.
+    /// A [`Refusal`] with the reason of the node and the number of the wrong command; or the connection has failed.
     pub fn command(&mut self, commands: Vec<Command>) -> Result<Done> {
         let done = self.request(Wants::Answer(Ask::Commands(commands)))?.value;
         serde_json::from_value(done).context("the node answered in another form")
@@ -234,7 +234,7 @@ fn next_line(
 /// The error of a line, if it is one.
 fn refusal(line: &Value) -> Result<()> {
     match line.get("error").map(|error| serde_json::from_value::<Refusal>(error.clone())) {
-        Some(Ok(Refusal { message, .. })) => Err(anyhow!("{message}")),
+        Some(Ok(refusal)) => Err(refusal.into()),
         _ => Ok(()),
     }
 }

@@ -20,6 +20,7 @@ pub mod reported;
 pub mod request;
 pub mod schema;
 pub mod socket;
+pub mod texts;
 
 pub use answers::{Done, Reason, Rings};
 

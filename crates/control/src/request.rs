@@ -7,7 +7,7 @@
 //! The bytes come from outside: what does not fit is an error with the remedy, and no unknown key is ignored in a request.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::{fmt, io};
 
 use schemars::JsonSchema;
 use serde::de::Error;
@@ -324,6 +324,14 @@ pub struct Refusal {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<usize>,
 }
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Refusal {}
 
 impl From<String> for Refusal {
     fn from(message: String) -> Refusal {

@@ -25,7 +25,11 @@ pub struct Access {
 }
 
 impl Access {
-    fn of_socket(&self) -> Result<SocketAccess> {
+    /// The same for the system.
+    ///
+    /// # Errors
+    /// There is no group of this name.
+    pub fn of_socket(&self) -> Result<SocketAccess> {
         let usual = if self.group.is_some() { 0o660 } else { 0o600 };
         let group = self.group.as_deref().map(group_named).transpose()?;
         Ok(SocketAccess { mode: self.mode.unwrap_or(usual), group })

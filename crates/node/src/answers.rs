@@ -9,7 +9,7 @@ use crate::node::{Node, NodeError, answers};
 use crate::query::{
     Answer, Counters, Fast, Forwards, ForwardsQuery, Log, Neighbours, NeighboursQuery, OneToOne,
     OneToOneQuery, Police, PortCounters, PortState, Ports, Query, Queues, Routes, RoutesQuery, Rules,
-    Sessions, SessionsCursor, SessionsQuery, drops,
+    Sessions, SessionsCursor, SessionsQuery, Subscribers, SubscribersQuery, drops,
 };
 use crate::worker::Worker;
 
@@ -51,6 +51,7 @@ impl Node {
             Query::Sessions(query) => Answer::Sessions(self.sessions(query)?),
             Query::Routes(query) => Answer::Routes(self.routes(query)),
             Query::Neighbours(query) => Answer::Neighbours(self.neighbours(query)?),
+            Query::Subscribers(query) => Answer::Subscribers(self.subscribers(query)?),
             Query::Forwards(query) => Answer::Forwards(self.forwards(query)),
             Query::OneToOne(query) => Answer::OneToOne(self.one_to_one(query)),
             Query::Rules => Answer::Rules(Rules { rules: self.rules()? }),
@@ -130,6 +131,21 @@ impl Node {
         let (mut neighbours, next) = answers(vec![page])?.remove(0);
         neighbours.retain(|one| query.port.as_ref().is_none_or(|port| one.port == *port));
         Ok(Neighbours { neighbours, next })
+    }
+
+    /// A node with sessions has one thread.
+    fn subscribers(&self, query: &SubscribersQuery) -> Result<Subscribers, NodeError> {
+        let names = self.names.lock().expect("no thread panics with it").clone();
+        let (mut subscribers, mut next) = (Vec::new(), Some(query.after.unwrap_or_default()));
+        for _ in 0..LOOKS {
+            let Some(from) = next.filter(|_| subscribers.len() < most(query.most)) else { break };
+            let names = names.clone();
+            let page = self.threads[0].ask(move |worker| worker.plane.subscribers(from, &names));
+            let (some, more) = answers(vec![page])?.remove(0);
+            subscribers.extend(some);
+            next = more;
+        }
+        Ok(Subscribers { subscribers, next })
     }
 
     fn forwards(&self, query: &ForwardsQuery) -> Forwards {

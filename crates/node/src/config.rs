@@ -23,9 +23,11 @@
 //! | `ports fixed` | once its ports are open the node gives up the right to open more, unless it keeps all of its rights | this |
 //! | `ports change` | it keeps the right to open AF_PACKET ports (CAP_NET_RAW), for texts that are applied later | |
 //!
+//! An item `bng(...)` is left to the program that controls the subscribers of the node.
+//!
 //! A port that says `host tap NAME` has a TAP device of its own; `host` of `run` is for all others.
 
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
 use weir_config::{Mistakes, Notes, did_you_mean};
 use weir_plane::text::{Arg, Item};
@@ -43,6 +45,8 @@ pub struct Config {
     pub backends: Vec<Backend>,
     /// How it is run.
     pub settings: Settings,
+    /// Where the text in the parentheses of `bng(...)` stands: it is for the program that controls the subscribers.
+    pub bng: Option<Range<usize>>,
 }
 
 /// How a node is run.
@@ -143,8 +147,14 @@ impl Config {
             right_to_open: RightToOpen::Dropped,
         };
         let mut run = Run { usual: Backend::Xdp, settings, threads_said: None };
-        let (mut run_item, mut items) = (None, Vec::new());
+        let (mut run_item, mut bng, mut items) = (None, None, Vec::new());
         let mut own = |item: &Item, notes: &Notes<'_>| {
+            if item.name.text == "bng" {
+                if bng.replace(inside(text, item)).is_some() {
+                    item.wrong(notes, "there is a `bng` already: write all in one".to_string());
+                }
+                return true;
+            }
             if item.name.text != "run" {
                 check_place(item, notes);
                 items.push(item.clone());
@@ -164,7 +174,7 @@ impl Config {
         let plane = weir_plane::Config::read_with(file, text, &mut Beside { item: &mut own, file: beside })?;
         let backend = |port: &Port| Backend::read(&port.interface, run.usual).expect("looked at already");
         let backends = plane.ports.iter().map(backend).collect();
-        let config = Config { plane, backends, settings: run.settings };
+        let config = Config { plane, backends, settings: run.settings, bng };
         let notes = Notes::new("a node", text);
         let mut wrong = |port: &Port, text| {
             let item = items.iter().find(|item| item.name.text == port.name);
@@ -321,6 +331,23 @@ impl Config {
 }
 
 /// Notes what a port cannot stand for.
+/// Where the text in the parentheses of an item stands, which may hold comments; empty: it has none.
+fn inside(text: &str, item: &Item) -> Range<usize> {
+    let (mut open, mut in_comment) = (None, false);
+    for (at, byte) in text.bytes().enumerate().skip(item.name.span.end) {
+        match byte {
+            b'\n' => in_comment = false,
+            _ if in_comment => {}
+            b'#' => in_comment = true,
+            b'(' if open.is_none() => open = Some(at + 1),
+            b')' => return open.unwrap_or(at)..at,
+            byte if open.is_none() && !byte.is_ascii_whitespace() => break,
+            _ => {}
+        }
+    }
+    item.name.span.end..item.name.span.end
+}
+
 fn check_place(item: &Item, notes: &Notes<'_>) {
     let place = item.args.iter().find_map(|arg| match &arg.0[..] {
         [on, place] if on.text == "on" => Some(place),
@@ -438,6 +465,18 @@ mod tests {
         let config = read("lan > wan run(io packet)").expect("right");
         assert_eq!(config.backends, [Backend::Packet("lan".into()), Backend::Packet("wan".into())]);
         assert_eq!((config.settings.host, config.settings.threads), (Host::Kernel, vec![None]));
+    }
+
+    #[test]
+    fn the_item_of_subscribers_is_left_to_their_program() {
+        for (inside, what) in [("pool a 1-2, # b) (c\n plan x ", "comments"), ("", "nothing")] {
+            let text = format!("node a > b # bng(no)\nbng ({inside}) run(io packet)");
+            let config = read(&text).unwrap_or_else(|mistakes| panic!("{what}: {mistakes}"));
+            assert_eq!(config.bng.map(|at| &text[at]), Some(inside), "{what}");
+        }
+        assert_eq!(read("a > b").expect("right").bng, None);
+        let twice = read("a > b bng(x) bng(y)").expect_err("two").to_string();
+        assert_eq!(twice, "n:1: there is a `bng` already: write all in one");
     }
 
     #[test]

@@ -59,6 +59,6 @@ pub use opened::Opened;
 pub use query::{
     Answer, Counters, Fast as FastAnswer, Forwards, ForwardsQuery, Log, Neighbours, NeighboursQuery,
     OneToOne, OneToOneQuery, Police, PortCounters, PortState, Ports, Query, Queues, Routes, RoutesQuery,
-    Rules, Sessions, SessionsCursor, SessionsQuery, ThreadCounters,
+    Rules, Sessions, SessionsCursor, SessionsQuery, Subscribers, SubscribersQuery, ThreadCounters,
 };
 pub use worker::{AttachmentId, ControlState, PanicReport};

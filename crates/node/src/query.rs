@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_plane::{
     Cursor, ForwardEntry, NeighbourState, OneToOneEntry, PoliceCounts, Prefix, QueueState, RouteEntry,
-    RuleCount, SessionRecord,
+    RuleCount, SessionRecord, SubscriberState,
 };
 
 use crate::counters::Snapshot;
@@ -32,6 +32,8 @@ pub enum Query {
     Routes(RoutesQuery),
     /// Hosts on the links of the ports.
     Neighbours(NeighboursQuery),
+    /// Sessions of subscribers.
+    Subscribers(SubscribersQuery),
     /// Port forwards.
     Forwards(ForwardsQuery),
     /// One-to-one addresses.
@@ -99,6 +101,18 @@ pub struct NeighboursQuery {
     pub port: Option<String>,
 }
 
+/// Which sessions of subscribers.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct SubscribersQuery {
+    /// Where the page begins: `next` of the one before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<u32>,
+    /// Sessions of a page at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub most: Option<u32>,
+}
+
 /// Which port forwards.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -134,6 +148,7 @@ pub enum Answer {
     Sessions(Sessions),
     Routes(Routes),
     Neighbours(Neighbours),
+    Subscribers(Subscribers),
     Forwards(Forwards),
     OneToOne(OneToOne),
     Rules(Rules),
@@ -286,6 +301,15 @@ pub struct Routes {
 pub struct Neighbours {
     /// Those of the page.
     pub neighbours: Vec<NeighbourState>,
+    /// Where the next page begins; none: this was the last.
+    pub next: Option<u32>,
+}
+
+/// A page of sessions of subscribers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Subscribers {
+    /// Those of the page.
+    pub subscribers: Vec<SubscriberState>,
     /// Where the next page begins; none: this was the last.
     pub next: Option<u32>,
 }

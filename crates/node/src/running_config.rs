@@ -43,7 +43,7 @@ pub(crate) struct Resting {
 
 impl RunningConfig {
     pub(crate) fn new(config: &Config, macs: &[Mac], longest: usize) -> RunningConfig {
-        let Config { plane, backends, settings } = config.clone();
+        let Config { plane, backends, settings, bng: _ } = config.clone();
         let mut config = plane.shared_by(settings.threads.len() as u8);
         let own = |(port, mac): (&mut Port, &Mac)| {
             let own = port.mac.is_none().then_some(*mac);

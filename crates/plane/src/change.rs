@@ -6,6 +6,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 
+use crate::access::SubscriberChange;
 use crate::config::{Config, StageConfig};
 use crate::filter::RulesChange;
 use crate::frame::PortId;
@@ -27,6 +28,7 @@ pub(crate) enum Object {
     Filter(usize, RulesChange),
     Nat(usize, NatChange),
     Police(usize, RateChange),
+    Subscriber(SubscriberChange),
 }
 
 impl Change {
@@ -37,6 +39,7 @@ impl Change {
             Object::Filter(stage, was) => Object::Filter(stage, was.inverse()),
             Object::Nat(stage, change) => Object::Nat(stage, change.inverse()),
             Object::Police(stage, change) => Object::Police(stage, change.inverse()),
+            Object::Subscriber(change) => Object::Subscriber(change.inverse()),
         })
     }
 
@@ -48,13 +51,14 @@ impl Change {
                 let host = NextHop { address: *address, port: Some(*port) };
                 was.new.map(|_| host).into_iter().collect()
             }
-            Object::Filter(..) | Object::Nat(..) | Object::Police(..) => Vec::new(),
+            Object::Filter(..) | Object::Nat(..) | Object::Police(..) | Object::Subscriber(_) => Vec::new(),
         }
     }
 
-    /// Whether frames that know their way must find it anew: routes and neighbours say so themselves.
+    /// Whether frames that know their way must find it anew: routes and neighbours say so themselves, and frames of subscribers look
+    /// their subscriber up.
     pub(crate) fn is_of_stage(&self) -> bool {
-        !matches!(self.0, Object::Route(_) | Object::Neighbour(_))
+        !matches!(self.0, Object::Route(_) | Object::Neighbour(_) | Object::Subscriber(_))
     }
 }
 
@@ -67,6 +71,9 @@ impl Config {
         match &change.0 {
             Object::Route(change) => self.routes.iter_mut().for_each(|routes| routes.take(change)),
             Object::Neighbour(change) => change.done_in(&mut self.ports),
+            Object::Subscriber(SubscriberChange(was)) => {
+                self.sessions.replace(was.old.as_ref(), was.new.as_ref());
+            }
             Object::Filter(stage, change) => match &mut self.stages[*stage] {
                 StageConfig::Filter(filter) => filter.take(change),
                 other => unreachable!("{other:?} is no filter"),
@@ -111,6 +118,9 @@ impl Config {
         if let (Some(old), Some(new)) = (&self.routes, &new.routes) {
             changes.extend(old.changes_to(new).map(Object::Route).map(Change));
         }
+        let gone = self.sessions.iter().filter(|old| new.sessions.get(old.session).is_none());
+        let gone = gone.map(|old| SubscriberChange(Was { old: Some(old.clone()), new: None }));
+        changes.extend(gone.map(Object::Subscriber).map(Change));
         changes
     }
 
@@ -143,7 +153,7 @@ impl Config {
 
     /// The port whose network holds an address; of several the one with the longest prefix.
     fn port_of(&self, ip: IpAddr) -> Option<PortId> {
-        let fixed = self.ordered().filter(|(_, port)| port.vlan.is_fixed());
+        let fixed = self.ordered().filter(|(_, port)| !port.has_lines());
         nearest(fixed.map(|(number, port)| (number, &port.addresses[..])), ip)
     }
 }

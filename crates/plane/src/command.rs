@@ -15,6 +15,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::access::SubscriberCommand;
 use crate::change::{Change, Object};
 use crate::config::{Config, StageConfig};
 use crate::filter::FilterCommand;
@@ -37,6 +38,8 @@ pub enum Command {
     Nat(NatCommand),
     /// Of a policer.
     Police(PoliceCommand),
+    /// Of the sessions of subscribers.
+    Subscriber(SubscriberCommand),
 }
 
 /// Why a list of commands was refused: nothing of it was done.
@@ -102,6 +105,11 @@ impl Config {
             Command::Police(command) => {
                 let (at, police) = self.stage(command.stage(), "policer", StageConfig::police)?;
                 command.change(police, &self.ports)?.map(|change| Object::Police(at, change))
+            }
+            Command::Subscriber(command) => {
+                let access =
+                    self.access.as_ref().ok_or("the node has no `access`: no port of it has subscribers")?;
+                command.change(access, &self.sessions, &self.ports)?.map(Object::Subscriber)
             }
         };
         Ok(object.map(Change))

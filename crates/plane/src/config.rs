@@ -9,6 +9,7 @@ use std::sync::Arc;
 use weir_config::{Mistakes, Notes};
 use weir_packet::steer::Spread;
 
+use crate::access::{self, AccessConfig, AccessSession, AccessSessions, SubscriberConfig};
 use crate::dir::Dir;
 use crate::filter;
 use crate::frame::{MOST_PORTS, PortId};
@@ -20,7 +21,6 @@ use crate::port::{End, Port};
 use crate::prefix::Prefix;
 use crate::queue;
 use crate::route::{self, Routes};
-use crate::subscribers::{self, SubscriberConfig};
 use crate::text::{self, FileOf, Item, MOST_STAGES};
 use crate::threads::Share;
 pub(crate) use align::align;
@@ -42,6 +42,10 @@ pub struct Config {
     pub(crate) limits: Limits,
     /// The small static table of subscribers.
     pub subscribers: Vec<SubscriberConfig>,
+    /// The stage `access`, if there is one.
+    pub(crate) access: Option<AccessConfig>,
+    /// The sessions that the control program has added. They are not part of the text.
+    pub(crate) sessions: AccessSessions,
     /// What a router does with options of IPv4.
     pub options: route::Options,
     /// What must not be predictable from outside follows from this seed: set it at random where that matters. It is not part of
@@ -75,7 +79,7 @@ impl StageConfig {
 }
 
 /// Names of the stages.
-const STAGES: &[&str] = &["route", "filter", "nat", "queue", "police"];
+const STAGES: &[&str] = &["access", "route", "filter", "nat", "queue", "police"];
 
 impl Config {
     /// Reads the text of the node that the user calls `file`.
@@ -111,6 +115,11 @@ impl Config {
         if threads == 1 {
             return Ok(());
         }
+        if self.access.is_some() {
+            return Err("`access` limits and counts what each subscriber sends and receives, which several threads cannot share: \
+                        run the node with one thread, or leave the access out"
+                .into());
+        }
         if self.stages.iter().any(|stage| matches!(stage, StageConfig::Queue(_))) {
             return Err("a `queue` is one link, which several threads cannot share: run the node with one thread, or \
                         leave the queue out"
@@ -140,8 +149,17 @@ impl Config {
     /// # Errors
     /// No number is free for a port that comes.
     pub fn instead_of(self, old: &Config, threads: u8) -> Result<Config, String> {
-        let numbered = self.numbered_as(old)?;
+        let mut numbered = self.numbered_as(old)?;
+        numbered.sessions = old.sessions.kept(|session| numbered.has_room_for(session));
         Ok(numbered.shared_as(old, threads))
+    }
+
+    /// Whether a session can be at the ports and gateways of this text.
+    fn has_room_for(&self, session: &AccessSession) -> bool {
+        let port = self.ports.get(usize::from(session.line.port.0));
+        let holds = |access: &AccessConfig| session.prefixes.iter().all(|prefix| access.holds(*prefix));
+        port.is_some_and(|port| port.is_present() && port.is_access && port.vlan.accepts(session.line.tags))
+            && self.access.as_ref().is_some_and(holds)
     }
 
     fn shared_as(self, old: &Config, threads: u8) -> Config {
@@ -267,12 +285,14 @@ fn read(items: &[Item], file: FileOf<'_>, notes: &Notes<'_>) -> Config {
     ports.extend(right);
     let order = (0..ports.len()).map(|number| PortId(number as u16)).collect();
     check_ports(&ports, items, notes);
+    let access = access::read(items, first, &mut ports, notes);
     let stages = items[first.unwrap_or(0)..last.map_or(0, |last| last + 1)].iter();
+    let stages = stages.filter(|item| item.name.text != "access");
     let (routes, stages): (Vec<&Item>, Vec<&Item>) = stages.partition(|item| item.name.text == "route");
     if let [_, again, ..] = routes[..] {
         again.wrong(notes, "there is a `route` already: write all routes in one".to_string());
     }
-    let subscribers = table.first().map(|item| subscribers::read(item, &ports, notes)).unwrap_or_default();
+    let subscribers = table.first().map(|item| access::read_fixed(item, &ports, notes)).unwrap_or_default();
     let routes = routes.first().map(|item| route::read(item, &ports, notes));
     let (routes, options) =
         routes.map_or((None, route::Options::default()), |(all, options)| (Some(all), options));
@@ -283,7 +303,21 @@ fn read(items: &[Item], file: FileOf<'_>, notes: &Notes<'_>) -> Config {
     }
     let share = Share::default();
     let free = Vec::new();
-    Config { ports, order, free, stages, routes, limits, subscribers, options, seed: 0, share }
+    let sessions = AccessSessions::default();
+    Config {
+        ports,
+        order,
+        free,
+        stages,
+        routes,
+        limits,
+        subscribers,
+        access,
+        sessions,
+        options,
+        seed: 0,
+        share,
+    }
 }
 
 fn check_ports(ports: &[Port], items: &[Item], notes: &Notes<'_>) {

@@ -32,6 +32,7 @@
 //! - `scenario/`: runs the texts in `tests/*.txt` of the repository: packets in, packets out, in virtual time
 #![forbid(unsafe_code)]
 
+mod access;
 mod address;
 mod batch;
 mod cache;
@@ -78,7 +79,6 @@ pub mod scenario;
 mod sessions;
 mod stage;
 mod steer;
-mod subscribers;
 mod table;
 mod tags;
 pub mod text;
@@ -88,6 +88,7 @@ mod unread_log;
 mod update;
 mod was;
 
+pub use access::{SubscriberCommand, SubscriberConfig, SubscriberEntry, SubscriberState};
 pub use address::{address_of, words_of};
 pub use batch::{BATCH, Batch, Set, Verdict};
 pub use change::Change;
@@ -117,7 +118,6 @@ pub use route::{
     NextHop, NoLink, Options, Route, RouteCommand, RouteEntry, RouteTarget, Routes, Target, Via,
 };
 pub use sessions::{Cursor, Session, SessionRecord};
-pub use subscribers::SubscriberConfig;
 pub use table::tcp::Progress;
 pub use tags::{TagSet, Tags, Vids};
 pub use threads::{Handover, Ingress, MOST_THREADS, NeighbourNews, Share};

@@ -68,6 +68,8 @@ pub(crate) struct Link {
     pub(crate) is_outside: bool,
     /// VLAN tags of its frames.
     pub(crate) tags: PortTags,
+    /// Subscribers are at it.
+    pub(crate) is_access: bool,
 }
 
 impl Link {
@@ -487,10 +489,15 @@ impl Neighbours {
         let Heard::Question { from, target } = heard else { return false };
         let is_answered = self.answers(frame.port, target);
         if is_answered {
-            let answer = neighbour::answer(Host { mac: self.link(frame.port).mac, ip: target }, from);
-            send(frame.port, frame.tags.write(&mut [[0; 4]; 2]), &answer, outbox);
+            self.answer_for(frame, target, from, outbox);
         }
         is_answered
+    }
+
+    /// Answers the question of `from` for an address with that of the port, on the line of the question.
+    pub(crate) fn answer_for(&self, frame: &Frame<'_>, target: IpAddr, from: Host, outbox: &mut Outbox) {
+        let answer = neighbour::answer(Host { mac: self.link(frame.port).mac, ip: target }, from);
+        send(frame.port, frame.tags.write(&mut [[0; 4]; 2]), &answer, outbox);
     }
 
     /// Learns from a message that another thread of the node has received and answered, or from its question.

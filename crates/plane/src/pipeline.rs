@@ -12,6 +12,7 @@
 
 mod recipe;
 
+use crate::access::Subscribers;
 use crate::batch::{Batch, Frames, PerFrame, Set, Verdict};
 use crate::dir::{Dir, EntryPoint};
 use crate::drops::{DropReason, Drops};
@@ -25,7 +26,6 @@ use crate::queue::Queue;
 use crate::recipe::{Note, SessionState, Uses};
 use crate::route::Router;
 use crate::stage::{ByDir, Step};
-use crate::subscribers::Subscribers;
 use crate::tags::{PortTags, Tag, TagSet};
 use crate::text::MOST_STAGES;
 use crate::time::Time;
@@ -40,6 +40,8 @@ pub(crate) struct Pipeline {
     pub(crate) stages: Vec<Stage>,
     pub(crate) exit: Exit,
     pub(crate) subscribers: Subscribers,
+    /// It has the stage `access`.
+    pub(crate) has_access: bool,
     /// It changes whenever the text changes, or a stage begins anew.
     pub(crate) text_epoch: u32,
 }
@@ -51,6 +53,8 @@ pub(crate) struct PipelinePort {
     pub(crate) tags: PortTags,
     /// The direction of frames that come in by it; `None`: it is no port any more.
     pub(crate) enters: Option<Dir>,
+    /// Subscribers are at it.
+    pub(crate) is_access: bool,
 }
 
 impl PipelinePort {
@@ -59,7 +63,7 @@ impl PipelinePort {
             End::Left => Dir::Outward,
             End::Right => Dir::Inward,
         });
-        PipelinePort { tags: PortTags::of(&port.vlan), enters }
+        PipelinePort { tags: port.port_tags(), enters, is_access: port.is_access }
     }
 }
 
@@ -110,7 +114,7 @@ impl Pipeline {
         drops: &mut Drops,
     ) -> Set {
         let Batch { frames, verdicts, .. } = batch;
-        let (frames, subscribers) = (Frames(frames), &self.subscribers);
+        let (frames, subscribers) = (Frames(frames), &mut self.subscribers);
         let mut step =
             Step { now, frames, outbox, drops, subscribers, verdicts, turned: Set::EMPTY, stage: 0 };
         let passed = match dir {
@@ -133,11 +137,15 @@ impl Pipeline {
         if let Exit::Router(router) = &mut self.exit {
             let Batch { frames, verdicts, .. } = batch;
             let stage = self.stages.len();
-            let (frames, subscribers) = (Frames(frames), &self.subscribers);
+            let (frames, subscribers) = (Frames(frames), &mut self.subscribers);
             let mut step =
                 Step { now, frames, outbox, drops, subscribers, verdicts, turned: Set::EMPTY, stage };
             router.run(&mut step, Dir::Outward, passed.outward);
-            router.run(&mut step, Dir::Inward, passed.inward);
+            let inward = match self.has_access {
+                true => router.run_to_subscribers(&mut step, passed.inward),
+                false => passed.inward,
+            };
+            router.run(&mut step, Dir::Inward, inward);
             return;
         }
         self.leave(batch, passed.outward, self.across[Dir::Outward], drops);
@@ -148,7 +156,7 @@ impl Pipeline {
     pub(crate) fn tick_stages(&mut self, now: Time, outbox: &mut Outbox, drops: &mut Drops) -> bool {
         let mut more = false;
         let verdicts = &mut PerFrame::all(Verdict::Live);
-        let (frames, subscribers) = (Frames(&mut []), &self.subscribers);
+        let (frames, subscribers) = (Frames(&mut []), &mut self.subscribers);
         let mut step =
             Step { now, frames, outbox, drops, subscribers, verdicts, turned: Set::EMPTY, stage: 0 };
         for (k, stage) in self.stages.iter_mut().enumerate() {
@@ -267,9 +275,8 @@ impl Pipeline {
     /// The line at a port of the subscriber that a frame is for.
     fn line_to(&self, frame: &Frame<'_>, port: PortId) -> Option<Line> {
         let is_looked_up = frame.is_ip() && !self.subscribers.is_empty();
-        let entry =
-            self.subscribers.entry(self.subscribers.lookup_to(is_looked_up.then(|| frame.destination())?))?;
-        (entry.line.port == port).then_some(entry.line)
+        let to = self.subscribers.lookup_to(is_looked_up.then(|| frame.destination())?);
+        self.subscribers.line(to).filter(|line| line.port == port)
     }
 
     /// The tags of a port.
@@ -277,6 +284,12 @@ impl Pipeline {
     #[expect(clippy::indexing_slicing, reason = "the node itself names ports, and it has one by each number")]
     pub(crate) fn tags(&self, port: PortId) -> &PortTags {
         &self.ports[usize::from(port.0)].tags
+    }
+
+    /// Whether subscribers are at a port.
+    #[inline]
+    pub(crate) fn is_access(&self, port: PortId) -> bool {
+        self.ports.get(usize::from(port.0)).is_some_and(|port| port.is_access)
     }
 
     /// The direction of frames that come in by a port; `None`: it is no port any more.

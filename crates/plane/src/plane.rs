@@ -8,6 +8,7 @@
 //! is handed over and taken is the same for all threads of a node together.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
+mod access;
 mod accounting;
 mod admit;
 mod commands;
@@ -83,6 +84,7 @@ impl Plane {
                 stages,
                 exit: exit(config, macs, &mut outbox),
                 subscribers: subscribers(config),
+                has_access: config.access.is_some(),
                 text_epoch: 0,
             },
             outbox,
@@ -410,7 +412,7 @@ mod tests {
     #[test]
     fn neighbours_of_one_line_are_none_of_another() {
         use weir_packet::neighbour::{Host, answer, parse, question};
-        let text = "access(198.18.0.1/16, 2001:db8:1::1/64, vlan 100-199.1-4094) > route > wan(198.19.0.1/16, vlan 7)";
+        let text = "access1(198.18.0.1/16, 2001:db8:1::1/64, vlan 100-199.1-4094) > route > wan(198.19.0.1/16, vlan 7)";
         let mut plane = Plane::new(&Config::read("n", text).expect("a node"), &[[2; 6], [4; 6]]);
         let tags = [[0x88, 0xa8, 0, 100], [0x81, 0, 0, 5]];
         let host = [0x02, 7, 7, 7, 7, 7];
@@ -467,8 +469,8 @@ mod tests {
         }
         let line = Line { port: PortId(0), tags: Tags { outer: 7, inner: 0 }, mac: [2, 7, 7, 7, 7, 7] };
         let anna = plane.pipeline.subscribers.lookup_from(line);
-        assert!(plane.pipeline.subscribers.remove(anna));
         let (epoch, mut waited, mut now) = (plane.frames_epoch(), 0, 1);
+        assert!(plane.pipeline.subscribers.remove(anna, epoch));
         while plane.accounting().kept > 0 {
             assert!(plane.frames_epoch() < epoch + 2, "a frame that names the index waits");
             (waited, now) = (waited + 1, now + 100);
@@ -476,14 +478,16 @@ mod tests {
             shelf.resume(&mut plane, Time::from_ms(now));
         }
         assert!(waited > 20, "it took {waited} ticks");
-        (0..3).for_each(|_| _ = plane.tick(Time::from_ms(now)));
-        assert!(plane.frames_epoch() >= epoch + 2);
+        let other = plane.pipeline.subscribers.insert(line, Vec::new()).expect("room");
+        assert_eq!(other, Subscriber { index: 2, generation: 0 }, "it rests");
+        while plane.frames_epoch() < epoch + 64 {
+            plane.tick(Time::from_ms(now));
+        }
+        let epoch = plane.frames_epoch();
         let table = &mut plane.pipeline.subscribers;
-        let other = table.insert(line, Vec::new()).expect("room");
-        assert_eq!(other, Subscriber { index: 2, generation: 0 }, "it rests until it is released");
-        table.release(1);
+        table.change(None, None, epoch);
         let other = table.insert(Line { port: PortId(1), ..line }, Vec::new()).expect("room");
         assert_eq!(other, Subscriber { index: 1, generation: 1 });
-        assert!(table.entry(anna).is_none());
+        assert!(table.line(anna).is_none());
     }
 }

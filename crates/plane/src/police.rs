@@ -27,6 +27,7 @@ use std::net::IpAddr;
 
 use weir_packet::steer::{mix4, mix6};
 
+use crate::access::Subscribers;
 use crate::address::{mapped4, words6};
 use crate::batch::{PerFrame, Set};
 use crate::dir::Dir;
@@ -36,7 +37,6 @@ use crate::frame::{Frame, Kind, Subscriber};
 use crate::prefix::mask6;
 use crate::recipe::{Ends, Key, Never};
 use crate::stage::{ByDir, Step};
-use crate::subscribers::Subscribers;
 use crate::table::secret::Secret;
 use crate::time::Time;
 
@@ -279,7 +279,7 @@ fn subscriber_of(subscribers: &Subscribers, frame: &mut Frame<'_>, dir: Dir) -> 
     if dir == Dir::Inward {
         frame.subscriber = subscribers.lookup_to(frame.destination());
     }
-    subscribers.entry(frame.subscriber).map(|_| frame.subscriber)
+    subscribers.line(frame.subscriber).map(|_| frame.subscriber)
 }
 
 /// Another configuration, ready to be taken; afterwards the old one.

@@ -14,6 +14,7 @@
 //! | `neighbour ADDRESS MAC` | a host of its link that is not to be asked | they are asked (ARP, neighbour discovery) |
 //! | `rpf strict\|end\|loose\|off` | in a router: where the route back to the source of its packets must lead: to this port, to a port of the same end, to any port; or it is not checked | `end` |
 //! | `punt REASON...` | frames that go to the control program in place of their usual way: `dhcp4 dhcp6 pppoe_discovery ppp_control nd arp unknown_source`, see `punter.rs` | none |
+//! | `access` | subscribers are at it, see the stage `access` | none are |
 //! | `host tap NAME` | the machine that the node runs on is at this port by a TAP device: it gets frames for the node itself that come in here, and what it sends there leaves here | as the node says for all ports |
 //! | `on NAME` | the interface it stands for | that of its own name |
 
@@ -28,11 +29,11 @@ use weir_packet::frame::Mac;
 
 use crate::prefix::{Prefix, is_unicast4, mask4};
 use crate::punt::PuntReasons;
-use crate::tags::TagSet;
+use crate::tags::{PortTags, TagSet};
 use crate::text::{Arg, Item};
 
 /// Names of items that are no ports.
-const NO_PORTS: &[&str] = &["route", "filter", "nat", "queue", "police", "limits", "subscribers"];
+const NO_PORTS: &[&str] = &["access", "route", "filter", "nat", "queue", "police", "limits", "subscribers"];
 
 /// The configuration of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,6 +56,8 @@ pub struct Port {
     pub rpf: Rpf,
     /// What of its frames goes to the control program.
     pub punt: PuntReasons,
+    /// Subscribers are at it: the stage `access` decides about its frames.
+    pub is_access: bool,
     /// The TAP device by which the machine is at this port, if it has one of its own.
     pub tap: Option<String>,
     /// The interface it stands for.
@@ -91,7 +94,7 @@ impl Rpf {
 }
 
 const MTU: std::ops::RangeInclusive<u16> = 68..=9216;
-const ARGS: &[&str] = &["mtu", "vlan", "untagged", "mac", "neighbour", "rpf", "punt", "host", "on"];
+const ARGS: &[&str] = &["mtu", "vlan", "untagged", "mac", "neighbour", "rpf", "punt", "access", "host", "on"];
 
 impl Port {
     /// A bump in the wire.
@@ -108,6 +111,7 @@ impl Port {
             neighbours: BTreeMap::new(),
             rpf: Rpf::default(),
             punt: PuntReasons::default(),
+            is_access: false,
             tap: None,
         }
     }
@@ -120,6 +124,16 @@ impl Port {
     /// Whether it is there, and not the place of a number that no port has.
     pub fn is_present(&self) -> bool {
         self.end.is_some()
+    }
+
+    /// Whether its hosts are known by line, and not by address alone: it has several lines, or subscribers.
+    pub(crate) fn has_lines(&self) -> bool {
+        self.is_access || !self.vlan.is_fixed()
+    }
+
+    /// The tags of its frames.
+    pub(crate) fn port_tags(&self) -> PortTags {
+        if self.is_access { PortTags::Lines(self.vlan) } else { PortTags::of(&self.vlan) }
     }
 
     /// Whether it is of the left end.
@@ -145,7 +159,7 @@ impl Port {
                 arg.wrong(notes, text + hint.as_deref().unwrap_or_default());
             }
         }
-        item.said_once(&["mtu", "vlan", "untagged", "mac", "rpf", "punt", "host", "on"], notes);
+        item.said_once(&["mtu", "vlan", "untagged", "mac", "rpf", "punt", "access", "host", "on"], notes);
         port.vlan.untagged |= item.args.iter().any(|arg| arg.words() == ["untagged"]);
         port.check_lines(item, notes);
         port
@@ -179,6 +193,7 @@ impl Port {
                 self.rpf = found.ok_or(format!("`{word}`: rpf is strict, end, loose or off"))?.1;
             }
             ["punt", ref reasons @ ..] => self.punt = PuntReasons::read(reasons)?,
+            ["access"] => self.is_access = true,
             ["host", "tap", name] => self.tap = Some(device(name)?),
             ["host", ..] => return Err("host of a port takes `tap` and a name: host tap tap0".to_string()),
             ["on", interface] => self.interface = interface.to_string(),
@@ -226,7 +241,7 @@ fn device(name: &str) -> Result<String, String> {
 }
 
 /// An address that one host can have.
-fn own(prefix: Prefix) -> Result<Prefix, String> {
+pub(crate) fn own(prefix: Prefix) -> Result<Prefix, String> {
     let has_hosts = match prefix.host() {
         IpAddr::V4(host) => {
             let is_last = prefix.len < 31 && u32::from(host) | mask4(prefix.len) == u32::MAX;

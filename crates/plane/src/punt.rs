@@ -88,6 +88,16 @@ impl PuntReasons {
         self.0 & 1 << reason as u8 != 0
     }
 
+    /// These.
+    pub(crate) fn of(reasons: &[PuntReason]) -> PuntReasons {
+        PuntReasons(reasons.iter().fold(0, |all, &reason| all | 1 << reason as u8))
+    }
+
+    /// These and others.
+    pub(crate) fn with(self, others: PuntReasons) -> PuntReasons {
+        PuntReasons(self.0 | others.0)
+    }
+
     /// Whether there are none.
     pub fn is_empty(self) -> bool {
         self.0 == 0

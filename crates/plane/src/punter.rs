@@ -5,7 +5,8 @@
 //! | `ppp_control` | PPPoE sessions (EtherType 0x8864), but for IPv4 and IPv6 in them: LCP, PAP, CHAP, IPCP, IPV6CP | `punt-ppp-control` 4000 |
 //! | `nd` | router and neighbour discovery, redirects (RFC 4861) | `punt-nd` 1000 |
 //! | `arp` | ARP | `punt-arp` 1000 |
-//! | `dhcp4` | UDP to port 67, sent to a group, to 255.255.255.255 or to an address of the node | `punt-dhcp4` 1000 |
+//! | `dhcp4` | UDP to port 67, sent to a group, to 255.255.255.255 or to an address of the node | `punt-dhcp4` 20000 |
+//! | | at access ports also UDP from port 67 to 68: a server among the subscribers | |
 //! | `dhcp6` | UDP to port 547, sent to a group or to an address of the node | `punt-dhcp6` 1000 |
 //! | `pppoe_discovery` | PPPoE discovery (EtherType 0x8863) | `punt-pppoe-discovery` 1000 |
 //! | `unknown_source` | packets of a source that no subscriber has | `punt-unknown-source` 1000 |
@@ -35,6 +36,7 @@ use crate::time::Time;
 const SENDERS: usize = 4096;
 const LINES: usize = 1024;
 const DHCP4: u16 = 67;
+const DHCP4_CLIENT: u16 = 68;
 const DHCP6: u16 = 547;
 const PPPOE_DISCOVERY: u16 = 0x8863;
 const PPPOE_SESSION: u16 = 0x8864;
@@ -44,6 +46,8 @@ const PPPOE_SESSION: u16 = 0x8864;
 pub(crate) struct Punter {
     /// By port.
     ports: Vec<PuntReasons>,
+    /// By port, whether subscribers are at it.
+    access: Vec<bool>,
     /// Addresses of the node.
     own: Vec<IpAddr>,
     /// By reason.
@@ -75,7 +79,8 @@ impl Punter {
             }
         });
         let own = config.ports.iter().flat_map(|port| &port.addresses).map(|local| local.host()).collect();
-        Some(Box::new(Punter { ports, own, quotas, share: config.share, is_attached: false }))
+        let access = config.ports.iter().map(|port| port.is_access).collect();
+        Some(Box::new(Punter { ports, access, own, quotas, share: config.share, is_attached: false }))
     }
 
     /// The same with the rates as they were used up so far.
@@ -119,6 +124,11 @@ impl Punter {
     fn dhcp(&self, frame: &Frame<'_>) -> Option<PuntReason> {
         if frame.proto() != UDP || frame.fragment() != Fragment::Whole {
             return None;
+        }
+        // A DHCP server among the subscribers: the control program reports it.
+        let is_access = self.access.get(usize::from(frame.port.0)) == Some(&true);
+        if is_access && frame.kind() == Kind::V4 && frame.ports() == (DHCP4, DHCP4_CLIENT) {
+            return Some(PuntReason::Dhcp4);
         }
         let (reason, to): (_, IpAddr) = match (frame.kind(), frame.ports().1) {
             (Kind::V4, DHCP4) => (PuntReason::Dhcp4, Ipv4Addr::from(frame.addresses4().1).into()),

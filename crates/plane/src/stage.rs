@@ -3,6 +3,7 @@
 
 use std::ops::{Index, IndexMut};
 
+use crate::access::Subscribers;
 use crate::batch::{Frames, PerFrame, Set, Verdict};
 use crate::dir::{Dir, EntryPoint};
 use crate::drops::{DropReason, Drops};
@@ -10,7 +11,6 @@ use crate::frame::{PortId, Subscriber};
 use crate::icmp::Error;
 use crate::kept::Ticket;
 use crate::outbox::Outbox;
-use crate::subscribers::Subscribers;
 use crate::threads::{Handover, Ingress};
 use crate::time::Time;
 
@@ -69,7 +69,7 @@ pub(crate) struct Step<'s, 'a> {
     pub(crate) frames: Frames<'s, 'a>,
     pub(crate) outbox: &'s mut Outbox,
     pub(crate) drops: &'s mut Drops,
-    pub(crate) subscribers: &'s Subscribers,
+    pub(crate) subscribers: &'s mut Subscribers,
     pub(super) verdicts: &'s mut PerFrame<Verdict>,
     /// Frames that have turned at this stage.
     pub(super) turned: Set,

@@ -26,6 +26,7 @@ mod ports;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use crate::access::SubscriberChange;
 use crate::change::{Change, Object};
 use crate::config::{Config, StageConfig, align};
 use crate::dir::{Dir, EntryPoint};
@@ -121,6 +122,7 @@ enum Work {
     Filter(usize, Box<filter::Update>),
     Nat(usize, NatChange),
     Police(usize, RateChange),
+    Subscriber(Box<SubscriberChange>),
 }
 
 impl Update {
@@ -132,6 +134,9 @@ impl Update {
     pub fn prepare(old: &Config, new: &Config) -> Result<Update, String> {
         if old.subscribers != new.subscribers {
             return Err("the subscribers of the text change only when the node begins anew".to_string());
+        }
+        if old.access.is_some() != new.access.is_some() {
+            return Err("`access` comes and goes only when the node begins anew".to_string());
         }
         if old.routes.is_some() != new.routes.is_some() {
             return Err("a bump becomes a router only when the node begins anew".to_string());
@@ -304,6 +309,7 @@ impl Work {
             }
             Object::Nat(stage, change) => Work::Nat(*stage, change.clone()),
             Object::Police(stage, change) => Work::Police(*stage, change.clone()),
+            Object::Subscriber(change) => Work::Subscriber(Box::new(change.clone())),
         })
     }
 }
@@ -519,6 +525,10 @@ impl Pipeline {
                 if let Some(Stage::Nat(nat)) = self.stages.get_mut(stage) {
                     nat.change(now, &change);
                 }
+            }
+            (Work::Subscriber(change), _) => {
+                let SubscriberChange(was) = *change;
+                self.subscribers.change(was.old.as_ref(), was.new.as_ref(), outbox.kept.epoch());
             }
             (Work::Police(stage, change), _) => {
                 if let Some(Stage::Police(police)) = self.stages.get_mut(stage) {

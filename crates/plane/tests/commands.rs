@@ -133,6 +133,7 @@ impl Model {
                 self.blocked = port.expect("as `command` writes them").parse().expect("a port");
                 true
             }
+            Command::Subscriber(_) => unreachable!("they are tested beside frames of subscribers"),
             Command::Police(PoliceCommand::SetRate { bits_per_s, .. }) => {
                 self.rate = if bits_per_s > 0 { bits_per_s } else { return false };
                 true

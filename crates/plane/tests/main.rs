@@ -1,5 +1,6 @@
 //! The tests of `weir-plane` from outside, as one program.
 
+mod access;
 mod commands;
 mod flow_cache;
 mod hostile;

@@ -2,6 +2,7 @@
 //! word to systemd, times and rates in words.
 #![forbid(unsafe_code)]
 
+pub mod http;
 pub mod log;
 pub mod prometheus;
 pub mod say;

@@ -7,8 +7,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use weir_record::store;
 
+mod bng;
 mod bottleneck;
 mod capture;
+mod cpe;
 mod detect;
 #[cfg(test)]
 mod documents;
@@ -26,8 +28,13 @@ mod run;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use bng::{
+    BngCommand, BngRun, BngSocket, Listing, NewSubscriber, Said, SessionCommand, SubscriberChange,
+    SubscriberCommand, Why,
+};
 pub(crate) use bottleneck::Bottleneck;
 pub(crate) use capture::{Capture, Pps};
+pub(crate) use cpe::Cpe;
 pub(crate) use detect::Detect;
 pub(crate) use flows::Flows;
 pub(crate) use frames::{Generate, Receive};
@@ -135,6 +142,13 @@ pub(crate) enum Command {
     /// machine, or if a reflector returns the frames to it. For round-trip times, run `weir receive --reflect` at the remote
     /// end, and `weir receive` and `weir generate` here on the same interface.
     Receive(Receive),
+    /// Emulate customers' devices in front of a BNG: set-ups, first packets
+    ///
+    /// Each device has a MAC address, VLAN tags and a DHCPv4 client: DISCOVER, OFFER, REQUEST, ACK, ARP for the gateway, then a first
+    /// packet to the far end. The time to the first packet begins with the first DISCOVER and ends when the packet is received behind
+    /// the BNG. Sessions can be held with renewals, and with numbered traffic in both directions. It needs root, and works with any
+    /// BNG.
+    Cpe(Box<Cpe>),
     /// Detect attacks: hosts above a configured or learned rate
     ///
     /// The traffic of each host in the watched networks is counted in both directions. An attack is reported when it starts,
@@ -179,6 +193,9 @@ pub(crate) enum Command {
     /// Run a router, filter or NAT that a text file describes
     #[command(subcommand)]
     Node(NodeCommand),
+    /// Control the subscribers of a node: who they are, who is online, and why one is not
+    #[command(subcommand)]
+    Bng(BngCommand),
     /// Print the configuration for an external device under test
     Setup(Setup),
     /// Show what this machine can measure, and what prevents the rest

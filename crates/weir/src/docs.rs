@@ -18,6 +18,7 @@ const CODES: &[(&str, &[&str])] = &[
     ("weir-receive", &["130"]),
     ("weir-capture", &["130"]),
     ("weir-pps", &["130"]),
+    ("weir-cpe", &["130"]),
     ("weir-detect", &["130"]),
     ("weir-check", &["130"]),
 ];

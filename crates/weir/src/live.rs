@@ -8,6 +8,9 @@ use std::time::{Duration, Instant};
 use weir_service::say::say;
 use weir_service::units::rate;
 
+/// Between two lines.
+const INTERVAL: Duration = Duration::from_millis(950);
+
 /// Prints a growing count to standard error.
 pub(crate) struct Live {
     terminal: bool,
@@ -30,19 +33,33 @@ impl Live {
     pub(crate) fn update(&self, verb: &str, frames: u64, more: &str) {
         let mut last = self.last.lock().expect("printing does not panic");
         let elapsed = last.at.elapsed();
-        if elapsed < Duration::from_millis(950) {
+        if elapsed < INTERVAL {
             return;
         }
         let fps = frames.saturating_sub(last.frames) as f64 / elapsed.as_secs_f64();
         let line = format!("{verb} {frames} frames, {}{more}", rate(fps));
+        last.frames = frames;
+        self.print(&mut last, &line);
+    }
+
+    /// The same with another text, which is only made when it is printed.
+    pub(crate) fn update_with(&self, text: impl FnOnce() -> String) {
+        let mut last = self.last.lock().expect("printing does not panic");
+        if last.at.elapsed() >= INTERVAL {
+            let line = text();
+            self.print(&mut last, &line);
+        }
+    }
+
+    fn print(&self, last: &mut Last, line: &str) {
         if self.terminal {
             // Spaces cover the rest of a longer line.
             // An error of the terminal does not stop the measurement. Standard error is not buffered.
             let _ = write!(std::io::stderr(), "\r{line:width$}", width = last.width);
         } else {
-            say(&line);
+            say(line);
         }
-        *last = Last { at: Instant::now(), frames, width: line.len() };
+        (last.at, last.width) = (Instant::now(), line.len());
     }
 
     /// Ends the line.

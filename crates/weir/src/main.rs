@@ -4,7 +4,7 @@
 //! - `cli/`: one file for each group of commands; `cli/host.rs` reads host names and scoped addresses
 //! - `run.rs`: runs and compares plans; `place.rs`: where reports are written; `records.rs`, `compare.rs`: reads records
 //! - `doctor.rs`, `doctor/load.rs`: what this machine can measure; what it does under load
-//! - `node.rs`, `detect.rs`, `capture.rs`, `bottleneck.rs`, `flows.rs`, `mail.rs`, `inspect.rs`: one file for each service or
+//! - `bng.rs`, `node.rs`, `detect.rs`, `capture.rs`, `bottleneck.rs`, `cpe.rs`, `flows.rs`, `mail.rs`, `inspect.rs`: one file for each service or
 //!   tool
 //! - `privilege.rs`: what this process may do; signals, metrics and systemd are in `weir-service`
 
@@ -18,6 +18,7 @@ use weir_rigs::PLANS;
 use weir_service::{say, time};
 
 mod bench;
+mod bng;
 mod bottleneck;
 mod capture;
 mod check;
@@ -25,6 +26,7 @@ mod clean;
 mod cli;
 mod compare;
 mod conformance;
+mod cpe;
 mod detect;
 mod docs;
 mod doctor;
@@ -105,6 +107,7 @@ fn by(command: Command, mut out: &mut stdout::Output) -> Result<Outcome> {
         Command::Run(arguments) => return run::run(&arguments, &mut out),
         Command::Generate(arguments) => return generate::send(&arguments, &mut out),
         Command::Receive(arguments) => return receive::count(&arguments, &mut out),
+        Command::Cpe(arguments) => return cpe::emulate(&arguments, &mut out),
         Command::Detect(arguments) => return detect::run(&arguments, &mut out),
         Command::Capture(arguments) => return capture::capture(&arguments, &mut out),
         Command::Pps(arguments) => return capture::pps(&arguments, &mut out),
@@ -114,6 +117,7 @@ fn by(command: Command, mut out: &mut stdout::Output) -> Result<Outcome> {
         Command::Compare(arguments) => return compare::run(&arguments, &mut out),
         Command::Conformance(arguments) => return conformance::run(&arguments, &mut out),
         Command::Node(command) => return node::run(&command, &mut out),
+        Command::Bng(command) => return bng::run(&command, &mut out),
         Command::Doctor(arguments) => return doctor::run(&arguments, &mut out),
         Command::Inspect(arguments) => return inspect::run(&arguments, &mut out),
         Command::Setup(arguments) => setup::print(&arguments, &mut out),

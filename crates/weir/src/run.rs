@@ -251,7 +251,8 @@ pub(crate) fn stop_flag() -> Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-fn fresh_seed() -> u64 {
+/// A seed from the clock.
+pub(crate) fn fresh_seed() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     // Short enough to type again.
     since.map_or(1, |d| d.as_nanos() as u64 % 1_000_000_000)

@@ -30,6 +30,7 @@ mod schemas;
 mod servers;
 mod services {
     //! Servers and clients of others beside weir: `./test services`.
+    mod bng;
     mod frr;
     mod inspect;
     mod prometheus;

@@ -35,12 +35,14 @@ fn one_command_makes_a_package_with_all_that_belongs_to_the_program() {
     let list = String::from_utf8_lossy(&list.stdout).into_owned();
     for file in [
         "usr/bin/weir",
+        "usr/bin/weir-bngd",
         "usr/share/man/man1/weir.1.gz",
         "usr/share/man/man1/weir-run.1.gz",
         "usr/share/bash-completion/completions/weir",
         "usr/share/zsh/vendor-completions/_weir",
         "usr/share/fish/vendor_completions.d/weir.fish",
         "usr/lib/systemd/system/weir-node@.service",
+        "usr/lib/systemd/system/weir-bng@.service",
         "usr/lib/systemd/system/weir-detect@.service",
         "usr/share/doc/weir/LICENSE-MIT",
         "usr/share/weir/grafana-weir.json",

@@ -110,22 +110,28 @@ impl Bng {
         }
     }
 
-    /// The sessions of the node: missing or different ones are added, ended ones are removed.
+    /// The sessions of the node: ended ones are removed, then missing or different ones are added, which may have their addresses.
     pub(super) fn compare_node(&mut self, table: &[AddSession], out: &mut Outputs) {
-        let mut has: HashMap<SessionId, &AddSession> = table.iter().map(|add| (add.session, add)).collect();
+        let is_online = |session: &SessionId| {
+            let entry = self.sessions.get(session).and_then(|index| self.subscribers.get(*index));
+            entry.is_some_and(|entry| self.add_session(entry).is_some())
+        };
+        let ended = table.iter().map(|add| add.session).filter(|session| !is_online(session));
+        let mut ended: Vec<_> = ended.collect();
+        ended.sort();
+        ended.dedup();
+        out.extend(ended.into_iter().map(|session| Output::Node(NodeCommand::RemoveSession { session })));
+        let has: HashMap<SessionId, &AddSession> = table.iter().map(|add| (add.session, add)).collect();
         let online: Vec<_> = self.sessions.iter().map(|(session, index)| (*session, *index)).collect();
         for (session, index) in online {
             let Some(add) = self.subscribers.get(index).and_then(|entry| self.add_session(entry)) else {
                 continue;
             };
-            let in_node = has.remove(&session).filter(|found| **found == add).map(|found| found.rates);
+            let in_node = has.get(&session).filter(|found| ***found == add).map(|found| found.rates);
             if let Some(online) = self.online_mut(index) {
                 online.in_node = in_node;
             }
             self.tell_node(index, out);
         }
-        let mut ended: Vec<_> = has.into_keys().collect();
-        ended.sort();
-        out.extend(ended.into_iter().map(|session| Output::Node(NodeCommand::RemoveSession { session })));
     }
 }

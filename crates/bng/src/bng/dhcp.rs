@@ -62,7 +62,7 @@ impl Bng {
             self.traces.heard(&line, mac, TraceFrame { at, direction, bytes: punt.bytes.to_vec() });
         }
         let mac = mac.unwrap_or_default();
-        let own = self.config.ports.get(&line.port).map(|port| port.mac);
+        let own = self.config.ports.get(&line.port).and_then(|port| port.mac);
         let result = match request {
             _ if own == Some(mac) => Err(DropReason::OwnMac),
             Ok(request) => self.request(&line, request, out),
@@ -96,7 +96,7 @@ impl Bng {
 
     fn request(&mut self, line: &Line, request: Request, out: &mut Outputs) -> Result<Answered, DropReason> {
         let port = self.config.ports.get(&line.port).ok_or(DropReason::PortUnknown)?;
-        let src_mac = port.mac;
+        let src_mac = port.mac.ok_or(DropReason::PortUnknown)?;
         check_way(port, &request)?;
         let (index, device) = self.identify(line, &request)?;
         let limit = self.config.subscriber_limit;

@@ -1,5 +1,7 @@
 //! What can be seen of a BNG.
 
+use std::ops::Bound;
+
 use super::{Bng, Quarantine, Wait};
 use crate::config::Config;
 use crate::drops::{DropReason, Drops};
@@ -7,6 +9,7 @@ use crate::io::AddSession;
 use crate::line::Line;
 use crate::mac::Mac;
 use crate::name::Name;
+use crate::pool::Pool;
 use crate::record::{Change, Record};
 use crate::session::{Session, SessionId};
 use crate::step::Step;
@@ -89,6 +92,34 @@ impl Bng {
     pub fn subscriber(&self, name: &Name) -> Option<(&Subscriber, Option<&Session>)> {
         let entry = self.subscribers.get(self.subscribers.of_name(name)?)?;
         Some((&entry.subscriber, entry.session()))
+    }
+
+    /// Subscribers behind a name and their sessions, in the order of their names.
+    pub fn subscribers_after(
+        &self,
+        name: Option<&Name>,
+    ) -> impl Iterator<Item = (&Subscriber, Option<&Session>)> {
+        self.subscribers.after(name).map(|entry| (&entry.subscriber, entry.session()))
+    }
+
+    /// Sessions behind a number of which a record is on disk, in the order in which they began.
+    pub fn sessions_after(&self, session: SessionId) -> impl Iterator<Item = &Session> {
+        let behind = self.sessions.range((Bound::Excluded(session), Bound::Unbounded));
+        behind.filter_map(|(_, index)| self.subscribers.get(*index)?.session())
+    }
+
+    /// The pools, and how many addresses of each are of sessions.
+    pub fn pools(&self) -> Vec<(&Pool, u64)> {
+        let pools = self.addresses.pools();
+        let mut used = vec![0; pools.len()];
+        for session in self.sessions() {
+            if let Some(at) = pools.iter().position(|pool| pool.has(session.lease.address))
+                && let Some(used) = used.get_mut(at)
+            {
+                *used += 1;
+            }
+        }
+        pools.iter().zip(used).collect()
     }
 
     /// All sessions of which a record is on disk, in the order in which they began.

@@ -1,6 +1,7 @@
 //! The configuration as a text: items with a comma between them.
 //!
 //! ```text
+//! store /var/lib/weir/bng, socket /run/weir/bng.sock,
 //! port access1 mac 02:00:00:00:00:fe trusted relay 192.0.2.1,
 //! pool main 100.64.0.2-100.64.0.99 100.64.1.0-100.64.1.9 router 100.64.0.1/16,
 //! plan basic down 20Mbit up 5Mbit, dns 192.0.2.53 192.0.2.54,
@@ -12,43 +13,64 @@
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::net::Ipv4Addr;
+use std::ops::Range;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use weir_config::{Mistakes, Notes, did_you_mean, unit};
 
-use super::{Config, LeaseTimes, Moves, Port};
+use super::{Item, LeaseTimes, Moves, NodeFacts, Port};
 use crate::limit::Limit;
+use crate::line::PortName;
+use crate::mac::Mac;
 use crate::name::Name;
 use crate::plan::Rates;
 use crate::pool::Pool;
 use crate::subscriber::Subscriber;
 use crate::words::Words;
 
-const ITEMS: [&str; 10] =
-    ["port", "pool", "plan", "dns", "lease", "offer", "quarantine", "moves", "limit", "subscriber"];
+const ITEMS: [&str; 12] = [
+    "store",
+    "socket",
+    "port",
+    "pool",
+    "plan",
+    "dns",
+    "lease",
+    "offer",
+    "quarantine",
+    "moves",
+    "limit",
+    "subscriber",
+];
 
-/// See [`Config::read`].
-pub(super) fn read(file: &str, text: &str) -> Result<(Config, Vec<Subscriber>), Mistakes> {
+/// Reads what stands at `within` in the text of a file; see [`Item::read`].
+pub(super) fn read(
+    file: &str,
+    text: &str,
+    within: Range<usize>,
+    node: Option<&NodeFacts>,
+) -> Result<Item, Mistakes> {
     let notes = Notes::new("a bng", text);
-    let (mut config, mut subscribers) = (Config::default(), Vec::new());
-    let without_comments = without_comments(text);
-    let mut end = 0;
+    let mut read = Item::default();
+    let (start_of_all, mut end) = (within.start, within.start);
+    let without_comments = without_comments(text.get(within).unwrap_or_default());
     for item in without_comments.split(',') {
         let start = end + item.len() - item.trim_start().len();
         end += item.len() + 1;
         if item.trim().is_empty() {
             continue;
         }
-        if let Err(wrong) = read_item(item, &mut config, &mut subscribers) {
+        if let Err(wrong) = read_item(item, &mut read, node) {
             notes.add(Some(start..start), "", wrong);
         }
     }
     if notes.is_empty() {
-        for wrong in config.contradictions() {
-            notes.add(Some(0..0), "", wrong);
+        for wrong in read.config.contradictions() {
+            notes.add(Some(start_of_all..start_of_all), "", wrong);
         }
     }
-    if notes.is_empty() { Ok((config, subscribers)) } else { Err(notes.to_mistakes(file)) }
+    if notes.is_empty() { Ok(read) } else { Err(notes.to_mistakes(file)) }
 }
 
 /// The text with blanks in place of comments, as long as it was.
@@ -62,17 +84,26 @@ fn without_comments(text: &str) -> String {
     text.split_inclusive('\n').map(line).collect()
 }
 
-fn read_item(item: &str, config: &mut Config, subscribers: &mut Vec<Subscriber>) -> Result<(), String> {
+fn read_item(item: &str, read: &mut Item, node: Option<&NodeFacts>) -> Result<(), String> {
     let words = &mut Words::new(item);
+    let Item { config, subscribers, store, socket } = read;
     match words.word("an item")? {
+        "store" => said_once("store", store, words)?,
+        "socket" => said_once("socket", socket, words)?,
         "port" => {
-            let name = words.value("the name of the port")?;
+            let name: PortName = words.value("the name of the port")?;
+            if let Some(node) = node {
+                node.check_port(&name)?;
+            }
             if config.ports.insert(name, port(words)?).is_some() {
                 return Err("there are two ports of this name: remove one".into());
             }
         }
         "pool" => {
             let pool = pool(words)?;
+            if let Some(node) = node {
+                node.check_router(&pool)?;
+            }
             if config.pools.iter().any(|other| other.name == pool.name) {
                 return Err(format!("there are two pools of the name {}: remove one", pool.name));
             }
@@ -107,17 +138,56 @@ fn read_item(item: &str, config: &mut Config, subscribers: &mut Vec<Subscriber>)
             "subscriber" => config.subscriber_limit = limit(words)?,
             other => return Err(format!("`{other}` has no limit: use line or subscriber")),
         },
+        "subscriber" if node.is_some() => {
+            return Err(
+                "subscribers do not stand in the file of a node: remove this one, and use `weir bng subscriber add`".into()
+            );
+        }
         "subscriber" => subscribers.push(Subscriber::read(words)?),
         other => return Err(format!("`{other}` is no item: {}", did_you_mean(other, &ITEMS))),
     }
     words.end()
 }
 
+fn said_once(what: &str, path: &mut Option<PathBuf>, words: &mut Words<'_>) -> Result<(), String> {
+    match path.replace(words.word("a path")?.into()) {
+        None => Ok(()),
+        Some(_) => Err(format!("`{what}` is said already: leave one of them out")),
+    }
+}
+
+impl NodeFacts {
+    fn check_port(&self, port: &PortName) -> Result<(), String> {
+        if self.ports.contains(port) {
+            return Ok(());
+        }
+        let names: Vec<String> = self.ports.iter().map(ToString::to_string).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        Err(format!("the node has no port `{port}`: {}", did_you_mean(&port.to_string(), &names)))
+    }
+
+    fn check_router(&self, pool: &Pool) -> Result<(), String> {
+        if self.gateways.contains(&pool.router) {
+            return Ok(());
+        }
+        let (router, len) = (pool.router, pool.prefix_len);
+        let gateways: Vec<String> = self.gateways.iter().map(ToString::to_string).collect();
+        let has = if gateways.is_empty() { "none".to_string() } else { gateways.join(", ") };
+        Err(format!(
+            "the router {router} of pool {} is no gateway of the node, which has {has}: write `access(gateway {router}/{len})`",
+            pool.name
+        ))
+    }
+}
+
 fn port(words: &mut Words<'_>) -> Result<Port, String> {
-    words.expect("mac")?;
-    let mut port = Port { mac: words.value("a MAC address")?, is_trusted: false, relays: Vec::new() };
-    if !port.mac.is_station() {
-        return Err(format!("{} is not the address of one port: use one like 02:00:00:00:00:fe", port.mac));
+    let mut port = Port::default();
+    if words.takes("mac") {
+        let mac: Mac = words.value("a MAC address")?;
+        if !mac.is_station() {
+            return Err(format!("{mac} is not the address of one port: use one like 02:00:00:00:00:fe"));
+        }
+        port.mac = Some(mac);
     }
     port.is_trusted = words.takes("trusted");
     while words.takes("relay") {
@@ -180,6 +250,7 @@ fn limit(words: &mut Words<'_>) -> Result<Limit, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Config;
 
     #[test]
     fn all_items_are_read() {
@@ -189,12 +260,12 @@ mod tests {
             192.0.2.54, lease 1h renewal 20m rebinding 40m, offer 5s, quarantine 1h, moves refuse,
             limit line 10 burst 20, limit subscriber 3,
             subscriber anna mac 02:00:00:00:00:01 plan basic";
-        let (config, subscribers) = read("x", text).unwrap();
+        let (config, subscribers) = Config::read("x", text).unwrap();
         assert_eq!(config.lease, LeaseTimes { lease_s: 3600, renewal_s: 1200, rebinding_s: 2400 });
         assert_eq!((config.ports.len(), config.dns.len(), config.pools[0].size()), (1, 2, 107));
         assert_eq!(config.subscriber_limit, Limit { per_s: 3, burst: 3 });
         assert_eq!(subscribers[0].to_string(), "anna mac 02:00:00:00:00:01 plan basic");
-        assert_eq!(read("x", "").map(|(config, _)| config), Ok(Config::default()));
+        assert_eq!(Config::read("x", "").map(|(config, _)| config), Ok(Config::default()));
     }
 
     #[test]
@@ -215,7 +286,33 @@ mod tests {
         ];
         weir_testkit::golden!(
             "src/config/mistakes.txt",
-            &weir_testkit::mistakes(&texts, |text| read("isp.node", text))
+            &weir_testkit::mistakes(&texts, |text| Config::read("isp.node", text))
         );
+    }
+
+    #[test]
+    fn an_item_fits_its_node() {
+        let port = |name: &str| name.parse().unwrap();
+        let node =
+            NodeFacts { ports: vec![port("access1"), port("wan")], gateways: vec![[100, 64, 0, 1].into()] };
+        let read = |text: &str| {
+            let end = text.len() - 1;
+            Item::read("isp.node", text, 4..end, &node)
+        };
+        let item = read(
+            "bng(store /var/lib/weir/bng, socket b.sock, port access1 trusted, pool main 100.64.0.2 router 100.64.0.1/16)",
+        );
+        let item = item.unwrap();
+        assert_eq!((item.store, item.socket), (Some("/var/lib/weir/bng".into()), Some("b.sock".into())));
+        assert_eq!(
+            item.config.ports[&port("access1")],
+            Port { mac: None, is_trusted: true, ..Port::default() }
+        );
+        let texts = [
+            "bng(\nport acess1,\n\n pool main 100.65.0.2 router 100.65.0.1/16)",
+            "bng(\n\nlease 1h renewal 2h)",
+            "bng(store a, store b, subscriber anna mac 02:00:00:00:00:01 plan basic)",
+        ];
+        weir_testkit::golden!("src/config/mistakes-item.txt", &weir_testkit::mistakes(&texts, read));
     }
 }

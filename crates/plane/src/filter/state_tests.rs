@@ -3,11 +3,11 @@
 use weir_packet::headers::UDP;
 
 use super::*;
+use crate::access::Subscribers;
 use crate::batch::{Frames, PerFrame, Verdict};
 use crate::drops::{DropReason, Drops};
 use crate::frame::{HEAD_ROOM, PortId};
 use crate::outbox::Outbox;
-use crate::subscribers::Subscribers;
 
 /// A frame of UDP between two hosts, one way or back.
 fn frame(n: u32, back: bool) -> Vec<u8> {
@@ -49,7 +49,7 @@ fn offer(table: &mut Connections, bufs: &mut [Vec<u8>], now: Time) -> (Vec<State
         frames,
         outbox: &mut outbox,
         drops: &mut drops,
-        subscribers: &Subscribers::default(),
+        subscribers: &mut Subscribers::default(),
         verdicts: &mut verdicts,
         turned,
         stage: 0,

@@ -12,7 +12,8 @@ impl Neighbours {
     pub(crate) fn make_room_for_ports(&mut self, ports: usize) {
         for _ in self.links.len()..ports {
             let tags = PortTags::Fixed(Vec::new());
-            self.links.push(Link { mac: [0; 6], addresses: Vec::new(), is_outside: true, tags });
+            let (mac, addresses) = ([0; 6], Vec::new());
+            self.links.push(Link { mac, addresses, is_outside: true, tags, is_access: false });
             self.of_ports.push(OfPort::default());
         }
         self.asked.make_room_for_ports(ports);

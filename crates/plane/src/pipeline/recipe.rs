@@ -29,7 +29,7 @@ impl Pipeline {
     /// They must pass the stages.
     pub(crate) fn recipe(&self, now: Time, key: Key) -> Result<Recipe, Never> {
         if self.tags(key.port).lines().is_some() {
-            // The key does not say which line it is.
+            // The key does not say which line it is, and subscribers are counted.
             return Err(Never::Configured);
         }
         let dir = self.enters(key.port).ok_or(Never::Configured)?;

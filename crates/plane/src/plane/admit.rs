@@ -49,6 +49,10 @@ impl Plane {
             let rest = self.punt_to_control(now, batch, admitted.or(others));
             (admitted, others) = (admitted.and(rest), others.and(rest));
         }
+        if self.pipeline.has_access {
+            let rest = self.take_from_subscribers(now, batch, admitted.or(others));
+            (admitted, others) = (admitted.and(rest), others.and(rest));
+        }
         for i in others {
             // The thread that hands a frame over has done this already.
             let is_new = batch.ingress[i] == Ingress::Wire;
@@ -92,13 +96,9 @@ impl Plane {
     /// Finds the subscribers that frames come from; other threads have told those of the frames that they handed over.
     #[inline(never)]
     fn find_subscribers(&self, batch: &mut Batch<'_>, set: Set) {
-        for i in set {
-            if batch.ingress[i] != Ingress::Wire {
-                continue;
-            }
-            let frame = &mut batch[i];
-            frame.subscriber = self.pipeline.subscribers.lookup_from(frame.line());
-        }
+        let mut fresh = set;
+        set.filter(|&i| batch.ingress[i] != Ingress::Wire).for_each(|i| fresh.remove(i));
+        self.pipeline.subscribers.find_senders(&mut Frames(&mut batch.frames), fresh);
     }
 
     /// Has a router check the sources of frames; returns those that it accepts. Frames from other threads were checked there.

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use weir_packet::frame::Mac;
 
+use crate::access::{SubscriberConfig, Subscribers};
 use crate::config::{Config, StageConfig};
 use crate::filter::Filter;
 use crate::frame::PortId;
@@ -15,8 +16,6 @@ use crate::police::Police;
 use crate::port::{End, Port};
 use crate::queue::Queue;
 use crate::route::{Route, Router};
-use crate::subscribers::{SubscriberConfig, Subscribers};
-use crate::tags::PortTags;
 
 /// A router, if the text has routes.
 #[expect(clippy::expect_used, reason = "the text was read, and with it its next hops")]
@@ -27,7 +26,8 @@ pub(super) fn exit(config: &Config, macs: &[Mac], outbox: &mut Outbox) -> Exit {
         addresses: port.hosts(),
         // The right end is where the addresses are known that the node translates to.
         is_outside: !port.is_left(),
-        tags: PortTags::of(&port.vlan),
+        tags: port.port_tags(),
+        is_access: port.is_access,
     };
     let links = config.ports.iter().zip(macs).map(link).collect();
     let mtus = config.ports.iter().map(|port| port.mtu).collect();
@@ -55,12 +55,13 @@ pub(super) fn exit(config: &Config, macs: &[Mac], outbox: &mut Outbox) -> Exit {
 #[expect(clippy::expect_used, reason = "the text was read, and with it its subscribers")]
 pub(super) fn subscribers(config: &Config) -> Subscribers {
     let mut table = Subscribers::default();
-    if !config.subscribers.is_empty() {
+    if !config.subscribers.is_empty() || config.access.is_some() {
         table = Subscribers::with_seed(config.seed);
     }
     for SubscriberConfig { line, prefixes, .. } in &config.subscribers {
         table.insert(*line, prefixes.clone()).expect("no two subscribers of a text have the same");
     }
+    config.sessions.iter().for_each(|session| table.change(None, Some(session), 0));
     table
 }
 

@@ -2,6 +2,7 @@
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use super::{Accounting, Plane};
+use crate::access::SubscriberState;
 use crate::filter::{Count, Filter, Logged, RuleCount};
 use crate::nat::{BlockEvent, Event, PortBlock, Usage};
 use crate::neighbour::NeighbourState;
@@ -106,6 +107,17 @@ impl Plane {
             }
             Exit::Across => (Vec::new(), None),
         }
+    }
+
+    /// Sessions of subscribers from this index on, a page of them, and where to go on if there may be more.
+    pub fn subscribers(&self, from: u32, ports: &[String]) -> (Vec<SubscriberState>, Option<u32>) {
+        let page = self.pipeline.subscribers.shown(from, ports);
+        (page.records, page.next)
+    }
+
+    /// Memory of the table of subscribers, in bytes.
+    pub fn subscriber_bytes(&self) -> usize {
+        self.pipeline.subscribers.bytes()
     }
 
     /// Frames that rules have logged since the last call.

@@ -285,13 +285,13 @@ fn next_hop(address: IpAddr, name: Option<&str>, ports: &[Port]) -> Result<NextH
         return Err(format!("{address} is the node itself: name a neighbour"));
     }
     let holds = |port: &Port| port.addresses.iter().any(|local| is_near(local, address));
-    let is_at = |port: &Port| port.vlan.is_fixed() && holds(port);
+    let is_at = |port: &Port| !port.has_lines() && holds(port);
     let has_lines = |port: &&Port| match name {
         Some(name) => port.name == name,
         None => holds(port),
     };
     if !ports.iter().any(is_at)
-        && let Some(port) = ports.iter().filter(has_lines).find(|port| !port.vlan.is_fixed())
+        && let Some(port) = ports.iter().filter(has_lines).find(|port| port.has_lines())
     {
         return Err(format!(
             "`{}` has several lines, and {address} may be on each: give it a port with the tags of its line",

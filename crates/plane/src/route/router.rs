@@ -19,7 +19,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 
 use weir_packet::frame::Mac;
-use weir_packet::neighbour;
+use weir_packet::neighbour::{self, Host};
 
 use super::nexts::{Next, Nexts};
 use super::options::Options;
@@ -246,6 +246,16 @@ impl Router {
         let answered = self.neighbours.on_message(frame, heard, now, outbox);
         self.settle();
         Some(answered)
+    }
+
+    /// Whether an address is that of the node at a port.
+    pub(crate) fn is_own(&self, port: PortId, address: IpAddr) -> bool {
+        self.neighbours.link(port).addresses.iter().any(|local| local.address == address)
+    }
+
+    /// Answers the question of `from` for the address of another subscriber.
+    pub(crate) fn answer_for(&self, frame: &Frame<'_>, target: IpAddr, from: Host, outbox: &mut Outbox) {
+        self.neighbours.answer_for(frame, target, from, outbox);
     }
 
     /// Takes news about neighbours from another thread of the node.

@@ -40,6 +40,20 @@ impl<T> Arena<T> {
     }
 }
 
+impl<T> Arena<T> {
+    /// The record of this number, if there is one.
+    #[inline]
+    pub(crate) fn record(&self, number: u32) -> Option<&T> {
+        (number < self.len).then(|| &self[number])
+    }
+
+    /// The same, to be changed.
+    #[inline]
+    pub(crate) fn record_mut(&mut self, number: u32) -> Option<&mut T> {
+        (number < self.len).then(|| &mut self[number])
+    }
+}
+
 impl<T> ops::Index<u32> for Arena<T> {
     type Output = T;
 

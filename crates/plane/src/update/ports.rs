@@ -19,7 +19,6 @@ use crate::prefix::Prefix;
 use crate::punter::Punter;
 use crate::route::PortChange;
 use crate::stage::ByDir;
-use crate::tags::PortTags;
 
 /// What changes at once.
 #[derive(Debug)]
@@ -114,7 +113,8 @@ impl PortChange {
             mac: port.mac,
             addresses: port.hosts(),
             is_outside: !port.is_left(),
-            tags: PortTags::of(&port.vlan),
+            tags: port.port_tags(),
+            is_access: port.is_access,
             mtu: port.mtu,
             rpf: port.rpf,
         }

@@ -10,9 +10,9 @@ use clap::{Command, Subcommand};
 const GROUPS: &[(&str, &[&str])] = &[
     ("Measure", &["run", "plan", "doctor", "check"]),
     ("Results", &["list", "show", "report", "export", "merge", "compare", "trend"]),
-    ("Load", &["generate", "receive", "flows", "mail"]),
+    ("Load", &["generate", "receive", "cpe", "flows", "mail"]),
     ("Capture and detection", &["capture", "pps", "detect"]),
-    ("Network functions", &["node", "bottleneck", "conformance", "bench"]),
+    ("Network functions", &["node", "bng", "bottleneck", "conformance", "bench"]),
     ("Devices and servers", &["setup", "inspect"]),
     ("This machine", &["clean", "completions", "man", "help"]),
 ];

@@ -16,6 +16,15 @@ pub(crate) struct Log {
 }
 
 impl Log {
+    /// The values of --log-format and --log-level, for another program.
+    pub(crate) fn words(&self) -> (Option<&'static str>, Option<String>) {
+        let format = self.log_format.map(|format| match format {
+            Format::Text => "text",
+            Format::Json => "json",
+        });
+        (format, self.log_level.map(|level| level.to_string()))
+    }
+
     pub(crate) fn options(&self) -> log::Options {
         log::Options { format: self.log_format, level: self.log_level }
     }

@@ -149,6 +149,8 @@ pub(crate) enum Shown {
     Sessions,
     /// Hosts on the links of the ports, and their Ethernet addresses
     Neighbours,
+    /// Sessions of subscribers, and what they have sent and received
+    Subscribers,
     /// Port forwards
     Forwards,
     /// One-to-one addresses

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use weir_control::client::Client;
 use weir_node::{
     Forwards, ForwardsQuery, Neighbours, NeighboursQuery, OneToOne, OneToOneQuery, Query, Routes,
-    RoutesQuery, Sessions, SessionsQuery,
+    RoutesQuery, Sessions, SessionsQuery, Subscribers, SubscribersQuery,
 };
 
 use crate::cli::Shown;
@@ -46,6 +46,14 @@ pub(super) fn table(client: &mut Client, what: Shown, limit: Option<usize>) -> R
                 Ok((page.neighbours, page.next))
             })?;
             Ok(json!({ "neighbours": all }))
+        }
+        Shown::Subscribers => {
+            let all = pages(limit, |after| {
+                let page: Subscribers =
+                    client.query(Query::Subscribers(SubscribersQuery { after, most: PAGE }))?;
+                Ok((page.subscribers, page.next))
+            })?;
+            Ok(json!({ "subscribers": all }))
         }
         Shown::Forwards => {
             let all = pages(limit, |after| {

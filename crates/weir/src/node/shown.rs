@@ -10,7 +10,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use weir_config::rate::Rate;
 use weir_node::PortState;
-use weir_plane::{ForwardEntry, NeighbourState, OneToOneEntry, RouteEntry, SessionRecord, Transport};
+use weir_plane::{
+    ForwardEntry, NeighbourState, OneToOneEntry, RouteEntry, SessionRecord, SubscriberEntry, SubscriberState,
+    Transport,
+};
 
 use crate::cli::Shown;
 use weir_control::reported;
@@ -31,6 +34,9 @@ pub(super) fn text(what: Shown, answer: &Value) -> String {
         (Shown::Ports, Value::Object(shown)) => records(shown, "ports", "the node has no ports", port),
         (Shown::Neighbours, Value::Object(shown)) => {
             records(shown, "neighbours", "the node knows no neighbours", neighbour)
+        }
+        (Shown::Subscribers, Value::Object(shown)) => {
+            records(shown, "subscribers", "the node has no sessions of subscribers", subscriber)
         }
         (Shown::Forwards, Value::Object(shown)) => {
             records(shown, "forwards", "the node has no port forwards", forward)
@@ -81,6 +87,16 @@ fn port(port: PortState) -> String {
 fn neighbour(host: NeighbourState) -> String {
     let mac = host.mac.map_or_else(String::new, |mac| format!(" lladdr {mac}"));
     format!("{} dev {}{mac} {}", host.address, host.port, host.state)
+}
+
+/// `session 7 access1 100.7 02:00:00:00:00:01 100.64.0.2/32 from 9 frames 800 bytes, to 9 frames 800 bytes`.
+fn subscriber(state: SubscriberState) -> String {
+    let SubscriberEntry { session, port, tags, mac, prefixes, .. } = state.entry;
+    let prefixes: String = prefixes.iter().map(|prefix| format!(" {prefix}")).collect();
+    format!(
+        "session {session} {port} {tags} {mac}{prefixes} from {} frames {} bytes, to {} frames {} bytes",
+        state.from_frames, state.from_bytes, state.to_frames, state.to_bytes
+    )
 }
 
 fn forward(forward: ForwardEntry) -> String {

@@ -116,6 +116,6 @@ fn frr_has_a_neighbour_by_ospf_at_a_tagged_port() {
     drop(of_b);
     of_a.until("no route without its neighbour", |frr| !frr.routes().contains(BEHIND_B));
     for counted in nodes.map(crate::street::Running::end) {
-        assert!(counted["punted"]["routing"].as_u64() > Some(5), "{counted}");
+        assert!(counted["punted"]["routing"].as_u64() > Some(0), "{counted}");
     }
 }

@@ -11,7 +11,7 @@ use crate::dir::{Dir, EntryPoint};
 use crate::drops::DropReason;
 use crate::flow::spread;
 use crate::fragment;
-use crate::frame::{Frame, Kind, PortId};
+use crate::frame::{Frame, Kind, Line, PortId};
 use crate::icmp::{self, Error};
 use crate::neighbour::{Asker, Known, Slot, State, Target, Waiting};
 use crate::prefix::Prefix;
@@ -31,14 +31,19 @@ struct Station {
     tags: Option<Tags>,
 }
 
-/// The subscriber at a port that a frame is for.
+/// The subscriber of the text at a port that a frame is for.
 fn subscriber(step: &Step<'_, '_>, i: usize, port: PortId) -> Option<Station> {
     if step.subscribers.is_empty() {
         return None;
     }
-    let known = step.subscribers.lookup_to(step.frames[i].destination());
-    let line = step.subscribers.entry(known)?.line;
-    (line.port == port).then_some(Station { port, mac: line.mac, tags: Some(line.tags) })
+    let line = step.subscribers.line(step.subscribers.lookup_to(step.frames[i].destination()))?;
+    (line.port == port).then_some(Station::of(line))
+}
+
+impl Station {
+    fn of(Line { port, tags, mac }: Line) -> Station {
+        Station { port, mac, tags: Some(tags) }
+    }
 }
 
 /// The sender of the frame that this one answers, if that came in by the port.
@@ -132,6 +137,9 @@ impl Router {
     /// A packet for a host on the link of a port: for a subscriber, or one that is to be asked about.
     fn send_to_host(&mut self, step: &mut Step<'_, '_>, dir: Dir, i: usize, port: PortId) {
         let back = EntryPoint::Begin(dir.opposite());
+        if self.neighbours.link(port).is_access {
+            return self.send_to_subscriber(step, i, port, back);
+        }
         let has_lines = self.neighbours.link(port).has_lines();
         let host = subscriber(step, i, port).or_else(|| asker(&step.frames[i], port).filter(|_| has_lines));
         match host {
@@ -150,6 +158,53 @@ impl Router {
                 }
             }
         }
+    }
+
+    /// A packet for a network of access ports: it is for a subscriber at any of them, or answers a device without a session.
+    fn send_to_subscriber(&self, step: &mut Step<'_, '_>, i: usize, port: PortId, back: EntryPoint) {
+        let frame = &mut step.frames[i];
+        if let Some(asker) = asker(frame, frame.port).filter(|_| self.neighbours.link(frame.port).is_access) {
+            return self.send(step, i, asker, back);
+        }
+        frame.subscriber = step.subscribers.lookup_to(frame.destination());
+        let Some(line) = step.subscribers.line(frame.subscriber) else {
+            return step.refuse(i, DropReason::NoSubscriber, Error::NoHost, back);
+        };
+        if self.is_too_long(frame, line.port) {
+            return step.refuse(i, DropReason::TooBig, Error::TooBig(self.mtu(port)), back);
+        }
+        match step.subscribers.send_to(step.now, frame.subscriber, frame.ip().len()) {
+            Ok(line) => self.send(step, i, Station::of(line), back),
+            Err(denied) => step.drop(i, denied.into()),
+        }
+    }
+
+    /// Sends packets of `set` that are for subscribers, on their way in to them; returns the others.
+    pub(crate) fn run_to_subscribers(&self, step: &mut Step<'_, '_>, set: Set) -> Set {
+        let found = step.subscribers.find_receivers(&mut step.frames, set);
+        let mut others = set.without(found);
+        for i in found {
+            let frame = &mut step.frames[i];
+            let Some(line) = step.subscribers.line(frame.subscriber).filter(|_| {
+                frame.ttl() > 1 && !is_of_link(frame) && !frame.is_to_group() && !frame.has_options4()
+            }) else {
+                others.insert(i);
+                continue;
+            };
+            if frame.ip_bytes() > usize::from(self.mtu(line.port)) {
+                others.insert(i);
+                continue;
+            }
+            match step.subscribers.send_to(step.now, frame.subscriber, frame.ip_bytes()) {
+                Ok(Line { port, tags, mac }) => {
+                    frame.decrement_ttl();
+                    frame.set_ethernet(mac, self.neighbours.link(port).mac, tags.write(&mut [[0; 4]; 2]));
+                    step.leave(i, port);
+                }
+                Err(denied) => step.drop(i, denied.into()),
+            }
+        }
+        others
     }
 
     /// The next hop of the group for this flow.

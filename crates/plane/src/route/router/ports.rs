@@ -30,6 +30,7 @@ pub(crate) struct PortChange {
     /// It is of the right end.
     pub(crate) is_outside: bool,
     pub(crate) tags: PortTags,
+    pub(crate) is_access: bool,
     pub(crate) mtu: u16,
     pub(crate) rpf: Rpf,
 }
@@ -100,10 +101,10 @@ impl Router {
     /// A port is different from now on; there is room for it.
     #[expect(clippy::indexing_slicing, reason = "there is room for each port")]
     pub(crate) fn change_port(&mut self, change: PortChange) {
-        let PortChange { port, mac, addresses, is_outside, tags, mtu, rpf } = change;
+        let PortChange { port, mac, addresses, is_outside, tags, is_access, mtu, rpf } = change;
         let before = connected(port, self.neighbours.link(port));
         let mac = mac.unwrap_or(self.neighbours.link(port).mac);
-        self.neighbours.set_link(port, Link { mac, addresses, is_outside, tags });
+        self.neighbours.set_link(port, Link { mac, addresses, is_outside, tags, is_access });
         let behind = connected(port, self.neighbours.link(port));
         let number = usize::from(port.0);
         self.mtus[number] = mtu;

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 
 use weir_config::Notes;
 
-use super::Subscribers;
+use super::table::Subscribers;
 use crate::frame::{Line, PortId};
 use crate::port::{self, Port, port_named};
 use crate::prefix::Prefix;

@@ -1,0 +1,353 @@
+//! The documents of the REST API, as plain data: the program that controls the subscribers writes them, its clients read them.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::hex;
+use crate::plan::{self, Rates};
+use crate::session;
+use crate::subscriber::{self, Key, Status};
+
+/// A subscriber. One of `mac`, `line` and `circuit` identifies it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Subscriber {
+    /// Unique.
+    pub name: String,
+    /// The MAC address of its device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mac: Option<String>,
+    /// Its line: `access1`, `access1:100.7`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<String>,
+    /// Its circuit-id: a text, or `0x0104`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub circuit: Option<String>,
+    /// Its rates.
+    pub plan: Plan,
+    /// The address that it alone gets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<Ipv4Addr>,
+    /// It may not be online.
+    #[serde(default)]
+    pub blocked: bool,
+}
+
+/// A plan: the name of one of the configuration, or rates.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Plan {
+    /// One of the configuration.
+    Named(String),
+    /// Rates of this subscriber alone.
+    Own(OwnRates),
+}
+
+/// Rates in bit/s.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OwnRates {
+    /// To the subscriber.
+    pub down_bits_per_s: u64,
+    /// From the subscriber.
+    pub up_bits_per_s: u64,
+}
+
+/// A subscriber and its session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubscriberState {
+    /// The subscriber.
+    #[serde(flatten)]
+    pub subscriber: Subscriber,
+    /// Its session, if it is online.
+    pub session: Option<Session>,
+}
+
+/// Whether a subscriber may be online.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SubscriberStatus {
+    /// It may not.
+    pub blocked: bool,
+}
+
+/// A session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    /// Its number.
+    pub session: u64,
+    /// Its subscriber.
+    pub subscriber: String,
+    /// Its access type: `ipoe`.
+    pub access: String,
+    /// Its line.
+    pub line: String,
+    /// The MAC address of the device.
+    pub mac: String,
+    /// Its address.
+    pub address: Ipv4Addr,
+    /// The relay by which it is reached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relay: Option<Ipv4Addr>,
+    /// When it began, s since 1970.
+    pub start_s: u64,
+    /// When its lease was granted or last renewed, s since 1970.
+    pub granted_s: u64,
+    /// For how long, s.
+    pub lease_s: u32,
+    /// Frames to the subscriber.
+    pub down_frames: u64,
+    /// Their bytes.
+    pub down_bytes: u64,
+    /// Frames from the subscriber.
+    pub up_frames: u64,
+    /// Their bytes.
+    pub up_bytes: u64,
+}
+
+/// A page of subscribers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Subscribers {
+    /// How many there are.
+    pub total: usize,
+    /// Those of this page, in the order of their names.
+    pub subscribers: Vec<SubscriberState>,
+    /// `after` of the next page; none: this is the last one.
+    pub next: Option<String>,
+}
+
+/// A page of sessions.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sessions {
+    /// How many there are.
+    pub total: usize,
+    /// Those of this page, in the order in which they began.
+    pub sessions: Vec<Session>,
+    /// `after` of the next page; none: this is the last one.
+    pub next: Option<u64>,
+}
+
+/// Why a device has no session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Why {
+    /// The subscriber, if there is one.
+    pub subscriber: Option<String>,
+    /// How far the device came.
+    pub step: Option<String>,
+    /// What came of it.
+    pub reason: String,
+    /// Its last frames, oldest first.
+    pub frames: Vec<Frame>,
+}
+
+/// A frame of a device or for it, without tags.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Frame {
+    /// When, ns since 1970.
+    pub at_ns: u64,
+    /// From the subscriber; otherwise to it.
+    pub from_subscriber: bool,
+    /// The frame in hexadecimal digits.
+    pub bytes: String,
+}
+
+/// A pool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pool {
+    /// Its name.
+    pub pool: String,
+    /// The address of the node.
+    pub router: String,
+    /// Addresses that it has.
+    pub size: u64,
+    /// Those of sessions.
+    pub used: u64,
+}
+
+/// The pools.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pools {
+    /// In the order in which they are used.
+    pub pools: Vec<Pool>,
+}
+
+/// How the program is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct State {
+    /// Its version of weir.
+    pub weir: String,
+    /// Whether it can take in subscribers: the node answers, and records can be written.
+    pub ready: bool,
+    /// What it waits for, and what to do about it; empty: nothing.
+    pub waits_for: Vec<String>,
+    /// Number of the last record.
+    pub revision: u64,
+    /// Subscribers.
+    pub subscribers: usize,
+    /// Sessions.
+    pub sessions: usize,
+    /// Frames of clients, by what became of them.
+    pub frames: Frames,
+}
+
+/// Frames of clients, by what became of them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Frames {
+    /// All.
+    pub received: u64,
+    /// Answered.
+    pub answered: u64,
+    /// Taken in, and want no answer.
+    pub accepted: u64,
+    /// Not answered, by reason.
+    pub drops: BTreeMap<String, u64>,
+}
+
+/// What came of many subscribers that were added by one request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Added {
+    /// How many were added.
+    pub added: usize,
+    /// How many were refused.
+    pub refused: usize,
+    /// The first of these, with the reasons.
+    pub errors: Vec<Refused>,
+}
+
+/// A subscriber that was not added.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refused {
+    /// Its place in the request, from 0.
+    pub index: usize,
+    /// Its name.
+    pub name: String,
+    /// Why, and what to do about it.
+    pub detail: String,
+}
+
+/// An error (RFC 9457).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Problem {
+    /// The status of HTTP in words.
+    pub title: String,
+    /// The status of HTTP.
+    pub status: u16,
+    /// What is wrong, and what to do about it.
+    pub detail: String,
+}
+
+impl Subscriber {
+    /// The subscriber.
+    ///
+    /// # Errors
+    /// What is wrong, and what to write.
+    pub fn read(self) -> Result<subscriber::Subscriber, String> {
+        let key = match (self.mac, self.line, self.circuit) {
+            (Some(mac), None, None) => Key::Mac(mac.parse()?),
+            (None, Some(line), None) => Key::Line(line.parse()?),
+            (None, None, Some(circuit)) => Key::circuit(&circuit)?,
+            _ => return Err(format!("subscriber {} needs one of mac, line and circuit", self.name)),
+        };
+        let plan = match self.plan {
+            Plan::Named(name) => plan::Plan::Named(name.parse()?),
+            Plan::Own(OwnRates { down_bits_per_s: 0, .. } | OwnRates { up_bits_per_s: 0, .. }) => {
+                return Err(format!(
+                    "the plan of subscriber {} has a rate of 0: use 1 bit/s or more",
+                    self.name
+                ));
+            }
+            Plan::Own(OwnRates { down_bits_per_s, up_bits_per_s }) => {
+                plan::Plan::Own(Rates { down_bits_per_s, up_bits_per_s })
+            }
+        };
+        let status = if self.blocked { Status::Blocked } else { Status::Active };
+        Ok(subscriber::Subscriber {
+            name: self.name.parse()?,
+            key,
+            plan,
+            fixed_address: self.address,
+            status,
+        })
+    }
+}
+
+impl From<&subscriber::Subscriber> for Subscriber {
+    fn from(subscriber: &subscriber::Subscriber) -> Subscriber {
+        let subscriber::Subscriber { name, key, plan, fixed_address, status } = subscriber;
+        let (mut mac, mut line, mut circuit) = (None, None, None);
+        match key {
+            Key::Mac(of) => mac = Some(of.to_string()),
+            Key::Line(of) => line = Some(of.to_string()),
+            Key::Circuit(of) => circuit = Some(hex::Word(of).to_string()),
+        }
+        let plan = match plan {
+            plan::Plan::Named(name) => Plan::Named(name.to_string()),
+            plan::Plan::Own(Rates { down_bits_per_s, up_bits_per_s }) => {
+                Plan::Own(OwnRates { down_bits_per_s: *down_bits_per_s, up_bits_per_s: *up_bits_per_s })
+            }
+        };
+        let (name, blocked) = (name.to_string(), *status == Status::Blocked);
+        Subscriber { name, mac, line, circuit, plan, address: *fixed_address, blocked }
+    }
+}
+
+impl From<&session::Session> for Session {
+    fn from(session: &session::Session) -> Session {
+        let session::Session { id, subscriber, lease, start_s, counters, .. } = session;
+        Session {
+            session: id.0,
+            subscriber: subscriber.to_string(),
+            access: "ipoe".into(),
+            line: lease.device.line.to_string(),
+            mac: lease.device.mac.to_string(),
+            address: lease.address,
+            relay: lease.device.relay,
+            start_s: *start_s,
+            granted_s: lease.granted_s,
+            lease_s: lease.lease_s,
+            down_frames: counters.down_frames,
+            down_bytes: counters.down_bytes,
+            up_frames: counters.up_frames,
+            up_bytes: counters.up_bytes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subscribers_are_read_as_they_are_written() {
+        for text in [
+            "anna mac 02:00:00:00:00:01 plan down 20Mbit/s up 5Mbit/s",
+            "ben@isp line access1:100.7 plan basic address 100.64.0.9",
+            "dora circuit 0x0104 plan basic blocked",
+        ] {
+            let subscriber: subscriber::Subscriber = text.parse().unwrap();
+            let json = serde_json::to_string(&Subscriber::from(&subscriber)).unwrap();
+            let read: Subscriber = serde_json::from_str(&json).unwrap();
+            assert_eq!(read.read().as_ref(), Ok(&subscriber), "{json}");
+        }
+    }
+
+    #[test]
+    fn mistakes_say_what_to_write() {
+        for (json, says) in [
+            (r#"{"name": "anna", "plan": "basic"}"#, "subscriber anna needs one of mac, line and circuit"),
+            (r#"{"name": "a(b", "mac": "02:00:00:00:00:01", "plan": "basic"}"#, "`a(b` is no name"),
+            (r#"{"name": "anna", "mac": "02", "plan": "basic"}"#, "`02` is no MAC address"),
+            (
+                r#"{"name": "anna", "circuit": "x", "plan": {"down_bits_per_s": 0, "up_bits_per_s": 1}}"#,
+                "has a rate of 0",
+            ),
+        ] {
+            let read: Subscriber = serde_json::from_str(json).unwrap();
+            let error = read.read().unwrap_err();
+            assert!(error.contains(says), "{json}: {error}");
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Counters for Prometheus, published once a second.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use weir_bng::Bng;
+use weir_service::prometheus::{self, Server, gauge, metric};
+
+const EVERY: Duration = Duration::from_secs(1);
+
+/// Frames for clients that were not sent.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Losses {
+    /// No node was attached.
+    pub(crate) without_node: u64,
+    /// The ring had no room, or the port has gone.
+    pub(crate) injections: u64,
+}
+
+/// Where they are published.
+pub(crate) struct Metrics {
+    server: Option<Server>,
+    published: Option<Instant>,
+}
+
+impl Metrics {
+    /// Listens at an address, if there is one.
+    ///
+    /// # Errors
+    /// The address is taken, or is not of this machine.
+    pub(crate) fn new(address: Option<SocketAddr>) -> Result<Metrics> {
+        let server = address.map(|address| anyhow::Ok(Server::start(prometheus::listen(address)?)?));
+        Ok(Metrics { server: server.transpose()?, published: None })
+    }
+
+    /// Publishes the counters, if they are due.
+    pub(crate) fn publish(&mut self, bng: &Bng, losses: &Losses) {
+        let is_due = self.published.is_none_or(|at| at.elapsed() >= EVERY);
+        if let Some(server) = self.server.as_ref().filter(|_| is_due) {
+            self.published = Some(Instant::now());
+            server.publish(page(bng, losses));
+        }
+    }
+}
+
+fn page(bng: &Bng, losses: &Losses) -> String {
+    let mut page = String::new();
+    let (counts, sizes) = (bng.counts(), bng.sizes());
+    gauge(&mut page, "bng_subscribers", "Subscribers", sizes.subscribers as u64);
+    gauge(&mut page, "bng_sessions", "Subscribers that are online", sizes.sessions as u64);
+    let outcomes = [("answered", counts.answered), ("accepted", counts.accepted)];
+    let outcomes = outcomes.map(|(outcome, frames)| (format!("outcome=\"{outcome}\""), frames));
+    metric(&mut page, "bng_frames_total", "Frames of clients, by outcome", outcomes.into_iter());
+    let drops = counts.drops.iter().map(|(reason, frames)| (format!("reason=\"{}\"", reason.name()), frames));
+    metric(&mut page, "bng_drops_total", "Frames of clients that were not answered, by reason", drops);
+    let lost = [("no_node", losses.without_node), ("no_room", losses.injections)];
+    let lost = lost.map(|(reason, frames)| (format!("reason=\"{reason}\""), frames));
+    metric(
+        &mut page,
+        "bng_unsent_total",
+        "Frames for clients that were not sent, by reason",
+        lost.into_iter(),
+    );
+    page
+}

@@ -1,0 +1,212 @@
+//! The connection to the node, in a thread of its own: one request after the other, so that the main loop never waits for the node.
+//!
+//! ```text
+//! main loop --- Order: commands, table ----> this thread --- lines of JSON ---> node
+//!           <-- Report: attached, applied --             <--
+//! ```
+//! An attachment has a number. Orders for an attachment that has ended are ignored, and its reports are ignored by the main loop.
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use weir_bng::NodeCommand;
+use weir_control::client::{Attached, Client};
+use weir_control::request::Refusal;
+use weir_node::{PortState, Ports, Query, Subscribers, SubscribersQuery};
+
+use crate::table::{self, Row};
+use crate::wake::Waker;
+
+/// Slots of each ring: as many frames wait for this program while it is busy.
+const SLOTS: u32 = 8192;
+/// Sessions of a page of the table.
+const PAGE: u32 = 4096;
+/// Time between two attempts to reach the node.
+const RETRY: Duration = Duration::from_millis(200);
+
+/// What the thread is to do; each for one attachment.
+#[derive(Debug)]
+pub(crate) enum Order {
+    /// Have the node do these, all or none.
+    Commands { attachment: u64, list: u64, changes: Vec<NodeCommand> },
+    /// Read the ports and the table.
+    Table { attachment: u64 },
+    /// The rings are closed: attach again.
+    Attach { attachment: u64 },
+}
+
+impl Order {
+    fn attachment(&self) -> u64 {
+        match *self {
+            Order::Commands { attachment, .. }
+            | Order::Table { attachment }
+            | Order::Attach { attachment } => attachment,
+        }
+    }
+}
+
+/// What the thread has to say.
+#[derive(Debug)]
+pub(crate) enum Report {
+    /// No node answers; said once until one does.
+    Unreachable { error: String },
+    /// This program is attached.
+    Attached { attachment: u64, attached: Box<Attached>, state: State },
+    /// The connection has ended.
+    Lost { attachment: u64, error: String },
+    /// A list was applied, or refused because of one of its commands.
+    Applied { attachment: u64, list: u64, result: Result<(), Refusal> },
+    /// The ports and the table.
+    Table { attachment: u64, state: State },
+}
+
+/// What the node has.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) ports: Vec<PortState>,
+    pub(crate) rows: Vec<Row>,
+}
+
+/// The other end of the thread.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    orders: Sender<Order>,
+    reports: Receiver<Report>,
+}
+
+impl Connection {
+    /// Starts the thread, which ends with this.
+    ///
+    /// # Errors
+    /// There is no thread left.
+    pub(crate) fn start(socket: PathBuf, waker: Waker) -> Result<Connection> {
+        let (orders, to_do) = channel();
+        let (to_tell, reports) = channel();
+        let mut thread = Thread { socket, orders: to_do, reports: to_tell, waker, attachment: 0 };
+        std::thread::Builder::new()
+            .name("node".into())
+            .spawn(move || thread.run())
+            .context("cannot start the thread of the node")?;
+        Ok(Connection { orders, reports })
+    }
+
+    /// Gives an order. A thread that has ended takes none.
+    pub(crate) fn order(&self, order: Order) {
+        let _ = self.orders.send(order);
+    }
+
+    /// What was reported since the last call.
+    pub(crate) fn reports(&self) -> Vec<Report> {
+        self.reports.try_iter().collect()
+    }
+}
+
+struct Thread {
+    socket: PathBuf,
+    orders: Receiver<Order>,
+    reports: Sender<Report>,
+    waker: Waker,
+    attachment: u64,
+}
+
+/// The main loop has ended.
+struct HasEnded;
+
+impl Thread {
+    fn run(&mut self) {
+        let mut is_unreachable = false;
+        loop {
+            let ended = match attach(&self.socket) {
+                Ok((client, attached, state)) => {
+                    is_unreachable = false;
+                    self.attachment += 1;
+                    let attachment = self.attachment;
+                    let report = Report::Attached { attachment, attached: Box::new(attached), state };
+                    self.report(report).and_then(|()| self.serve(client))
+                }
+                Err(_) if is_unreachable => self.wait(),
+                Err(error) => {
+                    is_unreachable = true;
+                    self.report(Report::Unreachable { error: format!("{error:#}") })
+                }
+            };
+            if ended.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn report(&self, report: Report) -> Result<(), HasEnded> {
+        self.reports.send(report).map_err(|_| HasEnded)?;
+        self.waker.wake();
+        Ok(())
+    }
+
+    /// Waits before the next attempt. Orders are for an attachment that has ended.
+    fn wait(&self) -> Result<(), HasEnded> {
+        match self.orders.recv_timeout(RETRY) {
+            Ok(_) | Err(RecvTimeoutError::Timeout) => Ok(()),
+            Err(RecvTimeoutError::Disconnected) => Err(HasEnded),
+        }
+    }
+
+    /// Carries out orders until the connection ends.
+    fn serve(&self, mut client: Client) -> Result<(), HasEnded> {
+        let attachment = self.attachment;
+        loop {
+            let order = self.orders.recv().map_err(|_| HasEnded)?;
+            if order.attachment() != attachment {
+                continue;
+            }
+            let report = match order {
+                Order::Attach { .. } => return Ok(()),
+                Order::Table { .. } => state(&mut client).map(|state| Report::Table { attachment, state }),
+                Order::Commands { list, changes, .. } => {
+                    apply(&mut client, &changes).map(|result| Report::Applied { attachment, list, result })
+                }
+            };
+            match report {
+                Ok(report) => self.report(report)?,
+                Err(error) => {
+                    return self.report(Report::Lost { attachment, error: format!("{error:#}") });
+                }
+            }
+        }
+    }
+}
+
+fn attach(socket: &Path) -> Result<(Client, Attached, State)> {
+    let mut client = Client::connect(socket)?;
+    // From here on no program before this one changes the table.
+    let attached = client.attach_control(SLOTS)?;
+    let state = state(&mut client)?;
+    Ok((client, attached, state))
+}
+
+fn state(client: &mut Client) -> Result<State> {
+    let Ports { ports } = client.query(Query::Ports)?;
+    let (mut rows, mut after) = (Vec::new(), None);
+    loop {
+        let query = SubscribersQuery { after, most: Some(PAGE) };
+        let page: Subscribers = client.query(Query::Subscribers(query))?;
+        rows.extend(page.subscribers.into_iter().map(Row::from));
+        after = page.next;
+        if after.is_none() {
+            return Ok(State { ports, rows });
+        }
+    }
+}
+
+/// Has the node apply changes. The inner result is what the node says, the outer one whether it could be asked.
+fn apply(client: &mut Client, changes: &[NodeCommand]) -> Result<Result<(), Refusal>> {
+    let commands = table::commands(changes);
+    if commands.is_empty() {
+        return Ok(Ok(()));
+    }
+    match client.command(commands) {
+        Ok(_) => Ok(Ok(())),
+        Err(error) => error.downcast::<Refusal>().map(Err),
+    }
+}

@@ -1,0 +1,54 @@
+//! Sessions.
+
+use axum::Json;
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use weir_bng::api::{Session, Sessions};
+use weir_bng::{Bng, Command, CommandError, SessionId};
+
+use super::Page;
+use super::problem::Problem;
+use crate::asks::Asker;
+
+fn number(text: &str) -> Result<SessionId, Problem> {
+    let number = text.parse().map(SessionId);
+    number.map_err(|_| {
+        Problem::wrong(format!("`{text}` is no number of a session: list sessions to see theirs"))
+    })
+}
+
+/// A page of all, in the order in which they began.
+pub(super) async fn list(
+    State(asker): State<Asker>,
+    Query(page): Query<Page>,
+) -> Result<Json<Sessions>, Problem> {
+    let (most, after) = (page.most(), page.after.as_deref().map(number).transpose()?);
+    let look = move |bng: &Bng| {
+        let behind = bng.sessions_after(after.unwrap_or(SessionId(0)));
+        let mut sessions: Vec<Session> = behind.take(most + 1).map(Session::from).collect();
+        let has_more = sessions.len() > most;
+        sessions.truncate(most);
+        let next = sessions.last().filter(|_| has_more).map(|last| last.session);
+        Sessions { total: bng.sizes().sessions, sessions, next }
+    };
+    Ok(Json(asker.look(move |view| look(view.bng)).await?))
+}
+
+/// One.
+pub(super) async fn show(
+    State(asker): State<Asker>,
+    Path(text): Path<String>,
+) -> Result<Json<Session>, Problem> {
+    let session = number(&text)?;
+    let found = asker.look(move |view| view.bng.session(session).map(Session::from)).await?;
+    Ok(Json(found.ok_or(CommandError::SessionUnknown(session))?))
+}
+
+/// Ends one; its client may begin another one.
+pub(super) async fn disconnect(
+    State(asker): State<Asker>,
+    Path(text): Path<String>,
+) -> Result<StatusCode, Problem> {
+    asker.command(Command::Disconnect(number(&text)?)).await??;
+    Ok(StatusCode::NO_CONTENT)
+}

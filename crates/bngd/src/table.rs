@@ -1,0 +1,111 @@
+//! The node's table of subscribers: sessions as the node has them, and the commands that change them.
+
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+
+use weir_bng::{AddSession, Counters, Mac, NodeCommand, Rates, SessionId, Tags};
+use weir_plane::{Command, MacText, Prefix, SubscriberCommand, SubscriberEntry, SubscriberState};
+
+/// A session of the node.
+#[derive(Debug, Clone)]
+pub(crate) struct Row {
+    /// As it was added.
+    entry: SubscriberEntry,
+    /// What it counted since.
+    pub(crate) counters: Counters,
+}
+
+impl Row {
+    /// Its number.
+    pub(crate) fn session(&self) -> u64 {
+        self.entry.session
+    }
+}
+
+impl From<SubscriberState> for Row {
+    fn from(state: SubscriberState) -> Row {
+        let SubscriberState { entry, from_frames, from_bytes, to_frames, to_bytes, .. } = state;
+        let counters = Counters {
+            down_frames: to_frames,
+            down_bytes: to_bytes,
+            up_frames: from_frames,
+            up_bytes: from_bytes,
+        };
+        Row { entry, counters }
+    }
+}
+
+/// The commands of the node for changes of sessions.
+pub(crate) fn commands(changes: &[NodeCommand]) -> Vec<Command> {
+    let command = |change: &NodeCommand| match change {
+        NodeCommand::AddSession(add) => SubscriberCommand::Add(entry(add)),
+        NodeCommand::RemoveSession { session } => SubscriberCommand::Remove { session: session.0 },
+    };
+    changes.iter().map(command).map(Command::Subscriber).collect()
+}
+
+/// A session as the node gets it. The number of a session changes with its line, device and address, so that it is its revision, too.
+fn entry(add: &AddSession) -> SubscriberEntry {
+    let AddSession { session, line, mac, address, rates, .. } = add;
+    SubscriberEntry {
+        session: session.0,
+        revision: session.0,
+        port: line.port.to_string(),
+        tags: if line.tags == Tags::None { "untagged".into() } else { line.tags.to_string() },
+        mac: MacText(mac.to_string()),
+        prefixes: vec![Prefix { address: (*address).into(), len: 32 }],
+        from_bits_per_s: Some(rates.up_bits_per_s),
+        to_bits_per_s: Some(rates.down_bits_per_s),
+    }
+}
+
+/// The sessions of the node for a comparison with those that it should have: equal to these where it has them so. Those of the node's
+/// text, which have the number 0, stay as they are.
+pub(crate) fn sessions(rows: &[Row], wanted: impl Iterator<Item = AddSession>) -> Vec<AddSession> {
+    let mut wanted: HashMap<u64, AddSession> = wanted.map(|add| (add.session.0, add)).collect();
+    let session = |row: &Row| match wanted.remove(&row.session()) {
+        Some(add) if entry(&add) == row.entry => Some(add),
+        _ => other(row.session()),
+    };
+    rows.iter().filter(|row| row.session() != 0).filter_map(session).collect()
+}
+
+/// A session of this number that is like none that there is.
+fn other(session: u64) -> Option<AddSession> {
+    let nothing = Rates { down_bits_per_s: 0, up_bits_per_s: 0 };
+    Some(AddSession {
+        session: SessionId(session),
+        subscriber: "unknown".parse().ok()?,
+        line: "unknown".parse().ok()?,
+        mac: Mac::default(),
+        address: Ipv4Addr::UNSPECIFIED,
+        relay: None,
+        rates: nothing,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_that_the_node_has_as_it_should_be_is_not_sent_again() {
+        let add = |number: u64, down_bits_per_s: u64| AddSession {
+            session: SessionId(number),
+            subscriber: "anna".parse().unwrap(),
+            line: "access1:100.7".parse().unwrap(),
+            mac: "02:00:00:00:00:01".parse().unwrap(),
+            address: "100.64.0.2".parse().unwrap(),
+            relay: None,
+            rates: Rates { down_bits_per_s, up_bits_per_s: 5 },
+        };
+        let row = |add: &AddSession| Row { entry: entry(add), counters: Counters::default() };
+        let (same, faster, gone) = (add(1, 20), add(2, 20), add(3, 20));
+        let fixed = add(0, 20);
+        let rows = [row(&same), row(&faster), row(&gone), row(&fixed)];
+        let found = sessions(&rows, [same.clone(), add(2, 40)].into_iter());
+        assert_eq!(found[0], same);
+        assert_eq!(found[1..].iter().map(|add| add.session.0).collect::<Vec<_>>(), [2, 3]);
+        assert!(found[1] != faster && found[1] != add(2, 40));
+    }
+}

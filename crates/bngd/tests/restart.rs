@@ -1,0 +1,306 @@
+//! The program and the node are killed and stopped while customers' devices come up: no session is lost, no address has two holders,
+//! and both agree in the end. All of it is in namespaces of the test.
+//!
+//! ```text
+//! devices a ------ b node d ------ c far end          devices, far end: this process; node: this program started again
+//!                     |
+//!                 weir-bngd
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use weir_bng::api::{Added, Plan, Session, Sessions, State, Subscriber};
+use weir_control::client::Client;
+use weir_control::socket::Access;
+use weir_cpe::run::{Interfaces, run};
+use weir_cpe::{Load, Options, SHORTEST_FRAME, Summary};
+use weir_linux::namespace::Namespace;
+use weir_node::{Config, Query, Subscribers, SubscribersQuery};
+use weir_service::http;
+use weir_testkit::kills::{Kills, kill_after};
+use weir_testkit::wires::{Wire, join, keep_quiet, set_up};
+use weir_testkit::{Folder, PATIENCE, Watch, need_root};
+
+/// Set where this program is the node: the folder.
+const IS_NODE: &str = "WEIR_TEST_NODE_OF_BNGD";
+const TEXT: &str = "node access1(access, on packet:b) > access(gateway 100.64.0.1/10) > route(default via 198.18.0.2) > \
+                    wan(198.18.0.1/24, neighbour 198.18.0.2 02:00:00:00:01:01, on packet:d) run(host none) \
+                    bng(store store, socket bng.sock, pool main 100.64.0.2-100.64.7.254 router 100.64.0.1/10, \
+                    plan basic down 1Gbit up 1Gbit, limit subscriber 1000)";
+const DEVICES: u32 = 200;
+
+/// The node, in a process of its own.
+#[test]
+fn node() {
+    let Some(folder) = std::env::var_os(IS_NODE).map(PathBuf::from) else { return };
+    let config = Config::read("isp.node", TEXT, &|name| Err(format!("no file {name}"))).expect("a node");
+    let settings = weir_control::Settings {
+        config,
+        cpus: None,
+        socket: folder.join("node.sock"),
+        access: Access::default(),
+        prometheus: None,
+        events: None,
+        blocks: None,
+        keeps_privileges: true,
+    };
+    weir_control::run(settings).expect("a node");
+}
+
+/// Both programs between the wires.
+struct Rig {
+    folder: Folder,
+    devices: Namespace,
+    bng: Namespace,
+    node: Child,
+    bngd: Child,
+    _watches: Vec<Watch>,
+}
+
+impl Rig {
+    /// `None`, aloud, where that is not allowed.
+    fn new() -> Option<Rig> {
+        need_root!(return None);
+        let (devices, bng) = (Namespace::new().unwrap(), Namespace::new().unwrap());
+        for (number, (here, there)) in (0..).zip([("a", "b"), ("c", "d")]) {
+            let ends = [(&devices, here), (&bng, there)];
+            join(ends, Wire { number, queues: 1 });
+            ends.iter().for_each(|end| keep_quiet(*end));
+            ends.iter().for_each(|end| set_up(*end, true));
+        }
+        let folder = Folder::new();
+        folder.file("isp.node", TEXT);
+        let node = start_node(&bng, &folder);
+        let bngd = start_bngd(&bng, &folder);
+        let watches = vec![Watch::new(&node), Watch::new(&bngd)];
+        let rig = Rig { folder, devices, bng, node, bngd, _watches: watches };
+        rig.until("ready", |rig| rig.get::<State>("/v1/status").is_some_and(|state| state.ready));
+        rig.add_subscribers();
+        Some(rig)
+    }
+
+    fn restart_bngd(&mut self) {
+        self.bngd = start_bngd(&self.bng, &self.folder);
+        self._watches.push(Watch::new(&self.bngd));
+    }
+
+    fn restart_node(&mut self) {
+        self.node = start_node(&self.bng, &self.folder);
+        self._watches.push(Watch::new(&self.node));
+    }
+
+    /// The answer to a GET; `None`: the program is not there.
+    fn get<T: serde::de::DeserializeOwned>(&self, target: &str) -> Option<T> {
+        let answer = http::request(&self.folder.join("bng.sock"), "GET", target, Vec::new()).ok()?;
+        serde_json::from_slice(&answer.body).ok()
+    }
+
+    fn add_subscribers(&self) {
+        let subscriber = |n: u32| Subscriber {
+            name: format!("s{n}"),
+            mac: Some(format!("02:00:00:00:{:02x}:{:02x}", (n + 1) >> 8, (n + 1) & 0xff)),
+            line: None,
+            circuit: None,
+            plan: Plan::Named("basic".into()),
+            address: None,
+            blocked: false,
+        };
+        let all: Vec<Subscriber> = (0..DEVICES).map(subscriber).collect();
+        let body = serde_json::to_vec(&all).unwrap();
+        let answer = http::request(&self.folder.join("bng.sock"), "POST", "/v1/subscribers", body).unwrap();
+        let added: Added = serde_json::from_slice(&answer.body).unwrap();
+        assert_eq!((added.added, added.refused), (DEVICES as usize, 0), "{added:?}");
+    }
+
+    fn sessions(&self) -> Option<Vec<Session>> {
+        self.get::<Sessions>("/v1/sessions?most=10000").map(|page| page.sessions)
+    }
+
+    /// Sessions of the node with their addresses; `None`: it is not there.
+    fn of_node(&self) -> Option<BTreeMap<u64, String>> {
+        let mut client = Client::connect(&self.folder.join("node.sock")).ok()?;
+        let query = SubscribersQuery { after: None, most: Some(10_000) };
+        let page: Subscribers = client.query(Query::Subscribers(query)).ok()?;
+        let one = |state: weir_plane::SubscriberState| {
+            (state.entry.session, state.entry.prefixes.first().map(ToString::to_string).unwrap_or_default())
+        };
+        Some(page.subscribers.into_iter().map(one).collect())
+    }
+
+    fn until(&self, what: &str, is_so: impl Fn(&Rig) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !is_so(self) {
+            let log = std::fs::read_to_string(self.folder.join("bngd.log")).unwrap_or_default();
+            let at_node = self.of_node().map(|sessions| sessions.len());
+            assert!(Instant::now() < deadline, "{what}: {at_node:?} sessions in the node, {log}");
+            std::thread::yield_now();
+        }
+    }
+
+    /// Program and node have the same sessions, which have each their own subscriber and address.
+    fn agree(&self, name: &str) -> Vec<Session> {
+        let wanted = |rig: &Rig| {
+            let one = |session: &Session| (session.session, format!("{}/32", session.address));
+            rig.sessions().map(|all| all.iter().map(one).collect::<BTreeMap<_, _>>())
+        };
+        self.until(name, |rig| wanted(rig).is_some_and(|wanted| rig.of_node() == Some(wanted)));
+        let sessions = self.sessions().unwrap_or_default();
+        let addresses: BTreeSet<Ipv4Addr> = sessions.iter().map(|session| session.address).collect();
+        let subscribers: BTreeSet<&str> =
+            sessions.iter().map(|session| session.subscriber.as_str()).collect();
+        assert_eq!((addresses.len(), subscribers.len()), (sessions.len(), sessions.len()), "{name}");
+        sessions
+    }
+
+    /// Emulates devices in a thread.
+    fn emulate(&self, options: Options) -> Emulated {
+        let stop = Arc::new(AtomicBool::new(false));
+        let is_stopped = stop.clone();
+        let interfaces = Interfaces { access: "a", far: Some("c"), tap: None };
+        let work = move || run(options, &interfaces, &is_stopped, &mut |_| ()).expect("interfaces");
+        Emulated { thread: self.devices.spawn("devices", work).unwrap(), stop }
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        for child in [&mut self.bngd, &mut self.node] {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+struct Emulated {
+    thread: JoinHandle<Summary>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Emulated {
+    fn end(self) -> Summary {
+        self.thread.join().expect("no panic")
+    }
+
+    fn stop(self) -> Summary {
+        self.stop.store(true, Ordering::Relaxed);
+        self.end()
+    }
+}
+
+fn start_node(namespace: &Namespace, folder: &Folder) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "restart::node", "--nocapture"]).env(IS_NODE, folder.join(""));
+    let log = std::fs::File::create(folder.join("node.log")).unwrap();
+    command.stdout(log.try_clone().unwrap()).stderr(log);
+    namespace.run(|| command.spawn()).expect("this program")
+}
+
+fn start_bngd(namespace: &Namespace, folder: &Folder) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir-bngd"));
+    command.arg(folder.join("isp.node")).arg("--node-socket").arg(folder.join("node.sock"));
+    let log = std::fs::OpenOptions::new().create(true).append(true).open(folder.join("bngd.log")).unwrap();
+    command.stdout(log.try_clone().unwrap()).stderr(log);
+    namespace.run(|| command.spawn()).expect("the program")
+}
+
+fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).expect("it runs");
+}
+
+/// Devices that ask again soon.
+fn options() -> Options {
+    Options {
+        rate_per_s: 400.0,
+        timeout: Duration::from_millis(300),
+        tries: 12,
+        far: Some("198.18.0.2:7".parse().unwrap()),
+        own_far: true,
+        first_packet_timeout: PATIENCE,
+        ..Options::new(DEVICES)
+    }
+}
+
+#[test]
+fn the_program_is_killed_while_devices_come_up() {
+    let Some(mut rig) = Rig::new() else { return };
+    let emulated = rig.emulate(options());
+    let mut kills = Kills::new(4);
+    while let Some((delay, name)) = kills.next(Duration::from_millis(300)) {
+        kill_after(&mut rig.bngd, delay);
+        let in_node = rig.of_node().expect("the node runs");
+        rig.restart_bngd();
+        rig.until(&name, |rig| rig.get::<State>("/v1/status").is_some_and(|state| state.ready));
+        // A client that has its address keeps it.
+        let kept: BTreeSet<u64> =
+            rig.sessions().expect("it is ready").iter().map(|session| session.session).collect();
+        assert!(in_node.keys().all(|session| kept.contains(session)), "{name}: {in_node:?} {kept:?}");
+    }
+    let summary = emulated.end();
+    assert!(summary.is_clean(), "{summary:?}");
+    let before = rig.agree("all are up");
+    assert_eq!(before.len(), DEVICES as usize);
+    kill_after(&mut rig.bngd, Duration::ZERO);
+    rig.restart_bngd();
+    let after = rig.agree("the last kill");
+    let start = |all: &[Session]| -> BTreeMap<u64, (u64, Ipv4Addr)> {
+        all.iter().map(|session| (session.session, (session.start_s, session.address))).collect()
+    };
+    assert_eq!(start(&before), start(&after));
+}
+
+#[test]
+fn a_node_that_is_killed_gets_all_sessions_again() {
+    let Some(mut rig) = Rig::new() else { return };
+    let emulated = rig.emulate(options());
+    let mut kills = Kills::new(2);
+    while let Some((delay, _)) = kills.next(Duration::from_millis(300)) {
+        kill_after(&mut rig.node, delay);
+        rig.restart_node();
+    }
+    // First packets are sent until they arrive.
+    let summary = emulated.end();
+    assert!(summary.is_clean(), "{summary:?}");
+    let before = rig.agree("all are up");
+    assert_eq!(before.len(), DEVICES as usize);
+    kill_after(&mut rig.node, Duration::ZERO);
+    rig.restart_node();
+    rig.until("a new node", |rig| rig.of_node().is_some_and(|all| all.len() == DEVICES as usize));
+    let after = rig.agree("the new node");
+    // Counters go on.
+    let frames = |all: &[Session]| all.iter().map(|session| session.up_frames).sum::<u64>();
+    assert!(frames(&after) >= frames(&before));
+}
+
+#[test]
+fn the_node_forwards_while_the_program_is_stopped() {
+    let Some(mut rig) = Rig::new() else { return };
+    let load = Load { from_subscriber_fps: 20.0, to_subscriber_fps: 20.0, frame_bytes: SHORTEST_FRAME };
+    let emulated = rig.emulate(Options { hold: None, load: Some(load), ..options() });
+    rig.until("all are up", |rig| rig.sessions().is_some_and(|all| all.len() == DEVICES as usize));
+    signal(&rig.bngd, Signal::STOP);
+    let frames = |rig: &Rig| -> u64 {
+        let mut client = Client::connect(&rig.folder.join("node.sock")).expect("the node runs");
+        let query = SubscribersQuery { after: None, most: Some(10_000) };
+        let page: Subscribers = client.query(Query::Subscribers(query)).expect("it answers");
+        page.subscribers.iter().map(|one| one.from_frames).sum()
+    };
+    let stopped = frames(&rig);
+    rig.until("frames while it is stopped", |rig| frames(rig) > stopped + 1000);
+    signal(&rig.bngd, Signal::CONT);
+    rig.until("ready again", |rig| rig.get::<State>("/v1/status").is_some_and(|state| state.ready));
+    let summary = emulated.stop();
+    for traffic in [&summary.from_subscriber, &summary.to_subscriber] {
+        assert_eq!(traffic.as_ref().map(|traffic| traffic.lost()), Some(0), "{summary:?}");
+    }
+    assert_eq!((summary.up, summary.foreign), (DEVICES.into(), 0), "{summary:?}");
+    signal(&rig.bngd, Signal::TERM);
+    assert_eq!(rig.bngd.wait().expect("it ran").code(), Some(0));
+}

@@ -1,0 +1,371 @@
+//! All devices: their starts, their deadlines, and the phases of a run.
+//!
+//! ```text
+//!  SettingUp: starts evenly paced > Holding: renewals, ARP, traffic > Draining: what is under way > Releasing > Done
+//!
+//!  frame of the access side > dhcp.rs | forwarding.rs > device > frames
+//!  frame of the far side    > forwarding.rs
+//! ```
+
+mod dhcp;
+mod forwarding;
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use weir_bng::{Mac, Tags};
+use weir_rng::Rng;
+
+use crate::device::{Device, NEVER, State};
+use crate::far::Far;
+use crate::options::Options;
+use crate::summary::{Failed, Messages, Retransmissions, Step, Summary, Times};
+use crate::traffic::{Direction, Traffic};
+
+/// Most devices that start, and most deadlines that pass, in one call; the others are due at once.
+const MOST_AT_ONCE: usize = 64;
+/// Failed devices that are named.
+const NAMED: usize = 10;
+/// How long frames under way are waited for after the last one was sent.
+const DRAIN_NS: u64 = 1_000_000_000;
+
+/// Where a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Devices start, or their set-up is not done.
+    SettingUp,
+    /// Sessions stay up; numbered traffic is sent.
+    Holding,
+    /// The last frames are under way.
+    Draining,
+    /// Devices release their addresses.
+    Releasing,
+    /// Nothing is left to be done.
+    Done,
+}
+
+/// A frame to send.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Output {
+    /// On the access side, with its tags.
+    Access(Vec<u8>),
+    /// On the far side.
+    Far(Vec<u8>),
+    /// To the interface of device 0, without tags.
+    Tap(Vec<u8>),
+}
+
+/// A side of the BNG.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// Devices are there.
+    Access,
+    /// The far end is there.
+    Far,
+}
+
+/// What the interface of device 0 needs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TapLease {
+    pub(crate) address: Ipv4Addr,
+    pub(crate) prefix_len: u8,
+    pub(crate) gateway: Option<Ipv4Addr>,
+}
+
+/// The devices and the far end.
+#[derive(Debug)]
+pub struct Emulator {
+    options: Options,
+    devices: Vec<Device>,
+    deadlines: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Devices that have addresses.
+    by_address: HashMap<Ipv4Addr, u32>,
+    /// Devices that have started, and that are not up yet.
+    started: u32,
+    open: u32,
+    first_start_ns: u64,
+    last_start_ns: u64,
+    /// ACKs of set-ups: how many, the first and the last.
+    bound: (u64, u64, u64),
+    up: u64,
+    released: u32,
+    far: Option<Far>,
+    traffic: Option<Traffic>,
+    phase: Phase,
+    /// When the phase began.
+    since_ns: u64,
+    failures: Vec<(Step, u64)>,
+    first_failed: Vec<Failed>,
+    retransmissions: Retransmissions,
+    messages: Messages,
+    foreign: u64,
+    rng: Rng,
+    /// The number of this run in its packets.
+    run: u16,
+    room: Vec<u8>,
+}
+
+impl Emulator {
+    /// Devices that have not started. `far_mac` is the MAC address of the own far end, if there is one.
+    ///
+    /// # Errors
+    /// The options contradict themselves: all that is wrong.
+    pub fn new(options: Options, far_mac: Mac) -> Result<Emulator, String> {
+        let wrong = options.contradictions();
+        if !wrong.is_empty() {
+            return Err(wrong.join("; "));
+        }
+        let mut rng = Rng::new(options.seed);
+        let far = options.far.filter(|_| options.own_far);
+        Ok(Emulator {
+            devices: vec![Device::default(); options.devices as usize],
+            deadlines: BinaryHeap::new(),
+            by_address: HashMap::new(),
+            started: 0,
+            open: 0,
+            first_start_ns: 0,
+            last_start_ns: 0,
+            bound: (0, 0, 0),
+            up: 0,
+            released: 0,
+            far: far.map(|end| Far { end, mac: far_mac, peer: None }),
+            traffic: None,
+            phase: Phase::SettingUp,
+            since_ns: 0,
+            failures: Vec::new(),
+            first_failed: Vec::new(),
+            retransmissions: Retransmissions::default(),
+            messages: Messages::default(),
+            foreign: 0,
+            run: rng.next_u64() as u16,
+            rng,
+            room: Vec::new(),
+            options,
+        })
+    }
+
+    /// Where the run is.
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Devices that are up, or were.
+    pub fn up(&self) -> u64 {
+        self.up
+    }
+
+    /// Devices that have failed.
+    pub fn failed(&self) -> u64 {
+        self.failures.iter().map(|(_, count)| count).sum()
+    }
+
+    /// The lease of device 0, once it has one.
+    pub(crate) fn tap_lease(&self) -> Option<TapLease> {
+        let device = self.devices.first().filter(|device| device.is_bound())?;
+        Some(TapLease { address: device.address, prefix_len: device.prefix_len, gateway: device.next_hop })
+    }
+
+    /// Does what is due: starts, retransmissions, renewals, the next phase.
+    pub fn advance(&mut self, now_ns: u64, out: &mut Vec<Output>) {
+        self.start_devices(now_ns, out);
+        self.pass_deadlines(now_ns, out);
+        match self.phase {
+            Phase::SettingUp if self.started == self.options.devices && self.open == 0 => self.hold(now_ns),
+            Phase::Holding if now_ns >= self.hold_end_ns() => self.enter(Phase::Draining, now_ns),
+            Phase::Draining if self.has_drained(now_ns) => {
+                let next = if self.options.release { Phase::Releasing } else { Phase::Done };
+                self.enter(next, now_ns);
+            }
+            Phase::Releasing => self.release_devices(now_ns, out),
+            _ => {}
+        }
+    }
+
+    /// When [`Emulator::advance`] has something to do, or a frame of the traffic is due; `u64::MAX`: never.
+    pub fn due_ns(&self) -> u64 {
+        let paced = match self.phase {
+            Phase::SettingUp if self.started < self.options.devices => {
+                self.paced_ns(self.started, self.first_start_ns)
+            }
+            Phase::Releasing => self.paced_ns(self.released, self.since_ns),
+            Phase::Holding => self.hold_end_ns().min(self.traffic.as_ref().map_or(NEVER, Traffic::next_ns)),
+            Phase::Draining => self.drained_ns(),
+            _ => NEVER,
+        };
+        paced.min(self.deadlines.peek().map_or(NEVER, |Reverse((at_ns, _))| *at_ns))
+    }
+
+    /// Begins to end: no more starts, no more traffic, then releases if they are wanted.
+    pub fn stop(&mut self, now_ns: u64) {
+        if matches!(self.phase, Phase::SettingUp | Phase::Holding) {
+            if let Some(traffic) = &mut self.traffic {
+                traffic.end(now_ns);
+            }
+            self.enter(Phase::Draining, now_ns);
+        }
+    }
+
+    fn enter(&mut self, phase: Phase, now_ns: u64) {
+        (self.phase, self.since_ns) = (phase, now_ns);
+    }
+
+    /// When the device or release of a number is due, evenly paced.
+    fn paced_ns(&self, number: u32, begin_ns: u64) -> u64 {
+        begin_ns + (f64::from(number) * 1e9 / self.options.rate_per_s) as u64
+    }
+
+    fn start_devices(&mut self, now_ns: u64, out: &mut Vec<Output>) {
+        if self.started == 0 {
+            self.first_start_ns = now_ns;
+        }
+        for _ in 0..MOST_AT_ONCE {
+            let is_due = self.phase == Phase::SettingUp
+                && self.started < self.options.devices
+                && self.paced_ns(self.started, self.first_start_ns) <= now_ns;
+            if !is_due {
+                return;
+            }
+            let number = self.started;
+            self.started += 1;
+            self.open += 1;
+            self.last_start_ns = now_ns;
+            self.devices[number as usize].first_ns = now_ns;
+            self.discover(number, now_ns, out);
+        }
+    }
+
+    fn pass_deadlines(&mut self, now_ns: u64, out: &mut Vec<Output>) {
+        for _ in 0..MOST_AT_ONCE {
+            let Some(&Reverse((at_ns, number))) = self.deadlines.peek() else { return };
+            if at_ns > now_ns {
+                return;
+            }
+            self.deadlines.pop();
+            // It may have another deadline meanwhile.
+            if self.devices[number as usize].due_ns == at_ns {
+                self.devices[number as usize].due_ns = NEVER;
+                self.deadline(number, now_ns, out);
+            }
+        }
+    }
+
+    /// A device did not get what it waited for, or its lease is to be renewed.
+    fn deadline(&mut self, number: u32, now_ns: u64, out: &mut Vec<Output>) {
+        match self.devices[number as usize].state {
+            State::Selecting | State::Requesting => self.retransmit(number, now_ns, out),
+            State::Resolving => self.ask_gateway(number, now_ns, out),
+            State::Proving => self.prove(number, now_ns, out),
+            State::Up | State::Renewing | State::Rebinding => self.renew(number, now_ns, out),
+            State::Waiting | State::Failed(_) | State::Released => {}
+        }
+    }
+
+    fn set_due(&mut self, number: u32, due_ns: u64) {
+        self.devices[number as usize].due_ns = due_ns;
+        if due_ns != NEVER {
+            self.deadlines.push(Reverse((due_ns, number)));
+        }
+    }
+
+    /// All devices are up or have failed.
+    fn hold(&mut self, now_ns: u64) {
+        self.enter(Phase::Holding, now_ns);
+        let Some(load) = self.options.load else { return };
+        let up = (0..self.options.devices).filter(|number| self.devices[*number as usize].is_up());
+        let up: Vec<u32> = up.collect();
+        if !up.is_empty() {
+            self.traffic = Some(Traffic::new(load, self.options.devices, up, now_ns, self.hold_end_ns()));
+        }
+    }
+
+    fn hold_end_ns(&self) -> u64 {
+        self.options.hold.map_or(NEVER, |hold| self.since_ns.saturating_add(hold.as_nanos() as u64))
+    }
+
+    fn has_drained(&self, now_ns: u64) -> bool {
+        now_ns >= self.drained_ns() || self.traffic.as_ref().is_none_or(Traffic::is_all_there)
+    }
+
+    /// When frames under way are not waited for any longer.
+    fn drained_ns(&self) -> u64 {
+        self.since_ns + if self.traffic.is_some() { DRAIN_NS } else { 0 }
+    }
+
+    /// A device has failed at a step.
+    fn fail(&mut self, number: u32, step: Step, now_ns: u64) {
+        let device = &mut self.devices[number as usize];
+        let was_open = !device.is_up();
+        device.enter(State::Failed(step), now_ns);
+        self.by_address.remove(&device.address);
+        self.open -= u32::from(was_open);
+        match self.failures.iter_mut().find(|(known, _)| *known == step) {
+            Some((_, count)) => *count += 1,
+            None => self.failures.push((step, 1)),
+        }
+        if self.first_failed.len() < NAMED {
+            let (mac, tags) = (self.options.mac(number), self.options.lines.tags(number));
+            self.first_failed.push(Failed { mac, tags, step });
+        }
+    }
+
+    /// The set-up of a device is done.
+    fn is_up(&mut self, number: u32, now_ns: u64) {
+        let device = &mut self.devices[number as usize];
+        device.enter(State::Up, now_ns);
+        let renew_ns = device.renew_ns;
+        self.open -= 1;
+        self.up += 1;
+        self.set_due(number, renew_ns);
+    }
+
+    fn tags(&self, number: u32) -> Tags {
+        self.options.lines.tags(number)
+    }
+
+    /// The figures so far.
+    pub fn summary(&self) -> Summary {
+        let per_s = |count: u64, first_ns: u64, last_ns: u64| {
+            (last_ns > first_ns).then(|| (count - 1) as f64 * 1e9 / (last_ns - first_ns) as f64)
+        };
+        let times = |of: fn(&Device) -> u64| {
+            Times::of(self.devices.iter().map(of).filter(|time_ns| *time_ns != NEVER).collect())
+        };
+        let mut failures = self.failures.clone();
+        failures.sort_unstable();
+        let (bound, first_ns, last_ns) = self.bound;
+        let traffic = |direction| self.traffic.as_ref().and_then(|traffic| traffic.summary(direction));
+        Summary {
+            devices: self.options.devices.into(),
+            started: self.started.into(),
+            up: self.up,
+            failures,
+            first_failed: self.first_failed.clone(),
+            starts_per_s: per_s(self.started.into(), self.first_start_ns, self.last_start_ns),
+            setups_per_s: per_s(bound, first_ns, last_ns),
+            setup: times(|device| device.setup_ns),
+            first_packet: times(|device| device.first_packet_ns),
+            retransmissions: self.retransmissions,
+            messages: self.messages,
+            released: self.released_devices(),
+            foreign: self.foreign,
+            from_subscriber: traffic(Direction::FromSubscriber),
+            to_subscriber: traffic(Direction::ToSubscriber),
+            own_losses: Vec::new(),
+        }
+    }
+
+    fn released_devices(&self) -> u64 {
+        self.devices.iter().filter(|device| device.state == State::Released).count() as u64
+    }
+
+    /// A time-out that doubles with each message, and varies by a quarter of the first one.
+    fn retransmission_ns(&mut self, sends: u32) -> u64 {
+        const MOST: Duration = Duration::from_secs(64);
+        let first = self.options.timeout;
+        let doubled = first.saturating_mul(1 << sends.saturating_sub(1).min(16));
+        let varied = first.mul_f64(self.rng.unit() / 2.0);
+        (doubled.min(MOST.max(first)) + varied).saturating_sub(first / 4).as_nanos() as u64
+    }
+}

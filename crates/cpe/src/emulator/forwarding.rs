@@ -1,0 +1,242 @@
+//! What a device and the far end do with all frames but DHCP: ARP, first packets, numbered traffic, the interface of device 0.
+
+use std::net::{IpAddr, SocketAddrV4};
+
+use weir_bng::{Mac, Tags};
+use weir_packet::fields::be16;
+use weir_packet::neighbour::{self, Heard, Host};
+
+use super::{Emulator, Output, Phase, Side};
+use crate::device::State;
+use crate::numbered::{Kind, Number, Route, SHORTEST_FRAME};
+use crate::summary::Step;
+use crate::traffic::Direction;
+use crate::wire::{tag_bytes, tagged, untagged};
+
+/// UDP port of the devices.
+const DEVICE_PORT: u16 = 49_152;
+/// A first packet is sent again after this time, or after a quarter of the time since the first one.
+const FIRST_PACKET_NS: u64 = 10_000_000;
+/// Most time between two questions for a gateway.
+const ARP_NS: u64 = 1_000_000_000;
+const ARP: u16 = 0x0806;
+const IPV4: u16 = 0x0800;
+const CLIENT_PORT: u16 = 68;
+
+impl Emulator {
+    /// Takes in a frame of the access side.
+    pub fn access_frame(&mut self, frame: &[u8], now_ns: u64, out: &mut Vec<Output>) {
+        let mut room = std::mem::take(&mut self.room);
+        if let Some((tags, frame)) = untagged(frame, &mut room) {
+            self.line_frame(tags, frame, now_ns, out);
+        }
+        self.room = room;
+    }
+
+    fn line_frame(&mut self, tags: Tags, frame: &[u8], now_ns: u64, out: &mut Vec<Output>) {
+        let kind = be16(frame, 12).unwrap_or(0);
+        if kind == IPV4 && is_to_dhcp_client(frame) {
+            return self.dhcp(tags, frame, now_ns, out);
+        }
+        if kind == ARP {
+            self.arp(tags, frame, now_ns, out);
+        } else if let Some((route, number)) = Number::read(frame).filter(|(_, number)| number.run == self.run)
+        {
+            return self.numbered_at_device(tags, &route, &number, now_ns);
+        }
+        if self.options.tap && tags == self.tags(0) {
+            let dst = frame.first_chunk().copied().map(Mac);
+            if dst.is_some_and(|dst| dst == self.options.mac(0) || !dst.is_station()) {
+                out.push(Output::Tap(frame.to_vec()));
+            }
+        }
+    }
+
+    /// Takes in a frame of the far side.
+    pub fn far_frame(&mut self, frame: &[u8], now_ns: u64, out: &mut Vec<Output>) {
+        let Some(far) = &mut self.far else { return };
+        if be16(frame, 12) == Some(ARP) {
+            out.extend(far.arp(frame).map(Output::Far));
+            return;
+        }
+        let Some((route, number)) = Number::read(frame) else { return };
+        if number.run != self.run || route.dst != far.end || number.kind == Kind::ToSubscriber {
+            return;
+        }
+        far.peer = Some(route.src_mac);
+        // Behind a NAT the address is that of no device.
+        let owner = self.by_address.get(route.src.ip()).copied();
+        if owner.is_some_and(|owner| owner != number.device) {
+            self.foreign += 1;
+            return;
+        }
+        match (number.kind, &mut self.traffic) {
+            (Kind::First, _) => self.first_packet_arrived(number.device, now_ns),
+            (_, Some(traffic)) => traffic.arrived(Direction::FromSubscriber, number.device, number.sequence),
+            _ => {}
+        }
+    }
+
+    /// Takes in a frame of the interface of device 0.
+    pub fn tap_frame(&mut self, frame: &[u8], out: &mut Vec<Output>) {
+        let is_own = frame.get(6..12) == Some(&self.options.mac(0).0[..]);
+        if self.devices.first().is_some_and(|device| device.is_bound() && is_own) {
+            out.push(Output::Access(tagged(self.tags(0), frame.to_vec())));
+        }
+    }
+
+    /// A device has an address; it asks for the MAC address of its gateway.
+    pub(super) fn resolve(&mut self, number: u32, now_ns: u64, out: &mut Vec<Output>) {
+        let device = &mut self.devices[number as usize];
+        device.enter(State::Resolving, now_ns);
+        match (device.next_hop, self.options.far) {
+            (Some(_), _) => self.ask_gateway(number, now_ns, out),
+            (None, None) => self.is_up(number, now_ns),
+            (None, Some(_)) => self.fail(number, Step::Arp, now_ns),
+        }
+    }
+
+    /// Asks for it, for the first time or again.
+    pub(super) fn ask_gateway(&mut self, number: u32, now_ns: u64, out: &mut Vec<Output>) {
+        let device = &mut self.devices[number as usize];
+        let Some(target) = device.next_hop.filter(|_| device.sends < self.options.tries) else {
+            return self.fail(number, Step::Arp, now_ns);
+        };
+        device.sends += 1;
+        self.retransmissions.arp += u64::from(device.sends > 1);
+        let from = Host { mac: self.options.mac(number).0, ip: device.address.into() };
+        let frame = neighbour::question(from, target.into());
+        out.push(Output::Access(tagged(self.tags(number), frame)));
+        let wait_ns = (self.options.timeout.as_nanos() as u64).min(ARP_NS);
+        self.set_due(number, now_ns + wait_ns);
+    }
+
+    fn arp(&mut self, tags: Tags, frame: &[u8], now_ns: u64, out: &mut Vec<Output>) {
+        match neighbour::parse(frame) {
+            Some(Heard::Question { from, target: IpAddr::V4(target) }) => {
+                let owner = self.by_address.get(&target).copied().filter(|owner| self.tags(*owner) == tags);
+                // The kernel answers for the device that is an interface.
+                let Some(number) = owner.filter(|owner| *owner != 0 || !self.options.tap) else { return };
+                self.messages.arp_answers += 1;
+                let own = Host { mac: self.options.mac(number).0, ip: target.into() };
+                out.push(Output::Access(tagged(tags, neighbour::answer(own, from))));
+            }
+            Some(Heard::Answer(gateway)) => {
+                let to = frame.first_chunk().copied().map(Mac).and_then(|mac| self.options.device(mac));
+                let Some(number) = to.filter(|number| self.tags(*number) == tags) else { return };
+                let device = &mut self.devices[number as usize];
+                let is_awaited =
+                    device.state == State::Resolving && device.next_hop.map(IpAddr::from) == Some(gateway.ip);
+                if is_awaited {
+                    device.next_hop_mac = Mac(gateway.mac);
+                    self.has_gateway(number, now_ns, out);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn has_gateway(&mut self, number: u32, now_ns: u64, out: &mut Vec<Output>) {
+        if self.options.far.is_none() {
+            return self.is_up(number, now_ns);
+        }
+        self.devices[number as usize].enter(State::Proving, now_ns);
+        self.prove(number, now_ns, out);
+    }
+
+    /// Sends the first packet, or sends it again.
+    pub(super) fn prove(&mut self, number: u32, now_ns: u64, out: &mut Vec<Output>) {
+        let device = &mut self.devices[number as usize];
+        let waited_ns = now_ns - device.since_ns;
+        if waited_ns >= self.options.first_packet_timeout.as_nanos() as u64 {
+            return self.fail(number, Step::FirstPacket, now_ns);
+        }
+        let sequence = device.sends;
+        device.sends += 1;
+        self.retransmissions.first_packet += u64::from(sequence > 0);
+        let mut frame = vec![0; SHORTEST_FRAME];
+        if let Some(route) = self.route(Direction::FromSubscriber, number) {
+            self.number(Kind::First, number, sequence, now_ns).write(&route, &mut frame);
+        }
+        out.push(Output::Access(tagged(self.tags(number), frame)));
+        self.set_due(number, now_ns + FIRST_PACKET_NS.max(waited_ns / 4));
+    }
+
+    fn first_packet_arrived(&mut self, number: u32, now_ns: u64) {
+        let Some(device) = self.devices.get_mut(number as usize) else { return };
+        if device.state == State::Proving {
+            device.first_packet_ns = now_ns - device.first_ns;
+            self.is_up(number, now_ns);
+        }
+    }
+
+    fn numbered_at_device(&mut self, tags: Tags, route: &Route, number: &Number, now_ns: u64) {
+        let device = number.device;
+        let belongs = self.options.device(route.dst_mac) == Some(device) && self.tags(device) == tags;
+        if !belongs {
+            self.foreign += 1;
+            return;
+        }
+        match (number.kind, &mut self.traffic) {
+            // It came back.
+            (Kind::First, _) => self.first_packet_arrived(device, now_ns),
+            (Kind::ToSubscriber, Some(traffic)) => {
+                traffic.arrived(Direction::ToSubscriber, device, number.sequence);
+            }
+            _ => {}
+        }
+    }
+
+    /// Writes the next frame of the numbered traffic that is due on a side, with its tags; its length.
+    pub fn traffic(&mut self, side: Side, now_ns: u64, frame: &mut [u8]) -> Option<usize> {
+        let (direction, kind) = match side {
+            Side::Access => (Direction::FromSubscriber, Kind::FromSubscriber),
+            Side::Far => (Direction::ToSubscriber, Kind::ToSubscriber),
+        };
+        let traffic = self.traffic.as_mut().filter(|_| self.phase == Phase::Holding)?;
+        let bytes = traffic.frame_bytes;
+        let (device, sequence) = traffic.next(direction, now_ns)?;
+        let route = self.route(direction, device)?;
+        let number = self.number(kind, device, sequence, now_ns);
+        let (tags, tag_count) = match side {
+            Side::Access => tag_bytes(self.tags(device)),
+            Side::Far => ([0; 8], 0),
+        };
+        // The frame stands behind its place by the bytes of the tags, then both addresses go to the front.
+        number.write(&route, frame.get_mut(tag_count..tag_count + bytes)?);
+        if tag_count > 0 {
+            frame.copy_within(tag_count..tag_count + 12, 0);
+            frame.get_mut(12..12 + tag_count)?.copy_from_slice(tags.get(..tag_count)?);
+        }
+        Some(tag_count + bytes)
+    }
+
+    /// How a packet of a device travels; `None`: nothing has come from the BNG's far side yet.
+    fn route(&self, direction: Direction, number: u32) -> Option<Route> {
+        let device = self.devices.get(number as usize)?;
+        let own = SocketAddrV4::new(device.address, DEVICE_PORT);
+        match direction {
+            Direction::FromSubscriber => Some(Route {
+                src_mac: self.options.mac(number),
+                dst_mac: device.next_hop_mac,
+                src: own,
+                dst: self.options.far?,
+            }),
+            Direction::ToSubscriber => {
+                let far = self.far.as_ref()?;
+                Some(Route { src_mac: far.mac, dst_mac: far.peer?, src: far.end, dst: own })
+            }
+        }
+    }
+
+    fn number(&self, kind: Kind, device: u32, sequence: u32, sent_ns: u64) -> Number {
+        Number { run: self.run, kind, device, sequence, sent_ns }
+    }
+}
+
+/// Whether an IPv4 frame carries UDP to port 68, whatever else is wrong with it.
+fn is_to_dhcp_client(frame: &[u8]) -> bool {
+    let Some(&first) = frame.get(14) else { return false };
+    let header_bytes = usize::from(first & 15) * 4;
+    frame.get(23) == Some(&17) && be16(frame, 14 + header_bytes + 2) == Some(CLIENT_PORT)
+}

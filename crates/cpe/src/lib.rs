@@ -1,0 +1,42 @@
+//! Emulates the devices of an ISP's customers, to measure a concentrator (BNG) of any make.
+//!
+//! ```text
+//!                     access side                     far side
+//!  devices 0, 1, 2 .. ----------- [ BNG under test ] ----------- far end (own, or an echo server)
+//!  DISCOVER > OFFER > REQUEST > ACK > ARP > first packet ----------> counted, timed
+//!                                    numbered traffic <-----------> numbered traffic
+//! ```
+//! [`Emulator`] is pure: (state, now, frame) -> frames. Its time is the argument `now_ns`, ns since the start. [`run`] does the I/O.
+//!
+//! - Devices start evenly paced, one by one, never in bursts.
+//! - Every device ends as up, as failed at a [`Step`], or as released; [`Summary`] counts each once.
+//! - A frame for one session that arrives at another one is counted as foreign.
+//!
+//! Files:
+//! - `lines.rs`: the VLAN tags of each device; `options.rs`: what a run is asked to do
+//! - `device.rs`: states of a device; `exchange.rs`: its messages; `emulator.rs`: all devices, their starts and deadlines
+//! - `emulator/dhcp.rs`, `emulator/forwarding.rs`: what a device does with a DHCP message, and with ARP and first packets
+//! - `numbered.rs`, `sequence.rs`, `traffic.rs`: numbered packets, and what became of them; `far.rs`: the far end
+//! - `wire.rs`: VLAN tags on frames; `summary.rs`: the figures
+//! - `run.rs`: I/O of a run; `responder.rs`: the smallest BNG, to measure the emulator's own ceiling
+
+mod device;
+mod emulator;
+mod exchange;
+mod far;
+mod lines;
+mod numbered;
+mod options;
+pub mod responder;
+pub mod run;
+mod sequence;
+mod summary;
+mod traffic;
+mod wire;
+
+pub use emulator::{Emulator, Output, Phase, Side};
+pub use lines::Lines;
+pub use numbered::SHORTEST_FRAME;
+pub use options::{ClientId, Load, Options, Template};
+pub use summary::{Failed, Messages, Retransmissions, Step, Summary, Times, TrafficSummary};
+pub use weir_bng::Mac;

@@ -1,0 +1,189 @@
+//! What a run is asked to do.
+
+use std::net::SocketAddrV4;
+use std::time::Duration;
+
+use weir_bng::{Mac, Tags};
+
+use crate::lines::Lines;
+use crate::numbered::{MOST_DEVICES, SHORTEST_FRAME};
+
+/// A run.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Number of devices, 1 to 16 million.
+    pub devices: u32,
+    /// Their lines.
+    pub lines: Lines,
+    /// MAC address of device 0; the others count up from it.
+    pub first_mac: Mac,
+    /// Devices that start per second, evenly paced.
+    pub rate_per_s: f64,
+    /// Time until a message of DHCP is sent again; it doubles each time, up to 64 s, and varies by a quarter (RFC 2131, section 4.1).
+    pub timeout: Duration,
+    /// How often a message is sent before the device has failed.
+    pub tries: u32,
+    /// Option 61 of their messages.
+    pub client_id: ClientId,
+    /// Circuit-id of each device, as an access node adds it (option 82).
+    pub circuit: Option<Template>,
+    /// Remote-id of each device.
+    pub remote: Option<Template>,
+    /// Whether devices ask for answers by broadcast.
+    pub broadcast: bool,
+    /// The far end, to which each device sends its first packet.
+    pub far: Option<SocketAddrV4>,
+    /// Whether the far end is this emulator's; else it returns packets (UDP echo).
+    pub own_far: bool,
+    /// How long a first packet is sent again and again.
+    pub first_packet_timeout: Duration,
+    /// How long sessions stay up after the last set-up has ended; `None`: until the run is stopped.
+    pub hold: Option<Duration>,
+    /// Numbered traffic meanwhile; needs an own far end.
+    pub load: Option<Load>,
+    /// Whether devices release their addresses at the end.
+    pub release: bool,
+    /// Whether other frames of device 0 come from and go to an interface.
+    pub tap: bool,
+    /// Seed of transaction numbers and of the variation of time-outs; also identifies the packets of this run.
+    pub seed: u64,
+}
+
+/// Numbered traffic of each session.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Load {
+    /// Frames/s from each subscriber.
+    pub from_subscriber_fps: f64,
+    /// Frames/s to each subscriber.
+    pub to_subscriber_fps: f64,
+    /// Bytes of a frame without tags and FCS, [`SHORTEST_FRAME`] to 1514.
+    pub frame_bytes: usize,
+}
+
+/// Option 61 (RFC 2132, section 9.14).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ClientId {
+    /// None is sent.
+    None,
+    /// Hardware type 1 and the MAC address.
+    Mac,
+    /// Type 0 and a text.
+    Text(Template),
+}
+
+/// A text for each device: `{n}` is its number, `{tags}` its VLAN tags, `{mac}` its MAC address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Template(pub String);
+
+impl Template {
+    /// The text of a device, at most 250 bytes.
+    pub(crate) fn of(&self, device: u32, mac: Mac, tags: Tags) -> Vec<u8> {
+        let text = self.0.replace("{n}", &device.to_string());
+        let text = text.replace("{tags}", &tags.to_string()).replace("{mac}", &mac.to_string());
+        text.into_bytes().into_iter().take(250).collect()
+    }
+}
+
+impl Options {
+    /// So many untagged devices, 100 per second, as RFC 2131 says.
+    pub fn new(devices: u32) -> Options {
+        Options {
+            devices,
+            lines: Lines::default(),
+            first_mac: Mac([2, 0, 0, 0, 0, 1]),
+            rate_per_s: 100.0,
+            timeout: Duration::from_secs(4),
+            tries: 4,
+            client_id: ClientId::None,
+            circuit: None,
+            remote: None,
+            broadcast: false,
+            far: None,
+            own_far: false,
+            first_packet_timeout: Duration::from_secs(5),
+            hold: Some(Duration::ZERO),
+            load: None,
+            release: false,
+            tap: false,
+            seed: 1,
+        }
+    }
+
+    /// What contradicts itself, each with what to do about it.
+    pub fn contradictions(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut wrong = |is_wrong: bool, text: &str| is_wrong.then(|| found.push(text.to_string()));
+        wrong(
+            !(1..=MOST_DEVICES).contains(&self.devices),
+            "there are 1 to 16777216 devices: use such a number",
+        );
+        wrong(
+            self.rate_per_s <= 0.0 || self.rate_per_s.is_nan(),
+            "no device starts at a rate of 0: use a higher rate",
+        );
+        wrong(self.tries == 0, "a message is sent at least once: use 1 try or more");
+        wrong(self.timeout.is_zero(), "a time-out is longer than 0: use 1ms or more");
+        wrong(
+            !self.first_mac.is_station(),
+            "the first MAC address is a group address: use one as 02:00:00:00:00:01",
+        );
+        wrong(
+            self.own_far && self.far.is_none(),
+            "an own far end needs the address to which first packets go",
+        );
+        wrong(self.load.is_some() && !self.own_far, "numbered traffic needs an own far end");
+        wrong(self.tap && self.devices == 0, "an interface needs a device");
+        if let Some(load) = &self.load
+            && !(SHORTEST_FRAME..=1514).contains(&load.frame_bytes)
+        {
+            found.push(format!(
+                "a frame has {SHORTEST_FRAME} to 1514 bytes without FCS, not {}",
+                load.frame_bytes
+            ));
+        }
+        found
+    }
+
+    /// The MAC address of a device.
+    pub(crate) fn mac(&self, device: u32) -> Mac {
+        let [a, b, rest @ ..] = self.first_mac.0;
+        let [c, d, e, f] = u32::from_be_bytes(rest).wrapping_add(device).to_be_bytes();
+        Mac([a, b, c, d, e, f])
+    }
+
+    /// The device of a MAC address; `None`: it is of none.
+    pub(crate) fn device(&self, mac: Mac) -> Option<u32> {
+        let ([a, b, rest @ ..], [c, d, first @ ..]) = (mac.0, self.first_mac.0);
+        let device = u32::from_be_bytes(rest).wrapping_sub(u32::from_be_bytes(first));
+        ([a, b] == [c, d] && device < self.devices).then_some(device)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_are_known_by_their_mac_addresses() {
+        let options = Options { first_mac: Mac([2, 0, 0xff, 0xff, 0xff, 0xff]), ..Options::new(3) };
+        let macs = [0, 1, 2].map(|device| options.mac(device));
+        assert_eq!(macs[1], Mac([2, 0, 0, 0, 0, 0]));
+        assert_eq!(macs.map(|mac| options.device(mac)), [Some(0), Some(1), Some(2)]);
+        assert_eq!(options.device(options.mac(3)), None);
+        assert_eq!(options.device(Mac([4, 0, 0, 0, 0, 0])), None);
+    }
+
+    #[test]
+    fn contradictions_are_named() {
+        assert_eq!(Options::new(1).contradictions(), [""; 0]);
+        let load = Load { from_subscriber_fps: 1.0, to_subscriber_fps: 1.0, frame_bytes: 59 };
+        let wrong = Options { rate_per_s: 0.0, load: Some(load), ..Options::new(0) };
+        assert_eq!(wrong.contradictions().len(), 4, "{:?}", wrong.contradictions());
+    }
+
+    #[test]
+    fn templates_name_the_device() {
+        let text = Template("olt1/{n}:{tags} {mac}".into()).of(7, Mac([2, 0, 0, 0, 0, 8]), Tags::One(100));
+        assert_eq!(text, b"olt1/7:100 02:00:00:00:00:08");
+    }
+}

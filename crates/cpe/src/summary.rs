@@ -1,0 +1,213 @@
+//! The figures of a run.
+
+use std::fmt;
+use std::time::Duration;
+
+use weir_bng::{Mac, Tags};
+
+/// How far a device came that has failed: the step that did not succeed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Step {
+    /// No offer came.
+    Discover,
+    /// A request was not answered.
+    Request,
+    /// The server refused each time.
+    Nak,
+    /// The address was not usable, or was another device's.
+    Declined,
+    /// The gateway did not answer ARP, or none was named.
+    Arp,
+    /// No packet reached the far end.
+    FirstPacket,
+    /// The lease ended, or its renewal was refused.
+    Renew,
+}
+
+impl Step {
+    /// All, in the order in which a device takes them.
+    pub const ALL: [Step; 7] =
+        [Step::Discover, Step::Request, Step::Nak, Step::Declined, Step::Arp, Step::FirstPacket, Step::Renew];
+
+    /// `first-packet`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Step::Discover => "discover",
+            Step::Request => "request",
+            Step::Nak => "nak",
+            Step::Declined => "declined",
+            Step::Arp => "arp",
+            Step::FirstPacket => "first-packet",
+            Step::Renew => "renew",
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A device that has failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Failed {
+    /// The device.
+    pub mac: Mac,
+    /// Its line.
+    pub tags: Tags,
+    /// At which step.
+    pub step: Step,
+}
+
+/// Times of many devices, by nearest rank.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Times {
+    /// The median.
+    pub p50: Duration,
+    /// The 99th percentile.
+    pub p99: Duration,
+    /// The longest.
+    pub max: Duration,
+}
+
+impl Times {
+    /// Of times in ns, in any order; `None`: there are none.
+    pub(crate) fn of(mut times_ns: Vec<u64>) -> Option<Times> {
+        times_ns.sort_unstable();
+        let at = |share: f64| {
+            let rank = (share * times_ns.len() as f64).ceil().max(1.0) as usize;
+            times_ns.get(rank - 1).copied().map(Duration::from_nanos)
+        };
+        Some(Times { p50: at(0.5)?, p99: at(0.99)?, max: at(1.0)? })
+    }
+}
+
+/// Messages that were sent once more because no answer came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Retransmissions {
+    /// DISCOVER.
+    pub discover: u64,
+    /// REQUEST, also of a renewal.
+    pub request: u64,
+    /// Questions for the gateway.
+    pub arp: u64,
+    /// First packets.
+    pub first_packet: u64,
+}
+
+/// Messages and frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Messages {
+    /// DISCOVER that were sent, again ones included.
+    pub discovers: u64,
+    /// REQUEST that were sent.
+    pub requests: u64,
+    /// Offers that came for a device.
+    pub offers: u64,
+    /// ACKs.
+    pub acks: u64,
+    /// NAKs.
+    pub naks: u64,
+    /// Leases that were prolonged.
+    pub renewals: u64,
+    /// ARP questions for an address of a device, which it answered.
+    pub arp_answers: u64,
+    /// Messages of DHCP that no device waits for: late, doubled, or not from a server of this exchange.
+    pub unexpected: u64,
+    /// Frames to port 68 that are no message of DHCP.
+    pub malformed: u64,
+}
+
+/// Numbered traffic in one direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TrafficSummary {
+    /// Frames sent.
+    pub sent: u64,
+    /// Frames that arrived, each counted once.
+    pub received: u64,
+    /// Frames that arrived once more.
+    pub duplicated: u64,
+    /// Frames that arrived behind a later one of their session.
+    pub reordered: u64,
+    /// Sessions of which frames were lost.
+    pub sessions_with_loss: u64,
+    /// From the first frame to the last one.
+    pub duration: Duration,
+}
+
+impl TrafficSummary {
+    /// Frames that did not arrive.
+    pub fn lost(&self) -> u64 {
+        self.sent.saturating_sub(self.received)
+    }
+
+    /// Received frames per second.
+    pub fn received_fps(&self) -> f64 {
+        let seconds = self.duration.as_secs_f64();
+        if seconds > 0.0 { self.received as f64 / seconds } else { 0.0 }
+    }
+}
+
+/// What came of a run.
+#[derive(Debug, Clone, Default)]
+pub struct Summary {
+    /// Devices that were to start.
+    pub devices: u64,
+    /// Devices that did start.
+    pub started: u64,
+    /// Sessions that came up, also if they ended later.
+    pub up: u64,
+    /// Failed devices by step; steps without any are left out.
+    pub failures: Vec<(Step, u64)>,
+    /// The first of them.
+    pub first_failed: Vec<Failed>,
+    /// Starts per second, as they were.
+    pub starts_per_s: Option<f64>,
+    /// ACKs of set-ups per second, from the first to the last.
+    pub setups_per_s: Option<f64>,
+    /// From the first DISCOVER to the ACK.
+    pub setup: Option<Times>,
+    /// From the first DISCOVER until the first packet was received at the far end, or came back from it.
+    pub first_packet: Option<Times>,
+    /// Messages sent again.
+    pub retransmissions: Retransmissions,
+    /// Messages.
+    pub messages: Messages,
+    /// Devices that released their address.
+    pub released: u64,
+    /// Frames for one session that arrived at another one.
+    pub foreign: u64,
+    /// Numbered traffic from subscribers.
+    pub from_subscriber: Option<TrafficSummary>,
+    /// Numbered traffic to subscribers.
+    pub to_subscriber: Option<TrafficSummary>,
+    /// Frames that the emulator itself could not take or send, by the name of the place.
+    pub own_losses: Vec<(String, u64)>,
+}
+
+impl Summary {
+    /// Devices that have failed.
+    pub fn failed(&self) -> u64 {
+        self.failures.iter().map(|(_, count)| count).sum()
+    }
+
+    /// Whether every device came up and stayed, and no session got a frame of another one.
+    pub fn is_clean(&self) -> bool {
+        self.up == self.devices && self.failed() == 0 && self.foreign == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_by_nearest_rank() {
+        let ms = Duration::from_millis;
+        let of = |last: u64| Times::of((1..=last).rev().map(|ms| ms * 1_000_000).collect());
+        assert_eq!(of(0), None);
+        assert_eq!(of(1), Some(Times { p50: ms(1), p99: ms(1), max: ms(1) }));
+        assert_eq!(of(200), Some(Times { p50: ms(100), p99: ms(198), max: ms(200) }));
+    }
+}

@@ -1,0 +1,112 @@
+//! Runs over veth pairs, against the responder: access side a - b, far side c - d.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use weir_cpe::responder::serve;
+use weir_cpe::run::{Interfaces, run};
+use weir_cpe::{Lines, Load, Mac, Options, SHORTEST_FRAME, Summary};
+use weir_linux::namespace::Namespace;
+use weir_testkit::need_root;
+use weir_testkit::wires::{Wire, join, keep_quiet, set_up};
+
+/// The namespace of the emulator with interfaces a and c, and that of the BNG with b and d.
+pub(crate) struct Street {
+    pub(crate) devices: Namespace,
+    pub(crate) bng: Namespace,
+}
+
+impl Street {
+    /// `None`, aloud, where that is not allowed.
+    pub(crate) fn new() -> Option<Street> {
+        need_root!(return None);
+        let street = Street { devices: Namespace::new().unwrap(), bng: Namespace::new().unwrap() };
+        for (number, (here, there)) in (0..).zip([("a", "b"), ("c", "d")]) {
+            let ends = [(&street.devices, here), (&street.bng, there)];
+            join(ends, Wire { number, queues: 1 });
+            ends.iter().for_each(|end| keep_quiet(*end));
+            ends.iter().for_each(|end| set_up(*end, true));
+        }
+        Some(street)
+    }
+
+    /// Makes a run while the responder is the BNG.
+    fn run(&self, options: Options) -> Summary {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (ready, is_ready) = mpsc::channel();
+        let responder = {
+            let stop = stop.clone();
+            // The far end of wire 1 is c.
+            let far_mac = Mac([2, 0, 0, 0, 1, 1]);
+            self.bng.spawn("responder", move || {
+                serve("b", Some(("d", far_mac)), &stop, || ready.send(()).unwrap())
+            })
+        };
+        is_ready.recv().unwrap();
+        let summary = self.devices.run(|| emulate(options));
+        stop.store(true, Ordering::Relaxed);
+        responder.unwrap().join().unwrap().unwrap();
+        summary
+    }
+}
+
+pub(crate) fn emulate(options: Options) -> Summary {
+    let far = options.own_far.then_some("c");
+    let interfaces = Interfaces { access: "a", far, tap: None };
+    run(options, &interfaces, &AtomicBool::new(false), &mut |_| ()).unwrap()
+}
+
+fn with_far(devices: u32) -> Options {
+    let far = Some("198.18.0.2:7".parse().unwrap());
+    Options { rate_per_s: 2000.0, far, own_far: true, release: true, ..Options::new(devices) }
+}
+
+#[test]
+fn devices_come_up_and_their_first_packets_arrive() {
+    let Some(street) = Street::new() else { return };
+    for lines in ["untagged", "7", "100-101.1-4"] {
+        let lines: Lines = lines.parse().unwrap();
+        let summary = street.run(Options { lines, ..with_far(10) });
+        assert!(summary.is_clean(), "{lines}: {summary:?}");
+        assert_eq!((summary.up, summary.released), (10, 10), "{lines}");
+        let (setup, first) = (summary.setup.unwrap(), summary.first_packet.unwrap());
+        assert!(setup.p50 <= first.p50 && first.p50 <= first.max, "{summary:?}");
+    }
+}
+
+#[test]
+fn numbered_traffic_is_accounted_for_in_both_directions() {
+    let Some(street) = Street::new() else { return };
+    let load = Load { from_subscriber_fps: 50.0, to_subscriber_fps: 100.0, frame_bytes: SHORTEST_FRAME };
+    let lines: Lines = "100.1-4094".parse().unwrap();
+    let hold = Some(Duration::from_millis(300));
+    let summary = street.run(Options { lines, load: Some(load), hold, ..with_far(20) });
+    assert!(summary.is_clean(), "{summary:?}");
+    for (traffic, least) in [(summary.from_subscriber, 20), (summary.to_subscriber, 40)] {
+        let traffic = traffic.unwrap();
+        assert!(traffic.sent >= least, "{traffic:?}");
+        let faults = (traffic.lost(), traffic.duplicated, traffic.reordered, traffic.sessions_with_loss);
+        assert_eq!(faults, (0, 0, 0, 0), "{traffic:?}");
+    }
+}
+
+#[test]
+fn a_stop_ends_a_run_that_holds_its_sessions() {
+    let Some(street) = Street::new() else { return };
+    let stop = AtomicBool::new(false);
+    let options = Options { hold: None, timeout: Duration::from_millis(20), tries: 2, ..Options::new(2) };
+    let summary = street.devices.run(|| {
+        let interfaces = Interfaces { access: "a", far: None, tap: None };
+        let mut observe = |event: weir_cpe::run::Event<'_>| {
+            if let weir_cpe::run::Event::Progress(emulator) = event {
+                stop.store(emulator.failed() == 2, Ordering::Relaxed);
+            }
+        };
+        run(options, &interfaces, &stop, &mut observe).unwrap()
+    });
+    assert_eq!(summary.failures, [(weir_cpe::Step::Discover, 2)]);
+    assert_eq!(summary.retransmissions.discover, 2);
+    assert!(!summary.is_clean());
+}

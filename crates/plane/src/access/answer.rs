@@ -1,0 +1,67 @@
+//! What programs are told of subscribers.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::SubscriberEntry;
+use super::table::{Subscribers, Traffic};
+use crate::port::MacText;
+use crate::table::page::Page;
+
+/// A session of a subscriber, and what it has counted. Bytes are those of whole frames without FCS.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SubscriberState {
+    /// The session as it was added; those of the text have the number 0.
+    #[serde(flatten)]
+    pub entry: SubscriberEntry,
+    /// Frames from the subscriber that were accepted.
+    pub from_frames: u64,
+    /// Their bytes.
+    pub from_bytes: u64,
+    /// Frames to the subscriber that were sent.
+    pub to_frames: u64,
+    /// Their bytes.
+    pub to_bytes: u64,
+    /// Frames from the subscriber with a source address that is not its own.
+    pub foreign_sources: u64,
+    /// Frames from the subscriber beyond its rate.
+    pub from_over_rate: u64,
+    /// Frames to the subscriber beyond its rate.
+    pub to_over_rate: u64,
+}
+
+impl Subscribers {
+    /// Those from this index on, a page of them, at ports with these names.
+    pub(crate) fn shown(&self, from: u32, ports: &[String]) -> Page<SubscriberState> {
+        let numbers = from.max(1)..self.end().max(from).max(1);
+        Page::of(numbers, |index| {
+            let known = self.shown_one(index)?;
+            let [
+                Traffic { frames: from_frames, bytes: from_bytes },
+                Traffic { frames: to_frames, bytes: to_bytes },
+            ] = known.traffic;
+            let rate = |bits_per_s: u64| (bits_per_s > 0).then_some(bits_per_s);
+            let entry = SubscriberEntry {
+                session: known.session,
+                revision: known.revision,
+                port: ports.get(usize::from(known.line.port.0)).cloned().unwrap_or_default(),
+                tags: known.line.tags.to_string(),
+                mac: MacText::from(known.line.mac),
+                prefixes: known.prefixes.to_vec(),
+                from_bits_per_s: rate(known.bits_per_s[0]),
+                to_bits_per_s: rate(known.bits_per_s[1]),
+            };
+            let [foreign_sources, from_over_rate, to_over_rate] = known.dropped;
+            Some(SubscriberState {
+                entry,
+                from_frames,
+                from_bytes,
+                to_frames,
+                to_bytes,
+                foreign_sources,
+                from_over_rate,
+                to_over_rate,
+            })
+        })
+    }
+}

@@ -1,0 +1,86 @@
+//! The token bucket of one direction of a subscriber, as the policer's (`police/buckets.rs`), but within its entry.
+//!
+//! ```text
+//! lacks   what the bucket lacks until it is full: bits/s times ns, that is, billionths of a bit, so that nothing is rounded
+//! a frame lacks - granted since then + its bits <= burst: it passes, and the bucket lacks that much
+//! ```
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
+
+use crate::time::Time;
+
+/// Billionths of a bit in a byte.
+const BYTE: u64 = 8_000_000_000;
+/// The burst is what the rate grants in this time, ns.
+const BURST_NS: u64 = 100_000_000;
+/// But at least the longest frame of any port, bytes.
+const LEAST_BURST_BYTES: u64 = 9244;
+/// The largest rate whose burst a bucket can hold, bits/s.
+pub(super) const MOST_BITS_PER_S: u64 = 100_000_000_000;
+
+/// A bucket; full at first.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Bucket {
+    /// 0: no limit.
+    bits_per_s: u64,
+    lacks: u64,
+    at: Time,
+}
+
+impl Bucket {
+    /// Sets the rate, at most [`MOST_BITS_PER_S`]; the bucket lacks what it lacked, but no more than the new burst.
+    pub(super) fn set_rate(&mut self, bits_per_s: u64) {
+        self.bits_per_s = bits_per_s;
+        self.lacks = self.lacks.min(self.burst());
+    }
+
+    fn burst(&self) -> u64 {
+        (self.bits_per_s * BURST_NS).max(LEAST_BURST_BYTES * BYTE)
+    }
+
+    /// Whether there are tokens for a frame of so many bytes; if so, they are taken.
+    #[inline]
+    pub(super) fn allow(&mut self, now: Time, bytes: usize) -> bool {
+        if self.bits_per_s == 0 {
+            return true;
+        }
+        let granted = self.bits_per_s.saturating_mul((now - self.at).as_nanos() as u64);
+        let lacks = self.lacks.saturating_sub(granted) + bytes as u64 * BYTE;
+        if lacks > self.burst() {
+            return false;
+        }
+        (self.lacks, self.at) = (lacks, now);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whenever frames come: of a subscriber that always has more to send the burst and the rate pass, to the frame.
+    #[test]
+    fn the_rate_is_exact() {
+        let mut bucket = Bucket::default();
+        bucket.set_rate(80_000_000);
+        let (mut passed, mut ns) = (0_u64, 0_u64);
+        // A frame of 1000 bytes takes 100 us; the burst has 1000 of them.
+        for step in 0..100_000_u64 {
+            ns += step * 7919 % 61_000;
+            passed += u64::from(bucket.allow(Time::from_ns(ns), 1000));
+        }
+        let all = 1000 + ns / 100_000;
+        assert!((all - 1..=all).contains(&passed), "{passed} of {all} in {ns} ns");
+    }
+
+    #[test]
+    fn a_smaller_rate_begins_with_no_more_than_its_burst_to_make_good() {
+        let mut bucket = Bucket::default();
+        assert!(bucket.allow(Time::default(), 9000), "no limit");
+        bucket.set_rate(MOST_BITS_PER_S);
+        assert!((0..1000).all(|_| bucket.allow(Time::default(), 9000)));
+        bucket.set_rate(800_000);
+        assert!(!bucket.allow(Time::default(), 1));
+        // All of its 10,000 bytes are there again after 100 ms.
+        assert!(bucket.allow(Time::from_ms(100), 9244) && !bucket.allow(Time::from_ms(100), 1000));
+    }
+}

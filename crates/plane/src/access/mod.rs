@@ -1,0 +1,29 @@
+//! The subscribers of a node, and the stage `access`, at which their sessions begin and end.
+//!
+//! ```text
+//! from a subscriber: port, tags, Ethernet address > index > source address, rate, counters > other stages
+//! to a subscriber:   stages of the other direction > address > index > rate, counters > Ethernet header, tags > port
+//! anything else of an access port: punted to the control program, or dropped by name
+//! ```
+//! Sessions come from the control program as commands, some from the text. The stage stands in front of all others; what it does
+//! to a frame from a subscriber happens when the frame is admitted, what it does to one to a subscriber at the exit of the router.
+//!
+//! Invariant: no frame of an access port goes further than this stage unless a session has its line, its Ethernet address and its
+//! source address.
+
+mod answer;
+mod bucket;
+mod command;
+mod config;
+mod fixed;
+mod sessions;
+mod table;
+
+pub use answer::SubscriberState;
+pub(crate) use command::SubscriberChange;
+pub use command::{SubscriberCommand, SubscriberEntry};
+pub(crate) use config::{AccessConfig, read};
+pub use fixed::SubscriberConfig;
+pub(crate) use fixed::read as read_fixed;
+pub(crate) use sessions::{AccessSession, AccessSessions};
+pub(crate) use table::Subscribers;

@@ -1,0 +1,85 @@
+//! The sessions that the control program has added, as the configuration of the node has them: each thread's table follows from
+//! these.
+//!
+//! Invariant: no two sessions have the same line and Ethernet address, or the same prefix.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::frame::Line;
+use crate::prefix::Prefix;
+
+/// Most sessions of a node.
+const MOST: usize = 1 << 20;
+
+/// A session of a subscriber.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct AccessSession {
+    /// Its number, which the control program has given it.
+    pub(crate) session: u64,
+    /// What the control program knows it by; the node only keeps it.
+    pub(crate) revision: u64,
+    pub(crate) line: Line,
+    /// Its addresses and networks.
+    pub(crate) prefixes: Vec<Prefix>,
+    /// Rates from and to the subscriber, bits/s; 0: no limit.
+    pub(crate) from_bits_per_s: u64,
+    pub(crate) to_bits_per_s: u64,
+}
+
+/// All sessions.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct AccessSessions {
+    by_number: BTreeMap<u64, AccessSession>,
+    by_line: HashMap<Line, u64>,
+    by_prefix: HashMap<Prefix, u64>,
+}
+
+impl AccessSessions {
+    pub(crate) fn get(&self, session: u64) -> Option<&AccessSession> {
+        self.by_number.get(&session)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &AccessSession> {
+        self.by_number.values()
+    }
+
+    /// Whether a session can be beside the others, but for one of its own number.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) fn check(&self, new: &AccessSession) -> Result<(), String> {
+        let other = |owner: Option<&u64>| owner.copied().filter(|owner| *owner != new.session);
+        if let Some(owner) = other(self.by_line.get(&new.line)) {
+            return Err(format!("session {owner} has this port, tags and Ethernet address: remove it first"));
+        }
+        for prefix in &new.prefixes {
+            if let Some(owner) = other(self.by_prefix.get(&prefix.network())) {
+                return Err(format!("session {owner} has {prefix}: remove it first"));
+            }
+        }
+        if self.by_number.len() >= MOST && !self.by_number.contains_key(&new.session) {
+            return Err(format!("a node has at most {MOST} sessions: remove some first"));
+        }
+        Ok(())
+    }
+
+    /// Removes a session and adds another one in its place, which can be there.
+    pub(crate) fn replace(&mut self, old: Option<&AccessSession>, new: Option<&AccessSession>) {
+        if let Some(old) = old.and_then(|old| self.by_number.remove(&old.session)) {
+            self.by_line.remove(&old.line);
+            old.prefixes.iter().for_each(|prefix| _ = self.by_prefix.remove(&prefix.network()));
+        }
+        if let Some(new) = new {
+            self.by_line.insert(new.line, new.session);
+            new.prefixes.iter().for_each(|prefix| _ = self.by_prefix.insert(prefix.network(), new.session));
+            self.by_number.insert(new.session, new.clone());
+        }
+    }
+
+    /// Those that another text still has room for; `may_be` says which.
+    pub(crate) fn kept(&self, may_be: impl Fn(&AccessSession) -> bool) -> AccessSessions {
+        let mut kept = AccessSessions::default();
+        self.iter().filter(|session| may_be(session)).for_each(|session| kept.replace(None, Some(session)));
+        kept
+    }
+}

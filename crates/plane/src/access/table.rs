@@ -1,0 +1,845 @@
+//! The table of subscribers: which frames come from each, and which go to each.
+//!
+//! ```text
+//! frame of a subscriber  > port, tags, Ethernet address > index, generation       travel with the frame
+//! frame to a subscriber  > address (longest prefix)     > index, generation
+//! index and generation   > its line, its Ethernet address; nothing if it was removed meanwhile
+//!
+//! index > from: line, address, bucket, counters | to: the same, for frames to it | details: what no frame asks for
+//! ```
+//! A thread of a node has a table of its own; the same changes in the same order give the same indexes in each. What a frame needs
+//! of its subscriber is in one cache line for each direction.
+//!
+//! Invariant: an index that was removed rests until no frame in the node has it any more, see [`crate::Plane::frames_epoch`].
+//! Should one have it all the same, its generation is another one.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::net::IpAddr;
+
+use weir_memory::prefetch;
+
+use super::AccessSession;
+use super::bucket::Bucket;
+use crate::address::{bits, mapped4, words_of, words6};
+use crate::batch::{Frames, PerFrame, Set};
+use crate::drops::DropReason;
+use crate::frame::{Frame, Kind, Line, Subscriber};
+use crate::prefix::{Prefix, mask6};
+use crate::table::arena::Arena;
+use crate::table::index::{self, Index};
+use crate::table::secret::Secret;
+use crate::time::Time;
+
+/// How much [`crate::Plane::frames_epoch`] grows until an index that was removed may be used again: a frame that is kept once more
+/// counts as a newer one.
+const REST_EPOCHS: u64 = 64;
+
+/// One direction of a subscriber: what each of its frames asks for.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C, align(64))]
+struct Side {
+    line: Line,
+    generation: u8,
+    is_live: bool,
+    /// Its first address of IPv4; 0: it has none.
+    address4: u32,
+    bucket: Bucket,
+    traffic: Traffic,
+}
+
+const _: () = assert!(size_of::<Side>() == 64);
+
+/// What was counted in a direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Traffic {
+    pub(super) frames: u64,
+    pub(super) bytes: u64,
+}
+
+/// What few frames ask for.
+#[derive(Debug, Default)]
+struct Details {
+    session: u64,
+    revision: u64,
+    /// Its addresses and networks.
+    prefixes: Box<[Prefix]>,
+    bits_per_s: [u64; 2],
+    /// Frames from it with foreign sources, beyond its rate, and to it beyond its rate.
+    dropped: [u64; 3],
+}
+
+const _: () = assert!(2 * size_of::<Side>() <= 128 && 2 * size_of::<Side>() + size_of::<Details>() <= 640);
+
+/// What is known of a subscriber, to be shown.
+pub(super) struct Shown<'a> {
+    pub(super) session: u64,
+    pub(super) revision: u64,
+    pub(super) line: Line,
+    pub(super) prefixes: &'a [Prefix],
+    pub(super) bits_per_s: [u64; 2],
+    /// From it, and to it.
+    pub(super) traffic: [Traffic; 2],
+    pub(super) dropped: [u64; 3],
+}
+
+/// Why a frame from a subscriber, or to one, goes no further.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Denied {
+    /// The session has ended, or there never was one.
+    NoSession,
+    /// Its source address is not the subscriber's.
+    ForeignSource,
+    /// It is beyond the rate.
+    OverRate,
+}
+
+impl From<Denied> for DropReason {
+    fn from(denied: Denied) -> DropReason {
+        match denied {
+            Denied::NoSession => DropReason::NoSubscriber,
+            Denied::ForeignSource => DropReason::SubscriberSource,
+            Denied::OverRate => DropReason::SubscriberRate,
+        }
+    }
+}
+
+/// Bits of the address of one host, as one of IPv6.
+const HOST_BITS: u8 = 128;
+/// Ethernet header, and a VLAN tag.
+const ETHERNET: usize = 14;
+const TAG: usize = 4;
+/// An index that has rested long enough.
+const RELEASED: u64 = 0;
+
+/// Why a subscriber cannot be added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// Another subscriber has the line.
+    Line,
+    /// Another subscriber has this prefix.
+    Prefix(Prefix),
+    /// There are as many as there can be.
+    Full,
+}
+
+impl fmt::Display for Taken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Taken::Line => {
+                f.write_str("another subscriber has this port, tags and Ethernet address: give each its own")
+            }
+            Taken::Prefix(prefix) => write!(f, "another subscriber has {prefix}: give each its own"),
+            Taken::Full => f.write_str("there are too many subscribers"),
+        }
+    }
+}
+
+/// All subscribers.
+#[derive(Debug, Default)]
+pub(crate) struct Subscribers(Option<Box<Tables>>);
+
+#[derive(Debug)]
+struct Tables {
+    secret: Secret,
+    /// By index.
+    from: Arena<Side>,
+    to: Arena<Side>,
+    details: Arena<Details>,
+    by_line: Index,
+    /// By its first address of IPv4.
+    by_address4: Index,
+    by_prefix: Index,
+    /// What the numbers of `by_prefix` stand for.
+    prefixes: Arena<Owned>,
+    free_prefixes: Vec<u32>,
+    /// How many prefixes have each length, of 128 bits, and the lengths that some have, the longest first.
+    lengths: [u32; 129],
+    used_lengths: Vec<u8>,
+    live: u32,
+    /// Indexes that were removed, and when: no frame names the oldest any more when its time has come.
+    resting: VecDeque<(u32, u64)>,
+}
+
+/// A prefix of a subscriber.
+#[derive(Debug, Clone, Copy)]
+struct Owned {
+    address: [u32; 4],
+    len: u8,
+    index: u32,
+}
+
+impl Subscribers {
+    /// Without any; hashes follow from `seed`.
+    pub(crate) fn with_seed(seed: u64) -> Subscribers {
+        Subscribers(Some(Box::new(Tables::new(seed))))
+    }
+
+    /// Whether there are none, so that no frame needs to be looked up.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.as_ref().is_none_or(|tables| tables.live == 0)
+    }
+
+    /// The subscriber from which a frame comes; [`Subscriber::NONE`] if it is unknown.
+    #[cfg(test)]
+    pub(crate) fn lookup_from(&self, line: Line) -> Subscriber {
+        self.0.as_ref().map_or(Subscriber::NONE, |tables| tables.named(tables.index_of_line(line)))
+    }
+
+    /// The subscriber to which a frame for this address goes; [`Subscriber::NONE`] if it is unknown.
+    #[inline]
+    pub(crate) fn lookup_to(&self, address: [u32; 4]) -> Subscriber {
+        self.0.as_ref().map_or(Subscriber::NONE, |tables| tables.to_address(address))
+    }
+
+    /// The line of a subscriber; `None` if it is none, or was removed.
+    #[inline]
+    pub(crate) fn line(&self, subscriber: Subscriber) -> Option<Line> {
+        let tables = self.0.as_ref()?;
+        tables.side(&tables.from, subscriber).map(|side| side.line)
+    }
+
+    /// Sets the subscribers that frames of `set` come from.
+    pub(crate) fn find_senders(&self, frames: &mut Frames<'_, '_>, set: Set) {
+        let Some(tables) = &self.0 else { return };
+        let mut hashes = PerFrame::all(0);
+        for i in set {
+            hashes[i] = tables.hash_of_line(frames[i].line());
+            tables.by_line.touch(hashes[i]);
+        }
+        for i in set {
+            prefetch(&tables.from[tables.by_line.first(hashes[i])]);
+        }
+        for i in set {
+            let line = frames[i].line();
+            let index = tables.by_line.find(hashes[i], |index| tables.from[index].line == line);
+            frames[i].subscriber = tables.named(index);
+        }
+    }
+
+    /// Sets the subscribers that packets of `set` go to; returns those that have one.
+    pub(crate) fn find_receivers(&self, frames: &mut Frames<'_, '_>, set: Set) -> Set {
+        let Some(tables) = &self.0 else { return Set::EMPTY };
+        let (mut hashes, mut found) = (PerFrame::all(0), Set::EMPTY);
+        for i in set {
+            hashes[i] = tables.hash_of_prefix(frames[i].destination(), HOST_BITS);
+            tables.by_address4.touch(hashes[i]);
+        }
+        for i in set {
+            prefetch(&tables.to[tables.by_address4.first(hashes[i])]);
+        }
+        for i in set {
+            let frame = &mut frames[i];
+            frame.subscriber = match frame.kind() {
+                Kind::V4 => {
+                    let (_, address) = frame.addresses4();
+                    match tables.by_address4.find(hashes[i], |index| tables.to[index].address4 == address) {
+                        0 => tables.to_prefix(frame.destination()),
+                        index => tables.named(index),
+                    }
+                }
+                _ => tables.to_prefix(frame.destination()),
+            };
+            if !frame.subscriber.is_none() {
+                found.insert(i);
+            }
+        }
+        found
+    }
+
+    /// Takes a packet from its subscriber: it counts.
+    ///
+    /// # Errors
+    /// Why it is dropped.
+    #[inline]
+    pub(crate) fn take_from(&mut self, now: Time, frame: &Frame<'_>) -> Result<(), Denied> {
+        let tables = self.0.as_mut().ok_or(Denied::NoSession)?;
+        let Subscriber { index, generation } = frame.subscriber;
+        let side = tables.from.record_mut(index).ok_or(Denied::NoSession)?;
+        if !side.is_live || side.generation != generation {
+            return Err(Denied::NoSession);
+        }
+        let is_first =
+            frame.kind() == Kind::V4 && frame.addresses4().0 == side.address4 && side.address4 != 0;
+        if !is_first && !tables.details[index].has_source(frame) {
+            let [foreign, ..] = &mut tables.details[index].dropped;
+            *foreign += 1;
+            return Err(Denied::ForeignSource);
+        }
+        let bytes = frame.bytes().len();
+        if !side.bucket.allow(now, bytes) {
+            let [_, over_rate, _] = &mut tables.details[index].dropped;
+            *over_rate += 1;
+            return Err(Denied::OverRate);
+        }
+        side.traffic.frames += 1;
+        side.traffic.bytes += bytes as u64;
+        Ok(())
+    }
+
+    /// A packet goes to a subscriber: it counts, as if it had so many bytes. Returns where it is.
+    ///
+    /// # Errors
+    /// Why it is dropped.
+    #[inline]
+    pub(crate) fn send_to(&mut self, now: Time, to: Subscriber, ip_bytes: usize) -> Result<Line, Denied> {
+        let tables = self.0.as_mut().ok_or(Denied::NoSession)?;
+        let side = tables.to.record_mut(to.index).ok_or(Denied::NoSession)?;
+        if !side.is_live || side.generation != to.generation {
+            return Err(Denied::NoSession);
+        }
+        let bytes = ip_bytes + ETHERNET + TAG * side.line.tags.count();
+        if !side.bucket.allow(now, bytes) {
+            let [_, _, over_rate] = &mut tables.details[to.index].dropped;
+            *over_rate += 1;
+            return Err(Denied::OverRate);
+        }
+        side.traffic.frames += 1;
+        side.traffic.bytes += bytes as u64;
+        Ok(side.line)
+    }
+
+    /// Whether an address is that of the subscriber.
+    pub(crate) fn has_address(&self, subscriber: Subscriber, address: IpAddr) -> bool {
+        let Some(tables) = &self.0 else { return false };
+        tables.side(&tables.from, subscriber).is_some()
+            && tables.details[subscriber.index].prefixes.iter().any(|prefix| prefix.contains(address))
+    }
+
+    /// Adds a subscriber without a session, or limits.
+    ///
+    /// # Errors
+    /// Another one has what is to be its own; nothing has changed then.
+    pub(crate) fn insert(&mut self, line: Line, prefixes: Vec<Prefix>) -> Result<Subscriber, Taken> {
+        let details = Details { prefixes: prefixes.into(), ..Details::default() };
+        self.0.get_or_insert_with(|| Box::new(Tables::new(0))).insert(line, details, [Traffic::default(); 2])
+    }
+
+    /// Changes a session: what stays the same goes on counting. `epoch` is [`crate::Plane::frames_epoch`].
+    pub(crate) fn change(&mut self, old: Option<&AccessSession>, new: Option<&AccessSession>, epoch: u64) {
+        let Some(tables) = &mut self.0 else { return };
+        let index = old.map_or(0, |old| tables.index_of_line(old.line));
+        let place = |session: &AccessSession| (session.line, session.prefixes.clone());
+        let traffic = [tables.from[index].traffic, tables.to[index].traffic];
+        match (old, new) {
+            (Some(old), Some(new)) if index != 0 && place(old) == place(new) => {
+                tables.set_details(index, new)
+            }
+            (_, new) => {
+                tables.release(epoch);
+                if index != 0 {
+                    tables.remove(index, epoch);
+                }
+                let Some(new) = new else { return };
+                let (prefixes, kept) =
+                    (new.prefixes.clone(), if index == 0 { Default::default() } else { traffic });
+                let added = tables.insert(
+                    new.line,
+                    Details { prefixes: prefixes.into(), ..Details::default() },
+                    kept,
+                );
+                // The configuration has none that cannot be.
+                if let Ok(added) = added {
+                    tables.set_details(added.index, new);
+                }
+            }
+        }
+    }
+
+    /// Removes a subscriber of the text; its index rests. False if it was removed already.
+    #[cfg(test)]
+    pub(crate) fn remove(&mut self, subscriber: Subscriber, epoch: u64) -> bool {
+        self.line(subscriber).is_some()
+            && self.0.as_mut().is_some_and(|tables| tables.remove(subscriber.index, epoch))
+    }
+
+    /// Indexes end here.
+    pub(super) fn end(&self) -> u32 {
+        self.0.as_ref().map_or(0, |tables| tables.from.len())
+    }
+
+    /// The subscriber of an index, to be shown; `None`: there is none.
+    pub(super) fn shown_one(&self, index: u32) -> Option<Shown<'_>> {
+        let tables = self.0.as_ref()?;
+        let (from, to) = (tables.from.record(index)?, tables.to.record(index)?);
+        let details = tables.details.record(index)?;
+        from.is_live.then_some(Shown {
+            session: details.session,
+            revision: details.revision,
+            line: from.line,
+            prefixes: &details.prefixes,
+            bits_per_s: details.bits_per_s,
+            traffic: [from.traffic, to.traffic],
+            dropped: details.dropped,
+        })
+    }
+
+    /// Memory of the table, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        let Some(tables) = &self.0 else { return 0 };
+        let per_index = 2 * size_of::<Side>() + size_of::<Details>();
+        let indexes = tables.by_line.bytes() + tables.by_address4.bytes() + tables.by_prefix.bytes();
+        let prefixes = size_of::<Owned>() * tables.prefixes.len() as usize;
+        per_index * tables.from.len() as usize
+            + indexes
+            + prefixes
+            + size_of::<Prefix>() * tables.live as usize
+    }
+}
+
+impl Details {
+    /// Whether the source of a packet is one of its addresses.
+    #[cold]
+    fn has_source(&self, frame: &Frame<'_>) -> bool {
+        let source = match frame.kind() {
+            Kind::V4 => IpAddr::from(frame.addresses4().0.to_be_bytes()),
+            Kind::V6 => IpAddr::from(frame.addresses6().0.to_be_bytes()),
+            _ => return false,
+        };
+        self.prefixes.iter().any(|prefix| prefix.contains(source))
+    }
+}
+
+impl Tables {
+    fn new(seed: u64) -> Tables {
+        let mut tables = Tables {
+            secret: Secret::new(seed),
+            from: Arena::new(),
+            to: Arena::new(),
+            details: Arena::new(),
+            by_line: Index::new(),
+            by_address4: Index::new(),
+            by_prefix: Index::new(),
+            prefixes: Arena::new(),
+            free_prefixes: Vec::new(),
+            lengths: [0; 129],
+            used_lengths: Vec::new(),
+            live: 0,
+            resting: VecDeque::new(),
+        };
+        // Index 0 is no subscriber, prefix 0 is none.
+        tables.push();
+        tables.prefixes.push(Owned { address: [0; 4], len: 0, index: 0 });
+        tables
+    }
+
+    fn hash_of_line(&self, Line { port, tags, mac: [a, b, c, d, e, f] }: Line) -> u32 {
+        let words = [
+            port.0.into(),
+            u32::from(tags.outer) << 16 | u32::from(tags.inner),
+            u32::from_be_bytes([a, b, c, d]),
+            u32::from_be_bytes([0, 0, e, f]),
+        ];
+        self.secret.hash(words, 1)
+    }
+
+    fn hash_of_prefix(&self, address: [u32; 4], len: u8) -> u32 {
+        self.secret.hash(address, 2 + u64::from(len))
+    }
+
+    /// The side of a subscriber, unless it was removed.
+    #[inline]
+    fn side<'a>(&self, sides: &'a Arena<Side>, subscriber: Subscriber) -> Option<&'a Side> {
+        let side = sides.record(subscriber.index)?;
+        (side.is_live && side.generation == subscriber.generation).then_some(side)
+    }
+
+    /// The number of the subscriber with this line; 0: none.
+    fn index_of_line(&self, line: Line) -> u32 {
+        self.by_line.find(self.hash_of_line(line), |index| self.from[index].line == line)
+    }
+
+    /// The number of a prefix; 0: no subscriber has it.
+    fn number_of_prefix(&self, address: [u32; 4], len: u8) -> u32 {
+        let is = |number: u32| {
+            let owned = &self.prefixes[number];
+            owned.address == address && owned.len == len
+        };
+        self.by_prefix.find(self.hash_of_prefix(address, len), is)
+    }
+
+    #[inline]
+    fn named(&self, index: u32) -> Subscriber {
+        Subscriber { index, generation: self.from[index].generation }
+    }
+
+    fn to_address(&self, address: [u32; 4]) -> Subscriber {
+        match self.index_of_address4(address) {
+            0 => self.to_prefix(address),
+            index => self.named(index),
+        }
+    }
+
+    /// The number of the subscriber whose first address of IPv4 this is; 0: none.
+    fn index_of_address4(&self, address: [u32; 4]) -> u32 {
+        let hash = self.hash_of_prefix(address, HOST_BITS);
+        let is_first = |address4| self.by_address4.find(hash, |index| self.to[index].address4 == address4);
+        address4_of(address).map_or(0, is_first)
+    }
+
+    /// The subscriber with the longest prefix of an address, but for first addresses of IPv4.
+    fn to_prefix(&self, address: [u32; 4]) -> Subscriber {
+        for &len in &self.used_lengths {
+            let number = self.number_of_prefix(words6(bits(address) & mask6(len)), len);
+            if number != 0 {
+                return self.named(self.prefixes[number].index);
+            }
+        }
+        Subscriber::NONE
+    }
+
+    /// Whether a subscriber has this prefix.
+    fn is_owned(&self, prefix: Prefix) -> bool {
+        let (address, len) = masked(prefix);
+        let first = if len == HOST_BITS { self.index_of_address4(address) } else { 0 };
+        first != 0 || self.number_of_prefix(address, len) != 0
+    }
+
+    fn insert(&mut self, line: Line, details: Details, traffic: [Traffic; 2]) -> Result<Subscriber, Taken> {
+        if self.index_of_line(line) != 0 {
+            return Err(Taken::Line);
+        }
+        for (n, &prefix) in details.prefixes.iter().enumerate() {
+            let is_twice = details.prefixes.iter().take(n).any(|&other| masked(other) == masked(prefix));
+            if is_twice || self.is_owned(prefix) {
+                return Err(Taken::Prefix(prefix));
+            }
+        }
+        let index = match self.resting.front() {
+            Some(&(index, RELEASED)) => {
+                self.resting.pop_front();
+                index
+            }
+            _ if self.from.len() > index::MOST => return Err(Taken::Full),
+            _ => self.push(),
+        };
+        let first = first_address4(&details.prefixes);
+        for &prefix in details
+            .prefixes
+            .iter()
+            .filter(|&&prefix| first.is_none_or(|first| masked(prefix) != masked(first)))
+        {
+            self.own(prefix, index);
+        }
+        self.by_line.insert(self.hash_of_line(line), index);
+        if let Some(first) = first {
+            self.by_address4.insert(self.hash_of_prefix(masked(first).0, HOST_BITS), index);
+        }
+        let generation = self.from[index].generation;
+        let address4 = first.and_then(|first| address4_of(masked(first).0)).unwrap_or(0);
+        let [from, to] = traffic;
+        let side =
+            |traffic| Side { line, generation, is_live: true, address4, bucket: Bucket::default(), traffic };
+        (self.from[index], self.to[index]) = (side(from), side(to));
+        self.details[index] = details;
+        self.live += 1;
+        Ok(self.named(index))
+    }
+
+    /// What a session says beside its line and its prefixes.
+    fn set_details(&mut self, index: u32, session: &AccessSession) {
+        let AccessSession { session, revision, from_bits_per_s, to_bits_per_s, .. } = *session;
+        let details = &mut self.details[index];
+        (details.session, details.revision) = (session, revision);
+        details.bits_per_s = [from_bits_per_s, to_bits_per_s];
+        self.from[index].bucket.set_rate(from_bits_per_s);
+        self.to[index].bucket.set_rate(to_bits_per_s);
+    }
+
+    fn push(&mut self) -> u32 {
+        self.from.push(Side::default());
+        self.details.push(Details::default());
+        self.to.push(Side::default())
+    }
+
+    /// A prefix is a subscriber's from now on.
+    fn own(&mut self, prefix: Prefix, index: u32) {
+        let (address, len) = masked(prefix);
+        let owned = Owned { address, len, index };
+        let number = match self.free_prefixes.pop() {
+            Some(number) => {
+                self.prefixes[number] = owned;
+                number
+            }
+            None => self.prefixes.push(owned),
+        };
+        self.by_prefix.insert(self.hash_of_prefix(address, len), number);
+        self.count_length(len, |count| count + 1);
+    }
+
+    fn disown(&mut self, prefix: Prefix) {
+        let (address, len) = masked(prefix);
+        let number = self.number_of_prefix(address, len);
+        self.by_prefix.remove(self.hash_of_prefix(address, len), number);
+        self.free_prefixes.push(number);
+        self.count_length(len, |count| count - 1);
+    }
+
+    fn count_length(&mut self, len: u8, change: impl Fn(u32) -> u32) {
+        let Some(count) = self.lengths.get_mut(usize::from(len)) else { return };
+        let before = std::mem::replace(count, change(*count));
+        match (before, *count) {
+            (0, 1) => {
+                let at = self.used_lengths.partition_point(|&other| other > len);
+                self.used_lengths.insert(at, len);
+            }
+            (1, 0) => self.used_lengths.retain(|&other| other != len),
+            _ => {}
+        }
+    }
+
+    fn remove(&mut self, index: u32, epoch: u64) -> bool {
+        let Side { line, generation, is_live, .. } = self.from[index];
+        if !is_live {
+            return false;
+        }
+        let gone = Side { line, generation: generation.wrapping_add(1), ..Side::default() };
+        (self.from[index], self.to[index]) = (gone, gone);
+        let Details { prefixes, .. } = std::mem::take(&mut self.details[index]);
+        self.by_line.remove(self.hash_of_line(line), index);
+        let first = first_address4(&prefixes);
+        if let Some(first) = first {
+            self.by_address4.remove(self.hash_of_prefix(masked(first).0, HOST_BITS), index);
+        }
+        for &prefix in
+            prefixes.iter().filter(|&&prefix| first.is_none_or(|first| masked(prefix) != masked(first)))
+        {
+            self.disown(prefix);
+        }
+        self.live -= 1;
+        self.resting.push_back((index, epoch.saturating_add(REST_EPOCHS)));
+        true
+    }
+
+    /// Indexes that have rested long enough by this epoch may be used again.
+    fn release(&mut self, epoch: u64) {
+        let rested = self.resting.iter_mut().take_while(|(_, until)| *until <= epoch);
+        rested.for_each(|(_, until)| *until = RELEASED);
+    }
+}
+
+/// The first address of IPv4 among prefixes.
+fn first_address4(prefixes: &[Prefix]) -> Option<Prefix> {
+    prefixes.iter().copied().find(|prefix| prefix.address.is_ipv4() && prefix.len == 32)
+}
+
+/// The address of IPv4 that these words stand for.
+fn address4_of(address: [u32; 4]) -> Option<u32> {
+    let [_, _, _, last] = address;
+    (address == mapped4(last)).then_some(last)
+}
+
+/// The first address of a prefix, and its length, as one of IPv6.
+fn masked(prefix: Prefix) -> ([u32; 4], u8) {
+    let Prefix { address, len } = prefix.network();
+    (words_of(address), if matches!(address, IpAddr::V4(_)) { len + 96 } else { len })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+    use std::net::Ipv4Addr;
+
+    use super::*;
+    use crate::frame::PortId;
+    use crate::random::Random;
+    use crate::tags::Tags;
+
+    fn line(n: u16) -> Line {
+        let mac = [2, 0, 0, 0, 0, (n % 3) as u8];
+        Line { port: PortId(n % 2), tags: Tags { outer: 1 + n % 5, inner: n % 7 }, mac }
+    }
+
+    fn prefix(text: &str) -> Prefix {
+        text.parse().unwrap_or_else(|wrong| panic!("{wrong}"))
+    }
+
+    fn to(table: &Subscribers, address: &str) -> Subscriber {
+        table.lookup_to(words_of(address.parse().expect("an address")))
+    }
+
+    #[test]
+    fn subscribers_are_found_by_line_and_by_the_longest_prefix() {
+        let mut table = Subscribers::with_seed(7);
+        assert!(table.is_empty() && table.lookup_from(line(1)).is_none());
+        let one = table.insert(line(1), vec![prefix("198.18.0.0/16"), prefix("2001:db8::/32")]).expect("one");
+        let two = table.insert(line(2), vec![prefix("198.18.7.0/24"), prefix("198.18.9.9/32")]).expect("two");
+        assert_eq!([one.index, two.index], [1, 2]);
+        for (address, found) in [
+            ("198.18.0.1", one),
+            ("198.18.7.1", two),
+            ("198.18.9.9", two),
+            ("198.18.9.8", one),
+            ("2001:db8::1", one),
+            ("2001:db9::1", Subscriber::NONE),
+            ("198.19.0.1", Subscriber::NONE),
+            // The words of 198.18.0.1 without what says that it is of IPv4.
+            ("::c612:1", Subscriber::NONE),
+        ] {
+            assert_eq!(to(&table, address), found, "{address}");
+        }
+        assert_eq!((table.lookup_from(line(1)), table.lookup_from(line(2))), (one, two));
+        for other in [
+            Line { port: PortId(0), ..line(1) },
+            Line { tags: Tags { outer: 2, inner: 0 }, ..line(1) },
+            Line { mac: [2, 0, 0, 0, 1, 1], ..line(1) },
+        ] {
+            assert_eq!(table.lookup_from(other), Subscriber::NONE, "{other:?}");
+        }
+        assert_eq!(table.insert(line(1), Vec::new()), Err(Taken::Line));
+        let taken = table.insert(line(3), vec![prefix("192.0.2.1/32"), prefix("198.18.7.5/24")]);
+        assert_eq!(taken, Err(Taken::Prefix(prefix("198.18.7.5/24"))));
+        let twice = table.insert(line(3), vec![prefix("192.0.2.1/32"); 2]);
+        assert_eq!(twice, Err(Taken::Prefix(prefix("192.0.2.1/32"))));
+        assert_eq!(to(&table, "192.0.2.1"), Subscriber::NONE, "nothing has changed");
+    }
+
+    #[test]
+    fn an_index_rests_until_no_frame_names_it() {
+        let mut table = Subscribers::with_seed(7);
+        let one = table.insert(line(1), vec![prefix("198.18.0.1/32")]).expect("one");
+        assert!(table.remove(one, 100) && !table.remove(one, 100));
+        assert!(table.is_empty() && table.line(one).is_none() && to(&table, "198.18.0.1").is_none());
+        table.change(None, None, 100 + REST_EPOCHS - 1);
+        let again = table.insert(line(1), vec![prefix("198.18.0.1/32")]).expect("again");
+        assert_eq!(again, Subscriber { index: 2, generation: 0 }, "the first index rests");
+        table.change(None, None, 100 + REST_EPOCHS);
+        let other = table.insert(line(2), Vec::new()).expect("another");
+        assert_eq!(other, Subscriber { index: 1, generation: 1 });
+        assert!(table.line(one).is_none(), "a frame that names the old one names none");
+        assert_eq!(table.line(other), Some(line(2)));
+    }
+
+    fn session(number: u64, n: u16, prefixes: &[&str], from_bits_per_s: u64) -> AccessSession {
+        let prefixes = prefixes.iter().map(|text| prefix(text)).collect();
+        AccessSession {
+            session: number,
+            revision: 7,
+            line: line(n),
+            prefixes,
+            from_bits_per_s,
+            to_bits_per_s: 0,
+        }
+    }
+
+    #[test]
+    fn a_session_that_is_replaced_goes_on_counting() {
+        let mut table = Subscribers::with_seed(7);
+        let mut old = session(5, 1, &["198.18.0.1/32"], 0);
+        table.change(None, Some(&old), 0);
+        assert_eq!(table.send_to(Time::default(), to(&table, "198.18.0.1"), 86), Ok(line(1)));
+        let counted = Traffic { frames: 1, bytes: 100 + 4 * line(1).tags.count() as u64 };
+        for (new, index) in [
+            (session(5, 1, &["198.18.0.1/32"], 1000), 1),
+            (session(5, 2, &["198.18.0.1/32"], 1000), 2),
+            (session(5, 2, &["198.18.0.1/32", "198.18.1.0/24"], 0), 3),
+        ] {
+            table.change(Some(&old), Some(&new), 0);
+            let shown = table.shown_one(index).expect("it has this index");
+            assert_eq!((shown.session, shown.bits_per_s), (5, [new.from_bits_per_s, 0]));
+            assert_eq!(shown.traffic, [Traffic::default(), counted]);
+            assert_eq!((shown.line, shown.prefixes), (new.line, &new.prefixes[..]));
+            old = new;
+        }
+        table.change(Some(&old), None, 0);
+        assert!(table.is_empty() && (1..table.end()).all(|index| table.shown_one(index).is_none()));
+    }
+
+    /// What a list that is searched from end to end says.
+    #[derive(Default)]
+    struct Model {
+        live: HashMap<u32, (Subscriber, Line, Vec<Prefix>)>,
+        resting: Vec<(u32, u64)>,
+        /// All that were ever removed.
+        gone: Vec<Subscriber>,
+    }
+
+    impl Model {
+        fn from(&self, line: Line) -> Subscriber {
+            let found = self.live.values().find(|(_, other, _)| *other == line);
+            found.map_or(Subscriber::NONE, |(subscriber, _, _)| *subscriber)
+        }
+
+        fn to(&self, address: IpAddr) -> Subscriber {
+            let all = self.live.values().flat_map(|(subscriber, _, prefixes)| {
+                prefixes.iter().map(move |prefix| (prefix.len, *prefix, *subscriber))
+            });
+            let best = all.filter(|(_, prefix, _)| prefix.contains(address)).max_by_key(|(len, _, _)| *len);
+            best.map_or(Subscriber::NONE, |(_, _, subscriber)| subscriber)
+        }
+
+        fn owns(&self, prefix: Prefix) -> bool {
+            self.live.values().any(|(_, _, all)| all.iter().any(|other| other.network() == prefix.network()))
+        }
+    }
+
+    #[test]
+    fn the_table_agrees_with_a_list() {
+        for seed in 1..=6 {
+            let (mut table, mut model) = (Subscribers::with_seed(seed), Model::default());
+            let (mut random, mut epoch) = (Random(seed), 0);
+            for step in 0..3000 {
+                let what = format!("seed {seed}, step {step}");
+                let address = |random: &mut Random| Ipv4Addr::from(0xc612_0000 | random.below(64) as u32);
+                match random.below(5) {
+                    0 | 1 => {
+                        let of = line(random.below(210) as u16);
+                        let some = random.below(3);
+                        let prefixes: Vec<Prefix> = (0..some)
+                            .map(|_| Prefix {
+                                address: address(&mut random).into(),
+                                len: 26 + random.below(7) as u8,
+                            })
+                            .collect();
+                        let is_twice = prefixes.len() == 2 && prefixes[0].network() == prefixes[1].network();
+                        let is_free = model.from(of).is_none()
+                            && !is_twice
+                            && !prefixes.iter().any(|prefix| model.owns(*prefix));
+                        match table.insert(of, prefixes.clone()) {
+                            Ok(new) => {
+                                assert!(
+                                    is_free && !model.resting.iter().any(|(index, _)| *index == new.index),
+                                    "{what}: {new:?}"
+                                );
+                                assert!(
+                                    !model.gone.contains(&new) && !model.live.contains_key(&new.index),
+                                    "{what}"
+                                );
+                                model.live.insert(new.index, (new, of, prefixes));
+                            }
+                            Err(taken) => assert!(!is_free, "{what}: {taken}"),
+                        }
+                    }
+                    2 => {
+                        let mut all: Vec<u32> = model.live.keys().copied().collect();
+                        all.sort_unstable();
+                        if let Some(&index) = all.get(random.below(all.len().max(1) as u64) as usize) {
+                            let (subscriber, _, _) = model.live.remove(&index).expect("it is there");
+                            assert!(table.remove(subscriber, epoch), "{what}");
+                            model.resting.push((index, epoch));
+                            model.gone.push(subscriber);
+                        }
+                    }
+                    3 if random.below(4) == 0 => {
+                        epoch += random.below(REST_EPOCHS);
+                        table.change(None, None, epoch);
+                        model.resting.retain(|(_, since)| since + REST_EPOCHS > epoch);
+                    }
+                    _ => {}
+                }
+                let (of, at) = (line(random.below(210) as u16), address(&mut random));
+                assert_eq!(table.lookup_from(of), model.from(of), "{what}");
+                assert_eq!(table.lookup_to(words_of(at.into())), model.to(at.into()), "{what}: {at}");
+                for (subscriber, of, _) in model.live.values() {
+                    assert_eq!(table.line(*subscriber), Some(*of), "{what}");
+                }
+                // A generation comes again after 256 others.
+                let gone = model.gone.iter().rev().take(200);
+                gone.for_each(|subscriber| assert!(table.line(*subscriber).is_none(), "{what}"));
+            }
+            assert!(model.gone.len() > 300, "seed {seed}: {} were removed", model.gone.len());
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Frames of access ports on their way in: which go on, which are answered, which are dropped.
+//!
+//! ```text
+//! no session         > dropped (what is to be punted has been)
+//! ARP                > for the node, or for another subscriber: answered; changes nothing
+//! a packet of IP     > source, rate > counted, goes on
+//! ```
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
+
+use std::net::IpAddr;
+
+use weir_packet::neighbour::{self, Heard};
+
+use super::Plane;
+use crate::address::words_of;
+use crate::batch::{Batch, Set, Verdict};
+use crate::drops::DropReason;
+use crate::frame::{Frame, Kind};
+use crate::icmp;
+use crate::pipeline::Exit;
+use crate::threads::Ingress;
+use crate::time::Time;
+
+impl Plane {
+    /// Decides about frames of `set` that came in by access ports; returns those that go on. What the control program has injected
+    /// is from no subscriber.
+    #[inline(never)]
+    pub(super) fn take_from_subscribers(&mut self, now: Time, batch: &mut Batch<'_>, set: Set) -> Set {
+        let mut passed = set;
+        if batch.is_injected {
+            return passed;
+        }
+        for i in set {
+            if batch.ingress[i] != Ingress::Wire || !self.pipeline.is_access(batch[i].port) {
+                continue;
+            }
+            let verdict = match batch[i].kind() {
+                Kind::V6 if icmp::is_about_neighbours(&batch[i]) => {
+                    let is_known = self.pipeline.subscribers.line(batch[i].subscriber).is_some();
+                    (!is_known).then_some(Verdict::Dropped(DropReason::NoSubscriber))
+                }
+                Kind::V4 | Kind::V6 => {
+                    let taken = self.pipeline.subscribers.take_from(now, &batch[i]);
+                    taken.err().map(|denied| Verdict::Dropped(denied.into()))
+                }
+                Kind::Arp => self.answer_subscriber(&batch[i]),
+                Kind::Other => None,
+            };
+            if let Some(verdict) = verdict {
+                passed.remove(i);
+                self.decide(batch, i, verdict);
+            }
+        }
+        passed
+    }
+
+    /// The verdict of an ARP message of a device at an access port; `None`: it asks for the node itself.
+    ///
+    /// The node answers for other subscribers, since their devices do not hear each other (TR-101, R-179). It is silent about the
+    /// address of the device that asks, which may ask to find out whether another one has it (RFC 5227).
+    fn answer_subscriber(&mut self, frame: &Frame<'_>) -> Option<Verdict> {
+        let subscribers = &self.pipeline.subscribers;
+        if subscribers.line(frame.subscriber).is_none() {
+            return Some(Verdict::Dropped(DropReason::NoSubscriber));
+        }
+        let Some(heard) = neighbour::parse(&frame.untagged()) else {
+            return Some(Verdict::Dropped(DropReason::NoProtocol));
+        };
+        let (Heard::Question { from, .. } | Heard::Answer(from)) = heard;
+        let is_own = |address| subscribers.has_address(frame.subscriber, address);
+        let is_probe = from.ip.is_unspecified();
+        if !is_probe && !is_own(from.ip) || from.mac != frame.macs().1 {
+            return Some(Verdict::Dropped(DropReason::SubscriberSource));
+        }
+        let Heard::Question { target, .. } = heard else {
+            return Some(Verdict::Dropped(DropReason::NotForUs));
+        };
+        let Exit::Router(router) = &self.pipeline.exit else { return None };
+        if router.is_own(frame.port, target) {
+            return None;
+        }
+        let other = subscribers.lookup_to(words_of(target));
+        if is_own(target) || other.is_none() || !matches!(target, IpAddr::V4(_)) {
+            return Some(Verdict::Dropped(DropReason::NotForUs));
+        }
+        router.answer_for(frame, target, from, &mut self.outbox);
+        Some(Verdict::Local)
+    }
+}

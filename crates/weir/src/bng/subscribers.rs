@@ -1,0 +1,177 @@
+//! `weir bng subscriber`.
+
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use weir_bng::api::{Added, Plan, Subscriber, SubscriberState, SubscriberStatus, Subscribers};
+use weir_bng::{self as bng, Name};
+
+use super::client::{Client, segment};
+use super::write_json;
+use crate::cli::{Listing, NewSubscriber, Said, SubscriberChange, SubscriberCommand};
+
+/// Records of a page.
+const PAGE: usize = 10_000;
+/// Refused subscribers that are shown.
+const SHOWN: usize = 10;
+
+pub(super) fn run(command: &SubscriberCommand, out: &mut impl Write) -> Result<()> {
+    match command {
+        SubscriberCommand::Add(arguments) => add(arguments, out),
+        SubscriberCommand::List { listing } => list(listing, out),
+        SubscriberCommand::Show { name, socket, json } => {
+            let state: SubscriberState = Client::of(socket).get(&target(name))?;
+            if *json { write_json(&state, out) } else { Ok(writeln!(out, "{}", line(&state)?)?) }
+        }
+        SubscriberCommand::Change(arguments) => change(arguments, out),
+        SubscriberCommand::Remove { name, socket } => {
+            Client::of(socket).delete(&target(name))?;
+            Ok(writeln!(out, "{name} is removed")?)
+        }
+        SubscriberCommand::Block { name, socket } => set_blocked(&Client::of(socket), name, true, out),
+        SubscriberCommand::Unblock { name, socket } => set_blocked(&Client::of(socket), name, false, out),
+    }
+}
+
+fn target(name: &Name) -> String {
+    format!("/v1/subscribers/{}", segment(name.as_str()))
+}
+
+fn set_blocked(client: &Client, name: &Name, blocked: bool, out: &mut impl Write) -> Result<()> {
+    let target = format!("{}/status", target(name));
+    let _: SubscriberState = client.send("PUT", &target, &SubscriberStatus { blocked })?;
+    Ok(writeln!(out, "{name} is {}", if blocked { "blocked" } else { "active" })?)
+}
+
+/// A subscriber, as the text of one is read.
+fn read(text: &str) -> Result<Subscriber> {
+    let subscriber: bng::Subscriber = text.parse().map_err(anyhow::Error::msg)?;
+    Ok(Subscriber::from(&subscriber))
+}
+
+fn add(arguments: &NewSubscriber, out: &mut impl Write) -> Result<()> {
+    let client = Client::of(&arguments.socket);
+    if let Some(file) = &arguments.from {
+        return add_all(&client, file, out);
+    }
+    let Some(name) = &arguments.name else { bail!("say the name of the subscriber, or --from FILE") };
+    let Said { mac, line, circuit, plan, address } = &arguments.said;
+    let key = match (mac, line, circuit) {
+        (Some(mac), _, _) => format!("mac {mac}"),
+        (_, Some(line), _) => format!("line {line}"),
+        (_, _, Some(circuit)) => format!("circuit {circuit}"),
+        _ => bail!("say what identifies {name}: --mac, --line or --circuit"),
+    };
+    if plan.is_empty() {
+        bail!("say the plan of {name}: `--plan NAME`, or `--plan down 20Mbit up 5Mbit`");
+    }
+    let address = address.map(|address| format!(" address {address}")).unwrap_or_default();
+    let subscriber = read(&format!("{name} {key} plan {}{address}", plan.join(" ")))?;
+    let _: SubscriberState = client.send("POST", "/v1/subscribers", &subscriber)?;
+    Ok(writeln!(out, "{name} is added")?)
+}
+
+/// Those of a file, in one request. All mistakes of the file are reported before anything is added.
+fn add_all(client: &Client, file: &Path, out: &mut impl Write) -> Result<()> {
+    let shown = file.display();
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {shown}"))?;
+    let (mut subscribers, mut mistakes) = (Vec::new(), Vec::new());
+    for (n, line) in weir_config::without_bom(&text).lines().enumerate() {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        match read(line) {
+            _ if line.is_empty() => {}
+            Ok(subscriber) => subscribers.push((n + 1, subscriber)),
+            Err(error) => mistakes.push(format!("{shown}:{}: {error}", n + 1)),
+        }
+    }
+    if !mistakes.is_empty() {
+        bail!("{}", mistakes.join("\n"));
+    }
+    let (lines, all): (Vec<usize>, Vec<Subscriber>) = subscribers.into_iter().unzip();
+    let added: Added = client.send("POST", "/v1/subscribers", &all)?;
+    writeln!(out, "subscribers added: {}, refused: {}", added.added, added.refused)?;
+    if added.refused == 0 {
+        return Ok(());
+    }
+    let refused = added.errors.iter().take(SHOWN).map(|refused| {
+        let line = lines.get(refused.index).copied().unwrap_or_default();
+        format!("{shown}:{line}: {}", refused.detail)
+    });
+    let refused: Vec<String> = refused.collect();
+    let more = added.refused.saturating_sub(refused.len());
+    let more = if more > 0 { format!("\nand {more} more") } else { String::new() };
+    bail!("{}{more}", refused.join("\n"))
+}
+
+fn change(arguments: &SubscriberChange, out: &mut impl Write) -> Result<()> {
+    let SubscriberChange { name, said, no_address, socket } = arguments;
+    let client = Client::of(socket);
+    let SubscriberState { mut subscriber, .. } = client.get(&target(name))?;
+    let Said { mac, line, circuit, plan, address } = said;
+    if mac.is_some() || line.is_some() || circuit.is_some() {
+        subscriber.mac = mac.map(|mac| mac.to_string());
+        subscriber.line = line.as_ref().map(ToString::to_string);
+        subscriber.circuit.clone_from(circuit);
+    }
+    if !plan.is_empty() {
+        // The form of the key does not matter here.
+        subscriber.plan = read(&format!("{name} line a plan {}", plan.join(" ")))?.plan;
+    }
+    if address.is_some() || *no_address {
+        subscriber.address = *address;
+    }
+    let _: SubscriberState = client.send("PUT", &target(name), &subscriber)?;
+    Ok(writeln!(out, "{name} is changed")?)
+}
+
+fn list(listing: &Listing, out: &mut impl Write) -> Result<()> {
+    let client = Client::of(&listing.socket);
+    let (mut all, mut after, mut total) = (Vec::new(), None::<String>, 0);
+    let limit = listing.limit.unwrap_or(usize::MAX);
+    loop {
+        let most = PAGE.min(limit.saturating_sub(all.len()));
+        if most == 0 {
+            break;
+        }
+        let from = after.map(|name| format!("&after={}", segment(&name))).unwrap_or_default();
+        let page: Subscribers = client.get(&format!("/v1/subscribers?most={most}{from}"))?;
+        total = page.total;
+        all.extend(page.subscribers);
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    if listing.json {
+        return write_json(&Subscribers { total, subscribers: all, next: after }, out);
+    }
+    if all.is_empty() {
+        writeln!(out, "no subscriber")?;
+    }
+    for state in &all {
+        writeln!(out, "{}", line(state)?)?;
+    }
+    Ok(())
+}
+
+/// `anna  mac 02:00:00:00:00:01  down 20Mbit/s up 5Mbit/s  online 100.64.0.2`.
+fn line(SubscriberState { subscriber, session }: &SubscriberState) -> Result<String> {
+    let Subscriber { name, mac, line, circuit, plan, address, blocked } = subscriber;
+    let key = [("mac", mac), ("line", line), ("circuit", circuit)];
+    let key = key.into_iter().find_map(|(what, key)| Some(format!("{what} {}", key.as_ref()?)));
+    let plan = match plan {
+        Plan::Named(name) => name.clone(),
+        Plan::Own(rates) => {
+            let (down_bits_per_s, up_bits_per_s) = (rates.down_bits_per_s, rates.up_bits_per_s);
+            bng::Rates { down_bits_per_s, up_bits_per_s }.to_string()
+        }
+    };
+    let state = match (session, blocked) {
+        (Some(session), _) => format!("online {}", session.address),
+        (None, true) => "blocked".into(),
+        (None, false) => "offline".into(),
+    };
+    let fixed = address.map(|address| format!("  address {address}")).unwrap_or_default();
+    Ok(format!("{name}  {}  {plan}  {state}{fixed}", key.unwrap_or_default()))
+}

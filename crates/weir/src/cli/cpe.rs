@@ -1,0 +1,175 @@
+//! Emulated devices of customers.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::time::Duration;
+
+use clap::Args;
+use weir_config::rate::fps;
+use weir_config::unit;
+use weir_cpe::{ClientId, Lines, Load, Mac, Options, SHORTEST_FRAME, Template};
+
+use super::frames::seconds;
+
+/// UDP port of the far end: echo (RFC 862).
+const ECHO_PORT: u16 = 7;
+/// Frame check sequence, which sizes of frames include.
+const FCS_BYTES: u16 = 4;
+
+/// `weir cpe`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  weir cpe --dhcp 1000 --rate 500 --on eth1
+  weir cpe --dhcp 64000 --rate 2000 --on eth1 --lines 100-199.1-4094 --far eth2 --first-packet-to 198.18.0.2
+  weir cpe --dhcp 100 --on eth1 --far eth2 --first-packet-to 198.18.0.2 --from-subscriber 10 --to-subscriber 100 --hold 30s
+  weir cpe --dhcp 1 --on eth1 --lines 100.7 --tap cpe0      then: curl --interface cpe0 http://198.18.0.2/
+
+Exit code 1: a device failed, or a session got a frame of another one.")]
+pub(crate) struct Cpe {
+    /// Number of devices with a DHCPv4 client, 1 to 16 million
+    #[arg(long, value_name = "N", value_parser = devices)]
+    dhcp: u32,
+    /// Interface to which the BNG's subscriber side is connected
+    #[arg(long, value_name = "IF")]
+    pub(crate) on: String,
+    /// Devices that start per second, evenly paced: 0.1 to 1M
+    #[arg(long, value_name = "N/S", default_value = "100", value_parser = fps)]
+    pub(crate) rate: f64,
+    /// VLAN tags of the devices in order: untagged, 7, 100-199, or 100-199.1-4094 for outer (0x88a8) and inner tags
+    #[arg(long, value_name = "TAGS", default_value = "untagged")]
+    lines: Lines,
+    /// MAC address of the first device; the others count up from it
+    #[arg(long, value_name = "MAC", default_value = "02:00:00:00:00:01")]
+    first_mac: Mac,
+    /// Time until a message is sent again; doubles each time, up to 64s (RFC 2131)
+    #[arg(long, value_name = "TIME", default_value = "4s", value_parser = seconds)]
+    timeout: Duration,
+    /// How often a message is sent before the device has failed: 1 to 20
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=20))]
+    tries: u32,
+    /// Send a client identifier (option 61): `mac`, or a text with {n}, {tags} or {mac}
+    #[arg(long, value_name = "ID", value_parser = client_id)]
+    client_id: Option<ClientId>,
+    /// Send this circuit-id (option 82), as an access node does: a text with {n}, {tags} or {mac}
+    #[arg(long, value_name = "TEXT")]
+    circuit: Option<String>,
+    /// Send this remote-id (option 82)
+    #[arg(long, value_name = "TEXT")]
+    remote: Option<String>,
+    /// Ask the server to answer by broadcast
+    #[arg(long)]
+    broadcast: bool,
+    /// Send the first packet of each session there (UDP, default port 7), and measure when it arrives: at --far, or when an echo
+    /// server returns it
+    #[arg(long, value_name = "ADDR[:PORT]", value_parser = far_end)]
+    first_packet_to: Option<SocketAddrV4>,
+    /// Time after which a session without a received first packet has failed
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = seconds)]
+    first_packet_timeout: Duration,
+    /// Interface behind the BNG: be the host of --first-packet-to there
+    #[arg(long, value_name = "IF", requires = "first_packet_to")]
+    pub(crate) far: Option<String>,
+    /// Frames/s from each subscriber while sessions are held
+    #[arg(long, value_name = "PPS", requires = "far", value_parser = fps)]
+    from_subscriber: Option<f64>,
+    /// Frames/s to each subscriber while sessions are held
+    #[arg(long, value_name = "PPS", requires = "far", value_parser = fps)]
+    to_subscriber: Option<f64>,
+    /// Bytes of a frame of the traffic with FCS, without tags: 64 to 1518
+    #[arg(long, value_name = "BYTES", default_value_t = 64, value_parser = clap::value_parser!(u16).range(64..=1518))]
+    frame: u16,
+    /// Keep the sessions up for this time after the last set-up, with renewals [default: 0s; with --tap until Ctrl-C]
+    #[arg(long, value_name = "TIME", value_parser = hold)]
+    hold: Option<Duration>,
+    /// Release the addresses at the end, at the same rate
+    #[arg(long)]
+    release: bool,
+    /// Make the session of the first device an interface of this name (TAP) with its MAC address and IP address
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tap: Option<String>,
+    /// Seed of transaction numbers and of the variation of time-outs [default: random]
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Write the result as one JSON document to standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Run even if the default route goes through one of the interfaces
+    #[arg(long)]
+    pub(crate) allow_default_route: bool,
+}
+
+impl Cpe {
+    /// What is to be done; `seed` is for lack of one.
+    pub(crate) fn options(&self, seed: u64) -> Options {
+        let has_traffic = self.from_subscriber.is_some() || self.to_subscriber.is_some();
+        let load = Load {
+            from_subscriber_fps: self.from_subscriber.unwrap_or(0.0),
+            to_subscriber_fps: self.to_subscriber.unwrap_or(0.0),
+            frame_bytes: usize::from(self.frame - FCS_BYTES).max(SHORTEST_FRAME),
+        };
+        Options {
+            devices: self.dhcp,
+            lines: self.lines,
+            first_mac: self.first_mac,
+            rate_per_s: self.rate,
+            timeout: self.timeout,
+            tries: self.tries,
+            client_id: self.client_id.clone().unwrap_or(ClientId::None),
+            circuit: self.circuit.clone().map(Template),
+            remote: self.remote.clone().map(Template),
+            broadcast: self.broadcast,
+            far: self.first_packet_to,
+            own_far: self.far.is_some(),
+            first_packet_timeout: self.first_packet_timeout,
+            hold: self.hold.or_else(|| self.tap.is_none().then_some(Duration::ZERO)),
+            load: has_traffic.then_some(load),
+            release: self.release,
+            tap: self.tap.is_some(),
+            seed: self.seed.unwrap_or(seed),
+        }
+    }
+
+    /// Longest frame on the access side, with FCS.
+    pub(crate) fn longest_frame(&self) -> u16 {
+        self.frame.max(350)
+    }
+}
+
+fn devices(text: &str) -> Result<u32, String> {
+    let count = unit::quantity(text).ok().filter(|n| n.fract() == 0.0 && (1.0..=16_777_216.0).contains(n));
+    count.map(|n| n as u32).ok_or_else(|| format!("`{text}` is no number of devices: use 1 to 16M"))
+}
+
+fn client_id(text: &str) -> Result<ClientId, String> {
+    match text {
+        "mac" => Ok(ClientId::Mac),
+        "" => Err("a client identifier has at least one letter: use mac, or a text".into()),
+        text => Ok(ClientId::Text(Template(text.into()))),
+    }
+}
+
+fn far_end(text: &str) -> Result<SocketAddrV4, String> {
+    let address = text.parse::<Ipv4Addr>().map(|address| SocketAddrV4::new(address, ECHO_PORT));
+    let wrong = || format!("`{text}` is no IPv4 address: use 198.18.0.2, or 198.18.0.2:7 with a UDP port");
+    address.or_else(|_| text.parse()).ok().filter(|end| end.port() != 0).ok_or_else(wrong)
+}
+
+fn hold(text: &str) -> Result<Duration, String> {
+    unit::time(text, Duration::ZERO, Duration::from_secs(30 * 86_400))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_read() {
+        assert_eq!(devices("64k"), Ok(64_000));
+        assert!(devices("0").is_err() && devices("1.5").is_err());
+        assert_eq!(far_end("198.18.0.2").unwrap().to_string(), "198.18.0.2:7");
+        assert_eq!(far_end("198.18.0.2:9").unwrap().port(), 9);
+        assert!(far_end("2001:db8::1").is_err() && far_end("198.18.0.2:0").is_err());
+        assert_eq!(client_id("mac"), Ok(ClientId::Mac));
+        assert_eq!(hold("0"), Ok(Duration::ZERO));
+    }
+}
