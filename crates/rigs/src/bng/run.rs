@@ -147,7 +147,8 @@ impl Entrant<'_, '_> {
     }
 }
 
-fn result(plan: &Concentrators, found: &Found) -> PointResult {
+/// The result of a point.
+pub(super) fn result(plan: &Concentrators, found: &Found) -> PointResult {
     let parameters = [
         ("trial", format!("{} s", Duration::as_secs_f64(&plan.trial))),
         ("rounds", plan.rounds.to_string()),
