@@ -249,7 +249,12 @@ impl Subscriber {
             (Some(mac), None, None) => Key::Mac(mac.parse()?),
             (None, Some(line), None) => Key::Line(line.parse()?),
             (None, None, Some(circuit)) => Key::circuit(&circuit)?,
-            _ => return Err(format!("subscriber {} needs one of mac, line and circuit", self.name)),
+            _ => {
+                return Err(format!(
+                    "one key identifies subscriber {}: write mac, line or circuit",
+                    self.name
+                ));
+            }
         };
         let plan = match self.plan {
             Plan::Named(name) => plan::Plan::Named(name.parse()?),
@@ -337,7 +342,10 @@ mod tests {
     #[test]
     fn mistakes_say_what_to_write() {
         for (json, says) in [
-            (r#"{"name": "anna", "plan": "basic"}"#, "subscriber anna needs one of mac, line and circuit"),
+            (
+                r#"{"name": "anna", "plan": "basic"}"#,
+                "one key identifies subscriber anna: write mac, line or circuit",
+            ),
             (r#"{"name": "a(b", "mac": "02:00:00:00:00:01", "plan": "basic"}"#, "`a(b` is no name"),
             (r#"{"name": "anna", "mac": "02", "plan": "basic"}"#, "`02` is no MAC address"),
             (

@@ -41,8 +41,8 @@ pub struct Bng {
     addresses: Addresses,
     sessions: BTreeMap<SessionId, Index>,
     deadlines: BTreeSet<(Duration, Deadline)>,
-    /// Addresses in quarantine, and until when.
-    quarantines: HashMap<Ipv4Addr, Duration>,
+    /// Addresses in quarantine.
+    quarantines: HashMap<Ipv4Addr, Quarantine>,
     /// What waits for the disk, in the order of records.
     waiting: VecDeque<Waiting>,
     /// Number of the last record.
@@ -65,6 +65,14 @@ enum Deadline {
     Offer(Index),
     /// An address may be assigned again.
     Quarantine(Ipv4Addr),
+}
+
+/// Why an address is not assigned for a time.
+#[derive(Debug)]
+struct Quarantine {
+    until: Duration,
+    /// The subscriber whose client declined it last.
+    subscriber: Index,
 }
 
 /// What waits for a record.
@@ -142,6 +150,7 @@ impl Bng {
             Input::Command { id, command } => self.command(id, command, out),
             Input::Adopt(record) => self.adopt(record, out),
             Input::NodeTable(table) => self.compare_node(table, out),
+            Input::NodeRefused { session } => self.refused_by_node(session),
             Input::Counted { session, counters } => self.counted(session, counters, out),
         }
         let next = self.deadlines.first().map(|(at, _)| *at);

@@ -16,7 +16,7 @@ use crate::mac::Mac;
 use crate::name::Name;
 use crate::plan::{Plan, Rates};
 use crate::pool::{Pool, is_assignable};
-use crate::subscriber::Subscriber;
+use crate::subscriber::{Key, Subscriber};
 
 /// The configuration of a BNG.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -145,6 +145,25 @@ impl Config {
         match plan {
             Plan::Own(rates) => Some(*rates),
             Plan::Named(name) => self.plans.get(name).copied(),
+        }
+    }
+
+    /// Names of a subscriber that are also in the configuration take no memory of their own.
+    pub(crate) fn share_names(&self, subscriber: &mut Subscriber) {
+        if let Plan::Named(name) = &mut subscriber.plan
+            && let Some((shared, _)) = self.plans.get_key_value(name)
+        {
+            *name = shared.clone();
+        }
+        if let Key::Line(line) = &mut subscriber.key {
+            self.share_port(&mut line.port);
+        }
+    }
+
+    /// The same of a port.
+    pub(crate) fn share_port(&self, port: &mut PortName) {
+        if let Some((shared, _)) = self.ports.get_key_value(port) {
+            *port = shared.clone();
         }
     }
 

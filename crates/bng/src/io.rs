@@ -46,6 +46,11 @@ pub enum Input<'a> {
     Adopt(Record),
     /// All sessions that the node has, after either program began anew: differences are sent.
     NodeTable(&'a [AddSession]),
+    /// The node does not take a session: it is told again when the session is renewed, and when it is asked what it has.
+    NodeRefused {
+        /// Which.
+        session: SessionId,
+    },
     /// What the node has counted of a session.
     Counted {
         /// Which.

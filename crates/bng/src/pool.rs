@@ -151,6 +151,13 @@ impl Addresses {
         self.set(address, State::Declined);
     }
 
+    /// An address was used before the program began: others come first.
+    pub(crate) fn was_used(&mut self, address: Ipv4Addr) {
+        if !self.states.contains_key(&address) && self.pool(address).is_some() {
+            self.free(address);
+        }
+    }
+
     /// An address may be assigned again.
     pub(crate) fn end_quarantine(&mut self, address: Ipv4Addr) {
         if self.is_declined(address) {
@@ -311,6 +318,16 @@ mod tests {
         some.release(address(3), A);
         assert_eq!(some.holder(address(3)), Some(B), "only the holder releases it");
         assert_eq!((take(&mut some, C, &[]), take(&mut some, C, &[])), (Some(2), None));
+    }
+
+    #[test]
+    fn after_a_start_last_addresses_are_assigned_to_others_last() {
+        let mut some = addresses(2, 4);
+        some.was_used(address(2));
+        some.was_used(Ipv4Addr::new(192, 0, 2, 1));
+        assert_eq!([take(&mut some, A, &[]), take(&mut some, B, &[])], [Some(3), Some(4)]);
+        some.was_used(address(3));
+        assert_eq!((take(&mut some, C, &[]), take(&mut some, C, &[]), some.len()), (Some(2), None, 3));
     }
 
     #[test]

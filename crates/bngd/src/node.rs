@@ -7,7 +7,7 @@
 //! An attachment has a number. Orders for an attachment that has ended are ignored, and its reports are ignored by the main loop.
 
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -15,6 +15,7 @@ use weir_bng::NodeCommand;
 use weir_control::client::{Attached, Client};
 use weir_control::request::Refusal;
 use weir_node::{PortState, Ports, Query, Subscribers, SubscribersQuery};
+use weir_plane::SubscriberState;
 
 use crate::table::{self, Row};
 use crate::wake::Waker;
@@ -22,7 +23,7 @@ use crate::wake::Waker;
 /// Slots of each ring: as many frames wait for this program while it is busy.
 const SLOTS: u32 = 8192;
 /// Sessions of a page of the table.
-const PAGE: u32 = 4096;
+const PAGE: u32 = 512;
 /// Time between two attempts to reach the node.
 const RETRY: Duration = Duration::from_millis(200);
 
@@ -152,23 +153,33 @@ impl Thread {
         }
     }
 
-    /// Carries out orders until the connection ends.
+    /// Carries out orders until the connection ends. The table is read page by page, and changes go between two pages: clients wait for
+    /// them.
     fn serve(&self, mut client: Client) -> Result<(), HasEnded> {
         let attachment = self.attachment;
+        let mut reading: Option<Reading> = None;
         loop {
-            let order = self.orders.recv().map_err(|_| HasEnded)?;
-            if order.attachment() != attachment {
-                continue;
-            }
-            let report = match order {
-                Order::Attach { .. } => return Ok(()),
-                Order::Table { .. } => state(&mut client).map(|state| Report::Table { attachment, state }),
-                Order::Commands { list, changes, .. } => {
-                    apply(&mut client, &changes).map(|result| Report::Applied { attachment, list, result })
+            let order = match reading {
+                None => Some(self.orders.recv().map_err(|_| HasEnded)?),
+                Some(_) => match self.orders.try_recv() {
+                    Ok(order) => Some(order),
+                    Err(TryRecvError::Empty) => None,
+                    Err(TryRecvError::Disconnected) => return Err(HasEnded),
+                },
+            };
+            let report = match order.filter(|order| order.attachment() == attachment) {
+                Some(Order::Attach { .. }) => return Ok(()),
+                Some(Order::Table { .. }) => {
+                    reading = Some(Reading::default());
+                    continue;
                 }
+                Some(Order::Commands { list, changes, .. }) => apply(&mut client, &changes)
+                    .map(|result| Some(Report::Applied { attachment, list, result })),
+                None => read_on(&mut client, &mut reading, Row::of_counters)
+                    .map(|state| state.map(|state| Report::Table { attachment, state })),
             };
             match report {
-                Ok(report) => self.report(report)?,
+                Ok(report) => report.map_or(Ok(()), |report| self.report(report))?,
                 Err(error) => {
                     return self.report(Report::Lost { attachment, error: format!("{error:#}") });
                 }
@@ -181,22 +192,39 @@ fn attach(socket: &Path) -> Result<(Client, Attached, State)> {
     let mut client = Client::connect(socket)?;
     // From here on no program before this one changes the table.
     let attached = client.attach_control(SLOTS)?;
-    let state = state(&mut client)?;
-    Ok((client, attached, state))
-}
-
-fn state(client: &mut Client) -> Result<State> {
-    let Ports { ports } = client.query(Query::Ports)?;
-    let (mut rows, mut after) = (Vec::new(), None);
+    let mut reading = Some(Reading::default());
     loop {
-        let query = SubscribersQuery { after, most: Some(PAGE) };
-        let page: Subscribers = client.query(Query::Subscribers(query))?;
-        rows.extend(page.subscribers.into_iter().map(Row::from));
-        after = page.next;
-        if after.is_none() {
-            return Ok(State { ports, rows });
+        if let Some(state) = read_on(&mut client, &mut reading, Row::from)? {
+            return Ok((client, attached, state));
         }
     }
+}
+
+/// What was read of the table so far.
+#[derive(Debug, Default)]
+struct Reading {
+    rows: Vec<Row>,
+    after: Option<u32>,
+}
+
+/// Reads a page of the table; all of it and the ports, if it was the last one.
+fn read_on(
+    client: &mut Client,
+    reading: &mut Option<Reading>,
+    row: fn(SubscriberState) -> Row,
+) -> Result<Option<State>> {
+    let Some(read) = reading else { return Ok(None) };
+    let query = SubscribersQuery { after: read.after, most: Some(PAGE) };
+    let page: Subscribers = client.query(Query::Subscribers(query))?;
+    read.rows.extend(page.subscribers.into_iter().map(row));
+    read.after = page.next;
+    if read.after.is_some() {
+        return Ok(None);
+    }
+    let rows = std::mem::take(&mut read.rows);
+    *reading = None;
+    let Ports { ports } = client.query(Query::Ports)?;
+    Ok(Some(State { ports, rows }))
 }
 
 /// Has the node apply changes. The inner result is what the node says, the outer one whether it could be asked.

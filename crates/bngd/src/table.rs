@@ -9,16 +9,18 @@ use weir_plane::{Command, MacText, Prefix, SubscriberCommand, SubscriberEntry, S
 /// A session of the node.
 #[derive(Debug, Clone)]
 pub(crate) struct Row {
-    /// As it was added.
-    entry: SubscriberEntry,
+    /// Its number.
+    pub(crate) session: u64,
+    /// As it was added; left out where only counters are read.
+    entry: Option<Box<SubscriberEntry>>,
     /// What it counted since.
     pub(crate) counters: Counters,
 }
 
 impl Row {
-    /// Its number.
-    pub(crate) fn session(&self) -> u64 {
-        self.entry.session
+    /// What it counted, without the rest.
+    pub(crate) fn of_counters(state: SubscriberState) -> Row {
+        Row { entry: None, ..Row::from(state) }
     }
 }
 
@@ -31,7 +33,7 @@ impl From<SubscriberState> for Row {
             up_frames: from_frames,
             up_bytes: from_bytes,
         };
-        Row { entry, counters }
+        Row { session: entry.session, entry: Some(Box::new(entry)), counters }
     }
 }
 
@@ -63,11 +65,11 @@ fn entry(add: &AddSession) -> SubscriberEntry {
 /// text, which have the number 0, stay as they are.
 pub(crate) fn sessions(rows: &[Row], wanted: impl Iterator<Item = AddSession>) -> Vec<AddSession> {
     let mut wanted: HashMap<u64, AddSession> = wanted.map(|add| (add.session.0, add)).collect();
-    let session = |row: &Row| match wanted.remove(&row.session()) {
-        Some(add) if entry(&add) == row.entry => Some(add),
-        _ => other(row.session()),
+    let session = |row: &Row| match wanted.remove(&row.session) {
+        Some(add) if row.entry.as_deref() == Some(&entry(&add)) => Some(add),
+        _ => other(row.session),
     };
-    rows.iter().filter(|row| row.session() != 0).filter_map(session).collect()
+    rows.iter().filter(|row| row.session != 0).filter_map(session).collect()
 }
 
 /// A session of this number that is like none that there is.
@@ -99,7 +101,11 @@ mod tests {
             relay: None,
             rates: Rates { down_bits_per_s, up_bits_per_s: 5 },
         };
-        let row = |add: &AddSession| Row { entry: entry(add), counters: Counters::default() };
+        let row = |add: &AddSession| Row {
+            session: add.session.0,
+            entry: Some(Box::new(entry(add))),
+            counters: Counters::default(),
+        };
         let (same, faster, gone) = (add(1, 20), add(2, 20), add(3, 20));
         let fixed = add(0, 20);
         let rows = [row(&same), row(&faster), row(&gone), row(&fixed)];

@@ -1,4 +1,5 @@
 //! The tests of `weir-bngd` from outside, as one program.
 
+mod rest;
 mod restart;
 mod store;

@@ -19,9 +19,10 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use weir_bng::api::{Added, Plan, Session, Sessions, State, Subscriber};
 use weir_control::client::Client;
+use weir_control::request::Apply;
 use weir_control::socket::Access;
 use weir_cpe::run::{Interfaces, run};
-use weir_cpe::{Load, Options, SHORTEST_FRAME, Summary};
+use weir_cpe::{Load, Mac, Options, SHORTEST_FRAME, Summary};
 use weir_linux::namespace::Namespace;
 use weir_node::{Config, Query, Subscribers, SubscribersQuery};
 use weir_service::http;
@@ -106,7 +107,7 @@ impl Rig {
     fn add_subscribers(&self) {
         let subscriber = |n: u32| Subscriber {
             name: format!("s{n}"),
-            mac: Some(format!("02:00:00:00:{:02x}:{:02x}", (n + 1) >> 8, (n + 1) & 0xff)),
+            mac: Some(format!("02:00:01:00:{:02x}:{:02x}", n >> 8, n & 0xff)),
             line: None,
             circuit: None,
             plan: Plan::Named("basic".into()),
@@ -218,6 +219,8 @@ fn signal(child: &Child, signal: Signal) {
 /// Devices that ask again soon.
 fn options() -> Options {
     Options {
+        // Not those of the wires.
+        first_mac: Mac([2, 0, 1, 0, 0, 0]),
         rate_per_s: 400.0,
         timeout: Duration::from_millis(300),
         tries: 12,
@@ -303,4 +306,56 @@ fn the_node_forwards_while_the_program_is_stopped() {
     assert_eq!((summary.up, summary.foreign), (DEVICES.into(), 0), "{summary:?}");
     signal(&rig.bngd, Signal::TERM);
     assert_eq!(rig.bngd.wait().expect("it ran").code(), Some(0));
+}
+
+#[test]
+fn a_file_that_has_changed_is_read_again() {
+    let Some(rig) = Rig::new() else { return };
+    let summary = rig.emulate(options()).end();
+    assert!(summary.is_clean(), "{summary:?}");
+    let before = rig.agree("all are up");
+    // Another plan reaches the sessions of the node.
+    let faster = TEXT.replace("down 1Gbit", "down 2Gbit");
+    let says = |text: &str| {
+        rig.folder.file("isp.node", text);
+        signal(&rig.bngd, Signal::HUP);
+    };
+    says(&faster);
+    let rates = |rig: &Rig| -> Option<BTreeSet<Option<u64>>> {
+        let mut client = Client::connect(&rig.folder.join("node.sock")).ok()?;
+        let query = SubscribersQuery { after: None, most: Some(10_000) };
+        let page: Subscribers = client.query(Query::Subscribers(query)).ok()?;
+        Some(page.subscribers.iter().map(|one| one.entry.to_bits_per_s).collect())
+    };
+    let is_fast = |rig: &Rig| rates(rig) == Some([Some(2_000_000_000)].into());
+    rig.until("another plan", is_fast);
+    // A mistake changes nothing.
+    says(&faster.replace("down 2Gbit", "down fast"));
+    let has_said = |rig: &Rig| {
+        let log = std::fs::read_to_string(rig.folder.join("bngd.log")).unwrap_or_default();
+        log.contains("`fast` is no rate of a plan") && log.contains("the configuration stays as it was")
+    };
+    rig.until("a mistake is logged", has_said);
+    assert!(is_fast(&rig));
+    // A node that applies a text with another gateway may have ended sessions: they are there again.
+    let apply = |text: &str| {
+        let mut client = Client::connect(&rig.folder.join("node.sock")).expect("the node runs");
+        let texts = Apply { file: "isp.node".into(), text: text.into(), files: BTreeMap::new() };
+        client.apply(texts).expect("it is right");
+    };
+    apply(&TEXT.replace("gateway 100.64.0.1/10", "gateway 100.65.0.1/16"));
+    rig.until("no session in the node", |rig| rig.of_node().is_some_and(|sessions| sessions.is_empty()));
+    apply(TEXT);
+    let after = rig.agree("the text of before");
+    // A node that refuses them ends none.
+    apply(&TEXT.replace("gateway 100.64.0.1/10", "gateway 100.65.0.1/16"));
+    let is_refused = |rig: &Rig| {
+        let log = std::fs::read_to_string(rig.folder.join("bngd.log")).unwrap_or_default();
+        log.contains("the node refuses session")
+    };
+    rig.until("refusals", is_refused);
+    apply(TEXT);
+    rig.agree("the text of before, once more");
+    let numbers = |all: &[Session]| all.iter().map(|session| session.session).collect::<Vec<_>>();
+    assert_eq!(numbers(&before), numbers(&after));
 }

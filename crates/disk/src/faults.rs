@@ -21,10 +21,12 @@ pub enum Fault {
     Full,
     /// The disk fails.
     Io,
+    /// The file system has become read-only; to a writer of a file that is as [`Fault::Io`].
+    ReadOnly,
 }
 
 impl Fault {
-    /// All.
+    /// All that differ for a writer.
     pub const ALL: [Fault; 5] = [Fault::Kill, Fault::Power, Fault::Short, Fault::Full, Fault::Io];
 
     fn word(self) -> &'static str {
@@ -34,6 +36,7 @@ impl Fault {
             Fault::Short => "short",
             Fault::Full => "28",
             Fault::Io => "5",
+            Fault::ReadOnly => "30",
         }
     }
 
@@ -122,8 +125,11 @@ fn run(writer: Writer, fault: Fault, at: u32, [library, below, shadow, hit]: [&P
 fn build(folder: &Path) -> PathBuf {
     let (source, library) = (folder.join("faults.c"), folder.join("faults.so"));
     std::fs::write(&source, include_str!("faults/faults.c")).expect("room for the source");
-    let built =
-        Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(&source).status();
+    let built = Command::new("cc")
+        .args(["-shared", "-fPIC", "-O1", "-pthread", "-o"])
+        .arg(&library)
+        .arg(&source)
+        .status();
     assert!(built.expect("a C compiler, cc").success(), "it compiles");
     library
 }

@@ -88,7 +88,7 @@ macro_rules! targets {
 }
 
 targets!(
-    announced, apply, apps, blocks, bng, bng_text, bottleneck, control, cpe, detect, dhcp4, dns, flows,
-    frame, journal, kept, mail, node, outcomes, pcapng, plan, plane, proc, punt, record, remote, rules,
-    scenario, sink, unit
+    announced, apply, apps, blocks, bng, bng_log, bng_text, bottleneck, control, cpe, detect, dhcp4, dns,
+    flows, frame, journal, kept, mail, node, outcomes, pcapng, plan, plane, proc, punt, record, remote,
+    rules, scenario, sink, unit
 );

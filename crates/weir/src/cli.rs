@@ -193,7 +193,7 @@ pub(crate) enum Command {
     /// Run a router, filter or NAT that a text file describes
     #[command(subcommand)]
     Node(NodeCommand),
-    /// Control the subscribers of a node: who they are, who is online, and why one is not
+    /// Control the subscribers of a node: customers, sessions, addresses
     #[command(subcommand)]
     Bng(BngCommand),
     /// Print the configuration for an external device under test

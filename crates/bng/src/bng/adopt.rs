@@ -41,9 +41,12 @@ impl Bng {
                 if let Some(entry) = self.subscribers.get_mut(index) {
                     entry.last_address = Some(address);
                 }
+                self.addresses.was_used(address);
             }
-            Change::Lease { session, subscriber, start_s, counters, lease } => {
+            Change::Lease { session, subscriber, start_s, counters, mut lease } => {
                 let index = self.known(&subscriber)?;
+                let subscriber = self.name(index).unwrap_or(subscriber);
+                self.config.share_port(&mut lease.device.line.port);
                 let lease_end = self.now.at + self.left(&lease);
                 let session = Session { id: session, subscriber, lease, start_s, counters, lease_end };
                 self.adopt_session(index, session);
@@ -129,6 +132,14 @@ impl Bng {
                 online.in_node = in_node;
             }
             self.tell_node(index, out);
+        }
+    }
+
+    /// The node does not have a session that it was told of.
+    pub(super) fn refused_by_node(&mut self, session: SessionId) {
+        let index = self.sessions.get(&session).copied();
+        if let Some(online) = index.and_then(|index| self.online_mut(index)) {
+            online.in_node = None;
         }
     }
 }

@@ -42,7 +42,7 @@ impl Bng {
         self.subscribers.of_name(name).ok_or_else(|| CommandError::SubscriberUnknown(name.clone()))
     }
 
-    fn name(&self, index: Index) -> Option<Name> {
+    pub(super) fn name(&self, index: Index) -> Option<Name> {
         self.subscribers.get(index).map(|entry| entry.subscriber.name.clone())
     }
 
@@ -161,7 +161,8 @@ impl Bng {
     }
 
     /// Adds or changes a subscriber, with the address that is reserved for it.
-    pub(super) fn set_subscriber(&mut self, subscriber: Subscriber, on_disk: OnDisk) -> Index {
+    pub(super) fn set_subscriber(&mut self, mut subscriber: Subscriber, on_disk: OnDisk) -> Index {
+        self.config.share_names(&mut subscriber);
         let fixed = subscriber.fixed_address;
         let before = self.subscribers.of_name(&subscriber.name).and_then(|index| self.subscribers.get(index));
         let before = before.and_then(|entry| entry.subscriber.fixed_address);

@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use super::{Bng, Wait};
+use super::{Bng, Quarantine, Wait};
 use crate::config::Config;
 use crate::drops::{DropReason, Drops};
 use crate::io::AddSession;
@@ -141,14 +141,15 @@ impl Bng {
     /// Records that say the state of now, for a log that is made short; all of them have the number of the last record.
     pub fn snapshot(&self) -> Vec<Record> {
         let (mut subscribers, mut others) = (Vec::new(), Vec::new());
-        for (_, entry) in self.subscribers.iter() {
+        for (index, entry) in self.subscribers.iter() {
             let subscriber = entry.subscriber.name.clone();
             subscribers.push(Change::Subscriber(entry.subscriber.clone()));
             if let Some(address) = entry.last_address {
                 others.push(Change::LastAddress { subscriber: subscriber.clone(), address });
             }
             for address in &entry.declined {
-                let Some(until) = self.quarantines.get(address) else { continue };
+                let quarantine = self.quarantines.get(address).filter(|found| found.subscriber == index);
+                let Some(Quarantine { until, .. }) = quarantine else { continue };
                 let until_s = self.now.wall_s + until.saturating_sub(self.now.at).as_secs();
                 others.push(Change::Declined { address: *address, subscriber: subscriber.clone(), until_s });
             }

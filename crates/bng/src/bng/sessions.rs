@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use super::dhcp::Grant;
-use super::{Bng, Deadline, Outputs, Wait, Waiting};
+use super::{Bng, Deadline, Outputs, Quarantine, Wait, Waiting};
 use crate::drops::DropReason;
 use crate::io::{AddSession, Event, NodeCommand, Output};
 use crate::record::Change;
@@ -211,13 +211,16 @@ impl Bng {
     pub(super) fn decline(&mut self, index: Index, address: Ipv4Addr, until: Duration) {
         self.quarantine_ends(address);
         self.addresses.decline(address);
-        self.quarantines.insert(address, until);
+        self.quarantines.insert(address, Quarantine { until, subscriber: index });
         self.deadlines.insert((until, Deadline::Quarantine(address)));
         let Some(entry) = self.subscribers.get_mut(index) else { return };
         if entry.last_address == Some(address) {
             entry.last_address = None;
         }
-        entry.declined.retain(|other| *other != address && self.quarantines.contains_key(other));
+        // Another subscriber's client may have declined an address later.
+        let is_own =
+            |other: &Ipv4Addr| self.quarantines.get(other).is_some_and(|found| found.subscriber == index);
+        entry.declined.retain(|other| *other != address && is_own(other));
         entry.declined.push(address);
         if entry.declined.len() > MOST_DECLINED {
             let first = entry.declined.remove(0);
@@ -226,7 +229,7 @@ impl Bng {
     }
 
     pub(super) fn quarantine_ends(&mut self, address: Ipv4Addr) {
-        if let Some(until) = self.quarantines.remove(&address) {
+        if let Some(Quarantine { until, .. }) = self.quarantines.remove(&address) {
             self.deadlines.remove(&(until, Deadline::Quarantine(address)));
             self.addresses.end_quarantine(address);
         }

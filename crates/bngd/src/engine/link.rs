@@ -5,7 +5,7 @@
 //! frames that may not leave before these changes are applied: held > ring
 //! ```
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::mem;
 use std::net::Ipv4Addr;
 
@@ -18,6 +18,8 @@ use crate::node::{Connection, Order};
 
 /// Most commands of a list: the node answers after some milliseconds.
 const MOST: usize = 2048;
+/// Refusals of a node, after which it is not asked session by session.
+const MOST_REFUSALS: usize = 100;
 /// EtherTypes of tags: of an outer one in front of an inner one (802.1ad), of an inner one or one alone (802.1Q).
 const OUTER: u16 = 0x88a8;
 const INNER: u16 = 0x8100;
@@ -46,6 +48,11 @@ pub(super) struct Link {
     /// Number of the last list that was given to the node.
     list: u64,
     held: VecDeque<(u64, Frame)>,
+    refusals: usize,
+    /// The last list when the table was asked for; `None`: changes waited.
+    pub(super) at_table: Option<u64>,
+    /// The node has refused a session, which was logged.
+    pub(super) has_refused: bool,
     /// Frames that were not injected since the ring had no room, or the port has gone.
     pub(super) lost_frames: u64,
 }
@@ -90,6 +97,9 @@ impl Link {
             in_flight: None,
             list: 0,
             held: VecDeque::new(),
+            refusals: 0,
+            at_table: None,
+            has_refused: false,
             lost_frames: 0,
         }
     }
@@ -140,28 +150,53 @@ impl Link {
         }
     }
 
+    /// The number of the last list, if the node has applied it and no change waits.
+    pub(super) fn settled(&self) -> Option<u64> {
+        (self.in_flight.is_none() && self.collected.is_empty()).then_some(self.list)
+    }
+
     /// The node has applied a list.
     pub(super) fn applied(&mut self, list: u64) {
+        self.refusals = 0;
+        self.send_held(list);
+    }
+
+    /// Sends frames that waited for lists up to this one.
+    fn send_held(&mut self, list: u64) {
         self.in_flight = None;
         while let Some((_, frame)) = self.held.pop_front_if(|(waits_for, _)| *waits_for <= list) {
             self.send(&frame);
         }
     }
 
-    /// The node has refused a list because of its command at this place. The others are given to it again; the command is returned,
-    /// and frames for its client are dropped.
-    pub(super) fn refused(&mut self, place: usize) -> Option<NodeCommand> {
-        let mut changes = self.in_flight.take()?;
-        let refused = (place < changes.len()).then(|| changes.remove(place))?;
+    /// The node has refused a list because of its command at this place. The others are given to it again; those that are not are
+    /// returned, and frames for their clients are dropped. After many refusals all sessions that wait are taken as refused: a node
+    /// with another text refuses each of them.
+    pub(super) fn refused(&mut self, place: usize) -> Vec<NodeCommand> {
+        let Some(mut changes) = self.in_flight.take().filter(|changes| place < changes.len()) else {
+            return Vec::new();
+        };
+        let mut refused = vec![changes.remove(place)];
+        self.refusals += 1;
         changes.append(&mut self.collected);
-        self.collected = changes;
-        if let NodeCommand::AddSession(add) = &refused {
-            self.held.retain(|(_, frame)| client(&frame.bytes) != Some(add.address));
+        let is_kept = |change: &NodeCommand| {
+            self.refusals < MOST_REFUSALS || !matches!(change, NodeCommand::AddSession(_))
+        };
+        let (kept, others): (Vec<_>, Vec<_>) = changes.into_iter().partition(is_kept);
+        self.collected = kept;
+        refused.extend(others);
+        if !self.held.is_empty() {
+            let address = |change: &NodeCommand| match change {
+                NodeCommand::AddSession(add) => Some(add.address),
+                NodeCommand::RemoveSession { .. } => None,
+            };
+            let without: HashSet<Ipv4Addr> = refused.iter().filter_map(address).collect();
+            self.held.retain(|(_, frame)| client(&frame.bytes).is_none_or(|of| !without.contains(&of)));
         }
         if self.collected.is_empty() {
-            self.applied(self.list);
+            self.send_held(self.list);
         }
-        Some(refused)
+        refused
     }
 }
 

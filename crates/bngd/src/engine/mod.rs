@@ -10,7 +10,7 @@ mod link;
 mod operators;
 mod totals;
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::mpsc::Receiver;
@@ -21,7 +21,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 use tracing::{debug, info, warn};
-use weir_bng::{Bng, Command, Config, Event, Input, NodeCommand, Now, Output, Punt, SessionId};
+use weir_bng::{
+    Bng, Change, Command, Config, Event, Input, NodeCommand, Now, Output, PortName, Punt, Record, SessionId,
+};
 use weir_control::request::Refusal;
 use weir_node::PortState;
 use weir_plane::PuntReason;
@@ -33,7 +35,7 @@ use crate::node::{Connection, Order, Report, State};
 use crate::store::{self, Store};
 use crate::table::{self, Row};
 use crate::wake::Waker;
-use link::{Frame, Link, PortTable};
+use link::{Frame, Link};
 use operators::{Next, Operators};
 use totals::Totals;
 
@@ -138,7 +140,9 @@ impl Engine {
             losses: Losses::default(),
         };
         let (count, now) = (records.len(), now());
-        for record in records {
+        let mut ports = HashSet::new();
+        for mut record in records {
+            share_port(&mut record, &mut ports);
             engine.bng.input(now, Input::Adopt(record), &mut engine.outputs);
         }
         engine.carry_out(Frames::Now);
@@ -304,7 +308,7 @@ impl Engine {
         }
         let now = now();
         for row in self.counted.drain(..self.counted.len().min(MOST_COUNTED)) {
-            let session = SessionId(row.session());
+            let session = SessionId(row.session);
             let counters = self.totals.total(session, row.counters);
             self.bng.input(now, Input::Counted { session, counters }, &mut self.outputs);
         }
@@ -318,10 +322,11 @@ impl Engine {
             self.timer = None;
             self.input(Input::Timer, Frames::Now);
         }
-        if let Some(link) = &self.link
+        if let Some(link) = &mut self.link
             && self.table_at.is_some_and(|at| at <= Instant::now())
         {
             self.table_at = None;
+            link.at_table = link.settled();
             self.connection.order(Order::Table { attachment: link.attachment });
         }
         self.losses.injections += self.link.as_mut().map_or(0, |link| std::mem::take(&mut link.lost_frames));
@@ -347,9 +352,8 @@ impl Engine {
         // Each of them is told, whichever was readable.
         let mut are_open = true;
         rings().for_each(|punts| are_open &= punts.woke());
-        if !are_open && let Some(link) = self.link.take() {
-            self.connection.order(Order::Attach { attachment: link.attachment });
-            self.lost("the node has ended, or another program controls it");
+        if !are_open {
+            self.attach_again("the node has ended, or another program controls it");
         }
         Ok(())
     }
@@ -380,8 +384,8 @@ impl Engine {
     }
 
     fn lost(&mut self, error: &str) {
-        warn!(%error, "note: the connection to the node has ended: {error}; connecting again");
-        self.node_trouble = Some(format!("the connection to the node has ended: {error}"));
+        warn!(%error, "note: attaching to the node again: {error}");
+        self.node_trouble = Some(format!("attaching to the node again: {error}"));
         self.counted.clear();
         self.table_at = None;
     }
@@ -404,17 +408,27 @@ impl Engine {
         self.look_later();
     }
 
-    /// The node's ports and counters, read now and then.
+    /// The node's ports and counters, read now and then. A text that was applied may have ended sessions.
     fn table(&mut self, State { ports, rows }: State) {
-        self.look_later();
+        let Some(link) = &self.link else { return };
+        let is_settled = link.settled().is_some() && link.settled() == link.at_table && !link.has_refused;
+        let in_node = rows.iter().filter(|row| row.session != 0).count();
         if ports != self.ports {
-            if let Some(link) = &mut self.link {
-                link.ports = PortTable::new(&ports);
-            }
-            self.ports = ports;
-            self.configure();
+            self.attach_again("its ports or gateways have changed");
+        } else if is_settled && in_node != self.bng.node_sessions().count() {
+            self.attach_again("it has other sessions");
+        } else {
+            self.counted = rows.into();
+            self.look_later();
         }
-        self.counted = rows.into();
+    }
+
+    /// Drops the attachment, and has the thread of the node begin another one.
+    fn attach_again(&mut self, reason: &str) {
+        if let Some(link) = self.link.take() {
+            self.connection.order(Order::Attach { attachment: link.attachment });
+            self.lost(reason);
+        }
     }
 
     fn look_later(&mut self) {
@@ -423,27 +437,28 @@ impl Engine {
         self.table_at = Some(Instant::now() + (TABLE_PER_SESSION * sessions).clamp(least, most));
     }
 
-    /// The node does not take a change. A session that it does not take ends, and its client is not answered.
+    /// The node does not take a change. Its session waits for a node that takes it, and its client is not answered.
     fn refused(&mut self, refusal: &Refusal) {
         let Some(link) = &mut self.link else { return };
-        let refused = refusal.command.and_then(|place| link.refused(place));
         let message = &refusal.message;
-        match refused {
-            Some(NodeCommand::AddSession(add)) => {
-                let (session, subscriber) = (add.session, add.subscriber);
-                warn!(%session, %subscriber, "note: the node refuses session {session} of {subscriber}, which ends: {message}");
-                let id = self.operators.number();
-                let command = Command::Disconnect(session);
-                self.input(Input::Command { id, command }, Frames::Now);
-            }
-            Some(NodeCommand::RemoveSession { session }) => {
-                debug!(%session, "the node does not have session {session}: {message}");
-            }
-            None => {
-                let attachment = link.attachment;
-                self.link = None;
-                self.connection.order(Order::Attach { attachment });
-                self.lost(message);
+        let Some(refused) = refusal.command.map(|place| link.refused(place)).filter(|all| !all.is_empty())
+        else {
+            return self.attach_again(message);
+        };
+        let is_first = !std::mem::replace(&mut link.has_refused, true);
+        for change in refused {
+            match change {
+                NodeCommand::AddSession(add) => {
+                    let (session, subscriber) = (add.session, add.subscriber);
+                    if is_first {
+                        warn!(%session, %subscriber, "note: the node refuses session {session} of {subscriber}, and perhaps others: {message}");
+                    }
+                    debug!(%session, %subscriber, "the node refuses session {session} of {subscriber}: {message}");
+                    self.input(Input::NodeRefused { session }, Frames::Now);
+                }
+                NodeCommand::RemoveSession { session } => {
+                    debug!(%session, "the node does not have session {session}: {message}");
+                }
             }
         }
     }
@@ -470,6 +485,17 @@ impl Engine {
             let id = self.operators.number();
             let command = Command::Configure(Box::new(config));
             self.input(Input::Command { id, command }, Frames::Now);
+        }
+    }
+}
+
+/// Sessions of a port share the text of its name.
+fn share_port(record: &mut Record, ports: &mut HashSet<PortName>) {
+    if let Change::Lease { lease, .. } = &mut record.change {
+        let port = &mut lease.device.line.port;
+        match ports.get(port) {
+            Some(shared) => port.clone_from(shared),
+            None => _ = ports.insert(port.clone()),
         }
     }
 }

@@ -20,7 +20,7 @@ pub(super) struct Totals(HashMap<SessionId, Counters>);
 impl Totals {
     /// A node with these counts was attached to, while these sessions had theirs.
     pub(super) fn begin<'a>(&mut self, sessions: impl Iterator<Item = &'a Session>, rows: &[Row]) {
-        let counts: HashMap<u64, Counters> = rows.iter().map(|row| (row.session(), row.counters)).collect();
+        let counts: HashMap<u64, Counters> = rows.iter().map(|row| (row.session, row.counters)).collect();
         self.0.clear();
         for session in sessions {
             let count = counts.get(&session.id.0).copied().unwrap_or_default();

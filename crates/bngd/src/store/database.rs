@@ -113,6 +113,12 @@ impl Database {
         change.commit()
     }
 
+    /// Brings what the tables contain from SQLite's log into the file itself. Readers may keep it from that.
+    pub(super) fn checkpoint(&self) -> Result<(), StoreError> {
+        let done = self.db.query_row("PRAGMA wal_checkpoint(FULL)", (), |_| Ok(()));
+        done.map_err(StoreError::database(&self.path))
+    }
+
     /// The state as records, in an order in which each finds what it refers to; all of them have the revision of the last one.
     pub(super) fn records(&self) -> Result<Vec<Record>, StoreError> {
         load::records(&self.db, self.filled).map_err(|error| error.of(&self.path))

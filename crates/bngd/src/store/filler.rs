@@ -3,17 +3,14 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-use std::time::Duration;
 
+use super::Options;
 use super::database::Database;
 use super::error::StoreError;
 use super::frame::{self, Damage, Group};
 use super::inbox::{Outbox, Report};
 use super::log::Folder;
 use super::progress::{Extent, Progress};
-
-/// How long the database is left alone after it could not be filled.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// The thread that fills the database.
 #[derive(Debug)]
@@ -35,10 +32,11 @@ pub(super) struct Position {
 
 impl Filler {
     /// Runs until the log has ended and all of it is in the database; fails if the rest cannot be filled.
-    pub(super) fn run(mut self, every: Duration) -> Result<(), StoreError> {
+    pub(super) fn run(mut self, options: Options) -> Result<(), StoreError> {
         let mut is_failing = false;
         while let Some(extent) = self.progress.wait(self.database.filled()) {
-            let has_ended = self.progress.pause(if is_failing { RETRY_AFTER } else { every });
+            let pause = if is_failing { options.retry_after } else { options.fill_every };
+            let has_ended = self.progress.pause(pause);
             // The log has gone on meanwhile.
             let extent = self.progress.wait(self.database.filled()).unwrap_or(extent);
             match self.fill(extent) {

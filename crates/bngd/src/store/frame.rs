@@ -65,7 +65,8 @@ pub(super) fn group(at_s: u64, records: &[Record]) -> Vec<u8> {
     frame(text)
 }
 
-fn frame(text: String) -> Vec<u8> {
+/// The frame of a text.
+pub(super) fn frame(text: String) -> Vec<u8> {
     let length = (text.len() as u32).to_le_bytes();
     [&MAGIC[..], &length, &crc(length, text.as_bytes()).to_le_bytes(), text.as_bytes()].concat()
 }
@@ -164,4 +165,90 @@ fn read_group(text: &str, mut after: u64) -> Result<Group, String> {
         records.push(record);
     }
     Ok(Group { at_s, records })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(revision: u64) -> Record {
+        format!("1 {revision} removed s{revision}").parse().expect("a record")
+    }
+
+    /// A segment with groups of one and two records, and zeros behind them; where its frames end.
+    fn segment() -> (Vec<u8>, Vec<usize>) {
+        let groups = [vec![record(8)], vec![record(9), record(10)], vec![record(15)]];
+        let mut bytes = header(3, 7);
+        let mut ends = vec![bytes.len()];
+        for group in groups {
+            bytes.extend(super::group(1_790_000_000, &group));
+            ends.push(bytes.len());
+        }
+        bytes.resize(bytes.len() + 300, 0);
+        (bytes, ends)
+    }
+
+    #[test]
+    fn segments_are_read_as_they_are_written() {
+        let (bytes, ends) = segment();
+        let read = read(&bytes).expect("it is whole").expect("it has a header");
+        let revisions: Vec<Vec<u64>> = read
+            .groups
+            .iter()
+            .map(|group| group.records.iter().map(|record| record.revision).collect())
+            .collect();
+        assert_eq!((read.number, read.after, read.groups[0].at_s), (3, 7, 1_790_000_000));
+        assert_eq!(revisions, [vec![8], vec![9, 10], vec![15]]);
+        assert_eq!(groups(&bytes[ends[1]..], 0, 8).expect("whole"), read.groups[1..]);
+    }
+
+    #[test]
+    fn the_groups_before_a_torn_one_are_read() {
+        let (bytes, ends) = segment();
+        for rest in [0, 0xf5, b'1'] {
+            for length in 0..*ends.last().expect("some") {
+                for whole in [length, bytes.len()] {
+                    let mut torn = bytes[..length].to_vec();
+                    torn.resize(whole, rest);
+                    let expected = ends.iter().filter(|end| **end <= length).count();
+                    let found = read(&torn).unwrap_or_else(|damage| panic!("{length}: {damage:?}"));
+                    assert_eq!(found.map_or(0, |segment| 1 + segment.groups.len()), expected, "{length}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_changed_bit_before_the_last_group_is_damage() {
+        let (bytes, ends) = segment();
+        let [.., last, _] = ends[..] else { panic!("more frames") };
+        for at in 0..last {
+            for bit in 0..8 {
+                let mut changed = bytes.clone();
+                changed[at] ^= 1 << bit;
+                let damage = read(&changed).expect_err("it is damaged");
+                assert!(damage.offset <= at, "{at}: {damage:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn whole_frames_that_are_no_log_are_refused() {
+        let text = |texts: &[&str]| texts.iter().flat_map(|text| frame(text.to_string())).collect::<Vec<_>>();
+        let mut said = String::new();
+        for texts in [
+            &["1 segment x after 7\n"][..],
+            &["2 segment 3 after 7\n"],
+            &["at 7\n1 8 removed a\n"],
+            &["1 segment 3 after 7\n", "1 8 removed a\n"],
+            &["1 segment 3 after 7\n", "at 7\n1 7 removed a\n"],
+            &["1 segment 3 after 7\n", "at 7\n1 9 removed a\n1 9 removed b\n"],
+            &["1 segment 3 after 7\n", "at 7\n1 9 vanished a\n"],
+            &["1 segment 3 after 7\n", "at 7\n2 9 removed a\n"],
+        ] {
+            let Damage { offset, why } = read(&text(texts)).expect_err("it is no log");
+            let _ = writeln!(said, "{texts:?}\n    at byte {offset}: {why}");
+        }
+        weir_testkit::golden!("src/store/mistakes-frame.txt", &said);
+    }
 }

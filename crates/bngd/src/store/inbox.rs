@@ -130,7 +130,8 @@ pub enum Report {
         /// Revision of the last one.
         revision: u64,
     },
-    /// No record that was appended before this report was taken, and not reported as stored, is written, nor will be.
+    /// No record that was appended before this report was taken, and not reported as stored, is written, nor will be. If the
+    /// program ends before the disk works again, the first of them may be there nevertheless, in their order.
     Failed(StoreError),
     /// The database could not be filled. The log has all records; this is tried again, and reported again after a success.
     NotFilled(StoreError),
@@ -176,5 +177,64 @@ impl Outbox {
 impl AsFd for Outbox {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(revision: u64) -> Record {
+        format!("1 {revision} removed anna").parse().expect("a record")
+    }
+
+    fn revisions(batch: Batch) -> Vec<u64> {
+        match batch {
+            Batch::Records(records) => records.iter().map(|record| record.revision).collect(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn after_a_failure_nothing_is_taken_until_the_caller_knows_of_it() {
+        let inbox = Inbox::default();
+        inbox.append(record(1));
+        assert_eq!(revisions(inbox.take(Duration::ZERO)), [1]);
+        inbox.append(record(2));
+        inbox.refuse();
+        inbox.append(record(3));
+        inbox.accept();
+        inbox.append(record(4));
+        inbox.end();
+        assert_eq!(revisions(inbox.take(Duration::ZERO)), [4]);
+        assert!(matches!(inbox.take(Duration::ZERO), Batch::End));
+    }
+
+    #[test]
+    fn records_that_wait_for_a_slow_disk_are_bounded() {
+        let inbox = Inbox::default();
+        (0..=MOST_RECORDS as u64).for_each(|revision| inbox.append(record(revision)));
+        assert!(matches!(inbox.take(Duration::ZERO), Batch::TooMany));
+        inbox.append(record(1 << 40));
+        inbox.accept();
+        inbox.append(record(1 << 41));
+        assert_eq!(revisions(inbox.take(Duration::ZERO)), [1 << 41]);
+    }
+
+    #[test]
+    fn reports_of_success_are_joined_and_keep_their_place_beside_failures() {
+        let outbox = Outbox::new().expect("an eventfd");
+        let failed = || Report::NotFilled(StoreError::Full { path: "bng.db".into() });
+        outbox.post(Report::Stored { revision: 1 });
+        outbox.post(Report::Stored { revision: 2 });
+        outbox.post(failed());
+        outbox.post(Report::Stored { revision: 3 });
+        let reports = outbox.take();
+        let [Report::Stored { revision: 2 }, Report::NotFilled(_), Report::Stored { revision: 3 }] =
+            reports[..]
+        else {
+            panic!("{reports:?}")
+        };
+        assert!(outbox.take().is_empty());
     }
 }

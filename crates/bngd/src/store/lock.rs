@@ -1,7 +1,10 @@
 //! The lock of a store: one process at a time uses its folder.
 
 use std::fs::{File, TryLockError};
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags};
 
 use super::error::StoreError;
 use super::log::Folder;
@@ -14,7 +17,7 @@ impl Lock {
     /// Locks a folder.
     pub(super) fn take(folder: &Folder) -> Result<Lock, StoreError> {
         let path = folder.join("lock");
-        let mut file = weir_disk::keep(&path, 0o640).map_err(StoreError::io(&path))?;
+        let mut file = open_file(&path).map_err(StoreError::io(&path))?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -30,4 +33,10 @@ impl Lock {
         let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
         Ok(Lock(file))
     }
+}
+
+/// As the process itself, not as the user who called sudo: the folder is that of the service.
+fn open_file(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::from_raw_mode(0o640))?.into())
 }

@@ -154,6 +154,8 @@ struct Active {
     number: u64,
     path: PathBuf,
     file: File,
+    /// Bytes of its header.
+    start: u64,
     /// Bytes of its header and of its groups on disk.
     end: u64,
     size: u64,
@@ -205,7 +207,15 @@ impl Log {
         let length = frame.len() as u64;
         let mut active = match self.active.take() {
             Some(active) if active.end + length <= active.size => active,
-            _ => self.new_segment(length)?,
+            full => {
+                // A file without groups is unknown to the thread that fills the database; what is left is deleted at the next start.
+                if let Some(Active { number, start, end, .. }) = full
+                    && start == end
+                {
+                    let _ = self.folder.remove_segment(number);
+                }
+                self.new_segment(length)?
+            }
         };
         let written = active.file.write_all_at(frame, active.end).and_then(|()| active.file.sync_data());
         let written = written.map_err(StoreError::io(&active.path));
@@ -216,12 +226,25 @@ impl Log {
         written
     }
 
-    /// Nothing is written to the file any more.
+    /// Nothing is written to the file any more. That it can be neither cut nor deleted changes nothing: the header of the next
+    /// file says where this one ends.
     fn abandon(&mut self) {
-        if let Some(active) = self.active.take() {
-            // That the cut fails changes nothing: the header of the next file says where this one ends.
-            let _ = active.file.set_len(active.end);
+        let Some(active) = self.active.take() else { return };
+        let _ = match active.end == active.start {
+            true => self.folder.remove_segment(active.number),
+            false => active.file.set_len(active.end).map_err(StoreError::io(&active.path)),
+        };
+    }
+
+    /// Ends the log so that it has no records but those on disk.
+    ///
+    /// # Errors
+    /// The end of a file that was abandoned could not be written.
+    pub(super) fn end(&mut self) -> Result<(), StoreError> {
+        if self.active.is_none() {
+            self.active = Some(self.new_segment(0)?);
         }
+        Ok(())
     }
 
     /// Makes a file with room for `length` bytes behind its header.
@@ -229,8 +252,8 @@ impl Log {
         let number = self.next;
         let path = self.folder.segment(number);
         let header = frame::header(number, self.last);
-        let end = header.len() as u64;
-        let size = self.segment_bytes.max(end + length);
+        let start = header.len() as u64;
+        let size = self.segment_bytes.max(start + length);
         let file = self.folder.create_segment(number).map_err(StoreError::io(&path))?;
         // What is left of a file that cannot be made is empty, and deleted at the next start if not here.
         self.next += 1;
@@ -239,7 +262,7 @@ impl Log {
             let _ = self.folder.remove_segment(number);
             return Err(StoreError::io(&path)(error));
         }
-        Ok(Active { number, path, file, end, size })
+        Ok(Active { number, path, file, start, end: start, size })
     }
 }
 

@@ -9,7 +9,8 @@
 //! ```
 //! - A record that was reported as stored is there after any crash, and a power failure.
 //! - A record that was reported as failed is not there later: see [`Report::Failed`].
-//! - Other programs read the database while this one runs; the tables are described in `database/schema.sql`.
+//! - Other programs read the database while this one runs; the tables are described in `database/schema.sql`. A transaction that
+//!   reads for long lets the file `bng.db-wal` grow meanwhile.
 //!
 //! Files: `frame.rs` bytes of the log; `log.rs` its files; `inbox.rs`, `progress.rs` what the threads hand over; `database.rs` and
 //! its folder the tables; `lock.rs`; `error.rs`.
@@ -18,6 +19,8 @@ mod database;
 mod error;
 mod filler;
 mod frame;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
 mod inbox;
 mod lock;
 mod log;
@@ -51,6 +54,8 @@ pub struct Options {
     pub gather: Duration,
     /// Time between two transactions of the database.
     pub fill_every: Duration,
+    /// How long nothing is written after a write failed.
+    pub retry_after: Duration,
 }
 
 impl Default for Options {
@@ -59,6 +64,7 @@ impl Default for Options {
             segment_bytes: 8 << 20,
             gather: Duration::from_millis(1),
             fill_every: Duration::from_millis(100),
+            retry_after: Duration::from_millis(500),
         }
     }
 }
@@ -71,15 +77,14 @@ pub struct Store {
     progress: Arc<Progress>,
     /// Revision of the last record.
     last: u64,
-    threads: Option<Threads>,
+    /// The thread that writes the log, and the one that fills the database.
+    log: Option<JoinHandle<Ended>>,
+    fill: Option<JoinHandle<Ended>>,
     _lock: Lock,
 }
 
-#[derive(Debug)]
-struct Threads {
-    log: JoinHandle<Result<(), StoreError>>,
-    fill: JoinHandle<Result<(), StoreError>>,
-}
+/// How a thread has ended.
+type Ended = Result<(), StoreError>;
 
 impl Store {
     /// Opens the store in a folder, which is made where missing, with the records for `Input::Adopt`, in their order.
@@ -91,32 +96,30 @@ impl Store {
         let lock = Lock::take(&folder)?;
         let mut database = Database::open(&folder)?;
         let contents = log::read(&folder, database.filled())?;
-        // All of the log goes into the database, and a new log begins: what the kernel read for it from its cache need not be on disk.
+        // All of the log goes into the database, and all of that into its main file, before a new log begins: what was read of both
+        // from the kernel's cache need not be on disk if a write of the process before failed.
         database.fill(&contents.groups)?;
+        database.checkpoint()?;
         for number in &contents.segments {
             folder.remove_segment(*number)?;
         }
         let records = database.records()?;
         let last = database.filled();
-        let progress = Arc::new(Progress::default());
         let segment = contents.segments.last().map_or(1, |number| number + 1);
         let start = Start { segment, last, segment_bytes: options.segment_bytes };
+        let progress = Arc::new(Progress::default());
         let log = Log::begin(folder.clone(), progress.clone(), start)?;
+        let error = |source| StoreError::io(folder.path())(source);
         let inbox = Arc::new(Inbox::default());
-        let outbox = Arc::new(Outbox::new().map_err(StoreError::io(folder.path()))?);
+        let outbox = Arc::new(Outbox::new().map_err(error)?);
         let writer = Writer { log, folder: folder.clone(), inbox: inbox.clone(), outbox: outbox.clone() };
-        let filler = Filler {
-            database,
-            folder,
-            progress: progress.clone(),
-            outbox: outbox.clone(),
-            read: Position::default(),
-        };
-        let threads = Threads {
-            log: std::thread::spawn(move || writer.run(options.gather)),
-            fill: std::thread::spawn(move || filler.run(options.fill_every)),
-        };
-        Ok((Store { inbox, outbox, progress, last, threads: Some(threads), _lock: lock }, records))
+        let read = Position::default();
+        let (to_fill, to_report) = (progress.clone(), outbox.clone());
+        let filler = Filler { database, folder: folder.clone(), progress: to_fill, outbox: to_report, read };
+        let mut store = Store { inbox, outbox, progress, last, log: None, fill: None, _lock: lock };
+        store.log = Some(spawn("store-log", move || writer.run(options)).map_err(error)?);
+        store.fill = Some(spawn("store-fill", move || filler.run(options)).map_err(error)?);
+        Ok((store, records))
     }
 
     /// Writes a record; [`Store::reports`] says when it is on disk. Never waits for the disk.
@@ -148,14 +151,19 @@ impl Store {
     }
 
     fn end(&mut self) -> Result<(), StoreError> {
-        let Some(Threads { log, fill }) = self.threads.take() else { return Ok(()) };
         self.inbox.end();
-        let written = log.join();
+        let written = self.log.take().map(JoinHandle::join);
         self.progress.end();
-        let filled = fill.join();
-        written.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        filled.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        let filled = self.fill.take().map(JoinHandle::join);
+        for ended in [written, filled].into_iter().flatten() {
+            ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        }
+        Ok(())
     }
+}
+
+fn spawn(name: &str, run: impl FnOnce() -> Ended + Send + 'static) -> std::io::Result<JoinHandle<Ended>> {
+    std::thread::Builder::new().name(name.into()).spawn(run)
 }
 
 impl Drop for Store {

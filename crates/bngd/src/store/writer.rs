@@ -1,18 +1,17 @@
 //! The thread of the log: writes what waits in the inbox, in groups, and reports it.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use weir_bng::Record;
 
+use super::Options;
 use super::error::StoreError;
 use super::inbox::{Batch, Inbox, MOST_RECORDS, Outbox, Report};
 use super::log::{Folder, Log};
 
 /// Most records of a group. A group is a frame of the log: all of it is read again, or nothing.
 const MOST_IN_GROUP: usize = 4096;
-/// How long nothing is written after a write has failed.
-const RETRY_AFTER: Duration = Duration::from_millis(500);
 
 /// The thread of the log.
 #[derive(Debug)]
@@ -24,15 +23,15 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Runs until the end of the inbox; fails if the last write failed.
-    pub(super) fn run(mut self, gather: Duration) -> Result<(), StoreError> {
+    /// Runs until the end of the inbox; fails if then something could not be written.
+    pub(super) fn run(mut self, options: Options) -> Result<(), StoreError> {
         loop {
-            let written = match self.inbox.take(gather) {
+            let written = match self.inbox.take(options.gather) {
                 Batch::Records(records) => self.write(&records),
                 Batch::TooMany => {
                     Err(StoreError::Slow { path: self.folder.path().to_path_buf(), records: MOST_RECORDS })
                 }
-                Batch::End => return Ok(()),
+                Batch::End => return self.log.end(),
             };
             if let Err(error) = written {
                 self.inbox.refuse();
@@ -40,7 +39,7 @@ impl Writer {
                     return Err(error);
                 }
                 self.outbox.post(Report::Failed(error));
-                self.inbox.pause(RETRY_AFTER);
+                self.inbox.pause(options.retry_after);
             }
         }
     }

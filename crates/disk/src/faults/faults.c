@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +35,17 @@ struct undo {
 };
 static struct undo undone[64];
 static int undos;
+
+// One change at a time. Who dies keeps it: no other thread changes anything any more.
+static pthread_mutex_t change = PTHREAD_MUTEX_INITIALIZER;
+
+static long done(long result)
+{
+	int said = errno;
+	pthread_mutex_unlock(&change);
+	errno = said;
+	return result;
+}
 
 static int raw_open(const char *path, int flags) { return syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, 0600); }
 
@@ -94,9 +106,18 @@ static void forget(const char *path)
 	syscall(SYS_unlink, at);
 }
 
+static void stand_still(int signal)
+{
+	(void)signal;
+	for (;;)
+		pause();
+}
+
 static void die(void)
 {
 	if (fault == POWER) {
+		// Another thread may use a mapped file that becomes shorter here.
+		signal(SIGBUS, stand_still);
 		each(fall_back);
 		while (undos-- > 0) {
 			if (undone[undos].saved[0])
@@ -177,9 +198,9 @@ static ssize_t put(int fd, const void *bytes, size_t n, off_t at)
 	return at < 0 ? syscall(SYS_write, fd, bytes, n) : syscall(SYS_pwrite64, fd, bytes, n, at);
 }
 
-static ssize_t try_put(int fd, const void *bytes, size_t n, off_t at)
+static ssize_t put_or_fail(int fd, const void *bytes, size_t n, off_t at)
 {
-	if (!ours(fd) || !fails())
+	if (!fails())
 		return put(fd, bytes, n, at);
 	if (fault == KILL || fault == POWER) {
 		put(fd, bytes, n / 2, at);
@@ -189,6 +210,14 @@ static ssize_t try_put(int fd, const void *bytes, size_t n, off_t at)
 		return put(fd, bytes, n / 2, at);
 	errno = fault == SHORT ? ENOSPC : fault;
 	return -1;
+}
+
+static ssize_t try_put(int fd, const void *bytes, size_t n, off_t at)
+{
+	if (!ours(fd))
+		return put(fd, bytes, n, at);
+	pthread_mutex_lock(&change);
+	return done(put_or_fail(fd, bytes, n, at));
 }
 
 ssize_t write(int fd, const void *bytes, size_t n) { return try_put(fd, bytes, n, -1); }
@@ -212,54 +241,63 @@ static int sync_with(long call, int fd)
 	char path[PATH_MAX];
 	if (!ours(fd))
 		return syscall(call, fd);
+	pthread_mutex_lock(&change);
 	if (fails_whole())
-		return -1;
-	int done = syscall(call, fd);
-	if (done == 0 && fault == POWER && fstat(fd, &found) == 0 && path_of(fd, path)) {
+		return done(-1);
+	int result = syscall(call, fd);
+	if (result == 0 && fault == POWER && fstat(fd, &found) == 0 && path_of(fd, path)) {
 		if (S_ISDIR(found.st_mode))
 			undos = 0;
 		else
 			is_durable(path, &found);
 	}
-	return done;
+	return done(result);
 }
 
 int fsync(int fd) { return sync_with(SYS_fsync, fd); }
 int fdatasync(int fd) { return sync_with(SYS_fdatasync, fd); }
 
-int ftruncate(int fd, off_t length) { return ours(fd) && fails_whole() ? -1 : syscall(SYS_ftruncate, fd, length); }
+int ftruncate(int fd, off_t length)
+{
+	if (!ours(fd))
+		return syscall(SYS_ftruncate, fd, length);
+	pthread_mutex_lock(&change);
+	return done(fails_whole() ? -1 : syscall(SYS_ftruncate, fd, length));
+}
 int ftruncate64(int fd, off_t length) { return ftruncate(fd, length); }
 
 int renameat(int from_at, const char *from, int to_at, const char *to)
 {
 	char path[PATH_MAX];
-	if (full(to_at, to, path) && is_below(path)) {
-		if (fails_whole())
-			return -1;
-		if (fault == POWER && undos < 64) {
-			struct undo *one = &undone[undos];
-			snprintf(one->path, sizeof one->path, "%s", path);
-			snprintf(one->saved, sizeof one->saved, "%s/undo-%d", shadow, undos);
-			if (access(path, F_OK) == 0)
-				copy(path, one->saved);
-			else
-				one->saved[0] = 0;
-			undos++;
-			forget(path);
-		}
+	if (!full(to_at, to, path) || !is_below(path))
+		return syscall(SYS_renameat, from_at, from, to_at, to);
+	pthread_mutex_lock(&change);
+	if (fails_whole())
+		return done(-1);
+	if (fault == POWER && undos < 64) {
+		struct undo *one = &undone[undos];
+		snprintf(one->path, sizeof one->path, "%s", path);
+		snprintf(one->saved, sizeof one->saved, "%s/undo-%d", shadow, undos);
+		if (access(path, F_OK) == 0)
+			copy(path, one->saved);
+		else
+			one->saved[0] = 0;
+		undos++;
+		forget(path);
 	}
-	return syscall(SYS_renameat, from_at, from, to_at, to);
+	return done(syscall(SYS_renameat, from_at, from, to_at, to));
 }
 int rename(const char *from, const char *to) { return renameat(AT_FDCWD, from, AT_FDCWD, to); }
 
 int unlinkat(int at, const char *name, int flags)
 {
 	char path[PATH_MAX];
-	if (full(at, name, path) && is_below(path)) {
-		if (fails_whole())
-			return -1;
-		forget(path);
-	}
-	return syscall(SYS_unlinkat, at, name, flags);
+	if (!full(at, name, path) || !is_below(path))
+		return syscall(SYS_unlinkat, at, name, flags);
+	pthread_mutex_lock(&change);
+	if (fails_whole())
+		return done(-1);
+	forget(path);
+	return done(syscall(SYS_unlinkat, at, name, flags));
 }
 int unlink(const char *name) { return unlinkat(AT_FDCWD, name, 0); }

@@ -28,6 +28,15 @@ pub(super) fn bng_seeds() -> Vec<Vec<u8>> {
     (0..8).map(seed).collect()
 }
 
+/// The log of the store.
+pub(super) fn bng_log(input: &[u8]) {
+    weir_bngd::store::fuzz::log(input);
+}
+
+pub(super) fn bng_log_seeds() -> Vec<Vec<u8>> {
+    weir_bngd::store::fuzz::log_seeds().into()
+}
+
 /// A configuration, a subscriber, records or scenarios: what is read is the same when it is written and read again.
 pub(super) fn bng_text(input: &[u8]) {
     let text = String::from_utf8_lossy(input);

@@ -24,6 +24,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "apps", run: peers::apps, seeds: peers::apps_seeds, mutate: mutate::text },
     Target { name: "blocks", run: kept::blocks, seeds: kept::blocks_seeds, mutate: mutate::text },
     Target { name: "bng", run: bng::bng, seeds: bng::bng_seeds, mutate: mutate::bytes },
+    Target { name: "bng_log", run: bng::bng_log, seeds: bng::bng_log_seeds, mutate: mutate::bytes },
     Target { name: "bng_text", run: bng::bng_text, seeds: bng::bng_text_seeds, mutate: mutate::text },
     Target {
         name: "bottleneck",

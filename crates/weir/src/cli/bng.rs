@@ -46,8 +46,8 @@ Examples:
   weir bng run isp.node
   weir bng run isp.node --store /var/lib/weir/bng --socket-group weir
 
-It waits for `weir node run isp.node`, and finds a node again that was started again. SIGHUP reads the file again. It is the
-program weir-bngd, which is beside weir.")]
+It waits for the node, and finds it again when it was restarted. SIGHUP reads the file again. This command starts the program
+weir-bngd, which is in the folder of this program.")]
 pub(crate) struct BngRun {
     /// The file of the node
     pub(crate) file: PathBuf,

@@ -94,6 +94,17 @@ fn a_generator_is_read() {
 }
 
 #[test]
+fn a_subscriber_is_read() {
+    let line = "weir bng subscriber add anna --mac 02:00:00:00:00:01 --plan down 20Mbit up 5Mbit --address 100.64.0.9";
+    let Command::Bng(BngCommand::Subscriber(SubscriberCommand::Add(add))) = parse(line).unwrap() else {
+        panic!()
+    };
+    assert_eq!(add.name.map(|name| name.to_string()).as_deref(), Some("anna"));
+    assert_eq!(add.said.plan, ["down", "20Mbit", "up", "5Mbit"]);
+    assert_eq!(add.said.address, Some([100, 64, 0, 9].into()));
+}
+
+#[test]
 fn wrong_lines_are_refused_with_a_remedy() {
     for (line, message) in [
         ("weir run", "NAME|FILE"),
@@ -137,6 +148,10 @@ fn wrong_lines_are_refused_with_a_remedy() {
         ("weir capture -i x --snap 0", "1..=262144"),
         ("weir capture -i x --prometheus 9104", "`9104` is no ADDRESS:PORT"),
         ("weir receive -i x --duration 0", "use 10s, 100ms"),
+        ("weir bng subscriber add", "<NAME>"),
+        ("weir bng subscriber add anna --mac 02", "use 02:00:00:00:00:01"),
+        ("weir bng subscriber add anna --line a:1 --mac 02:00:00:00:00:01", "cannot be used with"),
+        ("weir bng subscriber add anna --from x", "cannot be used with"),
     ] {
         let error = parse(line).expect_err(line).to_string();
         assert!(error.contains(message), "{line}: {error}");

@@ -40,8 +40,8 @@ pub(super) fn records(db: &Connection, revision: u64) -> Result<Vec<Record>, Loa
     let mut changes = Vec::new();
     for_each(db, "subscribers", SUBSCRIBERS, |row| subscriber(row, &mut changes))?;
     let mut others = Vec::new();
-    for_each(db, "subscribers", LAST_ADDRESSES, |row| last_address(row, &mut others))?;
     for_each(db, "quarantines", QUARANTINES, |row| quarantine(row, &mut others))?;
+    for_each(db, "subscribers", LAST_ADDRESSES, |row| last_address(row, &mut others))?;
     for_each(db, "sessions", SESSIONS, |row| session(row, &mut others))?;
     Ok(changes.into_iter().chain(others).map(|change| Record { revision, change }).collect())
 }
