@@ -142,7 +142,7 @@ pub(crate) enum Command {
     /// machine, or if a reflector returns the frames to it. For round-trip times, run `weir receive --reflect` at the remote
     /// end, and `weir receive` and `weir generate` here on the same interface.
     Receive(Receive),
-    /// Emulate customers' devices in front of a BNG: set-ups, first packets
+    /// Emulate customers' devices in front of a concentrator (BNG)
     ///
     /// Each device has a MAC address, VLAN tags and a DHCPv4 client: DISCOVER, OFFER, REQUEST, ACK, ARP for the gateway, then a first
     /// packet to the far end. The time to the first packet begins with the first DISCOVER and ends when the packet is received behind

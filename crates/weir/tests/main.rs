@@ -9,6 +9,7 @@ mod capture;
 mod capture_tools;
 mod conformance;
 mod control;
+mod cpe;
 mod detect;
 mod documents;
 mod external;

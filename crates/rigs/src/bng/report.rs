@@ -66,19 +66,20 @@ impl Row<'_> {
         self.shown(&format!("forwarded {direction} subscriber, {sessions} sessions"), si)
     }
 
-    /// `weir: 5,000 set-ups/s without a failure, ..`.
+    /// `weir has 1000 subscribers online, ..`.
     fn sentence(&self) -> Option<String> {
         let sessions = self.sessions();
         let most = sessions.last()?;
-        let rate = self.shown(SET_UP_RATE, full);
+        let said = |shown: String| shown.replace('≥', "at least ");
         Some(format!(
-            "{} has {most} subscribers online at up to {rate} set-ups/s without a failure; their first packet takes {} (p99 {}) at half \
-             of that rate, and {} frames/s from and {} to them are forwarded at once.",
+            "{} has {most} subscribers online: {} of them come up per second without a failure, their first packet takes {} (p99 {}) at \
+             half of that rate, and {} frames/s from and {} to them are forwarded at once.",
             self.dut(),
+            said(self.shown(SET_UP_RATE, full)),
             self.time(FIRST_PACKET[0]),
             self.time(FIRST_PACKET[1]),
-            self.forwarded("from", most),
-            self.forwarded("to", most),
+            said(self.forwarded("from", most)),
+            said(self.forwarded("to", most)),
         ))
     }
 
@@ -205,4 +206,60 @@ fn chart(rows: &[Row<'_>]) -> String {
     let texts: Vec<String> = group.bars.iter().map(|bar| bar.title.clone()).collect();
     let chart = BarChart { groups: vec![group], unit: "1/s".into(), number: si, limit_name: String::new() };
     chart.draw("Set-ups per second", &list(&texts))
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_testkit::golden;
+
+    use super::super::measured::tests::found;
+    use super::super::plan::Concentrators;
+    use super::super::run::result;
+    use super::*;
+    use crate::{PLANS, first_screen};
+    use weir_record::fixture;
+    use weir_record::record::PointResult;
+    use weir_report::report::block::{page, terminal};
+
+    fn run() -> RunData {
+        let plan = PLANS.load("bng", &[]).unwrap();
+        let plan = plan.experiment.of::<Concentrators>().unwrap();
+        let point = |index: usize, dut: &str, rate: f64, fps: f64| {
+            let mut data = fixture::point(index, dut, 64, 1.0);
+            data.point.settings = vec![("lines".into(), "100-199.1-4094".into())];
+            let mut found = found(rate, fps);
+            if dut == "responder" {
+                found.set_ups[0].1 = false;
+                found.goodput.clear();
+                found.restarted.clear();
+                found.forwarded.iter_mut().for_each(|forwarded| forwarded.memory_bytes = None);
+            }
+            data.point.result = Some(result(plan, &found));
+            data.trials.clear();
+            data
+        };
+        let mut absent = point(2, "weir", 1.0, 1.0);
+        absent.point.notes = vec!["weir is left out: there is no weir-bngd.".into()];
+        absent.point.result = Some(PointResult { search: "left out".into(), ..PointResult::default() });
+        let points = vec![point(0, "responder", 20_000.0, 3e5), point(1, "weir", 5123.0, 1.5e5), absent];
+        RunData { run: fixture::run(1), points }
+    }
+
+    #[test]
+    fn the_first_sentence_answers_how_many_how_fast_online_how_fast_forwarded() {
+        golden!("src/bng/answer.txt", &first_screen(&run()));
+    }
+
+    #[test]
+    fn a_section_has_a_line_for_each_dut_and_number_of_sessions() {
+        let data = run();
+        let shown =
+            [findings(&data).join("\n"), terminal(&parts(&data))].join("\n\n").replace('\u{202f}', " ");
+        golden!("src/bng/report.txt", &shown);
+        let page = page(&parts(&data));
+        for text in ["Longer is better", "is a lower bound", "ceiling of the emulator"] {
+            assert!(page.contains(text), "{text}");
+        }
+        assert!(parts(&fixture::quick()).is_empty() && answer(&fixture::quick()).is_none());
+    }
 }

@@ -147,7 +147,8 @@ impl Entrant<'_, '_> {
     }
 }
 
-fn result(plan: &Concentrators, found: &Found) -> PointResult {
+/// The result of a point.
+pub(super) fn result(plan: &Concentrators, found: &Found) -> PointResult {
     let parameters = [
         ("trial", format!("{} s", Duration::as_secs_f64(&plan.trial))),
         ("rounds", plan.rounds.to_string()),
@@ -166,4 +167,33 @@ fn result(plan: &Concentrators, found: &Found) -> PointResult {
         ..ProcedureResult::default()
     };
     PointResult::without_search("rounds", procedure)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::measured::{FIRST_PACKET, SET_UP_RATE, forwarding_name};
+    use crate::testing;
+
+    #[test]
+    fn a_responder_is_measured_whole() {
+        weir_testkit::need_root!();
+        let sets = [
+            "bng.dut=responder",
+            "bng.sessions=[1,10]",
+            "bng.first_per_s=100",
+            "bng.most_per_s=200",
+            "bng.trial_s=0.2",
+            "bng.offered_fps=1000",
+            "bng.rounds=1",
+        ];
+        let (data, notes) = testing::run("bng", &sets);
+        let [point] = &data.points[..] else { panic!("{data:?}") };
+        let result = point.point.result.as_ref().unwrap();
+        let figures = &result.procedures[0].figures;
+        let value =
+            |name: &str| figures.iter().find(|figure| figure.name == name).and_then(|figure| figure.value);
+        for name in [SET_UP_RATE, FIRST_PACKET[1], &forwarding_name("from", 1), &forwarding_name("to", 10)] {
+            assert!(value(name).is_some_and(|value| value > 0.0), "{name}: {figures:?}, {notes:?}");
+        }
+    }
 }

@@ -22,6 +22,7 @@ const OTHERS: &[&str] = &[
     "packaging/deb",
     "sbatch",
     "seq",
+    "target/release/examples/ceiling",
     "target/release/examples/flows",
     "target/release/examples/link",
     "tcpdump",

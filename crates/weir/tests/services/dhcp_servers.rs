@@ -50,13 +50,15 @@ impl Street {
 
     /// Starts a server on b, and waits until it answers one device, or until it has ended.
     fn serve(&self, command: &mut Command) -> Server {
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let said = fs::File::create(self.file("said")).unwrap();
+        command.stdin(Stdio::null()).stdout(said.try_clone().unwrap()).stderr(said);
         let server = Server(self.router.run(|| command.spawn()).expect("the server"));
         let begin = Instant::now();
         // A device of its own, so that those of the test are new.
         let probe = "--dhcp 1 --first-mac 02:00:00:00:ff:01 --timeout 50ms --tries 1 --release";
         while self.emulate(probe).0 != Some(0) {
-            assert!(begin.elapsed() < PATIENCE, "no answer of {command:?}");
+            let log = || fs::read_to_string(self.folder.join("said")).unwrap_or_default();
+            assert!(begin.elapsed() < PATIENCE, "no answer of {command:?}: {}", log());
             thread::sleep(Duration::from_millis(10));
         }
         server
@@ -73,7 +75,7 @@ impl Street {
 
     /// All devices come up, their packets are forwarded, and renewals are answered.
     fn check(&self, more: &str) {
-        let words = "--dhcp 100 --rate 200 --timeout 500ms --tries 8 --far c --first-packet-to 198.18.0.2 --from-subscriber 5 \
+        let words = "--dhcp 100 --first-mac 02:00:00:00:10:01 --rate 200 --timeout 500ms --tries 8 --far c --first-packet-to 198.18.0.2 --from-subscriber 5 \
                      --to-subscriber 5 --hold 1s --release";
         let (code, document) = self.emulate(&format!("{words}{more}"));
         assert_eq!(
@@ -115,7 +117,13 @@ fn kea() {
     }
     let street = Street::new();
     let config = serde_json::json!({ "Dhcp4": {
-        "interfaces-config": { "interfaces": ["b"], "dhcp-socket-type": "raw" },
+        "interfaces-config": {
+            "interfaces": ["b"],
+            "dhcp-socket-type": "raw",
+            // A link comes up some time after it was set up.
+            "service-sockets-max-retries": 100,
+            "service-sockets-retry-wait-time": 50,
+        },
         "lease-database": { "type": "memfile", "name": street.file("leases"), "lfc-interval": 0 },
         "valid-lifetime": 600,
         "subnet4": [{
@@ -132,7 +140,7 @@ fn kea() {
     for variable in ["KEA_PIDFILE_DIR", "KEA_LOCKFILE_DIR"] {
         command.env(variable, street.folder.display().to_string());
     }
-    command.env("KEA_LOGGER_DESTINATION", street.file("log"));
+    command.env("KEA_LOGGER_DESTINATION", "stdout");
     let _server = street.serve(&mut command);
     street.check(" --client-id mac");
 }
