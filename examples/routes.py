@@ -8,6 +8,7 @@ import ipaddress
 import json
 import socket
 import sys
+import time
 
 
 class Node:
@@ -33,6 +34,17 @@ class Node:
         return answer["ok"] if "ok" in answer else sys.exit(answer["error"]["message"])
 
 
+def pages(node, table):
+    """The records of a table, page by page."""
+    after = None
+    while True:
+        page = node.ask(query={table: {"after": after, "most": 1000}})
+        yield from page[table]
+        after = page["next"]
+        if after is None:
+            return
+
+
 def neighbour(node):
     """A host of the network of the last port that is not the node."""
     network = ipaddress.ip_interface(node.ask(query="ports")["ports"][-1]["addresses"][0])
@@ -44,6 +56,7 @@ def main():
     options.add_argument("--add", type=int, default=0, metavar="NUMBER", help="routes to add, from 11.0.0.0/32 on")
     options.add_argument("--via", help="their next hop [default: a host of the network of the last port]")
     options.add_argument("--follow", action="store_true", help="print events until the node ends")
+    options.add_argument("--slow", type=float, default=0, metavar="SECONDS", help="wait before each event")
     options.add_argument("socket", help="the socket of the node")
     chosen = options.parse_args()
     node = Node(chosen.socket)
@@ -51,14 +64,13 @@ def main():
     prefixes = (ipaddress.ip_address("11.0.0.0") + n for n in range(chosen.add))
     commands = [{"route": {"set": {"prefix": f"{prefix}/32", "target": target}}} for prefix in prefixes]
     print(node.ask(commands=commands))
-    page, count = {"next": None}, 0
-    while page["next"] or count == 0:
-        page = node.ask(query={"routes": {"after": page["next"], "most": 1000}})
-        count += len(page["routes"])
-    print(f"{count} of {page['total']} routes")
+    print(f"{sum(1 for _ in pages(node, 'sessions'))} sessions")
+    print(f"{sum(1 for _ in pages(node, 'routes'))} routes")
     if chosen.follow:
         node.ask(subscribe={"events": True})
         while True:
+            # The node does not wait for a slow client: a line with left_out says how many lines it did not get.
+            time.sleep(chosen.slow)
             print(node.read(), flush=True)
 
 

@@ -12,7 +12,7 @@ use super::probe::{Bench, MACS, headers};
 const SUBSCRIBERS: u32 = 64_000;
 /// The first address of a subscriber.
 const FIRST: u32 = 0x6440_0002;
-const SERVER: u32 = 0xc613_0005;
+const SERVER: u32 = 0xc633_6409;
 const UDP: u8 = 17;
 const TEXT: &str = "lan(access) > access(gateway 100.64.0.1/10) > route(default via 198.19.0.2)
     > wan(198.19.0.1/24, neighbour 198.19.0.2 02:00:00:00:cc:02)";

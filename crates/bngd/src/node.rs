@@ -8,7 +8,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use weir_bng::NodeCommand;
@@ -26,6 +26,9 @@ const SLOTS: u32 = 8192;
 const PAGE: u32 = 512;
 /// Time between two attempts to reach the node.
 const RETRY: Duration = Duration::from_millis(200);
+
+/// An attachment that ends within this time is followed by a pause.
+const SHORT: Duration = Duration::from_secs(1);
 
 /// What the thread is to do; each for one attachment.
 #[derive(Debug)]
@@ -125,7 +128,11 @@ impl Thread {
                     self.attachment += 1;
                     let attachment = self.attachment;
                     let report = Report::Attached { attachment, attached: Box::new(attached), state };
-                    self.report(report).and_then(|()| self.serve(client))
+                    let began = Instant::now();
+                    let ended = self.report(report).and_then(|()| self.serve(client));
+                    // Two programs that take the node from each other do so slowly.
+                    let is_short = began.elapsed() < SHORT;
+                    ended.and_then(|()| if is_short { self.wait() } else { Ok(()) })
                 }
                 Err(_) if is_unreachable => self.wait(),
                 Err(error) => {

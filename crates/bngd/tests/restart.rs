@@ -32,17 +32,18 @@ use weir_testkit::{Folder, PATIENCE, Watch, need_root};
 
 /// Set where this program is the node: the folder.
 const IS_NODE: &str = "WEIR_TEST_NODE_OF_BNGD";
-const TEXT: &str = "node access1(access, on packet:b) > access(gateway 100.64.0.1/10) > route(default via 198.18.0.2) > \
+pub(crate) const TEXT: &str = "node access1(access, on packet:b) > access(gateway 100.64.0.1/10) > route(default via 198.18.0.2) > \
                     wan(198.18.0.1/24, neighbour 198.18.0.2 02:00:00:00:01:01, on packet:d) run(host none) \
                     bng(store store, socket bng.sock, pool main 100.64.0.2-100.64.7.254 router 100.64.0.1/10, \
                     plan basic down 1Gbit up 1Gbit, limit subscriber 1000)";
-const DEVICES: u32 = 200;
+pub(crate) const DEVICES: u32 = 200;
 
 /// The node, in a process of its own.
 #[test]
 fn node() {
     let Some(folder) = std::env::var_os(IS_NODE).map(PathBuf::from) else { return };
-    let config = Config::read("isp.node", TEXT, &|name| Err(format!("no file {name}"))).expect("a node");
+    let text = std::fs::read_to_string(folder.join("isp.node")).expect("the file");
+    let config = Config::read("isp.node", &text, &|name| Err(format!("no file {name}"))).expect("a node");
     let settings = weir_control::Settings {
         config,
         cpus: None,
@@ -57,9 +58,9 @@ fn node() {
 }
 
 /// Both programs between the wires.
-struct Rig {
+pub(crate) struct Rig {
     folder: Folder,
-    devices: Namespace,
+    pub(crate) devices: Namespace,
     bng: Namespace,
     node: Child,
     bngd: Child,
@@ -69,6 +70,11 @@ struct Rig {
 impl Rig {
     /// `None`, aloud, where that is not allowed.
     fn new() -> Option<Rig> {
+        Rig::of(TEXT)
+    }
+
+    /// With this text of the node.
+    pub(crate) fn of(text: &str) -> Option<Rig> {
         need_root!(return None);
         let (devices, bng) = (Namespace::new().unwrap(), Namespace::new().unwrap());
         for (number, (here, there)) in (0..).zip([("a", "b"), ("c", "d")]) {
@@ -78,7 +84,7 @@ impl Rig {
             ends.iter().for_each(|end| set_up(*end, true));
         }
         let folder = Folder::new();
-        folder.file("isp.node", TEXT);
+        folder.file("isp.node", text);
         let node = start_node(&bng, &folder);
         let bngd = start_bngd(&bng, &folder);
         let watches = vec![Watch::new(&node), Watch::new(&bngd)];
@@ -99,7 +105,7 @@ impl Rig {
     }
 
     /// The answer to a GET; `None`: the program is not there.
-    fn get<T: serde::de::DeserializeOwned>(&self, target: &str) -> Option<T> {
+    pub(crate) fn get<T: serde::de::DeserializeOwned>(&self, target: &str) -> Option<T> {
         let answer = http::request(&self.folder.join("bng.sock"), "GET", target, Vec::new()).ok()?;
         serde_json::from_slice(&answer.body).ok()
     }
@@ -125,8 +131,15 @@ impl Rig {
         self.get::<Sessions>("/v1/sessions?most=10000").map(|page| page.sessions)
     }
 
+    /// A counter of the node.
+    pub(crate) fn dropped(&self, reason: &str) -> u64 {
+        let mut client = Client::connect(&self.folder.join("node.sock")).expect("the node runs");
+        let drops: BTreeMap<String, u64> = client.query(Query::Drops).expect("it answers");
+        drops.get(reason).copied().unwrap_or_default()
+    }
+
     /// Sessions of the node with their addresses; `None`: it is not there.
-    fn of_node(&self) -> Option<BTreeMap<u64, String>> {
+    pub(crate) fn of_node(&self) -> Option<BTreeMap<u64, String>> {
         let mut client = Client::connect(&self.folder.join("node.sock")).ok()?;
         let query = SubscribersQuery { after: None, most: Some(10_000) };
         let page: Subscribers = client.query(Query::Subscribers(query)).ok()?;
@@ -147,7 +160,7 @@ impl Rig {
     }
 
     /// Program and node have the same sessions, which have each their own subscriber and address.
-    fn agree(&self, name: &str) -> Vec<Session> {
+    pub(crate) fn agree(&self, name: &str) -> Vec<Session> {
         let wanted = |rig: &Rig| {
             let one = |session: &Session| (session.session, format!("{}/32", session.address));
             rig.sessions().map(|all| all.iter().map(one).collect::<BTreeMap<_, _>>())
@@ -162,7 +175,7 @@ impl Rig {
     }
 
     /// Emulates devices in a thread.
-    fn emulate(&self, options: Options) -> Emulated {
+    pub(crate) fn emulate(&self, options: Options) -> Emulated {
         let stop = Arc::new(AtomicBool::new(false));
         let is_stopped = stop.clone();
         let interfaces = Interfaces { access: "a", far: Some("c"), tap: None };
@@ -180,13 +193,13 @@ impl Drop for Rig {
     }
 }
 
-struct Emulated {
+pub(crate) struct Emulated {
     thread: JoinHandle<Summary>,
     stop: Arc<AtomicBool>,
 }
 
 impl Emulated {
-    fn end(self) -> Summary {
+    pub(crate) fn end(self) -> Summary {
         self.thread.join().expect("no panic")
     }
 
@@ -217,7 +230,7 @@ fn signal(child: &Child, signal: Signal) {
 }
 
 /// Devices that ask again soon.
-fn options() -> Options {
+pub(crate) fn options() -> Options {
     Options {
         // Not those of the wires.
         first_mac: Mac([2, 0, 1, 0, 0, 0]),

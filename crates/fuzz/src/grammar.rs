@@ -33,6 +33,9 @@ const DOUBLE: &str = "vlan 8.9";
 const LINES: &str = "vlan 1-9.1-4094, untagged";
 const SUBSCRIBERS: &str = " subscribers(anna lan 7.9 02:cc:c6:12:00:02 198.18.0.2 2001:db8:1::/64, \
                            bob lan untagged 02:cc:c6:12:00:03 192.0.2.0/24)";
+/// A port with subscribers, untagged or with lines, the stage behind it, and sessions of the text.
+const ACCESS: &str = "lan(access";
+const GATEWAYS: &str = "access(gateway 198.18.0.1/16, gateway 192.0.2.1/24)";
 const LEFT: &[Piece] = &[
     (1, &["198.18.0.1/16", "198.18.0.1/24"]),
     (2, &["2001:db8:1::1/64"]),
@@ -243,7 +246,13 @@ impl Ends {
         // Without a choice, so that other texts stay what they were. A port with several lines has no neighbours.
         let may_have_lines = !left.contains("neighbour") && left.len().is_multiple_of(4);
         let left = if may_have_lines { left.replace(DOUBLE, LINES) } else { left };
-        let subscribers = if left.contains(LINES) { SUBSCRIBERS.to_string() } else { String::new() };
+        let has_access = is_router && !has_third && left.len().is_multiple_of(5);
+        let has_subscribers = left.contains(LINES) || has_access;
+        let subscribers = if has_subscribers { SUBSCRIBERS.to_string() } else { String::new() };
+        let left = match has_access {
+            true => format!("{ACCESS}, {LINES}) > {GATEWAYS}"),
+            false => left,
+        };
         Ends { left, right, subscribers, is_router }
     }
 }

@@ -293,6 +293,7 @@ fn read(items: &[Item], file: FileOf<'_>, notes: &Notes<'_>) -> Config {
         again.wrong(notes, "there is a `route` already: write all routes in one".to_string());
     }
     let subscribers = table.first().map(|item| access::read_fixed(item, &ports, notes)).unwrap_or_default();
+    subscribers.iter().for_each(|one| ports[usize::from(one.line.port.0)].has_subscribers = true);
     let routes = routes.first().map(|item| route::read(item, &ports, notes));
     let (routes, options) =
         routes.map_or((None, route::Options::default()), |(all, options)| (Some(all), options));

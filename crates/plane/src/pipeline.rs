@@ -55,6 +55,8 @@ pub(crate) struct PipelinePort {
     pub(crate) enters: Option<Dir>,
     /// Subscribers are at it.
     pub(crate) is_access: bool,
+    /// Frames that come in by it may be those of subscribers.
+    pub(crate) has_subscribers: bool,
 }
 
 impl PipelinePort {
@@ -63,7 +65,12 @@ impl PipelinePort {
             End::Left => Dir::Outward,
             End::Right => Dir::Inward,
         });
-        PipelinePort { tags: port.port_tags(), enters, is_access: port.is_access }
+        PipelinePort {
+            tags: port.port_tags(),
+            enters,
+            is_access: port.is_access,
+            has_subscribers: port.has_subscribers,
+        }
     }
 }
 
@@ -290,6 +297,12 @@ impl Pipeline {
     #[inline]
     pub(crate) fn is_access(&self, port: PortId) -> bool {
         self.ports.get(usize::from(port.0)).is_some_and(|port| port.is_access)
+    }
+
+    /// Whether frames that come in by a port may be those of subscribers.
+    #[inline]
+    pub(crate) fn has_subscribers(&self, port: PortId) -> bool {
+        self.ports.get(usize::from(port.0)).is_some_and(|port| port.has_subscribers)
     }
 
     /// The direction of frames that come in by a port; `None`: it is no port any more.

@@ -58,6 +58,8 @@ pub struct Port {
     pub punt: PuntReasons,
     /// Subscribers are at it: the stage `access` decides about its frames.
     pub is_access: bool,
+    /// Frames that come in by it may be those of subscribers.
+    pub has_subscribers: bool,
     /// The TAP device by which the machine is at this port, if it has one of its own.
     pub tap: Option<String>,
     /// The interface it stands for.
@@ -112,6 +114,7 @@ impl Port {
             rpf: Rpf::default(),
             punt: PuntReasons::default(),
             is_access: false,
+            has_subscribers: false,
             tap: None,
         }
     }

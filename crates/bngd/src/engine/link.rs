@@ -14,7 +14,7 @@ use weir_control::client::Attached;
 use weir_node::PortState;
 use weir_punt::{Consumer, How, Injection, Injections, Producer, Punts, Tag};
 
-use crate::node::{Connection, Order};
+use crate::node::Order;
 
 /// Most commands of a list: the node answers after some milliseconds.
 const MOST: usize = 2048;
@@ -131,23 +131,24 @@ impl Link {
         }
     }
 
-    /// Shows frames to the node, and gives it the next list if it has applied the one before.
-    pub(super) fn flush(&mut self, connection: &Connection) {
+    /// Shows frames to the node. The next list, if the node has applied the one before.
+    pub(super) fn flush(&mut self) -> Option<Order> {
         for (_, injections) in &mut self.threads {
             injections.commit();
         }
-        if self.in_flight.is_none() && !self.collected.is_empty() {
-            let rest = self.collected.split_off(self.collected.len().min(MOST));
-            let changes = mem::replace(&mut self.collected, rest);
-            self.list += 1;
-            // Frames that waited for the changes that are left wait on.
-            if !self.collected.is_empty() {
-                let next = self.list + 1;
-                self.held.iter_mut().for_each(|(list, _)| *list = next);
-            }
-            self.in_flight = Some(changes.clone());
-            connection.order(Order::Commands { attachment: self.attachment, list: self.list, changes });
+        if self.in_flight.is_some() || self.collected.is_empty() {
+            return None;
         }
+        let rest = self.collected.split_off(self.collected.len().min(MOST));
+        let changes = mem::replace(&mut self.collected, rest);
+        self.list += 1;
+        // Frames that waited for the changes that are left wait on.
+        if !self.collected.is_empty() {
+            let next = self.list + 1;
+            self.held.iter_mut().for_each(|(list, _)| *list = next);
+        }
+        self.in_flight = Some(changes.clone());
+        Some(Order::Commands { attachment: self.attachment, list: self.list, changes })
     }
 
     /// The number of the last list, if the node has applied it and no change waits.
@@ -228,5 +229,149 @@ pub(super) fn tags_of(tags: weir_punt::Tags) -> Tags {
         (0, 0) => Tags::None,
         (vid, 0) | (0, vid) => Tags::One(vid),
         (outer, inner) => Tags::Two { outer, inner },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_bng::{AddSession, Rates, SessionId};
+    use weir_punt::Geometry;
+
+    use super::*;
+
+    /// A link, and the node's end of its ring.
+    fn linked() -> (Link, Consumer<Injections>) {
+        let geometry = Geometry::new(64, 2048).unwrap();
+        let (injections, other) = Producer::<Injections>::create(geometry).unwrap();
+        let (punts, _) = Consumer::<Punts>::create(geometry).unwrap();
+        let mut ports = PortTable::default();
+        ports.numbers.insert("access1".parse().unwrap(), 3);
+        let link = Link {
+            attachment: 1,
+            threads: vec![(punts, injections)],
+            ports,
+            collected: Vec::new(),
+            in_flight: None,
+            list: 0,
+            held: VecDeque::new(),
+            refusals: 0,
+            at_table: None,
+            has_refused: false,
+            lost_frames: 0,
+        };
+        (link, Consumer::attach(other).unwrap())
+    }
+
+    fn address(number: u8) -> Ipv4Addr {
+        [100, 64, 0, number].into()
+    }
+
+    fn add(number: u8) -> NodeCommand {
+        NodeCommand::AddSession(AddSession {
+            session: SessionId(number.into()),
+            subscriber: "anna".parse().unwrap(),
+            line: "access1".parse().unwrap(),
+            mac: "02:00:00:00:00:01".parse().unwrap(),
+            address: address(number),
+            relay: None,
+            rates: Rates { down_bits_per_s: 1, up_bits_per_s: 1 },
+        })
+    }
+
+    /// A frame for the client of this address.
+    fn frame(number: u8) -> Frame {
+        let mut bytes = vec![0; 300];
+        bytes[YIADDR].copy_from_slice(&address(number).octets());
+        Frame { port: "access1".parse().unwrap(), tags: Tags::Two { outer: 100, inner: 7 }, bytes }
+    }
+
+    /// The numbers of the clients whose frames the node has got.
+    fn sent(node: &mut Consumer<Injections>) -> Vec<u8> {
+        let mut all = Vec::new();
+        node.take(64, |injection| {
+            assert_eq!((injection.how, injection.port), (How::Leave, 3));
+            assert_eq!(tags_of(injection.tags), Tags::Two { outer: 100, inner: 7 });
+            all.push(client(injection.bytes).unwrap().octets()[3]);
+        });
+        all
+    }
+
+    fn sessions(order: Option<Order>) -> Vec<u64> {
+        let Some(Order::Commands { changes, .. }) = order else { return Vec::new() };
+        let session = |change: &NodeCommand| match change {
+            NodeCommand::AddSession(add) => add.session.0,
+            NodeCommand::RemoveSession { session } => session.0,
+        };
+        changes.iter().map(session).collect()
+    }
+
+    #[test]
+    fn a_frame_waits_for_the_changes_before_it() {
+        let (mut link, mut node) = linked();
+        link.send_after_changes(frame(9));
+        link.change(add(1));
+        link.send_after_changes(frame(1));
+        link.send(&frame(8));
+        assert_eq!(sessions(link.flush()), [1]);
+        assert_eq!(sent(&mut node), [9, 8]);
+        link.change(add(2));
+        link.send_after_changes(frame(2));
+        assert_eq!((sessions(link.flush()), sent(&mut node)), (vec![], vec![]));
+        link.applied(1);
+        assert_eq!(sessions(link.flush()), [2]);
+        assert_eq!(sent(&mut node), [1]);
+        link.applied(2);
+        link.flush();
+        assert_eq!((sent(&mut node), link.settled()), (vec![2], Some(2)));
+    }
+
+    #[test]
+    fn a_refused_session_keeps_its_frame_and_no_other_one() {
+        let (mut link, mut node) = linked();
+        for number in 1..=3 {
+            link.change(add(number));
+            link.send_after_changes(frame(number));
+        }
+        assert_eq!(sessions(link.flush()), [1, 2, 3]);
+        assert_eq!(link.refused(1), [add(2)]);
+        link.change(add(4));
+        link.send_after_changes(frame(4));
+        assert_eq!(sessions(link.flush()), [1, 3, 4]);
+        assert!(sent(&mut node).is_empty());
+        link.applied(2);
+        link.flush();
+        assert_eq!(sent(&mut node), [1, 3, 4]);
+        assert!(link.refused(0).is_empty(), "nothing is in flight");
+    }
+
+    #[test]
+    fn a_node_that_refuses_all_is_not_asked_for_each() {
+        let (mut link, mut node) = linked();
+        let gone = NodeCommand::RemoveSession { session: SessionId(250) };
+        (0..200).for_each(|number| link.change(add(number)));
+        link.change(gone);
+        link.send_after_changes(frame(199));
+        let mut asked = 0;
+        while let [_, others @ ..] = &sessions(link.flush())[..]
+            && !others.is_empty()
+        {
+            asked += 1;
+            link.refused(0);
+        }
+        assert_eq!((asked, sent(&mut node)), (MOST_REFUSALS, vec![]));
+    }
+
+    #[test]
+    fn frames_wait_for_all_lists_that_their_changes_are_in() {
+        let (mut link, mut node) = linked();
+        (0..=MOST).for_each(|_| link.change(add(1)));
+        link.send_after_changes(frame(1));
+        assert_eq!(sessions(link.flush()).len(), MOST);
+        link.applied(1);
+        assert_eq!(sessions(link.flush()).len(), 1);
+        assert!(sent(&mut node).is_empty());
+        link.applied(2);
+        link.flush();
+        assert_eq!(sent(&mut node), [1]);
     }
 }

@@ -186,8 +186,8 @@ impl Engine {
         is_busy |= self.asked();
         is_busy |= self.count();
         self.pass_time();
-        if let Some(link) = &mut self.link {
-            link.flush(&self.connection);
+        if let Some(order) = self.link.as_mut().and_then(Link::flush) {
+            self.connection.order(order);
         }
         is_busy
     }

@@ -24,10 +24,15 @@ impl Totals {
         self.0.clear();
         for session in sessions {
             let count = counts.get(&session.id.0).copied().unwrap_or_default();
-            let base = beyond(session.counters, count);
-            if base != Counters::default() {
-                self.0.insert(session.id, base);
-            }
+            self.take(session.id, session.counters, count);
+        }
+    }
+
+    /// A session has this total, and its node this count.
+    fn take(&mut self, session: SessionId, total: Counters, count: Counters) {
+        let base = beyond(total, count);
+        if base != Counters::default() {
+            self.0.insert(session, base);
         }
     }
 
@@ -60,5 +65,41 @@ fn sum(base: Counters, count: Counters) -> Counters {
         down_bytes: base.down_bytes.saturating_add(count.down_bytes),
         up_frames: base.up_frames.saturating_add(count.up_frames),
         up_bytes: base.up_bytes.saturating_add(count.up_bytes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Counters with these frames, and ten times as many bytes.
+    fn counters(down: u64, up: u64) -> Counters {
+        Counters { down_frames: down, down_bytes: 10 * down, up_frames: up, up_bytes: 10 * up }
+    }
+
+    #[test]
+    fn totals_go_on_over_restarts() {
+        for (name, total, count, then, expected) in [
+            ("the same node", counters(5, 5), counters(7, 8), counters(9, 9), counters(9, 9)),
+            ("a new node", counters(5, 5), counters(0, 0), counters(2, 3), counters(7, 8)),
+            (
+                "a node that is newer than this program",
+                counters(50, 50),
+                counters(20, 5),
+                counters(21, 6),
+                counters(51, 51),
+            ),
+            (
+                "one direction is behind",
+                counters(50, 50),
+                counters(20, 60),
+                counters(21, 61),
+                counters(51, 61),
+            ),
+        ] {
+            let mut totals = Totals::default();
+            totals.take(SessionId(1), total, count);
+            assert_eq!(totals.total(SessionId(1), then), expected, "{name}");
+        }
     }
 }

@@ -41,8 +41,9 @@ pub(super) fn control(input: &[u8]) {
     }
 }
 
-/// The node that commands change: stage 1 is a filter, 2 a NAT, 3 a policer.
-const COMMANDED: &str = "lan(10.0.0.1/24, 2001:db8:1::1/64) filter(drop udp to port 7, policy accept) > \
+/// The node that commands change: stage 1 is a filter, 2 a NAT, 3 a policer; `access1` has subscribers.
+const COMMANDED: &str = "access1(access, vlan 1-9, untagged) lan(10.0.0.1/24, 2001:db8:1::1/64) > \
+    access(gateway 100.64.0.1/10) > filter(drop udp to port 7, policy accept) > \
     nat(public 192.0.2.1, forward tcp 192.0.2.1:80 to 10.0.0.2:80, one-to-one 192.0.2.2 to 10.0.0.3) > \
     police(profile all outward 1Mbit, others all) > route(203.0.113.0/24 blackhole) > \
     wan(198.51.100.1/24, 2001:db8:2::1/64, neighbour 198.51.100.9 02:00:00:00:00:09)";
@@ -55,7 +56,7 @@ fn decided(commands: &[Command]) {
         |config: &weir_plane::Config| Update::prepare(&before, config).expect("the same ports").is_empty();
     match config.decide(commands) {
         Ok(changes) => {
-            let mut plane = Plane::new(&before, &[[2; 6], [4; 6]]);
+            let mut plane = Plane::new(&before, &[[2; 6], [4; 6], [6; 6]]);
             plane.take(Time::from_ms(1), Update::of_changes(&changes)).expect("there is room");
             let left = Update::prepare(&config, &config).expect("the same ports");
             assert!(left.is_empty());
@@ -82,6 +83,7 @@ pub(super) fn control_seeds() -> Vec<Vec<u8>> {
         r#"{"id": 16, "commands": [{"neighbour": {"set": {"port": "wan", "address": "198.51.100.7", "mac": "02:00:00:00:00:07"}}}, {"neighbour": {"remove": {"port": "wan", "address": "198.51.100.9"}}}]}"#,
         r#"{"id": 17, "commands": [{"nat": {"set_forward": {"stage": 2, "proto": "tcp", "outside": "192.0.2.1:80", "inside": "10.0.0.9:8080"}}}, {"nat": {"remove_one_to_one": {"stage": 2, "outside": "192.0.2.2"}}}]}"#,
         r#"{"id": 18, "commands": [{"filter": {"set_rules": {"stage": 1, "rules": "accept udp\npolicy drop"}}}, {"police": {"set_rate": {"stage": 3, "profile": "all", "class": null, "direction": "outward", "bits_per_s": 2000000, "burst_bytes": 64000}}}]}"#,
+        r#"{"id": 19, "commands": [{"subscriber": {"add": {"session": 7, "revision": 9, "port": "access1", "tags": "untagged", "mac": "02:00:00:00:00:01", "prefixes": ["100.64.0.2/32"], "from_bits_per_s": 5000000, "to_bits_per_s": null}}}, {"subscriber": {"add": {"session": 7, "port": "access1", "tags": "5", "mac": "02:00:00:00:00:01", "prefixes": ["100.64.0.3/32", "100.65.0.0/24"]}}}, {"subscriber": {"remove": {"session": 7}}}]}"#,
         r#"{"id": 1, "apply": {"file": "x.node", "text": "node lan > filter(rules.fw) > nat(public 192.0.2.1) > wan", "files": {"rules.fw": "accept udp\npolicy drop"}}}"#,
         r#"{"id": 1, "apply": {"file": "x", "text": "node lan(198.18.0.1/16, 2001:db8:1::1/64) > route > wan(vlan 7, 198.19.0.1/16) run(cpu 0-1)"}}"#,
     ])

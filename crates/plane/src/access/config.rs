@@ -71,6 +71,7 @@ pub(crate) fn read(
             check_port(said, port, notes);
         }
         port.addresses.clone_from(&config.gateways);
+        port.has_subscribers = true;
         // A session says which sources are right.
         port.rpf = Rpf::Off;
         port.punt = port.punt.with(PuntReasons::of(&[PuntReason::Dhcp4, PuntReason::UnknownSource]));

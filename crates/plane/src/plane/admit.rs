@@ -19,7 +19,8 @@ impl Plane {
     /// Reads the headers of frames off the wire; frames that do not concern the stages get their verdict here.
     pub(super) fn admit(&mut self, now: Time, batch: &mut Batch<'_>) -> Entries {
         let (mut admitted, mut others, mut of_left) = (Set::EMPTY, Set::EMPTY, Set::EMPTY);
-        let mut no_ip = Set::EMPTY;
+        let (mut no_ip, mut of_subscribers) = (Set::EMPTY, Set::EMPTY);
+        let has_subscribers = self.pipeline.has_access || !self.pipeline.subscribers.is_empty();
         let router = if let Exit::Router(router) = &self.pipeline.exit { Some(&**router) } else { None };
         for (i, frame) in batch.frames.iter_mut().enumerate() {
             if let Err(reason) = open(frame, self.pipeline.tags(frame.port)) {
@@ -36,22 +37,26 @@ impl Plane {
                     continue;
                 }
             }
+            if has_subscribers && self.pipeline.has_subscribers(frame.port) {
+                of_subscribers.insert(i);
+            }
             if router.map_or(frame.is_ip(), |router| router.takes_in(frame)) {
                 admitted.insert(i)
             } else {
                 others.insert(i)
             }
         }
-        if !self.pipeline.subscribers.is_empty() {
-            self.find_subscribers(batch, admitted.or(others));
+        if !of_subscribers.is_empty() {
+            self.find_subscribers(batch, of_subscribers);
         }
         if self.punter.is_some() {
             let rest = self.punt_to_control(now, batch, admitted.or(others));
             (admitted, others) = (admitted.and(rest), others.and(rest));
         }
-        if self.pipeline.has_access {
-            let rest = self.take_from_subscribers(now, batch, admitted.or(others));
-            (admitted, others) = (admitted.and(rest), others.and(rest));
+        if self.pipeline.has_access && !of_subscribers.is_empty() {
+            let of_subscribers = of_subscribers.and(admitted.or(others));
+            let gone = of_subscribers.without(self.take_from_subscribers(now, batch, of_subscribers));
+            (admitted, others) = (admitted.without(gone), others.without(gone));
         }
         for i in others {
             // The thread that hands a frame over has done this already.
