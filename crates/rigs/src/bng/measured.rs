@@ -44,11 +44,7 @@ impl SetUps {
             asked_per_s,
             devices: summary.devices,
             up: summary.up,
-            failures: summary
-                .failures
-                .iter()
-                .map(|(step, count)| (step.name().to_string(), *count))
-                .collect(),
+            failures: failures(summary),
             starts_per_s: summary.starts_per_s.unwrap_or(asked_per_s),
             reached_per_s: summary.setups_per_s.unwrap_or(0.0),
             sent_again: again.discover + again.request + again.arp,
@@ -71,6 +67,10 @@ impl SetUps {
     }
 }
 
+fn failures(summary: &Summary) -> Vec<(String, u64)> {
+    summary.failures.iter().map(|(step, count)| (step.name().to_string(), *count)).collect()
+}
+
 fn own_losses(summary: &Summary) -> u64 {
     summary.own_losses.iter().map(|(_, frames)| frames).sum()
 }
@@ -82,6 +82,8 @@ pub(super) struct Forwarded {
     pub(super) up: u64,
     pub(super) from: Counted,
     pub(super) to: Counted,
+    /// Devices that failed, by step.
+    pub(super) failures: Vec<(String, u64)>,
     pub(super) foreign: u64,
     /// Bytes of memory that each session took in node and control program.
     pub(super) memory_bytes: Option<[f64; 2]>,
@@ -135,6 +137,7 @@ impl Forwarded {
             up: summary.up,
             from: Counted::of(summary.from_subscriber),
             to: Counted::of(summary.to_subscriber),
+            failures: failures(summary),
             foreign: summary.foreign,
             memory_bytes,
             own_losses: own_losses(summary),
@@ -191,6 +194,7 @@ pub(super) fn forwarding_name(direction: &str, sessions: u32) -> String {
     format!("forwarded {direction} subscriber, {sessions} sessions")
 }
 
+pub(super) const SESSIONS: &str = "sessions online";
 pub(super) const SET_UP_RATE: &str = "set-up rate";
 pub(super) const FIRST_PACKET: [&str; 3] =
     ["time to first packet, p50", "time to first packet, p99", "time to first packet, maximum"];
@@ -207,7 +211,10 @@ impl Found {
         if self.set_ups.iter().any(|(_, is_bounded)| !is_bounded) {
             rate.bound = Bound::AtLeast;
         }
-        let mut figures = vec![rate];
+        let most = self.sessions().into_iter().max();
+        let of_most = || self.forwarded.iter().filter(|forwarded| Some(forwarded.sessions) == most);
+        let online = of_most().map(|forwarded| forwarded.up as f64).collect();
+        let mut figures = vec![rate, median(SESSIONS, "sessions", online)];
         for (place, name) in FIRST_PACKET.into_iter().enumerate() {
             let times = self.half.iter().filter_map(|set_ups| Some(set_ups.first_packet_s?[place]));
             figures.push(median(name, unit::SECONDS, times.collect()));
@@ -215,9 +222,7 @@ impl Found {
         figures.extend(self.sessions().into_iter().flat_map(|sessions| self.forwarding(sessions)));
         for (place, name) in MEMORY.into_iter().enumerate() {
             // Of the most sessions: what is there anyway counts least.
-            let most = self.sessions().into_iter().max();
-            let of_most = self.forwarded.iter().filter(|forwarded| Some(forwarded.sessions) == most);
-            let kib = of_most.filter_map(|forwarded| Some(forwarded.memory_bytes?[place] / 1024.0));
+            let kib = of_most().filter_map(|forwarded| Some(forwarded.memory_bytes?[place] / 1024.0));
             figures.push(median(name, KIB, kib.collect()));
         }
         let lost =
@@ -249,7 +254,8 @@ impl Found {
                 let values = own.iter().map(|forwarded| of(forwarded).received_fps()).collect();
                 let name = forwarding_name(direction, sessions);
                 let mut found = figure(name, unit::FRAMES_PER_S, Statistic::Median, values);
-                if own.iter().all(|forwarded| of(forwarded).is_all()) {
+                // Frames that the emulator lost itself may have been forwarded.
+                if own.iter().all(|forwarded| of(forwarded).is_all() || forwarded.own_losses > 0) {
                     found.bound = Bound::AtLeast;
                 }
                 found
@@ -262,7 +268,10 @@ impl Found {
         let mut found = Vec::new();
         for forwarded in &self.forwarded {
             if forwarded.up < u64::from(forwarded.sessions) {
-                found.push(format!("{} of {} sessions came up.", forwarded.up, forwarded.sessions));
+                let steps =
+                    forwarded.failures.iter().map(|(step, count)| format!("{count} failed at {step}"));
+                let steps = steps.collect::<Vec<_>>().join(", ");
+                found.push(format!("{} of {} sessions came up: {steps}.", forwarded.up, forwarded.sessions));
             }
             if forwarded.foreign > 0 {
                 found.push(format!("{} frames for one session arrived at another one.", forwarded.foreign));
@@ -332,6 +341,7 @@ pub(super) mod tests {
             names,
             [
                 "set-up rate [1/s] AtLeast",
+                "sessions online [sessions] Exact",
                 "time to first packet, p50 [s] Exact",
                 "time to first packet, p99 [s] Exact",
                 "time to first packet, maximum [s] Exact",

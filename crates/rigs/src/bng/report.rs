@@ -8,7 +8,7 @@ use weir_report::report::block::{Block, Part};
 use weir_report::view::Table;
 use weir_report::view::format::{full, list, or_dash, si, significant, time_ns};
 
-use super::measured::{FIRST_PACKET, GOODPUT, ID, MEMORY, RESTART_LOSS, SET_UP_RATE};
+use super::measured::{FIRST_PACKET, GOODPUT, ID, MEMORY, RESTART_LOSS, SESSIONS, SET_UP_RATE};
 
 const CAPTION: &str = "Set-ups per second without a failure, median of the rounds. Longer is better.";
 
@@ -72,9 +72,10 @@ impl Row<'_> {
         let most = sessions.last()?;
         let said = |shown: String| shown.replace('≥', "at least ");
         Some(format!(
-            "{} has {most} subscribers online: {} of them come up per second without a failure, their first packet takes {} (p99 {}) at \
+            "{} has {} subscribers online: {} of them come up per second without a failure, their first packet takes {} (p99 {}) at \
              half of that rate, and {} frames/s from and {} to them are forwarded at once.",
             self.dut(),
+            self.shown(SESSIONS, full),
             said(self.shown(SET_UP_RATE, full)),
             self.time(FIRST_PACKET[0]),
             self.time(FIRST_PACKET[1]),
