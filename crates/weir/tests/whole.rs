@@ -240,7 +240,9 @@ fn a_run_whose_terminal_closes_keeps_its_trials_and_writes_its_report() {
 /// Something else used the CPU of the device, so that frames were still under way when their trial ended, or the next one began.
 fn was_starved(trial: &Value) -> bool {
     let reasons = trial["reasons"].to_string();
-    ["for a CPU that something else used", "of another trial", "the tester sent only"].iter().any(|words| reasons.contains(words))
+    ["for a CPU that something else used", "of another trial", "the tester sent only"]
+        .iter()
+        .any(|words| reasons.contains(words))
 }
 
 #[test]
