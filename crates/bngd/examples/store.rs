@@ -25,9 +25,12 @@ const WALL_S: u64 = 1_790_000_000;
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 fn main() -> Result<()> {
+    let Some(folder) = std::env::args_os().nth(1).map(PathBuf::from) else {
+        println!("store FOLDER     (which does not exist yet)");
+        return Ok(());
+    };
     // First, while the program has no memory that it could use again.
     println!("memory of the control plane: {:.0} bytes for each subscriber with a session", memory()?);
-    let folder: PathBuf = std::env::args_os().nth(1).ok_or("name a folder that does not exist yet")?.into();
     std::fs::create_dir(&folder)?;
     let measured = measure(&folder);
     std::fs::remove_dir_all(&folder)?;

@@ -137,7 +137,6 @@ A file has one subscriber per line; `#` begins a comment:
   carl circuit eth0/1:100 plan basic blocked")]
 pub(crate) struct NewSubscriber {
     /// Its name: up to 64 letters, digits, _, -, ., @, / and +
-    #[arg(required_unless_present = "from")]
     pub(crate) name: Option<Name>,
     #[command(flatten)]
     pub(crate) said: Said,
