@@ -10,11 +10,14 @@ use crate::time::Time;
 
 /// Billionths of a bit in a byte.
 const BYTE: u64 = 8_000_000_000;
-/// The burst is what the rate grants in this time, ns.
-const BURST_NS: u64 = 100_000_000;
+/// The burst is what the rate grants in this time, ns. TCP that has lost much waits for 200 ms or more (RTO), and is to find the tokens
+/// of that time then: with 100 ms it gets half of the rate.
+const BURST_NS: u64 = 500_000_000;
 /// But at least the longest frame of any port, bytes.
 const LEAST_BURST_BYTES: u64 = 9244;
-/// The largest rate whose burst a bucket can hold, bits/s.
+/// And at most so much, which `lacks` can hold: 90 ms of the largest rate.
+const MOST_BURST: u64 = 9_000_000_000_000_000_000;
+/// The largest rate, bits/s.
 pub(super) const MOST_BITS_PER_S: u64 = 100_000_000_000;
 
 /// A bucket; full at first.
@@ -34,7 +37,7 @@ impl Bucket {
     }
 
     fn burst(&self) -> u64 {
-        (self.bits_per_s * BURST_NS).max(LEAST_BURST_BYTES * BYTE)
+        self.bits_per_s.saturating_mul(BURST_NS).clamp(LEAST_BURST_BYTES * BYTE, MOST_BURST)
     }
 
     /// Whether there are tokens for a frame of so many bytes; if so, they are taken.
@@ -63,12 +66,12 @@ mod tests {
         let mut bucket = Bucket::default();
         bucket.set_rate(80_000_000);
         let (mut passed, mut ns) = (0_u64, 0_u64);
-        // A frame of 1000 bytes takes 100 us; the burst has 1000 of them.
+        // A frame of 1000 bytes takes 100 us; the burst has 5000 of them.
         for step in 0..100_000_u64 {
             ns += step * 7919 % 61_000;
             passed += u64::from(bucket.allow(Time::from_ns(ns), 1000));
         }
-        let all = 1000 + ns / 100_000;
+        let all = 5000 + ns / 100_000;
         assert!((all - 1..=all).contains(&passed), "{passed} of {all} in {ns} ns");
     }
 
@@ -77,10 +80,12 @@ mod tests {
         let mut bucket = Bucket::default();
         assert!(bucket.allow(Time::default(), 9000), "no limit");
         bucket.set_rate(MOST_BITS_PER_S);
-        assert!((0..1000).all(|_| bucket.allow(Time::default(), 9000)));
+        assert!((0..100_000).all(|_| bucket.allow(Time::default(), 9000)));
         bucket.set_rate(800_000);
         assert!(!bucket.allow(Time::default(), 1));
-        // All of its 10,000 bytes are there again after 100 ms.
-        assert!(bucket.allow(Time::from_ms(100), 9244) && !bucket.allow(Time::from_ms(100), 1000));
+        // All of its 50,000 bytes are there again after 500 ms.
+        assert!(
+            (0..5).all(|_| bucket.allow(Time::from_ms(500), 9244)) && !bucket.allow(Time::from_ms(500), 9244)
+        );
     }
 }

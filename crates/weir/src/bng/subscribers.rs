@@ -55,7 +55,9 @@ fn add(arguments: &NewSubscriber, out: &mut impl Write) -> Result<()> {
     if let Some(file) = &arguments.from {
         return add_all(&client, file, out);
     }
-    let Some(name) = &arguments.name else { bail!("write the name of the subscriber in front of --plan, or use --from FILE") };
+    let Some(name) = &arguments.name else {
+        bail!("write the name of the subscriber in front of --plan, or use --from FILE")
+    };
     let Said { mac, line, circuit, plan, address } = &arguments.said;
     let key = match (mac, line, circuit) {
         (Some(mac), _, _) => format!("mac {mac}"),
