@@ -220,6 +220,7 @@ mod tests {
     use crate::{PLANS, first_screen};
     use weir_record::fixture;
     use weir_record::record::PointResult;
+    use weir_record::run_data::MEASURES;
     use weir_report::report::block::{page, terminal};
 
     fn run() -> RunData {
@@ -227,7 +228,8 @@ mod tests {
         let plan = plan.experiment.of::<Concentrators>().unwrap();
         let point = |index: usize, dut: &str, rate: f64, fps: f64| {
             let mut data = fixture::point(index, dut, 64, 1.0);
-            data.point.settings = vec![("lines".into(), "100-199.1-4094".into())];
+            data.point.settings =
+                vec![(MEASURES.into(), ID.into()), ("lines".into(), "100-199.1-4094".into())];
             let mut found = found(rate, fps);
             if dut == "responder" {
                 found.set_ups[0].1 = false;

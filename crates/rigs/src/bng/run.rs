@@ -17,7 +17,7 @@ use weir_lab::error::RunError;
 use weir_lab::run::Event;
 use weir_lab::run::series::{Asked, Series};
 use weir_record::record::{PointResult, ProcedureResult, Purpose, Trial};
-use weir_record::run_data::PointData;
+use weir_record::run_data::{MEASURES, PointData};
 use weir_testbed::journal::Journal;
 
 /// Rates of a bisection that are this close together are one.
@@ -60,7 +60,11 @@ impl Measuring<'_> {
         let plan = self.experiment;
         let street = Street::new(plan, dut)?;
         let device = Device::start(plan, dut, &street, &mut self.journal)?;
-        let settings = vec![("lines", plan.lines.to_string()), ("frame_bytes", plan.frame_bytes.to_string())];
+        let settings = vec![
+            (MEASURES, ID.to_string()),
+            ("lines", plan.lines.to_string()),
+            ("frame_bytes", plan.frame_bytes.to_string()),
+        ];
         let mut point = self.point(index, dut.name(), settings);
         point.notes.extend(device.as_ref().err().map(|why| format!("{why}.")));
         let kept: VecDeque<Trial> = self.resumed.enter(&mut point, self.log)?;
