@@ -137,6 +137,7 @@ A file has one subscriber per line; `#` begins a comment:
   carl circuit eth0/1:100 plan basic blocked")]
 pub(crate) struct NewSubscriber {
     /// Its name: up to 64 letters, digits, _, -, ., @, / and +
+    #[arg(required_unless_present = "from")]
     pub(crate) name: Option<Name>,
     #[command(flatten)]
     pub(crate) said: Said,
@@ -174,7 +175,7 @@ pub(crate) struct Said {
     /// Identify it by the circuit-id that its access node adds (option 82): a text, or 0x0104
     #[arg(long, value_name = "ID")]
     pub(crate) circuit: Option<String>,
-    /// Its plan: a name from the file, or `down RATE up RATE`
+    /// Its plan, behind the name of the subscriber: a plan of the file, or `down RATE up RATE`
     #[arg(long, value_name = "PLAN", num_args = 1..=4)]
     pub(crate) plan: Vec<String>,
     /// The address that it always gets
