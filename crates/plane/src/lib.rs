@@ -26,7 +26,7 @@
 //! - `drops.rs`: all drop reasons; `unread_log.rs`: what is left to read of stages that have ended; `sessions.rs`: the
 //!   sessions that a node shows
 //! - `icmp.rs`, `quote.rs`, `query.rs`, `report.rs`, `reset.rs`: ICMP messages and TCP resets
-//! - `subscribers.rs`: the table of subscribers, by line and by address; `tags.rs`: VLAN tags of frames and of ports
+//! - `access/`: subscribers, by line and by address, and their sessions; `tags.rs`: VLAN tags of frames and of ports
 //! - `update.rs`: changes a running plane to another text; the stages' parts are `filter/ruleset.rs` and `nat/table/apply.rs`
 //! - `recover.rs`: continues after a panic; `faults.rs` plants panics for tests
 //! - `scenario/`: runs the texts in `tests/*.txt` of the repository: packets in, packets out, in virtual time

@@ -232,16 +232,7 @@ impl Subscribers {
         }
         for i in set {
             let frame = &mut frames[i];
-            frame.subscriber = match frame.kind() {
-                Kind::V4 => {
-                    let (_, address) = frame.addresses4();
-                    match tables.by_address4.find(hashes[i], |index| tables.to[index].address4 == address) {
-                        0 => tables.to_prefix(frame.destination()),
-                        index => tables.named(index),
-                    }
-                }
-                _ => tables.to_prefix(frame.destination()),
-            };
+            frame.subscriber = tables.to_hashed(hashes[i], frame.destination());
             if !frame.subscriber.is_none() {
                 found.insert(i);
             }
@@ -321,30 +312,23 @@ impl Subscribers {
     pub(crate) fn change(&mut self, old: Option<&AccessSession>, new: Option<&AccessSession>, epoch: u64) {
         let Some(tables) = &mut self.0 else { return };
         let index = old.map_or(0, |old| tables.index_of_line(old.line));
-        let place = |session: &AccessSession| (session.line, session.prefixes.clone());
+        let is_in_place =
+            |old: &AccessSession, new: &AccessSession| (old.line, &old.prefixes) == (new.line, &new.prefixes);
+        if let (Some(old), Some(new)) = (old, new)
+            && index != 0
+            && is_in_place(old, new)
+        {
+            return tables.set_details(index, new);
+        }
+        // Index 0 has counted nothing.
         let traffic = [tables.from[index].traffic, tables.to[index].traffic];
-        match (old, new) {
-            (Some(old), Some(new)) if index != 0 && place(old) == place(new) => {
-                tables.set_details(index, new)
-            }
-            (_, new) => {
-                tables.release(epoch);
-                if index != 0 {
-                    tables.remove(index, epoch);
-                }
-                let Some(new) = new else { return };
-                let (prefixes, kept) =
-                    (new.prefixes.clone(), if index == 0 { Default::default() } else { traffic });
-                let added = tables.insert(
-                    new.line,
-                    Details { prefixes: prefixes.into(), ..Details::default() },
-                    kept,
-                );
-                // The configuration has none that cannot be.
-                if let Ok(added) = added {
-                    tables.set_details(added.index, new);
-                }
-            }
+        tables.release(epoch);
+        tables.remove(index, epoch);
+        let Some(new) = new else { return };
+        let details = Details { prefixes: new.prefixes.clone().into(), ..Details::default() };
+        // The configuration has no session that cannot be beside the others.
+        if let Ok(added) = tables.insert(new.line, details, traffic) {
+            tables.set_details(added.index, new);
         }
     }
 
@@ -466,15 +450,21 @@ impl Tables {
     }
 
     fn to_address(&self, address: [u32; 4]) -> Subscriber {
-        match self.index_of_address4(address) {
+        self.to_hashed(self.hash_of_prefix(address, HOST_BITS), address)
+    }
+
+    /// The subscriber of an address with this hash.
+    #[inline]
+    fn to_hashed(&self, hash: u32, address: [u32; 4]) -> Subscriber {
+        match self.index_of_address4(hash, address) {
             0 => self.to_prefix(address),
             index => self.named(index),
         }
     }
 
-    /// The number of the subscriber whose first address of IPv4 this is; 0: none.
-    fn index_of_address4(&self, address: [u32; 4]) -> u32 {
-        let hash = self.hash_of_prefix(address, HOST_BITS);
+    /// The number of the subscriber whose first address of IPv4 this is, with its hash; 0: none.
+    #[inline]
+    fn index_of_address4(&self, hash: u32, address: [u32; 4]) -> u32 {
         let is_first = |address4| self.by_address4.find(hash, |index| self.to[index].address4 == address4);
         address4_of(address).map_or(0, is_first)
     }
@@ -493,8 +483,9 @@ impl Tables {
     /// Whether a subscriber has this prefix.
     fn is_owned(&self, prefix: Prefix) -> bool {
         let (address, len) = masked(prefix);
-        let first = if len == HOST_BITS { self.index_of_address4(address) } else { 0 };
-        first != 0 || self.number_of_prefix(address, len) != 0
+        let is_first =
+            len == HOST_BITS && self.index_of_address4(self.hash_of_prefix(address, HOST_BITS), address) != 0;
+        is_first || self.number_of_prefix(address, len) != 0
     }
 
     fn insert(&mut self, line: Line, details: Details, traffic: [Traffic; 2]) -> Result<Subscriber, Taken> {
@@ -516,11 +507,7 @@ impl Tables {
             _ => self.push(),
         };
         let first = first_address4(&details.prefixes);
-        for &prefix in details
-            .prefixes
-            .iter()
-            .filter(|&&prefix| first.is_none_or(|first| masked(prefix) != masked(first)))
-        {
+        for prefix in behind_first(&details.prefixes) {
             self.own(prefix, index);
         }
         self.by_line.insert(self.hash_of_line(line), index);
@@ -603,9 +590,7 @@ impl Tables {
         if let Some(first) = first {
             self.by_address4.remove(self.hash_of_prefix(masked(first).0, HOST_BITS), index);
         }
-        for &prefix in
-            prefixes.iter().filter(|&&prefix| first.is_none_or(|first| masked(prefix) != masked(first)))
-        {
+        for prefix in behind_first(&prefixes) {
             self.disown(prefix);
         }
         self.live -= 1;
@@ -623,6 +608,12 @@ impl Tables {
 /// The first address of IPv4 among prefixes.
 fn first_address4(prefixes: &[Prefix]) -> Option<Prefix> {
     prefixes.iter().copied().find(|prefix| prefix.address.is_ipv4() && prefix.len == 32)
+}
+
+/// All prefixes but the first address of IPv4.
+fn behind_first(prefixes: &[Prefix]) -> impl Iterator<Item = Prefix> {
+    let first = first_address4(prefixes);
+    prefixes.iter().copied().filter(move |&prefix| first != Some(prefix))
 }
 
 /// The address of IPv4 that these words stand for.

@@ -286,12 +286,12 @@ fn next_hop(address: IpAddr, name: Option<&str>, ports: &[Port]) -> Result<NextH
     }
     let holds = |port: &Port| port.addresses.iter().any(|local| is_near(local, address));
     let is_at = |port: &Port| !port.has_lines() && holds(port);
-    let has_lines = |port: &&Port| match name {
+    let is_meant = |port: &&Port| match name {
         Some(name) => port.name == name,
         None => holds(port),
     };
     if !ports.iter().any(is_at)
-        && let Some(port) = ports.iter().filter(has_lines).find(|port| port.has_lines())
+        && let Some(port) = ports.iter().filter(is_meant).find(|port| port.has_lines())
     {
         return Err(format!(
             "`{}` has several lines, and {address} may be on each: give it a port with the tags of its line",
