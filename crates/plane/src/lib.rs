@@ -77,6 +77,9 @@ mod reset;
 mod route;
 pub mod scenario;
 mod sessions;
+#[cfg(test)]
+#[expect(dead_code, reason = "only its tests use it")]
+mod shape;
 mod stage;
 mod steer;
 mod table;

@@ -1,0 +1,19 @@
+//! The shaper of subscribers: rates by levels, fair queues within each subscriber.
+//!
+//! ```text
+//! port > group (> group) > subscriber > class (strict, and 3 by weight) > flow (COBALT)
+//! ```
+//! Pure: packets are numbers of the owner with a size, a flow, a class and an ECN field; time is an argument.
+//!
+//! - `scheduler.rs`: the levels, and which subscriber is served next
+//! - `subscriber.rs`: a subscriber that has packets: its classes and flows, and which packet leaves
+//! - `flows.rs`: the slabs of packets and flows; `gate.rs`: rates; `wheel.rs`: timers; `ring.rs`: lists
+
+mod flows;
+mod gate;
+mod ring;
+mod scheduler;
+mod subscriber;
+#[cfg(test)]
+mod tests;
+mod wheel;
