@@ -4,7 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::bucket::MOST_BITS_PER_S;
-use super::{AccessConfig, AccessSession, AccessSessions};
+use super::labels::{Labels, name};
+use super::{AccessConfig, AccessSession, AccessSessions, AccessState};
 use crate::frame::{Line, PortId};
 use crate::port::{MacText, Port, port_named};
 use crate::prefix::Prefix;
@@ -20,6 +21,13 @@ const MOST_PREFIXES: usize = 16;
 pub enum SubscriberCommand {
     /// Adds a session, or replaces the one of this number, whose counters go on.
     Add(SubscriberEntry),
+    /// Changes the state of a session; all else stays.
+    SetState {
+        /// Its number.
+        session: u64,
+        /// What it becomes.
+        state: AccessState,
+    },
     /// Removes a session.
     Remove {
         /// Its number.
@@ -28,7 +36,7 @@ pub enum SubscriberCommand {
 }
 
 /// A session of a subscriber.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SubscriberEntry {
     /// Its number, which the control program chooses.
@@ -50,6 +58,15 @@ pub struct SubscriberEntry {
     /// Rate of frames to the subscriber, bits/s; none: no limit.
     #[serde(default)]
     pub to_bits_per_s: Option<u64>,
+    /// Whether it may send and receive.
+    #[serde(default)]
+    pub state: AccessState,
+    /// The name of its plan, which rules of filters and metrics name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<String>,
+    /// The name of its group, the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
 }
 
 /// A change of a session.
@@ -79,6 +96,11 @@ impl SubscriberCommand {
                 sessions.check(&new)?;
                 Was { old: sessions.get(new.session).cloned(), new: Some(new) }
             }
+            SubscriberCommand::SetState { session, state } => {
+                let old = sessions.get(*session).cloned();
+                let old = old.ok_or_else(|| format!("there is no session {session}"))?;
+                Was { new: Some(AccessSession { state: *state, ..old.clone() }), old: Some(old) }
+            }
             SubscriberCommand::Remove { session } => {
                 let old = sessions.get(*session).cloned();
                 Was { old: Some(old.ok_or_else(|| format!("there is no session {session}"))?), new: None }
@@ -90,14 +112,14 @@ impl SubscriberCommand {
 
 impl SubscriberEntry {
     fn session(&self, access: &AccessConfig, ports: &[Port]) -> Result<AccessSession, String> {
-        let SubscriberEntry { session, revision, port: name, tags, mac, .. } = self;
-        let number = port_named(ports, name)?;
+        let SubscriberEntry { session, revision, port: port_name, tags, mac, .. } = self;
+        let number = port_named(ports, port_name)?;
         let port = ports.get(number).filter(|port| port.is_access);
-        let port =
-            port.ok_or_else(|| format!("`{name}` is no access port: write `access` among its arguments"))?;
+        let port = port
+            .ok_or_else(|| format!("`{port_name}` is no access port: write `access` among its arguments"))?;
         let tags = Tags::read(tags)?;
         if !port.vlan.accepts(tags) {
-            return Err(format!("`{name}` has no frames with these tags ({tags}), but {}", port.vlan));
+            return Err(format!("`{port_name}` has no frames with these tags ({tags}), but {}", port.vlan));
         }
         Ok(AccessSession {
             session: *session,
@@ -106,6 +128,11 @@ impl SubscriberEntry {
             prefixes: self.checked_prefixes(access)?,
             from_bits_per_s: rate(self.from_bits_per_s)?,
             to_bits_per_s: rate(self.to_bits_per_s)?,
+            state: self.state,
+            labels: Labels {
+                plan: self.plan.as_deref().map(name).transpose()?,
+                group: self.group.as_deref().map(name).transpose()?,
+            },
         })
     }
 

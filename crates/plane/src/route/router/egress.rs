@@ -173,7 +173,11 @@ impl Router {
         if self.is_too_long(frame, line.port) {
             return step.refuse(i, DropReason::TooBig, Error::TooBig(self.mtu(port)), back);
         }
-        match step.subscribers.send_to(step.now, frame.subscriber, frame.ip().len()) {
+        let sent = step
+            .subscribers
+            .admit_to(step.now, frame)
+            .and_then(|()| step.subscribers.send_to(step.now, frame));
+        match sent {
             Ok(line) => self.send(step, i, Station::of(line), back),
             Err(denied) => step.drop(i, denied.into()),
         }
@@ -195,10 +199,16 @@ impl Router {
                 others.insert(i);
                 continue;
             }
-            match step.subscribers.send_to(step.now, frame.subscriber, frame.ip_bytes()) {
+            let sent = step
+                .subscribers
+                .admit_to(step.now, frame)
+                .and_then(|()| step.subscribers.send_to(step.now, frame));
+            match sent {
                 Ok(Line { port, tags, mac }) => {
                     frame.decrement_ttl();
-                    frame.set_ethernet(mac, self.neighbours.link(port).mac, tags.write(&mut [[0; 4]; 2]));
+                    let (places, priority) = (&mut [[0; 4]; 2], step.subscribers.priority(frame.class));
+                    let tags = tags.write_with_priority(priority, places);
+                    frame.set_ethernet(mac, self.neighbours.link(port).mac, tags);
                     step.leave(i, port);
                 }
                 Err(denied) => step.drop(i, denied.into()),
