@@ -77,8 +77,6 @@ mod reset;
 mod route;
 pub mod scenario;
 mod sessions;
-#[cfg(test)]
-#[expect(dead_code, reason = "only its tests use it")]
 mod shape;
 mod stage;
 mod steer;
@@ -124,6 +122,7 @@ pub use route::{
     NextHop, NoLink, Options, Route, RouteCommand, RouteEntry, RouteTarget, Routes, Target, Via,
 };
 pub use sessions::{Cursor, Session, SessionRecord};
+pub use shape::{GroupState, QueueFigures};
 pub use table::tcp::Progress;
 pub use tags::{TagSet, Tags, Vids};
 pub use threads::{Handover, Ingress, MOST_THREADS, NeighbourNews, Share};

@@ -6,6 +6,7 @@ mod flow_cache;
 mod hostile;
 mod nat_model;
 mod scenarios;
+mod shaping;
 mod shares;
 mod stages;
 mod threads;

@@ -499,6 +499,67 @@ impl Shaper {
         }
     }
 
+    /// Memory, bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.flows.bytes() + self.slots.capacity() * size_of::<Slot>() + self.slot_of.capacity() * size_of::<u32>()
+    }
+
+    /// Whether nothing waits, nothing was lost, and no slots are to be looked at.
+    #[inline]
+    pub(crate) fn is_quiet(&self, now_ns: u64) -> bool {
+        self.flows.waiting == 0
+            && self.lost.is_empty()
+            && (now_ns < self.sweep_ns || self.free_slots.len() == self.slots.len())
+    }
+
+    /// The numbers of all packets that wait.
+    pub(crate) fn payloads(&self) -> impl Iterator<Item = u32> {
+        let flows = self.slots.iter().flat_map(Slot::open_flows);
+        flows.flat_map(|flow| self.flows.packets(flow)).map(|packet| packet.payload)
+    }
+
+    /// All packets that wait, those of each flow in their order, and their numbers. None waits any more.
+    pub(crate) fn drain(&mut self) -> Vec<(Offered, u32)> {
+        let mut all = Vec::new();
+        for at in 0..self.slots.len() as u32 {
+            let subscriber = self.slots[at as usize].subscriber;
+            self.clear(at, |shaper, flow, packet| {
+                shaper.count_waiting(at, -1, -i32::from(packet.bytes));
+                let packet_again = Offered {
+                    subscriber,
+                    bytes: packet.bytes.into(),
+                    flow: flow.hash,
+                    class: flow.class,
+                    is_ect: packet.is_ect,
+                    note: packet.note,
+                };
+                all.push((packet_again, packet.payload));
+            });
+        }
+        all
+    }
+
+    /// Goes on with what another one has counted of subscribers, and with its losses.
+    pub(crate) fn inherit(mut self, old: &mut Shaper) -> Shaper {
+        for slot in &old.slots {
+            if slot.subscriber != NONE && slot.totals != Totals::default() {
+                old.totals.entry(slot.subscriber).or_default().add(&slot.totals);
+            }
+        }
+        self.totals = std::mem::take(&mut old.totals);
+        self.lost = std::mem::take(&mut old.lost);
+        self
+    }
+
+    /// A packet that waited elsewhere waits here.
+    pub(crate) fn put_back(&mut self, now_ns: u64, packet: &Offered, plan: &Plan, payload: u32) {
+        let at = match self.slot_at(packet.subscriber) {
+            Some(at) => at,
+            None => self.open_slot(packet.subscriber, plan),
+        };
+        self.wait(at, packet, payload, now_ns);
+    }
+
     /// When [`Shaper::advance`] and [`Shaper::take`] are to be called next.
     pub(crate) fn due_ns(&self, now_ns: u64) -> Option<u64> {
         let port = |&port: &u32| {

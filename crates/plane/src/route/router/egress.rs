@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_packet::frame::Mac;
 
 use super::{GROUPS, NEIGHBOURS, Next, Router, is_of_link};
-use crate::batch::{Frames, PerFrame, Set};
+use crate::batch::{Frames, PerFrame, Set, Verdict};
 use crate::dir::{Dir, EntryPoint};
 use crate::drops::DropReason;
 use crate::flow::spread;
@@ -178,7 +178,19 @@ impl Router {
             .admit_to(step.now, frame)
             .and_then(|()| step.subscribers.send_to(step.now, frame));
         match sent {
-            Ok(line) => self.send(step, i, Station::of(line), back),
+            Ok(line) => {
+                let later = self.complete(step, i, Station::of(line), back);
+                if step.verdicts[i] == Verdict::Out(line.port) {
+                    hold(step, i);
+                }
+                let known = step.frames[i].known();
+                for buf in later {
+                    let Step { now, frames, outbox, subscribers, .. } = step;
+                    if let Err(buf) = subscribers.hold_fragment_to(*now, &frames[i], (known, buf), outbox) {
+                        outbox.send(EntryPoint::Leave(line.port), line.port, buf);
+                    }
+                }
+            }
             Err(denied) => step.drop(i, denied.into()),
         }
     }
@@ -210,6 +222,7 @@ impl Router {
                     let tags = tags.write_with_priority(priority, places);
                     frame.set_ethernet(mac, self.neighbours.link(port).mac, tags);
                     step.leave(i, port);
+                    hold(step, i);
                 }
                 Err(denied) => step.drop(i, denied.into()),
             }
@@ -249,13 +262,21 @@ impl Router {
 
     /// A packet that may be too long for the link.
     fn send(&self, step: &mut Step<'_, '_>, i: usize, to: Station, back: EntryPoint) {
+        for later in self.complete(step, i, to, back) {
+            step.outbox.send(EntryPoint::Leave(to.port), to.port, later);
+        }
+    }
+
+    /// The same; returns the fragments behind the first one, which it leaves as.
+    fn complete(&self, step: &mut Step<'_, '_>, i: usize, to: Station, back: EntryPoint) -> Vec<Vec<u8>> {
         let Station { port, mac, tags } = to;
         if step.frames[i].has_options4() && !self.see_to_options(step, i, port, back) {
-            return;
+            return Vec::new();
         }
         let (mtu, link) = (self.mtu(port), self.neighbours.link(port));
         if self.is_too_long(&step.frames[i], port) {
-            return step.refuse(i, DropReason::TooBig, Error::TooBig(mtu), back);
+            step.refuse(i, DropReason::TooBig, Error::TooBig(mtu), back);
+            return Vec::new();
         }
         let frame = &mut step.frames[i];
         let fits = frame.ip().len() <= usize::from(mtu);
@@ -263,12 +284,9 @@ impl Router {
         let places = &mut [[0; 4]; 2];
         let tags = tags.map_or(link.tags.fixed(), |tags| tags.write(places));
         frame.set_ethernet(mac, link.mac, tags);
-        if !fits {
-            for later in fragment::cut(frame, mtu) {
-                step.outbox.send(EntryPoint::Leave(port), port, later);
-            }
-        }
+        let later = if fits { Vec::new() } else { fragment::cut(frame, mtu) };
         step.leave(i, port);
+        later
     }
 
     /// Handles the options of a packet that leaves by a port; false if it goes no further.
@@ -337,6 +355,15 @@ impl Router {
             );
         }
         self.settle();
+    }
+}
+
+/// A packet that leaves for a subscriber may have to wait for a rate.
+#[inline]
+fn hold(step: &mut Step<'_, '_>, i: usize) {
+    let Step { now, frames, outbox, subscribers, verdicts, .. } = step;
+    if let Some(ticket) = subscribers.hold_to(*now, &frames[i], outbox) {
+        verdicts[i] = Verdict::Kept(ticket);
     }
 }
 
