@@ -35,6 +35,7 @@ mod mac;
 mod name;
 mod plan;
 mod pool;
+pub mod ppp;
 pub mod pppoe;
 mod random;
 mod record;
