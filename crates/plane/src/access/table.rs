@@ -26,16 +26,20 @@ use super::bucket::Bucket;
 use super::counts::{FrameKind, KindCounts, Traffic};
 use super::labels::{LabelRow, LabelTable, Labels};
 use super::walled::{Refused, Walled};
-use super::{AccessPolicy, AccessSession, AccessState, SubscriberConfig};
+use super::{AccessPolicy, AccessSession, AccessState, Loops, SubscriberConfig, UnknownSessions};
 use crate::address::{bits, mapped4, words_of, words6};
 use crate::batch::{Frames, PerFrame, Set};
 use crate::drops::DropReason;
-use crate::frame::{Frame, Kind, Line, Subscriber};
+use crate::frame::{Frame, IPV4, IPV6, Kind, Line, PPPOE, Subscriber};
+use crate::neighbour::is_link_local;
 use crate::prefix::{Prefix, mask6};
 use crate::shape::{Shapers, Side as Direction};
 use crate::table::arena::Arena;
 use crate::table::index::{self, Index};
+use crate::table::quota::{Quota, Rate, Rates};
 use crate::table::secret::Secret;
+use crate::table::shares::Host;
+use crate::table::tcp;
 use crate::time::Time;
 
 /// How much [`crate::Plane::frames_epoch`] grows until an index that was removed may be used again: a frame that is kept once more
@@ -50,6 +54,8 @@ struct Side {
     generation: u8,
     /// `None`: it was removed.
     state: Option<AccessState>,
+    /// As [`AccessSession::mru`].
+    mru: u16,
     /// Number of its plan and group.
     labels: u16,
     /// Its first address of IPv4; 0: it has none.
@@ -60,6 +66,26 @@ struct Side {
 
 const _: () = assert!(size_of::<Side>() == 64);
 
+/// A subscriber that a packet is for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Receiver {
+    pub(crate) line: Line,
+    /// The longest packet that it takes, whatever its port carries.
+    pub(crate) most_bytes: u16,
+}
+
+impl Side {
+    /// The longest packet of its subscriber.
+    #[inline]
+    fn most_bytes(&self) -> u16 {
+        match (self.mru, self.line.pppoe_session) {
+            (0, 0) => u16::MAX,
+            (0, _) => PPPOE_MRU,
+            (mru, _) => mru,
+        }
+    }
+}
+
 /// What few frames ask for.
 #[derive(Debug, Default)]
 struct Details {
@@ -68,6 +94,9 @@ struct Details {
     /// Its addresses and networks.
     prefixes: Box<[Prefix]>,
     bits_per_s: [u64; 2],
+    magic: u32,
+    /// Frames of PPP from it that carried no packets.
+    control_frames: u64,
     /// What was counted from it and to it, but for the best effort of IPv4: that is the rest of all.
     counts: [KindCounts; 2],
     dropped: Dropped,
@@ -95,6 +124,8 @@ pub(super) struct Shown<'a> {
     pub(super) line: Line,
     pub(super) prefixes: &'a [Prefix],
     pub(super) bits_per_s: [u64; 2],
+    pub(super) mru: u16,
+    pub(super) magic: u32,
     pub(super) state: AccessState,
     pub(super) labels: &'a Labels,
     /// From it, and to it.
@@ -132,11 +163,20 @@ impl From<Denied> for DropReason {
     }
 }
 
+/// Senders of packets of unknown sessions that are told apart.
+const SENDERS: usize = 4096;
+/// PADTs per second, and those of a sender.
+const TERMINATIONS: Rates =
+    Rates { of_host: Rate { burst: 1, per_s: 1 }, of_all: Rate { burst: 1000, per_s: 4000 }, threads: 1 };
 /// Bits of the address of one host, as one of IPv6.
 const HOST_BITS: u8 = 128;
 /// Ethernet header, and a VLAN tag.
 const ETHERNET: usize = 14;
 const TAG: usize = 4;
+/// A header of TCP without options.
+const TCP: usize = 20;
+/// The MRU of a PPPoE session without RFC 4638.
+const PPPOE_MRU: u16 = 1492;
 /// An index that has rested long enough.
 const RELEASED: u64 = 0;
 
@@ -155,7 +195,7 @@ impl fmt::Display for Taken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Taken::Line => {
-                f.write_str("another subscriber has this port, tags and Ethernet address: give each its own")
+                f.write_str("another subscriber has this port, tags, Ethernet address and PPPoE session: give each its own")
             }
             Taken::Prefix(prefix) => write!(f, "another subscriber has {prefix}: give each its own"),
             Taken::Full => f.write_str("there are too many subscribers"),
@@ -191,6 +231,9 @@ struct Tables {
     lengths: [u32; 129],
     used_lengths: Vec<u8>,
     live: u32,
+    unknown_sessions: UnknownSessions,
+    /// PADTs for packets of unknown sessions.
+    terminations: Quota,
     /// Indexes that were removed, and when: no frame names the oldest any more when its time has come.
     resting: VecDeque<(u32, u64)>,
 }
@@ -232,6 +275,43 @@ impl Subscribers {
     pub(crate) fn line(&self, subscriber: Subscriber) -> Option<Line> {
         let tables = self.0.as_ref()?;
         tables.side(&tables.from, subscriber).map(|side| side.line)
+    }
+
+    /// The subscriber that a packet is for; `None` if it is none, or was removed.
+    #[inline]
+    pub(crate) fn receiver(&self, subscriber: Subscriber) -> Option<Receiver> {
+        let tables = self.0.as_ref()?;
+        let side = tables.side(&tables.to, subscriber)?;
+        Some(Receiver { line: side.line, most_bytes: side.most_bytes() })
+    }
+
+    /// A subscriber has sent PPP that is no packet: it is alive. Returns the magic number of the node there, and the longest packet.
+    pub(crate) fn heard_lcp(&mut self, subscriber: Subscriber) -> (u32, u16) {
+        let Some(tables) = &mut self.0 else { return (0, 0) };
+        match (tables.to.record(subscriber.index), tables.details.record_mut(subscriber.index)) {
+            (Some(side), Some(details)) => {
+                details.control_frames += 1;
+                (details.magic, side.most_bytes())
+            }
+            _ => (0, 0),
+        }
+    }
+
+    /// Whether the sender of a packet of an unknown PPPoE session is told so now.
+    pub(crate) fn terminates(&mut self, now: Time, sender: Host) -> bool {
+        self.0.as_mut().is_some_and(|tables| {
+            tables.unknown_sessions == UnknownSessions::Terminate && tables.terminations.allows(now, sender)
+        })
+    }
+
+    /// Whether the sender of a packet for itself is told so.
+    pub(crate) fn rejects_loops(&self) -> bool {
+        self.0.as_ref().is_some_and(|tables| tables.policy.loops == Loops::Reject)
+    }
+
+    /// What becomes of packets of unknown PPPoE sessions from now on.
+    pub(crate) fn set_unknown_sessions(&mut self, what: UnknownSessions) {
+        self.0.iter_mut().for_each(|tables| tables.unknown_sessions = what);
     }
 
     /// Sets the subscribers that frames of `set` come from.
@@ -301,7 +381,7 @@ impl Subscribers {
             tables.details[index].dropped.walled += 1;
             return Err(refused.into());
         }
-        let bytes = frame.bytes().len();
+        let bytes = frame.bytes().len() + pppoe_bytes(side.line);
         let is_policed = tables.shapers.as_ref().is_none_or(|shapers| shapers.is_policed());
         if is_policed && !side.bucket.allow(now, bytes) {
             let [over_rate, _] = &mut tables.details[index].dropped.over_rate;
@@ -309,6 +389,7 @@ impl Subscribers {
             return Err(Denied::OverRate);
         }
         side.traffic.add(bytes);
+        clamp_mss(frame, side.most_bytes());
         let (labels, marking) = (side.labels, tables.policy.dscp.from);
         tables.policy.dscp.mark(marking, frame);
         tables.count(index, labels, (0, FrameKind::of(frame)), bytes);
@@ -376,7 +457,7 @@ impl Subscribers {
         self.0.iter().flat_map(|tables| tables.labels.iter())
     }
 
-    /// A packet goes to a subscriber: it counts, as if it had so many bytes. Returns where it is.
+    /// A packet goes to its subscriber: it counts, with the headers that it is going to have. Returns where the subscriber is.
     ///
     /// # Errors
     /// Why it is dropped.
@@ -388,7 +469,7 @@ impl Subscribers {
         if side.state.is_none() || side.generation != to.generation {
             return Err(Denied::NoSession);
         }
-        let bytes = ip_bytes + ETHERNET + TAG * side.line.tags.count();
+        let bytes = ip_bytes + ETHERNET + TAG * side.line.tags.count() + pppoe_bytes(side.line);
         let shapers = tables.shapers.as_ref();
         let is_policed = shapers.is_none_or(|shapers| shapers.is_policed());
         if is_policed && !side.bucket.allow(now, bytes) {
@@ -486,6 +567,8 @@ impl Subscribers {
             line: from.line,
             prefixes: &details.prefixes,
             bits_per_s: details.bits_per_s,
+            mru: to.mru,
+            magic: details.magic,
             state,
             labels: &tables.labels.get(from.labels)?.labels,
             counts,
@@ -504,6 +587,7 @@ impl Subscribers {
             + indexes
             + prefixes
             + tables.walled.bytes()
+            + tables.shapers.as_ref().map_or(0, |shapers| shapers.bytes())
             + size_of::<Prefix>() * tables.live as usize
     }
 }
@@ -517,6 +601,10 @@ impl Details {
             Kind::V6 => IpAddr::from(frame.addresses6().0.to_be_bytes()),
             _ => return false,
         };
+        // Its address on the link goes no further than to the node.
+        if is_link_local(source) {
+            return true;
+        }
         self.prefixes.iter().any(|prefix| prefix.contains(source))
     }
 }
@@ -541,6 +629,8 @@ impl Tables {
             lengths: [0; 129],
             used_lengths: Vec::new(),
             live: 0,
+            unknown_sessions: UnknownSessions::default(),
+            terminations: Quota::new(seed, SENDERS, TERMINATIONS),
             resting: VecDeque::new(),
         };
         // Index 0 is no subscriber, prefix 0 is none.
@@ -549,9 +639,9 @@ impl Tables {
         tables
     }
 
-    fn hash_of_line(&self, Line { port, tags, mac: [a, b, c, d, e, f] }: Line) -> u32 {
+    fn hash_of_line(&self, Line { port, tags, mac: [a, b, c, d, e, f], pppoe_session }: Line) -> u32 {
         let words = [
-            port.0.into(),
+            u32::from(pppoe_session) << 16 | u32::from(port.0),
             u32::from(tags.outer) << 16 | u32::from(tags.inner),
             u32::from_be_bytes([a, b, c, d]),
             u32::from_be_bytes([0, 0, e, f]),
@@ -658,8 +748,8 @@ impl Tables {
         let address4 = first.and_then(|first| address4_of(masked(first).0)).unwrap_or(0);
         let [from, to] = traffic;
         let (state, labels) = (Some(AccessState::Active), self.labels.take(&Labels::default()));
-        let side =
-            |traffic| Side { line, generation, state, labels, address4, bucket: Bucket::default(), traffic };
+        let bucket = Bucket::default();
+        let side = |traffic| Side { line, generation, state, mru: 0, labels, address4, bucket, traffic };
         (self.from[index], self.to[index]) = (side(from), side(to));
         self.details[index] = details;
         self.live += 1;
@@ -668,16 +758,26 @@ impl Tables {
 
     /// What a session says beside its line and its prefixes.
     fn set_details(&mut self, index: u32, session: &AccessSession) {
-        let AccessSession { session, revision, from_bits_per_s, to_bits_per_s, state, ref labels, .. } =
-            *session;
+        let AccessSession {
+            session,
+            revision,
+            from_bits_per_s,
+            to_bits_per_s,
+            mru,
+            magic,
+            state,
+            ref labels,
+            ..
+        } = *session;
         self.set_state(index, state);
         self.set_labels(index, labels);
         let details = &mut self.details[index];
-        (details.session, details.revision) = (session, revision);
+        (details.session, details.revision, details.magic) = (session, revision, magic);
         details.bits_per_s = [from_bits_per_s, to_bits_per_s];
         self.from[index].bucket.set_rate(from_bits_per_s);
         self.to[index].bucket.set_rate(to_bits_per_s);
         self.set_plan(index);
+        (self.from[index].mru, self.to[index].mru) = (mru, mru);
     }
 
     fn set_state(&mut self, index: u32, state: AccessState) {
@@ -783,6 +883,21 @@ impl Tables {
     }
 }
 
+/// Bytes of the headers of PPPoE and PPP of frames of a line.
+#[inline]
+fn pppoe_bytes(line: Line) -> usize {
+    if line.pppoe_session == 0 { 0 } else { PPPOE }
+}
+
+/// TCP of a subscriber is told to send no longer packets than these, in both directions.
+#[inline]
+pub(crate) fn clamp_mss(frame: &mut Frame<'_>, most_bytes: u16) {
+    if most_bytes != u16::MAX && frame.tcp_flags() & tcp::SYN != 0 {
+        let headers = if frame.kind() == Kind::V4 { IPV4 } else { IPV6 } + TCP;
+        tcp::clamp_mss(frame.l4_mut(), most_bytes.saturating_sub(headers as u16));
+    }
+}
+
 impl From<Refused> for Denied {
     fn from(refused: Refused) -> Denied {
         match refused {
@@ -827,7 +942,12 @@ mod tests {
 
     fn line(n: u16) -> Line {
         let mac = [2, 0, 0, 0, 0, (n % 3) as u8];
-        Line { port: PortId(n % 2), tags: Tags { outer: 1 + n % 5, inner: n % 7 }, mac }
+        Line {
+            port: PortId(n % 2),
+            tags: Tags { outer: 1 + n % 5, inner: n % 7 },
+            mac,
+            pppoe_session: n / 105,
+        }
     }
 
     fn prefix(text: &str) -> Prefix {
@@ -860,6 +980,7 @@ mod tests {
         }
         assert_eq!((table.lookup_from(line(1)), table.lookup_from(line(2))), (one, two));
         for other in [
+            Line { pppoe_session: 7, ..line(1) },
             Line { port: PortId(0), ..line(1) },
             Line { tags: Tags { outer: 2, inner: 0 }, ..line(1) },
             Line { mac: [2, 0, 0, 0, 1, 1], ..line(1) },
@@ -898,7 +1019,6 @@ mod tests {
             line: line(n),
             prefixes,
             from_bits_per_s,
-            to_bits_per_s: 0,
             ..AccessSession::default()
         }
     }

@@ -501,7 +501,9 @@ impl Shaper {
 
     /// Memory, bytes.
     pub(crate) fn bytes(&self) -> usize {
-        self.flows.bytes() + self.slots.capacity() * size_of::<Slot>() + self.slot_of.capacity() * size_of::<u32>()
+        self.flows.bytes()
+            + self.slots.capacity() * size_of::<Slot>()
+            + self.slot_of.capacity() * size_of::<u32>()
     }
 
     /// Whether nothing waits, nothing was lost, and no slots are to be looked at.

@@ -6,7 +6,7 @@
 use weir_packet::steer::{flow, mix4, mix6};
 
 use super::super::counts::FrameKind;
-use super::{Subscribers, Tables};
+use super::{Subscribers, Tables, pppoe_bytes};
 use crate::dir::{Dir, EntryPoint};
 use crate::drops::{DropReason, Drops};
 use crate::frame::{Fragment, Frame, Kind, Known, Subscriber};
@@ -31,7 +31,7 @@ impl Subscribers {
         if !shapers.takes(Side::From, bits_per_s) {
             return None;
         }
-        let packet = offered(frame, frame.bytes().len());
+        let packet = offered(frame, frame.bytes().len() + pppoe_bytes(line));
         let mut ticket = None;
         let keep = || *ticket.insert(outbox.keep(frame));
         shapers.offer((Side::From, now), &packet, |config| plan(config, line, bits_per_s), keep);
