@@ -564,12 +564,16 @@ impl Shaper {
 
     /// When [`Shaper::advance`] and [`Shaper::take`] are to be called next.
     pub(crate) fn due_ns(&self, now_ns: u64) -> Option<u64> {
+        let sweep = (self.free_slots.len() < self.slots.len()).then_some(self.sweep_ns);
         let port = |&port: &u32| {
             let node = &self.nodes[port as usize];
             node.has_children().then(|| node.gate.free_ns().max(now_ns))
         };
         let early = self.early.peek().map(|&Reverse((due_ns, _))| due_ns);
-        let sweep = (self.free_slots.len() < self.slots.len()).then_some(self.sweep_ns);
+        if self.flows.waiting == 0 && self.lost.is_empty() {
+            // Timers of subscribers without packets can wait.
+            return sweep;
+        }
         self.ports.iter().filter_map(port).chain(self.wheel.due_ns()).chain(early).chain(sweep).min()
     }
 
