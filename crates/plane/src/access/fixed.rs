@@ -3,13 +3,14 @@
 //! ```text
 //! subscribers(anna access 100.5 02:00:00:00:00:01 198.18.0.5 2001:db8:1::/64, bob access untagged 02:00:00:00:00:02)
 //! ```
-//! A name, a port, the tags of a line there, an Ethernet address, and addresses or networks that are the subscriber's. Indexes follow
+//! A name, a port, the tags of a line there, an Ethernet address, with PPPoE `pppoe` and the id of the session, and addresses or networks that are the subscriber's. Indexes follow
 //! from the order of the text, from 1 on.
 
 use std::net::IpAddr;
 
 use weir_config::Notes;
 
+use super::command::PPPOE_IDS;
 use super::table::Subscribers;
 use crate::frame::{Line, PortId};
 use crate::port::{self, Port, port_named};
@@ -68,12 +69,28 @@ fn subscriber(arg: &Arg, ports: &[Port]) -> Result<SubscriberConfig, String> {
     if let Some(Port { vlan, .. }) = ports.get(number).filter(|port| !port.vlan.accepts(tags)) {
         return Err(format!("`{port}` has no frames with these tags ({tags}), but {vlan}"));
     }
+    let mut line = Line { port: PortId(number as u16), tags, mac: port::own_mac(mac)?, pppoe_session: 0 };
+    let prefixes = match prefixes {
+        ["pppoe", id, prefixes @ ..] => {
+            if !ports.get(number).is_some_and(|port| port.is_access) {
+                return Err(format!("`{port}` has no PPPoE sessions: write `access` among its arguments"));
+            }
+            line.pppoe_session = pppoe_session(id)?;
+            prefixes
+        }
+        prefixes => prefixes,
+    };
     if prefixes.len() > MOST_PREFIXES {
         return Err(format!("a subscriber has at most {MOST_PREFIXES} addresses and networks"));
     }
-    let line = Line { port: PortId(number as u16), tags, mac: port::own_mac(mac)?, pppoe_session: 0 };
     let prefixes = prefixes.iter().map(|text| prefix(text)).collect::<Result<_, _>>()?;
     Ok(SubscriberConfig { name: name.to_string(), line, prefixes })
+}
+
+/// The id of a PPPoE session.
+fn pppoe_session(text: &str) -> Result<u16, String> {
+    let id = text.parse().ok().filter(|id| PPPOE_IDS.contains(id));
+    id.ok_or_else(|| format!("`{text}` is no id of a PPPoE session: write a number of 1 to 65534"))
 }
 
 /// An address, or a network.

@@ -600,9 +600,20 @@ impl Tables {
     /// The number of a session that is in the table; 0: it is not.
     fn index_of_session(&self, session: &AccessSession) -> u32 {
         match session.prefixes.first() {
-            Some(prefix) if session.is_routed => self.index_of_source(session.line, masked(*prefix).0),
+            Some(&prefix) if session.is_routed => self.owner(prefix),
             _ => self.index_of_line(session.line),
         }
+    }
+
+    /// The number of the subscriber with this prefix; 0: none has it.
+    fn owner(&self, prefix: Prefix) -> u32 {
+        let (address, len) = masked(prefix);
+        let first = if len == HOST_BITS {
+            self.index_of_address4(self.hash_of_prefix(address, len), address)
+        } else {
+            0
+        };
+        if first != 0 { first } else { self.prefixes[self.number_of_prefix(address, len)].index }
     }
 
     /// The number of the subscriber behind the router of this line that has an address; 0: none.
