@@ -89,7 +89,8 @@ mod update;
 mod was;
 
 pub use access::{
-    SubscriberCommand, SubscriberConfig, SubscriberEntry, SubscriberEvent, SubscriberState, UnknownSessions,
+    AccessState, ClassCount, LabelCounts, SubscriberCommand, SubscriberConfig, SubscriberEntry,
+    SubscriberEvent, SubscriberState, UnknownSessions,
 };
 pub use address::{address_of, words_of};
 pub use batch::{BATCH, Batch, Set, Verdict};

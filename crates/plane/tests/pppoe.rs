@@ -842,7 +842,7 @@ impl Model {
                 self.0.retain(|other| other.session != *session);
                 self.0.len() < before
             }
-            SubscriberCommand::UnknownSessions(_) => unreachable!("it is not sent"),
+            other => unreachable!("{other:?} is not sent"),
         }
     }
 

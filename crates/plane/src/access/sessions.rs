@@ -3,9 +3,11 @@
 //!
 //! Invariant: no two sessions have the same line, Ethernet address and PPPoE session, or the same prefix.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
-use super::{EchoTimes, UnknownSessions};
+use super::labels::{Labels, MOST_LABELS};
+use super::{AccessState, EchoTimes, UnknownSessions};
 use crate::frame::Line;
 use crate::prefix::Prefix;
 
@@ -35,6 +37,8 @@ pub(crate) struct AccessSession {
     pub(crate) echo_said: (Option<u16>, Option<u8>),
     /// It is behind a router at its line, and known by its source addresses.
     pub(crate) is_routed: bool,
+    pub(crate) state: AccessState,
+    pub(crate) labels: Labels,
 }
 
 /// All sessions.
@@ -46,6 +50,8 @@ pub(crate) struct AccessSessions {
     routers: HashMap<Line, usize>,
     by_prefix: HashMap<Prefix, u64>,
     pub(crate) unknown: UnknownSessions,
+    /// Pairs of plan and group, and how many sessions have each.
+    labels: HashMap<Labels, u32>,
 }
 
 impl AccessSessions {
@@ -82,6 +88,12 @@ impl AccessSessions {
                 return Err(format!("session {owner} has {prefix}: remove it first"));
             }
         }
+        if self.labels.len() >= MOST_LABELS - 1 && !self.labels.contains_key(&new.labels) {
+            return Err(format!(
+                "sessions have {} different pairs of plan and group, which is the most: use fewer names",
+                self.labels.len()
+            ));
+        }
         if self.by_number.len() >= MOST && !self.by_number.contains_key(&new.session) {
             return Err(format!("a node has at most {MOST} sessions: remove some first"));
         }
@@ -94,18 +106,26 @@ impl AccessSessions {
         usize::from(self.get(new.session).as_ref().is_some_and(is_there))
     }
 
+    /// A line is no more that of a session.
+    fn forget_line(&mut self, old: &AccessSession) {
+        if !old.is_routed {
+            self.by_line.remove(&old.line);
+        } else if let Entry::Occupied(mut users) = self.routers.entry(old.line) {
+            *users.get_mut() -= 1;
+            if *users.get() == 0 {
+                users.remove();
+            }
+        }
+    }
+
     /// Removes a session and adds another one in its place, which can be there.
     pub(crate) fn replace(&mut self, old: Option<&AccessSession>, new: Option<&AccessSession>) {
         if let Some(old) = old.and_then(|old| self.by_number.remove(&old.session)) {
-            match old.is_routed {
-                false => _ = self.by_line.remove(&old.line),
-                true => {
-                    if let Some(count) = self.routers.get_mut(&old.line) {
-                        *count -= 1;
-                        if *count == 0 {
-                            self.routers.remove(&old.line);
-                        }
-                    }
+            self.forget_line(&old);
+            if let Entry::Occupied(mut users) = self.labels.entry(old.labels) {
+                *users.get_mut() -= 1;
+                if *users.get() == 0 {
+                    users.remove();
                 }
             }
             old.prefixes.iter().for_each(|prefix| _ = self.by_prefix.remove(&prefix.network()));
@@ -115,6 +135,7 @@ impl AccessSessions {
                 false => _ = self.by_line.insert(new.line, new.session),
                 true => *self.routers.entry(new.line).or_default() += 1,
             }
+            *self.labels.entry(new.labels.clone()).or_default() += 1;
             new.prefixes.iter().for_each(|prefix| _ = self.by_prefix.insert(prefix.network(), new.session));
             self.by_number.insert(new.session, new.clone());
         }

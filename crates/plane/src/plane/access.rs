@@ -4,7 +4,7 @@
 //! no session         > dropped (what is to be punted has been)
 //! ARP, neighbour     > for the node, or for another subscriber: answered; changes nothing
 //! solicitations
-//! a packet of IP     > source, rate > counted, goes on
+//! a packet of IP     > state, source, rate > counted, goes on; of a walled subscriber, see `access/walled.rs`
 //! ```
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
@@ -13,8 +13,10 @@ use std::net::IpAddr;
 use weir_packet::neighbour::{self, Heard};
 
 use super::Plane;
+use crate::access::Denied;
 use crate::address::words_of;
 use crate::batch::{Batch, Set, Verdict};
+use crate::dir::EntryPoint;
 use crate::drops::DropReason;
 use crate::frame::{Frame, Kind};
 use crate::icmp;
@@ -40,6 +42,9 @@ impl Plane {
                 Kind::V6 if icmp::is_about_neighbours(&batch[i]) => Some(self.answer_solicitation(&batch[i])),
                 Kind::V4 | Kind::V6 => {
                     let taken = self.pipeline.subscribers.take_from(now, &mut batch[i]);
+                    if taken == Err(Denied::WalledReset) {
+                        self.outbox.reset(now, &batch[i], EntryPoint::Inward { below: 0 });
+                    }
                     taken.err().map(|denied| Verdict::Dropped(denied.into()))
                 }
                 Kind::Arp => self.answer_subscriber(&batch[i]),
@@ -61,6 +66,9 @@ impl Plane {
         let subscribers = &self.pipeline.subscribers;
         if subscribers.line(frame.subscriber).is_none() {
             return Some(Verdict::Dropped(DropReason::NoSubscriber));
+        }
+        if subscribers.is_blocked(frame.subscriber) {
+            return Some(Verdict::Dropped(DropReason::SubscriberBlocked));
         }
         let Some(heard) = neighbour::parse(&frame.untagged()) else {
             return Some(Verdict::Dropped(DropReason::NoProtocol));
@@ -93,6 +101,9 @@ impl Plane {
         let is_router = subscribers.is_router(frame.line());
         if subscribers.line(frame.subscriber).is_none() && !is_router {
             return Verdict::Dropped(DropReason::NoSubscriber);
+        }
+        if subscribers.is_blocked(frame.subscriber) {
+            return Verdict::Dropped(DropReason::SubscriberBlocked);
         }
         let Some(Heard::Question { from, target }) = neighbour::parse(&frame.untagged()) else {
             return Verdict::Dropped(DropReason::NotForUs);

@@ -28,6 +28,7 @@ const FILES: &[(&str, &str)] = &[
     ("lines.txt", include_str!("../../../../tests/lines.txt")),
     ("subscribers.txt", include_str!("../../../../tests/subscribers.txt")),
     ("subscribers-pppoe.txt", include_str!("../../../../tests/subscribers-pppoe.txt")),
+    ("walled.txt", include_str!("../../../../tests/walled.txt")),
 ];
 
 /// All scenarios, each with the file it stands in.
