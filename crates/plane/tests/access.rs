@@ -127,13 +127,11 @@ fn entry(session: u64, device: Device, prefixes: &[&str]) -> SubscriberEntry {
     };
     SubscriberEntry {
         session,
-        revision: 0,
         port: ["access1", "access2", "wan"][usize::from(device.0)].into(),
         tags,
         mac: MacText(format!("02:00:00:00:00:{:02x}", device.2)),
         prefixes: prefixes.iter().map(|text| text.parse().expect("a prefix")).collect(),
-        from_bits_per_s: None,
-        to_bits_per_s: None,
+        ..SubscriberEntry::default()
     }
 }
 

@@ -50,6 +50,9 @@ impl Subscribers {
                 prefixes: known.prefixes.to_vec(),
                 from_bits_per_s: rate(known.bits_per_s[0]),
                 to_bits_per_s: rate(known.bits_per_s[1]),
+                pppoe_session: Some(known.line.pppoe_session).filter(|id| *id > 0),
+                mru: Some(known.mru).filter(|mru| *mru > 0),
+                magic: Some(known.magic).filter(|magic| *magic > 0),
             };
             let [foreign_sources, from_over_rate, to_over_rate] = known.dropped;
             Some(SubscriberState {

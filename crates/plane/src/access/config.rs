@@ -3,6 +3,9 @@
 //! ```text
 //! access1(access) access2(vlan 100-199.1-4094, access) > access(gateway 100.64.0.1/10) > route(...) > wan(...)
 //! ```
+//! `loops reject` among the arguments of the stage: a packet of a subscriber for an address or a prefix of its own is dropped in any case
+//! (RFC 8987, R-5); its sender is told so then.
+//!
 //! A gateway is an address that the node has at each access port, and the network that subscribers have their addresses in.
 
 use std::net::IpAddr;
@@ -14,6 +17,15 @@ use crate::prefix::Prefix;
 use crate::punt::{PuntReason, PuntReasons};
 use crate::text::Item;
 
+/// What access ports punt.
+const PUNTED: [PuntReason; 6] = [
+    PuntReason::PppControl,
+    PuntReason::Nd,
+    PuntReason::Dhcp4,
+    PuntReason::Dhcp6,
+    PuntReason::PppoeDiscovery,
+    PuntReason::UnknownSource,
+];
 /// Most gateways.
 const MOST_GATEWAYS: usize = 64;
 
@@ -21,6 +33,17 @@ const MOST_GATEWAYS: usize = 64;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct AccessConfig {
     gateways: Vec<Prefix>,
+    pub(crate) loops: Loops,
+}
+
+/// What becomes of packets of subscribers for addresses and prefixes of their own. All of them are dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Loops {
+    /// In silence.
+    #[default]
+    Drop,
+    /// An ICMP error tells the sender so.
+    Reject,
 }
 
 impl AccessConfig {
@@ -65,7 +88,8 @@ pub(crate) fn read(
         return None;
     };
     check_place(items, item, first, ports, notes);
-    let config = AccessConfig { gateways: gateways(item, notes) };
+    let (gateways, loops) = arguments(item, notes);
+    let config = AccessConfig { gateways, loops };
     for port in ports.iter_mut().filter(|port| port.is_access) {
         if let Some(said) = items.iter().find(|item| item.name.text == port.name) {
             check_port(said, port, notes);
@@ -74,7 +98,7 @@ pub(crate) fn read(
         port.has_subscribers = true;
         // A session says which sources are right.
         port.rpf = Rpf::Off;
-        port.punt = port.punt.with(PuntReasons::of(&[PuntReason::Dhcp4, PuntReason::UnknownSource]));
+        port.punt = port.punt.with(PuntReasons::of(&PUNTED));
     }
     Some(config)
 }
@@ -97,10 +121,14 @@ fn check_place(items: &[Item], item: &Item, first: Option<usize>, ports: &[Port]
     }
 }
 
-fn gateways(item: &Item, notes: &Notes<'_>) -> Vec<Prefix> {
-    let mut gateways: Vec<Prefix> = Vec::new();
+fn arguments(item: &Item, notes: &Notes<'_>) -> (Vec<Prefix>, Loops) {
+    let (mut gateways, mut loops): (Vec<Prefix>, _) = (Vec::new(), Loops::default());
     for arg in &item.args {
         let read = match arg.words()[..] {
+            ["loops", how @ ("drop" | "reject")] => {
+                loops = if how == "drop" { Loops::Drop } else { Loops::Reject };
+                continue;
+            }
             ["gateway", prefix] => prefix.parse().and_then(own).and_then(|prefix: Prefix| {
                 let overlaps =
                     |other: &Prefix| other.contains(prefix.address) || prefix.contains(other.address);
@@ -111,14 +139,14 @@ fn gateways(item: &Item, notes: &Notes<'_>) -> Vec<Prefix> {
                     None => Ok(prefix),
                 }
             }),
-            _ => Err("`access` is a stage and takes gateways: write `gateway 100.64.0.1/10`, and call a port another name".into()),
+            _ => Err("`access` is a stage and takes gateways: write `gateway 100.64.0.1/10`, `loops drop` or `loops reject`, and call a port another name".into()),
         };
         match read {
             Ok(prefix) => gateways.push(Prefix { address: prefix.host(), ..prefix }),
             Err(text) => arg.wrong(notes, text),
         }
     }
-    if item.args.is_empty() {
+    if gateways.is_empty() && item.args.iter().all(|arg| arg.words().first() == Some(&"loops")) {
         item.wrong(notes, "`access` has no gateway: write `access(gateway 100.64.0.1/10)`".to_string());
     }
     if gateways.len() > MOST_GATEWAYS {
@@ -127,7 +155,7 @@ fn gateways(item: &Item, notes: &Notes<'_>) -> Vec<Prefix> {
             format!("`access` has at most {MOST_GATEWAYS} gateways: these are {}", gateways.len()),
         );
     }
-    gateways
+    (gateways, loops)
 }
 
 /// What an access port cannot have besides.

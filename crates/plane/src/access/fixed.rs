@@ -71,7 +71,7 @@ fn subscriber(arg: &Arg, ports: &[Port]) -> Result<SubscriberConfig, String> {
     if prefixes.len() > MOST_PREFIXES {
         return Err(format!("a subscriber has at most {MOST_PREFIXES} addresses and networks"));
     }
-    let line = Line { port: PortId(number as u16), tags, mac: port::own_mac(mac)? };
+    let line = Line { port: PortId(number as u16), tags, mac: port::own_mac(mac)?, pppoe_session: 0 };
     let prefixes = prefixes.iter().map(|text| prefix(text)).collect::<Result<_, _>>()?;
     Ok(SubscriberConfig { name: name.to_string(), line, prefixes })
 }

@@ -16,14 +16,15 @@ mod bucket;
 mod command;
 mod config;
 mod fixed;
+pub(crate) mod lcp;
 mod sessions;
 mod table;
 
 pub use answer::SubscriberState;
 pub(crate) use command::SubscriberChange;
-pub use command::{SubscriberCommand, SubscriberEntry};
-pub(crate) use config::{AccessConfig, read};
+pub use command::{SubscriberCommand, SubscriberEntry, UnknownSessions};
+pub(crate) use config::{AccessConfig, Loops, read};
 pub use fixed::SubscriberConfig;
 pub(crate) use fixed::read as read_fixed;
 pub(crate) use sessions::{AccessSession, AccessSessions};
-pub(crate) use table::Subscribers;
+pub(crate) use table::{Receiver, Subscribers, clamp_mss};

@@ -1,10 +1,11 @@
 //! The sessions that the control program has added, as the configuration of the node has them: each thread's table follows from
 //! these.
 //!
-//! Invariant: no two sessions have the same line and Ethernet address, or the same prefix.
+//! Invariant: no two sessions have the same line, Ethernet address and PPPoE session, or the same prefix.
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::UnknownSessions;
 use crate::frame::Line;
 use crate::prefix::Prefix;
 
@@ -12,7 +13,7 @@ use crate::prefix::Prefix;
 const MOST: usize = 1 << 20;
 
 /// A session of a subscriber.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct AccessSession {
     /// Its number, which the control program has given it.
     pub(crate) session: u64,
@@ -24,6 +25,10 @@ pub(crate) struct AccessSession {
     /// Rates from and to the subscriber, bits/s; 0: no limit.
     pub(crate) from_bits_per_s: u64,
     pub(crate) to_bits_per_s: u64,
+    /// The longest packet that the subscriber takes; 0: 1492 in a PPPoE session, else as long as its port carries.
+    pub(crate) mru: u16,
+    /// The magic number of the node in LCP; 0: none was agreed on.
+    pub(crate) magic: u32,
 }
 
 /// All sessions.
@@ -32,6 +37,7 @@ pub(crate) struct AccessSessions {
     by_number: BTreeMap<u64, AccessSession>,
     by_line: HashMap<Line, u64>,
     by_prefix: HashMap<Prefix, u64>,
+    pub(crate) unknown: UnknownSessions,
 }
 
 impl AccessSessions {
@@ -50,7 +56,9 @@ impl AccessSessions {
     pub(crate) fn check(&self, new: &AccessSession) -> Result<(), String> {
         let other = |owner: Option<&u64>| owner.copied().filter(|owner| *owner != new.session);
         if let Some(owner) = other(self.by_line.get(&new.line)) {
-            return Err(format!("session {owner} has this port, tags and Ethernet address: remove it first"));
+            return Err(format!(
+                "session {owner} has this port, tags, Ethernet address and PPPoE session: remove it first"
+            ));
         }
         for prefix in &new.prefixes {
             if let Some(owner) = other(self.by_prefix.get(&prefix.network())) {
@@ -78,7 +86,7 @@ impl AccessSessions {
 
     /// Those that another text still has room for; `may_be` says which.
     pub(crate) fn kept(&self, may_be: impl Fn(&AccessSession) -> bool) -> AccessSessions {
-        let mut kept = AccessSessions::default();
+        let mut kept = AccessSessions { unknown: self.unknown, ..AccessSessions::default() };
         self.iter().filter(|session| may_be(session)).for_each(|session| kept.replace(None, Some(session)));
         kept
     }

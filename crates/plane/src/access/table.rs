@@ -20,16 +20,20 @@ use std::net::IpAddr;
 
 use weir_memory::prefetch;
 
-use super::AccessSession;
 use super::bucket::Bucket;
+use super::{AccessSession, Loops, UnknownSessions};
 use crate::address::{bits, mapped4, words_of, words6};
 use crate::batch::{Frames, PerFrame, Set};
 use crate::drops::DropReason;
-use crate::frame::{Frame, Kind, Line, Subscriber};
+use crate::frame::{Frame, IPV4, IPV6, Kind, Line, PPPOE, Subscriber};
+use crate::neighbour::is_link_local;
 use crate::prefix::{Prefix, mask6};
 use crate::table::arena::Arena;
 use crate::table::index::{self, Index};
+use crate::table::quota::{Quota, Rate, Rates};
 use crate::table::secret::Secret;
+use crate::table::shares::Host;
+use crate::table::tcp;
 use crate::time::Time;
 
 /// How much [`crate::Plane::frames_epoch`] grows until an index that was removed may be used again: a frame that is kept once more
@@ -43,6 +47,8 @@ struct Side {
     line: Line,
     generation: u8,
     is_live: bool,
+    /// As [`AccessSession::mru`].
+    mru: u16,
     /// Its first address of IPv4; 0: it has none.
     address4: u32,
     bucket: Bucket,
@@ -50,6 +56,26 @@ struct Side {
 }
 
 const _: () = assert!(size_of::<Side>() == 64);
+
+/// A subscriber that a packet is for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Receiver {
+    pub(crate) line: Line,
+    /// The longest packet that it takes, whatever its port carries.
+    pub(crate) most_bytes: u16,
+}
+
+impl Side {
+    /// The longest packet of its subscriber.
+    #[inline]
+    fn most_bytes(&self) -> u16 {
+        match (self.mru, self.line.pppoe_session) {
+            (0, 0) => u16::MAX,
+            (0, _) => PPPOE_MRU,
+            (mru, _) => mru,
+        }
+    }
+}
 
 /// What was counted in a direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -66,6 +92,9 @@ struct Details {
     /// Its addresses and networks.
     prefixes: Box<[Prefix]>,
     bits_per_s: [u64; 2],
+    magic: u32,
+    /// Frames of PPP from it that carried no packets.
+    control_frames: u64,
     /// Frames from it with foreign sources, beyond its rate, and to it beyond its rate.
     dropped: [u64; 3],
 }
@@ -79,6 +108,8 @@ pub(super) struct Shown<'a> {
     pub(super) line: Line,
     pub(super) prefixes: &'a [Prefix],
     pub(super) bits_per_s: [u64; 2],
+    pub(super) mru: u16,
+    pub(super) magic: u32,
     /// From it, and to it.
     pub(super) traffic: [Traffic; 2],
     pub(super) dropped: [u64; 3],
@@ -105,11 +136,20 @@ impl From<Denied> for DropReason {
     }
 }
 
+/// Senders of packets of unknown sessions that are told apart.
+const SENDERS: usize = 4096;
+/// PADTs per second, and those of a sender.
+const TERMINATIONS: Rates =
+    Rates { of_host: Rate { burst: 1, per_s: 1 }, of_all: Rate { burst: 1000, per_s: 4000 }, threads: 1 };
 /// Bits of the address of one host, as one of IPv6.
 const HOST_BITS: u8 = 128;
 /// Ethernet header, and a VLAN tag.
 const ETHERNET: usize = 14;
 const TAG: usize = 4;
+/// A header of TCP without options.
+const TCP: usize = 20;
+/// The MRU of a PPPoE session without RFC 4638.
+const PPPOE_MRU: u16 = 1492;
 /// An index that has rested long enough.
 const RELEASED: u64 = 0;
 
@@ -128,7 +168,7 @@ impl fmt::Display for Taken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Taken::Line => {
-                f.write_str("another subscriber has this port, tags and Ethernet address: give each its own")
+                f.write_str("another subscriber has this port, tags, Ethernet address and PPPoE session: give each its own")
             }
             Taken::Prefix(prefix) => write!(f, "another subscriber has {prefix}: give each its own"),
             Taken::Full => f.write_str("there are too many subscribers"),
@@ -158,6 +198,10 @@ struct Tables {
     lengths: [u32; 129],
     used_lengths: Vec<u8>,
     live: u32,
+    unknown_sessions: UnknownSessions,
+    loops: Loops,
+    /// PADTs for packets of unknown sessions.
+    terminations: Quota,
     /// Indexes that were removed, and when: no frame names the oldest any more when its time has come.
     resting: VecDeque<(u32, u64)>,
 }
@@ -199,6 +243,48 @@ impl Subscribers {
     pub(crate) fn line(&self, subscriber: Subscriber) -> Option<Line> {
         let tables = self.0.as_ref()?;
         tables.side(&tables.from, subscriber).map(|side| side.line)
+    }
+
+    /// The subscriber that a packet is for; `None` if it is none, or was removed.
+    #[inline]
+    pub(crate) fn receiver(&self, subscriber: Subscriber) -> Option<Receiver> {
+        let tables = self.0.as_ref()?;
+        let side = tables.side(&tables.to, subscriber)?;
+        Some(Receiver { line: side.line, most_bytes: side.most_bytes() })
+    }
+
+    /// A subscriber has sent PPP that is no packet: it is alive. Returns the magic number of the node there, and the longest packet.
+    pub(crate) fn heard_lcp(&mut self, subscriber: Subscriber) -> (u32, u16) {
+        let Some(tables) = &mut self.0 else { return (0, 0) };
+        match (tables.to.record(subscriber.index), tables.details.record_mut(subscriber.index)) {
+            (Some(side), Some(details)) => {
+                details.control_frames += 1;
+                (details.magic, side.most_bytes())
+            }
+            _ => (0, 0),
+        }
+    }
+
+    /// Whether the sender of a packet of an unknown PPPoE session is told so now.
+    pub(crate) fn terminates(&mut self, now: Time, sender: Host) -> bool {
+        self.0.as_mut().is_some_and(|tables| {
+            tables.unknown_sessions == UnknownSessions::Terminate && tables.terminations.allows(now, sender)
+        })
+    }
+
+    /// What becomes of packets of subscribers for themselves from now on.
+    pub(crate) fn set_loops(&mut self, what: Loops) {
+        self.0.iter_mut().for_each(|tables| tables.loops = what);
+    }
+
+    /// Whether the sender of a packet for itself is told so.
+    pub(crate) fn rejects_loops(&self) -> bool {
+        self.0.as_ref().is_some_and(|tables| tables.loops == Loops::Reject)
+    }
+
+    /// What becomes of packets of unknown PPPoE sessions from now on.
+    pub(crate) fn set_unknown_sessions(&mut self, what: UnknownSessions) {
+        self.0.iter_mut().for_each(|tables| tables.unknown_sessions = what);
     }
 
     /// Sets the subscribers that frames of `set` come from.
@@ -245,7 +331,7 @@ impl Subscribers {
     /// # Errors
     /// Why it is dropped.
     #[inline]
-    pub(crate) fn take_from(&mut self, now: Time, frame: &Frame<'_>) -> Result<(), Denied> {
+    pub(crate) fn take_from(&mut self, now: Time, frame: &mut Frame<'_>) -> Result<(), Denied> {
         let tables = self.0.as_mut().ok_or(Denied::NoSession)?;
         let Subscriber { index, generation } = frame.subscriber;
         let side = tables.from.record_mut(index).ok_or(Denied::NoSession)?;
@@ -259,7 +345,7 @@ impl Subscribers {
             *foreign += 1;
             return Err(Denied::ForeignSource);
         }
-        let bytes = frame.bytes().len();
+        let bytes = frame.bytes().len() + pppoe_bytes(side.line);
         if !side.bucket.allow(now, bytes) {
             let [_, over_rate, _] = &mut tables.details[index].dropped;
             *over_rate += 1;
@@ -267,10 +353,11 @@ impl Subscribers {
         }
         side.traffic.frames += 1;
         side.traffic.bytes += bytes as u64;
+        clamp_mss(frame, side.most_bytes());
         Ok(())
     }
 
-    /// A packet goes to a subscriber: it counts, as if it had so many bytes. Returns where it is.
+    /// A packet goes to its subscriber: it counts, with the headers that it is going to have. Returns where the subscriber is.
     ///
     /// # Errors
     /// Why it is dropped.
@@ -281,7 +368,7 @@ impl Subscribers {
         if !side.is_live || side.generation != to.generation {
             return Err(Denied::NoSession);
         }
-        let bytes = ip_bytes + ETHERNET + TAG * side.line.tags.count();
+        let bytes = ip_bytes + ETHERNET + TAG * side.line.tags.count() + pppoe_bytes(side.line);
         if !side.bucket.allow(now, bytes) {
             let [_, _, over_rate] = &mut tables.details[to.index].dropped;
             *over_rate += 1;
@@ -355,6 +442,8 @@ impl Subscribers {
             line: from.line,
             prefixes: &details.prefixes,
             bits_per_s: details.bits_per_s,
+            mru: to.mru,
+            magic: details.magic,
             traffic: [from.traffic, to.traffic],
             dropped: details.dropped,
         })
@@ -382,6 +471,10 @@ impl Details {
             Kind::V6 => IpAddr::from(frame.addresses6().0.to_be_bytes()),
             _ => return false,
         };
+        // Its address on the link goes no further than to the node.
+        if is_link_local(source) {
+            return true;
+        }
         self.prefixes.iter().any(|prefix| prefix.contains(source))
     }
 }
@@ -401,6 +494,9 @@ impl Tables {
             lengths: [0; 129],
             used_lengths: Vec::new(),
             live: 0,
+            unknown_sessions: UnknownSessions::default(),
+            loops: Loops::default(),
+            terminations: Quota::new(seed, SENDERS, TERMINATIONS),
             resting: VecDeque::new(),
         };
         // Index 0 is no subscriber, prefix 0 is none.
@@ -409,9 +505,9 @@ impl Tables {
         tables
     }
 
-    fn hash_of_line(&self, Line { port, tags, mac: [a, b, c, d, e, f] }: Line) -> u32 {
+    fn hash_of_line(&self, Line { port, tags, mac: [a, b, c, d, e, f], pppoe_session }: Line) -> u32 {
         let words = [
-            port.0.into(),
+            u32::from(pppoe_session) << 16 | u32::from(port.0),
             u32::from(tags.outer) << 16 | u32::from(tags.inner),
             u32::from_be_bytes([a, b, c, d]),
             u32::from_be_bytes([0, 0, e, f]),
@@ -517,8 +613,15 @@ impl Tables {
         let generation = self.from[index].generation;
         let address4 = first.and_then(|first| address4_of(masked(first).0)).unwrap_or(0);
         let [from, to] = traffic;
-        let side =
-            |traffic| Side { line, generation, is_live: true, address4, bucket: Bucket::default(), traffic };
+        let side = |traffic| Side {
+            line,
+            generation,
+            is_live: true,
+            mru: 0,
+            address4,
+            bucket: Bucket::default(),
+            traffic,
+        };
         (self.from[index], self.to[index]) = (side(from), side(to));
         self.details[index] = details;
         self.live += 1;
@@ -527,12 +630,13 @@ impl Tables {
 
     /// What a session says beside its line and its prefixes.
     fn set_details(&mut self, index: u32, session: &AccessSession) {
-        let AccessSession { session, revision, from_bits_per_s, to_bits_per_s, .. } = *session;
+        let AccessSession { session, revision, from_bits_per_s, to_bits_per_s, mru, magic, .. } = *session;
         let details = &mut self.details[index];
-        (details.session, details.revision) = (session, revision);
+        (details.session, details.revision, details.magic) = (session, revision, magic);
         details.bits_per_s = [from_bits_per_s, to_bits_per_s];
         self.from[index].bucket.set_rate(from_bits_per_s);
         self.to[index].bucket.set_rate(to_bits_per_s);
+        (self.from[index].mru, self.to[index].mru) = (mru, mru);
     }
 
     fn push(&mut self) -> u32 {
@@ -605,6 +709,21 @@ impl Tables {
     }
 }
 
+/// Bytes of the headers of PPPoE and PPP of frames of a line.
+#[inline]
+fn pppoe_bytes(line: Line) -> usize {
+    if line.pppoe_session == 0 { 0 } else { PPPOE }
+}
+
+/// TCP of a subscriber is told to send no longer packets than these, in both directions.
+#[inline]
+pub(crate) fn clamp_mss(frame: &mut Frame<'_>, most_bytes: u16) {
+    if most_bytes != u16::MAX && frame.tcp_flags() & tcp::SYN != 0 {
+        let headers = if frame.kind() == Kind::V4 { IPV4 } else { IPV6 } + TCP;
+        tcp::clamp_mss(frame.l4_mut(), most_bytes.saturating_sub(headers as u16));
+    }
+}
+
 /// The first address of IPv4 among prefixes.
 fn first_address4(prefixes: &[Prefix]) -> Option<Prefix> {
     prefixes.iter().copied().find(|prefix| prefix.address.is_ipv4() && prefix.len == 32)
@@ -640,7 +759,12 @@ mod tests {
 
     fn line(n: u16) -> Line {
         let mac = [2, 0, 0, 0, 0, (n % 3) as u8];
-        Line { port: PortId(n % 2), tags: Tags { outer: 1 + n % 5, inner: n % 7 }, mac }
+        Line {
+            port: PortId(n % 2),
+            tags: Tags { outer: 1 + n % 5, inner: n % 7 },
+            mac,
+            pppoe_session: n / 105,
+        }
     }
 
     fn prefix(text: &str) -> Prefix {
@@ -673,6 +797,7 @@ mod tests {
         }
         assert_eq!((table.lookup_from(line(1)), table.lookup_from(line(2))), (one, two));
         for other in [
+            Line { pppoe_session: 7, ..line(1) },
             Line { port: PortId(0), ..line(1) },
             Line { tags: Tags { outer: 2, inner: 0 }, ..line(1) },
             Line { mac: [2, 0, 0, 0, 1, 1], ..line(1) },
@@ -711,7 +836,7 @@ mod tests {
             line: line(n),
             prefixes,
             from_bits_per_s,
-            to_bits_per_s: 0,
+            ..AccessSession::default()
         }
     }
 

@@ -40,7 +40,7 @@ impl Plane {
                     (!is_known).then_some(Verdict::Dropped(DropReason::NoSubscriber))
                 }
                 Kind::V4 | Kind::V6 => {
-                    let taken = self.pipeline.subscribers.take_from(now, &batch[i]);
+                    let taken = self.pipeline.subscribers.take_from(now, &mut batch[i]);
                     taken.err().map(|denied| Verdict::Dropped(denied.into()))
                 }
                 Kind::Arp => self.answer_subscriber(&batch[i]),

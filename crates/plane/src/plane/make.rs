@@ -61,6 +61,8 @@ pub(super) fn subscribers(config: &Config) -> Subscribers {
     for SubscriberConfig { line, prefixes, .. } in &config.subscribers {
         table.insert(*line, prefixes.clone()).expect("no two subscribers of a text have the same");
     }
+    table.set_unknown_sessions(config.sessions.unknown);
+    table.set_loops(config.access.as_ref().map(|access| access.loops).unwrap_or_default());
     config.sessions.iter().for_each(|session| table.change(None, Some(session), 0));
     table
 }
