@@ -77,9 +77,6 @@ impl Config {
             Object::Subscriber(SubscriberChange::UnknownSessions(was)) => {
                 self.sessions.unknown = was.new.unwrap_or_default();
             }
-            Object::Subscriber(SubscriberChange::Loops(was)) => {
-                self.access.iter_mut().for_each(|access| access.loops = was.new.unwrap_or_default());
-            }
             Object::Filter(stage, change) => match &mut self.stages[*stage] {
                 StageConfig::Filter(filter) => filter.take(change),
                 other => unreachable!("{other:?} is no filter"),
@@ -127,9 +124,6 @@ impl Config {
         let gone = self.sessions.iter().filter(|old| new.sessions.get(old.session).is_none());
         let gone = gone.map(|old| SubscriberChange::Session(Was { old: Some(old.clone()), new: None }));
         changes.extend(gone.map(Object::Subscriber).map(Change));
-        let [old, new] = [self, new].map(|config| config.access.as_ref().map(|access| access.loops));
-        let loops = Was { old, new }.if_any().map(SubscriberChange::Loops);
-        changes.extend(loops.map(Object::Subscriber).map(Change));
         changes
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use weir_config::{Mistakes, Notes};
 use weir_packet::steer::Spread;
 
-use crate::access::{self, AccessConfig, AccessSession, AccessSessions, SubscriberConfig};
+use crate::access::{self, AccessConfig, AccessPolicy, AccessSession, AccessSessions, SubscriberConfig};
 use crate::dir::Dir;
 use crate::filter;
 use crate::frame::{MOST_PORTS, PortId};
@@ -235,6 +235,11 @@ impl Config {
         let spreads: Vec<Spread> = self.stages.iter().map(of).collect();
         let wanted = [Spread::Sources, Spread::Ends].into_iter().find(|spread| spreads.contains(spread));
         wanted.unwrap_or(Spread::Flows)
+    }
+
+    /// What the text says of all subscribers at access ports.
+    pub(crate) fn access_policy(&self) -> Option<&AccessPolicy> {
+        self.access.as_ref().map(|access| &access.policy)
     }
 
     /// The addresses of IPv4 that the node translates to.

@@ -41,6 +41,8 @@ reasons! {
     SubscriberLoop "subscriber_loop" "from a subscriber to an address or prefix of its own (RFC 8987, R-5), see `access`",
     SubscriberSource "subscriber_source" "its source address is not that of the subscriber that sends it (RFC 7039), see `access`",
     SubscriberRate "subscriber_rate" "its subscriber sends or receives more than its rate allows, see `access`",
+    SubscriberBlocked "subscriber_blocked" "its subscriber is blocked, see `access`",
+    SubscriberWalled "subscriber_walled" "its subscriber is walled, and the other end is not in the walled garden, see `access`",
     NoProtocol "no_protocol" "neither IP nor a question about neighbours",
     Pppoe "pppoe" "a frame of PPPoE, which the node neither forwards nor punts from its port, see `punt`",
     FilterDrop "filter_drop" "a rule of the filter drops it",

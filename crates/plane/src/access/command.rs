@@ -6,7 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::bucket::MOST_BITS_PER_S;
-use super::{AccessConfig, AccessSession, AccessSessions, Loops};
+use super::labels::{Labels, name};
+use super::{AccessConfig, AccessSession, AccessSessions, AccessState};
 use crate::frame::{Line, PortId};
 use crate::port::{MacText, Port, port_named};
 use crate::prefix::Prefix;
@@ -21,11 +22,19 @@ const PPPOE_IDS: RangeInclusive<u16> = 1..=65_534;
 const MRUS: RangeInclusive<u16> = 576..=9216;
 
 /// A command for the sessions of subscribers.
+#[expect(clippy::large_enum_variant, reason = "nearly all are of the large one")]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SubscriberCommand {
     /// Adds a session, or replaces the one of this number, whose counters go on.
     Add(SubscriberEntry),
+    /// Changes the state of a session; all else stays.
+    SetState {
+        /// Its number.
+        session: u64,
+        /// What it becomes.
+        state: AccessState,
+    },
     /// Removes a session.
     Remove {
         /// Its number.
@@ -80,14 +89,23 @@ pub struct SubscriberEntry {
     /// The magic number of the node's side of LCP, which its echo replies have; none or 0: none was agreed on.
     #[serde(default)]
     pub magic: Option<u32>,
+    /// Whether it may send and receive.
+    #[serde(default)]
+    pub state: AccessState,
+    /// The name of its plan, which rules of filters and metrics name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<String>,
+    /// The name of its group, the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
 }
 
 /// A change of a session.
+#[expect(clippy::large_enum_variant, reason = "nearly all are of the large one")]
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum SubscriberChange {
     Session(Was<AccessSession>),
     UnknownSessions(Was<UnknownSessions>),
-    Loops(Was<Loops>),
 }
 
 impl SubscriberChange {
@@ -95,7 +113,6 @@ impl SubscriberChange {
         match self {
             SubscriberChange::Session(was) => SubscriberChange::Session(was.inverse()),
             SubscriberChange::UnknownSessions(was) => SubscriberChange::UnknownSessions(was.inverse()),
-            SubscriberChange::Loops(was) => SubscriberChange::Loops(was.inverse()),
         }
     }
 }
@@ -117,6 +134,11 @@ impl SubscriberCommand {
                 sessions.check(&new)?;
                 Was { old: sessions.get(new.session).cloned(), new: Some(new) }
             }
+            SubscriberCommand::SetState { session, state } => {
+                let old = sessions.get(*session).cloned();
+                let old = old.ok_or_else(|| format!("there is no session {session}"))?;
+                Was { new: Some(AccessSession { state: *state, ..old.clone() }), old: Some(old) }
+            }
             SubscriberCommand::Remove { session } => {
                 let old = sessions.get(*session).cloned();
                 Was { old: Some(old.ok_or_else(|| format!("there is no session {session}"))?), new: None }
@@ -132,14 +154,14 @@ impl SubscriberCommand {
 
 impl SubscriberEntry {
     fn session(&self, access: &AccessConfig, ports: &[Port]) -> Result<AccessSession, String> {
-        let SubscriberEntry { session, revision, port: name, tags, mac, .. } = self;
-        let number = port_named(ports, name)?;
+        let SubscriberEntry { session, revision, port: port_name, tags, mac, .. } = self;
+        let number = port_named(ports, port_name)?;
         let port = ports.get(number).filter(|port| port.is_access);
-        let port =
-            port.ok_or_else(|| format!("`{name}` is no access port: write `access` among its arguments"))?;
+        let port = port
+            .ok_or_else(|| format!("`{port_name}` is no access port: write `access` among its arguments"))?;
         let tags = Tags::read(tags)?;
         if !port.vlan.accepts(tags) {
-            return Err(format!("`{name}` has no frames with these tags ({tags}), but {}", port.vlan));
+            return Err(format!("`{port_name}` has no frames with these tags ({tags}), but {}", port.vlan));
         }
         Ok(AccessSession {
             session: *session,
@@ -155,6 +177,11 @@ impl SubscriberEntry {
             to_bits_per_s: rate(self.to_bits_per_s)?,
             mru: self.checked_mru()?,
             magic: self.magic.unwrap_or_default(),
+            state: self.state,
+            labels: Labels {
+                plan: self.plan.as_deref().map(name).transpose()?,
+                group: self.group.as_deref().map(name).transpose()?,
+            },
         })
     }
 

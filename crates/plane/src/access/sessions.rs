@@ -3,9 +3,11 @@
 //!
 //! Invariant: no two sessions have the same line, Ethernet address and PPPoE session, or the same prefix.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
-use super::UnknownSessions;
+use super::labels::{Labels, MOST_LABELS};
+use super::{AccessState, UnknownSessions};
 use crate::frame::Line;
 use crate::prefix::Prefix;
 
@@ -29,6 +31,8 @@ pub(crate) struct AccessSession {
     pub(crate) mru: u16,
     /// The magic number of the node in LCP; 0: none was agreed on.
     pub(crate) magic: u32,
+    pub(crate) state: AccessState,
+    pub(crate) labels: Labels,
 }
 
 /// All sessions.
@@ -38,6 +42,8 @@ pub(crate) struct AccessSessions {
     by_line: HashMap<Line, u64>,
     by_prefix: HashMap<Prefix, u64>,
     pub(crate) unknown: UnknownSessions,
+    /// Pairs of plan and group, and how many sessions have each.
+    labels: HashMap<Labels, u32>,
 }
 
 impl AccessSessions {
@@ -65,6 +71,12 @@ impl AccessSessions {
                 return Err(format!("session {owner} has {prefix}: remove it first"));
             }
         }
+        if self.labels.len() >= MOST_LABELS - 1 && !self.labels.contains_key(&new.labels) {
+            return Err(format!(
+                "sessions have {} different pairs of plan and group, which is the most: use fewer names",
+                self.labels.len()
+            ));
+        }
         if self.by_number.len() >= MOST && !self.by_number.contains_key(&new.session) {
             return Err(format!("a node has at most {MOST} sessions: remove some first"));
         }
@@ -75,10 +87,17 @@ impl AccessSessions {
     pub(crate) fn replace(&mut self, old: Option<&AccessSession>, new: Option<&AccessSession>) {
         if let Some(old) = old.and_then(|old| self.by_number.remove(&old.session)) {
             self.by_line.remove(&old.line);
+            if let Entry::Occupied(mut users) = self.labels.entry(old.labels) {
+                *users.get_mut() -= 1;
+                if *users.get() == 0 {
+                    users.remove();
+                }
+            }
             old.prefixes.iter().for_each(|prefix| _ = self.by_prefix.remove(&prefix.network()));
         }
         if let Some(new) = new {
             self.by_line.insert(new.line, new.session);
+            *self.labels.entry(new.labels.clone()).or_default() += 1;
             new.prefixes.iter().for_each(|prefix| _ = self.by_prefix.insert(prefix.network(), new.session));
             self.by_number.insert(new.session, new.clone());
         }

@@ -187,6 +187,38 @@ impl Frame<'_> {
         }
     }
 
+    /// The code point of a packet (RFC 2474).
+    #[inline]
+    pub(crate) fn dscp(&self) -> u8 {
+        match self.kind {
+            Kind::V4 => self.header4()[1] >> 2,
+            Kind::V6 => {
+                let header = self.header6();
+                (header[0] & 0x0f) << 2 | header[1] >> 6
+            }
+            Kind::Arp | Kind::Other => 0,
+        }
+    }
+
+    /// Another code point of a packet, 0 to 63; its ECN field stays.
+    pub(crate) fn set_dscp(&mut self, dscp: u8) {
+        match self.kind {
+            Kind::V4 => {
+                let header = self.header4_mut();
+                let old = u16::from_be_bytes([header[0], header[1]]);
+                header[1] = dscp << 2 | header[1] & 3;
+                let new = u16::from_be_bytes([header[0], header[1]]);
+                adjust(header, 10, delta16(old, new));
+            }
+            Kind::V6 => {
+                let header = self.header6_mut();
+                header[0] = header[0] & 0xf0 | dscp >> 2;
+                header[1] = header[1] & 0x3f | (dscp & 3) << 6;
+            }
+            Kind::Arp | Kind::Other => {}
+        }
+    }
+
     /// Congestion was experienced (RFC 3168, section 5).
     pub(crate) fn mark_congestion(&mut self) {
         match self.kind {

@@ -195,7 +195,11 @@ impl Router {
         if is_longer(frame, most_bytes) {
             return step.refuse(i, DropReason::TooBig, Error::TooBig(most_bytes), back);
         }
-        match step.subscribers.send_to(step.now, frame.subscriber, frame.ip_bytes()) {
+        let sent = step
+            .subscribers
+            .admit_to(step.now, frame)
+            .and_then(|()| step.subscribers.send_to(step.now, frame));
+        match sent {
             Ok(_) => {
                 clamp_mss(frame, receiver.most_bytes);
                 self.send(step, i, Station::of(receiver), back)
@@ -220,14 +224,20 @@ impl Router {
                 others.insert(i);
                 continue;
             }
-            match step.subscribers.send_to(step.now, frame.subscriber, frame.ip_bytes()) {
+            let sent = step
+                .subscribers
+                .admit_to(step.now, frame)
+                .and_then(|()| step.subscribers.send_to(step.now, frame));
+            match sent {
                 Ok(Line { port, tags, mac, pppoe_session }) => {
                     clamp_mss(frame, receiver.most_bytes);
                     frame.decrement_ttl();
-                    let (own, places) = (self.neighbours.link(port).mac, &mut [[0; 4]; 2]);
+                    let (places, priority) = (&mut [[0; 4]; 2], step.subscribers.priority(frame.class));
+                    let tags = tags.write_with_priority(priority, places);
+                    let own = self.neighbours.link(port).mac;
                     match pppoe_session {
-                        0 => frame.set_ethernet(mac, own, tags.write(places)),
-                        id => frame.set_session(mac, own, tags.write(places), id),
+                        0 => frame.set_ethernet(mac, own, tags),
+                        id => frame.set_session(mac, own, tags, id),
                     }
                     step.leave(i, port);
                 }
