@@ -58,6 +58,7 @@ fn all_online() -> Plane {
             prefixes: vec![Prefix { address: (FIRST + n).to_be_bytes().into(), len: 32 }],
             from_bits_per_s: Some(100_000_000_000),
             to_bits_per_s: Some(100_000_000_000),
+            ..SubscriberEntry::default()
         }))
     };
     let changes = config.decide(&(0..SUBSCRIBERS).map(add).collect::<Vec<_>>()).expect("each has its own");

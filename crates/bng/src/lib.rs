@@ -37,6 +37,7 @@ mod plan;
 mod pool;
 pub mod ppp;
 pub mod pppoe;
+pub mod radius;
 mod random;
 mod record;
 pub mod scenario;

@@ -58,6 +58,7 @@ fn entry(add: &AddSession) -> SubscriberEntry {
         prefixes: vec![Prefix { address: (*address).into(), len: 32 }],
         from_bits_per_s: Some(rates.up_bits_per_s),
         to_bits_per_s: Some(rates.down_bits_per_s),
+        ..SubscriberEntry::default()
     }
 }
 

@@ -148,7 +148,10 @@ pub fn run(settings: Settings<'_>) -> Result<Over> {
     let mut notes = Notes { events, blocks, unwritten: &unwritten, hub: &hub, reopens: &reopens };
     let prometheus = prometheus.map(Server::start).transpose()?;
     let page = |node: &Node| {
-        reported::prometheus(&node.snapshots(), &node.port_names()) + &reported::unwritten(&unwritten)
+        let plans = node.plans().map(|plans| reported::plans(&plans)).unwrap_or_default();
+        reported::prometheus(&node.snapshots(), &node.port_names())
+            + &plans
+            + &reported::unwritten(&unwritten)
     };
     systemd::notify_ready()?;
     // Clients have their own threads, so that none of them delays the recording of events.

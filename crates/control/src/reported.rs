@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use weir_node::{Counters, Snapshot};
-use weir_plane::{Accounting, Event, EventKind, address_of};
+use weir_plane::{Accounting, ClassCount, Event, EventKind, LabelCounts, address_of};
 
 use weir_service::prometheus::{metric, quoted};
 
@@ -134,6 +134,34 @@ pub(crate) fn prometheus(threads: &[Snapshot], names: &[String]) -> String {
     page
 }
 
+/// Counters by plan and group of subscribers; empty for a node without subscribers.
+pub(crate) fn plans(plans: &[LabelCounts]) -> String {
+    let mut page = String::new();
+    if plans.is_empty() {
+        return page;
+    }
+    let label = |of: &LabelCounts| {
+        let [plan, group] = [&of.plan, &of.group].map(|name| quoted(name.as_deref().unwrap_or_default()));
+        format!("plan=\"{plan}\",group=\"{group}\"")
+    };
+    let classes = |value: fn(&ClassCount) -> u64| {
+        let rows = plans.iter().flat_map(move |of| of.classes.iter().map(move |count| (label(of), count)));
+        rows.map(move |(label, count)| {
+            let ClassCount { direction, ip, class, .. } = count;
+            (format!("{label},direction=\"{direction}\",ip=\"{ip}\",class=\"{class}\""), value(count))
+        })
+    };
+    let help = "Frames from and to subscribers, by plan, group, family and class";
+    metric(&mut page, "node_subscriber_frames_total", help, classes(|count| count.frames));
+    let help = "Bytes of these frames, without FCS";
+    metric(&mut page, "node_subscriber_bytes_total", help, classes(|count| count.bytes));
+    page += "# HELP weir_node_subscribers Sessions of subscribers, by plan and group\n# TYPE weir_node_subscribers gauge\n";
+    for of in plans {
+        page += &format!("weir_node_subscribers{{{}}} {}\n", label(of), of.sessions);
+    }
+    page
+}
+
 /// Counts of unwritten events and blocks, shared between threads.
 #[derive(Debug, Default)]
 pub(crate) struct Unwritten {
@@ -185,6 +213,21 @@ mod tests {
         assert!(
             prometheus(&two, &names).contains("node_thread_frames_total{thread=\"1\",place=\"taken\"} 0")
         );
+    }
+
+    #[test]
+    fn plans_are_metrics() {
+        let count = ClassCount { direction: "from".into(), ip: 4, class: 3, frames: 7, bytes: 700 };
+        let of = LabelCounts { plan: Some("gold".into()), group: None, sessions: 2, classes: vec![count] };
+        let page = plans(&[of]);
+        for line in [
+            "weir_node_subscriber_frames_total{plan=\"gold\",group=\"\",direction=\"from\",ip=\"4\",class=\"3\"} 7",
+            "weir_node_subscriber_bytes_total{plan=\"gold\",group=\"\",direction=\"from\",ip=\"4\",class=\"3\"} 700",
+            "weir_node_subscribers{plan=\"gold\",group=\"\"} 2",
+        ] {
+            assert!(page.lines().any(|found| found == line), "{page}");
+        }
+        assert_eq!(plans(&[]), "");
     }
 
     #[test]

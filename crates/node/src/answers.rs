@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use weir_plane::{FastState, ForwardEntry, PoliceCounts, QueueCounts, RuleCount, SessionRecord};
+use weir_plane::{FastState, ForwardEntry, LabelCounts, PoliceCounts, QueueCounts, RuleCount, SessionRecord};
 
 use crate::counters::Snapshot;
 use crate::node::{Node, NodeError, answers};
 use crate::query::{
     Answer, Counters, Fast, Forwards, ForwardsQuery, Log, Neighbours, NeighboursQuery, OneToOne,
-    OneToOneQuery, Police, PortCounters, PortState, Ports, Query, Queues, Routes, RoutesQuery, Rules,
+    OneToOneQuery, Plans, Police, PortCounters, PortState, Ports, Query, Queues, Routes, RoutesQuery, Rules,
     Sessions, SessionsCursor, SessionsQuery, Subscribers, SubscribersQuery, drops,
 };
 use crate::worker::Worker;
@@ -52,6 +52,7 @@ impl Node {
             Query::Routes(query) => Answer::Routes(self.routes(query)),
             Query::Neighbours(query) => Answer::Neighbours(self.neighbours(query)?),
             Query::Subscribers(query) => Answer::Subscribers(self.subscribers(query)?),
+            Query::Plans => Answer::Plans(Plans { plans: self.plans()? }),
             Query::Forwards(query) => Answer::Forwards(self.forwards(query)),
             Query::OneToOne(query) => Answer::OneToOne(self.one_to_one(query)),
             Query::Rules => Answer::Rules(Rules { rules: self.rules()? }),
@@ -184,6 +185,15 @@ impl Node {
     /// It has ended.
     pub fn queues(&self) -> Result<Vec<QueueCounts>, NodeError> {
         Ok(self.ask(|worker| worker.plane.queue_counts())?.into_iter().flatten().collect())
+    }
+
+    /// What sessions of subscribers have counted, by plan and group.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn plans(&self) -> Result<Vec<LabelCounts>, NodeError> {
+        // A node with sessions has one thread.
+        Ok(self.ask(|worker| worker.plane.label_counts())?.into_iter().flatten().collect())
     }
 
     /// What its policers have done, in the order of the text.

@@ -10,8 +10,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_plane::{
-    Cursor, ForwardEntry, NeighbourState, OneToOneEntry, PoliceCounts, Prefix, QueueState, RouteEntry,
-    RuleCount, SessionRecord, SubscriberState,
+    Cursor, ForwardEntry, LabelCounts, NeighbourState, OneToOneEntry, PoliceCounts, Prefix, QueueState,
+    RouteEntry, RuleCount, SessionRecord, SubscriberState,
 };
 
 use crate::counters::Snapshot;
@@ -34,6 +34,8 @@ pub enum Query {
     Neighbours(NeighboursQuery),
     /// Sessions of subscribers.
     Subscribers(SubscribersQuery),
+    /// What sessions of subscribers have counted, by plan and group.
+    Plans,
     /// Port forwards.
     Forwards(ForwardsQuery),
     /// One-to-one addresses.
@@ -149,6 +151,7 @@ pub enum Answer {
     Routes(Routes),
     Neighbours(Neighbours),
     Subscribers(Subscribers),
+    Plans(Plans),
     Forwards(Forwards),
     OneToOne(OneToOne),
     Rules(Rules),
@@ -312,6 +315,13 @@ pub struct Subscribers {
     pub subscribers: Vec<SubscriberState>,
     /// Where the next page begins; none: this was the last.
     pub next: Option<u32>,
+}
+
+/// Counters by plan and group of subscribers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Plans {
+    /// By pair of plan and group.
+    pub plans: Vec<LabelCounts>,
 }
 
 /// A page of port forwards.

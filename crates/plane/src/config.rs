@@ -9,7 +9,7 @@ use std::sync::Arc;
 use weir_config::{Mistakes, Notes};
 use weir_packet::steer::Spread;
 
-use crate::access::{self, AccessConfig, AccessSession, AccessSessions, SubscriberConfig};
+use crate::access::{self, AccessConfig, AccessPolicy, AccessSession, AccessSessions, SubscriberConfig};
 use crate::dir::Dir;
 use crate::filter;
 use crate::frame::{MOST_PORTS, PortId};
@@ -237,6 +237,11 @@ impl Config {
         wanted.unwrap_or(Spread::Flows)
     }
 
+    /// What the text says of all subscribers at access ports.
+    pub(crate) fn access_policy(&self) -> Option<&AccessPolicy> {
+        self.access.as_ref().map(|access| &access.policy)
+    }
+
     /// The addresses of IPv4 that the node translates to.
     pub(crate) fn translated(&self) -> Translated {
         let mut all = Translated::default();
@@ -449,7 +454,7 @@ mod tests {
             ),
             (
                 "lan > wan\nsubscribers(anna lan untagged 02:00:00:00:00:01,\nbob lan untagged 02:00:00:00:00:01)",
-                "n:3: another subscriber has this port, tags and Ethernet address",
+                "n:3: another subscriber has this port, tags, Ethernet address and PPPoE session",
             ),
             (
                 "lan > wan\nsubscribers(anna lan untagged 02:00:00:00:00:01 192.0.2.1,\nbob lan untagged 02:00:00:00:00:02 192.0.2.1/32)",

@@ -88,7 +88,10 @@ mod unread_log;
 mod update;
 mod was;
 
-pub use access::{SubscriberCommand, SubscriberConfig, SubscriberEntry, SubscriberState};
+pub use access::{
+    AccessState, ClassCount, LabelCounts, SubscriberCommand, SubscriberConfig, SubscriberEntry,
+    SubscriberState, UnknownSessions,
+};
 pub use address::{address_of, words_of};
 pub use batch::{BATCH, Batch, Set, Verdict};
 pub use change::Change;

@@ -17,6 +17,7 @@ mod flows;
 mod machine;
 mod make;
 mod originated;
+mod pppoe;
 mod queries;
 mod threads;
 
@@ -467,7 +468,12 @@ mod tests {
                 shelf.copy(ticket, frame);
             }
         }
-        let line = Line { port: PortId(0), tags: Tags { outer: 7, inner: 0 }, mac: [2, 7, 7, 7, 7, 7] };
+        let line = Line {
+            port: PortId(0),
+            tags: Tags { outer: 7, inner: 0 },
+            mac: [2, 7, 7, 7, 7, 7],
+            pppoe_session: 0,
+        };
         let anna = plane.pipeline.subscribers.lookup_from(line);
         let (epoch, mut waited, mut now) = (plane.frames_epoch(), 0, 1);
         assert!(plane.pipeline.subscribers.remove(anna, epoch));

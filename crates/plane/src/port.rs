@@ -278,7 +278,7 @@ pub(crate) fn port_named(ports: &[Port], name: &str) -> Result<usize, String> {
 }
 
 /// An Ethernet address as programs write it: six bytes in hexadecimal with colons.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct MacText(pub String);
 
 impl MacText {

@@ -53,6 +53,16 @@ impl Tags {
         places.get(..self.count()).unwrap_or_default()
     }
 
+    /// The same with this priority in each (IEEE 802.1Q).
+    #[inline]
+    pub(crate) fn write_with_priority(self, priority: u8, places: &mut [Tag; 2]) -> &[Tag] {
+        self.write(places);
+        for [_, _, high, _] in places.iter_mut() {
+            *high |= priority << 5;
+        }
+        places.get(..self.count()).unwrap_or_default()
+    }
+
     /// Reads those of a line as the text says them: `100.5`, `7`, `untagged`.
     pub(crate) fn read(text: &str) -> Result<Tags, String> {
         if text == "untagged" {

@@ -26,7 +26,7 @@ mod ports;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::access::SubscriberChange;
+use crate::access::{AccessPolicy, SubscriberChange};
 use crate::change::{Change, Object};
 use crate::config::{Config, StageConfig, align};
 use crate::dir::{Dir, EntryPoint};
@@ -92,6 +92,8 @@ struct Text {
     /// Addresses that ports of the right end answer for.
     translated: Translated,
     options: Options,
+    /// What the text says of all subscribers.
+    access: Option<AccessPolicy>,
 }
 
 /// A stage of the new text.
@@ -161,13 +163,16 @@ impl Update {
             |(n, source): (usize, &Source)| matches!(source, Source::Old(from, None) if *from == n);
         let has_text = ports.text.is_some()
             || (old.limits, old.options) != (new.limits, new.options)
+            || old.access_policy() != new.access_policy()
             || stages.len() != old.stages.len()
             || !stages.iter().enumerate().all(is_as_before);
         let mut update = Update::of_changes(&changes);
         if has_text {
             let (limits, options, translated) = (new.limits, new.options, new.translated());
             update.add_ports(&ports, new.ports.len());
-            update.text = Some(Box::new(Text { stages, ports: ports.text, limits, translated, options }));
+            let access = new.access_policy().cloned();
+            update.text =
+                Some(Box::new(Text { stages, ports: ports.text, limits, translated, options, access }));
             update.is_of_stages = true;
         }
         Ok(update)
@@ -435,6 +440,7 @@ impl Plane {
 
     fn take_text(&mut self, now: Time, text: &mut Text, removed: &mut Vec<Stage>) {
         self.outbox.kept.renumber(|at| text.entry(at));
+        text.access.iter().for_each(|access| self.pipeline.subscribers.set_policy(access));
         if let Exit::Router(router) = &mut self.pipeline.exit {
             router.options = text.options;
             *router.translated() = std::mem::take(&mut text.translated);
@@ -526,10 +532,14 @@ impl Pipeline {
                     nat.change(now, &change);
                 }
             }
-            (Work::Subscriber(change), _) => {
-                let SubscriberChange(was) = *change;
-                self.subscribers.change(was.old.as_ref(), was.new.as_ref(), outbox.kept.epoch());
-            }
+            (Work::Subscriber(change), _) => match *change {
+                SubscriberChange::UnknownSessions(was) => {
+                    self.subscribers.set_unknown_sessions(was.new.unwrap_or_default());
+                }
+                SubscriberChange::Session(was) => {
+                    self.subscribers.change(was.old.as_ref(), was.new.as_ref(), outbox.kept.epoch());
+                }
+            },
             (Work::Police(stage, change), _) => {
                 if let Some(Stage::Police(police)) = self.stages.get_mut(stage) {
                     police.change(now, &change);

@@ -3,8 +3,8 @@
 use weir_packet::frame::Mac;
 use weir_plane::scenario::packet;
 use weir_plane::{
-    Batch, Command, Config, DropReason, Frame, HEAD_ROOM, MacText, Plane, PortId, PuntReason,
-    SubscriberCommand, SubscriberEntry, SubscriberState, Time, Update, Verdict,
+    AccessState, Batch, ClassCount, Command, Config, DropReason, Frame, HEAD_ROOM, MacText, Plane, PortId,
+    PuntReason, SubscriberCommand, SubscriberEntry, SubscriberState, Time, Update, Verdict,
 };
 use weir_testkit::Dice;
 
@@ -127,13 +127,11 @@ fn entry(session: u64, device: Device, prefixes: &[&str]) -> SubscriberEntry {
     };
     SubscriberEntry {
         session,
-        revision: 0,
         port: ["access1", "access2", "wan"][usize::from(device.0)].into(),
         tags,
         mac: MacText(format!("02:00:00:00:00:{:02x}", device.2)),
         prefixes: prefixes.iter().map(|text| text.parse().expect("a prefix")).collect(),
-        from_bits_per_s: None,
-        to_bits_per_s: None,
+        ..SubscriberEntry::default()
     }
 }
 
@@ -477,4 +475,121 @@ fn take(model: &mut Vec<SubscriberEntry>, command: &Command) -> bool {
         }
         other => unreachable!("{other:?}"),
     }
+}
+
+fn set_state(session: u64, state: AccessState) -> Command {
+    Command::Subscriber(SubscriberCommand::SetState { session, state })
+}
+
+/// A command changes the state; all that goes on follows with the next frame, and the counters go on.
+#[test]
+fn flows_follow_the_state_with_the_next_frame() {
+    let text = TEXT.replace("100.64.0.1/10", "100.64.0.1/10, walled portal 192.0.2.80 dns 192.0.2.53");
+    let mut node = Node::new(&text);
+    node.command(&[add(1, ANNA, &["100.64.0.2/32"])]).expect("room");
+    let out = Verdict::Out(PortId(WAN));
+    let walled = dropped(DropReason::SubscriberWalled);
+    let (up, down) = ("tcp 100.64.0.2:1 > 198.51.100.9:80 A", "tcp 198.51.100.9:80 > 100.64.0.2:1 A");
+    for (state, expected) in [
+        (AccessState::Active, [out, Verdict::Out(PortId(ACCESS1))]),
+        (AccessState::Walled, [walled, walled]),
+        (AccessState::Blocked, [dropped(DropReason::SubscriberBlocked); 2]),
+        (AccessState::Active, [out, Verdict::Out(PortId(ACCESS1))]),
+    ] {
+        node.command(&[set_state(1, state)]).expect("the session");
+        assert_eq!([node.from(ANNA, up).0, node.to(down).0], expected, "{state}");
+        assert_eq!(node.state(1).entry.state, state);
+    }
+    let anna = node.state(1);
+    // The reset that answered a segment of the walled state was sent to it, too.
+    assert_eq!((anna.from_frames, anna.to_frames, anna.walled, anna.blocked), (2, 3, 2, 2));
+    assert!(node.arp(ANNA, [100, 64, 0, 2], [100, 64, 0, 1]).is_ok());
+    node.command(&[set_state(1, AccessState::Blocked)]).expect("the session");
+    let verdict = node.arp(ANNA, [100, 64, 0, 2], [100, 64, 0, 1]);
+    assert_eq!(verdict, Err(dropped(DropReason::SubscriberBlocked)));
+    let wrong = node.command(&[set_state(9, AccessState::Active)]).expect_err("no session");
+    assert!(wrong.contains("there is no session 9"), "{wrong}");
+}
+
+/// Each accepted frame is counted once for its subscriber and once for its plan and group, by family and class, with all its bytes; and
+/// its tags have the priority of its class.
+#[test]
+fn frames_are_counted_by_family_and_class_to_the_byte() {
+    let text = TEXT.replace("100.64.0.1/10", "100.64.0.1/10, gateway 2001:db8:1::1/48, class 3 dscp ef priority 5, class 1 dscp cs1 priority 1")
+        .replace("198.18.0.1/24,", "198.18.0.1/24, 2001:db8:9::1/64, neighbour 2001:db8:9::2 02:00:00:00:00:99,")
+        .replace("default via 198.18.0.2", "default via 198.18.0.2, default via 2001:db8:9::2");
+    let mut node = Node::new(&text);
+    let named = |session, device, prefixes: &[&str], plan: Option<&str>| {
+        let entry = SubscriberEntry {
+            plan: plan.map(String::from),
+            group: Some("west".into()),
+            ..entry(session, device, prefixes)
+        };
+        Command::Subscriber(SubscriberCommand::Add(entry))
+    };
+    node.command(&[
+        named(1, ANNA, &["100.64.0.2/32", "2001:db8:1:5::/64"], Some("gold")),
+        named(2, BEN, &["100.64.0.3/32"], Some("gold")),
+    ])
+    .expect("room");
+    let (mut sent, mut received) = (0, 0);
+    for tos in [0, 184, 184, 32, 255] {
+        let line = format!("udp 100.64.0.2:1 > 198.51.100.9:53 tos {tos} len 100");
+        sent += 14 + packet(&line).expect("a packet").len() as u64;
+        assert_eq!(node.from(ANNA, &line).0, Verdict::Out(PortId(WAN)));
+        let line = format!("udp 198.51.100.9:53 > 100.64.0.3:1 tos {tos} len 10");
+        received += 22 + packet(&line).expect("a packet").len() as u64;
+        let (_, bytes) = node.to(&line);
+        let priority = match tos >> 2 {
+            46 => 5,
+            8 => 1,
+            _ => 0,
+        };
+        assert_eq!([bytes[14] >> 5, bytes[18] >> 5], [priority; 2], "{tos}");
+    }
+    let v6 = packet("udp [2001:db8:1:5::9]:1 > [2001:db8:2::9]:53 tos 184").expect("a packet");
+    let header = ANNA.header(MACS[usize::from(ACCESS1)]);
+    let frame = [&header, &[0x86, 0xdd][..], &v6].concat();
+    assert_eq!(node.frame(ACCESS1, &frame).0, Verdict::Out(PortId(WAN)));
+    sent += frame.len() as u64;
+    let rows = |all: &[ClassCount]| all.iter().map(|one| (one.ip, one.class, one.frames)).collect::<Vec<_>>();
+    let (anna, ben) = (node.state(1), node.state(2));
+    assert_eq!(rows(&anna.classes), [(4, 0, 2), (4, 1, 1), (4, 3, 2), (6, 3, 1)]);
+    assert_eq!(rows(&ben.classes), [(4, 0, 2), (4, 1, 1), (4, 3, 2)]);
+    let bytes = |all: &[ClassCount]| all.iter().map(|one| one.bytes).sum::<u64>();
+    assert_eq!((anna.from_bytes, bytes(&anna.classes)), (sent, sent));
+    assert_eq!((ben.to_bytes, bytes(&ben.classes)), (received, received));
+    let plans = |node: &Node| {
+        let all = node.plane.label_counts();
+        all.into_iter()
+            .map(|of| (of.plan.unwrap_or_default(), of.sessions, bytes(&of.classes)))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(plans(&node), [("gold".to_string(), 2, sent + received)]);
+    // Those of a plan stay when its sessions have another one, or end.
+    node.command(&[
+        named(1, ANNA, &["100.64.0.2/32", "2001:db8:1:5::/64"], None),
+        Command::Subscriber(SubscriberCommand::Remove { session: 2 }),
+    ])
+    .expect("both");
+    node.from(ANNA, "udp 100.64.0.2:1 > 198.51.100.9:53");
+    assert_eq!(
+        plans(&node),
+        [("gold".to_string(), 0, sent + received), (String::new(), 1, node.state(1).from_bytes - sent)]
+    );
+}
+
+/// A flow that was redirected is that of the state alone: afterwards the server itself says that it does not know it.
+#[test]
+fn a_redirected_flow_ends_with_the_state() {
+    let mut node = Node::new(&TEXT.replace("100.64.0.1/10", "100.64.0.1/10, walled portal 192.0.2.80"));
+    node.command(&[add(1, ANNA, &["100.64.0.2/32"]), set_state(1, AccessState::Walled)]).expect("room");
+    let destination = |bytes: &[u8]| bytes[30..34].to_vec();
+    let (verdict, bytes) = node.from(ANNA, "tcp 100.64.0.2:7 > 198.51.100.9:80 S");
+    assert_eq!((verdict, destination(&bytes)), (Verdict::Out(PortId(WAN)), vec![192, 0, 2, 80]));
+    node.command(&[set_state(1, AccessState::Active)]).expect("the session");
+    let (_, bytes) = node.from(ANNA, "tcp 100.64.0.2:7 > 198.51.100.9:80 A");
+    assert_eq!(destination(&bytes), [198, 51, 100, 9]);
+    let (_, bytes) = node.to("tcp 192.0.2.80:80 > 100.64.0.2:7 A");
+    assert_eq!(bytes[26..30], [192, 0, 2, 80], "the portal is the portal");
 }

@@ -1,10 +1,14 @@
 //! What programs are told of subscribers.
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::SubscriberEntry;
-use super::table::{Subscribers, Traffic};
+use super::counts::{ClassCount, Traffic};
+use super::labels::LabelRow;
+use super::table::{Dropped, Subscribers};
 use crate::port::MacText;
 use crate::table::page::Page;
 
@@ -28,6 +32,25 @@ pub struct SubscriberState {
     pub from_over_rate: u64,
     /// Frames to the subscriber beyond its rate.
     pub to_over_rate: u64,
+    /// Frames from or to the subscriber that were dropped since it is blocked.
+    pub blocked: u64,
+    /// The same since it is walled.
+    pub walled: u64,
+    /// What was accepted from it and sent to it, by family and class.
+    pub classes: Vec<ClassCount>,
+}
+
+/// What the sessions with this plan and this group have counted, also those that have ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LabelCounts {
+    /// The name of the plan; none: of sessions without a plan.
+    pub plan: Option<String>,
+    /// The name of the group, the same.
+    pub group: Option<String>,
+    /// Sessions that have them now.
+    pub sessions: u32,
+    /// Frames and bytes by family and class.
+    pub classes: Vec<ClassCount>,
 }
 
 impl Subscribers {
@@ -41,6 +64,7 @@ impl Subscribers {
                 Traffic { frames: to_frames, bytes: to_bytes },
             ] = known.traffic;
             let rate = |bits_per_s: u64| (bits_per_s > 0).then_some(bits_per_s);
+            let text = |name: &Option<Arc<str>>| name.as_deref().map(String::from);
             let entry = SubscriberEntry {
                 session: known.session,
                 revision: known.revision,
@@ -50,8 +74,20 @@ impl Subscribers {
                 prefixes: known.prefixes.to_vec(),
                 from_bits_per_s: rate(known.bits_per_s[0]),
                 to_bits_per_s: rate(known.bits_per_s[1]),
+                pppoe_session: Some(known.line.pppoe_session).filter(|id| *id > 0),
+                mru: Some(known.mru).filter(|mru| *mru > 0),
+                magic: Some(known.magic).filter(|magic| *magic > 0),
+                state: known.state,
+                plan: text(&known.labels.plan),
+                group: text(&known.labels.group),
             };
-            let [foreign_sources, from_over_rate, to_over_rate] = known.dropped;
+            let Dropped {
+                foreign: foreign_sources,
+                over_rate: [from_over_rate, to_over_rate],
+                blocked,
+                walled,
+            } = known.dropped;
+            let [from, to] = &known.counts;
             Some(SubscriberState {
                 entry,
                 from_frames,
@@ -61,7 +97,25 @@ impl Subscribers {
                 foreign_sources,
                 from_over_rate,
                 to_over_rate,
+                blocked,
+                walled,
+                classes: from.shown("from").chain(to.shown("to")).collect(),
             })
         })
+    }
+
+    /// What was counted by plan and group.
+    pub(crate) fn label_counts(&self) -> Vec<LabelCounts> {
+        let text = |name: &Option<Arc<str>>| name.as_deref().map(String::from);
+        let of = |row: &LabelRow| {
+            let [from, to] = &row.counts;
+            LabelCounts {
+                plan: text(&row.labels.plan),
+                group: text(&row.labels.group),
+                sessions: row.sessions,
+                classes: from.shown("from").chain(to.shown("to")).collect(),
+            }
+        };
+        self.labels().map(of).filter(|of| of.sessions > 0 || !of.classes.is_empty()).collect()
     }
 }

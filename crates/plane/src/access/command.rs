@@ -1,10 +1,13 @@
 //! Commands for sessions of subscribers.
 
+use std::ops::RangeInclusive;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::bucket::MOST_BITS_PER_S;
-use super::{AccessConfig, AccessSession, AccessSessions};
+use super::labels::{Labels, name};
+use super::{AccessConfig, AccessSession, AccessSessions, AccessState};
 use crate::frame::{Line, PortId};
 use crate::port::{MacText, Port, port_named};
 use crate::prefix::Prefix;
@@ -13,22 +16,48 @@ use crate::was::Was;
 
 /// Most addresses and networks of a session.
 const MOST_PREFIXES: usize = 16;
+/// Ids of PPPoE sessions: 0 is discovery, 65535 reserved (RFC 2516, section 4).
+const PPPOE_IDS: RangeInclusive<u16> = 1..=65_534;
+/// What an MRU can be.
+const MRUS: RangeInclusive<u16> = 576..=9216;
 
 /// A command for the sessions of subscribers.
+#[expect(clippy::large_enum_variant, reason = "nearly all are of the large one")]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SubscriberCommand {
     /// Adds a session, or replaces the one of this number, whose counters go on.
     Add(SubscriberEntry),
+    /// Changes the state of a session; all else stays.
+    SetState {
+        /// Its number.
+        session: u64,
+        /// What it becomes.
+        state: AccessState,
+    },
     /// Removes a session.
     Remove {
         /// Its number.
         session: u64,
     },
+    /// What becomes of packets of PPPoE sessions that the node does not have. A node begins with `ignore`: its control program sets
+    /// `terminate` when it has added all sessions that there are.
+    UnknownSessions(UnknownSessions),
+}
+
+/// What becomes of packets of PPPoE sessions that the node does not have. All of them are dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum UnknownSessions {
+    /// Nothing else: sessions that there are may not have been added yet.
+    #[default]
+    Ignore,
+    /// Their sender is told by a PADT that the session has ended, once a second for each Ethernet address of a line.
+    Terminate,
 }
 
 /// A session of a subscriber.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SubscriberEntry {
     /// Its number, which the control program chooses.
@@ -50,15 +79,41 @@ pub struct SubscriberEntry {
     /// Rate of frames to the subscriber, bits/s; none: no limit.
     #[serde(default)]
     pub to_bits_per_s: Option<u64>,
+    /// The id of its PPPoE session, 1 to 65534 (RFC 2516); none: it sends IP over Ethernet. A device may have several sessions.
+    #[serde(default)]
+    pub pppoe_session: Option<u16>,
+    /// The longest packet that it takes, bytes: the MRU that LCP has agreed on, 576 to 9216; none: 1492 in a PPPoE session, else what
+    /// the port carries. TCP in both directions is told so (MSS).
+    #[serde(default)]
+    pub mru: Option<u16>,
+    /// The magic number of the node's side of LCP, which its echo replies have; none or 0: none was agreed on.
+    #[serde(default)]
+    pub magic: Option<u32>,
+    /// Whether it may send and receive.
+    #[serde(default)]
+    pub state: AccessState,
+    /// The name of its plan, which rules of filters and metrics name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<String>,
+    /// The name of its group, the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
 }
 
 /// A change of a session.
+#[expect(clippy::large_enum_variant, reason = "nearly all are of the large one")]
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct SubscriberChange(pub(crate) Was<AccessSession>);
+pub(crate) enum SubscriberChange {
+    Session(Was<AccessSession>),
+    UnknownSessions(Was<UnknownSessions>),
+}
 
 impl SubscriberChange {
     pub(crate) fn inverse(self) -> SubscriberChange {
-        SubscriberChange(self.0.inverse())
+        match self {
+            SubscriberChange::Session(was) => SubscriberChange::Session(was.inverse()),
+            SubscriberChange::UnknownSessions(was) => SubscriberChange::UnknownSessions(was.inverse()),
+        }
     }
 }
 
@@ -79,34 +134,76 @@ impl SubscriberCommand {
                 sessions.check(&new)?;
                 Was { old: sessions.get(new.session).cloned(), new: Some(new) }
             }
+            SubscriberCommand::SetState { session, state } => {
+                let old = sessions.get(*session).cloned();
+                let old = old.ok_or_else(|| format!("there is no session {session}"))?;
+                Was { new: Some(AccessSession { state: *state, ..old.clone() }), old: Some(old) }
+            }
             SubscriberCommand::Remove { session } => {
                 let old = sessions.get(*session).cloned();
                 Was { old: Some(old.ok_or_else(|| format!("there is no session {session}"))?), new: None }
             }
+            SubscriberCommand::UnknownSessions(new) => {
+                let was = Was { old: Some(sessions.unknown), new: Some(*new) };
+                return Ok(was.if_any().map(SubscriberChange::UnknownSessions));
+            }
         };
-        Ok(was.if_any().map(SubscriberChange))
+        Ok(was.if_any().map(SubscriberChange::Session))
     }
 }
 
 impl SubscriberEntry {
     fn session(&self, access: &AccessConfig, ports: &[Port]) -> Result<AccessSession, String> {
-        let SubscriberEntry { session, revision, port: name, tags, mac, .. } = self;
-        let number = port_named(ports, name)?;
+        let SubscriberEntry { session, revision, port: port_name, tags, mac, .. } = self;
+        let number = port_named(ports, port_name)?;
         let port = ports.get(number).filter(|port| port.is_access);
-        let port =
-            port.ok_or_else(|| format!("`{name}` is no access port: write `access` among its arguments"))?;
+        let port = port
+            .ok_or_else(|| format!("`{port_name}` is no access port: write `access` among its arguments"))?;
         let tags = Tags::read(tags)?;
         if !port.vlan.accepts(tags) {
-            return Err(format!("`{name}` has no frames with these tags ({tags}), but {}", port.vlan));
+            return Err(format!("`{port_name}` has no frames with these tags ({tags}), but {}", port.vlan));
         }
         Ok(AccessSession {
             session: *session,
             revision: *revision,
-            line: Line { port: PortId(number as u16), tags, mac: mac.of_host()? },
+            line: Line {
+                port: PortId(number as u16),
+                tags,
+                mac: mac.of_host()?,
+                pppoe_session: self.pppoe_id()?,
+            },
             prefixes: self.checked_prefixes(access)?,
             from_bits_per_s: rate(self.from_bits_per_s)?,
             to_bits_per_s: rate(self.to_bits_per_s)?,
+            mru: self.checked_mru()?,
+            magic: self.magic.unwrap_or_default(),
+            state: self.state,
+            labels: Labels {
+                plan: self.plan.as_deref().map(name).transpose()?,
+                group: self.group.as_deref().map(name).transpose()?,
+            },
         })
+    }
+
+    /// The id of its PPPoE session; 0: none.
+    fn pppoe_id(&self) -> Result<u16, String> {
+        match self.pppoe_session {
+            None => Ok(0),
+            Some(id) if PPPOE_IDS.contains(&id) => Ok(id),
+            Some(id) => Err(format!(
+                "a PPPoE session has an id of {} to {}, not {id} (RFC 2516, section 4)",
+                PPPOE_IDS.start(),
+                PPPOE_IDS.end()
+            )),
+        }
+    }
+
+    fn checked_mru(&self) -> Result<u16, String> {
+        match self.mru {
+            None => Ok(0),
+            Some(mru) if MRUS.contains(&mru) => Ok(mru),
+            Some(mru) => Err(format!("an MRU is of {} to {} bytes, not {mru}", MRUS.start(), MRUS.end())),
+        }
     }
 
     fn checked_prefixes(&self, access: &AccessConfig) -> Result<Vec<Prefix>, String> {

@@ -2,18 +2,33 @@
 //!
 //! ```text
 //! access1(access) access2(vlan 100-199.1-4094, access) > access(gateway 100.64.0.1/10) > route(...) > wan(...)
+//! access(gateway 100.64.0.1/10, walled portal 192.0.2.80 dns 192.0.2.53, class 3 dscp ef priority 5, dscp from set 0)
 //! ```
+//! `loops reject` among the arguments of the stage: a packet of a subscriber for an address or a prefix of its own is dropped in any case
+//! (RFC 8987, R-5); its sender is told so then.
+//!
 //! A gateway is an address that the node has at each access port, and the network that subscribers have their addresses in.
 
 use std::net::IpAddr;
 
 use weir_config::Notes;
 
+use super::dscp::DscpRules;
+use super::walled::Garden;
 use crate::port::{Port, Rpf, own};
 use crate::prefix::Prefix;
 use crate::punt::{PuntReason, PuntReasons};
 use crate::text::Item;
 
+/// What access ports punt.
+const PUNTED: [PuntReason; 6] = [
+    PuntReason::PppControl,
+    PuntReason::Nd,
+    PuntReason::Dhcp4,
+    PuntReason::Dhcp6,
+    PuntReason::PppoeDiscovery,
+    PuntReason::UnknownSource,
+];
 /// Most gateways.
 const MOST_GATEWAYS: usize = 64;
 
@@ -21,6 +36,25 @@ const MOST_GATEWAYS: usize = 64;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct AccessConfig {
     gateways: Vec<Prefix>,
+    pub(crate) policy: AccessPolicy,
+}
+
+/// What becomes of packets of subscribers for addresses and prefixes of their own. All of them are dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Loops {
+    /// In silence.
+    #[default]
+    Drop,
+    /// An ICMP error tells the sender so.
+    Reject,
+}
+
+/// What it says of all subscribers.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct AccessPolicy {
+    pub(super) garden: Garden,
+    pub(super) dscp: DscpRules,
+    pub(super) loops: Loops,
 }
 
 impl AccessConfig {
@@ -65,7 +99,7 @@ pub(crate) fn read(
         return None;
     };
     check_place(items, item, first, ports, notes);
-    let config = AccessConfig { gateways: gateways(item, notes) };
+    let config = read_arguments(item, notes);
     for port in ports.iter_mut().filter(|port| port.is_access) {
         if let Some(said) = items.iter().find(|item| item.name.text == port.name) {
             check_port(said, port, notes);
@@ -74,7 +108,7 @@ pub(crate) fn read(
         port.has_subscribers = true;
         // A session says which sources are right.
         port.rpf = Rpf::Off;
-        port.punt = port.punt.with(PuntReasons::of(&[PuntReason::Dhcp4, PuntReason::UnknownSource]));
+        port.punt = port.punt.with(PuntReasons::of(&PUNTED));
     }
     Some(config)
 }
@@ -97,28 +131,30 @@ fn check_place(items: &[Item], item: &Item, first: Option<usize>, ports: &[Port]
     }
 }
 
-fn gateways(item: &Item, notes: &Notes<'_>) -> Vec<Prefix> {
-    let mut gateways: Vec<Prefix> = Vec::new();
+fn read_arguments(item: &Item, notes: &Notes<'_>) -> AccessConfig {
+    let mut config = AccessConfig::default();
+    item.said_once(&["walled"], notes);
     for arg in &item.args {
-        let read = match arg.words()[..] {
-            ["gateway", prefix] => prefix.parse().and_then(own).and_then(|prefix: Prefix| {
-                let overlaps =
-                    |other: &Prefix| other.contains(prefix.address) || prefix.contains(other.address);
-                match gateways.iter().find(|other| overlaps(other)) {
-                    Some(other) => {
-                        Err(format!("{prefix} overlaps with the gateway {other}: give each its own network"))
-                    }
-                    None => Ok(prefix),
-                }
-            }),
+        let AccessConfig { gateways, policy: AccessPolicy { garden, dscp, loops } } = &mut config;
+        let read = match &arg.words()[..] {
+            ["gateway", prefix] => gateway(prefix, gateways).map(|gateway| gateways.push(gateway)),
+            ["loops", "drop"] => {
+                *loops = Loops::Drop;
+                Ok(())
+            }
+            ["loops", "reject"] => {
+                *loops = Loops::Reject;
+                Ok(())
+            }
+            ["walled", rest @ ..] => Garden::read(rest).map(|read| *garden = read),
+            ["class", rest @ ..] => dscp.read_class(rest),
+            ["dscp", rest @ ..] => dscp.read_marking(rest),
             _ => Err("`access` is a stage and takes gateways: write `gateway 100.64.0.1/10`, and call a port another name".into()),
         };
-        match read {
-            Ok(prefix) => gateways.push(Prefix { address: prefix.host(), ..prefix }),
-            Err(text) => arg.wrong(notes, text),
-        }
+        read.unwrap_or_else(|text| arg.wrong(notes, text));
     }
-    if item.args.is_empty() {
+    let gateways = &config.gateways;
+    if gateways.is_empty() && notes.is_empty() {
         item.wrong(notes, "`access` has no gateway: write `access(gateway 100.64.0.1/10)`".to_string());
     }
     if gateways.len() > MOST_GATEWAYS {
@@ -127,7 +163,17 @@ fn gateways(item: &Item, notes: &Notes<'_>) -> Vec<Prefix> {
             format!("`access` has at most {MOST_GATEWAYS} gateways: these are {}", gateways.len()),
         );
     }
-    gateways
+    config
+}
+
+/// A gateway beside the others.
+fn gateway(prefix: &str, others: &[Prefix]) -> Result<Prefix, String> {
+    let prefix: Prefix = prefix.parse().and_then(own)?;
+    let overlaps = |other: &&Prefix| other.contains(prefix.address) || prefix.contains(other.address);
+    match others.iter().find(overlaps) {
+        Some(other) => Err(format!("{prefix} overlaps with the gateway {other}: give each its own network")),
+        None => Ok(Prefix { address: prefix.host(), ..prefix }),
+    }
 }
 
 /// What an access port cannot have besides.

@@ -1,15 +1,18 @@
 //! The small static table of subscribers in a node's text.
 //!
 //! ```text
-//! subscribers(anna access 100.5 02:00:00:00:00:01 198.18.0.5 2001:db8:1::/64, bob access untagged 02:00:00:00:00:02)
+//! subscribers(anna access 100.5 02:00:00:00:00:01 198.18.0.5 2001:db8:1::/64, bob access untagged 02:00:00:00:00:02 walled plan gold)
 //! ```
-//! A name, a port, the tags of a line there, an Ethernet address, and addresses or networks that are the subscriber's. Indexes follow
+//! A name, a port, the tags of a line there, an Ethernet address, and addresses or networks that are the subscriber's; behind them a state
+//! (`active`, `blocked`, `walled`), `plan NAME` and `group NAME`. Indexes follow
 //! from the order of the text, from 1 on.
 
 use std::net::IpAddr;
 
 use weir_config::Notes;
 
+use super::AccessState;
+use super::labels::{self, Labels};
 use super::table::Subscribers;
 use crate::frame::{Line, PortId};
 use crate::port::{self, Port, port_named};
@@ -31,6 +34,10 @@ pub struct SubscriberConfig {
     pub line: Line,
     /// Its addresses and networks.
     pub prefixes: Vec<Prefix>,
+    /// Whether it may send and receive; at access ports alone.
+    pub state: AccessState,
+    /// The names of its plan and its group.
+    pub(crate) labels: Labels,
 }
 
 /// Reads the item of a node with these ports; mistakes are noted.
@@ -58,7 +65,7 @@ pub(crate) fn read(item: &Item, ports: &[Port], notes: &Notes<'_>) -> Vec<Subscr
 
 fn subscriber(arg: &Arg, ports: &[Port]) -> Result<SubscriberConfig, String> {
     let words = arg.words();
-    let [name, port, tags, mac, prefixes @ ..] = &words[..] else {
+    let [name, port, tags, mac, rest @ ..] = &words[..] else {
         return Err("a subscriber is a name, a port, the tags of its line or `untagged`, an Ethernet address, and its \
                     addresses: anna access 100.5 02:00:00:00:00:01 198.18.0.5"
             .into());
@@ -68,12 +75,27 @@ fn subscriber(arg: &Arg, ports: &[Port]) -> Result<SubscriberConfig, String> {
     if let Some(Port { vlan, .. }) = ports.get(number).filter(|port| !port.vlan.accepts(tags)) {
         return Err(format!("`{port}` has no frames with these tags ({tags}), but {vlan}"));
     }
-    if prefixes.len() > MOST_PREFIXES {
+    let mut one = SubscriberConfig {
+        name: name.to_string(),
+        line: Line { port: PortId(number as u16), tags, mac: port::own_mac(mac)?, pppoe_session: 0 },
+        prefixes: Vec::new(),
+        state: AccessState::Active,
+        labels: Labels::default(),
+    };
+    let mut rest = rest.iter();
+    while let Some(&word) = rest.next() {
+        let mut named = || labels::name(rest.next().ok_or_else(|| format!("`{word}` is without a name"))?);
+        match word {
+            "plan" => one.labels.plan = Some(named()?),
+            "group" => one.labels.group = Some(named()?),
+            "active" | "blocked" | "walled" => one.state = word.parse()?,
+            _ => one.prefixes.push(prefix(word)?),
+        }
+    }
+    if one.prefixes.len() > MOST_PREFIXES {
         return Err(format!("a subscriber has at most {MOST_PREFIXES} addresses and networks"));
     }
-    let line = Line { port: PortId(number as u16), tags, mac: port::own_mac(mac)? };
-    let prefixes = prefixes.iter().map(|text| prefix(text)).collect::<Result<_, _>>()?;
-    Ok(SubscriberConfig { name: name.to_string(), line, prefixes })
+    Ok(one)
 }
 
 /// An address, or a network.

@@ -1,10 +1,13 @@
 //! The sessions that the control program has added, as the configuration of the node has them: each thread's table follows from
 //! these.
 //!
-//! Invariant: no two sessions have the same line and Ethernet address, or the same prefix.
+//! Invariant: no two sessions have the same line, Ethernet address and PPPoE session, or the same prefix.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
+use super::labels::{Labels, MOST_LABELS};
+use super::{AccessState, UnknownSessions};
 use crate::frame::Line;
 use crate::prefix::Prefix;
 
@@ -12,7 +15,7 @@ use crate::prefix::Prefix;
 const MOST: usize = 1 << 20;
 
 /// A session of a subscriber.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct AccessSession {
     /// Its number, which the control program has given it.
     pub(crate) session: u64,
@@ -24,6 +27,12 @@ pub(crate) struct AccessSession {
     /// Rates from and to the subscriber, bits/s; 0: no limit.
     pub(crate) from_bits_per_s: u64,
     pub(crate) to_bits_per_s: u64,
+    /// The longest packet that the subscriber takes; 0: 1492 in a PPPoE session, else as long as its port carries.
+    pub(crate) mru: u16,
+    /// The magic number of the node in LCP; 0: none was agreed on.
+    pub(crate) magic: u32,
+    pub(crate) state: AccessState,
+    pub(crate) labels: Labels,
 }
 
 /// All sessions.
@@ -32,6 +41,9 @@ pub(crate) struct AccessSessions {
     by_number: BTreeMap<u64, AccessSession>,
     by_line: HashMap<Line, u64>,
     by_prefix: HashMap<Prefix, u64>,
+    pub(crate) unknown: UnknownSessions,
+    /// Pairs of plan and group, and how many sessions have each.
+    labels: HashMap<Labels, u32>,
 }
 
 impl AccessSessions {
@@ -50,12 +62,20 @@ impl AccessSessions {
     pub(crate) fn check(&self, new: &AccessSession) -> Result<(), String> {
         let other = |owner: Option<&u64>| owner.copied().filter(|owner| *owner != new.session);
         if let Some(owner) = other(self.by_line.get(&new.line)) {
-            return Err(format!("session {owner} has this port, tags and Ethernet address: remove it first"));
+            return Err(format!(
+                "session {owner} has this port, tags, Ethernet address and PPPoE session: remove it first"
+            ));
         }
         for prefix in &new.prefixes {
             if let Some(owner) = other(self.by_prefix.get(&prefix.network())) {
                 return Err(format!("session {owner} has {prefix}: remove it first"));
             }
+        }
+        if self.labels.len() >= MOST_LABELS - 1 && !self.labels.contains_key(&new.labels) {
+            return Err(format!(
+                "sessions have {} different pairs of plan and group, which is the most: use fewer names",
+                self.labels.len()
+            ));
         }
         if self.by_number.len() >= MOST && !self.by_number.contains_key(&new.session) {
             return Err(format!("a node has at most {MOST} sessions: remove some first"));
@@ -67,10 +87,17 @@ impl AccessSessions {
     pub(crate) fn replace(&mut self, old: Option<&AccessSession>, new: Option<&AccessSession>) {
         if let Some(old) = old.and_then(|old| self.by_number.remove(&old.session)) {
             self.by_line.remove(&old.line);
+            if let Entry::Occupied(mut users) = self.labels.entry(old.labels) {
+                *users.get_mut() -= 1;
+                if *users.get() == 0 {
+                    users.remove();
+                }
+            }
             old.prefixes.iter().for_each(|prefix| _ = self.by_prefix.remove(&prefix.network()));
         }
         if let Some(new) = new {
             self.by_line.insert(new.line, new.session);
+            *self.labels.entry(new.labels.clone()).or_default() += 1;
             new.prefixes.iter().for_each(|prefix| _ = self.by_prefix.insert(prefix.network(), new.session));
             self.by_number.insert(new.session, new.clone());
         }
@@ -78,7 +105,7 @@ impl AccessSessions {
 
     /// Those that another text still has room for; `may_be` says which.
     pub(crate) fn kept(&self, may_be: impl Fn(&AccessSession) -> bool) -> AccessSessions {
-        let mut kept = AccessSessions::default();
+        let mut kept = AccessSessions { unknown: self.unknown, ..AccessSessions::default() };
         self.iter().filter(|session| may_be(session)).for_each(|session| kept.replace(None, Some(session)));
         kept
     }

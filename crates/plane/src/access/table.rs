@@ -20,16 +20,23 @@ use std::net::IpAddr;
 
 use weir_memory::prefetch;
 
-use super::AccessSession;
 use super::bucket::Bucket;
+use super::counts::{FrameKind, KindCounts, Traffic};
+use super::labels::{LabelRow, LabelTable, Labels};
+use super::walled::{Refused, Walled};
+use super::{AccessPolicy, AccessSession, AccessState, Loops, SubscriberConfig, UnknownSessions};
 use crate::address::{bits, mapped4, words_of, words6};
 use crate::batch::{Frames, PerFrame, Set};
 use crate::drops::DropReason;
-use crate::frame::{Frame, Kind, Line, Subscriber};
+use crate::frame::{Frame, IPV4, IPV6, Kind, Line, PPPOE, Subscriber};
+use crate::neighbour::is_link_local;
 use crate::prefix::{Prefix, mask6};
 use crate::table::arena::Arena;
 use crate::table::index::{self, Index};
+use crate::table::quota::{Quota, Rate, Rates};
 use crate::table::secret::Secret;
+use crate::table::shares::Host;
+use crate::table::tcp;
 use crate::time::Time;
 
 /// How much [`crate::Plane::frames_epoch`] grows until an index that was removed may be used again: a frame that is kept once more
@@ -42,7 +49,12 @@ const REST_EPOCHS: u64 = 64;
 struct Side {
     line: Line,
     generation: u8,
-    is_live: bool,
+    /// `None`: it was removed.
+    state: Option<AccessState>,
+    /// As [`AccessSession::mru`].
+    mru: u16,
+    /// Number of its plan and group.
+    labels: u16,
     /// Its first address of IPv4; 0: it has none.
     address4: u32,
     bucket: Bucket,
@@ -51,11 +63,24 @@ struct Side {
 
 const _: () = assert!(size_of::<Side>() == 64);
 
-/// What was counted in a direction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Traffic {
-    pub(super) frames: u64,
-    pub(super) bytes: u64,
+/// A subscriber that a packet is for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Receiver {
+    pub(crate) line: Line,
+    /// The longest packet that it takes, whatever its port carries.
+    pub(crate) most_bytes: u16,
+}
+
+impl Side {
+    /// The longest packet of its subscriber.
+    #[inline]
+    fn most_bytes(&self) -> u16 {
+        match (self.mru, self.line.pppoe_session) {
+            (0, 0) => u16::MAX,
+            (0, _) => PPPOE_MRU,
+            (mru, _) => mru,
+        }
+    }
 }
 
 /// What few frames ask for.
@@ -66,8 +91,25 @@ struct Details {
     /// Its addresses and networks.
     prefixes: Box<[Prefix]>,
     bits_per_s: [u64; 2],
-    /// Frames from it with foreign sources, beyond its rate, and to it beyond its rate.
-    dropped: [u64; 3],
+    magic: u32,
+    /// Frames of PPP from it that carried no packets.
+    control_frames: u64,
+    /// What was counted from it and to it, but for the best effort of IPv4: that is the rest of all.
+    counts: [KindCounts; 2],
+    dropped: Dropped,
+}
+
+/// Frames of a subscriber that were dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Dropped {
+    /// From it, with foreign sources.
+    pub(super) foreign: u64,
+    /// From it, and to it, beyond its rates.
+    pub(super) over_rate: [u64; 2],
+    /// From it or to it, since it is blocked.
+    pub(super) blocked: u64,
+    /// From it or to it, since it is walled.
+    pub(super) walled: u64,
 }
 
 const _: () = assert!(2 * size_of::<Side>() <= 128 && 2 * size_of::<Side>() + size_of::<Details>() <= 640);
@@ -79,9 +121,14 @@ pub(super) struct Shown<'a> {
     pub(super) line: Line,
     pub(super) prefixes: &'a [Prefix],
     pub(super) bits_per_s: [u64; 2],
+    pub(super) mru: u16,
+    pub(super) magic: u32,
+    pub(super) state: AccessState,
+    pub(super) labels: &'a Labels,
     /// From it, and to it.
     pub(super) traffic: [Traffic; 2],
-    pub(super) dropped: [u64; 3],
+    pub(super) counts: [KindCounts; 2],
+    pub(super) dropped: Dropped,
 }
 
 /// Why a frame from a subscriber, or to one, goes no further.
@@ -93,6 +140,12 @@ pub(crate) enum Denied {
     ForeignSource,
     /// It is beyond the rate.
     OverRate,
+    /// The subscriber is blocked.
+    Blocked,
+    /// The subscriber is walled, and the other end is not in its garden.
+    Walled,
+    /// The same, and its sender gets a reset.
+    WalledReset,
 }
 
 impl From<Denied> for DropReason {
@@ -101,15 +154,26 @@ impl From<Denied> for DropReason {
             Denied::NoSession => DropReason::NoSubscriber,
             Denied::ForeignSource => DropReason::SubscriberSource,
             Denied::OverRate => DropReason::SubscriberRate,
+            Denied::Blocked => DropReason::SubscriberBlocked,
+            Denied::Walled | Denied::WalledReset => DropReason::SubscriberWalled,
         }
     }
 }
 
+/// Senders of packets of unknown sessions that are told apart.
+const SENDERS: usize = 4096;
+/// PADTs per second, and those of a sender.
+const TERMINATIONS: Rates =
+    Rates { of_host: Rate { burst: 1, per_s: 1 }, of_all: Rate { burst: 1000, per_s: 4000 }, threads: 1 };
 /// Bits of the address of one host, as one of IPv6.
 const HOST_BITS: u8 = 128;
 /// Ethernet header, and a VLAN tag.
 const ETHERNET: usize = 14;
 const TAG: usize = 4;
+/// A header of TCP without options.
+const TCP: usize = 20;
+/// The MRU of a PPPoE session without RFC 4638.
+const PPPOE_MRU: u16 = 1492;
 /// An index that has rested long enough.
 const RELEASED: u64 = 0;
 
@@ -128,7 +192,7 @@ impl fmt::Display for Taken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Taken::Line => {
-                f.write_str("another subscriber has this port, tags and Ethernet address: give each its own")
+                f.write_str("another subscriber has this port, tags, Ethernet address and PPPoE session: give each its own")
             }
             Taken::Prefix(prefix) => write!(f, "another subscriber has {prefix}: give each its own"),
             Taken::Full => f.write_str("there are too many subscribers"),
@@ -147,6 +211,9 @@ struct Tables {
     from: Arena<Side>,
     to: Arena<Side>,
     details: Arena<Details>,
+    labels: LabelTable,
+    policy: AccessPolicy,
+    walled: Walled,
     by_line: Index,
     /// By its first address of IPv4.
     by_address4: Index,
@@ -158,6 +225,9 @@ struct Tables {
     lengths: [u32; 129],
     used_lengths: Vec<u8>,
     live: u32,
+    unknown_sessions: UnknownSessions,
+    /// PADTs for packets of unknown sessions.
+    terminations: Quota,
     /// Indexes that were removed, and when: no frame names the oldest any more when its time has come.
     resting: VecDeque<(u32, u64)>,
 }
@@ -199,6 +269,43 @@ impl Subscribers {
     pub(crate) fn line(&self, subscriber: Subscriber) -> Option<Line> {
         let tables = self.0.as_ref()?;
         tables.side(&tables.from, subscriber).map(|side| side.line)
+    }
+
+    /// The subscriber that a packet is for; `None` if it is none, or was removed.
+    #[inline]
+    pub(crate) fn receiver(&self, subscriber: Subscriber) -> Option<Receiver> {
+        let tables = self.0.as_ref()?;
+        let side = tables.side(&tables.to, subscriber)?;
+        Some(Receiver { line: side.line, most_bytes: side.most_bytes() })
+    }
+
+    /// A subscriber has sent PPP that is no packet: it is alive. Returns the magic number of the node there, and the longest packet.
+    pub(crate) fn heard_lcp(&mut self, subscriber: Subscriber) -> (u32, u16) {
+        let Some(tables) = &mut self.0 else { return (0, 0) };
+        match (tables.to.record(subscriber.index), tables.details.record_mut(subscriber.index)) {
+            (Some(side), Some(details)) => {
+                details.control_frames += 1;
+                (details.magic, side.most_bytes())
+            }
+            _ => (0, 0),
+        }
+    }
+
+    /// Whether the sender of a packet of an unknown PPPoE session is told so now.
+    pub(crate) fn terminates(&mut self, now: Time, sender: Host) -> bool {
+        self.0.as_mut().is_some_and(|tables| {
+            tables.unknown_sessions == UnknownSessions::Terminate && tables.terminations.allows(now, sender)
+        })
+    }
+
+    /// Whether the sender of a packet for itself is told so.
+    pub(crate) fn rejects_loops(&self) -> bool {
+        self.0.as_ref().is_some_and(|tables| tables.policy.loops == Loops::Reject)
+    }
+
+    /// What becomes of packets of unknown PPPoE sessions from now on.
+    pub(crate) fn set_unknown_sessions(&mut self, what: UnknownSessions) {
+        self.0.iter_mut().for_each(|tables| tables.unknown_sessions = what);
     }
 
     /// Sets the subscribers that frames of `set` come from.
@@ -245,51 +352,125 @@ impl Subscribers {
     /// # Errors
     /// Why it is dropped.
     #[inline]
-    pub(crate) fn take_from(&mut self, now: Time, frame: &Frame<'_>) -> Result<(), Denied> {
+    pub(crate) fn take_from(&mut self, now: Time, frame: &mut Frame<'_>) -> Result<(), Denied> {
         let tables = self.0.as_mut().ok_or(Denied::NoSession)?;
         let Subscriber { index, generation } = frame.subscriber;
         let side = tables.from.record_mut(index).ok_or(Denied::NoSession)?;
-        if !side.is_live || side.generation != generation {
+        let Some(state) = side.state.filter(|_| side.generation == generation) else {
             return Err(Denied::NoSession);
+        };
+        if state == AccessState::Blocked {
+            tables.details[index].dropped.blocked += 1;
+            return Err(Denied::Blocked);
         }
         let is_first =
             frame.kind() == Kind::V4 && frame.addresses4().0 == side.address4 && side.address4 != 0;
         if !is_first && !tables.details[index].has_source(frame) {
-            let [foreign, ..] = &mut tables.details[index].dropped;
-            *foreign += 1;
+            tables.details[index].dropped.foreign += 1;
             return Err(Denied::ForeignSource);
         }
-        let bytes = frame.bytes().len();
+        if state == AccessState::Walled
+            && let Err(refused) = tables.walled.take_from(now, index, frame)
+        {
+            tables.details[index].dropped.walled += 1;
+            return Err(refused.into());
+        }
+        let bytes = frame.bytes().len() + pppoe_bytes(side.line);
         if !side.bucket.allow(now, bytes) {
-            let [_, over_rate, _] = &mut tables.details[index].dropped;
+            let [over_rate, _] = &mut tables.details[index].dropped.over_rate;
             *over_rate += 1;
             return Err(Denied::OverRate);
         }
-        side.traffic.frames += 1;
-        side.traffic.bytes += bytes as u64;
+        side.traffic.add(bytes);
+        clamp_mss(frame, side.most_bytes());
+        let (labels, marking) = (side.labels, tables.policy.dscp.from);
+        tables.policy.dscp.mark(marking, frame);
+        tables.count(index, labels, (0, FrameKind::of(frame)), bytes);
         Ok(())
     }
 
-    /// A packet goes to a subscriber: it counts, as if it had so many bytes. Returns where it is.
+    /// Whether a packet may go to a subscriber in its state; its class is found, and a walled one's gets the source that it has asked.
+    /// What the node itself answers passes the wall.
     ///
     /// # Errors
     /// Why it is dropped.
     #[inline]
-    pub(crate) fn send_to(&mut self, now: Time, to: Subscriber, ip_bytes: usize) -> Result<Line, Denied> {
+    pub(crate) fn admit_to(&mut self, now: Time, frame: &mut Frame<'_>) -> Result<(), Denied> {
         let tables = self.0.as_mut().ok_or(Denied::NoSession)?;
+        let Subscriber { index, generation } = frame.subscriber;
+        let side = tables.to.record(index).filter(|side| side.generation == generation);
+        match side.and_then(|side| side.state).ok_or(Denied::NoSession)? {
+            AccessState::Active => {}
+            AccessState::Blocked => {
+                tables.details[index].dropped.blocked += 1;
+                return Err(Denied::Blocked);
+            }
+            AccessState::Walled if frame.is_answer => {}
+            AccessState::Walled => {
+                if let Err(refused) = tables.walled.send_to(now, index, frame) {
+                    tables.details[index].dropped.walled += 1;
+                    return Err(refused.into());
+                }
+            }
+        }
+        tables.policy.dscp.mark(tables.policy.dscp.to, frame);
+        Ok(())
+    }
+
+    /// The priority in the tags of a frame of this class to a subscriber.
+    #[inline]
+    pub(crate) fn priority(&self, class: u8) -> u8 {
+        self.0.as_ref().map_or(0, |tables| tables.policy.dscp.priority(class))
+    }
+
+    /// Whether the subscriber of a frame, from it or to it, may send and receive anything.
+    pub(crate) fn is_blocked(&self, subscriber: Subscriber) -> bool {
+        let Some(tables) = &self.0 else { return false };
+        let side = tables.side(&tables.from, subscriber);
+        side.is_some_and(|side| side.state == Some(AccessState::Blocked))
+    }
+
+    /// The state of a subscriber, and the names of its plan and group; `None`: it is none.
+    pub(crate) fn standing(&self, subscriber: Subscriber) -> Option<(AccessState, &Labels)> {
+        let tables = self.0.as_ref()?;
+        let side = tables.side(&tables.from, subscriber)?;
+        Some((side.state?, &tables.labels.get(side.labels)?.labels))
+    }
+
+    /// Takes what the text says of all subscribers.
+    pub(crate) fn set_policy(&mut self, policy: &AccessPolicy) {
+        let Some(tables) = &mut self.0 else { return };
+        tables.walled.garden.clone_from(&policy.garden);
+        tables.policy.clone_from(policy);
+    }
+
+    /// Plans and groups that sessions have or had, with their counters.
+    pub(super) fn labels(&self) -> impl Iterator<Item = &LabelRow> {
+        self.0.iter().flat_map(|tables| tables.labels.iter())
+    }
+
+    /// A packet goes to its subscriber: it counts, with the headers that it is going to have. Returns where the subscriber is.
+    ///
+    /// # Errors
+    /// Why it is dropped.
+    #[inline]
+    pub(crate) fn send_to(&mut self, now: Time, frame: &Frame<'_>) -> Result<Line, Denied> {
+        let tables = self.0.as_mut().ok_or(Denied::NoSession)?;
+        let (to, ip_bytes) = (frame.subscriber, frame.ip_bytes());
         let side = tables.to.record_mut(to.index).ok_or(Denied::NoSession)?;
-        if !side.is_live || side.generation != to.generation {
+        if side.state.is_none() || side.generation != to.generation {
             return Err(Denied::NoSession);
         }
-        let bytes = ip_bytes + ETHERNET + TAG * side.line.tags.count();
+        let bytes = ip_bytes + ETHERNET + TAG * side.line.tags.count() + pppoe_bytes(side.line);
         if !side.bucket.allow(now, bytes) {
-            let [_, _, over_rate] = &mut tables.details[to.index].dropped;
+            let [_, over_rate] = &mut tables.details[to.index].dropped.over_rate;
             *over_rate += 1;
             return Err(Denied::OverRate);
         }
-        side.traffic.frames += 1;
-        side.traffic.bytes += bytes as u64;
-        Ok(side.line)
+        side.traffic.add(bytes);
+        let (line, labels) = (side.line, side.labels);
+        tables.count(to.index, labels, (1, FrameKind::of(frame)), bytes);
+        Ok(line)
     }
 
     /// Whether an address is that of the subscriber.
@@ -305,7 +486,16 @@ impl Subscribers {
     /// Another one has what is to be its own; nothing has changed then.
     pub(crate) fn insert(&mut self, line: Line, prefixes: Vec<Prefix>) -> Result<Subscriber, Taken> {
         let details = Details { prefixes: prefixes.into(), ..Details::default() };
-        self.0.get_or_insert_with(|| Box::new(Tables::new(0))).insert(line, details, [Traffic::default(); 2])
+        let tables = self.0.get_or_insert_with(|| Box::new(Tables::new(0)));
+        tables.insert(line, details, [Traffic::default(); 2])
+    }
+
+    /// Adds one of the text; no two of a text have the same.
+    pub(crate) fn insert_fixed(&mut self, one: &SubscriberConfig) {
+        let Ok(added) = self.insert(one.line, one.prefixes.clone()) else { return };
+        let Some(tables) = &mut self.0 else { return };
+        tables.set_state(added.index, one.state);
+        tables.set_labels(added.index, &one.labels);
     }
 
     /// Changes a session: what stays the same goes on counting. `epoch` is [`crate::Plane::frames_epoch`].
@@ -322,10 +512,12 @@ impl Subscribers {
         }
         // Index 0 has counted nothing.
         let traffic = [tables.from[index].traffic, tables.to[index].traffic];
+        let Details { counts, dropped, .. } = tables.details[index];
         tables.release(epoch);
         tables.remove(index, epoch);
         let Some(new) = new else { return };
-        let details = Details { prefixes: new.prefixes.clone().into(), ..Details::default() };
+        let details =
+            Details { prefixes: new.prefixes.clone().into(), counts, dropped, ..Details::default() };
         // The configuration has no session that cannot be beside the others.
         if let Ok(added) = tables.insert(new.line, details, traffic) {
             tables.set_details(added.index, new);
@@ -349,12 +541,22 @@ impl Subscribers {
         let tables = self.0.as_ref()?;
         let (from, to) = (tables.from.record(index)?, tables.to.record(index)?);
         let details = tables.details.record(index)?;
-        from.is_live.then_some(Shown {
+        let state = from.state?;
+        let mut counts = details.counts;
+        for (counts, all) in counts.iter_mut().zip([from.traffic, to.traffic]) {
+            counts.complete(all);
+        }
+        Some(Shown {
             session: details.session,
             revision: details.revision,
             line: from.line,
             prefixes: &details.prefixes,
             bits_per_s: details.bits_per_s,
+            mru: to.mru,
+            magic: details.magic,
+            state,
+            labels: &tables.labels.get(from.labels)?.labels,
+            counts,
             traffic: [from.traffic, to.traffic],
             dropped: details.dropped,
         })
@@ -369,6 +571,7 @@ impl Subscribers {
         per_index * tables.from.len() as usize
             + indexes
             + prefixes
+            + tables.walled.bytes()
             + size_of::<Prefix>() * tables.live as usize
     }
 }
@@ -382,6 +585,10 @@ impl Details {
             Kind::V6 => IpAddr::from(frame.addresses6().0.to_be_bytes()),
             _ => return false,
         };
+        // Its address on the link goes no further than to the node.
+        if is_link_local(source) {
+            return true;
+        }
         self.prefixes.iter().any(|prefix| prefix.contains(source))
     }
 }
@@ -393,6 +600,9 @@ impl Tables {
             from: Arena::new(),
             to: Arena::new(),
             details: Arena::new(),
+            labels: LabelTable::new(),
+            policy: AccessPolicy::default(),
+            walled: Walled::default(),
             by_line: Index::new(),
             by_address4: Index::new(),
             by_prefix: Index::new(),
@@ -401,6 +611,8 @@ impl Tables {
             lengths: [0; 129],
             used_lengths: Vec::new(),
             live: 0,
+            unknown_sessions: UnknownSessions::default(),
+            terminations: Quota::new(seed, SENDERS, TERMINATIONS),
             resting: VecDeque::new(),
         };
         // Index 0 is no subscriber, prefix 0 is none.
@@ -409,9 +621,9 @@ impl Tables {
         tables
     }
 
-    fn hash_of_line(&self, Line { port, tags, mac: [a, b, c, d, e, f] }: Line) -> u32 {
+    fn hash_of_line(&self, Line { port, tags, mac: [a, b, c, d, e, f], pppoe_session }: Line) -> u32 {
         let words = [
-            port.0.into(),
+            u32::from(pppoe_session) << 16 | u32::from(port.0),
             u32::from(tags.outer) << 16 | u32::from(tags.inner),
             u32::from_be_bytes([a, b, c, d]),
             u32::from_be_bytes([0, 0, e, f]),
@@ -427,7 +639,7 @@ impl Tables {
     #[inline]
     fn side<'a>(&self, sides: &'a Arena<Side>, subscriber: Subscriber) -> Option<&'a Side> {
         let side = sides.record(subscriber.index)?;
-        (side.is_live && side.generation == subscriber.generation).then_some(side)
+        (side.state.is_some() && side.generation == subscriber.generation).then_some(side)
     }
 
     /// The number of the subscriber with this line; 0: none.
@@ -517,8 +729,9 @@ impl Tables {
         let generation = self.from[index].generation;
         let address4 = first.and_then(|first| address4_of(masked(first).0)).unwrap_or(0);
         let [from, to] = traffic;
-        let side =
-            |traffic| Side { line, generation, is_live: true, address4, bucket: Bucket::default(), traffic };
+        let (state, labels) = (Some(AccessState::Active), self.labels.take(&Labels::default()));
+        let bucket = Bucket::default();
+        let side = |traffic| Side { line, generation, state, mru: 0, labels, address4, bucket, traffic };
         (self.from[index], self.to[index]) = (side(from), side(to));
         self.details[index] = details;
         self.live += 1;
@@ -527,12 +740,55 @@ impl Tables {
 
     /// What a session says beside its line and its prefixes.
     fn set_details(&mut self, index: u32, session: &AccessSession) {
-        let AccessSession { session, revision, from_bits_per_s, to_bits_per_s, .. } = *session;
+        let AccessSession {
+            session,
+            revision,
+            from_bits_per_s,
+            to_bits_per_s,
+            mru,
+            magic,
+            state,
+            ref labels,
+            ..
+        } = *session;
+        self.set_state(index, state);
+        self.set_labels(index, labels);
         let details = &mut self.details[index];
-        (details.session, details.revision) = (session, revision);
+        (details.session, details.revision, details.magic) = (session, revision, magic);
         details.bits_per_s = [from_bits_per_s, to_bits_per_s];
         self.from[index].bucket.set_rate(from_bits_per_s);
         self.to[index].bucket.set_rate(to_bits_per_s);
+        (self.from[index].mru, self.to[index].mru) = (mru, mru);
+    }
+
+    fn set_state(&mut self, index: u32, state: AccessState) {
+        (self.from[index].state, self.to[index].state) = (Some(state), Some(state));
+        if state != AccessState::Walled {
+            self.walled.forget(index);
+        }
+    }
+
+    fn set_labels(&mut self, index: u32, labels: &Labels) {
+        let before = self.from[index].labels;
+        if self.labels.get(before).is_some_and(|row| row.labels == *labels) {
+            return;
+        }
+        self.labels.give_back(before);
+        let number = self.labels.take(labels);
+        (self.from[index].labels, self.to[index].labels) = (number, number);
+    }
+
+    /// Counts a frame of a direction: for its plan and group, and for its subscriber if it is no best effort of IPv4, which is most.
+    #[inline]
+    fn count(&mut self, index: u32, labels: u16, (direction, kind): (usize, FrameKind), bytes: usize) {
+        if let Some(counts) = self.labels.get_mut(labels).and_then(|row| row.counts.get_mut(direction)) {
+            counts.count(kind, bytes);
+        }
+        if kind != FrameKind::USUAL
+            && let Some(counts) = self.details[index].counts.get_mut(direction)
+        {
+            counts.count(kind, bytes);
+        }
     }
 
     fn push(&mut self) -> u32 {
@@ -578,10 +834,12 @@ impl Tables {
     }
 
     fn remove(&mut self, index: u32, epoch: u64) -> bool {
-        let Side { line, generation, is_live, .. } = self.from[index];
-        if !is_live {
+        let Side { line, generation, state, labels, .. } = self.from[index];
+        if state.is_none() {
             return false;
         }
+        self.labels.give_back(labels);
+        self.walled.forget(index);
         let gone = Side { line, generation: generation.wrapping_add(1), ..Side::default() };
         (self.from[index], self.to[index]) = (gone, gone);
         let Details { prefixes, .. } = std::mem::take(&mut self.details[index]);
@@ -602,6 +860,30 @@ impl Tables {
     fn release(&mut self, epoch: u64) {
         let rested = self.resting.iter_mut().take_while(|(_, until)| *until <= epoch);
         rested.for_each(|(_, until)| *until = RELEASED);
+    }
+}
+
+/// Bytes of the headers of PPPoE and PPP of frames of a line.
+#[inline]
+fn pppoe_bytes(line: Line) -> usize {
+    if line.pppoe_session == 0 { 0 } else { PPPOE }
+}
+
+/// TCP of a subscriber is told to send no longer packets than these, in both directions.
+#[inline]
+pub(crate) fn clamp_mss(frame: &mut Frame<'_>, most_bytes: u16) {
+    if most_bytes != u16::MAX && frame.tcp_flags() & tcp::SYN != 0 {
+        let headers = if frame.kind() == Kind::V4 { IPV4 } else { IPV6 } + TCP;
+        tcp::clamp_mss(frame.l4_mut(), most_bytes.saturating_sub(headers as u16));
+    }
+}
+
+impl From<Refused> for Denied {
+    fn from(refused: Refused) -> Denied {
+        match refused {
+            Refused::Dropped => Denied::Walled,
+            Refused::Reset => Denied::WalledReset,
+        }
     }
 }
 
@@ -640,7 +922,12 @@ mod tests {
 
     fn line(n: u16) -> Line {
         let mac = [2, 0, 0, 0, 0, (n % 3) as u8];
-        Line { port: PortId(n % 2), tags: Tags { outer: 1 + n % 5, inner: n % 7 }, mac }
+        Line {
+            port: PortId(n % 2),
+            tags: Tags { outer: 1 + n % 5, inner: n % 7 },
+            mac,
+            pppoe_session: n / 105,
+        }
     }
 
     fn prefix(text: &str) -> Prefix {
@@ -673,6 +960,7 @@ mod tests {
         }
         assert_eq!((table.lookup_from(line(1)), table.lookup_from(line(2))), (one, two));
         for other in [
+            Line { pppoe_session: 7, ..line(1) },
             Line { port: PortId(0), ..line(1) },
             Line { tags: Tags { outer: 2, inner: 0 }, ..line(1) },
             Line { mac: [2, 0, 0, 0, 1, 1], ..line(1) },
@@ -711,8 +999,21 @@ mod tests {
             line: line(n),
             prefixes,
             from_bits_per_s,
-            to_bits_per_s: 0,
+            ..AccessSession::default()
         }
+    }
+
+    /// Sends a packet to an address, of which 86 bytes are of IP.
+    fn send_to(table: &mut Subscribers, address: &str) -> Result<Line, Denied> {
+        let packet =
+            crate::scenario::packet(&format!("udp 198.51.100.9:53 > {address}:1 len 58")).expect("a packet");
+        let mut buf = [&[0; crate::frame::HEAD_ROOM][..], &[2; 12], &[8, 0], &packet].concat();
+        let end = buf.len();
+        let mut frame = Frame::new(&mut buf, crate::frame::HEAD_ROOM, end, PortId(9));
+        frame.read(12).expect("readable");
+        frame.subscriber = to(table, address);
+        table.admit_to(Time::default(), &mut frame)?;
+        table.send_to(Time::default(), &frame)
     }
 
     #[test]
@@ -720,7 +1021,7 @@ mod tests {
         let mut table = Subscribers::with_seed(7);
         let mut old = session(5, 1, &["198.18.0.1/32"], 0);
         table.change(None, Some(&old), 0);
-        assert_eq!(table.send_to(Time::default(), to(&table, "198.18.0.1"), 86), Ok(line(1)));
+        assert_eq!(send_to(&mut table, "198.18.0.1"), Ok(line(1)));
         let counted = Traffic { frames: 1, bytes: 100 + 4 * line(1).tags.count() as u64 };
         for (new, index) in [
             (session(5, 1, &["198.18.0.1/32"], 1000), 1),

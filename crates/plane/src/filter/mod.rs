@@ -18,6 +18,7 @@
 //! - `rules.rs`: the language; `compile.rs`, `match_ranges.rs`: rules as ranges of each field; `ruleset.rs`: a set of rules,
 //!   and its update
 //! - `classify.rs`: finds the first rule that matches a frame
+//! - `who.rs`: the subscriber of a frame
 //! - `state.rs`: connections; `fragments.rs`: later fragments
 //! - `no_ip.rs`: frames that are not IP packets, in a bump in the wire
 //! - `recipe.rs`: the filter's part of a recipe
@@ -33,6 +34,7 @@ mod recipe;
 mod rules;
 mod ruleset;
 mod state;
+mod who;
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -391,6 +393,13 @@ impl Filter {
         let Asked { frames, rules } = asked;
         for n in 0..rules.len {
             let (i, rule) = (usize::from(frames[n]) % BATCH, rules.found[n]);
+            if self.rules.is_of_another(rule, &step.frames[i], dir, step.subscribers) {
+                frames[left] = frames[n];
+                rules.keys[left] = rules.keys[n];
+                rules.from[left] = rule + 1;
+                left += 1;
+                continue;
+            }
             let bytes = step.frames[i].ip_bytes();
             let (act, count) = match rule {
                 NONE => self.rules.by_policy(&step.frames[i]),

@@ -4,6 +4,7 @@ use super::classify::{Asked, BITS, DIR, DPORT, DST, Key, NONE, PORT, PROTO, SPOR
 use super::match_ranges::{self, STATES};
 use super::ruleset::Act;
 use super::state::State;
+use super::who::Who;
 use super::{Count, Filter};
 use crate::dir::Dir;
 use crate::recipe::{self, Ends, FilterNote, Never, Note, Part, Rewrite, SessionState, Uses};
@@ -54,6 +55,10 @@ impl Filter {
                 self.rules.program.first_v6(&mut asked)
             }
             let rule = asked.found.first().copied().unwrap_or(NONE);
+            // A recipe outlives the plan and the state of its subscriber.
+            if self.rules.who.get(rule as usize).is_some_and(Who::asks) {
+                return Err(Never::Configured);
+            }
             let act =
                 if rule == NONE { Some(&self.rules.policy.0) } else { self.rules.acts.get(rule as usize) };
             match act {

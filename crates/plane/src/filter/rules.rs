@@ -24,6 +24,8 @@
 //! | `flags F/M` | flags of TCP: of those in M exactly F are set; `none` for no flag |
 //! | `type T` | types of ICMP by name or number, `T/CODE` with a code; several with commas between |
 //! | `state S` | of its connection: `new`, `established`, `related`, `invalid`; several with commas between |
+//! | `plan NAME`, `group NAME` | of a subscriber with this plan, in this group; to one on the way to subscribers |
+//! | `state S` | the state of that subscriber: `active`, `blocked`, `walled`; several with commas between |
 //! | `arp`, `pppoe`, `lldp`, `llc`, `ethertype N` | frames that are no packets of IP, by their EtherType (`0x88cc`); several with commas between; `llc`: those with a length in its place |
 //! | `class N` | what `accept` accepts is of this class from there on, 0 to 7: see `police.rs`, which limits classes |
 //!
@@ -32,10 +34,13 @@
 //! `fragments.rs`; where that is not possible, no rule that asks for them holds for it.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use weir_config::{Mistakes, Notes, did_you_mean};
 use weir_packet::headers::{ICMP, ICMP6, SCTP, TCP, UDP};
 
+use super::who::Who;
+use crate::access::{self, AccessState};
 use crate::dir::Dir;
 use crate::frame::PortId;
 use crate::port::Port;
@@ -78,6 +83,8 @@ pub(crate) struct Rule {
     pub(crate) states: u8,
     /// The class that frames get which it accepts.
     pub(crate) class: Option<u8>,
+    /// What it asks of their subscriber.
+    pub(super) who: Who,
 }
 
 impl Rule {
@@ -90,6 +97,7 @@ impl Rule {
     /// Whether it asks for anything that a packet of IP says.
     pub(crate) fn asks_ip(&self) -> bool {
         let asks_ends = self.from != EndMatch::default() || self.to != EndMatch::default();
+        let asks_ends = asks_ends || self.who.asks();
         self.version.is_some() || !self.protos.is_empty() || asks_ends || self.asks_first_piece()
     }
 
@@ -212,6 +220,8 @@ const WORDS: &[&str] = &[
     "type",
     "state",
     "class",
+    "plan",
+    "group",
     "arp",
     "pppoe",
     "lldp",
@@ -255,6 +265,7 @@ pub(crate) fn read(file: &str, text: &str, ports: &[Port]) -> Result<Rules, Mist
                 types: Vec::new(),
                 states: 0,
                 class: None,
+                who: Who::default(),
             };
             reading.rule(rule).map(|rule| rules.rules.push(rule))
         };
@@ -330,6 +341,7 @@ impl<'a> Reading<'a> {
                 "inward" => "outward",
                 "ip6" => "ip",
                 "port" if side == Some("to") => "to port",
+                "state" if self.words.last().is_some_and(|next| is_access_state(next.text)) => "access state",
                 text => text,
             };
             if seen.contains(&kind) {
@@ -369,6 +381,9 @@ impl<'a> Reading<'a> {
                 }
                 "flags" => rule.flags = Some(self.flags()?),
                 "type" => rule.types = self.types(&rule)?,
+                "state" if kind == "access state" => rule.who.states = self.list("states", str::parse)?,
+                "plan" => rule.who.plan = Some(self.name("plan")?),
+                "group" => rule.who.group = Some(self.name("group")?),
                 "state" => {
                     let states = self.list("states", |text| bit(text, STATES))?;
                     rule.states = states.into_iter().fold(0, |all, bit| all | bit);
@@ -489,6 +504,11 @@ impl<'a> Reading<'a> {
         }
     }
 
+    fn name(&mut self, what: &str) -> Result<Arc<str>, Wrong> {
+        let text = self.next(&format!("the name of a {what}"))?;
+        access::name(text).or_else(|text| self.wrong(text))
+    }
+
     fn class(&mut self) -> Result<u8, Wrong> {
         let text = self.next("a class of 0 to 7")?;
         class(text).or_else(|text| self.wrong(text))
@@ -592,6 +612,11 @@ impl<'a> Reading<'a> {
 pub(crate) fn class(text: &str) -> Result<u8, String> {
     let class = text.parse().ok().filter(|class| (0..CLASSES).contains(class));
     class.ok_or_else(|| format!("`{text}` is no class: use 0 to {}", CLASSES - 1))
+}
+
+/// Whether a list is one of states of subscribers.
+fn is_access_state(text: &str) -> bool {
+    first_of(text).parse::<AccessState>().is_ok()
 }
 
 fn proto(name: &str) -> Option<u8> {
@@ -701,6 +726,16 @@ mod tests {
             ("accept udp class 8", "`8` is no class: use 0 to 7"),
             ("accept udp class", "the rule ends where it needs a class of 0 to 7"),
             ("drop udp class 1", "only what is accepted has a class: write it into a rule with `accept`"),
+            ("accept state walled,new", "`new` is no state of a subscriber: use active, blocked or walled"),
+            (
+                "accept plan a(b",
+                "`a(b` is no name of a plan or group: use up to 64 letters, digits, _, -, ., @, / and +",
+            ),
+            ("accept plan", "the rule ends where it needs the name of a plan"),
+            (
+                "accept group west arp",
+                "frames that are no packets of IP have an EtherType, and nothing of IP: write two rules",
+            ),
             ("accept state newish", "`newish` is no state: did you mean `new`?"),
             ("accept tcp from any tcp", "`tcp` is said already in this rule"),
             ("accept from 10.0.0.1 to ::1", "`from` and `to` are of two versions of IP: no frame is of both"),

@@ -6,7 +6,10 @@ use super::compile::{MatchRanges, Program};
 use super::no_ip::{NoIpRule, is_by_default};
 use super::rules::{Action, Rule, Rules};
 use super::state::Connections;
+use super::who::Who;
 use super::{Config, Count};
+use crate::access::Subscribers;
+use crate::dir::Dir;
 use crate::frame::Frame;
 
 /// What is done when a rule holds for a frame.
@@ -31,6 +34,8 @@ pub(super) struct Ruleset {
     pub(super) program: Program,
     pub(super) acts: Vec<Act>,
     pub(super) counts: Vec<Count>,
+    /// What each asks of subscribers; empty, where none does.
+    pub(super) who: Vec<Who>,
     /// Rules that may hold for frames that are no packets of IP, in their order.
     pub(super) no_ip: Vec<NoIpRule>,
     /// What the policy was used for.
@@ -53,6 +58,7 @@ impl Ruleset {
             program: Program::new(&match_ranges),
             counts: vec![Count::default(); acts.len()],
             acts,
+            who: who(&source.rules),
             no_ip: NoIpRule::of(&source.rules),
             policy: (act(&source.policy, None), Count::default()),
             by_default: Count::default(),
@@ -60,6 +66,19 @@ impl Ruleset {
             asks_first_fragments: source.rules.iter().any(Rule::asks_first_piece),
             source,
         }
+    }
+
+    /// Whether a rule that was found asks for another subscriber than that of the frame.
+    #[inline]
+    pub(super) fn is_of_another(
+        &self,
+        rule: u32,
+        frame: &Frame<'_>,
+        dir: Dir,
+        subscribers: &Subscribers,
+    ) -> bool {
+        let who = self.who.get(rule as usize).filter(|who| who.asks());
+        who.is_some_and(|who| !who.fits(frame, dir, subscribers))
     }
 
     /// What becomes of a packet that no rule decides about, and where that is counted.
@@ -76,6 +95,14 @@ impl Ruleset {
     /// Memory that frames read, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.program.bytes() + size_of_val(&*self.acts) + size_of_val(&*self.counts)
+    }
+}
+
+/// What rules ask of subscribers.
+fn who(rules: &[Rule]) -> Vec<Who> {
+    match rules.iter().any(|rule| rule.who.asks()) {
+        true => rules.iter().map(|rule| rule.who.clone()).collect(),
+        false => Vec::new(),
     }
 }
 

@@ -4,7 +4,7 @@ use weir_packet::ecn;
 use weir_packet::frame::Mac;
 use weir_packet::headers::{DCCP, HIP, ICMP, ICMP6, TCP, UDP, UDP_LITE};
 
-use super::{ETHERNET, Fragment, Frame, HEAD_ROOM, Kind};
+use super::{ETHERNET, Fragment, Frame, HEAD_ROOM, Kind, PPPOE};
 use crate::drops::DropReason;
 
 /// Changes, each of which leaves the checksums right.
@@ -187,6 +187,38 @@ impl Frame<'_> {
         }
     }
 
+    /// The code point of a packet (RFC 2474).
+    #[inline]
+    pub(crate) fn dscp(&self) -> u8 {
+        match self.kind {
+            Kind::V4 => self.header4()[1] >> 2,
+            Kind::V6 => {
+                let header = self.header6();
+                (header[0] & 0x0f) << 2 | header[1] >> 6
+            }
+            Kind::Arp | Kind::Other => 0,
+        }
+    }
+
+    /// Another code point of a packet, 0 to 63; its ECN field stays.
+    pub(crate) fn set_dscp(&mut self, dscp: u8) {
+        match self.kind {
+            Kind::V4 => {
+                let header = self.header4_mut();
+                let old = u16::from_be_bytes([header[0], header[1]]);
+                header[1] = dscp << 2 | header[1] & 3;
+                let new = u16::from_be_bytes([header[0], header[1]]);
+                adjust(header, 10, delta16(old, new));
+            }
+            Kind::V6 => {
+                let header = self.header6_mut();
+                header[0] = header[0] & 0xf0 | dscp >> 2;
+                header[1] = header[1] & 0x3f | (dscp & 3) << 6;
+            }
+            Kind::Arp | Kind::Other => {}
+        }
+    }
+
     /// Congestion was experienced (RFC 3168, section 5).
     pub(crate) fn mark_congestion(&mut self) {
         match self.kind {
@@ -268,6 +300,88 @@ impl Frame<'_> {
         addresses[6..].copy_from_slice(&src);
         for (place, tag) in rest.as_chunks_mut().0.iter_mut().zip(tags) {
             *place = *tag;
+        }
+    }
+}
+
+/// The header of PPPoE (RFC 2516, section 4) with the protocol of PPP behind it.
+impl Frame<'_> {
+    /// The same as [`Frame::set_ethernet`], with the header of a PPPoE session in front of the packet.
+    #[inline(never)]
+    #[expect(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        reason = "two tags and this header fit into the head room, which stands before a frame that was read"
+    )]
+    pub(crate) fn set_session(&mut self, dst: Mac, src: Mac, tags: &[[u8; 4]], id: u16) {
+        let ip_at = usize::from(self.ip_at);
+        let (length, protocol) = (self.ip_bytes() + 2, if self.kind == Kind::V4 { 0x21 } else { 0x57 });
+        let [[a, b], [c, d]] = [id.to_be_bytes(), (length as u16).to_be_bytes()];
+        self.buf[ip_at - PPPOE - 2..ip_at].copy_from_slice(&[0x88, 0x64, 0x11, 0, a, b, c, d, 0, protocol]);
+        self.ip_at -= PPPOE as u16;
+        self.set_ethernet(dst, src, tags);
+        self.ip_at += PPPOE as u16;
+    }
+
+    /// Reads the header of a frame of a PPPoE session. That of a packet is removed, so that the frame is one of Ethernet that holds the
+    /// packet; all else stays as it is. Behind the length that the header says may be padding, which is cut off.
+    ///
+    /// # Errors
+    /// It is no header of a session, it is longer than the frame, or the packet is broken.
+    #[inline(never)]
+    #[expect(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        reason = "the Ethernet header was read, and the length is compared with the frame's"
+    )]
+    pub(crate) fn open_session(&mut self) -> Result<(), DropReason> {
+        let Some(&[0x11, 0, a, b, c, d, high, low]) = self.ip().first_chunk::<PPPOE>() else {
+            return Err(DropReason::Malformed);
+        };
+        let (id, length) = (u16::from_be_bytes([a, b]), usize::from(u16::from_be_bytes([c, d])));
+        let is_whole = (2..=self.ip_bytes() + 2 - PPPOE).contains(&length);
+        if !is_whole || matches!(id, 0 | u16::MAX) {
+            return Err(DropReason::Malformed);
+        }
+        self.pppoe_session = id;
+        let ether_type = match [high, low] {
+            [0, 0x21] => [0x08, 0x00],
+            [0, 0x57] => [0x86, 0xdd],
+            // The protocol of PPP is compressed: the node never agrees to that (RFC 2516, section 7).
+            [first, _] if first & 1 != 0 => return Err(DropReason::Malformed),
+            _ => {
+                self.end = self.ip_at + (PPPOE - 2 + length) as u16;
+                return Ok(());
+            }
+        };
+        let (start, ip_at) = (usize::from(self.start), usize::from(self.ip_at));
+        self.end = (ip_at + PPPOE - 2 + length) as u16;
+        self.buf.copy_within(start..ip_at - 2, start + PPPOE);
+        self.buf[ip_at + PPPOE - 2..ip_at + PPPOE].copy_from_slice(&ether_type);
+        self.start += PPPOE as u16;
+        self.read(ip_at - 2 - start)
+    }
+
+    /// Sends a frame back that is to be answered with itself, by the port with this Ethernet address, with so many bytes behind its
+    /// Ethernet header; not more than it has.
+    #[expect(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        reason = "the Ethernet header was read"
+    )]
+    pub(crate) fn turn_back(&mut self, own: Mac, bytes: usize) {
+        let (_, sender) = self.macs();
+        self.end = self.ip_at + bytes.min(self.ip_bytes()) as u16;
+        let header = self.between_mut(self.start, self.ip_at);
+        header[..6].copy_from_slice(&sender);
+        header[6..12].copy_from_slice(&own);
+    }
+
+    /// Puts the header of its PPPoE session back in front of a packet that came in it.
+    pub(crate) fn close_session(&mut self) {
+        if self.pppoe_session != 0 && self.is_ip() {
+            let ((dst, src), places) = (self.macs(), &mut [[0; 4]; 2]);
+            self.set_session(dst, src, self.tags.write(places), self.pppoe_session);
         }
     }
 }

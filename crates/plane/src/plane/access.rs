@@ -3,7 +3,7 @@
 //! ```text
 //! no session         > dropped (what is to be punted has been)
 //! ARP                > for the node, or for another subscriber: answered; changes nothing
-//! a packet of IP     > source, rate > counted, goes on
+//! a packet of IP     > state, source, rate > counted, goes on; of a walled subscriber, see `access/walled.rs`
 //! ```
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
@@ -12,8 +12,10 @@ use std::net::IpAddr;
 use weir_packet::neighbour::{self, Heard};
 
 use super::Plane;
+use crate::access::Denied;
 use crate::address::words_of;
 use crate::batch::{Batch, Set, Verdict};
+use crate::dir::EntryPoint;
 use crate::drops::DropReason;
 use crate::frame::{Frame, Kind};
 use crate::icmp;
@@ -36,11 +38,18 @@ impl Plane {
             }
             let verdict = match batch[i].kind() {
                 Kind::V6 if icmp::is_about_neighbours(&batch[i]) => {
-                    let is_known = self.pipeline.subscribers.line(batch[i].subscriber).is_some();
-                    (!is_known).then_some(Verdict::Dropped(DropReason::NoSubscriber))
+                    let (subscribers, sender) = (&self.pipeline.subscribers, batch[i].subscriber);
+                    let reason = match subscribers.line(sender) {
+                        None => Some(DropReason::NoSubscriber),
+                        Some(_) => subscribers.is_blocked(sender).then_some(DropReason::SubscriberBlocked),
+                    };
+                    reason.map(Verdict::Dropped)
                 }
                 Kind::V4 | Kind::V6 => {
-                    let taken = self.pipeline.subscribers.take_from(now, &batch[i]);
+                    let taken = self.pipeline.subscribers.take_from(now, &mut batch[i]);
+                    if taken == Err(Denied::WalledReset) {
+                        self.outbox.reset(now, &batch[i], EntryPoint::Inward { below: 0 });
+                    }
                     taken.err().map(|denied| Verdict::Dropped(denied.into()))
                 }
                 Kind::Arp => self.answer_subscriber(&batch[i]),
@@ -62,6 +71,9 @@ impl Plane {
         let subscribers = &self.pipeline.subscribers;
         if subscribers.line(frame.subscriber).is_none() {
             return Some(Verdict::Dropped(DropReason::NoSubscriber));
+        }
+        if subscribers.is_blocked(frame.subscriber) {
+            return Some(Verdict::Dropped(DropReason::SubscriberBlocked));
         }
         let Some(heard) = neighbour::parse(&frame.untagged()) else {
             return Some(Verdict::Dropped(DropReason::NoProtocol));

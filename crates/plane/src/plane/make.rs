@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use weir_packet::frame::Mac;
 
-use crate::access::{SubscriberConfig, Subscribers};
+use crate::access::Subscribers;
 use crate::config::{Config, StageConfig};
 use crate::filter::Filter;
 use crate::frame::PortId;
@@ -52,15 +52,13 @@ pub(super) fn exit(config: &Config, macs: &[Mac], outbox: &mut Outbox) -> Exit {
 }
 
 /// The subscribers of a text.
-#[expect(clippy::expect_used, reason = "the text was read, and with it its subscribers")]
 pub(super) fn subscribers(config: &Config) -> Subscribers {
     let mut table = Subscribers::default();
     if !config.subscribers.is_empty() || config.access.is_some() {
         table = Subscribers::with_seed(config.seed);
     }
-    for SubscriberConfig { line, prefixes, .. } in &config.subscribers {
-        table.insert(*line, prefixes.clone()).expect("no two subscribers of a text have the same");
-    }
+    config.access_policy().into_iter().for_each(|policy| table.set_policy(policy));
+    config.subscribers.iter().for_each(|one| table.insert_fixed(one));
     config.sessions.iter().for_each(|session| table.change(None, Some(session), 0));
     table
 }

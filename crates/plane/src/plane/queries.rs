@@ -2,7 +2,7 @@
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use super::{Accounting, Plane};
-use crate::access::SubscriberState;
+use crate::access::{LabelCounts, SubscriberState};
 use crate::filter::{Count, Filter, Logged, RuleCount};
 use crate::nat::{BlockEvent, Event, PortBlock, Usage};
 use crate::neighbour::NeighbourState;
@@ -113,6 +113,11 @@ impl Plane {
     pub fn subscribers(&self, from: u32, ports: &[String]) -> (Vec<SubscriberState>, Option<u32>) {
         let page = self.pipeline.subscribers.shown(from, ports);
         (page.records, page.next)
+    }
+
+    /// What was counted by plan and group of subscribers.
+    pub fn label_counts(&self) -> Vec<LabelCounts> {
+        self.pipeline.subscribers.label_counts()
     }
 
     /// Memory of the table of subscribers, in bytes.

@@ -27,6 +27,7 @@ const FILES: &[(&str, &str)] = &[
     ("queue.txt", include_str!("../../../../tests/queue.txt")),
     ("lines.txt", include_str!("../../../../tests/lines.txt")),
     ("subscribers.txt", include_str!("../../../../tests/subscribers.txt")),
+    ("walled.txt", include_str!("../../../../tests/walled.txt")),
 ];
 
 /// All scenarios, each with the file it stands in.

@@ -151,6 +151,8 @@ pub(crate) enum Shown {
     Neighbours,
     /// Sessions of subscribers, and what they have sent and received
     Subscribers,
+    /// Frames and bytes of subscribers, by plan and group, family and class
+    Plans,
     /// Port forwards
     Forwards,
     /// One-to-one addresses

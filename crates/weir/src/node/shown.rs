@@ -11,8 +11,8 @@ use serde_json::{Map, Value};
 use weir_config::rate::Rate;
 use weir_node::PortState;
 use weir_plane::{
-    ForwardEntry, NeighbourState, OneToOneEntry, RouteEntry, SessionRecord, SubscriberEntry, SubscriberState,
-    Transport,
+    AccessState, ClassCount, ForwardEntry, LabelCounts, NeighbourState, OneToOneEntry, RouteEntry,
+    SessionRecord, SubscriberEntry, SubscriberState, Transport,
 };
 
 use crate::cli::Shown;
@@ -37,6 +37,9 @@ pub(super) fn text(what: Shown, answer: &Value) -> String {
         }
         (Shown::Subscribers, Value::Object(shown)) => {
             records(shown, "subscribers", "the node has no sessions of subscribers", subscriber)
+        }
+        (Shown::Plans, Value::Object(shown)) => {
+            records(shown, "plans", "the node has no sessions of subscribers", plan)
         }
         (Shown::Forwards, Value::Object(shown)) => {
             records(shown, "forwards", "the node has no port forwards", forward)
@@ -91,12 +94,25 @@ fn neighbour(host: NeighbourState) -> String {
 
 /// `session 7 access1 100.7 02:00:00:00:00:01 100.64.0.2/32 from 9 frames 800 bytes, to 9 frames 800 bytes`.
 fn subscriber(state: SubscriberState) -> String {
-    let SubscriberEntry { session, port, tags, mac, prefixes, .. } = state.entry;
+    let SubscriberEntry { session, port, tags, mac, prefixes, state: is, plan, group, .. } = state.entry;
+    let plan: String = plan.into_iter().map(|name| format!(" plan {name}")).collect();
+    let group: String = group.into_iter().map(|name| format!(" group {name}")).collect();
+    let is = if is == AccessState::Active { String::new() } else { format!(" {is}") };
     let prefixes: String = prefixes.iter().map(|prefix| format!(" {prefix}")).collect();
     format!(
-        "session {session} {port} {tags} {mac}{prefixes} from {} frames {} bytes, to {} frames {} bytes",
+        "session {session} {port} {tags} {mac}{prefixes}{plan}{group}{is} from {} frames {} bytes, to {} frames {} bytes",
         state.from_frames, state.from_bytes, state.to_frames, state.to_bytes
     )
+}
+
+/// `plan gold group west: 2 sessions` and a line for each direction, family and class.
+fn plan(of: LabelCounts) -> String {
+    let name = |name: Option<String>| name.unwrap_or_else(|| "-".into());
+    let mut text = format!("plan {} group {}: {} sessions", name(of.plan), name(of.group), of.sessions);
+    for ClassCount { direction, ip, class, frames, bytes } in of.classes {
+        text += &format!("\n {direction} ip {ip} class {class}: {bytes} bytes {frames} frames");
+    }
+    text
 }
 
 fn forward(forward: ForwardEntry) -> String {
