@@ -234,7 +234,7 @@ pub(super) fn tags_of(tags: weir_punt::Tags) -> Tags {
 
 #[cfg(test)]
 mod tests {
-    use weir_bng::{AddSession, Rates, SessionId};
+    use weir_bng::{AddSession, Rates, Service, SessionId};
     use weir_punt::Geometry;
 
     use super::*;
@@ -274,7 +274,7 @@ mod tests {
             mac: "02:00:00:00:00:01".parse().unwrap(),
             address: address(number),
             relay: None,
-            rates: Rates { down_bits_per_s: 1, up_bits_per_s: 1 },
+            service: Service::of_rates(Rates { down_bits_per_s: 1, up_bits_per_s: 1 }),
         })
     }
 

@@ -46,7 +46,8 @@ pub(super) fn records(db: &Connection, revision: u64) -> Result<Vec<Record>, Loa
     Ok(changes.into_iter().chain(others).map(|change| Record { revision, change }).collect())
 }
 
-const SUBSCRIBERS: &str = "SELECT name, key, plan, fixed_address, status FROM subscribers ORDER BY revision";
+const SUBSCRIBERS: &str =
+    "SELECT name, key, plan, fixed_address, status, group_name FROM subscribers ORDER BY revision";
 const LAST_ADDRESSES: &str =
     "SELECT name, last_address FROM subscribers WHERE last_address IS NOT NULL ORDER BY revision";
 const QUARANTINES: &str = "SELECT address, subscriber, until_s FROM quarantines ORDER BY revision";
@@ -105,6 +106,9 @@ fn subscriber(row: &Row<'_>, changes: &mut Vec<Change>) -> Result<(), Wrong> {
     let mut line = format!("{} {} plan {}", text(row, 0)?, text(row, 1)?, text(row, 2)?);
     if let Some(fixed) = row.get::<_, Option<String>>(3)? {
         line = line + " address " + &fixed;
+    }
+    if let Some(group) = row.get::<_, Option<String>>(5)? {
+        line = line + " group " + &group;
     }
     match text(row, 4)? {
         "active" => {}
