@@ -334,7 +334,7 @@ fn a_client_dials_in_by_each_method() {
         let client = &world.clients[0].session.as_ref().expect("a session");
         assert_eq!((ppp.id, ppp.agreed.peer_mru, add.mac), (client.0, 1492, world.clients[0].mac));
         assert_eq!(ppp.agreed.magic, client.1.agreed().peer_magic, "the node answers echoes with it");
-        assert_eq!(add.rates.down_bits_per_s, 20_000_000);
+        assert_eq!(add.service.rates.down_bits_per_s, 20_000_000);
         world.assert_counted();
     }
 }
