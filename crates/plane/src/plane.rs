@@ -211,6 +211,7 @@ impl Plane {
         }
         let mut more = self.pipeline.tick_stages(now, &mut self.outbox, &mut self.accounting.drops);
         self.steering.tick(now, &mut self.outbox, &mut self.accounting.drops);
+        more |= self.ask_silent_sessions(now);
         if let Exit::Router(router) = &mut self.pipeline.exit {
             more |= router.tick(now, &mut self.outbox);
         }
@@ -229,8 +230,9 @@ impl Plane {
         };
         let stages = self.pipeline.stages.iter().filter_map(|stage| stage.due(now));
         let fast = self.fast.as_ref().and_then(|path| path.next_read(now));
-        let shaped = self.pipeline.subscribers.due(now);
-        stages.chain(shaped).chain(self.steering.due()).chain(router).chain(fast).min()
+        let sessions = self.pipeline.subscribers.due(now);
+        let subscribers = sessions.into_iter().chain(self.pipeline.subscribers.shaped_due(now));
+        stages.chain(self.steering.due()).chain(router).chain(fast).chain(subscribers).min()
     }
 
     /// The verdict of a frame that comes to no stage.

@@ -93,7 +93,7 @@ impl Subscribers {
     }
 
     /// When frames that wait may go on.
-    pub(crate) fn due(&self, now: Time) -> Option<Time> {
+    pub(crate) fn shaped_due(&self, now: Time) -> Option<Time> {
         self.0.as_ref()?.shapers.as_ref()?.due(now)
     }
 
