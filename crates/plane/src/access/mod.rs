@@ -1,8 +1,8 @@
 //! The subscribers of a node, and the stage `access`, at which their sessions begin and end.
 //!
 //! ```text
-//! from a subscriber: port, tags, Ethernet address > index > source address, rate, counters > other stages
-//! to a subscriber:   stages of the other direction > address > index > rate, counters > Ethernet header, tags > port
+//! from a subscriber: port, tags, Ethernet address > index > source address, counters > shaper > other stages
+//! to a subscriber:   stages of the other direction > address > index > Ethernet header, tags > shaper > counters > port
 //! anything else of an access port: punted to the control program, or dropped by name
 //! ```
 //! Sessions come from the control program as commands, some from the text. The stage stands in front of all others; what it does

@@ -436,6 +436,10 @@ impl Shaper {
     fn wait(&mut self, at: u32, packet: &Offered, payload: u32, now_ns: u64) {
         let bytes = packet.bytes.min(MOST_BYTES);
         let packet = &Offered { bytes, ..*packet };
+        if self.flows.waiting == 0 {
+            // Time may have passed without a call.
+            self.run_timers(now_ns);
+        }
         let slot = &self.slots[at as usize];
         // What is there when a packet of 1000 bytes takes so long.
         let most = (self.limits.each_ns / slot.gate.time_ns(1000).max(1)).saturating_mul(1000);
@@ -475,20 +479,7 @@ impl Shaper {
 
     /// Lets time pass, in front of [`Shaper::take`].
     pub(crate) fn advance(&mut self, now_ns: u64) {
-        while let Some(mut item) = self.wheel.expire(now_ns) {
-            while item != NONE {
-                let child = Child(item);
-                let link = self.link_mut(child);
-                (item, link.is_armed) = (link.next_armed, false);
-                self.settle(child, now_ns);
-            }
-        }
-        while let Some(&Reverse((due_ns, item))) = self.early.peek()
-            && due_ns <= now_ns
-        {
-            self.early.pop();
-            self.settle(Child(item), now_ns);
-        }
+        self.run_timers(now_ns);
         if now_ns >= self.sweep_ns {
             self.sweep(now_ns);
         }
@@ -504,6 +495,23 @@ impl Shaper {
         self.flows.bytes()
             + self.slots.capacity() * size_of::<Slot>()
             + self.slot_of.capacity() * size_of::<u32>()
+    }
+
+    fn run_timers(&mut self, now_ns: u64) {
+        while let Some(mut item) = self.wheel.expire(now_ns) {
+            while item != NONE {
+                let child = Child(item);
+                let link = self.link_mut(child);
+                (item, link.is_armed) = (link.next_armed, false);
+                self.settle(child, now_ns);
+            }
+        }
+        while let Some(&Reverse((due_ns, item))) = self.early.peek()
+            && due_ns <= now_ns
+        {
+            self.early.pop();
+            self.settle(Child(item), now_ns);
+        }
     }
 
     /// Whether nothing waits, nothing was lost, and no slots are to be looked at.

@@ -378,6 +378,23 @@ fn a_change_of_rate_loses_no_packet_and_takes_effect_at_once() {
     }
 }
 
+/// A year in which nobody calls the shaper costs no time, and delays nothing.
+#[test]
+fn a_shaper_goes_on_after_a_year() {
+    let year = 365 * 86_400 * S;
+    let mut shaper = one_port(Limits::default());
+    for from in [0, year, year + 5 * MS, 3 * year] {
+        let mut left = Vec::new();
+        for n in 0..10 {
+            if offer(&mut shaper, from, plan(8 * MBIT, 0), (1, 1, 1), n) {
+                left.push(from);
+            }
+        }
+        left.extend(all(&mut shaper, from, from + 20 * MS).iter().map(|(at, _)| *at));
+        assert!(left.len() == 10 && left[9] <= from + 15 * MS, "{from}: {left:?}");
+    }
+}
+
 #[test]
 fn the_busiest_subscriber_loses_packets() {
     let mut shaper = one_port(Limits { packets: 100, ..Limits::default() });
