@@ -7,6 +7,8 @@ use std::net::Ipv4Addr;
 use serde::{Deserialize, Serialize};
 
 use crate::hex;
+use crate::io;
+use crate::name::Name;
 use crate::plan::{self, Rates};
 use crate::session;
 use crate::subscriber::{self, Key, Status};
@@ -37,9 +39,16 @@ pub struct Subscriber {
     /// The address that it alone gets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<Ipv4Addr>,
-    /// It may not be online.
-    #[serde(default)]
-    pub blocked: bool,
+    /// The group that rules of filters and metrics of the node name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// `active`, `walled` or `blocked`.
+    #[serde(default = "active")]
+    pub state: String,
+}
+
+fn active() -> String {
+    Status::Active.to_string()
 }
 
 /// A plan: the name of one of the configuration, or rates.
@@ -72,12 +81,30 @@ pub struct SubscriberState {
     pub session: Option<Session>,
 }
 
-/// Whether a subscriber may be online.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// What is to change of a subscriber; what is left out stays.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct SubscriberStatus {
-    /// It may not.
-    pub blocked: bool,
+pub struct SubscriberPatch {
+    /// `active`, `walled` or `blocked`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    /// Its rates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Plan>,
+    /// Its group; empty: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+}
+
+/// What a device learns of its network (RFC 8908, section 5).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Captive {
+    /// Whether it must visit the portal.
+    pub captive: bool,
+    /// The page to visit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user_portal_url: Option<String>,
 }
 
 /// A session.
@@ -263,26 +290,43 @@ impl Subscriber {
                 ));
             }
         };
-        let plan = match self.plan {
-            Plan::Named(name) => plan::Plan::Named(name.parse()?),
+        Ok(subscriber::Subscriber {
+            key,
+            plan: self.plan.read(&self.name)?,
+            fixed_address: self.address,
+            group: self.group.map(|group| group.parse()).transpose()?,
+            status: self.state.parse()?,
+            password: self.password.as_deref().map(subscriber::password).transpose()?,
+            name: self.name.parse()?,
+        })
+    }
+}
+
+impl Plan {
+    fn read(self, subscriber: &str) -> Result<plan::Plan, String> {
+        match self {
+            Plan::Named(name) => Ok(plan::Plan::Named(name.parse()?)),
             Plan::Own(OwnRates { down_bits_per_s: 0, .. } | OwnRates { up_bits_per_s: 0, .. }) => {
-                return Err(format!(
-                    "the plan of subscriber {} has a rate of 0: use 1 bit/s or more",
-                    self.name
-                ));
+                Err(format!("the plan of subscriber {subscriber} has a rate of 0: use 1 bit/s or more"))
             }
             Plan::Own(OwnRates { down_bits_per_s, up_bits_per_s }) => {
-                plan::Plan::Own(Rates { down_bits_per_s, up_bits_per_s })
+                Ok(plan::Plan::Own(Rates { down_bits_per_s, up_bits_per_s }))
             }
-        };
-        let status = if self.blocked { Status::Blocked } else { Status::Active };
-        Ok(subscriber::Subscriber {
-            name: self.name.parse()?,
-            key,
-            plan,
-            fixed_address: self.address,
-            status,
-            password: self.password.as_deref().map(subscriber::password).transpose()?,
+        }
+    }
+}
+
+impl SubscriberPatch {
+    /// What is to change of the subscriber of this name.
+    ///
+    /// # Errors
+    /// What is wrong, and what to write.
+    pub fn read(self, subscriber: &Name) -> Result<io::SubscriberPatch, String> {
+        let group = |group: String| if group.is_empty() { Ok(None) } else { group.parse().map(Some) };
+        Ok(io::SubscriberPatch {
+            status: self.state.map(|state| state.parse()).transpose()?,
+            plan: self.plan.map(|plan| plan.read(subscriber.as_str())).transpose()?,
+            group: self.group.map(group).transpose()?,
         })
     }
 }
@@ -296,7 +340,8 @@ impl Subscriber {
 
 impl From<&subscriber::Subscriber> for Subscriber {
     fn from(subscriber: &subscriber::Subscriber) -> Subscriber {
-        let subscriber::Subscriber { name, key, plan, fixed_address, status, password: _ } = subscriber;
+        let subscriber::Subscriber { name, key, plan, fixed_address, group, status, password: _ } =
+            subscriber;
         let (mut mac, mut line, mut circuit, mut login) = (None, None, None, None);
         match key {
             Key::Mac(of) => mac = Some(of.to_string()),
@@ -310,9 +355,10 @@ impl From<&subscriber::Subscriber> for Subscriber {
                 Plan::Own(OwnRates { down_bits_per_s: *down_bits_per_s, up_bits_per_s: *up_bits_per_s })
             }
         };
-        let (name, blocked) = (name.to_string(), *status == Status::Blocked);
+        let (name, state) = (name.to_string(), status.to_string());
+        let group = group.as_ref().map(ToString::to_string);
         let password = None;
-        Subscriber { name, mac, line, circuit, login, password, plan, address: *fixed_address, blocked }
+        Subscriber { name, mac, line, circuit, login, password, plan, address: *fixed_address, group, state }
     }
 }
 
@@ -349,6 +395,7 @@ mod tests {
             "ben@isp line access1:100.7 plan basic address 100.64.0.9",
             "dora circuit 0x0104 plan basic blocked",
             "emil login emil@isp plan basic",
+            "emil line access1 plan basic group west walled",
         ] {
             let subscriber: subscriber::Subscriber = text.parse().unwrap();
             let json = serde_json::to_string(&Subscriber::from(&subscriber)).unwrap();
@@ -377,6 +424,10 @@ mod tests {
                 "one key identifies subscriber anna: write mac, line, circuit or login",
             ),
             (r#"{"name": "a(b", "mac": "02:00:00:00:00:01", "plan": "basic"}"#, "`a(b` is no name"),
+            (
+                r#"{"name": "anna", "mac": "02:00:00:00:00:01", "plan": "basic", "state": "walld"}"#,
+                "`walld` is no state of a subscriber: use active, walled or blocked",
+            ),
             (r#"{"name": "anna", "mac": "02", "plan": "basic"}"#, "`02` is no MAC address"),
             (
                 r#"{"name": "anna", "circuit": "x", "plan": {"down_bits_per_s": 0, "up_bits_per_s": 1}}"#,

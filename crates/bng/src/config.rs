@@ -3,7 +3,7 @@
 mod text;
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -32,6 +32,10 @@ pub struct Config {
     pub plans: BTreeMap<Name, Rates>,
     /// Name servers of the clients (option 6), in order.
     pub dns: Vec<Ipv4Addr>,
+    /// The page of the portal, where walled subscribers learn why they are (RFC 8908).
+    pub portal: Option<String>,
+    /// The URI of the captive-portal API, for clients (RFC 8910).
+    pub captive: Option<String>,
     /// Times of a lease.
     pub lease: LeaseTimes,
     /// How long an address is kept for a client that it was offered to.
@@ -115,6 +119,8 @@ impl Default for Config {
             pools: Vec::new(),
             plans: BTreeMap::new(),
             dns: Vec::new(),
+            portal: None,
+            captive: None,
             lease: LeaseTimes::of(3600),
             offer: Duration::from_secs(30),
             quarantine: Duration::from_secs(600),
@@ -135,6 +141,8 @@ pub struct Item {
     pub store: Option<PathBuf>,
     /// The socket of the REST server; `None`: the file does not say.
     pub socket: Option<PathBuf>,
+    /// Where the captive-portal API answers; `None`: nowhere.
+    pub captive_at: Option<SocketAddr>,
     /// Subscribers, in the texts of tests alone.
     subscribers: Vec<Subscriber>,
 }

@@ -24,10 +24,32 @@ pub struct Subscriber {
     pub plan: Plan,
     /// The address that it alone gets, always; `None`: one of a pool.
     pub fixed_address: Option<Ipv4Addr>,
+    /// The group that rules of filters and metrics of the node name.
+    pub group: Option<Name>,
     /// Whether it may be online.
     pub status: Status,
     /// The password of a subscriber with a login; `None`: none is right.
     pub password: Option<Password>,
+}
+
+/// What the node needs of a subscriber, beside where it is. It may change while the session goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Service {
+    /// Its rates.
+    pub rates: Rates,
+    /// Active or walled; a blocked one has no session.
+    pub status: Status,
+    /// The name of its plan; `None`: it has rates of its own.
+    pub plan: Option<Name>,
+    /// Its group.
+    pub group: Option<Name>,
+}
+
+impl Service {
+    /// Of an active subscriber with these rates.
+    pub fn of_rates(rates: Rates) -> Service {
+        Service { rates, status: Status::Active, plan: None, group: None }
+    }
 }
 
 /// What identifies a subscriber.
@@ -49,8 +71,39 @@ pub enum Status {
     /// It may.
     #[default]
     Active,
+    /// It may, and reaches the walled garden of the node alone.
+    Walled,
     /// Its requests are refused, and it has no session.
     Blocked,
+}
+
+impl Status {
+    /// All of them.
+    pub const ALL: [Status; 3] = [Status::Active, Status::Walled, Status::Blocked];
+
+    /// Its name in texts.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Status::Active => "active",
+            Status::Walled => "walled",
+            Status::Blocked => "blocked",
+        }
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Status {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Status, String> {
+        let found = Status::ALL.into_iter().find(|status| status.name() == text);
+        found.ok_or_else(|| format!("`{text}` is no state of a subscriber: use active, walled or blocked"))
+    }
 }
 
 impl fmt::Display for Key {
@@ -75,15 +128,18 @@ impl fmt::Display for Subscriber {
         if let Some(password) = self.password_word() {
             write!(f, " password {password}")?;
         }
-        if self.status == Status::Blocked { f.write_str(" blocked") } else { Ok(()) }
+        if let Some(group) = &self.group {
+            write!(f, " group {group}")?;
+        }
+        if self.status == Status::Active { Ok(()) } else { write!(f, " {}", self.status) }
     }
 }
 
 impl FromStr for Subscriber {
     type Err = String;
 
-    /// Reads `anna mac 02:00:00:00:00:01 plan down 20Mbit up 5Mbit`, with `address 100.64.0.9`,
-    /// `password secret` and `blocked` behind it.
+    /// Reads `anna mac 02:00:00:00:00:01 plan down 20Mbit up 5Mbit`, with `address 100.64.0.9`, `password secret`, `group west` and
+    /// `walled` or `blocked` behind it.
     fn from_str(text: &str) -> Result<Subscriber, String> {
         let mut words = Words::new(text);
         let subscriber = Subscriber::read(&mut words)?;
@@ -104,16 +160,29 @@ impl Subscriber {
         let key = Key::read(words)?;
         words.expect("plan")?;
         let plan = Plan::read(words)?;
-        let mut subscriber =
-            Subscriber { name, key, plan, fixed_address: None, status: Status::Active, password: None };
+        let mut subscriber = Subscriber {
+            name,
+            key,
+            plan,
+            fixed_address: None,
+            password: None,
+            group: None,
+            status: Status::Active,
+        };
         if words.takes("address") {
             subscriber.fixed_address = Some(words.number("IPv4 address")?);
         }
         if words.takes("password") {
             subscriber.password = Some(password(words.word("a password")?)?);
         }
-        if words.takes("blocked") {
-            subscriber.status = Status::Blocked;
+        if words.takes("group") {
+            subscriber.group = Some(words.value("the name of a group")?);
+        }
+        for status in [Status::Walled, Status::Blocked] {
+            if words.takes(status.name()) {
+                subscriber.status = status;
+                break;
+            }
         }
         Ok(subscriber)
     }
@@ -181,6 +250,7 @@ mod tests {
             "dora circuit 0x0104 plan basic address 100.64.0.9 blocked",
             "emil login emil@isp plan basic address 100.64.0.9 password secret blocked",
             "frida login frida plan basic password 0x0104",
+            "emil line access1 plan basic address 100.64.0.9 group west walled",
         ] {
             assert_eq!(text.parse::<Subscriber>().map(|read| read.to_string()).as_deref(), Ok(text));
         }

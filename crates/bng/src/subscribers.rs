@@ -6,9 +6,8 @@ use std::ops::Bound;
 use std::time::Duration;
 
 use crate::name::Name;
-use crate::plan::Rates;
 use crate::session::Session;
-use crate::subscriber::{Key, Subscriber};
+use crate::subscriber::{Key, Service, Subscriber};
 
 /// Number of a subscriber, used again after it was removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,8 +42,8 @@ pub(crate) struct Online {
     pub(crate) waits_for: Option<u64>,
     /// Whether a record of it is on disk.
     pub(crate) is_stored: bool,
-    /// The rates that the node has; `None`: the node does not know the session.
-    pub(crate) in_node: Option<Rates>,
+    /// What the node was told; `None`: the node does not know the session.
+    pub(crate) in_node: Option<Service>,
     /// When its counters were last written.
     pub(crate) counted_at: Duration,
 }

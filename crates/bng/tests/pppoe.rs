@@ -260,7 +260,7 @@ fn a_client_dials_in_by_each_method() {
         let (id, endpoint) = world.devices[0].client.session().expect("a session");
         assert_eq!((ppp.id, ppp.agreed.peer_mru, add.mac), (id, 1492, world.devices[0].mac()));
         assert_eq!(ppp.agreed.magic, endpoint.agreed().peer_magic, "the node answers echoes with it");
-        assert_eq!(add.rates.down_bits_per_s, 20_000_000);
+        assert_eq!(add.service.rates.down_bits_per_s, 20_000_000);
         world.assert_counted();
     }
 }

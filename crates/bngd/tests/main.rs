@@ -5,3 +5,4 @@ mod pppoe;
 mod rest;
 mod restart;
 mod store;
+mod walled;

@@ -133,7 +133,8 @@ impl Bng {
             let Some(add) = self.subscribers.get(index).and_then(|entry| self.add_session(entry)) else {
                 continue;
             };
-            let in_node = has.get(&session).filter(|found| ***found == add).map(|found| found.rates);
+            let in_node =
+                has.get(&session).filter(|found| ***found == add).map(|found| found.service.clone());
             if let Some(online) = self.online_mut(index) {
                 online.in_node = in_node;
             }

@@ -15,6 +15,7 @@ use std::time::Duration;
 use super::{Answer, Bng, Deadline, Outputs};
 use crate::config::{Moves, Port};
 use crate::dhcp4::message::MessageType;
+use crate::dhcp4::options::CAPTIVE_PORTAL;
 use crate::dhcp4::reply::{Network, Reply};
 use crate::dhcp4::request::{Ask, Request};
 use crate::drops::DropReason;
@@ -176,13 +177,13 @@ impl Bng {
             entry.online.as_ref().is_some_and(|online| online.session.lease.device != call.device);
         match entry.subscriber.status {
             Status::Blocked => Err(DropReason::SubscriberBlocked),
-            Status::Active if self.config.rates(&entry.subscriber.plan).is_none() => {
+            Status::Active | Status::Walled if self.config.rates(&entry.subscriber.plan).is_none() => {
                 Err(DropReason::PlanUnknown)
             }
-            Status::Active if is_elsewhere && self.config.moves == Moves::Refuse => {
+            Status::Active | Status::Walled if is_elsewhere && self.config.moves == Moves::Refuse => {
                 Err(DropReason::SessionElsewhere)
             }
-            Status::Active => Ok(()),
+            Status::Active | Status::Walled => Ok(()),
         }
     }
 
@@ -323,6 +324,16 @@ impl Bng {
         self.addresses.pools().iter().any(|pool| pool.router == address)
     }
 
+    /// The URI of option 114 for the client (RFC 8910): that of the API, which says whether the client is in the walled garden, and by
+    /// that when it is not any more. Where there is none, walled clients get that of the portal.
+    fn captive_uri(&self, call: &Call) -> Option<&str> {
+        let status = self.subscribers.get(call.index)?.subscriber.status;
+        let portal = self.config.portal.as_deref().filter(|_| status == Status::Walled);
+        // A client that is not walled needs it only to ask later.
+        let is_wanted = status == Status::Walled || call.request.wants(CAPTIVE_PORTAL);
+        self.config.captive.as_deref().filter(|_| is_wanted).or(portal)
+    }
+
     /// The frame of an answer; `assigned` is the address of an offer or a lease.
     fn reply(
         &self,
@@ -336,7 +347,8 @@ impl Bng {
         let pool = pool.or(self.addresses.pools().first()).ok_or(DropReason::PoolExhausted)?;
         let is_of_pool = address.is_some_and(|address| pool.has(address));
         let mask = if is_of_pool { pool.mask() } else { Ipv4Addr::BROADCAST };
-        let network = Network { mask, router: pool.router, dns: &self.config.dns };
+        let captive = self.captive_uri(call);
+        let network = Network { mask, router: pool.router, dns: &self.config.dns, captive };
         let reply = Reply {
             kind,
             src_mac: call.src_mac,

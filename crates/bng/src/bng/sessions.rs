@@ -8,8 +8,10 @@ use super::dhcp::Grant;
 use super::{Bng, Deadline, Outputs, Quarantine, Wait, Waiting};
 use crate::drops::DropReason;
 use crate::io::{AddSession, Event, NodeCommand, Output};
+use crate::plan::Plan;
 use crate::record::Change;
 use crate::session::{Counters, Device, EndCause, Lease, Session, SessionId};
+use crate::subscriber::{Service, Subscriber};
 use crate::subscribers::{Entry, Index, OnDisk, Online};
 use crate::why::Outcome;
 
@@ -130,8 +132,8 @@ impl Bng {
     pub(super) fn tell_node(&mut self, index: Index, out: &mut Outputs) {
         let Some(add) = self.subscribers.get(index).and_then(|entry| self.add_session(entry)) else { return };
         let Some(online) = self.online_mut(index) else { return };
-        if online.is_stored && online.in_node != Some(add.rates) {
-            online.in_node = Some(add.rates);
+        if online.is_stored && online.in_node.as_ref() != Some(&add.service) {
+            online.in_node = Some(add.service.clone());
             out.push(Output::Node(NodeCommand::AddSession(add)));
         }
     }
@@ -149,8 +151,19 @@ impl Bng {
             address: session.lease.address,
             relay,
             ppp: session.lease.ppp,
-            rates: self.config.rates(&entry.subscriber.plan).or(online.in_node)?,
+            service: self.service(&entry.subscriber, online)?,
         })
+    }
+
+    /// What the node is told of a subscriber beside where it is; `None`: its plan was gone when the program began.
+    fn service(&self, subscriber: &Subscriber, online: &Online) -> Option<Service> {
+        let before = online.in_node.as_ref().map(|service| service.rates);
+        let rates = self.config.rates(&subscriber.plan).or(before)?;
+        let plan = match &subscriber.plan {
+            Plan::Named(name) => Some(name.clone()),
+            Plan::Own(_) => None,
+        };
+        Some(Service { rates, status: subscriber.status, plan, group: subscriber.group.clone() })
     }
 
     /// Ends the session of a subscriber, if it has one.

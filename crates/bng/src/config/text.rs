@@ -5,6 +5,7 @@
 //! port access1 mac 02:00:00:00:00:fe trusted relay 192.0.2.1,
 //! pool main 100.64.0.2-100.64.0.99 100.64.1.0-100.64.1.9 router 100.64.0.1/16,
 //! plan basic down 20Mbit up 5Mbit, dns 192.0.2.53 192.0.2.54,
+//! portal https://portal.example/, captive https://captive.example/api at 192.0.2.10:8080,
 //! lease 1h renewal 30m rebinding 52m, offer 30s, quarantine 10m, moves refuse,
 //! limit line 100 burst 200, limit subscriber 5 burst 20,
 //! pppoe name weir auth chap-md5 pap service gold strict delay 10ms mtu 1508 sessions mac 4 line 100 padi mac 1 burst 5,
@@ -32,13 +33,15 @@ use crate::pool::Pool;
 use crate::subscriber::Subscriber;
 use crate::words::Words;
 
-const ITEMS: [&str; 13] = [
+const ITEMS: [&str; 15] = [
     "store",
     "socket",
     "port",
     "pool",
     "plan",
     "dns",
+    "portal",
+    "captive",
     "lease",
     "offer",
     "quarantine",
@@ -47,6 +50,9 @@ const ITEMS: [&str; 13] = [
     "pppoe",
     "subscriber",
 ];
+
+/// Longest URI of option 114 (RFC 8910, section 2.1).
+const MOST_URI_BYTES: usize = 255;
 
 /// Reads what stands at `within` in the text of a file; see [`Item::read`].
 pub(super) fn read(
@@ -90,7 +96,7 @@ fn without_comments(text: &str) -> String {
 
 fn read_item(item: &str, read: &mut Item, node: Option<&NodeFacts>) -> Result<(), String> {
     let words = &mut Words::new(item);
-    let Item { config, subscribers, store, socket } = read;
+    let Item { config, subscribers, store, socket, captive_at } = read;
     match words.word("an item")? {
         "store" => said_once("store", store, words)?,
         "socket" => said_once("socket", socket, words)?,
@@ -127,6 +133,13 @@ fn read_item(item: &str, read: &mut Item, node: Option<&NodeFacts>) -> Result<()
                 config.dns.push(words.number("IPv4 address")?);
             }
         }
+        "portal" => once("portal", &mut config.portal, uri(words)?)?,
+        "captive" => {
+            once("captive", &mut config.captive, uri(words)?)?;
+            if words.takes("at") {
+                *captive_at = Some(words.number("address and port")?);
+            }
+        }
         "lease" => config.lease = lease(words)?,
         "offer" => config.offer = time(words, 1)?,
         "quarantine" => config.quarantine = time(words, 1)?,
@@ -159,7 +172,11 @@ fn read_item(item: &str, read: &mut Item, node: Option<&NodeFacts>) -> Result<()
 }
 
 fn said_once(what: &str, path: &mut Option<PathBuf>, words: &mut Words<'_>) -> Result<(), String> {
-    match path.replace(words.word("a path")?.into()) {
+    once(what, path, words.word("a path")?.into())
+}
+
+fn once<T>(what: &str, place: &mut Option<T>, value: T) -> Result<(), String> {
+    match place.replace(value) {
         None => Ok(()),
         Some(_) => Err(format!("`{what}` is said already: leave one of them out")),
     }
@@ -186,6 +203,19 @@ impl NodeFacts {
             "the router {router} of pool {} is no gateway of the node, which has {has}: write `access(gateway {router}/{len})`",
             pool.name
         ))
+    }
+}
+
+/// A URI that an option of DHCP can hold. Clients use no other than https (RFC 8908, section 4.1).
+fn uri(words: &mut Words<'_>) -> Result<String, String> {
+    let word = words.word("a URI")?;
+    let has_host =
+        word.strip_prefix("https://").is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'));
+    match has_host && word.len() <= MOST_URI_BYTES && word.bytes().all(|byte| byte.is_ascii_graphic()) {
+        true => Ok(word.to_string()),
+        false => Err(format!(
+            "`{word}` is no URI for clients: use https://portal.example/start, up to {MOST_URI_BYTES} bytes"
+        )),
     }
 }
 
@@ -310,6 +340,7 @@ mod tests {
             "pool main 0.0.0.1-0.0.0.9 224.0.0.1 router 100.64.0.1/32",
             "port access1 mac ff:ff:ff:ff:ff:ff",
             "pppoe auth md5, pppoe mtu 1400, pppoe sessions mac 0, pppoe delay 1h, pppoe padi port 7, pppoe fast",
+            "portal http://portal.example/, captive https://a.example/ at here, portal https://, captive https://x at 192.0.2.1:80 now",
             "moves maybe, limit port 7, limit line 0, offer never, dns here, plan down down 1M up 1M",
         ];
         weir_testkit::golden!(

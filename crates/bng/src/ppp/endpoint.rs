@@ -117,6 +117,19 @@ pub enum Output {
     Ended(End),
 }
 
+/// How far an end of a session is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// The link is negotiated.
+    Link,
+    /// The client says who it is.
+    Authentication,
+    /// Protocols of the network layer are negotiated, or open.
+    Network,
+    /// It ends, or has ended.
+    End,
+}
+
 #[derive(Debug)]
 enum Phase {
     Link,
@@ -160,7 +173,7 @@ impl Endpoint {
         }
     }
 
-    /// A concentrator's end that was open when the program ended.
+    /// An end that is open, from what was kept of it: when the program ended, or to save memory.
     pub fn opened(
         role: Role,
         agreed: Agreed,
@@ -175,7 +188,11 @@ impl Endpoint {
         for layer in layers {
             match layer {
                 Layer::Ipv4(addresses) => {
-                    endpoint.ipcp = Some(Negotiation::opened(Ipcp::concentrator(*addresses), timers));
+                    let ipcp = match endpoint.role {
+                        Role::Concentrator { .. } => Ipcp::concentrator(*addresses),
+                        Role::Client { .. } => Ipcp::client_with(*addresses),
+                    };
+                    endpoint.ipcp = Some(Negotiation::opened(ipcp, timers));
                 }
                 Layer::Ipv6(ids) => {
                     endpoint.ipv6cp = Some(Negotiation::opened(Ipv6cp::new(ids.own, ids.peer), timers));
@@ -188,6 +205,19 @@ impl Endpoint {
     /// What both sides of the link agreed on.
     pub fn agreed(&self) -> Agreed {
         self.lcp.protocol.agreed()
+    }
+
+    /// How far it is.
+    pub fn stage(&self) -> Stage {
+        let ends =
+            matches!(self.lcp.state(), State::Closing | State::Stopping | State::Closed | State::Stopped);
+        match self.phase {
+            Phase::Link if ends => Stage::End,
+            Phase::Link => Stage::Link,
+            Phase::Authenticator(_) | Phase::Supplicant(_) => Stage::Authentication,
+            Phase::Network(_) => Stage::Network,
+            Phase::Terminating | Phase::Ended => Stage::End,
+        }
     }
 
     /// Whether it has ended.

@@ -49,7 +49,11 @@ impl Ipcp {
     /// A client that has nothing and asks for everything.
     pub fn client() -> Ipcp {
         let none = Ipv4Addr::UNSPECIFIED;
-        let addresses = Addresses { gateway: none, client: none, dns: [none; 2] };
+        Ipcp::client_with(Addresses { gateway: none, client: none, dns: [none; 2] })
+    }
+
+    /// A client that has these, and asks for them.
+    pub fn client_with(addresses: Addresses) -> Ipcp {
         Ipcp { side: Side::Client, addresses, asks: vec![ADDRESS, DNS[0], DNS[1]] }
     }
 

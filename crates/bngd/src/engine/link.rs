@@ -245,7 +245,7 @@ pub(super) fn tags_of(tags: weir_punt::Tags) -> Tags {
 
 #[cfg(test)]
 mod tests {
-    use weir_bng::{AddSession, Rates, SessionId};
+    use weir_bng::{AddSession, Rates, Service, SessionId};
     use weir_punt::Geometry;
 
     use super::*;
@@ -287,7 +287,7 @@ mod tests {
             address: address(number),
             relay: None,
             ppp: None,
-            rates: Rates { down_bits_per_s: 1, up_bits_per_s: 1 },
+            service: Service::of_rates(Rates { down_bits_per_s: 1, up_bits_per_s: 1 }),
         })
     }
 

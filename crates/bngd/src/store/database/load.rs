@@ -47,7 +47,7 @@ pub(super) fn records(db: &Connection, revision: u64) -> Result<Vec<Record>, Loa
 }
 
 const SUBSCRIBERS: &str =
-    "SELECT name, key, plan, fixed_address, status, password FROM subscribers ORDER BY revision";
+    "SELECT name, key, plan, fixed_address, status, password, group_name FROM subscribers ORDER BY revision";
 const LAST_ADDRESSES: &str =
     "SELECT name, last_address FROM subscribers WHERE last_address IS NOT NULL ORDER BY revision";
 const QUARANTINES: &str = "SELECT address, subscriber, until_s FROM quarantines ORDER BY revision";
@@ -107,8 +107,10 @@ fn subscriber(row: &Row<'_>, changes: &mut Vec<Change>) -> Result<(), Wrong> {
     if let Some(fixed) = row.get::<_, Option<String>>(3)? {
         line = line + " address " + &fixed;
     }
-    if let Some(password) = row.get::<_, Option<String>>(5)? {
-        line = line + " password " + &password;
+    for (word, column) in [(" password ", 5), (" group ", 6)] {
+        if let Some(value) = row.get::<_, Option<String>>(column)? {
+            line = line + word + &value;
+        }
     }
     match text(row, 4)? {
         "active" => {}
