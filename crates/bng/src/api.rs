@@ -7,11 +7,13 @@ use std::net::Ipv4Addr;
 use serde::{Deserialize, Serialize};
 
 use crate::hex;
+use crate::io;
+use crate::name::Name;
 use crate::plan::{self, Rates};
 use crate::session;
 use crate::subscriber::{self, Key, Status};
 
-/// A subscriber. One of `mac`, `line` and `circuit` identifies it.
+/// A subscriber. One of `mac`, `line`, `circuit` and `login` identifies it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Subscriber {
@@ -26,14 +28,27 @@ pub struct Subscriber {
     /// Its circuit-id: a text, or `0x0104`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub circuit: Option<String>,
+    /// The name that its device gives by PPP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub login: Option<String>,
+    /// The password of its login. It is never in an answer: a change without it keeps the one that there is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password: Option<String>,
     /// Its rates.
     pub plan: Plan,
     /// The address that it alone gets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<Ipv4Addr>,
-    /// It may not be online.
-    #[serde(default)]
-    pub blocked: bool,
+    /// The group that rules of filters and metrics of the node name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// `active`, `walled` or `blocked`.
+    #[serde(default = "active")]
+    pub state: String,
+}
+
+fn active() -> String {
+    Status::Active.to_string()
 }
 
 /// A plan: the name of one of the configuration, or rates.
@@ -66,12 +81,30 @@ pub struct SubscriberState {
     pub session: Option<Session>,
 }
 
-/// Whether a subscriber may be online.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// What is to change of a subscriber; what is left out stays.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct SubscriberStatus {
-    /// It may not.
-    pub blocked: bool,
+pub struct SubscriberPatch {
+    /// `active`, `walled` or `blocked`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    /// Its rates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Plan>,
+    /// Its group; empty: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+}
+
+/// What a device learns of its network (RFC 8908, section 5).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Captive {
+    /// Whether it must visit the portal.
+    pub captive: bool,
+    /// The page to visit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user_portal_url: Option<String>,
 }
 
 /// A session.
@@ -245,48 +278,76 @@ impl Subscriber {
     /// # Errors
     /// What is wrong, and what to write.
     pub fn read(self) -> Result<subscriber::Subscriber, String> {
-        let key = match (self.mac, self.line, self.circuit) {
-            (Some(mac), None, None) => Key::Mac(mac.parse()?),
-            (None, Some(line), None) => Key::Line(line.parse()?),
-            (None, None, Some(circuit)) => Key::circuit(&circuit)?,
+        let key = match (self.mac, self.line, self.circuit, self.login) {
+            (Some(mac), None, None, None) => Key::Mac(mac.parse()?),
+            (None, Some(line), None, None) => Key::Line(line.parse()?),
+            (None, None, Some(circuit), None) => Key::circuit(&circuit)?,
+            (None, None, None, Some(login)) => Key::Login(login.parse()?),
             _ => {
                 return Err(format!(
-                    "one key identifies subscriber {}: write mac, line or circuit",
+                    "one key identifies subscriber {}: write mac, line, circuit or login",
                     self.name
                 ));
             }
         };
-        let plan = match self.plan {
-            Plan::Named(name) => plan::Plan::Named(name.parse()?),
+        Ok(subscriber::Subscriber {
+            key,
+            plan: self.plan.read(&self.name)?,
+            fixed_address: self.address,
+            group: self.group.map(|group| group.parse()).transpose()?,
+            status: self.state.parse()?,
+            password: self.password.as_deref().map(subscriber::password).transpose()?,
+            name: self.name.parse()?,
+        })
+    }
+}
+
+impl Plan {
+    fn read(self, subscriber: &str) -> Result<plan::Plan, String> {
+        match self {
+            Plan::Named(name) => Ok(plan::Plan::Named(name.parse()?)),
             Plan::Own(OwnRates { down_bits_per_s: 0, .. } | OwnRates { up_bits_per_s: 0, .. }) => {
-                return Err(format!(
-                    "the plan of subscriber {} has a rate of 0: use 1 bit/s or more",
-                    self.name
-                ));
+                Err(format!("the plan of subscriber {subscriber} has a rate of 0: use 1 bit/s or more"))
             }
             Plan::Own(OwnRates { down_bits_per_s, up_bits_per_s }) => {
-                plan::Plan::Own(Rates { down_bits_per_s, up_bits_per_s })
+                Ok(plan::Plan::Own(Rates { down_bits_per_s, up_bits_per_s }))
             }
-        };
-        let status = if self.blocked { Status::Blocked } else { Status::Active };
-        Ok(subscriber::Subscriber {
-            name: self.name.parse()?,
-            key,
-            plan,
-            fixed_address: self.address,
-            status,
+        }
+    }
+}
+
+impl SubscriberPatch {
+    /// What is to change of the subscriber of this name.
+    ///
+    /// # Errors
+    /// What is wrong, and what to write.
+    pub fn read(self, subscriber: &Name) -> Result<io::SubscriberPatch, String> {
+        let group = |group: String| if group.is_empty() { Ok(None) } else { group.parse().map(Some) };
+        Ok(io::SubscriberPatch {
+            status: self.state.map(|state| state.parse()).transpose()?,
+            plan: self.plan.map(|plan| plan.read(subscriber.as_str())).transpose()?,
+            group: self.group.map(group).transpose()?,
         })
+    }
+}
+
+impl Subscriber {
+    /// The subscriber with its password, for a request.
+    pub fn with_password(subscriber: &subscriber::Subscriber) -> Subscriber {
+        Subscriber { password: subscriber.password_word(), ..Subscriber::from(subscriber) }
     }
 }
 
 impl From<&subscriber::Subscriber> for Subscriber {
     fn from(subscriber: &subscriber::Subscriber) -> Subscriber {
-        let subscriber::Subscriber { name, key, plan, fixed_address, status } = subscriber;
-        let (mut mac, mut line, mut circuit) = (None, None, None);
+        let subscriber::Subscriber { name, key, plan, fixed_address, group, status, password: _ } =
+            subscriber;
+        let (mut mac, mut line, mut circuit, mut login) = (None, None, None, None);
         match key {
             Key::Mac(of) => mac = Some(of.to_string()),
             Key::Line(of) => line = Some(of.to_string()),
             Key::Circuit(of) => circuit = Some(hex::Word(of).to_string()),
+            Key::Login(of) => login = Some(of.to_string()),
         }
         let plan = match plan {
             plan::Plan::Named(name) => Plan::Named(name.to_string()),
@@ -294,8 +355,10 @@ impl From<&subscriber::Subscriber> for Subscriber {
                 Plan::Own(OwnRates { down_bits_per_s: *down_bits_per_s, up_bits_per_s: *up_bits_per_s })
             }
         };
-        let (name, blocked) = (name.to_string(), *status == Status::Blocked);
-        Subscriber { name, mac, line, circuit, plan, address: *fixed_address, blocked }
+        let (name, state) = (name.to_string(), status.to_string());
+        let group = group.as_ref().map(ToString::to_string);
+        let password = None;
+        Subscriber { name, mac, line, circuit, login, password, plan, address: *fixed_address, group, state }
     }
 }
 
@@ -305,7 +368,7 @@ impl From<&session::Session> for Session {
         Session {
             session: id.0,
             subscriber: subscriber.to_string(),
-            access: "ipoe".into(),
+            access: if lease.ppp.is_some() { "pppoe" } else { "ipoe" }.into(),
             line: lease.device.line.to_string(),
             mac: lease.device.mac.to_string(),
             address: lease.address,
@@ -331,6 +394,8 @@ mod tests {
             "anna mac 02:00:00:00:00:01 plan down 20Mbit/s up 5Mbit/s",
             "ben@isp line access1:100.7 plan basic address 100.64.0.9",
             "dora circuit 0x0104 plan basic blocked",
+            "emil login emil@isp plan basic",
+            "emil line access1 plan basic group west walled",
         ] {
             let subscriber: subscriber::Subscriber = text.parse().unwrap();
             let json = serde_json::to_string(&Subscriber::from(&subscriber)).unwrap();
@@ -340,13 +405,29 @@ mod tests {
     }
 
     #[test]
+    fn passwords_are_in_requests_and_in_no_answer() {
+        let subscriber: subscriber::Subscriber =
+            "emil login emil@isp plan basic password secret".parse().unwrap();
+        let answer = serde_json::to_string(&Subscriber::from(&subscriber)).unwrap();
+        assert!(!answer.contains("secret") && !answer.contains("password"), "{answer}");
+        assert!(!format!("{subscriber:?}").contains("secret"));
+        let request = serde_json::to_string(&Subscriber::with_password(&subscriber)).unwrap();
+        let read: Subscriber = serde_json::from_str(&request).unwrap();
+        assert_eq!(read.read(), Ok(subscriber));
+    }
+
+    #[test]
     fn mistakes_say_what_to_write() {
         for (json, says) in [
             (
                 r#"{"name": "anna", "plan": "basic"}"#,
-                "one key identifies subscriber anna: write mac, line or circuit",
+                "one key identifies subscriber anna: write mac, line, circuit or login",
             ),
             (r#"{"name": "a(b", "mac": "02:00:00:00:00:01", "plan": "basic"}"#, "`a(b` is no name"),
+            (
+                r#"{"name": "anna", "mac": "02:00:00:00:00:01", "plan": "basic", "state": "walld"}"#,
+                "`walld` is no state of a subscriber: use active, walled or blocked",
+            ),
             (r#"{"name": "anna", "mac": "02", "plan": "basic"}"#, "`02` is no MAC address"),
             (
                 r#"{"name": "anna", "circuit": "x", "plan": {"down_bits_per_s": 0, "up_bits_per_s": 1}}"#,

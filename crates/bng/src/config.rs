@@ -3,7 +3,7 @@
 mod text;
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,6 +16,9 @@ use crate::mac::Mac;
 use crate::name::Name;
 use crate::plan::{Plan, Rates};
 use crate::pool::{Pool, is_assignable};
+use crate::ppp::auth::Method;
+use crate::ppp::negotiation;
+use crate::pppoe::concentrator;
 use crate::subscriber::{Key, Subscriber};
 
 /// The configuration of a BNG.
@@ -29,6 +32,10 @@ pub struct Config {
     pub plans: BTreeMap<Name, Rates>,
     /// Name servers of the clients (option 6), in order.
     pub dns: Vec<Ipv4Addr>,
+    /// The page of the portal, where walled subscribers learn why they are (RFC 8908).
+    pub portal: Option<String>,
+    /// The URI of the captive-portal API, for clients (RFC 8910).
+    pub captive: Option<String>,
     /// Times of a lease.
     pub lease: LeaseTimes,
     /// How long an address is kept for a client that it was offered to.
@@ -41,6 +48,30 @@ pub struct Config {
     pub line_limit: Limit,
     /// Messages from one subscriber on one line.
     pub subscriber_limit: Limit,
+    /// Sessions over PPPoE; `None`: there are none.
+    pub pppoe: Option<Pppoe>,
+}
+
+/// Sessions over PPPoE.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pppoe {
+    /// Discovery.
+    pub discovery: concentrator::Options,
+    /// How a device shows who it is, the first method first; not empty.
+    pub methods: Vec<Method>,
+    /// Timers and counters of PPP.
+    pub timers: negotiation::Timers,
+}
+
+impl Default for Pppoe {
+    /// CHAP with MD5, then MS-CHAPv2. PAP shows the password to everyone on the line.
+    fn default() -> Pppoe {
+        Pppoe {
+            discovery: concentrator::Options::default(),
+            methods: vec![Method::ChapMd5, Method::MsChapV2],
+            timers: negotiation::Timers::default(),
+        }
+    }
 }
 
 /// A port.
@@ -88,12 +119,15 @@ impl Default for Config {
             pools: Vec::new(),
             plans: BTreeMap::new(),
             dns: Vec::new(),
+            portal: None,
+            captive: None,
             lease: LeaseTimes::of(3600),
             offer: Duration::from_secs(30),
             quarantine: Duration::from_secs(600),
             moves: Moves::Replace,
             line_limit: Limit { per_s: 100, burst: 200 },
             subscriber_limit: Limit { per_s: 5, burst: 20 },
+            pppoe: None,
         }
     }
 }
@@ -107,6 +141,8 @@ pub struct Item {
     pub store: Option<PathBuf>,
     /// The socket of the REST server; `None`: the file does not say.
     pub socket: Option<PathBuf>,
+    /// Where the captive-portal API answers; `None`: nowhere.
+    pub captive_at: Option<SocketAddr>,
     /// Subscribers, in the texts of tests alone.
     subscribers: Vec<Subscriber>,
 }

@@ -7,10 +7,10 @@ use crate::config::Config;
 use crate::line::{Line, PortName, Tags};
 use crate::mac::Mac;
 use crate::name::Name;
-use crate::plan::Rates;
+use crate::plan::Plan;
 use crate::record::Record;
-use crate::session::{Counters, EndCause, SessionId};
-use crate::subscriber::{Key, Status, Subscriber};
+use crate::session::{Counters, EndCause, PppLink, SessionId};
+use crate::subscriber::{Key, Service, Status, Subscriber};
 
 /// The time of an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -51,6 +51,11 @@ pub enum Input<'a> {
         /// Which.
         session: SessionId,
     },
+    /// The device of a session does not answer the node any more, or its line is down.
+    SessionLost {
+        /// Which.
+        session: SessionId,
+    },
     /// What the node has counted of a session.
     Counted {
         /// Which.
@@ -78,14 +83,27 @@ pub enum Command {
     AddSubscriber(Subscriber),
     /// Another key, plan, address or status for the subscriber of this name. Its session ends if it would not begin so now.
     ChangeSubscriber(Subscriber),
-    /// Blocks a subscriber, which ends its session, or lets it in again.
+    /// Blocks a subscriber, which ends its session, walls it, or lets it in again.
     SetStatus(Name, Status),
+    /// Changes what is said, and nothing else.
+    PatchSubscriber(Name, SubscriberPatch),
     /// The subscriber is no customer any more. Its session ends.
     RemoveSubscriber(Name),
     /// Ends a session; its client may begin another one.
     Disconnect(SessionId),
     /// Another configuration. Sessions go on, with the rates that their plans have now.
     Configure(Box<Config>),
+}
+
+/// What is to change of a subscriber; `None`: it stays.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SubscriberPatch {
+    /// Its state.
+    pub status: Option<Status>,
+    /// Its plan.
+    pub plan: Option<Plan>,
+    /// Its group; `Some(None)`: it has none any more.
+    pub group: Option<Option<Name>>,
 }
 
 /// Why a command was not carried out.
@@ -186,8 +204,10 @@ pub struct AddSession {
     pub address: Ipv4Addr,
     /// The relay by which it is reached; `None`: it is on the line itself.
     pub relay: Option<Ipv4Addr>,
-    /// Its rates.
-    pub rates: Rates,
+    /// Its link, if its access is PPPoE.
+    pub ppp: Option<PppLink>,
+    /// What it is sold.
+    pub service: Service,
 }
 
 /// What observers are told.

@@ -49,9 +49,11 @@ mod why;
 mod words;
 
 pub use bng::{Bng, Counts, Sizes};
-pub use config::{Config, Item, LeaseTimes, Moves, NodeFacts, Port};
+pub use config::{Config, Item, LeaseTimes, Moves, NodeFacts, Port, Pppoe};
 pub use drops::{DropReason, Drops};
-pub use io::{AddSession, Command, CommandError, Event, Input, NodeCommand, Now, Output, Punt};
+pub use io::{
+    AddSession, Command, CommandError, Event, Input, NodeCommand, Now, Output, Punt, SubscriberPatch,
+};
 pub use limit::Limit;
 pub use line::{Line, PortName, Tags};
 pub use mac::Mac;
@@ -60,7 +62,7 @@ pub use plan::{Plan, Rates, bits_per_s};
 pub use pool::Pool;
 pub use random::Random;
 pub use record::{Change, Record, RecordError};
-pub use session::{Counters, Device, EndCause, Lease, Session, SessionId};
+pub use session::{Counters, Device, EndCause, Lease, PppLink, Session, SessionId};
 pub use step::Step;
-pub use subscriber::{Key, Status, Subscriber};
+pub use subscriber::{Key, Service, Status, Subscriber};
 pub use why::{Direction, MOST_FRAMES, MOST_TRACES, MOST_TRACES_OF_LINE, Outcome, TraceFrame, Why};

@@ -10,6 +10,7 @@ use crate::line::Line;
 use crate::mac::Mac;
 use crate::name::Name;
 use crate::plan::{Plan, Rates, bits_per_s};
+use crate::ppp::auth::Password;
 use crate::words::Words;
 
 /// A customer.
@@ -23,8 +24,32 @@ pub struct Subscriber {
     pub plan: Plan,
     /// The address that it alone gets, always; `None`: one of a pool.
     pub fixed_address: Option<Ipv4Addr>,
+    /// The group that rules of filters and metrics of the node name.
+    pub group: Option<Name>,
     /// Whether it may be online.
     pub status: Status,
+    /// The password of a subscriber with a login; `None`: none is right.
+    pub password: Option<Password>,
+}
+
+/// What the node needs of a subscriber, beside where it is. It may change while the session goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Service {
+    /// Its rates.
+    pub rates: Rates,
+    /// Active or walled; a blocked one has no session.
+    pub status: Status,
+    /// The name of its plan; `None`: it has rates of its own.
+    pub plan: Option<Name>,
+    /// Its group.
+    pub group: Option<Name>,
+}
+
+impl Service {
+    /// Of an active subscriber with these rates.
+    pub fn of_rates(rates: Rates) -> Service {
+        Service { rates, status: Status::Active, plan: None, group: None }
+    }
 }
 
 /// What identifies a subscriber.
@@ -36,6 +61,8 @@ pub enum Key {
     Line(Line),
     /// The circuit-id that its access node writes (RFC 3046, section 3.1), 1 to 255 bytes; believed of trusted ports only.
     Circuit(Box<[u8]>),
+    /// The name that its device gives by PPP (User-Name).
+    Login(Name),
 }
 
 /// Whether a subscriber may be online.
@@ -44,36 +71,75 @@ pub enum Status {
     /// It may.
     #[default]
     Active,
+    /// It may, and reaches the walled garden of the node alone.
+    Walled,
     /// Its requests are refused, and it has no session.
     Blocked,
 }
 
+impl Status {
+    /// All of them.
+    pub const ALL: [Status; 3] = [Status::Active, Status::Walled, Status::Blocked];
+
+    /// Its name in texts.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Status::Active => "active",
+            Status::Walled => "walled",
+            Status::Blocked => "blocked",
+        }
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Status {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Status, String> {
+        let found = Status::ALL.into_iter().find(|status| status.name() == text);
+        found.ok_or_else(|| format!("`{text}` is no state of a subscriber: use active, walled or blocked"))
+    }
+}
+
 impl fmt::Display for Key {
-    /// `mac 02:00:00:00:00:01`, `line access1:100.7`, `circuit eth0/1:100`.
+    /// `mac 02:00:00:00:00:01`, `line access1:100.7`, `circuit eth0/1:100`, `login anna@isp`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Key::Mac(mac) => write!(f, "mac {mac}"),
             Key::Line(line) => write!(f, "line {line}"),
             Key::Circuit(id) => write!(f, "circuit {}", hex::Word(id)),
+            Key::Login(name) => write!(f, "login {name}"),
         }
     }
 }
 
 impl fmt::Display for Subscriber {
-    /// Writes what [`FromStr`] reads.
+    /// Writes what [`FromStr`] reads, with the password: for records alone.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} plan {}", self.name, self.key, self.plan)?;
         if let Some(address) = self.fixed_address {
             write!(f, " address {address}")?;
         }
-        if self.status == Status::Blocked { f.write_str(" blocked") } else { Ok(()) }
+        if let Some(password) = self.password_word() {
+            write!(f, " password {password}")?;
+        }
+        if let Some(group) = &self.group {
+            write!(f, " group {group}")?;
+        }
+        if self.status == Status::Active { Ok(()) } else { write!(f, " {}", self.status) }
     }
 }
 
 impl FromStr for Subscriber {
     type Err = String;
 
-    /// Reads `anna mac 02:00:00:00:00:01 plan down 20Mbit up 5Mbit`, with `address 100.64.0.9` and `blocked` behind it.
+    /// Reads `anna mac 02:00:00:00:00:01 plan down 20Mbit up 5Mbit`, with `address 100.64.0.9`, `password secret`, `group west` and
+    /// `walled` or `blocked` behind it.
     fn from_str(text: &str) -> Result<Subscriber, String> {
         let mut words = Words::new(text);
         let subscriber = Subscriber::read(&mut words)?;
@@ -83,18 +149,40 @@ impl FromStr for Subscriber {
 }
 
 impl Subscriber {
+    /// The password as it is written, for records alone.
+    pub fn password_word(&self) -> Option<String> {
+        self.password.as_ref().map(|password| hex::Word(password.bytes()).to_string())
+    }
+
     /// Reads as far as the words are of a subscriber.
     pub(crate) fn read(words: &mut Words<'_>) -> Result<Subscriber, String> {
         let name = words.value("the name of the subscriber")?;
         let key = Key::read(words)?;
         words.expect("plan")?;
         let plan = Plan::read(words)?;
-        let mut subscriber = Subscriber { name, key, plan, fixed_address: None, status: Status::Active };
+        let mut subscriber = Subscriber {
+            name,
+            key,
+            plan,
+            fixed_address: None,
+            password: None,
+            group: None,
+            status: Status::Active,
+        };
         if words.takes("address") {
             subscriber.fixed_address = Some(words.number("IPv4 address")?);
         }
-        if words.takes("blocked") {
-            subscriber.status = Status::Blocked;
+        if words.takes("password") {
+            subscriber.password = Some(password(words.word("a password")?)?);
+        }
+        if words.takes("group") {
+            subscriber.group = Some(words.value("the name of a group")?);
+        }
+        for status in [Status::Walled, Status::Blocked] {
+            if words.takes(status.name()) {
+                subscriber.status = status;
+                break;
+            }
         }
         Ok(subscriber)
     }
@@ -102,11 +190,12 @@ impl Subscriber {
 
 impl Key {
     pub(crate) fn read(words: &mut Words<'_>) -> Result<Key, String> {
-        match words.word("`mac`, `line` or `circuit`")? {
+        match words.word("`mac`, `line`, `circuit` or `login`")? {
             "mac" => Ok(Key::Mac(words.value("a MAC address")?)),
             "line" => Ok(Key::Line(words.value("a line")?)),
             "circuit" => Key::circuit(words.word("a circuit-id")?),
-            other => Err(format!("`{other}` identifies no subscriber: use mac, line or circuit")),
+            "login" => Ok(Key::Login(words.value("a login")?)),
+            other => Err(format!("`{other}` identifies no subscriber: use mac, line, circuit or login")),
         }
     }
 }
@@ -118,6 +207,14 @@ impl Key {
         let wrong = || format!("`{word}` is no circuit-id: use 1 to 255 bytes as text, or as 0x0104");
         Ok(Key::Circuit(id.ok_or_else(wrong)?.into()))
     }
+}
+
+/// Reads a password. The message does not show it.
+pub(crate) fn password(word: &str) -> Result<Password, String> {
+    let bytes = hex::bytes(word).filter(|bytes| (1..=128).contains(&bytes.len()));
+    let wrong =
+        || "the password is none: use 1 to 128 bytes as a text without blanks, or as 0x0104".to_string();
+    Ok(Password::new(&bytes.ok_or_else(wrong)?))
 }
 
 impl Plan {
@@ -151,6 +248,9 @@ mod tests {
             "ben@isp line access1:100.7 plan basic address 100.64.0.9",
             "carl circuit eth0/1:100 plan basic blocked",
             "dora circuit 0x0104 plan basic address 100.64.0.9 blocked",
+            "emil login emil@isp plan basic address 100.64.0.9 password secret blocked",
+            "frida login frida plan basic password 0x0104",
+            "emil line access1 plan basic address 100.64.0.9 group west walled",
         ] {
             assert_eq!(text.parse::<Subscriber>().map(|read| read.to_string()).as_deref(), Ok(text));
         }
@@ -171,6 +271,8 @@ mod tests {
             "anna mac 02:00:00:00:00:01 plan down 20 up 5Mbit",
             "anna mac 02:00:00:00:00:01 plan x address 9",
             "anna mac 02:00:00:00:00:01 plan x blocked now",
+            "anna login a(b plan x",
+            "anna login anna plan x password 0x1",
         ];
         weir_testkit::golden!(
             "src/mistakes-subscriber.txt",

@@ -6,9 +6,8 @@ use std::ops::Bound;
 use std::time::Duration;
 
 use crate::name::Name;
-use crate::plan::Rates;
 use crate::session::Session;
-use crate::subscriber::{Key, Subscriber};
+use crate::subscriber::{Key, Service, Subscriber};
 
 /// Number of a subscriber, used again after it was removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,8 +42,8 @@ pub(crate) struct Online {
     pub(crate) waits_for: Option<u64>,
     /// Whether a record of it is on disk.
     pub(crate) is_stored: bool,
-    /// The rates that the node has; `None`: the node does not know the session.
-    pub(crate) in_node: Option<Rates>,
+    /// What the node was told; `None`: the node does not know the session.
+    pub(crate) in_node: Option<Service>,
     /// When its counters were last written.
     pub(crate) counted_at: Duration,
 }
@@ -63,10 +62,11 @@ pub(crate) struct Subscribers {
     unused: Vec<Index>,
     by_name: BTreeMap<Name, Index>,
     by_key: HashMap<Key, Index>,
-    /// How many are identified by a MAC address, by a line, and by a circuit-id.
+    /// How many are identified by a MAC address, by a line, by a circuit-id, and by a login.
     by_mac: usize,
     pub(crate) by_line: usize,
     pub(crate) by_circuit: usize,
+    by_login: usize,
 }
 
 impl Subscribers {
@@ -157,6 +157,7 @@ impl Subscribers {
             Key::Line(_) => &mut self.by_line,
             Key::Circuit(_) => &mut self.by_circuit,
             Key::Mac(_) => &mut self.by_mac,
+            Key::Login(_) => &mut self.by_login,
         }
     }
 

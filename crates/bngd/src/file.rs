@@ -1,6 +1,6 @@
 //! The file of the node, as far as it is for this program: the item `bng(...)`, held against the ports of the node.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -16,6 +16,8 @@ pub struct File {
     pub store: Option<PathBuf>,
     /// The socket of the REST server, if the file says it.
     pub socket: Option<PathBuf>,
+    /// Where the captive-portal API answers, if the file says it.
+    pub captive_at: Option<SocketAddr>,
 }
 
 impl File {
@@ -28,11 +30,11 @@ impl File {
         let within = node.bng.clone().with_context(|| {
             format!("{}: there is no `bng(...)` in it: add one, as in `bng(pool main 100.64.0.2-100.64.0.99 router 100.64.0.1/24)`", texts.file)
         })?;
-        let Item { config, store, socket, .. } =
+        let Item { config, store, socket, captive_at, .. } =
             Item::read(&texts.file, &texts.text, within, &facts(&node)?)?;
         // Relative to the folder of the file, as other files that it names.
         let beside = |other: PathBuf| path.parent().unwrap_or(Path::new("")).join(other);
-        Ok(File { config, store: store.map(beside), socket: socket.map(beside) })
+        Ok(File { config, store: store.map(beside), socket: socket.map(beside), captive_at })
     }
 }
 

@@ -52,6 +52,10 @@ pub fn run(settings: Settings) -> Result<()> {
     let parts = Parts { config: file.config, store, node: settings.node, asks, waker, metrics };
     let engine = Engine::new(parts)?;
     let socket = Socket::listen(&socket, &settings.access)?;
+    if let Some(at) = file.captive_at {
+        rest::start_captive(at, asker.clone())?;
+        info!(%at, "the captive-portal API answers at {at}");
+    }
     rest::start(socket.listener.try_clone()?, asker)?;
     systemd::notify_ready()?;
     info!("answering at {}", socket.path.display());

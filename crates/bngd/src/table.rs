@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
-use weir_bng::{AddSession, Counters, Mac, NodeCommand, Rates, SessionId, Tags};
-use weir_plane::{Command, MacText, Prefix, SubscriberCommand, SubscriberEntry, SubscriberState};
+use weir_bng::{AddSession, Counters, Mac, Name, NodeCommand, Rates, Service, SessionId, Status, Tags};
+use weir_plane::{
+    AccessState, Command, MacText, Prefix, SubscriberCommand, SubscriberEntry, SubscriberState,
+};
 
 /// A session of the node.
 #[derive(Debug, Clone)]
@@ -48,7 +50,9 @@ pub(crate) fn commands(changes: &[NodeCommand]) -> Vec<Command> {
 
 /// A session as the node gets it. The number of a session changes with its line, device and address, so that it is its revision, too.
 fn entry(add: &AddSession) -> SubscriberEntry {
-    let AddSession { session, line, mac, address, rates, .. } = add;
+    let AddSession { session, line, mac, address, ppp, service, .. } = add;
+    let Service { rates, status, plan, group } = service;
+    let name = |name: &Option<Name>| name.as_ref().map(ToString::to_string);
     SubscriberEntry {
         session: session.0,
         revision: session.0,
@@ -58,6 +62,16 @@ fn entry(add: &AddSession) -> SubscriberEntry {
         prefixes: vec![Prefix { address: (*address).into(), len: 32 }],
         from_bits_per_s: Some(rates.up_bits_per_s),
         to_bits_per_s: Some(rates.down_bits_per_s),
+        pppoe_session: ppp.map(|ppp| ppp.id),
+        mru: ppp.map(|ppp| ppp.agreed.peer_mru),
+        magic: ppp.map(|ppp| ppp.agreed.magic),
+        state: match status {
+            Status::Active => AccessState::Active,
+            Status::Walled => AccessState::Walled,
+            Status::Blocked => AccessState::Blocked,
+        },
+        plan: name(plan),
+        group: name(group),
         ..SubscriberEntry::default()
     }
 }
@@ -83,7 +97,8 @@ fn other(session: u64) -> Option<AddSession> {
         mac: Mac::default(),
         address: Ipv4Addr::UNSPECIFIED,
         relay: None,
-        rates: nothing,
+        ppp: None,
+        service: Service::of_rates(nothing),
     })
 }
 
@@ -100,7 +115,8 @@ mod tests {
             mac: "02:00:00:00:00:01".parse().unwrap(),
             address: "100.64.0.2".parse().unwrap(),
             relay: None,
-            rates: Rates { down_bits_per_s, up_bits_per_s: 5 },
+            ppp: None,
+            service: Service::of_rates(Rates { down_bits_per_s, up_bits_per_s: 5 }),
         };
         let row = |add: &AddSession| Row {
             session: add.session.0,

@@ -4,3 +4,4 @@ mod flood;
 mod rest;
 mod restart;
 mod store;
+mod walled;

@@ -95,8 +95,12 @@ fn subscribers_come_change_and_go() {
             json!({"name": "ben@isp", "line": "access1:7", "plan": "basic"}),
             201,
         ),
-        ("PUT", "/v1/subscribers/anna/status", json!({"blocked": true}), 200),
-        ("PUT", "/v1/subscribers/carl/status", json!({"blocked": true}), 404),
+        ("PATCH", "/v1/subscribers/anna", json!({"state": "blocked"}), 200),
+        ("PATCH", "/v1/subscribers/anna", json!({"state": "walld"}), 400),
+        ("PATCH", "/v1/subscribers/anna", json!({"blocked": true}), 400),
+        ("PATCH", "/v1/subscribers/anna", json!({"plan": "gold"}), 422),
+        ("PATCH", "/v1/subscribers/carl", json!({"state": "blocked"}), 404),
+        ("PATCH", "/v1/subscribers/ben%40isp", json!({"state": "walled", "group": "west"}), 200),
         ("DELETE", "/v1/subscribers/carl", Value::Null, 404),
         ("DELETE", "/v1/sessions/7", Value::Null, 404),
         ("DELETE", "/v1/sessions/anna", Value::Null, 400),
@@ -115,8 +119,14 @@ fn subscribers_come_change_and_go() {
     // What was answered is there after a crash.
     let program = Program::start(program.end());
     let anna = program.get("/v1/subscribers/anna");
-    let expected = json!({"name": "anna", "line": "access1", "plan": own, "blocked": true, "session": null});
+    let expected =
+        json!({"name": "anna", "line": "access1", "plan": own, "state": "blocked", "session": null});
     assert_eq!(anna, expected);
+    let ben = program.get("/v1/subscribers/ben%40isp");
+    assert_eq!(
+        (&ben["state"], &ben["group"], &ben["plan"]),
+        (&json!("walled"), &json!("west"), &json!("basic"))
+    );
     assert_eq!(program.status("DELETE", "/v1/subscribers/anna", &Value::Null), 204);
     assert_eq!(program.get("/v1/pools")["pools"][0]["size"], 8);
 }

@@ -25,6 +25,7 @@ use weir_cpe::run::{Interfaces, run};
 use weir_cpe::{Load, Mac, Options, SHORTEST_FRAME, Summary};
 use weir_linux::namespace::Namespace;
 use weir_node::{Config, Query, Subscribers, SubscribersQuery};
+use weir_plane::SubscriberEntry;
 use weir_service::http;
 use weir_testkit::kills::{Kills, kill_after};
 use weir_testkit::wires::{Wire, join, keep_quiet, set_up};
@@ -59,11 +60,11 @@ fn node() {
 
 /// Both programs between the wires.
 pub(crate) struct Rig {
-    folder: Folder,
+    pub(crate) folder: Folder,
     pub(crate) devices: Namespace,
-    bng: Namespace,
+    pub(crate) bng: Namespace,
     node: Child,
-    bngd: Child,
+    pub(crate) bngd: Child,
     _watches: Vec<Watch>,
 }
 
@@ -94,7 +95,7 @@ impl Rig {
         Some(rig)
     }
 
-    fn restart_bngd(&mut self) {
+    pub(crate) fn restart_bngd(&mut self) {
         self.bngd = start_bngd(&self.bng, &self.folder);
         self._watches.push(Watch::new(&self.bngd));
     }
@@ -116,9 +117,12 @@ impl Rig {
             mac: Some(format!("02:00:01:00:{:02x}:{:02x}", n >> 8, n & 0xff)),
             line: None,
             circuit: None,
+            login: None,
+            password: None,
             plan: Plan::Named("basic".into()),
             address: None,
-            blocked: false,
+            group: None,
+            state: "active".into(),
         };
         let all: Vec<Subscriber> = (0..DEVICES).map(subscriber).collect();
         let body = serde_json::to_vec(&all).unwrap();
@@ -138,18 +142,23 @@ impl Rig {
         drops.get(reason).copied().unwrap_or_default()
     }
 
-    /// Sessions of the node with their addresses; `None`: it is not there.
-    pub(crate) fn of_node(&self) -> Option<BTreeMap<u64, String>> {
+    /// Sessions of the node; `None`: it is not there.
+    pub(crate) fn entries_of_node(&self) -> Option<Vec<SubscriberEntry>> {
         let mut client = Client::connect(&self.folder.join("node.sock")).ok()?;
         let query = SubscribersQuery { after: None, most: Some(10_000) };
         let page: Subscribers = client.query(Query::Subscribers(query)).ok()?;
-        let one = |state: weir_plane::SubscriberState| {
-            (state.entry.session, state.entry.prefixes.first().map(ToString::to_string).unwrap_or_default())
-        };
-        Some(page.subscribers.into_iter().map(one).collect())
+        Some(page.subscribers.into_iter().map(|state| state.entry).collect())
     }
 
-    fn until(&self, what: &str, is_so: impl Fn(&Rig) -> bool) {
+    /// The same with their addresses.
+    pub(crate) fn of_node(&self) -> Option<BTreeMap<u64, String>> {
+        let one = |entry: SubscriberEntry| {
+            (entry.session, entry.prefixes.first().map(ToString::to_string).unwrap_or_default())
+        };
+        Some(self.entries_of_node()?.into_iter().map(one).collect())
+    }
+
+    pub(crate) fn until(&self, what: &str, is_so: impl Fn(&Rig) -> bool) {
         let deadline = Instant::now() + PATIENCE;
         while !is_so(self) {
             let log = std::fs::read_to_string(self.folder.join("bngd.log")).unwrap_or_default();

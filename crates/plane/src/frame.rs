@@ -28,7 +28,7 @@ use crate::query::{self, Query};
 use crate::tags::Tags;
 
 pub(crate) use crate::extensions::IPV6;
-pub(crate) use rewrite::{adjust, adjust_transport, delta16, delta32};
+pub(crate) use rewrite::{adjust, adjust_transport, delta16, delta32, pppoe_header};
 
 /// Most ports of a node.
 pub(crate) const MOST_PORTS: usize = 1024;

@@ -197,6 +197,7 @@ impl Plane {
         }
         let mut more = self.pipeline.tick_stages(now, &mut self.outbox, &mut self.accounting.drops);
         self.steering.tick(now, &mut self.outbox, &mut self.accounting.drops);
+        more |= self.ask_silent_sessions(now);
         if let Exit::Router(router) = &mut self.pipeline.exit {
             more |= router.tick(now, &mut self.outbox);
         }
@@ -214,7 +215,8 @@ impl Plane {
         };
         let stages = self.pipeline.stages.iter().filter_map(|stage| stage.due(now));
         let fast = self.fast.as_ref().and_then(|path| path.next_read(now));
-        stages.chain(self.steering.due()).chain(router).chain(fast).min()
+        let sessions = self.pipeline.subscribers.due(now);
+        stages.chain(self.steering.due()).chain(router).chain(fast).chain(sessions).min()
     }
 
     /// The verdict of a frame that comes to no stage.

@@ -1,7 +1,10 @@
 //! PPPoE sessions of subscribers at access ports: packets in and out of them, echoes of LCP, sessions that the node does not have.
 
+use std::net::IpAddr;
+
 use weir_packet::checksum::{fold, pseudo_header, sum};
 use weir_packet::frame::Mac;
+use weir_packet::neighbour::{Host, answer, question};
 use weir_plane::scenario::packet;
 use weir_plane::{
     Batch, Command, Config, Departure, DropReason, Frame, HEAD_ROOM, Leave, MacText, Plane, PortId,
@@ -577,6 +580,454 @@ fn a_frame_of_an_ended_session_reaches_no_other() {
     }
 }
 
+/// The frames of a device that are heard of in 30 s keep its session alive; one that is silent is asked, and dead after three requests.
+#[test]
+fn silent_sessions_are_asked_and_die() {
+    let mut node = Node::with_two();
+    node.add(Line(0, [0, 0], 5, 3).entry(3, &["100.64.0.5/32"]));
+    node.add(SubscriberEntry {
+        echo_interval_s: Some(0),
+        ..Line(0, [0, 0], 6, 3).entry(4, &["100.64.0.6/32"])
+    });
+    let (mut asked, mut events) = ([0; 7], Vec::new());
+    let mut alive = true;
+    while node.ms < 200_000 {
+        node.ms += 100;
+        while node.plane.tick(Time::from_ms(node.ms)) {}
+        for Departure { to, bytes } in node.departures() {
+            let line = [ANNA, BEN, Line(0, [0, 0], 5, 3)]
+                .into_iter()
+                .find(|line| bytes[..6] == line.mac())
+                .expect("a device");
+            let id = asked[usize::from(line.2)] + 1;
+            asked[usize::from(line.2)] = id;
+            let lcp = [&[9, id, 0, 8][..], &MAGIC.to_be_bytes()].concat();
+            let expected = line.frame(line.mac(), line.own(), &line.ppp(0xc021, &lcp));
+            assert_eq!((to, bytes), (Leave::Port(PortId(line.0)), expected));
+            // Ben answers.
+            if line.2 == BEN.2 {
+                let reply =
+                    line.frame(line.own(), line.mac(), &line.ppp(0xc021, &[10, id, 0, 8, 1, 2, 3, 4]));
+                node.frame(line.0, &reply);
+            }
+        }
+        // Anna sends.
+        if node.ms % 10_000 < 100 {
+            node.up(ANNA, &ip("udp 100.64.0.2:1 > 198.51.100.9:53"));
+        }
+        for event in node.plane.subscriber_events() {
+            events.push((event.session, event.is_alive));
+            assert!(node.state(3).is_dead);
+        }
+        if alive && !events.is_empty() {
+            alive = false;
+            assert!((90_000..=151_000).contains(&node.ms), "{} ms", node.ms);
+            // The control program may be away.
+            node.plane.set_control(false);
+            node.plane.set_control(true);
+        }
+    }
+    assert_eq!(events, [(3, false)]);
+    assert!(
+        (5..=7).contains(&asked[2]) && (5..=7).contains(&asked[5]) && asked[1] == 0 && asked[6] == 0,
+        "{asked:?}"
+    );
+    assert_eq!([1, 2, 3, 4].map(|session| node.state(session).is_dead), [false, false, true, false]);
+    node.up(Line(0, [0, 0], 5, 3), &ip("udp 100.64.0.5:1 > 198.51.100.9:53"));
+    for _ in 0..400 {
+        node.ms += 100;
+        node.plane.tick(Time::from_ms(node.ms));
+    }
+    assert_eq!(
+        node.plane.subscriber_events().pop().map(|event| (event.session, event.is_alive)),
+        Some((3, true))
+    );
+}
+
+/// 64,000 sessions that begin at once: in no tenth of a second more requests than in any other.
+#[test]
+fn requests_to_many_sessions_are_spread_evenly() {
+    let mut node = Node::new();
+    let commands: Vec<Command> = (0..64_000_u32)
+        .map(|n| {
+            let line = Line(1, [100 + (n / 4000) as u16, 1 + (n % 4000) as u16], 1, 1 + (n % 60_000) as u16);
+            let [_, a, b, c] = n.to_be_bytes();
+            Command::Subscriber(SubscriberCommand::Add(
+                line.entry(u64::from(n) + 1, &[&format!("100.{}.{b}.{c}/32", 70 + a)]),
+            ))
+        })
+        .collect();
+    let changes = node.config.decide(&commands).expect("each has its own");
+    node.plane.take(Time::from_ms(1), Update::of_changes(&changes)).expect("room");
+    let mut requests = Vec::new();
+    let mut now = Time::from_ms(1);
+    while now < Time::from_ms(62_000) {
+        while node.plane.tick(now) {}
+        let count = node.departures().len();
+        requests.extend((count > 0).then_some((now, count)));
+        now = node.plane.due(now).expect("sessions").max(Time::from_ns(now.ns() + 1000));
+    }
+    let of_interval = requests.iter().filter(|(now, _)| now.ms() >= 31_000 && now.ms() < 61_000);
+    let (turns, all) = of_interval.fold((0, 0), |(turns, all), (_, count)| (turns + 1, all + count));
+    assert!((63_800..=64_200).contains(&all), "{all} requests in 30 s");
+    let most = requests.iter().map(|(_, count)| *count).max().expect("some");
+    assert!(most <= 64 && turns > 1700, "{most} at once, {turns} turns");
+    assert!(node.plane.accounting().balance());
+}
+
+/// A neighbour solicitation of a device for an address.
+fn solicitation(line: Line, source: &str, target: &str) -> Vec<u8> {
+    let frame = question(
+        Host { mac: line.mac(), ip: source.parse().expect("an address") },
+        target.parse().expect("an address"),
+    );
+    let packet = &frame[14..];
+    match line.3 {
+        0 => line.frame(*frame.first_chunk().expect("six"), line.mac(), &line.payload(packet)),
+        _ => line.frame(line.own(), line.mac(), &line.payload(packet)),
+    }
+}
+
+#[test]
+fn solicitations_are_answered_for_the_gateway_and_for_other_subscribers() {
+    let plain = Line(1, [100, 8], 3, 0);
+    let (anna, gateway, of_link) = ("2001:db8:100:1::5", "2001:db8:100::1", "fe80::ff:fe00:a2");
+    for line in [plain, BEN] {
+        let mut node = Node::with_two();
+        let _ = node.command(SubscriberCommand::Remove { session: 2 });
+        node.add(line.entry(3, &["100.64.0.9/32", "2001:db8:100:3::/64"]));
+        for (source, target, reason) in [
+            ("2001:db8:100:3::7", gateway, None),
+            ("fe80::7", of_link, None),
+            ("fe80::7", gateway, None),
+            ("fe80::7", anna, None),
+            // Whether another one has it (RFC 4862).
+            ("::", anna, None),
+            ("::", gateway, None),
+            ("::", "2001:db8:100:3::7", Some(DropReason::NotForUs)),
+            ("fe80::7", "2001:db8:100:3::8", Some(DropReason::NotForUs)),
+            ("fe80::7", "2001:db8:100:77::8", Some(DropReason::NotForUs)),
+            ("::", "fe80::7", Some(DropReason::NotForUs)),
+            (anna, gateway, Some(DropReason::SubscriberSource)),
+        ] {
+            let (verdict, _) = node.frame(line.0, &solicitation(line, source, target));
+            let answers = node.departures();
+            if let Some(reason) = reason {
+                assert_eq!((verdict, answers), (dropped(reason), Vec::new()), "{source} {target}");
+                continue;
+            }
+            let [Departure { to, bytes }] = &answers[..] else {
+                panic!("{source} {target}: {verdict:?} {answers:?}")
+            };
+            assert_eq!(*to, Leave::Port(PortId(line.0)));
+            let host = Host { mac: line.own(), ip: target.parse().expect("an address") };
+            let asker = Host { mac: line.mac(), ip: source.parse().expect("an address") };
+            let expected = line.frame(line.mac(), line.own(), &line.payload(&answer(host, asker)[14..]));
+            assert_eq!(*bytes, expected, "{source} {target}");
+        }
+        // An advertisement changes nothing.
+        let said = answer(
+            Host { mac: [2, 0, 0, 0, 0, 9], ip: anna.parse().expect("one") },
+            Host { mac: line.own(), ip: gateway.parse().expect("one") },
+        );
+        let frame = line.frame(line.own(), line.mac(), &line.payload(&said[14..]));
+        assert_eq!(node.frame(line.0, &frame).0, dropped(DropReason::NotForUs));
+        let packet = ip("udp [2001:db8:9::9]:53 > [2001:db8:100:1::5]:1");
+        assert_eq!(node.inward(&packet).1, ANNA.down(&hop(packet)));
+        let stranger = Line(1, [100, 9], 3, 0);
+        assert_eq!(
+            node.frame(1, &solicitation(stranger, "fe80::7", gateway)).0,
+            dropped(DropReason::NoSubscriber)
+        );
+    }
+}
+
+/// Several subscribers behind one router are told apart by their sources.
+#[test]
+fn subscribers_behind_a_router_are_known_by_their_sources() {
+    let mut node = Node::with_two();
+    let router = Line(1, [100, 5], 8, 0);
+    let behind = |session, prefixes: &[&str]| SubscriberEntry {
+        behind_router: true,
+        ..router.entry(session, prefixes)
+    };
+    node.add(behind(10, &["100.64.9.1/32"]));
+    node.add(behind(11, &["100.64.9.2/32", "100.66.1.0/24", "2001:db8:120::/56"]));
+    node.add(behind(12, &["100.66.2.0/24"]));
+    for (source, session) in
+        [("100.64.9.1", 10), ("100.64.9.2", 11), ("100.66.1.77", 11), ("100.66.2.77", 12)]
+    {
+        let before = node.state(session).from_frames;
+        assert_eq!(
+            node.up(router, &ip(&format!("udp {source}:1 > 198.51.100.9:53"))).0,
+            Verdict::Out(PortId(WAN)),
+            "{source}"
+        );
+        assert_eq!(node.state(session).from_frames, before + 1, "{source}");
+        let packet = ip(&format!("udp 198.51.100.9:53 > {source}:1"));
+        assert_eq!(node.inward(&packet).1, router.down(&hop(packet)), "{source}");
+    }
+    assert_eq!(
+        node.up(router, &ip("udp [2001:db8:120:7::5]:1 > [2001:db8:9::9]:53")).0,
+        Verdict::Out(PortId(WAN))
+    );
+    // An address of nobody, that of a subscriber elsewhere, and one behind the router from elsewhere.
+    for (line, source, verdict) in [
+        (router, "100.64.9.3", Verdict::Control(PuntReason::UnknownSource)),
+        (router, "100.64.0.2", Verdict::Control(PuntReason::UnknownSource)),
+        (Line(1, [100, 6], 8, 0), "100.64.9.2", Verdict::Control(PuntReason::UnknownSource)),
+        (ANNA, "100.64.9.2", dropped(DropReason::SubscriberSource)),
+    ] {
+        assert_eq!(node.up(line, &ip(&format!("udp {source}:1 > 198.51.100.9:53"))).0, verdict, "{source}");
+    }
+    // Packets of one to another behind the same router.
+    let packet = ip("udp 100.66.1.7:1 > 100.66.2.7:2");
+    assert_eq!(node.up(router, &packet).1, router.down(&hop(packet)));
+    // The router asks for the gateway.
+    let asks = question(Host { mac: router.mac(), ip: [100, 64, 9, 1].into() }, [100, 64, 0, 1].into());
+    node.frame(1, &router.frame([0xff; 6], router.mac(), &asks[12..]));
+    assert_eq!(node.departures().len(), 1);
+    node.frame(1, &solicitation(router, "fe80::8", "2001:db8:100::1"));
+    assert_eq!(node.departures().len(), 1);
+    let wrong = node
+        .command(SubscriberCommand::Add(router.entry(13, &["100.64.9.9/32"])))
+        .expect_err("a router is there");
+    assert!(wrong.contains("add this one with `behind_router`, too"), "{wrong}");
+    let wrong = node
+        .command(SubscriberCommand::Add(SubscriberEntry {
+            behind_router: true,
+            ..BEN.entry(13, &["100.64.9.9/32"])
+        }))
+        .expect_err("both");
+    assert!(wrong.contains("not both"), "{wrong}");
+    // They end one by one; then the line is free.
+    for session in [10, 11, 12] {
+        node.command(SubscriberCommand::Remove { session }).expect("it is there");
+    }
+    assert_eq!(
+        node.up(router, &ip("udp 100.66.2.77:1 > 198.51.100.9:53")).0,
+        Verdict::Control(PuntReason::UnknownSource)
+    );
+    node.add(router.entry(13, &["100.64.9.9/32"]));
+    assert_eq!(node.up(router, &ip("udp 100.64.9.9:1 > 198.51.100.9:53")).0, Verdict::Out(PortId(WAN)));
+    let wrong = node.command(SubscriberCommand::Add(behind(14, &["100.64.9.1/32"]))).expect_err("a line");
+    assert!(wrong.contains("is behind no router"), "{wrong}");
+}
+
+/// A naive model of sessions: a list that is searched from end to end.
+#[derive(Default)]
+struct Model(Vec<SubscriberEntry>);
+
+impl Model {
+    /// Does a command; false: it cannot be done.
+    fn take(&mut self, command: &SubscriberCommand) -> bool {
+        match command {
+            SubscriberCommand::Add(new) => {
+                let line = |entry: &SubscriberEntry| {
+                    (entry.port.clone(), entry.tags.clone(), entry.mac.0.clone(), entry.pppoe_session)
+                };
+                let clashes = self.0.iter().filter(|other| other.session != new.session).any(|other| {
+                    let is_shared = other.behind_router && new.behind_router;
+                    line(other) == line(new) && !is_shared
+                        || other.prefixes.iter().any(|prefix| new.prefixes.contains(prefix))
+                });
+                if !clashes {
+                    self.0.retain(|other| other.session != new.session);
+                    self.0.push(new.clone());
+                }
+                !clashes
+            }
+            SubscriberCommand::Remove { session } => {
+                let before = self.0.len();
+                self.0.retain(|other| other.session != *session);
+                self.0.len() < before
+            }
+            other => unreachable!("{other:?} is not sent"),
+        }
+    }
+
+    /// The session of an address: the one with the longest prefix.
+    fn of_address(&self, address: IpAddr) -> Option<&SubscriberEntry> {
+        let all = self.0.iter().flat_map(|entry| entry.prefixes.iter().map(move |prefix| (prefix, entry)));
+        let holds = all.filter(|(prefix, _)| prefix.contains(address));
+        holds.max_by_key(|(prefix, _)| prefix.len).map(|(_, entry)| entry)
+    }
+
+    /// The session that a packet of a line with this source is accepted for.
+    fn of_line(&self, line: Line, source: IpAddr) -> Option<&SubscriberEntry> {
+        let like = line.entry(0, &[]);
+        let is_line = |entry: &&SubscriberEntry| {
+            (&entry.port, &entry.tags, &entry.mac, entry.pppoe_session)
+                == (&like.port, &like.tags, &like.mac, like.pppoe_session)
+        };
+        match self.0.iter().filter(is_line).find(|entry| !entry.behind_router) {
+            Some(entry) => {
+                Some(entry).filter(|entry| entry.prefixes.iter().any(|prefix| prefix.contains(source)))
+            }
+            None => self.of_address(source).filter(is_line),
+        }
+    }
+}
+
+/// One of a few lines.
+fn some_line(dice: &mut Dice) -> Line {
+    let (mac, session) = (1 + dice.roll(2) as u8, [0, 0, 7, 8, 65_534][dice.roll(5)]);
+    match dice.roll(2) {
+        0 => Line(0, [0, 0], mac, session),
+        _ => Line(1, [100 + dice.roll(2) as u16, 7], mac, session),
+    }
+}
+
+/// A command for one of a few sessions.
+fn some_command(dice: &mut Dice) -> SubscriberCommand {
+    let session = 1 + dice.roll(8) as u64;
+    if dice.roll(3) == 0 {
+        return SubscriberCommand::Remove { session };
+    }
+    let host = format!("100.64.1.{}/32", 2 + dice.roll(10));
+    let (net, net6) = (format!("100.65.{}.0/24", dice.roll(3)), format!("2001:db8:1{}0::/56", dice.roll(3)));
+    let inner = format!("100.65.1.{}/32", dice.roll(3));
+    let all = [&host[..], &net, &net6, &inner];
+    let from = dice.roll(3);
+    let line = some_line(dice);
+    let mut entry = line.entry(session, &all[from..from + 1 + dice.roll(4 - from)]);
+    entry.behind_router = line.3 == 0 && dice.roll(3) == 0;
+    SubscriberCommand::Add(entry)
+}
+
+/// An address of a few.
+fn some_address(dice: &mut Dice) -> String {
+    match dice.roll(3) {
+        0 => format!("100.64.1.{}", 2 + dice.roll(10)),
+        1 => format!("100.65.{}.{}", dice.roll(3), dice.roll(5)),
+        _ => format!("[2001:db8:1{}0:{}::7]", dice.roll(3), dice.roll(4)),
+    }
+}
+
+fn address(text: &str) -> IpAddr {
+    text.trim_matches(['[', ']']).parse().expect("an address")
+}
+
+/// Sends a packet from a line, or to an address, and compares what becomes of it.
+fn compare(node: &mut Node, model: &Model, dice: &mut Dice, what: &str) {
+    let at = some_address(dice);
+    let far = if at.starts_with('[') { "[2001:db8:9::9]" } else { "198.51.100.9" };
+    if dice.roll(2) == 0 {
+        let line = some_line(dice);
+        let is_accepted = model.of_line(line, address(&at)).is_some();
+        let (verdict, _) = node.up(line, &ip(&format!("udp {at}:1 > {far}:53")));
+        assert_eq!(verdict == Verdict::Out(PortId(WAN)), is_accepted, "{what}: from {at}: {verdict:?}");
+        return;
+    }
+    let packet = ip(&format!("udp {far}:53 > {at}:1"));
+    let (verdict, bytes) = node.inward(&packet);
+    match model.of_address(address(&at)) {
+        Some(entry) => {
+            let mac = u8::from_str_radix(&entry.mac.0[15..], 16).expect("hexadecimal");
+            let tags = match entry.tags.split_once('.') {
+                Some((outer, inner)) => [outer, inner].map(|vid| vid.parse().expect("a VLAN")),
+                None => [0, 0],
+            };
+            let line = Line(u16::from(entry.port == "access2"), tags, mac, entry.pppoe_session.unwrap_or(0));
+            assert_eq!(
+                (verdict, bytes),
+                (Verdict::Out(PortId(line.0)), line.down(&hop(packet))),
+                "{what}: to {at}"
+            );
+        }
+        None => assert_eq!(verdict, dropped(DropReason::NoSubscriber), "{what}: to {at}"),
+    }
+}
+
+/// Random commands under traffic beside the model.
+fn commands_under_traffic(commands: usize) {
+    let (mut done, mut refused) = (0, 0);
+    for seed in 0..commands.div_ceil(5000) as u64 {
+        let (mut dice, mut node, mut model) = (Dice::new(seed), Node::new(), Model::default());
+        for step in 0..commands.min(5000) {
+            let what = format!("seed {seed}, step {step}");
+            let command = some_command(&mut dice);
+            let is_right = model.take(&command);
+            let taken = node.command(command.clone());
+            assert_eq!(taken.is_ok(), is_right, "{what}: {command:?}: {taken:?}");
+            *(if is_right { &mut done } else { &mut refused }) += 1;
+            (0..3).for_each(|_| compare(&mut node, &model, &mut dice, &what));
+        }
+        let mut shown: Vec<_> = node.plane.subscribers(0, &["access1", "access2", "wan"].map(String::from)).0;
+        shown.sort_by_key(|one| one.entry.session);
+        model.0.sort_by_key(|entry| entry.session);
+        assert_eq!(shown.into_iter().map(|one| one.entry).collect::<Vec<_>>(), model.0, "seed {seed}");
+    }
+    assert!(done > commands / 4 && refused > commands / 4, "{done} done, {refused} refused");
+}
+
+#[test]
+fn random_commands_under_traffic_agree_with_a_model() {
+    commands_under_traffic(20_000);
+}
+
+/// `cargo test --release -p weir-plane --test plane -- --ignored million` takes minutes.
+#[test]
+#[ignore = "a million commands take minutes"]
+fn a_million_random_commands_under_traffic_agree_with_a_model() {
+    commands_under_traffic(1_000_000);
+}
+
+/// What one customer floods the node with, while another one sends and receives: that one loses nothing.
+#[test]
+fn a_flood_of_one_subscriber_takes_nothing_from_another() {
+    let mut node = Node::with_two();
+    node.command(SubscriberCommand::UnknownSessions(UnknownSessions::Terminate)).expect("done");
+    let (up, down) = (ip("udp 100.64.0.3:1 > 198.51.100.9:53"), ip("udp 198.51.100.9:53 > 100.64.0.3:1"));
+    let mut dice = Dice::new(7);
+    let packets = [
+        "tcp 100.64.0.2:1 > 198.51.100.9:80 S",
+        "udp 100.64.0.9:1 > 198.51.100.9:53",
+        "udp 100.64.0.2:1 > 100.64.0.1:53",
+        "icmp 133/0 [fe80::5] > [ff02::2]",
+    ]
+    .map(ip);
+    for round in 0..300 {
+        for _ in 0..30 {
+            let line = Line(0, [0, 0], dice.roll(250) as u8, dice.roll(65_536) as u16);
+            let frame = match dice.roll(8) {
+                0 => line.frame(line.own(), line.mac(), &[0x88, 0x63, 0x11, 9, 0, 0, 0, 0]),
+                1 => line.frame([0xff; 6], line.mac(), &[0x88, 0x63, 0x11, 9, 0, 0, 0, 0]),
+                2 => line.frame(line.own(), line.mac(), &line.ppp(0xc021, &[9, 1, 0, 8, 0, 0, 0, 0])),
+                3 => ANNA.frame(ANNA.own(), ANNA.mac(), &ANNA.ppp(0xc021, &[9, 1, 0, 8, 0, 0, 0, 0])),
+                4 => [
+                    &[0xff; 6],
+                    &line.mac()[..],
+                    &[8, 6, 0, 1, 8, 0, 6, 4, 0, 1],
+                    &[dice.roll(256) as u8; 20],
+                ]
+                .concat(),
+                5 => line.up(&packets[dice.roll(4)]),
+                6 => solicitation(ANNA, "fe80::7", "2001:db8:100::1"),
+                _ => ANNA.up(&packets[dice.roll(4)]),
+            };
+            node.frame(0, &frame);
+        }
+        node.departures();
+        assert_eq!(node.up(BEN, &up).0, Verdict::Out(PortId(WAN)), "round {round}");
+        assert_eq!(node.inward(&down).1, BEN.down(&hop(down.clone())), "round {round}");
+        let discovery = BEN.frame([0xff; 6], BEN.mac(), &[0x88, 0x63, 0x11, 9, 0, 0, 0, 0]);
+        if round % 30 == 0 {
+            assert_eq!(
+                node.frame(1, &discovery).0,
+                Verdict::Control(PuntReason::PppoeDiscovery),
+                "round {round}"
+            );
+            let terminate = BEN.frame(BEN.own(), BEN.mac(), &BEN.ppp(0xc021, &[5, 1, 0, 4]));
+            assert_eq!(
+                node.frame(1, &terminate).0,
+                Verdict::Control(PuntReason::PppControl),
+                "round {round}"
+            );
+        }
+    }
+}
+
 #[test]
 fn wrong_sessions_are_refused_with_a_remedy() {
     let mut node = Node::with_two();
@@ -584,6 +1035,15 @@ fn wrong_sessions_are_refused_with_a_remedy() {
     for (entry, why) in [
         (SubscriberEntry { pppoe_session: Some(0), ..entry.clone() }, "an id of 1 to 65534, not 0"),
         (SubscriberEntry { pppoe_session: Some(65_535), ..entry.clone() }, "an id of 1 to 65534, not 65535"),
+        (
+            SubscriberEntry { echo_interval_s: Some(3601), ..entry.clone() },
+            "every 1 to 3600 s, or never with 0, not every 3601 s",
+        ),
+        (SubscriberEntry { echo_lost: Some(0), ..entry.clone() }, "after 1 to 20 echo requests"),
+        (
+            SubscriberEntry { echo_lost: Some(3), pppoe_session: None, ..entry.clone() },
+            "echo requests are for PPPoE sessions",
+        ),
         (SubscriberEntry { mru: Some(575), ..entry.clone() }, "an MRU is of 576 to 9216 bytes, not 575"),
         (
             ANNA.entry(7, &["100.64.0.9/32"]),

@@ -2,7 +2,7 @@
 
 use super::{Bng, Outputs, Wait, Waiting};
 use crate::config::Config;
-use crate::io::{Command, CommandError, Output};
+use crate::io::{Command, CommandError, Output, SubscriberPatch};
 use crate::name::Name;
 use crate::plan::Plan;
 use crate::pool::is_assignable;
@@ -18,7 +18,7 @@ impl Bng {
             Command::AddSubscriber(subscriber) | Command::ChangeSubscriber(subscriber) => {
                 Some(&subscriber.name)
             }
-            Command::SetStatus(name, _) => Some(name),
+            Command::SetStatus(name, _) | Command::PatchSubscriber(name, _) => Some(name),
             _ => None,
         };
         let name = name.cloned();
@@ -26,6 +26,7 @@ impl Bng {
             Command::AddSubscriber(subscriber) => self.add_subscriber(subscriber, out),
             Command::ChangeSubscriber(subscriber) => self.change_subscriber(subscriber, out),
             Command::SetStatus(name, status) => self.set_status(&name, status, out),
+            Command::PatchSubscriber(name, patch) => self.patch_subscriber(&name, patch, out),
             Command::RemoveSubscriber(name) => self.remove_subscriber(&name, out),
             Command::Disconnect(session) => self.disconnect(session, out),
             Command::Configure(config) => self.configure(*config, out),
@@ -83,20 +84,26 @@ impl Bng {
         Ok(())
     }
 
-    fn change_subscriber(&mut self, subscriber: Subscriber, out: &mut Outputs) -> Result<(), CommandError> {
+    fn change_subscriber(
+        &mut self,
+        mut subscriber: Subscriber,
+        out: &mut Outputs,
+    ) -> Result<(), CommandError> {
         let index = self.index(&subscriber.name)?;
         self.check(&subscriber, Some(index))?;
         let Some(before) = self.subscribers.get(index).map(|entry| entry.subscriber.clone()) else {
             return Ok(());
         };
+        // A password is never told, so that a change of something else does not name it.
+        subscriber.password = subscriber.password.or_else(|| before.password.clone());
         let cause = match subscriber.status {
             Status::Blocked => Some(EndCause::Blocked),
-            Status::Active
+            Status::Active | Status::Walled
                 if (&before.key, before.fixed_address) == (&subscriber.key, subscriber.fixed_address) =>
             {
                 None
             }
-            Status::Active => Some(EndCause::SubscriberChanged),
+            Status::Active | Status::Walled => Some(EndCause::SubscriberChanged),
         };
         if let Some(cause) = cause {
             self.withdraw_offer(index);
@@ -109,9 +116,24 @@ impl Bng {
     }
 
     fn set_status(&mut self, name: &Name, status: Status, out: &mut Outputs) -> Result<(), CommandError> {
+        let patch = SubscriberPatch { status: Some(status), ..SubscriberPatch::default() };
+        self.patch_subscriber(name, patch, out)
+    }
+
+    fn patch_subscriber(
+        &mut self,
+        name: &Name,
+        patch: SubscriberPatch,
+        out: &mut Outputs,
+    ) -> Result<(), CommandError> {
         let index = self.index(name)?;
         let Some(entry) = self.subscribers.get(index) else { return Ok(()) };
-        self.change_subscriber(Subscriber { status, ..entry.subscriber.clone() }, out)
+        let mut subscriber = entry.subscriber.clone();
+        let SubscriberPatch { status, plan, group } = patch;
+        subscriber.status = status.unwrap_or(subscriber.status);
+        subscriber.plan = plan.unwrap_or(subscriber.plan);
+        subscriber.group = group.unwrap_or(subscriber.group);
+        self.change_subscriber(subscriber, out)
     }
 
     fn remove_subscriber(&mut self, name: &Name, out: &mut Outputs) -> Result<(), CommandError> {
@@ -144,6 +166,7 @@ impl Bng {
         if config.pools != self.config.pools {
             self.addresses.set_pools(config.pools.clone());
         }
+        self.calls.configure(config.pppoe.as_ref());
         self.servers_seen.retain(|port, _| config.ports.contains_key(port));
         self.config = config;
         let online: Vec<_> = self.sessions.values().copied().collect();

@@ -15,13 +15,15 @@ use std::time::Duration;
 use super::{Answer, Bng, Deadline, Outputs};
 use crate::config::{Moves, Port};
 use crate::dhcp4::message::MessageType;
+use crate::dhcp4::options::CAPTIVE_PORTAL;
 use crate::dhcp4::reply::{Network, Reply};
 use crate::dhcp4::request::{Ask, Request};
 use crate::drops::DropReason;
 use crate::io::{Event, Output, Punt};
 use crate::line::Line;
 use crate::mac::Mac;
-use crate::session::{Device, EndCause};
+use crate::pppoe;
+use crate::session::{Device, EndCause, PppLink};
 use crate::subscriber::{Key, Status};
 use crate::subscribers::{Index, Offer};
 use crate::why::{Direction, Outcome, TraceFrame};
@@ -51,6 +53,9 @@ impl Bng {
     /// A frame that the node did not forward.
     pub(super) fn punt(&mut self, punt: &Punt<'_>, out: &mut Outputs) {
         self.counts.received += 1;
+        if pppoe::is_pppoe(punt.bytes) {
+            return self.pppoe(punt, out);
+        }
         let line = Line { port: punt.port.clone(), tags: punt.tags };
         let request = Request::read(punt.bytes);
         let mac = match &request {
@@ -158,7 +163,8 @@ impl Bng {
         let index = self.addresses.holder(address)?;
         let lease = &self.subscribers.get(index)?.online.as_ref()?.session.lease;
         let Device { line: of, mac, relay } = &lease.device;
-        let is_same = lease.address == address && of == line && *mac == request.message.chaddr;
+        let is_same =
+            lease.ppp.is_none() && lease.address == address && of == line && *mac == request.message.chaddr;
         // By its relay, or by a router behind which the relay is.
         let came = request.relay().is_none() && (relay.is_some() || request.src_mac == *mac);
         (is_same && came).then(|| (index, lease.device.clone()))
@@ -171,13 +177,13 @@ impl Bng {
             entry.online.as_ref().is_some_and(|online| online.session.lease.device != call.device);
         match entry.subscriber.status {
             Status::Blocked => Err(DropReason::SubscriberBlocked),
-            Status::Active if self.config.rates(&entry.subscriber.plan).is_none() => {
+            Status::Active | Status::Walled if self.config.rates(&entry.subscriber.plan).is_none() => {
                 Err(DropReason::PlanUnknown)
             }
-            Status::Active if is_elsewhere && self.config.moves == Moves::Refuse => {
+            Status::Active | Status::Walled if is_elsewhere && self.config.moves == Moves::Refuse => {
                 Err(DropReason::SessionElsewhere)
             }
-            Status::Active => Ok(()),
+            Status::Active | Status::Walled => Ok(()),
         }
     }
 
@@ -204,14 +210,14 @@ impl Bng {
     }
 
     /// The address of the subscriber's session, or the one that was offered to it.
-    fn current_address(&self, index: Index) -> Option<Ipv4Addr> {
+    pub(super) fn current_address(&self, index: Index) -> Option<Ipv4Addr> {
         let entry = self.subscribers.get(index)?;
         let online = entry.online.as_ref().map(|online| online.session.lease.address);
         online.or_else(|| entry.offer.as_ref().map(|offer| offer.address))
     }
 
     /// An address for a subscriber that has none.
-    fn choose_address(
+    pub(super) fn choose_address(
         &mut self,
         index: Index,
         wish: Option<Ipv4Addr>,
@@ -251,7 +257,8 @@ impl Bng {
         let frame = self.reply(&call, MessageType::Ack, Some(address))?;
         let Call { index, device, request, .. } = call;
         let answer = Answer { line: device.line.clone(), mac: device.mac, frame };
-        self.grant(index, Grant { device, client_id: request.client_id, address, answer }, out);
+        let grant = Grant { device, client_id: request.client_id, address, ppp: None, answer };
+        self.grant(index, grant, out);
         Ok(Answered::Later)
     }
 
@@ -317,6 +324,16 @@ impl Bng {
         self.addresses.pools().iter().any(|pool| pool.router == address)
     }
 
+    /// The URI of option 114 for the client (RFC 8910): that of the API, which says whether the client is in the walled garden, and by
+    /// that when it is not any more. Where there is none, walled clients get that of the portal.
+    fn captive_uri(&self, call: &Call) -> Option<&str> {
+        let status = self.subscribers.get(call.index)?.subscriber.status;
+        let portal = self.config.portal.as_deref().filter(|_| status == Status::Walled);
+        // A client that is not walled needs it only to ask later.
+        let is_wanted = status == Status::Walled || call.request.wants(CAPTIVE_PORTAL);
+        self.config.captive.as_deref().filter(|_| is_wanted).or(portal)
+    }
+
     /// The frame of an answer; `assigned` is the address of an offer or a lease.
     fn reply(
         &self,
@@ -330,7 +347,8 @@ impl Bng {
         let pool = pool.or(self.addresses.pools().first()).ok_or(DropReason::PoolExhausted)?;
         let is_of_pool = address.is_some_and(|address| pool.has(address));
         let mask = if is_of_pool { pool.mask() } else { Ipv4Addr::BROADCAST };
-        let network = Network { mask, router: pool.router, dns: &self.config.dns };
+        let captive = self.captive_uri(call);
+        let network = Network { mask, router: pool.router, dns: &self.config.dns, captive };
         let reply = Reply {
             kind,
             src_mac: call.src_mac,
@@ -347,6 +365,7 @@ pub(super) struct Grant {
     pub(super) device: Device,
     pub(super) client_id: Option<Box<[u8]>>,
     pub(super) address: Ipv4Addr,
+    pub(super) ppp: Option<PppLink>,
     pub(super) answer: Answer,
 }
 

@@ -1,5 +1,6 @@
 //! What can be seen of a BNG.
 
+use std::net::Ipv4Addr;
 use std::ops::Bound;
 
 use super::{Bng, Quarantine, Wait};
@@ -130,6 +131,18 @@ impl Bng {
     /// A session by its number.
     pub fn session(&self, session: SessionId) -> Option<&Session> {
         self.subscribers.get(*self.sessions.get(&session)?)?.session()
+    }
+
+    /// The session with an address, and its subscriber.
+    pub fn session_at(&self, address: Ipv4Addr) -> Option<(&Subscriber, &Session)> {
+        let entry = self.subscribers.get(self.addresses.holder(address)?)?;
+        let session = entry.session().filter(|session| session.lease.address == address)?;
+        Some((&entry.subscriber, session))
+    }
+
+    /// The page of the portal.
+    pub fn portal(&self) -> Option<&str> {
+        self.config.portal.as_deref()
     }
 
     /// What the node should have.

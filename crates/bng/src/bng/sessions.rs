@@ -8,8 +8,10 @@ use super::dhcp::Grant;
 use super::{Bng, Deadline, Outputs, Quarantine, Wait, Waiting};
 use crate::drops::DropReason;
 use crate::io::{AddSession, Event, NodeCommand, Output};
+use crate::plan::Plan;
 use crate::record::Change;
 use crate::session::{Counters, Device, EndCause, Lease, Session, SessionId};
+use crate::subscriber::{Service, Subscriber};
 use crate::subscribers::{Entry, Index, OnDisk, Online};
 use crate::why::Outcome;
 
@@ -21,12 +23,14 @@ const MOST_DECLINED: usize = 3;
 impl Bng {
     /// Grants or renews the lease of an address that the subscriber may have; the client is answered when it is on disk.
     pub(super) fn grant(&mut self, index: Index, grant: Grant, out: &mut Outputs) {
-        let Grant { device, client_id, address, answer } = grant;
+        let Grant { device, client_id, address, ppp, answer } = grant;
         self.supersede(index);
-        let lease_s = self.config.lease.lease_s;
-        let lease = Lease { device, address, client_id, granted_s: self.now.wall_s, lease_s };
+        // PPP says itself when it ends.
+        let lease_s = if ppp.is_some() { 0 } else { self.config.lease.lease_s };
+        let lease = Lease { device, address, client_id, granted_s: self.now.wall_s, lease_s, ppp };
         let is_same = |online: &Online| {
-            online.session.lease.device == lease.device && online.session.lease.address == address
+            let Lease { device, address: held, ppp: link, .. } = &online.session.lease;
+            (device, *held, *link) == (&lease.device, address, ppp)
         };
         let goes_on =
             self.subscribers.get(index).and_then(|entry| entry.online.as_ref()).is_some_and(is_same);
@@ -36,7 +40,10 @@ impl Bng {
         self.withdraw_offer(index);
         self.addresses.hold(address, index);
         self.trace(&answer.line, answer.mac, Outcome::Waiting(address));
-        let lease_end = self.now.at + Duration::from_secs(lease_s.into());
+        let lease_end = match ppp {
+            Some(_) => Duration::MAX,
+            None => self.now.at + Duration::from_secs(lease_s.into()),
+        };
         self.store_subscriber(index, out);
         let first_revision = self.revision + 1;
         let Some(entry) = self.subscribers.get_mut(index) else { return };
@@ -56,7 +63,9 @@ impl Bng {
             counted_at: Duration::ZERO,
         });
         self.deadlines.remove(&(online.session.lease_end, Deadline::Lease(index)));
-        self.deadlines.insert((lease_end, Deadline::Lease(index)));
+        if lease_end < Duration::MAX {
+            self.deadlines.insert((lease_end, Deadline::Lease(index)));
+        }
         online.session.lease_end = lease_end;
         online.session.lease = lease.clone();
         let Session { id: session, start_s, counters, .. } = online.session;
@@ -123,8 +132,8 @@ impl Bng {
     pub(super) fn tell_node(&mut self, index: Index, out: &mut Outputs) {
         let Some(add) = self.subscribers.get(index).and_then(|entry| self.add_session(entry)) else { return };
         let Some(online) = self.online_mut(index) else { return };
-        if online.is_stored && online.in_node != Some(add.rates) {
-            online.in_node = Some(add.rates);
+        if online.is_stored && online.in_node.as_ref() != Some(&add.service) {
+            online.in_node = Some(add.service.clone());
             out.push(Output::Node(NodeCommand::AddSession(add)));
         }
     }
@@ -141,8 +150,20 @@ impl Bng {
             mac,
             address: session.lease.address,
             relay,
-            rates: self.config.rates(&entry.subscriber.plan).or(online.in_node)?,
+            ppp: session.lease.ppp,
+            service: self.service(&entry.subscriber, online)?,
         })
+    }
+
+    /// What the node is told of a subscriber beside where it is; `None`: its plan was gone when the program began.
+    fn service(&self, subscriber: &Subscriber, online: &Online) -> Option<Service> {
+        let before = online.in_node.as_ref().map(|service| service.rates);
+        let rates = self.config.rates(&subscriber.plan).or(before)?;
+        let plan = match &subscriber.plan {
+            Plan::Named(name) => Some(name.clone()),
+            Plan::Own(_) => None,
+        };
+        Some(Service { rates, status: subscriber.status, plan, group: subscriber.group.clone() })
     }
 
     /// Ends the session of a subscriber, if it has one.
@@ -160,6 +181,9 @@ impl Bng {
         }
         if online.is_stored {
             out.push(Output::Event(Event::SessionEnded { session, subscriber, address, cause, counters }));
+        }
+        if let Some(ppp) = lease.ppp {
+            self.hang_up(&lease.device.line, ppp, session, out);
         }
     }
 

@@ -5,8 +5,10 @@
 //! port access1 mac 02:00:00:00:00:fe trusted relay 192.0.2.1,
 //! pool main 100.64.0.2-100.64.0.99 100.64.1.0-100.64.1.9 router 100.64.0.1/16,
 //! plan basic down 20Mbit up 5Mbit, dns 192.0.2.53 192.0.2.54,
+//! portal https://portal.example/, captive https://captive.example/api at 192.0.2.10:8080,
 //! lease 1h renewal 30m rebinding 52m, offer 30s, quarantine 10m, moves refuse,
 //! limit line 100 burst 200, limit subscriber 5 burst 20,
+//! pppoe name weir auth chap-md5 pap service gold strict delay 10ms mtu 1508 sessions mac 4 line 100 padi mac 1 burst 5,
 //! subscriber anna mac 02:00:00:00:00:01 plan basic address 100.64.0.9 blocked
 //! ```
 //! `#` begins a comment, up to the end of its line.
@@ -16,6 +18,8 @@ use std::net::Ipv4Addr;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
+
+mod pppoe;
 
 use weir_config::{Mistakes, Notes, did_you_mean, unit};
 
@@ -29,20 +33,26 @@ use crate::pool::Pool;
 use crate::subscriber::Subscriber;
 use crate::words::Words;
 
-const ITEMS: [&str; 12] = [
+const ITEMS: [&str; 15] = [
     "store",
     "socket",
     "port",
     "pool",
     "plan",
     "dns",
+    "portal",
+    "captive",
     "lease",
     "offer",
     "quarantine",
     "moves",
     "limit",
+    "pppoe",
     "subscriber",
 ];
+
+/// Longest URI of option 114 (RFC 8910, section 2.1).
+const MOST_URI_BYTES: usize = 255;
 
 /// Reads what stands at `within` in the text of a file; see [`Item::read`].
 pub(super) fn read(
@@ -86,7 +96,7 @@ fn without_comments(text: &str) -> String {
 
 fn read_item(item: &str, read: &mut Item, node: Option<&NodeFacts>) -> Result<(), String> {
     let words = &mut Words::new(item);
-    let Item { config, subscribers, store, socket } = read;
+    let Item { config, subscribers, store, socket, captive_at } = read;
     match words.word("an item")? {
         "store" => said_once("store", store, words)?,
         "socket" => said_once("socket", socket, words)?,
@@ -123,6 +133,13 @@ fn read_item(item: &str, read: &mut Item, node: Option<&NodeFacts>) -> Result<()
                 config.dns.push(words.number("IPv4 address")?);
             }
         }
+        "portal" => once("portal", &mut config.portal, uri(words)?)?,
+        "captive" => {
+            once("captive", &mut config.captive, uri(words)?)?;
+            if words.takes("at") {
+                *captive_at = Some(words.number("address and port")?);
+            }
+        }
         "lease" => config.lease = lease(words)?,
         "offer" => config.offer = time(words, 1)?,
         "quarantine" => config.quarantine = time(words, 1)?,
@@ -138,6 +155,11 @@ fn read_item(item: &str, read: &mut Item, node: Option<&NodeFacts>) -> Result<()
             "subscriber" => config.subscriber_limit = limit(words)?,
             other => return Err(format!("`{other}` has no limit: use line or subscriber")),
         },
+        "pppoe" => {
+            if config.pppoe.replace(pppoe::read(words)?).is_some() {
+                return Err("`pppoe` is said already: leave one of them out".into());
+            }
+        }
         "subscriber" if node.is_some() => {
             return Err(
                 "subscribers do not stand in the file of a node: remove this one, and use `weir bng subscriber add`".into()
@@ -150,7 +172,11 @@ fn read_item(item: &str, read: &mut Item, node: Option<&NodeFacts>) -> Result<()
 }
 
 fn said_once(what: &str, path: &mut Option<PathBuf>, words: &mut Words<'_>) -> Result<(), String> {
-    match path.replace(words.word("a path")?.into()) {
+    once(what, path, words.word("a path")?.into())
+}
+
+fn once<T>(what: &str, place: &mut Option<T>, value: T) -> Result<(), String> {
+    match place.replace(value) {
         None => Ok(()),
         Some(_) => Err(format!("`{what}` is said already: leave one of them out")),
     }
@@ -177,6 +203,19 @@ impl NodeFacts {
             "the router {router} of pool {} is no gateway of the node, which has {has}: write `access(gateway {router}/{len})`",
             pool.name
         ))
+    }
+}
+
+/// A URI that an option of DHCP can hold. Clients use no other than https (RFC 8908, section 4.1).
+fn uri(words: &mut Words<'_>) -> Result<String, String> {
+    let word = words.word("a URI")?;
+    let has_host =
+        word.strip_prefix("https://").is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'));
+    match has_host && word.len() <= MOST_URI_BYTES && word.bytes().all(|byte| byte.is_ascii_graphic()) {
+        true => Ok(word.to_string()),
+        false => Err(format!(
+            "`{word}` is no URI for clients: use https://portal.example/start, up to {MOST_URI_BYTES} bytes"
+        )),
     }
 }
 
@@ -251,6 +290,8 @@ fn limit(words: &mut Words<'_>) -> Result<Limit, String> {
 mod tests {
     use super::*;
     use crate::config::Config;
+    use crate::ppp::auth::Method;
+    use crate::pppoe::concentrator::{self, ServiceNames};
 
     #[test]
     fn all_items_are_read() {
@@ -259,11 +300,27 @@ mod tests {
             plan basic down 20Mbit up 5Mbit, dns 192.0.2.53
             192.0.2.54, lease 1h renewal 20m rebinding 40m, offer 5s, quarantine 1h, moves refuse,
             limit line 10 burst 20, limit subscriber 3,
+            pppoe name bng1 auth pap ms-chapv2 service gold service basic strict delay 10ms mtu 1508 sessions mac 1 line 9
+                padi mac 2 burst 3 padi line 4,
             subscriber anna mac 02:00:00:00:00:01 plan basic";
         let (config, subscribers) = Config::read("x", text).unwrap();
         assert_eq!(config.lease, LeaseTimes { lease_s: 3600, renewal_s: 1200, rebinding_s: 2400 });
         assert_eq!((config.ports.len(), config.dns.len(), config.pools[0].size()), (1, 2, 107));
         assert_eq!(config.subscriber_limit, Limit { per_s: 3, burst: 3 });
+        let pppoe = config.pppoe.unwrap();
+        assert_eq!(pppoe.methods, [Method::Pap, Method::MsChapV2]);
+        let discovery = concentrator::Options {
+            name: "bng1".into(),
+            services: vec!["gold".into(), "basic".into()],
+            service_names: ServiceNames::Strict,
+            pado_delay: Duration::from_millis(10),
+            mac_limit: Limit { per_s: 2, burst: 3 },
+            line_limit: Limit { per_s: 4, burst: 4 },
+            most_of_mac: 1,
+            most_of_line: 9,
+            max_payload: 1500,
+        };
+        assert_eq!(pppoe.discovery, discovery);
         assert_eq!(subscribers[0].to_string(), "anna mac 02:00:00:00:00:01 plan basic");
         assert_eq!(Config::read("x", "").map(|(config, _)| config), Ok(Config::default()));
     }
@@ -282,6 +339,8 @@ mod tests {
             "pool a 100.64.0.9 router 100.64.0.1/24, pool a 100.64.0.12 router 100.64.0.1/24",
             "pool main 0.0.0.1-0.0.0.9 224.0.0.1 router 100.64.0.1/32",
             "port access1 mac ff:ff:ff:ff:ff:ff",
+            "pppoe auth md5, pppoe mtu 1400, pppoe sessions mac 0, pppoe delay 1h, pppoe padi port 7, pppoe fast",
+            "portal http://portal.example/, captive https://a.example/ at here, portal https://, captive https://x at 192.0.2.1:80 now",
             "moves maybe, limit port 7, limit line 0, offer never, dns here, plan down down 1M up 1M",
         ];
         weir_testkit::golden!(

@@ -42,6 +42,8 @@ pub const REBINDING_TIME: u8 = 59;
 pub const CLIENT_ID: u8 = 61;
 /// Relay agent information (RFC 3046).
 pub const RELAY_INFO: u8 = 82;
+/// URI of the captive-portal API (RFC 8910).
+pub const CAPTIVE_PORTAL: u8 = 114;
 /// Classless static routes (RFC 3442).
 pub const CLASSLESS_ROUTES: u8 = 121;
 /// The same for clients of Microsoft.

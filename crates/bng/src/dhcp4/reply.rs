@@ -16,8 +16,9 @@ use std::net::Ipv4Addr;
 use super::frame::{self, CLIENT_PORT, Datagram, HEADER_BYTES, SERVER_PORT};
 use super::message::{BOOTREPLY, BROADCAST, FIXED_BYTES, Message, MessageType};
 use super::options::{
-    CLASSLESS_ROUTES, CLASSLESS_ROUTES_MS, CLIENT_ID, DNS, LEASE_TIME, MAX_SIZE, MESSAGE_TYPE, Options,
-    PARAMETER_LIST, REBINDING_TIME, RELAY_INFO, RENEWAL_TIME, ROUTER, SERVER_ID, SUBNET_MASK,
+    CAPTIVE_PORTAL, CLASSLESS_ROUTES, CLASSLESS_ROUTES_MS, CLIENT_ID, DNS, LEASE_TIME, MAX_SIZE,
+    MESSAGE_TYPE, Options, PARAMETER_LIST, REBINDING_TIME, RELAY_INFO, RENEWAL_TIME, ROUTER, SERVER_ID,
+    SUBNET_MASK,
 };
 use super::request::Request;
 use crate::config::LeaseTimes;
@@ -47,6 +48,8 @@ pub(crate) struct Network<'a> {
     pub(crate) mask: Ipv4Addr,
     pub(crate) router: Ipv4Addr,
     pub(crate) dns: &'a [Ipv4Addr],
+    /// URI of option 114.
+    pub(crate) captive: Option<&'a str>,
 }
 
 impl Reply<'_> {
@@ -145,6 +148,9 @@ impl Network<'_> {
         let mut wanted = Vec::new();
         if !self.dns.is_empty() {
             wanted.push((DNS, self.dns.iter().flat_map(Ipv4Addr::octets).collect()));
+        }
+        if let Some(uri) = self.captive {
+            wanted.push((CAPTIVE_PORTAL, uri.as_bytes().to_vec()));
         }
         // A router outside of the client's own prefix is reached by a route of its own.
         if self.mask == Ipv4Addr::BROADCAST {

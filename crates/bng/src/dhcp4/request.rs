@@ -11,7 +11,7 @@ use std::net::Ipv4Addr;
 
 use super::frame::{self, Datagram, SERVER_PORT};
 use super::message::{BOOTREPLY, BOOTREQUEST, Message, MessageType};
-use super::options::{CLIENT_ID, RELAY_INFO, REQUESTED_ADDRESS, SERVER_ID};
+use super::options::{CLIENT_ID, PARAMETER_LIST, RELAY_INFO, REQUESTED_ADDRESS, SERVER_ID};
 use super::relay_info::{CIRCUIT_ID, sub_option};
 use crate::drops::DropReason;
 use crate::mac::Mac;
@@ -27,6 +27,13 @@ pub(crate) struct Request {
     /// What its access node or relay wrote, whole.
     pub(crate) relay_info: Option<Box<[u8]>>,
     pub(crate) circuit_id: Option<Box<[u8]>>,
+}
+
+impl Request {
+    /// Whether the client has listed an option among those that it wants.
+    pub(crate) fn wants(&self, code: u8) -> bool {
+        self.message.options.get(PARAMETER_LIST).is_some_and(|list| list.contains(&code))
+    }
 }
 
 /// What it asks for.

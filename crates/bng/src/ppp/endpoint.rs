@@ -225,6 +225,11 @@ impl Endpoint {
         matches!(self.phase, Phase::Ended)
     }
 
+    /// Whether LCP is open.
+    pub fn is_link_open(&self) -> bool {
+        self.lcp.state() == State::Opened
+    }
+
     /// When [`Endpoint::timer`] is to be called.
     pub fn deadline(&self) -> Option<Duration> {
         let authentication = match &self.phase {

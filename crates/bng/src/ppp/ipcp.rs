@@ -7,7 +7,8 @@ use super::negotiation::{Judgement, Protocol};
 use super::packet::OptionList;
 use super::protocol;
 
-const ADDRESS: u8 = 3;
+/// Type of the option that has an address.
+pub const ADDRESS: u8 = 3;
 const DNS: [u8; 2] = [129, 131];
 
 /// The side of the link.

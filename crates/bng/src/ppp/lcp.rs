@@ -14,8 +14,8 @@ const MRU: u8 = 1;
 const AUTHENTICATION: u8 = 3;
 const MAGIC: u8 = 5;
 
-/// Smallest MRU of a peer that is accepted: what each host of IPv4 receives is 576 (RFC 791), but some devices ask for less.
-const LEAST_MRU: u16 = 128;
+/// Smallest MRU of a peer that is accepted: what each host of IPv4 receives (RFC 791).
+const LEAST_MRU: u16 = 576;
 /// Equal magic numbers in a row that show a line that is looped back.
 const MOST_EQUAL: u32 = 4;
 
@@ -259,7 +259,7 @@ mod tests {
             (1492, 1492, None),
             (1500, 1500, None),
             (1500, 1501, Some(1500)),
-            (1492, 64, Some(128)),
+            (1492, 64, Some(576)),
         ] {
             let mut request = OptionList::default();
             request.push(MRU, &asked.to_be_bytes());
@@ -296,9 +296,9 @@ mod tests {
     fn l3_an_echo_reply_has_its_own_magic_number_and_fits_the_mru() {
         let mut lcp = concentrator(1492);
         let magic = lcp.magic.to_be_bytes();
-        assert_eq!(lcp.judge(&options(&[1, 4, 0, 128])), Judgement::Ack);
+        assert_eq!(lcp.judge(&options(&[1, 4, 2, 0x40])), Judgement::Ack);
         assert_eq!(lcp.echo(&[1, 2, 3, 4, 5]), [&magic[..], &[5]].concat());
-        assert_eq!(lcp.echo(&[0; 1000]).len() + 4, 128);
+        assert_eq!(lcp.echo(&[0; 1000]).len() + 4, 576);
     }
 
     #[test]

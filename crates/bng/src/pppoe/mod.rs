@@ -25,6 +25,11 @@ pub const SESSION: u16 = 0x8864;
 /// Largest PPP payload without RFC 4638: the MTU of Ethernet less the headers of PPPoE (6) and PPP (2).
 pub const MAX_PAYLOAD: u16 = 1492;
 
+/// Whether a frame without VLAN tags is of PPPoE.
+pub fn is_pppoe(frame: &[u8]) -> bool {
+    matches!(weir_packet::fields::be16(frame, 12), Some(DISCOVERY | SESSION))
+}
+
 /// Bytes of an Ethernet header without tags.
 const ETHERNET_BYTES: usize = 14;
 /// Version 1, type 1 (RFC 2516, section 4).

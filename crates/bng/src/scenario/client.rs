@@ -19,7 +19,7 @@
 //! |---|---|
 //! | `offer`, `ack`, `nak` | type of the message, and behind it the address that is assigned |
 //! | `to`, `mac`, `port` | destination of the packet and of the frame, UDP port |
-//! | `server`, `lease`, `renewal`, `rebinding`, `mask`, `router`, `dns`, `id`, `circuit`, `remote`, `routes` | options |
+//! | `server`, `lease`, `renewal`, `rebinding`, `mask`, `router`, `dns`, `captive`, `id`, `circuit`, `remote`, `routes` | options |
 //! | `xid`, `ciaddr`, `giaddr`, `flags` | fields |
 //! | `codes`, `last` | codes of all options, and of the last one |
 //!
@@ -33,8 +33,8 @@ use weir_packet::checksum;
 use crate::dhcp4::frame::{self, CLIENT_PORT, Datagram, SERVER_PORT};
 use crate::dhcp4::message::{BOOTREPLY, BROADCAST, Message, MessageType};
 use crate::dhcp4::options::{
-    CLASSLESS_ROUTES, CLIENT_ID, DNS, LEASE_TIME, MAX_SIZE, MESSAGE_TYPE, PARAMETER_LIST, REBINDING_TIME,
-    RELAY_INFO, RENEWAL_TIME, REQUESTED_ADDRESS, ROUTER, SERVER_ID, SUBNET_MASK,
+    CAPTIVE_PORTAL, CLASSLESS_ROUTES, CLIENT_ID, DNS, LEASE_TIME, MAX_SIZE, MESSAGE_TYPE, PARAMETER_LIST,
+    REBINDING_TIME, RELAY_INFO, RENEWAL_TIME, REQUESTED_ADDRESS, ROUTER, SERVER_ID, SUBNET_MASK,
 };
 use crate::dhcp4::relay_info::{CIRCUIT_ID, REMOTE_ID, sub_option};
 use crate::hex;
@@ -205,6 +205,7 @@ pub fn described(bytes: &[u8]) -> Result<Vec<(&'static str, String)>, String> {
         let shown: Vec<_> = addresses.iter().map(|bytes| Ipv4Addr::from(*bytes).to_string()).collect();
         shown.join(",")
     });
+    let text = |code| options.get(code).map(|value| String::from_utf8_lossy(&value).into_owned());
     let codes: Vec<_> = options.iter().map(|(code, _)| code.to_string()).collect();
     for (name, value) in [
         ("address", some(message.yiaddr)),
@@ -221,6 +222,7 @@ pub fn described(bytes: &[u8]) -> Result<Vec<(&'static str, String)>, String> {
     }
     let words = [
         ("dns", dns),
+        ("captive", text(CAPTIVE_PORTAL)),
         ("id", word(CLIENT_ID)),
         ("routes", word(CLASSLESS_ROUTES)),
         ("circuit", sub(CIRCUIT_ID)),

@@ -15,7 +15,7 @@ use crate::mac::Mac;
 use crate::name::Name;
 use crate::record::Record;
 use crate::session::{Counters, Session, SessionId};
-use crate::subscriber::{Status, Subscriber};
+use crate::subscriber::{Service, Status, Subscriber};
 use crate::words::Words;
 
 /// What the clock on the wall says at first, s since 1970.
@@ -219,8 +219,12 @@ impl Play {
                 (Kind::Store, text)
             }
             Output::Node(NodeCommand::AddSession(add)) => {
-                let AddSession { subscriber, line, mac, address, rates, .. } = &add;
-                let text = format!("add {subscriber} {line} {mac} {address} {rates}");
+                let AddSession { subscriber, line, mac, address, service, .. } = &add;
+                let Service { rates, status, .. } = service;
+                let mut text = format!("add {subscriber} {line} {mac} {address} {rates}");
+                if *status != Status::Active {
+                    text = format!("{text} {status}");
+                }
                 self.node.insert(add.session, add);
                 (Kind::Node, text)
             }
@@ -310,6 +314,7 @@ impl Play {
             "add" => Command::AddSubscriber(Subscriber::read(words)?),
             "change" => Command::ChangeSubscriber(Subscriber::read(words)?),
             "block" => Command::SetStatus(words.value("a name")?, Status::Blocked),
+            "wall" => Command::SetStatus(words.value("a name")?, Status::Walled),
             "unblock" => Command::SetStatus(words.value("a name")?, Status::Active),
             "remove" => Command::RemoveSubscriber(words.value("a name")?),
             "disconnect" => Command::Disconnect(self.session_of(&words.value("a name")?)?.id),

@@ -16,7 +16,7 @@
 //! | `== REFERENCE: TITLE` | a scenario begins |
 //! | `bng TEXT` | the configuration, see `config/text.rs`; a second one is applied while the BNG runs. A port that is not listed is untrusted |
 //! | `TIME in LINE MESSAGE MAC ...` | a frame comes in, see `client.rs` |
-//! | `TIME do COMMAND` | an operator: `add`, `change` SUBSCRIBER, `block`, `unblock`, `remove`, `disconnect` NAME |
+//! | `TIME do COMMAND` | an operator: `add`, `change` SUBSCRIBER, `block`, `wall`, `unblock`, `remove`, `disconnect` NAME |
 //! | `TIME counted NAME FRAMES BYTES FRAMES BYTES` | the node has counted: down, up |
 //! | `TIME disk ok`, `slow`, `full` | records are stored at once; when `disk stored` says so; not at all |
 //! | `TIME crash` | the program ends, and begins again with what is on disk; the node goes on |

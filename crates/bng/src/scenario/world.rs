@@ -234,7 +234,10 @@ impl<'a> World<'a> {
         let session = self.bng.sessions().map(|session| session.id).next();
         match ((self.choose)(5), session) {
             (0, Some(session)) => self.command(Command::Disconnect(session)),
-            (1, _) => self.command(Command::SetStatus(name, Status::Blocked)),
+            (1, _) => {
+                let status = if self.one_in(2) { Status::Blocked } else { Status::Walled };
+                self.command(Command::SetStatus(name, status));
+            }
             (2, _) => self.command(Command::RemoveSubscriber(name)),
             (3, Some(session)) => {
                 let down_frames = (self.choose)(1000) as u64;

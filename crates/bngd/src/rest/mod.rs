@@ -3,12 +3,13 @@
 //! ```text
 //! GET    /v1/status                     GET  /v1/pools
 //! GET    /v1/subscribers                POST /v1/subscribers        one, or a list of up to some 300,000
-//! GET    /v1/subscribers/NAME           PUT, DELETE                 PUT  /v1/subscribers/NAME/status
+//! GET    /v1/subscribers/NAME           PUT, PATCH, DELETE
 //! GET    /v1/sessions                   GET  /v1/sessions/NUMBER    DELETE: the session ends
 //! GET    /v1/why/mac/MAC                GET  /v1/why/line/LINE      with the last frames
 //! ```
 //! One thread serves all clients. It asks the main loop, and never waits for it longer than a turn takes.
 
+mod captive;
 mod problem;
 mod sessions;
 mod status;
@@ -19,10 +20,11 @@ use std::os::unix::net::UnixListener;
 use anyhow::{Context, Result};
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::routing::{get, put};
+use axum::routing::get;
 use tracing::error;
 
 use crate::asks::Asker;
+pub(crate) use captive::start as start_captive;
 use problem::Problem;
 
 /// Longest body of a request.
@@ -56,9 +58,11 @@ fn router(asker: Asker) -> Router {
         .route("/v1/subscribers", get(subscribers::list).post(subscribers::add))
         .route(
             "/v1/subscribers/{name}",
-            get(subscribers::show).put(subscribers::change).delete(subscribers::remove),
+            get(subscribers::show)
+                .put(subscribers::change)
+                .patch(subscribers::patch)
+                .delete(subscribers::remove),
         )
-        .route("/v1/subscribers/{name}/status", put(subscribers::set_status))
         .route("/v1/sessions", get(sessions::list))
         .route("/v1/sessions/{session}", get(sessions::show).delete(sessions::disconnect))
         .fallback(async || {

@@ -5,8 +5,8 @@ use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
-use weir_bng::api::{Added, Refused, Session, Subscriber, SubscriberState, SubscriberStatus, Subscribers};
-use weir_bng::{Bng, Command, CommandError, Name, Status};
+use weir_bng::api::{Added, Refused, Session, Subscriber, SubscriberPatch, SubscriberState, Subscribers};
+use weir_bng::{Bng, Command, CommandError, Name};
 
 use super::Page;
 use super::problem::{Body, Problem};
@@ -139,14 +139,14 @@ pub(super) async fn remove(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Blocks one, which ends its session, or lets it in again.
-pub(super) async fn set_status(
+/// Changes what the body says: its state, plan or group. Its session goes on, unless it is blocked.
+pub(super) async fn patch(
     State(asker): State<Asker>,
     Path(text): Path<String>,
-    Body(status): Body<SubscriberStatus>,
+    Body(patch): Body<SubscriberPatch>,
 ) -> Result<Json<SubscriberState>, Problem> {
     let name = name(&text)?;
-    let status = if status.blocked { Status::Blocked } else { Status::Active };
-    asker.command(Command::SetStatus(name.clone(), status)).await??;
+    let patch = patch.read(&name).map_err(Problem::wrong)?;
+    asker.command(Command::PatchSubscriber(name.clone(), patch)).await??;
     Ok(Json(asker.look(move |view| state(view.bng, &name)).await??))
 }

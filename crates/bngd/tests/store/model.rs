@@ -43,8 +43,8 @@ impl Maker {
         let address = self.address();
         let line = match self.dice.roll(12) {
             0..=1 => {
-                let end =
-                    ["", " blocked", " address 100.64.0.9", " address 100.64.0.8 blocked"][self.dice.roll(4)];
+                let end = ["", " blocked", " address 100.64.0.9", " address 100.64.0.8 group west walled"]
+                    [self.dice.roll(4)];
                 let key = [format!("mac {mac}"), format!("line a:{n}"), "circuit eth0/1".into()];
                 format!("subscriber s{n} {} plan down 1Mbit/s up 2Mbit/s{end}", key[self.dice.roll(3)])
             }

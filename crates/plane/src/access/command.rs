@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bucket::MOST_BITS_PER_S;
 use super::labels::{Labels, name};
-use super::{AccessConfig, AccessSession, AccessSessions, AccessState};
+use super::{AccessConfig, AccessSession, AccessSessions, AccessState, EchoTimes};
 use crate::frame::{Line, PortId};
 use crate::port::{MacText, Port, port_named};
 use crate::prefix::Prefix;
@@ -17,7 +17,13 @@ use crate::was::Was;
 /// Most addresses and networks of a session.
 const MOST_PREFIXES: usize = 16;
 /// Ids of PPPoE sessions: 0 is discovery, 65535 reserved (RFC 2516, section 4).
-const PPPOE_IDS: RangeInclusive<u16> = 1..=65_534;
+pub(super) const PPPOE_IDS: RangeInclusive<u16> = 1..=65_534;
+/// Echo requests, unless the session says otherwise.
+const ECHO_S: u16 = 30;
+const ECHO_LOST: u8 = 3;
+/// What they can be.
+const MOST_ECHO_S: u16 = 3600;
+const ECHOES_LOST: RangeInclusive<u8> = 1..=20;
 /// What an MRU can be.
 const MRUS: RangeInclusive<u16> = 576..=9216;
 
@@ -89,6 +95,16 @@ pub struct SubscriberEntry {
     /// The magic number of the node's side of LCP, which its echo replies have; none or 0: none was agreed on.
     #[serde(default)]
     pub magic: Option<u32>,
+    /// How often the node asks a silent subscriber by an echo request of LCP, s, 1 to 3600, or 0: never; none: 30. Only PPPoE sessions.
+    #[serde(default)]
+    pub echo_interval_s: Option<u16>,
+    /// After so many requests in a row without an answer the session is dead, 1 to 20; none: 3.
+    #[serde(default)]
+    pub echo_lost: Option<u8>,
+    /// Port, tags and Ethernet address are those of a router, behind which several subscribers are: their packets are told apart by
+    /// their sources.
+    #[serde(default)]
+    pub behind_router: bool,
     /// Whether it may send and receive.
     #[serde(default)]
     pub state: AccessState,
@@ -177,6 +193,9 @@ impl SubscriberEntry {
             to_bits_per_s: rate(self.to_bits_per_s)?,
             mru: self.checked_mru()?,
             magic: self.magic.unwrap_or_default(),
+            echo: self.checked_echo()?,
+            echo_said: (self.echo_interval_s, self.echo_lost),
+            is_routed: self.checked_router()?,
             state: self.state,
             labels: Labels {
                 plan: self.plan.as_deref().map(name).transpose()?,
@@ -196,6 +215,36 @@ impl SubscriberEntry {
                 PPPOE_IDS.end()
             )),
         }
+    }
+
+    fn checked_echo(&self) -> Result<EchoTimes, String> {
+        let (interval_s, most_lost) =
+            (self.echo_interval_s.unwrap_or(ECHO_S), self.echo_lost.unwrap_or(ECHO_LOST));
+        match (self.pppoe_session, self.echo_interval_s.or(self.echo_lost.map(u16::from))) {
+            (None, None) => Ok(EchoTimes::default()),
+            (None, Some(_)) => {
+                Err("echo requests are for PPPoE sessions: leave `echo_interval_s` and `echo_lost` out"
+                    .to_string())
+            }
+            (Some(_), _) if interval_s > MOST_ECHO_S => Err(format!(
+                "echo requests are sent every 1 to {MOST_ECHO_S} s, or never with 0, not every {interval_s} s"
+            )),
+            (Some(_), _) if !ECHOES_LOST.contains(&most_lost) => Err(format!(
+                "a session is dead after {} to {} echo requests without an answer, not {most_lost}",
+                ECHOES_LOST.start(),
+                ECHOES_LOST.end()
+            )),
+            (Some(_), _) => Ok(EchoTimes { interval_s, most_lost }),
+        }
+    }
+
+    fn checked_router(&self) -> Result<bool, String> {
+        if self.behind_router && self.pppoe_session.is_some() {
+            return Err(
+                "a session is in a PPPoE session or behind a router, not both: leave one out".to_string()
+            );
+        }
+        Ok(self.behind_router)
     }
 
     fn checked_mru(&self) -> Result<u16, String> {

@@ -14,6 +14,9 @@ const ECHO_REPLY: u8 = 10;
 /// Code, id, length, magic number.
 const HEADER: usize = 8;
 
+/// EtherType of a session, version and type, code of session data.
+const SESSION: [u8; 4] = [0x88, 0x64, 0x11, 0];
+
 /// What a frame says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Heard {
@@ -59,6 +62,20 @@ pub(crate) fn answer(frame: &mut [u8], magic: u32, most_bytes: u16) -> Heard {
     }
 }
 
+/// What stands behind the Ethernet addresses and tags of an echo request of the node.
+pub(crate) fn request(session: u16, id: u8, magic: u32) -> Vec<u8> {
+    let bytes = HEADER as u8;
+    [
+        &SESSION[..],
+        &session.to_be_bytes(),
+        &[0, bytes.saturating_add(2)],
+        &LCP,
+        &[ECHO_REQUEST, id, 0, bytes],
+        &magic.to_be_bytes(),
+    ]
+    .concat()
+}
+
 #[cfg(test)]
 #[expect(clippy::arithmetic_side_effects, reason = "a test's own bytes")]
 mod tests {
@@ -70,11 +87,11 @@ mod tests {
 
     #[test]
     fn echo_requests_are_answered_and_nothing_else() {
-        let (magic, request) = (0x0102_0304, [9, 5, 0, 10, 9, 9, 9, 9, 0xaa, 0xbb]);
+        let (magic, asks) = (0x0102_0304, [9, 5, 0, 10, 9, 9, 9, 9, 0xaa, 0xbb]);
         for (ppp, lcp, most, expected) in [
-            (LCP, &request[..], 1492, Heard::Answered(18)),
-            (LCP, &request, 9, Heard::Answered(17)),
-            (LCP, &request, 0, Heard::Answered(16)),
+            (LCP, &asks[..], 1492, Heard::Answered(18)),
+            (LCP, &asks, 9, Heard::Answered(17)),
+            (LCP, &asks, 0, Heard::Answered(16)),
             (LCP, &[9, 5, 0, 8, 9, 9, 9, 9, 0xaa, 0xbb], 1492, Heard::Answered(16)),
             (LCP, &[9, 5, 0, 8, 1, 2, 3, 4], 1492, Heard::Other),
             (LCP, &[9, 5, 0, 11, 9, 9, 9, 9, 0xaa, 0xbb], 1492, Heard::Broken),
@@ -83,7 +100,7 @@ mod tests {
             (LCP, &[], 1492, Heard::Broken),
             (LCP, &[10, 5, 0, 8, 9, 9, 9, 9], 1492, Heard::Reply),
             (LCP, &[5, 5, 0, 4], 1492, Heard::Other),
-            ([0xc0, 0x23], &request, 1492, Heard::Other),
+            ([0xc0, 0x23], &asks, 1492, Heard::Other),
         ] {
             let mut bytes = frame(ppp, lcp);
             let before = bytes.clone();
@@ -98,5 +115,8 @@ mod tests {
                 _ => assert_eq!(bytes, before, "{lcp:02x?}"),
             }
         }
+        let own = || request(7, 1, 5).split_off(2);
+        assert_eq!(answer(&mut own(), 0, 1492), Heard::Answered(16));
+        assert_eq!(answer(&mut own(), 5, 1492), Heard::Other, "a loop");
     }
 }

@@ -7,7 +7,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
 use super::labels::{Labels, MOST_LABELS};
-use super::{AccessState, UnknownSessions};
+use super::{AccessState, EchoTimes, UnknownSessions};
 use crate::frame::Line;
 use crate::prefix::Prefix;
 
@@ -31,6 +31,12 @@ pub(crate) struct AccessSession {
     pub(crate) mru: u16,
     /// The magic number of the node in LCP; 0: none was agreed on.
     pub(crate) magic: u32,
+    /// Echo requests to its subscriber.
+    pub(crate) echo: EchoTimes,
+    /// What the control program has said of that: interval, requests lost.
+    pub(crate) echo_said: (Option<u16>, Option<u8>),
+    /// It is behind a router at its line, and known by its source addresses.
+    pub(crate) is_routed: bool,
     pub(crate) state: AccessState,
     pub(crate) labels: Labels,
 }
@@ -40,6 +46,8 @@ pub(crate) struct AccessSession {
 pub(crate) struct AccessSessions {
     by_number: BTreeMap<u64, AccessSession>,
     by_line: HashMap<Line, u64>,
+    /// Lines of routers, and how many sessions are behind each.
+    routers: HashMap<Line, usize>,
     by_prefix: HashMap<Prefix, u64>,
     pub(crate) unknown: UnknownSessions,
     /// Pairs of plan and group, and how many sessions have each.
@@ -61,7 +69,16 @@ impl AccessSessions {
     /// Why not.
     pub(crate) fn check(&self, new: &AccessSession) -> Result<(), String> {
         let other = |owner: Option<&u64>| owner.copied().filter(|owner| *owner != new.session);
-        if let Some(owner) = other(self.by_line.get(&new.line)) {
+        if new.is_routed {
+            if let Some(owner) = other(self.by_line.get(&new.line)) {
+                return Err(format!(
+                    "session {owner} has this port, tags and Ethernet address, and is behind no router: remove it first"
+                ));
+            }
+        } else if self.routers.get(&new.line).copied().unwrap_or_default() > self.routed_of(new) {
+            return Err("sessions behind a router have this port, tags and Ethernet address: add this one with `behind_router`, too"
+                .to_string());
+        } else if let Some(owner) = other(self.by_line.get(&new.line)) {
             return Err(format!(
                 "session {owner} has this port, tags, Ethernet address and PPPoE session: remove it first"
             ));
@@ -83,10 +100,28 @@ impl AccessSessions {
         Ok(())
     }
 
+    /// How many sessions behind the router of this line are the one that this one replaces: one or none.
+    fn routed_of(&self, new: &AccessSession) -> usize {
+        let is_there = |old: &&AccessSession| old.is_routed && old.line == new.line;
+        usize::from(self.get(new.session).as_ref().is_some_and(is_there))
+    }
+
+    /// A line is no more that of a session.
+    fn forget_line(&mut self, old: &AccessSession) {
+        if !old.is_routed {
+            self.by_line.remove(&old.line);
+        } else if let Entry::Occupied(mut users) = self.routers.entry(old.line) {
+            *users.get_mut() -= 1;
+            if *users.get() == 0 {
+                users.remove();
+            }
+        }
+    }
+
     /// Removes a session and adds another one in its place, which can be there.
     pub(crate) fn replace(&mut self, old: Option<&AccessSession>, new: Option<&AccessSession>) {
         if let Some(old) = old.and_then(|old| self.by_number.remove(&old.session)) {
-            self.by_line.remove(&old.line);
+            self.forget_line(&old);
             if let Entry::Occupied(mut users) = self.labels.entry(old.labels) {
                 *users.get_mut() -= 1;
                 if *users.get() == 0 {
@@ -96,7 +131,10 @@ impl AccessSessions {
             old.prefixes.iter().for_each(|prefix| _ = self.by_prefix.remove(&prefix.network()));
         }
         if let Some(new) = new {
-            self.by_line.insert(new.line, new.session);
+            match new.is_routed {
+                false => _ = self.by_line.insert(new.line, new.session),
+                true => *self.routers.entry(new.line).or_default() += 1,
+            }
             *self.labels.entry(new.labels.clone()).or_default() += 1;
             new.prefixes.iter().for_each(|prefix| _ = self.by_prefix.insert(prefix.network(), new.session));
             self.by_number.insert(new.session, new.clone());

@@ -14,7 +14,7 @@
 //! Should one have it all the same, its generation is another one.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::net::IpAddr;
 
@@ -22,9 +22,12 @@ use weir_memory::prefetch;
 
 use super::bucket::Bucket;
 use super::counts::{FrameKind, KindCounts, Traffic};
+use super::echo::{self, Echoes, Heard};
 use super::labels::{LabelRow, LabelTable, Labels};
 use super::walled::{Refused, Walled};
-use super::{AccessPolicy, AccessSession, AccessState, Loops, SubscriberConfig, UnknownSessions};
+use super::{
+    AccessPolicy, AccessSession, AccessState, Loops, SubscriberConfig, SubscriberEvent, UnknownSessions,
+};
 use crate::address::{bits, mapped4, words_of, words6};
 use crate::batch::{Frames, PerFrame, Set};
 use crate::drops::DropReason;
@@ -92,6 +95,9 @@ struct Details {
     prefixes: Box<[Prefix]>,
     bits_per_s: [u64; 2],
     magic: u32,
+    echo_said: (Option<u16>, Option<u8>),
+    /// It is behind the router of its line.
+    is_routed: bool,
     /// Frames of PPP from it that carried no packets.
     control_frames: u64,
     /// What was counted from it and to it, but for the best effort of IPv4: that is the rest of all.
@@ -123,6 +129,9 @@ pub(super) struct Shown<'a> {
     pub(super) bits_per_s: [u64; 2],
     pub(super) mru: u16,
     pub(super) magic: u32,
+    pub(super) echo_said: (Option<u16>, Option<u8>),
+    pub(super) is_dead: bool,
+    pub(super) is_routed: bool,
     pub(super) state: AccessState,
     pub(super) labels: &'a Labels,
     /// From it, and to it.
@@ -226,6 +235,9 @@ struct Tables {
     used_lengths: Vec<u8>,
     live: u32,
     unknown_sessions: UnknownSessions,
+    echoes: Echoes,
+    /// Lines of routers, and how many subscribers are behind each.
+    routers: HashMap<Line, u32>,
     /// PADTs for packets of unknown sessions.
     terminations: Quota,
     /// Indexes that were removed, and when: no frame names the oldest any more when its time has come.
@@ -321,7 +333,10 @@ impl Subscribers {
         }
         for i in set {
             let line = frames[i].line();
-            let index = tables.by_line.find(hashes[i], |index| tables.from[index].line == line);
+            let index = match tables.by_line.find(hashes[i], |index| tables.from[index].line == line) {
+                0 if !tables.routers.is_empty() => tables.index_of_source(line, source_of(&frames[i])),
+                index => index,
+            };
             frames[i].subscriber = tables.named(index);
         }
     }
@@ -345,6 +360,38 @@ impl Subscribers {
             }
         }
         found
+    }
+
+    /// Whether subscribers are behind a router of this line.
+    pub(crate) fn is_router(&self, line: Line) -> bool {
+        self.0.as_ref().is_some_and(|tables| tables.routers.contains_key(&line))
+    }
+
+    /// Sends echo requests to silent sessions whose turn it is, a bounded number of them: `send` is told the line, the id and the magic
+    /// number of each. True: there are more.
+    pub(crate) fn ask_silent(&mut self, now: Time, mut send: impl FnMut(Line, u8, u32)) -> bool {
+        let Some(tables) = &mut self.0 else { return false };
+        for _ in 0..echo::MOST {
+            let Some(index) = tables.echoes.next(now) else { return false };
+            let (side, details) = (&tables.from[index], &tables.details[index]);
+            let Dropped { foreign, over_rate: [over_rate, _], blocked, walled } = details.dropped;
+            let packets = side.traffic.frames + foreign + over_rate + blocked + walled;
+            let heard = Heard { packets, control: details.control_frames };
+            if let Some(id) = tables.echoes.turn(index, details.session, heard) {
+                send(side.line, id, details.magic);
+            }
+        }
+        true
+    }
+
+    /// When a silent session is asked next.
+    pub(crate) fn due(&self, now: Time) -> Option<Time> {
+        self.0.as_ref().and_then(|tables| tables.echoes.due(now))
+    }
+
+    /// Sessions that have died or come alive since the last call.
+    pub(crate) fn take_events(&mut self) -> Vec<SubscriberEvent> {
+        self.0.as_mut().map_or_else(Vec::new, |tables| std::mem::take(&mut tables.echoes.events))
     }
 
     /// Takes a packet from its subscriber: it counts.
@@ -501,9 +548,10 @@ impl Subscribers {
     /// Changes a session: what stays the same goes on counting. `epoch` is [`crate::Plane::frames_epoch`].
     pub(crate) fn change(&mut self, old: Option<&AccessSession>, new: Option<&AccessSession>, epoch: u64) {
         let Some(tables) = &mut self.0 else { return };
-        let index = old.map_or(0, |old| tables.index_of_line(old.line));
-        let is_in_place =
-            |old: &AccessSession, new: &AccessSession| (old.line, &old.prefixes) == (new.line, &new.prefixes);
+        let index = old.map_or(0, |old| tables.index_of_session(old));
+        let is_in_place = |old: &AccessSession, new: &AccessSession| {
+            (old.line, old.is_routed, &old.prefixes) == (new.line, new.is_routed, &new.prefixes)
+        };
         if let (Some(old), Some(new)) = (old, new)
             && index != 0
             && is_in_place(old, new)
@@ -516,8 +564,8 @@ impl Subscribers {
         tables.release(epoch);
         tables.remove(index, epoch);
         let Some(new) = new else { return };
-        let details =
-            Details { prefixes: new.prefixes.clone().into(), counts, dropped, ..Details::default() };
+        let (prefixes, is_routed) = (new.prefixes.clone().into(), new.is_routed);
+        let details = Details { prefixes, is_routed, counts, dropped, ..Details::default() };
         // The configuration has no session that cannot be beside the others.
         if let Ok(added) = tables.insert(new.line, details, traffic) {
             tables.set_details(added.index, new);
@@ -554,6 +602,9 @@ impl Subscribers {
             bits_per_s: details.bits_per_s,
             mru: to.mru,
             magic: details.magic,
+            echo_said: details.echo_said,
+            is_dead: tables.echoes.is_dead(index),
+            is_routed: details.is_routed,
             state,
             labels: &tables.labels.get(from.labels)?.labels,
             counts,
@@ -567,7 +618,7 @@ impl Subscribers {
         let Some(tables) = &self.0 else { return 0 };
         let per_index = 2 * size_of::<Side>() + size_of::<Details>();
         let indexes = tables.by_line.bytes() + tables.by_address4.bytes() + tables.by_prefix.bytes();
-        let prefixes = size_of::<Owned>() * tables.prefixes.len() as usize;
+        let prefixes = size_of::<Owned>() * tables.prefixes.len() as usize + tables.echoes.bytes();
         per_index * tables.from.len() as usize
             + indexes
             + prefixes
@@ -612,6 +663,8 @@ impl Tables {
             used_lengths: Vec::new(),
             live: 0,
             unknown_sessions: UnknownSessions::default(),
+            echoes: Echoes::default(),
+            routers: HashMap::new(),
             terminations: Quota::new(seed, SENDERS, TERMINATIONS),
             resting: VecDeque::new(),
         };
@@ -645,6 +698,34 @@ impl Tables {
     /// The number of the subscriber with this line; 0: none.
     fn index_of_line(&self, line: Line) -> u32 {
         self.by_line.find(self.hash_of_line(line), |index| self.from[index].line == line)
+    }
+
+    /// The number of a session that is in the table; 0: it is not.
+    fn index_of_session(&self, session: &AccessSession) -> u32 {
+        match session.prefixes.first() {
+            Some(&prefix) if session.is_routed => self.owner(prefix),
+            _ => self.index_of_line(session.line),
+        }
+    }
+
+    /// The number of the subscriber with this prefix; 0: none has it.
+    fn owner(&self, prefix: Prefix) -> u32 {
+        let (address, len) = masked(prefix);
+        let first = if len == HOST_BITS {
+            self.index_of_address4(self.hash_of_prefix(address, len), address)
+        } else {
+            0
+        };
+        if first != 0 { first } else { self.prefixes[self.number_of_prefix(address, len)].index }
+    }
+
+    /// The number of the subscriber behind the router of this line that has an address; 0: none.
+    #[cold]
+    fn index_of_source(&self, line: Line, address: [u32; 4]) -> u32 {
+        let index = self.to_address(address).index;
+        let is_there =
+            self.from.record(index).is_some_and(|side| side.line == line) && self.details[index].is_routed;
+        if is_there { index } else { 0 }
     }
 
     /// The number of a prefix; 0: no subscriber has it.
@@ -722,7 +803,10 @@ impl Tables {
         for prefix in behind_first(&details.prefixes) {
             self.own(prefix, index);
         }
-        self.by_line.insert(self.hash_of_line(line), index);
+        match details.is_routed {
+            false => self.by_line.insert(self.hash_of_line(line), index),
+            true => *self.routers.entry(line).or_default() += 1,
+        }
         if let Some(first) = first {
             self.by_address4.insert(self.hash_of_prefix(masked(first).0, HOST_BITS), index);
         }
@@ -747,6 +831,8 @@ impl Tables {
             to_bits_per_s,
             mru,
             magic,
+            echo,
+            echo_said,
             state,
             ref labels,
             ..
@@ -754,7 +840,9 @@ impl Tables {
         self.set_state(index, state);
         self.set_labels(index, labels);
         let details = &mut self.details[index];
-        (details.session, details.revision, details.magic) = (session, revision, magic);
+        (details.session, details.revision) = (session, revision);
+        (details.magic, details.echo_said) = (magic, echo_said);
+        self.echoes.set(index, echo);
         details.bits_per_s = [from_bits_per_s, to_bits_per_s];
         self.from[index].bucket.set_rate(from_bits_per_s);
         self.to[index].bucket.set_rate(to_bits_per_s);
@@ -842,8 +930,9 @@ impl Tables {
         self.walled.forget(index);
         let gone = Side { line, generation: generation.wrapping_add(1), ..Side::default() };
         (self.from[index], self.to[index]) = (gone, gone);
-        let Details { prefixes, .. } = std::mem::take(&mut self.details[index]);
-        self.by_line.remove(self.hash_of_line(line), index);
+        let Details { prefixes, is_routed, .. } = std::mem::take(&mut self.details[index]);
+        self.forget_line(line, is_routed, index);
+        self.echoes.remove(index);
         let first = first_address4(&prefixes);
         if let Some(first) = first {
             self.by_address4.remove(self.hash_of_prefix(masked(first).0, HOST_BITS), index);
@@ -856,10 +945,37 @@ impl Tables {
         true
     }
 
+    /// Frames of a line are no more those of this subscriber.
+    fn forget_line(&mut self, line: Line, is_routed: bool, index: u32) {
+        if !is_routed {
+            return self.by_line.remove(self.hash_of_line(line), index);
+        }
+        if let Some(count) = self.routers.get_mut(&line) {
+            *count -= 1;
+            if *count == 0 {
+                self.routers.remove(&line);
+            }
+        }
+    }
+
     /// Indexes that have rested long enough by this epoch may be used again.
     fn release(&mut self, epoch: u64) {
         let rested = self.resting.iter_mut().take_while(|(_, until)| *until <= epoch);
         rested.for_each(|(_, until)| *until = RELEASED);
+    }
+}
+
+/// The address that a frame comes from, that of an ARP message included.
+fn source_of(frame: &Frame<'_>) -> [u32; 4] {
+    match frame.kind() {
+        Kind::V4 => mapped4(frame.addresses4().0),
+        Kind::V6 => words6(frame.addresses6().0),
+        Kind::Arp => frame
+            .ip()
+            .get(14..18)
+            .and_then(<[u8]>::first_chunk)
+            .map_or([0; 4], |ip| mapped4(u32::from_be_bytes(*ip))),
+        Kind::Other => [0; 4],
     }
 }
 

@@ -304,6 +304,13 @@ impl Frame<'_> {
     }
 }
 
+/// What stands in front of a packet of this kind and length in a PPPoE session: EtherType, the header of PPPoE, the protocol of PPP.
+pub(crate) fn pppoe_header(id: u16, kind: Kind, bytes: usize) -> [u8; PPPOE + 2] {
+    let protocol = if kind == Kind::V4 { 0x21 } else { 0x57 };
+    let [[a, b], [c, d]] = [id.to_be_bytes(), (bytes as u16).saturating_add(2).to_be_bytes()];
+    [0x88, 0x64, 0x11, 0, a, b, c, d, 0, protocol]
+}
+
 /// The header of PPPoE (RFC 2516, section 4) with the protocol of PPP behind it.
 impl Frame<'_> {
     /// The same as [`Frame::set_ethernet`], with the header of a PPPoE session in front of the packet.
@@ -315,9 +322,8 @@ impl Frame<'_> {
     )]
     pub(crate) fn set_session(&mut self, dst: Mac, src: Mac, tags: &[[u8; 4]], id: u16) {
         let ip_at = usize::from(self.ip_at);
-        let (length, protocol) = (self.ip_bytes() + 2, if self.kind == Kind::V4 { 0x21 } else { 0x57 });
-        let [[a, b], [c, d]] = [id.to_be_bytes(), (length as u16).to_be_bytes()];
-        self.buf[ip_at - PPPOE - 2..ip_at].copy_from_slice(&[0x88, 0x64, 0x11, 0, a, b, c, d, 0, protocol]);
+        let header = pppoe_header(id, self.kind, self.ip_bytes());
+        self.buf[ip_at - PPPOE - 2..ip_at].copy_from_slice(&header);
         self.ip_at -= PPPOE as u16;
         self.set_ethernet(dst, src, tags);
         self.ip_at += PPPOE as u16;

@@ -8,11 +8,12 @@
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use super::Plane;
+use crate::access::SubscriberEvent;
 use crate::access::lcp::{self, Heard};
 use crate::batch::{Batch, Set, Verdict};
 use crate::dir::EntryPoint;
 use crate::drops::DropReason;
-use crate::frame::{Frame, HEAD_ROOM};
+use crate::frame::{Frame, HEAD_ROOM, Line};
 use crate::pipeline::Exit;
 use crate::punter::sender;
 use crate::threads::Ingress;
@@ -64,6 +65,26 @@ impl Plane {
                 }
             }
         }
+    }
+
+    /// Asks sessions that are silent whether they live, a bounded number of them. True: there are more.
+    pub(super) fn ask_silent_sessions(&mut self, now: Time) -> bool {
+        let Exit::Router(router) = &self.pipeline.exit else { return false };
+        let outbox = &mut self.outbox;
+        self.pipeline.subscribers.ask_silent(now, |Line { port, tags, mac, pppoe_session }, id, magic| {
+            let (places, own) = (&mut [[0; 4]; 2], router.mac(port));
+            let (tags, request) = (tags.write(places).concat(), lcp::request(pppoe_session, id, magic));
+            outbox.send(
+                EntryPoint::Leave(port),
+                port,
+                [&[0; HEAD_ROOM][..], &mac, &own, &tags, &request].concat(),
+            );
+        })
+    }
+
+    /// PPPoE sessions that have died or come alive since the last call: no answer to echo requests of the node, or something after that.
+    pub fn subscriber_events(&mut self) -> Vec<SubscriberEvent> {
+        self.pipeline.subscribers.take_events()
     }
 
     /// Tells the sender of a packet that its session has ended, if the node may (RFC 2516, section 5.5).

@@ -4,8 +4,8 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use weir_bng::api::{Added, Plan, Subscriber, SubscriberState, SubscriberStatus, Subscribers};
-use weir_bng::{self as bng, Name};
+use weir_bng::api::{Added, Plan, Subscriber, SubscriberPatch, SubscriberState, Subscribers};
+use weir_bng::{self as bng, Name, Status};
 
 use super::client::{Client, segment};
 use super::write_json;
@@ -29,8 +29,13 @@ pub(super) fn run(command: &SubscriberCommand, out: &mut impl Write) -> Result<(
             Client::of(socket).delete(&target(name))?;
             Ok(writeln!(out, "{name} is removed")?)
         }
-        SubscriberCommand::Block { name, socket } => set_blocked(&Client::of(socket), name, true, out),
-        SubscriberCommand::Unblock { name, socket } => set_blocked(&Client::of(socket), name, false, out),
+        SubscriberCommand::Block { name, socket } => {
+            set_state(&Client::of(socket), name, Status::Blocked, out)
+        }
+        SubscriberCommand::Unblock { name, socket } => {
+            set_state(&Client::of(socket), name, Status::Active, out)
+        }
+        SubscriberCommand::Set { name, state, socket } => set_state(&Client::of(socket), name, *state, out),
     }
 }
 
@@ -38,16 +43,16 @@ fn target(name: &Name) -> String {
     format!("/v1/subscribers/{}", segment(name.as_str()))
 }
 
-fn set_blocked(client: &Client, name: &Name, blocked: bool, out: &mut impl Write) -> Result<()> {
-    let target = format!("{}/status", target(name));
-    let _: SubscriberState = client.send("PUT", &target, &SubscriberStatus { blocked })?;
-    Ok(writeln!(out, "{name} is {}", if blocked { "blocked" } else { "active" })?)
+fn set_state(client: &Client, name: &Name, state: Status, out: &mut impl Write) -> Result<()> {
+    let patch = SubscriberPatch { state: Some(state.to_string()), ..SubscriberPatch::default() };
+    let _: SubscriberState = client.send("PATCH", &target(name), &patch)?;
+    Ok(writeln!(out, "{name} is {state}")?)
 }
 
 /// A subscriber, as the text of one is read.
 fn read(text: &str) -> Result<Subscriber> {
     let subscriber: bng::Subscriber = text.parse().map_err(anyhow::Error::msg)?;
-    Ok(Subscriber::from(&subscriber))
+    Ok(Subscriber::with_password(&subscriber))
 }
 
 fn add(arguments: &NewSubscriber, out: &mut impl Write) -> Result<()> {
@@ -58,7 +63,7 @@ fn add(arguments: &NewSubscriber, out: &mut impl Write) -> Result<()> {
     let Some(name) = &arguments.name else {
         bail!("write the name of the subscriber in front of --plan, or use --from FILE")
     };
-    let Said { mac, line, circuit, plan, address } = &arguments.said;
+    let Said { mac, line, circuit, plan, address, group } = &arguments.said;
     let key = match (mac, line, circuit) {
         (Some(mac), _, _) => format!("mac {mac}"),
         (_, Some(line), _) => format!("line {line}"),
@@ -69,7 +74,8 @@ fn add(arguments: &NewSubscriber, out: &mut impl Write) -> Result<()> {
         bail!("say the plan of {name}: `--plan NAME`, or `--plan down 20Mbit up 5Mbit`");
     }
     let address = address.map(|address| format!(" address {address}")).unwrap_or_default();
-    let subscriber = read(&format!("{name} {key} plan {}{address}", plan.join(" ")))?;
+    let group = group.as_ref().map(|group| format!(" group {group}")).unwrap_or_default();
+    let subscriber = read(&format!("{name} {key} plan {}{address}{group}", plan.join(" ")))?;
     let _: SubscriberState = client.send("POST", "/v1/subscribers", &subscriber)?;
     Ok(writeln!(out, "{name} is added")?)
 }
@@ -110,7 +116,7 @@ fn change(arguments: &SubscriberChange, out: &mut impl Write) -> Result<()> {
     let SubscriberChange { name, said, no_address, socket } = arguments;
     let client = Client::of(socket);
     let SubscriberState { mut subscriber, .. } = client.get(&target(name))?;
-    let Said { mac, line, circuit, plan, address } = said;
+    let Said { mac, line, circuit, plan, address, group } = said;
     if mac.is_some() || line.is_some() || circuit.is_some() {
         subscriber.mac = mac.map(|mac| mac.to_string());
         subscriber.line = line.as_ref().map(ToString::to_string);
@@ -122,6 +128,9 @@ fn change(arguments: &SubscriberChange, out: &mut impl Write) -> Result<()> {
     }
     if address.is_some() || *no_address {
         subscriber.address = *address;
+    }
+    if let Some(group) = group {
+        subscriber.group = Some(group.to_string());
     }
     let _: SubscriberState = client.send("PUT", &target(name), &subscriber)?;
     Ok(writeln!(out, "{name} is changed")?)
@@ -159,8 +168,8 @@ fn list(listing: &Listing, out: &mut impl Write) -> Result<()> {
 
 /// `anna  mac 02:00:00:00:00:01  down 20Mbit/s up 5Mbit/s  online 100.64.0.2`.
 fn line(SubscriberState { subscriber, session }: &SubscriberState) -> Result<String> {
-    let Subscriber { name, mac, line, circuit, plan, address, blocked } = subscriber;
-    let key = [("mac", mac), ("line", line), ("circuit", circuit)];
+    let Subscriber { name, mac, line, circuit, login, plan, address, group, state, .. } = subscriber;
+    let key = [("mac", mac), ("line", line), ("circuit", circuit), ("login", login)];
     let key = key.into_iter().find_map(|(what, key)| Some(format!("{what} {}", key.as_ref()?)));
     let plan = match plan {
         Plan::Named(name) => name.clone(),
@@ -169,11 +178,14 @@ fn line(SubscriberState { subscriber, session }: &SubscriberState) -> Result<Str
             bng::Rates { down_bits_per_s, up_bits_per_s }.to_string()
         }
     };
-    let state = match (session, blocked) {
-        (Some(session), _) => format!("online {}", session.address),
-        (None, true) => "blocked".into(),
-        (None, false) => "offline".into(),
+    let online = session.as_ref().map(|session| format!("online {}", session.address));
+    let state = match (online, state.as_str()) {
+        (Some(online), "active") => online,
+        (Some(online), state) => format!("{online} {state}"),
+        (None, "active") => "offline".into(),
+        (None, state) => state.into(),
     };
     let fixed = address.map(|address| format!("  address {address}")).unwrap_or_default();
-    Ok(format!("{name}  {}  {plan}  {state}{fixed}", key.unwrap_or_default()))
+    let group = group.as_ref().map(|group| format!("  group {group}")).unwrap_or_default();
+    Ok(format!("{name}  {}  {plan}  {state}{fixed}{group}", key.unwrap_or_default()))
 }

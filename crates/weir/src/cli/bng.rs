@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use weir_bng::{Line, Mac, Name};
+use weir_bng::{Line, Mac, Name, Status};
 
 use super::Log;
 
@@ -113,6 +113,17 @@ pub(crate) enum SubscriberCommand {
         #[command(flatten)]
         socket: BngSocket,
     },
+    /// Set the state of a subscriber; the session of a walled one goes on, and reaches the walled garden alone
+    #[command(after_help = "Example:\n  weir bng subscriber set anna --state walled")]
+    Set {
+        /// Its name
+        name: Name,
+        /// active, walled or blocked
+        #[arg(long, value_name = "STATE")]
+        state: Status,
+        #[command(flatten)]
+        socket: BngSocket,
+    },
     /// Let a blocked subscriber in again
     #[command(after_help = "Example:\n  weir bng subscriber unblock anna")]
     Unblock {
@@ -142,7 +153,11 @@ pub(crate) struct NewSubscriber {
     #[command(flatten)]
     pub(crate) said: Said,
     /// Add the subscribers of this file
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["name", "mac", "line", "circuit", "plan", "address"])]
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["name", "mac", "line", "circuit", "plan", "address", "group"]
+    )]
     pub(crate) from: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) socket: BngSocket,
@@ -181,6 +196,9 @@ pub(crate) struct Said {
     /// The address that it always gets
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) address: Option<Ipv4Addr>,
+    /// Its group, which rules of filters and metrics name
+    #[arg(long, value_name = "GROUP")]
+    pub(crate) group: Option<Name>,
 }
 
 /// `weir bng session`.

@@ -2,7 +2,7 @@
 //! session, and a subscriber, too.
 
 use rusqlite::{OptionalExtension, Params, Transaction};
-use weir_bng::{Change, Counters, EndCause, Lease, Record, SessionId, Status, Subscriber};
+use weir_bng::{Change, Counters, EndCause, Lease, Name, Record, SessionId, Subscriber};
 
 /// Ended sessions that are kept, at most.
 const MOST_ENDED: i64 = 1_000_000;
@@ -106,21 +106,20 @@ impl<'a> Tables<'a> {
     }
 
     fn subscriber(&self, subscriber: &Subscriber, revision: u64) -> rusqlite::Result<bool> {
-        let status = match subscriber.status {
-            Status::Active => "active",
-            Status::Blocked => "blocked",
-        };
         self.run(
-            "INSERT INTO subscribers (name, key, plan, fixed_address, status, revision)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-             ON CONFLICT DO UPDATE SET key = ?2, plan = ?3, fixed_address = ?4, status = ?5, revision = ?6",
+            "INSERT INTO subscribers (name, key, plan, fixed_address, status, revision, password, group_name)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+             ON CONFLICT DO UPDATE SET key = ?2, plan = ?3, fixed_address = ?4, status = ?5, revision = ?6,
+             password = ?7, group_name = ?8",
             (
                 subscriber.name.as_str(),
                 subscriber.key.to_string(),
                 subscriber.plan.to_string(),
                 subscriber.fixed_address.map(|address| address.to_string()),
-                status,
+                subscriber.status.name(),
                 number(revision),
+                subscriber.password_word(),
+                subscriber.group.as_ref().map(Name::as_str),
             ),
         )?;
         Ok(true)
@@ -160,8 +159,8 @@ impl<'a> Tables<'a> {
         let device = &row.lease.device;
         self.run(
             "INSERT INTO sessions (id, subscriber, line, mac, relay, address, client_id, start_s, granted_s, lease_s,
-                down_frames, down_bytes, up_frames, up_bytes, revision)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+                down_frames, down_bytes, up_frames, up_bytes, revision, ppp)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
             (
                 id,
                 subscriber,
@@ -178,6 +177,7 @@ impl<'a> Tables<'a> {
                 number(row.counters.up_frames),
                 number(row.counters.up_bytes),
                 number(row.revision),
+                row.lease.ppp.map(|ppp| ppp.to_string()),
             ),
         )?;
         Ok(true)

@@ -12,7 +12,7 @@ use crate::dir::{Dir, EntryPoint};
 use crate::drops::DropReason;
 use crate::flow::spread;
 use crate::fragment;
-use crate::frame::{Frame, HEAD_ROOM, Kind, Line, PPPOE, PortId};
+use crate::frame::{Frame, HEAD_ROOM, Kind, Line, PPPOE, PortId, pppoe_header};
 use crate::icmp::{self, Error};
 use crate::neighbour::{Asker, Known, Slot, State, Target, Waiting};
 use crate::prefix::Prefix;
@@ -401,9 +401,7 @@ fn is_longer(frame: &Frame<'_>, most_bytes: u16) -> bool {
 fn set_session_of_copy(fragment: &mut Vec<u8>, ethernet: usize, pppoe_session: u16) {
     if pppoe_session != 0 {
         let (type_at, ip_at) = (HEAD_ROOM + ethernet - 2, HEAD_ROOM + ethernet);
-        let length = (fragment.len() - ip_at + 2) as u16;
-        let [[a, b], [c, d]] = [pppoe_session.to_be_bytes(), length.to_be_bytes()];
-        fragment.splice(type_at..ip_at, [0x88, 0x64, 0x11, 0, a, b, c, d, 0, 0x21]);
+        fragment.splice(type_at..ip_at, pppoe_header(pppoe_session, Kind::V4, fragment.len() - ip_at));
     }
 }
 
