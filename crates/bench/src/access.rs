@@ -17,8 +17,11 @@ const SERVER: u32 = 0xc633_6409;
 const UDP: u8 = 17;
 /// Bytes of a frame without tags and PPPoE.
 const PLAIN: usize = 60;
-const TEXT: &str = "> access(gateway 100.64.0.1/10) > route(default via 198.19.0.2)
-    > wan(198.19.0.1/24, neighbour 198.19.0.2 02:00:00:00:cc:02)";
+/// Frames/s of a row, and bits of a frame.
+const FRAMES_PER_S: u64 = 5_000_000;
+const FRAME_BITS: u64 = PLAIN as u64 * 8;
+/// A rate that is never reached.
+const FAST: u64 = 100_000_000_000;
 
 /// How subscribers are connected.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -39,12 +42,31 @@ pub(super) fn rows(bench: &mut Bench<'_>) -> io::Result<()> {
             if !bench.wants(name) {
                 continue;
             }
-            let plane = online.get_or_insert_with(|| all_online(access));
+            let plane = online.get_or_insert_with(|| all_online(access, ", police", FAST));
             let (bytes, mut random) = (plane.subscriber_bytes(), Rng::new(7));
             bench.row(name, plane, bytes, |buf| {
                 let n = random.below(SUBSCRIBERS as usize) as u32;
                 if from { frame_from(access, n, buf) } else { frame_to(n, buf) }
             })?;
+        }
+    }
+    let passing = "64k subscribers shaped, to";
+    if bench.wants(passing) {
+        let (mut plane, mut random) = (all_online(Access::Plain, "", FAST), Rng::new(7));
+        let bytes = plane.subscriber_bytes();
+        bench.row(passing, &mut plane, bytes, |buf| {
+            frame_to(buf, random.below(SUBSCRIBERS as usize) as u32)
+        })?;
+    }
+    for (name, busy) in
+        [("1k busy subscribers shaped, to", 1000), ("64k busy subscribers shaped, to", SUBSCRIBERS)]
+    {
+        if bench.wants(name) {
+            // Random arrivals at 0.95 of the rate: most frames find others in front of them.
+            let bits_per_s = FRAMES_PER_S * FRAME_BITS * 100 / 95 / u64::from(busy);
+            let (mut plane, mut random) = (all_online(Access::Plain, "", bits_per_s), Rng::new(7));
+            bench
+                .row_of_waiting(name, &mut plane, |buf| frame_to(buf, random.below(busy as usize) as u32))?;
         }
     }
     Ok(())
@@ -60,26 +82,9 @@ fn frame_from(access: Access, n: u32, buf: &mut [u8]) -> (usize, PortId) {
         Access::Pppoe => {
             let [[a, b], [c, d]] = line(n).map(u16::to_be_bytes);
             let [e, f] = session(n).to_be_bytes();
-            vec![
-                0x88,
-                0xa8,
-                a,
-                b,
-                0x81,
-                0,
-                c,
-                d,
-                0x88,
-                0x64,
-                0x11,
-                0,
-                e,
-                f,
-                0,
-                (PLAIN - 14 + 2) as u8,
-                0,
-                0x21,
-            ]
+            let length = (PLAIN - 14 + 2) as u8;
+            [&[0x88, 0xa8, a, b, 0x81, 0, c, d][..], &[0x88, 0x64, 0x11, 0, e, f, 0, length, 0, 0x21]]
+                .concat()
         }
     };
     let frame = [&MACS[0][..], &mac(n), &front, &plain[14..]].concat();
@@ -109,11 +114,14 @@ fn session(n: u32) -> u16 {
     1 + (n % 60_000) as u16
 }
 
-/// A node with all sessions; each has rates that it never reaches.
-fn all_online(access: Access) -> Plane {
+/// A node with all sessions, each with these rates.
+fn all_online(access: Access, how: &str, bits_per_s: u64) -> Plane {
     let port = if access == Access::Plain { "lan(access)" } else { "lan(access, vlan 100-199.1-4094)" };
-    let mut config =
-        Config::read("bench", &format!("{port} {TEXT}")).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    let text = format!(
+        "{port} > access(gateway 100.64.0.1/10{how}) > route(default via 198.19.0.2)
+         > wan(198.19.0.1/24, neighbour 198.19.0.2 02:00:00:00:cc:02)"
+    );
+    let mut config = Config::read("bench", &text).unwrap_or_else(|mistakes| panic!("{mistakes}"));
     let mut plane = Plane::new(&config, &MACS);
     let add = |n: u32| {
         let [outer, inner] = line(n);
@@ -123,8 +131,8 @@ fn all_online(access: Access) -> Plane {
             tags: if access == Access::Plain { "untagged".into() } else { format!("{outer}.{inner}") },
             mac: MacText::from(mac(n)),
             prefixes: vec![Prefix { address: (FIRST + n).to_be_bytes().into(), len: 32 }],
-            from_bits_per_s: Some(100_000_000_000),
-            to_bits_per_s: Some(100_000_000_000),
+            from_bits_per_s: Some(bits_per_s),
+            to_bits_per_s: Some(bits_per_s),
             pppoe_session: (access == Access::Pppoe).then(|| session(n)),
             ..SubscriberEntry::default()
         }))
