@@ -49,7 +49,11 @@ impl Node {
 
     fn frame(&mut self, port: u16, header: &[u8], line: &str) -> Vec<Left> {
         let packet = packet(line).unwrap_or_else(|wrong| panic!("{line}: {wrong}"));
-        let mut buf = [&[0; HEAD_ROOM][..], header, &[8, 0], &packet].concat();
+        self.bytes(port, &[header, &[8, 0], &packet].concat())
+    }
+
+    fn bytes(&mut self, port: u16, frame: &[u8]) -> Vec<Left> {
+        let mut buf = [&[0; HEAD_ROOM][..], frame].concat();
         let end = buf.len();
         let mut batch = Batch::default();
         batch.push(Frame::new(&mut buf, HEAD_ROOM, end, PortId(port)));
@@ -199,6 +203,49 @@ fn frames_from_a_subscriber_wait_in_front_of_the_stages() {
     assert!(left.iter().all(|(_, port, _)| *port == 1));
     let (last, ..) = left.last().expect("20 frames");
     assert!((17_000..=21_000).contains(last), "{last}");
+}
+
+/// Frames to a PPPoE session wait with its header, those from it without; each counts as it is on the line.
+#[test]
+fn frames_of_a_pppoe_session_wait_and_keep_their_way() {
+    let mut node = Node::new("");
+    let Command::Subscriber(SubscriberCommand::Add(entry)) = add(1, Some(8 * MBIT), Some(8 * MBIT)) else {
+        unreachable!("it adds one")
+    };
+    let entry = SubscriberEntry { pppoe_session: Some(9), ..entry };
+    node.command(Command::Subscriber(SubscriberCommand::Add(entry)));
+    let mut left = burst(&mut node, 1, 0..20);
+    // It is cut: the node makes the second part.
+    left.extend(node.to("udp 198.51.100.9:53 > 100.64.0.1:4000 len 1500 id 20"));
+    left.extend(node.until(200_000));
+    let made: Vec<_> = node.plane.departures().map(|departure| departure.bytes).collect();
+    assert_eq!((left.len(), made.len()), (21, 1));
+    let all: Vec<&Vec<u8>> = left.iter().map(|(_, _, bytes)| bytes).chain(&made).collect();
+    for (n, bytes) in all.iter().enumerate() {
+        let header = [&mac(1)[..], &MACS[0], &tags(1), &[0x88, 0x64, 0x11, 0, 0, 9]].concat();
+        assert_eq!(bytes[..26], header, "{n}");
+        assert_eq!(bytes[26..30], [&(bytes.len() as u16 - 28).to_be_bytes()[..], &[0, 0x21]].concat(), "{n}");
+    }
+    // Fragments are a flow of their own, which does not wait for the other one.
+    let mut ids: Vec<u16> = all.iter().map(|bytes| u16::from_be_bytes([bytes[34], bytes[35]])).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, (0..=20).chain([20]).collect::<Vec<_>>());
+    let state = node.state(1);
+    let bytes: usize = all.iter().map(|bytes| bytes.len()).sum();
+    assert_eq!((state.to_frames, state.to_bytes), (22, bytes as u64));
+    let (mut up, mut up_bytes) = (Vec::new(), 0);
+    for n in 0..20 {
+        let packet =
+            packet(&format!("udp 100.64.0.1:4000 > 198.51.100.9:53 len 950 id {n}")).expect("a packet");
+        let length = (packet.len() as u16 + 2).to_be_bytes();
+        let session = [&[0x88, 0x64, 0x11, 0, 0, 9][..], &length, &[0, 0x21], &packet].concat();
+        let frame = [&MACS[0][..], &mac(1), &tags(1), &session].concat();
+        up_bytes += frame.len() as u64;
+        up.extend(node.bytes(0, &frame));
+    }
+    up.extend(node.until(400_000));
+    assert_eq!(up.iter().map(|(_, _, bytes)| id(bytes, 0)).collect::<Vec<_>>(), (0..20).collect::<Vec<_>>());
+    assert_eq!((node.state(1).from_frames, node.state(1).from_bytes), (20, up_bytes));
 }
 
 #[test]

@@ -85,7 +85,7 @@ impl Subscribers {
                 to_bits_per_s: rate(known.bits_per_s[1]),
                 pppoe_session: Some(known.line.pppoe_session).filter(|id| *id > 0),
                 mru: Some(known.mru).filter(|mru| *mru > 0),
-                magic: Some(known.magic).filter(|magic| *magic > 0),
+                magic: known.magic,
                 echo_interval_s: known.echo_said.0,
                 echo_lost: known.echo_said.1,
                 behind_router: known.is_routed,

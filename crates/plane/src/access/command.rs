@@ -192,7 +192,7 @@ impl SubscriberEntry {
             from_bits_per_s: rate(self.from_bits_per_s)?,
             to_bits_per_s: rate(self.to_bits_per_s)?,
             mru: self.checked_mru()?,
-            magic: self.magic.unwrap_or_default(),
+            magic: self.magic,
             echo: self.checked_echo()?,
             echo_said: (self.echo_interval_s, self.echo_lost),
             is_routed: self.checked_router()?,

@@ -29,8 +29,8 @@ pub(crate) struct AccessSession {
     pub(crate) to_bits_per_s: u64,
     /// The longest packet that the subscriber takes; 0: 1492 in a PPPoE session, else as long as its port carries.
     pub(crate) mru: u16,
-    /// The magic number of the node in LCP; 0: none was agreed on.
-    pub(crate) magic: u32,
+    /// The magic number of the node in LCP; none or 0: none was agreed on.
+    pub(crate) magic: Option<u32>,
     /// Echo requests to its subscriber.
     pub(crate) echo: EchoTimes,
     /// What the control program has said of that: interval, requests lost.

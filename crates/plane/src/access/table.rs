@@ -97,7 +97,7 @@ struct Details {
     /// Its addresses and networks.
     prefixes: Box<[Prefix]>,
     bits_per_s: [u64; 2],
-    magic: u32,
+    magic: Option<u32>,
     echo_said: (Option<u16>, Option<u8>),
     /// It is behind the router of its line.
     is_routed: bool,
@@ -131,7 +131,7 @@ pub(super) struct Shown<'a> {
     pub(super) prefixes: &'a [Prefix],
     pub(super) bits_per_s: [u64; 2],
     pub(super) mru: u16,
-    pub(super) magic: u32,
+    pub(super) magic: Option<u32>,
     pub(super) echo_said: (Option<u16>, Option<u8>),
     pub(super) is_dead: bool,
     pub(super) is_routed: bool,
@@ -303,7 +303,7 @@ impl Subscribers {
         match (tables.to.record(subscriber.index), tables.details.record_mut(subscriber.index)) {
             (Some(side), Some(details)) => {
                 details.control_frames += 1;
-                (details.magic, side.most_bytes())
+                (details.magic.unwrap_or_default(), side.most_bytes())
             }
             _ => (0, 0),
         }
@@ -384,7 +384,7 @@ impl Subscribers {
             let packets = side.traffic.frames + foreign + over_rate + blocked + walled;
             let heard = Heard { packets, control: details.control_frames };
             if let Some(id) = tables.echoes.turn(index, details.session, heard) {
-                send(side.line, id, details.magic);
+                send(side.line, id, details.magic.unwrap_or_default());
             }
         }
         true
