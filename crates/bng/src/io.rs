@@ -8,6 +8,7 @@ use crate::line::{Line, PortName, Tags};
 use crate::mac::Mac;
 use crate::name::Name;
 use crate::plan::Plan;
+use crate::radius::client::Server;
 use crate::record::Record;
 use crate::session::{Counters, EndCause, PppLink, SessionId};
 use crate::subscriber::{Key, Service, Status, Subscriber};
@@ -55,6 +56,17 @@ pub enum Input<'a> {
     SessionLost {
         /// Which.
         session: SessionId,
+    },
+    /// The RADIUS servers of the configuration with their secrets, those without one left out.
+    RadiusServers(Vec<Server>),
+    /// A datagram of a RADIUS server.
+    Radius {
+        /// Name of the server.
+        server: &'a str,
+        /// The source port that it answers to, from 0 on.
+        port: u16,
+        /// The datagram.
+        bytes: &'a [u8],
     },
     /// What the node has counted of a session.
     Counted {
@@ -162,6 +174,15 @@ pub enum Output {
         /// The Ethernet frame without tags.
         frame: Vec<u8>,
     },
+    /// Send a datagram to a RADIUS server.
+    Radius {
+        /// Name of the server.
+        server: String,
+        /// Number of the source port, from 0 on.
+        port: u16,
+        /// The datagram.
+        bytes: Vec<u8>,
+    },
     /// Tell the node.
     Node(NodeCommand),
     /// Tell the observers.
@@ -253,6 +274,13 @@ pub enum Event {
         line: Line,
         /// The server's MAC address.
         mac: Mac,
+    },
+    /// A RADIUS server does not answer, or answers again.
+    RadiusServer {
+        /// Its name.
+        server: String,
+        /// Whether it answers.
+        is_alive: bool,
     },
     /// A record that was adopted changed nothing.
     RecordSkipped {
