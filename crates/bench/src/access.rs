@@ -14,8 +14,11 @@ const SUBSCRIBERS: u32 = 64_000;
 const FIRST: u32 = 0x6440_0002;
 const SERVER: u32 = 0xc633_6409;
 const UDP: u8 = 17;
-const TEXT: &str = "lan(access) > access(gateway 100.64.0.1/10) > route(default via 198.19.0.2)
-    > wan(198.19.0.1/24, neighbour 198.19.0.2 02:00:00:00:cc:02)";
+/// Frames/s of a row, and bits of a frame.
+const FRAMES_PER_S: u64 = 5_000_000;
+const FRAME_BITS: u64 = 60 * 8;
+/// A rate that is never reached.
+const FAST: u64 = 100_000_000_000;
 
 pub(super) fn rows(bench: &mut Bench<'_>) -> io::Result<()> {
     let mut online = None;
@@ -23,7 +26,7 @@ pub(super) fn rows(bench: &mut Bench<'_>) -> io::Result<()> {
         if !bench.wants(name) {
             continue;
         }
-        let plane = online.get_or_insert_with(all_online);
+        let plane = online.get_or_insert_with(|| all_online(", police", FAST));
         let (bytes, mut random) = (plane.subscriber_bytes(), Rng::new(7));
         bench.row(name, plane, bytes, |buf| {
             let n = random.below(SUBSCRIBERS as usize) as u32;
@@ -36,7 +39,32 @@ pub(super) fn rows(bench: &mut Bench<'_>) -> io::Result<()> {
             (60, PortId(port))
         })?;
     }
+    let passing = "64k subscribers shaped, to";
+    if bench.wants(passing) {
+        let (mut plane, mut random) = (all_online("", FAST), Rng::new(7));
+        let bytes = plane.subscriber_bytes();
+        bench.row(passing, &mut plane, bytes, |buf| to(buf, random.below(SUBSCRIBERS as usize) as u32))?;
+    }
+    for (name, busy) in
+        [("1k busy subscribers shaped, to", 1000), ("64k busy subscribers shaped, to", SUBSCRIBERS)]
+    {
+        if bench.wants(name) {
+            // Random arrivals at 0.95 of the rate: most frames find others in front of them.
+            let bits_per_s = FRAMES_PER_S * FRAME_BITS * 100 / 95 / u64::from(busy);
+            let (mut plane, mut random) = (all_online("", bits_per_s), Rng::new(7));
+            bench.row_of_waiting(name, &mut plane, |buf| to(buf, random.below(busy as usize) as u32))?;
+        }
+    }
     Ok(())
+}
+
+/// A frame to a subscriber.
+fn to(buf: &mut [u8], n: u32) -> (usize, PortId) {
+    buf[..6].copy_from_slice(&MACS[1]);
+    buf[6..12].copy_from_slice(&[2, 0, 0, 0, 0xcc, 2]);
+    headers(buf, UDP, (SERVER, 53), (FIRST + n, 4000));
+    buf[38..42].copy_from_slice(&[0, 26, 0, 0]);
+    (60, PortId(1))
 }
 
 fn mac(n: u32) -> [u8; 6] {
@@ -44,9 +72,13 @@ fn mac(n: u32) -> [u8; 6] {
     [2, 0, 0, a, b, c]
 }
 
-/// A node with all sessions; each has rates that it never reaches.
-fn all_online() -> Plane {
-    let mut config = Config::read("bench", TEXT).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+/// A node with all sessions, each with these rates.
+fn all_online(how: &str, bits_per_s: u64) -> Plane {
+    let text = format!(
+        "lan(access) > access(gateway 100.64.0.1/10{how}) > route(default via 198.19.0.2)
+         > wan(198.19.0.1/24, neighbour 198.19.0.2 02:00:00:00:cc:02)"
+    );
+    let mut config = Config::read("bench", &text).unwrap_or_else(|mistakes| panic!("{mistakes}"));
     let mut plane = Plane::new(&config, &MACS);
     let add = |n: u32| {
         Command::Subscriber(SubscriberCommand::Add(SubscriberEntry {
@@ -56,8 +88,8 @@ fn all_online() -> Plane {
             tags: "untagged".into(),
             mac: MacText::from(mac(n)),
             prefixes: vec![Prefix { address: (FIRST + n).to_be_bytes().into(), len: 32 }],
-            from_bits_per_s: Some(100_000_000_000),
-            to_bits_per_s: Some(100_000_000_000),
+            from_bits_per_s: Some(bits_per_s),
+            to_bits_per_s: Some(bits_per_s),
             ..SubscriberEntry::default()
         }))
     };
