@@ -7,20 +7,12 @@ use crate::config::Config;
 use crate::line::{Line, PortName, Tags};
 use crate::mac::Mac;
 use crate::name::Name;
+pub use crate::now::Now;
 use crate::plan::Plan;
 use crate::radius::client::Server;
 use crate::record::Record;
 use crate::session::{Counters, EndCause, PppLink, SessionId};
 use crate::subscriber::{Key, Service, Status, Subscriber};
-
-/// The time of an input.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Now {
-    /// By a clock that never goes back and that no operator sets (CLOCK_MONOTONIC): leases end by it.
-    pub at: Duration,
-    /// By the clock on the wall, s since 1970: only written into records, and compared with it after a restart.
-    pub wall_s: u64,
-}
 
 /// What happens.
 #[derive(Debug)]

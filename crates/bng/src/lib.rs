@@ -34,6 +34,7 @@ mod limit;
 mod line;
 mod mac;
 mod name;
+mod now;
 mod plan;
 mod pool;
 pub mod ppp;

@@ -65,6 +65,9 @@ struct Call {
     asks: Option<Box<[u8]>>,
 }
 
+/// 64,000 sessions in 64 MB, with what they point to.
+const _: () = assert!(size_of::<Call>() <= 768);
+
 /// All calls.
 #[derive(Debug)]
 pub(super) struct Calls {
