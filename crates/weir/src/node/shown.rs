@@ -97,13 +97,16 @@ fn neighbour(host: NeighbourState) -> String {
 
 /// `session 7 access1 100.7 02:00:00:00:00:01 100.64.0.2/32 from 9 frames 800 bytes, to 9 frames 800 bytes`.
 fn subscriber(state: SubscriberState) -> String {
-    let SubscriberEntry { session, port, tags, mac, prefixes, state: is, plan, group, .. } = state.entry;
+    let SubscriberEntry { session, port, tags, mac, prefixes, state: is, plan, group, pppoe_session, .. } =
+        state.entry;
+    let pppoe: String = pppoe_session.into_iter().map(|id| format!(" pppoe {id}")).collect();
+    let dead = if state.is_dead { " dead" } else { "" };
     let plan: String = plan.into_iter().map(|name| format!(" plan {name}")).collect();
     let group: String = group.into_iter().map(|name| format!(" group {name}")).collect();
     let is = if is == AccessState::Active { String::new() } else { format!(" {is}") };
     let prefixes: String = prefixes.iter().map(|prefix| format!(" {prefix}")).collect();
     format!(
-        "session {session} {port} {tags} {mac}{prefixes}{plan}{group}{is} from {} frames {} bytes, to {} frames {} bytes",
+        "session {session} {port} {tags} {mac}{pppoe}{prefixes}{plan}{group}{is}{dead} from {} frames {} bytes, to {} frames {} bytes",
         state.from_frames, state.from_bytes, state.to_frames, state.to_bytes
     ) + &queue(" from", &state.from_queue, true)
         + &queue(" to", &state.to_queue, true)
