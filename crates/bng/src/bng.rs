@@ -73,6 +73,8 @@ enum Deadline {
     Call(CallId),
     /// A PADO leaves.
     Pado(u64),
+    /// A request to RADIUS was not answered in time.
+    Radius,
 }
 
 /// Why an address is not assigned for a time.
@@ -161,6 +163,8 @@ impl Bng {
             Input::Command { id, command } => self.command(id, command, out),
             Input::Adopt(record) => self.adopt(record, out),
             Input::NodeTable(table) => self.compare_node(table, out),
+            Input::RadiusServers(servers) => self.set_radius_servers(servers, out),
+            Input::Radius { server, port, bytes } => self.radius_datagram(server, port, bytes, out),
             Input::SessionLost { session } => self.session_lost(session, out),
             Input::NodeRefused { session } => self.refused_by_node(session),
             Input::Counted { session, counters } => self.counted(session, counters, out),
@@ -185,6 +189,7 @@ impl Bng {
                 Deadline::Quarantine(address) => self.quarantine_ends(address),
                 Deadline::Call(call) => self.call_timer(call, out),
                 Deadline::Pado(_) => self.send_pado(out),
+                Deadline::Radius => self.radius_timer(out),
             }
         }
     }

@@ -19,6 +19,8 @@ use crate::pool::{Pool, is_assignable};
 use crate::ppp::auth::Method;
 use crate::ppp::negotiation;
 use crate::pppoe::concentrator;
+use crate::radius::client::{Secret, Server};
+use crate::radius::packet::Require;
 use crate::subscriber::{Key, Subscriber};
 
 /// The configuration of a BNG.
@@ -50,6 +52,39 @@ pub struct Config {
     pub subscriber_limit: Limit,
     /// Sessions over PPPoE; `None`: there are none.
     pub pppoe: Option<Pppoe>,
+    /// RADIUS servers, in the order in which they are asked for logins without a password here.
+    pub radius: Vec<RadiusServer>,
+}
+
+/// A RADIUS server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RadiusServer {
+    /// Its name, unique.
+    pub name: Name,
+    /// Where it answers.
+    pub address: SocketAddr,
+    /// The file that has the secret.
+    pub secret_file: PathBuf,
+    /// Realms that it serves; empty: those of no other server.
+    pub realms: Vec<String>,
+    /// Source ports.
+    pub ports: u16,
+    /// Whether an answer must have a Message-Authenticator.
+    pub require: Require,
+    /// Whether it answers Status-Server.
+    pub has_status: bool,
+    /// Plan of a subscriber of whose plan the answer says nothing.
+    pub plan: Option<Name>,
+}
+
+impl RadiusServer {
+    /// The server with its secret, as the client takes it.
+    pub fn with_secret(&self, secret: Secret) -> Server {
+        let RadiusServer { name, realms, ports, require, has_status, .. } = self.clone();
+        let realms_ports =
+            Server { realms, ports, require, has_status, ..Server::new(name.as_str(), secret) };
+        Server { most_open: usize::from(ports) * 256, ..realms_ports }
+    }
 }
 
 /// Sessions over PPPoE.
@@ -128,6 +163,7 @@ impl Default for Config {
             line_limit: Limit { per_s: 100, burst: 200 },
             subscriber_limit: Limit { per_s: 5, burst: 20 },
             pppoe: None,
+            radius: Vec::new(),
         }
     }
 }

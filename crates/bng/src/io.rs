@@ -7,19 +7,12 @@ use crate::config::Config;
 use crate::line::{Line, PortName, Tags};
 use crate::mac::Mac;
 use crate::name::Name;
+pub use crate::now::Now;
 use crate::plan::Plan;
+use crate::radius::client::Server;
 use crate::record::Record;
 use crate::session::{Counters, EndCause, PppLink, SessionId};
 use crate::subscriber::{Key, Service, Status, Subscriber};
-
-/// The time of an input.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Now {
-    /// By a clock that never goes back and that no operator sets (CLOCK_MONOTONIC): leases end by it.
-    pub at: Duration,
-    /// By the clock on the wall, s since 1970: only written into records, and compared with it after a restart.
-    pub wall_s: u64,
-}
 
 /// What happens.
 #[derive(Debug)]
@@ -55,6 +48,17 @@ pub enum Input<'a> {
     SessionLost {
         /// Which.
         session: SessionId,
+    },
+    /// The RADIUS servers of the configuration with their secrets, those without one left out.
+    RadiusServers(Vec<Server>),
+    /// A datagram of a RADIUS server.
+    Radius {
+        /// Name of the server.
+        server: &'a str,
+        /// The source port that it answers to, from 0 on.
+        port: u16,
+        /// The datagram.
+        bytes: &'a [u8],
     },
     /// What the node has counted of a session.
     Counted {
@@ -162,6 +166,15 @@ pub enum Output {
         /// The Ethernet frame without tags.
         frame: Vec<u8>,
     },
+    /// Send a datagram to a RADIUS server.
+    Radius {
+        /// Name of the server.
+        server: String,
+        /// Number of the source port, from 0 on.
+        port: u16,
+        /// The datagram.
+        bytes: Vec<u8>,
+    },
     /// Tell the node.
     Node(NodeCommand),
     /// Tell the observers.
@@ -253,6 +266,13 @@ pub enum Event {
         line: Line,
         /// The server's MAC address.
         mac: Mac,
+    },
+    /// A RADIUS server does not answer, or answers again.
+    RadiusServer {
+        /// Its name.
+        server: String,
+        /// Whether it answers.
+        is_alive: bool,
     },
     /// A record that was adopted changed nothing.
     RecordSkipped {

@@ -34,6 +34,7 @@ mod limit;
 mod line;
 mod mac;
 mod name;
+mod now;
 mod plan;
 mod pool;
 pub mod ppp;
@@ -50,7 +51,7 @@ mod why;
 mod words;
 
 pub use bng::{Bng, Counts, Sizes};
-pub use config::{Config, Item, LeaseTimes, Moves, NodeFacts, Port, Pppoe};
+pub use config::{Config, Item, LeaseTimes, Moves, NodeFacts, Port, Pppoe, RadiusServer};
 pub use drops::{DropReason, Drops};
 pub use io::{
     AddSession, Command, CommandError, Event, Input, NodeCommand, Now, Output, Punt, SubscriberPatch,

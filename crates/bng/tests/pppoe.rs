@@ -10,6 +10,9 @@ use weir_bng::ppp::auth::{Method, Password};
 use weir_bng::ppp::packet::Packet;
 use weir_bng::ppp::protocol;
 use weir_bng::pppoe::concentrator::padt;
+use weir_bng::radius::attribute::{Attributes, number};
+use weir_bng::radius::client::Secret;
+use weir_bng::radius::packet::{self as radius, Require, code, reveal_password};
 use weir_bng::{
     AddSession, Bng, Command, CommandError, Config, DropReason, EndCause, Event, Input, Line, Mac,
     NodeCommand, Now, Output, Punt, Random, Record, SessionId, Step,
@@ -20,6 +23,8 @@ const TEXT: &str = "port access1 mac 02:00:00:00:00:fe, pool main 100.64.0.2-100
     plan basic down 20Mbit up 5Mbit, dns 192.0.2.53, pppoe auth chap-md5 pap ms-chapv2 padi mac 1000 sessions mac 3,
     subscriber anna login anna@isp plan basic password secret,
     subscriber ben login ben@isp plan basic address 100.64.0.9 password other";
+
+const SECRET: &[u8] = b"of both sides";
 
 /// A client on a line.
 struct Device {
@@ -58,10 +63,14 @@ impl Device {
     }
 }
 
+/// A RADIUS server: what it answers to a datagram.
+type Server = Box<dyn FnMut(&[u8]) -> Option<Vec<u8>>>;
+
 /// A frame on its way.
 enum Frame {
-    ToBng(usize, Vec<u8>),
+    FromClient(usize, Vec<u8>),
     ToClient(Line, Vec<u8>),
+    ToRadius(u16, Vec<u8>),
 }
 
 /// A BNG with its disk, its node and its clients.
@@ -80,6 +89,8 @@ struct World {
     results: Vec<Result<(), CommandError>>,
     timer: Option<Duration>,
     loses: Box<dyn FnMut() -> bool>,
+    /// What the RADIUS server answers.
+    radius: Server,
 }
 
 impl World {
@@ -103,7 +114,11 @@ impl World {
             results: Vec::new(),
             timer: None,
             loses: Box::new(|| false),
+            radius: Box::new(|_| None),
         };
+        let servers = world.config.radius.iter().map(|server| server.with_secret(Secret::new(SECRET)));
+        let servers = servers.collect();
+        world.input(Input::RadiusServers(servers));
         for subscriber in subscribers {
             world.command(Command::AddSubscriber(subscriber));
         }
@@ -149,6 +164,7 @@ impl World {
                 }
                 Output::Event(event) => self.events.push(event),
                 Output::Done { result, .. } => self.results.push(result),
+                Output::Radius { port, bytes, .. } => self.frames.push_back(Frame::ToRadius(port, bytes)),
                 Output::Wake(at) => self.timer = Some(at),
             }
         }
@@ -165,12 +181,17 @@ impl World {
 
     fn deliver(&mut self, frame: Frame) {
         match frame {
-            Frame::ToBng(client, bytes) => self.punt(client, &bytes),
+            Frame::FromClient(client, bytes) => self.punt(client, &bytes),
+            Frame::ToRadius(port, bytes) => {
+                if let Some(bytes) = (self.radius)(&bytes) {
+                    self.input(Input::Radius { server: "one", port, bytes: &bytes });
+                }
+            }
             Frame::ToClient(line, bytes) => {
                 let of = |device: &Device| device.line == line && bytes[..6] == device.mac().0;
                 let Some(to) = self.devices.iter().position(of) else { return };
                 let answers = self.devices[to].client.hear(self.now, &bytes);
-                self.frames.extend(answers.into_iter().map(|bytes| Frame::ToBng(to, bytes)));
+                self.frames.extend(answers.into_iter().map(|bytes| Frame::FromClient(to, bytes)));
             }
         }
     }
@@ -194,7 +215,7 @@ impl World {
             }
             for client in 0..self.devices.len() {
                 let frames = self.devices[client].client.timer(self.now);
-                self.frames.extend(frames.into_iter().map(|bytes| Frame::ToBng(client, bytes)));
+                self.frames.extend(frames.into_iter().map(|bytes| Frame::FromClient(client, bytes)));
             }
         }
         self.now = end;
@@ -202,7 +223,7 @@ impl World {
 
     fn dial(&mut self, client: usize) {
         let padi = self.devices[client].client.dial(self.now);
-        self.frames.push_back(Frame::ToBng(client, padi));
+        self.frames.push_back(Frame::FromClient(client, padi));
         self.run(Duration::from_secs(1));
     }
 
@@ -323,7 +344,7 @@ fn why_names_the_step_that_failed() {
 fn why_says_that_a_client_fell_silent() {
     let mut world = World::new(vec![anna()]);
     let padi = world.devices[0].client.dial(world.now);
-    world.frames.push_back(Frame::ToBng(0, padi));
+    world.frames.push_back(Frame::FromClient(0, padi));
     // Nothing after its PADR arrives.
     let mut left = 4;
     world.loses = Box::new(move || {
@@ -532,4 +553,90 @@ fn check(world: &World, seed: u8) {
     assert_eq!(node, online, "seed {seed}");
     assert!(world.bng.calls() >= count, "seed {seed}: a session without a call");
     world.assert_counted();
+}
+
+const RADIUS: &str = "radius one 192.0.2.9:1812 secret-file x plan basic";
+
+/// A server that knows a password, and gives these attributes.
+fn server(password: &'static [u8], list: &'static [(u8, &'static [u8])]) -> Server {
+    Box::new(move |bytes| {
+        let request = radius::Packet::read(bytes).expect("a packet");
+        assert_eq!(request.check_access(SECRET, Require::MessageAuthenticator), Ok(()));
+        let hidden = request.attributes.get(number::USER_PASSWORD).expect("PAP");
+        let is_right = reveal_password(hidden, SECRET, &request.authenticator).as_deref() == Some(password);
+        let mut attributes = Attributes::default();
+        list.iter().filter(|_| is_right).for_each(|(kind, value)| attributes.push(*kind, value));
+        let code = if is_right { code::ACCESS_ACCEPT } else { code::ACCESS_REJECT };
+        Some(request.answer(code, &attributes, SECRET).expect("a short packet").write())
+    })
+}
+
+fn remote(password: &'static [u8], list: &'static [(u8, &'static [u8])]) -> World {
+    let carl = device_with(3, "carl@isp", "secret", Method::Pap);
+    let text = format!("{RADIUS}, {}", TEXT.replace("auth chap-md5 pap", "auth pap chap-md5"));
+    let mut world = World::of(&text, vec![carl]);
+    world.radius = server(password, list);
+    world
+}
+
+#[test]
+fn a_login_that_radius_knows_comes_online_with_address_and_rates_of_the_answer() {
+    const GIVEN: &[(u8, &[u8])] =
+        &[(number::FRAMED_IP_ADDRESS, &[100, 64, 0, 7]), (number::FILTER_ID, b"30000/7000")];
+    let mut world = remote(b"secret", GIVEN);
+    world.dial(0);
+    assert_eq!(world.online(), [("carl@isp".to_string(), Ipv4Addr::new(100, 64, 0, 7))]);
+    let rates = world.node[0].service.rates;
+    assert_eq!((rates.down_bits_per_s, rates.up_bits_per_s), (30_000_000, 7_000_000));
+    // The subscriber and its session are there after a restart, without a question.
+    world.radius = Box::new(|_| panic!("a question"));
+    world.restart();
+    assert_eq!((world.online().len(), world.node.len()), (1, 1));
+}
+
+#[test]
+fn an_answer_without_a_plan_gives_that_of_the_server() {
+    let mut world = remote(b"secret", &[]);
+    world.dial(0);
+    assert_eq!(world.node[0].service.rates.down_bits_per_s, 20_000_000);
+    // Its password is right or wrong at the server alone.
+    world.devices[0].client.reset();
+    world.radius = server(b"other", &[]);
+    world.dial(0);
+    world.run(Duration::from_secs(20));
+    assert_eq!((world.drops(DropReason::RadiusReject), world.devices[0].address()), (1, None));
+    assert_eq!(world.online().len(), 1, "a wrong password ends no session");
+}
+
+#[test]
+fn r11_a_server_that_is_silent_refuses_a_login_and_holds_up_no_other_one() {
+    let mut world = remote(b"secret", &[]);
+    world.devices.push(anna());
+    world.radius = Box::new(|_| None);
+    world.dial(0);
+    world.dial(1);
+    assert_eq!(world.online(), [("anna".to_string(), world.devices[1].address().expect("an address"))]);
+    world.run(Duration::from_secs(60));
+    assert_eq!(world.drops(DropReason::RadiusNoAnswer), 1);
+    let why = world.bng.why_mac(world.devices[0].mac());
+    assert_eq!((why.step, &*why.reason), (Some(Step::Authentication), DropReason::RadiusNoAnswer.meaning()));
+    assert_eq!((world.bng.calls(), world.devices[0].address()), (1, None));
+    world.assert_counted();
+}
+
+#[test]
+fn a_subscriber_with_a_password_here_is_not_asked_of_radius() {
+    let mut world = remote(b"secret", &[]);
+    world.radius = Box::new(|_| panic!("a question"));
+    world.devices.push(anna());
+    world.dial(1);
+    assert_eq!(world.online().len(), 1);
+}
+
+#[test]
+fn an_answer_with_a_plan_that_there_is_not_is_refused_by_name() {
+    let mut world = remote(b"secret", &[(number::FILTER_ID, b"platinum")]);
+    world.dial(0);
+    world.run(Duration::from_secs(20));
+    assert_eq!((world.drops(DropReason::RadiusAnswer), world.online().len()), (1, 0));
 }

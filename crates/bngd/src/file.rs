@@ -34,6 +34,10 @@ impl File {
             Item::read(&texts.file, &texts.text, within, &facts(&node)?)?;
         // Relative to the folder of the file, as other files that it names.
         let beside = |other: PathBuf| path.parent().unwrap_or(Path::new("")).join(other);
+        let mut config = config;
+        for server in &mut config.radius {
+            server.secret_file = beside(std::mem::take(&mut server.secret_file));
+        }
         Ok(File { config, store: store.map(beside), socket: socket.map(beside), captive_at })
     }
 }

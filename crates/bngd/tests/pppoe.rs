@@ -1,7 +1,7 @@
 //! Devices dial in by PPPoE through a node, in namespaces: they get addresses, packets pass in both directions, a program that is
 //! killed loses no session, and each side can end one.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,8 @@ use weir_bng::ppp::auth::supplicant::Login;
 use weir_bng::ppp::auth::{Method, Password};
 use weir_bng::ppp::protocol;
 use weir_bng::pppoe::session::SessionFrame;
+use weir_bng::radius::attribute::{Attributes, number};
+use weir_bng::radius::packet as radius;
 use weir_bng::{Mac, Random};
 use weir_packet::checksum::write_ipv4;
 use weir_port::duplex::{FRONT, Packet, Pool, Port, ReceiveMode};
@@ -20,6 +22,8 @@ use crate::restart::{Rig, TEXT};
 
 /// Devices, each by another method.
 const METHODS: [Method; 3] = [Method::ChapMd5, Method::MsChapV2, Method::Pap];
+/// The secret of the RADIUS server.
+const SECRET: &str = "of both sides";
 const FAR: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 
 /// An interface of this process.
@@ -168,6 +172,58 @@ fn packet_of(from: Ipv4Addr, to: Ipv4Addr) -> Vec<u8> {
 fn with<R: Send + 'static>(rig: &Rig, work: impl FnOnce() -> R + Send + 'static) -> R {
     let thread: JoinHandle<R> = rig.devices.spawn("devices", work).expect("a thread");
     thread.join().expect("no panic")
+}
+
+/// A RADIUS server for one password; it gives rates. Ends with its socket's last datagram `end`.
+fn serve_radius(socket: &UdpSocket) -> usize {
+    let mut accepted = 0;
+    let mut buffer = [0; 4096];
+    loop {
+        let (len, from) = socket.recv_from(&mut buffer).expect("the socket works");
+        if &buffer[..len] == b"end" {
+            return accepted;
+        }
+        let request = radius::Packet::read(&buffer[..len]).expect("a packet");
+        let required = radius::Require::MessageAuthenticator;
+        assert_eq!(request.check_access(SECRET.as_bytes(), required), Ok(()));
+        let hidden = request.attributes.get(number::USER_PASSWORD).expect("PAP");
+        let password = radius::reveal_password(hidden, SECRET.as_bytes(), &request.authenticator);
+        let is_right = password.as_deref() == Some(b"secret");
+        let mut attributes = Attributes::default();
+        if is_right {
+            attributes.push(number::FILTER_ID, b"30000/7000");
+        }
+        let code = if is_right { radius::code::ACCESS_ACCEPT } else { radius::code::ACCESS_REJECT };
+        let answer = request.answer(code, &attributes, SECRET.as_bytes()).expect("a short packet");
+        socket.send_to(&answer.write(), from).expect("the socket works");
+        accepted += usize::from(is_right);
+    }
+}
+
+#[test]
+fn a_device_that_radius_knows_dials_in() {
+    let radius = "pppoe auth pap, radius one 127.0.0.1:1812 secret-file one.secret ports 2 require";
+    let text = TEXT.replace("limit subscriber 1000", &format!("limit subscriber 1000, {radius}"));
+    let Some(rig) = Rig::of(&text) else { return };
+    let server = rig.socket("127.0.0.1:1812");
+    let ends = rig.socket("127.0.0.1:0");
+    let serving = std::thread::spawn(move || serve_radius(&server));
+    // The secret was missing when the program began.
+    rig.write_and_reload("one.secret", &format!("{SECRET}\n"));
+    rig.until("the servers are read", |rig| rig.log().contains("the file was read again"));
+    with(&rig, || {
+        let mut devices = Devices::new();
+        devices.clients.truncate(1);
+        let profile = devices.clients[0].profile().clone();
+        let profile = Profile { methods: vec![Method::Pap], ..profile };
+        devices.clients = vec![Client::new(profile, Random::new([9; 32]))];
+        devices.dial();
+        devices.exchange();
+    });
+    let all = rig.agree("it is up");
+    assert_eq!((all.len(), all[0].subscriber.as_str()), (1, "d1@isp"));
+    ends.send_to(b"end", "127.0.0.1:1812").expect("the socket works");
+    assert_eq!(serving.join().expect("no panic"), 1);
 }
 
 #[test]

@@ -8,7 +8,7 @@
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::sync::Arc;
@@ -100,6 +100,24 @@ impl Rig {
         let body = json.as_bytes().to_vec();
         let answer = http::request(&self.folder.join("bng.sock"), "POST", "/v1/subscribers", body).unwrap();
         assert_eq!(answer.status, 201, "{}", String::from_utf8_lossy(&answer.body));
+    }
+
+    /// A socket of another program beside weir-bngd.
+    pub(crate) fn socket(&self, address: &str) -> UdpSocket {
+        set_up((&self.bng, "lo"), true);
+        let address = address.to_string();
+        self.bng.run(|| UdpSocket::bind(address)).expect("the address is free")
+    }
+
+    /// Writes a file beside that of the node, and has the program read its file again.
+    pub(crate) fn write_and_reload(&self, file: &str, text: &str) {
+        self.folder.file(file, text);
+        signal(&self.bngd, Signal::HUP);
+    }
+
+    /// What the program has logged.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.join("bngd.log")).unwrap_or_default()
     }
 
     /// An operator ends a session.

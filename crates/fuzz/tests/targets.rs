@@ -88,6 +88,7 @@ macro_rules! targets {
 }
 
 targets!(
+    access,
     announced,
     apply,
     apps,

@@ -11,11 +11,13 @@
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 mod login;
+mod remote;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use self::remote::Remote;
 use super::dhcp::Grant;
 use super::{Answer, Bng, Deadline, Outputs, Wait};
 use crate::config::Pppoe;
@@ -31,6 +33,7 @@ use crate::ppp::protocol;
 use crate::pppoe::DISCOVERY;
 use crate::pppoe::concentrator::{self, Answered, Begin, Concentrator, SessionKey, padt};
 use crate::pppoe::discovery::Discovery;
+use crate::pppoe::line_tag::LineTag;
 use crate::pppoe::session::SessionFrame;
 use crate::random::{Random, mac_sha256};
 use crate::session::{Device, EndCause, PppLink, Session, SessionId};
@@ -51,13 +54,19 @@ pub(super) struct CallId(u64);
 struct Call {
     key: SessionKey,
     mac: Mac,
+    line_tag: Option<LineTag>,
     endpoint: Endpoint,
     deadline: Option<Duration>,
     /// Whom the password was of, and the address that IPCP offers.
     login: Option<(Index, Ipv4Addr)>,
     /// What its record says.
     session: Option<SessionId>,
+    /// Name that RADIUS is asked for.
+    asks: Option<Box<[u8]>>,
 }
+
+/// 64,000 sessions in 64 MB, with what they point to.
+const _: () = assert!(size_of::<Call>() <= 768);
 
 /// All calls.
 #[derive(Debug)]
@@ -69,6 +78,7 @@ pub(super) struct Calls {
     pados: VecDeque<(u64, Line, Vec<u8>)>,
     last_pado: u64,
     random: Random,
+    remote: Remote,
 }
 
 /// What became of a frame that was not dropped.
@@ -91,6 +101,7 @@ impl Calls {
             last: 0,
             pados: VecDeque::new(),
             last_pado: 0,
+            remote: Remote::new(&mut random),
             random,
         }
     }
@@ -124,6 +135,11 @@ impl Bng {
     /// How many PPPoE sessions there are, also those that are being set up.
     pub fn calls(&self) -> usize {
         self.calls.calls.len()
+    }
+
+    /// Logins that RADIUS is asked for.
+    pub(super) fn asking(&self) -> usize {
+        self.calls.calls.values().filter(|call| call.asks.is_some()).count()
     }
 
     /// A PPPoE frame that the node did not forward.
@@ -233,11 +249,11 @@ impl Bng {
 
     fn begin_call(&mut self, begin: Begin, out: &mut Outputs) {
         let Some(pppoe) = &self.config.pppoe else { return };
-        let Begin { key, mac, max_mru, frame, .. } = begin;
+        let Begin { key, mac, line_tag, max_mru, frame } = begin;
         let endpoint = Endpoint::new(role(pppoe), max_mru, pppoe.timers, &mut self.calls.random);
         let line = key.line.clone();
-        let (deadline, login, session) = (None, None, None);
-        let id = self.calls.insert(Call { key, mac, endpoint, deadline, login, session });
+        let (deadline, login, session, asks) = (None, None, None, None);
+        let id = self.calls.insert(Call { key, mac, line_tag, endpoint, deadline, login, session, asks });
         self.send_now(&line, mac, frame, out);
         let mut outputs = Vec::new();
         if let Some(call) = self.calls.calls.get_mut(&id) {
@@ -275,7 +291,8 @@ impl Bng {
         let random = &mut self.calls.random;
         let endpoint = Endpoint::opened(role(&pppoe), ppp.agreed, &layers, pppoe.timers, random);
         let (login, session) = (Some((index, session.lease.address)), Some(session.id));
-        self.calls.insert(Call { key, mac, endpoint, deadline: None, login, session });
+        let (line_tag, deadline, asks) = (None, None, None);
+        self.calls.insert(Call { key, mac, line_tag, endpoint, deadline, login, session, asks });
     }
 
     fn session_frame(
@@ -293,9 +310,10 @@ impl Bng {
         }
         let (before, dropped) = (self.waiting.len(), self.counts.drops.clone());
         self.carry_out_call(id, outputs, out);
-        // A login that was refused has its reason already.
+        // A login that was refused has its reason already; one that RADIUS is asked for is counted with the answer.
         let is_counted = self.counts.drops != dropped;
-        match self.waiting.len() > before || is_counted {
+        let asks = self.calls.calls.get(&id).is_some_and(|call| call.asks.is_some());
+        match self.waiting.len() > before || is_counted || asks {
             true => Ok(Taken::Later),
             false => Ok(Taken::Now),
         }
@@ -444,6 +462,10 @@ impl Bng {
         self.calls.concentrator.release(&call.key);
         if let Some(at) = call.deadline {
             self.deadlines.remove(&(at, Deadline::Call(id)));
+        }
+        if call.asks.is_some() {
+            self.calls.remote.cancel(id);
+            self.counts.accepted += 1;
         }
         Some(call)
     }

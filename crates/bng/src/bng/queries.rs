@@ -18,7 +18,7 @@ use crate::subscriber::{Key, Status, Subscriber};
 use crate::subscribers::{Entry, Index};
 use crate::why::{Outcome, Trace, TraceFrame, Why};
 
-/// Frames of clients by what became of them: `received` is the sum of all others and of those that wait for the disk, see
+/// Frames of clients by what became of them: `received` is the sum of all others and of those that wait for the disk or for RADIUS, see
 /// [`Sizes::waiting_answers`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Counts {
@@ -43,7 +43,7 @@ pub struct Sizes {
     pub offers: usize,
     /// Addresses that were ever used.
     pub addresses: usize,
-    /// Answers that wait for the disk.
+    /// Answers that wait for the disk or for RADIUS.
     pub waiting_answers: usize,
     /// Times at which something happens.
     pub deadlines: usize,
@@ -74,11 +74,8 @@ impl Bng {
             sessions: self.sessions.len(),
             offers: self.subscribers.iter().filter(|(_, entry)| entry.offer.is_some()).count(),
             addresses: self.addresses.len(),
-            waiting_answers: self
-                .waiting
-                .iter()
-                .filter(|one| matches!(one.what, Wait::Answer { .. }))
-                .count(),
+            waiting_answers: self.asking()
+                + self.waiting.iter().filter(|one| matches!(one.what, Wait::Answer { .. })).count(),
             deadlines: self.deadlines.len(),
             traces: self.traces.len(),
         }

@@ -8,6 +8,7 @@
 //! portal https://portal.example/, captive https://captive.example/api at 192.0.2.10:8080,
 //! lease 1h renewal 30m rebinding 52m, offer 30s, quarantine 10m, moves refuse,
 //! limit line 100 burst 200, limit subscriber 5 burst 20,
+//! radius one 192.0.2.9:1812 secret-file one.secret realm isp ports 16 require status plan basic,
 //! pppoe name weir auth chap-md5 pap service gold strict delay 10ms mtu 1508 sessions mac 4 line 100 padi mac 1 burst 5,
 //! subscriber anna mac 02:00:00:00:00:01 plan basic address 100.64.0.9 blocked
 //! ```
@@ -20,6 +21,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 mod pppoe;
+mod radius;
 
 use weir_config::{Mistakes, Notes, did_you_mean, unit};
 
@@ -33,7 +35,7 @@ use crate::pool::Pool;
 use crate::subscriber::Subscriber;
 use crate::words::Words;
 
-const ITEMS: [&str; 15] = [
+const ITEMS: [&str; 16] = [
     "store",
     "socket",
     "port",
@@ -48,6 +50,7 @@ const ITEMS: [&str; 15] = [
     "moves",
     "limit",
     "pppoe",
+    "radius",
     "subscriber",
 ];
 
@@ -159,6 +162,13 @@ fn read_item(item: &str, read: &mut Item, node: Option<&NodeFacts>) -> Result<()
             if config.pppoe.replace(pppoe::read(words)?).is_some() {
                 return Err("`pppoe` is said already: leave one of them out".into());
             }
+        }
+        "radius" => {
+            let server = radius::read(words)?;
+            if config.radius.iter().any(|other| other.name == server.name) {
+                return Err(format!("there are two RADIUS servers of the name {}: remove one", server.name));
+            }
+            config.radius.push(server);
         }
         "subscriber" if node.is_some() => {
             return Err(
@@ -292,6 +302,7 @@ mod tests {
     use crate::config::Config;
     use crate::ppp::auth::Method;
     use crate::pppoe::concentrator::{self, ServiceNames};
+    use crate::radius::packet::Require;
 
     #[test]
     fn all_items_are_read() {
@@ -302,11 +313,16 @@ mod tests {
             limit line 10 burst 20, limit subscriber 3,
             pppoe name bng1 auth pap ms-chapv2 service gold service basic strict delay 10ms mtu 1508 sessions mac 1 line 9
                 padi mac 2 burst 3 padi line 4,
+            radius one 192.0.2.9:1812 secret-file /etc/weir/one.secret realm isp realm isp.example ports 4 require status plan basic,
+            radius two [2001:db8::9]:1812 secret-file two.secret,
             subscriber anna mac 02:00:00:00:00:01 plan basic";
         let (config, subscribers) = Config::read("x", text).unwrap();
         assert_eq!(config.lease, LeaseTimes { lease_s: 3600, renewal_s: 1200, rebinding_s: 2400 });
         assert_eq!((config.ports.len(), config.dns.len(), config.pools[0].size()), (1, 2, 107));
         assert_eq!(config.subscriber_limit, Limit { per_s: 3, burst: 3 });
+        let [one, two] = &*config.radius else { panic!("{:?}", config.radius) };
+        assert_eq!((one.realms.len(), one.ports, one.require), (2, 4, Require::MessageAuthenticator));
+        assert_eq!((two.ports, two.has_status, two.plan.clone()), (16, false, None));
         let pppoe = config.pppoe.unwrap();
         assert_eq!(pppoe.methods, [Method::Pap, Method::MsChapV2]);
         let discovery = concentrator::Options {
@@ -341,6 +357,8 @@ mod tests {
             "port access1 mac ff:ff:ff:ff:ff:ff",
             "pppoe auth md5, pppoe mtu 1400, pppoe sessions mac 0, pppoe delay 1h, pppoe padi port 7, pppoe fast",
             "portal http://portal.example/, captive https://a.example/ at here, portal https://, captive https://x at 192.0.2.1:80 now",
+            "radius one 192.0.2.9 secret-file x, radius one 192.0.2.9:1812, radius one 192.0.2.9:1812 secret-file x ports 0, \
+             radius one 192.0.2.9:1812 secret-file x fast",
             "moves maybe, limit port 7, limit line 0, offer never, dns here, plan down down 1M up 1M",
         ];
         weir_testkit::golden!(

@@ -20,7 +20,7 @@ use std::time::Duration;
 use super::access::Request;
 use super::attribute::{Attributes, number};
 use super::packet::{Distrust, Packet, Require, code, hide_password};
-use crate::io::Now;
+use crate::now::Now;
 use crate::random::Random;
 use ids::Ids;
 

@@ -18,7 +18,7 @@ use super::attribute::{Attributes, number};
 use super::client::Secret;
 use super::packet::{Distrust, Packet, Require, code};
 use super::plans::{PlanTable, PlanWish};
-use crate::io::Now;
+use crate::now::Now;
 
 /// Why a request is refused (RFC 5176, section 3.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

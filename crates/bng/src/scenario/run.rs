@@ -213,6 +213,8 @@ impl Play {
                 self.wake = Some(at);
                 return Ok(());
             }
+            // No configuration of a scenario has a RADIUS server.
+            Output::Radius { server, .. } => return Err(format!("a datagram for the server {server}")),
             Output::Store(record) => {
                 let text = record.change.to_string();
                 self.unstored.push(record);
@@ -479,5 +481,6 @@ fn shown(event: &Event) -> String {
         Event::PoolExhausted { what } => format!("exhausted {what}"),
         Event::ServerSeen { line, mac } => format!("server {line} {mac}"),
         Event::RecordSkipped { revision, why } => format!("skipped {revision} {why}"),
+        Event::RadiusServer { server, is_alive } => format!("radius {server} {is_alive}"),
     }
 }

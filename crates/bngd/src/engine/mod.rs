@@ -32,6 +32,7 @@ use weir_service::signals::Hangup;
 use crate::asks::{Ask, View};
 use crate::metrics::{Losses, Metrics};
 use crate::node::{Connection, Order, Report, State};
+use crate::radius::Radius;
 use crate::store::{self, Store};
 use crate::table::{self, Row};
 use crate::wake::Waker;
@@ -92,6 +93,7 @@ pub(crate) struct Engine {
     node_trouble: Option<String>,
     store_trouble: Option<String>,
     losses: Losses,
+    radius: Radius,
 }
 
 /// Which frames may leave.
@@ -141,6 +143,7 @@ impl Engine {
             node_trouble: Some("the program has just started".into()),
             store_trouble: None,
             losses: Losses::default(),
+            radius: Radius::default(),
         };
         let (count, now) = (records.len(), now());
         let mut ports = HashSet::new();
@@ -149,6 +152,7 @@ impl Engine {
             engine.bng.input(now, Input::Adopt(record), &mut engine.outputs);
         }
         engine.carry_out(Frames::Now);
+        engine.configure_radius();
         let sizes = engine.bng.sizes();
         info!(
             records = count,
@@ -186,6 +190,7 @@ impl Engine {
         reports.into_iter().for_each(|report| self.report(report));
         is_busy |= self.stored();
         is_busy |= self.punts();
+        is_busy |= self.radius();
         is_busy |= self.asked();
         is_busy |= self.count();
         self.pass_time();
@@ -217,6 +222,7 @@ impl Engine {
                     }
                 }
                 Output::Event(event) => log(&event),
+                Output::Radius { server, port, bytes } => self.radius.send(&server, port, &bytes),
                 Output::Done { id, result } => {
                     let failed = result.as_ref().err().map(ToString::to_string);
                     if !self.operators.done(id, result)
@@ -287,6 +293,22 @@ impl Engine {
         taken > 0
     }
 
+    /// Datagrams of RADIUS servers.
+    fn radius(&mut self) -> bool {
+        let all = self.radius.receive();
+        for (server, port, bytes) in &all {
+            self.input(Input::Radius { server, port: *port, bytes }, Frames::Now);
+        }
+        !all.is_empty()
+    }
+
+    /// Servers of the file, with their secrets.
+    fn configure_radius(&mut self) {
+        let (servers, wrong) = self.radius.configure(&self.config.radius);
+        wrong.iter().for_each(|error| warn!(%error, "note: {error}; the server is not asked"));
+        self.input(Input::RadiusServers(servers), Frames::Now);
+    }
+
     /// Questions and commands of operators.
     fn asked(&mut self) -> bool {
         let all = self.operators.next();
@@ -348,6 +370,7 @@ impl Engine {
         let rings = || link.iter().flat_map(|link| link.threads.iter().map(|(punts, _)| punts));
         if rings().all(|punts| punts.may_sleep()) {
             let fds = [self.waker.as_fd(), self.store.as_fd()].into_iter().chain(rings().map(AsFd::as_fd));
+            let fds = fds.chain(self.radius.descriptors());
             let mut fds: Vec<_> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
             let time = Timespec::try_from(time).ok();
             match poll(&mut fds, time.as_ref()) {
@@ -479,6 +502,7 @@ impl Engine {
             Ok(config) => {
                 self.config = config;
                 self.configure();
+                self.configure_radius();
                 info!("the file was read again");
             }
             Err(error) => warn!("note: {error:#}; the configuration stays as it was"),
@@ -531,6 +555,12 @@ fn log(event: &Event) {
         Event::PoolExhausted { what } => warn!("note: no address is free: {what}; add a range to a pool"),
         Event::ServerSeen { line, mac } => {
             warn!(%line, %mac, "note: a DHCP server with the address {mac} answers on the subscriber side at {line}; its frames are dropped");
+        }
+        Event::RadiusServer { server, is_alive: false } => {
+            warn!(%server, "note: RADIUS server {server} does not answer: others are asked; see its address and secret");
+        }
+        Event::RadiusServer { server, is_alive: true } => {
+            info!(%server, "RADIUS server {server} answers again")
         }
         Event::RecordSkipped { revision, why } => {
             warn!(revision, "note: record {revision} changes nothing: {why}");

@@ -19,37 +19,60 @@ use crate::why::Outcome;
 const ADDRESS_KEPT: Duration = Duration::from_secs(60);
 
 /// A subscriber that may come online.
-struct Login {
-    index: Index,
-    address: Ipv4Addr,
+pub(super) struct Login {
+    pub(super) index: Index,
+    pub(super) address: Ipv4Addr,
     /// The text of the method's success.
-    message: Vec<u8>,
+    pub(super) message: Vec<u8>,
 }
 
 impl Bng {
-    /// A client says who it is.
+    /// A client says who it is: a subscriber with a password here, or one that RADIUS knows.
     pub(super) fn log_in(&mut self, id: CallId, attempt: &Attempt, out: &mut Outputs) {
-        let Some(call) = self.calls.calls.get(&id) else { return };
-        let device = Device { line: call.key.line.clone(), mac: call.mac, relay: None };
-        let login = self.check_login(attempt, &device, out);
-        let (verdict, network) = match &login {
-            Ok(Login { address, message, .. }) => {
-                let network = Network { ipv4: Some(self.ppp_addresses(*address)), ipv6: None };
-                (Verdict::Accept { message: message.clone() }, network)
+        let index = self.subscriber_of_login(&attempt.name);
+        let entry = index.and_then(|index| self.subscribers.get(index));
+        let password = entry.and_then(|entry| entry.subscriber.password.as_ref());
+        if password.is_none() && !self.config.radius.is_empty() {
+            return self.ask_radius(id, attempt, out);
+        }
+        let message = password.and_then(|password| attempt.check(password));
+        let result = match (index, message) {
+            (None, _) => Err(DropReason::LoginUnknown),
+            (Some(_), None) => Err(DropReason::WrongPassword),
+            (Some(index), Some(message)) => Ok((index, message)),
+        };
+        let result = result.and_then(|(index, message)| {
+            let address = self.admit_login(id, index, None, out)?;
+            Ok(Login { index, address, message })
+        });
+        self.answer_login(id, result, out);
+    }
+
+    /// The subscriber of a name that a client gives.
+    pub(super) fn subscriber_of_login(&self, name: &[u8]) -> Option<Index> {
+        let name = std::str::from_utf8(name).ok()?.parse().ok()?;
+        self.subscribers.of_key(&Key::Login(name))
+    }
+
+    /// Tells a client whether it may come online.
+    pub(super) fn answer_login(&mut self, id: CallId, login: Result<Login, DropReason>, out: &mut Outputs) {
+        let Some(call) = self.calls.calls.get_mut(&id) else { return };
+        call.asks = None;
+        let (line, mac) = (call.key.line.clone(), call.mac);
+        let (verdict, network) = match login {
+            Ok(Login { index, address, message }) => {
+                call.login = Some((index, address));
+                self.keep_address(index, address);
+                self.trace(&line, mac, Outcome::Offered(address));
+                let network = Network { ipv4: Some(self.ppp_addresses(address)), ipv6: None };
+                (Verdict::Accept { message }, network)
             }
             Err(reason) => {
-                self.counts.drops += *reason;
-                self.trace(&device.line, device.mac, Outcome::Dropped(*reason));
+                self.counts.drops += reason;
+                self.trace(&line, mac, Outcome::Dropped(reason));
                 (Verdict::Reject { message: Vec::new() }, Network::default())
             }
         };
-        if let Ok(Login { index, address, .. }) = login {
-            self.keep_address(index, address);
-            self.trace(&device.line, device.mac, Outcome::Offered(address));
-            if let Some(call) = self.calls.calls.get_mut(&id) {
-                call.login = Some((index, address));
-            }
-        }
         let mut outputs = Vec::new();
         if let Some(call) = self.calls.calls.get_mut(&id) {
             call.endpoint.verdict(self.now.at, &verdict, network, &mut outputs);
@@ -57,20 +80,19 @@ impl Bng {
         self.carry_out_call(id, outputs, out);
     }
 
-    fn check_login(
+    /// Whether a subscriber whose password is right may come online: the address that it gets. `wish` is one that RADIUS gives.
+    pub(super) fn admit_login(
         &mut self,
-        attempt: &Attempt,
-        device: &Device,
+        id: CallId,
+        index: Index,
+        wish: Option<Ipv4Addr>,
         out: &mut Outputs,
-    ) -> Result<Login, DropReason> {
-        let name = std::str::from_utf8(&attempt.name).ok().and_then(|name| name.parse().ok());
-        let index = name.and_then(|name| self.subscribers.of_key(&Key::Login(name)));
-        let index = index.ok_or(DropReason::LoginUnknown)?;
+    ) -> Result<Ipv4Addr, DropReason> {
+        let call = self.calls.calls.get(&id).ok_or(DropReason::PppoeSession)?;
         let entry = self.subscribers.get(index).ok_or(DropReason::LoginUnknown)?;
-        let message = entry.subscriber.password.as_ref().and_then(|password| attempt.check(password));
-        let message = message.ok_or(DropReason::WrongPassword)?;
+        let is_same = |device: &Device| (&device.line, device.mac) == (&call.key.line, call.mac);
         let online = entry.online.as_ref();
-        let is_elsewhere = online.is_some_and(|online| online.session.lease.device != *device);
+        let is_elsewhere = online.is_some_and(|online| !is_same(&online.session.lease.device));
         if entry.subscriber.status == Status::Blocked {
             return Err(DropReason::SubscriberBlocked);
         }
@@ -80,11 +102,14 @@ impl Bng {
         if is_elsewhere && self.config.moves == Moves::Refuse {
             return Err(DropReason::SessionElsewhere);
         }
-        let address = match self.current_address(index) {
-            Some(address) => address,
-            None => self.choose_address(index, None, out)?,
-        };
-        Ok(Login { index, address, message })
+        match (wish, self.current_address(index)) {
+            (Some(wish), current) if current == Some(wish) || self.addresses.is_free_for(wish, index) => {
+                Ok(wish)
+            }
+            (Some(_), _) => Err(DropReason::FixedAddressInUse),
+            (None, Some(current)) => Ok(current),
+            (None, None) => self.choose_address(index, None, out),
+        }
     }
 
     /// The address is the subscriber's until IPCP has ended.

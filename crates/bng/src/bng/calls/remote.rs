@@ -1,0 +1,201 @@
+//! Logins that RADIUS knows.
+//!
+//! ```text
+//! login without a password here > Access-Request > Accept: the subscriber, with the plan of the answer > address > IPCP
+//!                                                > Reject, no answer: the client is refused, and may dial again
+//! ```
+//! A subscriber that RADIUS accepts for the first time is added, so that its session has a record like others. No call waits for
+//! another one's answer.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
+
+use std::time::Duration;
+
+use super::login::Login;
+use super::{Bng, CallId, Deadline, Outputs};
+use crate::drops::DropReason;
+use crate::io::{Event, Output};
+use crate::name::Name;
+use crate::plan::{Plan, Rates};
+use crate::ppp::auth::Attempt;
+use crate::radius::access::{Accept, Framed, Nas, Place, Unsupported, request};
+use crate::radius::attribute::Attributes;
+use crate::radius::client::{self, Client, Failure, Server, Timers, Token};
+use crate::radius::packet::code;
+use crate::radius::plans::{PlanTable, PlanWish};
+use crate::random::Random;
+use crate::subscriber::{Key, Status, Subscriber};
+use crate::subscribers::{Index, OnDisk};
+
+/// The client of RADIUS, and what it is told.
+#[derive(Debug)]
+pub(super) struct Remote {
+    client: Client,
+    nas: Nas,
+    plans: PlanTable,
+    deadline: Option<Duration>,
+    random: Random,
+}
+
+impl Remote {
+    pub(super) fn new(random: &mut Random) -> Remote {
+        let client = Client::new(Timers::default(), Random::new(random.bytes()));
+        let (nas, plans) = (Nas::default(), PlanTable::default());
+        Remote { client, nas, plans, deadline: None, random: Random::new(random.bytes()) }
+    }
+
+    pub(super) fn cancel(&mut self, id: CallId) {
+        self.client.cancel(Token(id.0));
+    }
+}
+
+impl Bng {
+    pub(in crate::bng) fn set_radius_servers(&mut self, servers: Vec<Server>, out: &mut Outputs) {
+        let mut outputs = Vec::new();
+        self.calls.remote.client.configure(self.now, servers, &mut outputs);
+        self.carry_out_radius(outputs, out);
+    }
+
+    /// A datagram of a server; one that is no answer is counted by the client.
+    pub(in crate::bng) fn radius_datagram(
+        &mut self,
+        server: &str,
+        port: u16,
+        bytes: &[u8],
+        out: &mut Outputs,
+    ) {
+        let mut outputs = Vec::new();
+        let _ = self.calls.remote.client.datagram(self.now, server, port, bytes, &mut outputs);
+        self.carry_out_radius(outputs, out);
+    }
+
+    pub(in crate::bng) fn radius_timer(&mut self, out: &mut Outputs) {
+        let mut outputs = Vec::new();
+        self.calls.remote.deadline = None;
+        self.calls.remote.client.timer(self.now, &mut outputs);
+        self.carry_out_radius(outputs, out);
+    }
+
+    /// What the client of RADIUS has counted, for each server.
+    pub fn radius_counts(&self) -> impl Iterator<Item = (&str, client::Counts)> {
+        self.calls.remote.client.counts()
+    }
+
+    pub(super) fn ask_radius(&mut self, id: CallId, attempt: &Attempt, out: &mut Outputs) {
+        let Some(call) = self.calls.calls.get_mut(&id) else { return };
+        let remote = &mut self.calls.remote;
+        let tag = call.line_tag.as_ref();
+        // Unique over restarts and nodes.
+        let session_id = format!("{:016x}", u64::from_be_bytes(remote.random.bytes()));
+        let place = Place {
+            line: &call.key.line,
+            mac: call.mac,
+            circuit_id: tag.and_then(|tag| tag.circuit_id.as_deref()),
+            remote_id: tag.and_then(|tag| tag.remote_id.as_deref()),
+            up_kbit_per_s: tag.and_then(|tag| tag.up_kbit_per_s),
+            down_kbit_per_s: tag.and_then(|tag| tag.down_kbit_per_s),
+            name: &attempt.name,
+            session_id: &session_id,
+        };
+        let request = request(&remote.nas, &place, attempt, self.now.wall_s);
+        call.asks = Some(attempt.name.clone());
+        let mut outputs = Vec::new();
+        remote.client.send(self.now, Token(id.0), request, &mut outputs);
+        self.carry_out_radius(outputs, out);
+    }
+
+    fn carry_out_radius(&mut self, outputs: Vec<client::Output>, out: &mut Outputs) {
+        for output in outputs {
+            match output {
+                client::Output::Send { server, port, bytes } => {
+                    out.push(Output::Radius { server, port, bytes })
+                }
+                client::Output::Done { token, result } => self.radius_answer(CallId(token.0), result, out),
+                client::Output::Dead(server) => {
+                    out.push(Output::Event(Event::RadiusServer { server, is_alive: false }));
+                }
+                client::Output::Alive(server) => {
+                    out.push(Output::Event(Event::RadiusServer { server, is_alive: true }));
+                }
+            }
+        }
+        let remote = &mut self.calls.remote;
+        let deadline = remote.client.deadline();
+        if deadline != remote.deadline {
+            if let Some(before) = std::mem::replace(&mut remote.deadline, deadline) {
+                self.deadlines.remove(&(before, Deadline::Radius));
+            }
+            if let Some(at) = deadline {
+                self.deadlines.insert((at, Deadline::Radius));
+            }
+        }
+    }
+
+    fn radius_answer(&mut self, id: CallId, result: Result<(u8, Attributes), Failure>, out: &mut Outputs) {
+        let name = self.calls.calls.get_mut(&id).and_then(|call| call.asks.take());
+        let Some(name) = name else { return };
+        let login = match result {
+            Ok((code::ACCESS_ACCEPT, attributes)) => self.radius_accept(id, &name, &attributes, out),
+            // A challenge is no answer to PAP, CHAP or MS-CHAPv2.
+            Ok(_) => Err(DropReason::RadiusReject),
+            Err(_) => Err(DropReason::RadiusNoAnswer),
+        };
+        self.counts.accepted += u64::from(login.is_ok());
+        self.answer_login(id, login, out);
+    }
+
+    fn radius_accept(
+        &mut self,
+        id: CallId,
+        name: &[u8],
+        attributes: &Attributes,
+        out: &mut Outputs,
+    ) -> Result<Login, DropReason> {
+        let accept = Accept::read(attributes, &self.calls.remote.plans, Unsupported::Ignore);
+        let accept = accept.map_err(|_| DropReason::RadiusAnswer)?;
+        let index = self.subscriber_of_accept(name, &accept.plan)?;
+        let wish = match accept.framed {
+            Some(Framed::Address(address)) => Some(address),
+            Some(Framed::Any) | None => None,
+        };
+        let address = self.admit_login(id, index, wish, out)?;
+        let text = || accept.message.clone().unwrap_or_default().into_bytes();
+        Ok(Login { index, address, message: accept.proof.clone().unwrap_or_else(text) })
+    }
+
+    /// The subscriber of a name that RADIUS has accepted, with the plan that the answer says.
+    fn subscriber_of_accept(&mut self, name: &[u8], wish: &PlanWish) -> Result<Index, DropReason> {
+        let known = self.subscriber_of_login(name);
+        let known = known.and_then(|index| Some((index, self.subscribers.get(index)?.subscriber.clone())));
+        let login: Option<Name> = std::str::from_utf8(name).ok().and_then(|name| name.parse().ok());
+        let login = login.ok_or(DropReason::RadiusAnswer)?;
+        let before = known.as_ref().map(|(_, subscriber)| subscriber.plan.clone());
+        let plan = self.plan_of_wish(wish, before).ok_or(DropReason::RadiusAnswer)?;
+        match known {
+            Some((index, subscriber)) if subscriber.plan == plan => Ok(index),
+            Some((_, subscriber)) => {
+                Ok(self.set_subscriber(Subscriber { plan, ..subscriber }, OnDisk::NotYet))
+            }
+            // Another subscriber, that is known otherwise, has this name.
+            None if self.subscribers.of_name(&login).is_some() => Err(DropReason::LoginUnknown),
+            None => {
+                let (name, key) = (login.clone(), Key::Login(login));
+                let text = format!("{name} {key} plan {plan}");
+                let subscriber: Subscriber = text.parse().map_err(|_| DropReason::RadiusAnswer)?;
+                Ok(self.set_subscriber(Subscriber { status: Status::Active, ..subscriber }, OnDisk::NotYet))
+            }
+        }
+    }
+
+    /// The plan of an answer, the plan of before, or the one that a server has for answers without; `None`: there is no such plan.
+    fn plan_of_wish(&self, wish: &PlanWish, before: Option<Plan>) -> Option<Plan> {
+        if let (Some(down_bits_per_s), Some(up_bits_per_s)) = (wish.down_bits_per_s, wish.up_bits_per_s) {
+            return Some(Plan::Own(Rates { down_bits_per_s, up_bits_per_s }));
+        }
+        if let Some(name) = &wish.plan {
+            let plan = Plan::Named(name.parse().ok()?);
+            return self.config.rates(&plan).map(|_| plan);
+        }
+        let default = || self.config.radius.iter().find_map(|server| server.plan.clone()).map(Plan::Named);
+        before.or_else(default)
+    }
+}
