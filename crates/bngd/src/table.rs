@@ -69,6 +69,7 @@ fn entry(add: &AddSession) -> SubscriberEntry {
         },
         plan: name(plan),
         group: name(group),
+        ..SubscriberEntry::default()
     }
 }
 

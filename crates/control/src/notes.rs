@@ -74,6 +74,8 @@ impl Notes<'_> {
     fn write_events(&mut self, node: &Node) -> Result<(), NodeError> {
         let (events, dropped) = node.events()?;
         let began = node.began();
+        let of_subscribers = if self.hub.has_subscribers() { node.subscriber_events()? } else { Vec::new() };
+        of_subscribers.iter().for_each(|event| self.hub.publish(&reported::subscriber_event(event)));
         events.iter().for_each(|event| self.hub.publish(&reported::event(event, began, dropped)));
         if let Some(file) = &mut self.events {
             file.write((events, dropped));

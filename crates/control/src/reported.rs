@@ -6,13 +6,19 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use weir_node::{Counters, Snapshot};
-use weir_plane::{Accounting, ClassCount, Event, EventKind, LabelCounts, address_of};
+use weir_plane::{Accounting, ClassCount, Event, EventKind, LabelCounts, SubscriberEvent, address_of};
 
 use weir_service::prometheus::{metric, quoted};
 
 /// Frame accounting of the node, and of each thread if it has several.
 pub fn counters(threads: &[Snapshot], names: &[String]) -> Value {
     serde_json::to_value(Counters::of(threads, names)).expect("plain data")
+}
+
+/// A PPPoE session of a subscriber that has died or come alive.
+pub(crate) fn subscriber_event(event: &SubscriberEvent) -> Value {
+    let SubscriberEvent { session, is_alive } = *event;
+    json!({ "event": if is_alive { "session alive" } else { "session dead" }, "session": session })
 }
 
 /// An event of a NAT; `began` is the start of the node's time, `lost` the number of lost events so far.

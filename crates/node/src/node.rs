@@ -11,7 +11,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::SystemTime;
 
-use weir_plane::{BlockEvent, Command, Event, NewBlocks, PortBlock, Refused, UnreadLog, Update};
+use weir_plane::{
+    BlockEvent, Command, Event, NewBlocks, PortBlock, Refused, SubscriberEvent, UnreadLog, Update,
+};
 use weir_port::bpf::BpfError;
 use weir_port::confined::{Work, confine};
 use weir_port::thread;
@@ -299,6 +301,14 @@ impl Node {
             thread.ask(move |worker| (what(worker, &mut update), update))
         };
         Ok(answers(self.threads.iter().zip(updates).map(ask).collect())?.into_iter().unzip())
+    }
+
+    /// PPPoE sessions of subscribers that have died or come alive since the last call.
+    ///
+    /// # Errors
+    /// The node has ended.
+    pub fn subscriber_events(&self) -> Result<Vec<SubscriberEvent>, NodeError> {
+        Ok(self.ask(|worker| worker.plane.subscriber_events())?.into_iter().flatten().collect())
     }
 
     /// Events of its NATs since the last call, in the order of time, and how many events there was no room for, ever.

@@ -71,8 +71,11 @@ impl Config {
         match &change.0 {
             Object::Route(change) => self.routes.iter_mut().for_each(|routes| routes.take(change)),
             Object::Neighbour(change) => change.done_in(&mut self.ports),
-            Object::Subscriber(SubscriberChange(was)) => {
+            Object::Subscriber(SubscriberChange::Session(was)) => {
                 self.sessions.replace(was.old.as_ref(), was.new.as_ref());
+            }
+            Object::Subscriber(SubscriberChange::UnknownSessions(was)) => {
+                self.sessions.unknown = was.new.unwrap_or_default();
             }
             Object::Filter(stage, change) => match &mut self.stages[*stage] {
                 StageConfig::Filter(filter) => filter.take(change),
@@ -119,7 +122,7 @@ impl Config {
             changes.extend(old.changes_to(new).map(Object::Route).map(Change));
         }
         let gone = self.sessions.iter().filter(|old| new.sessions.get(old.session).is_none());
-        let gone = gone.map(|old| SubscriberChange(Was { old: Some(old.clone()), new: None }));
+        let gone = gone.map(|old| SubscriberChange::Session(Was { old: Some(old.clone()), new: None }));
         changes.extend(gone.map(Object::Subscriber).map(Change));
         changes
     }

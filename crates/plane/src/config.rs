@@ -454,7 +454,7 @@ mod tests {
             ),
             (
                 "lan > wan\nsubscribers(anna lan untagged 02:00:00:00:00:01,\nbob lan untagged 02:00:00:00:00:01)",
-                "n:3: another subscriber has this port, tags and Ethernet address",
+                "n:3: another subscriber has this port, tags, Ethernet address and PPPoE session",
             ),
             (
                 "lan > wan\nsubscribers(anna lan untagged 02:00:00:00:00:01 192.0.2.1,\nbob lan untagged 02:00:00:00:00:02 192.0.2.1/32)",

@@ -28,7 +28,7 @@ use crate::query::{self, Query};
 use crate::tags::Tags;
 
 pub(crate) use crate::extensions::IPV6;
-pub(crate) use rewrite::{adjust, adjust_transport, delta16, delta32};
+pub(crate) use rewrite::{adjust, adjust_transport, delta16, delta32, pppoe_header};
 
 /// Most ports of a node.
 pub(crate) const MOST_PORTS: usize = 1024;
@@ -66,6 +66,8 @@ pub struct Line {
     pub tags: Tags,
     /// Their Ethernet address.
     pub mac: Mac,
+    /// The id of their PPPoE session; 0: they are no frames of PPPoE.
+    pub pppoe_session: u16,
 }
 
 /// What stands behind the Ethernet header and its tags.
@@ -107,6 +109,8 @@ pub(crate) enum Passage {
 pub const HEAD_ROOM: usize = 24;
 /// Ethernet header without tags.
 pub(crate) const ETHERNET: usize = 14;
+/// Header of PPPoE with the protocol of PPP behind it.
+pub(crate) const PPPOE: usize = 8;
 /// IPv4 header without options.
 pub(crate) const IPV4: usize = 20;
 /// Longest packet of IPv4, and what one of IPv6 carries at most.
@@ -129,6 +133,8 @@ pub(crate) struct Known {
     pub(crate) subscriber: Subscriber,
     /// See [`Frame::tags`].
     pub(crate) tags: Tags,
+    /// See [`Frame::pppoe_session`].
+    pub(crate) pppoe_session: u16,
     /// The node answers a frame with it: its Ethernet addresses lead back, and its tags are those of that frame.
     pub(crate) is_answer: bool,
 }
@@ -145,6 +151,7 @@ impl Known {
             policed_host: 0,
             subscriber: Subscriber::NONE,
             tags: Tags::NONE,
+            pppoe_session: 0,
             is_answer: false,
         }
     }
@@ -172,6 +179,8 @@ pub struct Frame<'a> {
     pub(crate) subscriber: Subscriber,
     /// The VLANs that it came with, whether or not its tags still stand in it.
     pub(crate) tags: Tags,
+    /// The PPPoE session that it came in, at an access port; 0: none. The header of a packet is removed there.
+    pub(crate) pppoe_session: u16,
     /// See [`Known::is_answer`].
     pub(crate) is_answer: bool,
     kind: Kind,
@@ -184,7 +193,7 @@ pub struct Frame<'a> {
     dst4: u32,
 }
 
-const _: () = assert!(size_of::<Frame<'_>>() == 64 && size_of::<Known>() == 24);
+const _: () = assert!(size_of::<Frame<'_>>() == 64 && size_of::<Known>() == 28);
 
 /// What the headers of a packet say.
 struct Headers {
@@ -228,6 +237,7 @@ impl<'a> Frame<'a> {
             policed_host: 0,
             subscriber: Subscriber::NONE,
             tags: Tags::NONE,
+            pppoe_session: 0,
             is_answer: false,
             kind: Kind::Other,
             proto: 0,
@@ -304,6 +314,7 @@ impl<'a> Frame<'a> {
             policed_host: self.policed_host,
             subscriber: self.subscriber,
             tags: self.tags,
+            pppoe_session: self.pppoe_session,
             is_answer: self.is_answer,
         }
     }
@@ -324,6 +335,7 @@ impl<'a> Frame<'a> {
         (self.class, self.policed_host) = (known.class, known.policed_host);
         self.subscriber = known.subscriber;
         (self.tags, self.is_answer) = (known.tags, known.is_answer);
+        self.pppoe_session = known.pppoe_session;
         self.read(usize::from(known.ethernet) - 2)
     }
 
@@ -460,7 +472,7 @@ impl Frame<'_> {
     /// Where it came from; it was read.
     pub(crate) fn line(&self) -> Line {
         let (_, mac) = self.macs();
-        Line { port: self.port, tags: self.tags, mac }
+        Line { port: self.port, tags: self.tags, mac, pppoe_session: self.pppoe_session }
     }
 
     /// The words of the address that a packet is for.

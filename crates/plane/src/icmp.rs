@@ -30,6 +30,8 @@ pub(crate) enum Error {
     NoPort,
     /// Refused by the administrator.
     Prohibited,
+    /// Its route leads back to where it came from.
+    RejectRoute,
     /// Longer than this many bytes, and not to be cut.
     TooBig(u16),
     /// Its source says by which nodes it goes, and it cannot.
@@ -50,6 +52,7 @@ impl Error {
             Error::NoHost => (3, 1, 0),
             Error::NoPort => (3, 3, 0),
             Error::Prohibited => (3, 13, 0),
+            Error::RejectRoute => (3, 1, 0),
             // RFC 1191, section 4.
             Error::TooBig(mtu) => (3, 4, u32::from(mtu)),
             Error::Routed => (3, 5, 0),
@@ -65,6 +68,7 @@ impl Error {
             Error::NoHost => (1, 3, 0),
             Error::NoPort => (1, 4, 0),
             Error::Prohibited => (1, 1, 0),
+            Error::RejectRoute => (1, 6, 0),
             Error::TooBig(mtu) => (2, 0, u32::from(mtu)),
             // Where there is one, the routing header is the first; the fourth byte of it says how many are left.
             Error::Routed => (4, 0, 43),

@@ -90,7 +90,7 @@ mod was;
 
 pub use access::{
     AccessState, ClassCount, LabelCounts, SubscriberCommand, SubscriberConfig, SubscriberEntry,
-    SubscriberState,
+    SubscriberEvent, SubscriberState, UnknownSessions,
 };
 pub use address::{address_of, words_of};
 pub use batch::{BATCH, Batch, Set, Verdict};

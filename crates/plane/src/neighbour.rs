@@ -22,7 +22,7 @@ use weir_packet::neighbour::{self, Heard, Host};
 
 use crate::dir::{Dir, EntryPoint};
 use crate::drops::{DropReason, Drops};
-use crate::frame::{Frame, HEAD_ROOM, PortId};
+use crate::frame::{Frame, HEAD_ROOM, PortId, pppoe_header};
 use crate::icmp::Error;
 use crate::kept::{Then, Ticket};
 use crate::limits::Limits;
@@ -497,7 +497,15 @@ impl Neighbours {
     /// Answers the question of `from` for an address with that of the port, on the line of the question.
     pub(crate) fn answer_for(&self, frame: &Frame<'_>, target: IpAddr, from: Host, outbox: &mut Outbox) {
         let answer = neighbour::answer(Host { mac: self.link(frame.port).mac, ip: target }, from);
-        send(frame.port, frame.tags.write(&mut [[0; 4]; 2]), &answer, outbox);
+        let tags = frame.tags.write(&mut [[0; 4]; 2]).concat();
+        let (macs, rest) = answer.split_at(12);
+        let (kind, packet) = rest.split_at(2);
+        let header = match frame.pppoe_session {
+            0 => kind.to_vec(),
+            id => pppoe_header(id, frame.kind(), packet.len()).to_vec(),
+        };
+        let buf = [&[0; HEAD_ROOM][..], macs, &tags, &header, packet].concat();
+        outbox.send(EntryPoint::Leave(frame.port), frame.port, buf);
     }
 
     /// Learns from a message that another thread of the node has received and answered, or from its question.

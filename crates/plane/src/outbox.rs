@@ -94,7 +94,12 @@ impl Outbox {
 
     /// Sends an answer to a frame, as in [`Outbox::send`].
     fn answer(&mut self, frame: &Frame<'_>, entry: EntryPoint, buf: Vec<u8>) {
-        let known = Known { tags: frame.tags, is_answer: true, ..Known::untagged(frame.port) };
+        let known = Known {
+            tags: frame.tags,
+            pppoe_session: frame.pppoe_session,
+            is_answer: true,
+            ..Known::untagged(frame.port)
+        };
         self.originate(entry, known, buf);
     }
 

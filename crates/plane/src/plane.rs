@@ -17,6 +17,7 @@ mod flows;
 mod machine;
 mod make;
 mod originated;
+mod pppoe;
 mod queries;
 mod threads;
 
@@ -196,6 +197,7 @@ impl Plane {
         }
         let mut more = self.pipeline.tick_stages(now, &mut self.outbox, &mut self.accounting.drops);
         self.steering.tick(now, &mut self.outbox, &mut self.accounting.drops);
+        more |= self.ask_silent_sessions(now);
         if let Exit::Router(router) = &mut self.pipeline.exit {
             more |= router.tick(now, &mut self.outbox);
         }
@@ -213,7 +215,8 @@ impl Plane {
         };
         let stages = self.pipeline.stages.iter().filter_map(|stage| stage.due(now));
         let fast = self.fast.as_ref().and_then(|path| path.next_read(now));
-        stages.chain(self.steering.due()).chain(router).chain(fast).min()
+        let sessions = self.pipeline.subscribers.due(now);
+        stages.chain(self.steering.due()).chain(router).chain(fast).chain(sessions).min()
     }
 
     /// The verdict of a frame that comes to no stage.
@@ -467,7 +470,12 @@ mod tests {
                 shelf.copy(ticket, frame);
             }
         }
-        let line = Line { port: PortId(0), tags: Tags { outer: 7, inner: 0 }, mac: [2, 7, 7, 7, 7, 7] };
+        let line = Line {
+            port: PortId(0),
+            tags: Tags { outer: 7, inner: 0 },
+            mac: [2, 7, 7, 7, 7, 7],
+            pppoe_session: 0,
+        };
         let anna = plane.pipeline.subscribers.lookup_from(line);
         let (epoch, mut waited, mut now) = (plane.frames_epoch(), 0, 1);
         assert!(plane.pipeline.subscribers.remove(anna, epoch));

@@ -113,11 +113,22 @@ impl Punter {
         }
         let reason = match frame.kind() {
             Kind::Arp => Some(PuntReason::Arp),
-            Kind::V6 if icmp::is_about_neighbours(frame) => Some(PuntReason::Nd),
+            Kind::V6 if icmp::is_about_neighbours(frame) => self.nd(frame),
             Kind::V4 | Kind::V6 => self.dhcp(frame),
             Kind::Other => pppoe(frame),
         };
         reason.filter(|reason| reasons.contains(*reason)).or_else(|| unknown_source(frame, reasons))
+    }
+
+    /// Neighbour and router discovery. At access ports the node answers all but the question for a router.
+    fn nd(&self, frame: &Frame<'_>) -> Option<PuntReason> {
+        const ROUTER_SOLICITATION: u8 = 133;
+        let is_asked = matches!(frame.icmp(), Some((ROUTER_SOLICITATION, _)));
+        (is_asked || !self.is_access(frame.port)).then_some(PuntReason::Nd)
+    }
+
+    fn is_access(&self, port: PortId) -> bool {
+        self.access.get(usize::from(port.0)) == Some(&true)
     }
 
     /// A message of DHCP to a server that may be the node, or to any. Fragments of one pass as other packets do.
@@ -126,8 +137,7 @@ impl Punter {
             return None;
         }
         // A DHCP server among the subscribers: the control program reports it.
-        let is_access = self.access.get(usize::from(frame.port.0)) == Some(&true);
-        if is_access && frame.kind() == Kind::V4 && frame.ports() == (DHCP4, DHCP4_CLIENT) {
+        if self.is_access(frame.port) && frame.kind() == Kind::V4 && frame.ports() == (DHCP4, DHCP4_CLIENT) {
             return Some(PuntReason::Dhcp4);
         }
         let (reason, to): (_, IpAddr) = match (frame.kind(), frame.ports().1) {
@@ -161,6 +171,12 @@ impl Punter {
     }
 }
 
+/// Whether a frame is one of a PPPoE session.
+#[inline]
+pub(crate) fn is_pppoe_session(frame: &Frame<'_>) -> bool {
+    frame.kind() == Kind::Other && frame.ether_type() == PPPOE_SESSION
+}
+
 /// Whether a frame is one of PPPoE.
 pub(crate) fn is_pppoe(frame: &Frame<'_>) -> bool {
     frame.kind() == Kind::Other && matches!(frame.ether_type(), PPPOE_DISCOVERY | PPPOE_SESSION)
@@ -192,7 +208,7 @@ fn line(frame: &Frame<'_>) -> Host {
 }
 
 /// The sender of a frame on its line.
-fn sender(frame: &Frame<'_>) -> Host {
+pub(crate) fn sender(frame: &Frame<'_>) -> Host {
     let (Host([outer, inner, port, _]), Host([_, _, high, low])) = (line(frame), Host::station(frame));
     // Two bytes of the Ethernet address beside the port, which has the lower ones.
     Host([outer, inner, port | high << 16, low])

@@ -532,10 +532,14 @@ impl Pipeline {
                     nat.change(now, &change);
                 }
             }
-            (Work::Subscriber(change), _) => {
-                let SubscriberChange(was) = *change;
-                self.subscribers.change(was.old.as_ref(), was.new.as_ref(), outbox.kept.epoch());
-            }
+            (Work::Subscriber(change), _) => match *change {
+                SubscriberChange::UnknownSessions(was) => {
+                    self.subscribers.set_unknown_sessions(was.new.unwrap_or_default());
+                }
+                SubscriberChange::Session(was) => {
+                    self.subscribers.change(was.old.as_ref(), was.new.as_ref(), outbox.kept.epoch());
+                }
+            },
             (Work::Police(stage, change), _) => {
                 if let Some(Stage::Police(police)) = self.stages.get_mut(stage) {
                     police.change(now, &change);

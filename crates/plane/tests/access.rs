@@ -127,7 +127,6 @@ fn entry(session: u64, device: Device, prefixes: &[&str]) -> SubscriberEntry {
     };
     SubscriberEntry {
         session,
-        revision: 0,
         port: ["access1", "access2", "wan"][usize::from(device.0)].into(),
         tags,
         mac: MacText(format!("02:00:00:00:00:{:02x}", device.2)),

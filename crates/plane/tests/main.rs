@@ -5,6 +5,7 @@ mod commands;
 mod flow_cache;
 mod hostile;
 mod nat_model;
+mod pppoe;
 mod scenarios;
 mod shares;
 mod stages;

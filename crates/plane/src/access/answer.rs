@@ -18,6 +18,8 @@ pub struct SubscriberState {
     /// The session as it was added; those of the text have the number 0.
     #[serde(flatten)]
     pub entry: SubscriberEntry,
+    /// It is a PPPoE session whose subscriber has sent nothing for a while, not even answers to echo requests.
+    pub is_dead: bool,
     /// Frames from the subscriber that were accepted.
     pub from_frames: u64,
     /// Their bytes.
@@ -74,6 +76,12 @@ impl Subscribers {
                 prefixes: known.prefixes.to_vec(),
                 from_bits_per_s: rate(known.bits_per_s[0]),
                 to_bits_per_s: rate(known.bits_per_s[1]),
+                pppoe_session: Some(known.line.pppoe_session).filter(|id| *id > 0),
+                mru: Some(known.mru).filter(|mru| *mru > 0),
+                magic: Some(known.magic).filter(|magic| *magic > 0),
+                echo_interval_s: known.echo_said.0,
+                echo_lost: known.echo_said.1,
+                behind_router: known.is_routed,
                 state: known.state,
                 plan: text(&known.labels.plan),
                 group: text(&known.labels.group),
@@ -87,6 +95,7 @@ impl Subscribers {
             let [from, to] = &known.counts;
             Some(SubscriberState {
                 entry,
+                is_dead: known.is_dead,
                 from_frames,
                 from_bytes,
                 to_frames,

@@ -1,11 +1,13 @@
 //! Commands for sessions of subscribers.
 
+use std::ops::RangeInclusive;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::bucket::MOST_BITS_PER_S;
 use super::labels::{Labels, name};
-use super::{AccessConfig, AccessSession, AccessSessions, AccessState};
+use super::{AccessConfig, AccessSession, AccessSessions, AccessState, EchoTimes};
 use crate::frame::{Line, PortId};
 use crate::port::{MacText, Port, port_named};
 use crate::prefix::Prefix;
@@ -14,10 +16,21 @@ use crate::was::Was;
 
 /// Most addresses and networks of a session.
 const MOST_PREFIXES: usize = 16;
+/// Ids of PPPoE sessions: 0 is discovery, 65535 reserved (RFC 2516, section 4).
+const PPPOE_IDS: RangeInclusive<u16> = 1..=65_534;
+/// Echo requests, unless the session says otherwise.
+const ECHO_S: u16 = 30;
+const ECHO_LOST: u8 = 3;
+/// What they can be.
+const MOST_ECHO_S: u16 = 3600;
+const ECHOES_LOST: RangeInclusive<u8> = 1..=20;
+/// What an MRU can be.
+const MRUS: RangeInclusive<u16> = 576..=9216;
 
 /// A command for the sessions of subscribers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[expect(clippy::large_enum_variant, reason = "nearly all commands add a session")]
 pub enum SubscriberCommand {
     /// Adds a session, or replaces the one of this number, whose counters go on.
     Add(SubscriberEntry),
@@ -33,6 +46,20 @@ pub enum SubscriberCommand {
         /// Its number.
         session: u64,
     },
+    /// What becomes of packets of PPPoE sessions that the node does not have. A node begins with `ignore`: its control program sets
+    /// `terminate` when it has added all sessions that there are.
+    UnknownSessions(UnknownSessions),
+}
+
+/// What becomes of packets of PPPoE sessions that the node does not have. All of them are dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum UnknownSessions {
+    /// Nothing else: sessions that there are may not have been added yet.
+    #[default]
+    Ignore,
+    /// Their sender is told by a PADT that the session has ended, once a second for each Ethernet address of a line.
+    Terminate,
 }
 
 /// A session of a subscriber.
@@ -58,6 +85,26 @@ pub struct SubscriberEntry {
     /// Rate of frames to the subscriber, bits/s; none: no limit.
     #[serde(default)]
     pub to_bits_per_s: Option<u64>,
+    /// The id of its PPPoE session, 1 to 65534 (RFC 2516); none: it sends IP over Ethernet. A device may have several sessions.
+    #[serde(default)]
+    pub pppoe_session: Option<u16>,
+    /// The longest packet that it takes, bytes: the MRU that LCP has agreed on, 576 to 9216; none: 1492 in a PPPoE session, else what
+    /// the port carries. TCP in both directions is told so (MSS).
+    #[serde(default)]
+    pub mru: Option<u16>,
+    /// The magic number of the node's side of LCP, which its echo replies have; none or 0: none was agreed on.
+    #[serde(default)]
+    pub magic: Option<u32>,
+    /// How often the node asks a silent subscriber by an echo request of LCP, s, 1 to 3600, or 0: never; none: 30. Only PPPoE sessions.
+    #[serde(default)]
+    pub echo_interval_s: Option<u16>,
+    /// After so many requests in a row without an answer the session is dead, 1 to 20; none: 3.
+    #[serde(default)]
+    pub echo_lost: Option<u8>,
+    /// Port, tags and Ethernet address are those of a router, behind which several subscribers are: their packets are told apart by
+    /// their sources.
+    #[serde(default)]
+    pub behind_router: bool,
     /// Whether it may send and receive.
     #[serde(default)]
     pub state: AccessState,
@@ -71,11 +118,18 @@ pub struct SubscriberEntry {
 
 /// A change of a session.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct SubscriberChange(pub(crate) Was<AccessSession>);
+#[expect(clippy::large_enum_variant, reason = "nearly all changes are of sessions")]
+pub(crate) enum SubscriberChange {
+    Session(Was<AccessSession>),
+    UnknownSessions(Was<UnknownSessions>),
+}
 
 impl SubscriberChange {
     pub(crate) fn inverse(self) -> SubscriberChange {
-        SubscriberChange(self.0.inverse())
+        match self {
+            SubscriberChange::Session(was) => SubscriberChange::Session(was.inverse()),
+            SubscriberChange::UnknownSessions(was) => SubscriberChange::UnknownSessions(was.inverse()),
+        }
     }
 }
 
@@ -105,8 +159,12 @@ impl SubscriberCommand {
                 let old = sessions.get(*session).cloned();
                 Was { old: Some(old.ok_or_else(|| format!("there is no session {session}"))?), new: None }
             }
+            SubscriberCommand::UnknownSessions(new) => {
+                let was = Was { old: Some(sessions.unknown), new: Some(*new) };
+                return Ok(was.if_any().map(SubscriberChange::UnknownSessions));
+            }
         };
-        Ok(was.if_any().map(SubscriberChange))
+        Ok(was.if_any().map(SubscriberChange::Session))
     }
 }
 
@@ -124,16 +182,77 @@ impl SubscriberEntry {
         Ok(AccessSession {
             session: *session,
             revision: *revision,
-            line: Line { port: PortId(number as u16), tags, mac: mac.of_host()? },
+            line: Line {
+                port: PortId(number as u16),
+                tags,
+                mac: mac.of_host()?,
+                pppoe_session: self.pppoe_id()?,
+            },
             prefixes: self.checked_prefixes(access)?,
             from_bits_per_s: rate(self.from_bits_per_s)?,
             to_bits_per_s: rate(self.to_bits_per_s)?,
+            mru: self.checked_mru()?,
+            magic: self.magic.unwrap_or_default(),
+            echo: self.checked_echo()?,
+            echo_said: (self.echo_interval_s, self.echo_lost),
+            is_routed: self.checked_router()?,
             state: self.state,
             labels: Labels {
                 plan: self.plan.as_deref().map(name).transpose()?,
                 group: self.group.as_deref().map(name).transpose()?,
             },
         })
+    }
+
+    /// The id of its PPPoE session; 0: none.
+    fn pppoe_id(&self) -> Result<u16, String> {
+        match self.pppoe_session {
+            None => Ok(0),
+            Some(id) if PPPOE_IDS.contains(&id) => Ok(id),
+            Some(id) => Err(format!(
+                "a PPPoE session has an id of {} to {}, not {id} (RFC 2516, section 4)",
+                PPPOE_IDS.start(),
+                PPPOE_IDS.end()
+            )),
+        }
+    }
+
+    fn checked_echo(&self) -> Result<EchoTimes, String> {
+        let (interval_s, most_lost) =
+            (self.echo_interval_s.unwrap_or(ECHO_S), self.echo_lost.unwrap_or(ECHO_LOST));
+        match (self.pppoe_session, self.echo_interval_s.or(self.echo_lost.map(u16::from))) {
+            (None, None) => Ok(EchoTimes::default()),
+            (None, Some(_)) => {
+                Err("echo requests are for PPPoE sessions: leave `echo_interval_s` and `echo_lost` out"
+                    .to_string())
+            }
+            (Some(_), _) if interval_s > MOST_ECHO_S => Err(format!(
+                "echo requests are sent every 1 to {MOST_ECHO_S} s, or never with 0, not every {interval_s} s"
+            )),
+            (Some(_), _) if !ECHOES_LOST.contains(&most_lost) => Err(format!(
+                "a session is dead after {} to {} echo requests without an answer, not {most_lost}",
+                ECHOES_LOST.start(),
+                ECHOES_LOST.end()
+            )),
+            (Some(_), _) => Ok(EchoTimes { interval_s, most_lost }),
+        }
+    }
+
+    fn checked_router(&self) -> Result<bool, String> {
+        if self.behind_router && self.pppoe_session.is_some() {
+            return Err(
+                "a session is in a PPPoE session or behind a router, not both: leave one out".to_string()
+            );
+        }
+        Ok(self.behind_router)
+    }
+
+    fn checked_mru(&self) -> Result<u16, String> {
+        match self.mru {
+            None => Ok(0),
+            Some(mru) if MRUS.contains(&mru) => Ok(mru),
+            Some(mru) => Err(format!("an MRU is of {} to {} bytes, not {mru}", MRUS.start(), MRUS.end())),
+        }
     }
 
     fn checked_prefixes(&self, access: &AccessConfig) -> Result<Vec<Prefix>, String> {

@@ -4,6 +4,9 @@
 //! access1(access) access2(vlan 100-199.1-4094, access) > access(gateway 100.64.0.1/10) > route(...) > wan(...)
 //! access(gateway 100.64.0.1/10, walled portal 192.0.2.80 dns 192.0.2.53, class 3 dscp ef priority 5, dscp from set 0)
 //! ```
+//! `loops reject` among the arguments of the stage: a packet of a subscriber for an address or a prefix of its own is dropped in any case
+//! (RFC 8987, R-5); its sender is told so then.
+//!
 //! A gateway is an address that the node has at each access port, and the network that subscribers have their addresses in.
 
 use std::net::IpAddr;
@@ -17,6 +20,15 @@ use crate::prefix::Prefix;
 use crate::punt::{PuntReason, PuntReasons};
 use crate::text::Item;
 
+/// What access ports punt.
+const PUNTED: [PuntReason; 6] = [
+    PuntReason::PppControl,
+    PuntReason::Nd,
+    PuntReason::Dhcp4,
+    PuntReason::Dhcp6,
+    PuntReason::PppoeDiscovery,
+    PuntReason::UnknownSource,
+];
 /// Most gateways.
 const MOST_GATEWAYS: usize = 64;
 
@@ -32,6 +44,27 @@ pub(crate) struct AccessConfig {
 pub(crate) struct AccessPolicy {
     pub(super) garden: Garden,
     pub(super) dscp: DscpRules,
+    pub(crate) loops: Loops,
+}
+
+/// What becomes of packets of subscribers for addresses and prefixes of their own. All of them are dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Loops {
+    /// In silence.
+    #[default]
+    Drop,
+    /// An ICMP error tells the sender so.
+    Reject,
+}
+
+impl Loops {
+    fn read(how: &str) -> Result<Loops, String> {
+        match how {
+            "drop" => Ok(Loops::Drop),
+            "reject" => Ok(Loops::Reject),
+            other => Err(format!("`{other}` is no rule for loops: write `loops drop` or `loops reject`")),
+        }
+    }
 }
 
 impl AccessConfig {
@@ -85,7 +118,7 @@ pub(crate) fn read(
         port.has_subscribers = true;
         // A session says which sources are right.
         port.rpf = Rpf::Off;
-        port.punt = port.punt.with(PuntReasons::of(&[PuntReason::Dhcp4, PuntReason::UnknownSource]));
+        port.punt = port.punt.with(PuntReasons::of(&PUNTED));
     }
     Some(config)
 }
@@ -112,11 +145,12 @@ fn read_arguments(item: &Item, notes: &Notes<'_>) -> AccessConfig {
     let mut config = AccessConfig::default();
     item.said_once(&["walled"], notes);
     for arg in &item.args {
-        let AccessConfig { gateways, policy: AccessPolicy { garden, dscp } } = &mut config;
+        let AccessConfig { gateways, policy: AccessPolicy { garden, dscp, loops } } = &mut config;
         let read = match &arg.words()[..] {
             ["gateway", prefix] => gateway(prefix, gateways).map(|gateway| gateways.push(gateway)),
             ["walled", rest @ ..] => Garden::read(rest).map(|read| *garden = read),
             ["class", rest @ ..] => dscp.read_class(rest),
+            ["loops", how] => Loops::read(how).map(|how| *loops = how),
             ["dscp", rest @ ..] => dscp.read_marking(rest),
             _ => Err("`access` is a stage and takes gateways: write `gateway 100.64.0.1/10`, and call a port another name".into()),
         };

@@ -77,7 +77,7 @@ fn subscriber(arg: &Arg, ports: &[Port]) -> Result<SubscriberConfig, String> {
     }
     let mut one = SubscriberConfig {
         name: name.to_string(),
-        line: Line { port: PortId(number as u16), tags, mac: port::own_mac(mac)? },
+        line: Line { port: PortId(number as u16), tags, mac: port::own_mac(mac)?, pppoe_session: 0 },
         prefixes: Vec::new(),
         state: AccessState::Active,
         labels: Labels::default(),

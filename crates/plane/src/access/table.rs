@@ -14,7 +14,7 @@
 //! Should one have it all the same, its generation is another one.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::net::IpAddr;
 
@@ -22,17 +22,25 @@ use weir_memory::prefetch;
 
 use super::bucket::Bucket;
 use super::counts::{FrameKind, KindCounts, Traffic};
+use super::echo::{self, Echoes, Heard};
 use super::labels::{LabelRow, LabelTable, Labels};
+use super::state::Standing;
 use super::walled::{Refused, Walled};
-use super::{AccessPolicy, AccessSession, AccessState, SubscriberConfig};
+use super::{
+    AccessPolicy, AccessSession, AccessState, Loops, SubscriberConfig, SubscriberEvent, UnknownSessions,
+};
 use crate::address::{bits, mapped4, words_of, words6};
 use crate::batch::{Frames, PerFrame, Set};
 use crate::drops::DropReason;
-use crate::frame::{Frame, Kind, Line, Subscriber};
+use crate::frame::{Frame, IPV4, IPV6, Kind, Line, PPPOE, Subscriber};
+use crate::neighbour::is_link_local;
 use crate::prefix::{Prefix, mask6};
 use crate::table::arena::Arena;
 use crate::table::index::{self, Index};
+use crate::table::quota::{Quota, Rate, Rates};
 use crate::table::secret::Secret;
+use crate::table::shares::Host;
+use crate::table::tcp;
 use crate::time::Time;
 
 /// How much [`crate::Plane::frames_epoch`] grows until an index that was removed may be used again: a frame that is kept once more
@@ -45,8 +53,9 @@ const REST_EPOCHS: u64 = 64;
 struct Side {
     line: Line,
     generation: u8,
-    /// `None`: it was removed.
-    state: Option<AccessState>,
+    standing: Standing,
+    /// As [`AccessSession::mru`].
+    mru: u16,
     /// Number of its plan and group.
     labels: u16,
     /// Its first address of IPv4; 0: it has none.
@@ -57,6 +66,26 @@ struct Side {
 
 const _: () = assert!(size_of::<Side>() == 64);
 
+/// A subscriber that a packet is for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Receiver {
+    pub(crate) line: Line,
+    /// The longest packet that it takes, whatever its port carries.
+    pub(crate) most_bytes: u16,
+}
+
+impl Side {
+    /// The longest packet of its subscriber.
+    #[inline]
+    fn most_bytes(&self) -> u16 {
+        match (self.mru, self.line.pppoe_session) {
+            (0, 0) => u16::MAX,
+            (0, _) => PPPOE_MRU,
+            (mru, _) => mru,
+        }
+    }
+}
+
 /// What few frames ask for.
 #[derive(Debug, Default)]
 struct Details {
@@ -65,6 +94,10 @@ struct Details {
     /// Its addresses and networks.
     prefixes: Box<[Prefix]>,
     bits_per_s: [u64; 2],
+    magic: u32,
+    echo_said: (Option<u16>, Option<u8>),
+    /// Frames of PPP from it that carried no packets.
+    control_frames: u64,
     /// What was counted from it and to it, but for the best effort of IPv4: that is the rest of all.
     counts: [KindCounts; 2],
     dropped: Dropped,
@@ -94,6 +127,11 @@ pub(super) struct Shown<'a> {
     pub(super) bits_per_s: [u64; 2],
     pub(super) state: AccessState,
     pub(super) labels: &'a Labels,
+    pub(super) mru: u16,
+    pub(super) magic: u32,
+    pub(super) echo_said: (Option<u16>, Option<u8>),
+    pub(super) is_dead: bool,
+    pub(super) is_routed: bool,
     /// From it, and to it.
     pub(super) traffic: [Traffic; 2],
     pub(super) counts: [KindCounts; 2],
@@ -129,11 +167,20 @@ impl From<Denied> for DropReason {
     }
 }
 
+/// Senders of packets of unknown sessions that are told apart.
+const SENDERS: usize = 4096;
+/// PADTs per second, and those of a sender.
+const TERMINATIONS: Rates =
+    Rates { of_host: Rate { burst: 1, per_s: 1 }, of_all: Rate { burst: 1000, per_s: 4000 }, threads: 1 };
 /// Bits of the address of one host, as one of IPv6.
 const HOST_BITS: u8 = 128;
 /// Ethernet header, and a VLAN tag.
 const ETHERNET: usize = 14;
 const TAG: usize = 4;
+/// A header of TCP without options.
+const TCP: usize = 20;
+/// The MRU of a PPPoE session without RFC 4638.
+const PPPOE_MRU: u16 = 1492;
 /// An index that has rested long enough.
 const RELEASED: u64 = 0;
 
@@ -152,7 +199,7 @@ impl fmt::Display for Taken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Taken::Line => {
-                f.write_str("another subscriber has this port, tags and Ethernet address: give each its own")
+                f.write_str("another subscriber has this port, tags, Ethernet address and PPPoE session: give each its own")
             }
             Taken::Prefix(prefix) => write!(f, "another subscriber has {prefix}: give each its own"),
             Taken::Full => f.write_str("there are too many subscribers"),
@@ -185,8 +232,23 @@ struct Tables {
     lengths: [u32; 129],
     used_lengths: Vec<u8>,
     live: u32,
+    unknown_sessions: UnknownSessions,
+    echoes: Echoes,
+    /// Lines of routers, and how many subscribers are behind each.
+    routers: HashMap<Line, u32>,
+    /// PADTs for packets of unknown sessions.
+    terminations: Quota,
     /// Indexes that were removed, and when: no frame names the oldest any more when its time has come.
     resting: VecDeque<(u32, u64)>,
+}
+
+/// What frames from a subscriber are known by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Key {
+    /// Their line, which no other subscriber has.
+    Line,
+    /// Their source address: the line is that of a router, behind which others may be.
+    Source,
 }
 
 /// A prefix of a subscriber.
@@ -228,6 +290,43 @@ impl Subscribers {
         tables.side(&tables.from, subscriber).map(|side| side.line)
     }
 
+    /// The subscriber that a packet is for; `None` if it is none, or was removed.
+    #[inline]
+    pub(crate) fn receiver(&self, subscriber: Subscriber) -> Option<Receiver> {
+        let tables = self.0.as_ref()?;
+        let side = tables.side(&tables.to, subscriber)?;
+        Some(Receiver { line: side.line, most_bytes: side.most_bytes() })
+    }
+
+    /// A subscriber has sent PPP that is no packet: it is alive. Returns the magic number of the node there, and the longest packet.
+    pub(crate) fn heard_lcp(&mut self, subscriber: Subscriber) -> (u32, u16) {
+        let Some(tables) = &mut self.0 else { return (0, 0) };
+        match (tables.to.record(subscriber.index), tables.details.record_mut(subscriber.index)) {
+            (Some(side), Some(details)) => {
+                details.control_frames += 1;
+                (details.magic, side.most_bytes())
+            }
+            _ => (0, 0),
+        }
+    }
+
+    /// Whether the sender of a packet of an unknown PPPoE session is told so now.
+    pub(crate) fn terminates(&mut self, now: Time, sender: Host) -> bool {
+        self.0.as_mut().is_some_and(|tables| {
+            tables.unknown_sessions == UnknownSessions::Terminate && tables.terminations.allows(now, sender)
+        })
+    }
+
+    /// Whether the sender of a packet for itself is told so.
+    pub(crate) fn rejects_loops(&self) -> bool {
+        self.0.as_ref().is_some_and(|tables| tables.policy.loops == Loops::Reject)
+    }
+
+    /// What becomes of packets of unknown PPPoE sessions from now on.
+    pub(crate) fn set_unknown_sessions(&mut self, what: UnknownSessions) {
+        self.0.iter_mut().for_each(|tables| tables.unknown_sessions = what);
+    }
+
     /// Sets the subscribers that frames of `set` come from.
     pub(crate) fn find_senders(&self, frames: &mut Frames<'_, '_>, set: Set) {
         let Some(tables) = &self.0 else { return };
@@ -241,7 +340,10 @@ impl Subscribers {
         }
         for i in set {
             let line = frames[i].line();
-            let index = tables.by_line.find(hashes[i], |index| tables.from[index].line == line);
+            let index = match tables.by_line.find(hashes[i], |index| tables.from[index].line == line) {
+                0 if !tables.routers.is_empty() => tables.index_of_source(line, source_of(&frames[i])),
+                index => index,
+            };
             frames[i].subscriber = tables.named(index);
         }
     }
@@ -267,6 +369,38 @@ impl Subscribers {
         found
     }
 
+    /// Whether subscribers are behind a router of this line.
+    pub(crate) fn is_router(&self, line: Line) -> bool {
+        self.0.as_ref().is_some_and(|tables| tables.routers.contains_key(&line))
+    }
+
+    /// Sends echo requests to silent sessions whose turn it is, a bounded number of them: `send` is told the line, the id and the magic
+    /// number of each. True: there are more.
+    pub(crate) fn ask_silent(&mut self, now: Time, mut send: impl FnMut(Line, u8, u32)) -> bool {
+        let Some(tables) = &mut self.0 else { return false };
+        for _ in 0..echo::MOST {
+            let Some(index) = tables.echoes.next(now) else { return false };
+            let (side, details) = (&tables.from[index], &tables.details[index]);
+            let Dropped { foreign, over_rate: [over_rate, _], .. } = details.dropped;
+            let packets = side.traffic.frames + foreign + over_rate;
+            let heard = Heard { packets, control: details.control_frames };
+            if let Some(id) = tables.echoes.turn(index, details.session, heard) {
+                send(side.line, id, details.magic);
+            }
+        }
+        true
+    }
+
+    /// When a silent session is asked next.
+    pub(crate) fn due(&self, now: Time) -> Option<Time> {
+        self.0.as_ref().and_then(|tables| tables.echoes.due(now))
+    }
+
+    /// Sessions that have died or come alive since the last call.
+    pub(crate) fn take_events(&mut self) -> Vec<SubscriberEvent> {
+        self.0.as_mut().map_or_else(Vec::new, |tables| std::mem::take(&mut tables.echoes.events))
+    }
+
     /// Takes a packet from its subscriber: it counts.
     ///
     /// # Errors
@@ -276,7 +410,7 @@ impl Subscribers {
         let tables = self.0.as_mut().ok_or(Denied::NoSession)?;
         let Subscriber { index, generation } = frame.subscriber;
         let side = tables.from.record_mut(index).ok_or(Denied::NoSession)?;
-        let Some(state) = side.state.filter(|_| side.generation == generation) else {
+        let Some(state) = side.standing.state().filter(|_| side.generation == generation) else {
             return Err(Denied::NoSession);
         };
         if state == AccessState::Blocked {
@@ -295,15 +429,16 @@ impl Subscribers {
             tables.details[index].dropped.walled += 1;
             return Err(refused.into());
         }
-        let bytes = frame.bytes().len();
+        let bytes = frame.bytes().len() + pppoe_bytes(side.line);
         if !side.bucket.allow(now, bytes) {
             let [over_rate, _] = &mut tables.details[index].dropped.over_rate;
             *over_rate += 1;
             return Err(Denied::OverRate);
         }
         side.traffic.add(bytes);
-        let (labels, marking) = (side.labels, tables.policy.dscp.from);
+        let (labels, most_bytes, marking) = (side.labels, side.most_bytes(), tables.policy.dscp.from);
         tables.policy.dscp.mark(marking, frame);
+        clamp_mss(frame, most_bytes);
         tables.count(index, labels, (0, FrameKind::of(frame)), bytes);
         Ok(())
     }
@@ -318,7 +453,7 @@ impl Subscribers {
         let tables = self.0.as_mut().ok_or(Denied::NoSession)?;
         let Subscriber { index, generation } = frame.subscriber;
         let side = tables.to.record(index).filter(|side| side.generation == generation);
-        match side.and_then(|side| side.state).ok_or(Denied::NoSession)? {
+        match side.and_then(|side| side.standing.state()).ok_or(Denied::NoSession)? {
             AccessState::Active => {}
             AccessState::Blocked => {
                 tables.details[index].dropped.blocked += 1;
@@ -346,14 +481,14 @@ impl Subscribers {
     pub(crate) fn is_blocked(&self, subscriber: Subscriber) -> bool {
         let Some(tables) = &self.0 else { return false };
         let side = tables.side(&tables.from, subscriber);
-        side.is_some_and(|side| side.state == Some(AccessState::Blocked))
+        side.is_some_and(|side| side.standing.state() == Some(AccessState::Blocked))
     }
 
     /// The state of a subscriber, and the names of its plan and group; `None`: it is none.
     pub(crate) fn standing(&self, subscriber: Subscriber) -> Option<(AccessState, &Labels)> {
         let tables = self.0.as_ref()?;
         let side = tables.side(&tables.from, subscriber)?;
-        Some((side.state?, &tables.labels.get(side.labels)?.labels))
+        Some((side.standing.state()?, &tables.labels.get(side.labels)?.labels))
     }
 
     /// Takes what the text says of all subscribers.
@@ -368,7 +503,7 @@ impl Subscribers {
         self.0.iter().flat_map(|tables| tables.labels.iter())
     }
 
-    /// A packet goes to a subscriber: it counts, as if it had so many bytes. Returns where it is.
+    /// A packet goes to its subscriber: it counts, with the headers that it is going to have. Returns where the subscriber is.
     ///
     /// # Errors
     /// Why it is dropped.
@@ -377,10 +512,10 @@ impl Subscribers {
         let tables = self.0.as_mut().ok_or(Denied::NoSession)?;
         let (to, ip_bytes) = (frame.subscriber, frame.ip_bytes());
         let side = tables.to.record_mut(to.index).ok_or(Denied::NoSession)?;
-        if side.state.is_none() || side.generation != to.generation {
+        if !side.standing.is_live() || side.generation != to.generation {
             return Err(Denied::NoSession);
         }
-        let bytes = ip_bytes + ETHERNET + TAG * side.line.tags.count();
+        let bytes = ip_bytes + ETHERNET + TAG * side.line.tags.count() + pppoe_bytes(side.line);
         if !side.bucket.allow(now, bytes) {
             let [_, over_rate] = &mut tables.details[to.index].dropped.over_rate;
             *over_rate += 1;
@@ -406,7 +541,7 @@ impl Subscribers {
     pub(crate) fn insert(&mut self, line: Line, prefixes: Vec<Prefix>) -> Result<Subscriber, Taken> {
         let details = Details { prefixes: prefixes.into(), ..Details::default() };
         let tables = self.0.get_or_insert_with(|| Box::new(Tables::new(0)));
-        tables.insert(line, details, [Traffic::default(); 2])
+        tables.insert(line, Key::Line, details, [Traffic::default(); 2])
     }
 
     /// Adds one of the text; no two of a text have the same.
@@ -420,9 +555,10 @@ impl Subscribers {
     /// Changes a session: what stays the same goes on counting. `epoch` is [`crate::Plane::frames_epoch`].
     pub(crate) fn change(&mut self, old: Option<&AccessSession>, new: Option<&AccessSession>, epoch: u64) {
         let Some(tables) = &mut self.0 else { return };
-        let index = old.map_or(0, |old| tables.index_of_line(old.line));
-        let is_in_place =
-            |old: &AccessSession, new: &AccessSession| (old.line, &old.prefixes) == (new.line, &new.prefixes);
+        let index = old.map_or(0, |old| tables.index_of_session(old));
+        let is_in_place = |old: &AccessSession, new: &AccessSession| {
+            (old.line, old.is_routed, &old.prefixes) == (new.line, new.is_routed, &new.prefixes)
+        };
         if let (Some(old), Some(new)) = (old, new)
             && index != 0
             && is_in_place(old, new)
@@ -438,7 +574,8 @@ impl Subscribers {
         let details =
             Details { prefixes: new.prefixes.clone().into(), counts, dropped, ..Details::default() };
         // The configuration has no session that cannot be beside the others.
-        if let Ok(added) = tables.insert(new.line, details, traffic) {
+        let key = if new.is_routed { Key::Source } else { Key::Line };
+        if let Ok(added) = tables.insert(new.line, key, details, traffic) {
             tables.set_details(added.index, new);
         }
     }
@@ -460,7 +597,7 @@ impl Subscribers {
         let tables = self.0.as_ref()?;
         let (from, to) = (tables.from.record(index)?, tables.to.record(index)?);
         let details = tables.details.record(index)?;
-        let state = from.state?;
+        let state = from.standing.state()?;
         let mut counts = details.counts;
         for (counts, all) in counts.iter_mut().zip([from.traffic, to.traffic]) {
             counts.complete(all);
@@ -474,6 +611,11 @@ impl Subscribers {
             state,
             labels: &tables.labels.get(from.labels)?.labels,
             counts,
+            mru: to.mru,
+            magic: details.magic,
+            echo_said: details.echo_said,
+            is_dead: tables.echoes.is_dead(index),
+            is_routed: from.standing.is_routed(),
             traffic: [from.traffic, to.traffic],
             dropped: details.dropped,
         })
@@ -484,7 +626,7 @@ impl Subscribers {
         let Some(tables) = &self.0 else { return 0 };
         let per_index = 2 * size_of::<Side>() + size_of::<Details>();
         let indexes = tables.by_line.bytes() + tables.by_address4.bytes() + tables.by_prefix.bytes();
-        let prefixes = size_of::<Owned>() * tables.prefixes.len() as usize;
+        let prefixes = size_of::<Owned>() * tables.prefixes.len() as usize + tables.echoes.bytes();
         per_index * tables.from.len() as usize
             + indexes
             + prefixes
@@ -502,6 +644,10 @@ impl Details {
             Kind::V6 => IpAddr::from(frame.addresses6().0.to_be_bytes()),
             _ => return false,
         };
+        // Its address on the link goes no further than to the node.
+        if is_link_local(source) {
+            return true;
+        }
         self.prefixes.iter().any(|prefix| prefix.contains(source))
     }
 }
@@ -524,6 +670,10 @@ impl Tables {
             lengths: [0; 129],
             used_lengths: Vec::new(),
             live: 0,
+            unknown_sessions: UnknownSessions::default(),
+            echoes: Echoes::default(),
+            routers: HashMap::new(),
+            terminations: Quota::new(seed, SENDERS, TERMINATIONS),
             resting: VecDeque::new(),
         };
         // Index 0 is no subscriber, prefix 0 is none.
@@ -532,9 +682,9 @@ impl Tables {
         tables
     }
 
-    fn hash_of_line(&self, Line { port, tags, mac: [a, b, c, d, e, f] }: Line) -> u32 {
+    fn hash_of_line(&self, Line { port, tags, mac: [a, b, c, d, e, f], pppoe_session }: Line) -> u32 {
         let words = [
-            port.0.into(),
+            u32::from(pppoe_session) << 16 | u32::from(port.0),
             u32::from(tags.outer) << 16 | u32::from(tags.inner),
             u32::from_be_bytes([a, b, c, d]),
             u32::from_be_bytes([0, 0, e, f]),
@@ -550,12 +700,29 @@ impl Tables {
     #[inline]
     fn side<'a>(&self, sides: &'a Arena<Side>, subscriber: Subscriber) -> Option<&'a Side> {
         let side = sides.record(subscriber.index)?;
-        (side.state.is_some() && side.generation == subscriber.generation).then_some(side)
+        (side.standing.is_live() && side.generation == subscriber.generation).then_some(side)
     }
 
     /// The number of the subscriber with this line; 0: none.
     fn index_of_line(&self, line: Line) -> u32 {
         self.by_line.find(self.hash_of_line(line), |index| self.from[index].line == line)
+    }
+
+    /// The number of a session that is in the table; 0: it is not.
+    fn index_of_session(&self, session: &AccessSession) -> u32 {
+        match session.prefixes.first() {
+            Some(prefix) if session.is_routed => self.index_of_source(session.line, masked(*prefix).0),
+            _ => self.index_of_line(session.line),
+        }
+    }
+
+    /// The number of the subscriber behind the router of this line that has an address; 0: none.
+    #[cold]
+    fn index_of_source(&self, line: Line, address: [u32; 4]) -> u32 {
+        let index = self.to_address(address).index;
+        let is_there =
+            self.from.record(index).is_some_and(|side| side.standing.is_routed() && side.line == line);
+        if is_there { index } else { 0 }
     }
 
     /// The number of a prefix; 0: no subscriber has it.
@@ -611,7 +778,13 @@ impl Tables {
         is_first || self.number_of_prefix(address, len) != 0
     }
 
-    fn insert(&mut self, line: Line, details: Details, traffic: [Traffic; 2]) -> Result<Subscriber, Taken> {
+    fn insert(
+        &mut self,
+        line: Line,
+        key: Key,
+        details: Details,
+        traffic: [Traffic; 2],
+    ) -> Result<Subscriber, Taken> {
         if self.index_of_line(line) != 0 {
             return Err(Taken::Line);
         }
@@ -633,16 +806,28 @@ impl Tables {
         for prefix in behind_first(&details.prefixes) {
             self.own(prefix, index);
         }
-        self.by_line.insert(self.hash_of_line(line), index);
+        match key {
+            Key::Line => self.by_line.insert(self.hash_of_line(line), index),
+            Key::Source => *self.routers.entry(line).or_default() += 1,
+        }
         if let Some(first) = first {
             self.by_address4.insert(self.hash_of_prefix(masked(first).0, HOST_BITS), index);
         }
         let generation = self.from[index].generation;
         let address4 = first.and_then(|first| address4_of(masked(first).0)).unwrap_or(0);
         let [from, to] = traffic;
-        let (state, labels) = (Some(AccessState::Active), self.labels.take(&Labels::default()));
-        let side =
-            |traffic| Side { line, generation, state, labels, address4, bucket: Bucket::default(), traffic };
+        let labels = self.labels.take(&Labels::default());
+        let standing = Standing::of(AccessState::Active, key == Key::Source);
+        let side = |traffic| Side {
+            line,
+            generation,
+            standing,
+            mru: 0,
+            labels,
+            address4,
+            bucket: Bucket::default(),
+            traffic,
+        };
         (self.from[index], self.to[index]) = (side(from), side(to));
         self.details[index] = details;
         self.live += 1;
@@ -651,19 +836,34 @@ impl Tables {
 
     /// What a session says beside its line and its prefixes.
     fn set_details(&mut self, index: u32, session: &AccessSession) {
-        let AccessSession { session, revision, from_bits_per_s, to_bits_per_s, state, ref labels, .. } =
-            *session;
+        let AccessSession {
+            session,
+            revision,
+            from_bits_per_s,
+            to_bits_per_s,
+            mru,
+            magic,
+            echo,
+            echo_said,
+            state,
+            ref labels,
+            ..
+        } = *session;
         self.set_state(index, state);
         self.set_labels(index, labels);
         let details = &mut self.details[index];
         (details.session, details.revision) = (session, revision);
+        (details.magic, details.echo_said) = (magic, echo_said);
+        self.echoes.set(index, echo);
         details.bits_per_s = [from_bits_per_s, to_bits_per_s];
         self.from[index].bucket.set_rate(from_bits_per_s);
         self.to[index].bucket.set_rate(to_bits_per_s);
+        (self.from[index].mru, self.to[index].mru) = (mru, mru);
     }
 
     fn set_state(&mut self, index: u32, state: AccessState) {
-        (self.from[index].state, self.to[index].state) = (Some(state), Some(state));
+        let standing = Standing::of(state, self.from[index].standing.is_routed());
+        (self.from[index].standing, self.to[index].standing) = (standing, standing);
         if state != AccessState::Walled {
             self.walled.forget(index);
         }
@@ -735,8 +935,8 @@ impl Tables {
     }
 
     fn remove(&mut self, index: u32, epoch: u64) -> bool {
-        let Side { line, generation, state, labels, .. } = self.from[index];
-        if state.is_none() {
+        let Side { line, generation, standing, labels, .. } = self.from[index];
+        if standing.state().is_none() {
             return false;
         }
         self.labels.give_back(labels);
@@ -744,7 +944,8 @@ impl Tables {
         let gone = Side { line, generation: generation.wrapping_add(1), ..Side::default() };
         (self.from[index], self.to[index]) = (gone, gone);
         let Details { prefixes, .. } = std::mem::take(&mut self.details[index]);
-        self.by_line.remove(self.hash_of_line(line), index);
+        self.forget_line(line, standing.is_routed(), index);
+        self.echoes.remove(index);
         let first = first_address4(&prefixes);
         if let Some(first) = first {
             self.by_address4.remove(self.hash_of_prefix(masked(first).0, HOST_BITS), index);
@@ -755,6 +956,19 @@ impl Tables {
         self.live -= 1;
         self.resting.push_back((index, epoch.saturating_add(REST_EPOCHS)));
         true
+    }
+
+    /// Frames of a line are no more those of this subscriber.
+    fn forget_line(&mut self, line: Line, is_routed: bool, index: u32) {
+        if !is_routed {
+            return self.by_line.remove(self.hash_of_line(line), index);
+        }
+        if let Some(count) = self.routers.get_mut(&line) {
+            *count -= 1;
+            if *count == 0 {
+                self.routers.remove(&line);
+            }
+        }
     }
 
     /// Indexes that have rested long enough by this epoch may be used again.
@@ -770,6 +984,35 @@ impl From<Refused> for Denied {
             Refused::Dropped => Denied::Walled,
             Refused::Reset => Denied::WalledReset,
         }
+    }
+}
+
+/// The address that a frame comes from, that of an ARP message included.
+fn source_of(frame: &Frame<'_>) -> [u32; 4] {
+    match frame.kind() {
+        Kind::V4 => mapped4(frame.addresses4().0),
+        Kind::V6 => words6(frame.addresses6().0),
+        Kind::Arp => frame
+            .ip()
+            .get(14..18)
+            .and_then(<[u8]>::first_chunk)
+            .map_or([0; 4], |ip| mapped4(u32::from_be_bytes(*ip))),
+        Kind::Other => [0; 4],
+    }
+}
+
+/// Bytes of the headers of PPPoE and PPP of frames of a line.
+#[inline]
+fn pppoe_bytes(line: Line) -> usize {
+    if line.pppoe_session == 0 { 0 } else { PPPOE }
+}
+
+/// TCP of a subscriber is told to send no longer packets than these, in both directions.
+#[inline]
+pub(crate) fn clamp_mss(frame: &mut Frame<'_>, most_bytes: u16) {
+    if most_bytes != u16::MAX && frame.tcp_flags() & tcp::SYN != 0 {
+        let headers = if frame.kind() == Kind::V4 { IPV4 } else { IPV6 } + TCP;
+        tcp::clamp_mss(frame.l4_mut(), most_bytes.saturating_sub(headers as u16));
     }
 }
 
@@ -808,7 +1051,12 @@ mod tests {
 
     fn line(n: u16) -> Line {
         let mac = [2, 0, 0, 0, 0, (n % 3) as u8];
-        Line { port: PortId(n % 2), tags: Tags { outer: 1 + n % 5, inner: n % 7 }, mac }
+        Line {
+            port: PortId(n % 2),
+            tags: Tags { outer: 1 + n % 5, inner: n % 7 },
+            mac,
+            pppoe_session: n / 105,
+        }
     }
 
     fn prefix(text: &str) -> Prefix {
@@ -841,6 +1089,7 @@ mod tests {
         }
         assert_eq!((table.lookup_from(line(1)), table.lookup_from(line(2))), (one, two));
         for other in [
+            Line { pppoe_session: 7, ..line(1) },
             Line { port: PortId(0), ..line(1) },
             Line { tags: Tags { outer: 2, inner: 0 }, ..line(1) },
             Line { mac: [2, 0, 0, 0, 1, 1], ..line(1) },
@@ -879,7 +1128,6 @@ mod tests {
             line: line(n),
             prefixes,
             from_bits_per_s,
-            to_bits_per_s: 0,
             ..AccessSession::default()
         }
     }

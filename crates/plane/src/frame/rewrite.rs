@@ -4,7 +4,7 @@ use weir_packet::ecn;
 use weir_packet::frame::Mac;
 use weir_packet::headers::{DCCP, HIP, ICMP, ICMP6, TCP, UDP, UDP_LITE};
 
-use super::{ETHERNET, Fragment, Frame, HEAD_ROOM, Kind};
+use super::{ETHERNET, Fragment, Frame, HEAD_ROOM, Kind, PPPOE};
 use crate::drops::DropReason;
 
 /// Changes, each of which leaves the checksums right.
@@ -300,6 +300,94 @@ impl Frame<'_> {
         addresses[6..].copy_from_slice(&src);
         for (place, tag) in rest.as_chunks_mut().0.iter_mut().zip(tags) {
             *place = *tag;
+        }
+    }
+}
+
+/// What stands in front of a packet of this kind and length in a PPPoE session: EtherType, the header of PPPoE, the protocol of PPP.
+pub(crate) fn pppoe_header(id: u16, kind: Kind, bytes: usize) -> [u8; PPPOE + 2] {
+    let protocol = if kind == Kind::V4 { 0x21 } else { 0x57 };
+    let [[a, b], [c, d]] = [id.to_be_bytes(), (bytes as u16).saturating_add(2).to_be_bytes()];
+    [0x88, 0x64, 0x11, 0, a, b, c, d, 0, protocol]
+}
+
+/// The header of PPPoE (RFC 2516, section 4) with the protocol of PPP behind it.
+impl Frame<'_> {
+    /// The same as [`Frame::set_ethernet`], with the header of a PPPoE session in front of the packet.
+    #[inline(never)]
+    #[expect(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        reason = "two tags and this header fit into the head room, which stands before a frame that was read"
+    )]
+    pub(crate) fn set_session(&mut self, dst: Mac, src: Mac, tags: &[[u8; 4]], id: u16) {
+        let ip_at = usize::from(self.ip_at);
+        let header = pppoe_header(id, self.kind, self.ip_bytes());
+        self.buf[ip_at - PPPOE - 2..ip_at].copy_from_slice(&header);
+        self.ip_at -= PPPOE as u16;
+        self.set_ethernet(dst, src, tags);
+        self.ip_at += PPPOE as u16;
+    }
+
+    /// Reads the header of a frame of a PPPoE session. That of a packet is removed, so that the frame is one of Ethernet that holds the
+    /// packet; all else stays as it is. Behind the length that the header says may be padding, which is cut off.
+    ///
+    /// # Errors
+    /// It is no header of a session, it is longer than the frame, or the packet is broken.
+    #[inline(never)]
+    #[expect(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        reason = "the Ethernet header was read, and the length is compared with the frame's"
+    )]
+    pub(crate) fn open_session(&mut self) -> Result<(), DropReason> {
+        let Some(&[0x11, 0, a, b, c, d, high, low]) = self.ip().first_chunk::<PPPOE>() else {
+            return Err(DropReason::Malformed);
+        };
+        let (id, length) = (u16::from_be_bytes([a, b]), usize::from(u16::from_be_bytes([c, d])));
+        let is_whole = (2..=self.ip_bytes() + 2 - PPPOE).contains(&length);
+        if !is_whole || matches!(id, 0 | u16::MAX) {
+            return Err(DropReason::Malformed);
+        }
+        self.pppoe_session = id;
+        let ether_type = match [high, low] {
+            [0, 0x21] => [0x08, 0x00],
+            [0, 0x57] => [0x86, 0xdd],
+            // The protocol of PPP is compressed: the node never agrees to that (RFC 2516, section 7).
+            [first, _] if first & 1 != 0 => return Err(DropReason::Malformed),
+            _ => {
+                self.end = self.ip_at + (PPPOE - 2 + length) as u16;
+                return Ok(());
+            }
+        };
+        let (start, ip_at) = (usize::from(self.start), usize::from(self.ip_at));
+        self.end = (ip_at + PPPOE - 2 + length) as u16;
+        self.buf.copy_within(start..ip_at - 2, start + PPPOE);
+        self.buf[ip_at + PPPOE - 2..ip_at + PPPOE].copy_from_slice(&ether_type);
+        self.start += PPPOE as u16;
+        self.read(ip_at - 2 - start)
+    }
+
+    /// Sends a frame back that is to be answered with itself, by the port with this Ethernet address, with so many bytes behind its
+    /// Ethernet header; not more than it has.
+    #[expect(
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects,
+        reason = "the Ethernet header was read"
+    )]
+    pub(crate) fn turn_back(&mut self, own: Mac, bytes: usize) {
+        let (_, sender) = self.macs();
+        self.end = self.ip_at + bytes.min(self.ip_bytes()) as u16;
+        let header = self.between_mut(self.start, self.ip_at);
+        header[..6].copy_from_slice(&sender);
+        header[6..12].copy_from_slice(&own);
+    }
+
+    /// Puts the header of its PPPoE session back in front of a packet that came in it.
+    pub(crate) fn close_session(&mut self) {
+        if self.pppoe_session != 0 && self.is_ip() {
+            let ((dst, src), places) = (self.macs(), &mut [[0; 4]; 2]);
+            self.set_session(dst, src, self.tags.write(places), self.pppoe_session);
         }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! no session         > dropped (what is to be punted has been)
-//! ARP                > for the node, or for another subscriber: answered; changes nothing
+//! ARP, neighbour     > for the node, or for another subscriber: answered; changes nothing
+//! solicitations
 //! a packet of IP     > state, source, rate > counted, goes on; of a walled subscriber, see `access/walled.rs`
 //! ```
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
@@ -19,6 +20,7 @@ use crate::dir::EntryPoint;
 use crate::drops::DropReason;
 use crate::frame::{Frame, Kind};
 use crate::icmp;
+use crate::neighbour::is_link_local;
 use crate::pipeline::Exit;
 use crate::threads::Ingress;
 use crate::time::Time;
@@ -37,14 +39,7 @@ impl Plane {
                 continue;
             }
             let verdict = match batch[i].kind() {
-                Kind::V6 if icmp::is_about_neighbours(&batch[i]) => {
-                    let (subscribers, sender) = (&self.pipeline.subscribers, batch[i].subscriber);
-                    let reason = match subscribers.line(sender) {
-                        None => Some(DropReason::NoSubscriber),
-                        Some(_) => subscribers.is_blocked(sender).then_some(DropReason::SubscriberBlocked),
-                    };
-                    reason.map(Verdict::Dropped)
-                }
+                Kind::V6 if icmp::is_about_neighbours(&batch[i]) => Some(self.answer_solicitation(&batch[i])),
                 Kind::V4 | Kind::V6 => {
                     let taken = self.pipeline.subscribers.take_from(now, &mut batch[i]);
                     if taken == Err(Denied::WalledReset) {
@@ -97,5 +92,33 @@ impl Plane {
         }
         router.answer_for(frame, target, from, &mut self.outbox);
         Some(Verdict::Local)
+    }
+
+    /// The verdict of neighbour discovery of a device at an access port, as [`Plane::answer_subscriber`] has it for ARP. A device may
+    /// ask from its address on the link, and so may a router that subscribers are behind.
+    fn answer_solicitation(&mut self, frame: &Frame<'_>) -> Verdict {
+        let subscribers = &self.pipeline.subscribers;
+        let is_router = subscribers.is_router(frame.line());
+        if subscribers.line(frame.subscriber).is_none() && !is_router {
+            return Verdict::Dropped(DropReason::NoSubscriber);
+        }
+        if subscribers.is_blocked(frame.subscriber) {
+            return Verdict::Dropped(DropReason::SubscriberBlocked);
+        }
+        let Some(Heard::Question { from, target }) = neighbour::parse(&frame.untagged()) else {
+            return Verdict::Dropped(DropReason::NotForUs);
+        };
+        let is_own = |address| subscribers.has_address(frame.subscriber, address);
+        let is_right = from.ip.is_unspecified() || is_link_local(from.ip) || is_own(from.ip);
+        if !is_right || from.mac != frame.macs().1 {
+            return Verdict::Dropped(DropReason::SubscriberSource);
+        }
+        let Exit::Router(router) = &self.pipeline.exit else { return Verdict::Dropped(DropReason::NotForUs) };
+        let is_others = || !is_own(target) && !subscribers.lookup_to(words_of(target)).is_none();
+        if !router.is_own(frame.port, target) && (is_router || !is_others()) {
+            return Verdict::Dropped(DropReason::NotForUs);
+        }
+        router.answer_for(frame, target, from, &mut self.outbox);
+        Verdict::Local
     }
 }

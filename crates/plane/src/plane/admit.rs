@@ -8,7 +8,7 @@ use crate::drops::DropReason;
 use crate::frame::{ETHERNET, Frame, Kind, Passage};
 use crate::icmp::{self, Error};
 use crate::pipeline::{Entries, Exit, Stage};
-use crate::punter::is_pppoe;
+use crate::punter::{is_pppoe, is_pppoe_session};
 use crate::route::Refusal;
 use crate::steer::Directed;
 use crate::tags::{PortTags, Tag, TagSet, Tags};
@@ -19,7 +19,7 @@ impl Plane {
     /// Reads the headers of frames off the wire; frames that do not concern the stages get their verdict here.
     pub(super) fn admit(&mut self, now: Time, batch: &mut Batch<'_>) -> Entries {
         let (mut admitted, mut others, mut of_left) = (Set::EMPTY, Set::EMPTY, Set::EMPTY);
-        let (mut no_ip, mut of_subscribers) = (Set::EMPTY, Set::EMPTY);
+        let (mut no_ip, mut of_subscribers, mut of_sessions) = (Set::EMPTY, Set::EMPTY, Set::EMPTY);
         let has_subscribers = self.pipeline.has_access || !self.pipeline.subscribers.is_empty();
         let router = if let Exit::Router(router) = &self.pipeline.exit { Some(&**router) } else { None };
         for (i, frame) in batch.frames.iter_mut().enumerate() {
@@ -38,6 +38,14 @@ impl Plane {
                 }
             }
             if has_subscribers && self.pipeline.has_subscribers(frame.port) {
+                if self.pipeline.is_access(frame.port) && is_pppoe_session(frame) {
+                    if let Err(reason) = frame.open_session() {
+                        self.accounting.drops.count(reason);
+                        batch.verdicts[i] = Verdict::Dropped(reason);
+                        continue;
+                    }
+                    of_sessions.insert(i);
+                }
                 of_subscribers.insert(i);
             }
             if router.map_or(frame.is_ip(), |router| router.takes_in(frame)) {
@@ -48,6 +56,10 @@ impl Plane {
         }
         if !of_subscribers.is_empty() {
             self.find_subscribers(batch, of_subscribers);
+        }
+        if !of_sessions.is_empty() {
+            let gone = of_sessions.without(self.take_sessions(now, batch, of_sessions));
+            (admitted, others) = (admitted.without(gone), others.without(gone));
         }
         if self.punter.is_some() {
             let rest = self.punt_to_control(now, batch, admitted.or(others));

@@ -60,6 +60,9 @@ impl Plane {
                 _ => None,
             };
             let verdict = refused.unwrap_or_else(|| self.control_verdict(now, &batch[i], reason));
+            if matches!(verdict, Verdict::Control(_)) {
+                batch[i].close_session();
+            }
             self.decide(batch, i, verdict);
         }
         others

@@ -6,12 +6,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_packet::frame::Mac;
 
 use super::{GROUPS, NEIGHBOURS, Next, Router, is_of_link};
+use crate::access::{Receiver, clamp_mss};
 use crate::batch::{Frames, PerFrame, Set};
 use crate::dir::{Dir, EntryPoint};
 use crate::drops::DropReason;
 use crate::flow::spread;
 use crate::fragment;
-use crate::frame::{Frame, Kind, Line, PortId};
+use crate::frame::{Frame, HEAD_ROOM, Kind, Line, PPPOE, PortId, pppoe_header};
 use crate::icmp::{self, Error};
 use crate::neighbour::{Asker, Known, Slot, State, Target, Waiting};
 use crate::prefix::Prefix;
@@ -29,6 +30,10 @@ struct Station {
     mac: Mac,
     /// Those of its line, where the port has several.
     tags: Option<Tags>,
+    /// 0: none.
+    pppoe_session: u16,
+    /// The longest packet that it takes, whatever its port carries.
+    most_bytes: u16,
 }
 
 /// The subscriber of the text at a port that a frame is for.
@@ -36,20 +41,27 @@ fn subscriber(step: &Step<'_, '_>, i: usize, port: PortId) -> Option<Station> {
     if step.subscribers.is_empty() {
         return None;
     }
-    let line = step.subscribers.line(step.subscribers.lookup_to(step.frames[i].destination()))?;
-    (line.port == port).then_some(Station::of(line))
+    let found = step.subscribers.receiver(step.subscribers.lookup_to(step.frames[i].destination()))?;
+    (found.line.port == port).then_some(Station::of(found))
 }
 
 impl Station {
-    fn of(Line { port, tags, mac }: Line) -> Station {
-        Station { port, mac, tags: Some(tags) }
+    /// A host on the link of a port that is no subscriber.
+    fn host(port: PortId, mac: Mac) -> Station {
+        Station { port, mac, tags: None, pppoe_session: 0, most_bytes: u16::MAX }
+    }
+
+    fn of(Receiver { line: Line { port, tags, mac, pppoe_session }, most_bytes }: Receiver) -> Station {
+        Station { port, mac, tags: Some(tags), pppoe_session, most_bytes }
     }
 }
 
 /// The sender of the frame that this one answers, if that came in by the port.
 fn asker(frame: &Frame<'_>, port: PortId) -> Option<Station> {
     let (mac, _) = frame.macs();
-    (frame.is_answer && frame.port == port).then_some(Station { port, mac, tags: Some(frame.tags) })
+    let Frame { tags, pppoe_session, .. } = *frame;
+    let station = Station { tags: Some(tags), pppoe_session, ..Station::host(port, mac) };
+    (frame.is_answer && frame.port == port).then_some(station)
 }
 
 impl Router {
@@ -123,11 +135,11 @@ impl Router {
             Some(_) if step.frames[i].ttl() <= 1 => {
                 step.refuse(i, DropReason::TtlExpired, Error::TimeExceeded, back)
             }
-            Some(Next::Ready { port, mac }) => self.send(step, i, Station { port, mac, tags: None }, back),
+            Some(Next::Ready { port, mac }) => self.send(step, i, Station::host(port, mac), back),
             Some(Next::Stale { port, mac }) => {
                 self.neighbours.used(Slot(hop.0 - NEIGHBOURS), step.now);
                 self.settle();
-                self.send(step, i, Station { port, mac, tags: None }, back);
+                self.send(step, i, Station::host(port, mac), back);
             }
             Some(Next::Unresolved) => self.wait(step, i, Slot(hop.0 - NEIGHBOURS), dir),
             Some(Next::Connected(port)) => self.send_to_host(step, dir, i, port),
@@ -138,7 +150,7 @@ impl Router {
     fn send_to_host(&mut self, step: &mut Step<'_, '_>, dir: Dir, i: usize, port: PortId) {
         let back = EntryPoint::Begin(dir.opposite());
         if self.neighbours.link(port).is_access {
-            return self.send_to_subscriber(step, i, port, back);
+            return self.send_to_subscriber(step, dir, i);
         }
         let has_lines = self.neighbours.link(port).has_lines();
         let host = subscriber(step, i, port).or_else(|| asker(&step.frames[i], port).filter(|_| has_lines));
@@ -161,24 +173,37 @@ impl Router {
     }
 
     /// A packet for a network of access ports: it is for a subscriber at any of them, or answers a device without a session.
-    fn send_to_subscriber(&self, step: &mut Step<'_, '_>, i: usize, port: PortId, back: EntryPoint) {
+    fn send_to_subscriber(&self, step: &mut Step<'_, '_>, dir: Dir, i: usize) {
+        let back = EntryPoint::Begin(dir.opposite());
         let frame = &mut step.frames[i];
         if let Some(asker) = asker(frame, frame.port).filter(|_| self.neighbours.link(frame.port).is_access) {
             return self.send(step, i, asker, back);
         }
+        let from = frame.subscriber;
         frame.subscriber = step.subscribers.lookup_to(frame.destination());
-        let Some(line) = step.subscribers.line(frame.subscriber) else {
+        // On their way inward packets name their receiver, also those that a NAT has turned.
+        if dir == Dir::Outward && from == frame.subscriber && !from.is_none() {
+            return match step.subscribers.rejects_loops() {
+                true => step.refuse(i, DropReason::SubscriberLoop, Error::RejectRoute, back),
+                false => step.drop(i, DropReason::SubscriberLoop),
+            };
+        }
+        let Some(receiver) = step.subscribers.receiver(frame.subscriber) else {
             return step.refuse(i, DropReason::NoSubscriber, Error::NoHost, back);
         };
-        if self.is_too_long(frame, line.port) {
-            return step.refuse(i, DropReason::TooBig, Error::TooBig(self.mtu(port)), back);
+        let most_bytes = self.most_bytes(&receiver);
+        if is_longer(frame, most_bytes) {
+            return step.refuse(i, DropReason::TooBig, Error::TooBig(most_bytes), back);
         }
         let sent = step
             .subscribers
             .admit_to(step.now, frame)
             .and_then(|()| step.subscribers.send_to(step.now, frame));
         match sent {
-            Ok(line) => self.send(step, i, Station::of(line), back),
+            Ok(_) => {
+                clamp_mss(frame, receiver.most_bytes);
+                self.send(step, i, Station::of(receiver), back)
+            }
             Err(denied) => step.drop(i, denied.into()),
         }
     }
@@ -189,13 +214,13 @@ impl Router {
         let mut others = set.without(found);
         for i in found {
             let frame = &mut step.frames[i];
-            let Some(line) = step.subscribers.line(frame.subscriber).filter(|_| {
+            let Some(receiver) = step.subscribers.receiver(frame.subscriber).filter(|_| {
                 frame.ttl() > 1 && !is_of_link(frame) && !frame.is_to_group() && !frame.has_options4()
             }) else {
                 others.insert(i);
                 continue;
             };
-            if frame.ip_bytes() > usize::from(self.mtu(line.port)) {
+            if frame.ip_bytes() > usize::from(self.most_bytes(&receiver)) {
                 others.insert(i);
                 continue;
             }
@@ -204,11 +229,15 @@ impl Router {
                 .admit_to(step.now, frame)
                 .and_then(|()| step.subscribers.send_to(step.now, frame));
             match sent {
-                Ok(Line { port, tags, mac }) => {
+                Ok(Line { port, tags, mac, pppoe_session }) => {
+                    clamp_mss(frame, receiver.most_bytes);
                     frame.decrement_ttl();
-                    let (places, priority) = (&mut [[0; 4]; 2], step.subscribers.priority(frame.class));
-                    let tags = tags.write_with_priority(priority, places);
-                    frame.set_ethernet(mac, self.neighbours.link(port).mac, tags);
+                    let (own, places) = (self.neighbours.link(port).mac, &mut [[0; 4]; 2]);
+                    let tags = tags.write_with_priority(step.subscribers.priority(frame.class), places);
+                    match pppoe_session {
+                        0 => frame.set_ethernet(mac, own, tags),
+                        id => frame.set_session(mac, own, tags, id),
+                    }
                     step.leave(i, port);
                 }
                 Err(denied) => step.drop(i, denied.into()),
@@ -240,7 +269,10 @@ impl Router {
             let tags = frame.tags;
             let (places, has_lines) = (&mut [[0; 4]; 2], link.has_lines());
             let tags = if has_lines { tags.write(places) } else { link.tags.fixed() };
-            frame.set_ethernet(sender, link.mac, tags);
+            match frame.pppoe_session {
+                0 => frame.set_ethernet(sender, link.mac, tags),
+                id => frame.set_session(sender, link.mac, tags, id),
+            }
             step.leave(i, port);
         } else {
             step.local(i);
@@ -249,12 +281,13 @@ impl Router {
 
     /// A packet that may be too long for the link.
     fn send(&self, step: &mut Step<'_, '_>, i: usize, to: Station, back: EntryPoint) {
-        let Station { port, mac, tags } = to;
+        let Station { port, mac, tags, pppoe_session, most_bytes } = to;
         if step.frames[i].has_options4() && !self.see_to_options(step, i, port, back) {
             return;
         }
-        let (mtu, link) = (self.mtu(port), self.neighbours.link(port));
-        if self.is_too_long(&step.frames[i], port) {
+        let (mtu, link) =
+            (self.most_bytes_at(port, pppoe_session).min(most_bytes), self.neighbours.link(port));
+        if is_longer(&step.frames[i], mtu) {
             return step.refuse(i, DropReason::TooBig, Error::TooBig(mtu), back);
         }
         let frame = &mut step.frames[i];
@@ -264,9 +297,13 @@ impl Router {
         let tags = tags.map_or(link.tags.fixed(), |tags| tags.write(places));
         frame.set_ethernet(mac, link.mac, tags);
         if !fits {
-            for later in fragment::cut(frame, mtu) {
+            for mut later in fragment::cut(frame, mtu) {
+                set_session_of_copy(&mut later, frame.ethernet().len(), pppoe_session);
                 step.outbox.send(EntryPoint::Leave(port), port, later);
             }
+        }
+        if pppoe_session != 0 {
+            frame.set_session(mac, link.mac, tags, pppoe_session);
         }
         step.leave(i, port);
     }
@@ -302,8 +339,21 @@ impl Router {
 
     /// Whether a packet is longer than a link carries, and not to be cut.
     fn is_too_long(&self, frame: &Frame<'_>, port: PortId) -> bool {
-        let fits = frame.ip().len() <= usize::from(self.mtu(port));
-        !fits && (frame.kind() == Kind::V6 || fragment::forbidden(frame))
+        is_longer(frame, self.mtu(port))
+    }
+
+    /// The longest packet that gets to a subscriber.
+    #[inline]
+    fn most_bytes(&self, receiver: &Receiver) -> u16 {
+        let Line { port, pppoe_session, .. } = receiver.line;
+        self.most_bytes_at(port, pppoe_session).min(receiver.most_bytes)
+    }
+
+    /// The longest packet that a port carries, in a PPPoE session unless that is 0.
+    #[inline]
+    fn most_bytes_at(&self, port: PortId, pppoe_session: u16) -> u16 {
+        let header = if pppoe_session == 0 { 0 } else { PPPOE as u16 };
+        self.mtu(port).saturating_sub(header)
     }
 
     /// A packet for a neighbour whose Ethernet address is not known.
@@ -311,7 +361,7 @@ impl Router {
         let back = EntryPoint::Begin(dir.opposite());
         let Known { port, mac, state, .. } = self.neighbours.known(slot);
         if !matches!(state, State::Unknown | State::Asking(_)) {
-            return self.send(step, i, Station { port, mac, tags: None }, back);
+            return self.send(step, i, Station::host(port, mac), back);
         }
         if step.frames[i].has_options4() && !self.see_to_options(step, i, port, back) {
             return;
@@ -337,6 +387,20 @@ impl Router {
             );
         }
         self.settle();
+    }
+}
+
+/// Whether a packet is longer than this, and not to be cut.
+fn is_longer(frame: &Frame<'_>, most_bytes: u16) -> bool {
+    let fits = frame.ip().len() <= usize::from(most_bytes);
+    !fits && (frame.kind() == Kind::V6 || fragment::forbidden(frame))
+}
+
+/// Gives a fragment, with head room and an Ethernet header of so many bytes in front, the header of a PPPoE session, unless that is 0.
+fn set_session_of_copy(fragment: &mut Vec<u8>, ethernet: usize, pppoe_session: u16) {
+    if pppoe_session != 0 {
+        let (type_at, ip_at) = (HEAD_ROOM + ethernet - 2, HEAD_ROOM + ethernet);
+        fragment.splice(type_at..ip_at, pppoe_header(pppoe_session, Kind::V4, fragment.len() - ip_at));
     }
 }
 
