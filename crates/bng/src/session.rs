@@ -34,6 +34,8 @@ pub struct Session {
     pub counters: Counters,
     /// When the lease ends, by the clock that never goes back.
     pub lease_end: Duration,
+    /// Its port has lost its link: when the session ends unless the link is up again.
+    pub grace_until: Option<Duration>,
 }
 
 /// A device of a customer, and where it is.
@@ -107,10 +109,12 @@ pub enum EndCause {
     Replaced,
     /// Its first record could not be written.
     NotStored,
+    /// The port had no link for longer than the grace.
+    LinkLost,
 }
 
 impl EndCause {
-    const ALL: [EndCause; 8] = [
+    const ALL: [EndCause; 9] = [
         EndCause::Released,
         EndCause::Declined,
         EndCause::Expired,
@@ -119,6 +123,7 @@ impl EndCause {
         EndCause::SubscriberChanged,
         EndCause::Replaced,
         EndCause::NotStored,
+        EndCause::LinkLost,
     ];
 
     /// Its name in records, events and scenarios.
@@ -132,6 +137,7 @@ impl EndCause {
             EndCause::SubscriberChanged => "subscriber-changed",
             EndCause::Replaced => "replaced",
             EndCause::NotStored => "not-stored",
+            EndCause::LinkLost => "link-lost",
         }
     }
 }

@@ -48,7 +48,15 @@ impl Bng {
                 let subscriber = self.name(index).unwrap_or(subscriber);
                 self.config.share_port(&mut lease.device.line.port);
                 let lease_end = self.now.at + self.left(&lease);
-                let session = Session { id: session, subscriber, lease, start_s, counters, lease_end };
+                let session = Session {
+                    id: session,
+                    subscriber,
+                    lease,
+                    start_s,
+                    counters,
+                    lease_end,
+                    grace_until: None,
+                };
                 self.adopt_session(index, session);
             }
             Change::End { session, subscriber, address, .. } => {
