@@ -13,7 +13,7 @@ use crate::plan::{self, Rates};
 use crate::session;
 use crate::subscriber::{self, Key, Status};
 
-/// A subscriber. One of `mac`, `line` and `circuit` identifies it.
+/// A subscriber. One of `mac`, `line`, `circuit` and `login` identifies it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Subscriber {
@@ -28,6 +28,12 @@ pub struct Subscriber {
     /// Its circuit-id: a text, or `0x0104`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub circuit: Option<String>,
+    /// The name that its device gives by PPP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub login: Option<String>,
+    /// The password of its login. It is never in an answer: a change without it keeps the one that there is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password: Option<String>,
     /// Its rates.
     pub plan: Plan,
     /// The address that it alone gets.
@@ -275,13 +281,14 @@ impl Subscriber {
     /// # Errors
     /// What is wrong, and what to write.
     pub fn read(self) -> Result<subscriber::Subscriber, String> {
-        let key = match (self.mac, self.line, self.circuit) {
-            (Some(mac), None, None) => Key::Mac(mac.parse()?),
-            (None, Some(line), None) => Key::Line(line.parse()?),
-            (None, None, Some(circuit)) => Key::circuit(&circuit)?,
+        let key = match (self.mac, self.line, self.circuit, self.login) {
+            (Some(mac), None, None, None) => Key::Mac(mac.parse()?),
+            (None, Some(line), None, None) => Key::Line(line.parse()?),
+            (None, None, Some(circuit), None) => Key::circuit(&circuit)?,
+            (None, None, None, Some(login)) => Key::Login(login.parse()?),
             _ => {
                 return Err(format!(
-                    "one key identifies subscriber {}: write mac, line or circuit",
+                    "one key identifies subscriber {}: write mac, line, circuit or login",
                     self.name
                 ));
             }
@@ -292,6 +299,7 @@ impl Subscriber {
             fixed_address: self.address,
             group: self.group.map(|group| group.parse()).transpose()?,
             status: self.state.parse()?,
+            password: self.password.as_deref().map(subscriber::password).transpose()?,
             name: self.name.parse()?,
         })
     }
@@ -326,14 +334,23 @@ impl SubscriberPatch {
     }
 }
 
+impl Subscriber {
+    /// The subscriber with its password, for a request.
+    pub fn with_password(subscriber: &subscriber::Subscriber) -> Subscriber {
+        Subscriber { password: subscriber.password_word(), ..Subscriber::from(subscriber) }
+    }
+}
+
 impl From<&subscriber::Subscriber> for Subscriber {
     fn from(subscriber: &subscriber::Subscriber) -> Subscriber {
-        let subscriber::Subscriber { name, key, plan, fixed_address, group, status } = subscriber;
-        let (mut mac, mut line, mut circuit) = (None, None, None);
+        let subscriber::Subscriber { name, key, plan, fixed_address, group, status, password: _ } =
+            subscriber;
+        let (mut mac, mut line, mut circuit, mut login) = (None, None, None, None);
         match key {
             Key::Mac(of) => mac = Some(of.to_string()),
             Key::Line(of) => line = Some(of.to_string()),
             Key::Circuit(of) => circuit = Some(hex::Word(of).to_string()),
+            Key::Login(of) => login = Some(of.to_string()),
         }
         let plan = match plan {
             plan::Plan::Named(name) => Plan::Named(name.to_string()),
@@ -343,7 +360,8 @@ impl From<&subscriber::Subscriber> for Subscriber {
         };
         let (name, state) = (name.to_string(), status.to_string());
         let group = group.as_ref().map(ToString::to_string);
-        Subscriber { name, mac, line, circuit, plan, address: *fixed_address, group, state }
+        let password = None;
+        Subscriber { name, mac, line, circuit, login, password, plan, address: *fixed_address, group, state }
     }
 }
 
@@ -353,7 +371,7 @@ impl From<&session::Session> for Session {
         Session {
             session: id.0,
             subscriber: subscriber.to_string(),
-            access: "ipoe".into(),
+            access: if lease.ppp.is_some() { "pppoe" } else { "ipoe" }.into(),
             line: lease.device.line.to_string(),
             mac: lease.device.mac.to_string(),
             address: lease.address,
@@ -380,6 +398,7 @@ mod tests {
             "anna mac 02:00:00:00:00:01 plan down 20Mbit/s up 5Mbit/s",
             "ben@isp line access1:100.7 plan basic address 100.64.0.9",
             "dora circuit 0x0104 plan basic blocked",
+            "emil login emil@isp plan basic",
             "emil line access1 plan basic group west walled",
         ] {
             let subscriber: subscriber::Subscriber = text.parse().unwrap();
@@ -390,11 +409,23 @@ mod tests {
     }
 
     #[test]
+    fn passwords_are_in_requests_and_in_no_answer() {
+        let subscriber: subscriber::Subscriber =
+            "emil login emil@isp plan basic password secret".parse().unwrap();
+        let answer = serde_json::to_string(&Subscriber::from(&subscriber)).unwrap();
+        assert!(!answer.contains("secret") && !answer.contains("password"), "{answer}");
+        assert!(!format!("{subscriber:?}").contains("secret"));
+        let request = serde_json::to_string(&Subscriber::with_password(&subscriber)).unwrap();
+        let read: Subscriber = serde_json::from_str(&request).unwrap();
+        assert_eq!(read.read(), Ok(subscriber));
+    }
+
+    #[test]
     fn mistakes_say_what_to_write() {
         for (json, says) in [
             (
                 r#"{"name": "anna", "plan": "basic"}"#,
-                "one key identifies subscriber anna: write mac, line or circuit",
+                "one key identifies subscriber anna: write mac, line, circuit or login",
             ),
             (r#"{"name": "a(b", "mac": "02:00:00:00:00:01", "plan": "basic"}"#, "`a(b` is no name"),
             (

@@ -6,6 +6,7 @@
 //! ```
 
 mod adopt;
+mod calls;
 mod commands;
 mod dhcp;
 mod queries;
@@ -17,6 +18,7 @@ use std::time::Duration;
 
 pub use queries::{Counts, Sizes};
 
+use self::calls::{CallId, Calls};
 use crate::config::Config;
 use crate::drops::DropReason;
 use crate::io::{CommandError, Input, Now, Output};
@@ -50,6 +52,8 @@ pub struct Bng {
     limiter: Limiter,
     traces: Traces,
     counts: Counts,
+    /// PPPoE sessions, also those that are being set up.
+    calls: Calls,
     /// Until when a port's servers are not reported again.
     servers_seen: HashMap<PortName, Duration>,
     /// When [`Output::Wake`] was last said for.
@@ -67,6 +71,10 @@ enum Deadline {
     Offer(Index),
     /// An address may be assigned again.
     Quarantine(Ipv4Addr),
+    /// A PPPoE session has something to do.
+    Call(CallId),
+    /// A PADO leaves.
+    Pado(u64),
 }
 
 /// Why an address is not assigned for a time.
@@ -119,6 +127,8 @@ impl Bng {
         }
         let mut addresses = Addresses::default();
         addresses.set_pools(config.pools.clone());
+        let mut calls = Calls::new(seed);
+        calls.configure(config.pppoe.as_ref());
         Ok(Bng {
             config,
             now: Now::default(),
@@ -130,6 +140,7 @@ impl Bng {
             waiting: VecDeque::new(),
             revision: 0,
             limiter: Limiter::new(seed),
+            calls,
             traces: Traces::default(),
             counts: Counts::default(),
             servers_seen: HashMap::new(),
@@ -152,6 +163,7 @@ impl Bng {
             Input::Command { id, command } => self.command(id, command, out),
             Input::Adopt(record) => self.adopt(record, out),
             Input::NodeTable(table) => self.compare_node(table, out),
+            Input::SessionLost { session } => self.session_lost(session, out),
             Input::NodeRefused { session } => self.refused_by_node(session),
             Input::Counted { session, counters } => self.counted(session, counters, out),
             Input::PortLink { port, link } => self.port_link(&port, link, out),
@@ -175,6 +187,8 @@ impl Bng {
                 Deadline::Grace(subscriber) => self.grace_ends(subscriber, out),
                 Deadline::Offer(subscriber) => self.withdraw_offer(subscriber),
                 Deadline::Quarantine(address) => self.quarantine_ends(address),
+                Deadline::Call(call) => self.call_timer(call, out),
+                Deadline::Pado(_) => self.send_pado(out),
             }
         }
     }

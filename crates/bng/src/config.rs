@@ -16,6 +16,9 @@ use crate::mac::Mac;
 use crate::name::Name;
 use crate::plan::{Plan, Rates};
 use crate::pool::{Pool, is_assignable};
+use crate::ppp::auth::Method;
+use crate::ppp::negotiation;
+use crate::pppoe::concentrator;
 use crate::subscriber::{Key, Subscriber};
 
 /// The configuration of a BNG.
@@ -47,6 +50,30 @@ pub struct Config {
     pub line_limit: Limit,
     /// Messages from one subscriber on one line.
     pub subscriber_limit: Limit,
+    /// Sessions over PPPoE; `None`: there are none.
+    pub pppoe: Option<Pppoe>,
+}
+
+/// Sessions over PPPoE.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pppoe {
+    /// Discovery.
+    pub discovery: concentrator::Options,
+    /// How a device shows who it is, the first method first; not empty.
+    pub methods: Vec<Method>,
+    /// Timers and counters of PPP.
+    pub timers: negotiation::Timers,
+}
+
+impl Default for Pppoe {
+    /// CHAP with MD5, then MS-CHAPv2. PAP shows the password to everyone on the line.
+    fn default() -> Pppoe {
+        Pppoe {
+            discovery: concentrator::Options::default(),
+            methods: vec![Method::ChapMd5, Method::MsChapV2],
+            timers: negotiation::Timers::default(),
+        }
+    }
 }
 
 /// A port.
@@ -103,6 +130,7 @@ impl Default for Config {
             moves: Moves::Replace,
             line_limit: Limit { per_s: 100, burst: 200 },
             subscriber_limit: Limit { per_s: 5, burst: 20 },
+            pppoe: None,
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::mac::Mac;
 use crate::name::Name;
 use crate::plan::Plan;
 use crate::record::Record;
-use crate::session::{Counters, EndCause, SessionId};
+use crate::session::{Counters, EndCause, PppLink, SessionId};
 use crate::subscriber::{Key, Service, Status, Subscriber};
 
 /// The time of an input.
@@ -48,6 +48,11 @@ pub enum Input<'a> {
     NodeTable(&'a [AddSession]),
     /// The node does not take a session: it is told again when the session is renewed, and when it is asked what it has.
     NodeRefused {
+        /// Which.
+        session: SessionId,
+    },
+    /// The device of a session does not answer the node any more, or its line is down.
+    SessionLost {
         /// Which.
         session: SessionId,
     },
@@ -215,6 +220,8 @@ pub struct AddSession {
     pub address: Ipv4Addr,
     /// The relay by which it is reached; `None`: it is on the line itself.
     pub relay: Option<Ipv4Addr>,
+    /// Its link, if its access is PPPoE.
+    pub ppp: Option<PppLink>,
     /// What it is sold.
     pub service: Service,
 }

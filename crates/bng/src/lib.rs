@@ -35,6 +35,10 @@ mod mac;
 mod name;
 mod plan;
 mod pool;
+pub mod ppp;
+pub mod pppoe;
+pub mod radius;
+mod random;
 mod record;
 pub mod scenario;
 mod session;
@@ -45,7 +49,7 @@ mod why;
 mod words;
 
 pub use bng::{Bng, Counts, Sizes};
-pub use config::{Config, Item, LeaseTimes, Moves, NodeFacts, Port};
+pub use config::{Config, Item, LeaseTimes, Moves, NodeFacts, Port, Pppoe};
 pub use drops::{DropReason, Drops};
 pub use io::{
     AddSession, Command, CommandError, Event, Input, LinkState, NodeCommand, Now, Output, Punt,
@@ -57,8 +61,9 @@ pub use mac::Mac;
 pub use name::Name;
 pub use plan::{Plan, Rates, bits_per_s};
 pub use pool::Pool;
+pub use random::Random;
 pub use record::{Change, Record, RecordError};
-pub use session::{Counters, Device, EndCause, Lease, Session, SessionId};
+pub use session::{Counters, Device, EndCause, Lease, PppLink, Session, SessionId};
 pub use step::Step;
 pub use subscriber::{Key, Service, Status, Subscriber};
 pub use why::{Direction, MOST_FRAMES, MOST_TRACES, MOST_TRACES_OF_LINE, Outcome, TraceFrame, Why};

@@ -124,6 +124,9 @@ impl fmt::Display for Change {
                 if let Some(id) = &lease.client_id {
                     write!(f, " id {}", hex::Word(id))?;
                 }
+                if let Some(ppp) = lease.ppp {
+                    write!(f, " ppp {ppp}")?;
+                }
                 write!(f, " start {start_s} granted {} for {}", lease.granted_s, lease.lease_s)?;
                 counted(f, *counters)
             }
@@ -198,13 +201,14 @@ fn lease(words: &mut Words<'_>) -> Result<Change, String> {
     let address = words.number("IPv4 address")?;
     let relay = if words.takes("relay") { Some(words.number("IPv4 address")?) } else { None };
     let client_id = if words.takes("id") { Some(client_id(words)?) } else { None };
+    let ppp = if words.takes("ppp") { Some(words.value("a link")?) } else { None };
     words.expect("start")?;
     let start_s = words.number("time")?;
     words.expect("granted")?;
     let granted_s = words.number("time")?;
     words.expect("for")?;
     let lease_s = words.number("number of seconds")?;
-    let lease = Lease { device: Device { line, mac, relay }, address, client_id, granted_s, lease_s };
+    let lease = Lease { device: Device { line, mac, relay }, address, client_id, granted_s, lease_s, ppp };
     Ok(Change::Lease { session, subscriber, start_s, counters: counters(words)?, lease })
 }
 
@@ -232,6 +236,7 @@ mod tests {
         for line in [
             "1 8 lease 8 anna access1:100.7 02:00:00:00:00:01 100.64.0.2 start 7 granted 9 for 3600 counted 1 2 3 4",
             "1 8 lease 8 anna access1 02:00:00:00:00:01 100.64.0.2 relay 192.0.2.1 id 0x0102 start 7 granted 9 for 1 counted 0 0 0 0",
+            "1 8 lease 8 anna access1 02:00:00:00:00:01 100.64.0.2 ppp 7/1500/1492/4294967295/0 start 7 granted 9 for 0 counted 0 0 0 0",
             "1 9 end 8 anna 100.64.0.2 released counted 0 18446744073709551615 0 0",
             "1 10 declined 100.64.0.2 anna until 1790000600",
             "1 11 counters 8 counted 1 2 3 4",
@@ -255,6 +260,7 @@ mod tests {
             "1 8 end 8 anna 100.64.0.2 tired counted 0 0 0 0",
             "1 8 lease 8 anna access1 02:00:00:00:00:01 100.64.0.2 start 7 granted 9 for 4294967296 counted 0 0 0 0",
             "1 8 counters 8 counted 1 2 3",
+            "1 8 lease 8 anna access1 02:00:00:00:00:01 100.64.0.2 ppp 7/1500/1492/1 start 7 granted 9 for 0 counted 0 0 0 0",
         ];
         weir_testkit::golden!(
             "src/mistakes-record.txt",

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::line::Line;
 use crate::mac::Mac;
 use crate::name::Name;
+use crate::ppp::lcp::Agreed;
 
 /// Number of a session: the revision of its first record, so that none is used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -60,8 +61,41 @@ pub struct Lease {
     pub client_id: Option<Box<[u8]>>,
     /// When it was granted or last renewed, s since 1970.
     pub granted_s: u64,
-    /// For how long, s.
+    /// For how long, s. It does not end by itself where the access is PPPoE.
     pub lease_s: u32,
+    /// The link of a session over PPPoE; `None`: it has its address by DHCP.
+    pub ppp: Option<PppLink>,
+}
+
+/// The link of a session over PPPoE.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PppLink {
+    /// PPPoE session id, 1 to 65,534.
+    pub id: u16,
+    /// MRU and magic numbers.
+    pub agreed: Agreed,
+}
+
+impl fmt::Display for PppLink {
+    /// `7/1492/1492/439041101/17`: id, largest MRU, MRU of the peer, magic numbers of this side and of the peer.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let PppLink { id, agreed: Agreed { max_mru, peer_mru, magic, peer_magic } } = self;
+        write!(f, "{id}/{max_mru}/{peer_mru}/{magic}/{peer_magic}")
+    }
+}
+
+impl FromStr for PppLink {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<PppLink, String> {
+        let wrong = || format!("`{text}` is no link of a PPPoE session");
+        let numbers: Result<Vec<u32>, _> = text.split('/').map(str::parse).collect();
+        let numbers: [u32; 5] = numbers.ok().and_then(|all| all.try_into().ok()).ok_or_else(wrong)?;
+        let [id, max_mru, peer_mru, magic, peer_magic] = numbers;
+        let small = |number: u32| u16::try_from(number).map_err(|_| wrong());
+        let agreed = Agreed { max_mru: small(max_mru)?, peer_mru: small(peer_mru)?, magic, peer_magic };
+        Ok(PppLink { id: small(id)?, agreed })
+    }
 }
 
 /// What the node counted of a session. Bytes are of whole frames without FCS; they never go back.
@@ -93,7 +127,7 @@ impl Counters {
 /// Why a session has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EndCause {
-    /// The client released its address.
+    /// The client released its address, or ended its PPPoE session.
     Released,
     /// The client found its address in use.
     Declined,
@@ -109,12 +143,14 @@ pub enum EndCause {
     Replaced,
     /// Its first record could not be written.
     NotStored,
+    /// The device does not answer any more, or its line is down.
+    Lost,
     /// The port had no link for longer than the grace.
     LinkLost,
 }
 
 impl EndCause {
-    const ALL: [EndCause; 9] = [
+    const ALL: [EndCause; 10] = [
         EndCause::Released,
         EndCause::Declined,
         EndCause::Expired,
@@ -123,6 +159,7 @@ impl EndCause {
         EndCause::SubscriberChanged,
         EndCause::Replaced,
         EndCause::NotStored,
+        EndCause::Lost,
         EndCause::LinkLost,
     ];
 
@@ -137,6 +174,7 @@ impl EndCause {
             EndCause::SubscriberChanged => "subscriber-changed",
             EndCause::Replaced => "replaced",
             EndCause::NotStored => "not-stored",
+            EndCause::Lost => "lost",
             EndCause::LinkLost => "link-lost",
         }
     }

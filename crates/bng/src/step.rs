@@ -1,7 +1,7 @@
 //! The steps of a device on its way to a session.
 //!
 //! ```text
-//! frame > identify > status > address > offer > request > store > up
+//! frame > discovery, link, authentication (PPPoE) > identify > status > address > offer > request > store > up
 //! ```
 
 use std::fmt;
@@ -11,6 +11,12 @@ use std::fmt;
 pub enum Step {
     /// A frame was read.
     Frame,
+    /// Discovery of PPPoE: it asked for a session.
+    Discovery,
+    /// PPP: the link was negotiated (LCP).
+    Link,
+    /// PPP: its name and password were checked.
+    Authentication,
     /// Its subscriber was looked for.
     Identify,
     /// May the subscriber be online?
@@ -31,6 +37,9 @@ impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Step::Frame => "frame",
+            Step::Discovery => "discovery",
+            Step::Link => "link",
+            Step::Authentication => "authentication",
             Step::Identify => "identify",
             Step::Status => "status",
             Step::Address => "address",

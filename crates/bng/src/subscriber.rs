@@ -10,6 +10,7 @@ use crate::line::Line;
 use crate::mac::Mac;
 use crate::name::Name;
 use crate::plan::{Plan, Rates, bits_per_s};
+use crate::ppp::auth::Password;
 use crate::words::Words;
 
 /// A customer.
@@ -27,6 +28,8 @@ pub struct Subscriber {
     pub group: Option<Name>,
     /// Whether it may be online.
     pub status: Status,
+    /// The password of a subscriber with a login; `None`: none is right.
+    pub password: Option<Password>,
 }
 
 /// What the node needs of a subscriber, beside where it is. It may change while the session goes on.
@@ -58,6 +61,8 @@ pub enum Key {
     Line(Line),
     /// The circuit-id that its access node writes (RFC 3046, section 3.1), 1 to 255 bytes; believed of trusted ports only.
     Circuit(Box<[u8]>),
+    /// The name that its device gives by PPP (User-Name).
+    Login(Name),
 }
 
 /// Whether a subscriber may be online.
@@ -102,22 +107,26 @@ impl FromStr for Status {
 }
 
 impl fmt::Display for Key {
-    /// `mac 02:00:00:00:00:01`, `line access1:100.7`, `circuit eth0/1:100`.
+    /// `mac 02:00:00:00:00:01`, `line access1:100.7`, `circuit eth0/1:100`, `login anna@isp`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Key::Mac(mac) => write!(f, "mac {mac}"),
             Key::Line(line) => write!(f, "line {line}"),
             Key::Circuit(id) => write!(f, "circuit {}", hex::Word(id)),
+            Key::Login(name) => write!(f, "login {name}"),
         }
     }
 }
 
 impl fmt::Display for Subscriber {
-    /// Writes what [`FromStr`] reads.
+    /// Writes what [`FromStr`] reads, with the password: for records alone.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} plan {}", self.name, self.key, self.plan)?;
         if let Some(address) = self.fixed_address {
             write!(f, " address {address}")?;
+        }
+        if let Some(password) = self.password_word() {
+            write!(f, " password {password}")?;
         }
         if let Some(group) = &self.group {
             write!(f, " group {group}")?;
@@ -129,8 +138,8 @@ impl fmt::Display for Subscriber {
 impl FromStr for Subscriber {
     type Err = String;
 
-    /// Reads `anna mac 02:00:00:00:00:01 plan down 20Mbit up 5Mbit`, with `address 100.64.0.9`, `group west` and `walled` or `blocked`
-    /// behind it.
+    /// Reads `anna mac 02:00:00:00:00:01 plan down 20Mbit up 5Mbit`, with `address 100.64.0.9`, `password secret`, `group west` and
+    /// `walled` or `blocked` behind it.
     fn from_str(text: &str) -> Result<Subscriber, String> {
         let mut words = Words::new(text);
         let subscriber = Subscriber::read(&mut words)?;
@@ -140,16 +149,31 @@ impl FromStr for Subscriber {
 }
 
 impl Subscriber {
+    /// The password as it is written, for records alone.
+    pub fn password_word(&self) -> Option<String> {
+        self.password.as_ref().map(|password| hex::Word(password.bytes()).to_string())
+    }
+
     /// Reads as far as the words are of a subscriber.
     pub(crate) fn read(words: &mut Words<'_>) -> Result<Subscriber, String> {
         let name = words.value("the name of the subscriber")?;
         let key = Key::read(words)?;
         words.expect("plan")?;
         let plan = Plan::read(words)?;
-        let status = Status::Active;
-        let mut subscriber = Subscriber { name, key, plan, fixed_address: None, group: None, status };
+        let mut subscriber = Subscriber {
+            name,
+            key,
+            plan,
+            fixed_address: None,
+            password: None,
+            group: None,
+            status: Status::Active,
+        };
         if words.takes("address") {
             subscriber.fixed_address = Some(words.number("IPv4 address")?);
+        }
+        if words.takes("password") {
+            subscriber.password = Some(password(words.word("a password")?)?);
         }
         if words.takes("group") {
             subscriber.group = Some(words.value("the name of a group")?);
@@ -166,11 +190,12 @@ impl Subscriber {
 
 impl Key {
     pub(crate) fn read(words: &mut Words<'_>) -> Result<Key, String> {
-        match words.word("`mac`, `line` or `circuit`")? {
+        match words.word("`mac`, `line`, `circuit` or `login`")? {
             "mac" => Ok(Key::Mac(words.value("a MAC address")?)),
             "line" => Ok(Key::Line(words.value("a line")?)),
             "circuit" => Key::circuit(words.word("a circuit-id")?),
-            other => Err(format!("`{other}` identifies no subscriber: use mac, line or circuit")),
+            "login" => Ok(Key::Login(words.value("a login")?)),
+            other => Err(format!("`{other}` identifies no subscriber: use mac, line, circuit or login")),
         }
     }
 }
@@ -182,6 +207,14 @@ impl Key {
         let wrong = || format!("`{word}` is no circuit-id: use 1 to 255 bytes as text, or as 0x0104");
         Ok(Key::Circuit(id.ok_or_else(wrong)?.into()))
     }
+}
+
+/// Reads a password. The message does not show it.
+pub(crate) fn password(word: &str) -> Result<Password, String> {
+    let bytes = hex::bytes(word).filter(|bytes| (1..=128).contains(&bytes.len()));
+    let wrong =
+        || "the password is none: use 1 to 128 bytes as a text without blanks, or as 0x0104".to_string();
+    Ok(Password::new(&bytes.ok_or_else(wrong)?))
 }
 
 impl Plan {
@@ -215,6 +248,8 @@ mod tests {
             "ben@isp line access1:100.7 plan basic address 100.64.0.9",
             "carl circuit eth0/1:100 plan basic blocked",
             "dora circuit 0x0104 plan basic address 100.64.0.9 blocked",
+            "emil login emil@isp plan basic address 100.64.0.9 password secret blocked",
+            "frida login frida plan basic password 0x0104",
             "emil line access1 plan basic address 100.64.0.9 group west walled",
         ] {
             assert_eq!(text.parse::<Subscriber>().map(|read| read.to_string()).as_deref(), Ok(text));
@@ -236,6 +271,8 @@ mod tests {
             "anna mac 02:00:00:00:00:01 plan down 20 up 5Mbit",
             "anna mac 02:00:00:00:00:01 plan x address 9",
             "anna mac 02:00:00:00:00:01 plan x blocked now",
+            "anna login a(b plan x",
+            "anna login anna plan x password 0x1",
         ];
         weir_testkit::golden!(
             "src/mistakes-subscriber.txt",

@@ -62,10 +62,11 @@ pub(crate) struct Subscribers {
     unused: Vec<Index>,
     by_name: BTreeMap<Name, Index>,
     by_key: HashMap<Key, Index>,
-    /// How many are identified by a MAC address, by a line, and by a circuit-id.
+    /// How many are identified by a MAC address, by a line, by a circuit-id, and by a login.
     by_mac: usize,
     pub(crate) by_line: usize,
     pub(crate) by_circuit: usize,
+    by_login: usize,
 }
 
 impl Subscribers {
@@ -156,6 +157,7 @@ impl Subscribers {
             Key::Line(_) => &mut self.by_line,
             Key::Circuit(_) => &mut self.by_circuit,
             Key::Mac(_) => &mut self.by_mac,
+            Key::Login(_) => &mut self.by_login,
         }
     }
 

@@ -12,6 +12,7 @@ use crate::drops::DropReason;
 use crate::line::Line;
 use crate::mac::Mac;
 use crate::name::Name;
+use crate::ppp::endpoint::End;
 use crate::session::EndCause;
 use crate::step::Step;
 
@@ -39,6 +40,8 @@ pub enum Outcome {
     Up(Ipv4Addr),
     /// Its session has ended.
     Ended(EndCause),
+    /// Its PPPoE session has ended before it had an address.
+    LinkEnded(End),
 }
 
 impl Outcome {
@@ -49,6 +52,9 @@ impl Outcome {
             Outcome::Offered(_) => Step::Offer,
             Outcome::Waiting(_) => Step::Store,
             Outcome::Up(_) | Outcome::Ended(_) => Step::Up,
+            Outcome::LinkEnded(End::NoCredentials | End::Rejected) => Step::Authentication,
+            Outcome::LinkEnded(End::NoNetwork) => Step::Request,
+            Outcome::LinkEnded(_) => Step::Link,
         }
     }
 }
@@ -64,6 +70,7 @@ impl fmt::Display for Outcome {
             Outcome::Waiting(address) => write!(f, "the lease of {address} is being written to disk"),
             Outcome::Up(address) => write!(f, "it has a session with {address}"),
             Outcome::Ended(cause) => write!(f, "its session has ended: {cause}"),
+            Outcome::LinkEnded(end) => end.fmt(f),
         }
     }
 }

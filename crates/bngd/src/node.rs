@@ -15,7 +15,7 @@ use weir_bng::NodeCommand;
 use weir_control::client::{Attached, Client};
 use weir_control::request::Refusal;
 use weir_node::{PortState, Ports, Query, Subscribers, SubscribersQuery};
-use weir_plane::SubscriberState;
+use weir_plane::{Command, SubscriberCommand, SubscriberState, UnknownSessions};
 
 use crate::table::{self, Row};
 use crate::wake::Waker;
@@ -37,6 +37,8 @@ pub(crate) enum Order {
     Commands { attachment: u64, list: u64, changes: Vec<NodeCommand> },
     /// Read the ports and the table.
     Table { attachment: u64 },
+    /// The node has all sessions that there are.
+    Complete { attachment: u64 },
     /// The rings are closed: attach again.
     Attach { attachment: u64 },
 }
@@ -46,6 +48,7 @@ impl Order {
         match *self {
             Order::Commands { attachment, .. }
             | Order::Table { attachment }
+            | Order::Complete { attachment }
             | Order::Attach { attachment } => attachment,
         }
     }
@@ -180,6 +183,7 @@ impl Thread {
                     reading = Some(Reading::default());
                     continue;
                 }
+                Some(Order::Complete { .. }) => complete(&mut client).map(|()| None),
                 Some(Order::Commands { list, changes, .. }) => apply(&mut client, &changes)
                     .map(|result| Some(Report::Applied { attachment, list, result })),
                 None => read_on(&mut client, &mut reading, Row::of_counters)
@@ -232,6 +236,16 @@ fn read_on(
     *reading = None;
     let Ports { ports } = client.query(Query::Ports)?;
     Ok(Some(State { ports, rows }))
+}
+
+/// From now on the node tells senders of unknown PPPoE sessions that they have ended.
+fn complete(client: &mut Client) -> Result<()> {
+    let command = SubscriberCommand::UnknownSessions(UnknownSessions::Terminate);
+    match client.command(vec![Command::Subscriber(command)]) {
+        Ok(_) => Ok(()),
+        // A node without access ports has no such sessions.
+        Err(error) => error.downcast::<Refusal>().map(|_| ()),
+    }
 }
 
 /// Has the node apply changes. The inner result is what the node says, the outer one whether it could be asked.

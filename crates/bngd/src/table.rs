@@ -50,7 +50,7 @@ pub(crate) fn commands(changes: &[NodeCommand]) -> Vec<Command> {
 
 /// A session as the node gets it. The number of a session changes with its line, device and address, so that it is its revision, too.
 fn entry(add: &AddSession) -> SubscriberEntry {
-    let AddSession { session, line, mac, address, service, .. } = add;
+    let AddSession { session, line, mac, address, ppp, service, .. } = add;
     let Service { rates, status, plan, group } = service;
     let name = |name: &Option<Name>| name.as_ref().map(ToString::to_string);
     SubscriberEntry {
@@ -62,6 +62,9 @@ fn entry(add: &AddSession) -> SubscriberEntry {
         prefixes: vec![Prefix { address: (*address).into(), len: 32 }],
         from_bits_per_s: Some(rates.up_bits_per_s),
         to_bits_per_s: Some(rates.down_bits_per_s),
+        pppoe_session: ppp.map(|ppp| ppp.id),
+        mru: ppp.map(|ppp| ppp.agreed.peer_mru),
+        magic: ppp.map(|ppp| ppp.agreed.magic),
         state: match status {
             Status::Active => AccessState::Active,
             Status::Walled => AccessState::Walled,
@@ -94,6 +97,7 @@ fn other(session: u64) -> Option<AddSession> {
         mac: Mac::default(),
         address: Ipv4Addr::UNSPECIFIED,
         relay: None,
+        ppp: None,
         service: Service::of_rates(nothing),
     })
 }
@@ -111,6 +115,7 @@ mod tests {
             mac: "02:00:00:00:00:01".parse().unwrap(),
             address: "100.64.0.2".parse().unwrap(),
             relay: None,
+            ppp: None,
             service: Service::of_rates(Rates { down_bits_per_s, up_bits_per_s: 5 }),
         };
         let row = |add: &AddSession| Row {

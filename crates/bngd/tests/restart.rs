@@ -117,6 +117,8 @@ impl Rig {
             mac: Some(format!("02:00:01:00:{:02x}:{:02x}", n >> 8, n & 0xff)),
             line: None,
             circuit: None,
+            login: None,
+            password: None,
             plan: Plan::Named("basic".into()),
             address: None,
             group: None,

@@ -1,8 +1,10 @@
 //! One device: where it is in its life, and what it has.
 //!
 //! ```text
-//!  Waiting > Selecting > Requesting > Resolving > Proving > Up <> Renewing > Rebinding
-//!            DISCOVER    REQUEST      ARP         first packet     (RFC 2131, section 4.4.5)
+//!  Waiting > Selecting  > Requesting > Resolving   > Proving > Up <> Renewing > Rebinding
+//!            DISCOVER     REQUEST      ARP           first packet     (RFC 2131, section 4.4.5)
+//!  Waiting > Soliciting > Confirming > Negotiating > Proving > Up
+//!            PADI         PADR         PPP
 //!            any of them > Failed(step);  Up > Released
 //! ```
 
@@ -24,6 +26,12 @@ pub(crate) enum State {
     Selecting,
     /// It waits for an ACK.
     Requesting,
+    /// It waits for a PADO.
+    Soliciting,
+    /// It waits for a PADS.
+    Confirming,
+    /// It negotiates the link, authentication and addresses (PPP), for the first time or again.
+    Negotiating,
     /// It has an address and waits for the MAC address of its gateway.
     Resolving,
     /// It sends its first packet.
@@ -44,6 +52,8 @@ pub(crate) enum State {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Device {
     pub(crate) state: State,
+    /// Whether it was up before.
+    pub(crate) was_up: bool,
     /// Number of its exchange.
     pub(crate) xid: u32,
     /// How often the message of this state was sent.
@@ -54,9 +64,9 @@ pub(crate) struct Device {
     pub(crate) due_ns: u64,
     /// When this state began.
     pub(crate) since_ns: u64,
-    /// Its first DISCOVER.
+    /// Its first DISCOVER or PADI.
     pub(crate) first_ns: u64,
-    /// From then to its ACK, and to its first packet; [`NEVER`]: not yet.
+    /// From then to its ACK or to the addresses of IPCP, and to its first packet; [`NEVER`]: not yet.
     pub(crate) setup_ns: u64,
     pub(crate) first_packet_ns: u64,
     /// What it was offered or has.
@@ -78,6 +88,7 @@ impl Default for Device {
         let none = Ipv4Addr::UNSPECIFIED;
         Device {
             state: State::Waiting,
+            was_up: false,
             xid: 0,
             sends: 0,
             naks: 0,

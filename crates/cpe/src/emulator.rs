@@ -3,26 +3,29 @@
 //! ```text
 //!  SettingUp: starts evenly paced > Holding: renewals, ARP, traffic > Draining: what is under way > Releasing > Done
 //!
-//!  frame of the access side > dhcp.rs | forwarding.rs > device > frames
+//!  frame of the access side > dhcp.rs | pppoe.rs | forwarding.rs > device > frames
 //!  frame of the far side    > forwarding.rs
 //! ```
 
 mod dhcp;
 mod forwarding;
+mod pppoe;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use weir_bng::{Mac, Tags};
+use weir_bng::{Mac, Random, Tags};
 use weir_rng::Rng;
 
 use crate::device::{Device, NEVER, State};
 use crate::far::Far;
 use crate::options::Options;
+use crate::session::Session;
 use crate::summary::{Failed, Messages, Retransmissions, Step, Summary, Times};
 use crate::traffic::{Direction, Traffic};
+use crate::wire::{in_session, tagged};
 
 /// Most devices that start, and most deadlines that pass, in one call; the others are due at once.
 const MOST_AT_ONCE: usize = 64;
@@ -79,6 +82,8 @@ pub(crate) struct TapLease {
 pub struct Emulator {
     options: Options,
     devices: Vec<Device>,
+    /// Of PPPoE; none without it.
+    sessions: Vec<Session>,
     deadlines: BinaryHeap<Reverse<(u64, u32)>>,
     /// Devices that have addresses.
     by_address: HashMap<Ipv4Addr, u32>,
@@ -102,9 +107,12 @@ pub struct Emulator {
     messages: Messages,
     foreign: u64,
     rng: Rng,
+    /// For PPP.
+    random: Random,
     /// The number of this run in its packets.
     run: u16,
     room: Vec<u8>,
+    packet_room: Vec<u8>,
 }
 
 impl Emulator {
@@ -119,8 +127,13 @@ impl Emulator {
         }
         let mut rng = Rng::new(options.seed);
         let far = options.far.filter(|_| options.own_far);
+        let sessions = options.pppoe.as_ref().map_or(0, |_| options.devices as usize);
+        let run = rng.next_u64() as u16;
+        let mut key = [0; 32];
+        key[..8].copy_from_slice(&options.seed.to_be_bytes());
         Ok(Emulator {
             devices: vec![Device::default(); options.devices as usize],
+            sessions: (0..sessions).map(|_| Session::default()).collect(),
             deadlines: BinaryHeap::new(),
             by_address: HashMap::new(),
             started: 0,
@@ -139,9 +152,11 @@ impl Emulator {
             retransmissions: Retransmissions::default(),
             messages: Messages::default(),
             foreign: 0,
-            run: rng.next_u64() as u16,
+            run,
             rng,
+            random: Random::new(key),
             room: Vec::new(),
+            packet_room: Vec::new(),
             options,
         })
     }
@@ -232,7 +247,10 @@ impl Emulator {
             self.open += 1;
             self.last_start_ns = now_ns;
             self.devices[number as usize].first_ns = now_ns;
-            self.discover(number, now_ns, out);
+            match self.options.pppoe {
+                None => self.discover(number, now_ns, out),
+                Some(_) => self.solicit(number, now_ns, out),
+            }
         }
     }
 
@@ -257,7 +275,13 @@ impl Emulator {
             State::Selecting | State::Requesting => self.retransmit(number, now_ns, out),
             State::Resolving => self.ask_gateway(number, now_ns, out),
             State::Proving => self.prove(number, now_ns, out),
-            State::Up | State::Renewing | State::Rebinding => self.renew(number, now_ns, out),
+            State::Soliciting | State::Confirming | State::Negotiating => {
+                self.dial_deadline(number, now_ns, out);
+            }
+            State::Up | State::Renewing | State::Rebinding if self.options.pppoe.is_none() => {
+                self.renew(number, now_ns, out);
+            }
+            State::Up | State::Renewing | State::Rebinding => self.ask_echo(number, now_ns, out),
             State::Waiting | State::Failed(_) | State::Released => {}
         }
     }
@@ -296,9 +320,9 @@ impl Emulator {
     /// A device has failed at a step.
     fn fail(&mut self, number: u32, step: Step, now_ns: u64) {
         let device = &mut self.devices[number as usize];
-        let was_open = !device.is_up();
+        let was_open = !device.was_up;
         device.enter(State::Failed(step), now_ns);
-        self.by_address.remove(&device.address);
+        self.forget_address(number);
         self.open -= u32::from(was_open);
         match self.failures.iter_mut().find(|(known, _)| *known == step) {
             Some((_, count)) => *count += 1,
@@ -314,10 +338,51 @@ impl Emulator {
     fn is_up(&mut self, number: u32, now_ns: u64) {
         let device = &mut self.devices[number as usize];
         device.enter(State::Up, now_ns);
-        let renew_ns = device.renew_ns;
-        self.open -= 1;
-        self.up += 1;
-        self.set_due(number, renew_ns);
+        if !device.was_up {
+            device.was_up = true;
+            self.open -= 1;
+            self.up += 1;
+        }
+        let due_ns = self.up_due_ns(number, now_ns);
+        self.set_due(number, due_ns);
+    }
+
+    /// When a device that is up has something to do: a renewal, or an echo.
+    fn up_due_ns(&self, number: u32, now_ns: u64) -> u64 {
+        self.devices[number as usize].renew_ns.min(self.echo_due_ns(now_ns))
+    }
+
+    /// A device has no address any more.
+    fn forget_address(&mut self, number: u32) {
+        let address = self.devices[number as usize].address;
+        if self.by_address.get(&address) == Some(&number) {
+            self.by_address.remove(&address);
+        }
+    }
+
+    /// A set-up has an address.
+    fn count_bound(&mut self, now_ns: u64) {
+        let (count, first_ns, _) = self.bound;
+        self.bound = (count + 1, if count == 0 { now_ns } else { first_ns }, now_ns);
+    }
+
+    /// Sends a message of a device; `None`: it could not be written.
+    fn send_control(&mut self, number: u32, frame: Option<Vec<u8>>, out: &mut Vec<Output>) {
+        out.extend(frame.map(|frame| Output::Access(tagged(self.tags(number), frame))));
+    }
+
+    /// An Ethernet frame of a device on its line: with its tags, in its session.
+    fn on_line(&self, number: u32, frame: Vec<u8>) -> Option<Output> {
+        let frame = match self.session_id(number) {
+            Some(id) => in_session(&frame, id)?,
+            None => frame,
+        };
+        Some(Output::Access(tagged(self.tags(number), frame)))
+    }
+
+    /// The session of a device; `None`: it has DHCP.
+    fn session_id(&self, number: u32) -> Option<u16> {
+        self.sessions.get(number as usize).map(|session| session.id)
     }
 
     fn tags(&self, number: u32) -> Tags {

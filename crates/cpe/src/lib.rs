@@ -4,6 +4,7 @@
 //!                     access side                     far side
 //!  devices 0, 1, 2 .. ----------- [ BNG under test ] ----------- far end (own, or an echo server)
 //!  DISCOVER > OFFER > REQUEST > ACK > ARP > first packet ----------> counted, timed
+//!  PADI > PADO > PADR > PADS > PPP ------ > first packet ----------> counted, timed
 //!                                    numbered traffic <-----------> numbered traffic
 //! ```
 //! [`Emulator`] is pure: (state, now, frame) -> frames. Its time is the argument `now_ns`, ns since the start. [`run`] does the I/O.
@@ -15,12 +16,14 @@
 //! Files:
 //! - `lines.rs`: the VLAN tags of each device; `options.rs`: what a run is asked to do
 //! - `device.rs`: states of a device; `exchange.rs`: its messages; `emulator.rs`: all devices, their starts and deadlines
-//! - `emulator/dhcp.rs`, `emulator/forwarding.rs`: what a device does with a DHCP message, and with ARP and first packets
+//! - `session.rs`: a session of PPPoE; `dial.rs`: its packets of discovery
+//! - `emulator/dhcp.rs`, `emulator/pppoe.rs`, `emulator/forwarding.rs`: what a device does with DHCP, with PPPoE, and with ARP and packets
 //! - `numbered.rs`, `sequence.rs`, `traffic.rs`: numbered packets, and what became of them; `far.rs`: the far end
-//! - `wire.rs`: VLAN tags on frames; `summary.rs`: the figures
+//! - `wire.rs`: VLAN tags and the headers of PPPoE on frames; `summary.rs`: the figures
 //! - `run.rs`: I/O of a run; `responder.rs`: the smallest BNG, to measure the emulator's own ceiling
 
 mod device;
+mod dial;
 mod emulator;
 mod exchange;
 mod far;
@@ -30,6 +33,7 @@ mod options;
 pub mod responder;
 pub mod run;
 mod sequence;
+mod session;
 mod summary;
 mod traffic;
 mod wire;
@@ -37,6 +41,7 @@ mod wire;
 pub use emulator::{Emulator, Output, Phase, Side};
 pub use lines::Lines;
 pub use numbered::SHORTEST_FRAME;
-pub use options::{ClientId, Load, Options, Template};
+pub use options::{ClientId, Load, Options, Pppoe, Template};
 pub use summary::{Failed, Messages, Retransmissions, Step, Summary, Times, TrafficSummary};
 pub use weir_bng::Mac;
+pub use weir_bng::ppp::auth::Method;

@@ -3,6 +3,8 @@
 use std::net::SocketAddrV4;
 use std::time::Duration;
 
+use weir_bng::ppp::auth::Method;
+use weir_bng::pppoe::MAX_PAYLOAD;
 use weir_bng::{Mac, Tags};
 
 use crate::lines::Lines;
@@ -23,9 +25,11 @@ pub struct Options {
     pub timeout: Duration,
     /// How often a message is sent before the device has failed.
     pub tries: u32,
+    /// How they dial in by PPPoE; `None`: they ask for addresses by DHCP.
+    pub pppoe: Option<Pppoe>,
     /// Option 61 of their messages.
     pub client_id: ClientId,
-    /// Circuit-id of each device, as an access node adds it (option 82).
+    /// Circuit-id of each device, as an access node adds it (option 82 of DHCP, tag 0x0105 of PPPoE).
     pub circuit: Option<Template>,
     /// Remote-id of each device.
     pub remote: Option<Template>,
@@ -47,6 +51,42 @@ pub struct Options {
     pub tap: bool,
     /// Seed of transaction numbers and of the variation of time-outs; also identifies the packets of this run.
     pub seed: u64,
+}
+
+/// How devices dial in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pppoe {
+    /// Name of each device.
+    pub login: Template,
+    /// Password of each device.
+    pub password: Template,
+    /// Methods of authentication that they accept; the first one is asked for if the BNG wants another.
+    pub methods: Vec<Method>,
+    /// Whether they negotiate IPv6 too.
+    pub dual_stack: bool,
+    /// Largest payload of PPP: 1492, or more by RFC 4638.
+    pub max_payload: u16,
+    /// Service-Name that they ask for.
+    pub service: String,
+    /// Time between two LCP Echo-Requests of a device that is up; `None`: it sends none.
+    pub echo: Option<Duration>,
+    /// Time after which a device that is not up has failed.
+    pub dial_timeout: Duration,
+}
+
+impl Default for Pppoe {
+    fn default() -> Pppoe {
+        Pppoe {
+            login: Template("user{n}@isp".into()),
+            password: Template("secret".into()),
+            methods: vec![Method::ChapMd5, Method::MsChapV2, Method::Pap],
+            dual_stack: false,
+            max_payload: MAX_PAYLOAD,
+            service: String::new(),
+            echo: None,
+            dial_timeout: Duration::from_secs(60),
+        }
+    }
 }
 
 /// Numbered traffic of each session.
@@ -94,6 +134,7 @@ impl Options {
             rate_per_s: 100.0,
             timeout: Duration::from_secs(4),
             tries: 4,
+            pppoe: None,
             client_id: ClientId::None,
             circuit: None,
             remote: None,
@@ -133,6 +174,21 @@ impl Options {
         );
         wrong(self.load.is_some() && !self.own_far, "numbered traffic needs an own far end");
         wrong(self.tap && self.devices == 0, "an interface needs a device");
+        if let Some(pppoe) = &self.pppoe {
+            wrong(
+                pppoe.methods.is_empty(),
+                "a device without a method of authentication cannot dial in: add one",
+            );
+            wrong(
+                !(MAX_PAYLOAD..=1500).contains(&pppoe.max_payload),
+                "the largest payload of PPP is 1492, or up to 1500 by RFC 4638",
+            );
+            let longest = usize::from(pppoe.max_payload) + 14;
+            wrong(
+                self.load.is_some_and(|load| load.frame_bytes > longest),
+                "frames of the traffic are longer than the largest payload of PPP allows: use shorter ones",
+            );
+        }
         if let Some(load) = &self.load
             && !(SHORTEST_FRAME..=1514).contains(&load.frame_bytes)
         {

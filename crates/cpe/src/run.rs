@@ -22,8 +22,8 @@ use crate::emulator::{Emulator, Output, Phase, Side};
 use crate::options::Options;
 use crate::summary::Summary;
 
-/// Longest frame with two tags, without FCS.
-const LONGEST: usize = 1522;
+/// Longest frame with two tags and the headers of PPPoE, without FCS.
+const LONGEST: usize = 1530;
 const CHUNKS: u32 = 1024;
 /// Longest wait, so that a stop is seen.
 const LOOK: Duration = Duration::from_millis(50);

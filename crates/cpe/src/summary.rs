@@ -22,12 +22,40 @@ pub enum Step {
     FirstPacket,
     /// The lease ended, or its renewal was refused.
     Renew,
+    /// No PADO came.
+    Padi,
+    /// No PADS came, or it refused the session.
+    Padr,
+    /// The link was not negotiated.
+    Lcp,
+    /// Name or password were refused, or not asked for in time.
+    Auth,
+    /// No address was agreed on, or another device has it.
+    Ipcp,
+    /// No interface identifier was agreed on.
+    Ipv6cp,
+    /// The BNG ended the session of PPPoE, or did not answer its echoes.
+    Ended,
 }
 
 impl Step {
     /// All, in the order in which a device takes them.
-    pub const ALL: [Step; 7] =
-        [Step::Discover, Step::Request, Step::Nak, Step::Declined, Step::Arp, Step::FirstPacket, Step::Renew];
+    pub const ALL: [Step; 14] = [
+        Step::Discover,
+        Step::Request,
+        Step::Nak,
+        Step::Declined,
+        Step::Arp,
+        Step::Padi,
+        Step::Padr,
+        Step::Lcp,
+        Step::Auth,
+        Step::Ipcp,
+        Step::Ipv6cp,
+        Step::FirstPacket,
+        Step::Renew,
+        Step::Ended,
+    ];
 
     /// `first-packet`.
     pub fn name(self) -> &'static str {
@@ -39,6 +67,13 @@ impl Step {
             Step::Arp => "arp",
             Step::FirstPacket => "first-packet",
             Step::Renew => "renew",
+            Step::Padi => "padi",
+            Step::Padr => "padr",
+            Step::Lcp => "lcp",
+            Step::Auth => "auth",
+            Step::Ipcp => "ipcp",
+            Step::Ipv6cp => "ipv6cp",
+            Step::Ended => "ended",
         }
     }
 }
@@ -94,6 +129,12 @@ pub struct Retransmissions {
     pub arp: u64,
     /// First packets.
     pub first_packet: u64,
+    /// PADI.
+    pub padi: u64,
+    /// PADR.
+    pub padr: u64,
+    /// Requests of LCP, PAP or CHAP, and the NCPs.
+    pub ppp: u64,
 }
 
 /// Messages and frames.
@@ -113,10 +154,32 @@ pub struct Messages {
     pub renewals: u64,
     /// ARP questions for an address of a device, which it answered.
     pub arp_answers: u64,
-    /// Messages of DHCP that no device waits for: late, doubled, or not from a server of this exchange.
+    /// Messages that no device waits for: late, doubled, or not of this exchange.
     pub unexpected: u64,
-    /// Frames to port 68 that are no message of DHCP.
+    /// Frames to port 68 that are no message of DHCP, and frames of PPPoE that are none.
     pub malformed: u64,
+    /// PADI that were sent, again ones included.
+    pub padis: u64,
+    /// PADO that were taken.
+    pub pados: u64,
+    /// PADR that were sent.
+    pub padrs: u64,
+    /// PADS that were taken, also refusals.
+    pub padss: u64,
+    /// PADT that were sent.
+    pub padts: u64,
+    /// PADT that ended a session of a device.
+    pub padts_received: u64,
+    /// Packets of LCP, PAP, CHAP and the NCPs that were sent.
+    pub ppp_sent: u64,
+    /// Such packets that came for a session.
+    pub ppp_received: u64,
+    /// Echo-Requests that were sent.
+    pub echoes: u64,
+    /// Answers to them.
+    pub echo_replies: u64,
+    /// Echo-Requests of the BNG that were answered.
+    pub echoes_answered: u64,
 }
 
 /// Numbered traffic in one direction.
@@ -164,17 +227,17 @@ pub struct Summary {
     pub first_failed: Vec<Failed>,
     /// Starts per second, as they were.
     pub starts_per_s: Option<f64>,
-    /// ACKs of set-ups per second, from the first to the last.
+    /// ACKs of set-ups, or addresses of IPCP, per second, from the first to the last.
     pub setups_per_s: Option<f64>,
-    /// From the first DISCOVER to the ACK.
+    /// From the first DISCOVER to the ACK, or from the first PADI to the address of IPCP.
     pub setup: Option<Times>,
-    /// From the first DISCOVER until the first packet was received at the far end, or came back from it.
+    /// From the first DISCOVER or PADI until the first packet was received at the far end, or came back from it.
     pub first_packet: Option<Times>,
     /// Messages sent again.
     pub retransmissions: Retransmissions,
     /// Messages.
     pub messages: Messages,
-    /// Devices that released their address.
+    /// Devices that released their address or session.
     pub released: u64,
     /// Frames for one session that arrived at another one.
     pub foreign: u64,

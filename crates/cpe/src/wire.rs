@@ -1,14 +1,22 @@
-//! VLAN tags on frames.
+//! VLAN tags and the headers of PPPoE on frames.
 //!
 //! ```text
 //!  12 addresses | 88a8 outer | 8100 inner | EtherType ..      two tags; one tag is 8100
+//!  12 addresses | tags | 8864 | 11 00 | session id | length | PPP protocol | IP packet
 //! ```
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 
-use weir_bng::Tags;
+use weir_bng::ppp::protocol;
+use weir_bng::pppoe::SESSION;
+use weir_bng::pppoe::session::SessionFrame;
+use weir_bng::{Mac, Tags};
 use weir_packet::fields::be16;
 
-const ADDRESSES: usize = 12;
+/// Bytes of both MAC addresses.
+pub(crate) const ADDRESSES: usize = 12;
+/// EtherTypes of IP packets.
+pub(crate) const IPV4: u16 = 0x0800;
+pub(crate) const IPV6: u16 = 0x86dd;
 const TAG: usize = 4;
 /// EtherTypes of an outer tag in front of an inner one (802.1ad), of an inner tag or one alone (802.1Q), and an old one of outer tags.
 const OUTER: u16 = 0x88a8;
@@ -16,27 +24,89 @@ const INNER: u16 = 0x8100;
 const OLD_OUTER: u16 = 0x9100;
 const VID: u16 = 0x0fff;
 
-/// The bytes of tags as they stand in a frame, and how many of them.
-pub(crate) fn tag_bytes(tags: Tags) -> ([u8; 8], usize) {
-    let ([a, b], [c, d], [e, g]) = (OUTER.to_be_bytes(), INNER.to_be_bytes(), [0, 0]);
-    match tags {
-        Tags::None => ([0; 8], 0),
-        Tags::One(vid) => {
-            let [v, w] = vid.to_be_bytes();
-            ([c, d, v, w, e, g, 0, 0], TAG)
+/// What stands between the MAC addresses of a frame and its packet.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Head {
+    bytes: [u8; 18],
+    len: usize,
+}
+
+impl Head {
+    /// Of an IPv4 packet with these tags, in a session of PPPoE if there is one.
+    pub(crate) fn of_ipv4(tags: Tags, session_id: Option<u16>, packet_bytes: usize) -> Head {
+        let mut head = Head { bytes: [0; 18], len: 0 };
+        head.push_tags(tags);
+        match session_id {
+            None => head.push(IPV4),
+            Some(id) => {
+                head.push(SESSION);
+                head.push(0x1100);
+                head.push(id);
+                head.push(u16::try_from(packet_bytes.saturating_add(2)).unwrap_or(u16::MAX));
+                head.push(protocol::IPV4);
+            }
         }
-        Tags::Two { outer, inner } => {
-            let ([v, w], [x, y]) = (outer.to_be_bytes(), inner.to_be_bytes());
-            ([a, b, v, w, c, d, x, y], 8)
+        head
+    }
+
+    /// Its bytes.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or_default()
+    }
+
+    fn push_tags(&mut self, tags: Tags) {
+        match tags {
+            Tags::None => {}
+            Tags::One(vid) => self.push_all([INNER, vid]),
+            Tags::Two { outer, inner } => self.push_all([OUTER, outer, INNER, inner]),
+        }
+    }
+
+    fn push_all<const N: usize>(&mut self, fields: [u16; N]) {
+        fields.into_iter().for_each(|field| self.push(field));
+    }
+
+    fn push(&mut self, field: u16) {
+        let end = self.len.saturating_add(2);
+        if let Some(place) = self.bytes.get_mut(self.len..end) {
+            place.copy_from_slice(&field.to_be_bytes());
+            self.len = end;
         }
     }
 }
 
+/// An Ethernet frame with an IP packet as a frame of a session of PPPoE; `None`: it carries something else.
+pub(crate) fn in_session(frame: &[u8], session_id: u16) -> Option<Vec<u8>> {
+    let (dst, rest) = frame.split_first_chunk()?;
+    let (src, rest) = rest.split_first_chunk()?;
+    let protocol = match be16(rest, 0)? {
+        IPV4 => protocol::IPV4,
+        IPV6 => protocol::IPV6,
+        _ => return None,
+    };
+    let payload = rest.get(2..)?;
+    Some(SessionFrame { dst: Mac(*dst), src: Mac(*src), session_id, protocol, payload }.write())
+}
+
+/// A frame of a session as an Ethernet frame with its IP packet, in `room`; false: it carries something else.
+pub(crate) fn out_of_session(frame: &SessionFrame<'_>, room: &mut Vec<u8>) -> bool {
+    let kind = match frame.protocol {
+        protocol::IPV4 => IPV4,
+        protocol::IPV6 => IPV6,
+        _ => return false,
+    };
+    room.clear();
+    room.extend(frame.dst.0.iter().chain(&frame.src.0).chain(&kind.to_be_bytes()));
+    room.extend(frame.payload);
+    true
+}
+
 /// Puts tags into a frame that has none.
 pub(crate) fn tagged(tags: Tags, mut frame: Vec<u8>) -> Vec<u8> {
-    let (bytes, count) = tag_bytes(tags);
-    if count > 0 && frame.len() >= ADDRESSES {
-        frame.splice(ADDRESSES..ADDRESSES, bytes.into_iter().take(count));
+    let mut head = Head { bytes: [0; 18], len: 0 };
+    head.push_tags(tags);
+    if head.len > 0 && frame.len() >= ADDRESSES {
+        frame.splice(ADDRESSES..ADDRESSES, head.bytes().iter().copied());
     }
     frame
 }
@@ -82,6 +152,31 @@ mod tests {
         for tags in [Tags::None, Tags::One(7), Tags::Two { outer: 100, inner: 4094 }] {
             let mut room = Vec::new();
             assert_eq!(untagged(&tagged(tags, frame.clone()), &mut room), Some((tags, &frame[..])));
+        }
+    }
+
+    #[test]
+    fn packets_leave_a_session_as_they_went_in() {
+        for kind in [IPV4, IPV6] {
+            let frame =
+                [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2][..], &kind.to_be_bytes(), &[0x45, 1, 2]].concat();
+            let inside = in_session(&frame, 7).unwrap();
+            let mut room = Vec::new();
+            assert!(out_of_session(&SessionFrame::read(&inside).unwrap(), &mut room));
+            assert_eq!(room, frame);
+        }
+        assert_eq!(in_session(&[&[2; 12][..], &[8, 6, 1]].concat(), 7), None);
+    }
+
+    #[test]
+    fn a_head_is_what_the_frames_have() {
+        let frame = [&[2; 12][..], &[8, 0], &[0x45; 20]].concat();
+        for tags in [Tags::None, Tags::One(7), Tags::Two { outer: 100, inner: 4094 }] {
+            for session_id in [None, Some(9)] {
+                let inside = session_id.map_or(frame.clone(), |id| in_session(&frame, id).unwrap());
+                let head = Head::of_ipv4(tags, session_id, 20);
+                assert_eq!(tagged(tags, inside), [&frame[..12], head.bytes(), &frame[14..]].concat());
+            }
         }
     }
 

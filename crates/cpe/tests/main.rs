@@ -1,5 +1,6 @@
 //! The tests of `weir-cpe` from outside, as one program.
 
 mod bng;
+mod pppoe;
 mod scenarios;
 mod wires;

@@ -220,7 +220,7 @@ fn device_mac(number: u8) -> Mac {
     Mac([2, 0, 0, 0, 0, number + 1])
 }
 
-fn at_ns(text: &str) -> u64 {
+pub(crate) fn at_ns(text: &str) -> u64 {
     let units = [("ms", 1_000_000), ("s", 1_000_000_000)];
     let (number, unit) = units
         .into_iter()

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use weir_cpe::responder::serve;
 use weir_cpe::run::{Interfaces, run};
-use weir_cpe::{Lines, Load, Mac, Options, SHORTEST_FRAME, Summary};
+use weir_cpe::{Lines, Load, Mac, Method, Options, Pppoe, SHORTEST_FRAME, Summary};
 use weir_linux::namespace::Namespace;
 use weir_testkit::need_root;
 use weir_testkit::wires::{Wire, join, keep_quiet, set_up};
@@ -90,6 +90,59 @@ fn numbered_traffic_is_accounted_for_in_both_directions() {
         let faults = (traffic.lost(), traffic.duplicated, traffic.reordered, traffic.sessions_with_loss);
         assert_eq!(faults, (0, 0, 0, 0), "{traffic:?}");
     }
+}
+
+/// Devices that dial in.
+fn dialling(pppoe: Pppoe, devices: u32) -> Options {
+    Options { pppoe: Some(pppoe), timeout: Duration::from_secs(3), ..with_far(devices) }
+}
+
+#[test]
+fn devices_dial_in_by_each_method_and_their_first_packets_arrive() {
+    let Some(street) = Street::new() else { return };
+    let rows = [
+        ("untagged", Method::Pap, false, 1492),
+        ("7", Method::ChapMd5, true, 1492),
+        ("100-101.1-4", Method::MsChapV2, true, 1500),
+    ];
+    for (lines, method, dual_stack, max_payload) in rows {
+        let pppoe = Pppoe { methods: vec![method], dual_stack, max_payload, ..Pppoe::default() };
+        let circuit = Some(weir_cpe::Template("olt1/{n}".into()));
+        let lines: Lines = lines.parse().unwrap();
+        let summary = street.run(Options { lines, circuit, ..dialling(pppoe, 10) });
+        assert!(summary.is_clean(), "{lines}: {summary:?}");
+        assert_eq!((summary.up, summary.released, summary.messages.padts), (10, 10, 10), "{lines}");
+        assert_eq!(summary.messages.unexpected, 0, "{summary:?}");
+        let (setup, first) = (summary.setup.unwrap(), summary.first_packet.unwrap());
+        assert!(setup.p50 <= first.p50 && first.p50 <= first.max, "{summary:?}");
+    }
+}
+
+#[test]
+fn numbered_traffic_and_echoes_pass_through_sessions() {
+    let Some(street) = Street::new() else { return };
+    let load = Load { from_subscriber_fps: 50.0, to_subscriber_fps: 100.0, frame_bytes: 1506 };
+    let pppoe = Pppoe { echo: Some(Duration::from_millis(100)), ..Pppoe::default() };
+    let lines: Lines = "100-200".parse().unwrap();
+    let hold = Some(Duration::from_millis(300));
+    let summary = street.run(Options { lines, load: Some(load), hold, ..dialling(pppoe, 20) });
+    assert!(summary.is_clean(), "{summary:?}");
+    for (traffic, least) in [(summary.from_subscriber, 20), (summary.to_subscriber, 40)] {
+        let traffic = traffic.unwrap();
+        assert!(traffic.sent >= least, "{traffic:?}");
+        let faults = (traffic.lost(), traffic.duplicated, traffic.reordered, traffic.sessions_with_loss);
+        assert_eq!(faults, (0, 0, 0, 0), "{traffic:?}");
+    }
+    let messages = summary.messages;
+    assert!(messages.echo_replies >= 20 && messages.echo_replies <= messages.echoes, "{messages:?}");
+}
+
+#[test]
+fn a_wrong_password_fails_at_auth() {
+    let Some(street) = Street::new() else { return };
+    let pppoe = Pppoe { password: weir_cpe::Template("wrong".into()), ..Pppoe::default() };
+    let summary = street.run(dialling(pppoe, 3));
+    assert_eq!((summary.up, &summary.failures[..]), (0, &[(weir_cpe::Step::Auth, 3)][..]), "{summary:?}");
 }
 
 #[test]

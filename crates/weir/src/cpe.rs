@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
 use weir_cpe::run::{Event, Interfaces, run};
-use weir_cpe::{Emulator, Phase, Summary, Times, TrafficSummary};
+use weir_cpe::{Emulator, Messages, Phase, Summary, Times, TrafficSummary};
 use weir_lab::interface::{check_ethernet, check_mtu, check_not_default_route, check_ready};
 use weir_service::say;
 use weir_service::units::rate;
@@ -84,16 +84,29 @@ impl Report<'_> {
         let per_s = |rate: Option<f64>| rate.map_or_else(|| "-".into(), |rate| format!("{rate:.1}/s"));
         let mut row = |name: &str, value: String| text += &format!("{name:15} {value}\n");
         row("starts", format!("{} of {}/s", per_s(summary.starts_per_s), self.arguments.rate));
-        row("set-ups", format!("{}; DISCOVER to ACK {}", per_s(summary.setups_per_s), times(summary.setup)));
+        let (from, way) = match self.arguments.pppoe {
+            None => ("DISCOVER", "DISCOVER to ACK"),
+            Some(_) => ("PADI", "PADI to the address of IPCP"),
+        };
+        row("set-ups", format!("{}; {way} {}", per_s(summary.setups_per_s), times(summary.setup)));
         if let Some(first) = summary.first_packet {
             let place =
                 self.arguments.far.as_ref().map_or("and back from the echo server", |_| "to the far end");
-            row("first packet", format!("{}; from the first DISCOVER {place}", times(Some(first))));
+            row("first packet", format!("{}; from the first {from} {place}", times(Some(first))));
         }
         let again = summary.retransmissions;
-        let again = [again.discover, again.request, again.arp, again.first_packet];
-        let [discover, request, arp, first] = again;
-        row("sent again", format!("DISCOVER {discover}, REQUEST {request}, ARP {arp}, first packet {first}"));
+        let again: Vec<String> = match self.arguments.pppoe {
+            None => [("DISCOVER", again.discover), ("REQUEST", again.request), ("ARP", again.arp)],
+            Some(_) => [("PADI", again.padi), ("PADR", again.padr), ("PPP", again.ppp)],
+        }
+        .into_iter()
+        .chain([("first packet", again.first_packet)])
+        .map(|(name, count)| format!("{name} {count}"))
+        .collect();
+        row("sent again", again.join(", "));
+        if let Some(echoes) = echoes_text(&summary.messages) {
+            row("echoes", echoes);
+        }
         if summary.messages.naks > 0 {
             row("NAK", summary.messages.naks.to_string());
         }
@@ -154,6 +167,9 @@ impl Report<'_> {
                 "discover": again.discover,
                 "request": again.request,
                 "arp": again.arp,
+                "padi": again.padi,
+                "padr": again.padr,
+                "ppp": again.ppp,
                 "first_packet": again.first_packet,
             },
             "messages": {
@@ -164,6 +180,17 @@ impl Report<'_> {
                 "nak": messages.naks,
                 "renewals": messages.renewals,
                 "arp_answers": messages.arp_answers,
+                "padi": messages.padis,
+                "pado": messages.pados,
+                "padr": messages.padrs,
+                "pads": messages.padss,
+                "padt_sent": messages.padts,
+                "padt_received": messages.padts_received,
+                "ppp_sent": messages.ppp_sent,
+                "ppp_received": messages.ppp_received,
+                "echo_requests": messages.echoes,
+                "echo_replies": messages.echo_replies,
+                "echoes_answered": messages.echoes_answered,
                 "unexpected": messages.unexpected,
                 "malformed": messages.malformed,
             },
@@ -188,6 +215,13 @@ fn first_line(summary: &Summary) -> String {
         format!(", {what} p50 {} p99 {}", shown(found.p50), shown(found.p99))
     });
     format!("{} of {} up{how_fast}, failures {}", summary.up, summary.devices, summary.failed())
+}
+
+/// Echoes of PPP; `None`: there were none.
+fn echoes_text(messages: &Messages) -> Option<String> {
+    let Messages { echoes, echo_replies, echoes_answered, .. } = messages;
+    (echoes + echoes_answered > 0)
+        .then(|| format!("{echoes} sent, {echo_replies} answered; {echoes_answered} of the BNG answered"))
 }
 
 fn bracketed(tags: impl ToString) -> String {

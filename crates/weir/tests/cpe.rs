@@ -91,6 +91,35 @@ fn the_first_line_answers_and_the_exit_code_says_whether_devices_failed() {
 }
 
 #[test]
+fn devices_dial_in_and_a_wrong_password_is_named() {
+    need_root!();
+    let (devices, bng) = (Namespace::new().unwrap(), Namespace::new().unwrap());
+    for (number, here, there) in [(0, "a", "b"), (1, "c", "d")] {
+        let ends = [(&devices, here), (&bng, there)];
+        wire(number, ends);
+        ends.iter().for_each(|end| set_up(*end, true));
+    }
+    let _responder = Responder::start(&bng);
+    let line = "cpe --pppoe 20 --rate 500 --on a --lines 100.1-4094 --far c --first-packet-to 198.18.0.2 --dual-stack --release";
+    let up = run(&devices, line);
+    let said = text(&up.stdout);
+    assert_eq!(up.status.code(), Some(0), "{said}{}", text(&up.stderr));
+    let first = said.lines().next().unwrap();
+    assert!(first.starts_with("20 of 20 up, first packet p50 ") && first.ends_with("failures 0"), "{said}");
+    assert!(said.contains("PADI to the address of IPCP p50 "), "{said}");
+    let document: Value = serde_json::from_slice(&run(&devices, &format!("{line} --json")).stdout).unwrap();
+    assert_eq!(
+        (&document["up"], &document["messages"]["padt_sent"]),
+        (&20.into(), &20.into()),
+        "{document:#}"
+    );
+    let wrong = run(&devices, "cpe --pppoe 2 --on a --password wrong --auth pap");
+    let said = text(&wrong.stdout);
+    assert_eq!(wrong.status.code(), Some(1), "{said}");
+    assert!(said.starts_with("0 of 2 up, failures 2\n") && said.contains("2 at auth: 02:00:00"), "{said}");
+}
+
+#[test]
 fn a_session_is_an_interface_behind_its_tags() {
     need_root!();
     let [devices, bng, far] = [(); 3].map(|()| Namespace::new().unwrap());

@@ -47,7 +47,10 @@ impl Bng {
                 let index = self.known(&subscriber)?;
                 let subscriber = self.name(index).unwrap_or(subscriber);
                 self.config.share_port(&mut lease.device.line.port);
-                let lease_end = self.now.at + self.left(&lease);
+                let lease_end = match lease.ppp {
+                    Some(_) => Duration::MAX,
+                    None => self.now.at + self.left(&lease),
+                };
                 let session = Session {
                     id: session,
                     subscriber,
@@ -110,7 +113,9 @@ impl Bng {
         self.quarantine_ends(address);
         self.addresses.hold(address, index);
         self.sessions.insert(session.id, index);
-        self.deadlines.insert((session.lease_end, Deadline::Lease(index)));
+        if session.lease.ppp.is_none() {
+            self.deadlines.insert((session.lease_end, Deadline::Lease(index)));
+        }
         let counted_at = self.now.at;
         if let Some(entry) = self.subscribers.get_mut(index) {
             entry.online =
@@ -120,6 +125,7 @@ impl Bng {
 
     /// The sessions of the node: ended ones are removed, then missing or different ones are added, which may have their addresses.
     pub(super) fn compare_node(&mut self, table: &[AddSession], out: &mut Outputs) {
+        self.adopt_calls();
         let is_online = |session: &SessionId| {
             let entry = self.sessions.get(session).and_then(|index| self.subscribers.get(*index));
             entry.is_some_and(|entry| self.add_session(entry).is_some())

@@ -84,12 +84,18 @@ impl Bng {
         Ok(())
     }
 
-    fn change_subscriber(&mut self, subscriber: Subscriber, out: &mut Outputs) -> Result<(), CommandError> {
+    fn change_subscriber(
+        &mut self,
+        mut subscriber: Subscriber,
+        out: &mut Outputs,
+    ) -> Result<(), CommandError> {
         let index = self.index(&subscriber.name)?;
         self.check(&subscriber, Some(index))?;
         let Some(before) = self.subscribers.get(index).map(|entry| entry.subscriber.clone()) else {
             return Ok(());
         };
+        // A password is never told, so that a change of something else does not name it.
+        subscriber.password = subscriber.password.or_else(|| before.password.clone());
         let cause = match subscriber.status {
             Status::Blocked => Some(EndCause::Blocked),
             Status::Active | Status::Walled
@@ -160,6 +166,7 @@ impl Bng {
         if config.pools != self.config.pools {
             self.addresses.set_pools(config.pools.clone());
         }
+        self.calls.configure(config.pppoe.as_ref());
         self.servers_seen.retain(|port, _| config.ports.contains_key(port));
         self.config = config;
         let online: Vec<_> = self.sessions.values().copied().collect();

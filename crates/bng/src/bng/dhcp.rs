@@ -22,7 +22,8 @@ use crate::drops::DropReason;
 use crate::io::{Event, Output, Punt};
 use crate::line::Line;
 use crate::mac::Mac;
-use crate::session::{Device, EndCause};
+use crate::pppoe;
+use crate::session::{Device, EndCause, PppLink};
 use crate::subscriber::{Key, Status};
 use crate::subscribers::{Index, Offer};
 use crate::why::{Direction, Outcome, TraceFrame};
@@ -52,6 +53,9 @@ impl Bng {
     /// A frame that the node did not forward.
     pub(super) fn punt(&mut self, punt: &Punt<'_>, out: &mut Outputs) {
         self.counts.received += 1;
+        if pppoe::is_pppoe(punt.bytes) {
+            return self.pppoe(punt, out);
+        }
         let line = Line { port: punt.port.clone(), tags: punt.tags };
         let request = Request::read(punt.bytes);
         let mac = match &request {
@@ -159,7 +163,8 @@ impl Bng {
         let index = self.addresses.holder(address)?;
         let lease = &self.subscribers.get(index)?.online.as_ref()?.session.lease;
         let Device { line: of, mac, relay } = &lease.device;
-        let is_same = lease.address == address && of == line && *mac == request.message.chaddr;
+        let is_same =
+            lease.ppp.is_none() && lease.address == address && of == line && *mac == request.message.chaddr;
         // By its relay, or by a router behind which the relay is.
         let came = request.relay().is_none() && (relay.is_some() || request.src_mac == *mac);
         (is_same && came).then(|| (index, lease.device.clone()))
@@ -205,14 +210,14 @@ impl Bng {
     }
 
     /// The address of the subscriber's session, or the one that was offered to it.
-    fn current_address(&self, index: Index) -> Option<Ipv4Addr> {
+    pub(super) fn current_address(&self, index: Index) -> Option<Ipv4Addr> {
         let entry = self.subscribers.get(index)?;
         let online = entry.online.as_ref().map(|online| online.session.lease.address);
         online.or_else(|| entry.offer.as_ref().map(|offer| offer.address))
     }
 
     /// An address for a subscriber that has none.
-    fn choose_address(
+    pub(super) fn choose_address(
         &mut self,
         index: Index,
         wish: Option<Ipv4Addr>,
@@ -252,7 +257,8 @@ impl Bng {
         let frame = self.reply(&call, MessageType::Ack, Some(address))?;
         let Call { index, device, request, .. } = call;
         let answer = Answer { line: device.line.clone(), mac: device.mac, frame };
-        self.grant(index, Grant { device, client_id: request.client_id, address, answer }, out);
+        let grant = Grant { device, client_id: request.client_id, address, ppp: None, answer };
+        self.grant(index, grant, out);
         Ok(Answered::Later)
     }
 
@@ -359,6 +365,7 @@ pub(super) struct Grant {
     pub(super) device: Device,
     pub(super) client_id: Option<Box<[u8]>>,
     pub(super) address: Ipv4Addr,
+    pub(super) ppp: Option<PppLink>,
     pub(super) answer: Answer,
 }
 

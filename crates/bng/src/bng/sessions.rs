@@ -24,12 +24,14 @@ const MOST_DECLINED: usize = 3;
 impl Bng {
     /// Grants or renews the lease of an address that the subscriber may have; the client is answered when it is on disk.
     pub(super) fn grant(&mut self, index: Index, grant: Grant, out: &mut Outputs) {
-        let Grant { device, client_id, address, answer } = grant;
+        let Grant { device, client_id, address, ppp, answer } = grant;
         self.supersede(index);
-        let lease_s = self.config.lease.lease_s;
-        let lease = Lease { device, address, client_id, granted_s: self.now.wall_s, lease_s };
+        // PPP says itself when it ends.
+        let lease_s = if ppp.is_some() { 0 } else { self.config.lease.lease_s };
+        let lease = Lease { device, address, client_id, granted_s: self.now.wall_s, lease_s, ppp };
         let is_same = |online: &Online| {
-            online.session.lease.device == lease.device && online.session.lease.address == address
+            let Lease { device, address: held, ppp: link, .. } = &online.session.lease;
+            (device, *held, *link) == (&lease.device, address, ppp)
         };
         let goes_on =
             self.subscribers.get(index).and_then(|entry| entry.online.as_ref()).is_some_and(is_same);
@@ -39,7 +41,10 @@ impl Bng {
         self.withdraw_offer(index);
         self.addresses.hold(address, index);
         self.trace(&answer.line, answer.mac, Outcome::Waiting(address));
-        let lease_end = self.now.at + Duration::from_secs(lease_s.into());
+        let lease_end = match ppp {
+            Some(_) => Duration::MAX,
+            None => self.now.at + Duration::from_secs(lease_s.into()),
+        };
         self.store_subscriber(index, out);
         let first_revision = self.revision + 1;
         let Some(entry) = self.subscribers.get_mut(index) else { return };
@@ -60,7 +65,9 @@ impl Bng {
             counted_at: Duration::ZERO,
         });
         self.deadlines.remove(&(online.session.lease_end, Deadline::Lease(index)));
-        self.deadlines.insert((lease_end, Deadline::Lease(index)));
+        if lease_end < Duration::MAX {
+            self.deadlines.insert((lease_end, Deadline::Lease(index)));
+        }
         online.session.lease_end = lease_end;
         online.session.lease = lease.clone();
         let Session { id: session, start_s, counters, .. } = online.session;
@@ -145,6 +152,7 @@ impl Bng {
             mac,
             address: session.lease.address,
             relay,
+            ppp: session.lease.ppp,
             service: self.service(&entry.subscriber, online)?,
         })
     }
@@ -175,6 +183,9 @@ impl Bng {
         }
         if online.is_stored {
             out.push(Output::Event(Event::SessionEnded { session, subscriber, address, cause, counters }));
+        }
+        if let Some(ppp) = lease.ppp {
+            self.hang_up(&lease.device.line, ppp, session, out);
         }
     }
 

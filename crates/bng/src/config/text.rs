@@ -8,6 +8,7 @@
 //! portal https://portal.example/, captive https://captive.example/api at 192.0.2.10:8080,
 //! lease 1h renewal 30m rebinding 52m, offer 30s, quarantine 10m, grace 60s, moves refuse,
 //! limit line 100 burst 200, limit subscriber 5 burst 20,
+//! pppoe name weir auth chap-md5 pap service gold strict delay 10ms mtu 1508 sessions mac 4 line 100 padi mac 1 burst 5,
 //! subscriber anna mac 02:00:00:00:00:01 plan basic address 100.64.0.9 blocked
 //! ```
 //! `#` begins a comment, up to the end of its line.
@@ -17,6 +18,8 @@ use std::net::Ipv4Addr;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
+
+mod pppoe;
 
 use weir_config::{Mistakes, Notes, did_you_mean, unit};
 
@@ -30,7 +33,7 @@ use crate::pool::Pool;
 use crate::subscriber::Subscriber;
 use crate::words::Words;
 
-const ITEMS: [&str; 15] = [
+const ITEMS: [&str; 16] = [
     "store",
     "socket",
     "port",
@@ -45,6 +48,7 @@ const ITEMS: [&str; 15] = [
     "grace",
     "moves",
     "limit",
+    "pppoe",
     "subscriber",
 ];
 
@@ -153,6 +157,11 @@ fn read_item(item: &str, read: &mut Item, node: Option<&NodeFacts>) -> Result<()
             "subscriber" => config.subscriber_limit = limit(words)?,
             other => return Err(format!("`{other}` has no limit: use line or subscriber")),
         },
+        "pppoe" => {
+            if config.pppoe.replace(pppoe::read(words)?).is_some() {
+                return Err("`pppoe` is said already: leave one of them out".into());
+            }
+        }
         "subscriber" if node.is_some() => {
             return Err(
                 "subscribers do not stand in the file of a node: remove this one, and use `weir bng subscriber add`".into()
@@ -283,6 +292,8 @@ fn limit(words: &mut Words<'_>) -> Result<Limit, String> {
 mod tests {
     use super::*;
     use crate::config::Config;
+    use crate::ppp::auth::Method;
+    use crate::pppoe::concentrator::{self, ServiceNames};
 
     #[test]
     fn all_items_are_read() {
@@ -291,11 +302,27 @@ mod tests {
             plan basic down 20Mbit up 5Mbit, dns 192.0.2.53
             192.0.2.54, lease 1h renewal 20m rebinding 40m, offer 5s, quarantine 1h, moves refuse,
             limit line 10 burst 20, limit subscriber 3,
+            pppoe name bng1 auth pap ms-chapv2 service gold service basic strict delay 10ms mtu 1508 sessions mac 1 line 9
+                padi mac 2 burst 3 padi line 4,
             subscriber anna mac 02:00:00:00:00:01 plan basic";
         let (config, subscribers) = Config::read("x", text).unwrap();
         assert_eq!(config.lease, LeaseTimes { lease_s: 3600, renewal_s: 1200, rebinding_s: 2400 });
         assert_eq!((config.ports.len(), config.dns.len(), config.pools[0].size()), (1, 2, 107));
         assert_eq!(config.subscriber_limit, Limit { per_s: 3, burst: 3 });
+        let pppoe = config.pppoe.unwrap();
+        assert_eq!(pppoe.methods, [Method::Pap, Method::MsChapV2]);
+        let discovery = concentrator::Options {
+            name: "bng1".into(),
+            services: vec!["gold".into(), "basic".into()],
+            service_names: ServiceNames::Strict,
+            pado_delay: Duration::from_millis(10),
+            mac_limit: Limit { per_s: 2, burst: 3 },
+            line_limit: Limit { per_s: 4, burst: 4 },
+            most_of_mac: 1,
+            most_of_line: 9,
+            max_payload: 1500,
+        };
+        assert_eq!(pppoe.discovery, discovery);
         assert_eq!(subscribers[0].to_string(), "anna mac 02:00:00:00:00:01 plan basic");
         assert_eq!(Config::read("x", "").map(|(config, _)| config), Ok(Config::default()));
     }
@@ -314,6 +341,7 @@ mod tests {
             "pool a 100.64.0.9 router 100.64.0.1/24, pool a 100.64.0.12 router 100.64.0.1/24",
             "pool main 0.0.0.1-0.0.0.9 224.0.0.1 router 100.64.0.1/32",
             "port access1 mac ff:ff:ff:ff:ff:ff",
+            "pppoe auth md5, pppoe mtu 1400, pppoe sessions mac 0, pppoe delay 1h, pppoe padi port 7, pppoe fast",
             "portal http://portal.example/, captive https://a.example/ at here, portal https://, captive https://x at 192.0.2.1:80 now",
             "moves maybe, limit port 7, limit line 0, offer never, dns here, plan down down 1M up 1M",
         ];

@@ -9,6 +9,9 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::mem;
 use std::net::Ipv4Addr;
 
+use weir_bng::ppp::packet::{OptionList, Packet};
+use weir_bng::ppp::{ipcp, protocol};
+use weir_bng::pppoe::session::SessionFrame;
 use weir_bng::{NodeCommand, PortName, Tags};
 use weir_control::client::Attached;
 use weir_node::PortState;
@@ -51,6 +54,8 @@ pub(super) struct Link {
     refusals: usize,
     /// The last list when the table was asked for; `None`: changes waited.
     pub(super) at_table: Option<u64>,
+    /// The node was told that it has all sessions.
+    pub(super) is_complete: bool,
     /// The node has refused a session, which was logged.
     pub(super) has_refused: bool,
     /// Frames that were not injected since the ring had no room, or the port has gone.
@@ -99,6 +104,7 @@ impl Link {
             held: VecDeque::new(),
             refusals: 0,
             at_table: None,
+            is_complete: false,
             has_refused: false,
             lost_frames: 0,
         }
@@ -201,8 +207,13 @@ impl Link {
     }
 }
 
-/// The address that a DHCP server gives in a frame.
+/// The address that a frame gives its client: DHCP, or a Configure-Ack of IPCP.
 fn client(frame: &[u8]) -> Option<Ipv4Addr> {
+    if weir_bng::pppoe::is_pppoe(frame) {
+        let frame = SessionFrame::read(frame).ok().filter(|frame| frame.protocol == protocol::IPCP)?;
+        let options = OptionList::read(Packet::read(frame.payload)?.data)?;
+        return options.fixed(ipcp::ADDRESS).map(<Ipv4Addr as From<[u8; 4]>>::from);
+    }
     let address: [u8; 4] = frame.get(YIADDR)?.try_into().ok()?;
     Some(address.into())
 }
@@ -256,6 +267,7 @@ mod tests {
             held: VecDeque::new(),
             refusals: 0,
             at_table: None,
+            is_complete: false,
             has_refused: false,
             lost_frames: 0,
         };
@@ -274,6 +286,7 @@ mod tests {
             mac: "02:00:00:00:00:01".parse().unwrap(),
             address: address(number),
             relay: None,
+            ppp: None,
             service: Service::of_rates(Rates { down_bits_per_s: 1, up_bits_per_s: 1 }),
         })
     }

@@ -50,6 +50,9 @@ const MOST_COUNTED: usize = 1024;
 const TABLE_PER_SESSION: Duration = Duration::from_micros(100);
 const TABLE_EVERY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
 
+/// Frames of the node that the control plane takes.
+const TAKEN: [PuntReason; 3] = [PuntReason::Dhcp4, PuntReason::PppoeDiscovery, PuntReason::PppControl];
+
 /// What the main loop begins with.
 pub(crate) struct Parts {
     /// What the file says.
@@ -272,9 +275,9 @@ impl Engine {
         for (punts, _) in &mut link.threads {
             let (bng, outputs, ports) = (&mut self.bng, &mut self.outputs, &link.ports);
             taken += punts.take(MOST_PUNTS, |punt| {
-                // Packets of devices without a session (unknown_source) begin none: only DHCP does.
-                let is_dhcp = punt.reason == PuntReason::Dhcp4.number();
-                if let Some(port) = ports.name(punt.port).filter(|_| is_dhcp) {
+                // Packets of devices without a session (unknown_source) begin none: DHCP and PPPoE do.
+                let is_taken = TAKEN.iter().any(|reason| punt.reason == reason.number());
+                if let Some(port) = ports.name(punt.port).filter(|_| is_taken) {
                     let tags = link::tags_of(punt.tags);
                     let punt = Punt { port: port.clone(), tags, bytes: punt.bytes };
                     bng.input(now, Input::Punt(punt), outputs);
@@ -412,7 +415,12 @@ impl Engine {
 
     /// The node's ports and counters, read now and then. A text that was applied may have ended sessions.
     fn table(&mut self, State { ports, rows }: State) {
-        let Some(link) = &self.link else { return };
+        let Some(link) = &mut self.link else { return };
+        // Sessions that there are were added: a frame of another one gets a PADT.
+        if self.config.pppoe.is_some() && link.settled().is_some() && !link.is_complete {
+            link.is_complete = true;
+            self.connection.order(Order::Complete { attachment: link.attachment });
+        }
         let is_settled = link.settled().is_some() && link.settled() == link.at_table && !link.has_refused;
         let in_node = rows.iter().filter(|row| row.session != 0).count();
         self.links(&ports);

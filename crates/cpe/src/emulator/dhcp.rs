@@ -11,7 +11,6 @@ use super::{Emulator, Output};
 use crate::device::{Device, NEVER, State};
 use crate::exchange;
 use crate::summary::Step;
-use crate::wire::tagged;
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// Least time between two requests of a renewal (RFC 2131, section 4.4.5).
@@ -56,7 +55,7 @@ impl Emulator {
             _ => {}
         }
         let frame = exchange::frame(&self.options, number, &self.devices[number as usize], kind, now_ns);
-        out.extend(frame.map(|frame| Output::Access(tagged(self.tags(number), frame))));
+        self.send_control(number, frame, out);
     }
 
     /// Takes in a frame to port 68, which had these tags.
@@ -135,8 +134,7 @@ impl Emulator {
         device.next_hop =
             router.or_else(|| self.options.far.map(|far| *far.ip()).filter(|far| is_on_link(message, *far)));
         self.by_address.insert(address, number);
-        let (count, first_ns, _) = self.bound;
-        self.bound = (count + 1, if count == 0 { now_ns } else { first_ns }, now_ns);
+        self.count_bound(now_ns);
         self.resolve(number, now_ns, out);
         true
     }
@@ -203,11 +201,15 @@ impl Emulator {
             }
             let number = self.released;
             self.released += 1;
-            if self.devices[number as usize].is_bound() {
+            let is_bound = self.devices[number as usize].is_bound();
+            if self.options.pppoe.is_some() {
+                self.hang_up(number, out);
+            } else if is_bound {
                 self.send(number, MessageType::Release, now_ns, out);
-                let device = &mut self.devices[number as usize];
-                device.enter(State::Released, now_ns);
-                self.by_address.remove(&device.address);
+            }
+            if is_bound {
+                self.devices[number as usize].enter(State::Released, now_ns);
+                self.forget_address(number);
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddrV4};
 
+use weir_bng::pppoe::{DISCOVERY, SESSION};
 use weir_bng::{Mac, Tags};
 use weir_packet::fields::be16;
 use weir_packet::neighbour::{self, Heard, Host};
@@ -11,7 +12,7 @@ use crate::device::State;
 use crate::numbered::{Kind, Number, Route, SHORTEST_FRAME};
 use crate::summary::Step;
 use crate::traffic::Direction;
-use crate::wire::{tag_bytes, tagged, untagged};
+use crate::wire::{ADDRESSES, Head, IPV4, tagged, untagged};
 
 /// UDP port of the devices.
 const DEVICE_PORT: u16 = 49_152;
@@ -20,7 +21,8 @@ const FIRST_PACKET_NS: u64 = 10_000_000;
 /// Most time between two questions for a gateway.
 const ARP_NS: u64 = 1_000_000_000;
 const ARP: u16 = 0x0806;
-const IPV4: u16 = 0x0800;
+/// Bytes of an Ethernet header without tags.
+const ETHERNET: usize = 14;
 const CLIENT_PORT: u16 = 68;
 
 impl Emulator {
@@ -35,13 +37,25 @@ impl Emulator {
 
     fn line_frame(&mut self, tags: Tags, frame: &[u8], now_ns: u64, out: &mut Vec<Output>) {
         let kind = be16(frame, 12).unwrap_or(0);
+        if self.options.pppoe.is_some() {
+            return match kind {
+                DISCOVERY => self.discovery(tags, frame, now_ns, out),
+                SESSION => self.session_frame(tags, frame, now_ns, out),
+                _ => {}
+            };
+        }
         if kind == IPV4 && is_to_dhcp_client(frame) {
             return self.dhcp(tags, frame, now_ns, out);
         }
         if kind == ARP {
             self.arp(tags, frame, now_ns, out);
-        } else if let Some((route, number)) = Number::read(frame).filter(|(_, number)| number.run == self.run)
-        {
+        }
+        self.packet_at_device(tags, frame, now_ns, out);
+    }
+
+    /// A frame for a device that is no message of DHCP or PPPoE.
+    pub(super) fn packet_at_device(&mut self, tags: Tags, frame: &[u8], now_ns: u64, out: &mut Vec<Output>) {
+        if let Some((route, number)) = Number::read(frame).filter(|(_, number)| number.run == self.run) {
             return self.numbered_at_device(tags, &route, &number, now_ns);
         }
         if self.options.tap && tags == self.tags(0) {
@@ -80,8 +94,18 @@ impl Emulator {
     /// Takes in a frame of the interface of device 0.
     pub fn tap_frame(&mut self, frame: &[u8], out: &mut Vec<Output>) {
         let is_own = frame.get(6..12) == Some(&self.options.mac(0).0[..]);
-        if self.devices.first().is_some_and(|device| device.is_bound() && is_own) {
-            out.push(Output::Access(tagged(self.tags(0), frame.to_vec())));
+        let Some(device) = self.devices.first().filter(|device| device.is_bound() && is_own) else { return };
+        let Some(heard) = self.options.pppoe.as_ref().and_then(|_| neighbour::parse(frame)) else {
+            out.extend(self.on_line(0, frame.to_vec()));
+            return;
+        };
+        // There is no address resolution in PPP: the emulator answers for all hosts but the device itself.
+        if let Heard::Question { from, target } = heard
+            && target != IpAddr::V4(device.address)
+            && !from.ip.is_unspecified()
+        {
+            let own = Host { mac: device.server_mac.0, ip: target };
+            out.push(Output::Tap(neighbour::answer(own, from)));
         }
     }
 
@@ -136,8 +160,9 @@ impl Emulator {
         }
     }
 
-    fn has_gateway(&mut self, number: u32, now_ns: u64, out: &mut Vec<Output>) {
-        if self.options.far.is_none() {
+    /// A device can send packets: its first one, if there is a far end.
+    pub(super) fn has_gateway(&mut self, number: u32, now_ns: u64, out: &mut Vec<Output>) {
+        if self.options.far.is_none() || self.devices[number as usize].was_up {
             return self.is_up(number, now_ns);
         }
         self.devices[number as usize].enter(State::Proving, now_ns);
@@ -149,7 +174,7 @@ impl Emulator {
         let device = &mut self.devices[number as usize];
         let waited_ns = now_ns - device.since_ns;
         if waited_ns >= self.options.first_packet_timeout.as_nanos() as u64 {
-            return self.fail(number, Step::FirstPacket, now_ns);
+            return self.give_up(number, Step::FirstPacket, now_ns, out);
         }
         let sequence = device.sends;
         device.sends += 1;
@@ -158,7 +183,7 @@ impl Emulator {
         if let Some(route) = self.route(Direction::FromSubscriber, number) {
             self.number(Kind::First, number, sequence, now_ns).write(&route, &mut frame);
         }
-        out.push(Output::Access(tagged(self.tags(number), frame)));
+        out.extend(self.on_line(number, frame));
         self.set_due(number, now_ns + FIRST_PACKET_NS.max(waited_ns / 4));
     }
 
@@ -198,17 +223,20 @@ impl Emulator {
         let (device, sequence) = traffic.next(direction, now_ns)?;
         let route = self.route(direction, device)?;
         let number = self.number(kind, device, sequence, now_ns);
-        let (tags, tag_count) = match side {
-            Side::Access => tag_bytes(self.tags(device)),
-            Side::Far => ([0; 8], 0),
+        let head = match side {
+            Side::Access => {
+                Head::of_ipv4(self.tags(device), self.session_id(device), bytes.saturating_sub(ETHERNET))
+            }
+            Side::Far => Head::of_ipv4(Tags::None, None, 0),
         };
-        // The frame stands behind its place by the bytes of the tags, then both addresses go to the front.
-        number.write(&route, frame.get_mut(tag_count..tag_count + bytes)?);
-        if tag_count > 0 {
-            frame.copy_within(tag_count..tag_count + 12, 0);
-            frame.get_mut(12..12 + tag_count)?.copy_from_slice(tags.get(..tag_count)?);
+        // The frame stands behind its place by what is longer than an EtherType, then both addresses go to the front.
+        let place = head.bytes().len() - 2;
+        number.write(&route, frame.get_mut(place..place + bytes)?);
+        if place > 0 {
+            frame.copy_within(place..place + ADDRESSES, 0);
+            frame.get_mut(ADDRESSES..ADDRESSES + place + 2)?.copy_from_slice(head.bytes());
         }
-        Some(tag_count + bytes)
+        Some(place + bytes)
     }
 
     /// How a packet of a device travels; `None`: nothing has come from the BNG's far side yet.

@@ -3,6 +3,7 @@
 mod announce;
 mod bng;
 mod cpe;
+mod dial;
 mod frames;
 mod kept;
 mod outside;
@@ -47,8 +48,17 @@ pub const TARGETS: &[Target] = &[
     Target { name: "pcapng", run: outside::pcapng, seeds: outside::pcapng_seeds, mutate: mutate::bytes },
     Target { name: "plan", run: texts::plan, seeds: texts::plan_seeds, mutate: mutate::text },
     Target { name: "plane", run: frames::plane, seeds: frames::plane_seeds, mutate: frames::mutate_plane },
+    Target { name: "ppp", run: dial::ppp, seeds: dial::ppp_seeds, mutate: mutate::bytes },
+    Target { name: "pppoe", run: dial::pppoe, seeds: dial::pppoe_seeds, mutate: mutate::bytes },
     Target { name: "proc", run: peers::proc, seeds: peers::proc_seeds, mutate: mutate::text },
     Target { name: "punt", run: punt::punt, seeds: punt::punt_seeds, mutate: mutate::bytes },
+    Target { name: "radius", run: dial::radius, seeds: dial::radius_seeds, mutate: mutate::bytes },
+    Target {
+        name: "radius_plans",
+        run: dial::radius_plans,
+        seeds: dial::radius_plans_seeds,
+        mutate: mutate::text,
+    },
     Target { name: "record", run: kept::record, seeds: kept::record_seeds, mutate: mutate::text },
     Target { name: "remote", run: outside::remote, seeds: outside::remote_seeds, mutate: mutate::text },
     Target { name: "rules", run: texts::rules, seeds: texts::rules_seeds, mutate: mutate::text },

@@ -52,7 +52,7 @@ fn set_state(client: &Client, name: &Name, state: Status, out: &mut impl Write) 
 /// A subscriber, as the text of one is read.
 fn read(text: &str) -> Result<Subscriber> {
     let subscriber: bng::Subscriber = text.parse().map_err(anyhow::Error::msg)?;
-    Ok(Subscriber::from(&subscriber))
+    Ok(Subscriber::with_password(&subscriber))
 }
 
 fn add(arguments: &NewSubscriber, out: &mut impl Write) -> Result<()> {
@@ -168,8 +168,8 @@ fn list(listing: &Listing, out: &mut impl Write) -> Result<()> {
 
 /// `anna  mac 02:00:00:00:00:01  down 20Mbit/s up 5Mbit/s  online 100.64.0.2`.
 fn line(SubscriberState { subscriber, session }: &SubscriberState) -> Result<String> {
-    let Subscriber { name, mac, line, circuit, plan, address, group, state } = subscriber;
-    let key = [("mac", mac), ("line", line), ("circuit", circuit)];
+    let Subscriber { name, mac, line, circuit, login, plan, address, group, state, .. } = subscriber;
+    let key = [("mac", mac), ("line", line), ("circuit", circuit), ("login", login)];
     let key = key.into_iter().find_map(|(what, key)| Some(format!("{what} {}", key.as_ref()?)));
     let plan = match plan {
         Plan::Named(name) => name.clone(),

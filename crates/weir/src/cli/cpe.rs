@@ -3,10 +3,10 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use weir_config::rate::fps;
 use weir_config::unit;
-use weir_cpe::{ClientId, Lines, Load, Mac, Options, SHORTEST_FRAME, Template};
+use weir_cpe::{ClientId, Lines, Load, Mac, Method, Options, Pppoe, SHORTEST_FRAME, Template};
 
 use super::frames::seconds;
 
@@ -22,13 +22,19 @@ Examples:
   weir cpe --dhcp 1000 --rate 500 --on eth1
   weir cpe --dhcp 64000 --rate 2000 --on eth1 --lines 100-199.1-4094 --far eth2 --first-packet-to 198.18.0.2
   weir cpe --dhcp 100 --on eth1 --far eth2 --first-packet-to 198.18.0.2 --from-subscriber 10 --to-subscriber 100 --hold 30s
+  weir cpe --pppoe 1000 --rate 500 --on eth1 --lines 100-199.1-4094 --login 'user{n}@isp' --password secret --dual-stack
   weir cpe --dhcp 1 --on eth1 --lines 100.7 --tap cpe0      then: curl --interface cpe0 http://198.18.0.2/
 
 Exit code 1: a device failed, or a session got a frame of another one.")]
 pub(crate) struct Cpe {
     /// Number of devices with a DHCPv4 client, 1 to 16 million
+    #[arg(long, value_name = "N", value_parser = devices, required_unless_present = "pppoe", conflicts_with = "pppoe")]
+    dhcp: Option<u32>,
+    /// Number of devices that dial in by PPPoE
     #[arg(long, value_name = "N", value_parser = devices)]
-    dhcp: u32,
+    pub(crate) pppoe: Option<u32>,
+    #[command(flatten)]
+    dial: Dial,
     /// Interface to which the BNG's subscriber side is connected
     #[arg(long, value_name = "IF")]
     pub(crate) on: String,
@@ -41,7 +47,7 @@ pub(crate) struct Cpe {
     /// MAC address of the first device; the others count up from it
     #[arg(long, value_name = "MAC", default_value = "02:00:00:00:00:01")]
     first_mac: Mac,
-    /// Time until a message is sent again; doubles each time, up to 64s (RFC 2131)
+    /// Time until a message is sent again; doubles each time, up to 64s (RFC 2131); in PPP it does not double
     #[arg(long, value_name = "TIME", default_value = "4s", value_parser = seconds)]
     timeout: Duration,
     /// How often a message is sent before the device has failed: 1 to 20
@@ -50,10 +56,10 @@ pub(crate) struct Cpe {
     /// Send a client identifier (option 61): `mac`, or a text with {n}, {tags} or {mac}
     #[arg(long, value_name = "ID", value_parser = client_id)]
     client_id: Option<ClientId>,
-    /// Send this circuit-id (option 82), as an access node does: a text with {n}, {tags} or {mac}
+    /// Send this circuit-id (option 82 of DHCP, tag 0x0105 of PPPoE), as an access node does: a text with {n}, {tags} or {mac}
     #[arg(long, value_name = "TEXT")]
     circuit: Option<String>,
-    /// Send this remote-id (option 82)
+    /// Send this remote-id (option 82, tag 0x0105)
     #[arg(long, value_name = "TEXT")]
     remote: Option<String>,
     /// Ask the server to answer by broadcast
@@ -81,7 +87,7 @@ pub(crate) struct Cpe {
     /// Keep the sessions up for this time after the last set-up, with renewals [default: 0s; with --tap until Ctrl-C]
     #[arg(long, value_name = "TIME", value_parser = hold)]
     hold: Option<Duration>,
-    /// Release the addresses at the end, at the same rate
+    /// Release the addresses or end the sessions (PADT) at the end, at the same rate
     #[arg(long)]
     release: bool,
     /// Make the session of the first device an interface of this name (TAP) with its MAC address and IP address
@@ -98,6 +104,70 @@ pub(crate) struct Cpe {
     pub(crate) allow_default_route: bool,
 }
 
+/// How devices dial in.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "PPPoE")]
+struct Dial {
+    /// Name of each device: a text with {n}, {tags} or {mac}
+    #[arg(long, value_name = "TEXT", default_value = "user{n}@isp", requires = "pppoe")]
+    login: String,
+    /// Password of each device: a text with {n}, {tags} or {mac}
+    #[arg(long, value_name = "TEXT", default_value = "secret", requires = "pppoe")]
+    password: String,
+    /// Accept only these methods of authentication, and ask for the first one if the BNG wants another
+    #[arg(long, value_name = "METHOD", value_enum, value_delimiter = ',', requires = "pppoe", default_values = ["chap", "mschapv2", "pap"])]
+    auth: Vec<Auth>,
+    /// Negotiate IPv6 (IPV6CP) as well as IPv4; a device without it has failed
+    #[arg(long, requires = "pppoe")]
+    dual_stack: bool,
+    /// Largest payload of PPP: 1492, or up to 1500 (RFC 4638), for which the interface needs an MTU of 1508
+    #[arg(long, value_name = "BYTES", default_value_t = 1492, requires = "pppoe", value_parser = clap::value_parser!(u16).range(1492..=1500))]
+    max_payload: u16,
+    /// Service-Name that devices ask for
+    #[arg(long, value_name = "TEXT", default_value = "", requires = "pppoe", hide_default_value = true)]
+    service: String,
+    /// Send LCP Echo-Requests at this interval while sessions are held; after 3 without an answer a session has ended
+    #[arg(long, value_name = "TIME", requires = "pppoe", value_parser = seconds)]
+    echo: Option<Duration>,
+    /// Time from the first PADI after which a device that is not up has failed
+    #[arg(long, value_name = "TIME", default_value = "60s", requires = "pppoe", value_parser = seconds)]
+    dial_timeout: Duration,
+}
+
+/// A method of authentication.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Auth {
+    /// Password in clear text (RFC 1334)
+    Pap,
+    /// CHAP with MD5 (RFC 1994)
+    Chap,
+    /// MS-CHAPv2 (RFC 2759)
+    Mschapv2,
+}
+
+impl Dial {
+    fn options(&self) -> Pppoe {
+        let method = |auth: &Auth| match auth {
+            Auth::Pap => Method::Pap,
+            Auth::Chap => Method::ChapMd5,
+            Auth::Mschapv2 => Method::MsChapV2,
+        };
+        Pppoe {
+            login: Template(self.login.clone()),
+            password: Template(self.password.clone()),
+            methods: self.auth.iter().map(method).collect(),
+            dual_stack: self.dual_stack,
+            max_payload: self.max_payload,
+            service: self.service.clone(),
+            echo: self.echo,
+            dial_timeout: self.dial_timeout,
+        }
+    }
+}
+
+/// Headers of PPPoE and PPP.
+const PPPOE_BYTES: u16 = 8;
+
 impl Cpe {
     /// What is to be done; `seed` is for lack of one.
     pub(crate) fn options(&self, seed: u64) -> Options {
@@ -108,12 +178,13 @@ impl Cpe {
             frame_bytes: usize::from(self.frame - FCS_BYTES).max(SHORTEST_FRAME),
         };
         Options {
-            devices: self.dhcp,
+            devices: self.pppoe.or(self.dhcp).unwrap_or(0),
             lines: self.lines,
             first_mac: self.first_mac,
             rate_per_s: self.rate,
             timeout: self.timeout,
             tries: self.tries,
+            pppoe: self.pppoe.map(|_| self.dial.options()),
             client_id: self.client_id.clone().unwrap_or(ClientId::None),
             circuit: self.circuit.clone().map(Template),
             remote: self.remote.clone().map(Template),
@@ -131,7 +202,11 @@ impl Cpe {
 
     /// Longest frame on the access side, with FCS.
     pub(crate) fn longest_frame(&self) -> u16 {
-        self.frame.max(350)
+        match self.pppoe {
+            None => self.frame.max(350),
+            // The largest packet of a session, and its Ethernet header.
+            Some(_) => self.dial.max_payload + PPPOE_BYTES + 14 + FCS_BYTES,
+        }
     }
 }
 

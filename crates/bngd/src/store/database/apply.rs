@@ -107,10 +107,10 @@ impl<'a> Tables<'a> {
 
     fn subscriber(&self, subscriber: &Subscriber, revision: u64) -> rusqlite::Result<bool> {
         self.run(
-            "INSERT INTO subscribers (name, key, plan, fixed_address, status, revision, group_name)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+            "INSERT INTO subscribers (name, key, plan, fixed_address, status, revision, password, group_name)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
              ON CONFLICT DO UPDATE SET key = ?2, plan = ?3, fixed_address = ?4, status = ?5, revision = ?6,
-             group_name = ?7",
+             password = ?7, group_name = ?8",
             (
                 subscriber.name.as_str(),
                 subscriber.key.to_string(),
@@ -118,6 +118,7 @@ impl<'a> Tables<'a> {
                 subscriber.fixed_address.map(|address| address.to_string()),
                 subscriber.status.name(),
                 number(revision),
+                subscriber.password_word(),
                 subscriber.group.as_ref().map(Name::as_str),
             ),
         )?;
@@ -158,8 +159,8 @@ impl<'a> Tables<'a> {
         let device = &row.lease.device;
         self.run(
             "INSERT INTO sessions (id, subscriber, line, mac, relay, address, client_id, start_s, granted_s, lease_s,
-                down_frames, down_bytes, up_frames, up_bytes, revision)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+                down_frames, down_bytes, up_frames, up_bytes, revision, ppp)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
             (
                 id,
                 subscriber,
@@ -176,6 +177,7 @@ impl<'a> Tables<'a> {
                 number(row.counters.up_frames),
                 number(row.counters.up_bytes),
                 number(row.revision),
+                row.lease.ppp.map(|ppp| ppp.to_string()),
             ),
         )?;
         Ok(true)

@@ -47,13 +47,13 @@ pub(super) fn records(db: &Connection, revision: u64) -> Result<Vec<Record>, Loa
 }
 
 const SUBSCRIBERS: &str =
-    "SELECT name, key, plan, fixed_address, status, group_name FROM subscribers ORDER BY revision";
+    "SELECT name, key, plan, fixed_address, status, password, group_name FROM subscribers ORDER BY revision";
 const LAST_ADDRESSES: &str =
     "SELECT name, last_address FROM subscribers WHERE last_address IS NOT NULL ORDER BY revision";
 const QUARANTINES: &str = "SELECT address, subscriber, until_s FROM quarantines ORDER BY revision";
 const SESSIONS: &str =
     "SELECT id, subscriber, line, mac, relay, address, client_id, start_s, granted_s, lease_s, down_frames,
-    down_bytes, up_frames, up_bytes FROM sessions ORDER BY revision";
+    down_bytes, up_frames, up_bytes, ppp FROM sessions ORDER BY revision";
 
 /// A value cannot be read, or a column.
 enum Wrong {
@@ -107,8 +107,10 @@ fn subscriber(row: &Row<'_>, changes: &mut Vec<Change>) -> Result<(), Wrong> {
     if let Some(fixed) = row.get::<_, Option<String>>(3)? {
         line = line + " address " + &fixed;
     }
-    if let Some(group) = row.get::<_, Option<String>>(5)? {
-        line = line + " group " + &group;
+    for (word, column) in [(" password ", 5), (" group ", 6)] {
+        if let Some(value) = row.get::<_, Option<String>>(column)? {
+            line = line + word + &value;
+        }
     }
     match text(row, 4)? {
         "active" => {}
@@ -137,6 +139,7 @@ fn session(row: &Row<'_>, changes: &mut Vec<Change>) -> Result<(), Wrong> {
         client_id: row.get::<_, Option<Vec<u8>>>(6)?.map(Vec::into_boxed_slice),
         granted_s: number(row, 8)?,
         lease_s: row.get(9)?,
+        ppp: row.get::<_, Option<String>>(14)?.map(|ppp| ppp.parse()).transpose().map_err(Wrong::Value)?,
     };
     let counters = Counters {
         down_frames: number(row, 10)?,

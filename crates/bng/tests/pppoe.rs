@@ -1,0 +1,614 @@
+//! Clients that dial in by PPPoE, from a PADI to an address, with disks and programs that fail meanwhile.
+
+use std::collections::VecDeque;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use weir_bng::ppp::auth::supplicant::Login;
+use weir_bng::ppp::auth::{Method, Password};
+use weir_bng::ppp::endpoint::{self, Endpoint, Layer, Role};
+use weir_bng::ppp::negotiation::Timers;
+use weir_bng::ppp::packet::Packet;
+use weir_bng::ppp::protocol;
+use weir_bng::pppoe::discovery::{Code, Discovery};
+use weir_bng::pppoe::session::SessionFrame;
+use weir_bng::pppoe::tags::{AC_COOKIE, GENERIC_ERROR, HOST_UNIQ, SERVICE_NAME, TagList};
+use weir_bng::{
+    AddSession, Bng, Command, CommandError, Config, DropReason, EndCause, Event, Input, Line, Mac,
+    NodeCommand, Now, Output, Punt, Random, Record, SessionId, Step,
+};
+
+const PORT: Mac = Mac([2, 0, 0, 0, 0, 0xfe]);
+const TEXT: &str = "port access1 mac 02:00:00:00:00:fe, pool main 100.64.0.2-100.64.0.9 router 100.64.0.1/24,
+    plan basic down 20Mbit up 5Mbit, dns 192.0.2.53, pppoe auth chap-md5 pap ms-chapv2 padi mac 1000 sessions mac 3,
+    subscriber anna login anna@isp plan basic password secret,
+    subscriber ben login ben@isp plan basic address 100.64.0.9 password other";
+
+/// A client on a line.
+struct Client {
+    line: Line,
+    mac: Mac,
+    login: Login,
+    methods: Vec<Method>,
+    uniq: u8,
+    random: Random,
+    session: Option<(u16, Endpoint)>,
+    address: Option<Ipv4Addr>,
+    ended: Option<endpoint::End>,
+    /// The text of the PADT that it got.
+    padt: Option<String>,
+}
+
+impl Client {
+    fn new(number: u8, name: &str, password: &str) -> Client {
+        Client {
+            line: format!("access1:100.{number}").parse().expect("a line"),
+            mac: Mac([2, 0, 0, 0, 0, number]),
+            login: Login { name: name.as_bytes().into(), password: Password::new(password.as_bytes()) },
+            methods: vec![Method::ChapMd5],
+            uniq: 0,
+            random: Random::new([number; 32]),
+            session: None,
+            address: None,
+            ended: None,
+            padt: None,
+        }
+    }
+
+    fn packet(&self, dst: Mac, code: Code, session_id: u16, tags: &[(u16, &[u8])]) -> Vec<u8> {
+        let mut list = TagList::default();
+        tags.iter().for_each(|(kind, value)| list.push(*kind, value));
+        Discovery { dst, src: self.mac, code, session_id, tags: list }.write().expect("a short frame")
+    }
+
+    fn padi(&mut self) -> Vec<u8> {
+        self.uniq += 1;
+        self.packet(Mac::BROADCAST, Code::Padi, 0, &[(SERVICE_NAME, b""), (HOST_UNIQ, &[self.uniq])])
+    }
+
+    /// What it sends because of a frame.
+    fn hear(&mut self, now: Duration, frame: &[u8]) -> Vec<Vec<u8>> {
+        if let Ok(packet) = Discovery::read(frame) {
+            return self.discovery(now, &packet);
+        }
+        let frame = SessionFrame::read(frame).expect("a frame of PPPoE");
+        let Some((id, endpoint)) = &mut self.session else { return Vec::new() };
+        let mut out = Vec::new();
+        if frame.session_id == *id {
+            endpoint.frame(now, frame.protocol, frame.payload, &mut out);
+        }
+        self.take(out)
+    }
+
+    fn discovery(&mut self, now: Duration, packet: &Discovery) -> Vec<Vec<u8>> {
+        match packet.code {
+            Code::Pado if self.session.is_none() => {
+                let cookie = packet.tags.get(AC_COOKIE).expect("a cookie");
+                let tags = [(SERVICE_NAME, &b""[..]), (HOST_UNIQ, &[self.uniq]), (AC_COOKIE, cookie)];
+                vec![self.packet(PORT, Code::Padr, 0, &tags)]
+            }
+            Code::Pads if self.session.is_none() && packet.session_id != 0 => {
+                let (login, methods) = (self.login.clone(), self.methods.clone());
+                let role = Role::Client { login, methods, interface_id: Some(0) };
+                let mut endpoint = Endpoint::new(role, 1492, Timers::default(), &mut self.random);
+                let mut out = Vec::new();
+                endpoint.start(now, &mut out);
+                self.session = Some((packet.session_id, endpoint));
+                self.take(out)
+            }
+            Code::Padt if self.session.as_ref().is_some_and(|(id, _)| *id == packet.session_id) => {
+                self.padt = packet.tags.get(GENERIC_ERROR).map(|text| String::from_utf8_lossy(text).into());
+                (self.session, self.address) = (None, None);
+                Vec::new()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn timer(&mut self, now: Duration) -> Vec<Vec<u8>> {
+        let mut out = Vec::new();
+        if let Some((_, endpoint)) = &mut self.session {
+            endpoint.timer(now, &mut out);
+        }
+        self.take(out)
+    }
+
+    fn take(&mut self, outputs: Vec<endpoint::Output>) -> Vec<Vec<u8>> {
+        let mut frames = Vec::new();
+        for output in outputs {
+            match output {
+                endpoint::Output::Send { protocol, payload } => {
+                    let session_id = self.session.as_ref().map_or(0, |(id, _)| *id);
+                    let (dst, src, payload) = (PORT, self.mac, &*payload);
+                    frames.push(SessionFrame { dst, src, session_id, protocol, payload }.write());
+                }
+                endpoint::Output::Up(Layer::Ipv4(addresses)) => self.address = Some(addresses.client),
+                endpoint::Output::Down(Layer::Ipv4(_)) => self.address = None,
+                endpoint::Output::Ended(end) => self.ended = Some(end),
+                _ => {}
+            }
+        }
+        frames
+    }
+}
+
+/// A frame on its way.
+enum Frame {
+    ToBng(usize, Vec<u8>),
+    ToClient(Line, Vec<u8>),
+}
+
+/// A BNG with its disk, its node and its clients.
+struct World {
+    bng: Bng,
+    config: Config,
+    now: Duration,
+    clients: Vec<Client>,
+    frames: VecDeque<Frame>,
+    disk: Vec<Record>,
+    /// Records that are not on disk yet.
+    pending: Vec<Record>,
+    is_disk_slow: bool,
+    node: Vec<AddSession>,
+    events: Vec<Event>,
+    results: Vec<Result<(), CommandError>>,
+    timer: Option<Duration>,
+    loses: Box<dyn FnMut() -> bool>,
+}
+
+impl World {
+    fn new(clients: Vec<Client>) -> World {
+        World::of(TEXT, clients)
+    }
+
+    fn of(text: &str, clients: Vec<Client>) -> World {
+        let (config, subscribers) = Config::read("test", text).unwrap_or_else(|wrong| panic!("{wrong}"));
+        let mut world = World {
+            bng: Bng::new(config.clone(), 7).expect("it contradicts nothing"),
+            config,
+            now: Duration::ZERO,
+            clients,
+            frames: VecDeque::new(),
+            disk: Vec::new(),
+            pending: Vec::new(),
+            is_disk_slow: false,
+            node: Vec::new(),
+            events: Vec::new(),
+            results: Vec::new(),
+            timer: None,
+            loses: Box::new(|| false),
+        };
+        for subscriber in subscribers {
+            world.command(Command::AddSubscriber(subscriber));
+        }
+        world
+    }
+
+    fn time(&self) -> Now {
+        Now { at: self.now, wall_s: 1_790_000_000 + self.now.as_secs() }
+    }
+
+    fn input(&mut self, input: Input<'_>) {
+        let mut out = Vec::new();
+        self.bng.input(self.time(), input, &mut out);
+        self.carry_out(out);
+        if !self.is_disk_slow {
+            self.store();
+        }
+    }
+
+    /// All records are on disk.
+    fn store(&mut self) {
+        while let Some(revision) = self.pending.last().map(|record| record.revision) {
+            self.disk.append(&mut self.pending);
+            let mut out = Vec::new();
+            self.bng.input(self.time(), Input::Stored { revision }, &mut out);
+            self.carry_out(out);
+        }
+    }
+
+    fn carry_out(&mut self, out: Vec<Output>) {
+        for output in out {
+            match output {
+                Output::Store(record) => self.pending.push(record),
+                Output::Send { port, tags, frame } => {
+                    self.frames.push_back(Frame::ToClient(Line { port, tags }, frame));
+                }
+                Output::Node(NodeCommand::AddSession(add)) => {
+                    self.node.retain(|other| other.session != add.session);
+                    self.node.push(add);
+                }
+                Output::Node(NodeCommand::RemoveSession { session }) => {
+                    self.node.retain(|other| other.session != session);
+                }
+                Output::Event(event) => self.events.push(event),
+                Output::Done { result, .. } => self.results.push(result),
+                Output::Wake(at) => self.timer = Some(at),
+            }
+        }
+    }
+
+    fn command(&mut self, command: Command) {
+        self.input(Input::Command { id: 1, command });
+    }
+
+    fn punt(&mut self, client: usize, bytes: &[u8]) {
+        let Line { port, tags } = self.clients[client].line.clone();
+        self.input(Input::Punt(Punt { port, tags, bytes }));
+    }
+
+    fn deliver(&mut self, frame: Frame) {
+        match frame {
+            Frame::ToBng(client, bytes) => self.punt(client, &bytes),
+            Frame::ToClient(line, bytes) => {
+                let of = |client: &Client| client.line == line && bytes[..6] == client.mac.0;
+                let Some(to) = self.clients.iter().position(of) else { return };
+                let answers = self.clients[to].hear(self.now, &bytes);
+                self.frames.extend(answers.into_iter().map(|bytes| Frame::ToBng(to, bytes)));
+            }
+        }
+    }
+
+    /// Until nothing happens any more, or for so long.
+    fn run(&mut self, most: Duration) {
+        let end = self.now + most;
+        loop {
+            while let Some(frame) = self.frames.pop_front() {
+                if !(self.loses)() {
+                    self.deliver(frame);
+                }
+            }
+            let of_clients = self.clients.iter().filter_map(|client| client.session.as_ref()?.1.deadline());
+            let next = of_clients.chain(self.timer).min().filter(|next| *next <= end);
+            let Some(next) = next else { break };
+            self.now = self.now.max(next);
+            if self.timer.is_some_and(|at| at <= self.now) {
+                self.timer = None;
+                self.input(Input::Timer);
+            }
+            for client in 0..self.clients.len() {
+                let frames = self.clients[client].timer(self.now);
+                self.frames.extend(frames.into_iter().map(|bytes| Frame::ToBng(client, bytes)));
+            }
+        }
+        self.now = end;
+    }
+
+    fn dial(&mut self, client: usize) {
+        let padi = self.clients[client].padi();
+        self.frames.push_back(Frame::ToBng(client, padi));
+        self.run(Duration::from_secs(1));
+    }
+
+    /// Another program with what is on disk, and the node's table.
+    fn restart(&mut self) {
+        self.pending.clear();
+        self.frames.clear();
+        self.timer = None;
+        self.bng = Bng::new(self.config.clone(), 8).expect("it contradicts nothing");
+        for record in self.disk.clone() {
+            let text = record.to_string();
+            let record = text.parse().unwrap_or_else(|wrong| panic!("{text}: {wrong}"));
+            self.input(Input::Adopt(record));
+        }
+        let node = self.node.clone();
+        self.input(Input::NodeTable(&node));
+    }
+
+    fn online(&self) -> Vec<(String, Ipv4Addr)> {
+        self.bng.sessions().map(|session| (session.subscriber.to_string(), session.lease.address)).collect()
+    }
+
+    fn drops(&self, reason: DropReason) -> u64 {
+        self.bng.counts().drops[reason]
+    }
+
+    /// Nothing is left of any session.
+    fn assert_empty(&self) {
+        let sizes = self.bng.sizes();
+        assert_eq!((sizes.sessions, sizes.offers, self.bng.calls(), self.node.len()), (0, 0, 0, 0));
+        self.assert_counted();
+    }
+
+    fn assert_counted(&self) {
+        let counts = self.bng.counts();
+        let waiting = self.bng.sizes().waiting_answers as u64;
+        let sum = counts.answered + counts.accepted + counts.drops.sum() + waiting;
+        assert_eq!(counts.received, sum, "{counts:?}");
+    }
+}
+
+fn anna() -> Client {
+    Client::new(1, "anna@isp", "secret")
+}
+
+#[test]
+fn a_client_dials_in_by_each_method() {
+    for method in [Method::ChapMd5, Method::MsChapV2, Method::Pap] {
+        let mut world = World::new(vec![Client { methods: vec![method], ..anna() }]);
+        world.dial(0);
+        let address = world.clients[0].address;
+        assert_eq!(world.online(), [("anna".to_string(), address.expect("an address"))], "{method:?}");
+        let [add] = &*world.node else { panic!("{:?}", world.node) };
+        let ppp = add.ppp.expect("a link");
+        let client = &world.clients[0].session.as_ref().expect("a session");
+        assert_eq!((ppp.id, ppp.agreed.peer_mru, add.mac), (client.0, 1492, world.clients[0].mac));
+        assert_eq!(ppp.agreed.magic, client.1.agreed().peer_magic, "the node answers echoes with it");
+        assert_eq!(add.service.rates.down_bits_per_s, 20_000_000);
+        world.assert_counted();
+    }
+}
+
+#[test]
+fn a_client_is_answered_after_its_record_is_on_disk_and_the_node_knows_it() {
+    let mut world = World::new(vec![anna()]);
+    world.is_disk_slow = true;
+    world.dial(0);
+    assert_eq!((world.clients[0].address, world.node.len()), (None, 0));
+    // It asks again, and gets one answer.
+    world.run(Duration::from_secs(7));
+    assert!(world.drops(DropReason::Superseded) > 0, "{:?}", world.bng.counts());
+    world.store();
+    assert_eq!(world.node.len(), 1);
+    world.run(Duration::from_secs(1));
+    assert!(world.clients[0].address.is_some());
+    world.assert_counted();
+}
+
+#[test]
+fn a_disk_that_fails_lets_no_one_in() {
+    let mut world = World::new(vec![anna()]);
+    world.is_disk_slow = true;
+    world.dial(0);
+    world.pending.clear();
+    world.input(Input::StoreFailed);
+    world.is_disk_slow = false;
+    world.run(Duration::from_secs(60));
+    world.assert_empty();
+    assert!(world.clients[0].address.is_none());
+    world.dial(0);
+    assert_eq!(world.online().len(), 1);
+}
+
+#[test]
+fn why_names_the_step_that_failed() {
+    let blocked = Client::new(2, "ben@isp", "other");
+    let rows = [
+        (Client::new(1, "anna@isp", "wrong"), DropReason::WrongPassword),
+        (Client::new(1, "nobody", "secret"), DropReason::LoginUnknown),
+        (blocked, DropReason::SubscriberBlocked),
+    ];
+    for (client, reason) in rows {
+        let mut world = World::new(vec![client]);
+        let ben = "ben".parse().expect("a name");
+        world.command(Command::SetStatus(ben, weir_bng::Status::Blocked));
+        world.dial(0);
+        world.run(Duration::from_secs(60));
+        let why = world.bng.why_mac(world.clients[0].mac);
+        assert_eq!((why.step, &*why.reason), (Some(reason.step()), reason.meaning()));
+        assert_eq!(world.drops(reason), 1);
+        assert!(why.frames.len() > 1);
+        world.assert_empty();
+        assert!(world.clients[0].ended.is_some(), "the client was told");
+    }
+}
+
+#[test]
+fn why_says_that_a_client_fell_silent() {
+    let mut world = World::new(vec![anna()]);
+    let padi = world.clients[0].padi();
+    world.frames.push_back(Frame::ToBng(0, padi));
+    // Nothing after its PADR arrives.
+    let mut left = 4;
+    world.loses = Box::new(move || {
+        left -= 1;
+        left < 0
+    });
+    world.run(Duration::from_secs(120));
+    let why = world.bng.why_mac(world.clients[0].mac);
+    assert_eq!((why.step, &*why.reason), (Some(Step::Link), "the peer does not answer LCP"));
+    world.assert_empty();
+}
+
+#[test]
+fn both_sides_end_a_session() {
+    // The client by LCP, the client by PADT, the operator, the node.
+    for way in 0..4 {
+        let mut world = World::new(vec![anna()]);
+        world.dial(0);
+        let session = world.bng.sessions().next().expect("a session").id;
+        let cause = match way {
+            0 => {
+                let (id, _) = world.clients[0].session.as_ref().expect("a session");
+                let payload = Packet { code: 5, id: 9, data: &[] }.write();
+                let (dst, src, session_id) = (PORT, world.clients[0].mac, *id);
+                let frame = SessionFrame { dst, src, session_id, protocol: protocol::LCP, payload: &payload };
+                world.punt(0, &frame.write());
+                EndCause::Released
+            }
+            1 => {
+                let id = world.clients[0].session.as_ref().expect("a session").0;
+                let padt = world.clients[0].packet(PORT, Code::Padt, id, &[]);
+                world.punt(0, &padt);
+                assert!(world.frames.is_empty(), "P5: nothing is sent after a PADT");
+                EndCause::Released
+            }
+            2 => {
+                world.command(Command::Disconnect(session));
+                EndCause::Disconnected
+            }
+            _ => {
+                world.input(Input::SessionLost { session });
+                EndCause::Lost
+            }
+        };
+        world.run(Duration::from_secs(60));
+        let ended =
+            |event: &Event| matches!(event, Event::SessionEnded { cause: found, .. } if *found == cause);
+        assert_eq!(
+            world.events.iter().filter(|event| ended(event)).count(),
+            1,
+            "way {way}: {:?}",
+            world.events
+        );
+        world.assert_empty();
+        if way != 1 {
+            assert!(world.clients[0].padt.is_some(), "way {way}");
+            world.dial(0);
+            assert_eq!(world.online().len(), 1, "way {way}");
+        }
+    }
+}
+
+#[test]
+fn a_restart_ends_no_session_and_no_client_notices_it() {
+    let mut world = World::new(vec![anna(), Client::new(2, "ben@isp", "other")]);
+    world.dial(0);
+    world.dial(1);
+    let (online, node) = (world.online(), world.node.clone());
+    assert_eq!(online.len(), 2);
+    world.restart();
+    assert_eq!((world.online(), &world.node), (online, &node));
+    assert!(world.frames.is_empty());
+    world.run(Duration::from_secs(3600));
+    assert_eq!(world.node, node);
+    // Sessions of before and of after the restart end as others do, and ids are unique.
+    world.clients.push(Client::new(3, "anna@isp", "secret"));
+    world.dial(2);
+    assert_eq!(world.online().len(), 2);
+    let session = world.bng.sessions().next().expect("a session").id;
+    world.command(Command::Disconnect(session));
+    world.run(Duration::from_secs(60));
+    assert_eq!(world.node.len(), 1);
+}
+
+/// Table 1.3, row 3 of the sessions: a half-open session is forgotten, and its client is told.
+#[test]
+fn a_session_that_was_being_set_up_at_a_restart_gets_a_padt() {
+    let mut world = World::new(vec![anna()]);
+    let padi = world.clients[0].padi();
+    world.punt(0, &padi);
+    for _ in 0..6 {
+        let frame = world.frames.pop_front().expect("a frame");
+        world.deliver(frame);
+    }
+    assert!(world.clients[0].session.is_some());
+    world.restart();
+    world.assert_empty();
+    world.run(Duration::from_secs(10));
+    assert!(world.clients[0].padt.is_some() && world.clients[0].session.is_none());
+    assert!(world.drops(DropReason::PppoeSession) > 0);
+    world.dial(0);
+    assert_eq!(world.online().len(), 1);
+}
+
+#[test]
+fn a_redial_after_a_power_cut_replaces_the_session_and_gets_its_address_back() {
+    let mut world = World::new(vec![anna()]);
+    world.dial(0);
+    let (before, address) = (world.node[0].session, world.clients[0].address);
+    (world.clients[0].session, world.clients[0].address) = (None, None);
+    world.dial(0);
+    assert_eq!(world.clients[0].address, address);
+    assert_eq!((world.node.len(), world.bng.calls()), (1, 1));
+    assert!(world.node[0].session > before);
+    let replaced = |event: &Event| matches!(event, Event::SessionEnded { cause: EndCause::Replaced, .. });
+    assert_eq!(world.events.iter().filter(|event| replaced(event)).count(), 1);
+}
+
+#[test]
+fn a_login_that_is_online_elsewhere_is_replaced_or_refused() {
+    for (moves, online) in [("replace", 2), ("refuse", 1)] {
+        let other = Client::new(2, "anna@isp", "secret");
+        let mut world = World::of(&format!("moves {moves}, {TEXT}"), vec![anna(), other]);
+        world.dial(0);
+        world.dial(1);
+        world.run(Duration::from_secs(10));
+        assert_eq!(world.online().len(), 1);
+        assert_eq!(world.node[0].mac, world.clients[online - 1].mac, "{moves}");
+        let has = [0, 1].map(|client: usize| world.clients[client].address.is_some());
+        assert_eq!(has, [online == 1, online == 2], "{moves}");
+    }
+}
+
+#[test]
+fn a_fixed_address_is_given_and_a_full_pool_is_named() {
+    let ben = Client::new(2, "ben@isp", "other");
+    let text = TEXT.replace("100.64.0.2-100.64.0.9", "100.64.0.9");
+    let mut world = World::of(&text, vec![anna(), ben]);
+    world.dial(1);
+    assert_eq!(world.clients[1].address, Some(Ipv4Addr::new(100, 64, 0, 9)));
+    world.dial(0);
+    assert_eq!((world.online().len(), world.drops(DropReason::PoolExhausted)), (1, 1));
+    let why = world.bng.why_mac(world.clients[0].mac);
+    assert_eq!(why.step, Some(Step::Address));
+}
+
+#[test]
+fn a_client_that_negotiates_its_link_anew_has_one_session_at_each_time() {
+    let mut world = World::new(vec![anna()]);
+    world.dial(0);
+    let before = world.node[0].session;
+    let id = world.clients[0].session.as_ref().expect("a session").0;
+    let payload = Packet { code: 1, id: 99, data: &[1, 4, 5, 0xd4] }.write();
+    let (src, protocol) = (world.clients[0].mac, protocol::LCP);
+    let frame = SessionFrame { dst: PORT, src, session_id: id, protocol, payload: &payload };
+    world.punt(0, &frame.write());
+    assert_eq!(world.node.len(), 0, "nothing is forwarded before it has logged in again");
+    world.run(Duration::from_secs(30));
+    assert_eq!((world.node.len(), world.bng.calls()), (1, 1));
+    assert!(world.node[0].session > before && world.clients[0].address.is_some());
+}
+
+/// Churn with a fifth of all frames lost, and restarts: nothing is left behind.
+#[test]
+fn sessions_come_and_go_over_bad_lines_and_restarts() {
+    for seed in 0..6_u8 {
+        let mut random = Random::new([seed; 32]);
+        let text = TEXT.replace("100.64.0.9 router", "100.64.0.40 router");
+        let mut world = World::of(&text, Vec::new());
+        for n in 0..20_u8 {
+            let line = format!("c{n} login c{n} plan basic password p{n}");
+            world.command(Command::AddSubscriber(line.parse().expect("a subscriber")));
+            world.clients.push(Client::new(n + 1, &format!("c{n}"), &format!("p{n}")));
+        }
+        let mut lost = Random::new([seed + 100; 32]);
+        world.loses = Box::new(move || lost.below(5) == 0);
+        for _ in 0..300 {
+            let client = random.below(20) as usize;
+            match random.below(12) {
+                0 => world.restart(),
+                1 => (world.clients[client].session, world.clients[client].address) = (None, None),
+                2 => {
+                    let session = world.bng.sessions().nth(client).map(|session| session.id);
+                    session.into_iter().for_each(|session| world.command(Command::Disconnect(session)));
+                }
+                3 => world.run(Duration::from_secs(20)),
+                _ if world.clients[client].session.is_none() => world.dial(client),
+                _ => {}
+            }
+            check(&world, seed);
+        }
+        // All lines are cut.
+        world.loses = Box::new(|| true);
+        let all: Vec<SessionId> = world.bng.sessions().map(|session| session.id).collect();
+        all.into_iter().for_each(|session| world.command(Command::Disconnect(session)));
+        world.run(Duration::from_secs(200));
+        world.assert_empty();
+    }
+}
+
+/// An address has one holder, and the node has the sessions that are on disk.
+fn check(world: &World, seed: u8) {
+    let mut addresses: Vec<Ipv4Addr> = world.online().into_iter().map(|(_, address)| address).collect();
+    addresses.sort();
+    let count = addresses.len();
+    addresses.dedup();
+    assert_eq!(addresses.len(), count, "seed {seed}: an address twice");
+    let mut node: Vec<SessionId> = world.node.iter().map(|add| add.session).collect();
+    node.sort();
+    let online: Vec<SessionId> = world.bng.sessions().map(|session| session.id).collect();
+    assert_eq!(node, online, "seed {seed}");
+    assert!(world.bng.calls() >= count, "seed {seed}: a session without a call");
+    world.assert_counted();
+}
