@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bucket::MOST_BITS_PER_S;
 use super::labels::{Labels, name};
-use super::{AccessConfig, AccessSession, AccessSessions, AccessState, EchoTimes};
+use super::{AccessConfig, AccessSession, AccessSessions, AccessState, EchoTimes, NatProfile};
 use crate::frame::{Line, PortId};
 use crate::port::{MacText, Port, port_named};
 use crate::prefix::Prefix;
@@ -108,6 +108,9 @@ pub struct SubscriberEntry {
     /// Whether it may send and receive.
     #[serde(default)]
     pub state: AccessState,
+    /// What NATs do with its packets.
+    #[serde(default)]
+    pub nat: NatProfile,
     /// The name of its plan, which rules of filters and metrics name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,
@@ -197,6 +200,7 @@ impl SubscriberEntry {
             echo_said: (self.echo_interval_s, self.echo_lost),
             is_routed: self.checked_router()?,
             state: self.state,
+            nat: self.nat,
             labels: Labels {
                 plan: self.plan.as_deref().map(name).transpose()?,
                 group: self.group.as_deref().map(name).transpose()?,

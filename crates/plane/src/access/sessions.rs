@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
 use super::labels::{Labels, MOST_LABELS};
-use super::{AccessState, EchoTimes, UnknownSessions};
+use super::{AccessState, EchoTimes, NatProfile, UnknownSessions};
 use crate::frame::Line;
 use crate::prefix::Prefix;
 
@@ -39,6 +39,7 @@ pub(crate) struct AccessSession {
     /// It is behind a router at its line, and known by its source addresses.
     pub(crate) is_routed: bool,
     pub(crate) state: AccessState,
+    pub(crate) nat: NatProfile,
     pub(crate) labels: Labels,
 }
 

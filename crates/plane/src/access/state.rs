@@ -48,22 +48,52 @@ impl FromStr for AccessState {
     }
 }
 
-/// The state of a subscriber in its entry, and whether it is behind the router of its line: one byte, so that the entry stays a cache line.
+/// What the NATs of the node do with packets of a subscriber.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NatProfile {
+    /// What their configurations say: port blocks, deterministic ports or one-to-one addresses, by the address of the subscriber.
+    #[default]
+    Configured,
+    /// Nothing: its addresses are public.
+    None,
+}
+
+/// The state of a subscriber in its entry, whether it is behind the router of its line, and whether NATs pass it by: one
+/// byte, so that the entry stays a cache line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Standing(u8);
 
 /// The bits of the state; 0: the subscriber was removed.
 const STATE: u8 = 0b011;
 const ROUTED: u8 = 0b100;
+const UNTRANSLATED: u8 = 0b1000;
 
 impl Standing {
-    pub(super) fn of(state: AccessState, is_routed: bool) -> Standing {
+    /// Of an active subscriber.
+    pub(super) fn new(is_routed: bool) -> Standing {
+        Standing(if is_routed { ROUTED } else { 0 }).with_state(AccessState::Active)
+    }
+
+    pub(super) fn with_state(self, state: AccessState) -> Standing {
         let bits = match state {
             AccessState::Active => 1,
             AccessState::Blocked => 2,
             AccessState::Walled => 3,
         };
-        Standing(bits | if is_routed { ROUTED } else { 0 })
+        Standing(self.0 & !STATE | bits)
+    }
+
+    pub(super) fn with_nat(self, nat: NatProfile) -> Standing {
+        match nat {
+            NatProfile::Configured => Standing(self.0 & !UNTRANSLATED),
+            NatProfile::None => Standing(self.0 | UNTRANSLATED),
+        }
+    }
+
+    #[inline]
+    pub(super) fn nat(self) -> NatProfile {
+        if self.0 & UNTRANSLATED == 0 { NatProfile::Configured } else { NatProfile::None }
     }
 
     /// The state; `None`: it was removed.

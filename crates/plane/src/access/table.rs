@@ -27,10 +27,12 @@ use super::labels::{LabelRow, LabelTable, Labels};
 use super::state::Standing;
 use super::walled::{Refused, Walled};
 use super::{
-    AccessPolicy, AccessSession, AccessState, Loops, SubscriberConfig, SubscriberEvent, UnknownSessions,
+    AccessPolicy, AccessSession, AccessState, Loops, NatProfile, SubscriberConfig, SubscriberEvent,
+    UnknownSessions,
 };
 use crate::address::{bits, mapped4, words_of, words6};
 use crate::batch::{Frames, PerFrame, Set};
+use crate::dir::Dir;
 use crate::drops::DropReason;
 use crate::frame::{Frame, IPV4, IPV6, Kind, Line, PPPOE, Subscriber};
 use crate::neighbour::is_link_local;
@@ -126,6 +128,7 @@ pub(super) struct Shown<'a> {
     pub(super) prefixes: &'a [Prefix],
     pub(super) bits_per_s: [u64; 2],
     pub(super) state: AccessState,
+    pub(super) nat: NatProfile,
     pub(super) labels: &'a Labels,
     pub(super) mru: u16,
     pub(super) magic: u32,
@@ -221,6 +224,8 @@ struct Tables {
     labels: LabelTable,
     policy: AccessPolicy,
     walled: Walled,
+    /// Subscribers that no NAT translates.
+    untranslated: u32,
     by_line: Index,
     /// By its first address of IPv4.
     by_address4: Index,
@@ -491,6 +496,26 @@ impl Subscribers {
         Some((side.standing.state()?, &tables.labels.get(side.labels)?.labels))
     }
 
+    /// Packets of `set` that no NAT translates, since that is so of the subscriber that they come from, or go to on their way inward.
+    #[inline]
+    pub(crate) fn untranslated(&self, frames: &Frames<'_, '_>, dir: Dir, set: Set) -> Set {
+        let Some(tables) = self.0.as_ref().filter(|tables| tables.untranslated > 0) else {
+            return Set::EMPTY;
+        };
+        let mut found = Set::EMPTY;
+        for i in set {
+            let subscriber = match dir {
+                Dir::Outward => frames[i].subscriber,
+                Dir::Inward => tables.to_address(frames[i].destination()),
+            };
+            let side = tables.side(&tables.from, subscriber);
+            if side.is_some_and(|side| side.standing.nat() == NatProfile::None) {
+                found.insert(i);
+            }
+        }
+        found
+    }
+
     /// Takes what the text says of all subscribers.
     pub(crate) fn set_policy(&mut self, policy: &AccessPolicy) {
         let Some(tables) = &mut self.0 else { return };
@@ -549,6 +574,7 @@ impl Subscribers {
         let Ok(added) = self.insert(one.line, one.prefixes.clone()) else { return };
         let Some(tables) = &mut self.0 else { return };
         tables.set_state(added.index, one.state);
+        tables.set_nat(added.index, one.nat);
         tables.set_labels(added.index, &one.labels);
     }
 
@@ -609,6 +635,7 @@ impl Subscribers {
             prefixes: &details.prefixes,
             bits_per_s: details.bits_per_s,
             state,
+            nat: from.standing.nat(),
             labels: &tables.labels.get(from.labels)?.labels,
             counts,
             mru: to.mru,
@@ -662,6 +689,7 @@ impl Tables {
             labels: LabelTable::new(),
             policy: AccessPolicy::default(),
             walled: Walled::default(),
+            untranslated: 0,
             by_line: Index::new(),
             by_address4: Index::new(),
             by_prefix: Index::new(),
@@ -817,7 +845,7 @@ impl Tables {
         let address4 = first.and_then(|first| address4_of(masked(first).0)).unwrap_or(0);
         let [from, to] = traffic;
         let labels = self.labels.take(&Labels::default());
-        let standing = Standing::of(AccessState::Active, key == Key::Source);
+        let standing = Standing::new(key == Key::Source);
         let side = |traffic| Side {
             line,
             generation,
@@ -846,10 +874,12 @@ impl Tables {
             echo,
             echo_said,
             state,
+            nat,
             ref labels,
             ..
         } = *session;
         self.set_state(index, state);
+        self.set_nat(index, nat);
         self.set_labels(index, labels);
         let details = &mut self.details[index];
         (details.session, details.revision) = (session, revision);
@@ -862,11 +892,19 @@ impl Tables {
     }
 
     fn set_state(&mut self, index: u32, state: AccessState) {
-        let standing = Standing::of(state, self.from[index].standing.is_routed());
+        let standing = self.from[index].standing.with_state(state);
         (self.from[index].standing, self.to[index].standing) = (standing, standing);
         if state != AccessState::Walled {
             self.walled.forget(index);
         }
+    }
+
+    fn set_nat(&mut self, index: u32, nat: NatProfile) {
+        let before = self.from[index].standing;
+        self.untranslated -= u32::from(before.nat() == NatProfile::None);
+        self.untranslated += u32::from(nat == NatProfile::None);
+        let standing = before.with_nat(nat);
+        (self.from[index].standing, self.to[index].standing) = (standing, standing);
     }
 
     fn set_labels(&mut self, index: u32, labels: &Labels) {
@@ -940,6 +978,7 @@ impl Tables {
             return false;
         }
         self.labels.give_back(labels);
+        self.untranslated -= u32::from(standing.nat() == NatProfile::None);
         self.walled.forget(index);
         let gone = Side { line, generation: generation.wrapping_add(1), ..Side::default() };
         (self.from[index], self.to[index]) = (gone, gone);
