@@ -449,6 +449,14 @@ mod tests {
                 "n:2: `7-8` are several lines: write the tags of one",
             ),
             (
+                "lan > wan\nsubscribers(anna lan untagged 02:00:00:00:00:01 pppoe 7)",
+                "n:2: `lan` has no PPPoE sessions: write `access` among its arguments",
+            ),
+            (
+                "lan(access) > access(gateway 100.64.0.1/10) > route > wan\nsubscribers(anna lan untagged 02:00:00:00:00:01 pppoe 65535)",
+                "n:2: `65535` is no id of a PPPoE session: write a number of 1 to 65534",
+            ),
+            (
                 "lan > wan\nsubscribers(anna lan untagged 03:00:00:00:00:01)",
                 "n:2: `03:00:00:00:00:01` is no address",
             ),

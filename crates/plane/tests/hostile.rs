@@ -21,6 +21,11 @@ const NODES: &[&str] = &[
         > route(192.0.2.0/24 via 198.19.0.9)
         > wan(198.19.0.1/16, 2001:db8:2::1/64, mtu 1280, neighbour 198.19.0.9 02:00:00:00:00:02)
         subscribers(anna lan 7 02:00:00:00:cc:01 198.18.0.0/24 2001:db8:1::/64)",
+    "node lan(vlan 7-9, untagged, access) > access(gateway 198.18.0.1/16, gateway 2001:db8:1::1/64, loops reject)
+        > filter(reject udp to port 53, policy accept) > route(192.0.2.0/24 via 198.19.0.9)
+        > wan(198.19.0.1/16, 2001:db8:2::1/64, mtu 1280, neighbour 198.19.0.9 02:00:00:00:00:02)
+        subscribers(anna lan untagged 02:00:00:00:cc:01 pppoe 7 198.18.0.0/24 2001:db8:1::/64,
+            ben lan 7 02:00:00:00:cc:01 198.18.1.0/24, eve lan 7 02:00:00:00:cc:01 pppoe 65534 198.18.2.0/24)",
     "node lan(198.18.0.1/16, 2001:db8:1::1/64, neighbour 198.18.0.2 02:00:00:00:00:01)
         > route(192.0.2.0/24 via 198.18.0.2)
         > wan(198.19.0.1/16, 2001:db8:2::1/64, mtu 1280, neighbour 198.19.0.9 02:00:00:00:00:02,

@@ -17,7 +17,7 @@ use crate::was::Was;
 /// Most addresses and networks of a session.
 const MOST_PREFIXES: usize = 16;
 /// Ids of PPPoE sessions: 0 is discovery, 65535 reserved (RFC 2516, section 4).
-const PPPOE_IDS: RangeInclusive<u16> = 1..=65_534;
+pub(super) const PPPOE_IDS: RangeInclusive<u16> = 1..=65_534;
 /// Echo requests, unless the session says otherwise.
 const ECHO_S: u16 = 30;
 const ECHO_LOST: u8 = 3;

@@ -4,13 +4,14 @@
 //! subscribers(anna access 100.5 02:00:00:00:00:01 198.18.0.5 2001:db8:1::/64, bob access untagged 02:00:00:00:00:02 walled plan gold)
 //! ```
 //! A name, a port, the tags of a line there, an Ethernet address, and addresses or networks that are the subscriber's; behind them a state
-//! (`active`, `blocked`, `walled`), `nat none`, `plan NAME` and `group NAME`. Indexes follow
+//! (`active`, `blocked`, `walled`), `nat none`, `plan NAME` and `group NAME`, and of a PPPoE session `pppoe` and its id. Indexes follow
 //! from the order of the text, from 1 on.
 
 use std::net::IpAddr;
 
 use weir_config::Notes;
 
+use super::command::PPPOE_IDS;
 use super::labels::{self, Labels};
 use super::table::Subscribers;
 use super::{AccessState, NatProfile};
@@ -93,6 +94,10 @@ fn subscriber(arg: &Arg, ports: &[Port]) -> Result<SubscriberConfig, String> {
             "group" => one.labels.group = Some(named()?),
             "nat" if rest.next() == Some(&"none") => one.nat = NatProfile::None,
             "nat" => return Err("write `nat none` for a subscriber that no NAT translates".into()),
+            "pppoe" if !ports.get(number).is_some_and(|port| port.is_access) => {
+                return Err(format!("`{port}` has no PPPoE sessions: write `access` among its arguments"));
+            }
+            "pppoe" => one.line.pppoe_session = pppoe_session(rest.next().unwrap_or(&""))?,
             "active" | "blocked" | "walled" => one.state = word.parse()?,
             _ => one.prefixes.push(prefix(word)?),
         }
@@ -101,6 +106,12 @@ fn subscriber(arg: &Arg, ports: &[Port]) -> Result<SubscriberConfig, String> {
         return Err(format!("a subscriber has at most {MOST_PREFIXES} addresses and networks"));
     }
     Ok(one)
+}
+
+/// The id of a PPPoE session.
+fn pppoe_session(text: &str) -> Result<u16, String> {
+    let id = text.parse().ok().filter(|id| PPPOE_IDS.contains(id));
+    id.ok_or_else(|| format!("`{text}` is no id of a PPPoE session: write a number of 1 to 65534"))
 }
 
 /// An address, or a network.

@@ -108,13 +108,19 @@ impl AccessSessions {
         u32::from(self.get(new.session).as_ref().is_some_and(is_there))
     }
 
+    /// A line is no more that of a session.
+    fn forget_line(&mut self, old: &AccessSession) {
+        if !old.is_routed {
+            self.by_line.remove(&old.line);
+        } else {
+            count_down(&mut self.routers, old.line);
+        }
+    }
+
     /// Removes a session and adds another one in its place, which can be there.
     pub(crate) fn replace(&mut self, old: Option<&AccessSession>, new: Option<&AccessSession>) {
         if let Some(old) = old.and_then(|old| self.by_number.remove(&old.session)) {
-            match old.is_routed {
-                false => _ = self.by_line.remove(&old.line),
-                true => count_down(&mut self.routers, old.line),
-            }
+            self.forget_line(&old);
             count_down(&mut self.labels, old.labels);
             old.prefixes.iter().for_each(|prefix| _ = self.by_prefix.remove(&prefix.network()));
         }

@@ -59,20 +59,18 @@ pub enum NatProfile {
     None,
 }
 
-/// The state of a subscriber in its entry, whether it is behind the router of its line, and whether NATs pass it by: one
-/// byte, so that the entry stays a cache line.
+/// The state of a subscriber in its entry, and whether NATs pass it by: one byte, so that the entry stays a cache line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Standing(u8);
 
 /// The bits of the state; 0: the subscriber was removed.
 const STATE: u8 = 0b011;
-const ROUTED: u8 = 0b100;
-const UNTRANSLATED: u8 = 0b1000;
+const UNTRANSLATED: u8 = 0b100;
 
 impl Standing {
     /// Of an active subscriber.
-    pub(super) fn new(is_routed: bool) -> Standing {
-        Standing(if is_routed { ROUTED } else { 0 }).with_state(AccessState::Active)
+    pub(super) fn active() -> Standing {
+        Standing::default().with_state(AccessState::Active)
     }
 
     pub(super) fn with_state(self, state: AccessState) -> Standing {
@@ -110,10 +108,5 @@ impl Standing {
     #[inline]
     pub(super) fn is_live(self) -> bool {
         self.0 & STATE != 0
-    }
-
-    #[inline]
-    pub(super) fn is_routed(self) -> bool {
-        self.0 & ROUTED != 0
     }
 }

@@ -98,6 +98,8 @@ struct Details {
     bits_per_s: [u64; 2],
     magic: u32,
     echo_said: (Option<u16>, Option<u8>),
+    /// It is behind the router of its line.
+    is_routed: bool,
     /// Frames of PPP from it that carried no packets.
     control_frames: u64,
     /// What was counted from it and to it, but for the best effort of IPv4: that is the rest of all.
@@ -245,15 +247,6 @@ struct Tables {
     terminations: Quota,
     /// Indexes that were removed, and when: no frame names the oldest any more when its time has come.
     resting: VecDeque<(u32, u64)>,
-}
-
-/// What frames from a subscriber are known by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Key {
-    /// Their line, which no other subscriber has.
-    Line,
-    /// Their source address: the line is that of a router, behind which others may be.
-    Source,
 }
 
 /// A prefix of a subscriber.
@@ -566,7 +559,7 @@ impl Subscribers {
     pub(crate) fn insert(&mut self, line: Line, prefixes: Vec<Prefix>) -> Result<Subscriber, Taken> {
         let details = Details { prefixes: prefixes.into(), ..Details::default() };
         let tables = self.0.get_or_insert_with(|| Box::new(Tables::new(0)));
-        tables.insert(line, Key::Line, details, [Traffic::default(); 2])
+        tables.insert(line, details, [Traffic::default(); 2])
     }
 
     /// Adds one of the text; no two of a text have the same.
@@ -597,11 +590,10 @@ impl Subscribers {
         tables.release(epoch);
         tables.remove(index, epoch);
         let Some(new) = new else { return };
-        let details =
-            Details { prefixes: new.prefixes.clone().into(), counts, dropped, ..Details::default() };
+        let (prefixes, is_routed) = (new.prefixes.clone().into(), new.is_routed);
+        let details = Details { prefixes, is_routed, counts, dropped, ..Details::default() };
         // The configuration has no session that cannot be beside the others.
-        let key = if new.is_routed { Key::Source } else { Key::Line };
-        if let Ok(added) = tables.insert(new.line, key, details, traffic) {
+        if let Ok(added) = tables.insert(new.line, details, traffic) {
             tables.set_details(added.index, new);
         }
     }
@@ -642,7 +634,7 @@ impl Subscribers {
             magic: details.magic,
             echo_said: details.echo_said,
             is_dead: tables.echoes.is_dead(index),
-            is_routed: from.standing.is_routed(),
+            is_routed: details.is_routed,
             traffic: [from.traffic, to.traffic],
             dropped: details.dropped,
         })
@@ -739,9 +731,20 @@ impl Tables {
     /// The number of a session that is in the table; 0: it is not.
     fn index_of_session(&self, session: &AccessSession) -> u32 {
         match session.prefixes.first() {
-            Some(prefix) if session.is_routed => self.index_of_source(session.line, masked(*prefix).0),
+            Some(&prefix) if session.is_routed => self.owner(prefix),
             _ => self.index_of_line(session.line),
         }
+    }
+
+    /// The number of the subscriber with this prefix; 0: none has it.
+    fn owner(&self, prefix: Prefix) -> u32 {
+        let (address, len) = masked(prefix);
+        let first = if len == HOST_BITS {
+            self.index_of_address4(self.hash_of_prefix(address, len), address)
+        } else {
+            0
+        };
+        if first != 0 { first } else { self.prefixes[self.number_of_prefix(address, len)].index }
     }
 
     /// The number of the subscriber behind the router of this line that has an address; 0: none.
@@ -749,7 +752,7 @@ impl Tables {
     fn index_of_source(&self, line: Line, address: [u32; 4]) -> u32 {
         let index = self.to_address(address).index;
         let is_there =
-            self.from.record(index).is_some_and(|side| side.standing.is_routed() && side.line == line);
+            self.from.record(index).is_some_and(|side| side.line == line) && self.details[index].is_routed;
         if is_there { index } else { 0 }
     }
 
@@ -806,13 +809,7 @@ impl Tables {
         is_first || self.number_of_prefix(address, len) != 0
     }
 
-    fn insert(
-        &mut self,
-        line: Line,
-        key: Key,
-        details: Details,
-        traffic: [Traffic; 2],
-    ) -> Result<Subscriber, Taken> {
+    fn insert(&mut self, line: Line, details: Details, traffic: [Traffic; 2]) -> Result<Subscriber, Taken> {
         if self.index_of_line(line) != 0 {
             return Err(Taken::Line);
         }
@@ -834,9 +831,9 @@ impl Tables {
         for prefix in behind_first(&details.prefixes) {
             self.own(prefix, index);
         }
-        match key {
-            Key::Line => self.by_line.insert(self.hash_of_line(line), index),
-            Key::Source => *self.routers.entry(line).or_default() += 1,
+        match details.is_routed {
+            false => self.by_line.insert(self.hash_of_line(line), index),
+            true => *self.routers.entry(line).or_default() += 1,
         }
         if let Some(first) = first {
             self.by_address4.insert(self.hash_of_prefix(masked(first).0, HOST_BITS), index);
@@ -845,7 +842,7 @@ impl Tables {
         let address4 = first.and_then(|first| address4_of(masked(first).0)).unwrap_or(0);
         let [from, to] = traffic;
         let labels = self.labels.take(&Labels::default());
-        let standing = Standing::new(key == Key::Source);
+        let standing = Standing::active();
         let side = |traffic| Side {
             line,
             generation,
@@ -982,8 +979,8 @@ impl Tables {
         self.walled.forget(index);
         let gone = Side { line, generation: generation.wrapping_add(1), ..Side::default() };
         (self.from[index], self.to[index]) = (gone, gone);
-        let Details { prefixes, .. } = std::mem::take(&mut self.details[index]);
-        self.forget_line(line, standing.is_routed(), index);
+        let Details { prefixes, is_routed, .. } = std::mem::take(&mut self.details[index]);
+        self.forget_line(line, is_routed, index);
         self.echoes.remove(index);
         let first = first_address4(&prefixes);
         if let Some(first) = first {

@@ -81,6 +81,18 @@ pub(super) fn behind_tags(behind: &[u8]) -> Option<(&[u8], bool)> {
     }
 }
 
+/// The packet in a PPPoE session, of what stands behind the addresses of a frame.
+pub(super) fn in_session(behind: &[u8]) -> Option<&[u8]> {
+    let mut inner = behind;
+    while has_tags(inner) {
+        inner = inner.get(4..)?;
+    }
+    match inner {
+        [0x88, 0x64, _, _, _, _, _, _, _, _, packet @ ..] => Some(packet),
+        _ => None,
+    }
+}
+
 /// Bytes of the source of a packet, by which hosts are told apart.
 pub(super) fn source(packet: &[u8]) -> Option<&[u8]> {
     packet.get(if packet.first()? >> 4 == 6 { 20..24 } else { 12..16 })

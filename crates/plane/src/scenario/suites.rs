@@ -27,6 +27,7 @@ const FILES: &[(&str, &str)] = &[
     ("queue.txt", include_str!("../../../../tests/queue.txt")),
     ("lines.txt", include_str!("../../../../tests/lines.txt")),
     ("subscribers.txt", include_str!("../../../../tests/subscribers.txt")),
+    ("subscribers-pppoe.txt", include_str!("../../../../tests/subscribers-pppoe.txt")),
     ("walled.txt", include_str!("../../../../tests/walled.txt")),
 ];
 

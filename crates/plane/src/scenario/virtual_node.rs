@@ -436,7 +436,7 @@ impl Target for VirtualNode {
         };
         let (source, is_untagged) = match ether::behind_tags(packet) {
             Some((inner, is_untagged)) => (ether::source(inner), is_untagged),
-            None => (packet.get(source), false),
+            None => (ether::in_session(packet).and_then(ether::source).or(packet.get(source)), false),
         };
         // Each host has an Ethernet address of its own.
         let host = [&[2, 0xcc], source.unwrap_or(&[0; 4])].concat();
