@@ -54,6 +54,10 @@ pub(crate) struct Device {
     pub(crate) state: State,
     /// Whether it was up before.
     pub(crate) was_up: bool,
+    /// Failures in a row after which it began again.
+    pub(crate) failures: u32,
+    /// When it ends its session itself, or [`NEVER`].
+    pub(crate) leave_ns: u64,
     /// Number of its exchange.
     pub(crate) xid: u32,
     /// How often the message of this state was sent.
@@ -89,6 +93,8 @@ impl Default for Device {
         Device {
             state: State::Waiting,
             was_up: false,
+            failures: 0,
+            leave_ns: NEVER,
             xid: 0,
             sends: 0,
             naks: 0,

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  SettingUp: starts evenly paced > Holding: renewals, ARP, traffic > Draining: what is under way > Releasing > Done
+//!                                                         Settling in between, after a monkey
 //!
 //!  frame of the access side > dhcp.rs | pppoe.rs | forwarding.rs > device > frames
 //!  frame of the far side    > forwarding.rs
@@ -10,6 +11,7 @@
 mod dhcp;
 mod forwarding;
 mod pppoe;
+mod unrest;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -21,9 +23,10 @@ use weir_rng::Rng;
 
 use crate::device::{Device, NEVER, State};
 use crate::far::Far;
+use crate::monkey::Monkey;
 use crate::options::Options;
 use crate::session::Session;
-use crate::summary::{Failed, Messages, Retransmissions, Step, Summary, Times};
+use crate::summary::{ChurnSummary, Failed, Messages, Retransmissions, Step, Summary, Times};
 use crate::traffic::{Direction, Traffic};
 use crate::wire::{in_session, tagged};
 
@@ -41,6 +44,8 @@ pub enum Phase {
     SettingUp,
     /// Sessions stay up; numbered traffic is sent.
     Holding,
+    /// Nothing is disturbed any more; devices come up again.
+    Settling,
     /// The last frames are under way.
     Draining,
     /// Devices release their addresses.
@@ -75,6 +80,8 @@ pub(crate) struct TapLease {
     pub(crate) address: Ipv4Addr,
     pub(crate) prefix_len: u8,
     pub(crate) gateway: Option<Ipv4Addr>,
+    /// Longest packet of a session of PPPoE, bytes; `None`: that of Ethernet.
+    pub(crate) mtu: Option<u16>,
 }
 
 /// The devices and the far end.
@@ -106,6 +113,10 @@ pub struct Emulator {
     retransmissions: Retransmissions,
     messages: Messages,
     foreign: u64,
+    churn: ChurnSummary,
+    monkey: Option<Monkey>,
+    /// When to look whether all devices are up again.
+    look_ns: u64,
     rng: Rng,
     /// For PPP.
     random: Random,
@@ -152,6 +163,9 @@ impl Emulator {
             retransmissions: Retransmissions::default(),
             messages: Messages::default(),
             foreign: 0,
+            churn: ChurnSummary::default(),
+            monkey: options.monkey.map(Monkey::new),
+            look_ns: 0,
             run,
             rng,
             random: Random::new(key),
@@ -179,16 +193,28 @@ impl Emulator {
     /// The lease of device 0, once it has one.
     pub(crate) fn tap_lease(&self) -> Option<TapLease> {
         let device = self.devices.first().filter(|device| device.is_bound())?;
-        Some(TapLease { address: device.address, prefix_len: device.prefix_len, gateway: device.next_hop })
+        let pppoe = self.options.pppoe.as_ref();
+        let agreed = self.sessions.first().map_or(0, |session| session.agreed.peer_mru);
+        let mtu = pppoe.map(|pppoe| if agreed == 0 { pppoe.max_payload } else { agreed });
+        let (address, prefix_len, gateway) = (device.address, device.prefix_len, device.next_hop);
+        Some(TapLease { address, prefix_len, gateway, mtu })
     }
 
     /// Does what is due: starts, retransmissions, renewals, the next phase.
     pub fn advance(&mut self, now_ns: u64, out: &mut Vec<Output>) {
         self.start_devices(now_ns, out);
         self.pass_deadlines(now_ns, out);
+        self.send_late(now_ns, out);
+        if now_ns >= self.power_cut_ns() {
+            self.cut_power(now_ns);
+        }
         match self.phase {
             Phase::SettingUp if self.started == self.options.devices && self.open == 0 => self.hold(now_ns),
-            Phase::Holding if now_ns >= self.hold_end_ns() => self.enter(Phase::Draining, now_ns),
+            Phase::Holding if now_ns >= self.hold_end_ns() => {
+                let next = if self.monkey.is_some() { Phase::Settling } else { Phase::Draining };
+                self.enter(next, now_ns);
+            }
+            Phase::Settling => self.settle(now_ns),
             Phase::Draining if self.has_drained(now_ns) => {
                 let next = if self.options.release { Phase::Releasing } else { Phase::Done };
                 self.enter(next, now_ns);
@@ -207,14 +233,16 @@ impl Emulator {
             Phase::Releasing => self.paced_ns(self.released, self.since_ns),
             Phase::Holding => self.hold_end_ns().min(self.traffic.as_ref().map_or(NEVER, Traffic::next_ns)),
             Phase::Draining => self.drained_ns(),
+            Phase::Settling => self.look_ns,
             _ => NEVER,
         };
-        paced.min(self.deadlines.peek().map_or(NEVER, |Reverse((at_ns, _))| *at_ns))
+        let late = self.monkey.as_ref().map_or(NEVER, Monkey::due_ns).min(self.power_cut_ns());
+        paced.min(late).min(self.deadlines.peek().map_or(NEVER, |Reverse((at_ns, _))| *at_ns))
     }
 
     /// Begins to end: no more starts, no more traffic, then releases if they are wanted.
     pub fn stop(&mut self, now_ns: u64) {
-        if matches!(self.phase, Phase::SettingUp | Phase::Holding) {
+        if matches!(self.phase, Phase::SettingUp | Phase::Holding | Phase::Settling) {
             if let Some(traffic) = &mut self.traffic {
                 traffic.end(now_ns);
             }
@@ -223,6 +251,10 @@ impl Emulator {
     }
 
     fn enter(&mut self, phase: Phase, now_ns: u64) {
+        let up = self.up_now();
+        if let Some(monkey) = self.monkey.as_mut().filter(|_| phase == Phase::Draining) {
+            monkey.counts.up_at_end = up;
+        }
         (self.phase, self.since_ns) = (phase, now_ns);
     }
 
@@ -246,11 +278,7 @@ impl Emulator {
             self.started += 1;
             self.open += 1;
             self.last_start_ns = now_ns;
-            self.devices[number as usize].first_ns = now_ns;
-            match self.options.pppoe {
-                None => self.discover(number, now_ns, out),
-                Some(_) => self.solicit(number, now_ns, out),
-            }
+            self.begin(number, now_ns, out);
         }
     }
 
@@ -271,7 +299,11 @@ impl Emulator {
 
     /// A device did not get what it waited for, or its lease is to be renewed.
     fn deadline(&mut self, number: u32, now_ns: u64, out: &mut Vec<Output>) {
-        match self.devices[number as usize].state {
+        let device = &self.devices[number as usize];
+        if device.is_up() && now_ns >= device.leave_ns {
+            return self.leave(number, now_ns, out);
+        }
+        match device.state {
             State::Selecting | State::Requesting => self.retransmit(number, now_ns, out),
             State::Resolving => self.ask_gateway(number, now_ns, out),
             State::Proving => self.prove(number, now_ns, out),
@@ -282,12 +314,15 @@ impl Emulator {
                 self.renew(number, now_ns, out);
             }
             State::Up | State::Renewing | State::Rebinding => self.ask_echo(number, now_ns, out),
-            State::Waiting | State::Failed(_) | State::Released => {}
+            State::Waiting => self.begin(number, now_ns, out),
+            State::Failed(_) | State::Released => {}
         }
     }
 
     fn set_due(&mut self, number: u32, due_ns: u64) {
-        self.devices[number as usize].due_ns = due_ns;
+        let device = &mut self.devices[number as usize];
+        let due_ns = if device.is_up() { due_ns.min(device.leave_ns) } else { due_ns };
+        device.due_ns = due_ns;
         if due_ns != NEVER {
             self.deadlines.push(Reverse((due_ns, number)));
         }
@@ -319,6 +354,9 @@ impl Emulator {
 
     /// A device has failed at a step.
     fn fail(&mut self, number: u32, step: Step, now_ns: u64) {
+        if self.tries_again(number, now_ns) {
+            return;
+        }
         let device = &mut self.devices[number as usize];
         let was_open = !device.was_up;
         device.enter(State::Failed(step), now_ns);
@@ -338,11 +376,19 @@ impl Emulator {
     fn is_up(&mut self, number: u32, now_ns: u64) {
         let device = &mut self.devices[number as usize];
         device.enter(State::Up, now_ns);
-        if !device.was_up {
+        device.failures = 0;
+        if device.was_up {
+            self.churn.up_again += 1;
+        } else {
             device.was_up = true;
             self.open -= 1;
             self.up += 1;
         }
+        if let Some(session) = self.sessions.get_mut(number as usize) {
+            session.was_up = true;
+        }
+        let leave_ns = self.leave_ns(now_ns);
+        self.devices[number as usize].leave_ns = leave_ns;
         let due_ns = self.up_due_ns(number, now_ns);
         self.set_due(number, due_ns);
     }
@@ -360,15 +406,30 @@ impl Emulator {
         }
     }
 
-    /// A set-up has an address.
-    fn count_bound(&mut self, now_ns: u64) {
-        let (count, first_ns, _) = self.bound;
-        self.bound = (count + 1, if count == 0 { now_ns } else { first_ns }, now_ns);
+    /// A device has an address, for the first time or after an earlier session.
+    fn count_bound(&mut self, number: u32, now_ns: u64) {
+        let device = &mut self.devices[number as usize];
+        if !device.was_up {
+            device.setup_ns = now_ns - device.first_ns;
+            let (count, first_ns, _) = self.bound;
+            self.bound = (count + 1, if count == 0 { now_ns } else { first_ns }, now_ns);
+        }
     }
 
     /// Sends a message of a device; `None`: it could not be written.
-    fn send_control(&mut self, number: u32, frame: Option<Vec<u8>>, out: &mut Vec<Output>) {
-        out.extend(frame.map(|frame| Output::Access(tagged(self.tags(number), frame))));
+    fn send_control(&mut self, number: u32, frame: Option<Vec<u8>>, now_ns: u64, out: &mut Vec<Output>) {
+        let Some(frame) = frame else { return };
+        let is_disturbed = self.is_disturbed();
+        let frames = match self.monkey.as_mut().filter(|_| is_disturbed) {
+            Some(monkey) => monkey.disturb(number, frame, now_ns),
+            None => vec![frame],
+        };
+        out.extend(frames.into_iter().map(|frame| Output::Access(tagged(self.tags(number), frame))));
+    }
+
+    /// Whether a message of the BNG is lost by the monkey.
+    fn loses_answer(&mut self) -> bool {
+        self.is_disturbed() && self.monkey.as_mut().is_some_and(Monkey::loses_answer)
     }
 
     /// An Ethernet frame of a device on its line: with its tags, in its session.
@@ -415,6 +476,8 @@ impl Emulator {
             messages: self.messages,
             released: self.released_devices(),
             foreign: self.foreign,
+            churn: Some(self.churn).filter(|churn| *churn != ChurnSummary::default()),
+            monkey: self.monkey.as_ref().map(|monkey| monkey.counts),
             from_subscriber: traffic(Direction::FromSubscriber),
             to_subscriber: traffic(Direction::ToSubscriber),
             own_losses: Vec::new(),

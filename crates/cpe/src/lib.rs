@@ -28,6 +28,7 @@ mod emulator;
 mod exchange;
 mod far;
 mod lines;
+mod monkey;
 mod numbered;
 mod options;
 pub mod responder;
@@ -41,7 +42,9 @@ mod wire;
 pub use emulator::{Emulator, Output, Phase, Side};
 pub use lines::Lines;
 pub use numbered::SHORTEST_FRAME;
-pub use options::{ClientId, Load, Options, Pppoe, Template};
-pub use summary::{Failed, Messages, Retransmissions, Step, Summary, Times, TrafficSummary};
+pub use options::{ClientId, Load, Options, Pppoe, Preset, Template};
+pub use summary::{
+    ChurnSummary, Failed, Messages, MonkeySummary, Retransmissions, Step, Summary, Times, TrafficSummary,
+};
 pub use weir_bng::Mac;
 pub use weir_bng::ppp::auth::Method;

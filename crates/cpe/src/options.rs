@@ -1,6 +1,6 @@
 //! What a run is asked to do.
 
-use std::net::SocketAddrV4;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
 use weir_bng::ppp::auth::Method;
@@ -45,6 +45,10 @@ pub struct Options {
     pub hold: Option<Duration>,
     /// Numbered traffic meanwhile; needs an own far end.
     pub load: Option<Load>,
+    /// Mean time, exponentially distributed, after which a device that is up ends its session and begins again; `None`: it stays up.
+    pub churn: Option<Duration>,
+    /// Seed of the monkey, which disturbs messages and cuts the power; `None`: there is none.
+    pub monkey: Option<u64>,
     /// Whether devices release their addresses at the end.
     pub release: bool,
     /// Whether other frames of device 0 come from and go to an interface.
@@ -72,6 +76,35 @@ pub struct Pppoe {
     pub echo: Option<Duration>,
     /// Time after which a device that is not up has failed.
     pub dial_timeout: Duration,
+    /// Sessions that exist without discovery and PPP; `None`: devices dial in.
+    pub preset: Option<Preset>,
+}
+
+/// Sessions that a node was told of, so that it is tested without a control plane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Preset {
+    /// Session id of device 0; the others count up from it, from 65,534 on to 1.
+    pub first_id: u16,
+    /// Address of device 0; the others count up from it.
+    pub first_address: Ipv4Addr,
+    /// MAC address of the BNG.
+    pub bng_mac: Mac,
+}
+
+impl Preset {
+    /// Session ids: 1 to 65,534 (RFC 2516, section 4).
+    const IDS: u32 = 65_534;
+
+    /// The session id of a device.
+    pub(crate) fn id(&self, number: u32) -> u16 {
+        let place = u32::from(self.first_id).saturating_sub(1) + number % Preset::IDS;
+        (place % Preset::IDS + 1) as u16
+    }
+
+    /// The address of a device.
+    pub(crate) fn address(&self, number: u32) -> Ipv4Addr {
+        Ipv4Addr::from(u32::from(self.first_address).wrapping_add(number))
+    }
 }
 
 impl Default for Pppoe {
@@ -85,6 +118,7 @@ impl Default for Pppoe {
             service: String::new(),
             echo: None,
             dial_timeout: Duration::from_secs(60),
+            preset: None,
         }
     }
 }
@@ -144,6 +178,8 @@ impl Options {
             first_packet_timeout: Duration::from_secs(5),
             hold: Some(Duration::ZERO),
             load: None,
+            churn: None,
+            monkey: None,
             release: false,
             tap: false,
             seed: 1,
@@ -174,11 +210,29 @@ impl Options {
         );
         wrong(self.load.is_some() && !self.own_far, "numbered traffic needs an own far end");
         wrong(self.tap && self.devices == 0, "an interface needs a device");
+        wrong(
+            self.hold.is_none() && self.monkey.is_some(),
+            "the monkey stops at the end of the hold: set a time for it",
+        );
+        wrong(
+            self.churn.is_some_and(|mean| mean.is_zero()),
+            "sessions that end at once never hold: use a longer mean time",
+        );
         if let Some(pppoe) = &self.pppoe {
             wrong(
                 pppoe.methods.is_empty(),
                 "a device without a method of authentication cannot dial in: add one",
             );
+            if let Some(Preset { first_id, bng_mac, .. }) = &pppoe.preset {
+                wrong(
+                    [0, u16::MAX].contains(first_id),
+                    "the ids of sessions are 1 to 65534: use such a first id",
+                );
+                wrong(
+                    !bng_mac.is_station(),
+                    "the MAC address of the BNG is a group address: use that of its port",
+                );
+            }
             wrong(
                 !(MAX_PAYLOAD..=1500).contains(&pppoe.max_payload),
                 "the largest payload of PPP is 1492, or up to 1500 by RFC 4638",
@@ -235,6 +289,14 @@ mod tests {
         let load = Load { from_subscriber_fps: 1.0, to_subscriber_fps: 1.0, frame_bytes: 59 };
         let wrong = Options { rate_per_s: 0.0, load: Some(load), ..Options::new(0) };
         assert_eq!(wrong.contradictions().len(), 4, "{:?}", wrong.contradictions());
+    }
+
+    #[test]
+    fn preset_ids_and_addresses_count_up() {
+        let first_address = Ipv4Addr::new(100, 64, 0, 255);
+        let preset = Preset { first_id: 65_533, first_address, bng_mac: Mac([2, 0, 0, 0, 0, 9]) };
+        assert_eq!([0, 1, 2, 65_533, 65_534].map(|n| preset.id(n)), [65_533, 65_534, 1, 65_532, 65_533]);
+        assert_eq!(preset.address(1), Ipv4Addr::new(100, 64, 1, 0));
     }
 
     #[test]

@@ -64,7 +64,7 @@ pub enum RunError {
     #[error("no memory for frames: {0}")]
     Memory(io::Error),
     /// The address could not be set.
-    #[error("{interface} did not get the address {address}: {source}")]
+    #[error("{interface} did not get the address {address} or its MTU: {source}")]
     Address {
         /// The TAP device.
         interface: String,
@@ -260,6 +260,9 @@ impl Links {
         let failed = |source| RunError::Address { interface: tap.name.clone(), address, source };
         let mut rtnl = Rtnl::open().map_err(failed)?;
         let index = rtnl.link(&tap.name).map_err(failed)?.ifindex;
+        if let Some(mtu) = lease.mtu {
+            rtnl.set_mtu(index, mtu.into()).map_err(failed)?;
+        }
         rtnl.add_address(index, IpAddr::V4(address), lease.prefix_len).map_err(failed)?;
         observe(Event::Tap { name: &tap.name, address, gateway: lease.gateway });
         Ok(())

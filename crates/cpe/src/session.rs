@@ -21,6 +21,8 @@ pub(crate) struct Session {
     pub(crate) previous_id: u16,
     /// When the device has failed if it is not up.
     pub(crate) dial_end_ns: u64,
+    /// Whether it was up, so that its end is no failure of the set-up.
+    pub(crate) was_up: bool,
     /// How far the negotiation is.
     pub(crate) step: Step,
     /// What is needed until the session is up.
@@ -52,6 +54,7 @@ impl Default for Session {
             id: 0,
             previous_id: 0,
             dial_end_ns: 0,
+            was_up: false,
             step: Step::Padi,
             work: Work::None,
             agreed: Agreed { max_mru: 0, peer_mru: 0, magic: 0, peer_magic: 0 },
@@ -73,6 +76,11 @@ impl Session {
                 None
             }
         }
+    }
+
+    /// At which step a device has failed that was at this one.
+    pub(crate) fn failed_at(&self, step: Step) -> Step {
+        if self.was_up { Step::Ended } else { step }
     }
 
     /// Protocols of the network layer that are open.

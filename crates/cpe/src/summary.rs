@@ -212,6 +212,42 @@ impl TrafficSummary {
     }
 }
 
+/// What the monkey did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MonkeySummary {
+    /// From which it did so.
+    pub seed: u64,
+    /// Messages of devices that it lost.
+    pub lost: u64,
+    /// That it sent twice.
+    pub doubled: u64,
+    /// That it sent up to 5 s later.
+    pub late: u64,
+    /// That it sent behind the next ones.
+    pub overtaken: u64,
+    /// That it cut or changed.
+    pub malformed: u64,
+    /// In which it changed the session id, the identifier of PPP, or the transaction number of DHCP.
+    pub wrong_ids: u64,
+    /// Messages of the BNG that it lost.
+    pub lost_answers: u64,
+    /// How often all devices lost what they knew.
+    pub power_cuts: u64,
+    /// Failures after which a device began again.
+    pub tries_again: u64,
+    /// Devices that were up at the end.
+    pub up_at_end: u64,
+}
+
+/// Sessions that devices ended while the run went on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ChurnSummary {
+    /// Sessions that were ended.
+    pub ended: u64,
+    /// Sessions that came up again, also after a power cut.
+    pub up_again: u64,
+}
+
 /// What came of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Summary {
@@ -241,6 +277,10 @@ pub struct Summary {
     pub released: u64,
     /// Frames for one session that arrived at another one.
     pub foreign: u64,
+    /// Churn, if sessions came up again or were ended.
+    pub churn: Option<ChurnSummary>,
+    /// The monkey, if there was one.
+    pub monkey: Option<MonkeySummary>,
     /// Numbered traffic from subscribers.
     pub from_subscriber: Option<TrafficSummary>,
     /// Numbered traffic to subscribers.
@@ -257,7 +297,8 @@ impl Summary {
 
     /// Whether every device came up and stayed, and no session got a frame of another one.
     pub fn is_clean(&self) -> bool {
-        self.up == self.devices && self.failed() == 0 && self.foreign == 0
+        let is_up_at_end = self.monkey.is_none_or(|monkey| monkey.up_at_end == self.devices);
+        self.up == self.devices && self.failed() == 0 && self.foreign == 0 && is_up_at_end
     }
 }
 

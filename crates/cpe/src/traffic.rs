@@ -39,6 +39,8 @@ struct Stream {
     /// Between two frames; infinite: none is sent.
     interval_ns: f64,
     sent: u64,
+    /// Of them, frames of sessions that were down, which were not sent.
+    omitted: u64,
     last_ns: u64,
     received: u64,
     duplicated: u64,
@@ -50,6 +52,7 @@ struct Stream {
 struct Received {
     sequence: Sequence,
     frames: u32,
+    omitted: u32,
 }
 
 impl Traffic {
@@ -62,6 +65,7 @@ impl Traffic {
         let stream = |fps: f64| Stream {
             interval_ns: 1e9 / (fps * sessions.len() as f64),
             sent: 0,
+            omitted: 0,
             last_ns: begin_ns,
             received: 0,
             duplicated: 0,
@@ -82,6 +86,16 @@ impl Traffic {
         stream.sent += 1;
         stream.last_ns = now_ns;
         Some((self.sessions[(number % count) as usize], (number / count) as u32))
+    }
+
+    /// The frame of a device that [`Traffic::next`] named is not sent, since its session is down.
+    pub(crate) fn omit(&mut self, direction: Direction, device: u32) {
+        let place = self.places.get(device as usize).copied().unwrap_or(NOWHERE);
+        let stream = &mut self.streams[direction as usize];
+        stream.omitted += 1;
+        if let Some(session) = stream.sessions.get_mut(place as usize) {
+            session.omitted += 1;
+        }
     }
 
     /// When the next frame of a direction is due; `u64::MAX`: never.
@@ -114,7 +128,7 @@ impl Traffic {
 
     /// Whether everything that was sent has arrived.
     pub(crate) fn is_all_there(&self) -> bool {
-        self.streams.iter().all(|stream| stream.received >= stream.sent)
+        self.streams.iter().all(|stream| stream.received >= stream.sent - stream.omitted)
     }
 
     /// Sends nothing after now.
@@ -131,9 +145,11 @@ impl Traffic {
         let count = self.sessions.len() as u64;
         let sent_by = |place: u64| stream.sent / count + u64::from(place < stream.sent % count);
         let with_loss = (0..).zip(&stream.sessions);
-        let with_loss = with_loss.filter(|(place, session)| u64::from(session.frames) < sent_by(*place));
+        let with_loss = with_loss.filter(|(place, session)| {
+            u64::from(session.frames) + u64::from(session.omitted) < sent_by(*place)
+        });
         Some(TrafficSummary {
-            sent: stream.sent,
+            sent: stream.sent - stream.omitted,
             received: stream.received,
             duplicated: stream.duplicated,
             reordered: stream.reordered,

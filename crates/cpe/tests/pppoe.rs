@@ -19,7 +19,7 @@ use weir_bng::ppp::protocol;
 use weir_bng::pppoe::discovery::{Code, Discovery};
 use weir_bng::pppoe::session::SessionFrame;
 use weir_cpe::responder::{Responder, Sent};
-use weir_cpe::{Emulator, Mac, Method, Options, Output, Pppoe, Template};
+use weir_cpe::{Emulator, Mac, Method, Options, Output, Pppoe, Preset, Template};
 use weir_testkit::check_golden;
 
 use crate::scenarios::at_ns;
@@ -75,6 +75,8 @@ struct World {
     seen: HashMap<String, u32>,
     /// The last id of device 0.
     session_id: u16,
+    /// The last packet of device 0.
+    packet: Option<Vec<u8>>,
     title: String,
     written: String,
 }
@@ -90,6 +92,7 @@ impl World {
             faults: Vec::new(),
             seen: HashMap::new(),
             session_id: 0,
+            packet: None,
             title: title.to_string(),
             written: String::new(),
         }
@@ -99,7 +102,8 @@ impl World {
         let words: Vec<&str> = row.split_whitespace().collect();
         match words[..] {
             ["set", ref options @ ..] => {
-                self.emulator = Some(Emulator::new(self.read_options(options), FAR_MAC).unwrap());
+                let options = self.read_options(options);
+                self.emulator = Some(Emulator::new(options, FAR_MAC).unwrap());
             }
             [fault @ ("lose" | "double" | "cut"), ref names @ .., number] => {
                 let fault = match fault {
@@ -151,6 +155,7 @@ impl World {
                 ["far", "own"] => {
                     (options.far, options.own_far) = (Some("198.18.0.2:7".parse().unwrap()), true);
                 }
+                ["far-echo", address] => options.far = Some(address.parse().unwrap()),
                 ["release", _] => options.release = true,
                 ["auth", method] => pppoe.methods = vec![method_of(method)],
                 ["accepts", method] => self.responder = responder(&[method_of(method)]),
@@ -158,6 +163,17 @@ impl World {
                 ["dual-stack", _] => pppoe.dual_stack = true,
                 ["max-payload", bytes] => pppoe.max_payload = bytes.parse().unwrap(),
                 ["echo", time] => pppoe.echo = Some(Duration::from_nanos(at_ns(time))),
+                ["churn", time] => options.churn = Some(Duration::from_nanos(at_ns(time))),
+                ["monkey", seed] => options.monkey = Some(seed.parse().unwrap()),
+                ["hold", time] => options.hold = Some(Duration::from_nanos(at_ns(time))),
+                ["preset", id] => {
+                    pppoe.preset = Some(Preset {
+                        first_id: id.parse().unwrap(),
+                        first_address: "100.64.0.2".parse().unwrap(),
+                        bng_mac: BNG_MAC,
+                    });
+                    self.session_id = id.parse().unwrap();
+                }
                 ["dial", time] => pppoe.dial_timeout = Duration::from_nanos(at_ns(time)),
                 other => panic!("{other:?}"),
             }
@@ -271,7 +287,12 @@ impl World {
             return format!("{:?}", packet.code).to_lowercase();
         }
         match SessionFrame::read(&frame) {
-            Ok(session) => ppp_name(&session),
+            Ok(session) => {
+                if session.protocol == protocol::IPV4 && session.src.0[5] == 1 {
+                    self.packet = Some(frame.clone());
+                }
+                ppp_name(&session)
+            }
             Err(_) => "packet".into(),
         }
     }
@@ -287,6 +308,12 @@ impl World {
             SessionFrame { dst: mac, src, session_id, protocol, payload: &payload }.write()
         };
         let mut frame = match words[0] {
+            "echoed" => {
+                let mut frame = self.packet.clone().unwrap();
+                frame[..6].copy_from_slice(&mac.0);
+                frame[6..12].copy_from_slice(&src.0);
+                frame
+            }
             "padt" => {
                 let tags = weir_bng::pppoe::tags::TagList::default();
                 Discovery { dst: mac, src, code: Code::Padt, session_id, tags }.write().unwrap()
@@ -351,6 +378,22 @@ fn method_of(name: &str) -> Method {
         "chap" => Method::ChapMd5,
         "mschapv2" => Method::MsChapV2,
         _ => panic!("{name}"),
+    }
+}
+
+/// The monkey against the responder: after it, every device is up, whatever the seed.
+#[test]
+fn all_devices_are_up_after_the_monkey() {
+    for seed in 1..=20 {
+        let mut world = World::new("monkey");
+        world.row(&format!("set devices 20 rate 100 far own hold 30s dual-stack yes monkey {seed} dial 20s"));
+        world.pass(300_000_000_000);
+        let summary = world.emulator.as_ref().unwrap().summary();
+        assert!(summary.is_clean(), "seed {seed}: {summary:?}");
+        let monkey = summary.monkey.unwrap();
+        assert_eq!((monkey.power_cuts, monkey.up_at_end), (1, 20), "seed {seed}: {monkey:?}");
+        let counts = [monkey.lost, monkey.doubled, monkey.late, monkey.overtaken, monkey.malformed];
+        assert!(counts.iter().all(|count| *count > 0), "seed {seed}: {monkey:?}");
     }
 }
 

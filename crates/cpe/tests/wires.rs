@@ -138,6 +138,22 @@ fn numbered_traffic_and_echoes_pass_through_sessions() {
 }
 
 #[test]
+fn sessions_end_and_come_again_and_their_packets_arrive() {
+    let Some(street) = Street::new() else { return };
+    let load = Load { from_subscriber_fps: 20.0, to_subscriber_fps: 20.0, frame_bytes: SHORTEST_FRAME };
+    let hold = Some(Duration::from_secs(3));
+    let churn = Some(Duration::from_secs(1));
+    for options in [dialling(Pppoe::default(), 30), with_far(30)] {
+        let summary = street.run(Options { churn, hold, load: Some(load), ..options });
+        assert!(summary.is_clean(), "{summary:?}");
+        let churn = summary.churn.unwrap();
+        assert!(churn.ended >= 20 && churn.up_again <= churn.ended, "{churn:?}");
+        assert!(churn.up_again * 2 >= churn.ended, "{churn:?}");
+        assert!(summary.from_subscriber.unwrap().received > 0, "{summary:?}");
+    }
+}
+
+#[test]
 fn a_wrong_password_fails_at_auth() {
     let Some(street) = Street::new() else { return };
     let pppoe = Pppoe { password: weir_cpe::Template("wrong".into()), ..Pppoe::default() };

@@ -187,6 +187,13 @@ impl Rtnl {
         self.socket.request(&what, Message::new(libc::RTM_NEWLINK, 0, &header))
     }
 
+    /// Sets the longest packet of an interface, bytes.
+    pub fn set_mtu(&mut self, ifindex: u32, mtu: u32) -> Result<()> {
+        let message =
+            Message::new(libc::RTM_NEWLINK, 0, &ifinfomsg(ifindex, 0, 0)).attr_u32(libc::IFLA_MTU, mtu);
+        self.socket.request(&format!("set the MTU of interface {ifindex}"), message)
+    }
+
     /// Keeps the stack from sending frames of its own on an interface that is down: neither neighbour
     /// discovery nor ARP (IFF_NOARP), no multicast listener reports.
     pub fn keep_quiet(&mut self, ifindex: u32) -> Result<()> {

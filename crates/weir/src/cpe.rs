@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
 use weir_cpe::run::{Event, Interfaces, run};
-use weir_cpe::{Emulator, Messages, Phase, Summary, Times, TrafficSummary};
+use weir_cpe::{Emulator, Messages, MonkeySummary, Phase, Summary, Times, TrafficSummary};
 use weir_lab::interface::{check_ethernet, check_mtu, check_not_default_route, check_ready};
 use weir_service::say;
 use weir_service::units::rate;
@@ -38,9 +38,16 @@ pub(crate) fn emulate(arguments: &cli::Cpe, out: &mut impl Write) -> Result<Outc
     let mut observe = |event: Event<'_>| match event {
         Event::Progress(emulator) => live.update_with(|| progress(emulator)),
         Event::Tap { name, address, gateway } => {
-            let route = gateway.map_or_else(String::new, |gateway| {
-                format!("; a route: ip route add 198.18.0.0/15 via {gateway} dev {name} onlink")
-            });
+            let route = match gateway {
+                Some(gateway) => {
+                    format!("; a route: ip route add 198.18.0.0/15 via {gateway} dev {name} onlink")
+                }
+                // Every host is at the other end of PPP.
+                None if arguments.pppoe.is_some() => {
+                    format!("; a route: ip route add 198.18.0.0/15 dev {name}")
+                }
+                None => String::new(),
+            };
             say::say(&format!("{name} has the address {address}{route}"));
         }
     };
@@ -64,6 +71,7 @@ fn progress(emulator: &Emulator) -> String {
     let state = match emulator.phase() {
         Phase::SettingUp => "setting up",
         Phase::Holding => "holding",
+        Phase::Settling => "waiting until all are up again",
         Phase::Draining => "waiting for the last frames",
         Phase::Releasing => "releasing",
         Phase::Done => "done",
@@ -115,6 +123,12 @@ impl Report<'_> {
         }
         if summary.released > 0 {
             row("released", summary.released.to_string());
+        }
+        if let Some(churn) = &summary.churn {
+            row("churn", format!("{} sessions ended, {} came up again", churn.ended, churn.up_again));
+        }
+        if let Some(monkey) = &summary.monkey {
+            row("monkey", monkey_text(monkey));
         }
         for (name, traffic) in self.traffic() {
             row(name, traffic_text(&traffic));
@@ -195,6 +209,8 @@ impl Report<'_> {
                 "malformed": messages.malformed,
             },
             "foreign": summary.foreign,
+            "churn": summary.churn.map(|churn| json!({ "ended": churn.ended, "up_again": churn.up_again })),
+            "monkey": summary.monkey.as_ref().map(monkey_json),
             "from_subscriber": summary.from_subscriber.map(traffic_json),
             "to_subscriber": summary.to_subscriber.map(traffic_json),
             "own_losses": summary.own_losses.iter().map(|(place, frames)| json!({
@@ -215,6 +231,41 @@ fn first_line(summary: &Summary) -> String {
         format!(", {what} p50 {} p99 {}", shown(found.p50), shown(found.p99))
     });
     format!("{} of {} up{how_fast}, failures {}", summary.up, summary.devices, summary.failed())
+}
+
+/// What the monkey did, and whether all recovered.
+fn monkey_text(monkey: &MonkeySummary) -> String {
+    format!(
+        "seed {}: {} messages lost, {} doubled, {} late, {} overtaken, {} malformed, {} with a wrong id; {} answers lost; \
+         {} power cuts; {} devices began again; {} up at the end",
+        monkey.seed,
+        monkey.lost,
+        monkey.doubled,
+        monkey.late,
+        monkey.overtaken,
+        monkey.malformed,
+        monkey.wrong_ids,
+        monkey.lost_answers,
+        monkey.power_cuts,
+        monkey.tries_again,
+        monkey.up_at_end
+    )
+}
+
+fn monkey_json(monkey: &MonkeySummary) -> Value {
+    json!({
+        "seed": monkey.seed,
+        "lost": monkey.lost,
+        "doubled": monkey.doubled,
+        "late": monkey.late,
+        "overtaken": monkey.overtaken,
+        "malformed": monkey.malformed,
+        "wrong_ids": monkey.wrong_ids,
+        "lost_answers": monkey.lost_answers,
+        "power_cuts": monkey.power_cuts,
+        "tries_again": monkey.tries_again,
+        "up_at_end": monkey.up_at_end,
+    })
 }
 
 /// Echoes of PPP; `None`: there were none.

@@ -120,7 +120,17 @@ fn devices_dial_in_and_a_wrong_password_is_named() {
 }
 
 #[test]
-fn a_session_is_an_interface_behind_its_tags() {
+fn a_session_of_dhcp_is_an_interface_behind_its_tags() {
+    a_session_is_an_interface("--dhcp");
+}
+
+#[test]
+fn a_session_of_pppoe_is_an_interface_behind_its_tags() {
+    a_session_is_an_interface("--pppoe");
+}
+
+/// Packets in both directions, through the interface of the first device.
+fn a_session_is_an_interface(kind: &str) {
     need_root!();
     let [devices, bng, far] = [(); 3].map(|()| Namespace::new().unwrap());
     wire(0, [(&devices, "a"), (&bng, "b")]);
@@ -136,19 +146,7 @@ fn a_session_is_an_interface_behind_its_tags() {
     });
     let _responder = Responder::start(&bng);
     let mut command = Command::new(WEIR);
-    command.args([
-        "cpe",
-        "--dhcp",
-        "1",
-        "--on",
-        "a",
-        "--lines",
-        "100.7",
-        "--tap",
-        "cpe0",
-        "--release",
-        "--json",
-    ]);
+    command.args(["cpe", kind, "1", "--on", "a", "--lines", "100.7", "--tap", "cpe0", "--release", "--json"]);
     let mut session = devices.run(|| Started::new(command));
     session.await_words("cpe0 has the address 100.64.0.2; a route: ip route add ");
     default_route((&devices, "cpe0"), "100.64.0.1");
@@ -159,6 +157,8 @@ fn a_session_is_an_interface_behind_its_tags() {
     };
     let (here, there) = (bound(&devices, "100.64.0.2:9"), bound(&far, "198.18.0.2:7"));
     let mut room = [0; 100];
+    let mtu = if kind == "--pppoe" { 1492 } else { 1500 };
+    assert_eq!(devices.run(|| Rtnl::open().unwrap().link("cpe0").unwrap().mtu), mtu);
     here.send_to(b"out", "198.18.0.2:7").unwrap();
     let (bytes, from) = there.recv_from(&mut room).unwrap();
     assert_eq!((&room[..bytes], from.to_string().as_str()), (&b"out"[..], "100.64.0.2:9"));

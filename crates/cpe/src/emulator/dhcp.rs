@@ -55,11 +55,14 @@ impl Emulator {
             _ => {}
         }
         let frame = exchange::frame(&self.options, number, &self.devices[number as usize], kind, now_ns);
-        self.send_control(number, frame, out);
+        self.send_control(number, frame, now_ns, out);
     }
 
     /// Takes in a frame to port 68, which had these tags.
     pub(super) fn dhcp(&mut self, tags: Tags, bytes: &[u8], now_ns: u64, out: &mut Vec<Output>) {
+        if self.loses_answer() {
+            return;
+        }
         let Ok((server_mac, message, kind)) = read(bytes) else {
             self.messages.malformed += 1;
             return;
@@ -130,11 +133,10 @@ impl Emulator {
         times.put_into(device, now_ns);
         device.server_mac = server_mac;
         device.prefix_len = mask_of(message).leading_ones() as u8;
-        device.setup_ns = now_ns - device.first_ns;
         device.next_hop =
             router.or_else(|| self.options.far.map(|far| *far.ip()).filter(|far| is_on_link(message, *far)));
         self.by_address.insert(address, number);
-        self.count_bound(now_ns);
+        self.count_bound(number, now_ns);
         self.resolve(number, now_ns, out);
         true
     }
@@ -189,6 +191,15 @@ impl Emulator {
         self.set_due(number, next_ns.min(until_ns));
     }
 
+    /// A device ends its session, if it has one, in order.
+    pub(super) fn end_session(&mut self, number: u32, now_ns: u64, out: &mut Vec<Output>) {
+        if self.options.pppoe.is_some() {
+            self.hang_up(number, now_ns, out);
+        } else if self.devices[number as usize].is_bound() {
+            self.send(number, MessageType::Release, now_ns, out);
+        }
+    }
+
     /// Sends the releases that are due, evenly paced.
     pub(super) fn release_devices(&mut self, now_ns: u64, out: &mut Vec<Output>) {
         for _ in 0..super::MOST_AT_ONCE {
@@ -202,11 +213,7 @@ impl Emulator {
             let number = self.released;
             self.released += 1;
             let is_bound = self.devices[number as usize].is_bound();
-            if self.options.pppoe.is_some() {
-                self.hang_up(number, out);
-            } else if is_bound {
-                self.send(number, MessageType::Release, now_ns, out);
-            }
+            self.end_session(number, now_ns, out);
             if is_bound {
                 self.devices[number as usize].enter(State::Released, now_ns);
                 self.forget_address(number);

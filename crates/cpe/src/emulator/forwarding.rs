@@ -162,7 +162,8 @@ impl Emulator {
 
     /// A device can send packets: its first one, if there is a far end.
     pub(super) fn has_gateway(&mut self, number: u32, now_ns: u64, out: &mut Vec<Output>) {
-        if self.options.far.is_none() || self.devices[number as usize].was_up {
+        let was_up = self.sessions.get(number as usize).is_some_and(|session| session.was_up);
+        if self.options.far.is_none() || was_up {
             return self.is_up(number, now_ns);
         }
         self.devices[number as usize].enter(State::Proving, now_ns);
@@ -190,7 +191,9 @@ impl Emulator {
     fn first_packet_arrived(&mut self, number: u32, now_ns: u64) {
         let Some(device) = self.devices.get_mut(number as usize) else { return };
         if device.state == State::Proving {
-            device.first_packet_ns = now_ns - device.first_ns;
+            if !device.was_up {
+                device.first_packet_ns = now_ns - device.first_ns;
+            }
             self.is_up(number, now_ns);
         }
     }
@@ -220,7 +223,13 @@ impl Emulator {
         };
         let traffic = self.traffic.as_mut().filter(|_| self.phase == Phase::Holding)?;
         let bytes = traffic.frame_bytes;
-        let (device, sequence) = traffic.next(direction, now_ns)?;
+        let (device, sequence) = loop {
+            let (device, sequence) = traffic.next(direction, now_ns)?;
+            if self.devices[device as usize].is_up() {
+                break (device, sequence);
+            }
+            traffic.omit(direction, device);
+        };
         let route = self.route(direction, device)?;
         let number = self.number(kind, device, sequence, now_ns);
         let head = match side {

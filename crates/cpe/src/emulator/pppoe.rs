@@ -5,9 +5,11 @@
 //!                              a packet of LCP or an NCP in a session that is up makes it anew
 //! ```
 
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use weir_bng::ppp::endpoint::{Endpoint, Layer, Output as Ppp, Stage};
+use weir_bng::ppp::ipcp::Addresses;
 use weir_bng::ppp::packet::{Packet, code};
 use weir_bng::ppp::protocol;
 use weir_bng::pppoe::discovery::{Code, Discovery};
@@ -17,7 +19,7 @@ use weir_bng::{Mac, Tags};
 use super::{Emulator, Output};
 use crate::device::{NEVER, State};
 use crate::dial;
-use crate::options::Pppoe;
+use crate::options::{Pppoe, Preset};
 use crate::session::{MOST_ECHOES, Work};
 use crate::summary::Step;
 use crate::wire::out_of_session;
@@ -34,7 +36,24 @@ impl Emulator {
         let session = &mut self.sessions[number as usize];
         session.end();
         session.dial_end_ns = dial_end_ns;
-        self.send_discovery(number, now_ns, out);
+        match pppoe.preset {
+            None => self.send_discovery(number, now_ns, out),
+            Some(preset) => self.take_preset(number, preset, now_ns, out),
+        }
+    }
+
+    /// The session of a device exists already.
+    fn take_preset(&mut self, number: u32, preset: Preset, now_ns: u64, out: &mut Vec<Output>) {
+        let session = &mut self.sessions[number as usize];
+        let none = Ipv4Addr::UNSPECIFIED;
+        session.id = preset.id(number);
+        session.ipv4 = Some(Addresses { gateway: none, client: preset.address(number), dns: [none; 2] });
+        let device = &mut self.devices[number as usize];
+        (device.server_mac, device.next_hop_mac) = (preset.bng_mac, preset.bng_mac);
+        match self.take_address(number, now_ns) {
+            true => self.has_gateway(number, now_ns, out),
+            false => self.give_up(number, Step::Ipcp, now_ns, out),
+        }
     }
 
     /// Sends PADI or PADR, for the first time or again.
@@ -61,7 +80,7 @@ impl Emulator {
             }
         };
         let sends = device.sends;
-        self.send_control(number, frame, out);
+        self.send_control(number, frame, now_ns, out);
         let wait_ns = self.retransmission_ns(sends);
         self.set_dial_due(number, now_ns + wait_ns);
     }
@@ -91,6 +110,9 @@ impl Emulator {
 
     /// Takes in a packet of discovery, which had these tags.
     pub(super) fn discovery(&mut self, tags: Tags, frame: &[u8], now_ns: u64, out: &mut Vec<Output>) {
+        if self.loses_answer() {
+            return;
+        }
         let Ok(packet) = Discovery::read(frame) else {
             self.messages.malformed += 1;
             return;
@@ -168,7 +190,7 @@ impl Emulator {
             return false;
         }
         self.messages.padts_received += 1;
-        let step = session.step;
+        let step = session.failed_at(session.step);
         session.end();
         self.give_up(number, step, now_ns, out);
         true
@@ -198,14 +220,16 @@ impl Emulator {
             }
             self.packet_room = room;
         } else {
-            self.ppp(number, &frame, now_ns, out);
+            if !self.loses_answer() {
+                self.ppp(number, &frame, now_ns, out);
+            }
         }
     }
 
     fn ppp(&mut self, number: u32, frame: &SessionFrame<'_>, now_ns: u64, out: &mut Vec<Output>) {
         self.messages.ppp_received += 1;
         let is_bound = self.devices[number as usize].is_bound();
-        if is_bound && frame.protocol == protocol::LCP && self.echo(number, frame.payload, out) {
+        if is_bound && frame.protocol == protocol::LCP && self.echo(number, frame.payload, now_ns, out) {
             return;
         }
         let endpoint = self.sessions[number as usize].take_endpoint();
@@ -231,7 +255,7 @@ impl Emulator {
     }
 
     /// Answers an Echo-Request, or takes the answer to an own one. False: it is another packet.
-    fn echo(&mut self, number: u32, payload: &[u8], out: &mut Vec<Output>) -> bool {
+    fn echo(&mut self, number: u32, payload: &[u8], now_ns: u64, out: &mut Vec<Output>) -> bool {
         let Some(packet) = Packet::read(payload) else { return false };
         let session = &mut self.sessions[number as usize];
         match packet.code {
@@ -240,7 +264,7 @@ impl Emulator {
                 let data: Vec<u8> = magic.iter().chain(packet.data.iter().skip(4)).copied().collect();
                 let reply = Packet { code: code::ECHO_REPLY, id: packet.id, data: &data }.write();
                 self.messages.echoes_answered += 1;
-                self.send_ppp(number, protocol::LCP, &reply, out);
+                self.send_ppp(number, protocol::LCP, &reply, now_ns, out);
             }
             code::ECHO_REPLY => {
                 let is_own = packet.id == session.echo_id && session.echoes > 0;
@@ -266,7 +290,7 @@ impl Emulator {
         let magic = session.agreed.magic.to_be_bytes();
         let request = Packet { code: code::ECHO_REQUEST, id: session.echo_id, data: &magic }.write();
         self.messages.echoes += 1;
-        self.send_ppp(number, protocol::LCP, &request, out);
+        self.send_ppp(number, protocol::LCP, &request, now_ns, out);
         let due_ns = self.up_due_ns(number, now_ns);
         self.set_due(number, due_ns);
     }
@@ -290,7 +314,7 @@ impl Emulator {
         for said in said {
             let session = &mut self.sessions[number as usize];
             match said {
-                Ppp::Send { protocol, payload } => self.send_ppp(number, protocol, &payload, out),
+                Ppp::Send { protocol, payload } => self.send_ppp(number, protocol, &payload, now_ns, out),
                 Ppp::Up(Layer::Ipv4(addresses)) => {
                     session.ipv4 = Some(addresses);
                     if !self.take_address(number, now_ns) {
@@ -368,32 +392,29 @@ impl Emulator {
         let device = &mut self.devices[number as usize];
         device.address = address;
         device.next_hop = Some(addresses.gateway).filter(|gateway| !gateway.is_unspecified());
-        if !device.was_up {
-            device.setup_ns = now_ns - device.first_ns;
-            self.count_bound(now_ns);
-        }
+        self.count_bound(number, now_ns);
         true
     }
 
     /// A device has failed, or its session has ended; the BNG is told.
     pub(super) fn give_up(&mut self, number: u32, step: Step, now_ns: u64, out: &mut Vec<Output>) {
-        self.hang_up(number, out);
-        let step = if self.devices[number as usize].was_up { Step::Ended } else { step };
+        let step = self.sessions.get(number as usize).map_or(step, |session| session.failed_at(step));
+        self.hang_up(number, now_ns, out);
         self.fail(number, step, now_ns);
     }
 
     /// Ends the session of a device by PADT, if it has one.
-    pub(super) fn hang_up(&mut self, number: u32, out: &mut Vec<Output>) {
+    pub(super) fn hang_up(&mut self, number: u32, now_ns: u64, out: &mut Vec<Output>) {
         let Some(id) = self.sessions.get_mut(number as usize).and_then(|session| session.end()) else {
             return;
         };
         let server_mac = self.devices[number as usize].server_mac;
         let frame = dial::padt(self.options.mac(number), server_mac, id);
         self.messages.padts += 1;
-        self.send_control(number, frame, out);
+        self.send_control(number, frame, now_ns, out);
     }
 
-    fn send_ppp(&mut self, number: u32, protocol: u16, payload: &[u8], out: &mut Vec<Output>) {
+    fn send_ppp(&mut self, number: u32, protocol: u16, payload: &[u8], now_ns: u64, out: &mut Vec<Output>) {
         self.messages.ppp_sent += 1;
         let frame = SessionFrame {
             dst: self.devices[number as usize].server_mac,
@@ -403,6 +424,6 @@ impl Emulator {
             payload,
         };
         let frame = frame.write();
-        self.send_control(number, Some(frame), out);
+        self.send_control(number, Some(frame), now_ns, out);
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use weir_config::rate::fps;
 use weir_config::unit;
-use weir_cpe::{ClientId, Lines, Load, Mac, Method, Options, Pppoe, SHORTEST_FRAME, Template};
+use weir_cpe::{ClientId, Lines, Load, Mac, Method, Options, Pppoe, Preset, SHORTEST_FRAME, Template};
 
 use super::frames::seconds;
 
@@ -87,6 +87,13 @@ pub(crate) struct Cpe {
     /// Keep the sessions up for this time after the last set-up, with renewals [default: 0s; with --tap until Ctrl-C]
     #[arg(long, value_name = "TIME", value_parser = hold)]
     hold: Option<Duration>,
+    /// End each session after an exponentially distributed time with this mean, and begin again a second later
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    churn: Option<Duration>,
+    /// Lose, double, delay, reorder and change messages by this seed and cut the power once, until the end of --hold; then all devices
+    /// must come up again
+    #[arg(long, value_name = "SEED", requires = "hold")]
+    monkey: Option<u64>,
     /// Release the addresses or end the sessions (PADT) at the end, at the same rate
     #[arg(long)]
     release: bool,
@@ -132,6 +139,15 @@ struct Dial {
     /// Time from the first PADI after which a device that is not up has failed
     #[arg(long, value_name = "TIME", default_value = "60s", requires = "pppoe", value_parser = seconds)]
     dial_timeout: Duration,
+    /// Use sessions that a node was told of, without discovery and PPP: session id of the first device; the others count up from it
+    #[arg(long, value_name = "FIRST_ID", requires = "pppoe", requires = "first_address", requires = "bng_mac", value_parser = clap::value_parser!(u16).range(1..=65_534))]
+    pppoe_preset: Option<u16>,
+    /// Address of the first device with --pppoe-preset; the others count up from it
+    #[arg(long, value_name = "ADDR", requires = "pppoe_preset")]
+    first_address: Option<Ipv4Addr>,
+    /// MAC address of the node's port with --pppoe-preset
+    #[arg(long, value_name = "MAC", requires = "pppoe_preset")]
+    bng_mac: Option<Mac>,
 }
 
 /// A method of authentication.
@@ -146,6 +162,11 @@ enum Auth {
 }
 
 impl Dial {
+    fn preset(&self) -> Option<Preset> {
+        let (first_id, first_address, bng_mac) = (self.pppoe_preset?, self.first_address?, self.bng_mac?);
+        Some(Preset { first_id, first_address, bng_mac })
+    }
+
     fn options(&self) -> Pppoe {
         let method = |auth: &Auth| match auth {
             Auth::Pap => Method::Pap,
@@ -161,6 +182,7 @@ impl Dial {
             service: self.service.clone(),
             echo: self.echo,
             dial_timeout: self.dial_timeout,
+            preset: self.preset(),
         }
     }
 }
@@ -194,6 +216,8 @@ impl Cpe {
             first_packet_timeout: self.first_packet_timeout,
             hold: self.hold.or_else(|| self.tap.is_none().then_some(Duration::ZERO)),
             load: has_traffic.then_some(load),
+            churn: self.churn,
+            monkey: self.monkey,
             release: self.release,
             tap: self.tap.is_some(),
             seed: self.seed.unwrap_or(seed),
