@@ -55,7 +55,7 @@ pub(super) fn rows(bench: &mut Bench<'_>) -> io::Result<()> {
         let (mut plane, mut random) = (all_online(Access::Plain, "", FAST), Rng::new(7));
         let bytes = plane.subscriber_bytes();
         bench.row(passing, &mut plane, bytes, |buf| {
-            frame_to(buf, random.below(SUBSCRIBERS as usize) as u32)
+            frame_to(random.below(SUBSCRIBERS as usize) as u32, buf)
         })?;
     }
     for (name, busy) in
@@ -66,7 +66,7 @@ pub(super) fn rows(bench: &mut Bench<'_>) -> io::Result<()> {
             let bits_per_s = FRAMES_PER_S * FRAME_BITS * 100 / 95 / u64::from(busy);
             let (mut plane, mut random) = (all_online(Access::Plain, "", bits_per_s), Rng::new(7));
             bench
-                .row_of_waiting(name, &mut plane, |buf| frame_to(buf, random.below(busy as usize) as u32))?;
+                .row_of_waiting(name, &mut plane, |buf| frame_to(random.below(busy as usize) as u32, buf))?;
         }
     }
     Ok(())
