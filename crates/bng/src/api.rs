@@ -125,6 +125,9 @@ pub struct Session {
     /// The relay by which it is reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relay: Option<Ipv4Addr>,
+    /// Its port has no link: it ends after the grace, unless the link is up again.
+    #[serde(default)]
+    pub grace: bool,
     /// When it began, s since 1970.
     pub start_s: u64,
     /// When its lease was granted or last renewed, s since 1970.
@@ -364,7 +367,7 @@ impl From<&subscriber::Subscriber> for Subscriber {
 
 impl From<&session::Session> for Session {
     fn from(session: &session::Session) -> Session {
-        let session::Session { id, subscriber, lease, start_s, counters, .. } = session;
+        let session::Session { id, subscriber, lease, start_s, counters, grace_until, .. } = session;
         Session {
             session: id.0,
             subscriber: subscriber.to_string(),
@@ -373,6 +376,7 @@ impl From<&session::Session> for Session {
             mac: lease.device.mac.to_string(),
             address: lease.address,
             relay: lease.device.relay,
+            grace: grace_until.is_some(),
             start_s: *start_s,
             granted_s: lease.granted_s,
             lease_s: lease.lease_s,

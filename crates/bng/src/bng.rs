@@ -65,6 +65,8 @@ pub struct Bng {
 enum Deadline {
     /// A lease ends.
     Lease(Index),
+    /// A session ends, since its port has no link.
+    Grace(Index),
     /// An offer ends.
     Offer(Index),
     /// An address may be assigned again.
@@ -168,6 +170,7 @@ impl Bng {
             Input::SessionLost { session } => self.session_lost(session, out),
             Input::NodeRefused { session } => self.refused_by_node(session),
             Input::Counted { session, counters } => self.counted(session, counters, out),
+            Input::PortLink { port, link } => self.port_link(&port, link, out),
         }
         let next = self.deadlines.first().map(|(at, _)| *at);
         if let Some(at) = next.filter(|at| self.wake != Some(*at)) {
@@ -185,6 +188,7 @@ impl Bng {
             self.wake = None;
             match deadline {
                 Deadline::Lease(subscriber) => self.lease_ends(subscriber, out),
+                Deadline::Grace(subscriber) => self.grace_ends(subscriber, out),
                 Deadline::Offer(subscriber) => self.withdraw_offer(subscriber),
                 Deadline::Quarantine(address) => self.quarantine_ends(address),
                 Deadline::Call(call) => self.call_timer(call, out),

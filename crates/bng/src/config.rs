@@ -44,6 +44,8 @@ pub struct Config {
     pub offer: Duration,
     /// How long an address is not assigned after a client found it in use.
     pub quarantine: Duration,
+    /// How long sessions stay whose port has lost its link.
+    pub grace: Duration,
     /// What becomes of the session of a subscriber that asks with another device or from another line.
     pub moves: Moves,
     /// Messages from devices of one line that are of no subscriber.
@@ -159,6 +161,7 @@ impl Default for Config {
             lease: LeaseTimes::of(3600),
             offer: Duration::from_secs(30),
             quarantine: Duration::from_secs(600),
+            grace: Duration::from_secs(60),
             moves: Moves::Replace,
             line_limit: Limit { per_s: 100, burst: 200 },
             subscriber_limit: Limit { per_s: 5, burst: 20 },

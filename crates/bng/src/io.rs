@@ -67,6 +67,22 @@ pub enum Input<'a> {
         /// Its counters.
         counters: Counters,
     },
+    /// A port has lost its link, or has it again.
+    PortLink {
+        /// Which.
+        port: PortName,
+        /// How its link is now.
+        link: LinkState,
+    },
+}
+
+/// Whether a port has a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LinkState {
+    /// It has.
+    Up,
+    /// It has not.
+    Down,
 }
 
 /// A frame that the node did not forward, and where it came in.
@@ -273,6 +289,15 @@ pub enum Event {
         server: String,
         /// Whether it answers.
         is_alive: bool,
+    },
+    /// A port has lost its link, or has it again.
+    PortLink {
+        /// Which.
+        port: PortName,
+        /// How its link is now.
+        link: LinkState,
+        /// Its sessions.
+        sessions: usize,
     },
     /// A record that was adopted changed nothing.
     RecordSkipped {

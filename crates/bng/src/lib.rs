@@ -54,7 +54,8 @@ pub use bng::{Bng, Counts, Sizes};
 pub use config::{Config, Item, LeaseTimes, Moves, NodeFacts, Port, Pppoe, RadiusServer};
 pub use drops::{DropReason, Drops};
 pub use io::{
-    AddSession, Command, CommandError, Event, Input, NodeCommand, Now, Output, Punt, SubscriberPatch,
+    AddSession, Command, CommandError, Event, Input, LinkState, NodeCommand, Now, Output, Punt,
+    SubscriberPatch,
 };
 pub use limit::Limit;
 pub use line::{Line, PortName, Tags};

@@ -35,6 +35,8 @@ pub struct Session {
     pub counters: Counters,
     /// When the lease ends, by the clock that never goes back.
     pub lease_end: Duration,
+    /// Its port has lost its link: when the session ends unless the link is up again.
+    pub grace_until: Option<Duration>,
 }
 
 /// A device of a customer, and where it is.
@@ -143,10 +145,12 @@ pub enum EndCause {
     NotStored,
     /// The device does not answer any more, or its line is down.
     Lost,
+    /// The port had no link for longer than the grace.
+    LinkLost,
 }
 
 impl EndCause {
-    const ALL: [EndCause; 9] = [
+    const ALL: [EndCause; 10] = [
         EndCause::Released,
         EndCause::Declined,
         EndCause::Expired,
@@ -156,6 +160,7 @@ impl EndCause {
         EndCause::Replaced,
         EndCause::NotStored,
         EndCause::Lost,
+        EndCause::LinkLost,
     ];
 
     /// Its name in records, events and scenarios.
@@ -170,6 +175,7 @@ impl EndCause {
             EndCause::Replaced => "replaced",
             EndCause::NotStored => "not-stored",
             EndCause::Lost => "lost",
+            EndCause::LinkLost => "link-lost",
         }
     }
 }

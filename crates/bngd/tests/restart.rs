@@ -170,6 +170,16 @@ impl Rig {
         assert_eq!((added.added, added.refused), (DEVICES as usize, 0), "{added:?}");
     }
 
+    /// What the program has logged.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.join("bngd.log")).unwrap_or_default()
+    }
+
+    /// Has the program read the file again.
+    pub(crate) fn hang_up(&self) {
+        signal(&self.bngd, Signal::HUP);
+    }
+
     pub(crate) fn sessions(&self) -> Option<Vec<Session>> {
         self.get::<Sessions>("/v1/sessions?most=10000").map(|page| page.sessions)
     }

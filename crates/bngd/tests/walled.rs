@@ -94,3 +94,27 @@ fn a_session_is_walled_and_active_again_without_an_end() {
         Some(own.start_s)
     );
 }
+
+#[test]
+fn sessions_of_a_port_without_a_link_have_a_grace() {
+    let text = |grace: &str| TEXT.replace("plan basic down", &format!("grace {grace}, plan basic down"));
+    let Some(rig) = Rig::of(&text("1h")) else { return };
+    let summary = rig.emulate(options()).end();
+    assert!(summary.is_clean(), "{summary:?}");
+    let before = rig.agree("all are up");
+    let in_grace = |rig: &Rig| rig.sessions().map(|all| all.iter().filter(|session| session.grace).count());
+    assert_eq!(in_grace(&rig), Some(0));
+    // The port of the node loses its carrier with the other end of the wire.
+    set_up((&rig.devices, "a"), false);
+    rig.until("all are in grace", |rig| in_grace(rig) == Some(before.len()));
+    set_up((&rig.devices, "a"), true);
+    rig.until("none is in grace", |rig| in_grace(rig) == Some(0));
+    assert_eq!(rig.agree("up in time").len(), before.len());
+    rig.folder.file("isp.node", text("1s"));
+    rig.hang_up();
+    rig.until("read again", |rig| rig.log().contains("the file was read again"));
+    set_up((&rig.devices, "a"), false);
+    rig.until("all have ended", |rig| rig.sessions().is_some_and(|all| all.is_empty()));
+    assert!(rig.agree("the node has none").is_empty());
+    assert!(rig.log().contains("has lost its link"), "{}", rig.log());
+}

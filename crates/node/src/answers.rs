@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use weir_linux::rtnl::Rtnl;
 use weir_plane::{
     FastState, ForwardEntry, GroupState, LabelCounts, PoliceCounts, QueueCounts, RuleCount, SessionRecord,
 };
 
+use crate::backend::Backend;
 use crate::counters::Snapshot;
 use crate::node::{Node, NodeError, answers};
 use crate::query::{
@@ -76,6 +78,12 @@ impl Node {
     fn ports(&self) -> Ports {
         let running = self.running.lock().expect("no thread panics with it");
         let all = running.config.ordered().map(|(number, port)| (usize::from(number.0), port));
+        let mut rtnl = Rtnl::open().ok();
+        let mut has_carrier = |number: usize| {
+            let name = running.backends[number].as_ref().and_then(Backend::interface);
+            let link = name.and_then(|name| rtnl.as_mut()?.link(name).ok());
+            link.is_none_or(|link| link.carrier)
+        };
         let one = |(number, port): (usize, &weir_plane::Port)| PortState {
             number,
             port: port.name.clone(),
@@ -84,6 +92,7 @@ impl Node {
             addresses: port.addresses.clone(),
             mac: running.mac(number),
             mtu: port.mtu,
+            up: has_carrier(number),
         };
         Ports { ports: all.map(one).collect() }
     }

@@ -278,6 +278,8 @@ pub struct PortState {
     pub mac: String,
     /// The longest packet, in bytes.
     pub mtu: u16,
+    /// Whether its interface has a carrier; true where that is not known.
+    pub up: bool,
 }
 
 /// A page of sessions.

@@ -91,7 +91,7 @@ mod update;
 mod was;
 
 pub use access::{
-    AccessState, ClassCount, LabelCounts, SubscriberCommand, SubscriberConfig, SubscriberEntry,
+    AccessState, ClassCount, LabelCounts, NatProfile, SubscriberCommand, SubscriberConfig, SubscriberEntry,
     SubscriberEvent, SubscriberState, UnknownSessions,
 };
 pub use address::{address_of, words_of};

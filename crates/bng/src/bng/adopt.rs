@@ -51,7 +51,15 @@ impl Bng {
                     Some(_) => Duration::MAX,
                     None => self.now.at + self.left(&lease),
                 };
-                let session = Session { id: session, subscriber, lease, start_s, counters, lease_end };
+                let session = Session {
+                    id: session,
+                    subscriber,
+                    lease,
+                    start_s,
+                    counters,
+                    lease_end,
+                    grace_until: None,
+                };
                 self.adopt_session(index, session);
             }
             Change::End { session, subscriber, address, .. } => {

@@ -7,7 +7,8 @@ use std::time::Duration;
 use super::dhcp::Grant;
 use super::{Bng, Deadline, Outputs, Quarantine, Wait, Waiting};
 use crate::drops::DropReason;
-use crate::io::{AddSession, Event, NodeCommand, Output};
+use crate::io::{AddSession, Event, LinkState, NodeCommand, Output};
+use crate::line::PortName;
 use crate::plan::Plan;
 use crate::record::Change;
 use crate::session::{Counters, Device, EndCause, Lease, Session, SessionId};
@@ -56,6 +57,7 @@ impl Bng {
                 start_s: lease.granted_s,
                 counters: Counters::default(),
                 lease_end,
+                grace_until: None,
             },
             waits_for: None,
             is_stored: false,
@@ -196,10 +198,39 @@ impl Bng {
             entry.offer.as_ref().is_some_and(|offer| offer.address == online.session.lease.address);
         self.sessions.remove(&online.session.id);
         self.deadlines.remove(&(online.session.lease_end, Deadline::Lease(index)));
+        if let Some(until) = online.session.grace_until {
+            self.deadlines.remove(&(until, Deadline::Grace(index)));
+        }
         if !is_offered {
             self.addresses.release(online.session.lease.address, index);
         }
         Some(online)
+    }
+
+    /// A port has lost its link, or has it again: its sessions are in grace, or are not any more.
+    pub(super) fn port_link(&mut self, port: &PortName, link: LinkState, out: &mut Outputs) {
+        let until = (link == LinkState::Down).then(|| self.now.at + self.config.grace);
+        let mut sessions = 0;
+        for &index in self.sessions.values() {
+            let entry = self.subscribers.get_mut(index).and_then(|entry| entry.online.as_mut());
+            let Some(online) = entry.filter(|online| online.session.lease.device.line.port == *port) else {
+                continue;
+            };
+            sessions += 1;
+            let grace = &mut online.session.grace_until;
+            if grace.is_some() == until.is_some() {
+                continue;
+            }
+            match std::mem::replace(grace, until) {
+                Some(before) => _ = self.deadlines.remove(&(before, Deadline::Grace(index))),
+                None => self.deadlines.extend(until.map(|until| (until, Deadline::Grace(index)))),
+            }
+        }
+        out.push(Output::Event(Event::PortLink { port: port.clone(), link, sessions }));
+    }
+
+    pub(super) fn grace_ends(&mut self, index: Index, out: &mut Outputs) {
+        self.end(index, EndCause::LinkLost, out);
     }
 
     pub(super) fn lease_ends(&mut self, index: Index, out: &mut Outputs) {

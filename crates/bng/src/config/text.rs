@@ -6,7 +6,7 @@
 //! pool main 100.64.0.2-100.64.0.99 100.64.1.0-100.64.1.9 router 100.64.0.1/16,
 //! plan basic down 20Mbit up 5Mbit, dns 192.0.2.53 192.0.2.54,
 //! portal https://portal.example/, captive https://captive.example/api at 192.0.2.10:8080,
-//! lease 1h renewal 30m rebinding 52m, offer 30s, quarantine 10m, moves refuse,
+//! lease 1h renewal 30m rebinding 52m, offer 30s, quarantine 10m, grace 60s, moves refuse,
 //! limit line 100 burst 200, limit subscriber 5 burst 20,
 //! radius one 192.0.2.9:1812 secret-file one.secret realm isp ports 16 require status plan basic,
 //! pppoe name weir auth chap-md5 pap service gold strict delay 10ms mtu 1508 sessions mac 4 line 100 padi mac 1 burst 5,
@@ -47,6 +47,7 @@ const ITEMS: [&str; 16] = [
     "lease",
     "offer",
     "quarantine",
+    "grace",
     "moves",
     "limit",
     "pppoe",
@@ -146,6 +147,7 @@ fn read_item(item: &str, read: &mut Item, node: Option<&NodeFacts>) -> Result<()
         "lease" => config.lease = lease(words)?,
         "offer" => config.offer = time(words, 1)?,
         "quarantine" => config.quarantine = time(words, 1)?,
+        "grace" => config.grace = time(words, 0)?,
         "moves" => {
             config.moves = match words.word("`replace` or `refuse`")? {
                 "replace" => Moves::Replace,

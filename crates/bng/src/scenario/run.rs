@@ -9,7 +9,7 @@ use super::client;
 use super::text::{Scenario, Step, Verb};
 use crate::bng::Bng;
 use crate::config::Config;
-use crate::io::{AddSession, Command, Event, Input, NodeCommand, Now, Output, Punt};
+use crate::io::{AddSession, Command, Event, Input, LinkState, NodeCommand, Now, Output, Punt};
 use crate::line::Line;
 use crate::mac::Mac;
 use crate::name::Name;
@@ -151,6 +151,7 @@ impl Play {
                 Verb::Disk => self.disk(&step.rest)?,
                 Verb::Crash => self.crash()?,
                 Verb::Clock => self.clock(words)?,
+                Verb::Link => self.link(words)?,
                 Verb::Why => self.why(&step.rest)?,
                 Verb::Session => self.session(&step.rest)?,
                 Verb::Sessions => self.sessions(words)?,
@@ -375,6 +376,16 @@ impl Play {
         self.input(Input::NodeTable(&table))
     }
 
+    fn link(&mut self, words: &mut Words<'_>) -> Result<(), String> {
+        let port = words.value("the name of a port")?;
+        let link = match words.word("`up` or `down`")? {
+            "up" => LinkState::Up,
+            "down" => LinkState::Down,
+            other => return Err(format!("a link is not `{other}`: use up or down")),
+        };
+        self.input(Input::PortLink { port, link })
+    }
+
     fn clock(&mut self, words: &mut Words<'_>) -> Result<(), String> {
         let way = words.word("`back` or `forward`")?;
         let most = Duration::from_secs(100 * 365 * 86_400);
@@ -480,6 +491,9 @@ fn shown(event: &Event) -> String {
         Event::AddressDeclined { subscriber, address } => format!("declined {subscriber} {address}"),
         Event::PoolExhausted { what } => format!("exhausted {what}"),
         Event::ServerSeen { line, mac } => format!("server {line} {mac}"),
+        Event::PortLink { port, link, sessions } => {
+            format!("link {port} {} {sessions}", if *link == LinkState::Up { "up" } else { "down" })
+        }
         Event::RecordSkipped { revision, why } => format!("skipped {revision} {why}"),
         Event::RadiusServer { server, is_alive } => format!("radius {server} {is_alive}"),
     }

@@ -20,6 +20,7 @@
 //! | `TIME counted NAME FRAMES BYTES FRAMES BYTES` | the node has counted: down, up |
 //! | `TIME disk ok`, `slow`, `full` | records are stored at once; when `disk stored` says so; not at all |
 //! | `TIME crash` | the program ends, and begins again with what is on disk; the node goes on |
+//! | `TIME link PORT down`, `up` | the node says so of a port |
 //! | `TIME clock back TIME`, `forward` | the clock on the wall is set |
 //! | `TIME wait` | nothing but time |
 //! | `out LINE MESSAGE ...` | an answer because of what came before |
@@ -80,6 +81,7 @@ pub(super) enum Verb {
     Disk,
     Crash,
     Clock,
+    Link,
     Wait,
     Out,
     Store,
@@ -93,7 +95,7 @@ pub(super) enum Verb {
     Sessions,
 }
 
-const VERBS: [(&str, Verb); 18] = [
+const VERBS: [(&str, Verb); 19] = [
     ("bng", Verb::Bng),
     ("in", Verb::In),
     ("do", Verb::Do),
@@ -101,6 +103,7 @@ const VERBS: [(&str, Verb); 18] = [
     ("disk", Verb::Disk),
     ("crash", Verb::Crash),
     ("clock", Verb::Clock),
+    ("link", Verb::Link),
     ("wait", Verb::Wait),
     ("out", Verb::Out),
     ("store", Verb::Store),
@@ -194,7 +197,7 @@ mod tests {
             read(text).unwrap_err(),
             "line 1: begin a scenario with `== REFERENCE: TITLE`\n\
              line 3: say first what the BNG is: `bng TEXT`\n\
-             line 5: `go` does nothing: use bng, in, do, counted, disk, crash, clock, wait, out, store, node, event, done, refused, \
+             line 5: `go` does nothing: use bng, in, do, counted, disk, crash, clock, link, wait, out, store, node, event, done, refused, \
              drop, why, session, sessions"
         );
     }

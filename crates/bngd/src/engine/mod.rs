@@ -22,7 +22,8 @@ use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 use tracing::{debug, info, warn};
 use weir_bng::{
-    Bng, Change, Command, Config, Event, Input, NodeCommand, Now, Output, PortName, Punt, Record, SessionId,
+    Bng, Change, Command, Config, Event, Input, LinkState, NodeCommand, Now, Output, PortName, Punt, Record,
+    SessionId,
 };
 use weir_control::request::Refusal;
 use weir_node::PortState;
@@ -423,6 +424,7 @@ impl Engine {
     fn attached(&mut self, State { ports, rows }: State) {
         self.node_trouble = None;
         self.counted.clear();
+        self.links(&ports);
         self.ports = ports;
         self.configure();
         self.totals.begin(self.bng.sessions(), &rows);
@@ -447,6 +449,7 @@ impl Engine {
         }
         let is_settled = link.settled().is_some() && link.settled() == link.at_table && !link.has_refused;
         let in_node = rows.iter().filter(|row| row.session != 0).count();
+        self.links(&ports);
         if ports != self.ports {
             self.attach_again("its ports or gateways have changed");
         } else if is_settled && in_node != self.bng.node_sessions().count() {
@@ -454,6 +457,20 @@ impl Engine {
         } else {
             self.counted = rows.into();
             self.look_later();
+        }
+    }
+
+    /// Ports have lost their links, or have them again.
+    fn links(&mut self, ports: &[PortState]) {
+        for port in ports {
+            let before = self.ports.iter_mut().find(|before| before.port == port.port);
+            let was_up = before.is_none_or(|before| std::mem::replace(&mut before.up, port.up));
+            if let Ok(name) = port.port.parse()
+                && was_up != port.up
+            {
+                let link = if port.up { LinkState::Up } else { LinkState::Down };
+                self.input(Input::PortLink { port: name, link }, Frames::Now);
+            }
         }
     }
 
@@ -561,6 +578,12 @@ fn log(event: &Event) {
         }
         Event::RadiusServer { server, is_alive: true } => {
             info!(%server, "RADIUS server {server} answers again")
+        }
+        Event::PortLink { port, link: LinkState::Down, sessions } => {
+            warn!(%port, sessions, "note: {port} has lost its link: its sessions ({sessions}) end unless the link is up again in time");
+        }
+        Event::PortLink { port, link: LinkState::Up, sessions } => {
+            info!(%port, sessions, "{port} has its link again: its sessions ({sessions}) go on");
         }
         Event::RecordSkipped { revision, why } => {
             warn!(revision, "note: record {revision} changes nothing: {why}");

@@ -90,6 +90,7 @@ impl Subscribers {
                 echo_lost: known.echo_said.1,
                 behind_router: known.is_routed,
                 state: known.state,
+                nat: known.nat,
                 plan: text(&known.labels.plan),
                 group: text(&known.labels.group),
             };

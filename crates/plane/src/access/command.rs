@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bucket::MOST_BITS_PER_S;
 use super::labels::{Labels, name};
-use super::{AccessConfig, AccessSession, AccessSessions, AccessState, EchoTimes};
+use super::{AccessConfig, AccessSession, AccessSessions, AccessState, EchoTimes, NatProfile};
 use crate::frame::{Line, PortId};
 use crate::port::{MacText, Port, port_named};
 use crate::prefix::Prefix;
@@ -28,9 +28,9 @@ const ECHOES_LOST: RangeInclusive<u8> = 1..=20;
 const MRUS: RangeInclusive<u16> = 576..=9216;
 
 /// A command for the sessions of subscribers.
-#[expect(clippy::large_enum_variant, reason = "nearly all are of the large one")]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[expect(clippy::large_enum_variant, reason = "nearly all commands add a session")]
 pub enum SubscriberCommand {
     /// Adds a session, or replaces the one of this number, whose counters go on.
     Add(SubscriberEntry),
@@ -108,6 +108,9 @@ pub struct SubscriberEntry {
     /// Whether it may send and receive.
     #[serde(default)]
     pub state: AccessState,
+    /// What NATs do with its packets.
+    #[serde(default)]
+    pub nat: NatProfile,
     /// The name of its plan, which rules of filters and metrics name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<String>,
@@ -117,8 +120,8 @@ pub struct SubscriberEntry {
 }
 
 /// A change of a session.
-#[expect(clippy::large_enum_variant, reason = "nearly all are of the large one")]
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "nearly all changes are of sessions")]
 pub(crate) enum SubscriberChange {
     Session(Was<AccessSession>),
     UnknownSessions(Was<UnknownSessions>),
@@ -197,6 +200,7 @@ impl SubscriberEntry {
             echo_said: (self.echo_interval_s, self.echo_lost),
             is_routed: self.checked_router()?,
             state: self.state,
+            nat: self.nat,
             labels: Labels {
                 plan: self.plan.as_deref().map(name).transpose()?,
                 group: self.group.as_deref().map(name).transpose()?,

@@ -40,6 +40,15 @@ pub(crate) struct AccessConfig {
     pub(crate) policy: AccessPolicy,
 }
 
+/// What it says of all subscribers.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct AccessPolicy {
+    pub(super) garden: Garden,
+    pub(super) dscp: DscpRules,
+    pub(super) shape: ShapeConfig,
+    pub(crate) loops: Loops,
+}
+
 /// What becomes of packets of subscribers for addresses and prefixes of their own. All of them are dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Loops {
@@ -50,13 +59,14 @@ pub(crate) enum Loops {
     Reject,
 }
 
-/// What it says of all subscribers.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct AccessPolicy {
-    pub(super) garden: Garden,
-    pub(super) dscp: DscpRules,
-    pub(super) shape: ShapeConfig,
-    pub(super) loops: Loops,
+impl Loops {
+    fn read(how: &str) -> Result<Loops, String> {
+        match how {
+            "drop" => Ok(Loops::Drop),
+            "reject" => Ok(Loops::Reject),
+            other => Err(format!("`{other}` is no rule for loops: write `loops drop` or `loops reject`")),
+        }
+    }
 }
 
 impl AccessConfig {
@@ -141,16 +151,9 @@ fn read_arguments(item: &Item, ports: &[Port], notes: &Notes<'_>) -> AccessConfi
         let AccessConfig { gateways, policy: AccessPolicy { garden, dscp, shape, loops } } = &mut config;
         let read = match &arg.words()[..] {
             ["gateway", prefix] => gateway(prefix, gateways).map(|gateway| gateways.push(gateway)),
-            ["loops", "drop"] => {
-                *loops = Loops::Drop;
-                Ok(())
-            }
-            ["loops", "reject"] => {
-                *loops = Loops::Reject;
-                Ok(())
-            }
             ["walled", rest @ ..] => Garden::read(rest).map(|read| *garden = read),
             ["class", rest @ ..] => dscp.read_class(rest),
+            ["loops", how] => Loops::read(how).map(|how| *loops = how),
             ["dscp", rest @ ..] => dscp.read_marking(rest),
             words => shape.read(words, ports).unwrap_or_else(|| {
                 Err("`access` is a stage and takes gateways: write `gateway 100.64.0.1/10`, and call a port another name".into())

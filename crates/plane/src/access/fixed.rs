@@ -4,17 +4,17 @@
 //! subscribers(anna access 100.5 02:00:00:00:00:01 198.18.0.5 2001:db8:1::/64, bob access untagged 02:00:00:00:00:02 walled plan gold)
 //! ```
 //! A name, a port, the tags of a line there, an Ethernet address, and addresses or networks that are the subscriber's; behind them a state
-//! (`active`, `blocked`, `walled`), `plan NAME` and `group NAME`, and of a PPPoE session `pppoe` and its id. Indexes follow
+//! (`active`, `blocked`, `walled`), `nat none`, `plan NAME` and `group NAME`, and of a PPPoE session `pppoe` and its id. Indexes follow
 //! from the order of the text, from 1 on.
 
 use std::net::IpAddr;
 
 use weir_config::Notes;
 
-use super::AccessState;
 use super::command::PPPOE_IDS;
 use super::labels::{self, Labels};
 use super::table::Subscribers;
+use super::{AccessState, NatProfile};
 use crate::frame::{Line, PortId};
 use crate::port::{self, Port, port_named};
 use crate::prefix::Prefix;
@@ -37,6 +37,8 @@ pub struct SubscriberConfig {
     pub prefixes: Vec<Prefix>,
     /// Whether it may send and receive; at access ports alone.
     pub state: AccessState,
+    /// What NATs do with its packets.
+    pub nat: NatProfile,
     /// The names of its plan and its group.
     pub(crate) labels: Labels,
 }
@@ -81,6 +83,7 @@ fn subscriber(arg: &Arg, ports: &[Port]) -> Result<SubscriberConfig, String> {
         line: Line { port: PortId(number as u16), tags, mac: port::own_mac(mac)?, pppoe_session: 0 },
         prefixes: Vec::new(),
         state: AccessState::Active,
+        nat: NatProfile::Configured,
         labels: Labels::default(),
     };
     let mut rest = rest.iter();
@@ -89,6 +92,8 @@ fn subscriber(arg: &Arg, ports: &[Port]) -> Result<SubscriberConfig, String> {
         match word {
             "plan" => one.labels.plan = Some(named()?),
             "group" => one.labels.group = Some(named()?),
+            "nat" if rest.next() == Some(&"none") => one.nat = NatProfile::None,
+            "nat" => return Err("write `nat none` for a subscriber that no NAT translates".into()),
             "pppoe" if !ports.get(number).is_some_and(|port| port.is_access) => {
                 return Err(format!("`{port}` has no PPPoE sessions: write `access` among its arguments"));
             }

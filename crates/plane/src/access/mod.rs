@@ -37,5 +37,5 @@ pub use fixed::SubscriberConfig;
 pub(crate) use fixed::read as read_fixed;
 pub(crate) use labels::name;
 pub(crate) use sessions::{AccessSession, AccessSessions};
-pub use state::AccessState;
+pub use state::{AccessState, NatProfile};
 pub(crate) use table::{Denied, Receiver, Subscribers, clamp_mss};

@@ -5,9 +5,10 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
 
 use super::labels::{Labels, MOST_LABELS};
-use super::{AccessState, EchoTimes, UnknownSessions};
+use super::{AccessState, EchoTimes, NatProfile, UnknownSessions};
 use crate::frame::Line;
 use crate::prefix::Prefix;
 
@@ -38,6 +39,7 @@ pub(crate) struct AccessSession {
     /// It is behind a router at its line, and known by its source addresses.
     pub(crate) is_routed: bool,
     pub(crate) state: AccessState,
+    pub(crate) nat: NatProfile,
     pub(crate) labels: Labels,
 }
 
@@ -47,11 +49,11 @@ pub(crate) struct AccessSessions {
     by_number: BTreeMap<u64, AccessSession>,
     by_line: HashMap<Line, u64>,
     /// Lines of routers, and how many sessions are behind each.
-    routers: HashMap<Line, usize>,
+    routers: HashMap<Line, u32>,
     by_prefix: HashMap<Prefix, u64>,
-    pub(crate) unknown: UnknownSessions,
     /// Pairs of plan and group, and how many sessions have each.
     labels: HashMap<Labels, u32>,
+    pub(crate) unknown: UnknownSessions,
 }
 
 impl AccessSessions {
@@ -101,20 +103,17 @@ impl AccessSessions {
     }
 
     /// How many sessions behind the router of this line are the one that this one replaces: one or none.
-    fn routed_of(&self, new: &AccessSession) -> usize {
+    fn routed_of(&self, new: &AccessSession) -> u32 {
         let is_there = |old: &&AccessSession| old.is_routed && old.line == new.line;
-        usize::from(self.get(new.session).as_ref().is_some_and(is_there))
+        u32::from(self.get(new.session).as_ref().is_some_and(is_there))
     }
 
     /// A line is no more that of a session.
     fn forget_line(&mut self, old: &AccessSession) {
         if !old.is_routed {
             self.by_line.remove(&old.line);
-        } else if let Entry::Occupied(mut users) = self.routers.entry(old.line) {
-            *users.get_mut() -= 1;
-            if *users.get() == 0 {
-                users.remove();
-            }
+        } else {
+            count_down(&mut self.routers, old.line);
         }
     }
 
@@ -122,12 +121,7 @@ impl AccessSessions {
     pub(crate) fn replace(&mut self, old: Option<&AccessSession>, new: Option<&AccessSession>) {
         if let Some(old) = old.and_then(|old| self.by_number.remove(&old.session)) {
             self.forget_line(&old);
-            if let Entry::Occupied(mut users) = self.labels.entry(old.labels) {
-                *users.get_mut() -= 1;
-                if *users.get() == 0 {
-                    users.remove();
-                }
-            }
+            count_down(&mut self.labels, old.labels);
             old.prefixes.iter().for_each(|prefix| _ = self.by_prefix.remove(&prefix.network()));
         }
         if let Some(new) = new {
@@ -146,5 +140,15 @@ impl AccessSessions {
         let mut kept = AccessSessions { unknown: self.unknown, ..AccessSessions::default() };
         self.iter().filter(|session| may_be(session)).for_each(|session| kept.replace(None, Some(session)));
         kept
+    }
+}
+
+/// One session fewer has this.
+fn count_down<K: Eq + Hash>(counts: &mut HashMap<K, u32>, key: K) {
+    if let Entry::Occupied(mut count) = counts.entry(key) {
+        *count.get_mut() -= 1;
+        if *count.get() == 0 {
+            count.remove();
+        }
     }
 }

@@ -47,3 +47,66 @@ impl FromStr for AccessState {
         found.ok_or_else(|| format!("`{text}` is no state of a subscriber: use active, blocked or walled"))
     }
 }
+
+/// What the NATs of the node do with packets of a subscriber.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NatProfile {
+    /// What their configurations say: port blocks, deterministic ports or one-to-one addresses, by the address of the subscriber.
+    #[default]
+    Configured,
+    /// Nothing: its addresses are public.
+    None,
+}
+
+/// The state of a subscriber in its entry, and whether NATs pass it by: one byte, so that the entry stays a cache line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Standing(u8);
+
+/// The bits of the state; 0: the subscriber was removed.
+const STATE: u8 = 0b011;
+const UNTRANSLATED: u8 = 0b100;
+
+impl Standing {
+    /// Of an active subscriber.
+    pub(super) fn active() -> Standing {
+        Standing::default().with_state(AccessState::Active)
+    }
+
+    pub(super) fn with_state(self, state: AccessState) -> Standing {
+        let bits = match state {
+            AccessState::Active => 1,
+            AccessState::Blocked => 2,
+            AccessState::Walled => 3,
+        };
+        Standing(self.0 & !STATE | bits)
+    }
+
+    pub(super) fn with_nat(self, nat: NatProfile) -> Standing {
+        match nat {
+            NatProfile::Configured => Standing(self.0 & !UNTRANSLATED),
+            NatProfile::None => Standing(self.0 | UNTRANSLATED),
+        }
+    }
+
+    #[inline]
+    pub(super) fn nat(self) -> NatProfile {
+        if self.0 & UNTRANSLATED == 0 { NatProfile::Configured } else { NatProfile::None }
+    }
+
+    /// The state; `None`: it was removed.
+    #[inline]
+    pub(super) fn state(self) -> Option<AccessState> {
+        match self.0 & STATE {
+            1 => Some(AccessState::Active),
+            2 => Some(AccessState::Blocked),
+            3 => Some(AccessState::Walled),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_live(self) -> bool {
+        self.0 & STATE != 0
+    }
+}

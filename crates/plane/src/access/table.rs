@@ -26,12 +26,15 @@ use super::bucket::Bucket;
 use super::counts::{FrameKind, KindCounts, Traffic};
 use super::echo::{self, Echoes, Heard};
 use super::labels::{LabelRow, LabelTable, Labels};
+use super::state::Standing;
 use super::walled::{Refused, Walled};
 use super::{
-    AccessPolicy, AccessSession, AccessState, Loops, SubscriberConfig, SubscriberEvent, UnknownSessions,
+    AccessPolicy, AccessSession, AccessState, Loops, NatProfile, SubscriberConfig, SubscriberEvent,
+    UnknownSessions,
 };
 use crate::address::{bits, mapped4, words_of, words6};
 use crate::batch::{Frames, PerFrame, Set};
+use crate::dir::Dir;
 use crate::drops::DropReason;
 use crate::frame::{Frame, IPV4, IPV6, Kind, Line, PPPOE, Subscriber};
 use crate::neighbour::is_link_local;
@@ -55,8 +58,7 @@ const REST_EPOCHS: u64 = 64;
 struct Side {
     line: Line,
     generation: u8,
-    /// `None`: it was removed.
-    state: Option<AccessState>,
+    standing: Standing,
     /// As [`AccessSession::mru`].
     mru: u16,
     /// Number of its plan and group.
@@ -130,13 +132,14 @@ pub(super) struct Shown<'a> {
     pub(super) line: Line,
     pub(super) prefixes: &'a [Prefix],
     pub(super) bits_per_s: [u64; 2],
+    pub(super) state: AccessState,
+    pub(super) nat: NatProfile,
+    pub(super) labels: &'a Labels,
     pub(super) mru: u16,
     pub(super) magic: Option<u32>,
     pub(super) echo_said: (Option<u16>, Option<u8>),
     pub(super) is_dead: bool,
     pub(super) is_routed: bool,
-    pub(super) state: AccessState,
-    pub(super) labels: &'a Labels,
     /// From it, and to it.
     pub(super) traffic: [Traffic; 2],
     pub(super) counts: [KindCounts; 2],
@@ -227,6 +230,8 @@ struct Tables {
     labels: LabelTable,
     policy: AccessPolicy,
     walled: Walled,
+    /// Subscribers that no NAT translates.
+    untranslated: u32,
     /// Of frames that wait for rates, where the text has access ports.
     shapers: Option<Box<Shapers>>,
     by_line: Index,
@@ -380,8 +385,8 @@ impl Subscribers {
         for _ in 0..echo::MOST {
             let Some(index) = tables.echoes.next(now) else { return false };
             let (side, details) = (&tables.from[index], &tables.details[index]);
-            let Dropped { foreign, over_rate: [over_rate, _], blocked, walled } = details.dropped;
-            let packets = side.traffic.frames + foreign + over_rate + blocked + walled;
+            let Dropped { foreign, over_rate: [over_rate, _], .. } = details.dropped;
+            let packets = side.traffic.frames + foreign + over_rate;
             let heard = Heard { packets, control: details.control_frames };
             if let Some(id) = tables.echoes.turn(index, details.session, heard) {
                 send(side.line, id, details.magic.unwrap_or_default());
@@ -409,7 +414,7 @@ impl Subscribers {
         let tables = self.0.as_mut().ok_or(Denied::NoSession)?;
         let Subscriber { index, generation } = frame.subscriber;
         let side = tables.from.record_mut(index).ok_or(Denied::NoSession)?;
-        let Some(state) = side.state.filter(|_| side.generation == generation) else {
+        let Some(state) = side.standing.state().filter(|_| side.generation == generation) else {
             return Err(Denied::NoSession);
         };
         if state == AccessState::Blocked {
@@ -436,9 +441,9 @@ impl Subscribers {
             return Err(Denied::OverRate);
         }
         side.traffic.add(bytes);
-        clamp_mss(frame, side.most_bytes());
-        let (labels, marking) = (side.labels, tables.policy.dscp.from);
+        let (labels, most_bytes, marking) = (side.labels, side.most_bytes(), tables.policy.dscp.from);
         tables.policy.dscp.mark(marking, frame);
+        clamp_mss(frame, most_bytes);
         tables.count(index, labels, (0, FrameKind::of(frame)), bytes);
         Ok(())
     }
@@ -453,7 +458,7 @@ impl Subscribers {
         let tables = self.0.as_mut().ok_or(Denied::NoSession)?;
         let Subscriber { index, generation } = frame.subscriber;
         let side = tables.to.record(index).filter(|side| side.generation == generation);
-        match side.and_then(|side| side.state).ok_or(Denied::NoSession)? {
+        match side.and_then(|side| side.standing.state()).ok_or(Denied::NoSession)? {
             AccessState::Active => {}
             AccessState::Blocked => {
                 tables.details[index].dropped.blocked += 1;
@@ -481,14 +486,34 @@ impl Subscribers {
     pub(crate) fn is_blocked(&self, subscriber: Subscriber) -> bool {
         let Some(tables) = &self.0 else { return false };
         let side = tables.side(&tables.from, subscriber);
-        side.is_some_and(|side| side.state == Some(AccessState::Blocked))
+        side.is_some_and(|side| side.standing.state() == Some(AccessState::Blocked))
     }
 
     /// The state of a subscriber, and the names of its plan and group; `None`: it is none.
     pub(crate) fn standing(&self, subscriber: Subscriber) -> Option<(AccessState, &Labels)> {
         let tables = self.0.as_ref()?;
         let side = tables.side(&tables.from, subscriber)?;
-        Some((side.state?, &tables.labels.get(side.labels)?.labels))
+        Some((side.standing.state()?, &tables.labels.get(side.labels)?.labels))
+    }
+
+    /// Packets of `set` that no NAT translates, since that is so of the subscriber that they come from, or go to on their way inward.
+    #[inline]
+    pub(crate) fn untranslated(&self, frames: &Frames<'_, '_>, dir: Dir, set: Set) -> Set {
+        let Some(tables) = self.0.as_ref().filter(|tables| tables.untranslated > 0) else {
+            return Set::EMPTY;
+        };
+        let mut found = Set::EMPTY;
+        for i in set {
+            let subscriber = match dir {
+                Dir::Outward => frames[i].subscriber,
+                Dir::Inward => tables.to_address(frames[i].destination()),
+            };
+            let side = tables.side(&tables.from, subscriber);
+            if side.is_some_and(|side| side.standing.nat() == NatProfile::None) {
+                found.insert(i);
+            }
+        }
+        found
     }
 
     /// Takes what the text says of all subscribers.
@@ -513,7 +538,7 @@ impl Subscribers {
         let tables = self.0.as_mut().ok_or(Denied::NoSession)?;
         let (to, ip_bytes) = (frame.subscriber, frame.ip_bytes());
         let side = tables.to.record_mut(to.index).ok_or(Denied::NoSession)?;
-        if side.state.is_none() || side.generation != to.generation {
+        if !side.standing.is_live() || side.generation != to.generation {
             return Err(Denied::NoSession);
         }
         let bytes = ip_bytes + ETHERNET + TAG * side.line.tags.count() + pppoe_bytes(side.line);
@@ -557,6 +582,7 @@ impl Subscribers {
         let Ok(added) = self.insert(one.line, one.prefixes.clone()) else { return };
         let Some(tables) = &mut self.0 else { return };
         tables.set_state(added.index, one.state);
+        tables.set_nat(added.index, one.nat);
         tables.set_labels(added.index, &one.labels);
     }
 
@@ -604,7 +630,7 @@ impl Subscribers {
         let tables = self.0.as_ref()?;
         let (from, to) = (tables.from.record(index)?, tables.to.record(index)?);
         let details = tables.details.record(index)?;
-        let state = from.state?;
+        let state = from.standing.state()?;
         let mut counts = details.counts;
         for (counts, all) in counts.iter_mut().zip([from.traffic, to.traffic]) {
             counts.complete(all);
@@ -615,14 +641,15 @@ impl Subscribers {
             line: from.line,
             prefixes: &details.prefixes,
             bits_per_s: details.bits_per_s,
+            state,
+            nat: from.standing.nat(),
+            labels: &tables.labels.get(from.labels)?.labels,
+            counts,
             mru: to.mru,
             magic: details.magic,
             echo_said: details.echo_said,
             is_dead: tables.echoes.is_dead(index),
             is_routed: details.is_routed,
-            state,
-            labels: &tables.labels.get(from.labels)?.labels,
-            counts,
             traffic: [from.traffic, to.traffic],
             dropped: details.dropped,
         })
@@ -671,6 +698,7 @@ impl Tables {
             labels: LabelTable::new(),
             policy: AccessPolicy::default(),
             walled: Walled::default(),
+            untranslated: 0,
             shapers: None,
             by_line: Index::new(),
             by_address4: Index::new(),
@@ -710,7 +738,7 @@ impl Tables {
     #[inline]
     fn side<'a>(&self, sides: &'a Arena<Side>, subscriber: Subscriber) -> Option<&'a Side> {
         let side = sides.record(subscriber.index)?;
-        (side.state.is_some() && side.generation == subscriber.generation).then_some(side)
+        (side.standing.is_live() && side.generation == subscriber.generation).then_some(side)
     }
 
     /// The number of the subscriber with this line; 0: none.
@@ -831,9 +859,18 @@ impl Tables {
         let generation = self.from[index].generation;
         let address4 = first.and_then(|first| address4_of(masked(first).0)).unwrap_or(0);
         let [from, to] = traffic;
-        let (state, labels) = (Some(AccessState::Active), self.labels.take(&Labels::default()));
-        let bucket = Bucket::default();
-        let side = |traffic| Side { line, generation, state, mru: 0, labels, address4, bucket, traffic };
+        let labels = self.labels.take(&Labels::default());
+        let standing = Standing::active();
+        let side = |traffic| Side {
+            line,
+            generation,
+            standing,
+            mru: 0,
+            labels,
+            address4,
+            bucket: Bucket::default(),
+            traffic,
+        };
         (self.from[index], self.to[index]) = (side(from), side(to));
         self.details[index] = details;
         self.live += 1;
@@ -852,10 +889,12 @@ impl Tables {
             echo,
             echo_said,
             state,
+            nat,
             ref labels,
             ..
         } = *session;
         self.set_state(index, state);
+        self.set_nat(index, nat);
         self.set_labels(index, labels);
         let details = &mut self.details[index];
         (details.session, details.revision) = (session, revision);
@@ -869,10 +908,19 @@ impl Tables {
     }
 
     fn set_state(&mut self, index: u32, state: AccessState) {
-        (self.from[index].state, self.to[index].state) = (Some(state), Some(state));
+        let standing = self.from[index].standing.with_state(state);
+        (self.from[index].standing, self.to[index].standing) = (standing, standing);
         if state != AccessState::Walled {
             self.walled.forget(index);
         }
+    }
+
+    fn set_nat(&mut self, index: u32, nat: NatProfile) {
+        let before = self.from[index].standing;
+        self.untranslated -= u32::from(before.nat() == NatProfile::None);
+        self.untranslated += u32::from(nat == NatProfile::None);
+        let standing = before.with_nat(nat);
+        (self.from[index].standing, self.to[index].standing) = (standing, standing);
     }
 
     fn set_labels(&mut self, index: u32, labels: &Labels) {
@@ -941,11 +989,12 @@ impl Tables {
     }
 
     fn remove(&mut self, index: u32, epoch: u64) -> bool {
-        let Side { line, generation, state, labels, .. } = self.from[index];
-        if state.is_none() {
+        let Side { line, generation, standing, labels, .. } = self.from[index];
+        if standing.state().is_none() {
             return false;
         }
         self.labels.give_back(labels);
+        self.untranslated -= u32::from(standing.nat() == NatProfile::None);
         self.walled.forget(index);
         let gone = Side { line, generation: generation.wrapping_add(1), ..Side::default() };
         (self.from[index], self.to[index]) = (gone, gone);
@@ -985,6 +1034,15 @@ impl Tables {
     }
 }
 
+impl From<Refused> for Denied {
+    fn from(refused: Refused) -> Denied {
+        match refused {
+            Refused::Dropped => Denied::Walled,
+            Refused::Reset => Denied::WalledReset,
+        }
+    }
+}
+
 /// The address that a frame comes from, that of an ARP message included.
 fn source_of(frame: &Frame<'_>) -> [u32; 4] {
     match frame.kind() {
@@ -1011,15 +1069,6 @@ pub(crate) fn clamp_mss(frame: &mut Frame<'_>, most_bytes: u16) {
     if most_bytes != u16::MAX && frame.tcp_flags() & tcp::SYN != 0 {
         let headers = if frame.kind() == Kind::V4 { IPV4 } else { IPV6 } + TCP;
         tcp::clamp_mss(frame.l4_mut(), most_bytes.saturating_sub(headers as u16));
-    }
-}
-
-impl From<Refused> for Denied {
-    fn from(refused: Refused) -> Denied {
-        match refused {
-            Refused::Dropped => Denied::Walled,
-            Refused::Reset => Denied::WalledReset,
-        }
     }
 }
 

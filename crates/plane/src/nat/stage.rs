@@ -82,10 +82,13 @@ impl Nat {
     /// Translates the frames of `set` on their way in `dir`, and returns those that go on.
     pub(crate) fn run(&mut self, step: &mut Step<'_, '_>, dir: Dir, set: Set) -> Set {
         self.table.expire(step.now);
-        match dir {
+        let untranslated = step.subscribers.untranslated(&step.frames, dir, set);
+        let set = set.without(untranslated);
+        let passed = match dir {
             Dir::Outward => self.outward(step, set),
             Dir::Inward => self.inward(step, set),
-        }
+        };
+        passed.or(untranslated)
     }
 
     /// Advances the time: sessions end, waiting fragments are dropped, late answers are sent. True: there is more to do.

@@ -59,6 +59,7 @@ pub(super) fn subscribers(config: &Config) -> Subscribers {
     }
     config.access_policy().into_iter().for_each(|policy| table.set_policy(policy));
     config.subscribers.iter().for_each(|one| table.insert_fixed(one));
+    table.set_unknown_sessions(config.sessions.unknown);
     config.sessions.iter().for_each(|session| table.change(None, Some(session), 0));
     table
 }

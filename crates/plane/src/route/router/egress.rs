@@ -242,9 +242,8 @@ impl Router {
                 Ok(Line { port, tags, mac, pppoe_session }) => {
                     clamp_mss(frame, receiver.most_bytes);
                     frame.decrement_ttl();
-                    let (places, priority) = (&mut [[0; 4]; 2], step.subscribers.priority(frame.class));
-                    let tags = tags.write_with_priority(priority, places);
-                    let own = self.neighbours.link(port).mac;
+                    let (own, places) = (self.neighbours.link(port).mac, &mut [[0; 4]; 2]);
+                    let tags = tags.write_with_priority(step.subscribers.priority(frame.class), places);
                     match pppoe_session {
                         0 => frame.set_ethernet(mac, own, tags),
                         id => frame.set_session(mac, own, tags, id),
