@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use serde_json::json;
 use weir_packet::checksum::write_ipv4;
-use weir_plane::{BATCH, Batch, Frame, HEAD_ROOM, Plane, PortId, Time};
+use weir_plane::{Accounting, BATCH, Batch, Emitted, Frame, HEAD_ROOM, Plane, PortId, Shelf, Time, Verdict};
 
 use super::Form;
 
@@ -139,8 +139,81 @@ impl<'a> Bench<'a> {
                 rounds.push(total_ns as f64 / (PASSES * FRAMES) as f64);
             }
         }
+        self.finish(name, plane, &before, rounds, batches_ns, table_bytes)
+    }
+
+    /// The same for frames of which many wait in the plane; the time until they have left counts. A frame is in the same memory
+    /// all the time.
+    pub(super) fn row_of_waiting(
+        &mut self,
+        name: &str,
+        plane: &mut Plane,
+        mut make: impl FnMut(&mut [u8]) -> (usize, PortId),
+    ) -> io::Result<()> {
+        let (mut free, mut kept): (Vec<Buffer>, Shelf<(PortId, Buffer)>) = (Vec::new(), Shelf::default());
+        let mut now = plane_start();
+        let mut batches_ns = Vec::with_capacity(ROUNDS * PASSES * FRAMES / BATCH);
+        let mut rounds: Vec<f64> = Vec::with_capacity(ROUNDS);
+        let mut before = plane.accounting();
+        let warm_up = if cfg!(test) { 1 } else { 8 };
+        for round in 0..warm_up + ROUNDS {
+            if round == warm_up {
+                batches_ns.clear();
+                rounds.clear();
+                before = plane.accounting();
+            }
+            let mut total_ns = 0;
+            for _ in 0..PASSES * FRAMES / BATCH {
+                let mut buffers: Vec<Buffer> =
+                    (0..BATCH).map(|_| free.pop().unwrap_or_else(|| Box::new([0; STRIDE]))).collect();
+                let made: Vec<_> = buffers.iter_mut().map(|buf| make(&mut buf[HEAD_ROOM..])).collect();
+                now = Time::from_ns(now.ns() + BATCH_NS);
+                let start = Instant::now();
+                let mut batch = Batch::default();
+                for (buf, &(bytes, port)) in buffers.iter_mut().zip(&made) {
+                    batch.push(Frame::new(&mut buf[..], HEAD_ROOM, HEAD_ROOM + bytes, port));
+                }
+                plane.run(now, &mut batch);
+                let verdicts: Vec<_> = batch.outcome().map(|(_, verdict)| verdict).collect();
+                drop(batch);
+                for ((buf, verdict), (_, port)) in buffers.into_iter().zip(verdicts).zip(made) {
+                    match verdict {
+                        Verdict::Kept(ticket) => kept.put(ticket, (port, buf)),
+                        _ => free.push(buf),
+                    }
+                }
+                resume(plane, now, &mut kept, &mut free);
+                plane.tick(now);
+                resume(plane, now, &mut kept, &mut free);
+                let ns = start.elapsed().as_nanos() as u64;
+                total_ns += ns;
+                batches_ns.push(ns);
+            }
+            rounds.push(total_ns as f64 / (PASSES * FRAMES) as f64);
+        }
+        let table_bytes = plane.subscriber_bytes();
+        // What waits has not left.
+        let waiting = plane.accounting().kept;
+        while plane.accounting().kept > 0 {
+            now = Time::from_ns(now.ns() + 1_000_000);
+            plane.tick(now);
+            resume(plane, now, &mut kept, &mut free);
+        }
+        self.finish(name, plane, &before, rounds, batches_ns, table_bytes)?;
+        self.figures(name, &[("waiting_frames", waiting as f64)])
+    }
+
+    fn finish(
+        &mut self,
+        name: &str,
+        plane: &Plane,
+        before: &Accounting,
+        mut rounds: Vec<f64>,
+        mut batches_ns: Vec<u64>,
+        table_bytes: usize,
+    ) -> io::Result<()> {
         let accounting = plane.accounting();
-        let entered = accounting.entered - before.entered;
+        let entered = accounting.entered + before.kept - before.entered;
         let left = accounting.left + accounting.handed - before.left - before.handed;
         let lost = (entered != left).then(|| {
             let reasons: Vec<_> = accounting
@@ -204,6 +277,40 @@ impl<'a> Bench<'a> {
         }
         let figures: Vec<_> = figures.iter().map(|(name, value)| format!("{name} {value:.1}")).collect();
         writeln!(self.out, "{name:<34} {}", figures.join(", "))
+    }
+}
+
+/// Memory of a frame.
+type Buffer = Box<[u8; STRIDE]>;
+
+/// Brings frames back that the plane emits.
+fn resume(plane: &mut Plane, now: Time, kept: &mut Shelf<(PortId, Buffer)>, free: &mut Vec<Buffer>) {
+    loop {
+        let mut back = Vec::with_capacity(BATCH);
+        while back.len() < BATCH
+            && let Some(emitted) = plane.next_emitted()
+        {
+            match emitted {
+                Emitted::Free(ticket) => free.push(kept.take(ticket).1),
+                Emitted::Back(ticket) => back.push((ticket, kept.take(ticket))),
+            }
+        }
+        if back.is_empty() {
+            return;
+        }
+        let mut batch = Batch::default();
+        for (ticket, (port, buf)) in &mut back {
+            batch.push_kept(Frame::new(&mut buf[..], HEAD_ROOM, STRIDE, *port), *ticket);
+        }
+        plane.resume(now, &mut batch);
+        let verdicts: Vec<_> = batch.outcome().map(|(_, verdict)| verdict).collect();
+        drop(batch);
+        for ((_, (port, buf)), verdict) in back.into_iter().zip(verdicts) {
+            match verdict {
+                Verdict::Kept(ticket) => kept.put(ticket, (port, buf)),
+                _ => free.push(buf),
+            }
+        }
     }
 }
 

@@ -26,6 +26,7 @@ pub mod api;
 mod bng;
 mod config;
 pub mod dhcp4;
+pub mod dial;
 mod drops;
 mod hex;
 mod io;

@@ -22,6 +22,8 @@ pub const MOST_TRACES: usize = 1024;
 pub const MOST_TRACES_OF_LINE: usize = 16;
 /// Frames of a device that are remembered.
 pub const MOST_FRAMES: usize = 6;
+/// What came of a device that was just heard first.
+const UNKNOWN: Outcome = Outcome::Dropped(DropReason::NotDhcp);
 /// Bytes of a frame that are remembered.
 const MOST_BYTES: usize = 1514;
 
@@ -148,7 +150,7 @@ impl Traces {
             }
             None => {
                 self.make_room(line);
-                let outcome = Outcome::Dropped(DropReason::NotDhcp);
+                let outcome = UNKNOWN;
                 let trace = Trace { touched, outcome, frames: VecDeque::new() };
                 self.of_device.insert(device.clone(), trace);
             }
@@ -190,6 +192,14 @@ impl Traces {
     pub(crate) fn note(&mut self, line: &Line, mac: Mac, outcome: Outcome) {
         if let Some(trace) = self.of_device.get_mut(&(line.clone(), mac)) {
             trace.outcome = outcome;
+        }
+    }
+
+    /// What came of a frame that begins nothing: a device that is known keeps what came of its last attempt.
+    pub(crate) fn note_if_unknown(&mut self, line: &Line, mac: Mac, outcome: Outcome) {
+        let known = self.of_device.get(&(line.clone(), mac));
+        if known.is_some_and(|trace| trace.outcome == UNKNOWN) {
+            self.note(line, mac, outcome);
         }
     }
 

@@ -4,15 +4,12 @@ use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use weir_bng::dial::{Client, Profile};
 use weir_bng::ppp::auth::supplicant::Login;
 use weir_bng::ppp::auth::{Method, Password};
-use weir_bng::ppp::endpoint::{self, Endpoint, Layer, Role};
-use weir_bng::ppp::negotiation::Timers;
 use weir_bng::ppp::packet::Packet;
 use weir_bng::ppp::protocol;
-use weir_bng::pppoe::discovery::{Code, Discovery};
-use weir_bng::pppoe::session::SessionFrame;
-use weir_bng::pppoe::tags::{AC_COOKIE, GENERIC_ERROR, HOST_UNIQ, SERVICE_NAME, TagList};
+use weir_bng::pppoe::concentrator::padt;
 use weir_bng::{
     AddSession, Bng, Command, CommandError, Config, DropReason, EndCause, Event, Input, Line, Mac,
     NodeCommand, Now, Output, Punt, Random, Record, SessionId, Step,
@@ -25,110 +22,39 @@ const TEXT: &str = "port access1 mac 02:00:00:00:00:fe, pool main 100.64.0.2-100
     subscriber ben login ben@isp plan basic address 100.64.0.9 password other";
 
 /// A client on a line.
-struct Client {
+struct Device {
     line: Line,
-    mac: Mac,
-    login: Login,
-    methods: Vec<Method>,
-    uniq: u8,
-    random: Random,
-    session: Option<(u16, Endpoint)>,
-    address: Option<Ipv4Addr>,
-    ended: Option<endpoint::End>,
-    /// The text of the PADT that it got.
-    padt: Option<String>,
+    client: Client,
 }
 
-impl Client {
-    fn new(number: u8, name: &str, password: &str) -> Client {
-        Client {
-            line: format!("access1:100.{number}").parse().expect("a line"),
-            mac: Mac([2, 0, 0, 0, 0, number]),
-            login: Login { name: name.as_bytes().into(), password: Password::new(password.as_bytes()) },
-            methods: vec![Method::ChapMd5],
-            uniq: 0,
-            random: Random::new([number; 32]),
-            session: None,
-            address: None,
-            ended: None,
-            padt: None,
-        }
+fn device(number: u8, name: &str, password: &str) -> Device {
+    device_with(number, name, password, Method::ChapMd5)
+}
+
+fn device_with(number: u8, name: &str, password: &str, method: Method) -> Device {
+    let login = Login { name: name.as_bytes().into(), password: Password::new(password.as_bytes()) };
+    let mac = Mac([2, 0, 0, 0, 0, number]);
+    let profile = Profile { methods: vec![method], ..Profile::new(mac, login) };
+    let line = format!("access1:100.{number}").parse().expect("a line");
+    Device { line, client: Client::new(profile, Random::new([number; 32])) }
+}
+
+impl Device {
+    fn mac(&self) -> Mac {
+        self.client.profile().mac
     }
 
-    fn packet(&self, dst: Mac, code: Code, session_id: u16, tags: &[(u16, &[u8])]) -> Vec<u8> {
-        let mut list = TagList::default();
-        tags.iter().for_each(|(kind, value)| list.push(*kind, value));
-        Discovery { dst, src: self.mac, code, session_id, tags: list }.write().expect("a short frame")
+    fn address(&self) -> Option<Ipv4Addr> {
+        self.client.addresses().map(|addresses| addresses.client)
     }
 
-    fn padi(&mut self) -> Vec<u8> {
-        self.uniq += 1;
-        self.packet(Mac::BROADCAST, Code::Padi, 0, &[(SERVICE_NAME, b""), (HOST_UNIQ, &[self.uniq])])
+    fn id(&self) -> u16 {
+        self.client.session().expect("a session").0
     }
 
-    /// What it sends because of a frame.
-    fn hear(&mut self, now: Duration, frame: &[u8]) -> Vec<Vec<u8>> {
-        if let Ok(packet) = Discovery::read(frame) {
-            return self.discovery(now, &packet);
-        }
-        let frame = SessionFrame::read(frame).expect("a frame of PPPoE");
-        let Some((id, endpoint)) = &mut self.session else { return Vec::new() };
-        let mut out = Vec::new();
-        if frame.session_id == *id {
-            endpoint.frame(now, frame.protocol, frame.payload, &mut out);
-        }
-        self.take(out)
-    }
-
-    fn discovery(&mut self, now: Duration, packet: &Discovery) -> Vec<Vec<u8>> {
-        match packet.code {
-            Code::Pado if self.session.is_none() => {
-                let cookie = packet.tags.get(AC_COOKIE).expect("a cookie");
-                let tags = [(SERVICE_NAME, &b""[..]), (HOST_UNIQ, &[self.uniq]), (AC_COOKIE, cookie)];
-                vec![self.packet(PORT, Code::Padr, 0, &tags)]
-            }
-            Code::Pads if self.session.is_none() && packet.session_id != 0 => {
-                let (login, methods) = (self.login.clone(), self.methods.clone());
-                let role = Role::Client { login, methods, interface_id: Some(0) };
-                let mut endpoint = Endpoint::new(role, 1492, Timers::default(), &mut self.random);
-                let mut out = Vec::new();
-                endpoint.start(now, &mut out);
-                self.session = Some((packet.session_id, endpoint));
-                self.take(out)
-            }
-            Code::Padt if self.session.as_ref().is_some_and(|(id, _)| *id == packet.session_id) => {
-                self.padt = packet.tags.get(GENERIC_ERROR).map(|text| String::from_utf8_lossy(text).into());
-                (self.session, self.address) = (None, None);
-                Vec::new()
-            }
-            _ => Vec::new(),
-        }
-    }
-
-    fn timer(&mut self, now: Duration) -> Vec<Vec<u8>> {
-        let mut out = Vec::new();
-        if let Some((_, endpoint)) = &mut self.session {
-            endpoint.timer(now, &mut out);
-        }
-        self.take(out)
-    }
-
-    fn take(&mut self, outputs: Vec<endpoint::Output>) -> Vec<Vec<u8>> {
-        let mut frames = Vec::new();
-        for output in outputs {
-            match output {
-                endpoint::Output::Send { protocol, payload } => {
-                    let session_id = self.session.as_ref().map_or(0, |(id, _)| *id);
-                    let (dst, src, payload) = (PORT, self.mac, &*payload);
-                    frames.push(SessionFrame { dst, src, session_id, protocol, payload }.write());
-                }
-                endpoint::Output::Up(Layer::Ipv4(addresses)) => self.address = Some(addresses.client),
-                endpoint::Output::Down(Layer::Ipv4(_)) => self.address = None,
-                endpoint::Output::Ended(end) => self.ended = Some(end),
-                _ => {}
-            }
-        }
-        frames
+    /// A frame of its session.
+    fn frame(&self, protocol: u16, packet: Packet<'_>) -> Vec<u8> {
+        self.client.frame(protocol, &packet.write()).expect("a session")
     }
 }
 
@@ -143,7 +69,7 @@ struct World {
     bng: Bng,
     config: Config,
     now: Duration,
-    clients: Vec<Client>,
+    devices: Vec<Device>,
     frames: VecDeque<Frame>,
     disk: Vec<Record>,
     /// Records that are not on disk yet.
@@ -157,17 +83,17 @@ struct World {
 }
 
 impl World {
-    fn new(clients: Vec<Client>) -> World {
-        World::of(TEXT, clients)
+    fn new(devices: Vec<Device>) -> World {
+        World::of(TEXT, devices)
     }
 
-    fn of(text: &str, clients: Vec<Client>) -> World {
+    fn of(text: &str, devices: Vec<Device>) -> World {
         let (config, subscribers) = Config::read("test", text).unwrap_or_else(|wrong| panic!("{wrong}"));
         let mut world = World {
             bng: Bng::new(config.clone(), 7).expect("it contradicts nothing"),
             config,
             now: Duration::ZERO,
-            clients,
+            devices,
             frames: VecDeque::new(),
             disk: Vec::new(),
             pending: Vec::new(),
@@ -233,7 +159,7 @@ impl World {
     }
 
     fn punt(&mut self, client: usize, bytes: &[u8]) {
-        let Line { port, tags } = self.clients[client].line.clone();
+        let Line { port, tags } = self.devices[client].line.clone();
         self.input(Input::Punt(Punt { port, tags, bytes }));
     }
 
@@ -241,9 +167,9 @@ impl World {
         match frame {
             Frame::ToBng(client, bytes) => self.punt(client, &bytes),
             Frame::ToClient(line, bytes) => {
-                let of = |client: &Client| client.line == line && bytes[..6] == client.mac.0;
-                let Some(to) = self.clients.iter().position(of) else { return };
-                let answers = self.clients[to].hear(self.now, &bytes);
+                let of = |device: &Device| device.line == line && bytes[..6] == device.mac().0;
+                let Some(to) = self.devices.iter().position(of) else { return };
+                let answers = self.devices[to].client.hear(self.now, &bytes);
                 self.frames.extend(answers.into_iter().map(|bytes| Frame::ToBng(to, bytes)));
             }
         }
@@ -258,7 +184,7 @@ impl World {
                     self.deliver(frame);
                 }
             }
-            let of_clients = self.clients.iter().filter_map(|client| client.session.as_ref()?.1.deadline());
+            let of_clients = self.devices.iter().filter_map(|device| device.client.deadline());
             let next = of_clients.chain(self.timer).min().filter(|next| *next <= end);
             let Some(next) = next else { break };
             self.now = self.now.max(next);
@@ -266,8 +192,8 @@ impl World {
                 self.timer = None;
                 self.input(Input::Timer);
             }
-            for client in 0..self.clients.len() {
-                let frames = self.clients[client].timer(self.now);
+            for client in 0..self.devices.len() {
+                let frames = self.devices[client].client.timer(self.now);
                 self.frames.extend(frames.into_iter().map(|bytes| Frame::ToBng(client, bytes)));
             }
         }
@@ -275,7 +201,7 @@ impl World {
     }
 
     fn dial(&mut self, client: usize) {
-        let padi = self.clients[client].padi();
+        let padi = self.devices[client].client.dial(self.now);
         self.frames.push_back(Frame::ToBng(client, padi));
         self.run(Duration::from_secs(1));
     }
@@ -318,22 +244,22 @@ impl World {
     }
 }
 
-fn anna() -> Client {
-    Client::new(1, "anna@isp", "secret")
+fn anna() -> Device {
+    device(1, "anna@isp", "secret")
 }
 
 #[test]
 fn a_client_dials_in_by_each_method() {
     for method in [Method::ChapMd5, Method::MsChapV2, Method::Pap] {
-        let mut world = World::new(vec![Client { methods: vec![method], ..anna() }]);
+        let mut world = World::new(vec![device_with(1, "anna@isp", "secret", method)]);
         world.dial(0);
-        let address = world.clients[0].address;
+        let address = world.devices[0].address();
         assert_eq!(world.online(), [("anna".to_string(), address.expect("an address"))], "{method:?}");
         let [add] = &*world.node else { panic!("{:?}", world.node) };
         let ppp = add.ppp.expect("a link");
-        let client = &world.clients[0].session.as_ref().expect("a session");
-        assert_eq!((ppp.id, ppp.agreed.peer_mru, add.mac), (client.0, 1492, world.clients[0].mac));
-        assert_eq!(ppp.agreed.magic, client.1.agreed().peer_magic, "the node answers echoes with it");
+        let (id, endpoint) = world.devices[0].client.session().expect("a session");
+        assert_eq!((ppp.id, ppp.agreed.peer_mru, add.mac), (id, 1492, world.devices[0].mac()));
+        assert_eq!(ppp.agreed.magic, endpoint.agreed().peer_magic, "the node answers echoes with it");
         assert_eq!(add.service.rates.down_bits_per_s, 20_000_000);
         world.assert_counted();
     }
@@ -344,14 +270,14 @@ fn a_client_is_answered_after_its_record_is_on_disk_and_the_node_knows_it() {
     let mut world = World::new(vec![anna()]);
     world.is_disk_slow = true;
     world.dial(0);
-    assert_eq!((world.clients[0].address, world.node.len()), (None, 0));
+    assert_eq!((world.devices[0].address(), world.node.len()), (None, 0));
     // It asks again, and gets one answer.
     world.run(Duration::from_secs(7));
     assert!(world.drops(DropReason::Superseded) > 0, "{:?}", world.bng.counts());
     world.store();
     assert_eq!(world.node.len(), 1);
     world.run(Duration::from_secs(1));
-    assert!(world.clients[0].address.is_some());
+    assert!(world.devices[0].address().is_some());
     world.assert_counted();
 }
 
@@ -365,17 +291,17 @@ fn a_disk_that_fails_lets_no_one_in() {
     world.is_disk_slow = false;
     world.run(Duration::from_secs(60));
     world.assert_empty();
-    assert!(world.clients[0].address.is_none());
+    assert!(world.devices[0].address().is_none());
     world.dial(0);
     assert_eq!(world.online().len(), 1);
 }
 
 #[test]
 fn why_names_the_step_that_failed() {
-    let blocked = Client::new(2, "ben@isp", "other");
+    let blocked = device(2, "ben@isp", "other");
     let rows = [
-        (Client::new(1, "anna@isp", "wrong"), DropReason::WrongPassword),
-        (Client::new(1, "nobody", "secret"), DropReason::LoginUnknown),
+        (device(1, "anna@isp", "wrong"), DropReason::WrongPassword),
+        (device(1, "nobody", "secret"), DropReason::LoginUnknown),
         (blocked, DropReason::SubscriberBlocked),
     ];
     for (client, reason) in rows {
@@ -384,19 +310,19 @@ fn why_names_the_step_that_failed() {
         world.command(Command::SetStatus(ben, weir_bng::Status::Blocked));
         world.dial(0);
         world.run(Duration::from_secs(60));
-        let why = world.bng.why_mac(world.clients[0].mac);
+        let why = world.bng.why_mac(world.devices[0].mac());
         assert_eq!((why.step, &*why.reason), (Some(reason.step()), reason.meaning()));
         assert_eq!(world.drops(reason), 1);
         assert!(why.frames.len() > 1);
         world.assert_empty();
-        assert!(world.clients[0].ended.is_some(), "the client was told");
+        assert!(world.devices[0].client.end().is_some(), "the client was told");
     }
 }
 
 #[test]
 fn why_says_that_a_client_fell_silent() {
     let mut world = World::new(vec![anna()]);
-    let padi = world.clients[0].padi();
+    let padi = world.devices[0].client.dial(world.now);
     world.frames.push_back(Frame::ToBng(0, padi));
     // Nothing after its PADR arrives.
     let mut left = 4;
@@ -405,7 +331,7 @@ fn why_says_that_a_client_fell_silent() {
         left < 0
     });
     world.run(Duration::from_secs(120));
-    let why = world.bng.why_mac(world.clients[0].mac);
+    let why = world.bng.why_mac(world.devices[0].mac());
     assert_eq!((why.step, &*why.reason), (Some(Step::Link), "the peer does not answer LCP"));
     world.assert_empty();
 }
@@ -419,17 +345,14 @@ fn both_sides_end_a_session() {
         let session = world.bng.sessions().next().expect("a session").id;
         let cause = match way {
             0 => {
-                let (id, _) = world.clients[0].session.as_ref().expect("a session");
-                let payload = Packet { code: 5, id: 9, data: &[] }.write();
-                let (dst, src, session_id) = (PORT, world.clients[0].mac, *id);
-                let frame = SessionFrame { dst, src, session_id, protocol: protocol::LCP, payload: &payload };
-                world.punt(0, &frame.write());
+                let packet = Packet { code: 5, id: 9, data: &[] };
+                let frame = world.devices[0].frame(protocol::LCP, packet);
+                world.punt(0, &frame);
                 EndCause::Released
             }
             1 => {
-                let id = world.clients[0].session.as_ref().expect("a session").0;
-                let padt = world.clients[0].packet(PORT, Code::Padt, id, &[]);
-                world.punt(0, &padt);
+                let (mac, id) = (world.devices[0].mac(), world.devices[0].id());
+                world.punt(0, &padt(mac, PORT, id, ""));
                 assert!(world.frames.is_empty(), "P5: nothing is sent after a PADT");
                 EndCause::Released
             }
@@ -453,7 +376,7 @@ fn both_sides_end_a_session() {
         );
         world.assert_empty();
         if way != 1 {
-            assert!(world.clients[0].padt.is_some(), "way {way}");
+            assert!(world.devices[0].client.padt().is_some(), "way {way}");
             world.dial(0);
             assert_eq!(world.online().len(), 1, "way {way}");
         }
@@ -462,7 +385,7 @@ fn both_sides_end_a_session() {
 
 #[test]
 fn a_restart_ends_no_session_and_no_client_notices_it() {
-    let mut world = World::new(vec![anna(), Client::new(2, "ben@isp", "other")]);
+    let mut world = World::new(vec![anna(), device(2, "ben@isp", "other")]);
     world.dial(0);
     world.dial(1);
     let (online, node) = (world.online(), world.node.clone());
@@ -473,7 +396,7 @@ fn a_restart_ends_no_session_and_no_client_notices_it() {
     world.run(Duration::from_secs(3600));
     assert_eq!(world.node, node);
     // Sessions of before and of after the restart end as others do, and ids are unique.
-    world.clients.push(Client::new(3, "anna@isp", "secret"));
+    world.devices.push(device(3, "anna@isp", "secret"));
     world.dial(2);
     assert_eq!(world.online().len(), 2);
     let session = world.bng.sessions().next().expect("a session").id;
@@ -486,17 +409,17 @@ fn a_restart_ends_no_session_and_no_client_notices_it() {
 #[test]
 fn a_session_that_was_being_set_up_at_a_restart_gets_a_padt() {
     let mut world = World::new(vec![anna()]);
-    let padi = world.clients[0].padi();
+    let padi = world.devices[0].client.dial(world.now);
     world.punt(0, &padi);
     for _ in 0..6 {
         let frame = world.frames.pop_front().expect("a frame");
         world.deliver(frame);
     }
-    assert!(world.clients[0].session.is_some());
+    assert!(world.devices[0].client.session().is_some());
     world.restart();
     world.assert_empty();
     world.run(Duration::from_secs(10));
-    assert!(world.clients[0].padt.is_some() && world.clients[0].session.is_none());
+    assert!(world.devices[0].client.padt().is_some() && world.devices[0].client.is_idle());
     assert!(world.drops(DropReason::PppoeSession) > 0);
     world.dial(0);
     assert_eq!(world.online().len(), 1);
@@ -506,10 +429,10 @@ fn a_session_that_was_being_set_up_at_a_restart_gets_a_padt() {
 fn a_redial_after_a_power_cut_replaces_the_session_and_gets_its_address_back() {
     let mut world = World::new(vec![anna()]);
     world.dial(0);
-    let (before, address) = (world.node[0].session, world.clients[0].address);
-    (world.clients[0].session, world.clients[0].address) = (None, None);
+    let (before, address) = (world.node[0].session, world.devices[0].address());
+    world.devices[0].client.reset();
     world.dial(0);
-    assert_eq!(world.clients[0].address, address);
+    assert_eq!(world.devices[0].address(), address);
     assert_eq!((world.node.len(), world.bng.calls()), (1, 1));
     assert!(world.node[0].session > before);
     let replaced = |event: &Event| matches!(event, Event::SessionEnded { cause: EndCause::Replaced, .. });
@@ -519,28 +442,28 @@ fn a_redial_after_a_power_cut_replaces_the_session_and_gets_its_address_back() {
 #[test]
 fn a_login_that_is_online_elsewhere_is_replaced_or_refused() {
     for (moves, online) in [("replace", 2), ("refuse", 1)] {
-        let other = Client::new(2, "anna@isp", "secret");
+        let other = device(2, "anna@isp", "secret");
         let mut world = World::of(&format!("moves {moves}, {TEXT}"), vec![anna(), other]);
         world.dial(0);
         world.dial(1);
         world.run(Duration::from_secs(10));
         assert_eq!(world.online().len(), 1);
-        assert_eq!(world.node[0].mac, world.clients[online - 1].mac, "{moves}");
-        let has = [0, 1].map(|client: usize| world.clients[client].address.is_some());
+        assert_eq!(world.node[0].mac, world.devices[online - 1].mac(), "{moves}");
+        let has = [0, 1].map(|client: usize| world.devices[client].address().is_some());
         assert_eq!(has, [online == 1, online == 2], "{moves}");
     }
 }
 
 #[test]
 fn a_fixed_address_is_given_and_a_full_pool_is_named() {
-    let ben = Client::new(2, "ben@isp", "other");
+    let ben = device(2, "ben@isp", "other");
     let text = TEXT.replace("100.64.0.2-100.64.0.9", "100.64.0.9");
     let mut world = World::of(&text, vec![anna(), ben]);
     world.dial(1);
-    assert_eq!(world.clients[1].address, Some(Ipv4Addr::new(100, 64, 0, 9)));
+    assert_eq!(world.devices[1].address(), Some(Ipv4Addr::new(100, 64, 0, 9)));
     world.dial(0);
     assert_eq!((world.online().len(), world.drops(DropReason::PoolExhausted)), (1, 1));
-    let why = world.bng.why_mac(world.clients[0].mac);
+    let why = world.bng.why_mac(world.devices[0].mac());
     assert_eq!(why.step, Some(Step::Address));
 }
 
@@ -549,15 +472,13 @@ fn a_client_that_negotiates_its_link_anew_has_one_session_at_each_time() {
     let mut world = World::new(vec![anna()]);
     world.dial(0);
     let before = world.node[0].session;
-    let id = world.clients[0].session.as_ref().expect("a session").0;
-    let payload = Packet { code: 1, id: 99, data: &[1, 4, 5, 0xd4] }.write();
-    let (src, protocol) = (world.clients[0].mac, protocol::LCP);
-    let frame = SessionFrame { dst: PORT, src, session_id: id, protocol, payload: &payload };
-    world.punt(0, &frame.write());
+    let packet = Packet { code: 1, id: 99, data: &[1, 4, 5, 0xd4] };
+    let frame = world.devices[0].frame(protocol::LCP, packet);
+    world.punt(0, &frame);
     assert_eq!(world.node.len(), 0, "nothing is forwarded before it has logged in again");
     world.run(Duration::from_secs(30));
     assert_eq!((world.node.len(), world.bng.calls()), (1, 1));
-    assert!(world.node[0].session > before && world.clients[0].address.is_some());
+    assert!(world.node[0].session > before && world.devices[0].address().is_some());
 }
 
 /// Churn with a fifth of all frames lost, and restarts: nothing is left behind.
@@ -570,7 +491,7 @@ fn sessions_come_and_go_over_bad_lines_and_restarts() {
         for n in 0..20_u8 {
             let line = format!("c{n} login c{n} plan basic password p{n}");
             world.command(Command::AddSubscriber(line.parse().expect("a subscriber")));
-            world.clients.push(Client::new(n + 1, &format!("c{n}"), &format!("p{n}")));
+            world.devices.push(device(n + 1, &format!("c{n}"), &format!("p{n}")));
         }
         let mut lost = Random::new([seed + 100; 32]);
         world.loses = Box::new(move || lost.below(5) == 0);
@@ -578,13 +499,13 @@ fn sessions_come_and_go_over_bad_lines_and_restarts() {
             let client = random.below(20) as usize;
             match random.below(12) {
                 0 => world.restart(),
-                1 => (world.clients[client].session, world.clients[client].address) = (None, None),
+                1 => world.devices[client].client.reset(),
                 2 => {
                     let session = world.bng.sessions().nth(client).map(|session| session.id);
                     session.into_iter().for_each(|session| world.command(Command::Disconnect(session)));
                 }
                 3 => world.run(Duration::from_secs(20)),
-                _ if world.clients[client].session.is_none() => world.dial(client),
+                _ if world.devices[client].client.is_idle() => world.dial(client),
                 _ => {}
             }
             check(&world, seed);

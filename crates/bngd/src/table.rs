@@ -17,6 +17,8 @@ pub(crate) struct Row {
     entry: Option<Box<SubscriberEntry>>,
     /// What it counted since.
     pub(crate) counters: Counters,
+    /// Its device does not answer echo requests of LCP any more.
+    pub(crate) is_dead: bool,
 }
 
 impl Row {
@@ -28,14 +30,14 @@ impl Row {
 
 impl From<SubscriberState> for Row {
     fn from(state: SubscriberState) -> Row {
-        let SubscriberState { entry, from_frames, from_bytes, to_frames, to_bytes, .. } = state;
+        let SubscriberState { entry, from_frames, from_bytes, to_frames, to_bytes, is_dead, .. } = state;
         let counters = Counters {
             down_frames: to_frames,
             down_bytes: to_bytes,
             up_frames: from_frames,
             up_bytes: from_bytes,
         };
-        Row { session: entry.session, entry: Some(Box::new(entry)), counters }
+        Row { session: entry.session, entry: Some(Box::new(entry)), counters, is_dead }
     }
 }
 
@@ -122,6 +124,7 @@ mod tests {
             session: add.session.0,
             entry: Some(Box::new(entry(add))),
             counters: Counters::default(),
+            is_dead: false,
         };
         let (same, faster, gone) = (add(1, 20), add(2, 20), add(3, 20));
         let fixed = add(0, 20);

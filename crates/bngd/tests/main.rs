@@ -1,6 +1,7 @@
 //! The tests of `weir-bngd` from outside, as one program.
 
 mod flood;
+mod pppoe;
 mod rest;
 mod restart;
 mod store;

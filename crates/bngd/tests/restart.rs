@@ -95,6 +95,27 @@ impl Rig {
         Some(rig)
     }
 
+    /// Adds a subscriber by its JSON.
+    pub(crate) fn add_subscriber(&self, json: &str) {
+        let body = json.as_bytes().to_vec();
+        let answer = http::request(&self.folder.join("bng.sock"), "POST", "/v1/subscribers", body).unwrap();
+        assert_eq!(answer.status, 201, "{}", String::from_utf8_lossy(&answer.body));
+    }
+
+    /// An operator ends a session.
+    pub(crate) fn disconnect(&self, session: u64) {
+        let target = format!("/v1/sessions/{session}");
+        let answer = http::request(&self.folder.join("bng.sock"), "DELETE", &target, Vec::new()).unwrap();
+        assert!(answer.status < 300, "{}", String::from_utf8_lossy(&answer.body));
+    }
+
+    /// The program is killed, and begins anew.
+    pub(crate) fn kill_bngd(&mut self) {
+        kill_after(&mut self.bngd, Duration::ZERO);
+        self.restart_bngd();
+        self.until("ready", |rig| rig.get::<State>("/v1/status").is_some_and(|state| state.ready));
+    }
+
     pub(crate) fn restart_bngd(&mut self) {
         self.bngd = start_bngd(&self.bng, &self.folder);
         self._watches.push(Watch::new(&self.bngd));
@@ -131,7 +152,7 @@ impl Rig {
         assert_eq!((added.added, added.refused), (DEVICES as usize, 0), "{added:?}");
     }
 
-    fn sessions(&self) -> Option<Vec<Session>> {
+    pub(crate) fn sessions(&self) -> Option<Vec<Session>> {
         self.get::<Sessions>("/v1/sessions?most=10000").map(|page| page.sessions)
     }
 

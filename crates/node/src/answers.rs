@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use weir_plane::{FastState, ForwardEntry, LabelCounts, PoliceCounts, QueueCounts, RuleCount, SessionRecord};
+use weir_plane::{
+    FastState, ForwardEntry, GroupState, LabelCounts, PoliceCounts, QueueCounts, RuleCount, SessionRecord,
+};
 
 use crate::counters::Snapshot;
 use crate::node::{Node, NodeError, answers};
 use crate::query::{
-    Answer, Counters, Fast, Forwards, ForwardsQuery, Log, Neighbours, NeighboursQuery, OneToOne,
+    Answer, Counters, Fast, Forwards, ForwardsQuery, Groups, Log, Neighbours, NeighboursQuery, OneToOne,
     OneToOneQuery, Plans, Police, PortCounters, PortState, Ports, Query, Queues, Routes, RoutesQuery, Rules,
     Sessions, SessionsCursor, SessionsQuery, Subscribers, SubscribersQuery, drops,
 };
@@ -53,6 +55,7 @@ impl Node {
             Query::Neighbours(query) => Answer::Neighbours(self.neighbours(query)?),
             Query::Subscribers(query) => Answer::Subscribers(self.subscribers(query)?),
             Query::Plans => Answer::Plans(Plans { plans: self.plans()? }),
+            Query::Groups => Answer::Groups(Groups { groups: self.groups()? }),
             Query::Forwards(query) => Answer::Forwards(self.forwards(query)),
             Query::OneToOne(query) => Answer::OneToOne(self.one_to_one(query)),
             Query::Rules => Answer::Rules(Rules { rules: self.rules()? }),
@@ -194,6 +197,16 @@ impl Node {
     pub fn plans(&self) -> Result<Vec<LabelCounts>, NodeError> {
         // A node with sessions has one thread.
         Ok(self.ask(|worker| worker.plane.label_counts())?.into_iter().flatten().collect())
+    }
+
+    /// Ports and groups of subscribers that share a rate.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn groups(&self) -> Result<Vec<GroupState>, NodeError> {
+        let names = self.port_names();
+        // A node with sessions has one thread.
+        Ok(self.ask(move |worker| worker.plane.groups(&names))?.into_iter().flatten().collect())
     }
 
     /// What its policers have done, in the order of the text.

@@ -57,7 +57,7 @@ pub use fast::Table;
 pub use node::{Attachment, CONTROL_SLOTS, Ended, Node, NodeError, PartsOfPort, Rings};
 pub use opened::Opened;
 pub use query::{
-    Answer, Counters, Fast as FastAnswer, Forwards, ForwardsQuery, Log, Neighbours, NeighboursQuery,
+    Answer, Counters, Fast as FastAnswer, Forwards, ForwardsQuery, Groups, Log, Neighbours, NeighboursQuery,
     OneToOne, OneToOneQuery, Plans, Police, PortCounters, PortState, Ports, Query, Queues, Routes,
     RoutesQuery, Rules, Sessions, SessionsCursor, SessionsQuery, Subscribers, SubscribersQuery,
     ThreadCounters,

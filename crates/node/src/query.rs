@@ -10,8 +10,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_plane::{
-    Cursor, ForwardEntry, LabelCounts, NeighbourState, OneToOneEntry, PoliceCounts, Prefix, QueueState,
-    RouteEntry, RuleCount, SessionRecord, SubscriberState,
+    Cursor, ForwardEntry, GroupState, LabelCounts, NeighbourState, OneToOneEntry, PoliceCounts, Prefix,
+    QueueState, RouteEntry, RuleCount, SessionRecord, SubscriberState,
 };
 
 use crate::counters::Snapshot;
@@ -36,6 +36,8 @@ pub enum Query {
     Subscribers(SubscribersQuery),
     /// What sessions of subscribers have counted, by plan and group.
     Plans,
+    /// Ports and groups of subscribers that share a rate: their queues.
+    Groups,
     /// Port forwards.
     Forwards(ForwardsQuery),
     /// One-to-one addresses.
@@ -152,6 +154,7 @@ pub enum Answer {
     Neighbours(Neighbours),
     Subscribers(Subscribers),
     Plans(Plans),
+    Groups(Groups),
     Forwards(Forwards),
     OneToOne(OneToOne),
     Rules(Rules),
@@ -322,6 +325,13 @@ pub struct Subscribers {
 pub struct Plans {
     /// By pair of plan and group.
     pub plans: Vec<LabelCounts>,
+}
+
+/// Ports and groups of subscribers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Groups {
+    /// Access ports, and the groups behind them, in the order of the text.
+    pub groups: Vec<GroupState>,
 }
 
 /// A page of port forwards.

@@ -25,6 +25,9 @@ use crate::text::{self, FileOf, Item, MOST_STAGES};
 use crate::threads::Share;
 pub(crate) use align::align;
 
+/// Bytes of frames of subscribers that wait in the memory that they came in; more of them wait as copies.
+const SHAPED_BYTES: u64 = 8 << 20;
+
 /// A node as its text describes it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
@@ -185,13 +188,14 @@ impl Config {
         self
     }
 
-    /// Bytes of frames that queues may keep, and delays behind them.
+    /// Bytes of frames that queues may keep, and delays behind them; of subscribers those that are not copied.
     pub fn queued_bytes(&self) -> u64 {
         let of = |stage: &StageConfig| match stage {
             StageConfig::Queue(queue) => queue.all_bytes(),
             StageConfig::Filter(_) | StageConfig::Nat(_) | StageConfig::Police(_) => 0,
         };
-        self.stages.iter().map(of).fold(0, u64::saturating_add)
+        let shaped = if self.access.is_some() { SHAPED_BYTES } else { 0 };
+        self.stages.iter().map(of).fold(shaped, u64::saturating_add)
     }
 
     /// Whether a port is of the left end.

@@ -94,6 +94,8 @@ pub(crate) enum Then {
     Marked(EntryPoint),
     /// It is whole but for the Ethernet address of its receiver, and leaves by this port.
     Leave(PortId, Mac),
+    /// It is whole and leaves by this port, perhaps with the mark of congestion.
+    Whole { port: PortId, is_marked: bool },
     /// It goes no further, and its sender is informed; the error enters the pipeline there.
     Refuse(DropReason, Error, EntryPoint),
 }
@@ -283,7 +285,7 @@ impl KeptFrames {
         for then in self.slots.iter_mut().filter_map(|slot| slot.then.as_mut()) {
             match then {
                 Then::On(at) | Then::Marked(at) | Then::Refuse(_, _, at) => *at = entry(*at),
-                Then::Leave(..) => {}
+                Then::Leave(..) | Then::Whole { .. } => {}
             }
         }
     }

@@ -77,6 +77,7 @@ mod reset;
 mod route;
 pub mod scenario;
 mod sessions;
+mod shape;
 mod stage;
 mod steer;
 mod table;
@@ -121,6 +122,7 @@ pub use route::{
     NextHop, NoLink, Options, Route, RouteCommand, RouteEntry, RouteTarget, Routes, Target, Via,
 };
 pub use sessions::{Cursor, Session, SessionRecord};
+pub use shape::{GroupState, QueueFigures};
 pub use table::tcp::Progress;
 pub use tags::{TagSet, Tags, Vids};
 pub use threads::{Handover, Ingress, MOST_THREADS, NeighbourNews, Share};

@@ -112,6 +112,7 @@ impl Plane {
             Some(_) => self.pass_beside(now, batch, entries),
             None => self.pass(now, batch, entries),
         }
+        self.emit_shaped(now);
         self.run_outbox(now);
         self.publish();
     }
@@ -133,8 +134,15 @@ impl Plane {
             }
         }
         self.pass(now, batch, entries);
+        self.emit_shaped(now);
         self.run_outbox(now);
         self.publish();
+    }
+
+    /// Emits frames of subscribers that waited for a rate. True: there is more.
+    fn emit_shaped(&mut self, now: Time) -> bool {
+        let (outbox, drops) = (&mut self.outbox, &mut self.accounting.drops);
+        self.pipeline.subscribers.emit_shaped(now, outbox, drops)
     }
 
     /// Where a frame that was kept enters the pipeline, or its verdict if it does not.
@@ -147,6 +155,12 @@ impl Plane {
     ) -> Result<EntryPoint, Verdict> {
         if let Then::Leave(port, mac) = then {
             frame.set_receiver(mac);
+            return Err(Verdict::Out(port));
+        }
+        if let Then::Whole { port, is_marked } = then {
+            if is_marked {
+                frame.mark_known(known);
+            }
             return Err(Verdict::Out(port));
         }
         let read = frame.read_known(known);
@@ -164,7 +178,7 @@ impl Plane {
                 self.outbox.report(now, frame, error, back);
                 Err(Verdict::Dropped(reason))
             }
-            (Then::Leave(..), _) => unreachable!("it has left"),
+            (Then::Leave(..) | Then::Whole { .. }, _) => unreachable!("it has left"),
         }
     }
 
@@ -201,6 +215,7 @@ impl Plane {
         if let Exit::Router(router) = &mut self.pipeline.exit {
             more |= router.tick(now, &mut self.outbox);
         }
+        more |= self.emit_shaped(now);
         self.run_outbox(now);
         self.publish();
         more
@@ -216,7 +231,8 @@ impl Plane {
         let stages = self.pipeline.stages.iter().filter_map(|stage| stage.due(now));
         let fast = self.fast.as_ref().and_then(|path| path.next_read(now));
         let sessions = self.pipeline.subscribers.due(now);
-        stages.chain(self.steering.due()).chain(router).chain(fast).chain(sessions).min()
+        let subscribers = sessions.into_iter().chain(self.pipeline.subscribers.shaped_due(now));
+        stages.chain(self.steering.due()).chain(router).chain(fast).chain(subscribers).min()
     }
 
     /// The verdict of a frame that comes to no stage.

@@ -57,7 +57,8 @@ impl Plane {
         });
         self.pipeline.text_epoch = self.pipeline.text_epoch.wrapping_add(1);
         self.outbox.waiting.clear();
-        let (kept, copies) = self.waiting();
+        let (mut kept, copies) = self.waiting();
+        kept.extend(self.pipeline.subscribers.recover());
         let held = (kept.len() + copies) as u64;
         self.outbox.kept_count = held + self.outbox.kept.recover(&kept);
         if let Some(path) = &mut self.fast {

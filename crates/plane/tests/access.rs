@@ -271,7 +271,7 @@ fn the_gateway_answers_pings_and_errors_come_back() {
 
 #[test]
 fn each_direction_has_its_rate() {
-    let mut node = Node::new(TEXT);
+    let mut node = Node::new(&TEXT.replace("100.64.0.1/10", "100.64.0.1/10, police"));
     let limited = |from_bits_per_s, to_bits_per_s| {
         let entry = SubscriberEntry { from_bits_per_s, to_bits_per_s, ..entry(1, ANNA, &["100.64.0.2/32"]) };
         Command::Subscriber(SubscriberCommand::Add(entry))

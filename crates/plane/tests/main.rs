@@ -7,6 +7,7 @@ mod hostile;
 mod nat_model;
 mod pppoe;
 mod scenarios;
+mod shaping;
 mod shares;
 mod stages;
 mod threads;

@@ -137,6 +137,11 @@ impl Bng {
         match self.pppoe_frame(&line, punt.bytes, out) {
             Ok(Taken::Now) => self.counts.accepted += 1,
             Ok(Taken::Later) => {}
+            // Frames of an attempt that has ended do not hide its reason.
+            Err(reason @ DropReason::PppoeSession) => {
+                self.counts.drops += reason;
+                self.traces.note_if_unknown(&line, mac, Outcome::Dropped(reason));
+            }
             Err(reason) => self.drop_frame(&line, mac, reason),
         }
     }

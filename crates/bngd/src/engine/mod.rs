@@ -314,6 +314,9 @@ impl Engine {
             let session = SessionId(row.session);
             let counters = self.totals.total(session, row.counters);
             self.bng.input(now, Input::Counted { session, counters }, &mut self.outputs);
+            if row.is_dead {
+                self.bng.input(now, Input::SessionLost { session }, &mut self.outputs);
+            }
         }
         self.carry_out(Frames::Now);
         true

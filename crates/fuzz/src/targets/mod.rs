@@ -1,5 +1,6 @@
 //! The targets, in the order of their names.
 
+mod access;
 mod announce;
 mod bng;
 mod cpe;
@@ -15,6 +16,7 @@ use crate::{Target, mutate};
 
 /// All.
 pub const TARGETS: &[Target] = &[
+    Target { name: "access", run: access::access, seeds: access::access_seeds, mutate: mutate::bytes },
     Target {
         name: "announced",
         run: announce::announced,

@@ -10,6 +10,7 @@ use super::counts::{ClassCount, Traffic};
 use super::labels::LabelRow;
 use super::table::{Dropped, Subscribers};
 use crate::port::MacText;
+use crate::shape::QueueFigures;
 use crate::table::page::Page;
 
 /// A session of a subscriber, and what it has counted. Bytes are those of whole frames without FCS.
@@ -40,6 +41,12 @@ pub struct SubscriberState {
     pub walled: u64,
     /// What was accepted from it and sent to it, by family and class.
     pub classes: Vec<ClassCount>,
+    /// Frames from it that wait or had to wait for a rate.
+    #[serde(default)]
+    pub from_queue: QueueFigures,
+    /// Frames to it that wait or had to wait for a rate.
+    #[serde(default)]
+    pub to_queue: QueueFigures,
 }
 
 /// What the sessions with this plan and this group have counted, also those that have ended.
@@ -93,6 +100,7 @@ impl Subscribers {
                 walled,
             } = known.dropped;
             let [from, to] = &known.counts;
+            let [from_queue, to_queue] = self.queues(index);
             Some(SubscriberState {
                 entry,
                 is_dead: known.is_dead,
@@ -106,6 +114,8 @@ impl Subscribers {
                 blocked,
                 walled,
                 classes: from.shown("from").chain(to.shown("to")).collect(),
+                from_queue,
+                to_queue,
             })
         })
     }

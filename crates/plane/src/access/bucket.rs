@@ -36,6 +36,12 @@ impl Bucket {
         self.lacks = self.lacks.min(self.burst());
     }
 
+    /// The rate; 0: no limit.
+    #[inline]
+    pub(super) fn bits_per_s(&self) -> u64 {
+        self.bits_per_s
+    }
+
     fn burst(&self) -> u64 {
         self.bits_per_s.saturating_mul(BURST_NS).clamp(LEAST_BURST_BYTES * BYTE, MOST_BURST)
     }

@@ -18,6 +18,7 @@ use super::walled::Garden;
 use crate::port::{Port, Rpf, own};
 use crate::prefix::Prefix;
 use crate::punt::{PuntReason, PuntReasons};
+use crate::shape::ShapeConfig;
 use crate::text::Item;
 
 /// What access ports punt.
@@ -54,6 +55,7 @@ pub(crate) enum Loops {
 pub(crate) struct AccessPolicy {
     pub(super) garden: Garden,
     pub(super) dscp: DscpRules,
+    pub(super) shape: ShapeConfig,
     pub(super) loops: Loops,
 }
 
@@ -99,7 +101,7 @@ pub(crate) fn read(
         return None;
     };
     check_place(items, item, first, ports, notes);
-    let config = read_arguments(item, notes);
+    let config = read_arguments(item, ports, notes);
     for port in ports.iter_mut().filter(|port| port.is_access) {
         if let Some(said) = items.iter().find(|item| item.name.text == port.name) {
             check_port(said, port, notes);
@@ -131,11 +133,12 @@ fn check_place(items: &[Item], item: &Item, first: Option<usize>, ports: &[Port]
     }
 }
 
-fn read_arguments(item: &Item, notes: &Notes<'_>) -> AccessConfig {
+fn read_arguments(item: &Item, ports: &[Port], notes: &Notes<'_>) -> AccessConfig {
     let mut config = AccessConfig::default();
+    config.policy.shape.take_ports(ports);
     item.said_once(&["walled"], notes);
     for arg in &item.args {
-        let AccessConfig { gateways, policy: AccessPolicy { garden, dscp, loops } } = &mut config;
+        let AccessConfig { gateways, policy: AccessPolicy { garden, dscp, shape, loops } } = &mut config;
         let read = match &arg.words()[..] {
             ["gateway", prefix] => gateway(prefix, gateways).map(|gateway| gateways.push(gateway)),
             ["loops", "drop"] => {
@@ -149,7 +152,9 @@ fn read_arguments(item: &Item, notes: &Notes<'_>) -> AccessConfig {
             ["walled", rest @ ..] => Garden::read(rest).map(|read| *garden = read),
             ["class", rest @ ..] => dscp.read_class(rest),
             ["dscp", rest @ ..] => dscp.read_marking(rest),
-            _ => Err("`access` is a stage and takes gateways: write `gateway 100.64.0.1/10`, and call a port another name".into()),
+            words => shape.read(words, ports).unwrap_or_else(|| {
+                Err("`access` is a stage and takes gateways: write `gateway 100.64.0.1/10`, and call a port another name".into())
+            }),
         };
         read.unwrap_or_else(|text| arg.wrong(notes, text));
     }

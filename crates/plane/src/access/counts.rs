@@ -19,6 +19,18 @@ impl FrameKind {
     /// Best effort of IPv4.
     pub(super) const USUAL: FrameKind = FrameKind { is_v6: false, class: 0 };
 
+    /// As a number.
+    #[inline]
+    pub(super) fn note(self) -> u16 {
+        u16::from(self.class) << 1 | u16::from(self.is_v6)
+    }
+
+    /// Of a number.
+    #[inline]
+    pub(super) fn from_note(note: u16) -> FrameKind {
+        FrameKind { is_v6: note & 1 != 0, class: (note >> 1) as u8 }
+    }
+
     /// Of a packet.
     #[inline]
     pub(super) fn of(frame: &Frame<'_>) -> FrameKind {

@@ -14,6 +14,8 @@
 //! Should one have it all the same, its generation is another one.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
+mod shaped;
+
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::net::IpAddr;
@@ -34,6 +36,7 @@ use crate::drops::DropReason;
 use crate::frame::{Frame, IPV4, IPV6, Kind, Line, PPPOE, Subscriber};
 use crate::neighbour::is_link_local;
 use crate::prefix::{Prefix, mask6};
+use crate::shape::{Shapers, Side as Direction};
 use crate::table::arena::Arena;
 use crate::table::index::{self, Index};
 use crate::table::quota::{Quota, Rate, Rates};
@@ -216,6 +219,7 @@ pub(crate) struct Subscribers(Option<Box<Tables>>);
 #[derive(Debug)]
 struct Tables {
     secret: Secret,
+    seed: u64,
     /// By index.
     from: Arena<Side>,
     to: Arena<Side>,
@@ -223,6 +227,8 @@ struct Tables {
     labels: LabelTable,
     policy: AccessPolicy,
     walled: Walled,
+    /// Of frames that wait for rates, where the text has access ports.
+    shapers: Option<Box<Shapers>>,
     by_line: Index,
     /// By its first address of IPv4.
     by_address4: Index,
@@ -423,7 +429,8 @@ impl Subscribers {
             return Err(refused.into());
         }
         let bytes = frame.bytes().len() + pppoe_bytes(side.line);
-        if !side.bucket.allow(now, bytes) {
+        let is_policed = tables.shapers.as_ref().is_none_or(|shapers| shapers.is_policed());
+        if is_policed && !side.bucket.allow(now, bytes) {
             let [over_rate, _] = &mut tables.details[index].dropped.over_rate;
             *over_rate += 1;
             return Err(Denied::OverRate);
@@ -489,6 +496,7 @@ impl Subscribers {
         let Some(tables) = &mut self.0 else { return };
         tables.walled.garden.clone_from(&policy.garden);
         tables.policy.clone_from(policy);
+        tables.set_shape(&policy.shape);
     }
 
     /// Plans and groups that sessions have or had, with their counters.
@@ -509,13 +517,20 @@ impl Subscribers {
             return Err(Denied::NoSession);
         }
         let bytes = ip_bytes + ETHERNET + TAG * side.line.tags.count() + pppoe_bytes(side.line);
-        if !side.bucket.allow(now, bytes) {
+        let shapers = tables.shapers.as_ref();
+        let is_policed = shapers.is_none_or(|shapers| shapers.is_policed());
+        if is_policed && !side.bucket.allow(now, bytes) {
             let [_, over_rate] = &mut tables.details[to.index].dropped.over_rate;
             *over_rate += 1;
             return Err(Denied::OverRate);
         }
+        let line = side.line;
+        if shapers.is_some_and(|shapers| shapers.takes(Direction::To, side.bucket.bits_per_s())) {
+            // It counts when it leaves.
+            return Ok(line);
+        }
         side.traffic.add(bytes);
-        let (line, labels) = (side.line, side.labels);
+        let labels = side.labels;
         tables.count(to.index, labels, (1, FrameKind::of(frame)), bytes);
         Ok(line)
     }
@@ -623,6 +638,7 @@ impl Subscribers {
             + indexes
             + prefixes
             + tables.walled.bytes()
+            + tables.shapers.as_ref().map_or(0, |shapers| shapers.bytes())
             + size_of::<Prefix>() * tables.live as usize
     }
 }
@@ -648,12 +664,14 @@ impl Tables {
     fn new(seed: u64) -> Tables {
         let mut tables = Tables {
             secret: Secret::new(seed),
+            seed,
             from: Arena::new(),
             to: Arena::new(),
             details: Arena::new(),
             labels: LabelTable::new(),
             policy: AccessPolicy::default(),
             walled: Walled::default(),
+            shapers: None,
             by_line: Index::new(),
             by_address4: Index::new(),
             by_prefix: Index::new(),
@@ -846,6 +864,7 @@ impl Tables {
         details.bits_per_s = [from_bits_per_s, to_bits_per_s];
         self.from[index].bucket.set_rate(from_bits_per_s);
         self.to[index].bucket.set_rate(to_bits_per_s);
+        self.set_plan(index);
         (self.from[index].mru, self.to[index].mru) = (mru, mru);
     }
 
@@ -940,6 +959,7 @@ impl Tables {
         for prefix in behind_first(&prefixes) {
             self.disown(prefix);
         }
+        self.shapers.iter_mut().for_each(|shapers| shapers.remove(index));
         self.live -= 1;
         self.resting.push_back((index, epoch.saturating_add(REST_EPOCHS)));
         true

@@ -219,6 +219,17 @@ impl Frame<'_> {
         }
     }
 
+    /// As [`Frame::mark_congestion`], where only the place of its packet is known.
+    pub(crate) fn mark_known(&mut self, known: &super::Known) {
+        self.ip_at = self.start + u16::from(known.ethernet);
+        self.kind = match self.bytes().get(usize::from(known.ethernet)).map(|first| first >> 4) {
+            Some(4) => Kind::V4,
+            Some(6) => Kind::V6,
+            _ => return,
+        };
+        self.mark_congestion();
+    }
+
     /// Congestion was experienced (RFC 3168, section 5).
     pub(crate) fn mark_congestion(&mut self) {
         match self.kind {

@@ -58,6 +58,30 @@ impl Plane {
         passed
     }
 
+    /// Keeps packets of subscribers that have to wait for a rate; returns the others of `set`.
+    pub(super) fn hold_from_subscribers(
+        &mut self,
+        now: Time,
+        batch: &mut Batch<'_>,
+        set: Set,
+        of_subscribers: Set,
+    ) -> Set {
+        let mut passed = set;
+        if batch.is_injected {
+            return passed;
+        }
+        for i in set.and(of_subscribers) {
+            if batch.ingress[i] == Ingress::Wire
+                && self.pipeline.is_access(batch[i].port)
+                && let Some(ticket) = self.pipeline.subscribers.hold_from(now, &batch[i], &mut self.outbox)
+            {
+                passed.remove(i);
+                batch.verdicts[i] = Verdict::Kept(ticket);
+            }
+        }
+        passed
+    }
+
     /// The verdict of an ARP message of a device at an access port; `None`: it asks for the node itself.
     ///
     /// The node answers for other subscribers, since their devices do not hear each other (TR-101, R-179). It is silent about the

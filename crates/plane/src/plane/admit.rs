@@ -80,6 +80,9 @@ impl Plane {
             }
         }
         admitted = self.check_sources(now, batch, admitted, of_left);
+        if self.pipeline.has_access && !of_subscribers.is_empty() {
+            admitted = self.hold_from_subscribers(now, batch, admitted, of_subscribers);
+        }
         let is_own = batch.handed == 0 && self.steering.is_alone();
         let mut entries = if is_own {
             Entries::begin(admitted.and(of_left), admitted.without(of_left))

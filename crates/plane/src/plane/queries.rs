@@ -9,6 +9,7 @@ use crate::neighbour::NeighbourState;
 use crate::pipeline::{Exit, Stage};
 use crate::police::PoliceCounts;
 use crate::queue::QueueCounts;
+use crate::shape::GroupState;
 
 impl Plane {
     /// The frame accounting.
@@ -79,6 +80,11 @@ impl Plane {
             Stage::Filter(_) | Stage::Nat(_) | Stage::Queue(_) => Vec::new(),
         };
         self.pipeline.stages.iter().enumerate().flat_map(of).collect()
+    }
+
+    /// The ports and groups of subscribers, at ports with these names.
+    pub fn groups(&self, ports: &[String]) -> Vec<GroupState> {
+        self.pipeline.subscribers.group_states(ports)
     }
 
     /// What the rules of the filters held for, and where they stand.

@@ -257,8 +257,8 @@ impl<'a> Reading<'a> {
             };
             let said_before = match word {
                 "class" => own.replace(class(value)?).is_some(),
-                "outward" => outward.replace(rate(value)?).is_some(),
-                "inward" => inward.replace(rate(value)?).is_some(),
+                "outward" => outward.replace(constant_rate(value)?).is_some(),
+                "inward" => inward.replace(constant_rate(value)?).is_some(),
                 "burst" => burst.replace(self.burst(value)?).is_some(),
                 _ => return Err(unknown(word, &WORDS)),
             };
@@ -365,7 +365,7 @@ fn example(name: &str) -> &'static str {
 }
 
 /// A rate in bits/s that does not change.
-fn rate(text: &str) -> Result<u64, String> {
+pub(crate) fn constant_rate(text: &str) -> Result<u64, String> {
     if text.trim_end_matches(|unit: char| unit.is_ascii_alphabetic() || unit == '/').parse() == Ok(0.0) {
         return Err(
             "at a rate of 0 nothing passes: write 1kbit or more, or drop these frames in a filter".into()

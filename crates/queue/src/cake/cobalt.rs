@@ -1,9 +1,8 @@
 //! COBALT, CAKE's AQM: CoDel with a count that decays step by step, and BLUE for flows that do not respond.
+//!
+//! The law of one flow, apart from its packets: it judges each packet at the head of the flow, wherever the packets are. The
+//! owner of the packets marks and drops them, and never drops the last one of a flow.
 
-use weir_rng::Rng;
-
-use crate::accounting::Accounting;
-use crate::packet::Packet;
 use crate::time::Time;
 
 /// Step up of BLUE's probability, at most once in a target.
@@ -13,31 +12,49 @@ const DOWN: f64 = 1.0 / 4096.0;
 
 /// Times of one link.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Times {
-    pub(crate) target: Time,
-    pub(crate) interval: Time,
-    pub(crate) mtu: Time,
+pub struct Times {
+    pub(super) target: Time,
+    pub(super) interval: Time,
+    mtu: Time,
 }
 
 impl Times {
-    /// Target and interval grow where a packet takes long: at least one and a half packets, and two targets.
-    pub(crate) fn new(target: Time, interval: Time, mtu: Time) -> Times {
+    /// Target and interval grow where a packet takes long: at least one and a half packets, and two targets. `mtu` is the time of
+    /// the longest packet on the link.
+    pub fn new(target: Time, interval: Time, mtu: Time) -> Times {
         let longer = target.max(Time::from_ps(mtu.ps().saturating_mul(3) / 2));
         Times { target: longer, interval: (interval + longer - target).max(longer * 2), mtu }
     }
 }
 
-/// What happens to a packet that leaves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    Keep,
-    DropSojourn,
-    DropBlue,
+/// A packet at the head of its flow.
+#[derive(Debug, Clone, Copy)]
+pub struct Head {
+    /// How long it has waited.
+    pub sojourn: Time,
+    /// Its endpoints know ECN.
+    pub is_ect: bool,
 }
 
-/// The state of one flow.
+/// What happens to a packet that leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It leaves as it is.
+    Keep,
+    /// It leaves with CE.
+    Mark,
+    /// It is dropped by CoDel's law.
+    DropSojourn,
+    /// It is dropped by the probability of BLUE.
+    DropBlue {
+        /// If it is the last one of its flow, it leaves with CE.
+        is_marked: bool,
+    },
+}
+
+/// The state of one flow, in 32 bytes.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Cobalt {
+pub struct Cobalt {
     count: u32,
     dropping: bool,
     drop_next: Time,
@@ -51,7 +68,7 @@ impl Cobalt {
     }
 
     /// The buffer overflowed, and this flow was the largest.
-    pub(crate) fn overflowed(&mut self, times: &Times, now: Time) {
+    pub fn overflowed(&mut self, times: &Times, now: Time) {
         if now - self.blue_changed > times.target {
             self.blue = (self.blue + UP).min(1.0);
             self.blue_changed = now;
@@ -62,7 +79,7 @@ impl Cobalt {
     }
 
     /// The flow was found empty.
-    pub(crate) fn emptied(&mut self, times: &Times, now: Time) {
+    pub fn emptied(&mut self, times: &Times, now: Time) {
         if self.blue > 0.0 && now - self.blue_changed > times.target {
             self.blue = (self.blue - DOWN).max(0.0);
             self.blue_changed = now;
@@ -75,21 +92,13 @@ impl Cobalt {
     }
 
     /// Whether the state has decayed to that of a new flow.
-    pub(crate) fn rests(&self, now: Time) -> bool {
+    pub fn rests(&self, now: Time) -> bool {
         self.blue == 0.0 && self.count == 0 && now >= self.drop_next
     }
 
-    /// Judges a packet at the head; marks it instead of a drop if it knows ECN. BLUE ignores ECN.
-    pub(crate) fn judge<T>(
-        &mut self,
-        packet: &mut Packet<T>,
-        times: &Times,
-        now: Time,
-        accounting: &mut Accounting<T>,
-        rng: &mut Rng,
-    ) -> Verdict {
-        let sojourn = now - packet.arrival;
-        let over = sojourn > times.target && sojourn > times.mtu * 4;
+    /// Judges the packet at the head. `unit` is a random number from 0 to 1, which BLUE asks for; BLUE ignores ECN.
+    pub fn judge(&mut self, head: Head, times: &Times, now: Time, unit: impl FnOnce() -> f64) -> Verdict {
+        let over = head.sojourn > times.target && head.sojourn > times.mtu * 4;
         let due = self.count > 0 && now >= self.drop_next;
         if over {
             if !self.dropping {
@@ -102,9 +111,7 @@ impl Cobalt {
         }
         let mut verdict = Verdict::Keep;
         if due && self.dropping {
-            if !accounting.mark(packet) {
-                verdict = Verdict::DropSojourn;
-            }
+            verdict = if head.is_ect { Verdict::Mark } else { Verdict::DropSojourn };
             self.count = self.count.saturating_add(1);
             self.drop_next = self.law(self.drop_next, times);
         } else if due {
@@ -113,15 +120,26 @@ impl Cobalt {
                 self.drop_next = self.law(self.drop_next, times);
             }
         }
-        if self.blue > 0.0 && rng.unit() < self.blue {
-            verdict = Verdict::DropBlue;
+        if self.blue > 0.0 && unit() < self.blue {
+            verdict = Verdict::DropBlue { is_marked: verdict == Verdict::Mark };
         }
         if self.count == 0 {
             // how long the state is remembered
             self.drop_next = now + times.interval;
-        } else if now > self.drop_next && verdict == Verdict::Keep {
+        } else if now > self.drop_next && matches!(verdict, Verdict::Keep | Verdict::Mark) {
             self.drop_next = now;
         }
         verdict
+    }
+
+    /// Whether nothing is to be remembered of the flow.
+    pub fn is_calm(&self) -> bool {
+        self.blue == 0.0 && self.count == 0
+    }
+
+    /// The clock of the owner began anew, so much later.
+    pub fn rebase(&mut self, by: Time) {
+        self.drop_next = self.drop_next - by;
+        self.blue_changed = self.blue_changed - by;
     }
 }

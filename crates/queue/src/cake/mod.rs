@@ -8,7 +8,7 @@
 //! divided by the number of bulk flows of the busier end, COBALT, the drop from the head of the longest queue. What is
 //! not: one tin only, no ACK filter, no ingress mode, ECN where CAKE has it, hosts are counted exactly.
 
-mod cobalt;
+pub mod cobalt;
 mod hosts;
 
 use std::collections::VecDeque;
@@ -21,7 +21,7 @@ use crate::buffer::Buffer;
 use crate::packet::Packet;
 use crate::time::{Pace, Time};
 use crate::{Bottleneck, ConfigError, Queue};
-use cobalt::{Cobalt, Times, Verdict};
+use cobalt::{Cobalt, Head, Times, Verdict};
 use hosts::{Ends, Hosts};
 
 /// Flows that share a hash value's set.
@@ -265,11 +265,20 @@ impl<T> Cake<T> {
         let flow = &mut self.flows[index as usize];
         loop {
             let mut packet = flow.buffer.pop()?;
-            let verdict =
-                flow.cobalt.judge(&mut packet, &self.times, now, &mut self.accounting, &mut self.rng);
-            let reason = match verdict {
+            let head = Head { sojourn: now - packet.arrival, is_ect: packet.ecn.capable() };
+            let rng = &mut self.rng;
+            let reason = match flow.cobalt.judge(head, &self.times, now, || rng.unit()) {
                 Verdict::DropSojourn => Reason::Sojourn,
-                Verdict::DropBlue => Reason::Blue,
+                Verdict::DropBlue { is_marked } => {
+                    if is_marked {
+                        self.accounting.mark(&mut packet);
+                    }
+                    Reason::Blue
+                }
+                Verdict::Mark => {
+                    self.accounting.mark(&mut packet);
+                    return Some(packet);
+                }
                 Verdict::Keep => return Some(packet),
             };
             if flow.buffer.is_empty() {

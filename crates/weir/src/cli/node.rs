@@ -153,6 +153,8 @@ pub(crate) enum Shown {
     Subscribers,
     /// Frames and bytes of subscribers, by plan and group, family and class
     Plans,
+    /// Access ports and groups of subscribers: rates, backlog, delay, and frames marked and dropped
+    Groups,
     /// Port forwards
     Forwards,
     /// One-to-one addresses

@@ -26,6 +26,7 @@ pub(super) fn table(client: &mut Client, what: Shown, limit: Option<usize>) -> R
         Shown::Queues => client.ask(Query::Queues),
         Shown::Police => client.ask(Query::Police),
         Shown::Plans => client.ask(Query::Plans),
+        Shown::Groups => client.ask(Query::Groups),
         Shown::Log => client.ask(Query::Log),
         Shown::Fast => client.ask(Query::Fast),
         Shown::Sessions => sessions(client, limit.unwrap_or(SESSIONS)),

@@ -11,8 +11,8 @@ use serde_json::{Map, Value};
 use weir_config::rate::Rate;
 use weir_node::PortState;
 use weir_plane::{
-    AccessState, ClassCount, ForwardEntry, LabelCounts, NeighbourState, OneToOneEntry, RouteEntry,
-    SessionRecord, SubscriberEntry, SubscriberState, Transport,
+    AccessState, ClassCount, ForwardEntry, GroupState, LabelCounts, NeighbourState, OneToOneEntry,
+    QueueFigures, RouteEntry, SessionRecord, SubscriberEntry, SubscriberState, Transport,
 };
 
 use crate::cli::Shown;
@@ -40,6 +40,9 @@ pub(super) fn text(what: Shown, answer: &Value) -> String {
         }
         (Shown::Plans, Value::Object(shown)) => {
             records(shown, "plans", "the node has no sessions of subscribers", plan)
+        }
+        (Shown::Groups, Value::Object(shown)) => {
+            records(shown, "groups", "the node has no access ports", group)
         }
         (Shown::Forwards, Value::Object(shown)) => {
             records(shown, "forwards", "the node has no port forwards", forward)
@@ -94,15 +97,52 @@ fn neighbour(host: NeighbourState) -> String {
 
 /// `session 7 access1 100.7 02:00:00:00:00:01 100.64.0.2/32 from 9 frames 800 bytes, to 9 frames 800 bytes`.
 fn subscriber(state: SubscriberState) -> String {
-    let SubscriberEntry { session, port, tags, mac, prefixes, state: is, plan, group, .. } = state.entry;
+    let SubscriberEntry { session, port, tags, mac, prefixes, state: is, plan, group, pppoe_session, .. } =
+        state.entry;
+    let pppoe: String = pppoe_session.into_iter().map(|id| format!(" pppoe {id}")).collect();
+    let dead = if state.is_dead { " dead" } else { "" };
     let plan: String = plan.into_iter().map(|name| format!(" plan {name}")).collect();
     let group: String = group.into_iter().map(|name| format!(" group {name}")).collect();
     let is = if is == AccessState::Active { String::new() } else { format!(" {is}") };
     let prefixes: String = prefixes.iter().map(|prefix| format!(" {prefix}")).collect();
     format!(
-        "session {session} {port} {tags} {mac}{prefixes}{plan}{group}{is} from {} frames {} bytes, to {} frames {} bytes",
+        "session {session} {port} {tags} {mac}{pppoe}{prefixes}{plan}{group}{is}{dead} from {} frames {} bytes, to {} frames {} bytes",
         state.from_frames, state.from_bytes, state.to_frames, state.to_bytes
+    ) + &queue(" from", &state.from_queue, true)
+        + &queue(" to", &state.to_queue, true)
+}
+
+/// What waits for a rate, where any frame had to: a line.
+fn queue(direction: &str, queue: &QueueFigures, of_one: bool) -> String {
+    let QueueFigures { backlog_frames, backlog_bytes, marked, dropped, .. } = queue;
+    let (Some(p50), Some(p99)) = (queue.delay_us(0.5), queue.delay_us(0.99)) else {
+        return match backlog_frames + dropped {
+            0 => String::new(),
+            _ => format!(
+                "\n{direction} backlog {backlog_bytes} bytes {backlog_frames} frames dropped {dropped}"
+            ),
+        };
+    };
+    let (plan, parent) = (queue.limited_by_plan_ms, queue.limited_by_parent_ms);
+    let limited =
+        if of_one { format!(" limited by plan {plan} ms by group {parent} ms") } else { String::new() };
+    format!(
+        "\n{direction} backlog {backlog_bytes} bytes {backlog_frames} frames marked {marked} dropped {dropped} delay p50 {p50} us p99 {p99} us{limited}"
     )
+}
+
+/// `group olt7 access1 in north: from no limit, to 400000000 bits/s, sent 9 frames 800 bytes` and a line for each direction.
+fn group(state: GroupState) -> String {
+    let within: String = state.within.iter().map(|name| format!(" in {name}")).collect();
+    let name = state.group.map_or_else(|| "port".to_string(), |name| format!("group {name}"));
+    let side = |rate: Option<u64>, (frames, bytes): (u64, u64)| {
+        let rate = rate.map_or_else(|| "no limit".to_string(), |bits| format!("{bits} bits/s"));
+        format!("{rate}, {frames} frames {bytes} bytes")
+    };
+    let (from, to) = (side(state.from_bits_per_s, state.from_sent), side(state.to_bits_per_s, state.to_sent));
+    format!("{name} {}{within}: from {from}; to {to}", state.port)
+        + &queue(" from", &state.from_queue, false)
+        + &queue(" to", &state.to_queue, false)
 }
 
 /// `plan gold group west: 2 sessions` and a line for each direction, family and class.
@@ -110,7 +150,7 @@ fn plan(of: LabelCounts) -> String {
     let name = |name: Option<String>| name.unwrap_or_else(|| "-".into());
     let mut text = format!("plan {} group {}: {} sessions", name(of.plan), name(of.group), of.sessions);
     for ClassCount { direction, ip, class, frames, bytes } in of.classes {
-        text += &format!("\n {direction} ip {ip} class {class}: {bytes} bytes {frames} frames");
+        text += &format!("\n{direction} ip {ip} class {class}: {bytes} bytes {frames} frames");
     }
     text
 }

@@ -7,7 +7,7 @@ use weir_packet::frame::Mac;
 
 use super::{GROUPS, NEIGHBOURS, Next, Router, is_of_link};
 use crate::access::{Receiver, clamp_mss};
-use crate::batch::{Frames, PerFrame, Set};
+use crate::batch::{Frames, PerFrame, Set, Verdict};
 use crate::dir::{Dir, EntryPoint};
 use crate::drops::DropReason;
 use crate::flow::spread;
@@ -200,9 +200,19 @@ impl Router {
             .admit_to(step.now, frame)
             .and_then(|()| step.subscribers.send_to(step.now, frame));
         match sent {
-            Ok(_) => {
+            Ok(line) => {
                 clamp_mss(frame, receiver.most_bytes);
-                self.send(step, i, Station::of(receiver), back)
+                let later = self.complete(step, i, Station::of(receiver), back);
+                if step.verdicts[i] == Verdict::Out(line.port) {
+                    hold(step, i);
+                }
+                let known = step.frames[i].known();
+                for buf in later {
+                    let Step { now, frames, outbox, subscribers, .. } = step;
+                    if let Err(buf) = subscribers.hold_fragment_to(*now, &frames[i], (known, buf), outbox) {
+                        outbox.send(EntryPoint::Leave(line.port), line.port, buf);
+                    }
+                }
             }
             Err(denied) => step.drop(i, denied.into()),
         }
@@ -240,6 +250,7 @@ impl Router {
                         id => frame.set_session(mac, own, tags, id),
                     }
                     step.leave(i, port);
+                    hold(step, i);
                 }
                 Err(denied) => step.drop(i, denied.into()),
             }
@@ -282,14 +293,22 @@ impl Router {
 
     /// A packet that may be too long for the link.
     fn send(&self, step: &mut Step<'_, '_>, i: usize, to: Station, back: EntryPoint) {
+        for later in self.complete(step, i, to, back) {
+            step.outbox.send(EntryPoint::Leave(to.port), to.port, later);
+        }
+    }
+
+    /// The same; returns the fragments behind the first one, which it leaves as.
+    fn complete(&self, step: &mut Step<'_, '_>, i: usize, to: Station, back: EntryPoint) -> Vec<Vec<u8>> {
         let Station { port, mac, tags, pppoe_session, most_bytes } = to;
         if step.frames[i].has_options4() && !self.see_to_options(step, i, port, back) {
-            return;
+            return Vec::new();
         }
         let (mtu, link) =
             (self.most_bytes_at(port, pppoe_session).min(most_bytes), self.neighbours.link(port));
         if is_longer(&step.frames[i], mtu) {
-            return step.refuse(i, DropReason::TooBig, Error::TooBig(mtu), back);
+            step.refuse(i, DropReason::TooBig, Error::TooBig(mtu), back);
+            return Vec::new();
         }
         let frame = &mut step.frames[i];
         let fits = frame.ip().len() <= usize::from(mtu);
@@ -297,16 +316,13 @@ impl Router {
         let places = &mut [[0; 4]; 2];
         let tags = tags.map_or(link.tags.fixed(), |tags| tags.write(places));
         frame.set_ethernet(mac, link.mac, tags);
-        if !fits {
-            for mut later in fragment::cut(frame, mtu) {
-                set_session_of_copy(&mut later, frame.ethernet().len(), pppoe_session);
-                step.outbox.send(EntryPoint::Leave(port), port, later);
-            }
-        }
+        let mut later = if fits { Vec::new() } else { fragment::cut(frame, mtu) };
+        later.iter_mut().for_each(|later| set_session_of_copy(later, frame.ethernet().len(), pppoe_session));
         if pppoe_session != 0 {
             frame.set_session(mac, link.mac, tags, pppoe_session);
         }
         step.leave(i, port);
+        later
     }
 
     /// Handles the options of a packet that leaves by a port; false if it goes no further.
@@ -388,6 +404,15 @@ impl Router {
             );
         }
         self.settle();
+    }
+}
+
+/// A packet that leaves for a subscriber may have to wait for a rate.
+#[inline]
+fn hold(step: &mut Step<'_, '_>, i: usize) {
+    let Step { now, frames, outbox, subscribers, verdicts, .. } = step;
+    if let Some(ticket) = subscribers.hold_to(*now, &frames[i], outbox) {
+        verdicts[i] = Verdict::Kept(ticket);
     }
 }
 

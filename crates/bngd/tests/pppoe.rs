@@ -1,0 +1,219 @@
+//! Devices dial in by PPPoE through a node, in namespaces: they get addresses, packets pass in both directions, a program that is
+//! killed loses no session, and each side can end one.
+
+use std::net::Ipv4Addr;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use weir_bng::api::Session;
+use weir_bng::dial::{Client, Profile};
+use weir_bng::ppp::auth::supplicant::Login;
+use weir_bng::ppp::auth::{Method, Password};
+use weir_bng::ppp::protocol;
+use weir_bng::pppoe::session::SessionFrame;
+use weir_bng::{Mac, Random};
+use weir_packet::checksum::write_ipv4;
+use weir_port::duplex::{FRONT, Packet, Pool, Port, ReceiveMode};
+use weir_testkit::PATIENCE;
+
+use crate::restart::{Rig, TEXT};
+
+/// Devices, each by another method.
+const METHODS: [Method; 3] = [Method::ChapMd5, Method::MsChapV2, Method::Pap];
+const FAR: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
+
+/// An interface of this process.
+struct Wire {
+    port: Packet,
+    pool: Pool,
+}
+
+impl Wire {
+    fn open(name: &str) -> Wire {
+        let port = Packet::open(name, 1522, ReceiveMode::Promiscuous).expect("the interface");
+        Wire { port, pool: Pool::new(512, 1522).expect("memory") }
+    }
+
+    fn send(&mut self, frame: &[u8]) {
+        let mut chunk = self.pool.take().expect("a chunk");
+        chunk.set_range(FRONT..FRONT + frame.len());
+        self.pool.bytes_mut(&chunk).copy_from_slice(frame);
+        self.port.send(&mut self.pool, &mut vec![chunk]).expect("the port works");
+    }
+
+    fn receive(&mut self) -> Vec<Vec<u8>> {
+        let mut chunks = Vec::new();
+        self.port.receive(&mut self.pool, &mut chunks).expect("the port works");
+        let mut frames = Vec::new();
+        for chunk in chunks {
+            frames.push(self.pool.bytes(&chunk).to_vec());
+            self.pool.give_back(chunk);
+        }
+        frames
+    }
+}
+
+/// What a thread with the devices has done.
+struct Devices {
+    access: Wire,
+    far: Wire,
+    clients: Vec<Client>,
+    began: Instant,
+    /// Packets that arrived at the far end and at the clients.
+    arrived: [usize; 2],
+}
+
+impl Devices {
+    fn new() -> Devices {
+        let client = |(number, method): (u8, &Method)| {
+            let login = Login {
+                name: format!("d{number}@isp").into_bytes().into(),
+                password: Password::new(b"secret"),
+            };
+            let mac = Mac([2, 0, 2, 0, 0, number]);
+            let profile = Profile { methods: vec![*method], max_mru: 1500, ..Profile::new(mac, login) };
+            Client::new(profile, Random::new([number; 32]))
+        };
+        let clients = (1..).zip(&METHODS).map(client).collect();
+        let (access, far) = (Wire::open("a"), Wire::open("c"));
+        Devices { access, far, clients, began: Instant::now(), arrived: [0; 2] }
+    }
+
+    fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// Carries frames until something is so.
+    fn until(&mut self, what: &str, is_so: impl Fn(&Devices) -> bool) {
+        let deadline = Instant::now() + PATIENCE;
+        while !is_so(self) {
+            let ends: Vec<_> = self.clients.iter().map(|client| (client.end(), client.padt())).collect();
+            assert!(Instant::now() < deadline, "{what}: {:?}, {ends:?}", self.arrived);
+            let now = self.now();
+            for frame in self.access.receive() {
+                let to = self.clients.iter().position(|client| frame.starts_with(&client.profile().mac.0));
+                if let Some(to) = to {
+                    self.hear(now, to, &frame);
+                }
+            }
+            for frame in self.far.receive() {
+                self.far_frame(&frame);
+            }
+            for at in 0..self.clients.len() {
+                if self.clients[at].deadline().is_some_and(|deadline| deadline <= now) {
+                    let frames = self.clients[at].timer(now);
+                    frames.iter().for_each(|frame| self.access.send(frame));
+                }
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    fn hear(&mut self, now: Duration, to: usize, frame: &[u8]) {
+        let packet = SessionFrame::read(frame).ok().filter(|frame| frame.protocol == protocol::IPV4);
+        self.arrived[1] += usize::from(packet.is_some());
+        let frames = self.clients[to].hear(now, frame);
+        frames.iter().for_each(|frame| self.access.send(frame));
+    }
+
+    /// The far end sends each packet back.
+    fn far_frame(&mut self, frame: &[u8]) {
+        let Some(packet) =
+            frame.get(14..34).filter(|packet| packet[9] == 17 && packet[16..20] == FAR.octets())
+        else {
+            return;
+        };
+        self.arrived[0] += 1;
+        let source: [u8; 4] = packet[12..16].try_into().expect("four bytes");
+        let answer = packet_of(FAR, source.into());
+        let frame = [&frame[6..12], &frame[..6], &[8, 0], &*answer].concat();
+        self.far.send(&frame);
+    }
+
+    fn dial(&mut self) {
+        let now = self.now();
+        for client in &mut self.clients {
+            let padi = client.dial(now);
+            self.access.send(&padi);
+        }
+        self.until("all have an address", |all| {
+            all.clients.iter().all(|client| client.addresses().is_some())
+        });
+    }
+
+    /// Each client sends a packet, and gets an answer.
+    fn exchange(&mut self) {
+        self.arrived = [0; 2];
+        for client in &self.clients {
+            let address = client.addresses().expect("an address").client;
+            let frame = client.frame(protocol::IPV4, &packet_of(address, FAR)).expect("a session");
+            self.access.send(&frame);
+        }
+        let all = self.clients.len();
+        self.until("packets in both directions", |devices| devices.arrived == [all, all]);
+    }
+}
+
+/// A datagram of 8 bytes.
+fn packet_of(from: Ipv4Addr, to: Ipv4Addr) -> Vec<u8> {
+    let mut packet = vec![0x45, 0, 0, 36, 0, 0, 0, 0, 64, 17, 0, 0];
+    packet.extend(from.octets());
+    packet.extend(to.octets());
+    write_ipv4(&mut packet);
+    packet.extend([0, 7, 0, 7, 0, 16, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
+    packet
+}
+
+/// Does something with the devices in their namespace.
+fn with<R: Send + 'static>(rig: &Rig, work: impl FnOnce() -> R + Send + 'static) -> R {
+    let thread: JoinHandle<R> = rig.devices.spawn("devices", work).expect("a thread");
+    thread.join().expect("no panic")
+}
+
+#[test]
+fn devices_dial_in_and_a_program_that_is_killed_loses_no_session() {
+    let pppoe = "limit subscriber 1000, pppoe auth chap-md5 ms-chapv2 pap mtu 1508";
+    let text = TEXT.replace("limit subscriber 1000", pppoe);
+    let Some(mut rig) = Rig::of(&text) else { return };
+    for number in 1..=METHODS.len() {
+        rig.add_subscriber(&format!(
+            r#"{{"name": "d{number}", "login": "d{number}@isp", "password": "secret", "plan": "basic"}}"#
+        ));
+    }
+    let devices = with(&rig, || {
+        let mut devices = Devices::new();
+        devices.dial();
+        devices.exchange();
+        devices
+    });
+    let before = rig.agree("all are up");
+    let addresses =
+        |all: &[Session]| all.iter().map(|session| (session.session, session.address)).collect::<Vec<_>>();
+    assert_eq!(before.len(), METHODS.len());
+    assert!(before.iter().all(|session| session.access == "pppoe"), "{before:?}");
+    rig.kill_bngd();
+    let after = rig.agree("after the kill");
+    assert_eq!(addresses(&before), addresses(&after));
+    // No client has noticed it; one ends its session, and another one is ended by its operator.
+    let devices = with(&rig, move || {
+        let mut devices = devices;
+        devices.exchange();
+        let now = devices.now();
+        let frames = devices.clients[0].close(now);
+        frames.iter().for_each(|frame| devices.access.send(frame));
+        devices.until("the end of the first one", |all| all.clients[0].is_idle());
+        devices
+    });
+    rig.until("two are left", |rig| rig.sessions().is_some_and(|all| all.len() == 2));
+    let second = after.iter().find(|session| session.subscriber == "d2").expect("a session");
+    rig.disconnect(second.session);
+    with(&rig, move || {
+        let mut devices = devices;
+        devices.until("the end of the second one", |all| all.clients[1].is_idle());
+        assert!(devices.clients[1].padt().is_some(), "it got a PADT");
+        devices.clients.remove(0);
+        devices.dial();
+        devices.exchange();
+    });
+    assert_eq!(rig.agree("they dialled again").len(), 2);
+}

@@ -1,0 +1,184 @@
+//! Flow queues of all subscribers: packets and flows are slots of two slabs.
+//!
+//! ```text
+//! flow: head > packet > packet > tail        a flow has 64 bytes, a packet 24
+//! ```
+//! Invariant: a slot is in one list, or free.
+#![deny(clippy::unwrap_used, clippy::expect_used)]
+
+use weir_queue::cake::cobalt::Cobalt;
+
+use super::wheel::NONE;
+
+/// A packet that waits.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Waiting {
+    pub(super) next: u32,
+    /// The owner's number for it.
+    pub(super) payload: u32,
+    pub(super) arrival_ns: u64,
+    pub(super) bytes: u16,
+    /// The owner's note.
+    pub(super) note: u16,
+    pub(super) is_ect: bool,
+}
+
+const _: () = assert!(size_of::<Waiting>() == 24);
+
+/// Where a flow is listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Listed {
+    No,
+    New,
+    Old,
+}
+
+/// The queue of a flow.
+#[derive(Debug, Clone)]
+#[repr(C, align(64))]
+pub(super) struct Flow {
+    /// In the list of its class.
+    pub(super) next: u32,
+    pub(super) head: u32,
+    tail: u32,
+    pub(super) bytes: u32,
+    pub(super) credit: i32,
+    /// The hash of the flow; if several share the queue, a bit for each hash.
+    pub(super) hash: u32,
+    pub(super) packets: u16,
+    pub(super) class: u8,
+    /// Where its subscriber has it.
+    pub(super) place: u8,
+    pub(super) listed: Listed,
+    pub(super) law: Cobalt,
+}
+
+const _: () = assert!(size_of::<Flow>() == 64);
+
+/// All packets and flows.
+#[derive(Debug)]
+pub(super) struct Flows {
+    packets: Vec<Waiting>,
+    free_packet: u32,
+    flows: Vec<Flow>,
+    free_flow: u32,
+    /// Packets that wait.
+    pub(super) waiting: u32,
+    /// Flows in use.
+    pub(super) used: u32,
+}
+
+impl Flows {
+    pub(super) fn new() -> Flows {
+        Flows {
+            packets: Vec::new(),
+            free_packet: NONE,
+            flows: Vec::new(),
+            free_flow: NONE,
+            waiting: 0,
+            used: 0,
+        }
+    }
+
+    pub(super) fn flow(&self, at: u32) -> &Flow {
+        &self.flows[at as usize]
+    }
+
+    pub(super) fn flow_mut(&mut self, at: u32) -> &mut Flow {
+        &mut self.flows[at as usize]
+    }
+
+    /// A flow without packets.
+    pub(super) fn open(&mut self, hash: u32, class: u8, place: u8) -> u32 {
+        self.used += 1;
+        let flow = Flow {
+            next: NONE,
+            head: NONE,
+            tail: NONE,
+            bytes: 0,
+            credit: 0,
+            hash,
+            packets: 0,
+            class,
+            place,
+            listed: Listed::No,
+            law: Cobalt::default(),
+        };
+        if self.free_flow == NONE {
+            self.flows.push(flow);
+            return self.flows.len() as u32 - 1;
+        }
+        let at = self.free_flow;
+        self.free_flow = self.flow(at).next;
+        *self.flow_mut(at) = flow;
+        at
+    }
+
+    /// Frees a flow that has no packets and is in no list.
+    pub(super) fn close(&mut self, at: u32) {
+        let free = self.free_flow;
+        let flow = self.flow_mut(at);
+        debug_assert!(flow.packets == 0 && flow.listed == Listed::No, "a flow at rest");
+        flow.next = free;
+        self.free_flow = at;
+        self.used -= 1;
+    }
+
+    /// Puts a packet behind the others of a flow.
+    pub(super) fn push(&mut self, at: u32, packet: Waiting) {
+        let packet = Waiting { next: NONE, ..packet };
+        let number = if self.free_packet == NONE {
+            self.packets.push(packet);
+            self.packets.len() as u32 - 1
+        } else {
+            let number = self.free_packet;
+            self.free_packet = self.packets[number as usize].next;
+            self.packets[number as usize] = packet;
+            number
+        };
+        self.waiting += 1;
+        let flow = &mut self.flows[at as usize];
+        flow.packets += 1;
+        flow.bytes += u32::from(packet.bytes);
+        if flow.head == NONE {
+            flow.head = number;
+        } else {
+            self.packets[flow.tail as usize].next = number;
+        }
+        flow.tail = number;
+    }
+
+    /// Removes the first packet of a flow.
+    pub(super) fn pop(&mut self, at: u32) -> Option<Waiting> {
+        let flow = &mut self.flows[at as usize];
+        if flow.head == NONE {
+            return None;
+        }
+        let number = flow.head;
+        let packet = self.packets[number as usize];
+        flow.head = packet.next;
+        flow.packets -= 1;
+        flow.bytes -= u32::from(packet.bytes);
+        self.packets[number as usize].next = self.free_packet;
+        self.free_packet = number;
+        self.waiting -= 1;
+        Some(packet)
+    }
+
+    /// The packets of a flow, the oldest first.
+    pub(super) fn packets(&self, at: u32) -> impl Iterator<Item = &Waiting> {
+        let first = self.flow(at).head;
+        let packet = |number: u32| (number != NONE).then(|| &self.packets[number as usize]);
+        std::iter::successors(packet(first), move |before| packet(before.next))
+    }
+
+    /// All flows, those that are free as well.
+    pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut Flow> {
+        self.flows.iter_mut()
+    }
+
+    /// Memory, bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.packets.capacity() * size_of::<Waiting>() + self.flows.capacity() * size_of::<Flow>()
+    }
+}

@@ -1,0 +1,447 @@
+//! A subscriber that has packets, or had some until recently: its rate, classes and flows.
+//!
+//! ```text
+//! strict class, within its limit   > first
+//! other classes, strict beyond it  > deficit round robin by weight
+//! flows of a class                 > new ones first, deficit round robin (RFC 8290); COBALT at the head of each
+//! ```
+//! An idle subscriber has no slot. A flow that is empty keeps its place as long as its AQM remembers something.
+#![deny(clippy::unwrap_used, clippy::expect_used)]
+
+use weir_queue::Time as AqmTime;
+use weir_queue::cake::cobalt::{Head, Times, Verdict};
+
+use super::flows::{Flow, Flows, Listed, Waiting};
+use super::gate::Gate;
+use super::ring::{Links, Ring};
+use super::scheduler::{Departed, Link, Offered, Plan, Shaper, Why};
+use super::wheel::NONE;
+
+/// Classes of a subscriber; the first one is strict.
+pub(crate) const CLASSES: usize = 4;
+/// Most flow queues of a subscriber. The first four of them are for flows that found no place, one for each class.
+const PLACES: usize = 32;
+/// Places that a flow may have.
+const WAYS: usize = 8;
+/// Bytes of a flow, and of a class with weight 1, in a round.
+const QUANTUM: i32 = 1600;
+/// Bytes of a full frame, for the targets of AQMs.
+const FULL: u32 = 1514;
+/// Steps of delay.
+pub(crate) const STEPS: usize = 16;
+/// The first step ends at 2^16 ns, each other one at twice the one before.
+const FIRST_STEP_BITS: u32 = 16;
+/// Packets of a flow that are dropped at once when there is no room.
+const BATCH: u16 = 16;
+/// Bits of a flow's number in the table of its subscriber; the others are of its hash.
+const FLOW_BITS: u32 = 24;
+
+/// A class of a subscriber.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Class {
+    new: Ring,
+    old: Ring,
+    credit: i32,
+    pub(super) packets: u32,
+}
+
+/// What has happened to the packets of a subscriber that had to wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Totals {
+    /// Time during which packets waited for the subscriber's own rate, ns.
+    pub(crate) by_plan_ns: u64,
+    /// Time during which they waited for the rate of a group or port, or for their turn there, ns.
+    pub(crate) by_parent_ns: u64,
+    /// Packets by their delay: the first step ends at 65.536 us, each other one at twice the one before; the last has no end.
+    pub(crate) delays: [u32; STEPS],
+    /// Packets that left with the mark of congestion.
+    pub(crate) marked: u32,
+    /// Packets that were dropped by AQM, and because there was no room.
+    pub(crate) dropped: [u32; 2],
+}
+
+impl Totals {
+    pub(super) fn add(&mut self, other: &Totals) {
+        self.by_plan_ns += other.by_plan_ns;
+        self.by_parent_ns += other.by_parent_ns;
+        self.marked += other.marked;
+        self.delays.iter_mut().zip(&other.delays).for_each(|(sum, more)| *sum += more);
+        self.dropped.iter_mut().zip(&other.dropped).for_each(|(sum, more)| *sum += more);
+    }
+}
+
+/// A subscriber that has packets.
+#[derive(Debug, Clone)]
+#[repr(C, align(64))]
+pub(super) struct Slot {
+    pub(super) subscriber: u32,
+    pub(super) parent: u32,
+    pub(super) gate: Gate,
+    pub(super) packets: u32,
+    pub(super) link: Link,
+    pub(super) overhead: u8,
+    turn: u8,
+    pub(super) busy: u8,
+    pub(super) classes: [Class; CLASSES],
+    pub(super) strict: Gate,
+    pub(super) bytes: u32,
+    /// Since when its packets wait without one that left, ns.
+    pub(super) since_ns: u64,
+    pub(super) busy_next: u32,
+    pub(super) busy_before: u32,
+    places: [u32; PLACES],
+    pub(super) totals: Totals,
+}
+
+impl Slot {
+    pub(super) fn new(subscriber: u32, plan: &Plan, round: u32) -> Slot {
+        Slot {
+            subscriber,
+            parent: plan.parent.0,
+            gate: Gate::new(plan.bits_per_s),
+            packets: 0,
+            link: Link::new(round),
+            overhead: plan.overhead,
+            turn: 1,
+            busy: 0,
+            classes: [Class { new: Ring::EMPTY, old: Ring::EMPTY, credit: 0, packets: 0 }; CLASSES],
+            strict: Gate::new(plan.strict_bits_per_s),
+            bytes: 0,
+            since_ns: 0,
+            busy_next: NONE,
+            busy_before: NONE,
+            places: [NONE; PLACES],
+            totals: Totals::default(),
+        }
+    }
+
+    /// Whether it has packets of its strict class within the limit of that, and others.
+    #[inline]
+    pub(super) fn wants(&self, now_ns: u64) -> [bool; 2] {
+        let [strict, ..] = &self.classes;
+        let is_first = strict.packets > 0 && self.strict.is_open(now_ns);
+        let others = self.packets - if is_first { strict.packets } else { 0 };
+        [is_first, others > 0]
+    }
+
+    /// Times of its AQMs.
+    fn times(&self) -> Times {
+        let mtu = AqmTime::from_ns(self.gate.time_ns(FULL + u32::from(self.overhead)));
+        Times::new(AqmTime::from_ms(5), AqmTime::from_ms(100), mtu)
+    }
+
+    /// Whether no flow needs to be remembered.
+    pub(super) fn open_flows(&self) -> impl Iterator<Item = u32> {
+        self.places.iter().filter(|&&entry| entry != NONE).map(|entry| entry & ((1 << FLOW_BITS) - 1))
+    }
+}
+
+impl Links for Flows {
+    #[inline]
+    fn next(&mut self, item: u32) -> &mut u32 {
+        &mut self.flow_mut(item).next
+    }
+}
+
+impl Shaper {
+    fn aqm_time(&self, now_ns: u64) -> AqmTime {
+        AqmTime::from_ns(now_ns - self.began_ns)
+    }
+
+    /// Puts a packet into its flow; there is room for it.
+    pub(super) fn enqueue(&mut self, at: u32, packet: &Offered, payload: u32, now_ns: u64) {
+        let class = packet.class.min(CLASSES as u8 - 1);
+        let flow = self.place(at, packet.flow, class);
+        let (slot, flows) = (&mut self.slots[at as usize], &mut self.flows);
+        flows.push(
+            flow,
+            Waiting {
+                next: NONE,
+                payload,
+                arrival_ns: now_ns,
+                bytes: packet.bytes as u16,
+                note: packet.note,
+                is_ect: packet.is_ect,
+            },
+        );
+        let own = &mut slot.classes[usize::from(class)];
+        own.packets += 1;
+        let known = flows.flow_mut(flow);
+        if known.listed == Listed::No {
+            (known.listed, known.credit) = (Listed::New, QUANTUM);
+            own.new.push(flows, flow);
+        }
+        if slot.packets == 0 {
+            (slot.gate.has_waited, slot.since_ns) = (false, now_ns);
+        }
+        slot.packets += 1;
+        slot.bytes += packet.bytes;
+        self.note_backlog(at);
+    }
+
+    /// The queue of a flow of a subscriber.
+    fn place(&mut self, at: u32, hash: u32, class: u8) -> u32 {
+        let mixed = (hash ^ self.salt ^ u32::from(class) << 30).wrapping_mul(0x9e37_79b1);
+        let start = ((u64::from(mixed) * (PLACES - CLASSES) as u64) >> 32) as usize;
+        let tag = mixed & !((1 << FLOW_BITS) - 1);
+        let (slot, flows) = (&mut self.slots[at as usize], &mut self.flows);
+        let (mut free, mut resting) = (None, None);
+        for way in 0..WAYS {
+            let place = CLASSES + (start + way) % (PLACES - CLASSES);
+            let entry = slot.places[place];
+            if entry == NONE {
+                free = free.or(Some(place));
+                continue;
+            }
+            let number = entry & ((1 << FLOW_BITS) - 1);
+            if entry & !((1 << FLOW_BITS) - 1) == tag {
+                let known = flows.flow(number);
+                if known.hash == hash && known.class == class {
+                    return number;
+                }
+            }
+            if free.is_none() && resting.is_none() && flows.flow(number).listed == Listed::No {
+                resting = Some((place, number));
+            }
+        }
+        // All of its places have others: it shares a queue with the flows of its class for which that is so as well, and stays there
+        // as long as that queue may have packets of it.
+        let shared = slot.places[usize::from(class)];
+        let bit = 1 << ((mixed >> 8) % u32::BITS);
+        if shared != NONE {
+            let number = shared & ((1 << FLOW_BITS) - 1);
+            let known = flows.flow_mut(number);
+            known.hash = if known.packets == 0 { 0 } else { known.hash };
+            if known.hash & bit != 0 || free.is_none() && resting.is_none() {
+                known.hash |= bit;
+                return number;
+            }
+        }
+        if let (None, Some((place, number))) = (free, resting) {
+            flows.close(number);
+            slot.places[place] = NONE;
+            free = Some(place);
+        }
+        let (place, hash) = free.map_or((usize::from(class), bit), |place| (place, hash));
+        let number = flows.open(hash, class, place as u8);
+        slot.places[place] = number | tag;
+        number
+    }
+
+    /// The next packet of a subscriber whose gate is open, of its strict class within the limit, or of another.
+    pub(super) fn serve_subscriber(&mut self, at: u32, is_strict: bool, now_ns: u64) -> Option<Departed> {
+        let slot = &self.slots[at as usize];
+        let wants = slot.gate.is_open(now_ns).then(|| slot.wants(now_ns))?;
+        if is_strict {
+            return if wants[0] { self.serve_class(at, 0, now_ns) } else { None };
+        }
+        while self.slots[at as usize].wants(now_ns)[1] {
+            let class = self.next_class(at, wants[0]);
+            if let Some(departed) = self.serve_class(at, class, now_ns) {
+                let class = &mut self.slots[at as usize].classes[class];
+                class.credit -= departed.charged as i32;
+                return Some(departed);
+            }
+        }
+        None
+    }
+
+    /// The class whose turn it is among those with packets. The strict one takes part beyond its limit only.
+    fn next_class(&mut self, at: u32, strict_is_first: bool) -> usize {
+        let weights = self.weights;
+        let slot = &mut self.slots[at as usize];
+        loop {
+            let turn = usize::from(slot.turn);
+            let class = &mut slot.classes[turn];
+            let takes_part = class.packets > 0 && !(turn == 0 && strict_is_first);
+            if takes_part && class.credit > 0 {
+                return turn;
+            }
+            if !takes_part {
+                class.credit = class.credit.min(0);
+            }
+            slot.turn = (slot.turn + 1) % CLASSES as u8;
+            let next = usize::from(slot.turn);
+            let class = &mut slot.classes[next];
+            class.credit =
+                (class.credit + QUANTUM * i32::from(weights[next])).min(QUANTUM * i32::from(weights[next]));
+        }
+    }
+
+    fn serve_class(&mut self, at: u32, class: usize, now_ns: u64) -> Option<Departed> {
+        let times = self.slots[at as usize].times();
+        loop {
+            let flows = &mut self.flows;
+            let own = &mut self.slots[at as usize].classes[class];
+            let is_new = !own.new.is_empty();
+            let list = if is_new { &mut own.new } else { &mut own.old };
+            let flow = list.head(flows)?;
+            let known = flows.flow_mut(flow);
+            if known.credit <= 0 {
+                known.credit += QUANTUM;
+                known.listed = Listed::Old;
+                list.pop(flows);
+                own.old.push(flows, flow);
+                continue;
+            }
+            if let Some((packet, is_marked)) = self.take_of(at, flow, &times, now_ns) {
+                self.flows.flow_mut(flow).credit -= i32::from(packet.bytes);
+                return Some(self.depart(at, class, &packet, is_marked, now_ns));
+            }
+            self.end_of_flow(at, class, flow, &times, now_ns);
+        }
+    }
+
+    /// A flow at the head of a list was found empty.
+    fn end_of_flow(&mut self, at: u32, class: usize, flow: u32, times: &Times, now_ns: u64) {
+        let now = self.aqm_time(now_ns);
+        let (slot, flows) = (&mut self.slots[at as usize], &mut self.flows);
+        let own = &mut slot.classes[class];
+        let is_new = flows.flow(flow).listed == Listed::New;
+        if is_new {
+            own.new.pop(flows);
+        } else {
+            own.old.pop(flows);
+        }
+        // A new flow must not be new again at once: it would starve the old ones.
+        if is_new && !own.old.is_empty() {
+            flows.flow_mut(flow).listed = Listed::Old;
+            own.old.push(flows, flow);
+            return;
+        }
+        let known = flows.flow_mut(flow);
+        known.listed = Listed::No;
+        known.law.emptied(times, now);
+        if known.law.is_calm() {
+            slot.places[usize::from(known.place)] = NONE;
+            flows.close(flow);
+        }
+    }
+
+    /// The next packet of a flow that COBALT lets pass, and whether it has the mark; the last one always passes.
+    fn take_of(&mut self, at: u32, flow: u32, times: &Times, now_ns: u64) -> Option<(Waiting, bool)> {
+        let now = self.aqm_time(now_ns);
+        loop {
+            let packet = self.flows.pop(flow)?;
+            let random = &mut self.random;
+            let known = self.flows.flow_mut(flow);
+            let head = Head { sojourn: AqmTime::from_ns(now_ns - packet.arrival_ns), is_ect: packet.is_ect };
+            let verdict = known.law.judge(head, times, now, || unit(random));
+            match verdict {
+                Verdict::Keep => return Some((packet, false)),
+                Verdict::Mark => return Some((packet, true)),
+                Verdict::DropBlue { is_marked } if known.packets == 0 => return Some((packet, is_marked)),
+                Verdict::DropSojourn if known.packets == 0 => return Some((packet, false)),
+                Verdict::DropSojourn | Verdict::DropBlue { .. } => self.lose(at, flow, &packet, Why::Aqm),
+            }
+        }
+    }
+
+    /// A packet has been taken out of its flow, and leaves.
+    fn depart(&mut self, at: u32, class: usize, packet: &Waiting, is_marked: bool, now_ns: u64) -> Departed {
+        self.take_away(at, class, packet);
+        let slot = &mut self.slots[at as usize];
+        let bytes = u32::from(packet.bytes);
+        let charged = bytes + u32::from(slot.overhead);
+        let own_ns = slot.gate.free_ns().clamp(slot.since_ns, now_ns);
+        slot.totals.by_plan_ns += own_ns - slot.since_ns;
+        slot.totals.by_parent_ns += now_ns - own_ns;
+        slot.since_ns = now_ns;
+        slot.gate.charge(charged, now_ns);
+        if class == 0 && slot.strict.has_limit() {
+            slot.strict.charge(charged, now_ns);
+        }
+        let delay_ns = now_ns - packet.arrival_ns;
+        slot.totals.delays[step(delay_ns)] += 1;
+        slot.totals.marked += u32::from(is_marked);
+        Departed {
+            payload: packet.payload,
+            note: packet.note,
+            is_marked,
+            subscriber: slot.subscriber,
+            bytes,
+            charged,
+            delay_ns,
+        }
+    }
+
+    /// A packet that was taken out of its flow is dropped.
+    fn lose(&mut self, at: u32, flow: u32, packet: &Waiting, why: Why) {
+        let class = usize::from(self.flows.flow(flow).class);
+        self.take_away(at, class, packet);
+        self.count_waiting(at, -1, -i32::from(packet.bytes));
+        let slot = &mut self.slots[at as usize];
+        match why {
+            Why::Aqm => slot.totals.dropped[0] += 1,
+            Why::Limit => slot.totals.dropped[1] += 1,
+            Why::Removed => {}
+        }
+        let of = slot_of(slot);
+        self.note_lost(of, packet.payload, why);
+    }
+
+    fn take_away(&mut self, at: u32, class: usize, packet: &Waiting) {
+        let slot = &mut self.slots[at as usize];
+        slot.classes[class].packets -= 1;
+        slot.packets -= 1;
+        slot.bytes -= u32::from(packet.bytes);
+        self.note_backlog(at);
+    }
+
+    /// Drops packets of the subscriber's longest flow, from its head.
+    pub(super) fn shed(&mut self, at: u32, now_ns: u64) {
+        let now = self.aqm_time(now_ns);
+        let slot = &self.slots[at as usize];
+        let times = slot.times();
+        let Some(flow) = slot.open_flows().max_by_key(|&flow| self.flows.flow(flow).bytes) else { return };
+        let known = self.flows.flow_mut(flow);
+        known.law.overflowed(&times, now);
+        for _ in 0..known.packets.div_ceil(2).min(BATCH) {
+            let Some(packet) = self.flows.pop(flow) else { return };
+            self.lose(at, flow, &packet, Why::Limit);
+        }
+    }
+
+    /// Drops all packets of a subscriber and forgets its flows.
+    pub(super) fn clear(&mut self, at: u32, mut each: impl FnMut(&mut Shaper, &Flow, &Waiting)) {
+        let flows: Vec<u32> = self.slots[at as usize].open_flows().collect();
+        for flow in flows {
+            while let Some(packet) = self.flows.pop(flow) {
+                let class = usize::from(self.flows.flow(flow).class);
+                self.take_away(at, class, &packet);
+                let known = self.flows.flow(flow).clone();
+                each(self, &known, &packet);
+            }
+            self.flows.flow_mut(flow).listed = Listed::No;
+            self.flows.close(flow);
+        }
+        let slot = &mut self.slots[at as usize];
+        slot.places = [NONE; PLACES];
+        slot.classes.iter_mut().for_each(|class| (class.new, class.old) = (Ring::EMPTY, Ring::EMPTY));
+    }
+
+    pub(super) fn forget(&mut self, at: u32) {
+        self.clear(at, |shaper, _, packet| {
+            shaper.count_waiting(at, -1, -i32::from(packet.bytes));
+            let subscriber = slot_of(&shaper.slots[at as usize]);
+            shaper.note_lost(subscriber, packet.payload, Why::Removed);
+        });
+    }
+}
+
+fn slot_of(slot: &Slot) -> (u32, u32) {
+    (slot.subscriber, slot.parent)
+}
+
+/// The step of a delay.
+pub(super) fn step(delay_ns: u64) -> usize {
+    ((u64::BITS - (delay_ns >> FIRST_STEP_BITS).leading_zeros()) as usize).min(STEPS - 1)
+}
+
+/// A random number from 0 to 1: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
+fn unit(state: &mut u64) -> f64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((z ^ z >> 31) >> 11) as f64 / (1u64 << 53) as f64
+}
