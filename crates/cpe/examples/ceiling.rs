@@ -1,5 +1,5 @@
 //! The ceiling of the emulator itself: the highest rates at which nothing fails, with the smallest responder in place of a BNG, over veth
-//! pairs between two namespaces. Needs root.
+//! pairs between two namespaces. `sessions 64000 2000` holds so many sessions of PPPoE and shows the memory. Needs root.
 //!
 //! ```text
 //!  emulator [a] ---- [b] responder [d] ---- [c] far end of the emulator
@@ -22,10 +22,16 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 const SESSIONS: u32 = 1000;
 
 fn main() -> Result<(), Failure> {
-    if std::env::args().nth(1).as_deref() != Some("measure") {
-        println!("ceiling measure");
-        return Ok(());
-    }
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let sessions = match words[..] {
+        ["measure"] => None,
+        ["sessions", count, rate] => Some((count.parse()?, rate.parse()?)),
+        _ => {
+            println!("ceiling measure\nceiling sessions COUNT RATE");
+            return Ok(());
+        }
+    };
     let street = match Street::new() {
         Ok(street) => street,
         Err(error) => {
@@ -33,6 +39,9 @@ fn main() -> Result<(), Failure> {
             return Ok(());
         }
     };
+    if let Some((count, rate_per_s)) = sessions {
+        return hold(&street, count, rate_per_s);
+    }
     for (name, pppoe) in [("DHCP", None), ("PPPoE, CHAP, dual stack", Some(dual_stack()))] {
         println!("{name}\nset-ups/s asked  reached  first packet p50, p99, max ms  again  failed");
         for rate in [1000, 2000, 5000, 10_000, 20_000, 40_000] {
@@ -53,6 +62,16 @@ fn main() -> Result<(), Failure> {
         let [from, to] = [summary.from_subscriber, summary.to_subscriber].map(Option::unwrap_or_default);
         println!("{fps:23} {:10} {:9} {:8} {:9}", from.sent, from.received, to.sent, to.received);
     }
+    Ok(())
+}
+
+/// So many sessions of PPPoE, and the memory of emulator and responder together.
+fn hold(street: &Street, count: u32, rate_per_s: f64) -> Result<(), Failure> {
+    let hold = Some(Duration::from_secs(5));
+    let summary = street.run(Options { rate_per_s, hold, pppoe: Some(dual_stack()), ..with_far(count) })?;
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let peak = status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or_default();
+    println!("{} of {count} up, failures {:?}, {peak}", summary.up, summary.failures);
     Ok(())
 }
 
