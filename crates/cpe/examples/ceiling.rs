@@ -1,5 +1,5 @@
 //! The ceiling of the emulator itself: the highest rates at which nothing fails, with the smallest responder in place of a BNG, over veth
-//! pairs between two namespaces. Needs root.
+//! pairs between two namespaces. `sessions 64000 2000` holds so many sessions of PPPoE and shows the memory. Needs root.
 //!
 //! ```text
 //!  emulator [a] ---- [b] responder [d] ---- [c] far end of the emulator
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use weir_cpe::responder::serve;
 use weir_cpe::run::{Interfaces, run};
-use weir_cpe::{Load, Mac, Options, SHORTEST_FRAME, Summary};
+use weir_cpe::{Load, Mac, Options, Pppoe, SHORTEST_FRAME, Summary};
 use weir_linux::namespace::Namespace;
 use weir_linux::rtnl::{Rtnl, VethConfig, VethEnd};
 
@@ -22,10 +22,16 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 const SESSIONS: u32 = 1000;
 
 fn main() -> Result<(), Failure> {
-    if std::env::args().nth(1).as_deref() != Some("measure") {
-        println!("ceiling measure");
-        return Ok(());
-    }
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let sessions = match words[..] {
+        ["measure"] => None,
+        ["sessions", count, rate] => Some((count.parse()?, rate.parse()?)),
+        _ => {
+            println!("ceiling measure\nceiling sessions COUNT RATE");
+            return Ok(());
+        }
+    };
     let street = match Street::new() {
         Ok(street) => street,
         Err(error) => {
@@ -33,26 +39,20 @@ fn main() -> Result<(), Failure> {
             return Ok(());
         }
     };
-    println!("set-ups/s asked  reached  first packet p50, p99, max ms  again  failed");
-    for rate in [1000, 2000, 5000, 10_000, 20_000, 40_000] {
-        let options =
-            Options { rate_per_s: f64::from(rate), hold: Some(Duration::ZERO), ..with_far(rate / 2) };
-        let summary = street.run(options)?;
-        let ms = |time: Duration| time.as_secs_f64() * 1e3;
-        let (reached, again) = (summary.setups_per_s.unwrap_or(0.0), summary.retransmissions);
-        let first =
-            summary.first_packet.map_or([0.0; 3], |first| [ms(first.p50), ms(first.p99), ms(first.max)]);
-        let [p50, p99, max] = first;
-        println!(
-            "{rate:15} {reached:8.0} {p50:10.2} {p99:7.2} {max:7.2} {:14} {:7}",
-            again.discover + again.request + again.arp + again.first_packet,
-            summary.failed()
-        );
-        if reached < f64::from(rate) / 2.0 {
-            break;
-        }
+    if let Some((count, rate_per_s)) = sessions {
+        return hold(&street, count, rate_per_s);
     }
-    println!("\nframes/s asked each way  sent from, received  sent to, received");
+    for (name, pppoe) in [("DHCP", None), ("PPPoE, CHAP, dual stack", Some(dual_stack()))] {
+        println!("{name}\nset-ups/s asked  reached  first packet p50, p99, max ms  again  failed");
+        for rate in [1000, 2000, 5000, 10_000, 20_000, 40_000] {
+            let pppoe = pppoe.clone();
+            if !set_ups(&street, f64::from(rate), Options { pppoe, ..with_far(rate / 2) })? {
+                break;
+            }
+        }
+        println!();
+    }
+    println!("frames/s asked each way  sent from, received  sent to, received");
     for fps in [25_000, 50_000, 100_000, 200_000] {
         let each = f64::from(fps) / f64::from(SESSIONS);
         let load = Load { from_subscriber_fps: each, to_subscriber_fps: each, frame_bytes: SHORTEST_FRAME };
@@ -63,6 +63,37 @@ fn main() -> Result<(), Failure> {
         println!("{fps:23} {:10} {:9} {:8} {:9}", from.sent, from.received, to.sent, to.received);
     }
     Ok(())
+}
+
+/// So many sessions of PPPoE, and the memory of emulator and responder together.
+fn hold(street: &Street, count: u32, rate_per_s: f64) -> Result<(), Failure> {
+    let hold = Some(Duration::from_secs(5));
+    let summary = street.run(Options { rate_per_s, hold, pppoe: Some(dual_stack()), ..with_far(count) })?;
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let peak = status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or_default();
+    println!("{} of {count} up, failures {:?}, {peak}", summary.up, summary.failures);
+    Ok(())
+}
+
+fn dual_stack() -> Pppoe {
+    Pppoe { dual_stack: true, ..Pppoe::default() }
+}
+
+/// A row: devices that start at this rate. False: less than half of it was reached.
+fn set_ups(street: &Street, rate_per_s: f64, options: Options) -> Result<bool, Failure> {
+    let summary = street.run(Options { rate_per_s, hold: Some(Duration::ZERO), ..options })?;
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    let (reached, again) = (summary.setups_per_s.unwrap_or(0.0), summary.retransmissions);
+    let [p50, p99, max] =
+        summary.first_packet.map_or([0.0; 3], |first| [first.p50, first.p99, first.max].map(ms));
+    let again =
+        [again.discover, again.request, again.arp, again.padi, again.padr, again.ppp, again.first_packet];
+    println!(
+        "{rate_per_s:15} {reached:8.0} {p50:10.2} {p99:7.2} {max:7.2} {:14} {:7}",
+        again.iter().sum::<u64>(),
+        summary.failed()
+    );
+    Ok(reached >= rate_per_s / 2.0)
 }
 
 fn with_far(devices: u32) -> Options {

@@ -7,10 +7,14 @@ use weir_bng::ppp::ipv6cp::InterfaceIds;
 use weir_bng::ppp::lcp::Agreed;
 use weir_bng::pppoe::tags::TagList;
 
+use crate::device::Device;
 use crate::summary::Step;
 
 /// LCP Echo-Requests without an answer after which a session counts as dead.
 pub(crate) const MOST_ECHOES: u8 = 3;
+
+/// A device and its session take at most so many bytes while nothing is negotiated.
+const _: () = assert!(size_of::<Device>() + size_of::<Session>() <= 320);
 
 /// A session of a device.
 #[derive(Debug)]

@@ -154,6 +154,16 @@ fn sessions_end_and_come_again_and_their_packets_arrive() {
 }
 
 #[test]
+fn devices_with_dhcp_are_up_after_the_monkey() {
+    let Some(street) = Street::new() else { return };
+    let (monkey, hold, timeout) = (Some(1), Some(Duration::from_secs(1)), Duration::from_millis(200));
+    let summary = street.run(Options { monkey, hold, timeout, ..with_far(20) });
+    assert!(summary.is_clean(), "{summary:?}");
+    let monkey = summary.monkey.unwrap();
+    assert_eq!((monkey.power_cuts, monkey.up_at_end), (1, 20), "{monkey:?}");
+}
+
+#[test]
 fn a_wrong_password_fails_at_auth() {
     let Some(street) = Street::new() else { return };
     let pppoe = Pppoe { password: weir_cpe::Template("wrong".into()), ..Pppoe::default() };

@@ -35,6 +35,7 @@ mod services {
     mod dhcp_servers;
     mod frr;
     mod inspect;
+    mod pppoe_server;
     mod prometheus;
 }
 mod shards;

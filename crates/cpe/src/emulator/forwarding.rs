@@ -93,7 +93,7 @@ impl Emulator {
 
     /// Takes in a frame of the interface of device 0.
     pub fn tap_frame(&mut self, frame: &[u8], out: &mut Vec<Output>) {
-        let is_own = frame.get(6..12) == Some(&self.options.mac(0).0[..]);
+        let is_own = frame.len() >= ETHERNET && frame.get(6..12) == Some(&self.options.mac(0).0[..]);
         let Some(device) = self.devices.first().filter(|device| device.is_bound() && is_own) else { return };
         let Some(heard) = self.options.pppoe.as_ref().and_then(|_| neighbour::parse(frame)) else {
             out.extend(self.on_line(0, frame.to_vec()));
