@@ -44,7 +44,7 @@ pub use answer::PoliceCounts;
 use buckets::Buckets;
 pub use command::PoliceCommand;
 pub(crate) use command::RateChange;
-pub(crate) use config::{Config, constant_rate};
+pub(crate) use config::Config;
 use ranges::Ranges;
 
 /// Bits of the buckets of subscribers that the node knows, beside index and generation: no host has such an address of IPv6.

@@ -11,6 +11,7 @@
 use std::ops::Range;
 
 use weir_config::Notes;
+use weir_link::Rate;
 
 /// Most stages of a node.
 pub(crate) const MOST_STAGES: usize = 15;
@@ -153,6 +154,20 @@ impl Iterator for Tokens<'_> {
         let len = bytes[start..].iter().take_while(|byte| is_word(byte)).count().max(1);
         self.at += len;
         Some(Word { text: self.text[start..self.at].to_string(), span: start..self.at })
+    }
+}
+
+/// A rate in bits/s that does not change.
+pub(crate) fn constant_rate(text: &str) -> Result<u64, String> {
+    if text.trim_end_matches(|unit: char| unit.is_ascii_alphabetic() || unit == '/').parse() == Ok(0.0) {
+        return Err(
+            "at a rate of 0 nothing passes: write 1kbit or more, or drop these frames in a filter".into()
+        );
+    }
+    let constant = || format!("`{text}`: a subscriber has a constant rate: write 20Mbit");
+    match Rate::read_with(text, |_| Err(constant()))? {
+        Rate::Constant(bits_per_s) => Ok(bits_per_s),
+        _ => Err(constant()),
     }
 }
 

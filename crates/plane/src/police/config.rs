@@ -20,7 +20,7 @@ use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
 use weir_config::{Notes, did_you_mean};
-use weir_link::{Buffer, Rate};
+use weir_link::Buffer;
 use weir_queue::Time;
 
 use super::buckets::Limit;
@@ -28,7 +28,7 @@ use crate::dir::Dir;
 use crate::filter::class;
 use crate::port::Port;
 use crate::prefix::Prefix;
-use crate::text::{Arg, Item};
+use crate::text::{Arg, Item, constant_rate};
 
 /// What may pass at once where the text does not say it.
 const BURST: Buffer = Buffer::Time(Time::from_ms(100));
@@ -361,20 +361,6 @@ fn example(name: &str) -> &'static str {
         "inward" => "inward 50Mbit",
         "burst" => "burst 50ms",
         _ => "outward 20Mbit",
-    }
-}
-
-/// A rate in bits/s that does not change.
-pub(crate) fn constant_rate(text: &str) -> Result<u64, String> {
-    if text.trim_end_matches(|unit: char| unit.is_ascii_alphabetic() || unit == '/').parse() == Ok(0.0) {
-        return Err(
-            "at a rate of 0 nothing passes: write 1kbit or more, or drop these frames in a filter".into()
-        );
-    }
-    let constant = || format!("`{text}`: a subscriber has a constant rate: write 20Mbit");
-    match Rate::read_with(text, |_| Err(constant()))? {
-        Rate::Constant(bits_per_s) => Ok(bits_per_s),
-        _ => Err(constant()),
     }
 }
 

@@ -8,9 +8,9 @@
 //! the other. `rate` is for both directions, `to` and `from` are for one: `group north vlan 100 to 1Gbit from 200Mbit`.
 
 use crate::frame::{Line, PortId};
-use crate::police::constant_rate;
 use crate::port::{Port, port_named};
 use crate::tags::Tags;
+use crate::text::constant_rate;
 
 /// Most groups.
 const MOST_GROUPS: usize = 4096;
