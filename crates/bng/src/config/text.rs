@@ -35,7 +35,7 @@ use crate::pool::Pool;
 use crate::subscriber::Subscriber;
 use crate::words::Words;
 
-const ITEMS: [&str; 16] = [
+const ITEMS: [&str; 17] = [
     "store",
     "socket",
     "port",
