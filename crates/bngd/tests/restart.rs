@@ -112,7 +112,7 @@ impl Rig {
     /// Writes a file beside that of the node, and has the program read its file again.
     pub(crate) fn write_and_reload(&self, file: &str, text: &str) {
         self.folder.file(file, text);
-        signal(&self.bngd, Signal::HUP);
+        self.hang_up();
     }
 
     /// What the program has logged.
@@ -168,11 +168,6 @@ impl Rig {
         let answer = http::request(&self.folder.join("bng.sock"), "POST", "/v1/subscribers", body).unwrap();
         let added: Added = serde_json::from_slice(&answer.body).unwrap();
         assert_eq!((added.added, added.refused), (DEVICES as usize, 0), "{added:?}");
-    }
-
-    /// What the program has logged.
-    pub(crate) fn log(&self) -> String {
-        std::fs::read_to_string(self.folder.join("bngd.log")).unwrap_or_default()
     }
 
     /// Has the program read the file again.
