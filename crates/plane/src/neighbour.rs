@@ -27,7 +27,7 @@ use crate::icmp::Error;
 use crate::kept::{Then, Ticket};
 use crate::limits::Limits;
 use crate::outbox::Outbox;
-use crate::prefix::Prefix;
+use crate::prefix::{Prefix, is_link_local};
 use crate::tags::{PortTags, Tag};
 use crate::threads::{NeighbourNews, Share};
 use crate::time::Time;
@@ -709,10 +709,6 @@ pub(crate) fn nearest<'a>(ports: impl Iterator<Item = (PortId, &'a [Prefix])>, i
 /// nothing.
 pub(crate) fn is_near(local: &Prefix, ip: IpAddr) -> bool {
     local.contains(ip) && !is_link_local(local.address)
-}
-
-pub(crate) fn is_link_local(ip: IpAddr) -> bool {
-    matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local())
 }
 
 #[cfg(test)]

@@ -98,6 +98,11 @@ pub(crate) const fn is_unicast6(address: u128) -> bool {
     address > 1 && address >> 120 != 0xff
 }
 
+/// Whether an address of IPv6 is one of a single link.
+pub(crate) fn is_link_local(ip: IpAddr) -> bool {
+    matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local())
+}
+
 /// Whether an IPv6 address is of its link alone (RFC 4291, section 2.5.6).
 pub(crate) const fn is_link_local6(address: u128) -> bool {
     address >> 118 == 0xfe80 >> 6

@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use weir_packet::frame::Mac;
 
-use super::{is_link_local, is_near};
+use super::is_near;
 use crate::frame::PortId;
 use crate::port::{MacText, Port, port_named};
+use crate::prefix::is_link_local;
 use crate::was::Was;
 
 /// A command for hosts with configured Ethernet addresses.

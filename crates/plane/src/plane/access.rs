@@ -20,8 +20,8 @@ use crate::dir::EntryPoint;
 use crate::drops::DropReason;
 use crate::frame::{Frame, Kind};
 use crate::icmp;
-use crate::neighbour::is_link_local;
 use crate::pipeline::Exit;
+use crate::prefix::is_link_local;
 use crate::threads::Ingress;
 use crate::time::Time;
 

@@ -30,9 +30,9 @@ use weir_config::Notes;
 
 use super::Options;
 use crate::frame::PortId;
-use crate::neighbour::{MOST as MOST_NEIGHBOURS, is_link_local, is_near};
+use crate::neighbour::{MOST as MOST_NEIGHBOURS, is_near};
 use crate::port::{Port, port_named};
-use crate::prefix::Prefix;
+use crate::prefix::{Prefix, is_link_local};
 use crate::text::{Arg, Item};
 
 /// A prefix and where its packets go.

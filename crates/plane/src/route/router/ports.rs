@@ -13,10 +13,10 @@ use weir_packet::frame::Mac;
 
 use super::{ALL, BROADCAST, CONNECTED, LOCAL, MARTIAN, Next, Router, full};
 use crate::frame::PortId;
-use crate::neighbour::{Known, Link, Slot, is_link_local};
+use crate::neighbour::{Known, Link, Slot};
 use crate::outbox::Outbox;
 use crate::port::Rpf;
-use crate::prefix::Prefix;
+use crate::prefix::{Prefix, is_link_local};
 use crate::route::{Hop, Lpm, rpf};
 use crate::tags::PortTags;
 
