@@ -69,7 +69,7 @@ pub struct SubscriberEntry {
     /// Its number, which the control program chooses.
     pub session: u64,
     /// What the control program knows its state by; the node only keeps it.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub revision: u64,
     /// The access port.
     pub port: String,
@@ -80,43 +80,48 @@ pub struct SubscriberEntry {
     /// The addresses and networks of the subscriber, each within a network of a gateway.
     pub prefixes: Vec<Prefix>,
     /// Rate of frames from the subscriber, bits/s; none: no limit.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub from_bits_per_s: Option<u64>,
     /// Rate of frames to the subscriber, bits/s; none: no limit.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub to_bits_per_s: Option<u64>,
     /// The id of its PPPoE session, 1 to 65534 (RFC 2516); none: it sends IP over Ethernet. A device may have several sessions.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub pppoe_session: Option<u16>,
     /// The longest packet that it takes, bytes: the MRU that LCP has agreed on, 576 to 9216; none: 1492 in a PPPoE session, else what
     /// the port carries. TCP in both directions is told so (MSS).
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub mru: Option<u16>,
     /// The magic number of the node's side of LCP, which its echo replies have; none or 0: none was agreed on.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub magic: Option<u32>,
     /// How often the node asks a silent subscriber by an echo request of LCP, s, 1 to 3600, or 0: never; none: 30. Only PPPoE sessions.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub echo_interval_s: Option<u16>,
     /// After so many requests in a row without an answer the session is dead, 1 to 20; none: 3.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub echo_lost: Option<u8>,
     /// Port, tags and Ethernet address are those of a router, behind which several subscribers are: their packets are told apart by
     /// their sources.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub behind_router: bool,
     /// Whether it may send and receive.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub state: AccessState,
     /// What NATs do with its packets.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub nat: NatProfile,
     /// The name of its plan, which rules of filters and metrics name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub plan: Option<String>,
     /// The name of its group, the same.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub group: Option<String>,
+}
+
+/// Whether a value need not be said.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// A change of a session.

@@ -12,6 +12,7 @@ const OTHERS: &[&str] = &[
     "./test",
     "cargo",
     "cp",
+    "curl",
     "ethtool",
     "ip",
     "jq",
