@@ -28,7 +28,7 @@ const FAST: u64 = 100_000_000_000;
 enum Access {
     /// IP over Ethernet, on one line without tags.
     Plain,
-    /// PPPoE sessions, each on a line of its own with two tags.
+    /// PPPoE sessions in QinQ: each subscriber has its own pair of VLAN tags.
     Pppoe,
 }
 
@@ -105,7 +105,7 @@ fn mac(n: u32) -> [u8; 6] {
     [2, 0, 0, a, b, c]
 }
 
-/// The tags of a subscriber of its own.
+/// The pair of VLAN tags of a subscriber.
 fn line(n: u32) -> [u16; 2] {
     [100 + (n / 4000) as u16, 1 + (n % 4000) as u16]
 }

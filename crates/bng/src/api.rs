@@ -81,7 +81,7 @@ pub struct SubscriberState {
     pub session: Option<Session>,
 }
 
-/// What is to change of a subscriber; what is left out stays.
+/// A change of a subscriber: fields that are absent keep their values.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SubscriberPatch {

@@ -11,7 +11,6 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Write;
-use std::path::Path;
 use std::time::Duration;
 
 use weir_bng::ppp::packet::Packet;
@@ -20,9 +19,8 @@ use weir_bng::pppoe::discovery::{Code, Discovery};
 use weir_bng::pppoe::session::SessionFrame;
 use weir_cpe::responder::{Responder, Sent};
 use weir_cpe::{Emulator, Mac, Method, Options, Output, Pppoe, Preset, Template};
-use weir_testkit::check_golden;
 
-use crate::scenarios::at_ns;
+use crate::scenarios::{at_ns, check_scenarios};
 
 const FAR_MAC: Mac = Mac([2, 0, 0, 0, 1, 1]);
 const BNG_MAC: Mac = Mac([2, 0, 0, 0, 0xff, 0xfe]);
@@ -33,16 +31,11 @@ const TICK_NS: u64 = 100_000_000;
 
 #[test]
 fn devices_dial_as_the_scenarios_say() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pppoe.txt");
-    let text = std::fs::read_to_string(&path).unwrap();
-    let mut written = String::new();
-    for scenario in text.split("== ").skip(1) {
-        let (title, rows) = scenario.split_once('\n').unwrap();
+    check_scenarios("pppoe.txt", |title, rows| {
         let mut world = World::new(title);
-        rows.lines().filter(|row| !row.trim().is_empty()).for_each(|row| world.row(row));
-        let _ = writeln!(written, "== {title}\n{}", world.written);
-    }
-    check_golden(&path, &written);
+        rows.for_each(|row| world.row(row));
+        world.written
+    });
 }
 
 /// To whom a frame goes.

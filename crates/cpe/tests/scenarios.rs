@@ -29,14 +29,22 @@ const FAR_MAC: Mac = Mac([2, 0, 0, 0, 1, 1]);
 
 #[test]
 fn devices_do_what_the_scenarios_say() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios.txt");
+    check_scenarios("scenarios.txt", |title, rows| {
+        let mut world = World::new(title);
+        rows.for_each(|row| world.row(row));
+        world.written
+    });
+}
+
+/// Compares what scenarios of a file come to, by their titles and rows, with what the file says.
+pub(crate) fn check_scenarios(file: &str, run: impl Fn(&str, &mut dyn Iterator<Item = &str>) -> String) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(file);
     let text = std::fs::read_to_string(&path).unwrap();
     let mut written = String::new();
     for scenario in text.split("== ").skip(1) {
         let (title, rows) = scenario.split_once('\n').unwrap();
-        let mut world = World::new(title);
-        rows.lines().filter(|row| !row.trim().is_empty()).for_each(|row| world.row(row));
-        let _ = writeln!(written, "== {title}\n{}", world.written);
+        let mut rows = rows.lines().filter(|row| !row.trim().is_empty());
+        let _ = writeln!(written, "== {title}\n{}", run(title, &mut rows));
     }
     check_golden(&path, &written);
 }

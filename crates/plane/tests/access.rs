@@ -48,6 +48,18 @@ impl Device {
     }
 }
 
+/// What becomes of a frame in a plane, and its bytes afterwards.
+pub(crate) fn pass(plane: &mut Plane, now: Time, port: u16, bytes: &[u8]) -> (Verdict, Vec<u8>) {
+    let mut buf = [&[0; HEAD_ROOM], bytes].concat();
+    let end = buf.len();
+    let mut batch = Batch::default();
+    batch.push(Frame::new(&mut buf, HEAD_ROOM, end, PortId(port)));
+    plane.run(now, &mut batch);
+    assert!(plane.accounting().balance(), "{:?}", plane.accounting());
+    let (frame, verdict) = batch.outcome().next().expect("one");
+    (verdict, frame.bytes().to_vec())
+}
+
 impl Node {
     fn new(text: &str) -> Node {
         let config = Config::read("n", text).unwrap_or_else(|mistakes| panic!("{mistakes}"));
@@ -79,15 +91,8 @@ impl Node {
 
     /// What becomes of a frame, and its bytes afterwards.
     fn frame(&mut self, port: u16, bytes: &[u8]) -> (Verdict, Vec<u8>) {
-        let mut buf = [&[0; HEAD_ROOM], bytes].concat();
-        let end = buf.len();
-        let mut batch = Batch::default();
-        batch.push(Frame::new(&mut buf, HEAD_ROOM, end, PortId(port)));
         self.ms += 1;
-        self.plane.run(Time::from_ms(self.ms), &mut batch);
-        assert!(self.plane.accounting().balance(), "{:?}", self.plane.accounting());
-        let (frame, verdict) = batch.outcome().next().expect("one");
-        (verdict, frame.bytes().to_vec())
+        pass(&mut self.plane, Time::from_ms(self.ms), port, bytes)
     }
 
     /// A packet of a device.

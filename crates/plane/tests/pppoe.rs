@@ -7,10 +7,12 @@ use weir_packet::frame::Mac;
 use weir_packet::neighbour::{Host, answer, question};
 use weir_plane::scenario::packet;
 use weir_plane::{
-    Batch, Command, Config, Departure, DropReason, Frame, HEAD_ROOM, Leave, MacText, Plane, PortId,
-    PuntReason, SubscriberCommand, SubscriberEntry, SubscriberState, Time, UnknownSessions, Update, Verdict,
+    Command, Config, Departure, DropReason, Leave, MacText, Plane, PortId, PuntReason, SubscriberCommand,
+    SubscriberEntry, SubscriberState, Time, UnknownSessions, Update, Verdict,
 };
 use weir_testkit::Dice;
+
+use crate::access::pass;
 
 const TEXT: &str = "access1(access) access2(vlan 100-199.1-4094, access)
     > access(gateway 100.64.0.1/10, gateway 2001:db8:100::1/40) > route(default via 198.18.0.2, ::/0 via 2001:db8:ff::2)
@@ -133,15 +135,8 @@ impl Node {
 
     /// What becomes of a frame, and its bytes afterwards.
     fn frame(&mut self, port: u16, bytes: &[u8]) -> (Verdict, Vec<u8>) {
-        let mut buf = [&[0; HEAD_ROOM], bytes].concat();
-        let end = buf.len();
-        let mut batch = Batch::default();
-        batch.push(Frame::new(&mut buf, HEAD_ROOM, end, PortId(port)));
         self.ms += 1;
-        self.plane.run(Time::from_ms(self.ms), &mut batch);
-        assert!(self.plane.accounting().balance(), "{:?}", self.plane.accounting());
-        let (frame, verdict) = batch.outcome().next().expect("one");
-        (verdict, frame.bytes().to_vec())
+        pass(&mut self.plane, Time::from_ms(self.ms), port, bytes)
     }
 
     /// A packet of a device.

@@ -188,7 +188,7 @@ impl Bng {
         self.session_frame(id, &frame, out)
     }
 
-    /// A frame of a session that there is not: its client is told, now and then.
+    /// A frame of an unknown session: its sender gets a PADT, at a limited rate.
     fn unknown_session(
         &mut self,
         line: &Line,
@@ -387,7 +387,7 @@ impl Bng {
         })
     }
 
-    /// The client has accepted its address: it is told when the record is on disk.
+    /// The client has accepted its address: it gets the Configure-Ack when the record is on disk.
     fn grant_call(&mut self, id: CallId, answer: Answer, out: &mut Outputs) {
         let Some(call) = self.calls.calls.get(&id) else { return };
         let Some((index, address)) = call.login else { return };
@@ -485,7 +485,7 @@ impl Bng {
         self.send_padt(&line, mac, session_id, &End::Closed.to_string(), out);
     }
 
-    /// A session over PPPoE has ended by its record: its client is told.
+    /// The record of a PPPoE session says that it has ended: its client gets a PADT.
     pub(super) fn hang_up(&mut self, line: &Line, ppp: PppLink, session: SessionId, out: &mut Outputs) {
         if let Some(id) = self.calls.of_session(line, ppp, session) {
             if let Some(call) = self.calls.calls.get_mut(&id) {

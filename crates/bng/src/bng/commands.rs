@@ -94,7 +94,7 @@ impl Bng {
         let Some(before) = self.subscribers.get(index).map(|entry| entry.subscriber.clone()) else {
             return Ok(());
         };
-        // A password is never told, so that a change of something else does not name it.
+        // No answer of the API has the password, so a client that changes something else cannot send it again: it stays.
         subscriber.password = subscriber.password.or_else(|| before.password.clone());
         let cause = match subscriber.status {
             Status::Blocked => Some(EndCause::Blocked),

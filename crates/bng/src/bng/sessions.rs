@@ -157,7 +157,7 @@ impl Bng {
         })
     }
 
-    /// What the node is told of a subscriber beside where it is; `None`: its plan was gone when the program began.
+    /// The rates, state, plan and group that the node gets for a subscriber; `None`: the file had no such plan when the program began.
     fn service(&self, subscriber: &Subscriber, online: &Online) -> Option<Service> {
         let before = online.in_node.as_ref().map(|service| service.rates);
         let rates = self.config.rates(&subscriber.plan).or(before)?;

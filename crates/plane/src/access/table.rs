@@ -443,7 +443,7 @@ impl Subscribers {
         let (labels, most_bytes, marking) = (side.labels, side.most_bytes(), tables.policy.dscp.from);
         tables.policy.dscp.mark(marking, frame);
         clamp_mss(frame, most_bytes);
-        tables.count(index, labels, (0, FrameKind::of(frame)), bytes);
+        tables.count(index, labels, 0, FrameKind::of(frame), bytes);
         Ok(())
     }
 
@@ -555,7 +555,7 @@ impl Subscribers {
         }
         side.traffic.add(bytes);
         let labels = side.labels;
-        tables.count(to.index, labels, (1, FrameKind::of(frame)), bytes);
+        tables.count(to.index, labels, 1, FrameKind::of(frame), bytes);
         Ok(line)
     }
 
@@ -934,7 +934,7 @@ impl Tables {
 
     /// Counts a frame of a direction: for its plan and group, and for its subscriber if it is no best effort of IPv4, which is most.
     #[inline]
-    fn count(&mut self, index: u32, labels: u16, (direction, kind): (usize, FrameKind), bytes: usize) {
+    fn count(&mut self, index: u32, labels: u16, direction: usize, kind: FrameKind, bytes: usize) {
         if let Some(counts) = self.labels.get_mut(labels).and_then(|row| row.counts.get_mut(direction)) {
             counts.count(kind, bytes);
         }

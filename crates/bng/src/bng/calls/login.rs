@@ -80,7 +80,7 @@ impl Bng {
         self.carry_out_call(id, outputs, out);
     }
 
-    /// Whether a subscriber whose password is right may come online: the address that it gets. `wish` is one that RADIUS gives.
+    /// The address that a subscriber with the right password gets, if it may come online. `wish` is the address of RADIUS's Accept.
     pub(super) fn admit_login(
         &mut self,
         id: CallId,

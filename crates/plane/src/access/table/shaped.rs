@@ -177,7 +177,7 @@ impl Tables {
         let side = &mut self.to[index];
         side.traffic.add(bytes as usize);
         let (line, labels) = (side.line, side.labels);
-        self.count(index, labels, (1, FrameKind::from_note(note)), bytes as usize);
+        self.count(index, labels, 1, FrameKind::from_note(note), bytes as usize);
         line
     }
 }
