@@ -15,11 +15,12 @@ use weir_bng::pppoe::session::SessionFrame;
 use weir_bng::radius::attribute::{Attributes, number};
 use weir_bng::radius::packet as radius;
 use weir_bng::{Mac, Random, interface_id, link_local, ra};
+use weir_cpe::{Options, Pppoe};
 use weir_packet::checksum::{self, write_ipv4};
 use weir_port::duplex::{FRONT, Packet, Pool, Port, ReceiveMode};
 use weir_testkit::PATIENCE;
 
-use crate::restart::{Rig, TEXT};
+use crate::restart::{Rig, TEXT, options};
 
 /// Devices, each by another method.
 const METHODS: [Method; 3] = [Method::ChapMd5, Method::MsChapV2, Method::Pap];
@@ -270,17 +271,22 @@ fn a_device_that_radius_knows_dials_in() {
     assert_eq!(serving.join().expect("no panic"), 1);
 }
 
-/// IPv4 by IPCP and IPv6 by SLAAC in the same sessions, over the end of the program.
-#[test]
-fn devices_with_both_families_keep_both_when_the_program_is_killed() {
+/// A node and a concentrator with both families; `pppoe` is that item.
+fn dual_stack(pppoe: &str) -> String {
     let text = TEXT.replace("gateway 100.64.0.1/10", "gateway 100.64.0.1/10, gateway 2001:db8:100::1/40");
     let text = text.replace("via 198.18.0.2)", "via 198.18.0.2, ::/0 via 2001:db8:2::2)");
     let text = text.replace(
         "wan(198.18.0.1/24,",
         "wan(198.18.0.1/24, 2001:db8:2::1/64, neighbour 2001:db8:2::2 02:00:00:00:01:01,",
     );
-    let pppoe = "limit subscriber 1000, pool six 2001:db8:100::/48 router 2001:db8:100::1/40, pppoe auth chap-md5 ms-chapv2 pap";
-    let text = text.replace("limit subscriber 1000", pppoe);
+    let pool = "limit subscriber 1000, pool six 2001:db8:100::/48 router 2001:db8:100::1/40";
+    text.replace("limit subscriber 1000", &format!("{pool}, {pppoe}"))
+}
+
+/// IPv4 by IPCP and IPv6 by SLAAC in the same sessions, over the end of the program.
+#[test]
+fn devices_with_both_families_keep_both_when_the_program_is_killed() {
+    let text = dual_stack("pppoe auth chap-md5 ms-chapv2 pap");
     let Some(mut rig) = Rig::of(&text) else { return };
     for number in 1..=METHODS.len() {
         rig.add_subscriber(&format!(
@@ -367,4 +373,24 @@ fn devices_dial_in_and_a_program_that_is_killed_loses_no_session() {
         devices.exchange();
     });
     assert_eq!(rig.agree("they dialled again").len(), 2);
+}
+
+/// The devices of `weir cpe --pppoe 50 --dual-stack` come up with both families.
+#[test]
+fn emulated_devices_with_both_families_get_their_prefixes() {
+    let Some(rig) = Rig::of(&dual_stack("pppoe")) else { return };
+    let devices = 50;
+    for number in 0..devices {
+        rig.add_subscriber(&format!(
+            r#"{{"name": "u{number}", "login": "user{number}@isp", "password": "secret", "plan": "basic"}}"#
+        ));
+    }
+    let pppoe = Pppoe { dual_stack: true, ..Pppoe::default() };
+    let options = Options { devices, pppoe: Some(pppoe), ..options() };
+    let summary = rig.emulate(options).end();
+    assert!(summary.is_clean(), "{summary:?}");
+    assert_eq!(summary.prefixes, u64::from(devices), "{summary:?}");
+    let sessions = rig.agree("all are up");
+    let prefixes: BTreeSet<_> = sessions.iter().filter_map(|session| session.prefix.as_ref()).collect();
+    assert_eq!(prefixes.len(), sessions.len());
 }
