@@ -75,6 +75,8 @@ pub struct RadiusServer {
     pub require: Require,
     /// Whether it answers Status-Server.
     pub has_status: bool,
+    /// How long it is not asked when it is dead, or the interval between Status-Server packets; `None`: 60 s, or 10 s.
+    pub dead_time: Option<Duration>,
     /// Plan of a subscriber of whose plan the answer says nothing.
     pub plan: Option<Name>,
 }
@@ -82,10 +84,11 @@ pub struct RadiusServer {
 impl RadiusServer {
     /// The server with its secret, as the client takes it.
     pub fn with_secret(&self, secret: Secret) -> Server {
-        let RadiusServer { name, realms, ports, require, has_status, .. } = self.clone();
-        let realms_ports =
-            Server { realms, ports, require, has_status, ..Server::new(name.as_str(), secret) };
-        Server { most_open: usize::from(ports) * 256, ..realms_ports }
+        let RadiusServer { name, realms, ports, require, has_status, dead_time, .. } = self.clone();
+        let dead_time = dead_time.unwrap_or(Duration::from_secs(if has_status { 10 } else { 60 }));
+        let most_open = usize::from(ports) * 256;
+        let usual = Server::new(name.as_str(), secret);
+        Server { realms, ports, require, has_status, dead_time, most_open, ..usual }
     }
 }
 

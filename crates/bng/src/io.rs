@@ -10,6 +10,7 @@ use crate::name::Name;
 pub use crate::now::Now;
 use crate::plan::Plan;
 use crate::radius::client::Server;
+use crate::radius::packet::Distrust;
 use crate::record::Record;
 use crate::session::{Counters, EndCause, PppLink, SessionId};
 use crate::subscriber::{Key, Service, Status, Subscriber};
@@ -289,6 +290,13 @@ pub enum Event {
         server: String,
         /// Whether it answers.
         is_alive: bool,
+    },
+    /// An answer of a RADIUS server was dropped; at most once a minute for each server.
+    RadiusDistrusted {
+        /// Its name.
+        server: String,
+        /// Why.
+        why: Distrust,
     },
     /// A port has lost its link, or has it again.
     PortLink {

@@ -4,5 +4,12 @@ mod flood;
 mod pppoe;
 mod rest;
 mod restart;
+mod services {
+    //! Servers of others: `./test services`.
+    mod radius;
+}
 mod store;
 mod walled;
+
+// What they share.
+mod freeradius;

@@ -8,7 +8,7 @@
 //! portal https://portal.example/, captive https://captive.example/api at 192.0.2.10:8080,
 //! lease 1h renewal 30m rebinding 52m, offer 30s, quarantine 10m, grace 60s, moves refuse,
 //! limit line 100 burst 200, limit subscriber 5 burst 20,
-//! radius one 192.0.2.9:1812 secret-file one.secret realm isp ports 16 require status plan basic,
+//! radius one 192.0.2.9:1812 secret-file one.secret realm isp ports 16 require status dead 10s plan basic,
 //! pppoe name weir auth chap-md5 pap service gold strict delay 10ms mtu 1508 sessions mac 4 line 100 padi mac 1 burst 5,
 //! subscriber anna mac 02:00:00:00:00:01 plan basic address 100.64.0.9 blocked
 //! ```

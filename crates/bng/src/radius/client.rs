@@ -63,10 +63,13 @@ pub struct Server {
     pub most_open: usize,
     /// Whether it answers Status-Server.
     pub has_status: bool,
+    /// How long it is not asked when it is dead; with Status-Server the interval between these.
+    pub dead_time: Duration,
 }
 
 impl Server {
-    /// A server with the defaults: all realms, 16 ports, 1,024 open requests, Message-Authenticator not required, no Status-Server.
+    /// A server with the defaults: all realms, 16 ports, 1,024 open requests, Message-Authenticator not required, no
+    /// Status-Server, a dead time of 60 s.
     pub fn new(name: &str, secret: Secret) -> Server {
         Server {
             name: name.into(),
@@ -76,6 +79,7 @@ impl Server {
             require: Require::Nothing,
             most_open: 1024,
             has_status: false,
+            dead_time: Duration::from_secs(60),
         }
     }
 }
@@ -87,16 +91,14 @@ pub struct Timers {
     pub first: Duration,
     /// Longest wait (MRT).
     pub longest: Duration,
-    /// Datagrams to one server (MRC).
+    /// Datagrams to one server (MRC) if no other one is left.
     pub most_tries: u32,
+    /// The same if another server is alive.
+    pub tries_before_next: u32,
     /// Longest time of a request (MRD), at all servers.
     pub most: Duration,
     /// Datagrams without an answer after which a server is dead.
     pub dead_after: u32,
-    /// How long a dead server without Status-Server is not asked.
-    pub dead_time: Duration,
-    /// Interval between Status-Server packets to a dead server.
-    pub status_every: Duration,
     /// Most requests that wait for an identifier.
     pub most_waiting: usize,
 }
@@ -108,10 +110,9 @@ impl Default for Timers {
             first: s(2),
             longest: s(16),
             most_tries: 5,
+            tries_before_next: 2,
             most: s(30),
             dead_after: 8,
-            dead_time: s(60),
-            status_every: s(10),
             most_waiting: 65_536,
         }
     }
@@ -144,6 +145,13 @@ pub enum Output {
     Dead(String),
     /// It answers again.
     Alive(String),
+    /// An answer was dropped, and others may be: said once a minute for each server.
+    Distrusted {
+        /// Name of the server.
+        server: String,
+        /// Why.
+        why: Distrust,
+    },
 }
 
 /// Why a request failed.
@@ -204,6 +212,8 @@ struct ServerState {
     ids: Ids,
     health: Health,
     counts: Counts,
+    /// When an answer was last reported as dropped.
+    told: Option<Duration>,
 }
 
 /// An open request: server, port and identifier.
@@ -251,6 +261,9 @@ pub struct Client {
 
 type Outputs = Vec<Output>;
 
+/// Interval between two reports of dropped answers of a server.
+const TOLD_EVERY: Duration = Duration::from_secs(60);
+
 impl Client {
     /// A client without servers.
     pub fn new(timers: Timers, random: Random) -> Client {
@@ -279,7 +292,14 @@ impl Client {
                 None => {
                     self.numbers += 1;
                     let (ids, health) = (Ids::new(server.ports), Health::Alive { unanswered: 0 });
-                    ServerState { server, number: self.numbers, ids, health, counts: Counts::default() }
+                    ServerState {
+                        server,
+                        number: self.numbers,
+                        ids,
+                        health,
+                        counts: Counts::default(),
+                        told: None,
+                    }
                 }
             };
             self.servers.push(state);
@@ -437,10 +457,14 @@ impl Client {
                 match self.open.get(&key) {
                     None => Err(NoAnswer::Late),
                     Some(open) if !answers(&open.job, packet.code) => Err(NoAnswer::OtherKind),
-                    Some(open) => packet
-                        .check_answer(&open.authenticator, open.secret.bytes(), state.server.require)
-                        .map(|()| (key, packet))
-                        .map_err(NoAnswer::Distrusted),
+                    Some(open) => {
+                        // FreeRADIUS 3.2.1 answers Status-Server without Message-Authenticator; a forged answer would only have a
+                        // dead server asked again.
+                        let is_status = open.job.token.is_none();
+                        let require = if is_status { Require::Nothing } else { state.server.require };
+                        let checked = packet.check_answer(&open.authenticator, open.secret.bytes(), require);
+                        checked.map(|()| (key, packet)).map_err(NoAnswer::Distrusted)
+                    }
                 }
             }
         };
@@ -452,6 +476,12 @@ impl Client {
             }
             Err(NoAnswer::Distrusted(Distrust::Length) | NoAnswer::OtherKind) => state.counts.malformed += 1,
             Err(NoAnswer::Distrusted(_)) => state.counts.forged += 1,
+        }
+        if let Err(NoAnswer::Distrusted(why)) = &result
+            && state.told.is_none_or(|at| at + TOLD_EVERY <= now.at)
+        {
+            state.told = Some(now.at);
+            out.push(Output::Distrusted { server: state.server.name.clone(), why: *why });
         }
         let (key, packet) = result?;
         if matches!(state.health, Health::Dead { .. }) {
@@ -507,15 +537,19 @@ impl Client {
         if let Health::Alive { unanswered } = &mut state.health {
             *unanswered += 1;
             if *unanswered >= timers.dead_after {
-                let pause = if state.server.has_status { timers.status_every } else { timers.dead_time };
-                state.health = Health::Dead { until: now.at + pause };
+                state.health = Health::Dead { until: now.at + state.server.dead_time };
                 out.push(Output::Dead(state.server.name.clone()));
                 return self.leave(now, key.server, out);
             }
         }
+        let name = state.server.name.clone();
+        let Some(open) = self.open.get(&key) else { return };
+        let most_tries = match self.has_next(&open.job, key.server) {
+            true => timers.tries_before_next,
+            false => timers.most_tries,
+        };
         let Some(open) = self.open.get_mut(&key) else { return };
-        let is_over =
-            open.job.token.is_none() || open.tries >= timers.most_tries || open.job.give_up <= now.at;
+        let is_over = open.job.token.is_none() || open.tries >= most_tries || open.job.give_up <= now.at;
         if is_over {
             return self.move_on(now, key, out);
         }
@@ -526,9 +560,23 @@ impl Client {
         self.deadlines.remove(&(open.retry, key));
         open.retry = (now.at + open.wait).min(open.job.give_up);
         self.deadlines.insert((open.retry, key));
-        state.counts.repeated += 1;
-        let server = state.server.name.clone();
-        out.push(Output::Send { server, port: key.port, bytes: open.bytes.clone() });
+        let bytes = open.bytes.clone();
+        if let Some(state) = self.servers.iter_mut().find(|state| state.number == key.server) {
+            state.counts.repeated += 1;
+        }
+        out.push(Output::Send { server: name, port: key.port, bytes });
+    }
+
+    /// Whether a request can go to another server.
+    fn has_next(&self, job: &Job, asked: u32) -> bool {
+        let may_take = |place: usize| {
+            self.servers.get(place).is_some_and(|state| {
+                matches!(state.health, Health::Alive { .. })
+                    && state.number != asked
+                    && !job.tried.contains(&state.number)
+            })
+        };
+        self.candidates(&job.request).into_iter().any(may_take)
     }
 
     /// A request goes to another server.
@@ -559,14 +607,14 @@ impl Client {
             state.health = Health::Alive { unanswered: self.timers.dead_after.saturating_sub(1) };
             return;
         }
-        state.health = Health::Dead { until: now.at + self.timers.status_every };
+        state.health = Health::Dead { until: now.at + state.server.dead_time };
         let request = Request {
             code: code::STATUS_SERVER,
             attributes: Attributes::default(),
             password: None,
             happened_s: None,
         };
-        let give_up = now.at + self.timers.status_every;
+        let give_up = now.at + state.server.dead_time;
         let job = Job { token: None, request: Arc::new(request), give_up, tried: Vec::new() };
         self.open_at(now, place, job, out);
     }

@@ -496,5 +496,6 @@ fn shown(event: &Event) -> String {
         }
         Event::RecordSkipped { revision, why } => format!("skipped {revision} {why}"),
         Event::RadiusServer { server, is_alive } => format!("radius {server} {is_alive}"),
+        Event::RadiusDistrusted { server, why } => format!("radius {server} {why}"),
     }
 }

@@ -579,6 +579,9 @@ fn log(event: &Event) {
         Event::RadiusServer { server, is_alive: true } => {
             info!(%server, "RADIUS server {server} answers again")
         }
+        Event::RadiusDistrusted { server, why } => {
+            warn!(%server, "note: answers of RADIUS server {server} are dropped: {why}");
+        }
         Event::PortLink { port, link: LinkState::Down, sessions } => {
             warn!(%port, sessions, "note: {port} has lost its link: its sessions ({sessions}) end unless the link is up again in time");
         }

@@ -10,14 +10,14 @@
 
 use std::time::Duration;
 
-use super::login::Login;
+use super::login::{Login, Refusal};
 use super::{Bng, CallId, Deadline, Outputs};
 use crate::drops::DropReason;
 use crate::io::{Event, Output};
 use crate::name::Name;
 use crate::plan::{Plan, Rates};
 use crate::ppp::auth::Attempt;
-use crate::radius::access::{Accept, Framed, Nas, Place, Unsupported, request};
+use crate::radius::access::{Accept, Framed, Nas, Place, Unsupported, reject_message, request};
 use crate::radius::attribute::Attributes;
 use crate::radius::client::{self, Client, Failure, Server, Timers, Token};
 use crate::radius::packet::code;
@@ -116,6 +116,9 @@ impl Bng {
                 client::Output::Alive(server) => {
                     out.push(Output::Event(Event::RadiusServer { server, is_alive: true }));
                 }
+                client::Output::Distrusted { server, why } => {
+                    out.push(Output::Event(Event::RadiusDistrusted { server, why }));
+                }
             }
         }
         let remote = &mut self.calls.remote;
@@ -134,10 +137,14 @@ impl Bng {
         let name = self.calls.calls.get_mut(&id).and_then(|call| call.asks.take());
         let Some(name) = name else { return };
         let login = match result {
-            Ok((code::ACCESS_ACCEPT, attributes)) => self.radius_accept(id, &name, &attributes, out),
+            Ok((code::ACCESS_ACCEPT, attributes)) => {
+                self.radius_accept(id, &name, &attributes, out).map_err(Refusal::from)
+            }
             // A challenge is no answer to PAP, CHAP or MS-CHAPv2.
-            Ok(_) => Err(DropReason::RadiusReject),
-            Err(_) => Err(DropReason::RadiusNoAnswer),
+            Ok((_, attributes)) => {
+                Err(Refusal { reason: DropReason::RadiusReject, message: reject_message(&attributes) })
+            }
+            Err(_) => Err(DropReason::RadiusNoAnswer.into()),
         };
         self.counts.accepted += u64::from(login.is_ok());
         self.answer_login(id, login, out);

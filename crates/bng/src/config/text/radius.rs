@@ -16,8 +16,9 @@ pub(super) fn read(words: &mut Words<'_>) -> Result<RadiusServer, String> {
     words.expect("secret-file")?;
     let secret_file = words.word("the file of the secret")?.into();
     let (realms, ports, plan) = (Vec::new(), 16, None);
-    let (require, has_status) = (Require::Nothing, false);
-    let mut server = RadiusServer { name, address, secret_file, realms, ports, require, has_status, plan };
+    let (require, has_status, dead_time) = (Require::Nothing, false, None);
+    let mut server =
+        RadiusServer { name, address, secret_file, realms, ports, require, has_status, dead_time, plan };
     while let Some(word) = words.next() {
         match word {
             "realm" => server.realms.push(words.word("a realm")?.into()),
@@ -29,10 +30,11 @@ pub(super) fn read(words: &mut Words<'_>) -> Result<RadiusServer, String> {
             }
             "require" => server.require = Require::MessageAuthenticator,
             "status" => server.has_status = true,
+            "dead" => server.dead_time = Some(super::time(words, 1)?),
             "plan" => server.plan = Some(words.value("the name of a plan")?),
             other => {
                 return Err(format!(
-                    "`{other}` is no option of radius: use realm, ports, require, status or plan"
+                    "`{other}` is no option of radius: use realm, ports, require, status, dead or plan"
                 ));
             }
         }

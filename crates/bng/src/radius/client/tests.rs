@@ -224,7 +224,7 @@ fn r11_when_all_servers_are_dead_a_request_fails_at_once() {
 
 #[test]
 fn r11_status_server_finds_a_server_that_has_returned() {
-    let mut bench = Bench::new(vec![Server { has_status: true, ..server("one") }]);
+    let mut bench = Bench::new(vec![Server { has_status: true, dead_time: s(10), ..server("one") }]);
     bench.ask_often(8);
     bench.pass(s(3));
     bench.sent();
@@ -292,4 +292,40 @@ fn a_cancelled_request_frees_its_identifier() {
     let token = bench.ask(b"anna");
     bench.client.cancel(token);
     assert!(bench.client.is_empty() && bench.client.deadline().is_none());
+}
+
+#[test]
+fn r11_a_request_goes_to_the_next_server_after_two_datagrams() {
+    let mut bench = Bench::new(vec![server("one"), server("two")]);
+    bench.ask(b"anna");
+    bench.pass(s(8));
+    let servers: Vec<String> = bench.sent().into_iter().map(|(server, ..)| server).collect();
+    assert_eq!(servers[..3], ["one", "one", "two"].map(String::from));
+}
+
+#[test]
+fn r5_dropped_answers_are_reported_once_a_minute_and_status_answers_need_no_message_authenticator() {
+    use md5::{Digest, Md5};
+    let without = |code, request: &Packet| {
+        let header = [code, request.id, 0, 20];
+        let hash = Md5::new().chain_update(header).chain_update(request.authenticator).chain_update(SECRET);
+        [&header[..], &hash.finalize()].concat()
+    };
+    let require = Require::MessageAuthenticator;
+    let mut bench = Bench::new(vec![Server { require, has_status: true, dead_time: s(10), ..server("one") }]);
+    bench.ask_often(8);
+    for (_, port, request) in bench.sent() {
+        let answer = without(code::ACCESS_ACCEPT, &request);
+        assert!(bench.client.datagram(bench.now, "one", port, &answer, &mut bench.out).is_err());
+    }
+    let why = Distrust::NoMessageAuthenticator;
+    let told = Output::Distrusted { server: "one".into(), why };
+    assert_eq!(bench.out.iter().filter(|output| **output == told).count(), 1);
+    bench.pass(s(3));
+    bench.sent();
+    bench.pass(bench.client.deadline().unwrap() - bench.now.at);
+    let (_, port, probe) = bench.sent().remove(0);
+    assert_eq!(probe.code, code::STATUS_SERVER);
+    let answer = without(code::ACCESS_ACCEPT, &probe);
+    assert_eq!(bench.client.datagram(bench.now, "one", port, &answer, &mut bench.out), Ok(()));
 }
