@@ -6,10 +6,13 @@ mod rest;
 mod restart;
 mod services {
     //! Servers of others: `./test services`.
+    mod pppoe_codecs;
     mod radius;
+    mod radius_codecs;
 }
 mod store;
 mod walled;
 
 // What they share.
+mod codecs;
 mod freeradius;
