@@ -1,6 +1,7 @@
 //! What an operator configures: ports, pools, plans, times, limits. Subscribers are data, and come by commands.
 
 mod text;
+mod tls;
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -8,6 +9,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use tls::Tls;
 use weir_config::Mistakes;
 
 use crate::limit::Limit;
@@ -19,7 +21,7 @@ use crate::pool::{Pool, is_assignable};
 use crate::ppp::auth::Method;
 use crate::ppp::negotiation;
 use crate::pppoe::concentrator;
-use crate::radius::client::{Secret, Server};
+use crate::radius::client::{Secret, Server, Transport};
 use crate::radius::packet::Require;
 use crate::subscriber::{Key, Subscriber};
 
@@ -65,11 +67,13 @@ pub struct RadiusServer {
     pub name: Name,
     /// Where it answers.
     pub address: SocketAddr,
-    /// The file that has the secret.
-    pub secret_file: PathBuf,
+    /// The file that has the secret; `None`: that of RFC 6614, section 2.3.
+    pub secret_file: Option<PathBuf>,
+    /// TLS over TCP; `None`: UDP.
+    pub tls: Option<Tls>,
     /// Realms that it serves; empty: those of no other server.
     pub realms: Vec<String>,
-    /// Source ports.
+    /// Source ports, or connections of TLS.
     pub ports: u16,
     /// Whether an answer must have a Message-Authenticator.
     pub require: Require,
@@ -87,7 +91,8 @@ impl RadiusServer {
         let RadiusServer { name, realms, ports, require, has_status, dead_time, .. } = self.clone();
         let dead_time = dead_time.unwrap_or(Duration::from_secs(if has_status { 10 } else { 60 }));
         let most_open = usize::from(ports) * 256;
-        let usual = Server::new(name.as_str(), secret);
+        let transport = if self.tls.is_some() { Transport::Stream } else { Transport::Datagrams };
+        let usual = Server { transport, ..Server::new(name.as_str(), secret) };
         Server { realms, ports, require, has_status, dead_time, most_open, ..usual }
     }
 }

@@ -9,7 +9,7 @@ use crate::mac::Mac;
 use crate::name::Name;
 pub use crate::now::Now;
 use crate::plan::Plan;
-use crate::radius::client::Server;
+use crate::radius::client::{LinkChange, Server};
 use crate::radius::packet::Distrust;
 use crate::record::Record;
 use crate::session::{Counters, EndCause, PppLink, SessionId};
@@ -60,6 +60,15 @@ pub enum Input<'a> {
         port: u16,
         /// The datagram.
         bytes: &'a [u8],
+    },
+    /// A connection to a RADIUS server is there, or has ended.
+    RadiusLink {
+        /// Name of the server.
+        server: &'a str,
+        /// Which of its connections, from 0 on.
+        port: u16,
+        /// What has become of it.
+        change: LinkChange,
     },
     /// What the node has counted of a session.
     Counted {
@@ -191,6 +200,13 @@ pub enum Output {
         port: u16,
         /// The datagram.
         bytes: Vec<u8>,
+    },
+    /// End a connection to a RADIUS server, and begin another one.
+    RadiusReconnect {
+        /// Name of the server.
+        server: String,
+        /// Which of its connections, from 0 on.
+        port: u16,
     },
     /// Tell the node.
     Node(NodeCommand),

@@ -150,6 +150,14 @@ pub(crate) fn is_installed() -> bool {
     found
 }
 
+/// A program that runs without rights, and ends with this one.
+pub(crate) fn as_nobody(program: &str) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args([&*format!("--reuid={NOBODY}"), &*format!("--regid={NOBODY}")]);
+    command.args(["--clear-groups", "--pdeathsig=KILL", program]);
+    command
+}
+
 impl FreeRadius {
     /// Starts it; it answers when this returns.
     pub(crate) fn start(namespace: &Namespace, folder: &Folder, setup: &Setup<'_>) -> FreeRadius {
@@ -170,14 +178,8 @@ impl FreeRadius {
         std::os::unix::fs::chown(&own, Some(NOBODY), Some(NOBODY)).expect("it is ours");
         let log = own.join("log");
         let file = std::fs::File::create(&log).expect("it is ours");
-        let mut command = Command::new("setpriv");
-        command.args([
-            &*format!("--reuid={NOBODY}"),
-            &*format!("--regid={NOBODY}"),
-            "--clear-groups",
-            "--pdeathsig=KILL",
-        ]);
-        command.args(["/usr/sbin/freeradius", "-f", "-d"]).arg(&own).stdin(Stdio::null());
+        let mut command = as_nobody("/usr/sbin/freeradius");
+        command.args(["-f", "-d"]).arg(&own).stdin(Stdio::null());
         command.stdout(file.try_clone().expect("a descriptor")).stderr(file);
         let child = namespace.run(|| command.spawn()).expect("setpriv starts");
         let mut server = FreeRadius { _watch: Watch::new(&child), child, log };

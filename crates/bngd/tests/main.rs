@@ -2,6 +2,7 @@
 
 mod flood;
 mod pppoe;
+mod radsec;
 mod rest;
 mod restart;
 mod services {
@@ -9,10 +10,13 @@ mod services {
     mod pppoe_codecs;
     mod radius;
     mod radius_codecs;
+    mod radius_tls;
 }
 mod store;
 mod walled;
 
 // What they share.
+mod certificates;
 mod codecs;
+mod device;
 mod freeradius;

@@ -215,7 +215,9 @@ impl Play {
                 return Ok(());
             }
             // No configuration of a scenario has a RADIUS server.
-            Output::Radius { server, .. } => return Err(format!("a datagram for the server {server}")),
+            Output::Radius { server, .. } | Output::RadiusReconnect { server, .. } => {
+                return Err(format!("a datagram for the server {server}"));
+            }
             Output::Store(record) => {
                 let text = record.change.to_string();
                 self.unstored.push(record);

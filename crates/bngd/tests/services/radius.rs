@@ -2,21 +2,13 @@
 //! with and without Message-Authenticator, servers that end and return, servers of realms.
 
 use std::net::Ipv4Addr;
-use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::Instant;
 
 use weir_bng::api::{Plan, SubscriberState, Why};
-use weir_bng::dial::{Client, Profile};
-use weir_bng::ppp::auth::supplicant::Login;
-use weir_bng::ppp::auth::{Method, Password};
-use weir_bng::ppp::protocol;
-use weir_bng::pppoe::session::SessionFrame;
-use weir_bng::{Mac, Random};
-use weir_testkit::PATIENCE;
+use weir_bng::ppp::auth::Method;
 use weir_testkit::wires::set_up;
 
+use crate::device::{Outcome, dial, dial_all, dial_until};
 use crate::freeradius::{Authenticator, FreeRadius, Setup, is_installed};
-use crate::pppoe::{Wire, with};
 use crate::restart::{Rig, TEXT};
 
 const USERS: &str = r#"anna Cleartext-Password := "hello"
@@ -40,100 +32,6 @@ wrongplan Cleartext-Password := "hello"
 DEFAULT Cleartext-Password := "pw"
 "#;
 
-/// A device that dials.
-struct Device {
-    wire: Wire,
-    client: Client,
-    began: Instant,
-    /// Text of the last refusal of its login (PAP's Nak, CHAP's Failure).
-    refusal: Option<String>,
-}
-
-/// What came of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Outcome {
-    Up(Ipv4Addr),
-    Refused(String),
-    Ended,
-}
-
-impl Device {
-    fn new(name: &str, password: &str, method: Method) -> Device {
-        static NEXT: AtomicU8 = AtomicU8::new(1);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = name.as_bytes().into();
-        let login = Login { name, password: Password::new(password.as_bytes()) };
-        let profile = Profile { methods: vec![method], ..Profile::new(Mac([2, 0, 3, 0, 0, number]), login) };
-        let client = Client::new(profile, Random::new([number; 32]));
-        Device { wire: Wire::open("a"), client, began: Instant::now(), refusal: None }
-    }
-
-    fn turn(&mut self) {
-        let now = self.began.elapsed();
-        let own = self.client.profile().mac.0;
-        for frame in self.wire.receive() {
-            if !frame.starts_with(&own) {
-                continue;
-            }
-            self.refusal = refusal(&frame).or(self.refusal.take());
-            for answer in self.client.hear(now, &frame) {
-                self.wire.send(&answer);
-            }
-        }
-        if self.client.deadline().is_some_and(|deadline| deadline <= now) {
-            for frame in self.client.timer(now) {
-                self.wire.send(&frame);
-            }
-        }
-        std::thread::yield_now();
-    }
-
-    fn dial(&mut self) -> Outcome {
-        self.begin();
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            self.turn();
-            assert!(Instant::now() < deadline, "{:?}", self.client);
-            if let Some(result) = self.result() {
-                return result;
-            }
-        }
-    }
-
-    fn begin(&mut self) {
-        let padi = self.client.dial(self.began.elapsed());
-        self.wire.send(&padi);
-    }
-
-    fn result(&self) -> Option<Outcome> {
-        let up = self.client.addresses().map(|addresses| Outcome::Up(addresses.client));
-        let end = || self.refusal.clone().map_or(Outcome::Ended, Outcome::Refused);
-        up.or_else(|| self.client.is_idle().then(end))
-    }
-
-    fn hang_up(&mut self) {
-        for frame in self.client.close(self.began.elapsed()) {
-            self.wire.send(&frame);
-        }
-        let deadline = Instant::now() + PATIENCE;
-        while !self.client.is_idle() {
-            self.turn();
-            assert!(Instant::now() < deadline, "{:?}", self.client);
-        }
-    }
-}
-
-/// The text of a frame that refuses a login.
-fn refusal(frame: &[u8]) -> Option<String> {
-    let frame = SessionFrame::read(frame).ok()?;
-    let text = match (frame.protocol, frame.payload) {
-        // Behind code, identifier, lengths.
-        (protocol::PAP, [3, _, _, _, _, text @ ..]) | (protocol::CHAP, [4, _, _, _, text @ ..]) => text,
-        _ => return None,
-    };
-    Some(String::from_utf8_lossy(text).into_owned())
-}
-
 /// A rig whose program asks these servers, each with the secret of its name; their processes.
 fn rig(radius: &str, setups: &[Setup<'_>]) -> Option<(Rig, Vec<FreeRadius>)> {
     if !is_installed() {
@@ -152,19 +50,6 @@ fn rig(radius: &str, setups: &[Setup<'_>]) -> Option<(Rig, Vec<FreeRadius>)> {
     rig.hang_up();
     rig.until("the servers are read", |rig| rig.log().contains("the file was read again"));
     Some((rig, servers))
-}
-
-/// One device after the other dials, and hangs up.
-fn dial(rig: &Rig, name: &str, password: &str, method: Method) -> Outcome {
-    let [name, password] = [name, password].map(String::from);
-    with(rig, move || {
-        let mut device = Device::new(&name, &password, method);
-        let result = device.dial();
-        if matches!(result, Outcome::Up(_)) {
-            device.hang_up();
-        }
-        result
-    })
 }
 
 const PPPOE: &str = "pppoe auth chap-md5 ms-chapv2 pap";
@@ -220,21 +105,6 @@ fn pppoe_logins_by_each_method_and_the_plans_of_accepts() {
     assert!(why(&rig).contains("a plan that there is not"), "{}", why(&rig));
 }
 
-/// A device dials, and hangs up when a file has a text.
-fn dial_until(rig: &Rig, name: &str, (file, text): (&str, &str)) {
-    let (name, path, text) = (name.to_string(), rig.folder.join(file), text.to_string());
-    with(rig, move || {
-        let mut device = Device::new(&name, "pw", Method::Pap);
-        device.begin();
-        let deadline = Instant::now() + PATIENCE;
-        while !std::fs::read_to_string(&path).is_ok_and(|log| log.contains(&text)) {
-            device.turn();
-            assert!(Instant::now() < deadline, "no `{text}` in {}", path.display());
-        }
-        device.hang_up();
-    });
-}
-
 /// Answers with Message-Authenticator at each place, and none; each server has a realm.
 #[test]
 fn pppoe_message_authenticators_secrets_and_realms() {
@@ -282,21 +152,6 @@ fn pppoe_message_authenticators_secrets_and_realms() {
     assert!(matches!(result, Outcome::Up(_)), "{}", rig.log());
 }
 
-/// Devices dial at the same time; what came of each.
-fn dial_all(rig: &Rig, names: &str, most: usize) -> Vec<Outcome> {
-    let names: Vec<String> = (0..most).map(|number| format!("{names}{number}")).collect();
-    with(rig, move || {
-        let mut all: Vec<_> = names.iter().map(|name| Device::new(name, "pw", Method::ChapMd5)).collect();
-        all.iter_mut().for_each(Device::begin);
-        let deadline = Instant::now() + PATIENCE;
-        while all.iter().any(|device| device.result().is_none()) {
-            assert!(Instant::now() < deadline);
-            all.iter_mut().for_each(Device::turn);
-        }
-        all.iter().filter_map(Device::result).collect()
-    })
-}
-
 #[test]
 fn pppoe_a_server_that_is_killed_is_left_and_asked_again_when_it_returns() {
     let setups = [
@@ -307,30 +162,30 @@ fn pppoe_a_server_that_is_killed_is_left_and_asked_again_when_it_returns() {
                    radius two 127.0.0.1:1813 secret-file two.secret dead 1s plan basic";
     let Some((rig, mut servers)) = rig(&format!("{PPPOE}, {servers}"), &setups) else { return };
     let is_up = |result: &Outcome| matches!(result, Outcome::Up(_));
-    assert!(dial_all(&rig, "a", 1).iter().all(is_up));
+    assert!(dial_all(&rig, "a", Method::ChapMd5, 1).iter().all(is_up));
     let one = servers.remove(0);
     assert_eq!((one.count("Login OK"), servers[0].count("Login OK")), (1, 0));
     drop(one);
     // The first ones find it out, and come online by the other server.
-    let results = dial_all(&rig, "b", 8);
+    let results = dial_all(&rig, "b", Method::ChapMd5, 8);
     assert!(results.iter().all(is_up), "{results:?}");
     rig.until("one is dead", |rig| rig.log().contains("RADIUS server one does not answer"));
     assert_eq!(servers[0].count("Login OK"), 8, "{}", servers[0].log());
     // The next ones do not wait for it.
-    assert!(dial_all(&rig, "c", 8).iter().all(is_up));
+    assert!(dial_all(&rig, "c", Method::ChapMd5, 8).iter().all(is_up));
     assert_eq!(servers[0].count("Login OK"), 16);
     let again = FreeRadius::start(&rig.bng, &rig.folder, &setups[0]);
     rig.until("one is alive", |rig| rig.log().contains("RADIUS server one answers again"));
-    assert!(dial_all(&rig, "d", 1).iter().all(is_up));
+    assert!(dial_all(&rig, "d", Method::ChapMd5, 1).iter().all(is_up));
     assert_eq!((again.count("Login OK"), servers[0].count("Login OK")), (1, 16));
     // Without any server a login is refused, and the next ones at once.
     drop((again, servers));
-    assert!(!dial_all(&rig, "e", 8).iter().any(is_up));
+    assert!(!dial_all(&rig, "e", Method::ChapMd5, 8).iter().any(is_up));
     rig.until("two is dead", |rig| rig.log().contains("RADIUS server two does not answer"));
     assert!(why(&rig).contains("no RADIUS server has answered"), "{}", why(&rig));
     let _both = setups.each_ref().map(|setup| FreeRadius::start(&rig.bng, &rig.folder, setup));
     rig.until("one is alive once more", |rig| {
         rig.log().matches("RADIUS server one answers again").count() == 2
     });
-    assert!(dial_all(&rig, "f", 1).iter().all(is_up));
+    assert!(dial_all(&rig, "f", Method::ChapMd5, 1).iter().all(is_up));
 }

@@ -19,7 +19,7 @@ use crate::plan::{Plan, Rates};
 use crate::ppp::auth::Attempt;
 use crate::radius::access::{Accept, Framed, Nas, Place, Unsupported, reject_message, request};
 use crate::radius::attribute::Attributes;
-use crate::radius::client::{self, Client, Failure, Server, Timers, Token};
+use crate::radius::client::{self, Client, Failure, LinkChange, Server, Timers, Token};
 use crate::radius::packet::code;
 use crate::radius::plans::{PlanTable, PlanWish};
 use crate::random::Random;
@@ -68,6 +68,19 @@ impl Bng {
         self.carry_out_radius(outputs, out);
     }
 
+    /// A connection to a server with TLS.
+    pub(in crate::bng) fn radius_link(
+        &mut self,
+        server: &str,
+        port: u16,
+        change: LinkChange,
+        out: &mut Outputs,
+    ) {
+        let mut outputs = Vec::new();
+        self.calls.remote.client.link(self.now, server, port, change, &mut outputs);
+        self.carry_out_radius(outputs, out);
+    }
+
     pub(in crate::bng) fn radius_timer(&mut self, out: &mut Outputs) {
         let mut outputs = Vec::new();
         self.calls.remote.deadline = None;
@@ -110,6 +123,9 @@ impl Bng {
                     out.push(Output::Radius { server, port, bytes })
                 }
                 client::Output::Done { token, result } => self.radius_answer(CallId(token.0), result, out),
+                client::Output::Reconnect { server, port } => {
+                    out.push(Output::RadiusReconnect { server, port });
+                }
                 client::Output::Dead(server) => {
                     out.push(Output::Event(Event::RadiusServer { server, is_alive: false }));
                 }

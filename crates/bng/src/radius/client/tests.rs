@@ -6,29 +6,29 @@ use crate::radius::packet::reveal_password;
 
 const SECRET: &[u8] = b"secret";
 
-struct Bench {
-    client: Client,
-    now: Now,
-    out: Vec<Output>,
+pub(super) struct Bench {
+    pub(super) client: Client,
+    pub(super) now: Now,
+    pub(super) out: Vec<Output>,
     tokens: u64,
 }
 
 impl Bench {
-    fn new(servers: Vec<Server>) -> Bench {
+    pub(super) fn new(servers: Vec<Server>) -> Bench {
         let mut client = Client::new(Timers::default(), Random::new([1; 32]));
         let now = Now { at: Duration::ZERO, wall_s: 1_790_000_000 };
         client.configure(now, servers, &mut Vec::new());
         Bench { client, now, out: Vec::new(), tokens: 0 }
     }
 
-    fn ask(&mut self, name: &[u8]) -> Token {
+    pub(super) fn ask(&mut self, name: &[u8]) -> Token {
         let mut attributes = Attributes::default();
         attributes.push(number::USER_NAME, name);
         let password = Some(Password::new(b"arctangent"));
         self.send(Request { code: code::ACCESS_REQUEST, attributes, password, happened_s: None })
     }
 
-    fn ask_often(&mut self, times: usize) {
+    pub(super) fn ask_often(&mut self, times: usize) {
         for _ in 0..times {
             self.ask(b"anna");
         }
@@ -41,7 +41,7 @@ impl Bench {
     }
 
     /// The datagrams since the last call: server, port, packet.
-    fn sent(&mut self) -> Vec<(String, u16, Packet)> {
+    pub(super) fn sent(&mut self) -> Vec<(String, u16, Packet)> {
         let read = |output| match output {
             Output::Send { server, port, bytes } => Some((server, port, Packet::read(&bytes).unwrap())),
             _ => None,
@@ -49,13 +49,13 @@ impl Bench {
         self.out.extract_if(.., |output| matches!(output, Output::Send { .. })).filter_map(read).collect()
     }
 
-    fn answer(&mut self, to: &(String, u16, Packet), code: u8) -> Result<(), NoAnswer> {
+    pub(super) fn answer(&mut self, to: &(String, u16, Packet), code: u8) -> Result<(), NoAnswer> {
         let (server, port, request) = to;
         let answer = request.answer(code, &Attributes::default(), SECRET).unwrap().write();
         self.client.datagram(self.now, server, *port, &answer, &mut self.out)
     }
 
-    fn pass(&mut self, time: Duration) {
+    pub(super) fn pass(&mut self, time: Duration) {
         let end = self.now.at + time;
         while let Some(at) = self.client.deadline().filter(|at| *at <= end) {
             self.now.at = self.now.at.max(at);
@@ -65,7 +65,7 @@ impl Bench {
         self.now.at = end;
     }
 
-    fn results(&mut self) -> Vec<(Token, Result<u8, Failure>)> {
+    pub(super) fn results(&mut self) -> Vec<(Token, Result<u8, Failure>)> {
         let read = |output| match output {
             Output::Done { token, result } => Some((token, result.map(|(code, _)| code))),
             _ => None,
@@ -74,11 +74,11 @@ impl Bench {
     }
 }
 
-fn server(name: &str) -> Server {
+pub(super) fn server(name: &str) -> Server {
     Server { ports: 1, ..Server::new(name, Secret::new(SECRET)) }
 }
 
-fn s(seconds: u64) -> Duration {
+pub(super) fn s(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
