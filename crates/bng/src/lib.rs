@@ -24,11 +24,14 @@
 
 pub mod api;
 mod bng;
+mod conceal;
 mod config;
+mod decode;
 pub mod dhcp4;
 pub mod dial;
 mod drops;
 mod hex;
+mod index;
 mod io;
 mod limit;
 mod line;
@@ -49,6 +52,8 @@ mod session;
 mod step;
 mod subscriber;
 mod subscribers;
+mod traced;
+mod watch;
 mod why;
 mod words;
 
@@ -56,6 +61,7 @@ pub use bng::{Bng, Counts, Sizes};
 pub use config::{
     AdvertiseTimes, Config, Item, LeaseTimes, Moves, NodeFacts, Port, Pppoe, RadiusServer, Tls,
 };
+pub use decode::decode;
 pub use drops::{DropReason, Drops};
 pub use io::{
     AddSession, Command, CommandError, Event, Input, LinkState, NodeCommand, Now, Output, Punt,
@@ -73,4 +79,5 @@ pub use record::{Change, Record, RecordError};
 pub use session::{Counters, Device, EndCause, Lease, PppLink, Session, SessionId};
 pub use step::Step;
 pub use subscriber::{Key, Service, Status, Subscriber, password_word};
+pub use watch::{Watched, Whom};
 pub use why::{Direction, MOST_FRAMES, MOST_TRACES, MOST_TRACES_OF_LINE, Outcome, TraceFrame, Why};

@@ -91,6 +91,8 @@ pub(crate) struct World {
     pub(crate) events: Vec<Event>,
     pub(crate) results: Vec<Result<(), CommandError>>,
     pub(crate) timer: Option<Duration>,
+    /// The longest frame that a line carries.
+    pub(crate) carries: usize,
     pub(crate) loses: Box<dyn FnMut() -> bool>,
     /// What the RADIUS server answers.
     pub(crate) radius: Server,
@@ -117,6 +119,7 @@ impl World {
             results: Vec::new(),
             timer: None,
             loses: Box::new(|| false),
+            carries: usize::MAX,
             radius: Box::new(|_| None),
         };
         let servers = world.config.radius.iter().map(|server| server.with_secret(Secret::new(SECRET)));
@@ -217,7 +220,11 @@ impl World {
         let end = self.now + most;
         loop {
             while let Some(frame) = self.frames.pop_front() {
-                if !(self.loses)() {
+                let is_carried = match &frame {
+                    Frame::FromClient(_, bytes) | Frame::ToClient(_, bytes) => bytes.len() <= self.carries,
+                    Frame::ToRadius(..) => true,
+                };
+                if is_carried && !(self.loses)() {
                     self.deliver(frame);
                 }
             }
@@ -299,6 +306,24 @@ fn a_client_dials_in_by_each_method() {
         assert_eq!(ppp.agreed.magic, endpoint.agreed().peer_magic, "the node answers echoes with it");
         assert_eq!(add.service.rates.down_bits_per_s, 20_000_000);
         world.assert_counted();
+    }
+}
+
+/// P10 (RFC 4638, section 5.2): packets of 1500 bytes are sent to a client where its line carries them.
+#[test]
+fn p10_an_echo_of_the_larger_size_decides_about_the_mru() {
+    for (carries, mru) in [(usize::MAX, 1500), (14 + 8 + 1492, 1492)] {
+        let mut anna = anna();
+        let profile = Profile { max_mru: 1500, ..anna.client.profile().clone() };
+        anna.client = Client::new(profile, Random::new([1; 32]));
+        let mut world = World::of(&TEXT.replace("pppoe auth", "pppoe mtu 1508 auth"), vec![anna]);
+        world.carries = carries;
+        world.dial(0);
+        let ppp = world.node[0].ppp.expect("a link");
+        assert_eq!((ppp.agreed.max_mru, ppp.agreed.peer_mru), (1500, mru), "{carries}");
+        world.restart();
+        world.run(Duration::from_secs(60));
+        assert_eq!((world.online().len(), world.node[0].ppp), (1, Some(ppp)));
     }
 }
 

@@ -4,6 +4,7 @@ mod client;
 mod program;
 mod sessions;
 mod subscribers;
+mod trace;
 mod why;
 
 use std::io::Write;
@@ -32,6 +33,7 @@ pub(crate) fn run(command: &BngCommand, out: &mut impl Write) -> Result<Outcome>
         BngCommand::Subscriber(command) => subscribers::run(command, out)?,
         BngCommand::Session(command) => sessions::run(command, out)?,
         BngCommand::Why(arguments) => why::run(arguments, out)?,
+        BngCommand::Trace(arguments) => trace::run(arguments, out)?,
     }
     Ok(Outcome::Done)
 }

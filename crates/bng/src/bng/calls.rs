@@ -69,7 +69,7 @@ struct Call {
 }
 
 /// 64,000 sessions in 64 MB, with what they point to.
-const _: () = assert!(size_of::<Call>() <= 784);
+const _: () = assert!(size_of::<Call>() <= 816);
 
 /// All calls.
 #[derive(Debug)]
@@ -540,7 +540,7 @@ impl Bng {
     }
 
     /// Sends a frame that no count of answers has.
-    fn send_now(&mut self, line: &Line, mac: Mac, frame: Vec<u8>, out: &mut Outputs) {
+    pub(super) fn send_now(&mut self, line: &Line, mac: Mac, frame: Vec<u8>, out: &mut Outputs) {
         let direction = Direction::ToSubscriber;
         self.traces.keep(line, mac, TraceFrame { at: self.now.at, direction, bytes: frame.clone() });
         out.push(Output::Send { port: line.port.clone(), tags: line.tags, frame });

@@ -30,6 +30,10 @@ impl Bng {
             Command::PatchSubscriber(name, patch) => self.patch_subscriber(&name, patch, out),
             Command::RemoveSubscriber(name) => self.remove_subscriber(&name, out),
             Command::Disconnect(session) => self.disconnect(session, out),
+            Command::Watch(whom) => {
+                self.traces.watches.renew(self.now.at, whom);
+                Ok(())
+            }
             Command::Configure(config) => self.configure(*config, out),
         };
         if result.is_ok() && self.revision > before {
