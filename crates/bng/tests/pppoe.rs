@@ -685,3 +685,39 @@ fn an_answer_with_a_plan_that_there_is_not_is_refused_by_name() {
     world.run(Duration::from_secs(20));
     assert_eq!((world.drops(DropReason::RadiusAnswer), world.online().len()), (1, 0));
 }
+
+/// Limits of sessions with both policies, each with its own reason.
+#[test]
+fn limits_of_sessions_refuse_the_new_one_or_replace_the_old_one() {
+    let rows = [
+        ("mac 1", DropReason::SessionsMac, "access1:100.2", 1),
+        ("line 1", DropReason::SessionsLine, "access1:100.1", 2),
+        ("vlan 1", DropReason::SessionsVlan, "access1:100.2", 2),
+        ("node 1", DropReason::SessionsNode, "access1", 2),
+    ];
+    for (limit, reason, line, mac) in rows {
+        for replaces in [false, true] {
+            let policy = if replaces { " replace" } else { "" };
+            let mut ben = device(mac, "ben@isp", "other");
+            ben.line = line.parse().expect("a line");
+            let text = format!("limit sessions {limit}{policy}, {TEXT}");
+            let mut world = World::of(&text, vec![anna(), ben]);
+            (0..2).for_each(|client| world.dial(client));
+            let online = if replaces { "ben" } else { "anna" };
+            let names: Vec<String> = world.online().into_iter().map(|(name, _)| name).collect();
+            assert_eq!((names, world.node.len()), (vec![online.to_string()], 1), "{limit}{policy}");
+            assert_eq!(world.drops(reason), u64::from(!replaces), "{limit}{policy}");
+            if !replaces {
+                let why = world.bng.why_login("ben@isp").expect("it was heard");
+                assert_eq!(why.reason, reason.meaning());
+            }
+            // It counts on after a restart, and a client may replace its own session.
+            world.restart();
+            let client = usize::from(replaces);
+            world.devices[client].client.reset();
+            world.dial(client);
+            assert!(world.devices[client].address().is_some(), "{limit}{policy}");
+            world.assert_counted();
+        }
+    }
+}

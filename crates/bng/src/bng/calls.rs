@@ -426,10 +426,11 @@ impl Bng {
             && prefix.is_none_or(|prefix| {
                 self.current_prefix(index) == Some(prefix) || self.prefixes.is_free_for(prefix, index)
             });
-        if !may_have {
+        let device = Device { line: call.key.line.clone(), mac: call.mac, relay: None };
+        // Others may have come online since it has logged in.
+        if !may_have || self.check_places(index, &device).is_err() {
             return self.close_call(id, out);
         }
-        let device = Device { line: call.key.line.clone(), mac: call.mac, relay: None };
         let ppp = Some(PppLink { id: call.key.id, agreed: call.endpoint.agreed() });
         self.grant(index, Grant { device, client_id: None, address, prefix, ppp, answer }, out);
         let session = self.online_mut(index).map(|online| online.session.id);

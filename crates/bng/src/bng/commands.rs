@@ -186,7 +186,11 @@ impl Bng {
         }
         self.calls.configure(config.pppoe.as_ref());
         self.servers_seen.retain(|port, _| config.ports.contains_key(port));
+        let limits = config.session_limits;
         self.config = config;
+        if limits != self.places.limits() {
+            self.count_places();
+        }
         let online: Vec<_> = self.sessions.values().copied().collect();
         for index in online {
             self.tell_node(index, out);

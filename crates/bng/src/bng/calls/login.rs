@@ -137,6 +137,8 @@ impl Bng {
         if is_elsewhere && self.config.moves == Moves::Refuse {
             return Err(DropReason::SessionElsewhere);
         }
+        let device = Device { line: call.key.line.clone(), mac: call.mac, relay: None };
+        self.check_places(index, &device)?;
         let address = match (wishes.address, self.current_address(index)) {
             (Some(wish), current) if current == Some(wish) || self.addresses.is_free_for(wish, index) => wish,
             (Some(_), _) => return Err(DropReason::FixedAddressInUse),
