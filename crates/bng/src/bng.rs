@@ -5,6 +5,7 @@
 //!                                                     > sessions.rs: grant, end > records > what waits for the disk
 //! ```
 
+mod accounting;
 mod adopt;
 mod calls;
 mod commands;
@@ -16,8 +17,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+pub use accounting::AccountingCounts;
 pub use queries::{Counts, Sizes};
 
+use self::accounting::Ledger;
 use self::calls::{CallId, Calls};
 use crate::config::Config;
 use crate::drops::DropReason;
@@ -26,6 +29,7 @@ use crate::limit::Limiter;
 use crate::line::{Line, PortName};
 use crate::mac::Mac;
 use crate::pool::Addresses;
+use crate::radius::Service;
 use crate::record::{Change, Record};
 use crate::session::SessionId;
 use crate::subscribers::{Index, Subscribers};
@@ -54,6 +58,8 @@ pub struct Bng {
     counts: Counts,
     /// PPPoE sessions, also those that are being set up.
     calls: Calls,
+    /// Accounting.
+    ledger: Ledger,
     /// Until when a port's servers are not reported again.
     servers_seen: HashMap<PortName, Duration>,
     /// When [`Output::Wake`] was last said for.
@@ -77,6 +83,8 @@ enum Deadline {
     Pado(u64),
     /// A request to RADIUS was not answered in time.
     Radius,
+    /// The same of accounting, or a Stop waits no longer.
+    Accounting,
 }
 
 /// Why an address is not assigned for a time.
@@ -143,6 +151,7 @@ impl Bng {
             revision: 0,
             limiter: Limiter::new(seed),
             calls,
+            ledger: Ledger::new(seed),
             traces: Traces::default(),
             counts: Counts::default(),
             servers_seen: HashMap::new(),
@@ -166,12 +175,20 @@ impl Bng {
             Input::Adopt(record) => self.adopt(record, out),
             Input::NodeTable(table) => self.compare_node(table, out),
             Input::RadiusServers(servers) => self.set_radius_servers(servers, out),
-            Input::Radius { server, port, bytes } => self.radius_datagram(server, port, bytes, out),
+            Input::AccountingServers(servers) => self.set_accounting_servers(servers, out),
+            Input::Radius { service: Service::Access, server, port, bytes } => {
+                self.radius_datagram(server, port, bytes, out)
+            }
+            Input::Radius { service: Service::Accounting, server, port, bytes } => {
+                self.accounting_datagram(server, port, bytes, out)
+            }
+            Input::Removed { session, counters } => self.removed_by_node(session, counters, out),
             Input::SessionLost { session } => self.session_lost(session, out),
             Input::NodeRefused { session } => self.refused_by_node(session),
             Input::Counted { session, counters } => self.counted(session, counters, out),
             Input::PortLink { port, link } => self.port_link(&port, link, out),
         }
+        self.account(out);
         let next = self.deadlines.first().map(|(at, _)| *at);
         if let Some(at) = next.filter(|at| self.wake != Some(*at)) {
             out.push(Output::Wake(at));
@@ -194,6 +211,7 @@ impl Bng {
                 Deadline::Call(call) => self.call_timer(call, out),
                 Deadline::Pado(_) => self.send_pado(out),
                 Deadline::Radius => self.radius_timer(out),
+                Deadline::Accounting => self.accounting_timer(out),
             }
         }
     }
@@ -207,6 +225,7 @@ impl Bng {
 
     /// Records up to this one are on disk.
     fn stored(&mut self, revision: u64, out: &mut Outputs) {
+        self.ends_are_stored(revision, out);
         while let Some(waiting) = self.waiting.pop_front_if(|waiting| waiting.revision <= revision) {
             match waiting.what {
                 Wait::Command { id, changed } => {
@@ -230,6 +249,7 @@ impl Bng {
 
     /// Clients that wait for a record ask again, and get the answer to a new one.
     fn store_failed(&mut self, out: &mut Outputs) {
+        self.ends_are_lost();
         for waiting in std::mem::take(&mut self.waiting) {
             match waiting.what {
                 Wait::Command { id, .. } => {

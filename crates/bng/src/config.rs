@@ -19,6 +19,7 @@ use crate::pool::{Pool, is_assignable};
 use crate::ppp::auth::Method;
 use crate::ppp::negotiation;
 use crate::pppoe::concentrator;
+use crate::radius::accounting::InputIs;
 use crate::radius::client::{Secret, Server};
 use crate::radius::packet::Require;
 use crate::subscriber::{Key, Subscriber};
@@ -56,6 +57,26 @@ pub struct Config {
     pub pppoe: Option<Pppoe>,
     /// RADIUS servers, in the order in which they are asked for logins without a password here.
     pub radius: Vec<RadiusServer>,
+    /// What servers are told of sessions.
+    pub accounting: Accounting,
+}
+
+/// What servers are told of sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Accounting {
+    /// Interval between interim updates of a session of whose interval no Accept says anything; `None`: there are none.
+    pub interim_s: Option<u32>,
+    /// Least interval between interim updates.
+    pub least_interim_s: u32,
+    /// Which counter is Acct-Input.
+    pub input: InputIs,
+}
+
+impl Default for Accounting {
+    /// No interim updates but those that an Accept asks for, and not more often than every 600 s (RFC 2869, section 5.16).
+    fn default() -> Accounting {
+        Accounting { interim_s: None, least_interim_s: 600, input: InputIs::default() }
+    }
 }
 
 /// A RADIUS server.
@@ -77,6 +98,8 @@ pub struct RadiusServer {
     pub has_status: bool,
     /// Plan of a subscriber of whose plan the answer says nothing.
     pub plan: Option<Name>,
+    /// The port that takes accounting; `None`: it takes none.
+    pub accounting: Option<u16>,
 }
 
 impl RadiusServer {
@@ -86,6 +109,11 @@ impl RadiusServer {
         let realms_ports =
             Server { realms, ports, require, has_status, ..Server::new(name.as_str(), secret) };
         Server { most_open: usize::from(ports) * 256, ..realms_ports }
+    }
+
+    /// Where it takes accounting.
+    pub fn accounting_address(&self) -> Option<SocketAddr> {
+        self.accounting.map(|port| SocketAddr::new(self.address.ip(), port))
     }
 }
 
@@ -167,6 +195,7 @@ impl Default for Config {
             subscriber_limit: Limit { per_s: 5, burst: 20 },
             pppoe: None,
             radius: Vec::new(),
+            accounting: Accounting::default(),
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::mac::Mac;
 use crate::name::Name;
 pub use crate::now::Now;
 use crate::plan::Plan;
+use crate::radius::Service as RadiusService;
 use crate::radius::client::Server;
 use crate::record::Record;
 use crate::session::{Counters, EndCause, PppLink, SessionId};
@@ -51,8 +52,19 @@ pub enum Input<'a> {
     },
     /// The RADIUS servers of the configuration with their secrets, those without one left out.
     RadiusServers(Vec<Server>),
+    /// The same for accounting.
+    AccountingServers(Vec<Server>),
+    /// The node has removed a session, or has been lost.
+    Removed {
+        /// Which.
+        session: SessionId,
+        /// What it counted at last; `None`: the node did not say.
+        counters: Option<Counters>,
+    },
     /// A datagram of a RADIUS server.
     Radius {
+        /// What it is about.
+        service: RadiusService,
         /// Name of the server.
         server: &'a str,
         /// The source port that it answers to, from 0 on.
@@ -184,6 +196,8 @@ pub enum Output {
     },
     /// Send a datagram to a RADIUS server.
     Radius {
+        /// What it is about.
+        service: RadiusService,
         /// Name of the server.
         server: String,
         /// Number of the source port, from 0 on.

@@ -22,6 +22,7 @@
 //! - Every frame is answered, accepted without an answer, or dropped with a reason, and counted; see [`Bng::counts`].
 #![forbid(unsafe_code)]
 
+mod account;
 pub mod api;
 mod bng;
 mod config;
@@ -50,8 +51,9 @@ mod subscribers;
 mod why;
 mod words;
 
-pub use bng::{Bng, Counts, Sizes};
-pub use config::{Config, Item, LeaseTimes, Moves, NodeFacts, Port, Pppoe, RadiusServer};
+pub use account::{Account, AccountId, Facts, Limits, Told};
+pub use bng::{AccountingCounts, Bng, Counts, Sizes};
+pub use config::{Accounting, Config, Item, LeaseTimes, Moves, NodeFacts, Port, Pppoe, RadiusServer};
 pub use drops::{DropReason, Drops};
 pub use io::{
     AddSession, Command, CommandError, Event, Input, LinkState, NodeCommand, Now, Output, Punt,
@@ -64,7 +66,7 @@ pub use name::Name;
 pub use plan::{Plan, Rates, bits_per_s};
 pub use pool::Pool;
 pub use random::Random;
-pub use record::{Change, Record, RecordError};
+pub use record::{Answered, Change, Record, RecordError, Unaccounted};
 pub use session::{Counters, Device, EndCause, Lease, PppLink, Session, SessionId};
 pub use step::Step;
 pub use subscriber::{Key, Service, Status, Subscriber};

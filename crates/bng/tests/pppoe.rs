@@ -10,33 +10,34 @@ use weir_bng::ppp::auth::{Method, Password};
 use weir_bng::ppp::packet::Packet;
 use weir_bng::ppp::protocol;
 use weir_bng::pppoe::concentrator::padt;
+use weir_bng::radius::Service;
 use weir_bng::radius::attribute::{Attributes, number};
 use weir_bng::radius::client::Secret;
 use weir_bng::radius::packet::{self as radius, Require, code, reveal_password};
 use weir_bng::{
-    AddSession, Bng, Command, CommandError, Config, DropReason, EndCause, Event, Input, Line, Mac,
-    NodeCommand, Now, Output, Punt, Random, Record, SessionId, Step,
+    AddSession, Bng, Command, CommandError, Config, Counters, DropReason, EndCause, Event, Input, Line, Mac,
+    NodeCommand, Now, Output, Punt, RadiusServer, Random, Record, SessionId, Step,
 };
 
-const PORT: Mac = Mac([2, 0, 0, 0, 0, 0xfe]);
-const TEXT: &str = "port access1 mac 02:00:00:00:00:fe, pool main 100.64.0.2-100.64.0.9 router 100.64.0.1/24,
+pub(crate) const PORT: Mac = Mac([2, 0, 0, 0, 0, 0xfe]);
+pub(crate) const TEXT: &str = "port access1 mac 02:00:00:00:00:fe, pool main 100.64.0.2-100.64.0.9 router 100.64.0.1/24,
     plan basic down 20Mbit up 5Mbit, dns 192.0.2.53, pppoe auth chap-md5 pap ms-chapv2 padi mac 1000 sessions mac 3,
     subscriber anna login anna@isp plan basic password secret,
     subscriber ben login ben@isp plan basic address 100.64.0.9 password other";
 
-const SECRET: &[u8] = b"of both sides";
+pub(crate) const SECRET: &[u8] = b"of both sides";
 
 /// A client on a line.
-struct Device {
-    line: Line,
-    client: Client,
+pub(crate) struct Device {
+    pub(crate) line: Line,
+    pub(crate) client: Client,
 }
 
-fn device(number: u8, name: &str, password: &str) -> Device {
+pub(crate) fn device(number: u8, name: &str, password: &str) -> Device {
     device_with(number, name, password, Method::ChapMd5)
 }
 
-fn device_with(number: u8, name: &str, password: &str, method: Method) -> Device {
+pub(crate) fn device_with(number: u8, name: &str, password: &str, method: Method) -> Device {
     let login = Login { name: name.as_bytes().into(), password: Password::new(password.as_bytes()) };
     let mac = Mac([2, 0, 0, 0, 0, number]);
     let profile = Profile { methods: vec![method], ..Profile::new(mac, login) };
@@ -45,11 +46,11 @@ fn device_with(number: u8, name: &str, password: &str, method: Method) -> Device
 }
 
 impl Device {
-    fn mac(&self) -> Mac {
+    pub(crate) fn mac(&self) -> Mac {
         self.client.profile().mac
     }
 
-    fn address(&self) -> Option<Ipv4Addr> {
+    pub(crate) fn address(&self) -> Option<Ipv4Addr> {
         self.client.addresses().map(|addresses| addresses.client)
     }
 
@@ -64,41 +65,47 @@ impl Device {
 }
 
 /// A RADIUS server: what it answers to a datagram.
-type Server = Box<dyn FnMut(&[u8]) -> Option<Vec<u8>>>;
+pub(crate) type Server = Box<dyn FnMut(&[u8]) -> Option<Vec<u8>>>;
 
 /// A frame on its way.
-enum Frame {
+pub(crate) enum Frame {
     FromClient(usize, Vec<u8>),
     ToClient(Line, Vec<u8>),
-    ToRadius(u16, Vec<u8>),
+    ToRadius(Service, u16, Vec<u8>),
 }
 
 /// A BNG with its disk, its node and its clients.
-struct World {
-    bng: Bng,
-    config: Config,
-    now: Duration,
-    devices: Vec<Device>,
-    frames: VecDeque<Frame>,
-    disk: Vec<Record>,
+pub(crate) struct World {
+    pub(crate) bng: Bng,
+    pub(crate) config: Config,
+    pub(crate) now: Duration,
+    pub(crate) devices: Vec<Device>,
+    pub(crate) frames: VecDeque<Frame>,
+    pub(crate) disk: Vec<Record>,
     /// Records that are not on disk yet.
-    pending: Vec<Record>,
-    is_disk_slow: bool,
-    node: Vec<AddSession>,
-    events: Vec<Event>,
+    pub(crate) pending: Vec<Record>,
+    pub(crate) is_disk_slow: bool,
+    pub(crate) node: Vec<AddSession>,
+    /// What the node says that it counted of a session that it removes; `None`: it says nothing.
+    pub(crate) last_counts: Option<Counters>,
+    /// Sessions that the node has removed, and has not said so.
+    pub(crate) removed: Vec<SessionId>,
+    pub(crate) events: Vec<Event>,
     results: Vec<Result<(), CommandError>>,
     timer: Option<Duration>,
-    loses: Box<dyn FnMut() -> bool>,
+    pub(crate) loses: Box<dyn FnMut() -> bool>,
     /// What the RADIUS server answers.
-    radius: Server,
+    pub(crate) radius: Server,
+    /// The same of accounting.
+    pub(crate) accounting: Server,
 }
 
 impl World {
-    fn new(devices: Vec<Device>) -> World {
+    pub(crate) fn new(devices: Vec<Device>) -> World {
         World::of(TEXT, devices)
     }
 
-    fn of(text: &str, devices: Vec<Device>) -> World {
+    pub(crate) fn of(text: &str, devices: Vec<Device>) -> World {
         let (config, subscribers) = Config::read("test", text).unwrap_or_else(|wrong| panic!("{wrong}"));
         let mut world = World {
             bng: Bng::new(config.clone(), 7).expect("it contradicts nothing"),
@@ -110,26 +117,36 @@ impl World {
             pending: Vec::new(),
             is_disk_slow: false,
             node: Vec::new(),
+            removed: Vec::new(),
             events: Vec::new(),
             results: Vec::new(),
             timer: None,
             loses: Box::new(|| false),
+            last_counts: Some(Counters::default()),
             radius: Box::new(|_| None),
+            accounting: Box::new(|_| None),
         };
-        let servers = world.config.radius.iter().map(|server| server.with_secret(Secret::new(SECRET)));
-        let servers = servers.collect();
-        world.input(Input::RadiusServers(servers));
+        world.say_servers();
         for subscriber in subscribers {
             world.command(Command::AddSubscriber(subscriber));
         }
         world
     }
 
-    fn time(&self) -> Now {
+    /// The program learns the secrets of the servers.
+    pub(crate) fn say_servers(&mut self) {
+        let servers: Vec<_> = self.config.radius.clone();
+        let with_secret = |server: &RadiusServer| server.with_secret(Secret::new(SECRET));
+        self.input(Input::RadiusServers(servers.iter().map(with_secret).collect()));
+        let of_accounting = servers.iter().filter(|server| server.accounting.is_some());
+        self.input(Input::AccountingServers(of_accounting.map(with_secret).collect()));
+    }
+
+    pub(crate) fn time(&self) -> Now {
         Now { at: self.now, wall_s: 1_790_000_000 + self.now.as_secs() }
     }
 
-    fn input(&mut self, input: Input<'_>) {
+    pub(crate) fn input(&mut self, input: Input<'_>) {
         let mut out = Vec::new();
         self.bng.input(self.time(), input, &mut out);
         self.carry_out(out);
@@ -139,7 +156,7 @@ impl World {
     }
 
     /// All records are on disk.
-    fn store(&mut self) {
+    pub(crate) fn store(&mut self) {
         while let Some(revision) = self.pending.last().map(|record| record.revision) {
             self.disk.append(&mut self.pending);
             let mut out = Vec::new();
@@ -148,7 +165,7 @@ impl World {
         }
     }
 
-    fn carry_out(&mut self, out: Vec<Output>) {
+    pub(crate) fn carry_out(&mut self, out: Vec<Output>) {
         for output in out {
             match output {
                 Output::Store(record) => self.pending.push(record),
@@ -161,20 +178,25 @@ impl World {
                 }
                 Output::Node(NodeCommand::RemoveSession { session }) => {
                     self.node.retain(|other| other.session != session);
+                    if self.last_counts.is_some() {
+                        self.removed.push(session);
+                    }
                 }
                 Output::Event(event) => self.events.push(event),
                 Output::Done { result, .. } => self.results.push(result),
-                Output::Radius { port, bytes, .. } => self.frames.push_back(Frame::ToRadius(port, bytes)),
+                Output::Radius { service, port, bytes, .. } => {
+                    self.frames.push_back(Frame::ToRadius(service, port, bytes));
+                }
                 Output::Wake(at) => self.timer = Some(at),
             }
         }
     }
 
-    fn command(&mut self, command: Command) {
+    pub(crate) fn command(&mut self, command: Command) {
         self.input(Input::Command { id: 1, command });
     }
 
-    fn punt(&mut self, client: usize, bytes: &[u8]) {
+    pub(crate) fn punt(&mut self, client: usize, bytes: &[u8]) {
         let Line { port, tags } = self.devices[client].line.clone();
         self.input(Input::Punt(Punt { port, tags, bytes }));
     }
@@ -182,9 +204,10 @@ impl World {
     fn deliver(&mut self, frame: Frame) {
         match frame {
             Frame::FromClient(client, bytes) => self.punt(client, &bytes),
-            Frame::ToRadius(port, bytes) => {
-                if let Some(bytes) = (self.radius)(&bytes) {
-                    self.input(Input::Radius { server: "one", port, bytes: &bytes });
+            Frame::ToRadius(service, port, bytes) => {
+                let server = if service == Service::Access { &mut self.radius } else { &mut self.accounting };
+                if let Some(bytes) = server(&bytes) {
+                    self.input(Input::Radius { service, server: "one", port, bytes: &bytes });
                 }
             }
             Frame::ToClient(line, bytes) => {
@@ -197,14 +220,16 @@ impl World {
     }
 
     /// Until nothing happens any more, or for so long.
-    fn run(&mut self, most: Duration) {
+    pub(crate) fn run(&mut self, most: Duration) {
         let end = self.now + most;
         loop {
             while let Some(frame) = self.frames.pop_front() {
                 if !(self.loses)() {
                     self.deliver(frame);
                 }
+                self.say_removed();
             }
+            self.say_removed();
             let of_clients = self.devices.iter().filter_map(|device| device.client.deadline());
             let next = of_clients.chain(self.timer).min().filter(|next| *next <= end);
             let Some(next) = next else { break };
@@ -221,14 +246,21 @@ impl World {
         self.now = end;
     }
 
-    fn dial(&mut self, client: usize) {
+    /// The node says what it counted of sessions that it has removed.
+    pub(crate) fn say_removed(&mut self) {
+        for session in std::mem::take(&mut self.removed) {
+            self.input(Input::Removed { session, counters: self.last_counts });
+        }
+    }
+
+    pub(crate) fn dial(&mut self, client: usize) {
         let padi = self.devices[client].client.dial(self.now);
         self.frames.push_back(Frame::FromClient(client, padi));
         self.run(Duration::from_secs(1));
     }
 
     /// Another program with what is on disk, and the node's table.
-    fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         self.pending.clear();
         self.frames.clear();
         self.timer = None;
@@ -238,11 +270,13 @@ impl World {
             let record = text.parse().unwrap_or_else(|wrong| panic!("{text}: {wrong}"));
             self.input(Input::Adopt(record));
         }
+        self.removed.clear();
+        self.say_servers();
         let node = self.node.clone();
         self.input(Input::NodeTable(&node));
     }
 
-    fn online(&self) -> Vec<(String, Ipv4Addr)> {
+    pub(crate) fn online(&self) -> Vec<(String, Ipv4Addr)> {
         self.bng.sessions().map(|session| (session.subscriber.to_string(), session.lease.address)).collect()
     }
 
@@ -265,7 +299,7 @@ impl World {
     }
 }
 
-fn anna() -> Device {
+pub(crate) fn anna() -> Device {
     device(1, "anna@isp", "secret")
 }
 

@@ -169,6 +169,7 @@ impl Bng {
         self.calls.configure(config.pppoe.as_ref());
         self.servers_seen.retain(|port, _| config.ports.contains_key(port));
         self.config = config;
+        self.account_all(out);
         let online: Vec<_> = self.sessions.values().copied().collect();
         for index in online {
             self.tell_node(index, out);

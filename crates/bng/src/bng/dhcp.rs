@@ -13,6 +13,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use super::{Answer, Bng, Deadline, Outputs};
+use crate::account::Account;
 use crate::config::{Moves, Port};
 use crate::dhcp4::message::MessageType;
 use crate::dhcp4::options::CAPTIVE_PORTAL;
@@ -257,7 +258,7 @@ impl Bng {
         let frame = self.reply(&call, MessageType::Ack, Some(address))?;
         let Call { index, device, request, .. } = call;
         let answer = Answer { line: device.line.clone(), mac: device.mac, frame };
-        let grant = Grant { device, client_id: request.client_id, address, ppp: None, answer };
+        let grant = Grant { device, client_id: request.client_id, address, ppp: None, account: None, answer };
         self.grant(index, grant, out);
         Ok(Answered::Later)
     }
@@ -366,6 +367,8 @@ pub(super) struct Grant {
     pub(super) client_id: Option<Box<[u8]>>,
     pub(super) address: Ipv4Addr,
     pub(super) ppp: Option<PppLink>,
+    /// What AAA has said of it.
+    pub(super) account: Option<Account>,
     pub(super) answer: Answer,
 }
 

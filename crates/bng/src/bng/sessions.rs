@@ -24,11 +24,12 @@ const MOST_DECLINED: usize = 3;
 impl Bng {
     /// Grants or renews the lease of an address that the subscriber may have; the client is answered when it is on disk.
     pub(super) fn grant(&mut self, index: Index, grant: Grant, out: &mut Outputs) {
-        let Grant { device, client_id, address, ppp, answer } = grant;
+        let Grant { device, client_id, address, ppp, account, answer } = grant;
         self.supersede(index);
         // PPP says itself when it ends.
         let lease_s = if ppp.is_some() { 0 } else { self.config.lease.lease_s };
-        let lease = Lease { device, address, client_id, granted_s: self.now.wall_s, lease_s, ppp };
+        let granted_s = self.now.wall_s;
+        let mut lease = Lease { device, address, client_id, granted_s, lease_s, ppp, account: None };
         let is_same = |online: &Online| {
             let Lease { device, address: held, ppp: link, .. } = &online.session.lease;
             (device, *held, *link) == (&lease.device, address, ppp)
@@ -38,6 +39,8 @@ impl Bng {
         if !goes_on {
             self.end(index, EndCause::Replaced, out);
         }
+        let before = self.online_mut(index).and_then(|online| online.session.lease.account.clone());
+        lease.account = before.or_else(|| self.begin_account(account));
         self.withdraw_offer(index);
         self.addresses.hold(address, index);
         self.trace(&answer.line, answer.mac, Outcome::Waiting(address));
@@ -114,6 +117,7 @@ impl Bng {
         let (subscriber, address) = (online.session.subscriber.clone(), online.session.lease.address);
         self.tell_node(index, out);
         if is_first {
+            self.tell_start(session, index);
             out.push(Output::Event(Event::SessionStarted { session, subscriber, address }));
         }
         Some(address)
@@ -171,15 +175,17 @@ impl Bng {
     /// Ends the session of a subscriber, if it has one.
     pub(super) fn end(&mut self, index: Index, cause: EndCause, out: &mut Outputs) {
         let Some(online) = self.remove_session(index) else { return };
-        let Session { id: session, subscriber, lease, counters, .. } = online.session;
+        let Session { id: session, subscriber, lease, counters, .. } = online.session.clone();
         let address = lease.address;
         if online.in_node.is_some() {
             out.push(Output::Node(NodeCommand::RemoveSession { session }));
         }
         self.trace(&lease.device.line, lease.device.mac, Outcome::Ended(cause));
         if cause != EndCause::NotStored {
-            let subscriber = subscriber.clone();
-            self.store(Change::End { session, subscriber, address, cause, counters }, out);
+            let (subscriber, ended_s) = (subscriber.clone(), self.account_end_s(&online));
+            let end = Change::End { session, subscriber, address, cause, ended_s, counters };
+            let record = self.store(end, out);
+            self.tell_stop(&online, cause, record, out);
         }
         if online.is_stored {
             out.push(Output::Event(Event::SessionEnded { session, subscriber, address, cause, counters }));
@@ -292,7 +298,9 @@ impl Bng {
 
     /// What the node has counted; on disk now and then.
     pub(super) fn counted(&mut self, session: SessionId, counters: Counters, out: &mut Outputs) {
-        let Some(&index) = self.sessions.get(&session) else { return };
+        let Some(&index) = self.sessions.get(&session) else {
+            return self.counted_after_end(session, counters, out);
+        };
         let now = self.now.at;
         let Some(online) = self.online_mut(index) else { return };
         let before = online.session.counters;

@@ -8,7 +8,8 @@
 //! portal https://portal.example/, captive https://captive.example/api at 192.0.2.10:8080,
 //! lease 1h renewal 30m rebinding 52m, offer 30s, quarantine 10m, grace 60s, moves refuse,
 //! limit line 100 burst 200, limit subscriber 5 burst 20,
-//! radius one 192.0.2.9:1812 secret-file one.secret realm isp ports 16 require status plan basic,
+//! radius one 192.0.2.9:1812 secret-file one.secret realm isp ports 16 require status accounting 1813 plan basic,
+//! accounting interim 15m least-interim 10m swapped,
 //! pppoe name weir auth chap-md5 pap service gold strict delay 10ms mtu 1508 sessions mac 4 line 100 padi mac 1 burst 5,
 //! subscriber anna mac 02:00:00:00:00:01 plan basic address 100.64.0.9 blocked
 //! ```
@@ -20,6 +21,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
+mod accounting;
 mod pppoe;
 mod radius;
 
@@ -35,7 +37,7 @@ use crate::pool::Pool;
 use crate::subscriber::Subscriber;
 use crate::words::Words;
 
-const ITEMS: [&str; 17] = [
+const ITEMS: [&str; 18] = [
     "store",
     "socket",
     "port",
@@ -52,6 +54,7 @@ const ITEMS: [&str; 17] = [
     "limit",
     "pppoe",
     "radius",
+    "accounting",
     "subscriber",
 ];
 
@@ -172,6 +175,7 @@ fn read_item(item: &str, read: &mut Item, node: Option<&NodeFacts>) -> Result<()
             }
             config.radius.push(server);
         }
+        "accounting" => config.accounting = accounting::read(words)?,
         "subscriber" if node.is_some() => {
             return Err(
                 "subscribers do not stand in the file of a node: remove this one, and use `weir bng subscriber add`".into()
@@ -301,9 +305,10 @@ fn limit(words: &mut Words<'_>) -> Result<Limit, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use crate::config::{Accounting, Config};
     use crate::ppp::auth::Method;
     use crate::pppoe::concentrator::{self, ServiceNames};
+    use crate::radius::accounting::InputIs;
     use crate::radius::packet::Require;
 
     #[test]
@@ -315,8 +320,9 @@ mod tests {
             limit line 10 burst 20, limit subscriber 3,
             pppoe name bng1 auth pap ms-chapv2 service gold service basic strict delay 10ms mtu 1508 sessions mac 1 line 9
                 padi mac 2 burst 3 padi line 4,
-            radius one 192.0.2.9:1812 secret-file /etc/weir/one.secret realm isp realm isp.example ports 4 require status plan basic,
-            radius two [2001:db8::9]:1812 secret-file two.secret,
+            radius one 192.0.2.9:1812 secret-file /etc/weir/one.secret realm isp realm isp.example ports 4 require status accounting 1813
+                plan basic,
+            radius two [2001:db8::9]:1812 secret-file two.secret, accounting interim 15m least-interim 5m swapped,
             subscriber anna mac 02:00:00:00:00:01 plan basic";
         let (config, subscribers) = Config::read("x", text).unwrap();
         assert_eq!(config.lease, LeaseTimes { lease_s: 3600, renewal_s: 1200, rebinding_s: 2400 });
@@ -325,6 +331,10 @@ mod tests {
         let [one, two] = &*config.radius else { panic!("{:?}", config.radius) };
         assert_eq!((one.realms.len(), one.ports, one.require), (2, 4, Require::MessageAuthenticator));
         assert_eq!((two.ports, two.has_status, two.plan.clone()), (16, false, None));
+        assert_eq!((one.accounting, two.accounting), (Some(1813), None));
+        let accounting =
+            Accounting { interim_s: Some(900), least_interim_s: 300, input: InputIs::ToSubscriber };
+        assert_eq!(config.accounting, accounting);
         let pppoe = config.pppoe.unwrap();
         assert_eq!(pppoe.methods, [Method::Pap, Method::MsChapV2]);
         let discovery = concentrator::Options {
@@ -361,6 +371,7 @@ mod tests {
             "portal http://portal.example/, captive https://a.example/ at here, portal https://, captive https://x at 192.0.2.1:80 now",
             "radius one 192.0.2.9 secret-file x, radius one 192.0.2.9:1812, radius one 192.0.2.9:1812 secret-file x ports 0, \
              radius one 192.0.2.9:1812 secret-file x fast",
+            "radius one 192.0.2.9:1812 secret-file x accounting 0, accounting interim 5s, accounting fast, accounting interim",
             "moves maybe, limit port 7, limit line 0, offer never, dns here, plan down down 1M up 1M",
         ];
         weir_testkit::golden!(

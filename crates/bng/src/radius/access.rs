@@ -131,15 +131,24 @@ impl Template {
     }
 }
 
+impl Nas {
+    /// Who this concentrator is.
+    pub fn attributes(&self) -> Attributes {
+        let mut attributes = Attributes::default();
+        attributes.push(number::NAS_IDENTIFIER, self.identifier.as_bytes());
+        if let Some(address) = self.address {
+            attributes.push(number::NAS_IP_ADDRESS, &address.octets());
+        }
+        attributes
+    }
+}
+
 /// Attributes that every request of a session has.
 pub fn session_attributes(nas: &Nas, place: &Place<'_>) -> Attributes {
     let mut attributes = Attributes::default();
     attributes.push(number::USER_NAME, place.name);
     attributes.push(number::ACCT_SESSION_ID, place.session_id.as_bytes());
-    attributes.push(number::NAS_IDENTIFIER, nas.identifier.as_bytes());
-    if let Some(address) = nas.address {
-        attributes.push(number::NAS_IP_ADDRESS, &address.octets());
-    }
+    attributes.extend(&nas.attributes());
     // Virtual (5), Framed (2), PPP (1).
     attributes.push_u32(number::NAS_PORT_TYPE, 5);
     attributes.push_u32(number::SERVICE_TYPE, 2);

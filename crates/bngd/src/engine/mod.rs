@@ -223,7 +223,9 @@ impl Engine {
                     }
                 }
                 Output::Event(event) => log(&event),
-                Output::Radius { server, port, bytes } => self.radius.send(&server, port, &bytes),
+                Output::Radius { service, server, port, bytes } => {
+                    self.radius.send(service, &server, port, &bytes);
+                }
                 Output::Done { id, result } => {
                     let failed = result.as_ref().err().map(ToString::to_string);
                     if !self.operators.done(id, result)
@@ -297,17 +299,19 @@ impl Engine {
     /// Datagrams of RADIUS servers.
     fn radius(&mut self) -> bool {
         let all = self.radius.receive();
-        for (server, port, bytes) in &all {
-            self.input(Input::Radius { server, port: *port, bytes }, Frames::Now);
+        for (service, server, port, bytes) in &all {
+            let (service, port) = (*service, *port);
+            self.input(Input::Radius { service, server, port, bytes }, Frames::Now);
         }
         !all.is_empty()
     }
 
     /// Servers of the file, with their secrets.
     fn configure_radius(&mut self) {
-        let (servers, wrong) = self.radius.configure(&self.config.radius);
+        let (servers, accounting, wrong) = self.radius.configure(&self.config.radius);
         wrong.iter().for_each(|error| warn!(%error, "note: {error}; the server is not asked"));
         self.input(Input::RadiusServers(servers), Frames::Now);
+        self.input(Input::AccountingServers(accounting), Frames::Now);
     }
 
     /// Questions and commands of operators.

@@ -8,15 +8,18 @@
 //! another one's answer.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::login::Login;
 use super::{Bng, CallId, Deadline, Outputs};
+use crate::account::{Facts, Limits};
 use crate::drops::DropReason;
 use crate::io::{Event, Output};
 use crate::name::Name;
 use crate::plan::{Plan, Rates};
 use crate::ppp::auth::Attempt;
+use crate::radius::Service;
 use crate::radius::access::{Accept, Framed, Nas, Place, Unsupported, request};
 use crate::radius::attribute::Attributes;
 use crate::radius::client::{self, Client, Failure, Server, Timers, Token};
@@ -33,14 +36,17 @@ pub(super) struct Remote {
     nas: Nas,
     plans: PlanTable,
     deadline: Option<Duration>,
-    random: Random,
 }
 
 impl Remote {
     pub(super) fn new(random: &mut Random) -> Remote {
         let client = Client::new(Timers::default(), Random::new(random.bytes()));
         let (nas, plans) = (Nas::default(), PlanTable::default());
-        Remote { client, nas, plans, deadline: None, random: Random::new(random.bytes()) }
+        Remote { client, nas, plans, deadline: None }
+    }
+
+    pub(super) fn nas(&self) -> &Nas {
+        &self.nas
     }
 
     pub(super) fn cancel(&mut self, id: CallId) {
@@ -81,11 +87,11 @@ impl Bng {
     }
 
     pub(super) fn ask_radius(&mut self, id: CallId, attempt: &Attempt, out: &mut Outputs) {
+        let account = self.account_of_call(id);
         let Some(call) = self.calls.calls.get_mut(&id) else { return };
         let remote = &mut self.calls.remote;
         let tag = call.line_tag.as_ref();
-        // Unique over restarts and nodes.
-        let session_id = format!("{:016x}", u64::from_be_bytes(remote.random.bytes()));
+        let session_id = account.id.to_string();
         let place = Place {
             line: &call.key.line,
             mac: call.mac,
@@ -98,6 +104,7 @@ impl Bng {
         };
         let request = request(&remote.nas, &place, attempt, self.now.wall_s);
         call.asks = Some(attempt.name.clone());
+        call.account = Some(Box::new(account));
         let mut outputs = Vec::new();
         remote.client.send(self.now, Token(id.0), request, &mut outputs);
         self.carry_out_radius(outputs, out);
@@ -107,7 +114,8 @@ impl Bng {
         for output in outputs {
             match output {
                 client::Output::Send { server, port, bytes } => {
-                    out.push(Output::Radius { server, port, bytes })
+                    let service = Service::Access;
+                    out.push(Output::Radius { service, server, port, bytes })
                 }
                 client::Output::Done { token, result } => self.radius_answer(CallId(token.0), result, out),
                 client::Output::Dead(server) => {
@@ -158,8 +166,29 @@ impl Bng {
             Some(Framed::Any) | None => None,
         };
         let address = self.admit_login(id, index, wish, out)?;
+        self.take_facts(id, name, &accept);
         let text = || accept.message.clone().unwrap_or_default().into_bytes();
         Ok(Login { index, address, message: accept.proof.clone().unwrap_or_else(text) })
+    }
+
+    /// What the Accept says of the session beside its address and plan.
+    fn take_facts(&mut self, id: CallId, name: &[u8], accept: &Accept) {
+        let call = self.calls.calls.get_mut(&id);
+        let Some(account) = call.and_then(|call| call.account.as_mut()) else { return };
+        let boxed = |bytes: &Vec<u8>| Box::from(bytes.as_slice());
+        account.facts = Arc::new(Facts {
+            name: accept.name.as_ref().filter(|own| own.as_slice() != name).map(boxed),
+            classes: accept.classes.iter().map(boxed).collect(),
+            chargeable: accept.chargeable.as_ref().map(boxed),
+            is_remote: true,
+            limits: Limits {
+                session_timeout_s: accept.session_timeout_s,
+                idle_timeout_s: accept.idle_timeout_s,
+                interim_s: accept.interim_s,
+                ..Limits::default()
+            },
+            ..(*account.facts).clone()
+        });
     }
 
     /// The subscriber of a name that RADIUS has accepted, with the plan that the answer says.

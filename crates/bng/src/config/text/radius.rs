@@ -2,6 +2,7 @@
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::net::SocketAddr;
+use std::num::NonZero;
 
 use super::Words;
 use crate::config::RadiusServer;
@@ -15,9 +16,10 @@ pub(super) fn read(words: &mut Words<'_>) -> Result<RadiusServer, String> {
     let address: SocketAddr = address.parse().map_err(|_| wrong())?;
     words.expect("secret-file")?;
     let secret_file = words.word("the file of the secret")?.into();
-    let (realms, ports, plan) = (Vec::new(), 16, None);
+    let (realms, ports, plan, accounting) = (Vec::new(), 16, None, None);
     let (require, has_status) = (Require::Nothing, false);
-    let mut server = RadiusServer { name, address, secret_file, realms, ports, require, has_status, plan };
+    let mut server =
+        RadiusServer { name, address, secret_file, realms, ports, require, has_status, plan, accounting };
     while let Some(word) = words.next() {
         match word {
             "realm" => server.realms.push(words.word("a realm")?.into()),
@@ -29,10 +31,11 @@ pub(super) fn read(words: &mut Words<'_>) -> Result<RadiusServer, String> {
             }
             "require" => server.require = Require::MessageAuthenticator,
             "status" => server.has_status = true,
+            "accounting" => server.accounting = Some(words.number::<NonZero<u16>>("port")?.get()),
             "plan" => server.plan = Some(words.value("the name of a plan")?),
             other => {
                 return Err(format!(
-                    "`{other}` is no option of radius: use realm, ports, require, status or plan"
+                    "`{other}` is no option of radius: use realm, ports, require, status, accounting or plan"
                 ));
             }
         }

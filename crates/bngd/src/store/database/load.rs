@@ -5,7 +5,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use rusqlite::{Connection, Row};
-use weir_bng::{Change, Counters, Device, Lease, Record, SessionId};
+use weir_bng::{Change, Counters, Device, Lease, Record, SessionId, Unaccounted};
 
 use crate::store::error::StoreError;
 
@@ -43,6 +43,7 @@ pub(super) fn records(db: &Connection, revision: u64) -> Result<Vec<Record>, Loa
     for_each(db, "quarantines", QUARANTINES, |row| quarantine(row, &mut others))?;
     for_each(db, "subscribers", LAST_ADDRESSES, |row| last_address(row, &mut others))?;
     for_each(db, "sessions", SESSIONS, |row| session(row, &mut others))?;
+    for_each(db, "unaccounted", UNACCOUNTED, |row| unaccounted(row, &mut others))?;
     Ok(changes.into_iter().chain(others).map(|change| Record { revision, change }).collect())
 }
 
@@ -53,7 +54,10 @@ const LAST_ADDRESSES: &str =
 const QUARANTINES: &str = "SELECT address, subscriber, until_s FROM quarantines ORDER BY revision";
 const SESSIONS: &str =
     "SELECT id, subscriber, line, mac, relay, address, client_id, start_s, granted_s, lease_s, down_frames,
-    down_bytes, up_frames, up_bytes, ppp FROM sessions ORDER BY revision";
+    down_bytes, up_frames, up_bytes, ppp, account FROM sessions ORDER BY revision";
+const UNACCOUNTED: &str =
+    "SELECT session, subscriber, line, mac, address, access, account, start_s, end_s, cause, down_frames, down_bytes,
+    up_frames, up_bytes FROM unaccounted ORDER BY session";
 
 /// A value cannot be read, or a column.
 enum Wrong {
@@ -91,6 +95,11 @@ fn text<'a>(row: &'a Row<'_>, column: usize) -> Result<&'a str, Wrong> {
 
 fn value<T: FromStr<Err = String>>(row: &Row<'_>, column: usize) -> Result<T, Wrong> {
     text(row, column)?.parse().map_err(Wrong::Value)
+}
+
+fn optional<T: FromStr<Err = String>>(row: &Row<'_>, column: usize) -> Result<Option<T>, Wrong> {
+    let text = row.get::<_, Option<String>>(column)?;
+    text.map(|text| text.parse()).transpose().map_err(Wrong::Value)
 }
 
 fn address(text: &str) -> Result<Ipv4Addr, Wrong> {
@@ -131,6 +140,33 @@ fn quarantine(row: &Row<'_>, changes: &mut Vec<Change>) -> Result<(), Wrong> {
     Ok(())
 }
 
+fn unaccounted(row: &Row<'_>, changes: &mut Vec<Change>) -> Result<(), Wrong> {
+    changes.push(Change::Unaccounted(Box::new(Unaccounted {
+        session: SessionId(number(row, 0)?),
+        subscriber: value(row, 1)?,
+        line: value(row, 2)?,
+        mac: value(row, 3)?,
+        address: address(text(row, 4)?)?,
+        is_ppp: text(row, 5)? == "pppoe",
+        account: value(row, 6)?,
+        start_s: number(row, 7)?,
+        end_s: number(row, 8)?,
+        cause: value(row, 9)?,
+        counters: counters(row)?,
+    })));
+    Ok(())
+}
+
+/// In both tables of sessions in the same columns.
+fn counters(row: &Row<'_>) -> Result<Counters, Wrong> {
+    Ok(Counters {
+        down_frames: number(row, 10)?,
+        down_bytes: number(row, 11)?,
+        up_frames: number(row, 12)?,
+        up_bytes: number(row, 13)?,
+    })
+}
+
 fn session(row: &Row<'_>, changes: &mut Vec<Change>) -> Result<(), Wrong> {
     let relay = row.get::<_, Option<String>>(4)?.map(|relay| address(&relay)).transpose()?;
     let lease = Lease {
@@ -139,14 +175,10 @@ fn session(row: &Row<'_>, changes: &mut Vec<Change>) -> Result<(), Wrong> {
         client_id: row.get::<_, Option<Vec<u8>>>(6)?.map(Vec::into_boxed_slice),
         granted_s: number(row, 8)?,
         lease_s: row.get(9)?,
-        ppp: row.get::<_, Option<String>>(14)?.map(|ppp| ppp.parse()).transpose().map_err(Wrong::Value)?,
+        ppp: optional(row, 14)?,
+        account: optional(row, 15)?,
     };
-    let counters = Counters {
-        down_frames: number(row, 10)?,
-        down_bytes: number(row, 11)?,
-        up_frames: number(row, 12)?,
-        up_bytes: number(row, 13)?,
-    };
+    let counters = counters(row)?;
     changes.push(Change::Lease {
         session: SessionId(number(row, 0)?),
         subscriber: value(row, 1)?,
