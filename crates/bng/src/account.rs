@@ -101,6 +101,8 @@ pub struct Account {
     pub id: AccountId,
     /// How far accounting is.
     pub told: Told,
+    /// A limit was reached, or AAA has said so: the session reaches the walled garden alone.
+    pub is_walled: bool,
     /// What does not change by itself.
     pub facts: Arc<Facts>,
 }
@@ -109,6 +111,9 @@ impl fmt::Display for Account {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Facts { name, classes, chargeable, circuit_id, remote_id, is_remote, limits } = &*self.facts;
         write!(f, "{} {}", self.id, self.told.name())?;
+        if self.is_walled {
+            f.write_str(" walled")?;
+        }
         if *is_remote {
             f.write_str(" remote-aaa")?;
         }
@@ -160,13 +165,14 @@ impl Account {
         let word = words.word("`off`, `waits` or `started`")?;
         let told = Told::ALL.into_iter().find(|told| told.name() == word);
         let told = told.ok_or_else(|| format!("`{word}` should be off, waits or started"))?;
+        let is_walled = words.takes("walled");
         let mut facts = Facts::default();
         while let Some(word) = words.peek() {
             if !facts.take(word, words)? {
                 break;
             }
         }
-        Ok(Account { id, told, facts: Arc::new(facts) })
+        Ok(Account { id, told, is_walled, facts: Arc::new(facts) })
     }
 }
 
@@ -217,6 +223,7 @@ mod tests {
     fn accounts_are_read_as_they_are_written() {
         for text in [
             "00000000000000ff off",
+            "00000000000000ff started walled idle 7",
             "5f02c1d2e3f40516 waits remote-aaa user anna@isp cui 0x00 circuit eth0/1 remote 0x0102 class a class 0x00 timeout 3600 \
              idle 600 interim 900 quota-down 1 quota-up 2 quota 18446744073709551615",
         ] {

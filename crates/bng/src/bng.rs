@@ -10,6 +10,8 @@ mod adopt;
 mod calls;
 mod commands;
 mod dhcp;
+mod dynauth;
+mod limits;
 mod queries;
 mod sessions;
 
@@ -18,6 +20,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 pub use accounting::AccountingCounts;
+pub use dynauth::DynauthCounts;
 pub use queries::{Counts, Sizes};
 
 use self::accounting::Ledger;
@@ -30,6 +33,8 @@ use crate::line::{Line, PortName};
 use crate::mac::Mac;
 use crate::pool::Addresses;
 use crate::radius::Service;
+use crate::radius::dynauth::{self as dynauth_server, ErrorCause};
+use crate::radius::plans::PlanTable;
 use crate::record::{Change, Record};
 use crate::session::SessionId;
 use crate::subscribers::{Index, Subscribers};
@@ -60,6 +65,9 @@ pub struct Bng {
     calls: Calls,
     /// Accounting.
     ledger: Ledger,
+    /// Requests of CoA and Disconnect.
+    dynauth: dynauth_server::Server,
+    dynauth_counts: DynauthCounts,
     /// Until when a port's servers are not reported again.
     servers_seen: HashMap<PortName, Duration>,
     /// When [`Output::Wake`] was last said for.
@@ -73,6 +81,8 @@ enum Deadline {
     Lease(Index),
     /// A session ends, since its port has no link.
     Grace(Index),
+    /// An interim update, or a limit of a session.
+    Session(Index),
     /// An offer ends.
     Offer(Index),
     /// An address may be assigned again.
@@ -111,6 +121,8 @@ enum Wait {
         session: SessionId,
         answer: Answer,
     },
+    /// A server that has asked for a change.
+    Dynauth { key: dynauth_server::Key },
     /// An operator; the subscriber that was changed, if any.
     Command { id: u64, changed: Option<Index> },
 }
@@ -139,6 +151,8 @@ impl Bng {
         addresses.set_pools(config.pools.clone());
         let mut calls = Calls::new(seed);
         calls.configure(config.pppoe.as_ref());
+        let options = dynauth_server::Options::default();
+        let dynauth = dynauth_server::Server::new(options, calls.nas().clone(), PlanTable::default());
         Ok(Bng {
             config,
             now: Now::default(),
@@ -152,6 +166,8 @@ impl Bng {
             limiter: Limiter::new(seed),
             calls,
             ledger: Ledger::new(seed),
+            dynauth,
+            dynauth_counts: DynauthCounts::default(),
             traces: Traces::default(),
             counts: Counts::default(),
             servers_seen: HashMap::new(),
@@ -182,6 +198,8 @@ impl Bng {
             Input::Radius { service: Service::Accounting, server, port, bytes } => {
                 self.accounting_datagram(server, port, bytes, out)
             }
+            Input::DynauthOptions(options) => self.set_dynauth(options),
+            Input::Dynauth { from, bytes } => self.dynauth_datagram(from, bytes, out),
             Input::Removed { session, counters } => self.removed_by_node(session, counters, out),
             Input::SessionLost { session } => self.session_lost(session, out),
             Input::NodeRefused { session } => self.refused_by_node(session),
@@ -206,6 +224,7 @@ impl Bng {
             match deadline {
                 Deadline::Lease(subscriber) => self.lease_ends(subscriber, out),
                 Deadline::Grace(subscriber) => self.grace_ends(subscriber, out),
+                Deadline::Session(subscriber) => self.session_is_due(subscriber, out),
                 Deadline::Offer(subscriber) => self.withdraw_offer(subscriber),
                 Deadline::Quarantine(address) => self.quarantine_ends(address),
                 Deadline::Call(call) => self.call_timer(call, out),
@@ -232,6 +251,7 @@ impl Bng {
                     self.subscriber_is_stored(changed);
                     out.push(Output::Done { id, result: Ok(()) });
                 }
+                Wait::Dynauth { key } => self.answer_dynauth(key, Ok(()), out),
                 Wait::Answer { subscriber, session, answer } => {
                     self.subscriber_is_stored(Some(subscriber));
                     let is_online = self.session_is_stored(subscriber, session, out);
@@ -254,6 +274,9 @@ impl Bng {
             match waiting.what {
                 Wait::Command { id, .. } => {
                     out.push(Output::Done { id, result: Err(CommandError::NotStored) })
+                }
+                Wait::Dynauth { key } => {
+                    self.answer_dynauth(key, Err(ErrorCause::ResourcesUnavailable), out);
                 }
                 Wait::Answer { subscriber, session, answer } => {
                     self.session_is_not_stored(subscriber, session, out);

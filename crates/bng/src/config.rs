@@ -3,13 +3,14 @@
 mod text;
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use weir_config::Mistakes;
 
+use crate::account::Limits;
 use crate::limit::Limit;
 use crate::line::PortName;
 use crate::mac::Mac;
@@ -21,6 +22,7 @@ use crate::ppp::negotiation;
 use crate::pppoe::concentrator;
 use crate::radius::accounting::InputIs;
 use crate::radius::client::{Secret, Server};
+use crate::radius::dynauth;
 use crate::radius::packet::Require;
 use crate::subscriber::{Key, Subscriber};
 
@@ -33,6 +35,10 @@ pub struct Config {
     pub pools: Vec<Pool>,
     /// Plans by name.
     pub plans: BTreeMap<Name, Rates>,
+    /// Limits of the sessions of plans, by name.
+    pub plan_limits: BTreeMap<Name, Limits>,
+    /// What becomes of a session that has reached a limit.
+    pub at_limit: AtLimit,
     /// Name servers of the clients (option 6), in order.
     pub dns: Vec<Ipv4Addr>,
     /// The page of the portal, where walled subscribers learn why they are (RFC 8908).
@@ -59,6 +65,8 @@ pub struct Config {
     pub radius: Vec<RadiusServer>,
     /// What servers are told of sessions.
     pub accounting: Accounting,
+    /// Where CoA and Disconnect are taken; `None`: nowhere.
+    pub dynauth: Option<Dynauth>,
 }
 
 /// What servers are told of sessions.
@@ -76,6 +84,27 @@ impl Default for Accounting {
     /// No interim updates but those that an Accept asks for, and not more often than every 600 s (RFC 2869, section 5.16).
     fn default() -> Accounting {
         Accounting { interim_s: None, least_interim_s: 600, input: InputIs::default() }
+    }
+}
+
+/// Where CoA and Disconnect are taken (RFC 5176), and from whom.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dynauth {
+    /// The address and port that are listened at.
+    pub address: SocketAddr,
+    /// Servers that may ask, and the files of their secrets.
+    pub clients: Vec<(IpAddr, PathBuf)>,
+    /// Whether a request must have a Message-Authenticator.
+    pub require: Require,
+    /// How far an Event-Timestamp may be off, and how long answers are kept.
+    pub window: Duration,
+}
+
+impl Dynauth {
+    /// The options of the server; clients without a secret are left out.
+    pub fn options(&self, sources: BTreeMap<IpAddr, Secret>) -> dynauth::Options {
+        let (require, window) = (self.require, self.window);
+        dynauth::Options { sources, require, window, ..dynauth::Options::default() }
     }
 }
 
@@ -177,12 +206,24 @@ pub enum Moves {
     Refuse,
 }
 
+/// What becomes of a session whose session timeout has passed, or whose quota is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum AtLimit {
+    /// It ends, and its device may begin another one.
+    #[default]
+    End,
+    /// It goes on, and reaches the walled garden alone.
+    Walled,
+}
+
 impl Default for Config {
     fn default() -> Config {
         Config {
             ports: BTreeMap::new(),
             pools: Vec::new(),
             plans: BTreeMap::new(),
+            plan_limits: BTreeMap::new(),
+            at_limit: AtLimit::default(),
             dns: Vec::new(),
             portal: None,
             captive: None,
@@ -196,6 +237,7 @@ impl Default for Config {
             pppoe: None,
             radius: Vec::new(),
             accounting: Accounting::default(),
+            dynauth: None,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What goes into a BNG and what comes out of it: plain data.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use crate::config::Config;
@@ -11,6 +11,7 @@ pub use crate::now::Now;
 use crate::plan::Plan;
 use crate::radius::Service as RadiusService;
 use crate::radius::client::Server;
+use crate::radius::dynauth;
 use crate::record::Record;
 use crate::session::{Counters, EndCause, PppLink, SessionId};
 use crate::subscriber::{Key, Service, Status, Subscriber};
@@ -54,6 +55,15 @@ pub enum Input<'a> {
     RadiusServers(Vec<Server>),
     /// The same for accounting.
     AccountingServers(Vec<Server>),
+    /// Servers that may ask for CoA and Disconnect, with their secrets.
+    DynauthOptions(dynauth::Options),
+    /// A datagram for the server of CoA and Disconnect.
+    Dynauth {
+        /// Where it came from.
+        from: SocketAddr,
+        /// The datagram.
+        bytes: &'a [u8],
+    },
     /// The node has removed a session, or has been lost.
     Removed {
         /// Which.
@@ -202,6 +212,13 @@ pub enum Output {
         server: String,
         /// Number of the source port, from 0 on.
         port: u16,
+        /// The datagram.
+        bytes: Vec<u8>,
+    },
+    /// Answer a request of CoA or Disconnect.
+    Dynauth {
+        /// Who has asked.
+        to: SocketAddr,
         /// The datagram.
         bytes: Vec<u8>,
     },

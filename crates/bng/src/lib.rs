@@ -52,8 +52,10 @@ mod why;
 mod words;
 
 pub use account::{Account, AccountId, Facts, Limits, Told};
-pub use bng::{AccountingCounts, Bng, Counts, Sizes};
-pub use config::{Accounting, Config, Item, LeaseTimes, Moves, NodeFacts, Port, Pppoe, RadiusServer};
+pub use bng::{AccountingCounts, Bng, Counts, DynauthCounts, Sizes};
+pub use config::{
+    Accounting, AtLimit, Config, Dynauth, Item, LeaseTimes, Moves, NodeFacts, Port, Pppoe, RadiusServer,
+};
 pub use drops::{DropReason, Drops};
 pub use io::{
     AddSession, Command, CommandError, Event, Input, LinkState, NodeCommand, Now, Output, Punt,

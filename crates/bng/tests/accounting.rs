@@ -5,16 +5,18 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
+use weir_bng::ppp::auth::Method;
 use weir_bng::radius::attribute::{Attributes, number};
 use weir_bng::radius::packet::{self as radius, Require, code};
 use weir_bng::{Command, Config, Counters, Input, Record, SubscriberPatch};
 use weir_testkit::Dice;
 
-use crate::pppoe::{Device, SECRET, Server, TEXT, World, anna, device};
+use crate::pppoe::{Device, SECRET, Server, TEXT, World, anna, device, device_with, server};
 
 const RADIUS: &str = "radius one 192.0.2.9:1812 secret-file one accounting 1813";
 const START: u32 = 1;
 const STOP: u32 = 2;
+const INTERIM: u32 = 3;
 
 /// How a session is ended.
 type End = Box<dyn Fn(&mut World)>;
@@ -329,4 +331,209 @@ fn step(world: &mut World, book: &Book, dice: &mut Dice) {
         _ => {}
     }
     world.run(Duration::from_millis(dice.roll(40_000) as u64));
+}
+
+/// What an Access-Accept gives to the subscriber of [`remote_world`].
+type Given = &'static [(u8, &'static [u8])];
+
+fn remote_world(more: &str, given: Given) -> (World, Book) {
+    let text = TEXT.replace("auth chap-md5 pap", "auth pap chap-md5");
+    let carl = device_with(3, "carl@isp", "secret", Method::Pap);
+    let mut world = World::of(&format!("{RADIUS} plan basic, {text}, {more}"), vec![carl]);
+    let book = Book::default();
+    (world.accounting, world.radius) = (book.server(), server(b"secret", given));
+    (world, book)
+}
+
+fn cause(book: &Book) -> Option<u32> {
+    let [stop] = &*book.told(STOP).into_values().collect::<Vec<_>>() else { return None };
+    stop.u32(number::ACCT_TERMINATE_CAUSE)
+}
+
+#[test]
+fn what_an_accept_gives_is_sent_back_in_accounting_also_after_a_restart() {
+    const GIVEN: Given = &[
+        (number::CLASS, b"gold"),
+        (number::CLASS, &[0, 1]),
+        (number::CHARGEABLE_USER_IDENTITY, b"c7"),
+        (number::USER_NAME, b"customer-7"),
+    ];
+    let (mut world, book) = remote_world("", GIVEN);
+    world.dial(0);
+    world.restart();
+    let session = world.bng.sessions().next().expect("a session").id;
+    world.command(Command::Disconnect(session));
+    world.run(Duration::from_secs(1));
+    for status in [START, STOP] {
+        let told = book.told(status).into_values().next().expect("one");
+        assert_eq!(told.all(number::CLASS).collect::<Vec<_>>(), [&b"gold"[..], &[0, 1]]);
+        assert_eq!(told.get(number::CHARGEABLE_USER_IDENTITY), Some(&b"c7"[..]));
+        assert_eq!(told.get(number::USER_NAME), Some(&b"customer-7"[..]));
+        assert_eq!(told.u32(number::ACCT_AUTHENTIC), Some(1));
+    }
+}
+
+#[test]
+fn r6_interim_updates_come_at_the_interval_and_not_below_the_local_minimum() {
+    // 900 s; 60 s, below the minimum of 600 s; none, and the local one of 15 minutes.
+    const LONG: Given = &[(number::ACCT_INTERIM_INTERVAL, &[0, 0, 3, 132])];
+    const SHORT: Given = &[(number::ACCT_INTERIM_INTERVAL, &[0, 0, 0, 60])];
+    for (given, more, most) in
+        [(LONG, "dns 192.0.2.1", 900), (SHORT, "dns 192.0.2.1", 600), (&[], "accounting interim 15m", 900)]
+    {
+        let (mut world, book) = remote_world(more, given);
+        world.dial(0);
+        let session = world.bng.sessions().next().expect("a session").id;
+        for hour in 1..=10 {
+            world.run(Duration::from_secs(3600));
+            world.input(Input::Counted { session, counters: counters(hour) });
+        }
+        let count = book.statuses().iter().filter(|status| **status == INTERIM).count();
+        assert!((36_000 / most..=36_000 / most + 1).contains(&count), "{most}: {count}");
+        let last = book.told(INTERIM).into_values().next().expect("one");
+        assert_eq!(last.u32(number::ACCT_INPUT_PACKETS), Some(9));
+    }
+}
+
+#[test]
+fn r10_a_session_timeout_and_an_idle_timeout_end_the_session_also_after_a_restart() {
+    const TIMEOUT: Given = &[(number::SESSION_TIMEOUT, &[0, 0, 0, 200])];
+    const IDLE: Given = &[(number::IDLE_TIMEOUT, &[0, 0, 0, 200])];
+    for (given, expected) in [(TIMEOUT, 5), (IDLE, 4)] {
+        let (mut world, book) = remote_world("", given);
+        world.dial(0);
+        world.run(Duration::from_secs(150));
+        world.restart();
+        let session = world.bng.sessions().next().expect("a session").id;
+        world.input(Input::Counted { session, counters: counters(3) });
+        world.run(Duration::from_secs(40));
+        assert_eq!(cause(&book), None, "{expected}");
+        world.run(Duration::from_secs(20));
+        // The idle timeout begins anew with each packet.
+        assert_eq!(cause(&book), (expected == 5).then_some(5));
+        world.run(Duration::from_secs(200));
+        assert_eq!(cause(&book), Some(expected));
+        assert!(world.devices[0].client.padt().is_some(), "the client was told");
+    }
+}
+
+#[test]
+fn a_quota_ends_the_session_or_walls_it() {
+    for (rule, is_walled) in [("at-limit end", false), ("at-limit walled", true)] {
+        let (mut world, book) = world_with(&format!("{rule}, plan small down 1Mbit up 1Mbit quota 5000"));
+        let change = SubscriberPatch {
+            plan: Some(weir_bng::Plan::Named("small".parse().expect("a name"))),
+            ..SubscriberPatch::default()
+        };
+        world.command(Command::PatchSubscriber("anna".parse().expect("a name"), change));
+        world.dial(0);
+        let session = world.bng.sessions().next().expect("a session").id;
+        world.input(Input::Counted { session, counters: counters(2) });
+        assert_eq!(world.node.len(), 1);
+        world.input(Input::Counted { session, counters: counters(3) });
+        world.run(Duration::from_secs(1));
+        if is_walled {
+            assert_eq!(world.node[0].service.status, weir_bng::Status::Walled);
+            world.restart();
+            world.run(Duration::from_secs(10));
+            assert_eq!(world.node[0].service.status, weir_bng::Status::Walled);
+            assert_eq!(cause(&book), None);
+        } else {
+            assert_eq!((world.node.len(), cause(&book)), (0, Some(5)));
+        }
+    }
+}
+
+fn world_with(more: &str) -> (World, Book) {
+    let mut world = World::of(&format!("{TEXT}, {RADIUS}, {more}"), vec![anna()]);
+    let book = Book::default();
+    world.accounting = book.server();
+    (world, book)
+}
+
+/// A request of a server, and the code and Error-Cause of the answer.
+fn ask(world: &mut World, code: u8, id: u8, list: &[(u8, &[u8])]) -> Option<(u8, Option<u32>)> {
+    let mut attributes = Attributes::default();
+    list.iter().for_each(|(kind, value)| attributes.push(*kind, value));
+    let request = radius::Packet::hashed(code, id, &attributes, SECRET).expect("a short packet");
+    let from = "192.0.2.9:4000".parse().expect("an address");
+    world.input(Input::Dynauth { from, bytes: &request.write() });
+    let answer = radius::Packet::read(&world.answers.pop()?).expect("a packet");
+    let required = Require::MessageAuthenticator;
+    assert_eq!(answer.check_answer(&request.authenticator, SECRET, required), Ok(()));
+    Some((answer.code, answer.attributes.u32(number::ERROR_CAUSE)))
+}
+
+const COA: &str = "dynamic-authorization 192.0.2.1:3799 client 192.0.2.9 secret-file coa";
+
+#[test]
+fn r13_disconnect_ends_the_session_that_is_identified_and_says_so_when_it_is_on_disk() {
+    let (mut world, book) = world_with(COA);
+    world.dial(0);
+    let session = world.bng.sessions().next().expect("a session").clone();
+    let id = session.lease.account.expect("an account").id.to_string();
+    let address = session.lease.address.octets();
+    let other: (u8, &[u8]) = (number::FRAMED_IP_ADDRESS, &[100, 64, 0, 200]);
+    for wrong in [
+        vec![other],
+        vec![(number::USER_NAME, &b"anna@isp"[..]), other],
+        vec![(number::ACCT_SESSION_ID, b"0000000000000001")],
+        vec![(number::CALLING_STATION_ID, b"02:00:00:00:00:99")],
+    ] {
+        assert_eq!(
+            ask(&mut world, code::DISCONNECT_REQUEST, 1, &wrong),
+            Some((code::DISCONNECT_NAK, Some(503)))
+        );
+    }
+    world.is_disk_slow = true;
+    let right: &[(u8, &[u8])] = &[
+        (number::ACCT_SESSION_ID, id.as_bytes()),
+        (number::USER_NAME, b"anna@isp"),
+        (number::FRAMED_IP_ADDRESS, &address),
+        (number::CALLING_STATION_ID, b"02:00:00:00:00:01"),
+        (number::NAS_PORT_ID, b"access1:100.1"),
+    ];
+    assert_eq!(ask(&mut world, code::DISCONNECT_REQUEST, 2, right), None, "it is not on disk");
+    world.is_disk_slow = false;
+    world.store();
+    assert_eq!(world.answers.len(), 1);
+    let again = ask(&mut world, code::DISCONNECT_REQUEST, 2, right);
+    assert_eq!(again, Some((code::DISCONNECT_ACK, None)), "the same answer, from memory");
+    assert_eq!(world.bng.dynauth_counts().repeated, 1);
+    world.run(Duration::from_secs(1));
+    assert_eq!(cause(&book), Some(6));
+}
+
+#[test]
+fn r13_a_change_is_made_whole_or_not_at_all_and_by_one_command_of_the_node() {
+    let (mut world, _) = world_with(&format!("{COA}, plan gold down 100Mbit up 50Mbit"));
+    world.dial(0);
+    let name: (u8, &[u8]) = (number::USER_NAME, b"anna@isp");
+    let before = (world.node.clone(), world.disk.len());
+    // A plan that there is not; an attribute that cannot be changed.
+    for list in [
+        vec![name, (number::SESSION_TIMEOUT, &[0, 0, 1, 0][..]), (number::FILTER_ID, b"platinum")],
+        vec![name, (number::FILTER_ID, b"gold"), (number::FRAMED_MTU, &[0, 0, 5, 0])],
+    ] {
+        let (answer, error) = ask(&mut world, code::COA_REQUEST, 3, &list).expect("an answer");
+        assert!(answer == code::COA_NAK && error.is_some(), "{error:?}");
+        assert_eq!((world.node.clone(), world.disk.len()), before);
+    }
+    let list = [name, (number::FILTER_ID, b"gold"), (number::SESSION_TIMEOUT, &[0, 0, 1, 0])];
+    let told = world.told_node;
+    assert_eq!(ask(&mut world, code::COA_REQUEST, 4, &list), Some((code::COA_ACK, None)));
+    assert_eq!(world.told_node, told + 1);
+    assert_eq!(world.node[0].service.rates.down_bits_per_s, 100_000_000);
+    for (id, state) in [(5, "walled"), (6, "active")] {
+        let list = [name, (number::FILTER_ID, state.as_bytes())];
+        assert_eq!(ask(&mut world, code::COA_REQUEST, id, &list), Some((code::COA_ACK, None)));
+        assert_eq!(world.node[0].service.status.to_string(), state);
+    }
+    // All of it is there after a restart.
+    world.restart();
+    assert_eq!(world.node[0].service.rates.down_bits_per_s, 100_000_000);
+    world.run(Duration::from_secs(250));
+    assert_eq!(world.online().len(), 1);
+    world.run(Duration::from_secs(10));
+    assert_eq!(world.online().len(), 0, "the session timeout");
 }

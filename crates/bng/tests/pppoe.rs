@@ -86,6 +86,8 @@ pub(crate) struct World {
     pub(crate) pending: Vec<Record>,
     pub(crate) is_disk_slow: bool,
     pub(crate) node: Vec<AddSession>,
+    /// How often the node was told of a session.
+    pub(crate) told_node: usize,
     /// What the node says that it counted of a session that it removes; `None`: it says nothing.
     pub(crate) last_counts: Option<Counters>,
     /// Sessions that the node has removed, and has not said so.
@@ -93,6 +95,8 @@ pub(crate) struct World {
     pub(crate) events: Vec<Event>,
     results: Vec<Result<(), CommandError>>,
     timer: Option<Duration>,
+    /// Answers to CoA and Disconnect.
+    pub(crate) answers: Vec<Vec<u8>>,
     pub(crate) loses: Box<dyn FnMut() -> bool>,
     /// What the RADIUS server answers.
     pub(crate) radius: Server,
@@ -121,7 +125,9 @@ impl World {
             events: Vec::new(),
             results: Vec::new(),
             timer: None,
+            answers: Vec::new(),
             loses: Box::new(|| false),
+            told_node: 0,
             last_counts: Some(Counters::default()),
             radius: Box::new(|_| None),
             accounting: Box::new(|_| None),
@@ -140,6 +146,10 @@ impl World {
         self.input(Input::RadiusServers(servers.iter().map(with_secret).collect()));
         let of_accounting = servers.iter().filter(|server| server.accounting.is_some());
         self.input(Input::AccountingServers(of_accounting.map(with_secret).collect()));
+        if let Some(dynauth) = self.config.dynauth.clone() {
+            let sources = dynauth.clients.iter().map(|(address, _)| (*address, Secret::new(SECRET)));
+            self.input(Input::DynauthOptions(dynauth.options(sources.collect())));
+        }
     }
 
     pub(crate) fn time(&self) -> Now {
@@ -175,6 +185,7 @@ impl World {
                 Output::Node(NodeCommand::AddSession(add)) => {
                     self.node.retain(|other| other.session != add.session);
                     self.node.push(add);
+                    self.told_node += 1;
                 }
                 Output::Node(NodeCommand::RemoveSession { session }) => {
                     self.node.retain(|other| other.session != session);
@@ -184,6 +195,7 @@ impl World {
                 }
                 Output::Event(event) => self.events.push(event),
                 Output::Done { result, .. } => self.results.push(result),
+                Output::Dynauth { bytes, .. } => self.answers.push(bytes),
                 Output::Radius { service, port, bytes, .. } => {
                     self.frames.push_back(Frame::ToRadius(service, port, bytes));
                 }
@@ -592,7 +604,7 @@ fn check(world: &World, seed: u8) {
 const RADIUS: &str = "radius one 192.0.2.9:1812 secret-file x plan basic";
 
 /// A server that knows a password, and gives these attributes.
-fn server(password: &'static [u8], list: &'static [(u8, &'static [u8])]) -> Server {
+pub(crate) fn server(password: &'static [u8], list: &'static [(u8, &'static [u8])]) -> Server {
     Box::new(move |bytes| {
         let request = radius::Packet::read(bytes).expect("a packet");
         assert_eq!(request.check_access(SECRET, Require::MessageAuthenticator), Ok(()));
@@ -605,7 +617,7 @@ fn server(password: &'static [u8], list: &'static [(u8, &'static [u8])]) -> Serv
     })
 }
 
-fn remote(password: &'static [u8], list: &'static [(u8, &'static [u8])]) -> World {
+pub(crate) fn remote(password: &'static [u8], list: &'static [(u8, &'static [u8])]) -> World {
     let carl = device_with(3, "carl@isp", "secret", Method::Pap);
     let text = format!("{RADIUS}, {}", TEXT.replace("auth chap-md5 pap", "auth pap chap-md5"));
     let mut world = World::of(&text, vec![carl]);

@@ -38,6 +38,9 @@ impl File {
         for server in &mut config.radius {
             server.secret_file = beside(std::mem::take(&mut server.secret_file));
         }
+        for (_, file) in config.dynauth.iter_mut().flat_map(|dynauth| &mut dynauth.clients) {
+            *file = beside(std::mem::take(file));
+        }
         Ok(File { config, store: store.map(beside), socket: socket.map(beside), captive_at })
     }
 }

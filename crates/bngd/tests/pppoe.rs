@@ -58,7 +58,7 @@ impl Wire {
 }
 
 /// What a thread with the devices has done.
-struct Devices {
+pub(crate) struct Devices {
     access: Wire,
     far: Wire,
     clients: Vec<Client>,
@@ -68,7 +68,7 @@ struct Devices {
 }
 
 impl Devices {
-    fn new() -> Devices {
+    pub(crate) fn new() -> Devices {
         let client = |(number, method): (u8, &Method)| {
             let login = Login {
                 name: format!("d{number}@isp").into_bytes().into(),
@@ -134,7 +134,7 @@ impl Devices {
         self.far.send(&frame);
     }
 
-    fn dial(&mut self) {
+    pub(crate) fn dial(&mut self) {
         let now = self.now();
         for client in &mut self.clients {
             let padi = client.dial(now);
@@ -146,7 +146,7 @@ impl Devices {
     }
 
     /// Each client sends a packet, and gets an answer.
-    fn exchange(&mut self) {
+    pub(crate) fn exchange(&mut self) {
         self.arrived = [0; 2];
         for client in &self.clients {
             let address = client.addresses().expect("an address").client;
@@ -169,7 +169,7 @@ fn packet_of(from: Ipv4Addr, to: Ipv4Addr) -> Vec<u8> {
 }
 
 /// Does something with the devices in their namespace.
-fn with<R: Send + 'static>(rig: &Rig, work: impl FnOnce() -> R + Send + 'static) -> R {
+pub(crate) fn with<R: Send + 'static>(rig: &Rig, work: impl FnOnce() -> R + Send + 'static) -> R {
     let thread: JoinHandle<R> = rig.devices.spawn("devices", work).expect("a thread");
     thread.join().expect("no panic")
 }

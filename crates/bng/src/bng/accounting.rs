@@ -10,7 +10,7 @@
 //! - Nothing else waits for accounting: messages are made and sent after all other outputs of an input.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,8 +24,8 @@ use crate::radius::attribute::{Attributes, number};
 use crate::radius::client::{self, Client, Failure, Server, Timers, Token};
 use crate::random::{Random, mac_sha256};
 use crate::record::{self, Change, Unaccounted};
-use crate::session::{Counters, EndCause, SessionId};
-use crate::subscriber::Key;
+use crate::session::{Counters, EndCause, Session, SessionId};
+use crate::subscriber::{Key, Subscriber};
 use crate::subscribers::{Index, Online};
 
 /// How long a Stop waits for the counters of the node.
@@ -76,6 +76,8 @@ pub(super) struct Ledger {
     /// Servers were said at least once.
     has_begun: bool,
     ended: BTreeMap<SessionId, Ended>,
+    /// Sessions that are online, by Acct-Session-Id.
+    sessions: HashMap<AccountId, SessionId>,
     held: BTreeSet<(Duration, SessionId)>,
     /// Records of ends that are on their way to the disk.
     unstored: VecDeque<(u64, SessionId)>,
@@ -99,13 +101,14 @@ impl Ledger {
         let mut random = Random::new(mac_sha256(&[0; 32], &[b"accounting", &seed.to_be_bytes()]));
         let client = Client::new(Timers::default(), Random::new(random.bytes()));
         let spool = Spool::new(Random::new(random.bytes()));
-        let (ended, held, unstored, lost, no_facts) = Default::default();
+        let (ended, sessions, held, unstored, lost, no_facts) = Default::default();
         Ledger {
             client,
             spool,
             has_servers: false,
             has_begun: false,
             ended,
+            sessions,
             held,
             unstored,
             lost,
@@ -124,7 +127,11 @@ impl Ledger {
     /// A new account without any facts.
     pub(super) fn account(&mut self) -> Account {
         let id = AccountId(u64::from_be_bytes(self.random.bytes()));
-        Account { id, told: Told::Off, facts: self.no_facts.clone() }
+        Account { id, told: Told::Off, is_walled: false, facts: self.no_facts.clone() }
+    }
+
+    pub(super) fn random(&mut self) -> &mut Random {
+        &mut self.random
     }
 
     fn send(&mut self, session: SessionId, message: Message) {
@@ -271,6 +278,9 @@ impl Bng {
             let account = self.begin_account(known);
             let Some(online) = self.online_mut(index) else { continue };
             online.session.lease.account = account;
+            let noted = online.session.clone();
+            self.note_account(&noted);
+            let Some(online) = self.online_mut(index) else { continue };
             if is_stored {
                 let (subscriber, start_s) = (online.session.subscriber.clone(), online.session.start_s);
                 let (counters, lease) = (online.session.counters, online.session.lease.clone());
@@ -286,6 +296,15 @@ impl Bng {
         let told = online.session.lease.account.as_ref().map(|account| account.told);
         if told == Some(Told::Waits) {
             self.ledger.send(session, Message::Start);
+        }
+    }
+
+    /// A session goes on.
+    pub(super) fn tell_interim(&mut self, session: SessionId, index: Index) {
+        let online = self.subscribers.get(index).and_then(|entry| entry.online.as_ref());
+        let account = online.and_then(|online| online.session.lease.account.as_ref());
+        if account.is_some_and(|account| account.told != Told::Off) {
+            self.ledger.send(session, Message::Interim);
         }
     }
 
@@ -557,11 +576,11 @@ impl Bng {
 
     /// What all messages of a session say.
     fn account_attributes(&self, of: &Unaccounted) -> Attributes {
-        let Facts { name, classes, chargeable, circuit_id, remote_id, is_remote, .. } = &*of.account.facts;
+        let Facts { classes, chargeable, circuit_id, remote_id, is_remote, .. } = &*of.account.facts;
         let entry = self.subscribers.of_name(&of.subscriber).and_then(|index| self.subscribers.get(index));
-        let login = match entry.map(|entry| &entry.subscriber.key) {
-            Some(Key::Login(login)) if of.is_ppp => login.as_str(),
-            _ => of.subscriber.as_str(),
+        let name = match entry {
+            Some(entry) => self.name_of(&entry.subscriber, &of.account, of.is_ppp),
+            None => of.account.facts.name.as_deref().unwrap_or(of.subscriber.as_str().as_bytes()).to_vec(),
         };
         let session_id = of.account.id.to_string();
         let place = Place {
@@ -571,7 +590,7 @@ impl Bng {
             remote_id: remote_id.as_deref(),
             up_kbit_per_s: None,
             down_kbit_per_s: None,
-            name: name.as_deref().unwrap_or(login.as_bytes()),
+            name: &name,
             session_id: &session_id,
         };
         let mut attributes = session_attributes(self.calls.nas(), &place);
@@ -586,6 +605,39 @@ impl Bng {
         // RADIUS (1), Local (2).
         attributes.push_u32(number::ACCT_AUTHENTIC, if *is_remote { 1 } else { 2 });
         attributes
+    }
+
+    /// User-Name of a session.
+    pub(super) fn name_of(&self, subscriber: &Subscriber, account: &Account, is_ppp: bool) -> Vec<u8> {
+        let login = match &subscriber.key {
+            Key::Login(login) if is_ppp => login.as_str(),
+            _ => subscriber.name.as_str(),
+        };
+        account.facts.name.as_deref().unwrap_or(login.as_bytes()).to_vec()
+    }
+
+    /// A new account, for a session without one.
+    pub(super) fn ledger_account(&mut self) -> Account {
+        self.ledger.account()
+    }
+
+    /// The session with this Acct-Session-Id.
+    pub(super) fn session_of_account(&self, id: AccountId) -> Option<Index> {
+        self.sessions.get(self.ledger.sessions.get(&id)?).copied()
+    }
+
+    /// A session has this account from now on.
+    pub(super) fn note_account(&mut self, session: &Session) {
+        if let Some(account) = &session.lease.account {
+            self.ledger.sessions.insert(account.id, session.id);
+        }
+    }
+
+    /// A session has ended.
+    pub(super) fn forget_account(&mut self, session: &Session) {
+        if let Some(account) = &session.lease.account {
+            self.ledger.sessions.remove(&account.id);
+        }
     }
 
     /// A session of the records has ended.
@@ -613,7 +665,7 @@ impl Bng {
             Some(online) => online.session.lease.account.as_mut(),
             None => self.ledger.ended.get_mut(&session).map(|ended| &mut ended.of.account),
         };
-        if let Some(account) = account {
+        if let Some(account) = account.filter(|account| account.told == Told::Waits) {
             account.told = Told::Started;
         }
     }

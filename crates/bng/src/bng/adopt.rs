@@ -9,7 +9,7 @@ use crate::io::{AddSession, Event, NodeCommand, Output};
 use crate::name::Name;
 use crate::record::{Change, Record};
 use crate::session::{Counters, EndCause, Lease, Session, SessionId};
-use crate::subscribers::{Index, OnDisk, Online};
+use crate::subscribers::{Index, OnDisk, Online, Timers};
 
 impl Bng {
     /// Takes in a record. Nothing is done because of it but a note where it changes nothing.
@@ -84,13 +84,15 @@ impl Bng {
             }
             Change::Accounted { session, what } => self.adopt_answered(session, what),
             Change::Unaccounted(of) => self.adopt_unaccounted(*of),
-            Change::Counted { session, counters } if self.adopt_counted(session, counters) => {}
-            Change::Counted { session, counters } => {
-                let index = self.sessions.get(&session).copied();
-                let online = index.and_then(|index| self.online_mut(index));
-                let online = online.ok_or_else(|| format!("there is no session {session}"))?;
-                online.session.counters = online.session.counters.max(counters);
-            }
+            Change::Counted { session, counters } => match self.sessions.get(&session).copied() {
+                Some(index) => {
+                    if let Some(online) = self.online_mut(index) {
+                        online.session.counters = online.session.counters.max(counters);
+                    }
+                }
+                None if self.adopt_counted(session, counters) => {}
+                None => return Err(format!("there is no session {session}")),
+            },
         }
         Ok(())
     }
@@ -121,14 +123,16 @@ impl Bng {
         self.quarantine_ends(address);
         self.addresses.hold(address, index);
         self.sessions.insert(session.id, index);
+        self.note_account(&session);
         if session.lease.ppp.is_none() {
             self.deadlines.insert((session.lease_end, Deadline::Lease(index)));
         }
-        let counted_at = self.now.at;
+        let (counted_at, timers) = (self.now.at, Timers::default());
         if let Some(entry) = self.subscribers.get_mut(index) {
             entry.online =
-                Some(Online { session, waits_for: None, is_stored: true, in_node: None, counted_at });
+                Some(Online { session, waits_for: None, is_stored: true, in_node: None, counted_at, timers });
         }
+        self.plan_session(index);
     }
 
     /// The session of a subscriber has ended; its Stop waits, unless a record behind this one says more.

@@ -170,6 +170,7 @@ impl Bng {
         self.servers_seen.retain(|port, _| config.ports.contains_key(port));
         self.config = config;
         self.account_all(out);
+        self.plan_all_sessions();
         let online: Vec<_> = self.sessions.values().copied().collect();
         for index in online {
             self.tell_node(index, out);

@@ -13,7 +13,7 @@ use crate::plan::Plan;
 use crate::record::Change;
 use crate::session::{Counters, Device, EndCause, Lease, Session, SessionId};
 use crate::subscriber::{Service, Subscriber};
-use crate::subscribers::{Entry, Index, OnDisk, Online};
+use crate::subscribers::{Entry, Index, OnDisk, Online, Timers};
 use crate::why::Outcome;
 
 /// Least time between two records that only say what a session counted.
@@ -66,6 +66,7 @@ impl Bng {
             is_stored: false,
             in_node: None,
             counted_at: Duration::ZERO,
+            timers: Timers::default(),
         });
         self.deadlines.remove(&(online.session.lease_end, Deadline::Lease(index)));
         if lease_end < Duration::MAX {
@@ -76,6 +77,10 @@ impl Bng {
         let Session { id: session, start_s, counters, .. } = online.session;
         online.counted_at = self.now.at;
         self.sessions.insert(session, index);
+        let noted = self.subscribers.get(index).and_then(|entry| entry.online.as_ref());
+        if let Some(noted) = noted.map(|online| online.session.clone()) {
+            self.note_account(&noted);
+        }
         let revision = self.store(Change::Lease { session, subscriber, start_s, counters, lease }, out);
         if let Some(online) = self.online_mut(index) {
             online.waits_for = Some(revision);
@@ -85,7 +90,7 @@ impl Bng {
     }
 
     /// Writes the record of a subscriber that is not on disk as it is.
-    fn store_subscriber(&mut self, index: Index, out: &mut Outputs) {
+    pub(super) fn store_subscriber(&mut self, index: Index, out: &mut Outputs) {
         let entry = self.subscribers.get(index).filter(|entry| entry.on_disk == OnDisk::NotYet);
         if let Some(subscriber) = entry.map(|entry| entry.subscriber.clone()) {
             self.store(Change::Subscriber(subscriber), out);
@@ -118,6 +123,7 @@ impl Bng {
         self.tell_node(index, out);
         if is_first {
             self.tell_start(session, index);
+            self.plan_session(index);
             out.push(Output::Event(Event::SessionStarted { session, subscriber, address }));
         }
         Some(address)
@@ -169,7 +175,8 @@ impl Bng {
             Plan::Named(name) => Some(name.clone()),
             Plan::Own(_) => None,
         };
-        Some(Service { rates, status: subscriber.status, plan, group: subscriber.group.clone() })
+        let status = Bng::status(subscriber, &online.session);
+        Some(Service { rates, status, plan, group: subscriber.group.clone() })
     }
 
     /// Ends the session of a subscriber, if it has one.
@@ -203,6 +210,8 @@ impl Bng {
         let is_offered =
             entry.offer.as_ref().is_some_and(|offer| offer.address == online.session.lease.address);
         self.sessions.remove(&online.session.id);
+        self.forget_account(&online.session);
+        self.forget_timers(&online.timers, index);
         self.deadlines.remove(&(online.session.lease_end, Deadline::Lease(index)));
         if let Some(until) = online.session.grace_until {
             self.deadlines.remove(&(until, Deadline::Grace(index)));
@@ -310,6 +319,7 @@ impl Bng {
             online.counted_at = now;
             self.store(Change::Counted { session, counters }, out);
         }
+        self.counted_on(index, before, out);
     }
 
     pub(super) fn online_mut(&mut self, index: Index) -> Option<&mut Online> {

@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use super::attribute::{Attributes, number, vendor};
+use super::limits;
 use super::plans::{PlanTable, PlanWish};
 use crate::hex;
 use crate::line::{Line, Tags};
@@ -310,7 +311,7 @@ impl Accept {
                 (vendor::MICROSOFT, microsoft::SUCCESS_2) => {
                     accept.proof = value.get(1..).map(<[u8]>::to_vec)
                 }
-                _ if table.knows(Some(of), kind) => {}
+                _ if table.knows(Some(of), kind) || limits::is_quota(of, kind) => {}
                 _ => accept.unsupported.push((of, kind)),
             }
         }

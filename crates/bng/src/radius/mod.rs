@@ -22,5 +22,6 @@ pub mod accounting;
 pub mod attribute;
 pub mod client;
 pub mod dynauth;
+pub mod limits;
 pub mod packet;
 pub mod plans;

@@ -31,11 +31,12 @@ use weir_plane::PuntReason;
 use weir_service::signals::Hangup;
 
 use crate::asks::{Ask, View};
+use crate::dynauth::Listener;
 use crate::metrics::{Losses, Metrics};
 use crate::node::{Connection, Order, Report, State};
 use crate::radius::Radius;
 use crate::store::{self, Store};
-use crate::table::{self, Row};
+use crate::table::{self, Removed, Row};
 use crate::wake::Waker;
 use link::{Frame, Link};
 use operators::{Next, Operators};
@@ -95,6 +96,7 @@ pub(crate) struct Engine {
     store_trouble: Option<String>,
     losses: Losses,
     radius: Radius,
+    dynauth: Listener,
 }
 
 /// Which frames may leave.
@@ -145,6 +147,7 @@ impl Engine {
             store_trouble: None,
             losses: Losses::default(),
             radius: Radius::default(),
+            dynauth: Listener::default(),
         };
         let (count, now) = (records.len(), now());
         let mut ports = HashSet::new();
@@ -215,9 +218,6 @@ impl Engine {
                 Output::Send { port, tags, frame } => self.send(Frame { port, tags, bytes: frame }, frames),
                 // Without a node nothing is to be changed: the next one is asked what it has.
                 Output::Node(change) => {
-                    if let NodeCommand::RemoveSession { session } = &change {
-                        self.totals.forget(*session);
-                    }
                     if let Some(link) = &mut self.link {
                         link.change(change);
                     }
@@ -226,6 +226,7 @@ impl Engine {
                 Output::Radius { service, server, port, bytes } => {
                     self.radius.send(service, &server, port, &bytes);
                 }
+                Output::Dynauth { to, bytes } => self.dynauth.send(to, &bytes),
                 Output::Done { id, result } => {
                     let failed = result.as_ref().err().map(ToString::to_string);
                     if !self.operators.done(id, result)
@@ -296,14 +297,18 @@ impl Engine {
         taken > 0
     }
 
-    /// Datagrams of RADIUS servers.
+    /// Datagrams of RADIUS servers, and requests of CoA and Disconnect.
     fn radius(&mut self) -> bool {
         let all = self.radius.receive();
         for (service, server, port, bytes) in &all {
             let (service, port) = (*service, *port);
             self.input(Input::Radius { service, server, port, bytes }, Frames::Now);
         }
-        !all.is_empty()
+        let asked = self.dynauth.receive();
+        for (from, bytes) in &asked {
+            self.input(Input::Dynauth { from: *from, bytes }, Frames::Now);
+        }
+        !all.is_empty() || !asked.is_empty()
     }
 
     /// Servers of the file, with their secrets.
@@ -312,6 +317,9 @@ impl Engine {
         wrong.iter().for_each(|error| warn!(%error, "note: {error}; the server is not asked"));
         self.input(Input::RadiusServers(servers), Frames::Now);
         self.input(Input::AccountingServers(accounting), Frames::Now);
+        let (options, wrong) = self.dynauth.configure(self.config.dynauth.as_ref());
+        wrong.iter().for_each(|error| warn!(%error, "note: {error}"));
+        self.input(Input::DynauthOptions(options), Frames::Now);
     }
 
     /// Questions and commands of operators.
@@ -375,7 +383,7 @@ impl Engine {
         let rings = || link.iter().flat_map(|link| link.threads.iter().map(|(punts, _)| punts));
         if rings().all(|punts| punts.may_sleep()) {
             let fds = [self.waker.as_fd(), self.store.as_fd()].into_iter().chain(rings().map(AsFd::as_fd));
-            let fds = fds.chain(self.radius.descriptors());
+            let fds = fds.chain(self.radius.descriptors()).chain(self.dynauth.descriptor());
             let mut fds: Vec<_> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
             let time = Timespec::try_from(time).ok();
             match poll(&mut fds, time.as_ref()) {
@@ -409,11 +417,23 @@ impl Engine {
                 self.lost(&error);
             }
             Report::Applied { attachment, list, result } if current == Some(attachment) => match result {
-                Ok(()) => self.link.iter_mut().for_each(|link| link.applied(list)),
+                Ok(removed) => {
+                    self.link.iter_mut().for_each(|link| link.applied(list));
+                    self.removed(removed);
+                }
                 Err(refusal) => self.refused(&refusal),
             },
             Report::Table { attachment, state } if current == Some(attachment) => self.table(state),
             Report::Lost { .. } | Report::Applied { .. } | Report::Table { .. } => {}
+        }
+    }
+
+    /// The node has removed sessions: what they counted at last.
+    fn removed(&mut self, removed: Vec<Removed>) {
+        for (session, count) in removed {
+            let counters = count.map(|count| self.totals.total(session, count));
+            self.totals.forget(session);
+            self.input(Input::Removed { session, counters }, Frames::Now);
         }
     }
 
@@ -431,7 +451,9 @@ impl Engine {
         self.links(&ports);
         self.ports = ports;
         self.configure();
-        self.totals.begin(self.bng.sessions(), &rows);
+        let online = self.bng.sessions().map(|session| (session.id, session.counters));
+        let ended = self.bng.unaccounted().map(|of| (of.session, of.counters));
+        self.totals.begin(online.chain(ended), &rows);
         let known = table::sessions(&rows, self.bng.node_sessions());
         self.input(Input::NodeTable(&known), Frames::Now);
         info!(
@@ -513,6 +535,7 @@ impl Engine {
                 }
                 NodeCommand::RemoveSession { session } => {
                     debug!(%session, "the node does not have session {session}: {message}");
+                    self.removed(vec![(session, None)]);
                 }
             }
         }

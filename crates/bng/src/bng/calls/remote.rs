@@ -23,6 +23,7 @@ use crate::radius::Service;
 use crate::radius::access::{Accept, Framed, Nas, Place, Unsupported, request};
 use crate::radius::attribute::Attributes;
 use crate::radius::client::{self, Client, Failure, Server, Timers, Token};
+use crate::radius::limits::quotas;
 use crate::radius::packet::code;
 use crate::radius::plans::{PlanTable, PlanWish};
 use crate::random::Random;
@@ -160,19 +161,22 @@ impl Bng {
     ) -> Result<Login, DropReason> {
         let accept = Accept::read(attributes, &self.calls.remote.plans, Unsupported::Ignore);
         let accept = accept.map_err(|_| DropReason::RadiusAnswer)?;
-        let index = self.subscriber_of_accept(name, &accept.plan)?;
+        let quotas = quotas(attributes).map_err(|_| DropReason::RadiusAnswer)?;
+        let (wish, is_walled) = self.state_of_wish(&accept.plan);
+        let index = self.subscriber_of_accept(name, &wish)?;
         let wish = match accept.framed {
             Some(Framed::Address(address)) => Some(address),
             Some(Framed::Any) | None => None,
         };
         let address = self.admit_login(id, index, wish, out)?;
-        self.take_facts(id, name, &accept);
+        self.take_facts(id, name, &accept, quotas);
+        self.take_state(id, is_walled);
         let text = || accept.message.clone().unwrap_or_default().into_bytes();
         Ok(Login { index, address, message: accept.proof.clone().unwrap_or_else(text) })
     }
 
     /// What the Accept says of the session beside its address and plan.
-    fn take_facts(&mut self, id: CallId, name: &[u8], accept: &Accept) {
+    fn take_facts(&mut self, id: CallId, name: &[u8], accept: &Accept, quotas: Limits) {
         let call = self.calls.calls.get_mut(&id);
         let Some(account) = call.and_then(|call| call.account.as_mut()) else { return };
         let boxed = |bytes: &Vec<u8>| Box::from(bytes.as_slice());
@@ -185,10 +189,17 @@ impl Bng {
                 session_timeout_s: accept.session_timeout_s,
                 idle_timeout_s: accept.idle_timeout_s,
                 interim_s: accept.interim_s,
-                ..Limits::default()
+                ..quotas
             },
             ..(*account.facts).clone()
         });
+    }
+
+    fn take_state(&mut self, id: CallId, is_walled: Option<bool>) {
+        let call = self.calls.calls.get_mut(&id);
+        if let Some(account) = call.and_then(|call| call.account.as_mut()) {
+            account.is_walled = is_walled.unwrap_or(false);
+        }
     }
 
     /// The subscriber of a name that RADIUS has accepted, with the plan that the answer says.
@@ -216,7 +227,7 @@ impl Bng {
     }
 
     /// The plan of an answer, the plan of before, or the one that a server has for answers without; `None`: there is no such plan.
-    fn plan_of_wish(&self, wish: &PlanWish, before: Option<Plan>) -> Option<Plan> {
+    pub(in crate::bng) fn plan_of_wish(&self, wish: &PlanWish, before: Option<Plan>) -> Option<Plan> {
         if let (Some(down_bits_per_s), Some(up_bits_per_s)) = (wish.down_bits_per_s, wish.up_bits_per_s) {
             return Some(Plan::Own(Rates { down_bits_per_s, up_bits_per_s }));
         }

@@ -37,15 +37,19 @@ impl Tables<'_> {
 
     /// A server has answered a message; whether there is such a session.
     pub(super) fn answered(&self, session: SessionId, what: Answered) -> rusqlite::Result<bool> {
-        let session = [number(session.0)];
+        let number_of = number(session.0);
+        let session = [number_of];
         if what == Answered::Stop {
             return Ok(self.run("DELETE FROM unaccounted WHERE session = ?1", session)? > 0);
         }
         let start = "account = substr(account, 1, 17) || 'started' || substr(account, 23)";
         let waits = "substr(account, 18, 5) = 'waits'";
         let online = self.run(&format!("UPDATE sessions SET {start} WHERE id = ?1 AND {waits}"), session)?;
+        if online > 0 || self.is_online(number_of)? {
+            return Ok(true);
+        }
         let ended = format!("UPDATE unaccounted SET {start} WHERE session = ?1 AND {waits}");
-        Ok(online + self.run(&ended, session)? > 0)
+        Ok(self.run(&ended, session)? > 0)
     }
 
     /// A session that has ended, from a log that was made short.
