@@ -444,7 +444,7 @@ mod tests {
              dynamic-authorization 192.0.2.1:3799 client 192.0.2.9 secret-file a client 192.0.2.9 secret-file b,\
              dynamic-authorization 192.0.2.1:3799 client 192.0.2.9 secret-file a fast",
             "radius one 192.0.2.9:1812 secret-file x accounting 0, accounting interim 5s, accounting fast, accounting interim",
-            "plan a down 1M up 1M quota 0, plan b down 1M up 1M quota 7x idle 1h, plan c down 1M up 1M timeout, at-limit maybe",
+            "plan a down 1Mbit up 1Mbit quota 0, plan b down 1Mbit up 1Mbit quota 7x idle 1h, plan c down 1Mbit up 1Mbit timeout, at-limit maybe",
             "moves maybe, limit port 7, limit line 0, offer never, dns here, plan down down 1M up 1M",
         ];
         weir_testkit::golden!(
