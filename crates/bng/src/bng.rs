@@ -201,6 +201,12 @@ impl Bng {
             Input::DynauthOptions(options) => self.set_dynauth(options),
             Input::Dynauth { from, bytes } => self.dynauth_datagram(from, bytes, out),
             Input::Removed { session, counters } => self.removed_by_node(session, counters, out),
+            Input::RadiusLink { service: Service::Access, server, port, change } => {
+                self.radius_link(server, port, change, out)
+            }
+            Input::RadiusLink { service: Service::Accounting, server, port, change } => {
+                self.accounting_link(server, port, change, out)
+            }
             Input::SessionLost { session } => self.session_lost(session, out),
             Input::NodeRefused { session } => self.refused_by_node(session),
             Input::Counted { session, counters } => self.counted(session, counters, out),

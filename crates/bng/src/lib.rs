@@ -54,7 +54,7 @@ mod words;
 pub use account::{Account, AccountId, Facts, Limits, Told};
 pub use bng::{AccountingCounts, Bng, Counts, DynauthCounts, Sizes};
 pub use config::{
-    Accounting, AtLimit, Config, Dynauth, Item, LeaseTimes, Moves, NodeFacts, Port, Pppoe, RadiusServer,
+    Accounting, AtLimit, Config, Dynauth, Item, LeaseTimes, Moves, NodeFacts, Port, Pppoe, RadiusServer, Tls,
 };
 pub use drops::{DropReason, Drops};
 pub use io::{

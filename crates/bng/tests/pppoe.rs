@@ -199,6 +199,7 @@ impl World {
                 Output::Radius { service, port, bytes, .. } => {
                     self.frames.push_back(Frame::ToRadius(service, port, bytes));
                 }
+                Output::RadiusReconnect { server, .. } => panic!("no server has TLS: {server}"),
                 Output::Wake(at) => self.timer = Some(at),
             }
         }

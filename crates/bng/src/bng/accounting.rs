@@ -21,7 +21,7 @@ use crate::radius::Service;
 use crate::radius::access::{Place, Request, session_attributes};
 use crate::radius::accounting::{Answered, Message, NODE, Report, Spool, node_request};
 use crate::radius::attribute::{Attributes, number};
-use crate::radius::client::{self, Client, Failure, Server, Timers, Token};
+use crate::radius::client::{self, Client, Failure, LinkChange, Server, Timers, Token};
 use crate::random::{Random, mac_sha256};
 use crate::record::{self, Change, Unaccounted};
 use crate::session::{Counters, EndCause, Session, SessionId};
@@ -454,6 +454,14 @@ impl Bng {
         self.ledger.is_dirty = true;
     }
 
+    /// A connection to a server of accounting is there, or has ended.
+    pub(super) fn accounting_link(&mut self, server: &str, port: u16, change: LinkChange, out: &mut Outputs) {
+        let mut outputs = Vec::new();
+        self.ledger.client.link(self.now, server, port, change, &mut outputs);
+        self.accounting_outputs(outputs, out);
+        self.ledger.is_dirty = true;
+    }
+
     /// Sends what may be sent; after all other outputs of an input.
     pub(super) fn account(&mut self, out: &mut Outputs) {
         if !std::mem::take(&mut self.ledger.is_dirty) {
@@ -496,8 +504,15 @@ impl Bng {
                 client::Output::Send { server, port, bytes } => {
                     out.push(Output::Radius { service: Service::Accounting, server, port, bytes });
                 }
+                client::Output::Reconnect { server, port } => {
+                    out.push(Output::RadiusReconnect { service: Service::Accounting, server, port });
+                }
                 client::Output::Done { token, result } => {
                     self.accounting_done(SessionId(token.0), result.map(drop), out);
+                }
+                client::Output::Distrusted { server, why } => {
+                    let server = format!("{server} (accounting)");
+                    out.push(Output::Event(Event::RadiusDistrusted { server, why }));
                 }
                 client::Output::Dead(server) => {
                     let server = format!("{server} (accounting)");

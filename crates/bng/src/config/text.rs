@@ -8,9 +8,10 @@
 //! portal https://portal.example/, captive https://captive.example/api at 192.0.2.10:8080,
 //! lease 1h renewal 30m rebinding 52m, offer 30s, quarantine 10m, grace 60s, moves refuse,
 //! limit line 100 burst 200, limit subscriber 5 burst 20,
-//! radius one 192.0.2.9:1812 secret-file one.secret realm isp ports 16 require status accounting 1813 plan basic,
 //! dynamic-authorization 192.0.2.1:3799 client 192.0.2.9 secret-file coa.secret require window 5m,
 //! accounting interim 15m least-interim 10m swapped,
+//! radius one 192.0.2.9:1812 secret-file one.secret realm isp ports 16 require status dead 10s accounting 1813 plan basic,
+//! radius three tls://192.0.2.9:2083 ca ca.pem cert bng.pem key bng.key server-name aaa.example,
 //! pppoe name weir auth chap-md5 pap service gold strict delay 10ms mtu 1508 sessions mac 4 line 100 padi mac 1 burst 5,
 //! subscriber anna mac 02:00:00:00:00:01 plan basic address 100.64.0.9 blocked
 //! ```
@@ -379,6 +380,7 @@ mod tests {
             radius two [2001:db8::9]:1812 secret-file two.secret,
             dynamic-authorization 192.0.2.1:3799 client 192.0.2.9 secret-file a client 2001:db8::9 secret-file b require window 60s,
             accounting interim 15m least-interim 5m swapped,
+            radius three tls://192.0.2.9:2083 ca ca.pem cert bng.pem key bng.key server-name aaa.example dead 5s,
             subscriber anna mac 02:00:00:00:00:01 plan basic";
         let (config, subscribers) = Config::read("x", text).unwrap();
         assert_eq!(config.lease, LeaseTimes { lease_s: 3600, renewal_s: 1200, rebinding_s: 2400 });
@@ -395,7 +397,7 @@ mod tests {
         assert_eq!((found, config.at_limit), (vec![("gold", limits)], AtLimit::Walled));
         assert_eq!((config.ports.len(), config.dns.len(), config.pools[0].size()), (1, 2, 107));
         assert_eq!(config.subscriber_limit, Limit { per_s: 3, burst: 3 });
-        let [one, two] = &*config.radius else { panic!("{:?}", config.radius) };
+        let [one, two, three] = &*config.radius else { panic!("{:?}", config.radius) };
         assert_eq!((one.realms.len(), one.ports, one.require), (2, 4, Require::MessageAuthenticator));
         assert_eq!((two.ports, two.has_status, two.plan.clone()), (16, false, None));
         assert_eq!((one.accounting, two.accounting), (Some(1813), None));
@@ -404,6 +406,11 @@ mod tests {
         assert_eq!(config.accounting, accounting);
         let dynauth = config.dynauth.unwrap();
         assert_eq!((dynauth.clients.len(), dynauth.window), (2, Duration::from_secs(60)));
+        let tls = three.tls.clone().unwrap();
+        assert_eq!(
+            (three.ports, three.has_status, tls.server_name.as_deref()),
+            (1, true, Some("aaa.example"))
+        );
         let pppoe = config.pppoe.unwrap();
         assert_eq!(pppoe.methods, [Method::Pap, Method::MsChapV2]);
         let discovery = concentrator::Options {
@@ -445,6 +452,8 @@ mod tests {
              dynamic-authorization 192.0.2.1:3799 client 192.0.2.9 secret-file a fast",
             "radius one 192.0.2.9:1812 secret-file x accounting 0, accounting interim 5s, accounting fast, accounting interim",
             "plan a down 1Mbit up 1Mbit quota 0, plan b down 1Mbit up 1Mbit quota 7x idle 1h, plan c down 1Mbit up 1Mbit timeout, at-limit maybe",
+            "radius one tls://192.0.2.9, radius one tls://192.0.2.9:2083 cert x, radius one tls://192.0.2.9:2083 ca x cert x, \
+             radius one 192.0.2.9:1812 secret-file x ca x",
             "moves maybe, limit port 7, limit line 0, offer never, dns here, plan down down 1M up 1M",
         ];
         weir_testkit::golden!(

@@ -105,7 +105,9 @@ impl<'a> World<'a> {
             Output::Store(record) => self.unstored.push(record),
             Output::Send { frame, .. } => self.answered(&frame),
             Output::Dynauth { to, .. } => panic!("an answer for {to}"),
-            Output::Radius { server, .. } => panic!("a datagram for the server {server}"),
+            Output::Radius { server, .. } | Output::RadiusReconnect { server, .. } => {
+                panic!("a datagram for the server {server}")
+            }
             Output::Node(NodeCommand::AddSession(add)) => {
                 assert!(self.is_on_disk(add.session, add.address), "the node has {add:?} before the disk");
                 self.node.insert(add.session, add);

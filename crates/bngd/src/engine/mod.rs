@@ -21,9 +21,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 use tracing::{debug, info, warn};
+use weir_bng::radius::Service;
+use weir_bng::radius::client::{Server, Transport};
+use weir_bng::radius::packet::Require;
 use weir_bng::{
-    Bng, Change, Command, Config, Event, Input, LinkState, NodeCommand, Now, Output, PortName, Punt, Record,
-    SessionId,
+    Bng, Change, Command, Config, Event, Input, LinkState, NodeCommand, Now, Output, PortName, Punt,
+    RadiusServer, Record, SessionId,
 };
 use weir_control::request::Refusal;
 use weir_node::PortState;
@@ -34,7 +37,7 @@ use crate::asks::{Ask, View};
 use crate::dynauth::Listener;
 use crate::metrics::{Losses, Metrics};
 use crate::node::{Connection, Order, Report, State};
-use crate::radius::Radius;
+use crate::radius::{Radius, Received};
 use crate::store::{self, Store};
 use crate::table::{self, Removed, Row};
 use crate::wake::Waker;
@@ -96,6 +99,7 @@ pub(crate) struct Engine {
     store_trouble: Option<String>,
     losses: Losses,
     radius: Radius,
+    accounting: Radius,
     dynauth: Listener,
 }
 
@@ -128,6 +132,7 @@ impl Engine {
         let Parts { config, store, node, asks, waker, metrics } = parts;
         let (store, records) = Store::open(&store, store::Options::default())?;
         let connection = Connection::start(node, waker.clone())?;
+        let (radius, accounting) = (Radius::new(waker.clone()), Radius::new(waker.clone()));
         let mut engine = Engine {
             bng: Bng::new(config.clone(), seed())?,
             config,
@@ -146,7 +151,8 @@ impl Engine {
             node_trouble: Some("the program has just started".into()),
             store_trouble: None,
             losses: Losses::default(),
-            radius: Radius::default(),
+            radius,
+            accounting,
             dynauth: Listener::default(),
         };
         let (count, now) = (records.len(), now());
@@ -224,9 +230,12 @@ impl Engine {
                 }
                 Output::Event(event) => log(&event),
                 Output::Radius { service, server, port, bytes } => {
-                    self.radius.send(service, &server, port, &bytes);
+                    self.of_service(service).send(&server, port, &bytes);
                 }
                 Output::Dynauth { to, bytes } => self.dynauth.send(to, &bytes),
+                Output::RadiusReconnect { service, server, port } => {
+                    self.of_service(service).reconnect(&server, port);
+                }
                 Output::Done { id, result } => {
                     let failed = result.as_ref().err().map(ToString::to_string);
                     if !self.operators.done(id, result)
@@ -299,23 +308,54 @@ impl Engine {
 
     /// Datagrams of RADIUS servers, and requests of CoA and Disconnect.
     fn radius(&mut self) -> bool {
-        let all = self.radius.receive();
-        for (service, server, port, bytes) in &all {
-            let (service, port) = (*service, *port);
-            self.input(Input::Radius { service, server, port, bytes }, Frames::Now);
+        let mut is_busy = false;
+        for service in [Service::Access, Service::Accounting] {
+            let radius = if service == Service::Access { &mut self.radius } else { &mut self.accounting };
+            let all = radius.receive();
+            is_busy |= !all.is_empty();
+            for received in &all {
+                let input = match received {
+                    Received::Packet { server, port, bytes } => {
+                        Input::Radius { service, server, port: *port, bytes }
+                    }
+                    Received::Link { server, port, change } => {
+                        Input::RadiusLink { service, server, port: *port, change: *change }
+                    }
+                };
+                self.input(input, Frames::Now);
+            }
         }
         let asked = self.dynauth.receive();
         for (from, bytes) in &asked {
             self.input(Input::Dynauth { from: *from, bytes }, Frames::Now);
         }
-        !all.is_empty() || !asked.is_empty()
+        is_busy || !asked.is_empty()
+    }
+
+    fn of_service(&self, service: Service) -> &Radius {
+        match service {
+            Service::Access => &self.radius,
+            Service::Accounting => &self.accounting,
+        }
     }
 
     /// Servers of the file, with their secrets.
     fn configure_radius(&mut self) {
-        let (servers, accounting, wrong) = self.radius.configure(&self.config.radius);
+        let (servers, wrong) = self.radius.configure(&self.config.radius);
         wrong.iter().for_each(|error| warn!(%error, "note: {error}; the server is not asked"));
+        let open = servers
+            .iter()
+            .filter(|server| server.transport == Transport::Datagrams && server.require == Require::Nothing);
+        for Server { name, .. } in open {
+            info!(
+                "note: answers of RADIUS server {name} need no Message-Authenticator and can be forged (CVE-2024-3596): add `require`, or use tls://"
+            );
+        }
         self.input(Input::RadiusServers(servers), Frames::Now);
+        let of_accounting: Vec<_> =
+            self.config.radius.iter().filter_map(RadiusServer::of_accounting).collect();
+        // What is wrong with a secret was said above.
+        let (accounting, _) = self.accounting.configure(&of_accounting);
         self.input(Input::AccountingServers(accounting), Frames::Now);
         let (options, wrong) = self.dynauth.configure(self.config.dynauth.as_ref());
         wrong.iter().for_each(|error| warn!(%error, "note: {error}"));
@@ -383,7 +423,8 @@ impl Engine {
         let rings = || link.iter().flat_map(|link| link.threads.iter().map(|(punts, _)| punts));
         if rings().all(|punts| punts.may_sleep()) {
             let fds = [self.waker.as_fd(), self.store.as_fd()].into_iter().chain(rings().map(AsFd::as_fd));
-            let fds = fds.chain(self.radius.descriptors()).chain(self.dynauth.descriptor());
+            let fds = fds.chain(self.radius.descriptors()).chain(self.accounting.descriptors());
+            let fds = fds.chain(self.dynauth.descriptor());
             let mut fds: Vec<_> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
             let time = Timespec::try_from(time).ok();
             match poll(&mut fds, time.as_ref()) {
@@ -605,6 +646,9 @@ fn log(event: &Event) {
         }
         Event::RadiusServer { server, is_alive: true } => {
             info!(%server, "RADIUS server {server} answers again")
+        }
+        Event::RadiusDistrusted { server, why } => {
+            warn!(%server, "note: answers of RADIUS server {server} are dropped: {why}");
         }
         Event::PortLink { port, link: LinkState::Down, sessions } => {
             warn!(%port, sessions, "note: {port} has lost its link: its sessions ({sessions}) end unless the link is up again in time");
