@@ -37,8 +37,9 @@ use crate::batch::{Frames, PerFrame, Set};
 use crate::dir::Dir;
 use crate::drops::DropReason;
 use crate::frame::{Frame, IPV4, IPV6, Kind, Line, PPPOE, Subscriber};
+use crate::kept::Ticket;
 use crate::prefix::{Prefix, is_link_local, mask6};
-use crate::shape::{Shapers, Side as Direction};
+use crate::shape::{Departed, Shapers, Side as Direction};
 use crate::table::arena::Arena;
 use crate::table::index::{self, Index};
 use crate::table::quota::{Quota, Rate, Rates};
@@ -233,6 +234,8 @@ struct Tables {
     untranslated: u32,
     /// Of frames that wait for rates, where the text has access ports.
     shapers: Option<Box<Shapers>>,
+    /// Frames that go on; empty between calls.
+    departing: Vec<(Ticket, Departed)>,
     by_line: Index,
     /// By its first address of IPv4.
     by_address4: Index,
@@ -699,6 +702,7 @@ impl Tables {
             walled: Walled::default(),
             untranslated: 0,
             shapers: None,
+            departing: Vec::new(),
             by_line: Index::new(),
             by_address4: Index::new(),
             by_prefix: Index::new(),

@@ -64,6 +64,17 @@ impl Shapers {
         self.config.is_policed
     }
 
+    #[inline]
+    pub(super) fn side(&self, side: Side) -> &Shaper {
+        &self.sides[side as usize]
+    }
+
+    /// Whether frames of some subscribers may have to wait.
+    #[inline]
+    pub(crate) fn is_at(&self, side: Side) -> bool {
+        !self.config.is_policed || self.is_shared[side as usize]
+    }
+
     /// Whether frames of a subscriber with this rate may have to wait.
     #[inline]
     pub(crate) fn takes(&self, side: Side, bits_per_s: u64) -> bool {
