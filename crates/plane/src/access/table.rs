@@ -105,8 +105,8 @@ struct Details {
     is_routed: bool,
     /// Frames of PPP from it that carried no packets.
     control_frames: u64,
-    /// What was counted from it and to it, but for the best effort of IPv4: that is the rest of all.
-    counts: [KindCounts; 2],
+    /// What was counted from it and to it, but for the best effort of IPv4: that is the rest of all. `None`: it had no other frames.
+    counts: Option<Box<[KindCounts; 2]>>,
     dropped: Dropped,
 }
 
@@ -123,7 +123,7 @@ pub(super) struct Dropped {
     pub(super) walled: u64,
 }
 
-const _: () = assert!(2 * size_of::<Side>() <= 128 && 2 * size_of::<Side>() + size_of::<Details>() <= 640);
+const _: () = assert!(2 * size_of::<Side>() <= 128 && 2 * size_of::<Side>() + size_of::<Details>() <= 320);
 
 /// What is known of a subscriber, to be shown.
 pub(super) struct Shown<'a> {
@@ -603,7 +603,8 @@ impl Subscribers {
         }
         // Index 0 has counted nothing.
         let traffic = [tables.from[index].traffic, tables.to[index].traffic];
-        let Details { counts, dropped, .. } = tables.details[index];
+        let Details { counts, dropped, .. } = &mut tables.details[index];
+        let (counts, dropped) = (counts.take(), *dropped);
         tables.release(epoch);
         tables.remove(index, epoch);
         let Some(new) = new else { return };
@@ -633,7 +634,7 @@ impl Subscribers {
         let (from, to) = (tables.from.record(index)?, tables.to.record(index)?);
         let details = tables.details.record(index)?;
         let state = from.standing.state()?;
-        let mut counts = details.counts;
+        let mut counts = details.counts.as_deref().copied().unwrap_or_default();
         for (counts, all) in counts.iter_mut().zip([from.traffic, to.traffic]) {
             counts.complete(all);
         }
@@ -943,7 +944,7 @@ impl Tables {
             counts.count(kind, bytes);
         }
         if kind != FrameKind::USUAL
-            && let Some(counts) = self.details[index].counts.get_mut(direction)
+            && let Some(counts) = self.details[index].counts.get_or_insert_default().get_mut(direction)
         {
             counts.count(kind, bytes);
         }
