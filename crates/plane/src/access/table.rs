@@ -99,6 +99,8 @@ struct Details {
     /// Its addresses and networks.
     prefixes: Box<[Prefix]>,
     bits_per_s: [u64; 2],
+    line_bits_per_s: [u64; 2],
+    nat: NatProfile,
     magic: Option<u32>,
     echo_said: (Option<u16>, Option<u8>),
     /// It is behind the router of its line.
@@ -132,6 +134,7 @@ pub(super) struct Shown<'a> {
     pub(super) line: Line,
     pub(super) prefixes: &'a [Prefix],
     pub(super) bits_per_s: [u64; 2],
+    pub(super) line_bits_per_s: [u64; 2],
     pub(super) state: AccessState,
     pub(super) nat: NatProfile,
     pub(super) labels: &'a Labels,
@@ -511,7 +514,7 @@ impl Subscribers {
                 Dir::Inward => tables.to_address(frames[i].destination()),
             };
             let side = tables.side(&tables.from, subscriber);
-            if side.is_some_and(|side| side.standing.nat() == NatProfile::None) {
+            if side.is_some_and(|side| side.standing.is_untranslated()) {
                 found.insert(i);
             }
         }
@@ -644,8 +647,9 @@ impl Subscribers {
             line: from.line,
             prefixes: &details.prefixes,
             bits_per_s: details.bits_per_s,
+            line_bits_per_s: details.line_bits_per_s,
             state,
-            nat: from.standing.nat(),
+            nat: details.nat,
             labels: &tables.labels.get(from.labels)?.labels,
             counts,
             mru: to.mru,
@@ -687,6 +691,15 @@ impl Details {
             return true;
         }
         self.prefixes.iter().any(|prefix| prefix.contains(source))
+    }
+}
+
+/// The smaller one of the rates of a plan and a line; 0: no limit.
+fn smaller_rate(plan_bits_per_s: u64, line_bits_per_s: u64) -> u64 {
+    match (plan_bits_per_s, line_bits_per_s) {
+        (plan, 0) => plan,
+        (0, line) => line,
+        (plan, line) => plan.min(line),
     }
 }
 
@@ -888,6 +901,7 @@ impl Tables {
             revision,
             from_bits_per_s,
             to_bits_per_s,
+            line_bits_per_s,
             mru,
             magic,
             echo,
@@ -905,8 +919,10 @@ impl Tables {
         (details.magic, details.echo_said) = (magic, echo_said);
         self.echoes.set(index, echo);
         details.bits_per_s = [from_bits_per_s, to_bits_per_s];
-        self.from[index].bucket.set_rate(from_bits_per_s);
-        self.to[index].bucket.set_rate(to_bits_per_s);
+        details.line_bits_per_s = line_bits_per_s;
+        let [line_from, line_to] = line_bits_per_s;
+        self.from[index].bucket.set_rate(smaller_rate(from_bits_per_s, line_from));
+        self.to[index].bucket.set_rate(smaller_rate(to_bits_per_s, line_to));
         self.set_plan(index);
         (self.from[index].mru, self.to[index].mru) = (mru, mru);
     }
@@ -921,8 +937,9 @@ impl Tables {
 
     fn set_nat(&mut self, index: u32, nat: NatProfile) {
         let before = self.from[index].standing;
-        self.untranslated -= u32::from(before.nat() == NatProfile::None);
+        self.untranslated -= u32::from(before.is_untranslated());
         self.untranslated += u32::from(nat == NatProfile::None);
+        self.details[index].nat = nat;
         let standing = before.with_nat(nat);
         (self.from[index].standing, self.to[index].standing) = (standing, standing);
     }
@@ -998,7 +1015,7 @@ impl Tables {
             return false;
         }
         self.labels.give_back(labels);
-        self.untranslated -= u32::from(standing.nat() == NatProfile::None);
+        self.untranslated -= u32::from(standing.is_untranslated());
         self.walled.forget(index);
         let gone = Side { line, generation: generation.wrapping_add(1), ..Side::default() };
         (self.from[index], self.to[index]) = (gone, gone);

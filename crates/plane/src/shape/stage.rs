@@ -206,7 +206,7 @@ pub(crate) fn plan(config: &ShapeConfig, line: Line, bits_per_s: u64) -> Plan {
     Plan {
         bits_per_s: if config.is_policed { 0 } else { bits_per_s },
         strict_bits_per_s: strict as u64,
-        overhead: config.overhead,
+        overhead: config.overhead_of(line),
         parent: NodeId(parent as u32),
     }
 }
