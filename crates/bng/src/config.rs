@@ -1,6 +1,7 @@
 //! What an operator configures: ports, pools, plans, times, limits. Subscribers are data, and come by commands.
 
 mod text;
+mod tls;
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -8,6 +9,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use tls::Tls;
 use weir_config::Mistakes;
 
 use crate::limit::Limit;
@@ -19,7 +21,7 @@ use crate::pool::{Pool, is_assignable};
 use crate::ppp::auth::Method;
 use crate::ppp::negotiation;
 use crate::pppoe::concentrator;
-use crate::radius::client::{Secret, Server};
+use crate::radius::client::{Secret, Server, Transport};
 use crate::radius::packet::Require;
 use crate::subscriber::{Key, Subscriber};
 
@@ -65,16 +67,20 @@ pub struct RadiusServer {
     pub name: Name,
     /// Where it answers.
     pub address: SocketAddr,
-    /// The file that has the secret.
-    pub secret_file: PathBuf,
+    /// The file that has the secret; `None`: that of RFC 6614, section 2.3.
+    pub secret_file: Option<PathBuf>,
+    /// TLS over TCP; `None`: UDP.
+    pub tls: Option<Tls>,
     /// Realms that it serves; empty: those of no other server.
     pub realms: Vec<String>,
-    /// Source ports.
+    /// Source ports, or connections of TLS.
     pub ports: u16,
     /// Whether an answer must have a Message-Authenticator.
     pub require: Require,
     /// Whether it answers Status-Server.
     pub has_status: bool,
+    /// How long it is not asked when it is dead, or the interval between Status-Server packets; `None`: 60 s, or 10 s.
+    pub dead_time: Option<Duration>,
     /// Plan of a subscriber of whose plan the answer says nothing.
     pub plan: Option<Name>,
 }
@@ -82,10 +88,12 @@ pub struct RadiusServer {
 impl RadiusServer {
     /// The server with its secret, as the client takes it.
     pub fn with_secret(&self, secret: Secret) -> Server {
-        let RadiusServer { name, realms, ports, require, has_status, .. } = self.clone();
-        let realms_ports =
-            Server { realms, ports, require, has_status, ..Server::new(name.as_str(), secret) };
-        Server { most_open: usize::from(ports) * 256, ..realms_ports }
+        let RadiusServer { name, realms, ports, require, has_status, dead_time, .. } = self.clone();
+        let dead_time = dead_time.unwrap_or(Duration::from_secs(if has_status { 10 } else { 60 }));
+        let most_open = usize::from(ports) * 256;
+        let transport = if self.tls.is_some() { Transport::Stream } else { Transport::Datagrams };
+        let usual = Server { transport, ..Server::new(name.as_str(), secret) };
+        Server { realms, ports, require, has_status, dead_time, most_open, ..usual }
     }
 }
 

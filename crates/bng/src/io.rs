@@ -9,7 +9,8 @@ use crate::mac::Mac;
 use crate::name::Name;
 pub use crate::now::Now;
 use crate::plan::Plan;
-use crate::radius::client::Server;
+use crate::radius::client::{LinkChange, Server};
+use crate::radius::packet::Distrust;
 use crate::record::Record;
 use crate::session::{Counters, EndCause, PppLink, SessionId};
 use crate::subscriber::{Key, Service, Status, Subscriber};
@@ -59,6 +60,15 @@ pub enum Input<'a> {
         port: u16,
         /// The datagram.
         bytes: &'a [u8],
+    },
+    /// A connection to a RADIUS server is there, or has ended.
+    RadiusLink {
+        /// Name of the server.
+        server: &'a str,
+        /// Which of its connections, from 0 on.
+        port: u16,
+        /// What has become of it.
+        change: LinkChange,
     },
     /// What the node has counted of a session.
     Counted {
@@ -191,6 +201,13 @@ pub enum Output {
         /// The datagram.
         bytes: Vec<u8>,
     },
+    /// End a connection to a RADIUS server, and begin another one.
+    RadiusReconnect {
+        /// Name of the server.
+        server: String,
+        /// Which of its connections, from 0 on.
+        port: u16,
+    },
     /// Tell the node.
     Node(NodeCommand),
     /// Tell the observers.
@@ -289,6 +306,13 @@ pub enum Event {
         server: String,
         /// Whether it answers.
         is_alive: bool,
+    },
+    /// An answer of a RADIUS server was dropped; at most once a minute for each server.
+    RadiusDistrusted {
+        /// Its name.
+        server: String,
+        /// Why.
+        why: Distrust,
     },
     /// A port has lost its link, or has it again.
     PortLink {

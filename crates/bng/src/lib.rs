@@ -51,7 +51,7 @@ mod why;
 mod words;
 
 pub use bng::{Bng, Counts, Sizes};
-pub use config::{Config, Item, LeaseTimes, Moves, NodeFacts, Port, Pppoe, RadiusServer};
+pub use config::{Config, Item, LeaseTimes, Moves, NodeFacts, Port, Pppoe, RadiusServer, Tls};
 pub use drops::{DropReason, Drops};
 pub use io::{
     AddSession, Command, CommandError, Event, Input, LinkState, NodeCommand, Now, Output, Punt,

@@ -165,6 +165,7 @@ impl World {
                 Output::Event(event) => self.events.push(event),
                 Output::Done { result, .. } => self.results.push(result),
                 Output::Radius { port, bytes, .. } => self.frames.push_back(Frame::ToRadius(port, bytes)),
+                Output::RadiusReconnect { server, .. } => panic!("no server has TLS: {server}"),
                 Output::Wake(at) => self.timer = Some(at),
             }
         }

@@ -36,7 +36,8 @@ impl File {
         let beside = |other: PathBuf| path.parent().unwrap_or(Path::new("")).join(other);
         let mut config = config;
         for server in &mut config.radius {
-            server.secret_file = beside(std::mem::take(&mut server.secret_file));
+            server.secret_file = server.secret_file.take().map(beside);
+            server.tls.iter_mut().for_each(|tls| tls.map_paths(beside));
         }
         Ok(File { config, store: store.map(beside), socket: socket.map(beside), captive_at })
     }

@@ -27,25 +27,25 @@ const SECRET: &str = "of both sides";
 const FAR: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 
 /// An interface of this process.
-struct Wire {
+pub(crate) struct Wire {
     port: Packet,
     pool: Pool,
 }
 
 impl Wire {
-    fn open(name: &str) -> Wire {
+    pub(crate) fn open(name: &str) -> Wire {
         let port = Packet::open(name, 1522, ReceiveMode::Promiscuous).expect("the interface");
         Wire { port, pool: Pool::new(512, 1522).expect("memory") }
     }
 
-    fn send(&mut self, frame: &[u8]) {
+    pub(crate) fn send(&mut self, frame: &[u8]) {
         let mut chunk = self.pool.take().expect("a chunk");
         chunk.set_range(FRONT..FRONT + frame.len());
         self.pool.bytes_mut(&chunk).copy_from_slice(frame);
         self.port.send(&mut self.pool, &mut vec![chunk]).expect("the port works");
     }
 
-    fn receive(&mut self) -> Vec<Vec<u8>> {
+    pub(crate) fn receive(&mut self) -> Vec<Vec<u8>> {
         let mut chunks = Vec::new();
         self.port.receive(&mut self.pool, &mut chunks).expect("the port works");
         let mut frames = Vec::new();
@@ -169,7 +169,7 @@ fn packet_of(from: Ipv4Addr, to: Ipv4Addr) -> Vec<u8> {
 }
 
 /// Does something with the devices in their namespace.
-fn with<R: Send + 'static>(rig: &Rig, work: impl FnOnce() -> R + Send + 'static) -> R {
+pub(crate) fn with<R: Send + 'static>(rig: &Rig, work: impl FnOnce() -> R + Send + 'static) -> R {
     let thread: JoinHandle<R> = rig.devices.spawn("devices", work).expect("a thread");
     thread.join().expect("no panic")
 }

@@ -229,7 +229,7 @@ impl Plane {
             Exit::Router(router) => router.due(),
             Exit::Across => None,
         };
-        let stages = self.pipeline.stages.iter().filter_map(|stage| stage.due(now));
+        let stages = self.pipeline.stages.iter().filter_map(|stage| stage.kind().due(now));
         let fast = self.fast.as_ref().and_then(|path| path.next_read(now));
         let sessions = self.pipeline.subscribers.due(now);
         let subscribers = sessions.into_iter().chain(self.pipeline.subscribers.shaped_due(now));

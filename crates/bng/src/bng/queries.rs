@@ -196,7 +196,11 @@ impl Bng {
         Why {
             subscriber: entry.map(|entry| entry.subscriber.name.clone()),
             step: Some(trace.outcome.step()),
-            reason: self.reason(trace.outcome),
+            reason: [&*self.reason(trace.outcome), trace.detail.as_deref().unwrap_or_default()]
+                .into_iter()
+                .filter(|text| !text.is_empty())
+                .collect::<Vec<_>>()
+                .join(": "),
             frames: trace.frames.iter().cloned().collect::<Vec<TraceFrame>>(),
         }
     }

@@ -8,7 +8,8 @@
 //! portal https://portal.example/, captive https://captive.example/api at 192.0.2.10:8080,
 //! lease 1h renewal 30m rebinding 52m, offer 30s, quarantine 10m, grace 60s, moves refuse,
 //! limit line 100 burst 200, limit subscriber 5 burst 20,
-//! radius one 192.0.2.9:1812 secret-file one.secret realm isp ports 16 require status plan basic,
+//! radius one 192.0.2.9:1812 secret-file one.secret realm isp ports 16 require status dead 10s plan basic,
+//! radius three tls://192.0.2.9:2083 ca ca.pem cert bng.pem key bng.key server-name aaa.example,
 //! pppoe name weir auth chap-md5 pap service gold strict delay 10ms mtu 1508 sessions mac 4 line 100 padi mac 1 burst 5,
 //! subscriber anna mac 02:00:00:00:00:01 plan basic address 100.64.0.9 blocked
 //! ```
@@ -317,14 +318,20 @@ mod tests {
                 padi mac 2 burst 3 padi line 4,
             radius one 192.0.2.9:1812 secret-file /etc/weir/one.secret realm isp realm isp.example ports 4 require status plan basic,
             radius two [2001:db8::9]:1812 secret-file two.secret,
+            radius three tls://192.0.2.9:2083 ca ca.pem cert bng.pem key bng.key server-name aaa.example dead 5s,
             subscriber anna mac 02:00:00:00:00:01 plan basic";
         let (config, subscribers) = Config::read("x", text).unwrap();
         assert_eq!(config.lease, LeaseTimes { lease_s: 3600, renewal_s: 1200, rebinding_s: 2400 });
         assert_eq!((config.ports.len(), config.dns.len(), config.pools[0].size()), (1, 2, 107));
         assert_eq!(config.subscriber_limit, Limit { per_s: 3, burst: 3 });
-        let [one, two] = &*config.radius else { panic!("{:?}", config.radius) };
+        let [one, two, three] = &*config.radius else { panic!("{:?}", config.radius) };
         assert_eq!((one.realms.len(), one.ports, one.require), (2, 4, Require::MessageAuthenticator));
         assert_eq!((two.ports, two.has_status, two.plan.clone()), (16, false, None));
+        let tls = three.tls.clone().unwrap();
+        assert_eq!(
+            (three.ports, three.has_status, tls.server_name.as_deref()),
+            (1, true, Some("aaa.example"))
+        );
         let pppoe = config.pppoe.unwrap();
         assert_eq!(pppoe.methods, [Method::Pap, Method::MsChapV2]);
         let discovery = concentrator::Options {
@@ -361,6 +368,8 @@ mod tests {
             "portal http://portal.example/, captive https://a.example/ at here, portal https://, captive https://x at 192.0.2.1:80 now",
             "radius one 192.0.2.9 secret-file x, radius one 192.0.2.9:1812, radius one 192.0.2.9:1812 secret-file x ports 0, \
              radius one 192.0.2.9:1812 secret-file x fast",
+            "radius one tls://192.0.2.9, radius one tls://192.0.2.9:2083 cert x, radius one tls://192.0.2.9:2083 ca x cert x, \
+             radius one 192.0.2.9:1812 secret-file x ca x",
             "moves maybe, limit port 7, limit line 0, offer never, dns here, plan down down 1M up 1M",
         ];
         weir_testkit::golden!(

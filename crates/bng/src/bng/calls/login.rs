@@ -26,6 +26,19 @@ pub(super) struct Login {
     pub(super) message: Vec<u8>,
 }
 
+/// A login that is refused.
+pub(super) struct Refusal {
+    pub(super) reason: DropReason,
+    /// What the client and the operator are told beside it; empty: nothing.
+    pub(super) message: String,
+}
+
+impl From<DropReason> for Refusal {
+    fn from(reason: DropReason) -> Refusal {
+        Refusal { reason, message: String::new() }
+    }
+}
+
 impl Bng {
     /// A client says who it is: a subscriber with a password here, or one that RADIUS knows.
     pub(super) fn log_in(&mut self, id: CallId, attempt: &Attempt, out: &mut Outputs) {
@@ -45,7 +58,7 @@ impl Bng {
             let address = self.admit_login(id, index, None, out)?;
             Ok(Login { index, address, message })
         });
-        self.answer_login(id, result, out);
+        self.answer_login(id, result.map_err(Refusal::from), out);
     }
 
     /// The subscriber of a name that a client gives.
@@ -55,7 +68,7 @@ impl Bng {
     }
 
     /// Tells a client whether it may come online.
-    pub(super) fn answer_login(&mut self, id: CallId, login: Result<Login, DropReason>, out: &mut Outputs) {
+    pub(super) fn answer_login(&mut self, id: CallId, login: Result<Login, Refusal>, out: &mut Outputs) {
         let Some(call) = self.calls.calls.get_mut(&id) else { return };
         call.asks = None;
         let (line, mac) = (call.key.line.clone(), call.mac);
@@ -67,10 +80,11 @@ impl Bng {
                 let network = Network { ipv4: Some(self.ppp_addresses(address)), ipv6: None };
                 (Verdict::Accept { message }, network)
             }
-            Err(reason) => {
+            Err(Refusal { reason, message }) => {
                 self.counts.drops += reason;
                 self.trace(&line, mac, Outcome::Dropped(reason));
-                (Verdict::Reject { message: Vec::new() }, Network::default())
+                self.traces.explain(&line, mac, &message);
+                (Verdict::Reject { message: message.into_bytes() }, Network::default())
             }
         };
         let mut outputs = Vec::new();

@@ -10,16 +10,16 @@
 
 use std::time::Duration;
 
-use super::login::Login;
+use super::login::{Login, Refusal};
 use super::{Bng, CallId, Deadline, Outputs};
 use crate::drops::DropReason;
 use crate::io::{Event, Output};
 use crate::name::Name;
 use crate::plan::{Plan, Rates};
 use crate::ppp::auth::Attempt;
-use crate::radius::access::{Accept, Framed, Nas, Place, Unsupported, request};
+use crate::radius::access::{Accept, Framed, Nas, Place, Unsupported, reject_message, request};
 use crate::radius::attribute::Attributes;
-use crate::radius::client::{self, Client, Failure, Server, Timers, Token};
+use crate::radius::client::{self, Client, Failure, LinkChange, Server, Timers, Token};
 use crate::radius::packet::code;
 use crate::radius::plans::{PlanTable, PlanWish};
 use crate::random::Random;
@@ -68,6 +68,19 @@ impl Bng {
         self.carry_out_radius(outputs, out);
     }
 
+    /// A connection to a server with TLS.
+    pub(in crate::bng) fn radius_link(
+        &mut self,
+        server: &str,
+        port: u16,
+        change: LinkChange,
+        out: &mut Outputs,
+    ) {
+        let mut outputs = Vec::new();
+        self.calls.remote.client.link(self.now, server, port, change, &mut outputs);
+        self.carry_out_radius(outputs, out);
+    }
+
     pub(in crate::bng) fn radius_timer(&mut self, out: &mut Outputs) {
         let mut outputs = Vec::new();
         self.calls.remote.deadline = None;
@@ -110,11 +123,17 @@ impl Bng {
                     out.push(Output::Radius { server, port, bytes })
                 }
                 client::Output::Done { token, result } => self.radius_answer(CallId(token.0), result, out),
+                client::Output::Reconnect { server, port } => {
+                    out.push(Output::RadiusReconnect { server, port });
+                }
                 client::Output::Dead(server) => {
                     out.push(Output::Event(Event::RadiusServer { server, is_alive: false }));
                 }
                 client::Output::Alive(server) => {
                     out.push(Output::Event(Event::RadiusServer { server, is_alive: true }));
+                }
+                client::Output::Distrusted { server, why } => {
+                    out.push(Output::Event(Event::RadiusDistrusted { server, why }));
                 }
             }
         }
@@ -134,10 +153,14 @@ impl Bng {
         let name = self.calls.calls.get_mut(&id).and_then(|call| call.asks.take());
         let Some(name) = name else { return };
         let login = match result {
-            Ok((code::ACCESS_ACCEPT, attributes)) => self.radius_accept(id, &name, &attributes, out),
+            Ok((code::ACCESS_ACCEPT, attributes)) => {
+                self.radius_accept(id, &name, &attributes, out).map_err(Refusal::from)
+            }
             // A challenge is no answer to PAP, CHAP or MS-CHAPv2.
-            Ok(_) => Err(DropReason::RadiusReject),
-            Err(_) => Err(DropReason::RadiusNoAnswer),
+            Ok((_, attributes)) => {
+                Err(Refusal { reason: DropReason::RadiusReject, message: reject_message(&attributes) })
+            }
+            Err(_) => Err(DropReason::RadiusNoAnswer.into()),
         };
         self.counts.accepted += u64::from(login.is_ok());
         self.answer_login(id, login, out);
