@@ -7,6 +7,7 @@
 
 mod accounting;
 mod adopt;
+mod advertise;
 mod calls;
 mod commands;
 mod dhcp;
@@ -32,6 +33,7 @@ use crate::limit::Limiter;
 use crate::line::{Line, PortName};
 use crate::mac::Mac;
 use crate::pool::Addresses;
+use crate::prefix::Prefixes;
 use crate::radius::Service;
 use crate::radius::dynauth::{self as dynauth_server, ErrorCause};
 use crate::radius::plans::PlanTable;
@@ -50,6 +52,7 @@ pub struct Bng {
     now: Now,
     subscribers: Subscribers,
     addresses: Addresses,
+    prefixes: Prefixes,
     sessions: BTreeMap<SessionId, Index>,
     deadlines: BTreeSet<(Duration, Deadline)>,
     /// Addresses in quarantine.
@@ -91,6 +94,8 @@ enum Deadline {
     Call(CallId),
     /// A PADO leaves.
     Pado(u64),
+    /// A router advertisement leaves.
+    Advertise(Index),
     /// A request to RADIUS was not answered in time.
     Radius,
     /// The same of accounting, or a Stop waits no longer.
@@ -149,6 +154,8 @@ impl Bng {
         }
         let mut addresses = Addresses::default();
         addresses.set_pools(config.pools.clone());
+        let mut prefixes = Prefixes::default();
+        prefixes.set_pools(config.prefix_pools.clone());
         let mut calls = Calls::new(seed);
         calls.configure(config.pppoe.as_ref());
         let options = dynauth_server::Options::default();
@@ -158,6 +165,7 @@ impl Bng {
             now: Now::default(),
             subscribers: Subscribers::default(),
             addresses,
+            prefixes,
             sessions: BTreeMap::new(),
             deadlines: BTreeSet::new(),
             quarantines: HashMap::new(),
@@ -235,6 +243,7 @@ impl Bng {
                 Deadline::Quarantine(address) => self.quarantine_ends(address),
                 Deadline::Call(call) => self.call_timer(call, out),
                 Deadline::Pado(_) => self.send_pado(out),
+                Deadline::Advertise(subscriber) => self.advertise_again(subscriber, out),
                 Deadline::Radius => self.radius_timer(out),
                 Deadline::Accounting => self.accounting_timer(out),
             }
@@ -265,12 +274,21 @@ impl Bng {
                         Some(address) => {
                             self.trace(&answer.line, answer.mac, Outcome::Up(address));
                             self.send(answer, out);
+                            if !self.waits(session) {
+                                self.start_advertising(subscriber, out);
+                            }
                         }
                         None => self.counts.drops += DropReason::SessionEnded,
                     }
                 }
             }
         }
+    }
+
+    /// Whether another answer of a session, of the same record, is next.
+    fn waits(&self, session: SessionId) -> bool {
+        let next = self.waiting.front().map(|waiting| &waiting.what);
+        matches!(next, Some(Wait::Answer { session: of, .. }) if *of == session)
     }
 
     /// Clients that wait for a record ask again, and get the answer to a new one.

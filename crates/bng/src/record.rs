@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 1 8 lease 8 anna access1 02:00:00:00:00:01 100.64.0.2 start 1790000000 granted 1790000000 for 3600 counted 0 0 0 0
-//! 1 9 end 8 anna 100.64.0.2 released counted 9 4000 7 900
+//! 1 9 end 8 anna 100.64.0.2 released counted 9 4000 7 900      a lease with a prefix of IPv6: 100.64.0.2 prefix 2001:db8:1::/64
 //! | |     session
 //! | revision            others: declined 100.64.0.2 anna until 1790000600, counters 8 counted 9 4000 7 900,
 //! version               subscriber anna mac 02:00:00:00:00:01 plan basic, last anna 100.64.0.2, removed anna
@@ -21,6 +21,7 @@ use crate::hex;
 use crate::line::Line;
 use crate::mac::Mac;
 use crate::name::Name;
+use crate::prefix::LinkPrefix;
 use crate::session::{Counters, Device, EndCause, Lease, SessionId};
 use crate::subscriber::Subscriber;
 use crate::words::Words;
@@ -102,6 +103,13 @@ pub enum Change {
         /// Which.
         address: Ipv4Addr,
     },
+    /// The same of a prefix of IPv6.
+    LastPrefix {
+        /// The subscriber.
+        subscriber: Name,
+        /// Which.
+        prefix: LinkPrefix,
+    },
     /// A subscriber was removed.
     SubscriberRemoved(Name),
 }
@@ -137,6 +145,8 @@ pub struct Unaccounted {
     pub mac: Mac,
     /// Its address.
     pub address: Ipv4Addr,
+    /// Its prefix of IPv6.
+    pub prefix: Option<LinkPrefix>,
     /// Its access was PPPoE.
     pub is_ppp: bool,
     /// Its account.
@@ -177,6 +187,9 @@ impl fmt::Display for Change {
             Change::Lease { session, subscriber, start_s, counters, lease } => {
                 let Device { line, mac, relay } = &lease.device;
                 write!(f, "lease {session} {subscriber} {line} {mac} {}", lease.address)?;
+                if let Some(prefix) = lease.prefix {
+                    write!(f, " prefix {prefix}")?;
+                }
                 if let Some(relay) = relay {
                     write!(f, " relay {relay}")?;
                 }
@@ -202,12 +215,13 @@ impl fmt::Display for Change {
             Change::Accounted { session, what } => write!(f, "accounted {session} {}", what.name()),
             Change::Unaccounted(of) => {
                 let Unaccounted { session, subscriber, line, mac, address, account, .. } = &**of;
-                let Unaccounted { start_s, end_s, cause, counters, is_ppp, .. } = **of;
+                let Unaccounted { start_s, end_s, cause, counters, is_ppp, prefix, .. } = **of;
                 let access = if is_ppp { "pppoe" } else { "ipoe" };
-                write!(
-                    f,
-                    "unaccounted {session} {subscriber} {line} {mac} {address} {access} acct {account}"
-                )?;
+                write!(f, "unaccounted {session} {subscriber} {line} {mac} {address}")?;
+                if let Some(prefix) = prefix {
+                    write!(f, " prefix {prefix}")?;
+                }
+                write!(f, " {access} acct {account}")?;
                 write!(f, " start {start_s} end {end_s} {cause}")?;
                 counted(f, counters)
             }
@@ -220,6 +234,7 @@ impl fmt::Display for Change {
             }
             Change::Subscriber(subscriber) => write!(f, "subscriber {subscriber}"),
             Change::LastAddress { subscriber, address } => write!(f, "last {subscriber} {address}"),
+            Change::LastPrefix { subscriber, prefix } => write!(f, "last-prefix {subscriber} {prefix}"),
             Change::SubscriberRemoved(name) => write!(f, "removed {name}"),
         }
     }
@@ -276,6 +291,10 @@ fn read(words: &mut Words<'_>) -> Result<Record, String> {
             let subscriber = words.value("a subscriber")?;
             Change::LastAddress { subscriber, address: words.number("IPv4 address")? }
         }
+        "last-prefix" => {
+            let subscriber = words.value("a subscriber")?;
+            Change::LastPrefix { subscriber, prefix: words.value("a prefix")? }
+        }
         "removed" => Change::SubscriberRemoved(words.value("a subscriber")?),
         other => return Err(format!("`{other}` is no change that a record has")),
     };
@@ -287,6 +306,7 @@ fn lease(words: &mut Words<'_>) -> Result<Change, String> {
     let (session, subscriber) = (session(words)?, words.value("a subscriber")?);
     let (line, mac) = (words.value("a line")?, words.value("a MAC address")?);
     let address = words.number("IPv4 address")?;
+    let prefix = if words.takes("prefix") { Some(words.value("a prefix")?) } else { None };
     let relay = if words.takes("relay") { Some(words.number("IPv4 address")?) } else { None };
     let client_id = if words.takes("id") { Some(client_id(words)?) } else { None };
     let ppp = if words.takes("ppp") { Some(words.value("a link")?) } else { None };
@@ -297,8 +317,8 @@ fn lease(words: &mut Words<'_>) -> Result<Change, String> {
     let granted_s = words.number("time")?;
     words.expect("for")?;
     let lease_s = words.number("number of seconds")?;
-    let lease =
-        Lease { device: Device { line, mac, relay }, address, client_id, granted_s, lease_s, ppp, account };
+    let device = Device { line, mac, relay };
+    let lease = Lease { device, address, prefix, client_id, granted_s, lease_s, ppp, account };
     Ok(Change::Lease { session, subscriber, start_s, counters: counters(words)?, lease })
 }
 
@@ -306,6 +326,7 @@ fn unaccounted(words: &mut Words<'_>) -> Result<Unaccounted, String> {
     let (session, subscriber) = (session(words)?, words.value("a subscriber")?);
     let (line, mac) = (words.value("a line")?, words.value("a MAC address")?);
     let address = words.number("IPv4 address")?;
+    let prefix = if words.takes("prefix") { Some(words.value("a prefix")?) } else { None };
     let is_ppp = words.takes("pppoe");
     if !is_ppp {
         words.expect("ipoe")?;
@@ -323,6 +344,7 @@ fn unaccounted(words: &mut Words<'_>) -> Result<Unaccounted, String> {
         line,
         mac,
         address,
+        prefix,
         is_ppp,
         account,
         start_s,
@@ -365,7 +387,7 @@ mod tests {
             "1 9 accounted 8 stop",
             "1 9 unaccounted 8 anna access1:7 02:00:00:00:00:01 100.64.0.2 ipoe acct 00000000000000ff started start 7 end 9 lost \
              counted 1 2 3 4",
-            "1 9 unaccounted 8 anna access1 02:00:00:00:00:01 100.64.0.2 pppoe acct 00000000000000ff waits idle 7 start 7 end 9 \
+            "1 9 unaccounted 8 anna access1 02:00:00:00:00:01 100.64.0.2 prefix 2001:db8:0:7::/64 pppoe acct 00000000000000ff waits idle 7 start 7 end 9 \
              lost counted 1 2 3 4",
             "1 10 declined 100.64.0.2 anna until 1790000600",
             "1 11 counters 8 counted 1 2 3 4",

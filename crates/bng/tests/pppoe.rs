@@ -1,6 +1,6 @@
 //! Clients that dial in by PPPoE, from a PADI to an address, with disks and programs that fail meanwhile.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use weir_bng::ppp::auth::{Method, Password};
 use weir_bng::ppp::packet::Packet;
 use weir_bng::ppp::protocol;
 use weir_bng::pppoe::concentrator::padt;
+use weir_bng::pppoe::session::SessionFrame;
 use weir_bng::radius::Service;
 use weir_bng::radius::attribute::{Attributes, number};
 use weir_bng::radius::client::Secret;
@@ -18,6 +19,8 @@ use weir_bng::{
     AddSession, Bng, Command, CommandError, Config, Counters, DropReason, EndCause, Event, Input, Line, Mac,
     NodeCommand, Now, Output, Punt, RadiusServer, Random, Record, SessionId, Step,
 };
+
+use crate::ipv6::{POOL, with_ipv6};
 
 pub(crate) const PORT: Mac = Mac([2, 0, 0, 0, 0, 0xfe]);
 pub(crate) const TEXT: &str = "port access1 mac 02:00:00:00:00:fe, pool main 100.64.0.2-100.64.0.9 router 100.64.0.1/24,
@@ -59,7 +62,7 @@ impl Device {
     }
 
     /// A frame of its session.
-    fn frame(&self, protocol: u16, packet: Packet<'_>) -> Vec<u8> {
+    pub(crate) fn frame(&self, protocol: u16, packet: Packet<'_>) -> Vec<u8> {
         self.client.frame(protocol, &packet.write()).expect("a session")
     }
 }
@@ -92,16 +95,16 @@ pub(crate) struct World {
     pub(crate) last_counts: Option<Counters>,
     /// Sessions that the node has removed, and has not said so.
     pub(crate) removed: Vec<SessionId>,
-    pub(crate) events: Vec<Event>,
-    results: Vec<Result<(), CommandError>>,
-    timer: Option<Duration>,
     /// Answers to CoA and Disconnect.
     pub(crate) answers: Vec<Vec<u8>>,
+    /// What the server of accounting answers.
+    pub(crate) accounting: Server,
+    pub(crate) events: Vec<Event>,
+    pub(crate) results: Vec<Result<(), CommandError>>,
+    pub(crate) timer: Option<Duration>,
     pub(crate) loses: Box<dyn FnMut() -> bool>,
     /// What the RADIUS server answers.
     pub(crate) radius: Server,
-    /// The same of accounting.
-    pub(crate) accounting: Server,
 }
 
 impl World {
@@ -216,7 +219,10 @@ impl World {
 
     fn deliver(&mut self, frame: Frame) {
         match frame {
-            Frame::FromClient(client, bytes) => self.punt(client, &bytes),
+            Frame::FromClient(client, bytes) => {
+                self.assert_known(&bytes);
+                self.punt(client, &bytes);
+            }
             Frame::ToRadius(service, port, bytes) => {
                 let server = if service == Service::Access { &mut self.radius } else { &mut self.accounting };
                 if let Some(bytes) = server(&bytes) {
@@ -230,6 +236,15 @@ impl World {
                 self.frames.extend(answers.into_iter().map(|bytes| Frame::FromClient(to, bytes)));
             }
         }
+    }
+
+    /// The node ends sessions that it does not know when a packet of them comes.
+    fn assert_known(&self, bytes: &[u8]) {
+        let frame = SessionFrame::read(bytes).ok();
+        let packet = frame.filter(|frame| frame.protocol == protocol::IPV6);
+        let id = packet.map(|packet| packet.session_id);
+        let is_known = |id: u16| self.node.iter().any(|add| add.ppp.is_some_and(|ppp| ppp.id == id));
+        assert!(id.is_none_or(is_known), "a packet before the node knows session {id:?}");
     }
 
     /// Until nothing happens any more, or for so long.
@@ -293,7 +308,7 @@ impl World {
         self.bng.sessions().map(|session| (session.subscriber.to_string(), session.lease.address)).collect()
     }
 
-    fn drops(&self, reason: DropReason) -> u64 {
+    pub(crate) fn drops(&self, reason: DropReason) -> u64 {
         self.bng.counts().drops[reason]
     }
 
@@ -304,7 +319,7 @@ impl World {
         self.assert_counted();
     }
 
-    fn assert_counted(&self) {
+    pub(crate) fn assert_counted(&self) {
         let counts = self.bng.counts();
         let waiting = self.bng.sizes().waiting_answers as u64;
         let sum = counts.answered + counts.accepted + counts.drops.sum() + waiting;
@@ -554,12 +569,13 @@ fn a_client_that_negotiates_its_link_anew_has_one_session_at_each_time() {
 fn sessions_come_and_go_over_bad_lines_and_restarts() {
     for seed in 0..6_u8 {
         let mut random = Random::new([seed; 32]);
-        let text = TEXT.replace("100.64.0.9 router", "100.64.0.40 router");
+        let text = format!("{POOL}, {}", TEXT.replace("100.64.0.9 router", "100.64.0.40 router"));
         let mut world = World::of(&text, Vec::new());
         for n in 0..20_u8 {
             let line = format!("c{n} login c{n} plan basic password p{n}");
             world.command(Command::AddSubscriber(line.parse().expect("a subscriber")));
-            world.devices.push(device(n + 1, &format!("c{n}"), &format!("p{n}")));
+            let device = device(n + 1, &format!("c{n}"), &format!("p{n}"));
+            world.devices.push(if n % 2 == 0 { with_ipv6(device, n + 1) } else { device });
         }
         let mut lost = Random::new([seed + 100; 32]);
         world.loses = Box::new(move || lost.below(5) == 0);
@@ -594,6 +610,9 @@ fn check(world: &World, seed: u8) {
     let count = addresses.len();
     addresses.dedup();
     assert_eq!(addresses.len(), count, "seed {seed}: an address twice");
+    let prefixes: Vec<_> = world.bng.sessions().filter_map(|session| session.lease.prefix).collect();
+    let unique: BTreeSet<_> = prefixes.iter().collect();
+    assert_eq!(unique.len(), prefixes.len(), "seed {seed}: a prefix twice");
     let mut node: Vec<SessionId> = world.node.iter().map(|add| add.session).collect();
     node.sort();
     let online: Vec<SessionId> = world.bng.sessions().map(|session| session.id).collect();
@@ -602,7 +621,7 @@ fn check(world: &World, seed: u8) {
     world.assert_counted();
 }
 
-const RADIUS: &str = "radius one 192.0.2.9:1812 secret-file x plan basic";
+pub(crate) const RADIUS: &str = "radius one 192.0.2.9:1812 secret-file x plan basic";
 
 /// A server that knows a password, and gives these attributes.
 pub(crate) fn server(password: &'static [u8], list: &'static [(u8, &'static [u8])]) -> Server {

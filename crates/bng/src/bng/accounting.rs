@@ -17,6 +17,7 @@ use std::time::Duration;
 use super::{Bng, Deadline, Outputs};
 use crate::account::{Account, AccountId, Facts, Told};
 use crate::io::{Event, Output};
+use crate::prefix::LinkPrefix;
 use crate::radius::Service;
 use crate::radius::access::{Place, Request, session_attributes};
 use crate::radius::accounting::{Answered, Message, NODE, Report, Spool, node_request};
@@ -181,6 +182,7 @@ impl Unaccounted {
             line: session.lease.device.line.clone(),
             mac: session.lease.device.mac,
             address: session.lease.address,
+            prefix: session.lease.prefix,
             is_ppp: session.lease.ppp.is_some(),
             account,
             start_s: session.start_s,
@@ -207,9 +209,10 @@ impl Bng {
         self.ledger.ended.values().map(|ended| &ended.of)
     }
 
-    /// What the client of accounting has counted, for each server.
-    pub fn accounting_server_counts(&self) -> impl Iterator<Item = (&str, client::Counts)> {
-        self.ledger.client.counts()
+    /// What the client of accounting has counted, for each server, and whether it answers.
+    pub fn accounting_server_counts(&self) -> impl Iterator<Item = (&str, client::Counts, bool)> {
+        let client = &self.ledger.client;
+        client.counts().map(|(server, counts)| (server, counts, client.is_alive(server)))
     }
 
     /// Whether sessions are accounted for.
@@ -613,6 +616,11 @@ impl Bng {
             attributes = attributes.without(number::FRAMED_PROTOCOL);
         }
         attributes.push(number::FRAMED_IP_ADDRESS, &of.address.octets());
+        if let Some(prefix) = of.prefix {
+            // Reserved, length (RFC 3162, section 2.3).
+            let value = [&[0, LinkPrefix::LEN][..], &prefix.network().octets()].concat();
+            attributes.push(number::FRAMED_IPV6_PREFIX, &value);
+        }
         classes.iter().for_each(|class| attributes.push(number::CLASS, class));
         if let Some(chargeable) = chargeable {
             attributes.push(number::CHARGEABLE_USER_IDENTITY, chargeable);

@@ -43,6 +43,13 @@ impl Bng {
                 }
                 self.addresses.was_used(address);
             }
+            Change::LastPrefix { subscriber, prefix } => {
+                let index = self.known(&subscriber)?;
+                if let Some(entry) = self.subscribers.get_mut(index) {
+                    entry.last_prefix = Some(prefix);
+                }
+                self.prefixes.was_used(prefix);
+            }
             Change::Lease { session, subscriber, start_s, counters, mut lease } => {
                 let index = self.known(&subscriber)?;
                 let subscriber = self.name(index).unwrap_or(subscriber);
@@ -110,10 +117,12 @@ impl Bng {
 
     /// Whatever held the address ends, and the session that the subscriber had.
     fn adopt_session(&mut self, index: Index, session: Session) {
-        let address = session.lease.address;
+        let Lease { address, prefix, .. } = session.lease;
         let is_renewal = |online: &Online| online.session.id == session.id;
         let is_own = self.online_mut(index).is_some_and(|online| is_renewal(online));
-        if let Some(holder) = self.addresses.holder(address).filter(|holder| *holder != index) {
+        let of_address = self.addresses.holder(address);
+        let of_prefix = prefix.and_then(|prefix| self.prefixes.holder(prefix));
+        for holder in [of_address, of_prefix].into_iter().flatten().filter(|holder| *holder != index) {
             self.adopt_end(holder, EndCause::Replaced, None, Counters::default());
         }
         match is_own {
@@ -122,6 +131,7 @@ impl Bng {
         }
         self.quarantine_ends(address);
         self.addresses.hold(address, index);
+        prefix.into_iter().for_each(|prefix| self.prefixes.hold(prefix, index));
         self.sessions.insert(session.id, index);
         self.note_account(&session);
         if session.lease.ppp.is_none() {
@@ -129,8 +139,9 @@ impl Bng {
         }
         let (counted_at, timers) = (self.now.at, Timers::default());
         if let Some(entry) = self.subscribers.get_mut(index) {
+            let (waits_for, in_node, advertised) = (None, None, None);
             entry.online =
-                Some(Online { session, waits_for: None, is_stored: true, in_node: None, counted_at, timers });
+                Some(Online { session, waits_for, is_stored: true, in_node, counted_at, advertised, timers });
         }
         self.plan_session(index);
     }
@@ -168,6 +179,7 @@ impl Bng {
                 online.in_node = in_node;
             }
             self.tell_node(index, out);
+            self.resume_advertising(index);
         }
     }
 

@@ -15,6 +15,7 @@ use crate::account::{Account, Facts, Limits};
 use crate::io::Output;
 use crate::name::Name;
 use crate::plan::Plan;
+use crate::prefix::LinkPrefix;
 use crate::radius::access::Place;
 use crate::radius::dynauth::{
     Action, Ask, Change, ErrorCause, Identification, Ignored, Key, Options, Received,
@@ -42,6 +43,12 @@ pub struct DynauthCounts {
     pub outside_window: u64,
     /// Beyond the most that are remembered.
     pub too_many: u64,
+}
+
+/// Whether a length and the bytes behind it, as in Framed-IPv6-Prefix, are this prefix.
+fn is_prefix(wanted: &[u8], own: LinkPrefix) -> bool {
+    let [len, bytes @ ..] = wanted else { return false };
+    *len == LinkPrefix::LEN && bytes.len() >= 8 && own.network().octets().starts_with(bytes)
 }
 
 impl Bng {
@@ -164,8 +171,8 @@ impl Bng {
             && is(&by.calling_station_id, nas.calling_station_id.render(&place).as_bytes())
             && is(&by.port_id, nas.port_id.render(&place).as_bytes())
             && by.chargeable.as_ref().is_none_or(|wanted| account.facts.chargeable.as_deref() == Some(wanted))
-            // Sessions have no addresses of IPv6 that servers know.
-            && by.prefix.is_none()
+            && by.prefix.as_ref().is_none_or(|wanted| session.lease.prefix.is_some_and(|own| is_prefix(wanted, own)))
+            // Servers do not know the interface identifiers of clients.
             && by.interface_id.is_none()
     }
 

@@ -24,15 +24,15 @@ const MOST_DECLINED: usize = 3;
 impl Bng {
     /// Grants or renews the lease of an address that the subscriber may have; the client is answered when it is on disk.
     pub(super) fn grant(&mut self, index: Index, grant: Grant, out: &mut Outputs) {
-        let Grant { device, client_id, address, ppp, account, answer } = grant;
+        let Grant { device, client_id, address, prefix, ppp, account, answer } = grant;
         self.supersede(index);
         // PPP says itself when it ends.
         let lease_s = if ppp.is_some() { 0 } else { self.config.lease.lease_s };
         let granted_s = self.now.wall_s;
-        let mut lease = Lease { device, address, client_id, granted_s, lease_s, ppp, account: None };
+        let mut lease = Lease { device, address, prefix, client_id, granted_s, lease_s, ppp, account: None };
         let is_same = |online: &Online| {
-            let Lease { device, address: held, ppp: link, .. } = &online.session.lease;
-            (device, *held, *link) == (&lease.device, address, ppp)
+            let Lease { device, address: held, prefix: of, ppp: link, .. } = &online.session.lease;
+            (device, *held, *of, *link) == (&lease.device, address, prefix, ppp)
         };
         let goes_on =
             self.subscribers.get(index).and_then(|entry| entry.online.as_ref()).is_some_and(is_same);
@@ -43,6 +43,7 @@ impl Bng {
         lease.account = before.or_else(|| self.begin_account(account));
         self.withdraw_offer(index);
         self.addresses.hold(address, index);
+        prefix.into_iter().for_each(|prefix| self.prefixes.hold(prefix, index));
         self.trace(&answer.line, answer.mac, Outcome::Waiting(address));
         let lease_end = match ppp {
             Some(_) => Duration::MAX,
@@ -67,6 +68,7 @@ impl Bng {
             in_node: None,
             counted_at: Duration::ZERO,
             timers: Timers::default(),
+            advertised: None,
         });
         self.deadlines.remove(&(online.session.lease_end, Deadline::Lease(index)));
         if lease_end < Duration::MAX {
@@ -161,6 +163,7 @@ impl Bng {
             line,
             mac,
             address: session.lease.address,
+            prefix: session.lease.prefix,
             relay,
             ppp: session.lease.ppp,
             service: self.service(&entry.subscriber, online)?,
@@ -204,11 +207,14 @@ impl Bng {
 
     /// Takes a session out of all tables; its address is free.
     pub(super) fn remove_session(&mut self, index: Index) -> Option<Online> {
+        self.stop_advertising(index);
         let entry = self.subscribers.get_mut(index)?;
         let online = entry.online.take()?;
-        entry.last_address = Some(online.session.lease.address);
-        let is_offered =
-            entry.offer.as_ref().is_some_and(|offer| offer.address == online.session.lease.address);
+        let Lease { address, prefix, .. } = online.session.lease;
+        entry.last_address = Some(address);
+        entry.last_prefix = prefix.or(entry.last_prefix);
+        let is_offered = entry.offer.as_ref().is_some_and(|offer| offer.address == address);
+        let is_prefix_offered = entry.offer.as_ref().is_some_and(|offer| offer.prefix == prefix);
         self.sessions.remove(&online.session.id);
         self.forget_account(&online.session);
         self.forget_timers(&online.timers, index);
@@ -217,7 +223,10 @@ impl Bng {
             self.deadlines.remove(&(until, Deadline::Grace(index)));
         }
         if !is_offered {
-            self.addresses.release(online.session.lease.address, index);
+            self.addresses.release(address, index);
+        }
+        if let Some(prefix) = prefix.filter(|_| !is_prefix_offered) {
+            self.prefixes.release(prefix, index);
         }
         Some(online)
     }
@@ -256,11 +265,15 @@ impl Bng {
     pub(super) fn withdraw_offer(&mut self, index: Index) {
         let Some(entry) = self.subscribers.get_mut(index) else { return };
         let Some(offer) = entry.offer.take() else { return };
-        let has_session =
-            entry.online.as_ref().is_some_and(|online| online.session.lease.address == offer.address);
+        let lease = entry.online.as_ref().map(|online| &online.session.lease);
+        let has_session = lease.is_some_and(|lease| lease.address == offer.address);
+        let has_prefix = lease.is_some_and(|lease| lease.prefix == offer.prefix);
         self.deadlines.remove(&(offer.until, Deadline::Offer(index)));
         if !has_session {
             self.addresses.release(offer.address, index);
+        }
+        if let Some(prefix) = offer.prefix.filter(|_| !has_prefix) {
+            self.prefixes.release(prefix, index);
         }
     }
 

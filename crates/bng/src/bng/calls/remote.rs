@@ -11,7 +11,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::login::{Login, Refusal};
+use super::login::{Login, Refusal, Wishes};
 use super::{Bng, CallId, Deadline, Outputs};
 use crate::account::{Facts, Limits};
 use crate::drops::DropReason;
@@ -19,6 +19,7 @@ use crate::io::{Event, Output};
 use crate::name::Name;
 use crate::plan::{Plan, Rates};
 use crate::ppp::auth::Attempt;
+use crate::prefix::LinkPrefix;
 use crate::radius::Service;
 use crate::radius::access::{Accept, Framed, Nas, Place, Unsupported, reject_message, request};
 use crate::radius::attribute::Attributes;
@@ -95,9 +96,10 @@ impl Bng {
         self.carry_out_radius(outputs, out);
     }
 
-    /// What the client of RADIUS has counted, for each server.
-    pub fn radius_counts(&self) -> impl Iterator<Item = (&str, client::Counts)> {
-        self.calls.remote.client.counts()
+    /// What the client of RADIUS has counted, for each server, and whether it answers.
+    pub fn radius_counts(&self) -> impl Iterator<Item = (&str, client::Counts, bool)> {
+        let client = &self.calls.remote.client;
+        client.counts().map(|(server, counts)| (server, counts, client.is_alive(server)))
     }
 
     pub(super) fn ask_radius(&mut self, id: CallId, attempt: &Attempt, out: &mut Outputs) {
@@ -192,11 +194,12 @@ impl Bng {
             Some(Framed::Address(address)) => Some(address),
             Some(Framed::Any) | None => None,
         };
-        let address = self.admit_login(id, index, wish, out)?;
+        let wishes = Wishes { address: wish, prefix: prefix_of(&accept)? };
+        let given = self.admit_login(id, index, wishes, out)?;
         self.take_facts(id, name, &accept, quotas);
         self.take_state(id, is_walled);
         let text = || accept.message.clone().unwrap_or_default().into_bytes();
-        Ok(Login { index, address, message: accept.proof.clone().unwrap_or_else(text) })
+        Ok(Login { index, given, message: accept.proof.clone().unwrap_or_else(text) })
     }
 
     /// What the Accept says of the session beside its address and plan.
@@ -262,4 +265,12 @@ impl Bng {
         let default = || self.config.radius.iter().find_map(|server| server.plan.clone()).map(Plan::Named);
         before.or_else(default)
     }
+}
+
+/// Framed-IPv6-Prefix: a /64, which the concentrator advertises (RFC 5080, section 2.11). Another length could not be used as it was
+/// assigned.
+fn prefix_of(accept: &Accept) -> Result<Option<LinkPrefix>, DropReason> {
+    let Some(prefix) = accept.prefixes.first() else { return Ok(None) };
+    let text = format!("{}/{}", prefix.address, prefix.len);
+    text.parse().map(Some).map_err(|_| DropReason::RadiusPrefix)
 }

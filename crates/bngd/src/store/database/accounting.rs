@@ -18,9 +18,9 @@ impl Tables<'_> {
     ) -> rusqlite::Result<()> {
         self.run(
             "INSERT OR REPLACE INTO unaccounted (session, subscriber, line, mac, address, access, account, start_s, end_s, cause,
-                down_frames, down_bytes, up_frames, up_bytes)
+                down_frames, down_bytes, up_frames, up_bytes, prefix)
              SELECT id, subscriber, line, mac, address, iif(ppp IS NULL, 'ipoe', 'pppoe'), account, start_s, ?2, ?3,
-                max(down_frames, ?4), max(down_bytes, ?5), max(up_frames, ?6), max(up_bytes, ?7)
+                max(down_frames, ?4), max(down_bytes, ?5), max(up_frames, ?6), max(up_bytes, ?7), prefix
              FROM sessions WHERE id = ?1 AND substr(account, 18, 3) <> 'off'",
             (
                 session,
@@ -60,8 +60,8 @@ impl Tables<'_> {
         }
         self.run(
             "INSERT OR REPLACE INTO unaccounted (session, subscriber, line, mac, address, access, account, start_s, end_s, cause,
-                down_frames, down_bytes, up_frames, up_bytes)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+                down_frames, down_bytes, up_frames, up_bytes, prefix)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
             (
                 id,
                 of.subscriber.as_str(),
@@ -77,6 +77,7 @@ impl Tables<'_> {
                 number(of.counters.down_bytes),
                 number(of.counters.up_frames),
                 number(of.counters.up_bytes),
+                of.prefix.map(|prefix| prefix.to_string()),
             ),
         )?;
         Ok(true)

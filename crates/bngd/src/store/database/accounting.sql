@@ -8,6 +8,7 @@ CREATE TABLE unaccounted (
     line        TEXT NOT NULL,
     mac         TEXT NOT NULL,
     address     TEXT NOT NULL,
+    prefix      TEXT,
     access      TEXT NOT NULL,             -- ipoe, pppoe
     account     TEXT NOT NULL,
     start_s     INTEGER NOT NULL,
