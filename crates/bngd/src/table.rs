@@ -3,11 +3,13 @@
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
+use anyhow::Result;
 use weir_bng::{
     AddSession, Counters, LinkPrefix, Mac, Name, NodeCommand, Rates, Service, SessionId, Status, Tags,
 };
 use weir_plane::{
-    AccessState, Command, MacText, Prefix, SubscriberCommand, SubscriberEntry, SubscriberState,
+    AccessState, Command, MacText, Prefix, RemovedSubscriber, SubscriberCommand, SubscriberEntry,
+    SubscriberState,
 };
 
 /// A session of the node.
@@ -41,6 +43,32 @@ impl From<SubscriberState> for Row {
         };
         Row { session: entry.session, entry: Some(Box::new(entry)), counters, is_dead }
     }
+}
+
+/// A session that the node has removed, and what it had counted; `None`: the node has forgotten it.
+pub(crate) type Removed = (SessionId, Option<Counters>);
+
+/// What sessions had counted that these changes have removed; `ask` asks the node.
+pub(crate) fn removed(
+    changes: &[NodeCommand],
+    ask: impl FnOnce(Vec<u64>) -> Result<Vec<RemovedSubscriber>>,
+) -> Result<Vec<Removed>> {
+    let removed = changes.iter().filter_map(|change| match change {
+        NodeCommand::RemoveSession { session } => Some(session.0),
+        NodeCommand::AddSession(_) => None,
+    });
+    let removed: Vec<u64> = removed.collect();
+    if removed.is_empty() {
+        return Ok(Vec::new());
+    }
+    let one = |of: RemovedSubscriber| {
+        let RemovedSubscriber { session, from_frames, from_bytes, to_frames, to_bytes } = of;
+        let (up, down) = ((from_frames, from_bytes), (to_frames, to_bytes));
+        let counters = Counters { down_frames: down.0, down_bytes: down.1, up_frames: up.0, up_bytes: up.1 };
+        (session, counters)
+    };
+    let known: HashMap<u64, Counters> = ask(removed.clone())?.into_iter().map(one).collect();
+    Ok(removed.into_iter().map(|session| (SessionId(session), known.get(&session).copied())).collect())
 }
 
 /// The commands of the node for changes of sessions.

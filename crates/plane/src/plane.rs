@@ -123,6 +123,7 @@ impl Plane {
         // Before anything can fail: with the batch the memory of its frames is gone.
         let tickets = std::mem::take(&mut batch.tickets);
         assert_eq!(tickets.len(), batch.len(), "a batch of frames that were kept");
+        tickets.iter().for_each(|ticket| self.outbox.kept.touch(*ticket));
         let kept: Vec<(Known, Then)> =
             tickets.into_iter().map(|ticket| self.outbox.kept.redeem(ticket)).collect();
         self.outbox.kept_count -= kept.len() as u64;

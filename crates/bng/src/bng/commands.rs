@@ -34,6 +34,10 @@ impl Bng {
                 self.traces.watches.renew(self.now.at, whom);
                 Ok(())
             }
+            Command::DisconnectAll => {
+                self.disconnect_all(out);
+                Ok(())
+            }
             Command::Configure(config) => self.configure(*config, out),
         };
         if result.is_ok() && self.revision > before {
@@ -165,6 +169,11 @@ impl Bng {
         Ok(())
     }
 
+    fn disconnect_all(&mut self, out: &mut Outputs) {
+        let all: Vec<Index> = self.sessions.values().copied().collect();
+        all.into_iter().for_each(|index| self.end(index, EndCause::Shutdown, out));
+    }
+
     /// Sessions go on, also those with an address of no pool any more.
     fn configure(&mut self, config: Config, out: &mut Outputs) -> Result<(), CommandError> {
         if let Some(wrong) = config.contradictions().first() {
@@ -191,6 +200,8 @@ impl Bng {
         if limits != self.places.limits() {
             self.count_places();
         }
+        self.account_all(out);
+        self.plan_all_sessions();
         let online: Vec<_> = self.sessions.values().copied().collect();
         for index in online {
             self.tell_node(index, out);
