@@ -13,7 +13,20 @@ fn lines(watched: &[Watched]) -> String {
         let way = if frame.direction == Direction::FromSubscriber { '>' } else { '<' };
         format!("{way} {}\n", decode(&frame.bytes))
     };
-    watched.iter().map(line).collect()
+    // What is drawn by lot is of no interest.
+    let drawn = |before: &str, word: &str| matches!(before, "magic" | "session") && word != "*";
+    let mut text = String::new();
+    for line in watched.iter().map(line) {
+        let mut before = String::new();
+        for word in line.split_whitespace() {
+            text.push_str(if drawn(&before, word) { "*" } else { word });
+            text.push(' ');
+            before = word.into();
+        }
+        text.truncate(text.trim_end().len());
+        text.push('\n');
+    }
+    text
 }
 
 fn has(watched: &[Watched], secret: &[u8]) -> bool {

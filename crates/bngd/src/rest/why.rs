@@ -1,7 +1,7 @@
 //! Why a device has no session, and what it sends and gets now.
 
 use std::fmt::Write;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Json;
 use axum::extract::{Path, Query, State};
@@ -11,9 +11,9 @@ use weir_bng::{Command, Direction, Line, Mac, TraceFrame, Watched, Whom};
 use super::problem::Problem;
 use crate::asks::{Asker, View};
 
-/// How often frames are looked for while a request waits, and the time between two looks.
-const TRACE_LOOKS: u32 = 50;
+/// Time between two looks for frames while a request waits, and how long it waits at most.
 const TRACE_EVERY: Duration = Duration::from_millis(100);
+const TRACE_MOST_S: u64 = 20;
 
 /// Why a device has no session.
 pub(super) async fn why_mac(
@@ -44,8 +44,10 @@ pub(super) async fn why_login(
 }
 
 /// Follows a client: its frames behind a number, as soon as there are some.
-async fn trace(asker: &Asker, whom: Whom, after: u64) -> Result<Json<Traced>, Problem> {
-    for _ in 0..TRACE_LOOKS {
+async fn trace(asker: &Asker, whom: Whom, wanted: After) -> Result<Json<Traced>, Problem> {
+    let After { after, wait_s } = wanted;
+    let ends = Instant::now() + Duration::from_secs(wait_s.min(TRACE_MOST_S));
+    loop {
         asker.command(Command::Watch(whom.clone())).await??;
         let of = whom.clone();
         let look = move |view: &View<'_>| {
@@ -62,9 +64,11 @@ async fn trace(asker: &Asker, whom: Whom, after: u64) -> Result<Json<Traced>, Pr
             let next = last.number;
             return Ok(Json(Traced { frames, next }));
         }
+        if Instant::now() >= ends {
+            return Ok(Json(Traced { frames, next: after }));
+        }
         tokio::time::sleep(TRACE_EVERY).await;
     }
-    Ok(Json(Traced { frames: Vec::new(), next: after }))
 }
 
 /// Behind which frame.
@@ -73,13 +77,20 @@ async fn trace(asker: &Asker, whom: Whom, after: u64) -> Result<Json<Traced>, Pr
 pub(super) struct After {
     #[serde(default)]
     after: u64,
+    /// How long the request waits for frames.
+    #[serde(default = "usual_wait_s")]
+    wait_s: u64,
+}
+
+fn usual_wait_s() -> u64 {
+    5
 }
 
 /// Follows a device.
 pub(super) async fn trace_mac(
     State(asker): State<Asker>,
     Path(text): Path<String>,
-    Query(After { after }): Query<After>,
+    Query(after): Query<After>,
 ) -> Result<Json<Traced>, Problem> {
     trace(&asker, Whom::Mac(text.parse().map_err(Problem::wrong)?), after).await
 }
@@ -88,7 +99,7 @@ pub(super) async fn trace_mac(
 pub(super) async fn trace_line(
     State(asker): State<Asker>,
     Path(text): Path<String>,
-    Query(After { after }): Query<After>,
+    Query(after): Query<After>,
 ) -> Result<Json<Traced>, Problem> {
     trace(&asker, Whom::Line(text.parse().map_err(Problem::wrong)?), after).await
 }
@@ -97,7 +108,7 @@ pub(super) async fn trace_line(
 pub(super) async fn trace_login(
     State(asker): State<Asker>,
     Path(login): Path<String>,
-    Query(After { after }): Query<After>,
+    Query(after): Query<After>,
 ) -> Result<Json<Traced>, Problem> {
     trace(&asker, Whom::Login(login), after).await
 }
