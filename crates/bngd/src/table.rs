@@ -5,7 +5,8 @@ use std::net::Ipv4Addr;
 
 use weir_bng::{AddSession, Counters, Mac, Name, NodeCommand, Rates, Service, SessionId, Status, Tags};
 use weir_plane::{
-    AccessState, Command, MacText, Prefix, SubscriberCommand, SubscriberEntry, SubscriberState,
+    AccessState, Command, MacText, Prefix, SubscriberCommand, SubscriberCount, SubscriberEntry,
+    SubscriberState,
 };
 
 /// A session of the node.
@@ -21,10 +22,16 @@ pub(crate) struct Row {
     pub(crate) is_dead: bool,
 }
 
-impl Row {
-    /// What it counted, without the rest.
-    pub(crate) fn of_counters(state: SubscriberState) -> Row {
-        Row { entry: None, ..Row::from(state) }
+impl From<SubscriberCount> for Row {
+    fn from(count: SubscriberCount) -> Row {
+        let SubscriberCount { session, is_dead, from_frames, from_bytes, to_frames, to_bytes } = count;
+        let counters = Counters {
+            down_frames: to_frames,
+            down_bytes: to_bytes,
+            up_frames: from_frames,
+            up_bytes: from_bytes,
+        };
+        Row { session, entry: None, counters, is_dead }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::node::{Node, NodeError, answers};
 use crate::query::{
     Answer, Counters, Fast, Forwards, ForwardsQuery, Groups, Log, Neighbours, NeighboursQuery, OneToOne,
     OneToOneQuery, Plans, Police, PortCounters, PortState, Ports, Query, Queues, Routes, RoutesQuery, Rules,
-    Sessions, SessionsCursor, SessionsQuery, Subscribers, SubscribersQuery, drops,
+    Sessions, SessionsCursor, SessionsQuery, SubscriberCounts, Subscribers, SubscribersQuery, drops,
 };
 use crate::worker::Worker;
 
@@ -56,6 +56,7 @@ impl Node {
             Query::Routes(query) => Answer::Routes(self.routes(query)),
             Query::Neighbours(query) => Answer::Neighbours(self.neighbours(query)?),
             Query::Subscribers(query) => Answer::Subscribers(self.subscribers(query)?),
+            Query::SubscriberCounts(query) => Answer::SubscriberCounts(self.subscriber_counts(query)?),
             Query::Plans => Answer::Plans(Plans { plans: self.plans()? }),
             Query::Groups => Answer::Groups(Groups { groups: self.groups()? }),
             Query::Forwards(query) => Answer::Forwards(self.forwards(query)),
@@ -159,6 +160,18 @@ impl Node {
             next = more;
         }
         Ok(Subscribers { subscribers, next })
+    }
+
+    fn subscriber_counts(&self, query: &SubscribersQuery) -> Result<SubscriberCounts, NodeError> {
+        let (mut counts, mut next) = (Vec::new(), Some(query.after.unwrap_or_default()));
+        for _ in 0..LOOKS {
+            let Some(from) = next.filter(|_| counts.len() < most(query.most)) else { break };
+            let page = self.threads[0].ask(move |worker| worker.plane.subscriber_counts(from));
+            let (some, more) = answers(vec![page])?.remove(0);
+            counts.extend(some);
+            next = more;
+        }
+        Ok(SubscriberCounts { counts, next })
     }
 
     fn forwards(&self, query: &ForwardsQuery) -> Forwards {

@@ -59,7 +59,7 @@ pub use opened::Opened;
 pub use query::{
     Answer, Counters, Fast as FastAnswer, Forwards, ForwardsQuery, Groups, Log, Neighbours, NeighboursQuery,
     OneToOne, OneToOneQuery, Plans, Police, PortCounters, PortState, Ports, Query, Queues, Routes,
-    RoutesQuery, Rules, Sessions, SessionsCursor, SessionsQuery, Subscribers, SubscribersQuery,
-    ThreadCounters,
+    RoutesQuery, Rules, Sessions, SessionsCursor, SessionsQuery, SubscriberCounts, Subscribers,
+    SubscribersQuery, ThreadCounters,
 };
 pub use worker::{AttachmentId, ControlState, PanicReport};

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_plane::{
     Cursor, ForwardEntry, GroupState, LabelCounts, NeighbourState, OneToOneEntry, PoliceCounts, Prefix,
-    QueueState, RouteEntry, RuleCount, SessionRecord, SubscriberState,
+    QueueState, RouteEntry, RuleCount, SessionRecord, SubscriberCount, SubscriberState,
 };
 
 use crate::counters::Snapshot;
@@ -34,6 +34,8 @@ pub enum Query {
     Neighbours(NeighboursQuery),
     /// Sessions of subscribers.
     Subscribers(SubscribersQuery),
+    /// What sessions of subscribers have counted, without the rest of each.
+    SubscriberCounts(SubscribersQuery),
     /// What sessions of subscribers have counted, by plan and group.
     Plans,
     /// Ports and groups of subscribers that share a rate: their queues.
@@ -153,6 +155,7 @@ pub enum Answer {
     Routes(Routes),
     Neighbours(Neighbours),
     Subscribers(Subscribers),
+    SubscriberCounts(SubscriberCounts),
     Plans(Plans),
     Groups(Groups),
     Forwards(Forwards),
@@ -318,6 +321,15 @@ pub struct Neighbours {
 pub struct Subscribers {
     /// Those of the page.
     pub subscribers: Vec<SubscriberState>,
+    /// Where the next page begins; none: this was the last.
+    pub next: Option<u32>,
+}
+
+/// A page of what sessions of subscribers have counted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SubscriberCounts {
+    /// Those of the page.
+    pub counts: Vec<SubscriberCount>,
     /// Where the next page begins; none: this was the last.
     pub next: Option<u32>,
 }

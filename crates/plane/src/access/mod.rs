@@ -26,7 +26,7 @@ mod state;
 mod table;
 mod walled;
 
-pub use answer::{LabelCounts, SubscriberState};
+pub use answer::{LabelCounts, SubscriberCount, SubscriberState};
 pub(crate) use command::SubscriberChange;
 pub use command::{SubscriberCommand, SubscriberEntry, UnknownSessions};
 pub(crate) use config::{AccessConfig, AccessPolicy, Loops, read};
