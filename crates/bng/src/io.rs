@@ -9,7 +9,9 @@ use crate::mac::Mac;
 use crate::name::Name;
 pub use crate::now::Now;
 use crate::plan::Plan;
-use crate::radius::client::Server;
+use crate::prefix::LinkPrefix;
+use crate::radius::client::{LinkChange, Server};
+use crate::radius::packet::Distrust;
 use crate::record::Record;
 use crate::session::{Counters, EndCause, PppLink, SessionId};
 use crate::subscriber::{Key, Service, Status, Subscriber};
@@ -59,6 +61,15 @@ pub enum Input<'a> {
         port: u16,
         /// The datagram.
         bytes: &'a [u8],
+    },
+    /// A connection to a RADIUS server is there, or has ended.
+    RadiusLink {
+        /// Name of the server.
+        server: &'a str,
+        /// Which of its connections, from 0 on.
+        port: u16,
+        /// What has become of it.
+        change: LinkChange,
     },
     /// What the node has counted of a session.
     Counted {
@@ -141,6 +152,12 @@ pub enum CommandError {
     /// Another subscriber has the address.
     #[error("{0} is assigned to subscriber {1}: use another address, or disconnect that subscriber first")]
     AddressInUse(Ipv4Addr, Name),
+    /// Another subscriber has the prefix.
+    #[error("{0} is assigned to subscriber {1}: use another prefix, or disconnect that subscriber first")]
+    PrefixInUse(LinkPrefix, Name),
+    /// The address of the node is in the prefix.
+    #[error("the address of the router is in {0}: use another prefix")]
+    PrefixOfRouter(LinkPrefix),
     /// No host can have the address.
     #[error("no host can have the address {0}: use another one")]
     AddressUnusable(Ipv4Addr),
@@ -191,6 +208,13 @@ pub enum Output {
         /// The datagram.
         bytes: Vec<u8>,
     },
+    /// End a connection to a RADIUS server, and begin another one.
+    RadiusReconnect {
+        /// Name of the server.
+        server: String,
+        /// Which of its connections, from 0 on.
+        port: u16,
+    },
     /// Tell the node.
     Node(NodeCommand),
     /// Tell the observers.
@@ -231,6 +255,8 @@ pub struct AddSession {
     pub mac: Mac,
     /// Its address.
     pub address: Ipv4Addr,
+    /// The prefix of IPv6 of its link, if it has one.
+    pub prefix: Option<LinkPrefix>,
     /// The relay by which it is reached; `None`: it is on the line itself.
     pub relay: Option<Ipv4Addr>,
     /// Its link, if its access is PPPoE.
@@ -289,6 +315,13 @@ pub enum Event {
         server: String,
         /// Whether it answers.
         is_alive: bool,
+    },
+    /// An answer of a RADIUS server was dropped; at most once a minute for each server.
+    RadiusDistrusted {
+        /// Its name.
+        server: String,
+        /// Why.
+        why: Distrust,
     },
     /// A port has lost its link, or has it again.
     PortLink {

@@ -2,7 +2,21 @@
 
 mod flood;
 mod pppoe;
+mod radsec;
 mod rest;
 mod restart;
+mod services {
+    //! Servers of others: `./test services`.
+    mod pppoe_codecs;
+    mod radius;
+    mod radius_codecs;
+    mod radius_tls;
+}
 mod store;
 mod walled;
+
+// What they share.
+mod certificates;
+mod codecs;
+mod device;
+mod freeradius;

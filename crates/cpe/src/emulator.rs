@@ -489,6 +489,7 @@ impl Emulator {
             all_up: (self.up == u64::from(self.options.devices))
                 .then(|| Duration::from_nanos(self.last_up_ns - self.first_start_ns)),
             flood: self.flooding.as_ref().map_or(0, |flooding| flooding.sent),
+            prefixes: self.sessions.iter().filter(|session| session.prefix.is_some()).count() as u64,
             retransmissions: self.retransmissions,
             messages: self.messages,
             released: self.released_devices(),

@@ -372,11 +372,14 @@ fn prefix(value: &[u8]) -> Option<Prefix> {
     Some(Prefix { address: Ipv6Addr::from(u128::from_be_bytes(octets) & mask), len: *len })
 }
 
-/// The text of an Access-Reject for the operator and the peer.
+/// The text of an Access-Reject for the operator and the peer: Reply-Message, or that of MS-CHAP-Error (RFC 2548, section 2.1.5).
 pub fn reject_message(attributes: &Attributes) -> String {
-    let error = attributes.of_vendor(vendor::MICROSOFT, microsoft::ERROR).next();
-    let error = error.and_then(|value| value.get(1..)).map(|text| String::from_utf8_lossy(text).into_owned());
-    attributes.text(number::REPLY_MESSAGE).or(error).unwrap_or_default()
+    let error = || {
+        let value = attributes.of_vendor(vendor::MICROSOFT, microsoft::ERROR).next()?;
+        let text = String::from_utf8_lossy(value.get(1..)?).into_owned();
+        text.split_once(" M=").map(|(_, message)| message.to_string())
+    };
+    attributes.text(number::REPLY_MESSAGE).or_else(error).unwrap_or_default()
 }
 
 #[cfg(test)]

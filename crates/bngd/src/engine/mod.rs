@@ -21,6 +21,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 use tracing::{debug, info, warn};
+use weir_bng::radius::client::{Server, Transport};
+use weir_bng::radius::packet::Require;
 use weir_bng::{
     Bng, Change, Command, Config, Event, Input, LinkState, NodeCommand, Now, Output, PortName, Punt, Record,
     SessionId,
@@ -33,7 +35,7 @@ use weir_service::signals::Hangup;
 use crate::asks::{Ask, View};
 use crate::metrics::{Losses, Metrics};
 use crate::node::{Connection, Order, Report, State};
-use crate::radius::Radius;
+use crate::radius::{Radius, Received};
 use crate::store::{self, Store};
 use crate::table::{self, Row};
 use crate::wake::Waker;
@@ -52,7 +54,8 @@ const TABLE_PER_SESSION: Duration = Duration::from_micros(300);
 const TABLE_EVERY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
 /// Frames of the node that the control plane takes.
-const TAKEN: [PuntReason; 3] = [PuntReason::Dhcp4, PuntReason::PppoeDiscovery, PuntReason::PppControl];
+const TAKEN: [PuntReason; 4] =
+    [PuntReason::Dhcp4, PuntReason::PppoeDiscovery, PuntReason::PppControl, PuntReason::Nd];
 
 /// What the main loop begins with.
 pub(crate) struct Parts {
@@ -126,6 +129,7 @@ impl Engine {
         let Parts { config, store, node, asks, waker, metrics } = parts;
         let (store, records) = Store::open(&store, store::Options::default())?;
         let connection = Connection::start(node, waker.clone())?;
+        let radius = Radius::new(waker.clone());
         let mut engine = Engine {
             bng: Bng::new(config.clone(), seed())?,
             config,
@@ -144,7 +148,7 @@ impl Engine {
             node_trouble: Some("the program has just started".into()),
             store_trouble: None,
             losses: Losses::default(),
-            radius: Radius::default(),
+            radius,
         };
         let (count, now) = (records.len(), now());
         let mut ports = HashSet::new();
@@ -224,6 +228,7 @@ impl Engine {
                 }
                 Output::Event(event) => log(&event),
                 Output::Radius { server, port, bytes } => self.radius.send(&server, port, &bytes),
+                Output::RadiusReconnect { server, port } => self.radius.reconnect(&server, port),
                 Output::Done { id, result } => {
                     let failed = result.as_ref().err().map(ToString::to_string);
                     if !self.operators.done(id, result)
@@ -240,8 +245,9 @@ impl Engine {
 
     fn send(&mut self, frame: Frame, frames: Frames) {
         match (&mut self.link, frames) {
-            (Some(link), Frames::Now) => link.send(&frame),
-            (Some(link), Frames::AfterChanges) => link.send_after_changes(frame),
+            // A device that has this one sends packets, which the node must know the session of.
+            (Some(link), Frames::Now) if !link::follows_session(&frame.bytes) => link.send(&frame),
+            (Some(link), _) => link.send_after_changes(frame),
             // Its client asks again.
             (None, _) => self.losses.without_node += 1,
         }
@@ -297,8 +303,14 @@ impl Engine {
     /// Datagrams of RADIUS servers.
     fn radius(&mut self) -> bool {
         let all = self.radius.receive();
-        for (server, port, bytes) in &all {
-            self.input(Input::Radius { server, port: *port, bytes }, Frames::Now);
+        for received in &all {
+            let input = match received {
+                Received::Packet { server, port, bytes } => Input::Radius { server, port: *port, bytes },
+                Received::Link { server, port, change } => {
+                    Input::RadiusLink { server, port: *port, change: *change }
+                }
+            };
+            self.input(input, Frames::Now);
         }
         !all.is_empty()
     }
@@ -307,6 +319,14 @@ impl Engine {
     fn configure_radius(&mut self) {
         let (servers, wrong) = self.radius.configure(&self.config.radius);
         wrong.iter().for_each(|error| warn!(%error, "note: {error}; the server is not asked"));
+        let open = servers
+            .iter()
+            .filter(|server| server.transport == Transport::Datagrams && server.require == Require::Nothing);
+        for Server { name, .. } in open {
+            info!(
+                "note: answers of RADIUS server {name} need no Message-Authenticator and can be forged (CVE-2024-3596): add `require`, or use tls://"
+            );
+        }
         self.input(Input::RadiusServers(servers), Frames::Now);
     }
 
@@ -578,6 +598,9 @@ fn log(event: &Event) {
         }
         Event::RadiusServer { server, is_alive: true } => {
             info!(%server, "RADIUS server {server} answers again")
+        }
+        Event::RadiusDistrusted { server, why } => {
+            warn!(%server, "note: answers of RADIUS server {server} are dropped: {why}");
         }
         Event::PortLink { port, link: LinkState::Down, sessions } => {
             warn!(%port, sessions, "note: {port} has lost its link: its sessions ({sessions}) end unless the link is up again in time");

@@ -222,11 +222,12 @@ impl Churned {
         Churned {
             ended: churn.ended,
             up_again: churn.up_again,
-            seconds: time.as_secs_f64(),
+            // Sessions end from the first one on, also while others come up.
+            seconds: (time + summary.all_up.unwrap_or_default()).as_secs_f64(),
             failures: failures(summary),
             from: Counted::of(summary.from_subscriber),
             to: Counted::of(summary.to_subscriber),
-            first_packets: summary.up + summary.retransmissions.first_packet,
+            first_packets: summary.up + churn.up_again + summary.retransmissions.first_packet,
             counted,
             left_behind,
             own_losses: own_losses(summary),

@@ -10,16 +10,17 @@
 
 use std::time::Duration;
 
-use super::login::Login;
+use super::login::{Login, Refusal, Wishes};
 use super::{Bng, CallId, Deadline, Outputs};
 use crate::drops::DropReason;
 use crate::io::{Event, Output};
 use crate::name::Name;
 use crate::plan::{Plan, Rates};
 use crate::ppp::auth::Attempt;
-use crate::radius::access::{Accept, Framed, Nas, Place, Unsupported, request};
+use crate::prefix::LinkPrefix;
+use crate::radius::access::{Accept, Framed, Nas, Place, Unsupported, reject_message, request};
 use crate::radius::attribute::Attributes;
-use crate::radius::client::{self, Client, Failure, Server, Timers, Token};
+use crate::radius::client::{self, Client, Failure, LinkChange, Server, Timers, Token};
 use crate::radius::packet::code;
 use crate::radius::plans::{PlanTable, PlanWish};
 use crate::random::Random;
@@ -68,6 +69,19 @@ impl Bng {
         self.carry_out_radius(outputs, out);
     }
 
+    /// A connection to a server with TLS.
+    pub(in crate::bng) fn radius_link(
+        &mut self,
+        server: &str,
+        port: u16,
+        change: LinkChange,
+        out: &mut Outputs,
+    ) {
+        let mut outputs = Vec::new();
+        self.calls.remote.client.link(self.now, server, port, change, &mut outputs);
+        self.carry_out_radius(outputs, out);
+    }
+
     pub(in crate::bng) fn radius_timer(&mut self, out: &mut Outputs) {
         let mut outputs = Vec::new();
         self.calls.remote.deadline = None;
@@ -110,11 +124,17 @@ impl Bng {
                     out.push(Output::Radius { server, port, bytes })
                 }
                 client::Output::Done { token, result } => self.radius_answer(CallId(token.0), result, out),
+                client::Output::Reconnect { server, port } => {
+                    out.push(Output::RadiusReconnect { server, port });
+                }
                 client::Output::Dead(server) => {
                     out.push(Output::Event(Event::RadiusServer { server, is_alive: false }));
                 }
                 client::Output::Alive(server) => {
                     out.push(Output::Event(Event::RadiusServer { server, is_alive: true }));
+                }
+                client::Output::Distrusted { server, why } => {
+                    out.push(Output::Event(Event::RadiusDistrusted { server, why }));
                 }
             }
         }
@@ -134,10 +154,14 @@ impl Bng {
         let name = self.calls.calls.get_mut(&id).and_then(|call| call.asks.take());
         let Some(name) = name else { return };
         let login = match result {
-            Ok((code::ACCESS_ACCEPT, attributes)) => self.radius_accept(id, &name, &attributes, out),
+            Ok((code::ACCESS_ACCEPT, attributes)) => {
+                self.radius_accept(id, &name, &attributes, out).map_err(Refusal::from)
+            }
             // A challenge is no answer to PAP, CHAP or MS-CHAPv2.
-            Ok(_) => Err(DropReason::RadiusReject),
-            Err(_) => Err(DropReason::RadiusNoAnswer),
+            Ok((_, attributes)) => {
+                Err(Refusal { reason: DropReason::RadiusReject, message: reject_message(&attributes) })
+            }
+            Err(_) => Err(DropReason::RadiusNoAnswer.into()),
         };
         self.counts.accepted += u64::from(login.is_ok());
         self.answer_login(id, login, out);
@@ -157,9 +181,10 @@ impl Bng {
             Some(Framed::Address(address)) => Some(address),
             Some(Framed::Any) | None => None,
         };
-        let address = self.admit_login(id, index, wish, out)?;
+        let wishes = Wishes { address: wish, prefix: prefix_of(&accept)? };
+        let given = self.admit_login(id, index, wishes, out)?;
         let text = || accept.message.clone().unwrap_or_default().into_bytes();
-        Ok(Login { index, address, message: accept.proof.clone().unwrap_or_else(text) })
+        Ok(Login { index, given, message: accept.proof.clone().unwrap_or_else(text) })
     }
 
     /// The subscriber of a name that RADIUS has accepted, with the plan that the answer says.
@@ -198,4 +223,12 @@ impl Bng {
         let default = || self.config.radius.iter().find_map(|server| server.plan.clone()).map(Plan::Named);
         before.or_else(default)
     }
+}
+
+/// Framed-IPv6-Prefix: a /64, which the concentrator advertises (RFC 5080, section 2.11). Another length could not be used as it was
+/// assigned.
+fn prefix_of(accept: &Accept) -> Result<Option<LinkPrefix>, DropReason> {
+    let Some(prefix) = accept.prefixes.first() else { return Ok(None) };
+    let text = format!("{}/{}", prefix.address, prefix.len);
+    text.parse().map(Some).map_err(|_| DropReason::RadiusPrefix)
 }
