@@ -8,6 +8,15 @@ use weir_testkit::Folder;
 /// Where records are in a folder.
 const FILE: &str = "a/b/records.db";
 
+#[test]
+fn it_keeps_what_each_archive_promises() {
+    for (name, check) in crate::store::contract::ALL {
+        println!("{name}");
+        check(&SqliteArchive::open(&Folder::new().join(FILE)).unwrap());
+        check(&SqliteArchive::empty(Path::new("none.db")).unwrap());
+    }
+}
+
 /// A run that is under way.
 pub(super) fn running() -> RunData {
     let mut data = fixture::quick();
