@@ -39,6 +39,9 @@ pub struct Subscriber {
     /// The address that it alone gets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<Ipv4Addr>,
+    /// The prefix of IPv6 that it alone gets: `2001:db8:1:2::/64`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefix: Option<String>,
     /// The group that rules of filters and metrics of the node name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
@@ -122,9 +125,21 @@ pub struct Session {
     pub mac: String,
     /// Its address.
     pub address: Ipv4Addr,
+    /// The prefix of IPv6 of its link.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefix: Option<String>,
     /// The relay by which it is reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relay: Option<Ipv4Addr>,
+    /// Its Acct-Session-Id; none: it is not accounted for, and RADIUS does not know it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acct_session_id: Option<String>,
+    /// `waits`: no server has answered its Start; `started`; `off`: there was no accounting server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accounting: Option<String>,
+    /// A limit was reached, or RADIUS has said so: it reaches the walled garden alone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub walled: bool,
     /// Its port has no link: it ends after the grace, unless the link is up again.
     #[serde(default)]
     pub grace: bool,
@@ -197,7 +212,7 @@ pub struct Pool {
     pub pool: String,
     /// The address of the node.
     pub router: String,
-    /// Addresses that it has.
+    /// Addresses that it has, or prefixes of IPv6.
     pub size: u64,
     /// Those of sessions.
     pub used: u64,
@@ -208,6 +223,78 @@ pub struct Pool {
 pub struct Pools {
     /// In the order in which they are used.
     pub pools: Vec<Pool>,
+}
+
+/// RADIUS: its servers, accounting, CoA and Disconnect.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Radius {
+    /// Servers of logins, then those of accounting, in the order in which they are asked.
+    pub servers: Vec<RadiusServer>,
+    /// What servers were told of sessions.
+    pub accounting: Accounting,
+    /// Requests of CoA and Disconnect.
+    pub dynamic_authorization: DynamicAuthorization,
+}
+
+/// What was sent to a server, and came back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RadiusServer {
+    /// Its name.
+    pub server: String,
+    /// `access` or `accounting`.
+    pub service: String,
+    /// Whether it answers.
+    pub alive: bool,
+    /// First datagrams of requests.
+    pub requests: u64,
+    /// Datagrams that were sent again.
+    pub repeated: u64,
+    /// Answers that were believed.
+    pub answers: u64,
+    /// Answers of no open request: late or repeated ones.
+    pub late: u64,
+    /// Answers with a wrong authenticator.
+    pub forged: u64,
+    /// Answers without the Message-Authenticator that they must have.
+    pub without_authenticator: u64,
+    /// Answers that are no packet, or of another kind.
+    pub malformed: u64,
+}
+
+/// What servers were told of sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Accounting {
+    /// Messages that no server has answered.
+    pub waiting: usize,
+    /// Sessions that have ended, and whose Stop no server has answered.
+    pub ended_sessions: usize,
+    /// Start messages that were answered.
+    pub starts: u64,
+    /// Interim updates that were answered.
+    pub interims: u64,
+    /// Stop messages that were answered.
+    pub stops: u64,
+    /// Sessions whose messages were dropped, because too many waited.
+    pub dropped: u64,
+}
+
+/// Requests of CoA and Disconnect by what became of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DynamicAuthorization {
+    /// Carried out.
+    pub acknowledged: u64,
+    /// Refused with an Error-Cause.
+    pub refused: u64,
+    /// They came again.
+    pub repeated: u64,
+    /// Of a source that is not configured.
+    pub unknown_source: u64,
+    /// With a wrong authenticator, or malformed.
+    pub distrusted: u64,
+    /// With an Event-Timestamp outside the window.
+    pub outside_window: u64,
+    /// Beyond the most that are remembered.
+    pub too_many: u64,
 }
 
 /// How the program is.
@@ -297,6 +384,7 @@ impl Subscriber {
             key,
             plan: self.plan.read(&self.name)?,
             fixed_address: self.address,
+            fixed_prefix: self.prefix.as_deref().map(str::parse).transpose()?,
             group: self.group.map(|group| group.parse()).transpose()?,
             status: self.state.parse()?,
             password: self.password.as_deref().map(subscriber::password).transpose()?,
@@ -343,8 +431,16 @@ impl Subscriber {
 
 impl From<&subscriber::Subscriber> for Subscriber {
     fn from(subscriber: &subscriber::Subscriber) -> Subscriber {
-        let subscriber::Subscriber { name, key, plan, fixed_address, group, status, password: _ } =
-            subscriber;
+        let subscriber::Subscriber {
+            name,
+            key,
+            plan,
+            fixed_address,
+            fixed_prefix,
+            group,
+            status,
+            password: _,
+        } = subscriber;
         let (mut mac, mut line, mut circuit, mut login) = (None, None, None, None);
         match key {
             Key::Mac(of) => mac = Some(of.to_string()),
@@ -360,14 +456,16 @@ impl From<&subscriber::Subscriber> for Subscriber {
         };
         let (name, state) = (name.to_string(), status.to_string());
         let group = group.as_ref().map(ToString::to_string);
-        let password = None;
-        Subscriber { name, mac, line, circuit, login, password, plan, address: *fixed_address, group, state }
+        let (password, prefix) = (None, fixed_prefix.map(|prefix| prefix.to_string()));
+        let address = *fixed_address;
+        Subscriber { name, mac, line, circuit, login, password, plan, address, prefix, group, state }
     }
 }
 
 impl From<&session::Session> for Session {
     fn from(session: &session::Session) -> Session {
         let session::Session { id, subscriber, lease, start_s, counters, grace_until, .. } = session;
+        let account = lease.account.as_ref();
         Session {
             session: id.0,
             subscriber: subscriber.to_string(),
@@ -375,7 +473,11 @@ impl From<&session::Session> for Session {
             line: lease.device.line.to_string(),
             mac: lease.device.mac.to_string(),
             address: lease.address,
+            prefix: lease.prefix.map(|prefix| prefix.to_string()),
             relay: lease.device.relay,
+            acct_session_id: account.map(|account| account.id.to_string()),
+            accounting: account.map(|account| account.told.name().into()),
+            walled: account.is_some_and(|account| account.is_walled),
             grace: grace_until.is_some(),
             start_s: *start_s,
             granted_s: lease.granted_s,

@@ -5,10 +5,14 @@
 //!                                                     > sessions.rs: grant, end > records > what waits for the disk
 //! ```
 
+mod accounting;
 mod adopt;
+mod advertise;
 mod calls;
 mod commands;
 mod dhcp;
+mod dynauth;
+mod limits;
 mod queries;
 mod sessions;
 
@@ -16,8 +20,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+pub use accounting::AccountingCounts;
+pub use dynauth::DynauthCounts;
 pub use queries::{Counts, Sizes};
 
+use self::accounting::Ledger;
 use self::calls::{CallId, Calls};
 use crate::config::Config;
 use crate::drops::DropReason;
@@ -26,6 +33,10 @@ use crate::limit::Limiter;
 use crate::line::{Line, PortName};
 use crate::mac::Mac;
 use crate::pool::Addresses;
+use crate::prefix::Prefixes;
+use crate::radius::Service;
+use crate::radius::dynauth::{self as dynauth_server, ErrorCause};
+use crate::radius::plans::PlanTable;
 use crate::record::{Change, Record};
 use crate::session::SessionId;
 use crate::subscribers::{Index, Subscribers};
@@ -41,6 +52,7 @@ pub struct Bng {
     now: Now,
     subscribers: Subscribers,
     addresses: Addresses,
+    prefixes: Prefixes,
     sessions: BTreeMap<SessionId, Index>,
     deadlines: BTreeSet<(Duration, Deadline)>,
     /// Addresses in quarantine.
@@ -54,6 +66,11 @@ pub struct Bng {
     counts: Counts,
     /// PPPoE sessions, also those that are being set up.
     calls: Calls,
+    /// Accounting.
+    ledger: Ledger,
+    /// Requests of CoA and Disconnect.
+    dynauth: dynauth_server::Server,
+    dynauth_counts: DynauthCounts,
     /// Until when a port's servers are not reported again.
     servers_seen: HashMap<PortName, Duration>,
     /// When [`Output::Wake`] was last said for.
@@ -67,6 +84,8 @@ enum Deadline {
     Lease(Index),
     /// A session ends, since its port has no link.
     Grace(Index),
+    /// An interim update, or a limit of a session.
+    Session(Index),
     /// An offer ends.
     Offer(Index),
     /// An address may be assigned again.
@@ -75,8 +94,12 @@ enum Deadline {
     Call(CallId),
     /// A PADO leaves.
     Pado(u64),
+    /// A router advertisement leaves.
+    Advertise(Index),
     /// A request to RADIUS was not answered in time.
     Radius,
+    /// The same of accounting, or a Stop waits no longer.
+    Accounting,
 }
 
 /// Why an address is not assigned for a time.
@@ -103,6 +126,8 @@ enum Wait {
         session: SessionId,
         answer: Answer,
     },
+    /// A server that has asked for a change.
+    Dynauth { key: dynauth_server::Key },
     /// An operator; the subscriber that was changed, if any.
     Command { id: u64, changed: Option<Index> },
 }
@@ -129,13 +154,18 @@ impl Bng {
         }
         let mut addresses = Addresses::default();
         addresses.set_pools(config.pools.clone());
+        let mut prefixes = Prefixes::default();
+        prefixes.set_pools(config.prefix_pools.clone());
         let mut calls = Calls::new(seed);
         calls.configure(config.pppoe.as_ref());
+        let options = dynauth_server::Options::default();
+        let dynauth = dynauth_server::Server::new(options, calls.nas().clone(), PlanTable::default());
         Ok(Bng {
             config,
             now: Now::default(),
             subscribers: Subscribers::default(),
             addresses,
+            prefixes,
             sessions: BTreeMap::new(),
             deadlines: BTreeSet::new(),
             quarantines: HashMap::new(),
@@ -143,6 +173,9 @@ impl Bng {
             revision: 0,
             limiter: Limiter::new(seed),
             calls,
+            ledger: Ledger::new(seed),
+            dynauth,
+            dynauth_counts: DynauthCounts::default(),
             traces: Traces::default(),
             counts: Counts::default(),
             servers_seen: HashMap::new(),
@@ -166,12 +199,28 @@ impl Bng {
             Input::Adopt(record) => self.adopt(record, out),
             Input::NodeTable(table) => self.compare_node(table, out),
             Input::RadiusServers(servers) => self.set_radius_servers(servers, out),
-            Input::Radius { server, port, bytes } => self.radius_datagram(server, port, bytes, out),
+            Input::AccountingServers(servers) => self.set_accounting_servers(servers, out),
+            Input::Radius { service: Service::Access, server, port, bytes } => {
+                self.radius_datagram(server, port, bytes, out)
+            }
+            Input::Radius { service: Service::Accounting, server, port, bytes } => {
+                self.accounting_datagram(server, port, bytes, out)
+            }
+            Input::DynauthOptions(options) => self.set_dynauth(options),
+            Input::Dynauth { from, bytes } => self.dynauth_datagram(from, bytes, out),
+            Input::Removed { session, counters } => self.removed_by_node(session, counters, out),
+            Input::RadiusLink { service: Service::Access, server, port, change } => {
+                self.radius_link(server, port, change, out)
+            }
+            Input::RadiusLink { service: Service::Accounting, server, port, change } => {
+                self.accounting_link(server, port, change, out)
+            }
             Input::SessionLost { session } => self.session_lost(session, out),
             Input::NodeRefused { session } => self.refused_by_node(session),
             Input::Counted { session, counters } => self.counted(session, counters, out),
             Input::PortLink { port, link } => self.port_link(&port, link, out),
         }
+        self.account(out);
         let next = self.deadlines.first().map(|(at, _)| *at);
         if let Some(at) = next.filter(|at| self.wake != Some(*at)) {
             out.push(Output::Wake(at));
@@ -189,11 +238,14 @@ impl Bng {
             match deadline {
                 Deadline::Lease(subscriber) => self.lease_ends(subscriber, out),
                 Deadline::Grace(subscriber) => self.grace_ends(subscriber, out),
+                Deadline::Session(subscriber) => self.session_is_due(subscriber, out),
                 Deadline::Offer(subscriber) => self.withdraw_offer(subscriber),
                 Deadline::Quarantine(address) => self.quarantine_ends(address),
                 Deadline::Call(call) => self.call_timer(call, out),
                 Deadline::Pado(_) => self.send_pado(out),
+                Deadline::Advertise(subscriber) => self.advertise_again(subscriber, out),
                 Deadline::Radius => self.radius_timer(out),
+                Deadline::Accounting => self.accounting_timer(out),
             }
         }
     }
@@ -207,12 +259,14 @@ impl Bng {
 
     /// Records up to this one are on disk.
     fn stored(&mut self, revision: u64, out: &mut Outputs) {
+        self.ends_are_stored(revision, out);
         while let Some(waiting) = self.waiting.pop_front_if(|waiting| waiting.revision <= revision) {
             match waiting.what {
                 Wait::Command { id, changed } => {
                     self.subscriber_is_stored(changed);
                     out.push(Output::Done { id, result: Ok(()) });
                 }
+                Wait::Dynauth { key } => self.answer_dynauth(key, Ok(()), out),
                 Wait::Answer { subscriber, session, answer } => {
                     self.subscriber_is_stored(Some(subscriber));
                     let is_online = self.session_is_stored(subscriber, session, out);
@@ -220,6 +274,9 @@ impl Bng {
                         Some(address) => {
                             self.trace(&answer.line, answer.mac, Outcome::Up(address));
                             self.send(answer, out);
+                            if !self.waits(session) {
+                                self.start_advertising(subscriber, out);
+                            }
                         }
                         None => self.counts.drops += DropReason::SessionEnded,
                     }
@@ -228,12 +285,22 @@ impl Bng {
         }
     }
 
+    /// Whether another answer of a session, of the same record, is next.
+    fn waits(&self, session: SessionId) -> bool {
+        let next = self.waiting.front().map(|waiting| &waiting.what);
+        matches!(next, Some(Wait::Answer { session: of, .. }) if *of == session)
+    }
+
     /// Clients that wait for a record ask again, and get the answer to a new one.
     fn store_failed(&mut self, out: &mut Outputs) {
+        self.ends_are_lost();
         for waiting in std::mem::take(&mut self.waiting) {
             match waiting.what {
                 Wait::Command { id, .. } => {
                     out.push(Output::Done { id, result: Err(CommandError::NotStored) })
+                }
+                Wait::Dynauth { key } => {
+                    self.answer_dynauth(key, Err(ErrorCause::ResourcesUnavailable), out);
                 }
                 Wait::Answer { subscriber, session, answer } => {
                     self.session_is_not_stored(subscriber, session, out);

@@ -1,15 +1,18 @@
 //! What an operator configures: ports, pools, plans, times, limits. Subscribers are data, and come by commands.
 
 mod text;
+mod tls;
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use tls::Tls;
 use weir_config::Mistakes;
 
+use crate::account::Limits;
 use crate::limit::Limit;
 use crate::line::PortName;
 use crate::mac::Mac;
@@ -19,7 +22,10 @@ use crate::pool::{Pool, is_assignable};
 use crate::ppp::auth::Method;
 use crate::ppp::negotiation;
 use crate::pppoe::concentrator;
-use crate::radius::client::{Secret, Server};
+use crate::prefix::PrefixPool;
+use crate::radius::accounting::InputIs;
+use crate::radius::client::{Secret, Server, Transport};
+use crate::radius::dynauth;
 use crate::radius::packet::Require;
 use crate::subscriber::{Key, Subscriber};
 
@@ -30,10 +36,20 @@ pub struct Config {
     pub ports: BTreeMap<PortName, Port>,
     /// Addresses to assign, from the first pool on.
     pub pools: Vec<Pool>,
+    /// Prefixes of IPv6 to assign, one for each session, from the first pool on.
+    pub prefix_pools: Vec<PrefixPool>,
     /// Plans by name.
     pub plans: BTreeMap<Name, Rates>,
+    /// Limits of the sessions of plans, by name.
+    pub plan_limits: BTreeMap<Name, Limits>,
+    /// What becomes of a session that has reached a limit.
+    pub at_limit: AtLimit,
     /// Name servers of the clients (option 6), in order.
     pub dns: Vec<Ipv4Addr>,
+    /// Name servers of IPv6, which router advertisements have (RFC 8106).
+    pub dns6: Vec<Ipv6Addr>,
+    /// Times of router advertisements.
+    pub advertise: AdvertiseTimes,
     /// The page of the portal, where walled subscribers learn why they are (RFC 8908).
     pub portal: Option<String>,
     /// The URI of the captive-portal API, for clients (RFC 8910).
@@ -56,6 +72,49 @@ pub struct Config {
     pub pppoe: Option<Pppoe>,
     /// RADIUS servers, in the order in which they are asked for logins without a password here.
     pub radius: Vec<RadiusServer>,
+    /// What servers are told of sessions.
+    pub accounting: Accounting,
+    /// Where CoA and Disconnect are taken; `None`: nowhere.
+    pub dynauth: Option<Dynauth>,
+}
+
+/// What servers are told of sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Accounting {
+    /// Interval between interim updates of a session of whose interval no Accept says anything; `None`: there are none.
+    pub interim_s: Option<u32>,
+    /// Least interval between interim updates.
+    pub least_interim_s: u32,
+    /// Which counter is Acct-Input.
+    pub input: InputIs,
+}
+
+impl Default for Accounting {
+    /// No interim updates but those that an Accept asks for, and not more often than every 600 s (RFC 2869, section 5.16).
+    fn default() -> Accounting {
+        Accounting { interim_s: None, least_interim_s: 600, input: InputIs::default() }
+    }
+}
+
+/// Where CoA and Disconnect are taken (RFC 5176), and from whom.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dynauth {
+    /// The address and port that are listened at.
+    pub address: SocketAddr,
+    /// Servers that may ask, and the files of their secrets.
+    pub clients: Vec<(IpAddr, PathBuf)>,
+    /// Whether a request must have a Message-Authenticator.
+    pub require: Require,
+    /// How far an Event-Timestamp may be off, and how long answers are kept.
+    pub window: Duration,
+}
+
+impl Dynauth {
+    /// The options of the server; clients without a secret are left out.
+    pub fn options(&self, sources: BTreeMap<IpAddr, Secret>) -> dynauth::Options {
+        let (require, window) = (self.require, self.window);
+        dynauth::Options { sources, require, window, ..dynauth::Options::default() }
+    }
 }
 
 /// A RADIUS server.
@@ -65,27 +124,41 @@ pub struct RadiusServer {
     pub name: Name,
     /// Where it answers.
     pub address: SocketAddr,
-    /// The file that has the secret.
-    pub secret_file: PathBuf,
+    /// The file that has the secret; `None`: that of RFC 6614, section 2.3.
+    pub secret_file: Option<PathBuf>,
+    /// TLS over TCP; `None`: UDP.
+    pub tls: Option<Tls>,
     /// Realms that it serves; empty: those of no other server.
     pub realms: Vec<String>,
-    /// Source ports.
+    /// Source ports, or connections of TLS.
     pub ports: u16,
     /// Whether an answer must have a Message-Authenticator.
     pub require: Require,
     /// Whether it answers Status-Server.
     pub has_status: bool,
+    /// How long it is not asked when it is dead, or the interval between Status-Server packets; `None`: 60 s, or 10 s.
+    pub dead_time: Option<Duration>,
     /// Plan of a subscriber of whose plan the answer says nothing.
     pub plan: Option<Name>,
+    /// The port that takes accounting; `None`: it takes none.
+    pub accounting: Option<u16>,
 }
 
 impl RadiusServer {
     /// The server with its secret, as the client takes it.
     pub fn with_secret(&self, secret: Secret) -> Server {
-        let RadiusServer { name, realms, ports, require, has_status, .. } = self.clone();
-        let realms_ports =
-            Server { realms, ports, require, has_status, ..Server::new(name.as_str(), secret) };
-        Server { most_open: usize::from(ports) * 256, ..realms_ports }
+        let RadiusServer { name, realms, ports, require, has_status, dead_time, .. } = self.clone();
+        let dead_time = dead_time.unwrap_or(Duration::from_secs(if has_status { 10 } else { 60 }));
+        let most_open = usize::from(ports) * 256;
+        let transport = if self.tls.is_some() { Transport::Stream } else { Transport::Datagrams };
+        let usual = Server { transport, ..Server::new(name.as_str(), secret) };
+        Server { realms, ports, require, has_status, dead_time, most_open, ..usual }
+    }
+
+    /// The same at the port that takes accounting, if it has one.
+    pub fn of_accounting(&self) -> Option<RadiusServer> {
+        let address = SocketAddr::new(self.address.ip(), self.accounting?);
+        Some(RadiusServer { address, ..self.clone() })
     }
 }
 
@@ -140,6 +213,27 @@ impl LeaseTimes {
     }
 }
 
+/// Times of router advertisements (RFC 4861, section 6.2.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AdvertiseTimes {
+    /// Most time between two that no device has asked for.
+    pub interval: Duration,
+    /// How long the node is the default router of a device after each, s.
+    pub router_s: u16,
+    /// How long a device may use its addresses after each, s.
+    pub valid_s: u32,
+    /// How long it uses them for new connections, s.
+    pub preferred_s: u32,
+}
+
+impl Default for AdvertiseTimes {
+    /// Those of a host with a prefix of its own (RFC 8273, section 5).
+    fn default() -> AdvertiseTimes {
+        let interval = Duration::from_secs(300);
+        AdvertiseTimes { interval, router_s: 3600, valid_s: 3600, preferred_s: 1800 }
+    }
+}
+
 /// What becomes of a session when its subscriber asks with another device or from another line. There are never two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Moves {
@@ -149,13 +243,28 @@ pub enum Moves {
     Refuse,
 }
 
+/// What becomes of a session whose session timeout has passed, or whose quota is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum AtLimit {
+    /// It ends, and its device may begin another one.
+    #[default]
+    End,
+    /// It goes on, and reaches the walled garden alone.
+    Walled,
+}
+
 impl Default for Config {
     fn default() -> Config {
         Config {
             ports: BTreeMap::new(),
             pools: Vec::new(),
+            prefix_pools: Vec::new(),
             plans: BTreeMap::new(),
+            plan_limits: BTreeMap::new(),
+            at_limit: AtLimit::default(),
             dns: Vec::new(),
+            dns6: Vec::new(),
+            advertise: AdvertiseTimes::default(),
             portal: None,
             captive: None,
             lease: LeaseTimes::of(3600),
@@ -167,6 +276,8 @@ impl Default for Config {
             subscriber_limit: Limit { per_s: 5, burst: 20 },
             pppoe: None,
             radius: Vec::new(),
+            accounting: Accounting::default(),
+            dynauth: None,
         }
     }
 }
@@ -192,7 +303,7 @@ pub struct NodeFacts {
     /// Its ports.
     pub ports: Vec<PortName>,
     /// Addresses that it has towards subscribers.
-    pub gateways: Vec<Ipv4Addr>,
+    pub gateways: Vec<IpAddr>,
 }
 
 impl Item {
@@ -252,9 +363,19 @@ impl Config {
                  use times that grow in this order"
             ));
         }
+        let AdvertiseTimes { interval, router_s, valid_s, preferred_s } = self.advertise;
+        let least_s = u32::from(router_s).min(preferred_s);
+        if u64::from(least_s) < interval.as_secs() || preferred_s > valid_s {
+            found.push(format!(
+                "router advertisements every {} s say {router_s} s for the router, {preferred_s} s preferred and {valid_s} s valid: \
+                 use times that are not below the interval, and preferred not above valid",
+                interval.as_secs()
+            ));
+        }
         for pool in &self.pools {
             found.extend(pool_contradictions(pool));
         }
+        found.extend(prefix_contradictions(&self.prefix_pools));
         let ranges = self.pools.iter().flat_map(|pool| pool.ranges.iter().map(|range| (&pool.name, *range)));
         let mut ranges: Vec<_> = ranges.collect();
         ranges.sort_by_key(|(_, range)| *range);
@@ -267,6 +388,17 @@ impl Config {
         }
         found
     }
+}
+
+fn prefix_contradictions(pools: &[PrefixPool]) -> Vec<String> {
+    let mut found: Vec<String> = pools.iter().flat_map(PrefixPool::contradictions).collect();
+    for (at, pool) in pools.iter().enumerate() {
+        let others = pools.iter().take(at).filter(|other| other.overlaps(pool));
+        found.extend(others.map(|other| {
+            format!("pools {} and {} have prefixes in common: use each once", other.name, pool.name)
+        }));
+    }
+    found
 }
 
 fn pool_contradictions(pool: &Pool) -> Vec<String> {

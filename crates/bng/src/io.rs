@@ -1,6 +1,6 @@
 //! What goes into a BNG and what comes out of it: plain data.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use crate::config::Config;
@@ -9,7 +9,11 @@ use crate::mac::Mac;
 use crate::name::Name;
 pub use crate::now::Now;
 use crate::plan::Plan;
-use crate::radius::client::Server;
+use crate::prefix::LinkPrefix;
+use crate::radius::Service as RadiusService;
+use crate::radius::client::{LinkChange, Server};
+use crate::radius::dynauth;
+use crate::radius::packet::Distrust;
 use crate::record::Record;
 use crate::session::{Counters, EndCause, PppLink, SessionId};
 use crate::subscriber::{Key, Service, Status, Subscriber};
@@ -51,14 +55,45 @@ pub enum Input<'a> {
     },
     /// The RADIUS servers of the configuration with their secrets, those without one left out.
     RadiusServers(Vec<Server>),
+    /// The same for accounting.
+    AccountingServers(Vec<Server>),
+    /// Servers that may ask for CoA and Disconnect, with their secrets.
+    DynauthOptions(dynauth::Options),
+    /// A datagram for the server of CoA and Disconnect.
+    Dynauth {
+        /// Where it came from.
+        from: SocketAddr,
+        /// The datagram.
+        bytes: &'a [u8],
+    },
+    /// The node has removed a session, or has been lost.
+    Removed {
+        /// Which.
+        session: SessionId,
+        /// What it counted at last; `None`: the node did not say.
+        counters: Option<Counters>,
+    },
     /// A datagram of a RADIUS server.
     Radius {
+        /// What it is about.
+        service: RadiusService,
         /// Name of the server.
         server: &'a str,
         /// The source port that it answers to, from 0 on.
         port: u16,
         /// The datagram.
         bytes: &'a [u8],
+    },
+    /// A connection to a RADIUS server is there, or has ended.
+    RadiusLink {
+        /// What it is about.
+        service: RadiusService,
+        /// Name of the server.
+        server: &'a str,
+        /// Which of its connections, from 0 on.
+        port: u16,
+        /// What has become of it.
+        change: LinkChange,
     },
     /// What the node has counted of a session.
     Counted {
@@ -111,6 +146,8 @@ pub enum Command {
     RemoveSubscriber(Name),
     /// Ends a session; its client may begin another one.
     Disconnect(SessionId),
+    /// Ends all sessions; their clients may begin others.
+    DisconnectAll,
     /// Another configuration. Sessions go on, with the rates that their plans have now.
     Configure(Box<Config>),
 }
@@ -141,6 +178,12 @@ pub enum CommandError {
     /// Another subscriber has the address.
     #[error("{0} is assigned to subscriber {1}: use another address, or disconnect that subscriber first")]
     AddressInUse(Ipv4Addr, Name),
+    /// Another subscriber has the prefix.
+    #[error("{0} is assigned to subscriber {1}: use another prefix, or disconnect that subscriber first")]
+    PrefixInUse(LinkPrefix, Name),
+    /// The address of the node is in the prefix.
+    #[error("the address of the router is in {0}: use another prefix")]
+    PrefixOfRouter(LinkPrefix),
     /// No host can have the address.
     #[error("no host can have the address {0}: use another one")]
     AddressUnusable(Ipv4Addr),
@@ -184,12 +227,30 @@ pub enum Output {
     },
     /// Send a datagram to a RADIUS server.
     Radius {
+        /// What it is about.
+        service: RadiusService,
         /// Name of the server.
         server: String,
         /// Number of the source port, from 0 on.
         port: u16,
         /// The datagram.
         bytes: Vec<u8>,
+    },
+    /// Answer a request of CoA or Disconnect.
+    Dynauth {
+        /// Who has asked.
+        to: SocketAddr,
+        /// The datagram.
+        bytes: Vec<u8>,
+    },
+    /// End a connection to a RADIUS server, and begin another one.
+    RadiusReconnect {
+        /// What it is about.
+        service: RadiusService,
+        /// Name of the server.
+        server: String,
+        /// Which of its connections, from 0 on.
+        port: u16,
     },
     /// Tell the node.
     Node(NodeCommand),
@@ -231,6 +292,8 @@ pub struct AddSession {
     pub mac: Mac,
     /// Its address.
     pub address: Ipv4Addr,
+    /// The prefix of IPv6 of its link, if it has one.
+    pub prefix: Option<LinkPrefix>,
     /// The relay by which it is reached; `None`: it is on the line itself.
     pub relay: Option<Ipv4Addr>,
     /// Its link, if its access is PPPoE.
@@ -289,6 +352,13 @@ pub enum Event {
         server: String,
         /// Whether it answers.
         is_alive: bool,
+    },
+    /// An answer of a RADIUS server was dropped; at most once a minute for each server.
+    RadiusDistrusted {
+        /// Its name.
+        server: String,
+        /// Why.
+        why: Distrust,
     },
     /// A port has lost its link, or has it again.
     PortLink {

@@ -22,6 +22,7 @@
 //! - Every frame is answered, accepted without an answer, or dropped with a reason, and counted; see [`Bng::counts`].
 #![forbid(unsafe_code)]
 
+mod account;
 pub mod api;
 mod bng;
 mod config;
@@ -39,6 +40,8 @@ mod plan;
 mod pool;
 pub mod ppp;
 pub mod pppoe;
+mod prefix;
+pub mod ra;
 pub mod radius;
 mod random;
 mod record;
@@ -50,8 +53,12 @@ mod subscribers;
 mod why;
 mod words;
 
-pub use bng::{Bng, Counts, Sizes};
-pub use config::{Config, Item, LeaseTimes, Moves, NodeFacts, Port, Pppoe, RadiusServer};
+pub use account::{Account, AccountId, Facts, Limits, Told};
+pub use bng::{AccountingCounts, Bng, Counts, DynauthCounts, Sizes};
+pub use config::{
+    Accounting, AdvertiseTimes, AtLimit, Config, Dynauth, Item, LeaseTimes, Moves, NodeFacts, Port, Pppoe,
+    RadiusServer, Tls,
+};
 pub use drops::{DropReason, Drops};
 pub use io::{
     AddSession, Command, CommandError, Event, Input, LinkState, NodeCommand, Now, Output, Punt,
@@ -63,9 +70,10 @@ pub use mac::Mac;
 pub use name::Name;
 pub use plan::{Plan, Rates, bits_per_s};
 pub use pool::Pool;
+pub use prefix::{LinkPrefix, PrefixPool, interface_id, link_local};
 pub use random::Random;
-pub use record::{Change, Record, RecordError};
+pub use record::{Answered, Change, Record, RecordError, Unaccounted};
 pub use session::{Counters, Device, EndCause, Lease, PppLink, Session, SessionId};
 pub use step::Step;
-pub use subscriber::{Key, Service, Status, Subscriber};
+pub use subscriber::{Key, Service, Status, Subscriber, password_word};
 pub use why::{Direction, MOST_FRAMES, MOST_TRACES, MOST_TRACES_OF_LINE, Outcome, TraceFrame, Why};

@@ -5,10 +5,12 @@ use std::net::Ipv4Addr;
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::account::Account;
 use crate::line::Line;
 use crate::mac::Mac;
 use crate::name::Name;
 use crate::ppp::lcp::Agreed;
+use crate::prefix::LinkPrefix;
 
 /// Number of a session: the revision of its first record, so that none is used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -57,6 +59,8 @@ pub struct Lease {
     pub device: Device,
     /// The address.
     pub address: Ipv4Addr,
+    /// The prefix of IPv6 of its link, if it has one.
+    pub prefix: Option<LinkPrefix>,
     /// Its client identifier (RFC 2132, section 9.14), if it has one.
     pub client_id: Option<Box<[u8]>>,
     /// When it was granted or last renewed, s since 1970.
@@ -65,6 +69,8 @@ pub struct Lease {
     pub lease_s: u32,
     /// The link of a session over PPPoE; `None`: it has its address by DHCP.
     pub ppp: Option<PppLink>,
+    /// What accounting knows of it; `None`: its record is of a version before accounting.
+    pub account: Option<Account>,
 }
 
 /// The link of a session over PPPoE.
@@ -147,10 +153,18 @@ pub enum EndCause {
     Lost,
     /// The port had no link for longer than the grace.
     LinkLost,
+    /// Its subscriber sent nothing for the idle timeout.
+    IdleTimeout,
+    /// It lasted as long as it may.
+    SessionTimeout,
+    /// Its subscriber has used its quota.
+    Quota,
+    /// The operator ended all sessions.
+    Shutdown,
 }
 
 impl EndCause {
-    const ALL: [EndCause; 10] = [
+    const ALL: [EndCause; 14] = [
         EndCause::Released,
         EndCause::Declined,
         EndCause::Expired,
@@ -161,6 +175,10 @@ impl EndCause {
         EndCause::NotStored,
         EndCause::Lost,
         EndCause::LinkLost,
+        EndCause::IdleTimeout,
+        EndCause::SessionTimeout,
+        EndCause::Quota,
+        EndCause::Shutdown,
     ];
 
     /// Its name in records, events and scenarios.
@@ -176,6 +194,10 @@ impl EndCause {
             EndCause::NotStored => "not-stored",
             EndCause::Lost => "lost",
             EndCause::LinkLost => "link-lost",
+            EndCause::IdleTimeout => "idle-timeout",
+            EndCause::SessionTimeout => "session-timeout",
+            EndCause::Quota => "quota",
+            EndCause::Shutdown => "shutdown",
         }
     }
 }

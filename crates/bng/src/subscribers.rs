@@ -6,6 +6,7 @@ use std::ops::Bound;
 use std::time::Duration;
 
 use crate::name::Name;
+use crate::prefix::LinkPrefix;
 use crate::session::Session;
 use crate::subscriber::{Key, Service, Subscriber};
 
@@ -22,6 +23,8 @@ pub(crate) struct Entry {
     pub(crate) offer: Option<Offer>,
     /// The address that it had last, which it gets again if it is free.
     pub(crate) last_address: Option<Ipv4Addr>,
+    /// The same of a prefix of IPv6.
+    pub(crate) last_prefix: Option<LinkPrefix>,
     /// Addresses that its clients declined, the oldest first.
     pub(crate) declined: Vec<Ipv4Addr>,
 }
@@ -46,12 +49,41 @@ pub(crate) struct Online {
     pub(crate) in_node: Option<Service>,
     /// When its counters were last written.
     pub(crate) counted_at: Duration,
+    /// When something of it is due.
+    pub(crate) timers: Timers,
+    /// Router advertisements to it; `None`: it has no prefix, or IPV6CP is not open.
+    pub(crate) advertised: Option<Advertised>,
+}
+
+/// When something of a session is due.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Timers {
+    /// The next interim update, and the interval between two.
+    pub(crate) interim_at: Option<Duration>,
+    pub(crate) interim_s: u32,
+    /// The session timeout.
+    pub(crate) ends_at: Option<Duration>,
+    /// The idle timeout, 0: none; and when its subscriber last sent something.
+    pub(crate) idle_s: u32,
+    pub(crate) idle_since: Duration,
+    /// The first of them, as it is among the deadlines.
+    pub(crate) due: Option<Duration>,
+}
+
+/// Router advertisements that are sent without being asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Advertised {
+    /// When the next one is sent.
+    pub(crate) next: Duration,
+    /// How many were sent.
+    pub(crate) sent: u32,
 }
 
 /// An address that was offered.
 #[derive(Debug, Clone)]
 pub(crate) struct Offer {
     pub(crate) address: Ipv4Addr,
+    pub(crate) prefix: Option<LinkPrefix>,
     pub(crate) until: Duration,
 }
 
@@ -116,6 +148,7 @@ impl Subscribers {
             online: None,
             offer: None,
             last_address: None,
+            last_prefix: None,
             declined: Vec::new(),
         };
         match self.entries.get_mut(index.0 as usize) {

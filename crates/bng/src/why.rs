@@ -124,6 +124,8 @@ pub(crate) struct Trace {
     /// Which of all traces was touched later.
     touched: u64,
     pub(crate) outcome: Outcome,
+    /// What a server says of it.
+    pub(crate) detail: Option<Box<str>>,
     pub(crate) frames: VecDeque<TraceFrame>,
 }
 
@@ -151,7 +153,7 @@ impl Traces {
             None => {
                 self.make_room(line);
                 let outcome = UNKNOWN;
-                let trace = Trace { touched, outcome, frames: VecDeque::new() };
+                let trace = Trace { touched, outcome, detail: None, frames: VecDeque::new() };
                 self.of_device.insert(device.clone(), trace);
             }
         }
@@ -192,6 +194,14 @@ impl Traces {
     pub(crate) fn note(&mut self, line: &Line, mac: Mac, outcome: Outcome) {
         if let Some(trace) = self.of_device.get_mut(&(line.clone(), mac)) {
             trace.outcome = outcome;
+            trace.detail = None;
+        }
+    }
+
+    /// What a server says of the last outcome of a device.
+    pub(crate) fn explain(&mut self, line: &Line, mac: Mac, detail: &str) {
+        if let Some(trace) = self.of_device.get_mut(&(line.clone(), mac)) {
+            trace.detail = Some(detail.into()).filter(|_| !detail.is_empty());
         }
     }
 

@@ -1,6 +1,6 @@
 //! Clients that dial in by PPPoE, from a PADI to an address, with disks and programs that fail meanwhile.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
@@ -10,33 +10,37 @@ use weir_bng::ppp::auth::{Method, Password};
 use weir_bng::ppp::packet::Packet;
 use weir_bng::ppp::protocol;
 use weir_bng::pppoe::concentrator::padt;
+use weir_bng::pppoe::session::SessionFrame;
+use weir_bng::radius::Service;
 use weir_bng::radius::attribute::{Attributes, number};
 use weir_bng::radius::client::Secret;
 use weir_bng::radius::packet::{self as radius, Require, code, reveal_password};
 use weir_bng::{
-    AddSession, Bng, Command, CommandError, Config, DropReason, EndCause, Event, Input, Line, Mac,
-    NodeCommand, Now, Output, Punt, Random, Record, SessionId, Step,
+    AddSession, Bng, Command, CommandError, Config, Counters, DropReason, EndCause, Event, Input, Line, Mac,
+    NodeCommand, Now, Output, Punt, RadiusServer, Random, Record, SessionId, Step,
 };
 
-const PORT: Mac = Mac([2, 0, 0, 0, 0, 0xfe]);
-const TEXT: &str = "port access1 mac 02:00:00:00:00:fe, pool main 100.64.0.2-100.64.0.9 router 100.64.0.1/24,
+use crate::ipv6::{POOL, with_ipv6};
+
+pub(crate) const PORT: Mac = Mac([2, 0, 0, 0, 0, 0xfe]);
+pub(crate) const TEXT: &str = "port access1 mac 02:00:00:00:00:fe, pool main 100.64.0.2-100.64.0.9 router 100.64.0.1/24,
     plan basic down 20Mbit up 5Mbit, dns 192.0.2.53, pppoe auth chap-md5 pap ms-chapv2 padi mac 1000 sessions mac 3,
     subscriber anna login anna@isp plan basic password secret,
     subscriber ben login ben@isp plan basic address 100.64.0.9 password other";
 
-const SECRET: &[u8] = b"of both sides";
+pub(crate) const SECRET: &[u8] = b"of both sides";
 
 /// A client on a line.
-struct Device {
-    line: Line,
-    client: Client,
+pub(crate) struct Device {
+    pub(crate) line: Line,
+    pub(crate) client: Client,
 }
 
-fn device(number: u8, name: &str, password: &str) -> Device {
+pub(crate) fn device(number: u8, name: &str, password: &str) -> Device {
     device_with(number, name, password, Method::ChapMd5)
 }
 
-fn device_with(number: u8, name: &str, password: &str, method: Method) -> Device {
+pub(crate) fn device_with(number: u8, name: &str, password: &str, method: Method) -> Device {
     let login = Login { name: name.as_bytes().into(), password: Password::new(password.as_bytes()) };
     let mac = Mac([2, 0, 0, 0, 0, number]);
     let profile = Profile { methods: vec![method], ..Profile::new(mac, login) };
@@ -45,11 +49,11 @@ fn device_with(number: u8, name: &str, password: &str, method: Method) -> Device
 }
 
 impl Device {
-    fn mac(&self) -> Mac {
+    pub(crate) fn mac(&self) -> Mac {
         self.client.profile().mac
     }
 
-    fn address(&self) -> Option<Ipv4Addr> {
+    pub(crate) fn address(&self) -> Option<Ipv4Addr> {
         self.client.addresses().map(|addresses| addresses.client)
     }
 
@@ -58,47 +62,57 @@ impl Device {
     }
 
     /// A frame of its session.
-    fn frame(&self, protocol: u16, packet: Packet<'_>) -> Vec<u8> {
+    pub(crate) fn frame(&self, protocol: u16, packet: Packet<'_>) -> Vec<u8> {
         self.client.frame(protocol, &packet.write()).expect("a session")
     }
 }
 
 /// A RADIUS server: what it answers to a datagram.
-type Server = Box<dyn FnMut(&[u8]) -> Option<Vec<u8>>>;
+pub(crate) type Server = Box<dyn FnMut(&[u8]) -> Option<Vec<u8>>>;
 
 /// A frame on its way.
-enum Frame {
+pub(crate) enum Frame {
     FromClient(usize, Vec<u8>),
     ToClient(Line, Vec<u8>),
-    ToRadius(u16, Vec<u8>),
+    ToRadius(Service, u16, Vec<u8>),
 }
 
 /// A BNG with its disk, its node and its clients.
-struct World {
-    bng: Bng,
-    config: Config,
-    now: Duration,
-    devices: Vec<Device>,
-    frames: VecDeque<Frame>,
-    disk: Vec<Record>,
+pub(crate) struct World {
+    pub(crate) bng: Bng,
+    pub(crate) config: Config,
+    pub(crate) now: Duration,
+    pub(crate) devices: Vec<Device>,
+    pub(crate) frames: VecDeque<Frame>,
+    pub(crate) disk: Vec<Record>,
     /// Records that are not on disk yet.
-    pending: Vec<Record>,
-    is_disk_slow: bool,
-    node: Vec<AddSession>,
-    events: Vec<Event>,
-    results: Vec<Result<(), CommandError>>,
-    timer: Option<Duration>,
-    loses: Box<dyn FnMut() -> bool>,
+    pub(crate) pending: Vec<Record>,
+    pub(crate) is_disk_slow: bool,
+    pub(crate) node: Vec<AddSession>,
+    /// How often the node was told of a session.
+    pub(crate) told_node: usize,
+    /// What the node says that it counted of a session that it removes; `None`: it says nothing.
+    pub(crate) last_counts: Option<Counters>,
+    /// Sessions that the node has removed, and has not said so.
+    pub(crate) removed: Vec<SessionId>,
+    /// Answers to CoA and Disconnect.
+    pub(crate) answers: Vec<Vec<u8>>,
+    /// What the server of accounting answers.
+    pub(crate) accounting: Server,
+    pub(crate) events: Vec<Event>,
+    pub(crate) results: Vec<Result<(), CommandError>>,
+    pub(crate) timer: Option<Duration>,
+    pub(crate) loses: Box<dyn FnMut() -> bool>,
     /// What the RADIUS server answers.
-    radius: Server,
+    pub(crate) radius: Server,
 }
 
 impl World {
-    fn new(devices: Vec<Device>) -> World {
+    pub(crate) fn new(devices: Vec<Device>) -> World {
         World::of(TEXT, devices)
     }
 
-    fn of(text: &str, devices: Vec<Device>) -> World {
+    pub(crate) fn of(text: &str, devices: Vec<Device>) -> World {
         let (config, subscribers) = Config::read("test", text).unwrap_or_else(|wrong| panic!("{wrong}"));
         let mut world = World {
             bng: Bng::new(config.clone(), 7).expect("it contradicts nothing"),
@@ -110,26 +124,42 @@ impl World {
             pending: Vec::new(),
             is_disk_slow: false,
             node: Vec::new(),
+            removed: Vec::new(),
             events: Vec::new(),
             results: Vec::new(),
             timer: None,
+            answers: Vec::new(),
             loses: Box::new(|| false),
+            told_node: 0,
+            last_counts: Some(Counters::default()),
             radius: Box::new(|_| None),
+            accounting: Box::new(|_| None),
         };
-        let servers = world.config.radius.iter().map(|server| server.with_secret(Secret::new(SECRET)));
-        let servers = servers.collect();
-        world.input(Input::RadiusServers(servers));
+        world.say_servers();
         for subscriber in subscribers {
             world.command(Command::AddSubscriber(subscriber));
         }
         world
     }
 
-    fn time(&self) -> Now {
+    /// The program learns the secrets of the servers.
+    pub(crate) fn say_servers(&mut self) {
+        let servers: Vec<_> = self.config.radius.clone();
+        let with_secret = |server: &RadiusServer| server.with_secret(Secret::new(SECRET));
+        self.input(Input::RadiusServers(servers.iter().map(with_secret).collect()));
+        let of_accounting = servers.iter().filter(|server| server.accounting.is_some());
+        self.input(Input::AccountingServers(of_accounting.map(with_secret).collect()));
+        if let Some(dynauth) = self.config.dynauth.clone() {
+            let sources = dynauth.clients.iter().map(|(address, _)| (*address, Secret::new(SECRET)));
+            self.input(Input::DynauthOptions(dynauth.options(sources.collect())));
+        }
+    }
+
+    pub(crate) fn time(&self) -> Now {
         Now { at: self.now, wall_s: 1_790_000_000 + self.now.as_secs() }
     }
 
-    fn input(&mut self, input: Input<'_>) {
+    pub(crate) fn input(&mut self, input: Input<'_>) {
         let mut out = Vec::new();
         self.bng.input(self.time(), input, &mut out);
         self.carry_out(out);
@@ -139,7 +169,7 @@ impl World {
     }
 
     /// All records are on disk.
-    fn store(&mut self) {
+    pub(crate) fn store(&mut self) {
         while let Some(revision) = self.pending.last().map(|record| record.revision) {
             self.disk.append(&mut self.pending);
             let mut out = Vec::new();
@@ -148,7 +178,7 @@ impl World {
         }
     }
 
-    fn carry_out(&mut self, out: Vec<Output>) {
+    pub(crate) fn carry_out(&mut self, out: Vec<Output>) {
         for output in out {
             match output {
                 Output::Store(record) => self.pending.push(record),
@@ -158,33 +188,45 @@ impl World {
                 Output::Node(NodeCommand::AddSession(add)) => {
                     self.node.retain(|other| other.session != add.session);
                     self.node.push(add);
+                    self.told_node += 1;
                 }
                 Output::Node(NodeCommand::RemoveSession { session }) => {
                     self.node.retain(|other| other.session != session);
+                    if self.last_counts.is_some() {
+                        self.removed.push(session);
+                    }
                 }
                 Output::Event(event) => self.events.push(event),
                 Output::Done { result, .. } => self.results.push(result),
-                Output::Radius { port, bytes, .. } => self.frames.push_back(Frame::ToRadius(port, bytes)),
+                Output::Dynauth { bytes, .. } => self.answers.push(bytes),
+                Output::Radius { service, port, bytes, .. } => {
+                    self.frames.push_back(Frame::ToRadius(service, port, bytes));
+                }
+                Output::RadiusReconnect { server, .. } => panic!("no server has TLS: {server}"),
                 Output::Wake(at) => self.timer = Some(at),
             }
         }
     }
 
-    fn command(&mut self, command: Command) {
+    pub(crate) fn command(&mut self, command: Command) {
         self.input(Input::Command { id: 1, command });
     }
 
-    fn punt(&mut self, client: usize, bytes: &[u8]) {
+    pub(crate) fn punt(&mut self, client: usize, bytes: &[u8]) {
         let Line { port, tags } = self.devices[client].line.clone();
         self.input(Input::Punt(Punt { port, tags, bytes }));
     }
 
     fn deliver(&mut self, frame: Frame) {
         match frame {
-            Frame::FromClient(client, bytes) => self.punt(client, &bytes),
-            Frame::ToRadius(port, bytes) => {
-                if let Some(bytes) = (self.radius)(&bytes) {
-                    self.input(Input::Radius { server: "one", port, bytes: &bytes });
+            Frame::FromClient(client, bytes) => {
+                self.assert_known(&bytes);
+                self.punt(client, &bytes);
+            }
+            Frame::ToRadius(service, port, bytes) => {
+                let server = if service == Service::Access { &mut self.radius } else { &mut self.accounting };
+                if let Some(bytes) = server(&bytes) {
+                    self.input(Input::Radius { service, server: "one", port, bytes: &bytes });
                 }
             }
             Frame::ToClient(line, bytes) => {
@@ -196,15 +238,26 @@ impl World {
         }
     }
 
+    /// The node ends sessions that it does not know when a packet of them comes.
+    fn assert_known(&self, bytes: &[u8]) {
+        let frame = SessionFrame::read(bytes).ok();
+        let packet = frame.filter(|frame| frame.protocol == protocol::IPV6);
+        let id = packet.map(|packet| packet.session_id);
+        let is_known = |id: u16| self.node.iter().any(|add| add.ppp.is_some_and(|ppp| ppp.id == id));
+        assert!(id.is_none_or(is_known), "a packet before the node knows session {id:?}");
+    }
+
     /// Until nothing happens any more, or for so long.
-    fn run(&mut self, most: Duration) {
+    pub(crate) fn run(&mut self, most: Duration) {
         let end = self.now + most;
         loop {
             while let Some(frame) = self.frames.pop_front() {
                 if !(self.loses)() {
                     self.deliver(frame);
                 }
+                self.say_removed();
             }
+            self.say_removed();
             let of_clients = self.devices.iter().filter_map(|device| device.client.deadline());
             let next = of_clients.chain(self.timer).min().filter(|next| *next <= end);
             let Some(next) = next else { break };
@@ -221,14 +274,21 @@ impl World {
         self.now = end;
     }
 
-    fn dial(&mut self, client: usize) {
+    /// The node says what it counted of sessions that it has removed.
+    pub(crate) fn say_removed(&mut self) {
+        for session in std::mem::take(&mut self.removed) {
+            self.input(Input::Removed { session, counters: self.last_counts });
+        }
+    }
+
+    pub(crate) fn dial(&mut self, client: usize) {
         let padi = self.devices[client].client.dial(self.now);
         self.frames.push_back(Frame::FromClient(client, padi));
         self.run(Duration::from_secs(1));
     }
 
     /// Another program with what is on disk, and the node's table.
-    fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         self.pending.clear();
         self.frames.clear();
         self.timer = None;
@@ -238,15 +298,17 @@ impl World {
             let record = text.parse().unwrap_or_else(|wrong| panic!("{text}: {wrong}"));
             self.input(Input::Adopt(record));
         }
+        self.removed.clear();
+        self.say_servers();
         let node = self.node.clone();
         self.input(Input::NodeTable(&node));
     }
 
-    fn online(&self) -> Vec<(String, Ipv4Addr)> {
+    pub(crate) fn online(&self) -> Vec<(String, Ipv4Addr)> {
         self.bng.sessions().map(|session| (session.subscriber.to_string(), session.lease.address)).collect()
     }
 
-    fn drops(&self, reason: DropReason) -> u64 {
+    pub(crate) fn drops(&self, reason: DropReason) -> u64 {
         self.bng.counts().drops[reason]
     }
 
@@ -257,7 +319,7 @@ impl World {
         self.assert_counted();
     }
 
-    fn assert_counted(&self) {
+    pub(crate) fn assert_counted(&self) {
         let counts = self.bng.counts();
         let waiting = self.bng.sizes().waiting_answers as u64;
         let sum = counts.answered + counts.accepted + counts.drops.sum() + waiting;
@@ -265,7 +327,7 @@ impl World {
     }
 }
 
-fn anna() -> Device {
+pub(crate) fn anna() -> Device {
     device(1, "anna@isp", "secret")
 }
 
@@ -507,12 +569,13 @@ fn a_client_that_negotiates_its_link_anew_has_one_session_at_each_time() {
 fn sessions_come_and_go_over_bad_lines_and_restarts() {
     for seed in 0..6_u8 {
         let mut random = Random::new([seed; 32]);
-        let text = TEXT.replace("100.64.0.9 router", "100.64.0.40 router");
+        let text = format!("{POOL}, {}", TEXT.replace("100.64.0.9 router", "100.64.0.40 router"));
         let mut world = World::of(&text, Vec::new());
         for n in 0..20_u8 {
             let line = format!("c{n} login c{n} plan basic password p{n}");
             world.command(Command::AddSubscriber(line.parse().expect("a subscriber")));
-            world.devices.push(device(n + 1, &format!("c{n}"), &format!("p{n}")));
+            let device = device(n + 1, &format!("c{n}"), &format!("p{n}"));
+            world.devices.push(if n % 2 == 0 { with_ipv6(device, n + 1) } else { device });
         }
         let mut lost = Random::new([seed + 100; 32]);
         world.loses = Box::new(move || lost.below(5) == 0);
@@ -547,6 +610,9 @@ fn check(world: &World, seed: u8) {
     let count = addresses.len();
     addresses.dedup();
     assert_eq!(addresses.len(), count, "seed {seed}: an address twice");
+    let prefixes: Vec<_> = world.bng.sessions().filter_map(|session| session.lease.prefix).collect();
+    let unique: BTreeSet<_> = prefixes.iter().collect();
+    assert_eq!(unique.len(), prefixes.len(), "seed {seed}: a prefix twice");
     let mut node: Vec<SessionId> = world.node.iter().map(|add| add.session).collect();
     node.sort();
     let online: Vec<SessionId> = world.bng.sessions().map(|session| session.id).collect();
@@ -555,10 +621,10 @@ fn check(world: &World, seed: u8) {
     world.assert_counted();
 }
 
-const RADIUS: &str = "radius one 192.0.2.9:1812 secret-file x plan basic";
+pub(crate) const RADIUS: &str = "radius one 192.0.2.9:1812 secret-file x plan basic";
 
 /// A server that knows a password, and gives these attributes.
-fn server(password: &'static [u8], list: &'static [(u8, &'static [u8])]) -> Server {
+pub(crate) fn server(password: &'static [u8], list: &'static [(u8, &'static [u8])]) -> Server {
     Box::new(move |bytes| {
         let request = radius::Packet::read(bytes).expect("a packet");
         assert_eq!(request.check_access(SECRET, Require::MessageAuthenticator), Ok(()));
@@ -571,7 +637,7 @@ fn server(password: &'static [u8], list: &'static [(u8, &'static [u8])]) -> Serv
     })
 }
 
-fn remote(password: &'static [u8], list: &'static [(u8, &'static [u8])]) -> World {
+pub(crate) fn remote(password: &'static [u8], list: &'static [(u8, &'static [u8])]) -> World {
     let carl = device_with(3, "carl@isp", "secret", Method::Pap);
     let text = format!("{RADIUS}, {}", TEXT.replace("auth chap-md5 pap", "auth pap chap-md5"));
     let mut world = World::of(&text, vec![carl]);

@@ -1,6 +1,6 @@
 //! The file of the node, as far as it is for this program: the item `bng(...)`, held against the ports of the node.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -36,7 +36,11 @@ impl File {
         let beside = |other: PathBuf| path.parent().unwrap_or(Path::new("")).join(other);
         let mut config = config;
         for server in &mut config.radius {
-            server.secret_file = beside(std::mem::take(&mut server.secret_file));
+            server.secret_file = server.secret_file.take().map(beside);
+            server.tls.iter_mut().for_each(|tls| tls.map_paths(beside));
+        }
+        for (_, file) in config.dynauth.iter_mut().flat_map(|dynauth| &mut dynauth.clients) {
+            *file = beside(std::mem::take(file));
         }
         Ok(File { config, store: store.map(beside), socket: socket.map(beside), captive_at })
     }
@@ -48,7 +52,5 @@ fn facts(node: &weir_node::Config) -> Result<NodeFacts> {
     let ports = ports.collect::<Result<_, String>>().map_err(anyhow::Error::msg)?;
     // Access ports have the addresses of the gateways.
     let addresses = node.plane.ports.iter().filter(|port| port.is_access).flat_map(|port| &port.addresses);
-    let v4 = |address: IpAddr| if let IpAddr::V4(address) = address { Some(address) } else { None };
-    let gateways: Vec<Ipv4Addr> = addresses.filter_map(|prefix| v4(prefix.host())).collect();
-    Ok(NodeFacts { ports, gateways })
+    Ok(NodeFacts { ports, gateways: addresses.map(|prefix| prefix.host()).collect() })
 }

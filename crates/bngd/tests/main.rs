@@ -1,8 +1,23 @@
 //! The tests of `weir-bngd` from outside, as one program.
 
+mod accounting;
 mod flood;
 mod pppoe;
+mod radsec;
 mod rest;
 mod restart;
+mod services {
+    //! Servers of others: `./test services`.
+    mod pppoe_codecs;
+    mod radius;
+    mod radius_codecs;
+    mod radius_tls;
+}
 mod store;
 mod walled;
+
+// What they share.
+mod certificates;
+mod codecs;
+mod device;
+mod freeradius;

@@ -6,11 +6,13 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 use weir_packet::frame::Mac;
 use weir_plane::scenario::packet;
 use weir_plane::{
-    Batch, Command, Config, Dir, FilterCommand, ForwardEntry, Frame, HEAD_ROOM, MacText, NatCommand,
-    NeighbourCommand, NeighbourEntry, OneToOneEntry, Plane, PoliceCommand, PortId, Prefix, RouteCommand,
-    RouteEntry, RouteTarget, Time, Transport, Update, Verdict, Via,
+    Batch, Command, Config, Dir, DropReason, FilterCommand, ForwardEntry, Frame, HEAD_ROOM, MacText,
+    NatCommand, NeighbourCommand, NeighbourEntry, OneToOneEntry, Plane, PoliceCommand, PortId, Prefix,
+    RouteCommand, RouteEntry, RouteTarget, Time, Transport, Update, Verdict, Via,
 };
 use weir_testkit::Dice;
+
+use crate::access::pass;
 
 const MACS: [Mac; 2] = [[2; 6], [4; 6]];
 
@@ -128,6 +130,9 @@ impl Model {
                 self.pairs.retain(|one| one.0 != outside);
                 self.pairs.len() < before
             }
+            Command::Nat(NatCommand::EndMapping { proto, outside, .. }) => {
+                !self.forwards.iter().any(|one| (one.0, one.1) == (proto, outside))
+            }
             Command::Filter(FilterCommand::SetRules { rules, .. }) => {
                 let port = rules.split("port ").nth(1).and_then(|rest| rest.split('\n').next());
                 self.blocked = port.expect("as `command` writes them").parse().expect("a port");
@@ -186,7 +191,10 @@ fn command(dice: &mut Dice) -> Command {
         }
         7 => {
             let outside = SocketAddrV4::new(outside(dice), port(dice));
-            Command::Nat(NatCommand::RemoveForward { stage: 2, proto, outside })
+            Command::Nat(match dice.roll(4) {
+                0 => NatCommand::EndMapping { stage: 2, proto, outside },
+                _ => NatCommand::RemoveForward { stage: 2, proto, outside },
+            })
         }
         8 => match dice.roll(2) {
             0 => Command::Nat(NatCommand::SetOneToOne(OneToOneEntry {
@@ -302,4 +310,54 @@ fn many_commands_take_many_turns() {
     assert_eq!((update.objects(), left, turns + 1), (0, 256, 64_000 / 256));
     assert_eq!(config.routes_behind(None, None, usize::MAX).len(), 64_000);
     assert!(config.decide(&list).expect("they are there").is_empty(), "what is so already changes nothing");
+}
+
+/// Whether a frame has passed the NAT: it waits for the Ethernet address of the host inside.
+fn awaits_its_host(verdict: Verdict) -> bool {
+    matches!(verdict, Verdict::Kept(_))
+}
+
+/// A host's mapping ends by a command, with all its sessions and no other; one that is not there has ended already.
+#[test]
+fn a_mapping_ends_by_a_command() {
+    let mut config = Config::read("n", &Model::new().text()).expect("a node");
+    let mut plane = Plane::new(&config, &MACS);
+    let send = |plane: &mut Plane, port: u8, line: &str| {
+        let packet = packet(line).expect("a packet");
+        let bytes = [&MACS[usize::from(port)][..], &[2, 0, 0, 0, 0, 9], &[8, 0], &packet].concat();
+        pass(plane, Time::from_ms(9), port.into(), &bytes)
+    };
+    let open = |plane: &mut Plane, host: u8, far: u8| {
+        let (_, bytes) = send(plane, 0, &format!("udp 10.0.0.{host}:9 > 203.0.113.{far}:53"));
+        u16::from_be_bytes([bytes[34], bytes[35]])
+    };
+    config
+        .decide(&[route_to_far()])
+        .map(|changes| plane.take(Time::from_ms(1), Update::of_changes(&changes)))
+        .expect("it is right")
+        .expect("room");
+    let (mine, other) = (open(&mut plane, 8, 1), open(&mut plane, 9, 1));
+    assert_eq!(open(&mut plane, 8, 2), mine, "one mapping for all remote hosts");
+    let answer = |plane: &mut Plane, far: u8, port: u16| {
+        send(plane, 1, &format!("udp 203.0.113.{far}:53 > 192.0.2.1:{port}")).0
+    };
+    for (far, port) in [(1, mine), (2, mine), (1, other)] {
+        assert!(awaits_its_host(answer(&mut plane, far, port)));
+    }
+    for _ in 0..2 {
+        let outside = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 1), mine);
+        let end = Command::Nat(NatCommand::EndMapping { stage: 2, proto: Transport::Udp, outside });
+        let changes = config.decide(&[end]).expect("there is a NAT");
+        plane.take(Time::from_ms(10), Update::of_changes(&changes)).expect("room");
+    }
+    assert_eq!(answer(&mut plane, 1, mine), Verdict::Dropped(DropReason::NatNoMapping));
+    assert_eq!(answer(&mut plane, 2, mine), Verdict::Dropped(DropReason::NatNoMapping));
+    assert!(awaits_its_host(answer(&mut plane, 1, other)));
+}
+
+/// A route to the hosts far away.
+fn route_to_far() -> Command {
+    let prefix = Prefix { address: Ipv4Addr::new(203, 0, 113, 0).into(), len: 24 };
+    let via = Via { address: [198, 51, 100, 2].into(), port: None };
+    Command::Route(RouteCommand::Set(RouteEntry { prefix, target: RouteTarget::Via(vec![via]) }))
 }

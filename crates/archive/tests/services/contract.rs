@@ -11,7 +11,8 @@ fn it_keeps_what_each_archive_promises() {
     for (name, check) in contract::ALL {
         println!("{name}");
         let (url, _) = bed.postgres.database();
-        check(&PostgresArchive::open(&bed.server(&url)).expect("an archive"));
+        let archive = PostgresArchive::open(&bed.server(&url)).expect("an archive");
+        check(&archive, &archive);
     }
 }
 

@@ -4,28 +4,37 @@
 //! store /var/lib/weir/bng, socket /run/weir/bng.sock,
 //! port access1 mac 02:00:00:00:00:fe trusted relay 192.0.2.1,
 //! pool main 100.64.0.2-100.64.0.99 100.64.1.0-100.64.1.9 router 100.64.0.1/16,
-//! plan basic down 20Mbit up 5Mbit, dns 192.0.2.53 192.0.2.54,
+//! pool six 2001:db8:100::/48 router 2001:db8:100::1/48, ra interval 5m router 1h valid 1h preferred 30m,
+//! plan basic down 20Mbit up 5Mbit timeout 24h idle 1h quota 100G quota-down 90G quota-up 20G, at-limit walled,
+//! dns 192.0.2.53 192.0.2.54 2001:db8::53,
 //! portal https://portal.example/, captive https://captive.example/api at 192.0.2.10:8080,
 //! lease 1h renewal 30m rebinding 52m, offer 30s, quarantine 10m, grace 60s, moves refuse,
 //! limit line 100 burst 200, limit subscriber 5 burst 20,
-//! radius one 192.0.2.9:1812 secret-file one.secret realm isp ports 16 require status plan basic,
+//! dynamic-authorization 192.0.2.1:3799 client 192.0.2.9 secret-file coa.secret require window 5m,
+//! accounting interim 15m least-interim 10m swapped,
+//! radius one 192.0.2.9:1812 secret-file one.secret realm isp ports 16 require status dead 10s accounting 1813 plan basic,
+//! radius three tls://192.0.2.9:2083 ca ca.pem cert bng.pem key bng.key server-name aaa.example,
 //! pppoe name weir auth chap-md5 pap service gold strict delay 10ms mtu 1508 sessions mac 4 line 100 padi mac 1 burst 5,
 //! subscriber anna mac 02:00:00:00:00:01 plan basic address 100.64.0.9 blocked
 //! ```
 //! `#` begins a comment, up to the end of its line.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
+mod accounting;
+mod dynauth;
+mod ipv6;
 mod pppoe;
 mod radius;
 
 use weir_config::{Mistakes, Notes, did_you_mean, unit};
 
-use super::{Item, LeaseTimes, Moves, NodeFacts, Port};
+use super::{AtLimit, Item, LeaseTimes, Moves, NodeFacts, Port};
+use crate::account::Limits;
 use crate::limit::Limit;
 use crate::line::PortName;
 use crate::mac::Mac;
@@ -35,12 +44,13 @@ use crate::pool::Pool;
 use crate::subscriber::Subscriber;
 use crate::words::Words;
 
-const ITEMS: [&str; 17] = [
+const ITEMS: [&str; 21] = [
     "store",
     "socket",
     "port",
     "pool",
     "plan",
+    "ra",
     "dns",
     "portal",
     "captive",
@@ -49,9 +59,12 @@ const ITEMS: [&str; 17] = [
     "quarantine",
     "grace",
     "moves",
+    "at-limit",
     "limit",
     "pppoe",
     "radius",
+    "accounting",
+    "dynamic-authorization",
     "subscriber",
 ];
 
@@ -114,29 +127,43 @@ fn read_item(item: &str, read: &mut Item, node: Option<&NodeFacts>) -> Result<()
             }
         }
         "pool" => {
-            let pool = pool(words)?;
-            if let Some(node) = node {
-                node.check_router(&pool)?;
+            let name = words.value("the name of the pool")?;
+            let names = config.pools.iter().map(|pool| &pool.name);
+            if names.chain(config.prefix_pools.iter().map(|pool| &pool.name)).any(|other| *other == name) {
+                return Err(format!("there are two pools of the name {name}: remove one"));
             }
-            if config.pools.iter().any(|other| other.name == pool.name) {
-                return Err(format!("there are two pools of the name {}: remove one", pool.name));
+            if words.peek().is_some_and(|word| word.contains(':')) {
+                let pool = ipv6::pool(name, words)?;
+                node.map_or(Ok(()), |node| node.check_router(&pool.name, pool.router, pool.router_len))?;
+                config.prefix_pools.push(pool);
+            } else {
+                let pool = pool(name, words)?;
+                node.map_or(Ok(()), |node| node.check_router(&pool.name, pool.router, pool.prefix_len))?;
+                config.pools.push(pool);
             }
-            config.pools.push(pool);
         }
         "plan" => {
             let name: Name = words.value("the name of the plan")?;
             if name.as_str() == "down" {
                 return Err("a plan cannot have the name `down`: use another one".into());
             }
-            if config.plans.insert(name, Rates::read(words)?).is_some() {
+            let (rates, limits) = (Rates::read(words)?, plan_limits(words)?);
+            if config.plans.insert(name.clone(), rates).is_some() {
                 return Err("there are two plans of this name: remove one".into());
+            }
+            if limits != Limits::default() {
+                config.plan_limits.insert(name, limits);
             }
         }
         "dns" => {
             while words.peek().is_some() {
-                config.dns.push(words.number("IPv4 address")?);
+                match words.number("address")? {
+                    IpAddr::V4(dns) => config.dns.push(dns),
+                    IpAddr::V6(dns) => config.dns6.push(dns),
+                }
             }
         }
+        "ra" => config.advertise = ipv6::times(words)?,
         "portal" => once("portal", &mut config.portal, uri(words)?)?,
         "captive" => {
             once("captive", &mut config.captive, uri(words)?)?;
@@ -172,6 +199,17 @@ fn read_item(item: &str, read: &mut Item, node: Option<&NodeFacts>) -> Result<()
             }
             config.radius.push(server);
         }
+        "at-limit" => {
+            config.at_limit = match words.word("`end` or `walled`")? {
+                "end" => AtLimit::End,
+                "walled" => AtLimit::Walled,
+                other => return Err(format!("`{other}` is no rule for limits: use end or walled")),
+            }
+        }
+        "dynamic-authorization" => {
+            once("dynamic-authorization", &mut config.dynauth, dynauth::read(words)?)?;
+        }
+        "accounting" => config.accounting = accounting::read(words)?,
         "subscriber" if node.is_some() => {
             return Err(
                 "subscribers do not stand in the file of a node: remove this one, and use `weir bng subscriber add`".into()
@@ -204,16 +242,15 @@ impl NodeFacts {
         Err(format!("the node has no port `{port}`: {}", did_you_mean(&port.to_string(), &names)))
     }
 
-    fn check_router(&self, pool: &Pool) -> Result<(), String> {
-        if self.gateways.contains(&pool.router) {
+    fn check_router(&self, pool: &Name, router: impl Into<IpAddr>, len: u8) -> Result<(), String> {
+        let router = router.into();
+        if self.gateways.contains(&router) {
             return Ok(());
         }
-        let (router, len) = (pool.router, pool.prefix_len);
         let gateways: Vec<String> = self.gateways.iter().map(ToString::to_string).collect();
         let has = if gateways.is_empty() { "none".to_string() } else { gateways.join(", ") };
         Err(format!(
-            "the router {router} of pool {} is no gateway of the node, which has {has}: write `access(gateway {router}/{len})`",
-            pool.name
+            "the router {router} of pool {pool} is no gateway of the node, which has {has}: write `access(gateway {router}/{len})`"
         ))
     }
 }
@@ -247,8 +284,8 @@ fn port(words: &mut Words<'_>) -> Result<Port, String> {
     Ok(port)
 }
 
-fn pool(words: &mut Words<'_>) -> Result<Pool, String> {
-    let (name, mut ranges) = (words.value("the name of the pool")?, Vec::new());
+fn pool(name: Name, words: &mut Words<'_>) -> Result<Pool, String> {
+    let mut ranges = Vec::new();
     loop {
         let word = words.word("a range, or `router`,")?;
         if word == "router" {
@@ -287,6 +324,40 @@ fn time(words: &mut Words<'_>, least_s: u64) -> Result<Duration, String> {
     unit::time(words.word("a time")?, Duration::from_secs(least_s), most)
 }
 
+/// What a session of a plan may use.
+fn plan_limits(words: &mut Words<'_>) -> Result<Limits, String> {
+    let mut limits = Limits::default();
+    while let Some(word) = words.peek() {
+        match word {
+            "timeout" => limits.session_timeout_s = Some(limit_time(words)?),
+            "idle" => limits.idle_timeout_s = Some(limit_time(words)?),
+            "quota" => limits.total_bytes = Some(volume(words)?),
+            "quota-down" => limits.down_bytes = Some(volume(words)?),
+            "quota-up" => limits.up_bytes = Some(volume(words)?),
+            _ => break,
+        }
+    }
+    Ok(limits)
+}
+
+/// The time behind the next word.
+fn limit_time(words: &mut Words<'_>) -> Result<u32, String> {
+    words.next();
+    seconds(words)
+}
+
+/// The bytes behind the next word: a number, with k, M, G or T for powers of 1000.
+fn volume(words: &mut Words<'_>) -> Result<u64, String> {
+    words.next();
+    let word = words.word("a number of bytes")?;
+    let units = [("k", 1_000), ("M", 1_000_000), ("G", 1_000_000_000), ("T", 1_000_000_000_000)];
+    let (digits, unit) =
+        units.iter().find_map(|(name, unit)| Some((word.strip_suffix(name)?, *unit))).unwrap_or((word, 1));
+    let bytes =
+        digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit)).filter(|bytes| *bytes > 0);
+    bytes.ok_or_else(|| format!("`{word}` is no number of bytes: use 100G, 500M or 2000000"))
+}
+
 fn limit(words: &mut Words<'_>) -> Result<Limit, String> {
     let number = |words: &mut Words<'_>| {
         let word = words.word("a number of messages")?;
@@ -301,30 +372,58 @@ fn limit(words: &mut Words<'_>) -> Result<Limit, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use crate::config::{Accounting, Config};
     use crate::ppp::auth::Method;
     use crate::pppoe::concentrator::{self, ServiceNames};
+    use crate::radius::accounting::InputIs;
     use crate::radius::packet::Require;
 
     #[test]
     fn all_items_are_read() {
         let text = "port access1 mac 02:00:00:00:00:fe trusted relay 192.0.2.1, # the first one, with a comma
             pool main 100.64.0.2-100.64.0.99 100.64.1.1-100.64.1.9 router 100.64.0.1/16,
-            plan basic down 20Mbit up 5Mbit, dns 192.0.2.53
+            plan basic down 20Mbit up 5Mbit, plan gold down 1Gbit up 1Gbit quota 100G idle 1h timeout 1d quota-up 2k quota-down 7,
+            at-limit walled, dns 192.0.2.53
             192.0.2.54, lease 1h renewal 20m rebinding 40m, offer 5s, quarantine 1h, moves refuse,
             limit line 10 burst 20, limit subscriber 3,
             pppoe name bng1 auth pap ms-chapv2 service gold service basic strict delay 10ms mtu 1508 sessions mac 1 line 9
                 padi mac 2 burst 3 padi line 4,
-            radius one 192.0.2.9:1812 secret-file /etc/weir/one.secret realm isp realm isp.example ports 4 require status plan basic,
+            radius one 192.0.2.9:1812 secret-file /etc/weir/one.secret realm isp realm isp.example ports 4 require status accounting 1813
+                plan basic,
             radius two [2001:db8::9]:1812 secret-file two.secret,
+            dynamic-authorization 192.0.2.1:3799 client 192.0.2.9 secret-file a client 2001:db8::9 secret-file b require window 60s,
+            accounting interim 15m least-interim 5m swapped,
+            radius three tls://192.0.2.9:2083 ca ca.pem cert bng.pem key bng.key server-name aaa.example dead 5s,
             subscriber anna mac 02:00:00:00:00:01 plan basic";
         let (config, subscribers) = Config::read("x", text).unwrap();
         assert_eq!(config.lease, LeaseTimes { lease_s: 3600, renewal_s: 1200, rebinding_s: 2400 });
+        let limits = Limits {
+            session_timeout_s: Some(86_400),
+            idle_timeout_s: Some(3600),
+            interim_s: None,
+            down_bytes: Some(7),
+            up_bytes: Some(2000),
+            total_bytes: Some(100_000_000_000),
+        };
+        let found: Vec<_> =
+            config.plan_limits.iter().map(|(name, limits)| (name.as_str(), *limits)).collect();
+        assert_eq!((found, config.at_limit), (vec![("gold", limits)], AtLimit::Walled));
         assert_eq!((config.ports.len(), config.dns.len(), config.pools[0].size()), (1, 2, 107));
         assert_eq!(config.subscriber_limit, Limit { per_s: 3, burst: 3 });
-        let [one, two] = &*config.radius else { panic!("{:?}", config.radius) };
+        let [one, two, three] = &*config.radius else { panic!("{:?}", config.radius) };
         assert_eq!((one.realms.len(), one.ports, one.require), (2, 4, Require::MessageAuthenticator));
         assert_eq!((two.ports, two.has_status, two.plan.clone()), (16, false, None));
+        assert_eq!((one.accounting, two.accounting), (Some(1813), None));
+        let accounting =
+            Accounting { interim_s: Some(900), least_interim_s: 300, input: InputIs::ToSubscriber };
+        assert_eq!(config.accounting, accounting);
+        let dynauth = config.dynauth.unwrap();
+        assert_eq!((dynauth.clients.len(), dynauth.window), (2, Duration::from_secs(60)));
+        let tls = three.tls.clone().unwrap();
+        assert_eq!(
+            (three.ports, three.has_status, tls.server_name.as_deref()),
+            (1, true, Some("aaa.example"))
+        );
         let pppoe = config.pppoe.unwrap();
         assert_eq!(pppoe.methods, [Method::Pap, Method::MsChapV2]);
         let discovery = concentrator::Options {
@@ -355,12 +454,22 @@ mod tests {
             "pool main 100.64.0.9-100.64.1.2 router 100.64.0.1/24",
             "pool a 100.64.0.9-100.64.0.12 router 100.64.0.1/24, pool b 100.64.0.12 router 100.64.0.1/24",
             "pool a 100.64.0.9 router 100.64.0.1/24, pool a 100.64.0.12 router 100.64.0.1/24",
+            "pool a 2001:db8::/48 router 2001:db8::1/40, pool b 2001:db8:0:8000::/50 router 2001:db8::1/40",
+            "pool a 2001:db8::/72 router 2001:db8::1/40, pool b 2001:db8::/48, pool c 2001:db8::1/48 router 2001:db8::1/48",
+            "pool a 2001:db8:1::/48 router 2001:db8::1/48, ra interval 1h, ra interval 1s, ra router 10h, ra fast",
             "pool main 0.0.0.1-0.0.0.9 224.0.0.1 router 100.64.0.1/32",
             "port access1 mac ff:ff:ff:ff:ff:ff",
             "pppoe auth md5, pppoe mtu 1400, pppoe sessions mac 0, pppoe delay 1h, pppoe padi port 7, pppoe fast",
             "portal http://portal.example/, captive https://a.example/ at here, portal https://, captive https://x at 192.0.2.1:80 now",
             "radius one 192.0.2.9 secret-file x, radius one 192.0.2.9:1812, radius one 192.0.2.9:1812 secret-file x ports 0, \
              radius one 192.0.2.9:1812 secret-file x fast",
+            "dynamic-authorization 192.0.2.1, dynamic-authorization 192.0.2.1:3799, dynamic-authorization 192.0.2.1:3799 client 192.0.2.9,\
+             dynamic-authorization 192.0.2.1:3799 client 192.0.2.9 secret-file a client 192.0.2.9 secret-file b,\
+             dynamic-authorization 192.0.2.1:3799 client 192.0.2.9 secret-file a fast",
+            "radius one 192.0.2.9:1812 secret-file x accounting 0, accounting interim 5s, accounting fast, accounting interim",
+            "plan a down 1Mbit up 1Mbit quota 0, plan b down 1Mbit up 1Mbit quota 7x idle 1h, plan c down 1Mbit up 1Mbit timeout, at-limit maybe",
+            "radius one tls://192.0.2.9, radius one tls://192.0.2.9:2083 cert x, radius one tls://192.0.2.9:2083 ca x cert x, \
+             radius one 192.0.2.9:1812 secret-file x ca x",
             "moves maybe, limit port 7, limit line 0, offer never, dns here, plan down down 1M up 1M",
         ];
         weir_testkit::golden!(
@@ -372,8 +481,10 @@ mod tests {
     #[test]
     fn an_item_fits_its_node() {
         let port = |name: &str| name.parse().unwrap();
-        let node =
-            NodeFacts { ports: vec![port("access1"), port("wan")], gateways: vec![[100, 64, 0, 1].into()] };
+        let node = NodeFacts {
+            ports: vec![port("access1"), port("wan")],
+            gateways: vec![IpAddr::from([100, 64, 0, 1])],
+        };
         let read = |text: &str| {
             let end = text.len() - 1;
             Item::read("isp.node", text, 4..end, &node)

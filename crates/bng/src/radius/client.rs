@@ -7,10 +7,13 @@
 //! ```
 //! - No request waits for another one's answer; when all identifiers are used, requests wait in order, and their number is bounded.
 //! - When every server is dead a request fails at once, so that what follows RADIUS in the order of AAA is asked without delay.
+//! - A server with TLS has connections in place of source ports: nothing is sent again by the same connection (RFC 6613, section 2.6.1), and
+//!   the requests of a connection that ends are sent by another one; see stream.rs.
 //! - A request that goes to another server, or whose Acct-Delay-Time has changed, has a new identifier and authenticator.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 mod ids;
+mod stream;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fmt;
@@ -23,6 +26,8 @@ use super::packet::{Distrust, Packet, Require, code, hide_password};
 use crate::now::Now;
 use crate::random::Random;
 use ids::Ids;
+use stream::Link;
+pub use stream::LinkChange;
 
 /// The secret of a server. It is never shown.
 #[derive(Clone, PartialEq, Eq)]
@@ -46,16 +51,27 @@ impl fmt::Debug for Secret {
     }
 }
 
+/// How packets get to a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Transport {
+    /// UDP.
+    Datagrams,
+    /// TLS over TCP (RFC 6614). A connection has 256 identifiers, as a source port has.
+    Stream,
+}
+
 /// A server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Server {
     /// Its name here, unique.
     pub name: String,
+    /// How packets get to it.
+    pub transport: Transport,
     /// The secret of both sides.
     pub secret: Secret,
     /// Realms (behind `@`) that it serves; empty: those of no other server.
     pub realms: Vec<String>,
-    /// Source ports; each has 256 identifiers.
+    /// Source ports or connections; each has 256 identifiers.
     pub ports: u16,
     /// Whether an answer must have a Message-Authenticator.
     pub require: Require,
@@ -63,19 +79,24 @@ pub struct Server {
     pub most_open: usize,
     /// Whether it answers Status-Server.
     pub has_status: bool,
+    /// How long it is not asked when it is dead; with Status-Server the interval between these.
+    pub dead_time: Duration,
 }
 
 impl Server {
-    /// A server with the defaults: all realms, 16 ports, 1,024 open requests, Message-Authenticator not required, no Status-Server.
+    /// A server with the defaults: UDP, all realms, 16 ports, 1,024 open requests, Message-Authenticator not required, no
+    /// Status-Server, a dead time of 60 s.
     pub fn new(name: &str, secret: Secret) -> Server {
         Server {
             name: name.into(),
+            transport: Transport::Datagrams,
             secret,
             realms: Vec::new(),
             ports: 16,
             require: Require::Nothing,
             most_open: 1024,
             has_status: false,
+            dead_time: Duration::from_secs(60),
         }
     }
 }
@@ -87,16 +108,14 @@ pub struct Timers {
     pub first: Duration,
     /// Longest wait (MRT).
     pub longest: Duration,
-    /// Datagrams to one server (MRC).
+    /// Datagrams to one server (MRC) if no other one is left.
     pub most_tries: u32,
+    /// The same if another server is alive.
+    pub tries_before_next: u32,
     /// Longest time of a request (MRD), at all servers.
     pub most: Duration,
     /// Datagrams without an answer after which a server is dead.
     pub dead_after: u32,
-    /// How long a dead server without Status-Server is not asked.
-    pub dead_time: Duration,
-    /// Interval between Status-Server packets to a dead server.
-    pub status_every: Duration,
     /// Most requests that wait for an identifier.
     pub most_waiting: usize,
 }
@@ -108,10 +127,9 @@ impl Default for Timers {
             first: s(2),
             longest: s(16),
             most_tries: 5,
+            tries_before_next: 2,
             most: s(30),
             dead_after: 8,
-            dead_time: s(60),
-            status_every: s(10),
             most_waiting: 65_536,
         }
     }
@@ -140,10 +158,24 @@ pub enum Output {
         /// Code and attributes of the answer.
         result: Result<(u8, Attributes), Failure>,
     },
+    /// End a connection, and begin another one.
+    Reconnect {
+        /// Name of the server.
+        server: String,
+        /// Which connection, from 0 on.
+        port: u16,
+    },
     /// A server does not answer.
     Dead(String),
     /// It answers again.
     Alive(String),
+    /// An answer was dropped, and others may be: said once a minute for each server.
+    Distrusted {
+        /// Name of the server.
+        server: String,
+        /// Why.
+        why: Distrust,
+    },
 }
 
 /// Why a request failed.
@@ -195,6 +227,10 @@ enum Health {
     Dead {
         until: Duration,
     },
+    /// Its first connection is being made: requests wait for it if no other server takes them.
+    Connecting,
+    /// It cannot be reached, and is alive with its next connection.
+    Unreachable,
 }
 
 #[derive(Debug)]
@@ -204,6 +240,36 @@ struct ServerState {
     ids: Ids,
     health: Health,
     counts: Counts,
+    /// When an answer was last reported as dropped.
+    told: Option<Duration>,
+    /// Its connections, if it has such.
+    links: Vec<Link>,
+}
+
+impl ServerState {
+    fn new(server: Server, number: u32) -> ServerState {
+        let (links, health) = match server.transport {
+            Transport::Datagrams => (Vec::new(), Health::Alive { unanswered: 0 }),
+            Transport::Stream => (vec![Link::default(); server.ports.into()], Health::Connecting),
+        };
+        let mut ids = Ids::new(server.ports);
+        (0..server.ports).for_each(|port| ids.set_usable(port, server.transport == Transport::Datagrams));
+        ServerState { server, number, ids, health, counts: Counts::default(), told: None, links }
+    }
+
+    /// Whether requests may be given to it.
+    fn is_asked(&self) -> bool {
+        matches!(self.health, Health::Alive { .. } | Health::Connecting)
+    }
+
+    /// Whether it can take other options without beginning anew.
+    fn may_become(&self, server: &Server) -> bool {
+        let own = &self.server;
+        let is_stream = own.transport == Transport::Stream;
+        own.name == server.name
+            && own.transport == server.transport
+            && (own.ports == server.ports || !is_stream)
+    }
 }
 
 /// An open request: server, port and identifier.
@@ -251,6 +317,9 @@ pub struct Client {
 
 type Outputs = Vec<Output>;
 
+/// Interval between two reports of dropped answers of a server.
+const TOLD_EVERY: Duration = Duration::from_secs(60);
+
 impl Client {
     /// A client without servers.
     pub fn new(timers: Timers, random: Random) -> Client {
@@ -270,7 +339,7 @@ impl Client {
     pub fn configure(&mut self, now: Now, servers: Vec<Server>, out: &mut Outputs) {
         let mut before = std::mem::take(&mut self.servers);
         for server in servers {
-            let place = before.iter().position(|state| state.server.name == server.name);
+            let place = before.iter().position(|state| state.may_become(&server));
             let state = match place.map(|place| before.swap_remove(place)) {
                 Some(mut state) => {
                     state.ids.resize(server.ports);
@@ -278,8 +347,7 @@ impl Client {
                 }
                 None => {
                     self.numbers += 1;
-                    let (ids, health) = (Ids::new(server.ports), Health::Alive { unanswered: 0 });
-                    ServerState { server, number: self.numbers, ids, health, counts: Counts::default() }
+                    ServerState::new(server, self.numbers)
                 }
             };
             self.servers.push(state);
@@ -299,6 +367,12 @@ impl Client {
         self.servers.iter().map(|state| (&*state.server.name, state.counts))
     }
 
+    /// Whether a server is asked.
+    pub fn is_alive(&self, name: &str) -> bool {
+        let state = self.servers.iter().find(|state| state.server.name == name);
+        state.is_some_and(|state| matches!(state.health, Health::Alive { .. }))
+    }
+
     /// Requests that are open or wait.
     pub fn len(&self) -> usize {
         self.open.len() + self.waiting.len()
@@ -315,7 +389,7 @@ impl Client {
         let waiting = self.waiting.front().map(|job| job.give_up);
         let dead = self.servers.iter().filter_map(|state| match state.health {
             Health::Dead { until } => Some(until),
-            Health::Alive { .. } => None,
+            _ => state.watch_at(),
         });
         dead.chain(open).chain(waiting).min()
     }
@@ -362,8 +436,7 @@ impl Client {
         if candidates.is_empty() {
             return fail(Failure::NoServer, out);
         }
-        let is_alive =
-            |place: &usize| state(place).is_some_and(|state| matches!(state.health, Health::Alive { .. }));
+        let is_alive = |place: &usize| state(place).is_some_and(ServerState::is_asked);
         let alive: Vec<usize> = candidates.into_iter().filter(is_alive).collect();
         if alive.is_empty() {
             return fail(Failure::AllDead, out);
@@ -385,8 +458,15 @@ impl Client {
     }
 
     fn open_at(&mut self, now: Now, place: usize, job: Job, out: &mut Outputs) {
+        let taken = self.servers.get_mut(place).and_then(|state| state.ids.take());
+        if let Some(at) = taken {
+            self.open_as(now, place, at, job, out);
+        }
+    }
+
+    /// Sends a request with this port and identifier.
+    fn open_as(&mut self, now: Now, place: usize, (port, id): (u16, u8), job: Job, out: &mut Outputs) {
         let Some(state) = self.servers.get_mut(place) else { return };
-        let Some((port, id)) = state.ids.take() else { return };
         let key = Key { server: state.number, port, id };
         let secret = state.server.secret.clone();
         let Some(packet) = build(&job.request, id, &secret, now, &mut self.random) else {
@@ -437,10 +517,14 @@ impl Client {
                 match self.open.get(&key) {
                     None => Err(NoAnswer::Late),
                     Some(open) if !answers(&open.job, packet.code) => Err(NoAnswer::OtherKind),
-                    Some(open) => packet
-                        .check_answer(&open.authenticator, open.secret.bytes(), state.server.require)
-                        .map(|()| (key, packet))
-                        .map_err(NoAnswer::Distrusted),
+                    Some(open) => {
+                        // FreeRADIUS 3.2.1 answers Status-Server without Message-Authenticator; a forged answer would only have a
+                        // dead server asked again.
+                        let is_status = open.job.token.is_none();
+                        let require = if is_status { Require::Nothing } else { state.server.require };
+                        let checked = packet.check_answer(&open.authenticator, open.secret.bytes(), require);
+                        checked.map(|()| (key, packet)).map_err(NoAnswer::Distrusted)
+                    }
                 }
             }
         };
@@ -453,11 +537,18 @@ impl Client {
             Err(NoAnswer::Distrusted(Distrust::Length) | NoAnswer::OtherKind) => state.counts.malformed += 1,
             Err(NoAnswer::Distrusted(_)) => state.counts.forged += 1,
         }
+        if let Err(NoAnswer::Distrusted(why)) = &result
+            && state.told.is_none_or(|at| at + TOLD_EVERY <= now.at)
+        {
+            state.told = Some(now.at);
+            out.push(Output::Distrusted { server: state.server.name.clone(), why: *why });
+        }
         let (key, packet) = result?;
         if matches!(state.health, Health::Dead { .. }) {
             out.push(Output::Alive(state.server.name.clone()));
         }
         state.health = Health::Alive { unanswered: 0 };
+        state.hears(now, port);
         if let Some(Open { job: Job { token: Some(token), .. }, .. }) = self.close(key) {
             out.push(Output::Done { token, result: Ok((packet.code, packet.attributes)) });
         }
@@ -488,6 +579,7 @@ impl Client {
         }
         for place in 0..self.servers.len() {
             self.revive(now, place, out);
+            self.watch(now, place, out);
         }
         while let Some(job) = self.waiting.pop_front_if(|job| job.give_up <= now.at) {
             if let Some(token) = job.token {
@@ -507,17 +599,28 @@ impl Client {
         if let Health::Alive { unanswered } = &mut state.health {
             *unanswered += 1;
             if *unanswered >= timers.dead_after {
-                let pause = if state.server.has_status { timers.status_every } else { timers.dead_time };
-                state.health = Health::Dead { until: now.at + pause };
+                state.health = Health::Dead { until: now.at + state.server.dead_time };
                 out.push(Output::Dead(state.server.name.clone()));
-                return self.leave(now, key.server, out);
+                self.leave(now, key.server, out);
+                return self.reconnect_all(now, key.server, out);
             }
         }
+        let is_stream = state.server.transport == Transport::Stream;
+        let name = state.server.name.clone();
+        let Some(open) = self.open.get(&key) else { return };
+        let most_tries = match self.has_next(&open.job, key.server) {
+            true => timers.tries_before_next,
+            false => timers.most_tries,
+        };
         let Some(open) = self.open.get_mut(&key) else { return };
-        let is_over =
-            open.job.token.is_none() || open.tries >= timers.most_tries || open.job.give_up <= now.at;
-        if is_over {
-            return self.move_on(now, key, out);
+        let is_status = open.job.token.is_none();
+        if is_status || open.tries >= most_tries || open.job.give_up <= now.at {
+            self.move_on(now, key, out);
+            // Nothing comes by this connection any more.
+            if is_stream && is_status {
+                self.reconnect(now, key, out);
+            }
+            return;
         }
         open.tries += 1;
         // RT = 2 RTprev + RAND RTprev, at most MRT + RAND MRT.
@@ -526,9 +629,28 @@ impl Client {
         self.deadlines.remove(&(open.retry, key));
         open.retry = (now.at + open.wait).min(open.job.give_up);
         self.deadlines.insert((open.retry, key));
-        state.counts.repeated += 1;
-        let server = state.server.name.clone();
-        out.push(Output::Send { server, port: key.port, bytes: open.bytes.clone() });
+        // TCP has sent it again as often as needed.
+        if is_stream {
+            return;
+        }
+        let bytes = open.bytes.clone();
+        if let Some(state) = self.servers.iter_mut().find(|state| state.number == key.server) {
+            state.counts.repeated += 1;
+        }
+        out.push(Output::Send { server: name, port: key.port, bytes });
+    }
+
+    /// Whether a request can go to another server.
+    fn has_next(&self, job: &Job, asked: u32) -> bool {
+        let may_take = |place: usize| {
+            self.servers.get(place).is_some_and(|state| {
+                state.is_asked()
+                    && state.ids.has_free()
+                    && state.number != asked
+                    && !job.tried.contains(&state.number)
+            })
+        };
+        self.candidates(&job.request).into_iter().any(may_take)
     }
 
     /// A request goes to another server.
@@ -559,16 +681,9 @@ impl Client {
             state.health = Health::Alive { unanswered: self.timers.dead_after.saturating_sub(1) };
             return;
         }
-        state.health = Health::Dead { until: now.at + self.timers.status_every };
-        let request = Request {
-            code: code::STATUS_SERVER,
-            attributes: Attributes::default(),
-            password: None,
-            happened_s: None,
-        };
-        let give_up = now.at + self.timers.status_every;
-        let job = Job { token: None, request: Arc::new(request), give_up, tried: Vec::new() };
-        self.open_at(now, place, job, out);
+        let dead_time = state.server.dead_time;
+        state.health = Health::Dead { until: now.at + dead_time };
+        self.open_at(now, place, Job::status(now.at + dead_time), out);
     }
 }
 

@@ -214,8 +214,11 @@ impl Play {
                 self.wake = Some(at);
                 return Ok(());
             }
+            Output::Dynauth { to, .. } => return Err(format!("an answer for {to}")),
             // No configuration of a scenario has a RADIUS server.
-            Output::Radius { server, .. } => return Err(format!("a datagram for the server {server}")),
+            Output::Radius { server, .. } | Output::RadiusReconnect { server, .. } => {
+                return Err(format!("a datagram for the server {server}"));
+            }
             Output::Store(record) => {
                 let text = record.change.to_string();
                 self.unstored.push(record);
@@ -496,5 +499,6 @@ fn shown(event: &Event) -> String {
         }
         Event::RecordSkipped { revision, why } => format!("skipped {revision} {why}"),
         Event::RadiusServer { server, is_alive } => format!("radius {server} {is_alive}"),
+        Event::RadiusDistrusted { server, why } => format!("radius {server} {why}"),
     }
 }

@@ -104,7 +104,10 @@ impl<'a> World<'a> {
         match output {
             Output::Store(record) => self.unstored.push(record),
             Output::Send { frame, .. } => self.answered(&frame),
-            Output::Radius { server, .. } => panic!("a datagram for the server {server}"),
+            Output::Dynauth { to, .. } => panic!("an answer for {to}"),
+            Output::Radius { server, .. } | Output::RadiusReconnect { server, .. } => {
+                panic!("a datagram for the server {server}")
+            }
             Output::Node(NodeCommand::AddSession(add)) => {
                 assert!(self.is_on_disk(add.session, add.address), "the node has {add:?} before the disk");
                 self.node.insert(add.session, add);

@@ -21,6 +21,14 @@ impl Maker {
         format!("100.64.0.{}", 2 + self.dice.roll(5))
     }
 
+    /// Nothing, or a prefix of IPv6 behind the address of a lease.
+    fn prefix(&mut self) -> String {
+        match self.dice.roll(5) {
+            0 => String::new(),
+            n => format!(" prefix 2001:db8:0:{n}::/64"),
+        }
+    }
+
     fn session(&mut self) -> (u64, usize, u64) {
         let sessions: Vec<_> = self.sessions.keys().copied().collect();
         match self.dice.pick(&sessions) {
@@ -40,30 +48,43 @@ impl Maker {
         let revision = self.revision;
         let n = 1 + self.dice.roll(SUBSCRIBERS);
         let mac = format!("02:00:00:00:00:0{}", self.dice.roll(SUBSCRIBERS));
-        let address = self.address();
-        let line = match self.dice.roll(12) {
+        let (address, prefix) = (self.address(), self.prefix());
+        let account = [
+            "",
+            " acct 00000000000000ff waits class a timeout 9",
+            " acct 00000000000000fe started",
+            " acct 0000000000000001 off",
+        ][self.dice.roll(4)];
+        let line = match self.dice.roll(15) {
             0..=1 => {
-                let end = ["", " blocked", " address 100.64.0.9", " address 100.64.0.8 group west walled"]
-                    [self.dice.roll(4)];
+                let ends = [
+                    "",
+                    " blocked",
+                    " address 100.64.0.9",
+                    " address 100.64.0.8 group west walled",
+                    " prefix 2001:db8:0:9::/64 blocked",
+                ];
+                let end = ends[self.dice.roll(ends.len())];
                 let key = [format!("mac {mac}"), format!("line a:{n}"), "circuit eth0/1".into()];
                 format!("subscriber s{n} {} plan down 1Mbit/s up 2Mbit/s{end}", key[self.dice.roll(3)])
             }
             2..=4 => {
                 self.sessions.insert(revision, (n, 0));
                 format!(
-                    "lease {revision} s{n} a:{n} {mac} {address} start 7 granted 1789999990 for 3600 counted 0 0 0 0"
+                    "lease {revision} s{n} a:{n} {mac} {address}{prefix}{account} start 7 granted 1789999990 for 3600 counted 0 0 0 0"
                 )
             }
             5..=6 => {
                 let (session, n, counted) = self.session();
                 let id = ["", " relay 192.0.2.1", " id 0x", " id 0x0102"][self.dice.roll(4)];
                 format!(
-                    "lease {session} s{n} a:{n} {mac} {address}{id} start 7 granted 1789999995 for 60 counted 0 {counted} 0 {counted}"
+                    "lease {session} s{n} a:{n} {mac} {address}{prefix}{id}{account} start 7 granted 1789999995 for 60 counted 0 {counted} 0 {counted}"
                 )
             }
             7 => {
                 let (session, n, counted) = self.session();
-                format!("end {session} s{n} {address} released counted {counted} 1 1 1")
+                let at = ["", " at 1790000050"][self.dice.roll(2)];
+                format!("end {session} s{n} {address} released{at} counted {counted} 1 1 1")
             }
             8 => format!("declined {address} s{n} until {}", 1_790_000_100 + revision),
             9 => {
@@ -71,6 +92,11 @@ impl Maker {
                 format!("counters {session} counted 1 {counted} 0 {counted}")
             }
             10 => format!("last s{n} {address}"),
+            11 => {
+                let (session, _, _) = self.session();
+                format!("accounted {session} {}", ["start", "start", "stop"][self.dice.roll(3)])
+            }
+            12 if !prefix.is_empty() => format!("last-prefix s{n}{}", prefix.trim_start_matches(" prefix")),
             _ if self.dice.one_in(3) => format!("removed s{n}"),
             _ => format!("declined {address} s{n} until 1790000200"),
         };

@@ -1,4 +1,4 @@
-//! Commands for port forwards and one-to-one addresses.
+//! Commands for port forwards, one-to-one addresses and mappings.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -34,6 +34,15 @@ pub enum NatCommand {
         stage: usize,
         /// The public address.
         outside: Ipv4Addr,
+    },
+    /// Ends a mapping that a host has opened, with all its sessions. It may have ended already.
+    EndMapping {
+        /// The NAT.
+        stage: usize,
+        /// TCP or UDP.
+        proto: Transport,
+        /// The public end.
+        outside: SocketAddrV4,
     },
 }
 
@@ -132,6 +141,15 @@ impl OneToOneEntry {
 pub(crate) enum NatChange {
     Forward(Was<Forward>),
     OneToOne(Was<Pair>),
+    /// A mapping ends. The configuration has no mappings, and stays as it is.
+    EndMapping(Mapping),
+}
+
+/// A mapping by its public end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Mapping {
+    pub(crate) proto: u8,
+    pub(crate) outside: (u32, u16),
 }
 
 impl NatChange {
@@ -139,6 +157,7 @@ impl NatChange {
         match self {
             NatChange::Forward(was) => NatChange::Forward(was.inverse()),
             NatChange::OneToOne(was) => NatChange::OneToOne(was.inverse()),
+            NatChange::EndMapping(_) => self,
         }
     }
 
@@ -146,6 +165,7 @@ impl NatChange {
         match self {
             NatChange::Forward(was) => was.is_same(),
             NatChange::OneToOne(was) => was.is_same(),
+            NatChange::EndMapping(_) => false,
         }
     }
 }
@@ -156,7 +176,8 @@ impl NatCommand {
         let (NatCommand::SetForward(ForwardEntry { stage, .. })
         | NatCommand::RemoveForward { stage, .. }
         | NatCommand::SetOneToOne(OneToOneEntry { stage, .. })
-        | NatCommand::RemoveOneToOne { stage, .. }) = self;
+        | NatCommand::RemoveOneToOne { stage, .. }
+        | NatCommand::EndMapping { stage, .. }) = self;
         *stage
     }
 
@@ -185,6 +206,12 @@ impl NatCommand {
                 let old = old.ok_or_else(|| format!("{outside} is the address of no one-to-one"))?;
                 NatChange::OneToOne(Was { old: Some(old), new: None })
             }
+            NatCommand::EndMapping { proto, outside, .. } => {
+                if forward(*proto, outside).is_some() {
+                    return Err(format!("{outside} is the end of a forward: remove that"));
+                }
+                NatChange::EndMapping(Mapping { proto: proto.number(), outside: bits(outside) })
+            }
         };
         Ok(Some(change).filter(|change| !change.is_same()))
     }
@@ -211,6 +238,7 @@ impl Config {
                     was.old.into_iter().for_each(|old| self.add_pair(old).unwrap_or_default())
                 })
             }
+            NatChange::EndMapping(_) => Ok(()),
         }
     }
 

@@ -2,7 +2,7 @@
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use super::{Accounting, Plane};
-use crate::access::{LabelCounts, SubscriberState};
+use crate::access::{LabelCounts, RemovedSubscriber, SubscriberState};
 use crate::filter::{Count, Filter, Logged, RuleCount};
 use crate::nat::{BlockEvent, Event, PortBlock, Usage};
 use crate::neighbour::NeighbourState;
@@ -119,6 +119,11 @@ impl Plane {
     pub fn subscribers(&self, from: u32, ports: &[String]) -> (Vec<SubscriberState>, Option<u32>) {
         let page = self.pipeline.subscribers.shown(from, ports);
         (page.records, page.next)
+    }
+
+    /// What these sessions of subscribers had counted when they were removed; some may be forgotten.
+    pub fn removed_subscribers(&self, sessions: &[u64]) -> Vec<RemovedSubscriber> {
+        self.pipeline.subscribers.removed(sessions)
     }
 
     /// What was counted by plan and group of subscribers.

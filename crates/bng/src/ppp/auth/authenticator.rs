@@ -187,9 +187,10 @@ impl Authenticator {
             (Method::Pap, Verdict::Reject { message }) => (THIRD, message.clone()),
             (_, Verdict::Accept { message }) => (THIRD, message.clone()),
             // 691: wrong name or password; no retry; a new challenge nevertheless (RFC 2759, section 6).
-            (Method::MsChapV2, Verdict::Reject { message }) if message.is_empty() => {
+            (Method::MsChapV2, Verdict::Reject { message }) => {
                 let digits: String = self.challenge.iter().map(|byte| format!("{byte:02X}")).collect();
-                (FOURTH, format!("E=691 R=0 C={digits} V=3 M=Authentication failed").into_bytes())
+                let message = if message.is_empty() { b"Authentication failed" } else { &**message };
+                (FOURTH, [format!("E=691 R=0 C={digits} V=3 M=").as_bytes(), message].concat())
             }
             (_, Verdict::Reject { message }) => (FOURTH, message.clone()),
         };

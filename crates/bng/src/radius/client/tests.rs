@@ -6,29 +6,29 @@ use crate::radius::packet::reveal_password;
 
 const SECRET: &[u8] = b"secret";
 
-struct Bench {
-    client: Client,
-    now: Now,
-    out: Vec<Output>,
+pub(super) struct Bench {
+    pub(super) client: Client,
+    pub(super) now: Now,
+    pub(super) out: Vec<Output>,
     tokens: u64,
 }
 
 impl Bench {
-    fn new(servers: Vec<Server>) -> Bench {
+    pub(super) fn new(servers: Vec<Server>) -> Bench {
         let mut client = Client::new(Timers::default(), Random::new([1; 32]));
         let now = Now { at: Duration::ZERO, wall_s: 1_790_000_000 };
         client.configure(now, servers, &mut Vec::new());
         Bench { client, now, out: Vec::new(), tokens: 0 }
     }
 
-    fn ask(&mut self, name: &[u8]) -> Token {
+    pub(super) fn ask(&mut self, name: &[u8]) -> Token {
         let mut attributes = Attributes::default();
         attributes.push(number::USER_NAME, name);
         let password = Some(Password::new(b"arctangent"));
         self.send(Request { code: code::ACCESS_REQUEST, attributes, password, happened_s: None })
     }
 
-    fn ask_often(&mut self, times: usize) {
+    pub(super) fn ask_often(&mut self, times: usize) {
         for _ in 0..times {
             self.ask(b"anna");
         }
@@ -41,7 +41,7 @@ impl Bench {
     }
 
     /// The datagrams since the last call: server, port, packet.
-    fn sent(&mut self) -> Vec<(String, u16, Packet)> {
+    pub(super) fn sent(&mut self) -> Vec<(String, u16, Packet)> {
         let read = |output| match output {
             Output::Send { server, port, bytes } => Some((server, port, Packet::read(&bytes).unwrap())),
             _ => None,
@@ -49,13 +49,13 @@ impl Bench {
         self.out.extract_if(.., |output| matches!(output, Output::Send { .. })).filter_map(read).collect()
     }
 
-    fn answer(&mut self, to: &(String, u16, Packet), code: u8) -> Result<(), NoAnswer> {
+    pub(super) fn answer(&mut self, to: &(String, u16, Packet), code: u8) -> Result<(), NoAnswer> {
         let (server, port, request) = to;
         let answer = request.answer(code, &Attributes::default(), SECRET).unwrap().write();
         self.client.datagram(self.now, server, *port, &answer, &mut self.out)
     }
 
-    fn pass(&mut self, time: Duration) {
+    pub(super) fn pass(&mut self, time: Duration) {
         let end = self.now.at + time;
         while let Some(at) = self.client.deadline().filter(|at| *at <= end) {
             self.now.at = self.now.at.max(at);
@@ -65,7 +65,7 @@ impl Bench {
         self.now.at = end;
     }
 
-    fn results(&mut self) -> Vec<(Token, Result<u8, Failure>)> {
+    pub(super) fn results(&mut self) -> Vec<(Token, Result<u8, Failure>)> {
         let read = |output| match output {
             Output::Done { token, result } => Some((token, result.map(|(code, _)| code))),
             _ => None,
@@ -74,11 +74,11 @@ impl Bench {
     }
 }
 
-fn server(name: &str) -> Server {
+pub(super) fn server(name: &str) -> Server {
     Server { ports: 1, ..Server::new(name, Secret::new(SECRET)) }
 }
 
-fn s(seconds: u64) -> Duration {
+pub(super) fn s(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
@@ -224,7 +224,7 @@ fn r11_when_all_servers_are_dead_a_request_fails_at_once() {
 
 #[test]
 fn r11_status_server_finds_a_server_that_has_returned() {
-    let mut bench = Bench::new(vec![Server { has_status: true, ..server("one") }]);
+    let mut bench = Bench::new(vec![Server { has_status: true, dead_time: s(10), ..server("one") }]);
     bench.ask_often(8);
     bench.pass(s(3));
     bench.sent();
@@ -292,4 +292,40 @@ fn a_cancelled_request_frees_its_identifier() {
     let token = bench.ask(b"anna");
     bench.client.cancel(token);
     assert!(bench.client.is_empty() && bench.client.deadline().is_none());
+}
+
+#[test]
+fn r11_a_request_goes_to_the_next_server_after_two_datagrams() {
+    let mut bench = Bench::new(vec![server("one"), server("two")]);
+    bench.ask(b"anna");
+    bench.pass(s(8));
+    let servers: Vec<String> = bench.sent().into_iter().map(|(server, ..)| server).collect();
+    assert_eq!(servers[..3], ["one", "one", "two"].map(String::from));
+}
+
+#[test]
+fn r5_dropped_answers_are_reported_once_a_minute_and_status_answers_need_no_message_authenticator() {
+    use md5::{Digest, Md5};
+    let without = |code, request: &Packet| {
+        let header = [code, request.id, 0, 20];
+        let hash = Md5::new().chain_update(header).chain_update(request.authenticator).chain_update(SECRET);
+        [&header[..], &hash.finalize()].concat()
+    };
+    let require = Require::MessageAuthenticator;
+    let mut bench = Bench::new(vec![Server { require, has_status: true, dead_time: s(10), ..server("one") }]);
+    bench.ask_often(8);
+    for (_, port, request) in bench.sent() {
+        let answer = without(code::ACCESS_ACCEPT, &request);
+        assert!(bench.client.datagram(bench.now, "one", port, &answer, &mut bench.out).is_err());
+    }
+    let why = Distrust::NoMessageAuthenticator;
+    let told = Output::Distrusted { server: "one".into(), why };
+    assert_eq!(bench.out.iter().filter(|output| **output == told).count(), 1);
+    bench.pass(s(3));
+    bench.sent();
+    bench.pass(bench.client.deadline().unwrap() - bench.now.at);
+    let (_, port, probe) = bench.sent().remove(0);
+    assert_eq!(probe.code, code::STATUS_SERVER);
+    let answer = without(code::ACCESS_ACCEPT, &probe);
+    assert_eq!(bench.client.datagram(bench.now, "one", port, &answer, &mut bench.out), Ok(()));
 }

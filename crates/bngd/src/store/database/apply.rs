@@ -1,7 +1,7 @@
 //! What a record changes in the tables. As `weir_bng::Bng` adopts records: later ones take precedence, so that an address has at most one
 //! session, and a subscriber, too.
 
-use rusqlite::{OptionalExtension, Params, Transaction};
+use rusqlite::{OptionalExtension, Params, Transaction, params};
 use weir_bng::{Change, Counters, EndCause, Lease, Name, Record, SessionId, Subscriber};
 
 /// Ended sessions that are kept, at most.
@@ -23,15 +23,22 @@ pub(super) struct Tables<'a> {
 
 /// How a session leaves the table of those online.
 #[derive(Debug, Clone, Copy)]
-enum Leaves {
-    /// It has ended.
-    Ended(EndCause, Counters),
+pub(super) enum Leaves {
+    /// It has ended; `None`: when its record was written.
+    Ended { cause: EndCause, at_s: Option<u64>, counters: Counters },
     /// Its lease is renewed.
     Renewed,
 }
 
+impl Leaves {
+    /// It has ended, and no record of its own says so.
+    fn of(cause: EndCause) -> Leaves {
+        Leaves::Ended { cause, at_s: None, counters: Counters::default() }
+    }
+}
+
 /// As SQLite has integers. What is larger than they can be does not occur.
-fn number(value: u64) -> i64 {
+pub(super) fn number(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
@@ -40,7 +47,11 @@ impl<'a> Tables<'a> {
         Tables { change, at_s: 0, skipped: 0 }
     }
 
-    fn run(&self, sql: &str, params: impl Params) -> rusqlite::Result<usize> {
+    pub(super) fn change(&self) -> &Transaction<'a> {
+        self.change
+    }
+
+    pub(super) fn run(&self, sql: &str, params: impl Params) -> rusqlite::Result<usize> {
         self.change.prepare_cached(sql)?.execute(params)
     }
 
@@ -54,15 +65,20 @@ impl<'a> Tables<'a> {
             Change::LastAddress { subscriber, address } => {
                 self.set_last_address(subscriber.as_str(), &address.to_string())?
             }
+            Change::LastPrefix { subscriber, prefix } => {
+                let sql = "UPDATE subscribers SET last_prefix = ?2 WHERE name = ?1";
+                self.run(sql, (subscriber.as_str(), prefix.to_string()))? > 0
+            }
             Change::Lease { session, subscriber, start_s, counters, lease } => {
                 let lease =
                     Row { session: *session, start_s: *start_s, counters: *counters, lease, revision };
                 self.has_subscriber(subscriber.as_str())? && self.lease(subscriber.as_str(), &lease)?
             }
-            Change::End { session, subscriber, address, cause, counters } => {
+            Change::End { session, subscriber, address, cause, ended_s, counters } => {
                 let subscriber = subscriber.as_str();
                 if self.session_of(subscriber)? == Some(number(session.0)) {
-                    self.leave(number(session.0), Leaves::Ended(*cause, *counters))?;
+                    let leaves = Leaves::Ended { cause: *cause, at_s: *ended_s, counters: *counters };
+                    self.leave(number(session.0), leaves)?;
                 }
                 self.set_last_address(subscriber, &address.to_string())?
             }
@@ -72,6 +88,8 @@ impl<'a> Tables<'a> {
                     && self.decline(&address.to_string(), subscriber, *until_s, revision)?
             }
             Change::Counted { session, counters } => self.counted(*session, *counters)?,
+            Change::Accounted { session, what } => self.answered(*session, *what)?,
+            Change::Unaccounted(of) => self.unaccounted(of)?,
         };
         self.skipped += u64::from(!is_known);
         Ok(())
@@ -107,10 +125,10 @@ impl<'a> Tables<'a> {
 
     fn subscriber(&self, subscriber: &Subscriber, revision: u64) -> rusqlite::Result<bool> {
         self.run(
-            "INSERT INTO subscribers (name, key, plan, fixed_address, status, revision, password, group_name)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+            "INSERT INTO subscribers (name, key, plan, fixed_address, status, revision, password, group_name, fixed_prefix)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
              ON CONFLICT DO UPDATE SET key = ?2, plan = ?3, fixed_address = ?4, status = ?5, revision = ?6,
-             password = ?7, group_name = ?8",
+             password = ?7, group_name = ?8, fixed_prefix = ?9",
             (
                 subscriber.name.as_str(),
                 subscriber.key.to_string(),
@@ -120,6 +138,7 @@ impl<'a> Tables<'a> {
                 number(revision),
                 subscriber.password_word(),
                 subscriber.group.as_ref().map(Name::as_str),
+                subscriber.fixed_prefix.map(|prefix| prefix.to_string()),
             ),
         )?;
         Ok(true)
@@ -128,7 +147,7 @@ impl<'a> Tables<'a> {
     /// Its record may never have been written.
     fn remove_subscriber(&self, name: &str) -> rusqlite::Result<bool> {
         if let Some(session) = self.session_of(name)? {
-            self.leave(session, Leaves::Ended(EndCause::SubscriberChanged, Counters::default()))?;
+            self.leave(session, Leaves::of(EndCause::SubscriberChanged))?;
         }
         self.run("DELETE FROM quarantines WHERE subscriber = ?1", [name])?;
         self.run("DELETE FROM subscribers WHERE name = ?1", [name])?;
@@ -141,17 +160,18 @@ impl<'a> Tables<'a> {
         Ok(self.run(sql, (subscriber, address))? > 0)
     }
 
-    /// Whatever held the address ends, and the session that the subscriber had.
+    /// Whatever held the address or the prefix ends, and the session that the subscriber had.
     fn lease(&self, subscriber: &str, row: &Row<'_>) -> rusqlite::Result<bool> {
         let address = row.lease.address.to_string();
         let id = number(row.session.0);
-        let sql = "SELECT id FROM sessions WHERE subscriber = ?1 OR address = ?2";
+        let prefix = row.lease.prefix.map(|prefix| prefix.to_string());
+        let sql = "SELECT id FROM sessions WHERE subscriber = ?1 OR address = ?2 OR prefix = ?3";
         let mut statement = self.change.prepare_cached(sql)?;
-        let others = statement.query_map((subscriber, &address), |row| row.get(0))?;
+        let others = statement.query_map((subscriber, &address, &prefix), |row| row.get(0))?;
         for other in others.collect::<rusqlite::Result<Vec<i64>>>()? {
             let leaves = match other == id {
                 true => Leaves::Renewed,
-                false => Leaves::Ended(EndCause::Replaced, Counters::default()),
+                false => Leaves::of(EndCause::Replaced),
             };
             self.leave(other, leaves)?;
         }
@@ -159,9 +179,9 @@ impl<'a> Tables<'a> {
         let device = &row.lease.device;
         self.run(
             "INSERT INTO sessions (id, subscriber, line, mac, relay, address, client_id, start_s, granted_s, lease_s,
-                down_frames, down_bytes, up_frames, up_bytes, revision, ppp)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
-            (
+                down_frames, down_bytes, up_frames, up_bytes, revision, ppp, prefix, account)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)",
+            params![
                 id,
                 subscriber,
                 device.line.to_string(),
@@ -178,19 +198,22 @@ impl<'a> Tables<'a> {
                 number(row.counters.up_bytes),
                 number(row.revision),
                 row.lease.ppp.map(|ppp| ppp.to_string()),
-            ),
+                prefix,
+                row.lease.account.as_ref().map(ToString::to_string),
+            ],
         )?;
         Ok(true)
     }
 
     /// Takes a session out of the table of those online.
-    fn leave(&self, session: i64, leaves: Leaves) -> rusqlite::Result<()> {
-        if let Leaves::Ended(cause, counters) = leaves {
+    pub(super) fn leave(&self, session: i64, leaves: Leaves) -> rusqlite::Result<()> {
+        if let Leaves::Ended { cause, at_s, counters } = leaves {
+            self.begin_stop(session, at_s.unwrap_or(self.at_s), cause, counters)?;
             self.run(
                 "INSERT INTO ended_sessions (session, subscriber, line, mac, address, start_s, end_s, cause,
-                    down_frames, down_bytes, up_frames, up_bytes)
+                    down_frames, down_bytes, up_frames, up_bytes, prefix)
                  SELECT id, subscriber, line, mac, address, start_s, ?2, ?3,
-                    max(down_frames, ?4), max(down_bytes, ?5), max(up_frames, ?6), max(up_bytes, ?7)
+                    max(down_frames, ?4), max(down_bytes, ?5), max(up_frames, ?6), max(up_bytes, ?7), prefix
                  FROM sessions WHERE id = ?1",
                 (
                     session,
@@ -204,9 +227,10 @@ impl<'a> Tables<'a> {
             )?;
         }
         self.run(
-            "UPDATE subscribers SET last_address = left.address
-             FROM (SELECT subscriber, address FROM sessions WHERE id = ?1) AS left
-             WHERE name = left.subscriber AND last_address IS NOT left.address",
+            "UPDATE subscribers SET last_address = left.address, last_prefix = coalesce(left.prefix, last_prefix)
+             FROM (SELECT subscriber, address, prefix FROM sessions WHERE id = ?1) AS left
+             WHERE name = left.subscriber
+                AND (last_address IS NOT left.address OR last_prefix IS NOT coalesce(left.prefix, last_prefix))",
             [session],
         )?;
         self.run("DELETE FROM sessions WHERE id = ?1", [session])?;
@@ -224,7 +248,7 @@ impl<'a> Tables<'a> {
         let own = self.change.prepare_cached(sql)?;
         let own = { own }.query_row((address, subscriber), |row| row.get(0)).optional()?;
         if let Some(session) = own {
-            self.leave(session, Leaves::Ended(EndCause::Declined, Counters::default()))?;
+            self.leave(session, Leaves::of(EndCause::Declined))?;
         }
         if self.change.prepare_cached("SELECT 1 FROM sessions WHERE address = ?1")?.exists([address])? {
             return Ok(true);
@@ -258,7 +282,11 @@ impl<'a> Tables<'a> {
                 number(counters.up_bytes),
             ),
         )?;
-        Ok(changed > 0)
+        Ok(changed > 0 || self.counted_after_end(number(session.0), counters)?)
+    }
+
+    pub(super) fn is_online(&self, session: i64) -> rusqlite::Result<bool> {
+        self.change.prepare_cached("SELECT 1 FROM sessions WHERE id = ?1")?.exists([session])
     }
 }
 

@@ -21,7 +21,7 @@ use super::Table;
 use crate::address::mapped4;
 use crate::nat::block_events::BlockEvents;
 use crate::nat::block_set::{BlockSet, Layout};
-use crate::nat::command::NatChange;
+use crate::nat::command::{Mapping, NatChange};
 use crate::nat::config::Config;
 use crate::nat::forwards::Forward;
 use crate::nat::leases::Leases;
@@ -42,6 +42,15 @@ use crate::time::Time;
 
 /// Slots that one call looks at, to find the sessions of a mapping.
 const WALK: u32 = 4096;
+
+/// What is to be done with a mapping. The sessions of one are found by a walk over all, a part in each call.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(in crate::nat) enum Awaited {
+    /// This forward becomes one.
+    Place(Forward),
+    /// This one ends.
+    End(Mapping),
+}
 
 /// Another configuration, ready to be applied; afterwards the old one.
 #[derive(Debug)]
@@ -135,7 +144,7 @@ impl Table {
         let forwards: Vec<Forward> = table.config.forwards.iter().copied().collect();
         table.number_redirects(&redirects);
         table.await_forwards(forwards.into_iter());
-        table.place_forwards(Time::default());
+        table.do_awaited(Time::default());
         let first = (seed as u16).wrapping_mul(share.of.into()).wrapping_add(share.thread.into());
         table.ids = vec![first; table.outside.len()];
         table
@@ -195,11 +204,11 @@ impl Table {
         std::mem::swap(&mut self.reach, &mut update.reach);
         self.update_pool(update);
         for &gone in &update.forwards_gone {
-            self.awaited.retain(|awaited| *awaited != gone);
+            self.awaited.retain(|awaited| *awaited != Awaited::Place(gone));
             self.retire(now, gone);
         }
         self.await_forwards(update.forwards_come.iter().copied());
-        self.place_forwards(now);
+        self.do_awaited(now);
         let first = self.ids.first().copied().unwrap_or_default();
         self.ids.resize(self.outside.len(), first);
         if self.has_forwards && self.config.before != update.config.before {
@@ -221,13 +230,18 @@ impl Table {
     /// Takes a change of one forward or one-to-one address, which was decided beside the others.
     pub(crate) fn change(&mut self, now: Time, change: &NatChange) {
         self.config.take(change).expect("it has its own ends");
-        let NatChange::Forward(was) = change else { return };
-        if let Some(old) = was.old {
-            self.awaited.retain(|awaited| *awaited != old);
-            self.retire(now, old);
+        match change {
+            NatChange::OneToOne(_) => return,
+            NatChange::Forward(was) => {
+                if let Some(old) = was.old {
+                    self.awaited.retain(|awaited| *awaited != Awaited::Place(old));
+                    self.retire(now, old);
+                }
+                self.await_forwards(was.new.into_iter());
+            }
+            NatChange::EndMapping(mapping) => self.awaited.push_back(Awaited::End(*mapping)),
         }
-        self.await_forwards(was.new.into_iter());
-        self.place_forwards(now);
+        self.do_awaited(now);
         let first = self.ids.first().copied().unwrap_or_default();
         self.ids.resize(self.outside.len(), first);
     }
@@ -267,37 +281,57 @@ impl Table {
                 self.outside.add(forward.outside.0);
             }
             self.has_forwards = true;
-            self.awaited.push_back(forward);
+            self.awaited.push_back(Awaited::Place(forward));
         }
     }
 
-    /// Gives configured mappings their ends; sessions that hold those end. Each call does a bounded part.
-    pub(super) fn place_forwards(&mut self, now: Time) {
+    /// Does what is awaited of mappings. Each call does a bounded part.
+    pub(super) fn do_awaited(&mut self, now: Time) {
         let mut left = WALK;
-        while let Some(&forward) = self.awaited.front() {
-            let (address, port) = forward.outside;
-            let outside = self.outside.number(address).expect("it was added");
-            let space = Space::of(forward.proto).expect("TCP or UDP");
-            let endpoint = Endpoint { outside, space, port };
-            let inside =
-                Inside { address: mapped4(forward.inside.0), port: forward.inside.1, proto: forward.proto };
-            let mapping = self.sessions.mapping(Sessions::hash(&self.secret, &inside), &inside);
-            if !self.evict(now, mapping, &mut left) {
+        while let Some(&awaited) = self.awaited.front() {
+            let is_done = match awaited {
+                Awaited::Place(forward) => self.place_forward(now, forward, &mut left),
+                Awaited::End(mapping) => self.end_mapping(now, mapping, &mut left),
+            };
+            if !is_done {
                 return;
             }
-            if let Holder::Slot(number) = self.outside.holder(endpoint, Tick::of(now))
-                && !self.evict(now, number, &mut left)
-            {
-                return;
-            }
-            let track = Track::plain(Class::Lasting);
-            let mut slot = Slot::new(inside, Kind::Mapping, Remote::default(), track, Tick::of(now));
-            (slot.outside, slot.outside_port) = (outside, port);
-            let number = self.sessions.insert(&self.secret, slot);
-            self.foreign += u32::from(self.is_foreign(&slot));
-            self.outside.take(endpoint, number);
             self.awaited.pop_front();
         }
+    }
+
+    /// Gives a configured mapping its ends; sessions that hold those end. False: there is more to do.
+    fn place_forward(&mut self, now: Time, forward: Forward, left: &mut u32) -> bool {
+        let endpoint = self.endpoint_of(forward.proto, forward.outside).expect("it was added");
+        let inside =
+            Inside { address: mapped4(forward.inside.0), port: forward.inside.1, proto: forward.proto };
+        let mapping = self.sessions.mapping(Sessions::hash(&self.secret, &inside), &inside);
+        if !self.evict(now, mapping, left) {
+            return false;
+        }
+        if let Holder::Slot(number) = self.outside.holder(endpoint, Tick::of(now))
+            && !self.evict(now, number, left)
+        {
+            return false;
+        }
+        let track = Track::plain(Class::Lasting);
+        let mut slot = Slot::new(inside, Kind::Mapping, Remote::default(), track, Tick::of(now));
+        (slot.outside, slot.outside_port) = (endpoint.outside, endpoint.port);
+        let number = self.sessions.insert(&self.secret, slot);
+        self.foreign += u32::from(self.is_foreign(&slot));
+        self.outside.take(endpoint, number);
+        true
+    }
+
+    /// Ends the mapping of a host. False: there is more to do.
+    fn end_mapping(&mut self, now: Time, mapping: Mapping, left: &mut u32) -> bool {
+        let Some(endpoint) = self.endpoint_of(mapping.proto, mapping.outside) else { return true };
+        let Holder::Slot(number) = self.outside.holder(endpoint, Tick::of(now)) else { return true };
+        self.sessions[number].is_fixed() || self.evict(now, number, left)
+    }
+
+    fn endpoint_of(&self, proto: u8, (address, port): (u32, u16)) -> Option<Endpoint> {
+        Some(Endpoint { outside: self.outside.number(address)?, space: Space::of(proto)?, port })
     }
 
     /// Ends a mapping with all its sessions, if so many slots are enough to find them.

@@ -36,7 +36,6 @@ use weir_packet::headers::TCP;
 
 use super::block_events::BlockEvents;
 use super::config::{Config, Public};
-use super::forwards::Forward;
 use super::leases::Leases;
 use super::log::Log;
 use super::node::Node;
@@ -52,6 +51,7 @@ use crate::table::secret::Secret;
 use crate::table::timers::{Ages, Hand};
 use crate::threads::Share;
 
+use apply::Awaited;
 pub(crate) use apply::Update;
 pub(crate) use redirected::Lookup;
 pub(crate) use shown::Mapped;
@@ -87,8 +87,8 @@ pub(crate) struct Table {
     /// There may be private mappings of a configuration before this one.
     pub(super) was_private: bool,
     pub(super) leases: Leases,
-    /// Configured mappings that wait until their ends are free.
-    pub(super) awaited: VecDeque<Forward>,
+    /// Mappings that are to begin or to end.
+    pub(super) awaited: VecDeque<Awaited>,
     /// Public addresses with the ports that are allocated, or were by an earlier text.
     pub(super) given: Vec<Public>,
     /// The slot that the search for sessions in the way has come to.

@@ -19,7 +19,7 @@ impl Table {
     pub(crate) fn expire(&mut self, now: Time) -> bool {
         let tick = Tick::of(now);
         if !self.awaited.is_empty() {
-            self.place_forwards(now);
+            self.do_awaited(now);
         }
         let more_leases = self.end_leases(now);
         for number in self.hand.walk(tick, self.sessions.numbers()).into_iter().flatten() {

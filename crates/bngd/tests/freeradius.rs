@@ -1,0 +1,218 @@
+//! A RADIUS server of others: FreeRADIUS with a configuration of the test, in the namespace of the program, as a user without rights.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+use weir_linux::namespace::Namespace;
+use weir_testkit::{Folder, PATIENCE, Watch};
+
+/// Where Message-Authenticator stands in its answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Authenticator {
+    /// Nowhere, as Debian's configuration has it.
+    None,
+    First,
+    Last,
+}
+
+/// How a server is configured.
+#[derive(Debug, Clone)]
+pub(crate) struct Setup<'a> {
+    /// Name of its folder.
+    pub(crate) name: &'a str,
+    /// Its UDP port for authentication.
+    pub(crate) port: u16,
+    pub(crate) secret: &'a str,
+    /// Where Message-Authenticator stands in answers.
+    pub(crate) authenticator: Authenticator,
+    /// Drops requests without Message-Authenticator.
+    pub(crate) requires_authenticator: bool,
+    /// The file `users`.
+    pub(crate) users: &'a str,
+}
+
+impl<'a> Setup<'a> {
+    pub(crate) fn new(name: &'a str, port: u16, users: &'a str) -> Setup<'a> {
+        let (authenticator, requires_authenticator) = (Authenticator::First, true);
+        Setup { name, port, secret: "of both sides", authenticator, requires_authenticator, users }
+    }
+
+    fn config(&self, folder: &str) -> String {
+        let update = "update reply {\n&Message-Authenticator := 0x00\n}";
+        let [first, last] = [Authenticator::First, Authenticator::Last]
+            .map(|place| if self.authenticator == place { update } else { "" });
+        let requires = if self.requires_authenticator { "yes" } else { "no" };
+        CONFIG
+            .replace("@D@", folder)
+            .replace("@PORT@", &self.port.to_string())
+            .replace("@SECRET@", self.secret)
+            .replace("@REQUIRES@", requires)
+            .replace("@FIRST@", first)
+            .replace("@LAST@", last)
+    }
+}
+
+/// The user and group that it runs as.
+const NOBODY: u32 = 65_534;
+
+/// Two statements on one line are an error, and so is a module's name on the line of a brace.
+const CONFIG: &str = "\
+prefix = /usr
+localstatedir = @D@
+libdir = /usr/lib/freeradius
+logdir = @D@
+run_dir = @D@
+pidfile = @D@/pid
+max_requests = 65536
+cleanup_delay = 2
+log {
+ destination = stdout
+ auth = yes
+}
+security {
+ status_server = yes
+ reject_delay = 0
+}
+thread pool {
+ start_servers = 1
+ max_servers = 1
+ min_spare_servers = 1
+ max_spare_servers = 1
+}
+client nas {
+ ipaddr = 127.0.0.0/8
+ secret = \"@SECRET@\"
+ require_message_authenticator = @REQUIRES@
+}
+modules {
+ pap {
+ }
+ chap {
+ }
+ mschap {
+ }
+ expr {
+ }
+ files {
+  usersfile = @D@/users
+ }
+ attr_filter attr_filter.access_reject {
+  key = \"%{User-Name}\"
+  filename = @D@/access_reject
+ }
+}
+server default {
+ listen {
+  type = auth
+  ipaddr = 127.0.0.1
+  port = @PORT@
+ }
+ authorize {
+  @FIRST@
+  chap
+  mschap
+  files
+  pap
+ }
+ authenticate {
+  pap
+  chap
+  mschap
+ }
+ post-auth {
+  @LAST@
+  Post-Auth-Type REJECT {
+   update reply {
+    &Reply-Message := \"call 555\"
+   }
+   attr_filter.access_reject
+  }
+ }
+}
+";
+const REJECT: &str = "DEFAULT\n\tReply-Message =* ANY,\n\tMS-CHAP-Error =* ANY,\n\tMessage-Authenticator =* ANY,\n\tProxy-State =* ANY\n";
+
+/// A server that ends with this.
+pub(crate) struct FreeRadius {
+    child: Child,
+    log: PathBuf,
+    _watch: Watch,
+}
+
+/// Is it installed? If not, says so.
+pub(crate) fn is_installed() -> bool {
+    let found = std::path::Path::new("/usr/sbin/freeradius").exists();
+    if !found {
+        println!("skipped: freeradius is not installed");
+    }
+    found
+}
+
+/// A program that runs without rights, and ends with this one.
+pub(crate) fn as_nobody(program: &str) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args([&*format!("--reuid={NOBODY}"), &*format!("--regid={NOBODY}")]);
+    command.args(["--clear-groups", "--pdeathsig=KILL", program]);
+    command
+}
+
+impl FreeRadius {
+    /// Starts it; it answers when this returns.
+    pub(crate) fn start(namespace: &Namespace, folder: &Folder, setup: &Setup<'_>) -> FreeRadius {
+        let own = folder.join(setup.name);
+        let _ = std::fs::remove_dir_all(&own);
+        std::fs::create_dir(&own).expect("it is new");
+        let shown = own.display().to_string();
+        let files = [
+            ("radiusd.conf", setup.config(&shown)),
+            ("users", setup.users.to_string()),
+            ("access_reject", REJECT.to_string()),
+            ("dictionary", "$INCLUDE /usr/share/freeradius/dictionary\n".to_string()),
+        ];
+        for (name, text) in files {
+            std::fs::write(own.join(name), text).expect("it is ours");
+        }
+        // It refuses a folder that everyone may write to.
+        std::os::unix::fs::chown(&own, Some(NOBODY), Some(NOBODY)).expect("it is ours");
+        let log = own.join("log");
+        let file = std::fs::File::create(&log).expect("it is ours");
+        let mut command = as_nobody("/usr/sbin/freeradius");
+        command.args(["-f", "-d"]).arg(&own).stdin(Stdio::null());
+        command.stdout(file.try_clone().expect("a descriptor")).stderr(file);
+        let child = namespace.run(|| command.spawn()).expect("setpriv starts");
+        let mut server = FreeRadius { _watch: Watch::new(&child), child, log };
+        server.until("Ready to process requests", 1);
+        server
+    }
+
+    /// What it has logged.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// How often it has logged a text.
+    pub(crate) fn count(&self, text: &str) -> usize {
+        self.log().matches(text).count()
+    }
+
+    /// Returns when it has logged a text as often.
+    pub(crate) fn until(&mut self, text: &str, times: usize) {
+        let deadline = Instant::now() + PATIENCE;
+        while self.count(text) < times {
+            let ended = self.child.try_wait().expect("it is a child");
+            let mut why = String::new();
+            let _ = write!(why, "{ended:?}: {}", self.log());
+            assert!(ended.is_none() && Instant::now() < deadline, "no `{text}`: {why}");
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Drop for FreeRadius {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
