@@ -8,7 +8,7 @@ use weir_bng::{
     AddSession, Counters, LinkPrefix, Mac, Name, NodeCommand, Rates, Service, SessionId, Status, Tags,
 };
 use weir_plane::{
-    AccessState, Command, MacText, Prefix, RemovedSubscriber, SubscriberCommand, SubscriberEntry,
+    AccessState, Command, MacText, Prefix, SubscriberCommand, SubscriberCount, SubscriberEntry,
     SubscriberState,
 };
 
@@ -25,10 +25,16 @@ pub(crate) struct Row {
     pub(crate) is_dead: bool,
 }
 
-impl Row {
-    /// What it counted, without the rest.
-    pub(crate) fn of_counters(state: SubscriberState) -> Row {
-        Row { entry: None, ..Row::from(state) }
+impl From<SubscriberCount> for Row {
+    fn from(count: SubscriberCount) -> Row {
+        let SubscriberCount { session, is_dead, from_frames, from_bytes, to_frames, to_bytes } = count;
+        let counters = Counters {
+            down_frames: to_frames,
+            down_bytes: to_bytes,
+            up_frames: from_frames,
+            up_bytes: from_bytes,
+        };
+        Row { session, entry: None, counters, is_dead }
     }
 }
 
@@ -51,7 +57,7 @@ pub(crate) type Removed = (SessionId, Option<Counters>);
 /// What sessions had counted that these changes have removed; `ask` asks the node.
 pub(crate) fn removed(
     changes: &[NodeCommand],
-    ask: impl FnOnce(Vec<u64>) -> Result<Vec<RemovedSubscriber>>,
+    ask: impl FnOnce(Vec<u64>) -> Result<Vec<SubscriberCount>>,
 ) -> Result<Vec<Removed>> {
     let removed = changes.iter().filter_map(|change| match change {
         NodeCommand::RemoveSession { session } => Some(session.0),
@@ -61,10 +67,8 @@ pub(crate) fn removed(
     if removed.is_empty() {
         return Ok(Vec::new());
     }
-    let one = |of: RemovedSubscriber| {
-        let RemovedSubscriber { session, from_frames, from_bytes, to_frames, to_bytes } = of;
-        let (up, down) = ((from_frames, from_bytes), (to_frames, to_bytes));
-        let counters = Counters { down_frames: down.0, down_bytes: down.1, up_frames: up.0, up_bytes: up.1 };
+    let one = |count: SubscriberCount| {
+        let Row { session, counters, .. } = count.into();
         (session, counters)
     };
     let known: HashMap<u64, Counters> = ask(removed.clone())?.into_iter().map(one).collect();
