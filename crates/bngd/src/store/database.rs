@@ -15,10 +15,11 @@ use super::frame::Group;
 use super::log::Folder;
 
 /// Entry i changes the schema from version i to i + 1 (`PRAGMA user_version`).
-const MIGRATIONS: [&str; 3] = [
+const MIGRATIONS: [&str; 4] = [
     include_str!("database/schema.sql"),
     include_str!("database/pppoe.sql"),
     include_str!("database/groups.sql"),
+    include_str!("database/prefixes.sql"),
 ];
 /// `PRAGMA application_id` of these files: "wbng".
 const APPLICATION_ID: i64 = 0x7762_6e67;
