@@ -160,7 +160,7 @@ impl Bng {
         })
     }
 
-    /// The rates, state, plan and group that the node gets for a subscriber; `None`: the file had no such plan when the program began.
+    /// The rates, state, plan, group and NAT profile that the node gets for a subscriber; `None`: the file had no such plan when the program began.
     fn service(&self, subscriber: &Subscriber, online: &Online) -> Option<Service> {
         let before = online.in_node.as_ref().map(|service| service.rates);
         let rates = self.config.rates(&subscriber.plan).or(before)?;
@@ -168,7 +168,13 @@ impl Bng {
             Plan::Named(name) => Some(name.clone()),
             Plan::Own(_) => None,
         };
-        Some(Service { rates, status: subscriber.status, plan, group: subscriber.group.clone() })
+        Some(Service {
+            rates,
+            status: subscriber.status,
+            plan,
+            group: subscriber.group.clone(),
+            nat: subscriber.nat,
+        })
     }
 
     /// Ends the session of a subscriber, if it has one.
