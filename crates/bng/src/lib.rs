@@ -22,6 +22,7 @@
 //! - Every frame is answered, accepted without an answer, or dropped with a reason, and counted; see [`Bng::counts`].
 #![forbid(unsafe_code)]
 
+mod account;
 pub mod api;
 mod bng;
 mod config;
@@ -34,6 +35,7 @@ mod limit;
 mod line;
 mod mac;
 mod name;
+mod nat;
 mod now;
 mod plan;
 mod pool;
@@ -52,9 +54,11 @@ mod subscribers;
 mod why;
 mod words;
 
-pub use bng::{Bng, Counts, Sizes};
+pub use account::{Account, AccountId, Facts, Limits, Told};
+pub use bng::{AccountingCounts, Bng, Counts, DynauthCounts, Sizes};
 pub use config::{
-    AdvertiseTimes, Config, Item, LeaseTimes, Moves, NodeFacts, Port, Pppoe, RadiusServer, Tls,
+    Accounting, AdvertiseTimes, AtLimit, Config, Dynauth, Item, LeaseTimes, Moves, NodeFacts, Port, Pppoe,
+    RadiusServer, Tls,
 };
 pub use drops::{DropReason, Drops};
 pub use io::{
@@ -65,12 +69,13 @@ pub use limit::Limit;
 pub use line::{Line, PortName, Tags};
 pub use mac::Mac;
 pub use name::Name;
+pub use nat::Nat;
 pub use plan::{Plan, Rates, bits_per_s};
 pub use pool::Pool;
 pub use prefix::{LinkPrefix, PrefixPool, interface_id, link_local};
 pub use random::Random;
-pub use record::{Change, Record, RecordError};
-pub use session::{Counters, Device, EndCause, Lease, PppLink, Session, SessionId};
+pub use record::{Answered, Change, Record, RecordError, Unaccounted};
+pub use session::{Counters, Device, EndCause, Lease, LineRates, PppLink, Session, SessionId};
 pub use step::Step;
 pub use subscriber::{Key, Service, Status, Subscriber, password_word};
 pub use why::{Direction, MOST_FRAMES, MOST_TRACES, MOST_TRACES_OF_LINE, Outcome, TraceFrame, Why};

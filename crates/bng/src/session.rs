@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::account::Account;
 use crate::line::Line;
 use crate::mac::Mac;
 use crate::name::Name;
@@ -68,6 +69,8 @@ pub struct Lease {
     pub lease_s: u32,
     /// The link of a session over PPPoE; `None`: it has its address by DHCP.
     pub ppp: Option<PppLink>,
+    /// What accounting knows of it; `None`: its record is of a version before accounting.
+    pub account: Option<Account>,
 }
 
 /// The link of a session over PPPoE.
@@ -77,13 +80,29 @@ pub struct PppLink {
     pub id: u16,
     /// MRU and magic numbers.
     pub agreed: Agreed,
+    /// What the access node says of the line.
+    pub line_rates: LineRates,
+}
+
+/// Rates of a line as its access node says (TR-101, section 3.9.1), kbit/s; 0: unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct LineRates {
+    /// From the subscriber.
+    pub up_kbit_per_s: u32,
+    /// To the subscriber.
+    pub down_kbit_per_s: u32,
 }
 
 impl fmt::Display for PppLink {
-    /// `7/1492/1492/439041101/17`: id, largest MRU, MRU of the peer, magic numbers of this side and of the peer.
+    /// `7/1492/1492/439041101/17`: id, largest MRU, MRU of the peer, magic numbers of this side and of the peer; behind it the rates of the
+    /// line upstream and downstream, kbit/s, if one is known.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let PppLink { id, agreed: Agreed { max_mru, peer_mru, magic, peer_magic } } = self;
-        write!(f, "{id}/{max_mru}/{peer_mru}/{magic}/{peer_magic}")
+        let PppLink { id, agreed: Agreed { max_mru, peer_mru, magic, peer_magic }, line_rates } = self;
+        write!(f, "{id}/{max_mru}/{peer_mru}/{magic}/{peer_magic}")?;
+        match *line_rates {
+            LineRates { up_kbit_per_s: 0, down_kbit_per_s: 0 } => Ok(()),
+            LineRates { up_kbit_per_s, down_kbit_per_s } => write!(f, "/{up_kbit_per_s}/{down_kbit_per_s}"),
+        }
     }
 }
 
@@ -93,11 +112,17 @@ impl FromStr for PppLink {
     fn from_str(text: &str) -> Result<PppLink, String> {
         let wrong = || format!("`{text}` is no link of a PPPoE session");
         let numbers: Result<Vec<u32>, _> = text.split('/').map(str::parse).collect();
-        let numbers: [u32; 5] = numbers.ok().and_then(|all| all.try_into().ok()).ok_or_else(wrong)?;
-        let [id, max_mru, peer_mru, magic, peer_magic] = numbers;
+        let (id, max_mru, peer_mru, magic, peer_magic, [up_kbit_per_s, down_kbit_per_s]) = match *numbers
+            .map_err(|_| wrong())?
+        {
+            [id, max, peer, magic, peer_magic] => (id, max, peer, magic, peer_magic, [0; 2]),
+            [id, max, peer, magic, peer_magic, up, down] => (id, max, peer, magic, peer_magic, [up, down]),
+            _ => return Err(wrong()),
+        };
         let small = |number: u32| u16::try_from(number).map_err(|_| wrong());
         let agreed = Agreed { max_mru: small(max_mru)?, peer_mru: small(peer_mru)?, magic, peer_magic };
-        Ok(PppLink { id: small(id)?, agreed })
+        let line_rates = LineRates { up_kbit_per_s, down_kbit_per_s };
+        Ok(PppLink { id: small(id)?, agreed, line_rates })
     }
 }
 
@@ -150,10 +175,18 @@ pub enum EndCause {
     Lost,
     /// The port had no link for longer than the grace.
     LinkLost,
+    /// Its subscriber sent nothing for the idle timeout.
+    IdleTimeout,
+    /// It lasted as long as it may.
+    SessionTimeout,
+    /// Its subscriber has used its quota.
+    Quota,
+    /// The operator ended all sessions.
+    Shutdown,
 }
 
 impl EndCause {
-    const ALL: [EndCause; 10] = [
+    const ALL: [EndCause; 14] = [
         EndCause::Released,
         EndCause::Declined,
         EndCause::Expired,
@@ -164,6 +197,10 @@ impl EndCause {
         EndCause::NotStored,
         EndCause::Lost,
         EndCause::LinkLost,
+        EndCause::IdleTimeout,
+        EndCause::SessionTimeout,
+        EndCause::Quota,
+        EndCause::Shutdown,
     ];
 
     /// Its name in records, events and scenarios.
@@ -179,6 +216,10 @@ impl EndCause {
             EndCause::NotStored => "not-stored",
             EndCause::Lost => "lost",
             EndCause::LinkLost => "link-lost",
+            EndCause::IdleTimeout => "idle-timeout",
+            EndCause::SessionTimeout => "session-timeout",
+            EndCause::Quota => "quota",
+            EndCause::Shutdown => "shutdown",
         }
     }
 }

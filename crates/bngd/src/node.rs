@@ -14,10 +14,13 @@ use anyhow::{Context, Result};
 use weir_bng::NodeCommand;
 use weir_control::client::{Attached, Client};
 use weir_control::request::Refusal;
-use weir_node::{PortState, Ports, Query, SubscriberCounts, Subscribers, SubscribersQuery};
+use weir_node::{
+    PortState, Ports, Query, RemovedSubscribers, RemovedSubscribersQuery, SubscriberCounts, Subscribers,
+    SubscribersQuery,
+};
 use weir_plane::{Command, SubscriberCommand, UnknownSessions};
 
-use crate::table::{self, Row};
+use crate::table::{self, Removed, Row};
 use crate::wake::Waker;
 
 /// Slots of each ring: as many frames wait for this program while it is busy.
@@ -64,7 +67,7 @@ pub(crate) enum Report {
     /// The connection has ended.
     Lost { attachment: u64, error: String },
     /// A list was applied, or refused because of one of its commands.
-    Applied { attachment: u64, list: u64, result: Result<(), Refusal> },
+    Applied { attachment: u64, list: u64, result: Result<Vec<Removed>, Refusal> },
     /// The ports and the table.
     Table { attachment: u64, state: State },
 }
@@ -262,14 +265,19 @@ fn complete(client: &mut Client) -> Result<()> {
     }
 }
 
-/// Has the node apply changes. The inner result is what the node says, the outer one whether it could be asked.
-fn apply(client: &mut Client, changes: &[NodeCommand]) -> Result<Result<(), Refusal>> {
+/// Has the node apply changes, and asks what sessions had counted that were removed. The inner result is what the node says, the outer
+/// one whether it could be asked.
+fn apply(client: &mut Client, changes: &[NodeCommand]) -> Result<Result<Vec<Removed>, Refusal>> {
     let commands = table::commands(changes);
     if commands.is_empty() {
-        return Ok(Ok(()));
+        return Ok(Ok(Vec::new()));
     }
     match client.command(commands) {
-        Ok(_) => Ok(Ok(())),
+        Ok(_) => table::removed(changes, |sessions| {
+            let query = Query::RemovedSubscribers(RemovedSubscribersQuery { sessions });
+            Ok(client.query::<RemovedSubscribers>(query)?.removed)
+        })
+        .map(Ok),
         Err(error) => error.downcast::<Refusal>().map(Err),
     }
 }

@@ -34,6 +34,8 @@ pub enum Query {
     Neighbours(NeighboursQuery),
     /// Sessions of subscribers.
     Subscribers(SubscribersQuery),
+    /// What sessions of subscribers had counted when they were removed.
+    RemovedSubscribers(RemovedSubscribersQuery),
     /// What sessions of subscribers have counted, without the rest of each.
     SubscriberCounts(SubscribersQuery),
     /// What sessions of subscribers have counted, by plan and group.
@@ -119,6 +121,14 @@ pub struct SubscribersQuery {
     pub most: Option<u32>,
 }
 
+/// Which sessions of subscribers that were removed.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct RemovedSubscribersQuery {
+    /// Their numbers.
+    pub sessions: Vec<u64>,
+}
+
 /// Which port forwards.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -155,6 +165,7 @@ pub enum Answer {
     Routes(Routes),
     Neighbours(Neighbours),
     Subscribers(Subscribers),
+    RemovedSubscribers(RemovedSubscribers),
     SubscriberCounts(SubscriberCounts),
     Plans(Plans),
     Groups(Groups),
@@ -323,6 +334,13 @@ pub struct Subscribers {
     pub subscribers: Vec<SubscriberState>,
     /// Where the next page begins; none: this was the last.
     pub next: Option<u32>,
+}
+
+/// Sessions of subscribers that were removed: a node remembers the last 65,536.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RemovedSubscribers {
+    /// Those that were asked for, but for the forgotten ones.
+    pub removed: Vec<SubscriberCount>,
 }
 
 /// A page of what sessions of subscribers have counted.

@@ -30,6 +30,10 @@ impl Bng {
             Command::PatchSubscriber(name, patch) => self.patch_subscriber(&name, patch, out),
             Command::RemoveSubscriber(name) => self.remove_subscriber(&name, out),
             Command::Disconnect(session) => self.disconnect(session, out),
+            Command::DisconnectAll => {
+                self.disconnect_all(out);
+                Ok(())
+            }
             Command::Configure(config) => self.configure(*config, out),
         };
         if result.is_ok() && self.revision > before {
@@ -140,10 +144,11 @@ impl Bng {
         let index = self.index(name)?;
         let Some(entry) = self.subscribers.get(index) else { return Ok(()) };
         let mut subscriber = entry.subscriber.clone();
-        let SubscriberPatch { status, plan, group } = patch;
+        let SubscriberPatch { status, plan, group, nat } = patch;
         subscriber.status = status.unwrap_or(subscriber.status);
         subscriber.plan = plan.unwrap_or(subscriber.plan);
         subscriber.group = group.unwrap_or(subscriber.group);
+        subscriber.nat = nat.unwrap_or(subscriber.nat);
         self.change_subscriber(subscriber, out)
     }
 
@@ -159,6 +164,11 @@ impl Bng {
         let index = self.sessions.get(&session).copied().ok_or(CommandError::SessionUnknown(session))?;
         self.end(index, EndCause::Disconnected, out);
         Ok(())
+    }
+
+    fn disconnect_all(&mut self, out: &mut Outputs) {
+        let all: Vec<Index> = self.sessions.values().copied().collect();
+        all.into_iter().for_each(|index| self.end(index, EndCause::Shutdown, out));
     }
 
     /// Sessions go on, also those with an address of no pool any more.
@@ -183,6 +193,8 @@ impl Bng {
         self.calls.configure(config.pppoe.as_ref());
         self.servers_seen.retain(|port, _| config.ports.contains_key(port));
         self.config = config;
+        self.account_all(out);
+        self.plan_all_sessions();
         let online: Vec<_> = self.sessions.values().copied().collect();
         for index in online {
             self.tell_node(index, out);

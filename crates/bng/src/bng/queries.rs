@@ -181,7 +181,7 @@ impl Bng {
                 others.push(Change::Lease { session, subscriber, start_s, counters, lease });
             }
         }
-        let changes = subscribers.into_iter().chain(others);
+        let changes = subscribers.into_iter().chain(others).chain(self.unaccounted_changes());
         changes.map(|change| Record { revision: self.revision, change }).collect()
     }
 

@@ -214,6 +214,7 @@ impl Play {
                 self.wake = Some(at);
                 return Ok(());
             }
+            Output::Dynauth { to, .. } => return Err(format!("an answer for {to}")),
             // No configuration of a scenario has a RADIUS server.
             Output::Radius { server, .. } | Output::RadiusReconnect { server, .. } => {
                 return Err(format!("a datagram for the server {server}"));

@@ -104,6 +104,7 @@ impl<'a> World<'a> {
         match output {
             Output::Store(record) => self.unstored.push(record),
             Output::Send { frame, .. } => self.answered(&frame),
+            Output::Dynauth { to, .. } => panic!("an answer for {to}"),
             Output::Radius { server, .. } | Output::RadiusReconnect { server, .. } => {
                 panic!("a datagram for the server {server}")
             }

@@ -21,6 +21,7 @@ mod echo;
 mod fixed;
 mod labels;
 pub(crate) mod lcp;
+mod removed;
 mod sessions;
 mod state;
 mod table;

@@ -121,6 +121,11 @@ impl Plane {
         (page.records, page.next)
     }
 
+    /// What these sessions of subscribers had counted when they were removed; some may be forgotten.
+    pub fn removed_subscribers(&self, sessions: &[u64]) -> Vec<SubscriberCount> {
+        self.pipeline.subscribers.removed(sessions)
+    }
+
     /// What sessions of subscribers from this index on have counted, a page of them, and where to go on if there may be more.
     pub fn subscriber_counts(&self, from: u32) -> (Vec<SubscriberCount>, Option<u32>) {
         let page = self.pipeline.subscribers.counts(from);
