@@ -5,10 +5,10 @@ use std::net::Ipv4Addr;
 
 use anyhow::Result;
 use weir_bng::{
-    AddSession, Counters, LinkPrefix, Mac, Name, NodeCommand, Rates, Service, SessionId, Status, Tags,
+    AddSession, Counters, LinkPrefix, Mac, Name, Nat, NodeCommand, Rates, Service, SessionId, Status, Tags,
 };
 use weir_plane::{
-    AccessState, Command, MacText, Prefix, RemovedSubscriber, SubscriberCommand, SubscriberEntry,
+    AccessState, Command, MacText, NatProfile, Prefix, SubscriberCommand, SubscriberCount, SubscriberEntry,
     SubscriberState,
 };
 
@@ -25,10 +25,16 @@ pub(crate) struct Row {
     pub(crate) is_dead: bool,
 }
 
-impl Row {
-    /// What it counted, without the rest.
-    pub(crate) fn of_counters(state: SubscriberState) -> Row {
-        Row { entry: None, ..Row::from(state) }
+impl From<SubscriberCount> for Row {
+    fn from(count: SubscriberCount) -> Row {
+        let SubscriberCount { session, is_dead, from_frames, from_bytes, to_frames, to_bytes } = count;
+        let counters = Counters {
+            down_frames: to_frames,
+            down_bytes: to_bytes,
+            up_frames: from_frames,
+            up_bytes: from_bytes,
+        };
+        Row { session, entry: None, counters, is_dead }
     }
 }
 
@@ -51,7 +57,7 @@ pub(crate) type Removed = (SessionId, Option<Counters>);
 /// What sessions had counted that these changes have removed; `ask` asks the node.
 pub(crate) fn removed(
     changes: &[NodeCommand],
-    ask: impl FnOnce(Vec<u64>) -> Result<Vec<RemovedSubscriber>>,
+    ask: impl FnOnce(Vec<u64>) -> Result<Vec<SubscriberCount>>,
 ) -> Result<Vec<Removed>> {
     let removed = changes.iter().filter_map(|change| match change {
         NodeCommand::RemoveSession { session } => Some(session.0),
@@ -61,10 +67,8 @@ pub(crate) fn removed(
     if removed.is_empty() {
         return Ok(Vec::new());
     }
-    let one = |of: RemovedSubscriber| {
-        let RemovedSubscriber { session, from_frames, from_bytes, to_frames, to_bytes } = of;
-        let (up, down) = ((from_frames, from_bytes), (to_frames, to_bytes));
-        let counters = Counters { down_frames: down.0, down_bytes: down.1, up_frames: up.0, up_bytes: up.1 };
+    let one = |count: SubscriberCount| {
+        let Row { session, counters, .. } = count.into();
         (session, counters)
     };
     let known: HashMap<u64, Counters> = ask(removed.clone())?.into_iter().map(one).collect();
@@ -85,7 +89,7 @@ fn entry(add: &AddSession) -> SubscriberEntry {
     let AddSession { session, line, mac, address, prefix, ppp, service, .. } = add;
     let link = prefix.map(|prefix| Prefix { address: prefix.network().into(), len: LinkPrefix::LEN });
     let prefixes = [Some(Prefix { address: (*address).into(), len: 32 }), link];
-    let Service { rates, status, plan, group } = service;
+    let Service { rates, status, plan, group, nat } = service;
     let name = |name: &Option<Name>| name.as_ref().map(ToString::to_string);
     SubscriberEntry {
         session: session.0,
@@ -97,6 +101,8 @@ fn entry(add: &AddSession) -> SubscriberEntry {
         from_bits_per_s: Some(rates.up_bits_per_s),
         to_bits_per_s: Some(rates.down_bits_per_s),
         pppoe_session: ppp.map(|ppp| ppp.id),
+        line_from_bits_per_s: ppp.and_then(|ppp| bits_per_s(ppp.line_rates.up_kbit_per_s)),
+        line_to_bits_per_s: ppp.and_then(|ppp| bits_per_s(ppp.line_rates.down_kbit_per_s)),
         mru: ppp.map(|ppp| ppp.agreed.peer_mru),
         magic: ppp.map(|ppp| ppp.agreed.magic),
         state: match status {
@@ -104,10 +110,22 @@ fn entry(add: &AddSession) -> SubscriberEntry {
             Status::Walled => AccessState::Walled,
             Status::Blocked => AccessState::Blocked,
         },
+        nat: match *nat {
+            Nat::Configured => NatProfile::Configured,
+            Nat::None => NatProfile::None,
+            Nat::Block => NatProfile::Block,
+            Nat::Deterministic => NatProfile::Deterministic,
+            Nat::OneToOne(address) => NatProfile::OneToOne(address),
+        },
         plan: name(plan),
         group: name(group),
         ..SubscriberEntry::default()
     }
+}
+
+/// The rate of a line; `None`: it is unknown, or the access node says 0.
+fn bits_per_s(kbit_per_s: u32) -> Option<u64> {
+    (kbit_per_s > 0).then(|| u64::from(kbit_per_s) * 1000)
 }
 
 /// The sessions of the node for a comparison with those that it should have: equal to these where it has them so. Those of the node's

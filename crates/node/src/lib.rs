@@ -60,6 +60,6 @@ pub use query::{
     Answer, Counters, Fast as FastAnswer, Forwards, ForwardsQuery, Groups, Log, Neighbours, NeighboursQuery,
     OneToOne, OneToOneQuery, Plans, Police, PortCounters, PortState, Ports, Query, Queues,
     RemovedSubscribers, RemovedSubscribersQuery, Routes, RoutesQuery, Rules, Sessions, SessionsCursor,
-    SessionsQuery, Subscribers, SubscribersQuery, ThreadCounters,
+    SessionsQuery, SubscriberCounts, Subscribers, SubscribersQuery, ThreadCounters,
 };
 pub use worker::{AttachmentId, ControlState, PanicReport};

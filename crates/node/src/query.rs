@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_plane::{
     Cursor, ForwardEntry, GroupState, LabelCounts, NeighbourState, OneToOneEntry, PoliceCounts, Prefix,
-    QueueState, RemovedSubscriber, RouteEntry, RuleCount, SessionRecord, SubscriberState,
+    QueueState, RouteEntry, RuleCount, SessionRecord, SubscriberCount, SubscriberState,
 };
 
 use crate::counters::Snapshot;
@@ -36,6 +36,8 @@ pub enum Query {
     Subscribers(SubscribersQuery),
     /// What sessions of subscribers had counted when they were removed.
     RemovedSubscribers(RemovedSubscribersQuery),
+    /// What sessions of subscribers have counted, without the rest of each.
+    SubscriberCounts(SubscribersQuery),
     /// What sessions of subscribers have counted, by plan and group.
     Plans,
     /// Ports and groups of subscribers that share a rate: their queues.
@@ -164,6 +166,7 @@ pub enum Answer {
     Neighbours(Neighbours),
     Subscribers(Subscribers),
     RemovedSubscribers(RemovedSubscribers),
+    SubscriberCounts(SubscriberCounts),
     Plans(Plans),
     Groups(Groups),
     Forwards(Forwards),
@@ -337,7 +340,16 @@ pub struct Subscribers {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RemovedSubscribers {
     /// Those that were asked for, but for the forgotten ones.
-    pub removed: Vec<RemovedSubscriber>,
+    pub removed: Vec<SubscriberCount>,
+}
+
+/// A page of what sessions of subscribers have counted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SubscriberCounts {
+    /// Those of the page.
+    pub counts: Vec<SubscriberCount>,
+    /// Where the next page begins; none: this was the last.
+    pub next: Option<u32>,
 }
 
 /// Counters by plan and group of subscribers.

@@ -91,7 +91,7 @@ mod update;
 mod was;
 
 pub use access::{
-    AccessState, ClassCount, LabelCounts, NatProfile, RemovedSubscriber, SubscriberCommand, SubscriberConfig,
+    AccessState, ClassCount, LabelCounts, NatProfile, SubscriberCommand, SubscriberConfig, SubscriberCount,
     SubscriberEntry, SubscriberEvent, SubscriberState, UnknownSessions,
 };
 pub use address::{address_of, words_of};

@@ -52,8 +52,8 @@ const MOST_PUNTS: usize = 256;
 /// Sessions whose counters are taken in within a turn.
 const MOST_COUNTED: usize = 1024;
 /// Interval between two looks at the table of the node: for each session so much, within these bounds.
-const TABLE_PER_SESSION: Duration = Duration::from_micros(100);
-const TABLE_EVERY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
+const TABLE_PER_SESSION: Duration = Duration::from_micros(300);
+const TABLE_EVERY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
 /// Frames of the node that the control plane takes.
 const TAKEN: [PuntReason; 4] =

@@ -27,7 +27,7 @@ mod state;
 mod table;
 mod walled;
 
-pub use answer::{LabelCounts, SubscriberState};
+pub use answer::{LabelCounts, SubscriberCount, SubscriberState};
 pub(crate) use command::SubscriberChange;
 pub use command::{SubscriberCommand, SubscriberEntry, UnknownSessions};
 pub(crate) use config::{AccessConfig, AccessPolicy, Loops, read};
@@ -37,7 +37,6 @@ pub use echo::SubscriberEvent;
 pub use fixed::SubscriberConfig;
 pub(crate) use fixed::read as read_fixed;
 pub(crate) use labels::name;
-pub use removed::RemovedSubscriber;
 pub(crate) use sessions::{AccessSession, AccessSessions};
 pub use state::{AccessState, NatProfile};
 pub(crate) use table::{Denied, Receiver, Subscribers, clamp_mss};

@@ -2,28 +2,11 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
+use super::answer::SubscriberCount;
 use super::counts::Traffic;
 
 /// Most sessions that are remembered; one more displaces the oldest.
 const MOST: usize = 65_536;
-
-/// What a session of a subscriber had counted when it was removed. Bytes are those of whole frames without FCS.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct RemovedSubscriber {
-    /// Its number.
-    pub session: u64,
-    /// Frames from the subscriber that were accepted.
-    pub from_frames: u64,
-    /// Their bytes.
-    pub from_bytes: u64,
-    /// Frames to the subscriber that were sent.
-    pub to_frames: u64,
-    /// Their bytes.
-    pub to_bytes: u64,
-}
 
 /// Sessions that were removed last.
 #[derive(Debug, Default)]
@@ -47,11 +30,12 @@ impl Removed {
     }
 
     /// Those of these sessions that are remembered.
-    pub(super) fn of(&self, sessions: &[u64]) -> Vec<RemovedSubscriber> {
+    pub(super) fn of(&self, sessions: &[u64]) -> Vec<SubscriberCount> {
         let one = |session: &u64| {
             let [from, to] = self.counts.get(session)?;
-            Some(RemovedSubscriber {
+            Some(SubscriberCount {
                 session: *session,
+                is_dead: false,
                 from_frames: from.frames,
                 from_bytes: from.bytes,
                 to_frames: to.frames,

@@ -22,11 +22,12 @@ use std::net::IpAddr;
 
 use weir_memory::prefetch;
 
+use super::answer::SubscriberCount;
 use super::bucket::Bucket;
 use super::counts::{FrameKind, KindCounts, Traffic};
 use super::echo::{self, Echoes, Heard};
 use super::labels::{LabelRow, LabelTable, Labels};
-use super::removed::{Removed, RemovedSubscriber};
+use super::removed::Removed;
 use super::state::Standing;
 use super::walled::{Refused, Walled};
 use super::{
@@ -628,7 +629,7 @@ impl Subscribers {
     }
 
     /// What these sessions had counted when they were removed.
-    pub(crate) fn removed(&self, sessions: &[u64]) -> Vec<RemovedSubscriber> {
+    pub(crate) fn removed(&self, sessions: &[u64]) -> Vec<SubscriberCount> {
         self.0.as_ref().map_or(Vec::new(), |tables| tables.removed.of(sessions))
     }
 
