@@ -13,7 +13,6 @@ mod services {
     mod radius_codecs;
     mod radius_tls;
 }
-mod slaac;
 mod store;
 mod walled;
 

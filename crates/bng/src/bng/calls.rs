@@ -329,7 +329,8 @@ impl Bng {
         // It has received its PADS.
         self.calls.concentrator.confirm(&call.key);
         if frame.protocol == protocol::IPV6 {
-            let (index, _) = call.login.ok_or(DropReason::PppDiscarded)?;
+            // Before it has a session its subscriber may be online with another device.
+            let (index, _) = call.login.filter(|_| call.session.is_some()).ok_or(DropReason::PppDiscarded)?;
             return self.solicited(index, frame.payload, out).map(|()| Taken::Now);
         }
         if !call.endpoint.frame(self.now.at, frame.protocol, frame.payload, &mut outputs) {
@@ -387,7 +388,7 @@ impl Bng {
         let Some((index, _)) = call.login else { return };
         if !call.endpoint.is_link_open() && call.session.take().is_some() {
             self.end(index, EndCause::Released, out);
-        } else if matches!(layer, Layer::Ipv6(_)) {
+        } else if matches!(layer, Layer::Ipv6(_)) && call.session.is_some() {
             self.stop_advertising(index);
         }
     }
