@@ -28,7 +28,7 @@ const UDP: u8 = 17;
 /// The secret of the RADIUS server.
 const SECRET: &str = "of both sides";
 const FAR: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
-const FAR6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 2, 0, 0, 0, 0, 2);
+pub(crate) const FAR6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 2, 0, 0, 0, 0, 2);
 
 /// An interface of this process.
 pub(crate) struct Wire {
@@ -211,7 +211,7 @@ fn packet_of(from: Ipv4Addr, to: Ipv4Addr, bytes: usize) -> Vec<u8> {
 }
 
 /// The same of IPv6.
-fn packet6_of(from: Ipv6Addr, to: Ipv6Addr) -> Vec<u8> {
+pub(crate) fn packet6_of(from: Ipv6Addr, to: Ipv6Addr) -> Vec<u8> {
     let mut packet = vec![0x60, 0, 0, 0, 0, 16, UDP, 64];
     packet.extend(from.octets());
     packet.extend(to.octets());
@@ -281,7 +281,7 @@ fn a_device_that_radius_knows_dials_in() {
 }
 
 /// A node and a concentrator with both families; `pppoe` is that item.
-fn dual_stack(pppoe: &str) -> String {
+pub(crate) fn dual_stack(pppoe: &str) -> String {
     let text = TEXT.replace("gateway 100.64.0.1/10", "gateway 100.64.0.1/10, gateway 2001:db8:100::1/40");
     let text = text.replace("via 198.18.0.2)", "via 198.18.0.2, ::/0 via 2001:db8:2::2)");
     let text = text.replace(

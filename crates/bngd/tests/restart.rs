@@ -81,13 +81,18 @@ impl Rig {
 
     /// The same with this MTU of all wires.
     pub(crate) fn with_mtu(text: &str, mtu: u32) -> Option<Rig> {
+        Rig::with_wires(text, mtu, |_| true)
+    }
+
+    /// The same, with the kernel silent at the ends of these names alone.
+    pub(crate) fn with_wires(text: &str, mtu: u32, is_quiet: impl Fn(&str) -> bool) -> Option<Rig> {
         need_root!(return None);
         let (devices, bng) = (Namespace::new().unwrap(), Namespace::new().unwrap());
         for (number, (here, there)) in (0..).zip([("a", "b"), ("c", "d")]) {
             let ends = [(&devices, here), (&bng, there)];
             join(ends, Wire { number, queues: 1 });
             ends.iter().for_each(|end| set_mtu(*end, mtu));
-            ends.iter().for_each(|end| keep_quiet(*end));
+            ends.iter().filter(|(_, name)| is_quiet(name)).for_each(|end| keep_quiet(*end));
             ends.iter().for_each(|end| set_up(*end, true));
         }
         let folder = Folder::new();
