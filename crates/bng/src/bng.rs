@@ -167,6 +167,8 @@ impl Bng {
             Input::NodeTable(table) => self.compare_node(table, out),
             Input::RadiusServers(servers) => self.set_radius_servers(servers, out),
             Input::Radius { server, port, bytes } => self.radius_datagram(server, port, bytes, out),
+            Input::PasswordHashed { login, mark, hash } => self.password_hashed(login, mark, hash, out),
+            Input::PasswordChecked { id, checked } => self.password_checked(id, checked, out),
             Input::RadiusLink { server, port, change } => self.radius_link(server, port, change, out),
             Input::SessionLost { session } => self.session_lost(session, out),
             Input::NodeRefused { session } => self.refused_by_node(session),

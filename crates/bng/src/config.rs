@@ -1,5 +1,6 @@
 //! What an operator configures: ports, pools, plans, times, limits. Subscribers are data, and come by commands.
 
+mod aaa;
 mod text;
 mod tls;
 
@@ -9,6 +10,8 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use aaa::{Aaa, BrownOut};
+pub(crate) use aaa::{Chap, Source};
 pub use tls::Tls;
 use weir_config::Mistakes;
 
@@ -58,6 +61,8 @@ pub struct Config {
     pub pppoe: Option<Pppoe>,
     /// RADIUS servers, in the order in which they are asked for logins without a password here.
     pub radius: Vec<RadiusServer>,
+    /// Who is asked for a login, and how.
+    pub aaa: Aaa,
 }
 
 /// A RADIUS server.
@@ -175,6 +180,7 @@ impl Default for Config {
             subscriber_limit: Limit { per_s: 5, burst: 20 },
             pppoe: None,
             radius: Vec::new(),
+            aaa: Aaa::default(),
         }
     }
 }

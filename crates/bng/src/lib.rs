@@ -22,6 +22,7 @@
 //! - Every frame is answered, accepted without an answer, or dropped with a reason, and counted; see [`Bng::counts`].
 #![forbid(unsafe_code)]
 
+mod answer;
 pub mod api;
 mod bng;
 mod config;
@@ -50,11 +51,12 @@ mod subscribers;
 mod why;
 mod words;
 
+pub use answer::LastAnswer;
 pub use bng::{Bng, Counts, Sizes};
-pub use config::{Config, Item, LeaseTimes, Moves, NodeFacts, Port, Pppoe, RadiusServer, Tls};
+pub use config::{Aaa, BrownOut, Config, Item, LeaseTimes, Moves, NodeFacts, Port, Pppoe, RadiusServer, Tls};
 pub use drops::{DropReason, Drops};
 pub use io::{
-    AddSession, Command, CommandError, Event, Input, LinkState, NodeCommand, Now, Output, Punt,
+    AddSession, Checked, Command, CommandError, Event, Input, LinkState, NodeCommand, Now, Output, Punt,
     SubscriberPatch,
 };
 pub use limit::Limit;

@@ -1,5 +1,7 @@
 //! Clients that dial in by PPPoE, from a PADI to an address, with disks and programs that fail meanwhile.
 
+mod brownout;
+
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -14,7 +16,7 @@ use weir_bng::radius::attribute::{Attributes, number};
 use weir_bng::radius::client::Secret;
 use weir_bng::radius::packet::{self as radius, Require, code, reveal_password};
 use weir_bng::{
-    AddSession, Bng, Command, CommandError, Config, DropReason, EndCause, Event, Input, Line, Mac,
+    AddSession, Bng, Checked, Command, CommandError, Config, DropReason, EndCause, Event, Input, Line, Mac,
     NodeCommand, Now, Output, Punt, Random, Record, SessionId, Step,
 };
 
@@ -61,6 +63,11 @@ impl Device {
     fn frame(&self, protocol: u16, packet: Packet<'_>) -> Vec<u8> {
         self.client.frame(protocol, &packet.write()).expect("a session")
     }
+}
+
+/// Of no use but in tests.
+fn hash_of(password: &Password) -> String {
+    format!("$reversed${}", password.bytes().iter().rev().map(|byte| char::from(*byte)).collect::<String>())
 }
 
 /// A RADIUS server: what it answers to a datagram.
@@ -116,13 +123,18 @@ impl World {
             loses: Box::new(|| false),
             radius: Box::new(|_| None),
         };
-        let servers = world.config.radius.iter().map(|server| server.with_secret(Secret::new(SECRET)));
-        let servers = servers.collect();
-        world.input(Input::RadiusServers(servers));
+        world.say_radius();
         for subscriber in subscribers {
             world.command(Command::AddSubscriber(subscriber));
         }
         world
+    }
+
+    /// The program learns the secrets of the servers.
+    fn say_radius(&mut self) {
+        let servers = self.config.radius.iter().map(|server| server.with_secret(Secret::new(SECRET)));
+        let servers = servers.collect();
+        self.input(Input::RadiusServers(servers));
     }
 
     fn time(&self) -> Now {
@@ -166,6 +178,14 @@ impl World {
                 Output::Done { result, .. } => self.results.push(result),
                 Output::Radius { port, bytes, .. } => self.frames.push_back(Frame::ToRadius(port, bytes)),
                 Output::RadiusReconnect { server, .. } => panic!("no server has TLS: {server}"),
+                Output::HashPassword { login, mark, password } => {
+                    self.input(Input::PasswordHashed { login: &login, mark, hash: &hash_of(&password) });
+                }
+                Output::CheckPassword { id, password, hash } => {
+                    let is_right = *hash == *hash_of(&password);
+                    let checked = if is_right { Checked::Right } else { Checked::Wrong };
+                    self.input(Input::PasswordChecked { id, checked });
+                }
                 Output::Wake(at) => self.timer = Some(at),
             }
         }

@@ -1,5 +1,6 @@
 //! The tests of `weir-bngd` from outside, as one program.
 
+mod brownout;
 mod flood;
 mod pppoe;
 mod radsec;

@@ -10,6 +10,7 @@
 //! - After a PADT nothing more is sent to its session (RFC 2516, section 5.5).
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
+mod brownout;
 mod login;
 mod remote;
 
@@ -17,6 +18,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use self::brownout::Answers;
 use self::remote::Remote;
 use super::dhcp::Grant;
 use super::{Answer, Bng, Deadline, Outputs, Wait};
@@ -26,6 +28,7 @@ use crate::io::{Output, Punt};
 use crate::limit::Limit;
 use crate::line::Line;
 use crate::mac::Mac;
+use crate::ppp::auth::Attempt;
 use crate::ppp::endpoint::{self, End, Endpoint, Layer, Role};
 use crate::ppp::ipcp::Addresses;
 use crate::ppp::packet::code;
@@ -61,8 +64,8 @@ struct Call {
     login: Option<(Index, Ipv4Addr)>,
     /// What its record says.
     session: Option<SessionId>,
-    /// Name that RADIUS is asked for.
-    asks: Option<Box<[u8]>>,
+    /// What RADIUS is asked for.
+    asks: Option<Box<Attempt>>,
 }
 
 /// 64,000 sessions in 64 MB, with what they point to.
@@ -79,6 +82,7 @@ pub(super) struct Calls {
     last_pado: u64,
     random: Random,
     remote: Remote,
+    answers: Answers,
 }
 
 /// What became of a frame that was not dropped.
@@ -102,6 +106,7 @@ impl Calls {
             pados: VecDeque::new(),
             last_pado: 0,
             remote: Remote::new(&mut random),
+            answers: Answers::new(&mut random),
             random,
         }
     }

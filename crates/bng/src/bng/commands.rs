@@ -206,6 +206,9 @@ impl Bng {
         if let Some(fixed) = fixed {
             self.addresses.unreserve(fixed, index);
         }
+        if let Some(key) = self.subscribers.get(index).map(|entry| entry.subscriber.key.clone()) {
+            self.forget_answer(&key);
+        }
         self.subscribers.remove(index);
     }
 }

@@ -168,7 +168,7 @@ impl Bng {
                 others.push(Change::Lease { session, subscriber, start_s, counters, lease });
             }
         }
-        let changes = subscribers.into_iter().chain(others);
+        let changes = subscribers.into_iter().chain(others).chain(self.last_answers());
         changes.map(|change| Record { revision: self.revision, change }).collect()
     }
 

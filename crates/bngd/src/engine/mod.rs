@@ -35,6 +35,7 @@ use weir_service::signals::Hangup;
 use crate::asks::{Ask, View};
 use crate::metrics::{Losses, Metrics};
 use crate::node::{Connection, Order, Report, State};
+use crate::passwords::{Done, Passwords};
 use crate::radius::{Radius, Received};
 use crate::store::{self, Store};
 use crate::table::{self, Row};
@@ -97,6 +98,7 @@ pub(crate) struct Engine {
     store_trouble: Option<String>,
     losses: Losses,
     radius: Radius,
+    passwords: Passwords,
 }
 
 /// Which frames may leave.
@@ -129,6 +131,7 @@ impl Engine {
         let (store, records) = Store::open(&store, store::Options::default())?;
         let connection = Connection::start(node, waker.clone())?;
         let radius = Radius::new(waker.clone());
+        let passwords = Passwords::start(waker.clone())?;
         let mut engine = Engine {
             bng: Bng::new(config.clone(), seed())?,
             config,
@@ -148,6 +151,7 @@ impl Engine {
             store_trouble: None,
             losses: Losses::default(),
             radius,
+            passwords,
         };
         let (count, now) = (records.len(), now());
         let mut ports = HashSet::new();
@@ -195,6 +199,7 @@ impl Engine {
         is_busy |= self.stored();
         is_busy |= self.punts();
         is_busy |= self.radius();
+        is_busy |= self.passwords();
         is_busy |= self.asked();
         is_busy |= self.count();
         self.pass_time();
@@ -227,6 +232,8 @@ impl Engine {
                 }
                 Output::Event(event) => log(&event),
                 Output::Radius { server, port, bytes } => self.radius.send(&server, port, &bytes),
+                Output::HashPassword { login, mark, password } => self.passwords.hash(login, mark, password),
+                Output::CheckPassword { id, password, hash } => self.passwords.check(id, password, hash),
                 Output::RadiusReconnect { server, port } => self.radius.reconnect(&server, port),
                 Output::Done { id, result } => {
                     let failed = result.as_ref().err().map(ToString::to_string);
@@ -307,6 +314,19 @@ impl Engine {
                 Received::Link { server, port, change } => {
                     Input::RadiusLink { server, port: *port, change: *change }
                 }
+            };
+            self.input(input, Frames::Now);
+        }
+        !all.is_empty()
+    }
+
+    /// Hashes of passwords.
+    fn passwords(&mut self) -> bool {
+        let all = self.passwords.done();
+        for done in &all {
+            let input = match done {
+                Done::Hashed { login, mark, hash } => Input::PasswordHashed { login, mark: *mark, hash },
+                Done::Checked { id, checked } => Input::PasswordChecked { id: *id, checked: *checked },
             };
             self.input(input, Frames::Now);
         }

@@ -31,7 +31,7 @@ enum Leaves {
 }
 
 /// As SQLite has integers. What is larger than they can be does not occur.
-fn number(value: u64) -> i64 {
+pub(super) fn number(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
@@ -40,7 +40,12 @@ impl<'a> Tables<'a> {
         Tables { change, at_s: 0, skipped: 0 }
     }
 
-    fn run(&self, sql: &str, params: impl Params) -> rusqlite::Result<usize> {
+    /// When the record was written, s since 1970.
+    pub(super) fn at_s(&self) -> u64 {
+        self.at_s
+    }
+
+    pub(super) fn run(&self, sql: &str, params: impl Params) -> rusqlite::Result<usize> {
         self.change.prepare_cached(sql)?.execute(params)
     }
 
@@ -50,6 +55,7 @@ impl<'a> Tables<'a> {
         let revision = record.revision;
         let is_known = match &record.change {
             Change::Subscriber(subscriber) => self.subscriber(subscriber, revision)?,
+            Change::Answer { login, answer } => self.answer(login.as_str(), answer, revision)?,
             Change::SubscriberRemoved(name) => self.remove_subscriber(name.as_str())?,
             Change::LastAddress { subscriber, address } => {
                 self.set_last_address(subscriber.as_str(), &address.to_string())?
@@ -87,6 +93,7 @@ impl<'a> Tables<'a> {
             "DELETE FROM ended_sessions WHERE number <= (SELECT max(number) FROM ended_sessions) - ?1",
             [MOST_ENDED],
         )?;
+        self.forget_old_answers()?;
         // Rows are in the order of their ends.
         self.run(
             "DELETE FROM ended_sessions WHERE end_s < ?1
@@ -131,6 +138,7 @@ impl<'a> Tables<'a> {
             self.leave(session, Leaves::Ended(EndCause::SubscriberChanged, Counters::default()))?;
         }
         self.run("DELETE FROM quarantines WHERE subscriber = ?1", [name])?;
+        self.remove_answer(name)?;
         self.run("DELETE FROM subscribers WHERE name = ?1", [name])?;
         Ok(true)
     }
