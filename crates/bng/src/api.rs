@@ -39,6 +39,9 @@ pub struct Subscriber {
     /// The address that it alone gets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<Ipv4Addr>,
+    /// The prefix of IPv6 that it alone gets: `2001:db8:1:2::/64`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefix: Option<String>,
     /// The group that rules of filters and metrics of the node name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
@@ -122,6 +125,9 @@ pub struct Session {
     pub mac: String,
     /// Its address.
     pub address: Ipv4Addr,
+    /// The prefix of IPv6 of its link.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefix: Option<String>,
     /// The relay by which it is reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relay: Option<Ipv4Addr>,
@@ -200,7 +206,7 @@ pub struct Pool {
     pub pool: String,
     /// The address of the node.
     pub router: String,
-    /// Addresses that it has.
+    /// Addresses that it has, or prefixes of IPv6.
     pub size: u64,
     /// Those of sessions.
     pub used: u64,
@@ -300,6 +306,7 @@ impl Subscriber {
             key,
             plan: self.plan.read(&self.name)?,
             fixed_address: self.address,
+            fixed_prefix: self.prefix.as_deref().map(str::parse).transpose()?,
             group: self.group.map(|group| group.parse()).transpose()?,
             status: self.state.parse()?,
             password: self.password.as_deref().map(subscriber::password).transpose()?,
@@ -346,8 +353,16 @@ impl Subscriber {
 
 impl From<&subscriber::Subscriber> for Subscriber {
     fn from(subscriber: &subscriber::Subscriber) -> Subscriber {
-        let subscriber::Subscriber { name, key, plan, fixed_address, group, status, password: _ } =
-            subscriber;
+        let subscriber::Subscriber {
+            name,
+            key,
+            plan,
+            fixed_address,
+            fixed_prefix,
+            group,
+            status,
+            password: _,
+        } = subscriber;
         let (mut mac, mut line, mut circuit, mut login) = (None, None, None, None);
         match key {
             Key::Mac(of) => mac = Some(of.to_string()),
@@ -363,8 +378,9 @@ impl From<&subscriber::Subscriber> for Subscriber {
         };
         let (name, state) = (name.to_string(), status.to_string());
         let group = group.as_ref().map(ToString::to_string);
-        let password = None;
-        Subscriber { name, mac, line, circuit, login, password, plan, address: *fixed_address, group, state }
+        let (password, prefix) = (None, fixed_prefix.map(|prefix| prefix.to_string()));
+        let address = *fixed_address;
+        Subscriber { name, mac, line, circuit, login, password, plan, address, prefix, group, state }
     }
 }
 
@@ -378,6 +394,7 @@ impl From<&session::Session> for Session {
             line: lease.device.line.to_string(),
             mac: lease.device.mac.to_string(),
             address: lease.address,
+            prefix: lease.prefix.map(|prefix| prefix.to_string()),
             relay: lease.device.relay,
             grace: grace_until.is_some(),
             brown_out: false,

@@ -6,6 +6,7 @@
 //! ```
 
 mod adopt;
+mod advertise;
 mod calls;
 mod commands;
 mod dhcp;
@@ -26,6 +27,7 @@ use crate::limit::Limiter;
 use crate::line::{Line, PortName};
 use crate::mac::Mac;
 use crate::pool::Addresses;
+use crate::prefix::Prefixes;
 use crate::record::{Change, Record};
 use crate::session::SessionId;
 use crate::subscribers::{Index, Subscribers};
@@ -41,6 +43,7 @@ pub struct Bng {
     now: Now,
     subscribers: Subscribers,
     addresses: Addresses,
+    prefixes: Prefixes,
     sessions: BTreeMap<SessionId, Index>,
     deadlines: BTreeSet<(Duration, Deadline)>,
     /// Addresses in quarantine.
@@ -75,6 +78,8 @@ enum Deadline {
     Call(CallId),
     /// A PADO leaves.
     Pado(u64),
+    /// A router advertisement leaves.
+    Advertise(Index),
     /// A request to RADIUS was not answered in time.
     Radius,
 }
@@ -129,6 +134,8 @@ impl Bng {
         }
         let mut addresses = Addresses::default();
         addresses.set_pools(config.pools.clone());
+        let mut prefixes = Prefixes::default();
+        prefixes.set_pools(config.prefix_pools.clone());
         let mut calls = Calls::new(seed);
         calls.configure(config.pppoe.as_ref());
         Ok(Bng {
@@ -136,6 +143,7 @@ impl Bng {
             now: Now::default(),
             subscribers: Subscribers::default(),
             addresses,
+            prefixes,
             sessions: BTreeMap::new(),
             deadlines: BTreeSet::new(),
             quarantines: HashMap::new(),
@@ -196,6 +204,7 @@ impl Bng {
                 Deadline::Quarantine(address) => self.quarantine_ends(address),
                 Deadline::Call(call) => self.call_timer(call, out),
                 Deadline::Pado(_) => self.send_pado(out),
+                Deadline::Advertise(subscriber) => self.advertise_again(subscriber, out),
                 Deadline::Radius => self.radius_timer(out),
             }
         }
@@ -223,12 +232,21 @@ impl Bng {
                         Some(address) => {
                             self.trace(&answer.line, answer.mac, Outcome::Up(address));
                             self.send(answer, out);
+                            if !self.waits(session) {
+                                self.start_advertising(subscriber, out);
+                            }
                         }
                         None => self.counts.drops += DropReason::SessionEnded,
                     }
                 }
             }
         }
+    }
+
+    /// Whether another answer of a session, of the same record, is next.
+    fn waits(&self, session: SessionId) -> bool {
+        let next = self.waiting.front().map(|waiting| &waiting.what);
+        matches!(next, Some(Wait::Answer { session: of, .. }) if *of == session)
     }
 
     /// Clients that wait for a record ask again, and get the answer to a new one.

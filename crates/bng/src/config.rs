@@ -5,7 +5,7 @@ mod text;
 mod tls;
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,6 +24,7 @@ use crate::pool::{Pool, is_assignable};
 use crate::ppp::auth::Method;
 use crate::ppp::negotiation;
 use crate::pppoe::concentrator;
+use crate::prefix::PrefixPool;
 use crate::radius::client::{Secret, Server, Transport};
 use crate::radius::packet::Require;
 use crate::subscriber::{Key, Subscriber};
@@ -35,10 +36,16 @@ pub struct Config {
     pub ports: BTreeMap<PortName, Port>,
     /// Addresses to assign, from the first pool on.
     pub pools: Vec<Pool>,
+    /// Prefixes of IPv6 to assign, one for each session, from the first pool on.
+    pub prefix_pools: Vec<PrefixPool>,
     /// Plans by name.
     pub plans: BTreeMap<Name, Rates>,
     /// Name servers of the clients (option 6), in order.
     pub dns: Vec<Ipv4Addr>,
+    /// Name servers of IPv6, which router advertisements have (RFC 8106).
+    pub dns6: Vec<Ipv6Addr>,
+    /// Times of router advertisements.
+    pub advertise: AdvertiseTimes,
     /// The page of the portal, where walled subscribers learn why they are (RFC 8908).
     pub portal: Option<String>,
     /// The URI of the captive-portal API, for clients (RFC 8910).
@@ -153,6 +160,27 @@ impl LeaseTimes {
     }
 }
 
+/// Times of router advertisements (RFC 4861, section 6.2.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AdvertiseTimes {
+    /// Most time between two that no device has asked for.
+    pub interval: Duration,
+    /// How long the node is the default router of a device after each, s.
+    pub router_s: u16,
+    /// How long a device may use its addresses after each, s.
+    pub valid_s: u32,
+    /// How long it uses them for new connections, s.
+    pub preferred_s: u32,
+}
+
+impl Default for AdvertiseTimes {
+    /// Those of a host with a prefix of its own (RFC 8273, section 5).
+    fn default() -> AdvertiseTimes {
+        let interval = Duration::from_secs(300);
+        AdvertiseTimes { interval, router_s: 3600, valid_s: 3600, preferred_s: 1800 }
+    }
+}
+
 /// What becomes of a session when its subscriber asks with another device or from another line. There are never two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Moves {
@@ -167,8 +195,11 @@ impl Default for Config {
         Config {
             ports: BTreeMap::new(),
             pools: Vec::new(),
+            prefix_pools: Vec::new(),
             plans: BTreeMap::new(),
             dns: Vec::new(),
+            dns6: Vec::new(),
+            advertise: AdvertiseTimes::default(),
             portal: None,
             captive: None,
             lease: LeaseTimes::of(3600),
@@ -206,7 +237,7 @@ pub struct NodeFacts {
     /// Its ports.
     pub ports: Vec<PortName>,
     /// Addresses that it has towards subscribers.
-    pub gateways: Vec<Ipv4Addr>,
+    pub gateways: Vec<IpAddr>,
 }
 
 impl Item {
@@ -266,9 +297,19 @@ impl Config {
                  use times that grow in this order"
             ));
         }
+        let AdvertiseTimes { interval, router_s, valid_s, preferred_s } = self.advertise;
+        let least_s = u32::from(router_s).min(preferred_s);
+        if u64::from(least_s) < interval.as_secs() || preferred_s > valid_s {
+            found.push(format!(
+                "router advertisements every {} s say {router_s} s for the router, {preferred_s} s preferred and {valid_s} s valid: \
+                 use times that are not below the interval, and preferred not above valid",
+                interval.as_secs()
+            ));
+        }
         for pool in &self.pools {
             found.extend(pool_contradictions(pool));
         }
+        found.extend(prefix_contradictions(&self.prefix_pools));
         let ranges = self.pools.iter().flat_map(|pool| pool.ranges.iter().map(|range| (&pool.name, *range)));
         let mut ranges: Vec<_> = ranges.collect();
         ranges.sort_by_key(|(_, range)| *range);
@@ -281,6 +322,17 @@ impl Config {
         }
         found
     }
+}
+
+fn prefix_contradictions(pools: &[PrefixPool]) -> Vec<String> {
+    let mut found: Vec<String> = pools.iter().flat_map(PrefixPool::contradictions).collect();
+    for (at, pool) in pools.iter().enumerate() {
+        let others = pools.iter().take(at).filter(|other| other.overlaps(pool));
+        found.extend(others.map(|other| {
+            format!("pools {} and {} have prefixes in common: use each once", other.name, pool.name)
+        }));
+    }
+    found
 }
 
 fn pool_contradictions(pool: &Pool) -> Vec<String> {

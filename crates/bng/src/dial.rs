@@ -2,9 +2,11 @@
 //!
 //! ```text
 //! dial > PADI (repeated) > PADO: PADR (repeated) > PADS: LCP, login, IPCP > address ... PADT or the end of LCP > idle
+//!                                                                   IPV6CP > router solicitation > prefix
 //! ```
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
+use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use crate::mac::Mac;
@@ -12,12 +14,16 @@ use crate::ppp::auth::Method;
 use crate::ppp::auth::supplicant::Login;
 use crate::ppp::endpoint::{End, Endpoint, Layer, Output, Role};
 use crate::ppp::ipcp::Addresses;
+use crate::ppp::ipv6cp::InterfaceIds;
 use crate::ppp::negotiation::Timers;
+use crate::ppp::protocol;
 use crate::pppoe::discovery::{Code, Discovery};
 use crate::pppoe::line_tag::LineTag;
 use crate::pppoe::session::SessionFrame;
 use crate::pppoe::tags::{AC_COOKIE, GENERIC_ERROR, HOST_UNIQ, PPP_MAX_PAYLOAD, SERVICE_NAME, TagList};
 use crate::pppoe::{MAX_PAYLOAD, concentrator};
+use crate::prefix::link_local;
+use crate::ra::{self, Advertisement};
 use crate::random::Random;
 
 /// First wait for a PADO or PADS; it doubles each time (RFC 2516, section 5.1).
@@ -69,6 +75,10 @@ struct Session {
     concentrator: Mac,
     endpoint: Endpoint,
     addresses: Option<Addresses>,
+    ids: Option<InterfaceIds>,
+    /// The last router advertisement, and how many there were.
+    advertised: Option<Advertisement>,
+    advertisements: u32,
 }
 
 /// A client.
@@ -112,6 +122,28 @@ impl Client {
             State::Session(session) => session.addresses,
             _ => None,
         }
+    }
+
+    /// The interface identifiers that IPV6CP has agreed on, while it is open.
+    pub fn interface_ids(&self) -> Option<InterfaceIds> {
+        match &self.state {
+            State::Session(session) => session.ids,
+            _ => None,
+        }
+    }
+
+    /// The last router advertisement of its session, and how many there were.
+    pub fn advertised(&self) -> Option<(&Advertisement, u32)> {
+        match &self.state {
+            State::Session(session) => Some((session.advertised.as_ref()?, session.advertisements)),
+            _ => None,
+        }
+    }
+
+    /// The address that it makes of the prefix of its link (SLAAC).
+    pub fn address6(&self) -> Option<Ipv6Addr> {
+        let (advertised, _) = self.advertised()?;
+        Some(advertised.prefix?.prefix.host(self.interface_ids()?.own))
     }
 
     /// Why its last session ended, as PPP says it.
@@ -181,7 +213,10 @@ impl Client {
         if let State::Session(session) = &mut self.state
             && (frame.session_id, frame.src) == (session.id, session.concentrator)
         {
-            session.endpoint.frame(now, frame.protocol, frame.payload, &mut out);
+            match frame.protocol {
+                protocol::IPV6 => session.packet6(frame.payload),
+                _ => _ = session.endpoint.frame(now, frame.protocol, frame.payload, &mut out),
+            }
         }
         self.take(out)
     }
@@ -223,7 +258,9 @@ impl Client {
         let mut out = Vec::new();
         endpoint.start(now, &mut out);
         let (id, concentrator) = (packet.session_id, packet.src);
-        self.state = State::Session(Box::new(Session { id, concentrator, endpoint, addresses: None }));
+        let (addresses, ids, advertised) = (None, None, None);
+        let session = Session { id, concentrator, endpoint, addresses, ids, advertised, advertisements: 0 };
+        self.state = State::Session(Box::new(session));
         self.take(out)
     }
 
@@ -272,6 +309,12 @@ impl Client {
                 Output::Send { protocol, payload } => frames.extend(self.frame(protocol, &payload)),
                 Output::Up(Layer::Ipv4(found)) => self.set_addresses(Some(found)),
                 Output::Down(Layer::Ipv4(_)) => self.set_addresses(None),
+                Output::Up(Layer::Ipv6(ids)) => {
+                    self.set_ids(Some(ids));
+                    let packet = ra::solicitation(link_local(ids.own));
+                    frames.extend(self.frame(protocol::IPV6, &packet));
+                }
+                Output::Down(Layer::Ipv6(_)) => self.set_ids(None),
                 Output::Ended(end) => {
                     self.end = Some(end);
                     if let State::Session(session) = &self.state {
@@ -286,9 +329,27 @@ impl Client {
         frames
     }
 
+    fn set_ids(&mut self, found: Option<InterfaceIds>) {
+        if let State::Session(session) = &mut self.state {
+            session.ids = found;
+        }
+    }
+
     fn set_addresses(&mut self, found: Option<Addresses>) {
         if let State::Session(session) = &mut self.state {
             session.addresses = found;
+        }
+    }
+}
+
+impl Session {
+    /// Takes in a packet of IPv6: router advertisements alone are of interest.
+    fn packet6(&mut self, packet: &[u8]) {
+        if self.ids.is_some()
+            && let Some((_, found)) = Advertisement::read(packet)
+        {
+            self.advertised = Some(found);
+            self.advertisements += 1;
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::name::Name;
 pub use crate::now::Now;
 use crate::plan::Plan;
 use crate::ppp::auth::Password;
+use crate::prefix::LinkPrefix;
 use crate::radius::client::{LinkChange, Server};
 use crate::radius::packet::Distrust;
 use crate::record::Record;
@@ -179,6 +180,12 @@ pub enum CommandError {
     /// Another subscriber has the address.
     #[error("{0} is assigned to subscriber {1}: use another address, or disconnect that subscriber first")]
     AddressInUse(Ipv4Addr, Name),
+    /// Another subscriber has the prefix.
+    #[error("{0} is assigned to subscriber {1}: use another prefix, or disconnect that subscriber first")]
+    PrefixInUse(LinkPrefix, Name),
+    /// The address of the node is in the prefix.
+    #[error("the address of the router is in {0}: use another prefix")]
+    PrefixOfRouter(LinkPrefix),
     /// No host can have the address.
     #[error("no host can have the address {0}: use another one")]
     AddressUnusable(Ipv4Addr),
@@ -294,6 +301,8 @@ pub struct AddSession {
     pub mac: Mac,
     /// Its address.
     pub address: Ipv4Addr,
+    /// The prefix of IPv6 of its link, if it has one.
+    pub prefix: Option<LinkPrefix>,
     /// The relay by which it is reached; `None`: it is on the line itself.
     pub relay: Option<Ipv4Addr>,
     /// Its link, if its access is PPPoE.

@@ -40,6 +40,8 @@ mod plan;
 mod pool;
 pub mod ppp;
 pub mod pppoe;
+mod prefix;
+pub mod ra;
 pub mod radius;
 mod random;
 mod record;
@@ -53,7 +55,9 @@ mod words;
 
 pub use answer::LastAnswer;
 pub use bng::{Bng, Counts, Sizes};
-pub use config::{Aaa, BrownOut, Config, Item, LeaseTimes, Moves, NodeFacts, Port, Pppoe, RadiusServer, Tls};
+pub use config::{
+    Aaa, AdvertiseTimes, BrownOut, Config, Item, LeaseTimes, Moves, NodeFacts, Port, Pppoe, RadiusServer, Tls,
+};
 pub use drops::{DropReason, Drops};
 pub use io::{
     AddSession, Checked, Command, CommandError, Event, Input, LinkState, NodeCommand, Now, Output, Punt,
@@ -65,9 +69,10 @@ pub use mac::Mac;
 pub use name::Name;
 pub use plan::{Plan, Rates, bits_per_s};
 pub use pool::Pool;
+pub use prefix::{LinkPrefix, PrefixPool, interface_id, link_local};
 pub use random::Random;
 pub use record::{Change, Record, RecordError};
 pub use session::{Counters, Device, EndCause, Lease, PppLink, Session, SessionId};
 pub use step::Step;
-pub use subscriber::{Key, Service, Status, Subscriber};
+pub use subscriber::{Key, Service, Status, Subscriber, password_word};
 pub use why::{Direction, MOST_FRAMES, MOST_TRACES, MOST_TRACES_OF_LINE, Outcome, TraceFrame, Why};

@@ -1,4 +1,4 @@
-//! Addresses: their holders, and which one is assigned next.
+//! Addresses, and prefixes of IPv6: their holders, and which one is assigned next.
 //!
 //! ```text
 //! never used, in the order of the pools > held > freed, the oldest first > held
@@ -8,9 +8,10 @@
 //! addresses that were never used, then the one that was freed first. No address of a pool is left out, the last one included.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt::Debug;
+use std::hash::Hash;
 use std::net::Ipv4Addr;
 
-use crate::drops::DropReason;
 use crate::name::Name;
 use crate::subscribers::Index;
 
@@ -49,6 +50,54 @@ impl Pool {
     }
 }
 
+/// What a pool assigns, each unit once.
+pub(crate) trait Stock {
+    /// An address, or a prefix.
+    type Unit: Copy + Eq + Hash + Debug;
+
+    fn name(&self) -> &Name;
+
+    /// Number of units that may be assigned.
+    fn size(&self) -> u64;
+
+    /// Whether a unit is one of its own that may be assigned.
+    fn has(&self, unit: Self::Unit) -> bool;
+
+    /// The unit at a place, from 0 on, also one that may not be assigned; `None`: the pool ends before.
+    fn at(&self, place: u64) -> Option<Self::Unit>;
+}
+
+impl Stock for Pool {
+    type Unit = Ipv4Addr;
+
+    fn name(&self) -> &Name {
+        &self.name
+    }
+
+    fn size(&self) -> u64 {
+        Pool::size(self)
+    }
+
+    fn has(&self, address: Ipv4Addr) -> bool {
+        Pool::has(self, address)
+    }
+
+    fn at(&self, mut place: u64) -> Option<Ipv4Addr> {
+        for (first, last) in &self.ranges {
+            let (first, last) = (u64::from(u32::from(*first)), u64::from(u32::from(*last)));
+            let count = (last + 1).saturating_sub(first);
+            if place < count {
+                return u32::try_from(first + place).ok().map(Ipv4Addr::from);
+            }
+            place -= count;
+        }
+        None
+    }
+}
+
+/// Addresses of IPv4.
+pub(crate) type Addresses = Assigned<Pool>;
+
 /// Whether a host can have an address: it is of no group, and not of this host or network alone (RFC 1122, section 3.2.1.3).
 pub(crate) fn is_assignable(address: Ipv4Addr) -> bool {
     let [first, ..] = address.octets();
@@ -67,66 +116,80 @@ enum State {
 }
 
 /// All addresses that were ever used, and those of the pools that were not.
-#[derive(Debug, Default)]
-pub(crate) struct Addresses {
-    pools: Vec<Pool>,
-    /// The next address that was never used: its pool, its range, its place within it.
-    fresh: (usize, usize, u64),
-    states: HashMap<Ipv4Addr, State>,
-    freed: BTreeMap<u64, Ipv4Addr>,
+#[derive(Debug)]
+pub(crate) struct Assigned<P: Stock> {
+    pools: Vec<P>,
+    /// The next address that was never used: its pool, its place within it.
+    fresh: (usize, u64),
+    states: HashMap<P::Unit, State>,
+    freed: BTreeMap<u64, P::Unit>,
     turns: u64,
     /// Fixed addresses of subscribers.
-    reserved: HashMap<Ipv4Addr, Index>,
+    reserved: HashMap<P::Unit, Index>,
     /// Whether the last search found nothing.
     pub(crate) is_exhausted: bool,
 }
 
-impl Addresses {
+impl<P: Stock> Default for Assigned<P> {
+    fn default() -> Assigned<P> {
+        Assigned {
+            pools: Vec::new(),
+            fresh: (0, 0),
+            states: HashMap::new(),
+            freed: BTreeMap::new(),
+            turns: 0,
+            reserved: HashMap::new(),
+            is_exhausted: false,
+        }
+    }
+}
+
+impl<P: Stock> Assigned<P> {
     /// Assigns addresses of these pools from now on; what is held stays so.
-    pub(crate) fn set_pools(&mut self, pools: Vec<Pool>) {
+    pub(crate) fn set_pools(&mut self, pools: Vec<P>) {
         self.pools = pools;
-        self.fresh = (0, 0, 0);
+        self.fresh = (0, 0);
         self.is_exhausted = false;
     }
 
     /// The pool of an address.
-    pub(crate) fn pool(&self, address: Ipv4Addr) -> Option<&Pool> {
+    pub(crate) fn pool(&self, address: P::Unit) -> Option<&P> {
         self.pools.iter().find(|pool| pool.has(address))
     }
 
-    pub(crate) fn pools(&self) -> &[Pool] {
+    pub(crate) fn pools(&self) -> &[P] {
         &self.pools
     }
 
-    pub(crate) fn holder(&self, address: Ipv4Addr) -> Option<Index> {
+    pub(crate) fn holder(&self, address: P::Unit) -> Option<Index> {
         match self.states.get(&address) {
             Some(State::Held(holder)) => Some(*holder),
             _ => None,
         }
     }
 
-    pub(crate) fn is_declined(&self, address: Ipv4Addr) -> bool {
+    pub(crate) fn is_declined(&self, address: P::Unit) -> bool {
         self.states.get(&address) == Some(&State::Declined)
     }
 
-    pub(crate) fn reserved_for(&self, address: Ipv4Addr) -> Option<Index> {
+    pub(crate) fn reserved_for(&self, address: P::Unit) -> Option<Index> {
         self.reserved.get(&address).copied()
     }
 
     /// Keeps an address for a subscriber alone.
-    pub(crate) fn reserve(&mut self, address: Ipv4Addr, owner: Index) {
+    pub(crate) fn reserve(&mut self, address: P::Unit, owner: Index) {
         self.reserved.insert(address, owner);
     }
 
     /// Ends [`Addresses::reserve`].
-    pub(crate) fn unreserve(&mut self, address: Ipv4Addr, owner: Index) {
+    pub(crate) fn unreserve(&mut self, address: P::Unit, owner: Index) {
         if self.reserved_for(address) == Some(owner) {
             self.reserved.remove(&address);
         }
     }
 
     /// Whether a subscriber may get an address: its pool has it or it is reserved, and no other subscriber holds it.
-    pub(crate) fn is_free_for(&self, address: Ipv4Addr, subscriber: Index) -> bool {
+    pub(crate) fn is_free_for(&self, address: P::Unit, subscriber: Index) -> bool {
         let is_assignable = match self.reserved_for(address) {
             Some(owner) => owner == subscriber,
             None => self.pool(address).is_some(),
@@ -135,96 +198,75 @@ impl Addresses {
     }
 
     /// A subscriber holds an address from now on, whatever it was before.
-    pub(crate) fn hold(&mut self, address: Ipv4Addr, subscriber: Index) {
+    pub(crate) fn hold(&mut self, address: P::Unit, subscriber: Index) {
         self.set(address, State::Held(subscriber));
     }
 
     /// The address is free, if this subscriber holds it.
-    pub(crate) fn release(&mut self, address: Ipv4Addr, subscriber: Index) {
+    pub(crate) fn release(&mut self, address: P::Unit, subscriber: Index) {
         if self.holder(address) == Some(subscriber) {
             self.free(address);
         }
     }
 
     /// An address is not assigned until [`Addresses::end_quarantine`].
-    pub(crate) fn decline(&mut self, address: Ipv4Addr) {
+    pub(crate) fn decline(&mut self, address: P::Unit) {
         self.set(address, State::Declined);
     }
 
     /// An address was used before the program began: others come first.
-    pub(crate) fn was_used(&mut self, address: Ipv4Addr) {
+    pub(crate) fn was_used(&mut self, address: P::Unit) {
         if !self.states.contains_key(&address) && self.pool(address).is_some() {
             self.free(address);
         }
     }
 
     /// An address may be assigned again.
-    pub(crate) fn end_quarantine(&mut self, address: Ipv4Addr) {
+    pub(crate) fn end_quarantine(&mut self, address: P::Unit) {
         if self.is_declined(address) {
             self.free(address);
         }
     }
 
-    fn free(&mut self, address: Ipv4Addr) {
+    fn free(&mut self, address: P::Unit) {
         self.turns += 1;
         self.set(address, State::Freed(self.turns));
         self.freed.insert(self.turns, address);
         self.is_exhausted = false;
     }
 
-    fn set(&mut self, address: Ipv4Addr, state: State) {
+    fn set(&mut self, address: P::Unit, state: State) {
         if let Some(State::Freed(turn)) = self.states.insert(address, state) {
             self.freed.remove(&turn);
         }
     }
 
-    /// Finds an address of a pool for a subscriber: one of these if it is free, else any; the caller holds it.
-    ///
-    /// # Errors
-    /// There is none.
-    pub(crate) fn find(
-        &mut self,
-        subscriber: Index,
-        wishes: &[Option<Ipv4Addr>],
-    ) -> Result<Ipv4Addr, DropReason> {
+    /// Finds an address of a pool for a subscriber: one of these if it is free, else any; the caller holds it. `None`: there is none.
+    pub(crate) fn find(&mut self, subscriber: Index, wishes: &[Option<P::Unit>]) -> Option<P::Unit> {
         let wish = wishes.iter().flatten().copied().find(|wish| self.is_free_for(*wish, subscriber));
         let found = wish.or_else(|| self.next_fresh()).or_else(|| self.oldest_freed());
         self.is_exhausted = found.is_none();
-        found.ok_or(DropReason::PoolExhausted)
+        found
     }
 
     /// The next address that was never used. It is passed over from now on: it becomes held, and later freed.
-    fn next_fresh(&mut self) -> Option<Ipv4Addr> {
+    fn next_fresh(&mut self) -> Option<P::Unit> {
         loop {
-            let (pool, range, place) = self.fresh;
+            let (pool, place) = self.fresh;
             let of_pool = self.pools.get(pool)?;
-            let Some((first, last)) = of_pool.ranges.get(range) else {
-                self.fresh = (pool + 1, 0, 0);
+            let Some(unit) = of_pool.at(place) else {
+                self.fresh = (pool + 1, 0);
                 continue;
             };
-            let Some(number) =
-                u32::try_from(place).ok().and_then(|place| u32::from(*first).checked_add(place))
-            else {
-                self.fresh = (pool, range + 1, 0);
-                continue;
-            };
-            if number > u32::from(*last) {
-                self.fresh = (pool, range + 1, 0);
-                continue;
+            if of_pool.has(unit) && !self.states.contains_key(&unit) && !self.reserved.contains_key(&unit) {
+                return Some(unit);
             }
-            let address = number.into();
-            if address != of_pool.router
-                && !self.states.contains_key(&address)
-                && !self.reserved.contains_key(&address)
-            {
-                return Some(address);
-            }
-            self.fresh.2 += 1;
+            self.fresh.1 += 1;
         }
     }
 
     /// The address that was freed first. What is of no pool any more is forgotten.
-    fn oldest_freed(&mut self) -> Option<Ipv4Addr> {
+    fn oldest_freed(&mut self) -> Option<P::Unit> {
         let mut passed = Vec::new();
         let mut found = None;
         for (turn, address) in &self.freed {
@@ -245,8 +287,8 @@ impl Addresses {
     /// Why there is no free address, in words.
     pub(crate) fn exhausted(&self) -> String {
         let declined = self.states.values().filter(|state| **state == State::Declined).count();
-        let names: Vec<_> = self.pools.iter().map(|pool| pool.name.as_str()).collect();
-        let size: u64 = self.pools.iter().map(Pool::size).sum();
+        let names: Vec<_> = self.pools.iter().map(|pool| pool.name().as_str()).collect();
+        let size: u64 = self.pools.iter().map(P::size).fold(0, u64::saturating_add);
         match *names {
             [] => "the configuration has no pool".into(),
             [name] => format!("pool {name} is exhausted (size {size}, in quarantine {declined})"),
@@ -285,7 +327,7 @@ mod tests {
 
     /// Finds and holds.
     fn take(addresses: &mut Addresses, subscriber: Index, wishes: &[Option<Ipv4Addr>]) -> Option<u8> {
-        let found = addresses.find(subscriber, wishes).ok()?;
+        let found = addresses.find(subscriber, wishes)?;
         addresses.hold(found, subscriber);
         Some(found.octets()[3])
     }

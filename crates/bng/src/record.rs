@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 1 8 lease 8 anna access1 02:00:00:00:00:01 100.64.0.2 start 1790000000 granted 1790000000 for 3600 counted 0 0 0 0
-//! 1 9 end 8 anna 100.64.0.2 released counted 9 4000 7 900
+//! 1 9 end 8 anna 100.64.0.2 released counted 9 4000 7 900      a lease with a prefix of IPv6: 100.64.0.2 prefix 2001:db8:1::/64
 //! | |     session
 //! | revision            others: declined 100.64.0.2 anna until 1790000600, counters 8 counted 9 4000 7 900,
 //! version               subscriber anna mac 02:00:00:00:00:01 plan basic, last anna 100.64.0.2, removed anna
@@ -19,6 +19,7 @@ use std::str::FromStr;
 use crate::answer::LastAnswer;
 use crate::hex;
 use crate::name::Name;
+use crate::prefix::LinkPrefix;
 use crate::session::{Counters, Device, EndCause, Lease, SessionId};
 use crate::subscriber::Subscriber;
 use crate::words::Words;
@@ -96,6 +97,13 @@ pub enum Change {
         /// What it has answered.
         answer: Box<LastAnswer>,
     },
+    /// The same of a prefix of IPv6.
+    LastPrefix {
+        /// The subscriber.
+        subscriber: Name,
+        /// Which.
+        prefix: LinkPrefix,
+    },
     /// A subscriber was removed.
     SubscriberRemoved(Name),
 }
@@ -126,6 +134,9 @@ impl fmt::Display for Change {
             Change::Lease { session, subscriber, start_s, counters, lease } => {
                 let Device { line, mac, relay } = &lease.device;
                 write!(f, "lease {session} {subscriber} {line} {mac} {}", lease.address)?;
+                if let Some(prefix) = lease.prefix {
+                    write!(f, " prefix {prefix}")?;
+                }
                 if let Some(relay) = relay {
                     write!(f, " relay {relay}")?;
                 }
@@ -151,6 +162,7 @@ impl fmt::Display for Change {
             }
             Change::Subscriber(subscriber) => write!(f, "subscriber {subscriber}"),
             Change::LastAddress { subscriber, address } => write!(f, "last {subscriber} {address}"),
+            Change::LastPrefix { subscriber, prefix } => write!(f, "last-prefix {subscriber} {prefix}"),
             Change::Answer { login, answer } => write!(f, "answer {login} {answer}"),
             Change::SubscriberRemoved(name) => write!(f, "removed {name}"),
         }
@@ -201,6 +213,10 @@ fn read(words: &mut Words<'_>) -> Result<Record, String> {
             let login = words.value("a login")?;
             Change::Answer { login, answer: Box::new(LastAnswer::read(words)?) }
         }
+        "last-prefix" => {
+            let subscriber = words.value("a subscriber")?;
+            Change::LastPrefix { subscriber, prefix: words.value("a prefix")? }
+        }
         "removed" => Change::SubscriberRemoved(words.value("a subscriber")?),
         other => return Err(format!("`{other}` is no change that a record has")),
     };
@@ -212,6 +228,7 @@ fn lease(words: &mut Words<'_>) -> Result<Change, String> {
     let (session, subscriber) = (session(words)?, words.value("a subscriber")?);
     let (line, mac) = (words.value("a line")?, words.value("a MAC address")?);
     let address = words.number("IPv4 address")?;
+    let prefix = if words.takes("prefix") { Some(words.value("a prefix")?) } else { None };
     let relay = if words.takes("relay") { Some(words.number("IPv4 address")?) } else { None };
     let client_id = if words.takes("id") { Some(client_id(words)?) } else { None };
     let ppp = if words.takes("ppp") { Some(words.value("a link")?) } else { None };
@@ -221,7 +238,8 @@ fn lease(words: &mut Words<'_>) -> Result<Change, String> {
     let granted_s = words.number("time")?;
     words.expect("for")?;
     let lease_s = words.number("number of seconds")?;
-    let lease = Lease { device: Device { line, mac, relay }, address, client_id, granted_s, lease_s, ppp };
+    let device = Device { line, mac, relay };
+    let lease = Lease { device, address, prefix, client_id, granted_s, lease_s, ppp };
     Ok(Change::Lease { session, subscriber, start_s, counters: counters(words)?, lease })
 }
 

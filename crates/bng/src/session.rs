@@ -9,6 +9,7 @@ use crate::line::Line;
 use crate::mac::Mac;
 use crate::name::Name;
 use crate::ppp::lcp::Agreed;
+use crate::prefix::LinkPrefix;
 
 /// Number of a session: the revision of its first record, so that none is used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -57,6 +58,8 @@ pub struct Lease {
     pub device: Device,
     /// The address.
     pub address: Ipv4Addr,
+    /// The prefix of IPv6 of its link, if it has one.
+    pub prefix: Option<LinkPrefix>,
     /// Its client identifier (RFC 2132, section 9.14), if it has one.
     pub client_id: Option<Box<[u8]>>,
     /// When it was granted or last renewed, s since 1970.

@@ -11,6 +11,7 @@ use crate::mac::Mac;
 use crate::name::Name;
 use crate::plan::{Plan, Rates, bits_per_s};
 use crate::ppp::auth::Password;
+use crate::prefix::LinkPrefix;
 use crate::words::Words;
 
 /// A customer.
@@ -24,6 +25,8 @@ pub struct Subscriber {
     pub plan: Plan,
     /// The address that it alone gets, always; `None`: one of a pool.
     pub fixed_address: Option<Ipv4Addr>,
+    /// The prefix of IPv6 that it alone gets, always; `None`: one of a pool.
+    pub fixed_prefix: Option<LinkPrefix>,
     /// The group that rules of filters and metrics of the node name.
     pub group: Option<Name>,
     /// Whether it may be online.
@@ -125,6 +128,9 @@ impl fmt::Display for Subscriber {
         if let Some(address) = self.fixed_address {
             write!(f, " address {address}")?;
         }
+        if let Some(prefix) = self.fixed_prefix {
+            write!(f, " prefix {prefix}")?;
+        }
         if let Some(password) = self.password_word() {
             write!(f, " password {password}")?;
         }
@@ -138,8 +144,8 @@ impl fmt::Display for Subscriber {
 impl FromStr for Subscriber {
     type Err = String;
 
-    /// Reads `anna mac 02:00:00:00:00:01 plan down 20Mbit up 5Mbit`, with `address 100.64.0.9`, `password secret`, `group west` and
-    /// `walled` or `blocked` behind it.
+    /// Reads `anna mac 02:00:00:00:00:01 plan down 20Mbit up 5Mbit`, with `address 100.64.0.9`, `prefix 2001:db8:1::/64`,
+    /// `password secret`, `group west` and `walled` or `blocked` behind it.
     fn from_str(text: &str) -> Result<Subscriber, String> {
         let mut words = Words::new(text);
         let subscriber = Subscriber::read(&mut words)?;
@@ -151,7 +157,7 @@ impl FromStr for Subscriber {
 impl Subscriber {
     /// The password as it is written, for records alone.
     pub fn password_word(&self) -> Option<String> {
-        self.password.as_ref().map(|password| hex::Word(password.bytes()).to_string())
+        self.password.as_ref().map(|password| password_word(password.bytes()))
     }
 
     /// Reads as far as the words are of a subscriber.
@@ -165,12 +171,16 @@ impl Subscriber {
             key,
             plan,
             fixed_address: None,
+            fixed_prefix: None,
             password: None,
             group: None,
             status: Status::Active,
         };
         if words.takes("address") {
             subscriber.fixed_address = Some(words.number("IPv4 address")?);
+        }
+        if words.takes("prefix") {
+            subscriber.fixed_prefix = Some(words.value("a prefix")?);
         }
         if words.takes("password") {
             subscriber.password = Some(password(words.word("a password")?)?);
@@ -207,6 +217,11 @@ impl Key {
         let wrong = || format!("`{word}` is no circuit-id: use 1 to 255 bytes as text, or as 0x0104");
         Ok(Key::Circuit(id.ok_or_else(wrong)?.into()))
     }
+}
+
+/// A password as a text or an API has it.
+pub fn password_word(bytes: &[u8]) -> String {
+    hex::Word(bytes).to_string()
 }
 
 /// Reads a password. The message does not show it.
@@ -251,6 +266,7 @@ mod tests {
             "emil login emil@isp plan basic address 100.64.0.9 password secret blocked",
             "frida login frida plan basic password 0x0104",
             "emil line access1 plan basic address 100.64.0.9 group west walled",
+            "gina login gina plan basic prefix 2001:db8:1:2::/64 password secret",
         ] {
             assert_eq!(text.parse::<Subscriber>().map(|read| read.to_string()).as_deref(), Ok(text));
         }
@@ -271,6 +287,7 @@ mod tests {
             "anna mac 02:00:00:00:00:01 plan down 20 up 5Mbit",
             "anna mac 02:00:00:00:00:01 plan x address 9",
             "anna mac 02:00:00:00:00:01 plan x blocked now",
+            "anna line a plan x prefix 2001:db8::/48",
             "anna login a(b plan x",
             "anna login anna plan x password 0x1",
         ];

@@ -6,6 +6,7 @@ use std::ops::Bound;
 use std::time::Duration;
 
 use crate::name::Name;
+use crate::prefix::LinkPrefix;
 use crate::session::Session;
 use crate::subscriber::{Key, Service, Subscriber};
 
@@ -22,6 +23,8 @@ pub(crate) struct Entry {
     pub(crate) offer: Option<Offer>,
     /// The address that it had last, which it gets again if it is free.
     pub(crate) last_address: Option<Ipv4Addr>,
+    /// The same of a prefix of IPv6.
+    pub(crate) last_prefix: Option<LinkPrefix>,
     /// Addresses that its clients declined, the oldest first.
     pub(crate) declined: Vec<Ipv4Addr>,
 }
@@ -46,12 +49,24 @@ pub(crate) struct Online {
     pub(crate) in_node: Option<Service>,
     /// When its counters were last written.
     pub(crate) counted_at: Duration,
+    /// Router advertisements to it; `None`: it has no prefix, or IPV6CP is not open.
+    pub(crate) advertised: Option<Advertised>,
+}
+
+/// Router advertisements that are sent without being asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Advertised {
+    /// When the next one is sent.
+    pub(crate) next: Duration,
+    /// How many were sent.
+    pub(crate) sent: u32,
 }
 
 /// An address that was offered.
 #[derive(Debug, Clone)]
 pub(crate) struct Offer {
     pub(crate) address: Ipv4Addr,
+    pub(crate) prefix: Option<LinkPrefix>,
     pub(crate) until: Duration,
 }
 
@@ -116,6 +131,7 @@ impl Subscribers {
             online: None,
             offer: None,
             last_address: None,
+            last_prefix: None,
             declined: Vec::new(),
         };
         match self.entries.get_mut(index.0 as usize) {

@@ -2,7 +2,7 @@
 
 mod brownout;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use weir_bng::ppp::auth::{Method, Password};
 use weir_bng::ppp::packet::Packet;
 use weir_bng::ppp::protocol;
 use weir_bng::pppoe::concentrator::padt;
+use weir_bng::pppoe::session::SessionFrame;
 use weir_bng::radius::attribute::{Attributes, number};
 use weir_bng::radius::client::Secret;
 use weir_bng::radius::packet::{self as radius, Require, code, reveal_password};
@@ -20,8 +21,10 @@ use weir_bng::{
     NodeCommand, Now, Output, Punt, Random, Record, SessionId, Step,
 };
 
+use crate::ipv6::{POOL, with_ipv6};
+
 const PORT: Mac = Mac([2, 0, 0, 0, 0, 0xfe]);
-const TEXT: &str = "port access1 mac 02:00:00:00:00:fe, pool main 100.64.0.2-100.64.0.9 router 100.64.0.1/24,
+pub(crate) const TEXT: &str = "port access1 mac 02:00:00:00:00:fe, pool main 100.64.0.2-100.64.0.9 router 100.64.0.1/24,
     plan basic down 20Mbit up 5Mbit, dns 192.0.2.53, pppoe auth chap-md5 pap ms-chapv2 padi mac 1000 sessions mac 3,
     subscriber anna login anna@isp plan basic password secret,
     subscriber ben login ben@isp plan basic address 100.64.0.9 password other";
@@ -29,16 +32,16 @@ const TEXT: &str = "port access1 mac 02:00:00:00:00:fe, pool main 100.64.0.2-100
 const SECRET: &[u8] = b"of both sides";
 
 /// A client on a line.
-struct Device {
-    line: Line,
-    client: Client,
+pub(crate) struct Device {
+    pub(crate) line: Line,
+    pub(crate) client: Client,
 }
 
-fn device(number: u8, name: &str, password: &str) -> Device {
+pub(crate) fn device(number: u8, name: &str, password: &str) -> Device {
     device_with(number, name, password, Method::ChapMd5)
 }
 
-fn device_with(number: u8, name: &str, password: &str, method: Method) -> Device {
+pub(crate) fn device_with(number: u8, name: &str, password: &str, method: Method) -> Device {
     let login = Login { name: name.as_bytes().into(), password: Password::new(password.as_bytes()) };
     let mac = Mac([2, 0, 0, 0, 0, number]);
     let profile = Profile { methods: vec![method], ..Profile::new(mac, login) };
@@ -47,11 +50,11 @@ fn device_with(number: u8, name: &str, password: &str, method: Method) -> Device
 }
 
 impl Device {
-    fn mac(&self) -> Mac {
+    pub(crate) fn mac(&self) -> Mac {
         self.client.profile().mac
     }
 
-    fn address(&self) -> Option<Ipv4Addr> {
+    pub(crate) fn address(&self) -> Option<Ipv4Addr> {
         self.client.addresses().map(|addresses| addresses.client)
     }
 
@@ -60,7 +63,7 @@ impl Device {
     }
 
     /// A frame of its session.
-    fn frame(&self, protocol: u16, packet: Packet<'_>) -> Vec<u8> {
+    pub(crate) fn frame(&self, protocol: u16, packet: Packet<'_>) -> Vec<u8> {
         self.client.frame(protocol, &packet.write()).expect("a session")
     }
 }
@@ -71,41 +74,41 @@ fn hash_of(password: &Password) -> String {
 }
 
 /// A RADIUS server: what it answers to a datagram.
-type Server = Box<dyn FnMut(&[u8]) -> Option<Vec<u8>>>;
+pub(crate) type Server = Box<dyn FnMut(&[u8]) -> Option<Vec<u8>>>;
 
 /// A frame on its way.
-enum Frame {
+pub(crate) enum Frame {
     FromClient(usize, Vec<u8>),
     ToClient(Line, Vec<u8>),
     ToRadius(u16, Vec<u8>),
 }
 
 /// A BNG with its disk, its node and its clients.
-struct World {
-    bng: Bng,
-    config: Config,
-    now: Duration,
-    devices: Vec<Device>,
-    frames: VecDeque<Frame>,
-    disk: Vec<Record>,
+pub(crate) struct World {
+    pub(crate) bng: Bng,
+    pub(crate) config: Config,
+    pub(crate) now: Duration,
+    pub(crate) devices: Vec<Device>,
+    pub(crate) frames: VecDeque<Frame>,
+    pub(crate) disk: Vec<Record>,
     /// Records that are not on disk yet.
-    pending: Vec<Record>,
-    is_disk_slow: bool,
-    node: Vec<AddSession>,
-    events: Vec<Event>,
-    results: Vec<Result<(), CommandError>>,
-    timer: Option<Duration>,
-    loses: Box<dyn FnMut() -> bool>,
+    pub(crate) pending: Vec<Record>,
+    pub(crate) is_disk_slow: bool,
+    pub(crate) node: Vec<AddSession>,
+    pub(crate) events: Vec<Event>,
+    pub(crate) results: Vec<Result<(), CommandError>>,
+    pub(crate) timer: Option<Duration>,
+    pub(crate) loses: Box<dyn FnMut() -> bool>,
     /// What the RADIUS server answers.
-    radius: Server,
+    pub(crate) radius: Server,
 }
 
 impl World {
-    fn new(devices: Vec<Device>) -> World {
+    pub(crate) fn new(devices: Vec<Device>) -> World {
         World::of(TEXT, devices)
     }
 
-    fn of(text: &str, devices: Vec<Device>) -> World {
+    pub(crate) fn of(text: &str, devices: Vec<Device>) -> World {
         let (config, subscribers) = Config::read("test", text).unwrap_or_else(|wrong| panic!("{wrong}"));
         let mut world = World {
             bng: Bng::new(config.clone(), 7).expect("it contradicts nothing"),
@@ -137,11 +140,11 @@ impl World {
         self.input(Input::RadiusServers(servers));
     }
 
-    fn time(&self) -> Now {
+    pub(crate) fn time(&self) -> Now {
         Now { at: self.now, wall_s: 1_790_000_000 + self.now.as_secs() }
     }
 
-    fn input(&mut self, input: Input<'_>) {
+    pub(crate) fn input(&mut self, input: Input<'_>) {
         let mut out = Vec::new();
         self.bng.input(self.time(), input, &mut out);
         self.carry_out(out);
@@ -151,7 +154,7 @@ impl World {
     }
 
     /// All records are on disk.
-    fn store(&mut self) {
+    pub(crate) fn store(&mut self) {
         while let Some(revision) = self.pending.last().map(|record| record.revision) {
             self.disk.append(&mut self.pending);
             let mut out = Vec::new();
@@ -191,18 +194,21 @@ impl World {
         }
     }
 
-    fn command(&mut self, command: Command) {
+    pub(crate) fn command(&mut self, command: Command) {
         self.input(Input::Command { id: 1, command });
     }
 
-    fn punt(&mut self, client: usize, bytes: &[u8]) {
+    pub(crate) fn punt(&mut self, client: usize, bytes: &[u8]) {
         let Line { port, tags } = self.devices[client].line.clone();
         self.input(Input::Punt(Punt { port, tags, bytes }));
     }
 
     fn deliver(&mut self, frame: Frame) {
         match frame {
-            Frame::FromClient(client, bytes) => self.punt(client, &bytes),
+            Frame::FromClient(client, bytes) => {
+                self.assert_known(&bytes);
+                self.punt(client, &bytes);
+            }
             Frame::ToRadius(port, bytes) => {
                 if let Some(bytes) = (self.radius)(&bytes) {
                     self.input(Input::Radius { server: "one", port, bytes: &bytes });
@@ -217,8 +223,17 @@ impl World {
         }
     }
 
+    /// The node ends sessions that it does not know when a packet of them comes.
+    fn assert_known(&self, bytes: &[u8]) {
+        let frame = SessionFrame::read(bytes).ok();
+        let packet = frame.filter(|frame| frame.protocol == protocol::IPV6);
+        let id = packet.map(|packet| packet.session_id);
+        let is_known = |id: u16| self.node.iter().any(|add| add.ppp.is_some_and(|ppp| ppp.id == id));
+        assert!(id.is_none_or(is_known), "a packet before the node knows session {id:?}");
+    }
+
     /// Until nothing happens any more, or for so long.
-    fn run(&mut self, most: Duration) {
+    pub(crate) fn run(&mut self, most: Duration) {
         let end = self.now + most;
         loop {
             while let Some(frame) = self.frames.pop_front() {
@@ -242,14 +257,14 @@ impl World {
         self.now = end;
     }
 
-    fn dial(&mut self, client: usize) {
+    pub(crate) fn dial(&mut self, client: usize) {
         let padi = self.devices[client].client.dial(self.now);
         self.frames.push_back(Frame::FromClient(client, padi));
         self.run(Duration::from_secs(1));
     }
 
     /// Another program with what is on disk, and the node's table.
-    fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         self.pending.clear();
         self.frames.clear();
         self.timer = None;
@@ -263,11 +278,11 @@ impl World {
         self.input(Input::NodeTable(&node));
     }
 
-    fn online(&self) -> Vec<(String, Ipv4Addr)> {
+    pub(crate) fn online(&self) -> Vec<(String, Ipv4Addr)> {
         self.bng.sessions().map(|session| (session.subscriber.to_string(), session.lease.address)).collect()
     }
 
-    fn drops(&self, reason: DropReason) -> u64 {
+    pub(crate) fn drops(&self, reason: DropReason) -> u64 {
         self.bng.counts().drops[reason]
     }
 
@@ -278,7 +293,7 @@ impl World {
         self.assert_counted();
     }
 
-    fn assert_counted(&self) {
+    pub(crate) fn assert_counted(&self) {
         let counts = self.bng.counts();
         let waiting = self.bng.sizes().waiting_answers as u64;
         let sum = counts.answered + counts.accepted + counts.drops.sum() + waiting;
@@ -528,12 +543,13 @@ fn a_client_that_negotiates_its_link_anew_has_one_session_at_each_time() {
 fn sessions_come_and_go_over_bad_lines_and_restarts() {
     for seed in 0..6_u8 {
         let mut random = Random::new([seed; 32]);
-        let text = TEXT.replace("100.64.0.9 router", "100.64.0.40 router");
+        let text = format!("{POOL}, {}", TEXT.replace("100.64.0.9 router", "100.64.0.40 router"));
         let mut world = World::of(&text, Vec::new());
         for n in 0..20_u8 {
             let line = format!("c{n} login c{n} plan basic password p{n}");
             world.command(Command::AddSubscriber(line.parse().expect("a subscriber")));
-            world.devices.push(device(n + 1, &format!("c{n}"), &format!("p{n}")));
+            let device = device(n + 1, &format!("c{n}"), &format!("p{n}"));
+            world.devices.push(if n % 2 == 0 { with_ipv6(device, n + 1) } else { device });
         }
         let mut lost = Random::new([seed + 100; 32]);
         world.loses = Box::new(move || lost.below(5) == 0);
@@ -568,6 +584,9 @@ fn check(world: &World, seed: u8) {
     let count = addresses.len();
     addresses.dedup();
     assert_eq!(addresses.len(), count, "seed {seed}: an address twice");
+    let prefixes: Vec<_> = world.bng.sessions().filter_map(|session| session.lease.prefix).collect();
+    let unique: BTreeSet<_> = prefixes.iter().collect();
+    assert_eq!(unique.len(), prefixes.len(), "seed {seed}: a prefix twice");
     let mut node: Vec<SessionId> = world.node.iter().map(|add| add.session).collect();
     node.sort();
     let online: Vec<SessionId> = world.bng.sessions().map(|session| session.id).collect();
@@ -576,10 +595,10 @@ fn check(world: &World, seed: u8) {
     world.assert_counted();
 }
 
-const RADIUS: &str = "radius one 192.0.2.9:1812 secret-file x plan basic";
+pub(crate) const RADIUS: &str = "radius one 192.0.2.9:1812 secret-file x plan basic";
 
 /// A server that knows a password, and gives these attributes.
-fn server(password: &'static [u8], list: &'static [(u8, &'static [u8])]) -> Server {
+pub(crate) fn server(password: &'static [u8], list: &'static [(u8, &'static [u8])]) -> Server {
     Box::new(move |bytes| {
         let request = radius::Packet::read(bytes).expect("a packet");
         assert_eq!(request.check_access(SECRET, Require::MessageAuthenticator), Ok(()));

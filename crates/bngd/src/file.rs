@@ -1,6 +1,6 @@
 //! The file of the node, as far as it is for this program: the item `bng(...)`, held against the ports of the node.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -49,7 +49,5 @@ fn facts(node: &weir_node::Config) -> Result<NodeFacts> {
     let ports = ports.collect::<Result<_, String>>().map_err(anyhow::Error::msg)?;
     // Access ports have the addresses of the gateways.
     let addresses = node.plane.ports.iter().filter(|port| port.is_access).flat_map(|port| &port.addresses);
-    let v4 = |address: IpAddr| if let IpAddr::V4(address) = address { Some(address) } else { None };
-    let gateways: Vec<Ipv4Addr> = addresses.filter_map(|prefix| v4(prefix.host())).collect();
-    Ok(NodeFacts { ports, gateways })
+    Ok(NodeFacts { ports, gateways: addresses.map(|prefix| prefix.host()).collect() })
 }

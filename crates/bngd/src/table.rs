@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
-use weir_bng::{AddSession, Counters, Mac, Name, NodeCommand, Rates, Service, SessionId, Status, Tags};
+use weir_bng::{
+    AddSession, Counters, LinkPrefix, Mac, Name, NodeCommand, Rates, Service, SessionId, Status, Tags,
+};
 use weir_plane::{
     AccessState, Command, MacText, Prefix, SubscriberCommand, SubscriberEntry, SubscriberState,
 };
@@ -52,7 +54,9 @@ pub(crate) fn commands(changes: &[NodeCommand]) -> Vec<Command> {
 
 /// A session as the node gets it. The number of a session changes with its line, device and address, so that it is its revision, too.
 fn entry(add: &AddSession) -> SubscriberEntry {
-    let AddSession { session, line, mac, address, ppp, service, .. } = add;
+    let AddSession { session, line, mac, address, prefix, ppp, service, .. } = add;
+    let link = prefix.map(|prefix| Prefix { address: prefix.network().into(), len: LinkPrefix::LEN });
+    let prefixes = [Some(Prefix { address: (*address).into(), len: 32 }), link];
     let Service { rates, status, plan, group } = service;
     let name = |name: &Option<Name>| name.as_ref().map(ToString::to_string);
     SubscriberEntry {
@@ -61,7 +65,7 @@ fn entry(add: &AddSession) -> SubscriberEntry {
         port: line.port.to_string(),
         tags: if line.tags == Tags::None { "untagged".into() } else { line.tags.to_string() },
         mac: MacText(mac.to_string()),
-        prefixes: vec![Prefix { address: (*address).into(), len: 32 }],
+        prefixes: prefixes.into_iter().flatten().collect(),
         from_bits_per_s: Some(rates.up_bits_per_s),
         to_bits_per_s: Some(rates.down_bits_per_s),
         pppoe_session: ppp.map(|ppp| ppp.id),
@@ -98,6 +102,7 @@ fn other(session: u64) -> Option<AddSession> {
         line: "unknown".parse().ok()?,
         mac: Mac::default(),
         address: Ipv4Addr::UNSPECIFIED,
+        prefix: None,
         relay: None,
         ppp: None,
         service: Service::of_rates(nothing),
@@ -116,6 +121,7 @@ mod tests {
             line: "access1:100.7".parse().unwrap(),
             mac: "02:00:00:00:00:01".parse().unwrap(),
             address: "100.64.0.2".parse().unwrap(),
+            prefix: None,
             relay: None,
             ppp: None,
             service: Service::of_rates(Rates { down_bits_per_s, up_bits_per_s: 5 }),

@@ -1,7 +1,8 @@
-//! Devices dial in by PPPoE through a node, in namespaces: they get addresses, packets pass in both directions, a program that is
-//! killed loses no session, and each side can end one.
+//! Devices dial in by PPPoE through a node, in namespaces: they get addresses of both families, packets pass in both directions, a
+//! program that is killed loses no session, and each side can end one.
 
-use std::net::{Ipv4Addr, UdpSocket};
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -13,18 +14,21 @@ use weir_bng::ppp::protocol;
 use weir_bng::pppoe::session::SessionFrame;
 use weir_bng::radius::attribute::{Attributes, number};
 use weir_bng::radius::packet as radius;
-use weir_bng::{Mac, Random};
-use weir_packet::checksum::write_ipv4;
+use weir_bng::{Mac, Random, interface_id, link_local, ra};
+use weir_cpe::{Options, Pppoe};
+use weir_packet::checksum::{self, write_ipv4};
 use weir_port::duplex::{FRONT, Packet, Pool, Port, ReceiveMode};
 use weir_testkit::PATIENCE;
 
-use crate::restart::{Rig, TEXT};
+use crate::restart::{Rig, TEXT, options};
 
 /// Devices, each by another method.
 const METHODS: [Method; 3] = [Method::ChapMd5, Method::MsChapV2, Method::Pap];
+const UDP: u8 = 17;
 /// The secret of the RADIUS server.
 const SECRET: &str = "of both sides";
 const FAR: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
+const FAR6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 2, 0, 0, 0, 0, 2);
 
 /// An interface of this process.
 pub(crate) struct Wire {
@@ -75,7 +79,9 @@ impl Devices {
                 password: Password::new(b"secret"),
             };
             let mac = Mac([2, 0, 2, 0, 0, number]);
-            let profile = Profile { methods: vec![*method], max_mru: 1500, ..Profile::new(mac, login) };
+            let interface_id = Some(interface_id(mac));
+            let profile =
+                Profile { methods: vec![*method], max_mru: 1500, interface_id, ..Profile::new(mac, login) };
             Client::new(profile, Random::new([number; 32]))
         };
         let clients = (1..).zip(&METHODS).map(client).collect();
@@ -114,14 +120,28 @@ impl Devices {
     }
 
     fn hear(&mut self, now: Duration, to: usize, frame: &[u8]) {
-        let packet = SessionFrame::read(frame).ok().filter(|frame| frame.protocol == protocol::IPV4);
-        self.arrived[1] += usize::from(packet.is_some());
+        let packet = SessionFrame::read(frame).ok();
+        let has_arrived = packet.is_some_and(|packet| match packet.protocol {
+            protocol::IPV4 => true,
+            protocol::IPV6 => packet.payload.get(6) == Some(&UDP),
+            _ => false,
+        });
+        self.arrived[1] += usize::from(has_arrived);
         let frames = self.clients[to].hear(now, frame);
         frames.iter().for_each(|frame| self.access.send(frame));
     }
 
     /// The far end sends each packet back.
     fn far_frame(&mut self, frame: &[u8]) {
+        if let Some(packet) =
+            frame.get(14..54).filter(|packet| packet[6] == UDP && packet[24..40] == FAR6.octets())
+        {
+            self.arrived[0] += 1;
+            let source: [u8; 16] = packet[8..24].try_into().expect("sixteen bytes");
+            let answer = packet6_of(FAR6, source.into());
+            let frame = [&frame[6..12], &frame[..6], &[0x86, 0xdd], &*answer].concat();
+            return self.far.send(&frame);
+        }
         let Some(packet) =
             frame.get(14..34).filter(|packet| packet[9] == 17 && packet[16..20] == FAR.octets())
         else {
@@ -145,6 +165,19 @@ impl Devices {
         });
     }
 
+    /// Each client sends a packet of IPv6 from the address that it made of its prefix, and gets an answer.
+    fn exchange6(&mut self) {
+        self.until("all have a prefix", |all| all.clients.iter().all(|client| client.address6().is_some()));
+        self.arrived = [0; 2];
+        for client in &self.clients {
+            let address = client.address6().expect("a prefix");
+            let frame = client.frame(protocol::IPV6, &packet6_of(address, FAR6)).expect("a session");
+            self.access.send(&frame);
+        }
+        let all = self.clients.len();
+        self.until("packets of IPv6 in both directions", |devices| devices.arrived == [all, all]);
+    }
+
     /// Each client sends a packet, and gets an answer.
     fn exchange(&mut self) {
         self.arrived = [0; 2];
@@ -165,6 +198,18 @@ fn packet_of(from: Ipv4Addr, to: Ipv4Addr) -> Vec<u8> {
     packet.extend(to.octets());
     write_ipv4(&mut packet);
     packet.extend([0, 7, 0, 7, 0, 16, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8]);
+    packet
+}
+
+/// The same of IPv6.
+fn packet6_of(from: Ipv6Addr, to: Ipv6Addr) -> Vec<u8> {
+    let mut packet = vec![0x60, 0, 0, 0, 0, 16, UDP, 64];
+    packet.extend(from.octets());
+    packet.extend(to.octets());
+    let pseudo = checksum::pseudo_header(&packet[8..40], UDP, 16);
+    let mut datagram = [0, 7, 0, 7, 0, 16, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
+    checksum::write(&mut datagram, 6, pseudo);
+    packet.extend(datagram);
     packet
 }
 
@@ -226,6 +271,62 @@ fn a_device_that_radius_knows_dials_in() {
     assert_eq!(serving.join().expect("no panic"), 1);
 }
 
+/// A node and a concentrator with both families; `pppoe` is that item.
+fn dual_stack(pppoe: &str) -> String {
+    let text = TEXT.replace("gateway 100.64.0.1/10", "gateway 100.64.0.1/10, gateway 2001:db8:100::1/40");
+    let text = text.replace("via 198.18.0.2)", "via 198.18.0.2, ::/0 via 2001:db8:2::2)");
+    let text = text.replace(
+        "wan(198.18.0.1/24,",
+        "wan(198.18.0.1/24, 2001:db8:2::1/64, neighbour 2001:db8:2::2 02:00:00:00:01:01,",
+    );
+    let pool = "limit subscriber 1000, pool six 2001:db8:100::/48 router 2001:db8:100::1/40";
+    text.replace("limit subscriber 1000", &format!("{pool}, {pppoe}"))
+}
+
+/// IPv4 by IPCP and IPv6 by SLAAC in the same sessions, over the end of the program.
+#[test]
+fn devices_with_both_families_keep_both_when_the_program_is_killed() {
+    let text = dual_stack("pppoe auth chap-md5 ms-chapv2 pap");
+    let Some(mut rig) = Rig::of(&text) else { return };
+    for number in 1..=METHODS.len() {
+        rig.add_subscriber(&format!(
+            r#"{{"name": "d{number}", "login": "d{number}@isp", "password": "secret", "plan": "basic"}}"#
+        ));
+    }
+    let devices = with(&rig, || {
+        let mut devices = Devices::new();
+        devices.dial();
+        devices.exchange6();
+        devices.exchange();
+        devices
+    });
+    let before = rig.agree("all are up");
+    let prefixes: BTreeSet<_> = before.iter().map(|session| session.prefix.clone()).collect();
+    assert_eq!((before.len(), prefixes.len(), prefixes.contains(&None)), (3, 3, false), "{before:?}");
+    rig.kill_bngd();
+    let after = rig.agree("after the kill");
+    assert!(after.iter().all(|session| prefixes.contains(&session.prefix)), "{after:?}");
+    with(&rig, move || {
+        let mut devices = devices;
+        devices.exchange6();
+        devices.exchange();
+        // The program of after the kill answers the same question.
+        let before: Vec<u32> = devices.clients.iter().map(advertisements).collect();
+        for client in &devices.clients {
+            let own = link_local(client.interface_ids().expect("IPV6CP").own);
+            let frame = client.frame(protocol::IPV6, &ra::solicitation(own)).expect("a session");
+            devices.access.send(&frame);
+        }
+        devices.until("advertisements", move |all| {
+            all.clients.iter().zip(&before).all(|(client, before)| advertisements(client) > *before)
+        });
+    });
+}
+
+fn advertisements(client: &Client) -> u32 {
+    client.advertised().map_or(0, |(_, count)| count)
+}
+
 #[test]
 fn devices_dial_in_and_a_program_that_is_killed_loses_no_session() {
     let pppoe = "limit subscriber 1000, pppoe auth chap-md5 ms-chapv2 pap mtu 1508";
@@ -272,4 +373,24 @@ fn devices_dial_in_and_a_program_that_is_killed_loses_no_session() {
         devices.exchange();
     });
     assert_eq!(rig.agree("they dialled again").len(), 2);
+}
+
+/// The devices of `weir cpe --pppoe 50 --dual-stack` come up with both families.
+#[test]
+fn emulated_devices_with_both_families_get_their_prefixes() {
+    let Some(rig) = Rig::of(&dual_stack("pppoe")) else { return };
+    let devices = 50;
+    for number in 0..devices {
+        rig.add_subscriber(&format!(
+            r#"{{"name": "u{number}", "login": "user{number}@isp", "password": "secret", "plan": "basic"}}"#
+        ));
+    }
+    let pppoe = Pppoe { dual_stack: true, ..Pppoe::default() };
+    let options = Options { devices, pppoe: Some(pppoe), ..options() };
+    let summary = rig.emulate(options).end();
+    assert!(summary.is_clean(), "{summary:?}");
+    assert_eq!(summary.prefixes, u64::from(devices), "{summary:?}");
+    let sessions = rig.agree("all are up");
+    let prefixes: BTreeSet<_> = sessions.iter().filter_map(|session| session.prefix.as_ref()).collect();
+    assert_eq!(prefixes.len(), sessions.len());
 }

@@ -160,6 +160,7 @@ impl Rig {
             password: None,
             plan: Plan::Named("basic".into()),
             address: None,
+            prefix: None,
             group: None,
             state: "active".into(),
         };

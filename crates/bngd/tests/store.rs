@@ -149,7 +149,7 @@ fn ended_sessions_are_kept_for_30_days() {
     drop(open(&folder));
     let db = rusqlite::Connection::open(folder.join("bng.db")).expect("a database");
     let insert = "INSERT INTO ended_sessions SELECT NULL, value, 's', 'a', 'm', '100.64.0.2', 0, unixepoch() - value * 86400,
-        'released', 0, 0, 0, 0 FROM json_each('[40, 31, 29, 1]')";
+        'released', 0, 0, 0, 0, NULL FROM json_each('[40, 31, 29, 1]')";
     db.execute_batch(insert).expect("rows");
     let (mut store, _) = open(&folder);
     store.append(record("1 1 removed anna"));

@@ -1,7 +1,6 @@
 //! The packets of PPPoE discovery that a device sends (RFC 2516, section 5), and its side of PPP.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::arithmetic_side_effects)]
 
-use weir_bng::Mac;
 use weir_bng::ppp::auth::Password;
 use weir_bng::ppp::auth::supplicant::Login;
 use weir_bng::ppp::endpoint::Role;
@@ -13,6 +12,7 @@ use weir_bng::pppoe::tags::{
     AC_COOKIE, AC_SYSTEM_ERROR, GENERIC_ERROR, HOST_UNIQ, PPP_MAX_PAYLOAD, RELAY_SESSION_ID, SERVICE_NAME,
     SERVICE_NAME_ERROR, TagList,
 };
+use weir_bng::{Mac, interface_id};
 
 use crate::options::{Options, Pppoe, Template};
 
@@ -101,12 +101,6 @@ pub(crate) fn role(options: &Options, pppoe: &Pppoe, number: u32) -> Role {
         methods: pppoe.methods.clone(),
         interface_id: pppoe.dual_stack.then(|| interface_id(mac)),
     }
-}
-
-/// The interface identifier that a kernel makes from a MAC address (RFC 4291, appendix A).
-fn interface_id(mac: Mac) -> u64 {
-    let [a, b, c, d, e, f] = mac.0;
-    u64::from_be_bytes([a ^ 2, b, c, 0xff, 0xfe, d, e, f])
 }
 
 /// The timers of PPP.

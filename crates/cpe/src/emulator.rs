@@ -472,6 +472,7 @@ impl Emulator {
             setups_per_s: per_s(bound, first_ns, last_ns),
             setup: times(|device| device.setup_ns),
             first_packet: times(|device| device.first_packet_ns),
+            prefixes: self.sessions.iter().filter(|session| session.prefix.is_some()).count() as u64,
             retransmissions: self.retransmissions,
             messages: self.messages,
             released: self.released_devices(),

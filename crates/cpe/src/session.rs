@@ -1,6 +1,7 @@
 //! What a device keeps of its session of PPPoE. An end of PPP exists only while something is negotiated, so that 64,000 sessions that are
 //! up take some 100 bytes each.
 
+use weir_bng::LinkPrefix;
 use weir_bng::ppp::endpoint::{Endpoint, Layer};
 use weir_bng::ppp::ipcp::Addresses;
 use weir_bng::ppp::ipv6cp::InterfaceIds;
@@ -35,6 +36,8 @@ pub(crate) struct Session {
     pub(crate) agreed: Agreed,
     pub(crate) ipv4: Option<Addresses>,
     pub(crate) ipv6: Option<InterfaceIds>,
+    /// The prefix of its link, by a router advertisement.
+    pub(crate) prefix: Option<LinkPrefix>,
     /// Echo-Requests since the last answer, and the number of the last one.
     pub(crate) echoes: u8,
     pub(crate) echo_id: u8,
@@ -64,6 +67,7 @@ impl Default for Session {
             agreed: Agreed { max_mru: 0, peer_mru: 0, magic: 0, peer_magic: 0 },
             ipv4: None,
             ipv6: None,
+            prefix: None,
             echoes: 0,
             echo_id: 0,
         }

@@ -180,6 +180,10 @@ pub struct Messages {
     pub echo_replies: u64,
     /// Echo-Requests of the BNG that were answered.
     pub echoes_answered: u64,
+    /// Router solicitations that were sent (IPv6).
+    pub solicitations: u64,
+    /// Router advertisements that came for a session.
+    pub advertisements: u64,
 }
 
 /// Numbered traffic in one direction.
@@ -269,6 +273,8 @@ pub struct Summary {
     pub setup: Option<Times>,
     /// From the first DISCOVER or PADI until the first packet was received at the far end, or came back from it.
     pub first_packet: Option<Times>,
+    /// Sessions of PPPoE that have a prefix of IPv6 by a router advertisement.
+    pub prefixes: u64,
     /// Messages sent again.
     pub retransmissions: Retransmissions,
     /// Messages.

@@ -399,6 +399,7 @@ fn ppp_name(session: &SessionFrame<'_>) -> String {
         protocol::PAP => "pap",
         protocol::CHAP => "chap",
         protocol::IPV4 => return "packet".into(),
+        protocol::IPV6 => return "packet6".into(),
         other => return format!("{other:#06x}"),
     };
     let names = match name {

@@ -15,8 +15,8 @@ use crate::dir::Dir;
 use crate::drops::Drops;
 use crate::frame::Frame;
 use crate::outbox::Outbox;
-use crate::pipeline::{Entries, Passed, Pipeline, Stage};
-use crate::recipe::{Key, Note, Out, Recipe, SessionState, Uses};
+use crate::pipeline::{Entries, Passed, Pipeline};
+use crate::recipe::{Key, Out, Recipe, SessionState, Uses};
 use crate::table::tcp::Segment;
 use crate::table::timers::Tick;
 use crate::time::Time;
@@ -123,10 +123,8 @@ impl FlowCache {
         let (bytes, segment) = (batch[i].ip().len(), Segment::of(&batch[i]));
         for (stage, part) in &entry.recipe.parts {
             part.rewrite.apply(&mut batch[i]);
-            match (pipeline.stages.get_mut(*stage), &part.note) {
-                (Some(Stage::Filter(filter)), Note::Filter(note)) => filter.segment(note, &segment),
-                (Some(Stage::Nat(nat)), Note::Nat(note)) => nat.table.segment(note, &segment),
-                _ => unreachable!("the stage that has made it"),
+            if let Some(stage) = pipeline.stages.get_mut(*stage) {
+                stage.kind_mut().segment(&part.note, &segment);
             }
         }
         leave_as(pipeline, batch, i, entry.recipe.out);
@@ -144,7 +142,7 @@ impl FlowCache {
             let uses = std::mem::take(uses);
             for (stage, part) in &recipe.parts {
                 if let Some(stage) = pipeline.stages.get_mut(*stage) {
-                    stage.used(&part.note, &uses, SessionState::Same);
+                    stage.kind_mut().used(&part.note, &uses, SessionState::Same);
                 }
             }
         }

@@ -15,7 +15,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::access::SubscriberCommand;
+use crate::access::{SubscriberChange, SubscriberCommand};
 use crate::change::{Change, Object};
 use crate::config::{Config, StageConfig};
 use crate::filter::FilterCommand;
@@ -65,10 +65,11 @@ impl Config {
     pub fn decide(&mut self, commands: &[Command]) -> Result<Vec<Change>, Refused> {
         let mut changes: Vec<Change> = Vec::new();
         for (command, wanted) in commands.iter().enumerate() {
-            let decided = self.change(wanted).and_then(|change| {
-                let Some(change) = change else { return Ok(()) };
-                self.take(&change)?;
-                changes.push(change);
+            let decided = self.changes_of(wanted).and_then(|all| {
+                for change in all {
+                    self.take(&change)?;
+                    changes.push(change);
+                }
                 Ok(())
             });
             if let Err(why) = decided {
@@ -76,6 +77,17 @@ impl Config {
                 return Err(Refused { command, why });
             }
         }
+        Ok(changes)
+    }
+
+    /// All that a command changes: a session may have an address of a NAT.
+    fn changes_of(&self, command: &Command) -> Result<Vec<Change>, String> {
+        let change = self.change(command)?;
+        let mut changes = match &change {
+            Some(Change(Object::Subscriber(SubscriberChange::Session(was)))) => self.profile_changes(was)?,
+            _ => Vec::new(),
+        };
+        changes.extend(change);
         Ok(changes)
     }
 

@@ -2,6 +2,7 @@
 
 mod align;
 mod number;
+mod profile;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -154,15 +155,17 @@ impl Config {
     pub fn instead_of(self, old: &Config, threads: u8) -> Result<Config, String> {
         let mut numbered = self.numbered_as(old)?;
         numbered.sessions = old.sessions.kept(|session| numbered.has_room_for(session));
+        numbered.keep_profiles();
         Ok(numbered.shared_as(old, threads))
     }
 
-    /// Whether a session can be at the ports and gateways of this text.
+    /// Whether a session can be at the ports, gateways and NATs of this text.
     fn has_room_for(&self, session: &AccessSession) -> bool {
         let port = self.ports.get(usize::from(session.line.port.0));
         let holds = |access: &AccessConfig| session.prefixes.iter().all(|prefix| access.holds(*prefix));
         port.is_some_and(|port| port.is_present() && port.is_access && port.vlan.accepts(session.line.tags))
             && self.access.as_ref().is_some_and(holds)
+            && self.check_profile(session).is_ok()
     }
 
     fn shared_as(self, old: &Config, threads: u8) -> Config {

@@ -36,7 +36,7 @@ use weir_packet::headers::TCP;
 use crate::batch::{Batch, PerFrame, Verdict};
 use crate::dir::Dir;
 use crate::frame::{Fragment, PortId};
-use crate::pipeline::{Entries, Pipeline, Stage};
+use crate::pipeline::{Entries, Pipeline};
 use crate::recipe::{Ends, Key, On, SessionState};
 use crate::table::tcp::Progress;
 use crate::threads::Ingress;
@@ -284,11 +284,7 @@ impl FastPath {
         self.set_epochs(epochs(pipeline));
         let mut renewed: Vec<Track> = Vec::new();
         for (stage, kind) in pipeline.stages.iter_mut().enumerate() {
-            let numbers = match kind {
-                Stage::Filter(filter) => filter.renewed(),
-                Stage::Nat(nat) => nat.table.renewed(),
-                Stage::Queue(_) | Stage::Police(_) => continue,
-            };
+            let numbers = kind.kind_mut().renewed();
             renewed.extend(numbers.into_iter().map(|number| (stage, number)));
         }
         for session in renewed {
@@ -302,10 +298,8 @@ impl FastPath {
     /// Tells the stage how far a connection has come.
     fn pull(&self, pipeline: &mut Pipeline, track: Track) {
         let Some(progress) = self.progress(track) else { return };
-        match pipeline.stages.get_mut(track.0) {
-            Some(Stage::Filter(filter)) => filter.catch_up(track.1, &progress),
-            Some(Stage::Nat(nat)) => nat.table.catch_up(track.1, &progress),
-            Some(Stage::Queue(_) | Stage::Police(_)) | None => {}
+        if let Some(stage) = pipeline.stages.get_mut(track.0) {
+            stage.kind_mut().catch_up(track.1, &progress);
         }
     }
 
@@ -346,7 +340,7 @@ impl FastPath {
                     on => pipeline.epoch(on) == depends.epoch,
                 });
                 if let Some(stage) = pipeline.stages.get_mut(*stage) {
-                    stage.used(
+                    stage.kind_mut().used(
                         &part.note,
                         &uses,
                         if holds { SessionState::Same } else { SessionState::Changed },
@@ -376,11 +370,7 @@ fn epochs(pipeline: &Pipeline) -> [u32; 3] {
 /// Whether stages record which sessions change.
 fn watch(pipeline: &mut Pipeline, is_on: bool) {
     for stage in &mut pipeline.stages {
-        match stage {
-            Stage::Filter(filter) => filter.watch(is_on),
-            Stage::Nat(nat) => nat.table.watch(is_on),
-            Stage::Queue(_) | Stage::Police(_) => {}
-        }
+        stage.kind_mut().watch(is_on);
     }
 }
 
@@ -389,31 +379,15 @@ fn tracks_of(pipeline: &Pipeline, key: &Key, dir: Dir) -> Vec<Track> {
     let (mut at, mut all) = (*key, Vec::new());
     let count = pipeline.stages.len();
     let order = (0..count).map(|n| if dir == Dir::Outward { n } else { count - 1 - n });
-    for (stage, kind) in order.filter_map(|k| Some((k, pipeline.stages.get(k)?))) {
-        match kind {
-            Stage::Filter(filter) => {
-                all.extend(filter.connection_of(&at).map(|number| (stage, number)));
-            }
-            Stage::Nat(nat) => match nat.table.session_for(&at, dir) {
-                Some((number, rewrite)) => {
-                    all.push((stage, number));
-                    at = at.behind(rewrite);
-                }
-                // It passes as it is.
-                None if matches!(at.ends, Ends::V6 { .. }) => {}
-                None => return all,
-            },
-            Stage::Queue(_) | Stage::Police(_) => {}
-        }
+    for (stage, kind) in order.filter_map(|k| Some((k, pipeline.stages.get(k)?.kind()))) {
+        let Some((session, rewrite)) = kind.session_of(&at, dir) else { return all };
+        all.extend(session.map(|number| (stage, number)));
+        at = at.behind(rewrite);
     }
     all
 }
 
 /// How far a connection has come, as its stage knows.
 fn progress(pipeline: &Pipeline, (stage, number): Track) -> Option<Progress> {
-    match pipeline.stages.get(stage)? {
-        Stage::Filter(filter) => filter.progress(number),
-        Stage::Nat(nat) => nat.table.progress(number),
-        Stage::Queue(_) | Stage::Police(_) => None,
-    }
+    pipeline.stages.get(stage)?.kind().progress(number)
 }

@@ -15,6 +15,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
+use weir_memory::prefetch;
 use weir_packet::frame::Mac;
 
 use crate::dir::EntryPoint;
@@ -304,6 +305,12 @@ impl KeptFrames {
     pub(crate) fn redeem(&mut self, ticket: Ticket) -> (Known, Then) {
         let Slot { known, then, .. } = self.forget(ticket);
         (known, then.expect("it was decided"))
+    }
+
+    /// Prefetches what is known of a frame that is kept.
+    #[inline]
+    pub(crate) fn touch(&self, ticket: Ticket) {
+        self.slots.get(ticket.number()).into_iter().for_each(prefetch);
     }
 
     /// A frame that is kept is of this class.

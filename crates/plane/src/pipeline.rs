@@ -23,9 +23,8 @@ use crate::outbox::Outbox;
 use crate::police::Police;
 use crate::port::{End, Port};
 use crate::queue::Queue;
-use crate::recipe::{Note, SessionState, Uses};
 use crate::route::Router;
-use crate::stage::{ByDir, Step};
+use crate::stage::{ByDir, StageKind, Step};
 use crate::tags::{PortTags, Tag, TagSet};
 use crate::text::MOST_STAGES;
 use crate::time::Time;
@@ -168,7 +167,7 @@ impl Pipeline {
             Step { now, frames, outbox, drops, subscribers, verdicts, turned: Set::EMPTY, stage: 0 };
         for (k, stage) in self.stages.iter_mut().enumerate() {
             (step.stage, step.outbox.at_work) = (k, Some(k));
-            more |= stage.tick(&mut step);
+            more |= stage.kind_mut().tick(&mut step);
         }
         step.outbox.at_work = None;
         more
@@ -340,23 +339,23 @@ pub(crate) enum Stage {
 }
 
 impl Stage {
-    fn run(&mut self, step: &mut Step<'_, '_>, dir: Dir, set: Set) -> Set {
+    /// The same, whatever kind it is.
+    pub(crate) fn kind(&self) -> &dyn StageKind {
         match self {
-            Stage::Filter(filter) => filter.run(step, dir, set),
-            Stage::Nat(nat) => nat.run(step, dir, set),
-            Stage::Queue(queue) => queue.run(step, dir, set),
-            Stage::Police(police) => police.run(step, dir, set),
+            Stage::Filter(filter) => &**filter,
+            Stage::Nat(nat) => &**nat,
+            Stage::Queue(queue) => &**queue,
+            Stage::Police(police) => &**police,
         }
     }
 
-    /// The same for frames that are no packets of IP, which a bump in the wire has. A NAT translates none of them, and they are
-    /// of no subscriber.
-    #[cold]
-    fn run_no_ip(&mut self, step: &mut Step<'_, '_>, dir: Dir, set: Set) -> Set {
+    /// The same, to be changed.
+    pub(crate) fn kind_mut(&mut self) -> &mut dyn StageKind {
         match self {
-            Stage::Filter(filter) => filter.run_no_ip(step, dir, set),
-            Stage::Queue(queue) => queue.run(step, dir, set),
-            Stage::Nat(_) | Stage::Police(_) => set,
+            Stage::Filter(filter) => &mut **filter,
+            Stage::Nat(nat) => &mut **nat,
+            Stage::Queue(queue) => &mut **queue,
+            Stage::Police(police) => &mut **police,
         }
     }
 
@@ -365,7 +364,7 @@ impl Stage {
     fn run_all(&mut self, step: &mut Step<'_, '_>, dir: Dir, set: Set, entries: &Entries) -> Set {
         let (no_ip, of_machine) = (set.and(entries.no_ip), set.and(entries.of_machine));
         if no_ip.or(of_machine).is_empty() {
-            return self.run(step, dir, set);
+            return self.kind_mut().run(step, dir, set);
         }
         self.run_some(step, dir, set, (no_ip, of_machine))
     }
@@ -379,57 +378,15 @@ impl Stage {
         set: Set,
         (no_ip, of_machine): (Set, Set),
     ) -> Set {
-        if let Stage::Nat(_) = self {
-            let others = set.without(no_ip.or(of_machine));
-            let passed = if others.is_empty() { others } else { self.run(step, dir, others) };
-            return passed.or(no_ip).or(of_machine);
+        let unseen = if self.kind().lets_machine_pass() { of_machine } else { Set::EMPTY };
+        let packets = set.without(no_ip).without(unseen);
+        let kind = self.kind_mut();
+        let mut passed = unseen;
+        if !packets.is_empty() {
+            passed = passed.or(kind.run(step, dir, packets));
         }
-        if no_ip.is_empty() {
-            return self.run(step, dir, set);
-        }
-        let packets = set.without(no_ip);
-        let passed = if packets.is_empty() { packets } else { self.run(step, dir, packets) };
-        passed.or(self.run_no_ip(step, dir, no_ip))
-    }
-
-    fn tick(&mut self, step: &mut Step<'_, '_>) -> bool {
-        match self {
-            Stage::Filter(filter) => filter.tick(step),
-            Stage::Nat(nat) => nat.tick(step),
-            Stage::Queue(queue) => queue.tick(step),
-            Stage::Police(_) => false,
-        }
-    }
-
-    /// When something is due at it.
-    pub(crate) fn due(&self, now: Time) -> Option<Time> {
-        match self {
-            Stage::Filter(filter) => filter.due(now),
-            Stage::Nat(nat) => nat.due(now),
-            Stage::Queue(queue) => queue.due(now),
-            Stage::Police(_) => None,
-        }
-    }
-
-    /// Counts the uses of a recipe, and refreshes its session.
-    pub(crate) fn used(&mut self, note: &Note, uses: &Uses, session: SessionState) {
-        match (self, note) {
-            (Stage::Filter(filter), Note::Filter(note)) => filter.used(note, uses, session),
-            (Stage::Nat(nat), Note::Nat(note)) if session == SessionState::Same => nat.table.used(note, uses),
-            (Stage::Nat(_), Note::Nat(_)) => {}
-            _ => unreachable!("the stage that has made it"),
-        }
-    }
-
-    /// The stage is removed: what waited in it goes on where frames of its direction enter.
-    pub(crate) fn emit_waiting(&mut self, now: Time, outbox: &mut Outbox, entry: impl Fn(Dir) -> EntryPoint) {
-        match self {
-            Stage::Filter(filter) => filter.emit_waiting(outbox, entry),
-            Stage::Nat(nat) => nat.emit_waiting(outbox, entry),
-            Stage::Queue(queue) => queue.emit_waiting(now, outbox, entry),
-            // Nothing waits in it.
-            Stage::Police(_) => {}
-        }
+        let no_ip = no_ip.without(unseen);
+        if no_ip.is_empty() { passed } else { passed.or(kind.run_no_ip(step, dir, no_ip)) }
     }
 }
 

@@ -123,6 +123,7 @@ impl Plane {
         // Before anything can fail: with the batch the memory of its frames is gone.
         let tickets = std::mem::take(&mut batch.tickets);
         assert_eq!(tickets.len(), batch.len(), "a batch of frames that were kept");
+        tickets.iter().for_each(|ticket| self.outbox.kept.touch(*ticket));
         let kept: Vec<(Known, Then)> =
             tickets.into_iter().map(|ticket| self.outbox.kept.redeem(ticket)).collect();
         self.outbox.kept_count -= kept.len() as u64;
@@ -228,7 +229,7 @@ impl Plane {
             Exit::Router(router) => router.due(),
             Exit::Across => None,
         };
-        let stages = self.pipeline.stages.iter().filter_map(|stage| stage.due(now));
+        let stages = self.pipeline.stages.iter().filter_map(|stage| stage.kind().due(now));
         let fast = self.fast.as_ref().and_then(|path| path.next_read(now));
         let sessions = self.pipeline.subscribers.due(now);
         let subscribers = sessions.into_iter().chain(self.pipeline.subscribers.shaped_due(now));

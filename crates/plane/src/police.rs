@@ -35,8 +35,8 @@ use crate::drops::DropReason;
 use crate::filter::CLASSES;
 use crate::frame::{Frame, Kind, Subscriber};
 use crate::prefix::mask6;
-use crate::recipe::{Ends, Key, Never};
-use crate::stage::{ByDir, Step};
+use crate::recipe::{Ends, Key, Never, Part};
+use crate::stage::{ByDir, StageKind, Step};
 use crate::table::secret::Secret;
 use crate::time::Time;
 
@@ -99,8 +99,53 @@ impl Police {
         Police { secret: Secret::new(seed), rules: Rules::new(config) }
     }
 
+    /// Takes another configuration; subscribers of a profile keep the level of their buckets. What is of no more use is left in
+    /// `update`.
+    pub(crate) fn take(&mut self, now: Time, update: &mut Update) {
+        for (new, from) in update.rules.rates.iter_mut().zip(&update.from) {
+            if let Some(old) = from.and_then(|from| self.rules.rates.get_mut(from)) {
+                new.buckets.take_over(&mut old.buckets, now);
+                (new.passed, new.dropped) = (old.passed, old.dropped);
+            }
+        }
+        std::mem::swap(&mut self.rules, &mut update.rules);
+    }
+
+    /// Changes a rate; subscribers keep the level of their buckets.
+    pub(crate) fn change(&mut self, now: Time, change: &RateChange) {
+        let name = &change.name;
+        let is_it =
+            |rate: &&mut Rate| (&rate.profile, rate.class, rate.dir) == (&name.profile, name.class, name.dir);
+        if let (Some(rate), Some(limit)) = (self.rules.rates.iter_mut().find(is_it), change.was.new) {
+            rate.buckets.set_limit(limit, now);
+        }
+    }
+
+    /// Its counters, as the stage of this number.
+    pub(crate) fn counts(&self, stage: usize) -> impl Iterator<Item = PoliceCounts> {
+        self.rules.rates.iter().map(move |rate| PoliceCounts {
+            stage,
+            profile: rate.profile.clone(),
+            class: rate.class,
+            direction: rate.dir,
+            bits_per_s: rate.buckets.limit().bits_per_s,
+            burst_bytes: rate.buckets.limit().burst_bytes(),
+            subscribers: rate.buckets.known(),
+            displaced: rate.buckets.displaced(),
+            passed_frames: rate.passed.0,
+            passed_bytes: rate.passed.1,
+            dropped: rate.dropped,
+        })
+    }
+}
+
+impl StageKind for Police {
+    fn name(&self) -> &'static str {
+        "police"
+    }
+
     /// Drops frames of `set`, on their way in `dir`, for which their subscribers have no tokens; returns the others.
-    pub(crate) fn run(&mut self, step: &mut Step<'_, '_>, dir: Dir, set: Set) -> Set {
+    fn run(&mut self, step: &mut Step<'_, '_>, dir: Dir, set: Set) -> Set {
         let (mut limited, mut asked) =
             (Set::EMPTY, PerFrame::all(Asked { rate: FREE, hash: 0, subscriber: 0 }));
         let has_subscribers = !step.subscribers.is_empty();
@@ -138,65 +183,21 @@ impl Police {
         passed
     }
 
-    /// Whether frames with this key and class meet no limit here.
-    ///
-    /// # Errors
-    /// They must come here.
-    pub(crate) fn recipe(&self, dir: Dir, key: &Key, class: u8) -> Result<(), Never> {
-        let profile = match (key.ends, dir) {
+    fn begin_anew(&mut self, _: Time) {
+        self.rules.rates.iter_mut().for_each(|rate| rate.buckets.begin_anew());
+    }
+
+    fn recipe(&self, _: Time, at: &Key, dir: Dir, class: u8) -> Result<Option<Part>, Never> {
+        let profile = match (at.ends, dir) {
             (Ends::V4 { src, .. }, Dir::Outward) => self.rules.of4.of(src),
             (Ends::V4 { dst, .. }, Dir::Inward) => self.rules.of4.of(dst),
             (Ends::V6 { src, .. }, Dir::Outward) => self.rules.of6.of(src),
             (Ends::V6 { dst, .. }, Dir::Inward) => self.rules.of6.of(dst),
         };
         match self.rules.number(profile.unwrap_or_default(), dir, class) {
-            FREE => Ok(()),
+            FREE => Ok(None),
             _ => Err(Never::Configured),
         }
-    }
-
-    /// Takes another configuration; subscribers of a profile keep the level of their buckets. What is of no more use is left in
-    /// `update`.
-    pub(crate) fn take(&mut self, now: Time, update: &mut Update) {
-        for (new, from) in update.rules.rates.iter_mut().zip(&update.from) {
-            if let Some(old) = from.and_then(|from| self.rules.rates.get_mut(from)) {
-                new.buckets.take_over(&mut old.buckets, now);
-                (new.passed, new.dropped) = (old.passed, old.dropped);
-            }
-        }
-        std::mem::swap(&mut self.rules, &mut update.rules);
-    }
-
-    /// Changes a rate; subscribers keep the level of their buckets.
-    pub(crate) fn change(&mut self, now: Time, change: &RateChange) {
-        let name = &change.name;
-        let is_it =
-            |rate: &&mut Rate| (&rate.profile, rate.class, rate.dir) == (&name.profile, name.class, name.dir);
-        if let (Some(rate), Some(limit)) = (self.rules.rates.iter_mut().find(is_it), change.was.new) {
-            rate.buckets.set_limit(limit, now);
-        }
-    }
-
-    /// Forgets what subscribers have used up.
-    pub(crate) fn begin_anew(&mut self) {
-        self.rules.rates.iter_mut().for_each(|rate| rate.buckets.begin_anew());
-    }
-
-    /// Its counters, as the stage of this number.
-    pub(crate) fn counts(&self, stage: usize) -> impl Iterator<Item = PoliceCounts> {
-        self.rules.rates.iter().map(move |rate| PoliceCounts {
-            stage,
-            profile: rate.profile.clone(),
-            class: rate.class,
-            direction: rate.dir,
-            bits_per_s: rate.buckets.limit().bits_per_s,
-            burst_bytes: rate.buckets.limit().burst_bytes(),
-            subscribers: rate.buckets.known(),
-            displaced: rate.buckets.displaced(),
-            passed_frames: rate.passed.0,
-            passed_bytes: rate.passed.1,
-            dropped: rate.dropped,
-        })
     }
 }
 
@@ -522,7 +523,7 @@ mod tests {
     /// The subscribers of the frames that wait in the queues of a node.
     fn subscribers_in_queues(plane: &Plane) -> Vec<u32> {
         let queues = plane.pipeline.stages.iter().filter_map(|stage| match stage {
-            Stage::Queue(queue) => Some(queue.waiting()),
+            Stage::Queue(queue) => Some(queue.waiting().kept),
             _ => None,
         });
         queues.flatten().map(|ticket| plane.outbox.kept.known(ticket).policed_host).collect()

@@ -36,8 +36,8 @@ use crate::drops::DropReason;
 use crate::frame::{Fragment, Frame, Kind};
 use crate::kept::{Then, Ticket};
 use crate::outbox::Outbox;
-use crate::recipe::Never;
-use crate::stage::{ByDir, Step};
+use crate::recipe::{Key, Never, Part};
+use crate::stage::{ByDir, StageKind, Step, Waiting};
 use crate::time::Time;
 
 pub use answer::QueueState;
@@ -100,8 +100,31 @@ impl Queue {
         Queue { config: config.clone(), seed, directions }
     }
 
-    /// Keeps the frames of `set`; returns those for which the direction has no queue.
-    pub(crate) fn run(&mut self, step: &mut Step<'_, '_>, dir: Dir, set: Set) -> Set {
+    /// Takes another configuration, with links in the same directions; what waits is queued again by that.
+    pub(crate) fn take(&mut self, now: Time, config: &Config) {
+        for dir in [Dir::Outward, Dir::Inward] {
+            if let Some(queue) = &mut self.directions[dir] {
+                queue.take(&self.config, config, dir, self.seed, now);
+            }
+        }
+        self.config = config.clone();
+    }
+
+    /// Its counters, as the stage of this number.
+    pub(crate) fn counts(&self, stage: usize) -> impl Iterator<Item = QueueCounts> {
+        let of =
+            move |dir: Dir| self.directions[dir].as_ref().map(|queue| queue.counts(&self.config, stage, dir));
+        [Dir::Outward, Dir::Inward].into_iter().filter_map(of)
+    }
+}
+
+impl StageKind for Queue {
+    fn name(&self) -> &'static str {
+        "queue"
+    }
+
+    /// Keeps the frames of a direction that has a queue.
+    fn run(&mut self, step: &mut Step<'_, '_>, dir: Dir, set: Set) -> Set {
         let onward = step.onward(dir);
         let Some(queue) = &mut self.directions[dir] else { return set };
         if queue.is_old(step.now) {
@@ -115,8 +138,11 @@ impl Queue {
         Set::EMPTY
     }
 
-    /// Lets time pass: what is due goes on. True: there is more.
-    pub(crate) fn tick(&mut self, step: &mut Step<'_, '_>) -> bool {
+    fn run_no_ip(&mut self, step: &mut Step<'_, '_>, dir: Dir, set: Set) -> Set {
+        self.run(step, dir, set)
+    }
+
+    fn tick(&mut self, step: &mut Step<'_, '_>) -> bool {
         let mut more = false;
         for dir in [Dir::Outward, Dir::Inward] {
             let onward = step.onward(dir);
@@ -127,34 +153,20 @@ impl Queue {
         more
     }
 
-    /// When the next frame is due.
-    pub(crate) fn due(&self, now: Time) -> Option<Time> {
+    fn due(&self, now: Time) -> Option<Time> {
         self.directions.both().into_iter().flatten().filter_map(|queue| queue.due(now)).min()
     }
 
-    /// Whether nothing waits here for frames of a direction, whatever comes.
-    ///
-    /// # Errors
-    /// Frames must come here.
-    pub(crate) fn recipe(&self, dir: Dir) -> Result<(), Never> {
-        match self.directions[dir] {
-            None => Ok(()),
-            Some(_) => Err(Never::Configured),
-        }
+    fn begin_anew(&mut self, now: Time) {
+        *self = Queue::begun(&self.config, self.seed, now);
     }
 
-    /// Takes another configuration, with links in the same directions; what waits is queued again by that.
-    pub(crate) fn take(&mut self, now: Time, config: &Config) {
-        for dir in [Dir::Outward, Dir::Inward] {
-            if let Some(queue) = &mut self.directions[dir] {
-                queue.take(&self.config, config, dir, self.seed, now);
-            }
-        }
-        self.config = config.clone();
+    fn waiting(&self) -> Waiting {
+        let queues = self.directions.both().into_iter().flatten();
+        Waiting { kept: queues.flat_map(|queue| queue.waiting.iter()).collect(), copies: 0 }
     }
 
-    /// The stage is removed: what waited in it goes on where frames of its direction enter.
-    pub(crate) fn emit_waiting(&mut self, now: Time, outbox: &mut Outbox, entry: impl Fn(Dir) -> EntryPoint) {
+    fn emit_waiting(&mut self, now: Time, outbox: &mut Outbox, entry: &dyn Fn(Dir) -> EntryPoint) {
         for dir in [Dir::Outward, Dir::Inward] {
             if let Some(queue) = &mut self.directions[dir] {
                 queue.emit_waiting(now, outbox, entry(dir));
@@ -162,21 +174,11 @@ impl Queue {
         }
     }
 
-    /// Forgets all that waits.
-    pub(crate) fn begin_anew(&mut self, now: Time) {
-        *self = Queue::begun(&self.config, self.seed, now);
-    }
-
-    /// Frames that wait.
-    pub(crate) fn waiting(&self) -> impl Iterator<Item = Ticket> {
-        self.directions.both().into_iter().flatten().flat_map(|queue| queue.waiting.iter())
-    }
-
-    /// Its counters, as the stage of this number.
-    pub(crate) fn counts(&self, stage: usize) -> impl Iterator<Item = QueueCounts> {
-        let of =
-            move |dir: Dir| self.directions[dir].as_ref().map(|queue| queue.counts(&self.config, stage, dir));
-        [Dir::Outward, Dir::Inward].into_iter().filter_map(of)
+    fn recipe(&self, _: Time, _: &Key, dir: Dir, _: u8) -> Result<Option<Part>, Never> {
+        match self.directions[dir] {
+            None => Ok(None),
+            Some(_) => Err(Never::Configured),
+        }
     }
 }
 

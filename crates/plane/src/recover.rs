@@ -31,29 +31,14 @@ impl Plane {
         let at_work = self.outbox.at_work.take();
         let stage = at_work.and_then(|k| Some((k, self.pipeline.stages.get_mut(k)?)));
         let stage = stage.map(|(k, stage)| {
-            let name = match stage {
-                Stage::Filter(filter) => {
-                    filter.begin_anew();
-                    "filter"
-                }
-                Stage::Nat(nat) => {
-                    // Events that were not read yet; after the panic, even reading them may fail.
-                    if let Ok((events, lost)) = catch_unwind(AssertUnwindSafe(|| nat.table.end_all(now))) {
-                        self.unread_log.add(UnreadLog { events, lost, ..UnreadLog::default() });
-                    }
-                    nat.begin_anew();
-                    "nat"
-                }
-                Stage::Queue(queue) => {
-                    queue.begin_anew(now);
-                    "queue"
-                }
-                Stage::Police(police) => {
-                    police.begin_anew();
-                    "police"
-                }
-            };
-            (k, name)
+            // Events that were not read yet; after the panic, even reading them may fail.
+            if let Stage::Nat(nat) = stage
+                && let Ok((events, lost)) = catch_unwind(AssertUnwindSafe(|| nat.table.end_all(now)))
+            {
+                self.unread_log.add(UnreadLog { events, lost, ..UnreadLog::default() });
+            }
+            stage.kind_mut().begin_anew(now);
+            (k, stage.kind().name())
         });
         self.pipeline.text_epoch = self.pipeline.text_epoch.wrapping_add(1);
         self.outbox.waiting.clear();
@@ -73,16 +58,9 @@ impl Plane {
     fn waiting(&self) -> (HashSet<Ticket>, usize) {
         let (mut kept, mut copies): (HashSet<Ticket>, _) = (self.steering.waiting().collect(), 0);
         for stage in &self.pipeline.stages {
-            match stage {
-                Stage::Filter(filter) => kept.extend(filter.waiting()),
-                Stage::Nat(nat) => {
-                    let (of_nat, copies_of_nat) = nat.waiting();
-                    kept.extend(of_nat);
-                    copies += copies_of_nat;
-                }
-                Stage::Queue(queue) => kept.extend(queue.waiting()),
-                Stage::Police(_) => {}
-            }
+            let waiting = stage.kind().waiting();
+            kept.extend(waiting.kept);
+            copies += waiting.copies;
         }
         if let Exit::Router(router) = &self.pipeline.exit {
             kept.extend(router.waiting());

@@ -1,5 +1,7 @@
-//! What stages have in common: the directions, and what a stage may do with the frames of a batch.
+//! What stages have in common: the directions, what a stage may do with the frames of a batch, and what it is asked (`stage/kind.rs`).
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
+
+mod kind;
 
 use std::ops::{Index, IndexMut};
 
@@ -13,6 +15,8 @@ use crate::kept::Ticket;
 use crate::outbox::Outbox;
 use crate::threads::{Handover, Ingress};
 use crate::time::Time;
+
+pub(crate) use kind::{StageKind, Together, Waiting};
 
 /// One of a kind for each direction, so that neither end takes from the other.
 #[derive(Debug)]

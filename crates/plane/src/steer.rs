@@ -31,23 +31,11 @@ use crate::limits::Limits;
 use crate::nat::Nat;
 use crate::outbox::Outbox;
 use crate::pipeline::{PipelinePort, Stage};
+use crate::stage::Together;
 use crate::threads::{Handover, Ingress, Share};
 use crate::time::Time;
 use meeting::{Meeting, Waiting};
 use nats::{Nats, Owner};
-
-/// Which frames must meet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Together {
-    /// None: nothing is remembered from one to the next.
-    Nothing,
-    /// The fragments of a packet.
-    Fragments,
-    /// All between the same two addresses.
-    Ends,
-    /// All of a host inside, as the NATs see it.
-    Inside,
-}
 
 /// A frame and its direction.
 #[derive(Clone, Copy)]
@@ -81,14 +69,8 @@ impl Steering {
 
     /// The stages have changed. [`Steering::emit_waiting`] is to follow.
     pub(crate) fn look(&mut self, stages: &[Stage]) {
-        let of = |stage: &Stage| match stage {
-            Stage::Filter(filter) if filter.is_stateful() => Together::Ends,
-            Stage::Filter(_) => Together::Fragments,
-            Stage::Nat(_) => Together::Inside,
-            // With one of these there is one thread.
-            Stage::Queue(_) | Stage::Police(_) => Together::Nothing,
-        };
-        self.together = stages.iter().map(of).max().unwrap_or(Together::Nothing);
+        let together = stages.iter().map(|stage| stage.kind().together());
+        self.together = together.max().unwrap_or(Together::Nothing);
         self.nats = Nats::of(stages);
     }
 

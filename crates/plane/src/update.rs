@@ -462,7 +462,8 @@ impl Plane {
         // Frames that wait for a stage that is removed go on.
         for (gone, stage) in old.into_iter().enumerate() {
             if let Some(mut stage) = stage {
-                stage.emit_waiting(now, &mut self.outbox, |dir| text.entry_of(gone, dir));
+                let entry = |dir| text.entry_of(gone, dir);
+                stage.kind_mut().emit_waiting(now, &mut self.outbox, &entry);
                 removed.push(stage);
             }
         }

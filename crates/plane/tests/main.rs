@@ -6,6 +6,7 @@ mod flow_cache;
 mod hostile;
 mod nat_model;
 mod pppoe;
+mod profiles;
 mod scenarios;
 mod shaping;
 mod shares;

@@ -189,6 +189,31 @@ fn frames_to_a_subscriber_leave_at_its_rate_and_count_when_they_leave() {
 }
 
 #[test]
+fn the_rate_of_a_line_holds_where_it_is_the_smaller_one() {
+    let times = |plan: Option<u64>, line: Option<u64>, overhead: &str, pppoe_session: Option<u16>| {
+        let mut node = Node::new(overhead);
+        let Command::Subscriber(SubscriberCommand::Add(entry)) = add(1, None, plan) else { unreachable!() };
+        let entry = SubscriberEntry { line_to_bits_per_s: line, pppoe_session, ..entry };
+        node.command(Command::Subscriber(SubscriberCommand::Add(entry)));
+        let mut left = burst(&mut node, 1, 0..20);
+        left.extend(node.until(1_000_000));
+        let state = node.state(1);
+        assert_eq!((left.len(), state.entry.line_to_bits_per_s, state.entry.to_bits_per_s), (20, line, plan));
+        left.into_iter().map(|(us, ..)| us).collect::<Vec<_>>()
+    };
+    let (mbit8, mbit80) = (Some(8 * MBIT), Some(80 * MBIT));
+    let slow = times(mbit8, None, "", None);
+    for (plan, line) in [(mbit8, mbit80), (mbit80, mbit8), (None, mbit8)] {
+        assert_eq!(times(plan, line, "", None), slow, "{plan:?} {line:?}");
+    }
+    assert_eq!(times(mbit8, None, ", overhead pppoe 100", None), slow);
+    // A frame of a PPPoE session has 8 bytes more, and these.
+    let of_session = times(mbit8, None, ", overhead 0, overhead pppoe 100", Some(7));
+    assert_eq!(of_session, times(mbit8, None, ", overhead 100", Some(7)));
+    assert!(of_session[19] > slow[19] + 19 * 90, "{of_session:?}");
+}
+
+#[test]
 fn frames_from_a_subscriber_wait_in_front_of_the_stages() {
     let mut node = Node::new("");
     node.command(add(1, Some(8 * MBIT), None));

@@ -44,6 +44,13 @@ impl Bng {
                 }
                 self.addresses.was_used(address);
             }
+            Change::LastPrefix { subscriber, prefix } => {
+                let index = self.known(&subscriber)?;
+                if let Some(entry) = self.subscribers.get_mut(index) {
+                    entry.last_prefix = Some(prefix);
+                }
+                self.prefixes.was_used(prefix);
+            }
             Change::Lease { session, subscriber, start_s, counters, mut lease } => {
                 let index = self.known(&subscriber)?;
                 let subscriber = self.name(index).unwrap_or(subscriber);
@@ -106,21 +113,26 @@ impl Bng {
 
     /// Whatever held the address ends, and the session that the subscriber had.
     fn adopt_session(&mut self, index: Index, session: Session) {
-        let address = session.lease.address;
+        let Lease { address, prefix, .. } = session.lease;
         if let Some(holder) = self.addresses.holder(address) {
+            self.remove_session(holder);
+        }
+        if let Some(holder) = prefix.and_then(|prefix| self.prefixes.holder(prefix)) {
             self.remove_session(holder);
         }
         self.remove_session(index);
         self.quarantine_ends(address);
         self.addresses.hold(address, index);
+        prefix.into_iter().for_each(|prefix| self.prefixes.hold(prefix, index));
         self.sessions.insert(session.id, index);
         if session.lease.ppp.is_none() {
             self.deadlines.insert((session.lease_end, Deadline::Lease(index)));
         }
         let counted_at = self.now.at;
         if let Some(entry) = self.subscribers.get_mut(index) {
+            let (waits_for, in_node, advertised) = (None, None, None);
             entry.online =
-                Some(Online { session, waits_for: None, is_stored: true, in_node: None, counted_at });
+                Some(Online { session, waits_for, is_stored: true, in_node, counted_at, advertised });
         }
     }
 
@@ -148,6 +160,7 @@ impl Bng {
                 online.in_node = in_node;
             }
             self.tell_node(index, out);
+            self.resume_advertising(index);
         }
     }
 

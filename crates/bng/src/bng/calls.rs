@@ -1,11 +1,11 @@
 //! Sessions over PPPoE: from a PADI to an address, and to the end.
 //!
 //! ```text
-//! PADI > PADO        PADR > a call: LCP > CHAP > subscriber, status, address > IPCP
-//!                                                     first Configure-Ack of IPCP: the record ... Stored > the node, the Ack
+//! PADI > PADO        PADR > a call: LCP > CHAP > subscriber, status, address, prefix > IPCP and IPV6CP, each by itself
+//!                                        first Configure-Ack of one of them: the record ... Stored > the node, the Acks
 //! PADT, LCP Terminate-Request, no answer, an operator > the call and its session end, PADT
 //! ```
-//! - The client gets the Ack of its address after the record of its session is on disk, and after the node knows the session.
+//! - The client gets the Acks of its address and its interface identifier after the record of its session is on disk, and after the node knows the session.
 //! - A call without a record is forgotten at a restart; its client gets a PADT for what it sends.
 //! - After a PADT nothing more is sent to its session (RFC 2516, section 5.5).
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
@@ -19,9 +19,10 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use self::brownout::Answers;
+use self::login::Given;
 use self::remote::Remote;
 use super::dhcp::Grant;
-use super::{Answer, Bng, Deadline, Outputs, Wait};
+use super::{Answer, Bng, Deadline, Outputs, Wait, Waiting};
 use crate::config::Pppoe;
 use crate::drops::DropReason;
 use crate::io::{Output, Punt};
@@ -31,6 +32,7 @@ use crate::mac::Mac;
 use crate::ppp::auth::Attempt;
 use crate::ppp::endpoint::{self, End, Endpoint, Layer, Role};
 use crate::ppp::ipcp::Addresses;
+use crate::ppp::ipv6cp::InterfaceIds;
 use crate::ppp::packet::code;
 use crate::ppp::protocol;
 use crate::pppoe::DISCOVERY;
@@ -38,6 +40,7 @@ use crate::pppoe::concentrator::{self, Answered, Begin, Concentrator, SessionKey
 use crate::pppoe::discovery::Discovery;
 use crate::pppoe::line_tag::LineTag;
 use crate::pppoe::session::SessionFrame;
+use crate::prefix::interface_id;
 use crate::random::{Random, mac_sha256};
 use crate::session::{Device, EndCause, PppLink, Session, SessionId};
 use crate::subscribers::Index;
@@ -60,8 +63,8 @@ struct Call {
     line_tag: Option<LineTag>,
     endpoint: Endpoint,
     deadline: Option<Duration>,
-    /// Whom the password was of, and the address that IPCP offers.
-    login: Option<(Index, Ipv4Addr)>,
+    /// Whom the password was of, and what it gets.
+    login: Option<(Index, Given)>,
     /// What its record says.
     session: Option<SessionId>,
     /// What RADIUS is asked for.
@@ -69,7 +72,7 @@ struct Call {
 }
 
 /// 64,000 sessions in 64 MB, with what they point to.
-const _: () = assert!(size_of::<Call>() <= 768);
+const _: () = assert!(size_of::<Call>() <= 784);
 
 /// All calls.
 #[derive(Debug)]
@@ -125,8 +128,13 @@ impl Calls {
         id
     }
 
+    /// Whether packets of IPv6 may be sent to the client of a call.
+    pub(super) fn is_ipv6_open(&self, id: CallId) -> bool {
+        self.calls.get(&id).is_some_and(|call| call.endpoint.is_ipv6_open())
+    }
+
     /// The call of a session.
-    fn of_session(&self, line: &Line, ppp: PppLink, session: SessionId) -> Option<CallId> {
+    pub(super) fn of_session(&self, line: &Line, ppp: PppLink, session: SessionId) -> Option<CallId> {
         let id = *self.by_key.get(&SessionKey { line: line.clone(), id: ppp.id })?;
         self.calls.get(&id).filter(|call| call.session == Some(session)).map(|_| id)
     }
@@ -292,12 +300,16 @@ impl Bng {
         self.calls.concentrator.adopt(&key, mac);
         // Without `pppoe` in the configuration sessions go on, and no new one begins.
         let pppoe = self.config.pppoe.clone().unwrap_or_default();
-        let layers = [Layer::Ipv4(self.ppp_addresses(session.lease.address))];
+        let given = Given { address: session.lease.address, prefix: session.lease.prefix };
+        let ipv6 = given.prefix.and_then(|_| self.interface_ids(&key.line, mac)).map(Layer::Ipv6);
+        let layers = [Some(Layer::Ipv4(self.ppp_addresses(given.address))), ipv6];
+        let layers: Vec<Layer> = layers.into_iter().flatten().collect();
         let random = &mut self.calls.random;
         let endpoint = Endpoint::opened(role(&pppoe), ppp.agreed, &layers, pppoe.timers, random);
-        let (login, session) = (Some((index, session.lease.address)), Some(session.id));
+        let (login, session) = (Some((index, given)), Some(session.id));
         let (line_tag, deadline, asks) = (None, None, None);
         self.calls.insert(Call { key, mac, line_tag, endpoint, deadline, login, session, asks });
+        self.resume_advertising(index);
     }
 
     fn session_frame(
@@ -310,6 +322,10 @@ impl Bng {
         let Some(call) = self.calls.calls.get_mut(&id) else { return Err(DropReason::PppoeSession) };
         // It has received its PADS.
         self.calls.concentrator.confirm(&call.key);
+        if frame.protocol == protocol::IPV6 {
+            let (index, _) = call.login.ok_or(DropReason::PppDiscarded)?;
+            return self.solicited(index, frame.payload, out).map(|()| Taken::Now);
+        }
         if !call.endpoint.frame(self.now.at, frame.protocol, frame.payload, &mut outputs) {
             return Err(DropReason::PppDiscarded);
         }
@@ -339,8 +355,9 @@ impl Bng {
             match output {
                 endpoint::Output::Send { protocol, payload } => self.send_ppp(id, protocol, &payload, out),
                 endpoint::Output::Ask(attempt) => self.log_in(id, &attempt, out),
-                // Its record was written with the Ack of its address.
-                endpoint::Output::Up(_) => {}
+                // Its record was written with the first Ack.
+                endpoint::Output::Up(Layer::Ipv4(_)) => {}
+                endpoint::Output::Up(Layer::Ipv6(_)) => self.ipv6_is_up(id, out),
                 endpoint::Output::Down(layer) => self.layer_is_down(id, layer, out),
                 endpoint::Output::Ended(end) => self.call_ended(id, end, out),
             }
@@ -361,12 +378,20 @@ impl Bng {
     /// session stays: a client that missed the Ack of its address asks again, and gets the same one.
     fn layer_is_down(&mut self, id: CallId, layer: Layer, out: &mut Outputs) {
         let Some(call) = self.calls.calls.get_mut(&id) else { return };
-        if matches!(layer, Layer::Ipv4(_))
-            && !call.endpoint.is_link_open()
-            && let Some((index, _)) = call.login
-            && call.session.take().is_some()
-        {
+        let Some((index, _)) = call.login else { return };
+        if !call.endpoint.is_link_open() && call.session.take().is_some() {
             self.end(index, EndCause::Released, out);
+        } else if matches!(layer, Layer::Ipv6(_)) {
+            self.stop_advertising(index);
+        }
+    }
+
+    /// The client takes packets of IPv6, once it has the Ack.
+    fn ipv6_is_up(&mut self, id: CallId, out: &mut Outputs) {
+        if self.is_stored(id)
+            && let Some((index, _)) = self.calls.calls.get(&id).and_then(|call| call.login)
+        {
+            self.start_advertising(index, out);
         }
     }
 
@@ -375,7 +400,8 @@ impl Bng {
         let (line, mac, session_id) = (call.key.line.clone(), call.mac, call.key.id);
         let Some(src) = self.config.ports.get(&line.port).and_then(|port| port.mac) else { return };
         let frame = SessionFrame { dst: mac, src, session_id, protocol, payload }.write();
-        let is_ack = protocol == protocol::IPCP && payload.first() == Some(&code::ACK);
+        let is_ack =
+            matches!(protocol, protocol::IPCP | protocol::IPV6CP) && payload.first() == Some(&code::ACK);
         match is_ack && !self.is_stored(id) {
             true => self.grant_call(id, Answer { line, mac, frame }, out),
             false => self.send_now(&line, mac, frame, out),
@@ -392,38 +418,49 @@ impl Bng {
         })
     }
 
-    /// The client has accepted its address: it gets the Configure-Ack when the record is on disk.
+    /// The client has accepted its address or its interface identifier: it gets the Configure-Ack when the record is on disk.
     fn grant_call(&mut self, id: CallId, answer: Answer, out: &mut Outputs) {
         let Some(call) = self.calls.calls.get(&id) else { return };
-        let Some((index, address)) = call.login else { return };
+        let Some((index, Given { address, prefix })) = call.login else { return };
         if let Some(session) = call.session {
-            return self.replace_answer(index, session, answer);
+            return self.add_answer(index, session, answer);
         }
         let may_have =
             self.current_address(index) == Some(address) || self.addresses.is_free_for(address, index);
+        let may_have = may_have
+            && prefix.is_none_or(|prefix| {
+                self.current_prefix(index) == Some(prefix) || self.prefixes.is_free_for(prefix, index)
+            });
         if !may_have {
             return self.close_call(id, out);
         }
         let device = Device { line: call.key.line.clone(), mac: call.mac, relay: None };
         let ppp = Some(PppLink { id: call.key.id, agreed: call.endpoint.agreed() });
-        self.grant(index, Grant { device, client_id: None, address, ppp, answer }, out);
+        self.grant(index, Grant { device, client_id: None, address, prefix, ppp, answer }, out);
         let session = self.online_mut(index).map(|online| online.session.id);
         if let Some(call) = self.calls.calls.get_mut(&id) {
             call.session = session;
         }
     }
 
-    /// The client has asked again before its record was on disk.
-    fn replace_answer(&mut self, index: Index, session: SessionId, answer: Answer) {
-        let revision = self.online_mut(index).filter(|online| online.session.id == session);
-        let revision = revision.and_then(|online| online.waits_for);
-        let place = revision.and_then(|revision| {
-            self.waiting.binary_search_by_key(&revision, |waiting| waiting.revision).ok()
-        });
-        let waiting = place.and_then(|place| self.waiting.get_mut(place));
-        if let Some(Wait::Answer { answer: before, .. }) = waiting.map(|waiting| &mut waiting.what) {
+    /// The client has asked again before its record was on disk, or by the other protocol: each of them gets one Ack.
+    fn add_answer(&mut self, index: Index, session: SessionId, answer: Answer) {
+        let online = self.online_mut(index).filter(|online| online.session.id == session);
+        let Some(revision) = online.and_then(|online| online.waits_for) else { return };
+        let from = self.waiting.partition_point(|waiting| waiting.revision < revision);
+        let to = self.waiting.partition_point(|waiting| waiting.revision <= revision);
+        let protocol = protocol_of(&answer.frame);
+        let is_same = |waiting: &&mut Waiting| match &waiting.what {
+            Wait::Answer { answer, .. } => protocol_of(&answer.frame) == protocol,
+            Wait::Command { .. } => false,
+        };
+        let before = self.waiting.range_mut(from..to).find(is_same);
+        if let Some(Wait::Answer { answer: before, .. }) = before.map(|waiting| &mut waiting.what) {
             *before = answer;
             self.counts.drops += DropReason::Superseded;
+        } else {
+            let what = Wait::Answer { subscriber: index, session, answer };
+            self.waiting.insert(to, Waiting { revision, what });
         }
     }
 
@@ -514,6 +551,12 @@ impl Bng {
         out.push(Output::Send { port: line.port.clone(), tags: line.tags, frame });
     }
 
+    /// The interface identifiers of a session: the node's is that of its link-local address; `None`: the port has no MAC address yet.
+    fn interface_ids(&self, line: &Line, mac: Mac) -> Option<InterfaceIds> {
+        let own = self.config.ports.get(&line.port)?.mac?;
+        Some(InterfaceIds { own: interface_id(own), peer: interface_id(mac) })
+    }
+
     /// What IPCP says of an address.
     fn ppp_addresses(&self, client: Ipv4Addr) -> Addresses {
         let none = Ipv4Addr::UNSPECIFIED;
@@ -521,4 +564,9 @@ impl Bng {
         let dns = [0, 1].map(|at| self.config.dns.get(at).copied().unwrap_or(none));
         Addresses { gateway: pool.map_or(none, |pool| pool.router), client, dns }
     }
+}
+
+/// The PPP protocol of a frame of a session.
+fn protocol_of(frame: &[u8]) -> Option<u16> {
+    SessionFrame::read(frame).ok().map(|frame| frame.protocol)
 }

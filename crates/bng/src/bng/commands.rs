@@ -6,6 +6,7 @@ use crate::io::{Command, CommandError, Output, SubscriberPatch};
 use crate::name::Name;
 use crate::plan::Plan;
 use crate::pool::is_assignable;
+use crate::prefix::LinkPrefix;
 use crate::record::Change;
 use crate::session::{EndCause, SessionId};
 use crate::subscriber::{Status, Subscriber};
@@ -60,6 +61,15 @@ impl Bng {
         {
             return Err(CommandError::PlanUnknown(plan.clone()));
         }
+        if let Some(prefix) = subscriber.fixed_prefix {
+            if self.prefixes.pools().iter().any(|pool| LinkPrefix::of(pool.router) == prefix) {
+                return Err(CommandError::PrefixOfRouter(prefix));
+            }
+            let holders = [self.prefixes.reserved_for(prefix), self.prefixes.holder(prefix)];
+            if let Some(name) = holders.into_iter().find_map(others) {
+                return Err(CommandError::PrefixInUse(prefix, name));
+            }
+        }
         let Some(address) = subscriber.fixed_address else { return Ok(()) };
         if !is_assignable(address) {
             return Err(CommandError::AddressUnusable(address));
@@ -99,7 +109,8 @@ impl Bng {
         let cause = match subscriber.status {
             Status::Blocked => Some(EndCause::Blocked),
             Status::Active | Status::Walled
-                if (&before.key, before.fixed_address) == (&subscriber.key, subscriber.fixed_address) =>
+                if (&before.key, before.fixed_address, before.fixed_prefix)
+                    == (&subscriber.key, subscriber.fixed_address, subscriber.fixed_prefix) =>
             {
                 None
             }
@@ -166,6 +177,9 @@ impl Bng {
         if config.pools != self.config.pools {
             self.addresses.set_pools(config.pools.clone());
         }
+        if config.prefix_pools != self.config.prefix_pools {
+            self.prefixes.set_pools(config.prefix_pools.clone());
+        }
         self.calls.configure(config.pppoe.as_ref());
         self.servers_seen.retain(|port, _| config.ports.contains_key(port));
         self.config = config;
@@ -186,26 +200,32 @@ impl Bng {
     /// Adds or changes a subscriber, with the address that is reserved for it.
     pub(super) fn set_subscriber(&mut self, mut subscriber: Subscriber, on_disk: OnDisk) -> Index {
         self.config.share_names(&mut subscriber);
-        let fixed = subscriber.fixed_address;
-        let before = self.subscribers.of_name(&subscriber.name).and_then(|index| self.subscribers.get(index));
-        let before = before.and_then(|entry| entry.subscriber.fixed_address);
-        let index = self.subscribers.set(subscriber, on_disk);
-        if let Some(before) = before {
-            self.addresses.unreserve(before, index);
+        let (fixed, fixed_prefix) = (subscriber.fixed_address, subscriber.fixed_prefix);
+        if let Some(before) = self.subscribers.of_name(&subscriber.name) {
+            self.unreserve(before);
         }
+        let index = self.subscribers.set(subscriber, on_disk);
         if let Some(fixed) = fixed {
             self.addresses.reserve(fixed, index);
         }
+        if let Some(fixed) = fixed_prefix {
+            self.prefixes.reserve(fixed, index);
+        }
         index
+    }
+
+    /// What a subscriber alone got is not its own any more.
+    fn unreserve(&mut self, index: Index) {
+        let Some(entry) = self.subscribers.get(index) else { return };
+        let Subscriber { fixed_address, fixed_prefix, .. } = entry.subscriber;
+        fixed_address.into_iter().for_each(|address| self.addresses.unreserve(address, index));
+        fixed_prefix.into_iter().for_each(|prefix| self.prefixes.unreserve(prefix, index));
     }
 
     /// Removes a subscriber that has no session.
     pub(super) fn forget_subscriber(&mut self, index: Index) {
         self.withdraw_offer(index);
-        let fixed = self.subscribers.get(index).and_then(|entry| entry.subscriber.fixed_address);
-        if let Some(fixed) = fixed {
-            self.addresses.unreserve(fixed, index);
-        }
+        self.unreserve(index);
         if let Some(key) = self.subscribers.get(index).map(|entry| entry.subscriber.key.clone()) {
             self.forget_answer(&key);
         }

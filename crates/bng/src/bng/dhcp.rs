@@ -23,6 +23,7 @@ use crate::io::{Event, Output, Punt};
 use crate::line::Line;
 use crate::mac::Mac;
 use crate::pppoe;
+use crate::prefix::LinkPrefix;
 use crate::session::{Device, EndCause, PppLink};
 use crate::subscriber::{Key, Status};
 use crate::subscribers::{Index, Offer};
@@ -30,6 +31,9 @@ use crate::why::{Direction, Outcome, TraceFrame};
 
 /// Least time between two reports of DHCP servers behind one port.
 const SERVER_SEEN_EVERY: Duration = Duration::from_secs(60);
+
+/// EtherType of IPv6.
+const IPV6: [u8; 2] = [0x86, 0xdd];
 
 /// What became of a request.
 enum Answered {
@@ -55,6 +59,9 @@ impl Bng {
         self.counts.received += 1;
         if pppoe::is_pppoe(punt.bytes) {
             return self.pppoe(punt, out);
+        }
+        if punt.bytes.get(12..14) == Some(&IPV6) {
+            return self.ipv6(punt, out);
         }
         let line = Line { port: punt.port.clone(), tags: punt.tags };
         let request = Request::read(punt.bytes);
@@ -86,6 +93,18 @@ impl Bng {
                 self.send(Answer { line, mac, frame }, out);
             }
             Err(reason) => self.drop_frame(&line, mac, reason),
+        }
+    }
+
+    /// A packet of IPv6, which is a router solicitation.
+    fn ipv6(&mut self, punt: &Punt<'_>, out: &mut Outputs) {
+        let line = Line { port: punt.port.clone(), tags: punt.tags };
+        let mac = punt.bytes.get(6..).and_then(<[u8]>::first_chunk).copied().map_or(Mac::default(), Mac);
+        let packet = punt.bytes.get(14..).unwrap_or_default();
+        match self.solicited_by_ethernet(&line, mac, packet, out) {
+            Ok(()) => self.counts.accepted += 1,
+            // It begins nothing, and hides no reason of DHCP.
+            Err(reason) => self.counts.drops += reason,
         }
     }
 
@@ -204,7 +223,7 @@ impl Bng {
         let until = self.now.at + self.config.offer;
         self.deadlines.insert((until, Deadline::Offer(call.index)));
         if let Some(entry) = self.subscribers.get_mut(call.index) {
-            entry.offer = Some(Offer { address, until });
+            entry.offer = Some(Offer { address, prefix: None, until });
         }
         Ok(Answered::Now(Outcome::Offered(address), frame))
     }
@@ -234,10 +253,46 @@ impl Bng {
         let last = entry.last_address;
         let was_exhausted = self.addresses.is_exhausted;
         let found = self.addresses.find(index, &[last, wish]);
-        if found.is_err() && !was_exhausted {
+        if found.is_none() && !was_exhausted {
             out.push(Output::Event(Event::PoolExhausted { what: self.addresses.exhausted() }));
         }
-        found
+        found.ok_or(DropReason::PoolExhausted)
+    }
+
+    /// The prefix of the subscriber's session, or the one that was offered to it.
+    pub(super) fn current_prefix(&self, index: Index) -> Option<LinkPrefix> {
+        let entry = self.subscribers.get(index)?;
+        let online = entry.online.as_ref().and_then(|online| online.session.lease.prefix);
+        online.or_else(|| entry.offer.as_ref().and_then(|offer| offer.prefix))
+    }
+
+    /// The prefix for a subscriber's session: `wish` if there is one, else its own, the one that it has or had, one of a pool. Without
+    /// any the session has IPv4 alone.
+    ///
+    /// # Errors
+    /// The wish is another subscriber's.
+    pub(super) fn prefix_for(
+        &mut self,
+        index: Index,
+        wish: Option<LinkPrefix>,
+        out: &mut Outputs,
+    ) -> Result<Option<LinkPrefix>, DropReason> {
+        let entry = self.subscribers.get(index).ok_or(DropReason::NoSubscriber)?;
+        let (wish, last) = (wish.or(entry.subscriber.fixed_prefix), entry.last_prefix);
+        let current = self.current_prefix(index);
+        if let Some(wish) = wish {
+            let is_free = current == Some(wish) || self.prefixes.is_free_for(wish, index);
+            return if is_free { Ok(Some(wish)) } else { Err(DropReason::FixedPrefixInUse) };
+        }
+        if current.is_some() || self.prefixes.pools().is_empty() {
+            return Ok(current);
+        }
+        let was_exhausted = self.prefixes.is_exhausted;
+        let found = self.prefixes.find(index, &[last]);
+        if found.is_none() && !was_exhausted {
+            out.push(Output::Event(Event::PoolExhausted { what: self.prefixes.exhausted() }));
+        }
+        Ok(found)
     }
 
     /// DHCPREQUEST: the lease of an address, if it is the one that the subscriber has or may have.
@@ -256,8 +311,13 @@ impl Bng {
         }
         let frame = self.reply(&call, MessageType::Ack, Some(address))?;
         let Call { index, device, request, .. } = call;
+        // A relayed device is not on the line: it hears no advertisement.
+        let prefix = match device.relay {
+            Some(_) => None,
+            None => self.prefix_for(index, None, out)?,
+        };
         let answer = Answer { line: device.line.clone(), mac: device.mac, frame };
-        let grant = Grant { device, client_id: request.client_id, address, ppp: None, answer };
+        let grant = Grant { device, client_id: request.client_id, address, prefix, ppp: None, answer };
         self.grant(index, grant, out);
         Ok(Answered::Later)
     }
@@ -365,6 +425,7 @@ pub(super) struct Grant {
     pub(super) device: Device,
     pub(super) client_id: Option<Box<[u8]>>,
     pub(super) address: Ipv4Addr,
+    pub(super) prefix: Option<LinkPrefix>,
     pub(super) ppp: Option<PppLink>,
     pub(super) answer: Answer,
 }

@@ -10,7 +10,8 @@ use crate::io::AddSession;
 use crate::line::Line;
 use crate::mac::Mac;
 use crate::name::Name;
-use crate::pool::Pool;
+use crate::pool::{Pool, Stock};
+use crate::prefix::PrefixPool;
 use crate::record::{Change, Record};
 use crate::session::{Session, SessionId};
 use crate::step::Step;
@@ -106,6 +107,15 @@ impl Bng {
         behind.filter_map(|(_, index)| self.subscribers.get(*index)?.session())
     }
 
+    /// The pools of prefixes, and how many of each are of sessions.
+    pub fn prefix_pools(&self) -> Vec<(&PrefixPool, u64)> {
+        let used = |pool: &PrefixPool| {
+            let held = self.sessions().filter_map(|session| session.lease.prefix);
+            held.filter(|prefix| pool.has(*prefix)).count() as u64
+        };
+        self.prefixes.pools().iter().map(|pool| (pool, used(pool))).collect()
+    }
+
     /// The pools, and how many addresses of each are of sessions.
     pub fn pools(&self) -> Vec<(&Pool, u64)> {
         let pools = self.addresses.pools();
@@ -157,6 +167,9 @@ impl Bng {
             if let Some(address) = entry.last_address {
                 others.push(Change::LastAddress { subscriber: subscriber.clone(), address });
             }
+            if let Some(prefix) = entry.last_prefix {
+                others.push(Change::LastPrefix { subscriber: subscriber.clone(), prefix });
+            }
             for address in &entry.declined {
                 let quarantine = self.quarantines.get(address).filter(|found| found.subscriber == index);
                 let Some(Quarantine { until, .. }) = quarantine else { continue };
@@ -206,7 +219,7 @@ impl Bng {
     }
 
     /// Whether a subscriber is online with this device.
-    fn is_of(&self, index: Index, line: &Line, mac: Mac) -> bool {
+    pub(super) fn is_of(&self, index: Index, line: &Line, mac: Mac) -> bool {
         let session = self.subscribers.get(index).and_then(Entry::session);
         session.is_some_and(|session| session.lease.device.line == *line && session.lease.device.mac == mac)
     }

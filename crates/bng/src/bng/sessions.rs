@@ -24,14 +24,14 @@ const MOST_DECLINED: usize = 3;
 impl Bng {
     /// Grants or renews the lease of an address that the subscriber may have; the client is answered when it is on disk.
     pub(super) fn grant(&mut self, index: Index, grant: Grant, out: &mut Outputs) {
-        let Grant { device, client_id, address, ppp, answer } = grant;
+        let Grant { device, client_id, address, prefix, ppp, answer } = grant;
         self.supersede(index);
         // PPP says itself when it ends.
         let lease_s = if ppp.is_some() { 0 } else { self.config.lease.lease_s };
-        let lease = Lease { device, address, client_id, granted_s: self.now.wall_s, lease_s, ppp };
+        let lease = Lease { device, address, prefix, client_id, granted_s: self.now.wall_s, lease_s, ppp };
         let is_same = |online: &Online| {
-            let Lease { device, address: held, ppp: link, .. } = &online.session.lease;
-            (device, *held, *link) == (&lease.device, address, ppp)
+            let Lease { device, address: held, prefix: of, ppp: link, .. } = &online.session.lease;
+            (device, *held, *of, *link) == (&lease.device, address, prefix, ppp)
         };
         let goes_on =
             self.subscribers.get(index).and_then(|entry| entry.online.as_ref()).is_some_and(is_same);
@@ -40,6 +40,7 @@ impl Bng {
         }
         self.withdraw_offer(index);
         self.addresses.hold(address, index);
+        prefix.into_iter().for_each(|prefix| self.prefixes.hold(prefix, index));
         self.trace(&answer.line, answer.mac, Outcome::Waiting(address));
         let lease_end = match ppp {
             Some(_) => Duration::MAX,
@@ -63,6 +64,7 @@ impl Bng {
             is_stored: false,
             in_node: None,
             counted_at: Duration::ZERO,
+            advertised: None,
         });
         self.deadlines.remove(&(online.session.lease_end, Deadline::Lease(index)));
         if lease_end < Duration::MAX {
@@ -151,6 +153,7 @@ impl Bng {
             line,
             mac,
             address: session.lease.address,
+            prefix: session.lease.prefix,
             relay,
             ppp: session.lease.ppp,
             service: self.service(&entry.subscriber, online)?,
@@ -191,18 +194,24 @@ impl Bng {
 
     /// Takes a session out of all tables; its address is free.
     pub(super) fn remove_session(&mut self, index: Index) -> Option<Online> {
+        self.stop_advertising(index);
         let entry = self.subscribers.get_mut(index)?;
         let online = entry.online.take()?;
-        entry.last_address = Some(online.session.lease.address);
-        let is_offered =
-            entry.offer.as_ref().is_some_and(|offer| offer.address == online.session.lease.address);
+        let Lease { address, prefix, .. } = online.session.lease;
+        entry.last_address = Some(address);
+        entry.last_prefix = prefix.or(entry.last_prefix);
+        let is_offered = entry.offer.as_ref().is_some_and(|offer| offer.address == address);
+        let is_prefix_offered = entry.offer.as_ref().is_some_and(|offer| offer.prefix == prefix);
         self.sessions.remove(&online.session.id);
         self.deadlines.remove(&(online.session.lease_end, Deadline::Lease(index)));
         if let Some(until) = online.session.grace_until {
             self.deadlines.remove(&(until, Deadline::Grace(index)));
         }
         if !is_offered {
-            self.addresses.release(online.session.lease.address, index);
+            self.addresses.release(address, index);
+        }
+        if let Some(prefix) = prefix.filter(|_| !is_prefix_offered) {
+            self.prefixes.release(prefix, index);
         }
         Some(online)
     }
@@ -241,11 +250,15 @@ impl Bng {
     pub(super) fn withdraw_offer(&mut self, index: Index) {
         let Some(entry) = self.subscribers.get_mut(index) else { return };
         let Some(offer) = entry.offer.take() else { return };
-        let has_session =
-            entry.online.as_ref().is_some_and(|online| online.session.lease.address == offer.address);
+        let lease = entry.online.as_ref().map(|online| &online.session.lease);
+        let has_session = lease.is_some_and(|lease| lease.address == offer.address);
+        let has_prefix = lease.is_some_and(|lease| lease.prefix == offer.prefix);
         self.deadlines.remove(&(offer.until, Deadline::Offer(index)));
         if !has_session {
             self.addresses.release(offer.address, index);
+        }
+        if let Some(prefix) = offer.prefix.filter(|_| !has_prefix) {
+            self.prefixes.release(prefix, index);
         }
     }
 

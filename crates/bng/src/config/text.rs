@@ -4,7 +4,8 @@
 //! store /var/lib/weir/bng, socket /run/weir/bng.sock,
 //! port access1 mac 02:00:00:00:00:fe trusted relay 192.0.2.1,
 //! pool main 100.64.0.2-100.64.0.99 100.64.1.0-100.64.1.9 router 100.64.0.1/16,
-//! plan basic down 20Mbit up 5Mbit, dns 192.0.2.53 192.0.2.54,
+//! pool six 2001:db8:100::/48 router 2001:db8:100::1/48, ra interval 5m router 1h valid 1h preferred 30m,
+//! plan basic down 20Mbit up 5Mbit, dns 192.0.2.53 192.0.2.54 2001:db8::53,
 //! portal https://portal.example/, captive https://captive.example/api at 192.0.2.10:8080,
 //! lease 1h renewal 30m rebinding 52m, offer 30s, quarantine 10m, grace 60s, moves refuse,
 //! limit line 100 burst 200, limit subscriber 5 burst 20,
@@ -17,12 +18,13 @@
 //! `#` begins a comment, up to the end of its line.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
 mod aaa;
+mod ipv6;
 mod pppoe;
 mod radius;
 
@@ -38,12 +40,13 @@ use crate::pool::Pool;
 use crate::subscriber::Subscriber;
 use crate::words::Words;
 
-const ITEMS: [&str; 20] = [
+const ITEMS: [&str; 21] = [
     "store",
     "socket",
     "port",
     "pool",
     "plan",
+    "ra",
     "dns",
     "portal",
     "captive",
@@ -120,14 +123,20 @@ fn read_item(item: &str, read: &mut Item, node: Option<&NodeFacts>) -> Result<()
             }
         }
         "pool" => {
-            let pool = pool(words)?;
-            if let Some(node) = node {
-                node.check_router(&pool)?;
+            let name = words.value("the name of the pool")?;
+            let names = config.pools.iter().map(|pool| &pool.name);
+            if names.chain(config.prefix_pools.iter().map(|pool| &pool.name)).any(|other| *other == name) {
+                return Err(format!("there are two pools of the name {name}: remove one"));
             }
-            if config.pools.iter().any(|other| other.name == pool.name) {
-                return Err(format!("there are two pools of the name {}: remove one", pool.name));
+            if words.peek().is_some_and(|word| word.contains(':')) {
+                let pool = ipv6::pool(name, words)?;
+                node.map_or(Ok(()), |node| node.check_router(&pool.name, pool.router, pool.router_len))?;
+                config.prefix_pools.push(pool);
+            } else {
+                let pool = pool(name, words)?;
+                node.map_or(Ok(()), |node| node.check_router(&pool.name, pool.router, pool.prefix_len))?;
+                config.pools.push(pool);
             }
-            config.pools.push(pool);
         }
         "plan" => {
             let name: Name = words.value("the name of the plan")?;
@@ -140,9 +149,13 @@ fn read_item(item: &str, read: &mut Item, node: Option<&NodeFacts>) -> Result<()
         }
         "dns" => {
             while words.peek().is_some() {
-                config.dns.push(words.number("IPv4 address")?);
+                match words.number("address")? {
+                    IpAddr::V4(dns) => config.dns.push(dns),
+                    IpAddr::V6(dns) => config.dns6.push(dns),
+                }
             }
         }
+        "ra" => config.advertise = ipv6::times(words)?,
         "portal" => once("portal", &mut config.portal, uri(words)?)?,
         "captive" => {
             once("captive", &mut config.captive, uri(words)?)?;
@@ -213,16 +226,15 @@ impl NodeFacts {
         Err(format!("the node has no port `{port}`: {}", did_you_mean(&port.to_string(), &names)))
     }
 
-    fn check_router(&self, pool: &Pool) -> Result<(), String> {
-        if self.gateways.contains(&pool.router) {
+    fn check_router(&self, pool: &Name, router: impl Into<IpAddr>, len: u8) -> Result<(), String> {
+        let router = router.into();
+        if self.gateways.contains(&router) {
             return Ok(());
         }
-        let (router, len) = (pool.router, pool.prefix_len);
         let gateways: Vec<String> = self.gateways.iter().map(ToString::to_string).collect();
         let has = if gateways.is_empty() { "none".to_string() } else { gateways.join(", ") };
         Err(format!(
-            "the router {router} of pool {} is no gateway of the node, which has {has}: write `access(gateway {router}/{len})`",
-            pool.name
+            "the router {router} of pool {pool} is no gateway of the node, which has {has}: write `access(gateway {router}/{len})`"
         ))
     }
 }
@@ -256,8 +268,8 @@ fn port(words: &mut Words<'_>) -> Result<Port, String> {
     Ok(port)
 }
 
-fn pool(words: &mut Words<'_>) -> Result<Pool, String> {
-    let (name, mut ranges) = (words.value("the name of the pool")?, Vec::new());
+fn pool(name: Name, words: &mut Words<'_>) -> Result<Pool, String> {
+    let mut ranges = Vec::new();
     loop {
         let word = words.word("a range, or `router`,")?;
         if word == "router" {
@@ -377,6 +389,9 @@ mod tests {
             "pool main 100.64.0.9-100.64.1.2 router 100.64.0.1/24",
             "pool a 100.64.0.9-100.64.0.12 router 100.64.0.1/24, pool b 100.64.0.12 router 100.64.0.1/24",
             "pool a 100.64.0.9 router 100.64.0.1/24, pool a 100.64.0.12 router 100.64.0.1/24",
+            "pool a 2001:db8::/48 router 2001:db8::1/40, pool b 2001:db8:0:8000::/50 router 2001:db8::1/40",
+            "pool a 2001:db8::/72 router 2001:db8::1/40, pool b 2001:db8::/48, pool c 2001:db8::1/48 router 2001:db8::1/48",
+            "pool a 2001:db8:1::/48 router 2001:db8::1/48, ra interval 1h, ra interval 1s, ra router 10h, ra fast",
             "pool main 0.0.0.1-0.0.0.9 224.0.0.1 router 100.64.0.1/32",
             "port access1 mac ff:ff:ff:ff:ff:ff",
             "pppoe auth md5, pppoe mtu 1400, pppoe sessions mac 0, pppoe delay 1h, pppoe padi port 7, pppoe fast",
@@ -397,8 +412,10 @@ mod tests {
     #[test]
     fn an_item_fits_its_node() {
         let port = |name: &str| name.parse().unwrap();
-        let node =
-            NodeFacts { ports: vec![port("access1"), port("wan")], gateways: vec![[100, 64, 0, 1].into()] };
+        let node = NodeFacts {
+            ports: vec![port("access1"), port("wan")],
+            gateways: vec![IpAddr::from([100, 64, 0, 1])],
+        };
         let read = |text: &str| {
             let end = text.len() - 1;
             Item::read("isp.node", text, 4..end, &node)

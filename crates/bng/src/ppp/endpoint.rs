@@ -220,6 +220,11 @@ impl Endpoint {
         }
     }
 
+    /// Whether IPV6CP is open, so that packets of IPv6 may be sent.
+    pub fn is_ipv6_open(&self) -> bool {
+        self.ipv6cp.as_ref().is_some_and(|ipv6cp| ipv6cp.state() == State::Opened)
+    }
+
     /// Whether it has ended.
     pub fn has_ended(&self) -> bool {
         matches!(self.phase, Phase::Ended)
@@ -345,7 +350,8 @@ impl Endpoint {
         self.link_steps(now, steps, out);
         match rejected {
             protocol::IPCP => self.with_ipcp(now, out, |ipcp, steps| ipcp.protocol_rejected(now, steps)),
-            protocol::IPV6CP => {
+            // A peer that rejects its packets does not have IPv6, whatever was negotiated.
+            protocol::IPV6CP | protocol::IPV6 => {
                 self.with_ipv6cp(now, out, |ipv6cp, steps| ipv6cp.protocol_rejected(now, steps))
             }
             protocol::PAP | protocol::CHAP => self.close(now, End::MethodRefused, out),

@@ -9,10 +9,10 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::mem;
 use std::net::Ipv4Addr;
 
-use weir_bng::ppp::packet::{OptionList, Packet};
-use weir_bng::ppp::{ipcp, protocol};
+use weir_bng::ppp::packet::code;
+use weir_bng::ppp::protocol;
 use weir_bng::pppoe::session::SessionFrame;
-use weir_bng::{NodeCommand, PortName, Tags};
+use weir_bng::{Mac, NodeCommand, PortName, Tags};
 use weir_control::client::Attached;
 use weir_node::PortState;
 use weir_punt::{Consumer, How, Injection, Injections, Producer, Punts, Tag};
@@ -193,11 +193,14 @@ impl Link {
         self.collected = kept;
         refused.extend(others);
         if !self.held.is_empty() {
-            let address = |change: &NodeCommand| match change {
-                NodeCommand::AddSession(add) => Some(add.address),
+            let of = |change: &NodeCommand| match change {
+                NodeCommand::AddSession(add) => match add.ppp {
+                    Some(ppp) => Some(Of::Session(add.mac, ppp.id)),
+                    None => Some(Of::Address(add.address)),
+                },
                 NodeCommand::RemoveSession { .. } => None,
             };
-            let without: HashSet<Ipv4Addr> = refused.iter().filter_map(address).collect();
+            let without: HashSet<Of> = refused.iter().filter_map(of).collect();
             self.held.retain(|(_, frame)| client(&frame.bytes).is_none_or(|of| !without.contains(&of)));
         }
         if self.collected.is_empty() {
@@ -207,15 +210,30 @@ impl Link {
     }
 }
 
-/// The address that a frame gives its client: DHCP, or a Configure-Ack of IPCP.
-fn client(frame: &[u8]) -> Option<Ipv4Addr> {
+/// What a frame belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Of {
+    /// The address that DHCP gives.
+    Address(Ipv4Addr),
+    /// The PPPoE session of a device.
+    Session(Mac, u16),
+}
+
+fn client(frame: &[u8]) -> Option<Of> {
     if weir_bng::pppoe::is_pppoe(frame) {
-        let frame = SessionFrame::read(frame).ok().filter(|frame| frame.protocol == protocol::IPCP)?;
-        let options = OptionList::read(Packet::read(frame.payload)?.data)?;
-        return options.fixed(ipcp::ADDRESS).map(<Ipv4Addr as From<[u8; 4]>>::from);
+        let frame = SessionFrame::read(frame).ok()?;
+        return Some(Of::Session(frame.dst, frame.session_id));
     }
     let address: [u8; 4] = frame.get(YIADDR)?.try_into().ok()?;
-    Some(address.into())
+    Some(Of::Address(address.into()))
+}
+
+/// Whether a frame leaves after the node knows its session: packets, and a Configure-Ack of the network layer, which packets of the
+/// device follow.
+pub(super) fn follows_session(frame: &[u8]) -> bool {
+    let Ok(frame) = SessionFrame::read(frame) else { return false };
+    let is_ack = frame.payload.first() == Some(&code::ACK);
+    frame.protocol == protocol::IPV6 || is_ack && matches!(frame.protocol, protocol::IPCP | protocol::IPV6CP)
 }
 
 fn tags_in_ring(tags: Tags) -> weir_punt::Tags {
@@ -285,6 +303,7 @@ mod tests {
             line: "access1".parse().unwrap(),
             mac: "02:00:00:00:00:01".parse().unwrap(),
             address: address(number),
+            prefix: None,
             relay: None,
             ppp: None,
             service: Service::of_rates(Rates { down_bits_per_s: 1, up_bits_per_s: 1 }),
@@ -304,7 +323,8 @@ mod tests {
         node.take(64, |injection| {
             assert_eq!((injection.how, injection.port), (How::Leave, 3));
             assert_eq!(tags_of(injection.tags), Tags::Two { outer: 100, inner: 7 });
-            all.push(client(injection.bytes).unwrap().octets()[3]);
+            let Some(Of::Address(address)) = client(injection.bytes) else { panic!("DHCP") };
+            all.push(address.octets()[3]);
         });
         all
     }

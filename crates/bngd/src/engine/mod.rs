@@ -55,7 +55,8 @@ const TABLE_PER_SESSION: Duration = Duration::from_micros(100);
 const TABLE_EVERY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
 
 /// Frames of the node that the control plane takes.
-const TAKEN: [PuntReason; 3] = [PuntReason::Dhcp4, PuntReason::PppoeDiscovery, PuntReason::PppControl];
+const TAKEN: [PuntReason; 4] =
+    [PuntReason::Dhcp4, PuntReason::PppoeDiscovery, PuntReason::PppControl, PuntReason::Nd];
 
 /// What the main loop begins with.
 pub(crate) struct Parts {
@@ -251,8 +252,9 @@ impl Engine {
 
     fn send(&mut self, frame: Frame, frames: Frames) {
         match (&mut self.link, frames) {
-            (Some(link), Frames::Now) => link.send(&frame),
-            (Some(link), Frames::AfterChanges) => link.send_after_changes(frame),
+            // A device that has this one sends packets, which the node must know the session of.
+            (Some(link), Frames::Now) if !link::follows_session(&frame.bytes) => link.send(&frame),
+            (Some(link), _) => link.send_after_changes(frame),
             // Its client asks again.
             (None, _) => self.losses.without_node += 1,
         }

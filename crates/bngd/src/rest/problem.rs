@@ -56,10 +56,12 @@ impl From<CommandError> for Problem {
             CommandError::SubscriberExists(_)
             | CommandError::KeyInUse(..)
             | CommandError::AddressInUse(..)
+            | CommandError::PrefixInUse(..)
             | CommandError::PlanInUse(..) => StatusCode::CONFLICT,
             CommandError::NotStored => StatusCode::INSUFFICIENT_STORAGE,
             CommandError::AddressUnusable(_)
             | CommandError::AddressOfRouter(_)
+            | CommandError::PrefixOfRouter(_)
             | CommandError::PlanUnknown(_)
             | CommandError::Configuration(_) => StatusCode::UNPROCESSABLE_ENTITY,
         };

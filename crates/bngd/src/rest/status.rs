@@ -43,7 +43,13 @@ pub(super) async fn pools(State(asker): State<Asker>) -> Result<Json<Pools>, Pro
             size: pool.size(),
             used,
         });
-        Pools { pools: pools.collect() }
+        let prefixes = view.bng.prefix_pools().into_iter().map(|(pool, used)| Pool {
+            pool: pool.name.to_string(),
+            router: format!("{}/{}", pool.router, pool.router_len),
+            size: pool.size(),
+            used,
+        });
+        Pools { pools: pools.chain(prefixes).collect() }
     };
     Ok(Json(asker.look(look).await?))
 }

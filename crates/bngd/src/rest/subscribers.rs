@@ -20,7 +20,7 @@ const MOST_ERRORS: usize = 100;
 #[serde(untagged)]
 pub(super) enum Posted {
     Many(Vec<Subscriber>),
-    One(Subscriber),
+    One(Box<Subscriber>),
 }
 
 fn name(text: &str) -> Result<Name, Problem> {

@@ -16,10 +16,11 @@ use super::frame::Group;
 use super::log::Folder;
 
 /// Entry i changes the schema from version i to i + 1 (`PRAGMA user_version`).
-const MIGRATIONS: [&str; 4] = [
+const MIGRATIONS: [&str; 5] = [
     include_str!("database/schema.sql"),
     include_str!("database/pppoe.sql"),
     include_str!("database/groups.sql"),
+    include_str!("database/prefixes.sql"),
     include_str!("database/answers.sql"),
 ];
 /// `PRAGMA application_id` of these files: "wbng".

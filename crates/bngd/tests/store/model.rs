@@ -21,6 +21,14 @@ impl Maker {
         format!("100.64.0.{}", 2 + self.dice.roll(5))
     }
 
+    /// Nothing, or a prefix of IPv6 behind the address of a lease.
+    fn prefix(&mut self) -> String {
+        match self.dice.roll(5) {
+            0 => String::new(),
+            n => format!(" prefix 2001:db8:0:{n}::/64"),
+        }
+    }
+
     fn session(&mut self) -> (u64, usize, u64) {
         let sessions: Vec<_> = self.sessions.keys().copied().collect();
         match self.dice.pick(&sessions) {
@@ -40,25 +48,31 @@ impl Maker {
         let revision = self.revision;
         let n = 1 + self.dice.roll(SUBSCRIBERS);
         let mac = format!("02:00:00:00:00:0{}", self.dice.roll(SUBSCRIBERS));
-        let address = self.address();
-        let line = match self.dice.roll(12) {
+        let (address, prefix) = (self.address(), self.prefix());
+        let line = match self.dice.roll(13) {
             0..=1 => {
-                let end = ["", " blocked", " address 100.64.0.9", " address 100.64.0.8 group west walled"]
-                    [self.dice.roll(4)];
+                let ends = [
+                    "",
+                    " blocked",
+                    " address 100.64.0.9",
+                    " address 100.64.0.8 group west walled",
+                    " prefix 2001:db8:0:9::/64 blocked",
+                ];
+                let end = ends[self.dice.roll(ends.len())];
                 let key = [format!("mac {mac}"), format!("line a:{n}"), "circuit eth0/1".into()];
                 format!("subscriber s{n} {} plan down 1Mbit/s up 2Mbit/s{end}", key[self.dice.roll(3)])
             }
             2..=4 => {
                 self.sessions.insert(revision, (n, 0));
                 format!(
-                    "lease {revision} s{n} a:{n} {mac} {address} start 7 granted 1789999990 for 3600 counted 0 0 0 0"
+                    "lease {revision} s{n} a:{n} {mac} {address}{prefix} start 7 granted 1789999990 for 3600 counted 0 0 0 0"
                 )
             }
             5..=6 => {
                 let (session, n, counted) = self.session();
                 let id = ["", " relay 192.0.2.1", " id 0x", " id 0x0102"][self.dice.roll(4)];
                 format!(
-                    "lease {session} s{n} a:{n} {mac} {address}{id} start 7 granted 1789999995 for 60 counted 0 {counted} 0 {counted}"
+                    "lease {session} s{n} a:{n} {mac} {address}{prefix}{id} start 7 granted 1789999995 for 60 counted 0 {counted} 0 {counted}"
                 )
             }
             7 => {
@@ -71,6 +85,7 @@ impl Maker {
                 format!("counters {session} counted 1 {counted} 0 {counted}")
             }
             10 => format!("last s{n} {address}"),
+            11 if !prefix.is_empty() => format!("last-prefix s{n}{}", prefix.trim_start_matches(" prefix")),
             _ if self.dice.one_in(3) => format!("removed s{n}"),
             _ => format!("declined {address} s{n} until 1790000200"),
         };

@@ -14,7 +14,8 @@ use weir_bng::ppp::packet::{Packet, code};
 use weir_bng::ppp::protocol;
 use weir_bng::pppoe::discovery::{Code, Discovery};
 use weir_bng::pppoe::session::SessionFrame;
-use weir_bng::{Mac, Tags};
+use weir_bng::ra::{self, Advertisement};
+use weir_bng::{Mac, Tags, link_local};
 
 use super::{Emulator, Output};
 use crate::device::{NEVER, State};
@@ -214,6 +215,9 @@ impl Emulator {
                 self.messages.unexpected += 1;
             }
         } else if is_packet {
+            if frame.protocol == protocol::IPV6 {
+                self.advertised(number, frame.payload);
+            }
             let mut room = std::mem::take(&mut self.packet_room);
             if out_of_session(&frame, &mut room) {
                 self.packet_at_device(tags, &room, now_ns, out);
@@ -223,6 +227,15 @@ impl Emulator {
             if !self.loses_answer() {
                 self.ppp(number, &frame, now_ns, out);
             }
+        }
+    }
+
+    /// A packet of IPv6, which may be a router advertisement: the device makes its address of the prefix in it.
+    fn advertised(&mut self, number: u32, packet: &[u8]) {
+        let session = &mut self.sessions[number as usize];
+        if let Some((_, advertisement)) = Advertisement::read(packet).filter(|_| session.ipv6.is_some()) {
+            self.messages.advertisements += 1;
+            session.prefix = advertisement.prefix.map(|found| found.prefix).or(session.prefix);
         }
     }
 
@@ -321,12 +334,17 @@ impl Emulator {
                         return self.give_up(number, Step::Ipcp, now_ns, out);
                     }
                 }
-                Ppp::Up(Layer::Ipv6(ids)) => session.ipv6 = Some(ids),
+                Ppp::Up(Layer::Ipv6(ids)) => {
+                    session.ipv6 = Some(ids);
+                    self.messages.solicitations += 1;
+                    let packet = ra::solicitation(link_local(ids.own));
+                    self.send_ppp(number, protocol::IPV6, &packet, now_ns, out);
+                }
                 Ppp::Down(Layer::Ipv4(_)) => {
                     session.ipv4 = None;
                     self.forget_address(number);
                 }
-                Ppp::Down(Layer::Ipv6(_)) => session.ipv6 = None,
+                Ppp::Down(Layer::Ipv6(_)) => (session.ipv6, session.prefix) = (None, None),
                 Ppp::Ended(_) => has_ended = true,
                 // Only a concentrator asks.
                 Ppp::Ask(_) => {}

@@ -15,6 +15,7 @@ use weir_bng::pppoe::discovery::{Code, Discovery};
 use weir_bng::pppoe::line_tag::LineTag;
 use weir_bng::pppoe::session::SessionFrame;
 use weir_bng::pppoe::tags::{AC_COOKIE, HOST_UNIQ, PPP_MAX_PAYLOAD, SERVICE_NAME, TagList};
+use weir_bng::ra::{self, Advertisement};
 use weir_bng::radius::access::{Accept, Nas, Request, Unsupported};
 use weir_bng::radius::attribute::{Attributes, number};
 use weir_bng::radius::client::{self, Client, Secret, Server, Token};
@@ -128,6 +129,13 @@ pub(super) fn ppp(input: &[u8]) {
 
 /// Codecs of packets and options.
 fn packets(input: &[u8]) {
+    ra::read_solicitation(input);
+    if let Some((src, mut found)) = Advertisement::read(input) {
+        let again = Advertisement::read(&found.packet(src, ra::ALL_NODES));
+        // As many name servers as a packet has.
+        found.dns.truncate(again.as_ref().map_or(0, |(_, again)| again.dns.len()));
+        assert_eq!(again, Some((src, found)));
+    }
     if let Some(packet) = Packet::read(input) {
         assert_eq!(Packet::read(&packet.write()), Some(packet));
         if let Some(options) = OptionList::read(packet.data) {

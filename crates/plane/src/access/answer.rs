@@ -83,6 +83,8 @@ impl Subscribers {
                 prefixes: known.prefixes.to_vec(),
                 from_bits_per_s: rate(known.bits_per_s[0]),
                 to_bits_per_s: rate(known.bits_per_s[1]),
+                line_from_bits_per_s: rate(known.line_bits_per_s[0]),
+                line_to_bits_per_s: rate(known.line_bits_per_s[1]),
                 pppoe_session: Some(known.line.pppoe_session).filter(|id| *id > 0),
                 mru: Some(known.mru).filter(|mru| *mru > 0),
                 magic: known.magic,

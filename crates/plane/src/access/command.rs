@@ -85,6 +85,13 @@ pub struct SubscriberEntry {
     /// Rate of frames to the subscriber, bits/s; none: no limit.
     #[serde(default, skip_serializing_if = "is_default")]
     pub to_bits_per_s: Option<u64>,
+    /// Rate of the subscriber's line upstream, bits/s, as the access node says (TR-101, section 3.9.1); none: unknown. The smaller one of
+    /// this and the rate from the subscriber counts.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub line_from_bits_per_s: Option<u64>,
+    /// The same downstream, for frames to the subscriber.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub line_to_bits_per_s: Option<u64>,
     /// The id of its PPPoE session, 1 to 65534 (RFC 2516); none: it sends IP over Ethernet. A device may have several sessions.
     #[serde(default, skip_serializing_if = "is_default")]
     pub pppoe_session: Option<u16>,
@@ -199,6 +206,7 @@ impl SubscriberEntry {
             prefixes: self.checked_prefixes(access)?,
             from_bits_per_s: rate(self.from_bits_per_s)?,
             to_bits_per_s: rate(self.to_bits_per_s)?,
+            line_bits_per_s: [line_rate(self.line_from_bits_per_s), line_rate(self.line_to_bits_per_s)],
             mru: self.checked_mru()?,
             magic: self.magic,
             echo: self.checked_echo()?,
@@ -287,6 +295,11 @@ impl SubscriberEntry {
         }
         Ok(self.prefixes.clone())
     }
+}
+
+/// The rate of a line; 0: unknown. One that is larger than any plan is no limit.
+fn line_rate(bits_per_s: Option<u64>) -> u64 {
+    bits_per_s.unwrap_or_default().min(MOST_BITS_PER_S)
 }
 
 fn rate(bits_per_s: Option<u64>) -> Result<u64, String> {

@@ -28,6 +28,8 @@ pub(crate) struct AccessSession {
     /// Rates from and to the subscriber, bits/s; 0: no limit.
     pub(crate) from_bits_per_s: u64,
     pub(crate) to_bits_per_s: u64,
+    /// Rates of its line from and to the subscriber, bits/s; 0: unknown.
+    pub(crate) line_bits_per_s: [u64; 2],
     /// The longest packet that the subscriber takes; 0: 1492 in a PPPoE session, else as long as its port carries.
     pub(crate) mru: u16,
     /// The magic number of the node in LCP; none or 0: none was agreed on.

@@ -1,6 +1,7 @@
 //! Whether a subscriber may send and receive.
 
 use std::fmt;
+use std::net::Ipv4Addr;
 use std::str::FromStr;
 
 use schemars::JsonSchema;
@@ -57,6 +58,12 @@ pub enum NatProfile {
     Configured,
     /// Nothing: its addresses are public.
     None,
+    /// Port blocks.
+    Block,
+    /// Deterministic ports (RFC 7422): its addresses are in a network of the text that has them.
+    Deterministic,
+    /// This public address with all its ports, as long as the session lasts, for its first address of IPv4.
+    OneToOne(Ipv4Addr),
 }
 
 /// The state of a subscriber in its entry, and whether NATs pass it by: one byte, so that the entry stays a cache line.
@@ -83,15 +90,17 @@ impl Standing {
     }
 
     pub(super) fn with_nat(self, nat: NatProfile) -> Standing {
-        match nat {
-            NatProfile::Configured => Standing(self.0 & !UNTRANSLATED),
-            NatProfile::None => Standing(self.0 | UNTRANSLATED),
+        if nat == NatProfile::None {
+            Standing(self.0 | UNTRANSLATED)
+        } else {
+            Standing(self.0 & !UNTRANSLATED)
         }
     }
 
+    /// Whether NATs pass it by.
     #[inline]
-    pub(super) fn nat(self) -> NatProfile {
-        if self.0 & UNTRANSLATED == 0 { NatProfile::Configured } else { NatProfile::None }
+    pub(super) fn is_untranslated(self) -> bool {
+        self.0 & UNTRANSLATED != 0
     }
 
     /// The state; `None`: it was removed.

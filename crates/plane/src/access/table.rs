@@ -37,8 +37,9 @@ use crate::batch::{Frames, PerFrame, Set};
 use crate::dir::Dir;
 use crate::drops::DropReason;
 use crate::frame::{Frame, IPV4, IPV6, Kind, Line, PPPOE, Subscriber};
+use crate::kept::Ticket;
 use crate::prefix::{Prefix, is_link_local, mask6};
-use crate::shape::{Shapers, Side as Direction};
+use crate::shape::{Departed, Shapers, Side as Direction};
 use crate::table::arena::Arena;
 use crate::table::index::{self, Index};
 use crate::table::quota::{Quota, Rate, Rates};
@@ -98,14 +99,16 @@ struct Details {
     /// Its addresses and networks.
     prefixes: Box<[Prefix]>,
     bits_per_s: [u64; 2],
+    line_bits_per_s: [u64; 2],
+    nat: NatProfile,
     magic: Option<u32>,
     echo_said: (Option<u16>, Option<u8>),
     /// It is behind the router of its line.
     is_routed: bool,
     /// Frames of PPP from it that carried no packets.
     control_frames: u64,
-    /// What was counted from it and to it, but for the best effort of IPv4: that is the rest of all.
-    counts: [KindCounts; 2],
+    /// What was counted from it and to it, but for the best effort of IPv4: that is the rest of all. `None`: it had no other frames.
+    counts: Option<Box<[KindCounts; 2]>>,
     dropped: Dropped,
 }
 
@@ -122,7 +125,7 @@ pub(super) struct Dropped {
     pub(super) walled: u64,
 }
 
-const _: () = assert!(2 * size_of::<Side>() <= 128 && 2 * size_of::<Side>() + size_of::<Details>() <= 640);
+const _: () = assert!(2 * size_of::<Side>() <= 128 && 2 * size_of::<Side>() + size_of::<Details>() <= 320);
 
 /// What is known of a subscriber, to be shown.
 pub(super) struct Shown<'a> {
@@ -131,6 +134,7 @@ pub(super) struct Shown<'a> {
     pub(super) line: Line,
     pub(super) prefixes: &'a [Prefix],
     pub(super) bits_per_s: [u64; 2],
+    pub(super) line_bits_per_s: [u64; 2],
     pub(super) state: AccessState,
     pub(super) nat: NatProfile,
     pub(super) labels: &'a Labels,
@@ -233,6 +237,8 @@ struct Tables {
     untranslated: u32,
     /// Of frames that wait for rates, where the text has access ports.
     shapers: Option<Box<Shapers>>,
+    /// Frames that go on; empty between calls.
+    departing: Vec<(Ticket, Departed)>,
     by_line: Index,
     /// By its first address of IPv4.
     by_address4: Index,
@@ -508,7 +514,7 @@ impl Subscribers {
                 Dir::Inward => tables.to_address(frames[i].destination()),
             };
             let side = tables.side(&tables.from, subscriber);
-            if side.is_some_and(|side| side.standing.nat() == NatProfile::None) {
+            if side.is_some_and(|side| side.standing.is_untranslated()) {
                 found.insert(i);
             }
         }
@@ -600,7 +606,8 @@ impl Subscribers {
         }
         // Index 0 has counted nothing.
         let traffic = [tables.from[index].traffic, tables.to[index].traffic];
-        let Details { counts, dropped, .. } = tables.details[index];
+        let Details { counts, dropped, .. } = &mut tables.details[index];
+        let (counts, dropped) = (counts.take(), *dropped);
         tables.release(epoch);
         tables.remove(index, epoch);
         let Some(new) = new else { return };
@@ -630,7 +637,7 @@ impl Subscribers {
         let (from, to) = (tables.from.record(index)?, tables.to.record(index)?);
         let details = tables.details.record(index)?;
         let state = from.standing.state()?;
-        let mut counts = details.counts;
+        let mut counts = details.counts.as_deref().copied().unwrap_or_default();
         for (counts, all) in counts.iter_mut().zip([from.traffic, to.traffic]) {
             counts.complete(all);
         }
@@ -640,8 +647,9 @@ impl Subscribers {
             line: from.line,
             prefixes: &details.prefixes,
             bits_per_s: details.bits_per_s,
+            line_bits_per_s: details.line_bits_per_s,
             state,
-            nat: from.standing.nat(),
+            nat: details.nat,
             labels: &tables.labels.get(from.labels)?.labels,
             counts,
             mru: to.mru,
@@ -686,6 +694,15 @@ impl Details {
     }
 }
 
+/// The smaller one of the rates of a plan and a line; 0: no limit.
+fn smaller_rate(plan_bits_per_s: u64, line_bits_per_s: u64) -> u64 {
+    match (plan_bits_per_s, line_bits_per_s) {
+        (plan, 0) => plan,
+        (0, line) => line,
+        (plan, line) => plan.min(line),
+    }
+}
+
 impl Tables {
     fn new(seed: u64) -> Tables {
         let mut tables = Tables {
@@ -699,6 +716,7 @@ impl Tables {
             walled: Walled::default(),
             untranslated: 0,
             shapers: None,
+            departing: Vec::new(),
             by_line: Index::new(),
             by_address4: Index::new(),
             by_prefix: Index::new(),
@@ -883,6 +901,7 @@ impl Tables {
             revision,
             from_bits_per_s,
             to_bits_per_s,
+            line_bits_per_s,
             mru,
             magic,
             echo,
@@ -900,8 +919,10 @@ impl Tables {
         (details.magic, details.echo_said) = (magic, echo_said);
         self.echoes.set(index, echo);
         details.bits_per_s = [from_bits_per_s, to_bits_per_s];
-        self.from[index].bucket.set_rate(from_bits_per_s);
-        self.to[index].bucket.set_rate(to_bits_per_s);
+        details.line_bits_per_s = line_bits_per_s;
+        let [line_from, line_to] = line_bits_per_s;
+        self.from[index].bucket.set_rate(smaller_rate(from_bits_per_s, line_from));
+        self.to[index].bucket.set_rate(smaller_rate(to_bits_per_s, line_to));
         self.set_plan(index);
         (self.from[index].mru, self.to[index].mru) = (mru, mru);
     }
@@ -916,8 +937,9 @@ impl Tables {
 
     fn set_nat(&mut self, index: u32, nat: NatProfile) {
         let before = self.from[index].standing;
-        self.untranslated -= u32::from(before.nat() == NatProfile::None);
+        self.untranslated -= u32::from(before.is_untranslated());
         self.untranslated += u32::from(nat == NatProfile::None);
+        self.details[index].nat = nat;
         let standing = before.with_nat(nat);
         (self.from[index].standing, self.to[index].standing) = (standing, standing);
     }
@@ -939,7 +961,7 @@ impl Tables {
             counts.count(kind, bytes);
         }
         if kind != FrameKind::USUAL
-            && let Some(counts) = self.details[index].counts.get_mut(direction)
+            && let Some(counts) = self.details[index].counts.get_or_insert_default().get_mut(direction)
         {
             counts.count(kind, bytes);
         }
@@ -993,7 +1015,7 @@ impl Tables {
             return false;
         }
         self.labels.give_back(labels);
-        self.untranslated -= u32::from(standing.nat() == NatProfile::None);
+        self.untranslated -= u32::from(standing.is_untranslated());
         self.walled.forget(index);
         let gone = Side { line, generation: generation.wrapping_add(1), ..Side::default() };
         (self.from[index], self.to[index]) = (gone, gone);

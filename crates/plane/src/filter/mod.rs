@@ -33,6 +33,7 @@ mod no_ip;
 mod recipe;
 mod rules;
 mod ruleset;
+mod stage;
 mod state;
 mod who;
 
@@ -52,17 +53,14 @@ use self::rules::Rules;
 use self::ruleset::{Act, Ruleset};
 use self::state::{Connections, Found, State};
 use crate::batch::{BATCH, PerFrame, Set, Verdict};
-use crate::dir::{Dir, EntryPoint};
+use crate::dir::Dir;
 use crate::drops::DropReason;
 use crate::frame::{Fragment, Frame, Kind, PortId};
 use crate::icmp::Error;
-use crate::kept::Ticket;
 use crate::limits::Limits;
-use crate::outbox::Outbox;
 use crate::port::Port;
 use crate::stage::Step;
 use crate::table::page::Page;
-use crate::table::timers::WALK_INTERVAL;
 use crate::text::{Arg, FileOf, Item};
 use crate::threads::Share;
 use crate::time::Time;
@@ -256,29 +254,6 @@ impl Filter {
         }
     }
 
-    /// Sets other limits for what hosts share.
-    pub(crate) fn limit(&mut self, limits: &Limits) {
-        self.fragments.limit(limits.fragments(self.share));
-    }
-
-    /// Forgets all that it remembers, but for its rules and what they have counted.
-    pub(crate) fn begin_anew(&mut self) {
-        let most = self.rules.connections.map(|most| self.share.part(most));
-        self.connections = most.map(|most| Box::new(Connections::new(self.seed, most)));
-        self.fragments = self.fragments.anew();
-        self.asked = None;
-    }
-
-    /// Frames that wait in it.
-    pub(crate) fn waiting(&self) -> impl Iterator<Item = Ticket> {
-        self.fragments.waiting()
-    }
-
-    /// The stage is removed: fragments that wait in it go on where frames of their direction enter.
-    pub(crate) fn emit_waiting(&mut self, outbox: &mut Outbox, entry: impl Fn(Dir) -> EntryPoint) {
-        self.fragments.emit_waiting(outbox, entry);
-    }
-
     /// All stages have seen the batch; these are the verdicts of its frames.
     pub(crate) fn settle(&mut self, verdicts: &PerFrame<Verdict>) {
         if let Some(connections) = &mut self.connections {
@@ -291,18 +266,6 @@ impl Filter {
         if let Some(connections) = &mut self.connections {
             connections.forget_refused();
         }
-    }
-
-    /// When something is due.
-    pub(crate) fn due(&self, now: Time) -> Option<Time> {
-        let connections = self.connections().gt(&0).then(|| now + WALK_INTERVAL);
-        [connections, self.fragments.due()].into_iter().flatten().min()
-    }
-
-    /// Does what is due; true if there is more.
-    pub(crate) fn tick(&mut self, step: &mut Step<'_, '_>) -> bool {
-        self.fragments.expire(step);
-        self.connections.as_mut().is_some_and(|connections| connections.tick(step.now))
     }
 
     /// Connections that are remembered from this number on, so many at most.
@@ -346,7 +309,7 @@ impl Filter {
     }
 
     /// Decides about frames; returns those that pass.
-    pub(crate) fn run(&mut self, step: &mut Step<'_, '_>, dir: Dir, set: Set) -> Set {
+    fn judge(&mut self, step: &mut Step<'_, '_>, dir: Dir, set: Set) -> Set {
         let (mut passed, mut judged) = (Set::EMPTY, set);
         for i in set {
             if step.frames[i].fragment() == Fragment::Later {

@@ -72,7 +72,7 @@ enum Decision {
 #[deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 impl Filter {
     /// Decides about frames that are no packets of IP; returns those that pass.
-    pub(crate) fn run_no_ip(&mut self, step: &mut Step<'_, '_>, dir: Dir, set: Set) -> Set {
+    pub(super) fn judge_all_no_ip(&mut self, step: &mut Step<'_, '_>, dir: Dir, set: Set) -> Set {
         let mut passed = set;
         for i in set {
             if let Decision::Dropped(reason) = self.judge_no_ip(step, dir, i) {

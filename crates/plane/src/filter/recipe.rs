@@ -8,7 +8,7 @@ use super::who::Who;
 use super::{Count, Filter};
 use crate::dir::Dir;
 use crate::recipe::{self, Ends, FilterNote, Never, Note, Part, Rewrite, SessionState, Uses};
-use crate::table::tcp::Progress;
+
 use crate::table::tcp::Segment;
 use crate::time::Time;
 
@@ -17,7 +17,7 @@ impl Filter {
     ///
     /// # Errors
     /// They must pass the stage.
-    pub(crate) fn recipe(&self, now: Time, key: &recipe::Key, dir: Dir) -> Result<Part, Never> {
+    pub(super) fn part(&self, now: Time, key: &recipe::Key, dir: Dir) -> Result<Part, Never> {
         let open = match &self.connections {
             Some(connections) => Some(connections.open(now, key).ok_or(Never::NoSession)?),
             None => None,
@@ -76,20 +76,15 @@ impl Filter {
         }
     }
 
-    /// The epoch of a connection.
-    pub(crate) fn epoch(&self, number: u32) -> u32 {
-        self.connections.as_ref().map_or(0, |connections| connections.epoch(number))
-    }
-
     /// A frame of a recipe's flow was passed on: follows its TCP segment.
-    pub(crate) fn segment(&mut self, note: &FilterNote, segment: &Segment) {
+    pub(super) fn follow(&mut self, note: &FilterNote, segment: &Segment) {
         if let (Some(connections), Some((number, side))) = (&mut self.connections, note.connection) {
             connections.advance(number, side, segment);
         }
     }
 
     /// Counts the uses of a recipe.
-    pub(crate) fn used(&mut self, note: &FilterNote, uses: &Uses, session: SessionState) {
+    pub(super) fn count(&mut self, note: &FilterNote, uses: &Uses, session: SessionState) {
         let add = |count: &mut Count| {
             count.frames += uses.frames;
             count.bytes += uses.bytes;
@@ -108,32 +103,8 @@ impl Filter {
     }
 
     /// The connection that frames with this key belong to.
-    pub(crate) fn connection_of(&self, key: &recipe::Key) -> Option<u32> {
+    pub(super) fn connection_of(&self, key: &recipe::Key) -> Option<u32> {
         self.connections.as_ref()?.of_key(key).map(|(number, _)| number)
-    }
-
-    /// The state of an open TCP connection.
-    pub(crate) fn progress(&self, number: u32) -> Option<Progress> {
-        self.connections.as_ref()?.progress(number)
-    }
-
-    /// Sets the state of an open TCP connection, as the fast path has followed it.
-    pub(crate) fn catch_up(&mut self, number: u32, progress: &Progress) {
-        if let Some(connections) = &mut self.connections {
-            connections.catch_up(number, progress);
-        }
-    }
-
-    /// Whether connections that change are recorded for [`Filter::renewed`].
-    pub(crate) fn watch(&mut self, is_on: bool) {
-        if let Some(connections) = &mut self.connections {
-            connections.watch(is_on);
-        }
-    }
-
-    /// Connections that have changed since the last call.
-    pub(crate) fn renewed(&mut self) -> Vec<u32> {
-        self.connections.as_mut().map(|connections| connections.renewed()).unwrap_or_default()
     }
 }
 

@@ -68,6 +68,7 @@ pub use deterministic::{Deterministic, Owner};
 pub(crate) use flow::has_ports_of;
 pub use log::{Event, EventKind};
 pub(crate) use node::{Forwarding, Mtus, Surroundings};
+pub(crate) use pairs::Pair;
 pub(crate) use quoted::{Receiver, Sender};
 pub(crate) use sharding::Sharding;
 pub(crate) use stage::Nat;

@@ -24,12 +24,12 @@ use crate::batch::{PerFrame, Set};
 use crate::dir::{Dir, EntryPoint};
 use crate::drops::DropReason;
 use crate::frame::{Fragment, Frame, Kind as Packet, Passage};
-use crate::kept::Ticket;
 use crate::limits::Limits;
 use crate::outbox::Outbox;
 use crate::prefix::is_unicast4;
-use crate::stage::Step;
-use crate::table::tcp::{self, Segment};
+use crate::recipe::{Ends, Key, Never, Note, Part, Rewrite, SessionState, Uses};
+use crate::stage::{StageKind, Step, Together, Waiting};
+use crate::table::tcp::{self, Progress, Segment};
 use crate::threads::{Ingress, Share};
 use crate::time::Time;
 
@@ -56,6 +56,109 @@ enum Awaited {
     Asked,
 }
 
+impl StageKind for Nat {
+    fn name(&self) -> &'static str {
+        "nat"
+    }
+
+    fn run(&mut self, step: &mut Step<'_, '_>, dir: Dir, set: Set) -> Set {
+        self.table.expire(step.now);
+        let untranslated = step.subscribers.untranslated(&step.frames, dir, set);
+        let set = set.without(untranslated);
+        let passed = match dir {
+            Dir::Outward => self.outward(step, set),
+            Dir::Inward => self.inward(step, set),
+        };
+        passed.or(untranslated)
+    }
+
+    /// It has the node's addresses.
+    fn lets_machine_pass(&self) -> bool {
+        true
+    }
+
+    /// Sessions end, fragments that have waited too long are dropped, late answers are sent.
+    fn tick(&mut self, step: &mut Step<'_, '_>) -> bool {
+        let more = self.table.expire(step.now);
+        let lapsed = self.fragments.expire(step.now, step.outbox);
+        (0..lapsed).for_each(|_| step.drops.count(DropReason::NatFragment));
+        self.unsolicited.answer(&mut self.table, step);
+        more
+    }
+
+    fn due(&self, now: Time) -> Option<Time> {
+        [self.table.due(now), self.fragments.due(), self.unsolicited.due()].into_iter().flatten().min()
+    }
+
+    fn limit(&mut self, limits: &Limits) {
+        self.fragments.limit(limits.fragments(self.table.share));
+    }
+
+    fn begin_anew(&mut self, _: Time) {
+        self.table.begin_anew();
+        self.fragments = self.fragments.anew();
+        self.unsolicited = Unsolicited::default();
+    }
+
+    fn waiting(&self) -> Waiting {
+        let (kept, copies) = self.fragments.waiting();
+        Waiting { kept, copies }
+    }
+
+    fn emit_waiting(&mut self, _: Time, outbox: &mut Outbox, entry: &dyn Fn(Dir) -> EntryPoint) {
+        self.fragments.emit_waiting(outbox, entry);
+    }
+
+    fn together(&self) -> Together {
+        Together::Inside
+    }
+
+    fn recipe(&self, now: Time, at: &Key, dir: Dir, _: u8) -> Result<Option<Part>, Never> {
+        self.table.recipe(now, at, dir)
+    }
+
+    fn used(&mut self, note: &Note, uses: &Uses, session: SessionState) {
+        let Note::Nat(note) = note else { unreachable!("it is its own") };
+        if session == SessionState::Same {
+            self.table.used(note, uses);
+        }
+    }
+
+    fn segment(&mut self, note: &Note, segment: &Segment) {
+        let Note::Nat(note) = note else { unreachable!("it is its own") };
+        self.table.segment(note, segment);
+    }
+
+    fn epoch(&self, session: u32) -> u32 {
+        self.table.epoch(session)
+    }
+
+    fn session_of(&self, at: &Key, dir: Dir) -> Option<(Option<u32>, Rewrite)> {
+        match self.table.session_for(at, dir) {
+            Some((number, rewrite)) => Some((Some(number), rewrite)),
+            // It passes as it is.
+            None if matches!(at.ends, Ends::V6 { .. }) => Some((None, Rewrite::Nothing)),
+            None => None,
+        }
+    }
+
+    fn progress(&self, session: u32) -> Option<Progress> {
+        self.table.progress(session)
+    }
+
+    fn catch_up(&mut self, session: u32, progress: &Progress) {
+        self.table.catch_up(session, progress);
+    }
+
+    fn watch(&mut self, is_on: bool) {
+        self.table.watch(is_on);
+    }
+
+    fn renewed(&mut self) -> Vec<u32> {
+        self.table.renewed()
+    }
+}
+
 #[deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 impl Nat {
     /// A NAT as `config` says, or a thread's share of it. What must not be predictable from outside follows from `seed`.
@@ -74,37 +177,6 @@ impl Nat {
         self.table.node = Node::new(surroundings);
     }
 
-    /// Sets other limits for what hosts share.
-    pub(crate) fn limit(&mut self, limits: &Limits) {
-        self.fragments.limit(limits.fragments(self.table.share));
-    }
-
-    /// Translates the frames of `set` on their way in `dir`, and returns those that go on.
-    pub(crate) fn run(&mut self, step: &mut Step<'_, '_>, dir: Dir, set: Set) -> Set {
-        self.table.expire(step.now);
-        let untranslated = step.subscribers.untranslated(&step.frames, dir, set);
-        let set = set.without(untranslated);
-        let passed = match dir {
-            Dir::Outward => self.outward(step, set),
-            Dir::Inward => self.inward(step, set),
-        };
-        passed.or(untranslated)
-    }
-
-    /// Advances the time: sessions end, waiting fragments are dropped, late answers are sent. True: there is more to do.
-    pub(crate) fn tick(&mut self, step: &mut Step<'_, '_>) -> bool {
-        let more = self.table.expire(step.now);
-        let lapsed = self.fragments.expire(step.now, step.outbox);
-        (0..lapsed).for_each(|_| step.drops.count(DropReason::NatFragment));
-        self.unsolicited.answer(&mut self.table, step);
-        more
-    }
-
-    /// When something is due.
-    pub(crate) fn due(&self, now: Time) -> Option<Time> {
-        [self.table.due(now), self.fragments.due(), self.unsolicited.due()].into_iter().flatten().min()
-    }
-
     /// Takes another configuration; sessions live on.
     pub(crate) fn take(&mut self, now: Time, update: &mut Update) {
         self.table.apply(now, update);
@@ -115,23 +187,6 @@ impl Nat {
     pub(crate) fn change(&mut self, now: Time, change: &NatChange) {
         self.table.change(now, change);
         self.is_special = self.table.is_special();
-    }
-
-    /// Forgets all sessions.
-    pub(crate) fn begin_anew(&mut self) {
-        self.table.begin_anew();
-        self.fragments = self.fragments.anew();
-        self.unsolicited = Unsolicited::default();
-    }
-
-    /// Frames that wait in it: the tickets of those that are kept, and how many are copies.
-    pub(crate) fn waiting(&self) -> (Vec<Ticket>, usize) {
-        self.fragments.waiting()
-    }
-
-    /// The stage is removed: fragments that wait in it go on where frames of their direction enter.
-    pub(crate) fn emit_waiting(&mut self, outbox: &mut Outbox, entry: impl Fn(Dir) -> EntryPoint) {
-        self.fragments.emit_waiting(outbox, entry);
     }
 
     fn outward(&mut self, step: &mut Step<'_, '_>, set: Set) -> Set {

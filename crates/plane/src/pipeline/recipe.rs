@@ -1,7 +1,7 @@
 //! The recipe of a flow: what the stages and the exit do to its frames, part by part.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
-use super::{Exit, Pipeline, Stage};
+use super::{Exit, Pipeline};
 use crate::dir::Dir;
 use crate::recipe::{Depends, Key, Never, On, Out, Recipe};
 use crate::table::timers::Tick;
@@ -15,11 +15,9 @@ impl Pipeline {
             (On::Routes, Exit::Router(router)) => router.epochs().0,
             (On::Neighbours, Exit::Router(router)) => router.epochs().1,
             (On::Routes | On::Neighbours, Exit::Across) => 0,
-            (On::Session { stage, number }, _) => match self.stages.get(stage) {
-                Some(Stage::Filter(filter)) => filter.epoch(number),
-                Some(Stage::Nat(nat)) => nat.table.epoch(number),
-                Some(Stage::Queue(_) | Stage::Police(_)) | None => 0,
-            },
+            (On::Session { stage, number }, _) => {
+                self.stages.get(stage).map_or(0, |stage| stage.kind().epoch(number))
+            }
         }
     }
 
@@ -37,22 +35,8 @@ impl Pipeline {
         let mut depends = vec![On::Text];
         let count = self.stages.len();
         let order = (0..count).map(|n| if dir == Dir::Outward { n } else { count - 1 - n });
-        for (stage, kind) in order.filter_map(|k| Some((k, self.stages.get(k)?))) {
-            let part = match kind {
-                Stage::Filter(filter) => filter.recipe(now, &at, dir)?,
-                Stage::Nat(nat) => match nat.table.recipe(now, &at, dir)? {
-                    Some(part) => part,
-                    None => continue,
-                },
-                Stage::Queue(queue) => {
-                    queue.recipe(dir)?;
-                    continue;
-                }
-                Stage::Police(police) => {
-                    police.recipe(dir, &at, class)?;
-                    continue;
-                }
-            };
+        for (stage, kind) in order.filter_map(|k| Some((k, self.stages.get(k)?.kind()))) {
+            let Some(part) = kind.recipe(now, &at, dir, class)? else { continue };
             at = at.behind(part.rewrite);
             class = part.class.unwrap_or(class);
             depends.extend(part.sessions.iter().map(|&number| On::Session { stage, number }));

@@ -15,7 +15,7 @@ use weir_packet::neighbour::{self, Heard};
 use super::Plane;
 use crate::access::Denied;
 use crate::address::words_of;
-use crate::batch::{Batch, Set, Verdict};
+use crate::batch::{Batch, Frames, Set, Verdict};
 use crate::dir::EntryPoint;
 use crate::drops::DropReason;
 use crate::frame::{Frame, Kind};
@@ -66,19 +66,21 @@ impl Plane {
         set: Set,
         of_subscribers: Set,
     ) -> Set {
-        let mut passed = set;
+        let (mut passed, mut fresh) = (set, Set::EMPTY);
         if batch.is_injected {
             return passed;
         }
         for i in set.and(of_subscribers) {
-            if batch.ingress[i] == Ingress::Wire
-                && self.pipeline.is_access(batch[i].port)
-                && let Some(ticket) = self.pipeline.subscribers.hold_from(now, &batch[i], &mut self.outbox)
-            {
-                passed.remove(i);
-                batch.verdicts[i] = Verdict::Kept(ticket);
+            if batch.ingress[i] == Ingress::Wire && self.pipeline.is_access(batch[i].port) {
+                fresh.insert(i);
             }
         }
+        let Batch { frames, verdicts, .. } = batch;
+        let kept = |i, ticket| {
+            passed.remove(i);
+            verdicts[i] = Verdict::Kept(ticket);
+        };
+        self.pipeline.subscribers.hold_from(now, &Frames(frames), fresh, &mut self.outbox, kept);
         passed
     }
 

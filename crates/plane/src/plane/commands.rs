@@ -33,8 +33,7 @@ impl Plane {
     /// Sets other limits for what hosts share.
     pub(crate) fn limit(&mut self, limits: &Limits) {
         self.pipeline.text_epoch = self.pipeline.text_epoch.wrapping_add(1);
-        self.pipeline.filters_mut().for_each(|filter| filter.limit(limits));
-        self.pipeline.nats_mut().for_each(|nat| nat.limit(limits));
+        self.pipeline.stages.iter_mut().for_each(|stage| stage.kind_mut().limit(limits));
         self.steering.limit(limits);
         self.local.limit(limits);
         if let Some(punter) = &mut self.punter {

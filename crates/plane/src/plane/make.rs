@@ -84,19 +84,18 @@ impl Surroundings {
 
 /// A stage of a node, or a thread's share of it, in which nothing lives yet.
 pub(crate) fn stage_of(stage: &StageConfig, config: &Config) -> Stage {
-    match stage {
+    let mut stage = match stage {
         StageConfig::Filter(filter) => {
-            let mut filter = Filter::new(filter, config.seed, config.share);
-            filter.limit(&config.limits);
-            Stage::Filter(Box::new(filter))
+            Stage::Filter(Box::new(Filter::new(filter, config.seed, config.share)))
         }
         StageConfig::Queue(queue) => Stage::Queue(Box::new(Queue::new(queue, config.seed))),
         StageConfig::Police(police) => Stage::Police(Box::new(Police::new(police, config.seed))),
         StageConfig::Nat(nat) => {
             let mut nat = Nat::new((**nat).clone(), config.seed, config.share);
             nat.take_node(Surroundings::of(config));
-            nat.limit(&config.limits);
             Stage::Nat(Box::new(nat))
         }
-    }
+    };
+    stage.kind_mut().limit(&config.limits);
+    stage
 }

@@ -27,7 +27,10 @@ pub(crate) struct ShapeConfig {
     /// Rates of subscribers are policed: excess frames are dropped and none waits.
     pub(crate) is_policed: bool,
     pub(super) strict_percent: u8,
+    /// Bytes of each frame on the line beside those that it has in the node.
     pub(super) overhead: u8,
+    /// The same of PPPoE sessions, if it is another one.
+    pub(super) overhead_pppoe: Option<u8>,
     /// The access ports with their rates from subscribers and to them, bits/s; 0: no limit.
     pub(super) ports: Vec<(PortId, [u64; 2])>,
     pub(super) groups: Vec<GroupConfig>,
@@ -36,7 +39,14 @@ pub(crate) struct ShapeConfig {
 impl Default for ShapeConfig {
     fn default() -> ShapeConfig {
         let (ports, groups) = (Vec::new(), Vec::new());
-        ShapeConfig { is_policed: false, strict_percent: STRICT_PERCENT, overhead: 0, ports, groups }
+        ShapeConfig {
+            is_policed: false,
+            strict_percent: STRICT_PERCENT,
+            overhead: 0,
+            overhead_pppoe: None,
+            ports,
+            groups,
+        }
     }
 }
 
@@ -103,7 +113,8 @@ impl ShapeConfig {
                 Ok(())
             }
             ["strict", percent] => self.read_strict(percent),
-            ["overhead", bytes] => self.read_overhead(bytes),
+            ["overhead", bytes] => read_overhead(bytes).map(|read| self.overhead = read),
+            ["overhead", "pppoe", bytes] => read_overhead(bytes).map(|read| self.overhead_pppoe = Some(read)),
             ["port", name, rest @ ..] => self.read_port(name, rest, ports),
             ["group", name, rest @ ..] => self.read_group(name, rest, ports),
             _ => return None,
@@ -114,14 +125,6 @@ impl ShapeConfig {
         let read = percent.strip_suffix('%').and_then(|number| number.parse().ok());
         let percent = read.filter(|percent| (1..=100).contains(percent));
         self.strict_percent = percent.ok_or("`strict` is the part of a subscriber's rate that its strict class may have first: write `strict 50%`, from 1% to 100%")?;
-        Ok(())
-    }
-
-    fn read_overhead(&mut self, bytes: &str) -> Result<(), String> {
-        let read = bytes.parse().ok().filter(|bytes| *bytes <= MOST_OVERHEAD);
-        self.overhead = read.ok_or_else(|| {
-            format!("`overhead` is 0 to {MOST_OVERHEAD} bytes for each frame: write `overhead 24` to count FCS, preamble and gap")
-        })?;
         Ok(())
     }
 
@@ -222,8 +225,21 @@ impl ShapeConfig {
         self.is_policed == other.is_policed
             && ports(self) == ports(other)
             && self.groups.iter().map(level).eq(other.groups.iter().map(level))
-            && (self.overhead, self.strict_percent) == (other.overhead, other.strict_percent)
+            && (self.overhead, self.overhead_pppoe) == (other.overhead, other.overhead_pppoe)
+            && self.strict_percent == other.strict_percent
     }
+
+    /// Bytes of each frame on this line beside those that it has in the node.
+    pub(super) fn overhead_of(&self, line: Line) -> u8 {
+        if line.pppoe_session == 0 { self.overhead } else { self.overhead_pppoe.unwrap_or(self.overhead) }
+    }
+}
+
+fn read_overhead(bytes: &str) -> Result<u8, String> {
+    let read = bytes.parse().ok().filter(|bytes| *bytes <= MOST_OVERHEAD);
+    read.ok_or_else(|| {
+        format!("`overhead` is 0 to {MOST_OVERHEAD} bytes for each frame: write `overhead 24` to count FCS, preamble and gap")
+    })
 }
 
 /// `rate 1Gbit`, or `to 1Gbit from 200Mbit`: from subscribers, and to them.

@@ -6,6 +6,7 @@
 //! Invariant: a slot is in one list, or free.
 #![deny(clippy::unwrap_used, clippy::expect_used)]
 
+use weir_memory::prefetch;
 use weir_queue::cake::cobalt::Cobalt;
 
 use super::wheel::NONE;
@@ -86,6 +87,33 @@ impl Flows {
 
     pub(super) fn flow_mut(&mut self, at: u32) -> &mut Flow {
         &mut self.flows[at as usize]
+    }
+
+    /// Prefetches a flow.
+    #[inline]
+    pub(super) fn touch(&self, at: u32) {
+        prefetch(&self.flows[at as usize]);
+    }
+
+    /// Prefetches the packet of a flow that leaves next.
+    #[inline]
+    pub(super) fn touch_first_packet(&self, at: u32) {
+        self.touch_packet(self.flows[at as usize].head);
+    }
+
+    /// Prefetches the packet of a flow that the next one waits behind; `NONE` has none.
+    #[inline]
+    pub(super) fn touch_last_packet(&self, at: u32) {
+        if let Some(flow) = self.flows.get(at as usize).filter(|flow| flow.head != NONE) {
+            self.touch_packet(flow.tail);
+        }
+    }
+
+    #[inline]
+    fn touch_packet(&self, number: u32) {
+        if let Some(packet) = self.packets.get(number as usize) {
+            prefetch(packet);
+        }
     }
 
     /// A flow without packets.

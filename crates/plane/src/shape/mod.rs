@@ -8,6 +8,7 @@
 //! - `scheduler.rs`: the levels, and which subscriber is served next
 //! - `subscriber.rs`: a subscriber that has packets: its classes and flows, and which packet leaves
 //! - `flows.rs`: the slabs of packets and flows; `gate.rs`: rates; `wheel.rs`: timers; `ring.rs`: lists
+//! - `touch.rs`: prefetches of what the next packets need
 //! - `stage.rs`: the shapers of a node, whose packets are frames; `config.rs`: their text; `answer.rs`: what is shown of them
 
 mod answer;
@@ -20,9 +21,10 @@ mod stage;
 mod subscriber;
 #[cfg(test)]
 mod tests;
+mod touch;
 mod wheel;
 
 pub use answer::{GroupState, QueueFigures};
 pub(crate) use config::ShapeConfig;
-pub(crate) use scheduler::{Offered, Why};
+pub(crate) use scheduler::{Departed, Offered, Why};
 pub(crate) use stage::{Shapers, Side, plan};

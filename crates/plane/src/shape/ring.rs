@@ -21,6 +21,12 @@ impl Ring {
         self.tail == NONE
     }
 
+    /// The last item.
+    #[inline]
+    pub(super) fn last(self) -> Option<u32> {
+        (self.tail != NONE).then_some(self.tail)
+    }
+
     /// The first item.
     #[inline]
     pub(super) fn head(self, links: &mut impl Links) -> Option<u32> {

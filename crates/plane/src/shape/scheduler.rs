@@ -37,6 +37,8 @@ const LINGER_NS: u64 = 100_000_000;
 /// How often a part of the slots is looked at, ns, and how many parts there are.
 const SWEEP_NS: u64 = 10_000_000;
 const SWEEPS: usize = 50;
+/// Children whose timers expire are prefetched so many ahead.
+const AHEAD: usize = 8;
 /// Lists of busy subscribers: by the logarithm of their packets.
 const BUSY: usize = 16;
 /// A subscriber with fewer packets is not busy.
@@ -88,7 +90,7 @@ pub(crate) struct Plan {
 }
 
 /// A packet that arrives.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Offered {
     pub(crate) subscriber: u32,
     pub(crate) bytes: u32,
@@ -156,7 +158,14 @@ impl Child {
         Child(number | Child::NODE)
     }
 
-    fn is_node(self) -> bool {
+    /// The one that lists have by this number.
+    #[inline]
+    pub(super) fn of(number: u32) -> Child {
+        Child(number)
+    }
+
+    #[inline]
+    pub(super) fn is_node(self) -> bool {
         self.0 & Child::NODE != 0
     }
 
@@ -183,7 +192,6 @@ pub(super) struct Link {
     is_armed: bool,
     /// The slot of the wheel, modulo 2^32.
     armed_slot: u32,
-    next_armed: u32,
     credit: i32,
     /// The round of the parent in which it got its last quantum.
     round: u32,
@@ -196,10 +204,16 @@ impl Link {
             is_in: [In::Nothing; 2],
             is_armed: false,
             armed_slot: 0,
-            next_armed: NONE,
             credit: 0,
             round: round.wrapping_sub(1),
         }
+    }
+
+    /// The next one in its list.
+    #[inline]
+    pub(super) fn next(&self, band: usize) -> Option<u32> {
+        let [strict, others] = self.next;
+        Some(if band == STRICT { strict } else { others }).filter(|&next| next != NONE)
     }
 
     fn is_unlisted(&self) -> bool {
@@ -267,11 +281,13 @@ pub(crate) struct Shaper {
     pub(super) slots: Vec<Slot>,
     free_slots: Vec<u32>,
     /// By the number of the subscriber.
-    slot_of: Vec<u32>,
+    pub(super) slot_of: Vec<u32>,
     nodes: Vec<Node>,
     ports: Vec<u32>,
     turn: usize,
     wheel: Wheel,
+    /// Children whose timer has expired; empty between calls.
+    expired: Vec<u32>,
     /// Subscribers whose rate has changed, and when they may send.
     early: BinaryHeap<Reverse<(u64, u32)>>,
     pub(super) flows: Flows,
@@ -319,6 +335,7 @@ impl Shaper {
             ports: Vec::new(),
             turn: 0,
             wheel: Wheel::new(),
+            expired: Vec::new(),
             early: BinaryHeap::new(),
             flows: Flows::new(),
             busy: [NONE; BUSY],
@@ -495,17 +512,25 @@ impl Shaper {
         self.flows.bytes()
             + self.slots.capacity() * size_of::<Slot>()
             + self.slot_of.capacity() * size_of::<u32>()
+            + self.wheel.bytes()
+            + self.totals.len() * size_of::<Totals>()
     }
 
     fn run_timers(&mut self, now_ns: u64) {
-        while let Some(mut item) = self.wheel.expire(now_ns) {
-            while item != NONE {
+        let mut expired = std::mem::take(&mut self.expired);
+        while self.wheel.expire(now_ns, &mut expired) {
+            expired.iter().take(AHEAD).for_each(|&item| self.touch_child(Child(item)));
+            for (at, &item) in expired.iter().enumerate() {
+                if let Some(&later) = expired.get(at + AHEAD) {
+                    self.touch_child(Child(later));
+                }
                 let child = Child(item);
-                let link = self.link_mut(child);
-                (item, link.is_armed) = (link.next_armed, false);
+                self.link_mut(child).is_armed = false;
                 self.settle(child, now_ns);
             }
+            expired.clear();
         }
+        self.expired = expired;
         while let Some(&Reverse((due_ns, item))) = self.early.peek()
             && due_ns <= now_ns
         {
@@ -552,8 +577,9 @@ impl Shaper {
     /// Goes on with what another one has counted of subscribers, and with its losses.
     pub(crate) fn inherit(mut self, old: &mut Shaper) -> Shaper {
         for slot in &old.slots {
-            if slot.subscriber != NONE && slot.totals != Totals::default() {
-                old.totals.entry(slot.subscriber).or_default().add(&slot.totals);
+            let totals = slot.totals();
+            if slot.subscriber != NONE && totals != Totals::default() {
+                old.totals.entry(slot.subscriber).or_default().add(&totals);
             }
         }
         self.totals = std::mem::take(&mut old.totals);
@@ -594,7 +620,7 @@ impl Shaper {
     pub(crate) fn totals(&self, subscriber: u32) -> Backlog {
         let mut totals = self.totals.get(&subscriber).map(|totals| **totals).unwrap_or_default();
         let slot = self.slot_at(subscriber).map(|at| &self.slots[at as usize]);
-        slot.into_iter().for_each(|slot| totals.add(&slot.totals));
+        slot.into_iter().for_each(|slot| totals.add(&slot.totals()));
         Backlog {
             packets: slot.map_or(0, |slot| slot.packets),
             bytes: slot.map_or(0, |slot| slot.bytes),
@@ -624,6 +650,7 @@ impl Shaper {
                 self.settle(child, now_ns);
                 continue;
             };
+            self.touch_next(child, band);
             self.charge(number, &departed, now_ns);
             self.turn_over(number, child, is_in, departed.charged);
             return Some(departed);
@@ -765,9 +792,8 @@ impl Shaper {
             }
             return;
         }
-        let next_armed = self.wheel.arm(due_ns, child.0);
-        let link = self.link_mut(child);
-        (link.is_armed, link.armed_slot, link.next_armed) = (true, slot, next_armed);
+        (link.is_armed, link.armed_slot) = (true, slot);
+        self.wheel.arm(due_ns, child.0);
     }
 
     fn put(&mut self, parent: u32, child: Child, band: usize, is_in: In) {
@@ -802,7 +828,14 @@ impl Shaper {
         if child.is_node() { self.nodes[child.index()].quantum } else { QUANTUM }
     }
 
-    fn slot_at(&self, subscriber: u32) -> Option<u32> {
+    /// The slot of a child that is a subscriber.
+    #[inline]
+    pub(super) fn slot_of_child(&self, child: Child) -> Option<&Slot> {
+        if child.is_node() { None } else { self.slots.get(child.index()) }
+    }
+
+    #[inline]
+    pub(super) fn slot_at(&self, subscriber: u32) -> Option<u32> {
         self.slot_of.get(subscriber as usize).copied().filter(|&at| at != NONE)
     }
 
@@ -840,6 +873,17 @@ impl Shaper {
                 self.close_slot(self.swept as u32);
             }
         }
+        if self.free_slots.len() == self.slots.len() && self.flows.used == 0 {
+            self.free_memory();
+        }
+    }
+
+    /// No subscriber has a slot: none of them needs memory.
+    fn free_memory(&mut self) {
+        (self.slots, self.free_slots, self.slot_of) = (Vec::new(), Vec::new(), Vec::new());
+        self.flows = Flows::new();
+        self.wheel.free_memory();
+        self.expired = Vec::new();
     }
 
     fn is_unused(&self, at: usize) -> bool {
@@ -855,8 +899,9 @@ impl Shaper {
             return;
         }
         self.slot_of[slot.subscriber as usize] = NONE;
-        if slot.totals != Totals::default() {
-            self.totals.entry(slot.subscriber).or_default().add(&slot.totals);
+        let totals = slot.totals();
+        if totals != Totals::default() {
+            self.totals.entry(slot.subscriber).or_default().add(&totals);
         }
         slot.subscriber = NONE;
     }
@@ -880,8 +925,8 @@ impl Shaper {
         let round = self.nodes[parent.0 as usize].round;
         let slot = &mut self.slots[at as usize];
         let (packets, bytes) = (slot.packets, slot.bytes);
-        let Link { is_armed, armed_slot, next_armed, .. } = slot.link;
-        slot.link = Link { is_armed, armed_slot, next_armed, ..Link::new(round) };
+        let Link { is_armed, armed_slot, .. } = slot.link;
+        slot.link = Link { is_armed, armed_slot, ..Link::new(round) };
         self.count_waiting(at, -i64::from(packets), -(bytes as i32));
         self.slots[at as usize].parent = parent.0;
         self.count_waiting(at, i64::from(packets), bytes as i32);

@@ -64,6 +64,17 @@ impl Shapers {
         self.config.is_policed
     }
 
+    #[inline]
+    pub(super) fn side(&self, side: Side) -> &Shaper {
+        &self.sides[side as usize]
+    }
+
+    /// Whether frames of some subscribers may have to wait.
+    #[inline]
+    pub(crate) fn is_at(&self, side: Side) -> bool {
+        !self.config.is_policed || self.is_shared[side as usize]
+    }
+
     /// Whether frames of a subscriber with this rate may have to wait.
     #[inline]
     pub(crate) fn takes(&self, side: Side, bits_per_s: u64) -> bool {
@@ -195,7 +206,7 @@ pub(crate) fn plan(config: &ShapeConfig, line: Line, bits_per_s: u64) -> Plan {
     Plan {
         bits_per_s: if config.is_policed { 0 } else { bits_per_s },
         strict_bits_per_s: strict as u64,
-        overhead: config.overhead,
+        overhead: config.overhead_of(line),
         parent: NodeId(parent as u32),
     }
 }

@@ -8,6 +8,7 @@
 //! An idle subscriber has no slot. A flow that is empty keeps its place as long as its AQM remembers something.
 #![deny(clippy::unwrap_used, clippy::expect_used)]
 
+use weir_memory::prefetch;
 use weir_queue::Time as AqmTime;
 use weir_queue::cake::cobalt::{Head, Times, Verdict};
 
@@ -74,6 +75,7 @@ impl Totals {
 #[derive(Debug, Clone)]
 #[repr(C, align(64))]
 pub(super) struct Slot {
+    // The first line: all that a packet needs that passes at once, and a subscriber whose timer expires.
     pub(super) subscriber: u32,
     pub(super) parent: u32,
     pub(super) gate: Gate,
@@ -82,16 +84,32 @@ pub(super) struct Slot {
     pub(super) overhead: u8,
     turn: u8,
     pub(super) busy: u8,
+    // The second line.
     pub(super) classes: [Class; CLASSES],
+    // The third line: each packet that waits.
     pub(super) strict: Gate,
-    pub(super) bytes: u32,
     /// Since when its packets wait without one that left, ns.
     pub(super) since_ns: u64,
+    /// As in [`Totals`].
+    by_plan_ns: u64,
+    by_parent_ns: u64,
+    pub(super) bytes: u32,
     pub(super) busy_next: u32,
     pub(super) busy_before: u32,
+    marked: u32,
+    // The fourth line: each packet that leaves after it had to wait.
+    delays: [u32; STEPS],
+    // Two lines: each packet that has to wait.
     places: [u32; PLACES],
-    pub(super) totals: Totals,
+    // The last line: losses.
+    dropped: [u32; 2],
 }
+
+const LINE: usize = 64;
+const _: () = assert!(std::mem::offset_of!(Slot, classes) == LINE);
+const _: () = assert!(std::mem::offset_of!(Slot, strict) == 2 * LINE);
+const _: () = assert!(std::mem::offset_of!(Slot, delays) == 3 * LINE);
+const _: () = assert!(std::mem::offset_of!(Slot, places) == 4 * LINE);
 
 impl Slot {
     pub(super) fn new(subscriber: u32, plan: &Plan, round: u32) -> Slot {
@@ -106,13 +124,44 @@ impl Slot {
             busy: 0,
             classes: [Class { new: Ring::EMPTY, old: Ring::EMPTY, credit: 0, packets: 0 }; CLASSES],
             strict: Gate::new(plan.strict_bits_per_s),
-            bytes: 0,
             since_ns: 0,
+            by_plan_ns: 0,
+            by_parent_ns: 0,
+            bytes: 0,
             busy_next: NONE,
             busy_before: NONE,
+            marked: 0,
+            delays: [0; STEPS],
             places: [NONE; PLACES],
-            totals: Totals::default(),
+            dropped: [0; 2],
         }
+    }
+
+    /// What it has counted.
+    pub(super) fn totals(&self) -> Totals {
+        let Slot { by_plan_ns, by_parent_ns, delays, marked, dropped, .. } = *self;
+        Totals { by_plan_ns, by_parent_ns, delays, marked, dropped }
+    }
+
+    /// Prefetches what [`Shaper::offer`] asks for first.
+    #[inline]
+    pub(super) fn touch(&self) {
+        prefetch(self);
+    }
+
+    /// Prefetches what a packet needs that leaves after it had to wait.
+    #[inline]
+    pub(super) fn touch_all(&self) {
+        prefetch(self);
+        prefetch(&self.classes);
+        prefetch(&self.strict);
+        prefetch(&self.delays);
+    }
+
+    /// A flow of its first class that has packets.
+    #[inline]
+    pub(super) fn first_flow(&self) -> Option<u32> {
+        self.classes.iter().flat_map(|class| [class.new, class.old]).find_map(Ring::last)
     }
 
     /// Whether it has packets of its strict class within the limit of that, and others.
@@ -179,10 +228,34 @@ impl Shaper {
         self.note_backlog(at);
     }
 
+    /// The hash of a flow in the table of its subscriber, and the place behind those of classes from which on it is sought.
+    #[inline]
+    fn start(&self, hash: u32, class: u8) -> (u32, usize) {
+        let mixed = (hash ^ self.salt ^ u32::from(class) << 30).wrapping_mul(0x9e37_79b1);
+        (mixed, ((u64::from(mixed) * (PLACES - CLASSES) as u64) >> 32) as usize)
+    }
+
+    /// Prefetches the places that a packet's flow may have.
+    #[inline]
+    pub(super) fn touch_places_of(&self, slot: &Slot, packet: &Offered) {
+        let (_, start) = self.start(packet.flow, packet.class);
+        prefetch(&slot.places[CLASSES + start]);
+        prefetch(&slot.places[CLASSES + (start + WAYS - 1) % (PLACES - CLASSES)]);
+    }
+
+    /// The queue that a packet's flow seems to have.
+    #[inline]
+    pub(super) fn known_flow(&self, at: u32, packet: &Offered) -> Option<u32> {
+        let (mixed, start) = self.start(packet.flow, packet.class);
+        let slot = &self.slots[at as usize];
+        let places = (0..WAYS).map(|way| slot.places[CLASSES + (start + way) % (PLACES - CLASSES)]);
+        let is_its = |&entry: &u32| entry != NONE && (entry ^ mixed) >> FLOW_BITS == 0;
+        places.into_iter().find(is_its).map(|entry| entry & ((1 << FLOW_BITS) - 1))
+    }
+
     /// The queue of a flow of a subscriber.
     fn place(&mut self, at: u32, hash: u32, class: u8) -> u32 {
-        let mixed = (hash ^ self.salt ^ u32::from(class) << 30).wrapping_mul(0x9e37_79b1);
-        let start = ((u64::from(mixed) * (PLACES - CLASSES) as u64) >> 32) as usize;
+        let (mixed, start) = self.start(hash, class);
         let tag = mixed & !((1 << FLOW_BITS) - 1);
         let (slot, flows) = (&mut self.slots[at as usize], &mut self.flows);
         let (mut free, mut resting) = (None, None);
@@ -344,16 +417,16 @@ impl Shaper {
         let bytes = u32::from(packet.bytes);
         let charged = bytes + u32::from(slot.overhead);
         let own_ns = slot.gate.free_ns().clamp(slot.since_ns, now_ns);
-        slot.totals.by_plan_ns += own_ns - slot.since_ns;
-        slot.totals.by_parent_ns += now_ns - own_ns;
+        slot.by_plan_ns += own_ns - slot.since_ns;
+        slot.by_parent_ns += now_ns - own_ns;
         slot.since_ns = now_ns;
         slot.gate.charge(charged, now_ns);
         if class == 0 && slot.strict.has_limit() {
             slot.strict.charge(charged, now_ns);
         }
         let delay_ns = now_ns - packet.arrival_ns;
-        slot.totals.delays[step(delay_ns)] += 1;
-        slot.totals.marked += u32::from(is_marked);
+        slot.delays[step(delay_ns)] += 1;
+        slot.marked += u32::from(is_marked);
         Departed {
             payload: packet.payload,
             note: packet.note,
@@ -372,8 +445,8 @@ impl Shaper {
         self.count_waiting(at, -1, -i32::from(packet.bytes));
         let slot = &mut self.slots[at as usize];
         match why {
-            Why::Aqm => slot.totals.dropped[0] += 1,
-            Why::Limit => slot.totals.dropped[1] += 1,
+            Why::Aqm => slot.dropped[0] += 1,
+            Why::Limit => slot.dropped[1] += 1,
             Why::Removed => {}
         }
         let of = slot_of(slot);

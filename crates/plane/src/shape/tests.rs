@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::fmt::Write as _;
 
 use super::scheduler::{Departed, Limits, Lost, NodeId, Offered, Plan, Shaper, Why};
+use super::subscriber::Totals;
 use super::wheel::SLOT_NS;
 use crate::random::Random;
 
@@ -393,6 +394,24 @@ fn a_shaper_goes_on_after_a_year() {
         left.extend(all(&mut shaper, from, from + 20 * MS).iter().map(|(at, _)| *at));
         assert!(left.len() == 10 && left[9] <= from + 15 * MS, "{from}: {left:?}");
     }
+}
+
+#[test]
+fn idle_subscribers_need_no_memory() {
+    let mut shaper = one_port(Limits::default());
+    for start in [0, 10 * S] {
+        for subscriber in 1..200 {
+            (0..20).for_each(|n| _ = offer(&mut shaper, start, plan(MBIT, 0), (subscriber, n, 1), n));
+        }
+        assert!(shaper.bytes() > 0);
+        assert!(!all(&mut shaper, start, start + S).is_empty());
+        // The parts of the slots are looked at in turn.
+        (0..=200).for_each(|n| shaper.advance(start + S + n * 10 * MS));
+        // What they have counted is kept.
+        let counters = 199 * size_of::<Totals>();
+        assert_eq!((shaper.bytes(), shaper.used()), (counters, [0; 3]), "from {start} ns");
+    }
+    assert!(shaper.totals(7).totals.delays.iter().sum::<u32>() >= 19);
 }
 
 #[test]

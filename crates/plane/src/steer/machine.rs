@@ -5,10 +5,11 @@
 use weir_packet::steer::pick;
 
 use super::nats::Owner;
-use super::{Directed, Steering, Together, addresses, ends};
+use super::{Directed, Steering, addresses, ends};
 use crate::batch::Verdict;
 use crate::frame::{Fragment, Kind};
 use crate::pipeline::Stage;
+use crate::stage::Together;
 use crate::time::Time;
 
 impl Steering {

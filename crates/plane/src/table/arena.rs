@@ -3,7 +3,7 @@
 
 use std::ops;
 
-use weir_memory::Segment;
+use weir_memory::{Segment, prefetch};
 
 /// Bytes of a segment, about.
 const SEGMENT_BYTES: usize = 1 << 26;
@@ -45,6 +45,12 @@ impl<T> Arena<T> {
     #[inline]
     pub(crate) fn record(&self, number: u32) -> Option<&T> {
         (number < self.len).then(|| &self[number])
+    }
+
+    /// Prefetches the record of this number, if there is one.
+    #[inline]
+    pub(crate) fn touch(&self, number: u32) {
+        self.record(number).into_iter().for_each(prefetch);
     }
 
     /// The same, to be changed.

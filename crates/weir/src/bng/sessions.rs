@@ -106,6 +106,9 @@ fn show(session: &Session, out: &mut impl Write) -> Result<()> {
     if let Some(relay) = session.relay {
         writeln!(out, "relay     {relay}")?;
     }
+    if let Some(prefix) = &session.prefix {
+        writeln!(out, "prefix    {prefix}")?;
+    }
     let left = (session.granted_s + u64::from(session.lease_s)).saturating_sub(now);
     writeln!(out, "lease     {} left of {}", age(left), age(session.lease_s.into()))?;
     writeln!(out, "down      {} frames, {} bytes", session.down_frames, session.down_bytes)?;

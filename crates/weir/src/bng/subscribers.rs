@@ -1,6 +1,6 @@
 //! `weir bng subscriber`.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -63,21 +63,40 @@ fn add(arguments: &NewSubscriber, out: &mut impl Write) -> Result<()> {
     let Some(name) = &arguments.name else {
         bail!("write the name of the subscriber in front of --plan, or use --from FILE")
     };
-    let Said { mac, line, circuit, plan, address, group } = &arguments.said;
-    let key = match (mac, line, circuit) {
-        (Some(mac), _, _) => format!("mac {mac}"),
-        (_, Some(line), _) => format!("line {line}"),
-        (_, _, Some(circuit)) => format!("circuit {circuit}"),
-        _ => bail!("say what identifies {name}: --mac, --line or --circuit"),
+    let Said { mac, line, circuit, login, password_file, plan, address, prefix, group } = &arguments.said;
+    let key = match (mac, line, circuit, login) {
+        (Some(mac), ..) => format!("mac {mac}"),
+        (_, Some(line), ..) => format!("line {line}"),
+        (_, _, Some(circuit), _) => format!("circuit {circuit}"),
+        (.., Some(login)) => format!("login {login}"),
+        _ => bail!("say what identifies {name}: --mac, --line, --circuit or --login"),
     };
     if plan.is_empty() {
         bail!("say the plan of {name}: `--plan NAME`, or `--plan down 20Mbit up 5Mbit`");
     }
     let address = address.map(|address| format!(" address {address}")).unwrap_or_default();
+    let prefix = prefix.map(|prefix| format!(" prefix {prefix}")).unwrap_or_default();
     let group = group.as_ref().map(|group| format!(" group {group}")).unwrap_or_default();
-    let subscriber = read(&format!("{name} {key} plan {}{address}{group}", plan.join(" ")))?;
+    let mut subscriber = read(&format!("{name} {key} plan {}{address}{prefix}{group}", plan.join(" ")))?;
+    subscriber.password = password_file.as_deref().map(password).transpose()?;
     let _: SubscriberState = client.send("POST", "/v1/subscribers", &subscriber)?;
     Ok(writeln!(out, "{name} is added")?)
+}
+
+/// The password of a file or of standard input, as the API takes it: what stands in front of the end of its line.
+fn password(file: &Path) -> Result<String> {
+    let shown = file.display();
+    let bytes = match file.as_os_str() == "-" {
+        true => std::io::stdin().lock().bytes().collect::<Result<Vec<u8>, _>>(),
+        false => std::fs::read(file),
+    };
+    let bytes = bytes.with_context(|| format!("cannot read the password from {shown}"))?;
+    let line = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
+    let password = line.strip_suffix(b"\r").unwrap_or(line);
+    if !(1..=128).contains(&password.len()) || password.contains(&b'\n') {
+        bail!("{shown} is no password: write 1 to 128 bytes in one line");
+    }
+    Ok(bng::password_word(password))
 }
 
 /// Those of a file, in one request. All mistakes of the file are reported before anything is added.
@@ -113,14 +132,18 @@ fn add_all(client: &Client, file: &Path, out: &mut impl Write) -> Result<()> {
 }
 
 fn change(arguments: &SubscriberChange, out: &mut impl Write) -> Result<()> {
-    let SubscriberChange { name, said, no_address, socket } = arguments;
+    let SubscriberChange { name, said, no_address, no_prefix, socket } = arguments;
     let client = Client::of(socket);
     let SubscriberState { mut subscriber, .. } = client.get(&target(name))?;
-    let Said { mac, line, circuit, plan, address, group } = said;
-    if mac.is_some() || line.is_some() || circuit.is_some() {
+    let Said { mac, line, circuit, login, password_file, plan, address, prefix, group } = said;
+    if mac.is_some() || line.is_some() || circuit.is_some() || login.is_some() {
         subscriber.mac = mac.map(|mac| mac.to_string());
         subscriber.line = line.as_ref().map(ToString::to_string);
         subscriber.circuit.clone_from(circuit);
+        subscriber.login = login.as_ref().map(ToString::to_string);
+    }
+    if let Some(file) = password_file {
+        subscriber.password = Some(password(file)?);
     }
     if !plan.is_empty() {
         // The form of the key does not matter here.
@@ -128,6 +151,9 @@ fn change(arguments: &SubscriberChange, out: &mut impl Write) -> Result<()> {
     }
     if address.is_some() || *no_address {
         subscriber.address = *address;
+    }
+    if prefix.is_some() || *no_prefix {
+        subscriber.prefix = prefix.map(|prefix| prefix.to_string());
     }
     if let Some(group) = group {
         subscriber.group = Some(group.to_string());
@@ -168,7 +194,7 @@ fn list(listing: &Listing, out: &mut impl Write) -> Result<()> {
 
 /// `anna  mac 02:00:00:00:00:01  down 20Mbit/s up 5Mbit/s  online 100.64.0.2`.
 fn line(SubscriberState { subscriber, session }: &SubscriberState) -> Result<String> {
-    let Subscriber { name, mac, line, circuit, login, plan, address, group, state, .. } = subscriber;
+    let Subscriber { name, mac, line, circuit, login, plan, address, prefix, group, state, .. } = subscriber;
     let key = [("mac", mac), ("line", line), ("circuit", circuit), ("login", login)];
     let key = key.into_iter().find_map(|(what, key)| Some(format!("{what} {}", key.as_ref()?)));
     let plan = match plan {
@@ -178,7 +204,10 @@ fn line(SubscriberState { subscriber, session }: &SubscriberState) -> Result<Str
             bng::Rates { down_bits_per_s, up_bits_per_s }.to_string()
         }
     };
-    let online = session.as_ref().map(|session| format!("online {}", session.address));
+    let online = session.as_ref().map(|session| match &session.prefix {
+        Some(prefix) => format!("online {} {prefix}", session.address),
+        None => format!("online {}", session.address),
+    });
     let state = match (online, state.as_str()) {
         (Some(online), "active") => online,
         (Some(online), state) => format!("{online} {state}"),
@@ -186,6 +215,7 @@ fn line(SubscriberState { subscriber, session }: &SubscriberState) -> Result<Str
         (None, state) => state.into(),
     };
     let fixed = address.map(|address| format!("  address {address}")).unwrap_or_default();
+    let prefix = prefix.as_ref().map(|prefix| format!("  prefix {prefix}")).unwrap_or_default();
     let group = group.as_ref().map(|group| format!("  group {group}")).unwrap_or_default();
-    Ok(format!("{name}  {}  {plan}  {state}{fixed}{group}", key.unwrap_or_default()))
+    Ok(format!("{name}  {}  {plan}  {state}{fixed}{prefix}{group}", key.unwrap_or_default()))
 }

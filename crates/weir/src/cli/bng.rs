@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use weir_bng::{Line, Mac, Name, Status};
+use weir_bng::{Line, LinkPrefix, Mac, Name, Status};
 
 use super::Log;
 
@@ -140,12 +140,14 @@ pub(crate) enum SubscriberCommand {
 Examples:
   weir bng subscriber add anna --mac 02:00:00:00:00:01 --plan down 20Mbit up 5Mbit
   weir bng subscriber add ben --line access2:100.7 --plan basic --address 100.64.0.9
+  weir bng subscriber add dora --login dora@isp --password-file dora.password --plan basic
   weir bng subscriber add --from subscribers.txt
 
 A file has one subscriber per line; `#` begins a comment:
   anna mac 02:00:00:00:00:01 plan down 20Mbit up 5Mbit
   ben line access2:100.7 plan basic address 100.64.0.9
-  carl circuit eth0/1:100 plan basic blocked")]
+  carl circuit eth0/1:100 plan basic blocked
+  dora login dora@isp plan basic prefix 2001:db8:100:9::/64 password secret")]
 pub(crate) struct NewSubscriber {
     /// Its name: up to 64 letters, digits, _, -, ., @, / and +
     #[arg(required_unless_present = "from")]
@@ -156,7 +158,7 @@ pub(crate) struct NewSubscriber {
     #[arg(
         long,
         value_name = "FILE",
-        conflicts_with_all = ["name", "mac", "line", "circuit", "plan", "address", "group"]
+        conflicts_with_all = ["name", "mac", "line", "circuit", "login", "plan", "address", "prefix", "group", "password_file"]
     )]
     pub(crate) from: Option<PathBuf>,
     #[command(flatten)]
@@ -174,6 +176,9 @@ pub(crate) struct SubscriberChange {
     /// An address of a pool in place of one of its own
     #[arg(long, conflicts_with = "address")]
     pub(crate) no_address: bool,
+    /// A prefix of a pool in place of one of its own
+    #[arg(long, conflicts_with = "prefix")]
+    pub(crate) no_prefix: bool,
     #[command(flatten)]
     pub(crate) socket: BngSocket,
 }
@@ -182,20 +187,30 @@ pub(crate) struct SubscriberChange {
 #[derive(Debug, Args)]
 pub(crate) struct Said {
     /// Identify it by the MAC address of its device
-    #[arg(long, value_name = "MAC", conflicts_with_all = ["line", "circuit"])]
+    #[arg(long, value_name = "MAC", conflicts_with_all = ["line", "circuit", "login"])]
     pub(crate) mac: Option<Mac>,
     /// Identify it by its line: access1, access1:7, access1:100.7
-    #[arg(long, value_name = "LINE", conflicts_with = "circuit")]
+    #[arg(long, value_name = "LINE", conflicts_with_all = ["circuit", "login"])]
     pub(crate) line: Option<Line>,
     /// Identify it by the circuit-id that its access node adds (option 82): a text, or 0x0104
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", conflicts_with = "login")]
     pub(crate) circuit: Option<String>,
+    /// Identify it by the name that its device gives by PPP
+    #[arg(long, value_name = "LOGIN")]
+    pub(crate) login: Option<Name>,
+    /// File of the password of its login; - reads standard input. A password is no argument, since other users see those of
+    /// programs
+    #[arg(long, value_name = "FILE")]
+    pub(crate) password_file: Option<PathBuf>,
     /// Its plan, behind the name of the subscriber: a plan of the file, or `down RATE up RATE`
     #[arg(long, value_name = "PLAN", num_args = 1..=4)]
     pub(crate) plan: Vec<String>,
     /// The address that it always gets
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) address: Option<Ipv4Addr>,
+    /// The prefix of IPv6 that it always gets, a /64
+    #[arg(long, value_name = "PREFIX")]
+    pub(crate) prefix: Option<LinkPrefix>,
     /// Its group, which rules of filters and metrics name
     #[arg(long, value_name = "GROUP")]
     pub(crate) group: Option<Name>,

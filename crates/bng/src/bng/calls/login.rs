@@ -10,6 +10,7 @@ use crate::config::{Moves, Source};
 use crate::drops::DropReason;
 use crate::ppp::auth::{Attempt, Verdict};
 use crate::ppp::endpoint::Network;
+use crate::prefix::LinkPrefix;
 use crate::session::Device;
 use crate::subscriber::{Key, Status};
 use crate::subscribers::{Index, Offer};
@@ -18,10 +19,25 @@ use crate::why::Outcome;
 /// How long an address is kept for IPCP: as long as it may take.
 const ADDRESS_KEPT: Duration = Duration::from_secs(60);
 
+/// What a client gets by IPCP, and by a router advertisement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Given {
+    pub(super) address: Ipv4Addr,
+    /// `None`: IPV6CP is refused.
+    pub(super) prefix: Option<LinkPrefix>,
+}
+
+/// What RADIUS wants a client to get.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Wishes {
+    pub(super) address: Option<Ipv4Addr>,
+    pub(super) prefix: Option<LinkPrefix>,
+}
+
 /// A subscriber that may come online.
 pub(super) struct Login {
     pub(super) index: Index,
-    pub(super) address: Ipv4Addr,
+    pub(super) given: Given,
     /// The text of the method's success.
     pub(super) message: Vec<u8>,
 }
@@ -71,8 +87,8 @@ impl Bng {
         let index = self.subscriber_of_login(&attempt.name)?;
         let password = self.subscribers.get(index)?.subscriber.password.as_ref()?;
         let Some(message) = attempt.check(password) else { return Some(Err(DropReason::WrongPassword)) };
-        let address = self.admit_login(id, index, None, out);
-        Some(address.map(|address| Login { index, address, message }))
+        let given = self.admit_login(id, index, Wishes::default(), out);
+        Some(given.map(|given| Login { index, given, message }))
     }
 
     /// The subscriber of a name that a client gives.
@@ -87,11 +103,13 @@ impl Bng {
         call.asks = None;
         let (line, mac) = (call.key.line.clone(), call.mac);
         let (verdict, network) = match login {
-            Ok(Login { index, address, message }) => {
-                call.login = Some((index, address));
-                self.keep_address(index, address);
-                self.trace(&line, mac, Outcome::Offered(address));
-                let network = Network { ipv4: Some(self.ppp_addresses(address)), ipv6: None };
+            Ok(Login { index, given, message }) => {
+                call.login = Some((index, given));
+                self.keep_given(index, given);
+                self.trace(&line, mac, Outcome::Offered(given.address));
+                let ipv4 = Some(self.ppp_addresses(given.address));
+                let ipv6 = given.prefix.and_then(|_| self.interface_ids(&line, mac));
+                let network = Network { ipv4, ipv6 };
                 (Verdict::Accept { message }, network)
             }
             Err(Refusal { reason, message }) => {
@@ -108,14 +126,14 @@ impl Bng {
         self.carry_out_call(id, outputs, out);
     }
 
-    /// The address that a subscriber with the right password gets, if it may come online. `wish` is the address of RADIUS's Accept.
+    /// What a subscriber with the right password gets, if it may come online.
     pub(super) fn admit_login(
         &mut self,
         id: CallId,
         index: Index,
-        wish: Option<Ipv4Addr>,
+        wishes: Wishes,
         out: &mut Outputs,
-    ) -> Result<Ipv4Addr, DropReason> {
+    ) -> Result<Given, DropReason> {
         let call = self.calls.calls.get(&id).ok_or(DropReason::PppoeSession)?;
         let entry = self.subscribers.get(index).ok_or(DropReason::LoginUnknown)?;
         let is_same = |device: &Device| (&device.line, device.mac) == (&call.key.line, call.mac);
@@ -130,24 +148,25 @@ impl Bng {
         if is_elsewhere && self.config.moves == Moves::Refuse {
             return Err(DropReason::SessionElsewhere);
         }
-        match (wish, self.current_address(index)) {
-            (Some(wish), current) if current == Some(wish) || self.addresses.is_free_for(wish, index) => {
-                Ok(wish)
-            }
-            (Some(_), _) => Err(DropReason::FixedAddressInUse),
-            (None, Some(current)) => Ok(current),
-            (None, None) => self.choose_address(index, None, out),
-        }
+        let address = match (wishes.address, self.current_address(index)) {
+            (Some(wish), current) if current == Some(wish) || self.addresses.is_free_for(wish, index) => wish,
+            (Some(_), _) => return Err(DropReason::FixedAddressInUse),
+            (None, Some(current)) => current,
+            (None, None) => self.choose_address(index, None, out)?,
+        };
+        Ok(Given { address, prefix: self.prefix_for(index, wishes.prefix, out)? })
     }
 
-    /// The address is the subscriber's until IPCP has ended.
-    fn keep_address(&mut self, index: Index, address: Ipv4Addr) {
+    /// Address and prefix are the subscriber's until IPCP has ended.
+    fn keep_given(&mut self, index: Index, given: Given) {
+        let Given { address, prefix } = given;
         self.withdraw_offer(index);
         self.addresses.hold(address, index);
+        prefix.into_iter().for_each(|prefix| self.prefixes.hold(prefix, index));
         let until = self.now.at + self.config.offer.max(ADDRESS_KEPT);
         self.deadlines.insert((until, Deadline::Offer(index)));
         if let Some(entry) = self.subscribers.get_mut(index) {
-            entry.offer = Some(Offer { address, until });
+            entry.offer = Some(Offer { address, prefix, until });
         }
     }
 }

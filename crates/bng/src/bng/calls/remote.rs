@@ -11,13 +11,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::login::{Login, Refusal};
+use super::login::{Login, Refusal, Wishes};
 use super::{Bng, CallId, Deadline, Outputs};
 use crate::drops::DropReason;
 use crate::io::{Event, Output};
 use crate::name::Name;
 use crate::plan::{Plan, Rates};
 use crate::ppp::auth::Attempt;
+use crate::prefix::LinkPrefix;
 use crate::radius::access::{Accept, Framed, Place, reject_message, request};
 use crate::radius::attribute::Attributes;
 use crate::radius::client::{self, Client, Failure, LinkChange, Server, Timers, Token};
@@ -220,9 +221,10 @@ impl Bng {
             Some(Framed::Address(address)) => Some(address),
             Some(Framed::Any) | None => None,
         };
-        let address = self.admit_login(id, index, wish, out)?;
+        let wishes = Wishes { address: wish, prefix: prefix_of(&accept)? };
+        let given = self.admit_login(id, index, wishes, out)?;
         let text = || accept.message.clone().unwrap_or_default().into_bytes();
-        Ok(Login { index, address, message: accept.proof.clone().unwrap_or_else(text) })
+        Ok(Login { index, given, message: accept.proof.clone().unwrap_or_else(text) })
     }
 
     /// The subscriber of a name that RADIUS has accepted, with the plan that the answer says.
@@ -261,4 +263,12 @@ impl Bng {
         let default = || self.config.radius.iter().find_map(|server| server.plan.clone()).map(Plan::Named);
         before.or_else(default)
     }
+}
+
+/// Framed-IPv6-Prefix: a /64, which the concentrator advertises (RFC 5080, section 2.11). Another length could not be used as it was
+/// assigned.
+fn prefix_of(accept: &Accept) -> Result<Option<LinkPrefix>, DropReason> {
+    let Some(prefix) = accept.prefixes.first() else { return Ok(None) };
+    let text = format!("{}/{}", prefix.address, prefix.len);
+    text.parse().map(Some).map_err(|_| DropReason::RadiusPrefix)
 }

@@ -1,7 +1,7 @@
 //! What a record changes in the tables. As `weir_bng::Bng` adopts records: later ones take precedence, so that an address has at most one
 //! session, and a subscriber, too.
 
-use rusqlite::{OptionalExtension, Params, Transaction};
+use rusqlite::{OptionalExtension, Params, Transaction, params};
 use weir_bng::{Change, Counters, EndCause, Lease, Name, Record, SessionId, Subscriber};
 
 /// Ended sessions that are kept, at most.
@@ -60,6 +60,10 @@ impl<'a> Tables<'a> {
             Change::LastAddress { subscriber, address } => {
                 self.set_last_address(subscriber.as_str(), &address.to_string())?
             }
+            Change::LastPrefix { subscriber, prefix } => {
+                let sql = "UPDATE subscribers SET last_prefix = ?2 WHERE name = ?1";
+                self.run(sql, (subscriber.as_str(), prefix.to_string()))? > 0
+            }
             Change::Lease { session, subscriber, start_s, counters, lease } => {
                 let lease =
                     Row { session: *session, start_s: *start_s, counters: *counters, lease, revision };
@@ -114,10 +118,10 @@ impl<'a> Tables<'a> {
 
     fn subscriber(&self, subscriber: &Subscriber, revision: u64) -> rusqlite::Result<bool> {
         self.run(
-            "INSERT INTO subscribers (name, key, plan, fixed_address, status, revision, password, group_name)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+            "INSERT INTO subscribers (name, key, plan, fixed_address, status, revision, password, group_name, fixed_prefix)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
              ON CONFLICT DO UPDATE SET key = ?2, plan = ?3, fixed_address = ?4, status = ?5, revision = ?6,
-             password = ?7, group_name = ?8",
+             password = ?7, group_name = ?8, fixed_prefix = ?9",
             (
                 subscriber.name.as_str(),
                 subscriber.key.to_string(),
@@ -127,6 +131,7 @@ impl<'a> Tables<'a> {
                 number(revision),
                 subscriber.password_word(),
                 subscriber.group.as_ref().map(Name::as_str),
+                subscriber.fixed_prefix.map(|prefix| prefix.to_string()),
             ),
         )?;
         Ok(true)
@@ -149,13 +154,14 @@ impl<'a> Tables<'a> {
         Ok(self.run(sql, (subscriber, address))? > 0)
     }
 
-    /// Whatever held the address ends, and the session that the subscriber had.
+    /// Whatever held the address or the prefix ends, and the session that the subscriber had.
     fn lease(&self, subscriber: &str, row: &Row<'_>) -> rusqlite::Result<bool> {
         let address = row.lease.address.to_string();
         let id = number(row.session.0);
-        let sql = "SELECT id FROM sessions WHERE subscriber = ?1 OR address = ?2";
+        let prefix = row.lease.prefix.map(|prefix| prefix.to_string());
+        let sql = "SELECT id FROM sessions WHERE subscriber = ?1 OR address = ?2 OR prefix = ?3";
         let mut statement = self.change.prepare_cached(sql)?;
-        let others = statement.query_map((subscriber, &address), |row| row.get(0))?;
+        let others = statement.query_map((subscriber, &address, &prefix), |row| row.get(0))?;
         for other in others.collect::<rusqlite::Result<Vec<i64>>>()? {
             let leaves = match other == id {
                 true => Leaves::Renewed,
@@ -167,9 +173,9 @@ impl<'a> Tables<'a> {
         let device = &row.lease.device;
         self.run(
             "INSERT INTO sessions (id, subscriber, line, mac, relay, address, client_id, start_s, granted_s, lease_s,
-                down_frames, down_bytes, up_frames, up_bytes, revision, ppp)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
-            (
+                down_frames, down_bytes, up_frames, up_bytes, revision, ppp, prefix)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
+            params![
                 id,
                 subscriber,
                 device.line.to_string(),
@@ -186,7 +192,8 @@ impl<'a> Tables<'a> {
                 number(row.counters.up_bytes),
                 number(row.revision),
                 row.lease.ppp.map(|ppp| ppp.to_string()),
-            ),
+                prefix,
+            ],
         )?;
         Ok(true)
     }
@@ -196,9 +203,9 @@ impl<'a> Tables<'a> {
         if let Leaves::Ended(cause, counters) = leaves {
             self.run(
                 "INSERT INTO ended_sessions (session, subscriber, line, mac, address, start_s, end_s, cause,
-                    down_frames, down_bytes, up_frames, up_bytes)
+                    down_frames, down_bytes, up_frames, up_bytes, prefix)
                  SELECT id, subscriber, line, mac, address, start_s, ?2, ?3,
-                    max(down_frames, ?4), max(down_bytes, ?5), max(up_frames, ?6), max(up_bytes, ?7)
+                    max(down_frames, ?4), max(down_bytes, ?5), max(up_frames, ?6), max(up_bytes, ?7), prefix
                  FROM sessions WHERE id = ?1",
                 (
                     session,
@@ -212,9 +219,10 @@ impl<'a> Tables<'a> {
             )?;
         }
         self.run(
-            "UPDATE subscribers SET last_address = left.address
-             FROM (SELECT subscriber, address FROM sessions WHERE id = ?1) AS left
-             WHERE name = left.subscriber AND last_address IS NOT left.address",
+            "UPDATE subscribers SET last_address = left.address, last_prefix = coalesce(left.prefix, last_prefix)
+             FROM (SELECT subscriber, address, prefix FROM sessions WHERE id = ?1) AS left
+             WHERE name = left.subscriber
+                AND (last_address IS NOT left.address OR last_prefix IS NOT coalesce(left.prefix, last_prefix))",
             [session],
         )?;
         self.run("DELETE FROM sessions WHERE id = ?1", [session])?;

@@ -42,20 +42,22 @@ pub(super) fn records(db: &Connection, revision: u64) -> Result<Vec<Record>, Loa
     let mut others = Vec::new();
     for_each(db, "quarantines", QUARANTINES, |row| quarantine(row, &mut others))?;
     for_each(db, "subscribers", LAST_ADDRESSES, |row| last_address(row, &mut others))?;
+    for_each(db, "subscribers", LAST_PREFIXES, |row| last_prefix(row, &mut others))?;
     for_each(db, "sessions", SESSIONS, |row| session(row, &mut others))?;
     for_each(db, "answers", ANSWERS, |row| answer(row, &mut others))?;
     Ok(changes.into_iter().chain(others).map(|change| Record { revision, change }).collect())
 }
 
-const SUBSCRIBERS: &str =
-    "SELECT name, key, plan, fixed_address, status, password, group_name FROM subscribers ORDER BY revision";
+const SUBSCRIBERS: &str = "SELECT name, key, plan, fixed_address, status, fixed_prefix, password, group_name FROM subscribers ORDER BY revision";
 const LAST_ADDRESSES: &str =
     "SELECT name, last_address FROM subscribers WHERE last_address IS NOT NULL ORDER BY revision";
+const LAST_PREFIXES: &str =
+    "SELECT name, last_prefix FROM subscribers WHERE last_prefix IS NOT NULL ORDER BY revision";
 const ANSWERS: &str = "SELECT login, answer FROM answers ORDER BY revision";
 const QUARANTINES: &str = "SELECT address, subscriber, until_s FROM quarantines ORDER BY revision";
 const SESSIONS: &str =
     "SELECT id, subscriber, line, mac, relay, address, client_id, start_s, granted_s, lease_s, down_frames,
-    down_bytes, up_frames, up_bytes, ppp FROM sessions ORDER BY revision";
+    down_bytes, up_frames, up_bytes, ppp, prefix FROM sessions ORDER BY revision";
 
 /// A value cannot be read, or a column.
 enum Wrong {
@@ -95,6 +97,11 @@ fn value<T: FromStr<Err = String>>(row: &Row<'_>, column: usize) -> Result<T, Wr
     text(row, column)?.parse().map_err(Wrong::Value)
 }
 
+fn optional<T: FromStr<Err = String>>(row: &Row<'_>, column: usize) -> Result<Option<T>, Wrong> {
+    let text = row.get::<_, Option<String>>(column)?;
+    text.map(|text| text.parse()).transpose().map_err(Wrong::Value)
+}
+
 fn address(text: &str) -> Result<Ipv4Addr, Wrong> {
     text.parse().map_err(|error| Wrong::Value(format!("`{text}` is no IPv4 address: {error}")))
 }
@@ -109,7 +116,7 @@ fn subscriber(row: &Row<'_>, changes: &mut Vec<Change>) -> Result<(), Wrong> {
     if let Some(fixed) = row.get::<_, Option<String>>(3)? {
         line = line + " address " + &fixed;
     }
-    for (word, column) in [(" password ", 5), (" group ", 6)] {
+    for (word, column) in [(" prefix ", 5), (" password ", 6), (" group ", 7)] {
         if let Some(value) = row.get::<_, Option<String>>(column)? {
             line = line + word + &value;
         }
@@ -127,6 +134,11 @@ fn last_address(row: &Row<'_>, changes: &mut Vec<Change>) -> Result<(), Wrong> {
     Ok(())
 }
 
+fn last_prefix(row: &Row<'_>, changes: &mut Vec<Change>) -> Result<(), Wrong> {
+    changes.push(Change::LastPrefix { subscriber: value(row, 0)?, prefix: value(row, 1)? });
+    Ok(())
+}
+
 fn quarantine(row: &Row<'_>, changes: &mut Vec<Change>) -> Result<(), Wrong> {
     let (address, until_s) = (address(text(row, 0)?)?, number(row, 2)?);
     changes.push(Change::Declined { address, subscriber: value(row, 1)?, until_s });
@@ -138,10 +150,11 @@ fn session(row: &Row<'_>, changes: &mut Vec<Change>) -> Result<(), Wrong> {
     let lease = Lease {
         device: Device { line: value(row, 2)?, mac: value(row, 3)?, relay },
         address: address(text(row, 5)?)?,
+        prefix: optional(row, 15)?,
         client_id: row.get::<_, Option<Vec<u8>>>(6)?.map(Vec::into_boxed_slice),
         granted_s: number(row, 8)?,
         lease_s: row.get(9)?,
-        ppp: row.get::<_, Option<String>>(14)?.map(|ppp| ppp.parse()).transpose().map_err(Wrong::Value)?,
+        ppp: optional(row, 14)?,
     };
     let counters = Counters {
         down_frames: number(row, 10)?,

@@ -7,42 +7,94 @@ use weir_packet::steer::{flow, mix4, mix6};
 
 use super::super::counts::FrameKind;
 use super::{Subscribers, Tables, pppoe_bytes};
+use crate::batch::{Frames, PerFrame, Set};
 use crate::dir::{Dir, EntryPoint};
 use crate::drops::{DropReason, Drops};
-use crate::frame::{Fragment, Frame, Kind, Known, Subscriber};
+use crate::frame::{Fragment, Frame, Kind, Known, Line};
 use crate::kept::{Then, Ticket};
 use crate::outbox::Outbox;
-use crate::shape::{GroupState, Offered, QueueFigures, ShapeConfig, Shapers, Side, Why, plan};
+use crate::shape::{Departed, GroupState, Offered, QueueFigures, ShapeConfig, Shapers, Side, Why, plan};
 use crate::time::Time;
 
 /// Frames that one call emits in a direction; more of them leave behind the next batch.
 const AT_ONCE: usize = 256;
+/// Frames of them that are found before the first one is emitted: what the others need arrives meanwhile.
+const GROUP: usize = 32;
 /// Classes of subscribers' frames end here; the last one is strict.
 const STRICT: u8 = 3;
 
 impl Subscribers {
-    /// A frame from its subscriber was accepted. `Some`: it has to wait, and was kept.
-    #[inline]
-    pub(crate) fn hold_from(&mut self, now: Time, frame: &Frame<'_>, outbox: &mut Outbox) -> Option<Ticket> {
-        let tables = self.0.as_mut()?;
-        let shapers = tables.shapers.as_mut()?;
-        let side = tables.from.record(frame.subscriber.index)?;
-        let (line, bits_per_s) = (side.line, side.bucket.bits_per_s());
-        if !shapers.takes(Side::From, bits_per_s) {
-            return None;
+    /// Frames of `set` were accepted from their subscribers. Those that have to wait are kept, and `kept` is told their tickets.
+    pub(crate) fn hold_from(
+        &mut self,
+        now: Time,
+        frames: &Frames<'_, '_>,
+        set: Set,
+        outbox: &mut Outbox,
+        mut kept: impl FnMut(usize, Ticket),
+    ) {
+        let Some(tables) = &mut self.0 else { return };
+        let Some(shapers) = tables.shapers.as_mut().filter(|shapers| shapers.is_at(Side::From)) else {
+            return;
+        };
+        shapers.touch_slots(Side::From, set.map(|i| frames[i].subscriber.index));
+        let mut packets = PerFrame::all(Offered::default());
+        for i in set {
+            let line =
+                tables.from.record(frames[i].subscriber.index).map_or_else(Line::default, |side| side.line);
+            packets[i] = offered(&frames[i], frames[i].bytes().len() + pppoe_bytes(line));
         }
-        let packet = offered(frame, frame.bytes().len() + pppoe_bytes(line));
-        let mut ticket = None;
-        let keep = || *ticket.insert(outbox.keep(frame));
-        shapers.offer((Side::From, now), &packet, |config| plan(config, line, bits_per_s), keep);
-        ticket
+        shapers.touch((Side::From, now), &packets, set);
+        for i in set {
+            let Some(side) = tables.from.record(packets[i].subscriber) else { continue };
+            let (line, bits_per_s) = (side.line, side.bucket.bits_per_s());
+            if shapers.takes(Side::From, bits_per_s) {
+                let keep = || {
+                    let ticket = outbox.keep(&frames[i]);
+                    kept(i, ticket);
+                    ticket
+                };
+                shapers.offer((Side::From, now), &packets[i], |config| plan(config, line, bits_per_s), keep);
+            }
+        }
+    }
+
+    /// Frames of `set` are on their way to subscribers, and complete soon.
+    pub(crate) fn touch_slots_to(&self, frames: &Frames<'_, '_>, set: Set) {
+        let shapers = self.0.as_ref().and_then(|tables| tables.shapers.as_ref());
+        if let Some(shapers) = shapers.filter(|shapers| shapers.is_at(Side::To)) {
+            shapers.touch_slots(Side::To, set.map(|i| frames[i].subscriber.index));
+        }
+    }
+
+    /// Frames of `set`, which [`Subscribers::touch_slots_to`] knows, are complete and go to subscribers. Those that have to wait are kept, and `kept` is told their tickets.
+    pub(crate) fn hold_all_to(
+        &mut self,
+        now: Time,
+        frames: &Frames<'_, '_>,
+        set: Set,
+        outbox: &mut Outbox,
+        mut kept: impl FnMut(usize, Ticket),
+    ) {
+        let Some(tables) = &mut self.0 else { return };
+        let Some(shapers) = tables.shapers.as_ref().filter(|shapers| shapers.is_at(Side::To)) else { return };
+        let mut packets = PerFrame::all(Offered::default());
+        for i in set {
+            packets[i] = offered(&frames[i], frames[i].bytes().len());
+        }
+        shapers.touch((Side::To, now), &packets, set);
+        for i in set {
+            if let Some(ticket) = tables.hold_packet_to(now, &packets[i], || outbox.keep(&frames[i])) {
+                kept(i, ticket);
+            }
+        }
     }
 
     /// A frame for a subscriber is complete. `Some`: it has to wait, and was kept.
     #[inline]
     pub(crate) fn hold_to(&mut self, now: Time, frame: &Frame<'_>, outbox: &mut Outbox) -> Option<Ticket> {
         let packet = offered(frame, frame.bytes().len());
-        self.hold_packet_to(now, frame.subscriber, &packet, || outbox.keep(frame))
+        self.0.as_mut()?.hold_packet_to(now, &packet, || outbox.keep(frame))
     }
 
     /// The same for a fragment that the node has made of a frame. `Err`: it need not wait.
@@ -56,31 +108,8 @@ impl Subscribers {
         let packet = offered(frame, buf.len().saturating_sub(crate::frame::HEAD_ROOM));
         let mut buf = Some(buf);
         let keep = || outbox.keep_made(known, buf.take().unwrap_or_default());
-        self.hold_packet_to(now, frame.subscriber, &packet, keep);
+        self.0.as_mut().map(|tables| tables.hold_packet_to(now, &packet, keep));
         buf.map_or(Ok(()), Err)
-    }
-
-    #[inline]
-    fn hold_packet_to(
-        &mut self,
-        now: Time,
-        to: Subscriber,
-        packet: &Offered,
-        keep: impl FnOnce() -> Ticket,
-    ) -> Option<Ticket> {
-        let tables = self.0.as_mut()?;
-        let shapers = tables.shapers.as_mut()?;
-        let side = tables.to.record(to.index)?;
-        let (line, bits_per_s) = (side.line, side.bucket.bits_per_s());
-        if !shapers.takes(Side::To, bits_per_s) {
-            return None;
-        }
-        let mut ticket = None;
-        let keep = || *ticket.insert(keep());
-        if shapers.offer((Side::To, now), packet, |config| plan(config, line, bits_per_s), keep) {
-            tables.sent(to.index, packet.note, packet.bytes);
-        }
-        ticket
     }
 
     /// Emits frames that waited and may go on now, and drops those that were dropped. True: there is more.
@@ -117,6 +146,27 @@ impl Subscribers {
 }
 
 impl Tables {
+    #[inline]
+    fn hold_packet_to(
+        &mut self,
+        now: Time,
+        packet: &Offered,
+        keep: impl FnOnce() -> Ticket,
+    ) -> Option<Ticket> {
+        let shapers = self.shapers.as_mut()?;
+        let side = self.to.record(packet.subscriber)?;
+        let (line, bits_per_s) = (side.line, side.bucket.bits_per_s());
+        if !shapers.takes(Side::To, bits_per_s) {
+            return None;
+        }
+        let mut ticket = None;
+        let keep = || *ticket.insert(keep());
+        if shapers.offer((Side::To, now), packet, |config| plan(config, line, bits_per_s), keep) {
+            self.sent(packet.subscriber, packet.note, packet.bytes);
+        }
+        ticket
+    }
+
     /// The text says this of shaping.
     pub(super) fn set_shape(&mut self, config: &ShapeConfig) {
         let Tables { shapers, from, to, seed, .. } = self;
@@ -144,20 +194,16 @@ impl Tables {
             let Some(shapers) = &mut self.shapers else { return false };
             shapers.advance(side, now);
             let mut left = AT_ONCE;
-            while left > 0
-                && let Some((ticket, departed)) = self.shapers.as_mut().and_then(|all| all.next(side, now))
-            {
-                left -= 1;
-                let then = match side {
-                    Side::To => {
-                        let line = self.sent(departed.subscriber, departed.note, departed.bytes);
-                        Then::Whole { port: line.port, is_marked: departed.is_marked }
-                    }
-                    Side::From if departed.is_marked => Then::Marked(EntryPoint::Begin(Dir::Outward)),
-                    Side::From => Then::On(EntryPoint::Begin(Dir::Outward)),
-                };
-                outbox.emit(ticket, then);
+            let mut group = std::mem::take(&mut self.departing);
+            loop {
+                self.find_departing(side, now, &mut group, left.min(GROUP), outbox);
+                left -= group.len();
+                if group.is_empty() {
+                    break;
+                }
+                group.drain(..).for_each(|departing| self.emit_departing(side, departing, outbox));
             }
+            self.departing = group;
             more |= left == 0;
             for (ticket, lost) in self.shapers.iter_mut().flat_map(|shapers| shapers.lost(side)) {
                 outbox.discard(ticket);
@@ -171,9 +217,44 @@ impl Tables {
         more
     }
 
+    /// The next frames that go on now, at most so many; what is needed to emit them is on its way.
+    #[inline]
+    fn find_departing(
+        &mut self,
+        side: Side,
+        now: Time,
+        group: &mut Vec<(Ticket, Departed)>,
+        most: usize,
+        outbox: &Outbox,
+    ) {
+        let Some(shapers) = &mut self.shapers else { return };
+        while group.len() < most
+            && let Some((ticket, departed)) = shapers.next(side, now)
+        {
+            outbox.kept.touch(ticket);
+            if side == Side::To {
+                self.to.touch(departed.subscriber);
+            }
+            group.push((ticket, departed));
+        }
+    }
+
+    #[inline]
+    fn emit_departing(&mut self, side: Side, (ticket, departed): (Ticket, Departed), outbox: &mut Outbox) {
+        let then = match side {
+            Side::To => {
+                let line = self.sent(departed.subscriber, departed.note, departed.bytes);
+                Then::Whole { port: line.port, is_marked: departed.is_marked }
+            }
+            Side::From if departed.is_marked => Then::Marked(EntryPoint::Begin(Dir::Outward)),
+            Side::From => Then::On(EntryPoint::Begin(Dir::Outward)),
+        };
+        outbox.emit(ticket, then);
+    }
+
     /// A frame leaves for a subscriber: it counts. Returns where it is.
     #[inline]
-    fn sent(&mut self, index: u32, note: u16, bytes: u32) -> crate::frame::Line {
+    fn sent(&mut self, index: u32, note: u16, bytes: u32) -> Line {
         let side = &mut self.to[index];
         side.traffic.add(bytes as usize);
         let (line, labels) = (side.line, side.labels);

@@ -221,7 +221,8 @@ impl Router {
     /// Sends packets of `set` that are for subscribers, on their way in to them; returns the others.
     pub(crate) fn run_to_subscribers(&self, step: &mut Step<'_, '_>, set: Set) -> Set {
         let found = step.subscribers.find_receivers(&mut step.frames, set);
-        let mut others = set.without(found);
+        step.subscribers.touch_slots_to(&step.frames, found);
+        let (mut others, mut held) = (set.without(found), Set::EMPTY);
         for i in found {
             let frame = &mut step.frames[i];
             let Some(receiver) = step.subscribers.receiver(frame.subscriber).filter(|_| {
@@ -249,11 +250,13 @@ impl Router {
                         id => frame.set_session(mac, own, tags, id),
                     }
                     step.leave(i, port);
-                    hold(step, i);
+                    held.insert(i);
                 }
                 Err(denied) => step.drop(i, denied.into()),
             }
         }
+        let Step { now, frames, outbox, subscribers, verdicts, .. } = step;
+        subscribers.hold_all_to(*now, frames, held, outbox, |i, ticket| verdicts[i] = Verdict::Kept(ticket));
         others
     }
 
