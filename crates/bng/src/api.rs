@@ -131,6 +131,15 @@ pub struct Session {
     /// The relay by which it is reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relay: Option<Ipv4Addr>,
+    /// Its Acct-Session-Id; none: it is not accounted for, and RADIUS does not know it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acct_session_id: Option<String>,
+    /// `waits`: no server has answered its Start; `started`; `off`: there was no accounting server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accounting: Option<String>,
+    /// A limit was reached, or RADIUS has said so: it reaches the walled garden alone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub walled: bool,
     /// Its port has no link: it ends after the grace, unless the link is up again.
     #[serde(default)]
     pub grace: bool,
@@ -217,6 +226,78 @@ pub struct Pool {
 pub struct Pools {
     /// In the order in which they are used.
     pub pools: Vec<Pool>,
+}
+
+/// RADIUS: its servers, accounting, CoA and Disconnect.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Radius {
+    /// Servers of logins, then those of accounting, in the order in which they are asked.
+    pub servers: Vec<RadiusServer>,
+    /// What servers were told of sessions.
+    pub accounting: Accounting,
+    /// Requests of CoA and Disconnect.
+    pub dynamic_authorization: DynamicAuthorization,
+}
+
+/// What was sent to a server, and came back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RadiusServer {
+    /// Its name.
+    pub server: String,
+    /// `access` or `accounting`.
+    pub service: String,
+    /// Whether it answers.
+    pub alive: bool,
+    /// First datagrams of requests.
+    pub requests: u64,
+    /// Datagrams that were sent again.
+    pub repeated: u64,
+    /// Answers that were believed.
+    pub answers: u64,
+    /// Answers of no open request: late or repeated ones.
+    pub late: u64,
+    /// Answers with a wrong authenticator.
+    pub forged: u64,
+    /// Answers without the Message-Authenticator that they must have.
+    pub without_authenticator: u64,
+    /// Answers that are no packet, or of another kind.
+    pub malformed: u64,
+}
+
+/// What servers were told of sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Accounting {
+    /// Messages that no server has answered.
+    pub waiting: usize,
+    /// Sessions that have ended, and whose Stop no server has answered.
+    pub ended_sessions: usize,
+    /// Start messages that were answered.
+    pub starts: u64,
+    /// Interim updates that were answered.
+    pub interims: u64,
+    /// Stop messages that were answered.
+    pub stops: u64,
+    /// Sessions whose messages were dropped, because too many waited.
+    pub dropped: u64,
+}
+
+/// Requests of CoA and Disconnect by what became of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DynamicAuthorization {
+    /// Carried out.
+    pub acknowledged: u64,
+    /// Refused with an Error-Cause.
+    pub refused: u64,
+    /// They came again.
+    pub repeated: u64,
+    /// Of a source that is not configured.
+    pub unknown_source: u64,
+    /// With a wrong authenticator, or malformed.
+    pub distrusted: u64,
+    /// With an Event-Timestamp outside the window.
+    pub outside_window: u64,
+    /// Beyond the most that are remembered.
+    pub too_many: u64,
 }
 
 /// How the program is.
@@ -387,6 +468,7 @@ impl From<&subscriber::Subscriber> for Subscriber {
 impl From<&session::Session> for Session {
     fn from(session: &session::Session) -> Session {
         let session::Session { id, subscriber, lease, start_s, counters, grace_until, .. } = session;
+        let account = lease.account.as_ref();
         Session {
             session: id.0,
             subscriber: subscriber.to_string(),
@@ -396,6 +478,9 @@ impl From<&session::Session> for Session {
             address: lease.address,
             prefix: lease.prefix.map(|prefix| prefix.to_string()),
             relay: lease.device.relay,
+            acct_session_id: account.map(|account| account.id.to_string()),
+            accounting: account.map(|account| account.told.name().into()),
+            walled: account.is_some_and(|account| account.is_walled),
             grace: grace_until.is_some(),
             brown_out: false,
             start_s: *start_s,

@@ -5,11 +5,14 @@
 //!                                                     > sessions.rs: grant, end > records > what waits for the disk
 //! ```
 
+mod accounting;
 mod adopt;
 mod advertise;
 mod calls;
 mod commands;
 mod dhcp;
+mod dynauth;
+mod limits;
 mod queries;
 mod sessions;
 
@@ -17,8 +20,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+pub use accounting::AccountingCounts;
+pub use dynauth::DynauthCounts;
 pub use queries::{Counts, Sizes};
 
+use self::accounting::Ledger;
 use self::calls::{CallId, Calls};
 use crate::config::Config;
 use crate::drops::DropReason;
@@ -28,6 +34,9 @@ use crate::line::{Line, PortName};
 use crate::mac::Mac;
 use crate::pool::Addresses;
 use crate::prefix::Prefixes;
+use crate::radius::Service;
+use crate::radius::dynauth::{self as dynauth_server, ErrorCause};
+use crate::radius::plans::PlanTable;
 use crate::record::{Change, Record};
 use crate::session::SessionId;
 use crate::subscribers::{Index, Subscribers};
@@ -57,6 +66,11 @@ pub struct Bng {
     counts: Counts,
     /// PPPoE sessions, also those that are being set up.
     calls: Calls,
+    /// Accounting.
+    ledger: Ledger,
+    /// Requests of CoA and Disconnect.
+    dynauth: dynauth_server::Server,
+    dynauth_counts: DynauthCounts,
     /// Until when a port's servers are not reported again.
     servers_seen: HashMap<PortName, Duration>,
     /// When [`Output::Wake`] was last said for.
@@ -70,6 +84,8 @@ enum Deadline {
     Lease(Index),
     /// A session ends, since its port has no link.
     Grace(Index),
+    /// An interim update, or a limit of a session.
+    Session(Index),
     /// An offer ends.
     Offer(Index),
     /// An address may be assigned again.
@@ -82,6 +98,8 @@ enum Deadline {
     Advertise(Index),
     /// A request to RADIUS was not answered in time.
     Radius,
+    /// The same of accounting, or a Stop waits no longer.
+    Accounting,
 }
 
 /// Why an address is not assigned for a time.
@@ -108,6 +126,8 @@ enum Wait {
         session: SessionId,
         answer: Answer,
     },
+    /// A server that has asked for a change.
+    Dynauth { key: dynauth_server::Key },
     /// An operator; the subscriber that was changed, if any.
     Command { id: u64, changed: Option<Index> },
 }
@@ -138,6 +158,8 @@ impl Bng {
         prefixes.set_pools(config.prefix_pools.clone());
         let mut calls = Calls::new(seed);
         calls.configure(config.pppoe.as_ref());
+        let options = dynauth_server::Options::default();
+        let dynauth = dynauth_server::Server::new(options, config.aaa.nas.clone(), PlanTable::default());
         Ok(Bng {
             config,
             now: Now::default(),
@@ -151,6 +173,9 @@ impl Bng {
             revision: 0,
             limiter: Limiter::new(seed),
             calls,
+            ledger: Ledger::new(seed),
+            dynauth,
+            dynauth_counts: DynauthCounts::default(),
             traces: Traces::default(),
             counts: Counts::default(),
             servers_seen: HashMap::new(),
@@ -174,15 +199,30 @@ impl Bng {
             Input::Adopt(record) => self.adopt(record, out),
             Input::NodeTable(table) => self.compare_node(table, out),
             Input::RadiusServers(servers) => self.set_radius_servers(servers, out),
-            Input::Radius { server, port, bytes } => self.radius_datagram(server, port, bytes, out),
+            Input::AccountingServers(servers) => self.set_accounting_servers(servers, out),
+            Input::Radius { service: Service::Access, server, port, bytes } => {
+                self.radius_datagram(server, port, bytes, out)
+            }
+            Input::Radius { service: Service::Accounting, server, port, bytes } => {
+                self.accounting_datagram(server, port, bytes, out)
+            }
+            Input::DynauthOptions(options) => self.set_dynauth(options),
+            Input::Dynauth { from, bytes } => self.dynauth_datagram(from, bytes, out),
+            Input::Removed { session, counters } => self.removed_by_node(session, counters, out),
+            Input::RadiusLink { service: Service::Access, server, port, change } => {
+                self.radius_link(server, port, change, out)
+            }
+            Input::RadiusLink { service: Service::Accounting, server, port, change } => {
+                self.accounting_link(server, port, change, out)
+            }
             Input::PasswordHashed { login, mark, hash } => self.password_hashed(login, mark, hash, out),
             Input::PasswordChecked { id, checked } => self.password_checked(id, checked, out),
-            Input::RadiusLink { server, port, change } => self.radius_link(server, port, change, out),
             Input::SessionLost { session } => self.session_lost(session, out),
             Input::NodeRefused { session } => self.refused_by_node(session),
             Input::Counted { session, counters } => self.counted(session, counters, out),
             Input::PortLink { port, link } => self.port_link(&port, link, out),
         }
+        self.account(out);
         let next = self.deadlines.first().map(|(at, _)| *at);
         if let Some(at) = next.filter(|at| self.wake != Some(*at)) {
             out.push(Output::Wake(at));
@@ -200,12 +240,14 @@ impl Bng {
             match deadline {
                 Deadline::Lease(subscriber) => self.lease_ends(subscriber, out),
                 Deadline::Grace(subscriber) => self.grace_ends(subscriber, out),
+                Deadline::Session(subscriber) => self.session_is_due(subscriber, out),
                 Deadline::Offer(subscriber) => self.withdraw_offer(subscriber),
                 Deadline::Quarantine(address) => self.quarantine_ends(address),
                 Deadline::Call(call) => self.call_timer(call, out),
                 Deadline::Pado(_) => self.send_pado(out),
                 Deadline::Advertise(subscriber) => self.advertise_again(subscriber, out),
                 Deadline::Radius => self.radius_timer(out),
+                Deadline::Accounting => self.accounting_timer(out),
             }
         }
     }
@@ -219,12 +261,14 @@ impl Bng {
 
     /// Records up to this one are on disk.
     fn stored(&mut self, revision: u64, out: &mut Outputs) {
+        self.ends_are_stored(revision, out);
         while let Some(waiting) = self.waiting.pop_front_if(|waiting| waiting.revision <= revision) {
             match waiting.what {
                 Wait::Command { id, changed } => {
                     self.subscriber_is_stored(changed);
                     out.push(Output::Done { id, result: Ok(()) });
                 }
+                Wait::Dynauth { key } => self.answer_dynauth(key, Ok(()), out),
                 Wait::Answer { subscriber, session, answer } => {
                     self.subscriber_is_stored(Some(subscriber));
                     let is_online = self.session_is_stored(subscriber, session, out);
@@ -251,10 +295,14 @@ impl Bng {
 
     /// Clients that wait for a record ask again, and get the answer to a new one.
     fn store_failed(&mut self, out: &mut Outputs) {
+        self.ends_are_lost();
         for waiting in std::mem::take(&mut self.waiting) {
             match waiting.what {
                 Wait::Command { id, .. } => {
                     out.push(Output::Done { id, result: Err(CommandError::NotStored) })
+                }
+                Wait::Dynauth { key } => {
+                    self.answer_dynauth(key, Err(ErrorCause::ResourcesUnavailable), out);
                 }
                 Wait::Answer { subscriber, session, answer } => {
                     self.session_is_not_stored(subscriber, session, out);

@@ -15,6 +15,7 @@ pub(crate) use aaa::{Chap, Source};
 pub use tls::Tls;
 use weir_config::Mistakes;
 
+use crate::account::Limits;
 use crate::limit::Limit;
 use crate::line::PortName;
 use crate::mac::Mac;
@@ -25,7 +26,9 @@ use crate::ppp::auth::Method;
 use crate::ppp::negotiation;
 use crate::pppoe::concentrator;
 use crate::prefix::PrefixPool;
+use crate::radius::accounting::InputIs;
 use crate::radius::client::{Secret, Server, Transport};
+use crate::radius::dynauth;
 use crate::radius::packet::Require;
 use crate::subscriber::{Key, Subscriber};
 
@@ -40,6 +43,10 @@ pub struct Config {
     pub prefix_pools: Vec<PrefixPool>,
     /// Plans by name.
     pub plans: BTreeMap<Name, Rates>,
+    /// Limits of the sessions of plans, by name.
+    pub plan_limits: BTreeMap<Name, Limits>,
+    /// What becomes of a session that has reached a limit.
+    pub at_limit: AtLimit,
     /// Name servers of the clients (option 6), in order.
     pub dns: Vec<Ipv4Addr>,
     /// Name servers of IPv6, which router advertisements have (RFC 8106).
@@ -70,6 +77,49 @@ pub struct Config {
     pub radius: Vec<RadiusServer>,
     /// Who is asked for a login, and how.
     pub aaa: Aaa,
+    /// What servers are told of sessions.
+    pub accounting: Accounting,
+    /// Where CoA and Disconnect are taken; `None`: nowhere.
+    pub dynauth: Option<Dynauth>,
+}
+
+/// What servers are told of sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Accounting {
+    /// Interval between interim updates of a session of whose interval no Accept says anything; `None`: there are none.
+    pub interim_s: Option<u32>,
+    /// Least interval between interim updates.
+    pub least_interim_s: u32,
+    /// Which counter is Acct-Input.
+    pub input: InputIs,
+}
+
+impl Default for Accounting {
+    /// No interim updates but those that an Accept asks for, and not more often than every 600 s (RFC 2869, section 5.16).
+    fn default() -> Accounting {
+        Accounting { interim_s: None, least_interim_s: 600, input: InputIs::default() }
+    }
+}
+
+/// Where CoA and Disconnect are taken (RFC 5176), and from whom.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dynauth {
+    /// The address and port that are listened at.
+    pub address: SocketAddr,
+    /// Servers that may ask, and the files of their secrets.
+    pub clients: Vec<(IpAddr, PathBuf)>,
+    /// Whether a request must have a Message-Authenticator.
+    pub require: Require,
+    /// How far an Event-Timestamp may be off, and how long answers are kept.
+    pub window: Duration,
+}
+
+impl Dynauth {
+    /// The options of the server; clients without a secret are left out.
+    pub fn options(&self, sources: BTreeMap<IpAddr, Secret>) -> dynauth::Options {
+        let (require, window) = (self.require, self.window);
+        dynauth::Options { sources, require, window, ..dynauth::Options::default() }
+    }
 }
 
 /// A RADIUS server.
@@ -95,6 +145,8 @@ pub struct RadiusServer {
     pub dead_time: Option<Duration>,
     /// Plan of a subscriber of whose plan the answer says nothing.
     pub plan: Option<Name>,
+    /// The port that takes accounting; `None`: it takes none.
+    pub accounting: Option<u16>,
 }
 
 impl RadiusServer {
@@ -106,6 +158,12 @@ impl RadiusServer {
         let transport = if self.tls.is_some() { Transport::Stream } else { Transport::Datagrams };
         let usual = Server { transport, ..Server::new(name.as_str(), secret) };
         Server { realms, ports, require, has_status, dead_time, most_open, ..usual }
+    }
+
+    /// The same at the port that takes accounting, if it has one.
+    pub fn of_accounting(&self) -> Option<RadiusServer> {
+        let address = SocketAddr::new(self.address.ip(), self.accounting?);
+        Some(RadiusServer { address, ..self.clone() })
     }
 }
 
@@ -190,6 +248,16 @@ pub enum Moves {
     Refuse,
 }
 
+/// What becomes of a session whose session timeout has passed, or whose quota is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum AtLimit {
+    /// It ends, and its device may begin another one.
+    #[default]
+    End,
+    /// It goes on, and reaches the walled garden alone.
+    Walled,
+}
+
 impl Default for Config {
     fn default() -> Config {
         Config {
@@ -197,6 +265,8 @@ impl Default for Config {
             pools: Vec::new(),
             prefix_pools: Vec::new(),
             plans: BTreeMap::new(),
+            plan_limits: BTreeMap::new(),
+            at_limit: AtLimit::default(),
             dns: Vec::new(),
             dns6: Vec::new(),
             advertise: AdvertiseTimes::default(),
@@ -211,6 +281,8 @@ impl Default for Config {
             subscriber_limit: Limit { per_s: 5, burst: 20 },
             pppoe: None,
             radius: Vec::new(),
+            accounting: Accounting::default(),
+            dynauth: None,
             aaa: Aaa::default(),
         }
     }

@@ -1,6 +1,6 @@
 //! What goes into a BNG and what comes out of it: plain data.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use crate::config::Config;
@@ -11,7 +11,9 @@ pub use crate::now::Now;
 use crate::plan::Plan;
 use crate::ppp::auth::Password;
 use crate::prefix::LinkPrefix;
+use crate::radius::Service as RadiusService;
 use crate::radius::client::{LinkChange, Server};
+use crate::radius::dynauth;
 use crate::radius::packet::Distrust;
 use crate::record::Record;
 use crate::session::{Counters, EndCause, PppLink, SessionId};
@@ -54,8 +56,28 @@ pub enum Input<'a> {
     },
     /// The RADIUS servers of the configuration with their secrets, those without one left out.
     RadiusServers(Vec<Server>),
+    /// The same for accounting.
+    AccountingServers(Vec<Server>),
+    /// Servers that may ask for CoA and Disconnect, with their secrets.
+    DynauthOptions(dynauth::Options),
+    /// A datagram for the server of CoA and Disconnect.
+    Dynauth {
+        /// Where it came from.
+        from: SocketAddr,
+        /// The datagram.
+        bytes: &'a [u8],
+    },
+    /// The node has removed a session, or has been lost.
+    Removed {
+        /// Which.
+        session: SessionId,
+        /// What it counted at last; `None`: the node did not say.
+        counters: Option<Counters>,
+    },
     /// A datagram of a RADIUS server.
     Radius {
+        /// What it is about.
+        service: RadiusService,
         /// Name of the server.
         server: &'a str,
         /// The source port that it answers to, from 0 on.
@@ -65,6 +87,8 @@ pub enum Input<'a> {
     },
     /// A connection to a RADIUS server is there, or has ended.
     RadiusLink {
+        /// What it is about.
+        service: RadiusService,
         /// Name of the server.
         server: &'a str,
         /// Which of its connections, from 0 on.
@@ -150,6 +174,8 @@ pub enum Command {
     RemoveSubscriber(Name),
     /// Ends a session; its client may begin another one.
     Disconnect(SessionId),
+    /// Ends all sessions; their clients may begin others.
+    DisconnectAll,
     /// Another configuration. Sessions go on, with the rates that their plans have now.
     Configure(Box<Config>),
 }
@@ -229,6 +255,8 @@ pub enum Output {
     },
     /// Send a datagram to a RADIUS server.
     Radius {
+        /// What it is about.
+        service: RadiusService,
         /// Name of the server.
         server: String,
         /// Number of the source port, from 0 on.
@@ -236,8 +264,17 @@ pub enum Output {
         /// The datagram.
         bytes: Vec<u8>,
     },
+    /// Answer a request of CoA or Disconnect.
+    Dynauth {
+        /// Who has asked.
+        to: SocketAddr,
+        /// The datagram.
+        bytes: Vec<u8>,
+    },
     /// End a connection to a RADIUS server, and begin another one.
     RadiusReconnect {
+        /// What it is about.
+        service: RadiusService,
         /// Name of the server.
         server: String,
         /// Which of its connections, from 0 on.

@@ -22,6 +22,7 @@
 //! - Every frame is answered, accepted without an answer, or dropped with a reason, and counted; see [`Bng::counts`].
 #![forbid(unsafe_code)]
 
+mod account;
 mod answer;
 pub mod api;
 mod bng;
@@ -53,10 +54,12 @@ mod subscribers;
 mod why;
 mod words;
 
+pub use account::{Account, AccountId, Facts, Limits, Told};
 pub use answer::LastAnswer;
-pub use bng::{Bng, Counts, Sizes};
+pub use bng::{AccountingCounts, Bng, Counts, DynauthCounts, Sizes};
 pub use config::{
-    Aaa, AdvertiseTimes, BrownOut, Config, Item, LeaseTimes, Moves, NodeFacts, Port, Pppoe, RadiusServer, Tls,
+    Aaa, Accounting, AdvertiseTimes, AtLimit, BrownOut, Config, Dynauth, Item, LeaseTimes, Moves, NodeFacts,
+    Port, Pppoe, RadiusServer, Tls,
 };
 pub use drops::{DropReason, Drops};
 pub use io::{
@@ -71,7 +74,7 @@ pub use plan::{Plan, Rates, bits_per_s};
 pub use pool::Pool;
 pub use prefix::{LinkPrefix, PrefixPool, interface_id, link_local};
 pub use random::Random;
-pub use record::{Change, Record, RecordError};
+pub use record::{Answered, Change, Record, RecordError, Unaccounted};
 pub use session::{Counters, Device, EndCause, Lease, PppLink, Session, SessionId};
 pub use step::Step;
 pub use subscriber::{Key, Service, Status, Subscriber, password_word};

@@ -16,8 +16,11 @@ use std::fmt;
 use std::net::Ipv4Addr;
 use std::str::FromStr;
 
+use crate::account::Account;
 use crate::answer::LastAnswer;
 use crate::hex;
+use crate::line::Line;
+use crate::mac::Mac;
 use crate::name::Name;
 use crate::prefix::LinkPrefix;
 use crate::session::{Counters, Device, EndCause, Lease, SessionId};
@@ -62,9 +65,20 @@ pub enum Change {
         address: Ipv4Addr,
         /// Why.
         cause: EndCause,
+        /// When, s since 1970; `None`: no Stop follows.
+        ended_s: Option<u64>,
         /// What it counted.
         counters: Counters,
     },
+    /// A message about a session was answered by a server: it is not sent again.
+    Accounted {
+        /// The session.
+        session: SessionId,
+        /// Which message.
+        what: Answered,
+    },
+    /// A session has ended, and its Stop was not answered; written when a log is made short, in place of the records of the session.
+    Unaccounted(Box<Unaccounted>),
     /// An address is in quarantine, because a client found it in use.
     Declined {
         /// Which.
@@ -108,6 +122,53 @@ pub enum Change {
     SubscriberRemoved(Name),
 }
 
+/// A message of accounting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Answered {
+    /// Of the begin.
+    Start,
+    /// Of the end: nothing more is sent of the session.
+    Stop,
+}
+
+impl Answered {
+    const fn name(self) -> &'static str {
+        match self {
+            Answered::Start => "start",
+            Answered::Stop => "stop",
+        }
+    }
+}
+
+/// A session that has ended, and whose Stop was not answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unaccounted {
+    /// Its number.
+    pub session: SessionId,
+    /// Its subscriber.
+    pub subscriber: Name,
+    /// Its line.
+    pub line: Line,
+    /// The device.
+    pub mac: Mac,
+    /// Its address.
+    pub address: Ipv4Addr,
+    /// Its prefix of IPv6.
+    pub prefix: Option<LinkPrefix>,
+    /// Its access was PPPoE.
+    pub is_ppp: bool,
+    /// Its account.
+    pub account: Account,
+    /// When it began, s since 1970.
+    pub start_s: u64,
+    /// When it ended, s since 1970.
+    pub end_s: u64,
+    /// Why.
+    pub cause: EndCause,
+    /// What it counted.
+    pub counters: Counters,
+}
+
 /// Why a line is no record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
@@ -146,12 +207,31 @@ impl fmt::Display for Change {
                 if let Some(ppp) = lease.ppp {
                     write!(f, " ppp {ppp}")?;
                 }
+                if let Some(account) = &lease.account {
+                    write!(f, " acct {account}")?;
+                }
                 write!(f, " start {start_s} granted {} for {}", lease.granted_s, lease.lease_s)?;
                 counted(f, *counters)
             }
-            Change::End { session, subscriber, address, cause, counters } => {
+            Change::End { session, subscriber, address, cause, ended_s, counters } => {
                 write!(f, "end {session} {subscriber} {address} {cause}")?;
+                if let Some(ended_s) = ended_s {
+                    write!(f, " at {ended_s}")?;
+                }
                 counted(f, *counters)
+            }
+            Change::Accounted { session, what } => write!(f, "accounted {session} {}", what.name()),
+            Change::Unaccounted(of) => {
+                let Unaccounted { session, subscriber, line, mac, address, account, .. } = &**of;
+                let Unaccounted { start_s, end_s, cause, counters, is_ppp, prefix, .. } = **of;
+                let access = if is_ppp { "pppoe" } else { "ipoe" };
+                write!(f, "unaccounted {session} {subscriber} {line} {mac} {address}")?;
+                if let Some(prefix) = prefix {
+                    write!(f, " prefix {prefix}")?;
+                }
+                write!(f, " {access} acct {account}")?;
+                write!(f, " start {start_s} end {end_s} {cause}")?;
+                counted(f, counters)
             }
             Change::Declined { address, subscriber, until_s } => {
                 write!(f, "declined {address} {subscriber} until {until_s}")
@@ -196,8 +276,19 @@ fn read(words: &mut Words<'_>) -> Result<Record, String> {
             subscriber: words.value("a subscriber")?,
             address: words.number("IPv4 address")?,
             cause: words.value("a cause")?,
+            ended_s: if words.takes("at") { Some(words.number("time")?) } else { None },
             counters: counters(words)?,
         },
+        "accounted" => {
+            let session = session(words)?;
+            let what = match words.word("`start` or `stop`")? {
+                "start" => Answered::Start,
+                "stop" => Answered::Stop,
+                other => return Err(format!("`{other}` should be start or stop")),
+            };
+            Change::Accounted { session, what }
+        }
+        "unaccounted" => Change::Unaccounted(Box::new(unaccounted(words)?)),
         "declined" => {
             let (address, subscriber) = (words.number("IPv4 address")?, words.value("a subscriber")?);
             words.expect("until")?;
@@ -232,6 +323,7 @@ fn lease(words: &mut Words<'_>) -> Result<Change, String> {
     let relay = if words.takes("relay") { Some(words.number("IPv4 address")?) } else { None };
     let client_id = if words.takes("id") { Some(client_id(words)?) } else { None };
     let ppp = if words.takes("ppp") { Some(words.value("a link")?) } else { None };
+    let account = if words.takes("acct") { Some(Account::read(words)?) } else { None };
     words.expect("start")?;
     let start_s = words.number("time")?;
     words.expect("granted")?;
@@ -239,8 +331,40 @@ fn lease(words: &mut Words<'_>) -> Result<Change, String> {
     words.expect("for")?;
     let lease_s = words.number("number of seconds")?;
     let device = Device { line, mac, relay };
-    let lease = Lease { device, address, prefix, client_id, granted_s, lease_s, ppp };
+    let lease = Lease { device, address, prefix, client_id, granted_s, lease_s, ppp, account };
     Ok(Change::Lease { session, subscriber, start_s, counters: counters(words)?, lease })
+}
+
+fn unaccounted(words: &mut Words<'_>) -> Result<Unaccounted, String> {
+    let (session, subscriber) = (session(words)?, words.value("a subscriber")?);
+    let (line, mac) = (words.value("a line")?, words.value("a MAC address")?);
+    let address = words.number("IPv4 address")?;
+    let prefix = if words.takes("prefix") { Some(words.value("a prefix")?) } else { None };
+    let is_ppp = words.takes("pppoe");
+    if !is_ppp {
+        words.expect("ipoe")?;
+    }
+    words.expect("acct")?;
+    let account = Account::read(words)?;
+    words.expect("start")?;
+    let start_s = words.number("time")?;
+    words.expect("end")?;
+    let (end_s, cause) = (words.number("time")?, words.value("a cause")?);
+    let counters = counters(words)?;
+    Ok(Unaccounted {
+        session,
+        subscriber,
+        line,
+        mac,
+        address,
+        prefix,
+        is_ppp,
+        account,
+        start_s,
+        end_s,
+        cause,
+        counters,
+    })
 }
 
 fn session(words: &mut Words<'_>) -> Result<SessionId, String> {
@@ -268,7 +392,16 @@ mod tests {
             "1 8 lease 8 anna access1:100.7 02:00:00:00:00:01 100.64.0.2 start 7 granted 9 for 3600 counted 1 2 3 4",
             "1 8 lease 8 anna access1 02:00:00:00:00:01 100.64.0.2 relay 192.0.2.1 id 0x0102 start 7 granted 9 for 1 counted 0 0 0 0",
             "1 8 lease 8 anna access1 02:00:00:00:00:01 100.64.0.2 ppp 7/1500/1492/4294967295/0 start 7 granted 9 for 0 counted 0 0 0 0",
+            "1 8 lease 8 anna access1 02:00:00:00:00:01 100.64.0.2 ppp 7/1500/1492/1/0 acct 00000000000000ff waits class a \
+             timeout 9 start 7 granted 9 for 0 counted 0 0 0 0",
             "1 9 end 8 anna 100.64.0.2 released counted 0 18446744073709551615 0 0",
+            "1 9 end 8 anna 100.64.0.2 released at 1790000000 counted 0 0 0 0",
+            "1 9 accounted 8 start",
+            "1 9 accounted 8 stop",
+            "1 9 unaccounted 8 anna access1:7 02:00:00:00:00:01 100.64.0.2 ipoe acct 00000000000000ff started start 7 end 9 lost \
+             counted 1 2 3 4",
+            "1 9 unaccounted 8 anna access1 02:00:00:00:00:01 100.64.0.2 prefix 2001:db8:0:7::/64 pppoe acct 00000000000000ff waits idle 7 start 7 end 9 \
+             lost counted 1 2 3 4",
             "1 10 declined 100.64.0.2 anna until 1790000600",
             "1 11 counters 8 counted 1 2 3 4",
             "1 12 subscriber anna mac 02:00:00:00:00:01 plan basic address 100.64.0.9 blocked",
@@ -292,6 +425,8 @@ mod tests {
             "1 8 end 8 anna 100.64.0.2 tired counted 0 0 0 0",
             "1 8 lease 8 anna access1 02:00:00:00:00:01 100.64.0.2 start 7 granted 9 for 4294967296 counted 0 0 0 0",
             "1 8 counters 8 counted 1 2 3",
+            "1 8 accounted 8 interim",
+            "1 8 unaccounted 8 anna access1 02:00:00:00:00:01 100.64.0.2 l2tp acct 00000000000000ff waits",
             "1 8 lease 8 anna access1 02:00:00:00:00:01 100.64.0.2 ppp 7/1500/1492/1 start 7 granted 9 for 0 counted 0 0 0 0",
         ];
         weir_testkit::golden!(

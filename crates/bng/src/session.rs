@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::account::Account;
 use crate::line::Line;
 use crate::mac::Mac;
 use crate::name::Name;
@@ -68,6 +69,8 @@ pub struct Lease {
     pub lease_s: u32,
     /// The link of a session over PPPoE; `None`: it has its address by DHCP.
     pub ppp: Option<PppLink>,
+    /// What accounting knows of it; `None`: its record is of a version before accounting.
+    pub account: Option<Account>,
 }
 
 /// The link of a session over PPPoE.
@@ -150,10 +153,18 @@ pub enum EndCause {
     Lost,
     /// The port had no link for longer than the grace.
     LinkLost,
+    /// Its subscriber sent nothing for the idle timeout.
+    IdleTimeout,
+    /// It lasted as long as it may.
+    SessionTimeout,
+    /// Its subscriber has used its quota.
+    Quota,
+    /// The operator ended all sessions.
+    Shutdown,
 }
 
 impl EndCause {
-    const ALL: [EndCause; 10] = [
+    const ALL: [EndCause; 14] = [
         EndCause::Released,
         EndCause::Declined,
         EndCause::Expired,
@@ -164,6 +175,10 @@ impl EndCause {
         EndCause::NotStored,
         EndCause::Lost,
         EndCause::LinkLost,
+        EndCause::IdleTimeout,
+        EndCause::SessionTimeout,
+        EndCause::Quota,
+        EndCause::Shutdown,
     ];
 
     /// Its name in records, events and scenarios.
@@ -179,6 +194,10 @@ impl EndCause {
             EndCause::NotStored => "not-stored",
             EndCause::Lost => "lost",
             EndCause::LinkLost => "link-lost",
+            EndCause::IdleTimeout => "idle-timeout",
+            EndCause::SessionTimeout => "session-timeout",
+            EndCause::Quota => "quota",
+            EndCause::Shutdown => "shutdown",
         }
     }
 }

@@ -49,8 +49,25 @@ pub(crate) struct Online {
     pub(crate) in_node: Option<Service>,
     /// When its counters were last written.
     pub(crate) counted_at: Duration,
+    /// When something of it is due.
+    pub(crate) timers: Timers,
     /// Router advertisements to it; `None`: it has no prefix, or IPV6CP is not open.
     pub(crate) advertised: Option<Advertised>,
+}
+
+/// When something of a session is due.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Timers {
+    /// The next interim update, and the interval between two.
+    pub(crate) interim_at: Option<Duration>,
+    pub(crate) interim_s: u32,
+    /// The session timeout.
+    pub(crate) ends_at: Option<Duration>,
+    /// The idle timeout, 0: none; and when its subscriber last sent something.
+    pub(crate) idle_s: u32,
+    pub(crate) idle_since: Duration,
+    /// The first of them, as it is among the deadlines.
+    pub(crate) due: Option<Duration>,
 }
 
 /// Router advertisements that are sent without being asked for.

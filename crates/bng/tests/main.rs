@@ -1,5 +1,6 @@
 //! The tests of `weir-bng` from outside, as one program.
 
+mod accounting;
 mod ipv6;
 mod model;
 mod pppoe;

@@ -13,23 +13,24 @@ use weir_bng::ppp::packet::Packet;
 use weir_bng::ppp::protocol;
 use weir_bng::pppoe::concentrator::padt;
 use weir_bng::pppoe::session::SessionFrame;
+use weir_bng::radius::Service;
 use weir_bng::radius::attribute::{Attributes, number};
 use weir_bng::radius::client::Secret;
 use weir_bng::radius::packet::{self as radius, Require, code, reveal_password};
 use weir_bng::{
-    AddSession, Bng, Checked, Command, CommandError, Config, DropReason, EndCause, Event, Input, Line, Mac,
-    NodeCommand, Now, Output, Punt, Random, Record, SessionId, Step,
+    AddSession, Bng, Checked, Command, CommandError, Config, Counters, DropReason, EndCause, Event, Input,
+    Line, Mac, NodeCommand, Now, Output, Punt, RadiusServer, Random, Record, SessionId, Step,
 };
 
 use crate::ipv6::{POOL, with_ipv6};
 
-const PORT: Mac = Mac([2, 0, 0, 0, 0, 0xfe]);
+pub(crate) const PORT: Mac = Mac([2, 0, 0, 0, 0, 0xfe]);
 pub(crate) const TEXT: &str = "port access1 mac 02:00:00:00:00:fe, pool main 100.64.0.2-100.64.0.9 router 100.64.0.1/24,
     plan basic down 20Mbit up 5Mbit, dns 192.0.2.53, pppoe auth chap-md5 pap ms-chapv2 padi mac 1000 sessions mac 3,
     subscriber anna login anna@isp plan basic password secret,
     subscriber ben login ben@isp plan basic address 100.64.0.9 password other";
 
-const SECRET: &[u8] = b"of both sides";
+pub(crate) const SECRET: &[u8] = b"of both sides";
 
 /// A client on a line.
 pub(crate) struct Device {
@@ -80,7 +81,7 @@ pub(crate) type Server = Box<dyn FnMut(&[u8]) -> Option<Vec<u8>>>;
 pub(crate) enum Frame {
     FromClient(usize, Vec<u8>),
     ToClient(Line, Vec<u8>),
-    ToRadius(u16, Vec<u8>),
+    ToRadius(Service, u16, Vec<u8>),
 }
 
 /// A BNG with its disk, its node and its clients.
@@ -95,6 +96,16 @@ pub(crate) struct World {
     pub(crate) pending: Vec<Record>,
     pub(crate) is_disk_slow: bool,
     pub(crate) node: Vec<AddSession>,
+    /// How often the node was told of a session.
+    pub(crate) told_node: usize,
+    /// What the node says that it counted of a session that it removes; `None`: it says nothing.
+    pub(crate) last_counts: Option<Counters>,
+    /// Sessions that the node has removed, and has not said so.
+    pub(crate) removed: Vec<SessionId>,
+    /// Answers to CoA and Disconnect.
+    pub(crate) answers: Vec<Vec<u8>>,
+    /// What the server of accounting answers.
+    pub(crate) accounting: Server,
     pub(crate) events: Vec<Event>,
     pub(crate) results: Vec<Result<(), CommandError>>,
     pub(crate) timer: Option<Duration>,
@@ -120,13 +131,18 @@ impl World {
             pending: Vec::new(),
             is_disk_slow: false,
             node: Vec::new(),
+            removed: Vec::new(),
             events: Vec::new(),
             results: Vec::new(),
             timer: None,
+            answers: Vec::new(),
             loses: Box::new(|| false),
+            told_node: 0,
+            last_counts: Some(Counters::default()),
             radius: Box::new(|_| None),
+            accounting: Box::new(|_| None),
         };
-        world.say_radius();
+        world.say_servers();
         for subscriber in subscribers {
             world.command(Command::AddSubscriber(subscriber));
         }
@@ -134,10 +150,16 @@ impl World {
     }
 
     /// The program learns the secrets of the servers.
-    fn say_radius(&mut self) {
-        let servers = self.config.radius.iter().map(|server| server.with_secret(Secret::new(SECRET)));
-        let servers = servers.collect();
-        self.input(Input::RadiusServers(servers));
+    pub(crate) fn say_servers(&mut self) {
+        let servers: Vec<_> = self.config.radius.clone();
+        let with_secret = |server: &RadiusServer| server.with_secret(Secret::new(SECRET));
+        self.input(Input::RadiusServers(servers.iter().map(with_secret).collect()));
+        let of_accounting = servers.iter().filter(|server| server.accounting.is_some());
+        self.input(Input::AccountingServers(of_accounting.map(with_secret).collect()));
+        if let Some(dynauth) = self.config.dynauth.clone() {
+            let sources = dynauth.clients.iter().map(|(address, _)| (*address, Secret::new(SECRET)));
+            self.input(Input::DynauthOptions(dynauth.options(sources.collect())));
+        }
     }
 
     pub(crate) fn time(&self) -> Now {
@@ -163,7 +185,7 @@ impl World {
         }
     }
 
-    fn carry_out(&mut self, out: Vec<Output>) {
+    pub(crate) fn carry_out(&mut self, out: Vec<Output>) {
         for output in out {
             match output {
                 Output::Store(record) => self.pending.push(record),
@@ -173,13 +195,20 @@ impl World {
                 Output::Node(NodeCommand::AddSession(add)) => {
                     self.node.retain(|other| other.session != add.session);
                     self.node.push(add);
+                    self.told_node += 1;
                 }
                 Output::Node(NodeCommand::RemoveSession { session }) => {
                     self.node.retain(|other| other.session != session);
+                    if self.last_counts.is_some() {
+                        self.removed.push(session);
+                    }
                 }
                 Output::Event(event) => self.events.push(event),
                 Output::Done { result, .. } => self.results.push(result),
-                Output::Radius { port, bytes, .. } => self.frames.push_back(Frame::ToRadius(port, bytes)),
+                Output::Dynauth { bytes, .. } => self.answers.push(bytes),
+                Output::Radius { service, port, bytes, .. } => {
+                    self.frames.push_back(Frame::ToRadius(service, port, bytes));
+                }
                 Output::RadiusReconnect { server, .. } => panic!("no server has TLS: {server}"),
                 Output::HashPassword { login, mark, password } => {
                     self.input(Input::PasswordHashed { login: &login, mark, hash: &hash_of(&password) });
@@ -209,9 +238,10 @@ impl World {
                 self.assert_known(&bytes);
                 self.punt(client, &bytes);
             }
-            Frame::ToRadius(port, bytes) => {
-                if let Some(bytes) = (self.radius)(&bytes) {
-                    self.input(Input::Radius { server: "one", port, bytes: &bytes });
+            Frame::ToRadius(service, port, bytes) => {
+                let server = if service == Service::Access { &mut self.radius } else { &mut self.accounting };
+                if let Some(bytes) = server(&bytes) {
+                    self.input(Input::Radius { service, server: "one", port, bytes: &bytes });
                 }
             }
             Frame::ToClient(line, bytes) => {
@@ -240,7 +270,9 @@ impl World {
                 if !(self.loses)() {
                     self.deliver(frame);
                 }
+                self.say_removed();
             }
+            self.say_removed();
             let of_clients = self.devices.iter().filter_map(|device| device.client.deadline());
             let next = of_clients.chain(self.timer).min().filter(|next| *next <= end);
             let Some(next) = next else { break };
@@ -255,6 +287,13 @@ impl World {
             }
         }
         self.now = end;
+    }
+
+    /// The node says what it counted of sessions that it has removed.
+    pub(crate) fn say_removed(&mut self) {
+        for session in std::mem::take(&mut self.removed) {
+            self.input(Input::Removed { session, counters: self.last_counts });
+        }
     }
 
     pub(crate) fn dial(&mut self, client: usize) {
@@ -274,6 +313,8 @@ impl World {
             let record = text.parse().unwrap_or_else(|wrong| panic!("{text}: {wrong}"));
             self.input(Input::Adopt(record));
         }
+        self.removed.clear();
+        self.say_servers();
         let node = self.node.clone();
         self.input(Input::NodeTable(&node));
     }
@@ -301,7 +342,7 @@ impl World {
     }
 }
 
-fn anna() -> Device {
+pub(crate) fn anna() -> Device {
     device(1, "anna@isp", "secret")
 }
 
@@ -611,7 +652,7 @@ pub(crate) fn server(password: &'static [u8], list: &'static [(u8, &'static [u8]
     })
 }
 
-fn remote(password: &'static [u8], list: &'static [(u8, &'static [u8])]) -> World {
+pub(crate) fn remote(password: &'static [u8], list: &'static [(u8, &'static [u8])]) -> World {
     let carl = device_with(3, "carl@isp", "secret", Method::Pap);
     let text = format!("{RADIUS}, {}", TEXT.replace("auth chap-md5 pap", "auth pap chap-md5"));
     let mut world = World::of(&text, vec![carl]);

@@ -39,6 +39,9 @@ impl File {
             server.secret_file = server.secret_file.take().map(beside);
             server.tls.iter_mut().for_each(|tls| tls.map_paths(beside));
         }
+        for (_, file) in config.dynauth.iter_mut().flat_map(|dynauth| &mut dynauth.clients) {
+            *file = beside(std::mem::take(file));
+        }
         Ok(File { config, store: store.map(beside), socket: socket.map(beside), captive_at })
     }
 }

@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod asks;
+mod dynauth;
 mod engine;
 mod file;
 mod metrics;

@@ -7,6 +7,8 @@ use anyhow::Result;
 use weir_bng::Bng;
 use weir_service::prometheus::{self, Server, gauge, metric};
 
+use crate::rest::accounting as accounting_state;
+
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Frames for clients that were not sent.
@@ -78,5 +80,34 @@ fn page(bng: &Bng, losses: &Losses) -> String {
         "Frames for clients that were not sent, by reason",
         lost.into_iter(),
     );
+    radius(&mut page, bng);
     page
+}
+
+/// RADIUS, where it is used.
+fn radius(page: &mut String, bng: &Bng) {
+    let access = bng.radius_counts().map(|one| ("access", one));
+    let accounting = bng.accounting_server_counts().map(|one| ("accounting", one));
+    let servers: Vec<_> = access.chain(accounting).collect();
+    if servers.is_empty() {
+        return;
+    }
+    let rows = servers.iter().flat_map(|(service, (server, counts, _))| {
+        let of = [
+            ("sent", counts.requests),
+            ("repeated", counts.repeated),
+            ("answered", counts.answers),
+            ("late", counts.late),
+            ("forged", counts.forged),
+        ];
+        of.map(|(what, count)| (format!("server=\"{server}\",service=\"{service}\",what=\"{what}\""), count))
+    });
+    metric(page, "bng_radius_datagrams_total", "Datagrams to and of RADIUS servers", rows);
+    let weir_bng::api::Accounting { waiting, starts, interims, stops, dropped, .. } = accounting_state(bng);
+    gauge(page, "bng_accounting_waiting", "Messages that no server has answered", waiting as u64);
+    let answered = [("start", starts), ("interim", interims), ("stop", stops)];
+    let answered = answered.map(|(message, count)| (format!("message=\"{message}\""), count));
+    metric(page, "bng_accounting_answered_total", "Messages that were answered", answered.into_iter());
+    let dropped = std::iter::once((String::new(), dropped));
+    metric(page, "bng_accounting_dropped_total", "Sessions whose messages were dropped", dropped);
 }

@@ -14,10 +14,13 @@ use anyhow::{Context, Result};
 use weir_bng::NodeCommand;
 use weir_control::client::{Attached, Client};
 use weir_control::request::Refusal;
-use weir_node::{PortState, Ports, Query, Subscribers, SubscribersQuery};
-use weir_plane::{Command, SubscriberCommand, SubscriberState, UnknownSessions};
+use weir_node::{
+    PortState, Ports, Query, RemovedSubscribers, RemovedSubscribersQuery, SubscriberCounts, Subscribers,
+    SubscribersQuery,
+};
+use weir_plane::{Command, SubscriberCommand, UnknownSessions};
 
-use crate::table::{self, Row};
+use crate::table::{self, Removed, Row};
 use crate::wake::Waker;
 
 /// Slots of each ring: as many frames wait for this program while it is busy.
@@ -64,7 +67,7 @@ pub(crate) enum Report {
     /// The connection has ended.
     Lost { attachment: u64, error: String },
     /// A list was applied, or refused because of one of its commands.
-    Applied { attachment: u64, list: u64, result: Result<(), Refusal> },
+    Applied { attachment: u64, list: u64, result: Result<Vec<Removed>, Refusal> },
     /// The ports and the table.
     Table { attachment: u64, state: State },
 }
@@ -186,7 +189,7 @@ impl Thread {
                 Some(Order::Complete { .. }) => complete(&mut client).map(|()| None),
                 Some(Order::Commands { list, changes, .. }) => apply(&mut client, &changes)
                     .map(|result| Some(Report::Applied { attachment, list, result })),
-                None => read_on(&mut client, &mut reading, Row::of_counters)
+                None => read_on(&mut client, &mut reading, counts)
                     .map(|state| state.map(|state| Report::Table { attachment, state })),
             };
             match report {
@@ -205,7 +208,7 @@ fn attach(socket: &Path) -> Result<(Client, Attached, State)> {
     let attached = client.attach_control(SLOTS)?;
     let mut reading = Some(Reading::default());
     loop {
-        if let Some(state) = read_on(&mut client, &mut reading, Row::from)? {
+        if let Some(state) = read_on(&mut client, &mut reading, sessions)? {
             return Ok((client, attached, state));
         }
     }
@@ -218,17 +221,31 @@ struct Reading {
     after: Option<u32>,
 }
 
+/// A page of the table, and where the next one begins.
+type Page = (Vec<Row>, Option<u32>);
+
+/// A page of sessions as they were added.
+fn sessions(client: &mut Client, query: SubscribersQuery) -> Result<Page> {
+    let page: Subscribers = client.query(Query::Subscribers(query))?;
+    Ok((page.subscribers.into_iter().map(Row::from).collect(), page.next))
+}
+
+/// A page of what sessions counted.
+fn counts(client: &mut Client, query: SubscribersQuery) -> Result<Page> {
+    let page: SubscriberCounts = client.query(Query::SubscriberCounts(query))?;
+    Ok((page.counts.into_iter().map(Row::from).collect(), page.next))
+}
+
 /// Reads a page of the table; all of it and the ports, if it was the last one.
 fn read_on(
     client: &mut Client,
     reading: &mut Option<Reading>,
-    row: fn(SubscriberState) -> Row,
+    page: fn(&mut Client, SubscribersQuery) -> Result<Page>,
 ) -> Result<Option<State>> {
     let Some(read) = reading else { return Ok(None) };
-    let query = SubscribersQuery { after: read.after, most: Some(PAGE) };
-    let page: Subscribers = client.query(Query::Subscribers(query))?;
-    read.rows.extend(page.subscribers.into_iter().map(row));
-    read.after = page.next;
+    let (rows, next) = page(client, SubscribersQuery { after: read.after, most: Some(PAGE) })?;
+    read.rows.extend(rows);
+    read.after = next;
     if read.after.is_some() {
         return Ok(None);
     }
@@ -248,14 +265,19 @@ fn complete(client: &mut Client) -> Result<()> {
     }
 }
 
-/// Has the node apply changes. The inner result is what the node says, the outer one whether it could be asked.
-fn apply(client: &mut Client, changes: &[NodeCommand]) -> Result<Result<(), Refusal>> {
+/// Has the node apply changes, and asks what sessions had counted that were removed. The inner result is what the node says, the outer
+/// one whether it could be asked.
+fn apply(client: &mut Client, changes: &[NodeCommand]) -> Result<Result<Vec<Removed>, Refusal>> {
     let commands = table::commands(changes);
     if commands.is_empty() {
-        return Ok(Ok(()));
+        return Ok(Ok(Vec::new()));
     }
     match client.command(commands) {
-        Ok(_) => Ok(Ok(())),
+        Ok(_) => table::removed(changes, |sessions| {
+            let query = Query::RemovedSubscribers(RemovedSubscribersQuery { sessions });
+            Ok(client.query::<RemovedSubscribers>(query)?.removed)
+        })
+        .map(Ok),
         Err(error) => error.downcast::<Refusal>().map(Err),
     }
 }

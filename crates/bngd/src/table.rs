@@ -3,11 +3,13 @@
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
+use anyhow::Result;
 use weir_bng::{
     AddSession, Counters, LinkPrefix, Mac, Name, NodeCommand, Rates, Service, SessionId, Status, Tags,
 };
 use weir_plane::{
-    AccessState, Command, MacText, Prefix, SubscriberCommand, SubscriberEntry, SubscriberState,
+    AccessState, Command, MacText, Prefix, SubscriberCommand, SubscriberCount, SubscriberEntry,
+    SubscriberState,
 };
 
 /// A session of the node.
@@ -23,10 +25,16 @@ pub(crate) struct Row {
     pub(crate) is_dead: bool,
 }
 
-impl Row {
-    /// What it counted, without the rest.
-    pub(crate) fn of_counters(state: SubscriberState) -> Row {
-        Row { entry: None, ..Row::from(state) }
+impl From<SubscriberCount> for Row {
+    fn from(count: SubscriberCount) -> Row {
+        let SubscriberCount { session, is_dead, from_frames, from_bytes, to_frames, to_bytes } = count;
+        let counters = Counters {
+            down_frames: to_frames,
+            down_bytes: to_bytes,
+            up_frames: from_frames,
+            up_bytes: from_bytes,
+        };
+        Row { session, entry: None, counters, is_dead }
     }
 }
 
@@ -41,6 +49,30 @@ impl From<SubscriberState> for Row {
         };
         Row { session: entry.session, entry: Some(Box::new(entry)), counters, is_dead }
     }
+}
+
+/// A session that the node has removed, and what it had counted; `None`: the node has forgotten it.
+pub(crate) type Removed = (SessionId, Option<Counters>);
+
+/// What sessions had counted that these changes have removed; `ask` asks the node.
+pub(crate) fn removed(
+    changes: &[NodeCommand],
+    ask: impl FnOnce(Vec<u64>) -> Result<Vec<SubscriberCount>>,
+) -> Result<Vec<Removed>> {
+    let removed = changes.iter().filter_map(|change| match change {
+        NodeCommand::RemoveSession { session } => Some(session.0),
+        NodeCommand::AddSession(_) => None,
+    });
+    let removed: Vec<u64> = removed.collect();
+    if removed.is_empty() {
+        return Ok(Vec::new());
+    }
+    let one = |count: SubscriberCount| {
+        let Row { session, counters, .. } = count.into();
+        (session, counters)
+    };
+    let known: HashMap<u64, Counters> = ask(removed.clone())?.into_iter().map(one).collect();
+    Ok(removed.into_iter().map(|session| (SessionId(session), known.get(&session).copied())).collect())
 }
 
 /// The commands of the node for changes of sessions.

@@ -1,5 +1,6 @@
 //! The tests of `weir-bngd` from outside, as one program.
 
+mod accounting;
 mod brownout;
 mod flood;
 mod pppoe;

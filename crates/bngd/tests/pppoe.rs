@@ -62,7 +62,7 @@ impl Wire {
 }
 
 /// What a thread with the devices has done.
-struct Devices {
+pub(crate) struct Devices {
     access: Wire,
     far: Wire,
     clients: Vec<Client>,
@@ -72,7 +72,7 @@ struct Devices {
 }
 
 impl Devices {
-    fn new() -> Devices {
+    pub(crate) fn new() -> Devices {
         let client = |(number, method): (u8, &Method)| {
             let login = Login {
                 name: format!("d{number}@isp").into_bytes().into(),
@@ -154,7 +154,7 @@ impl Devices {
         self.far.send(&frame);
     }
 
-    fn dial(&mut self) {
+    pub(crate) fn dial(&mut self) {
         let now = self.now();
         for client in &mut self.clients {
             let padi = client.dial(now);
@@ -179,7 +179,7 @@ impl Devices {
     }
 
     /// Each client sends a packet, and gets an answer.
-    fn exchange(&mut self) {
+    pub(crate) fn exchange(&mut self) {
         self.arrived = [0; 2];
         for client in &self.clients {
             let address = client.addresses().expect("an address").client;

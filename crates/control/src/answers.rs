@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use anyhow::Result;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 use weir_linux::descriptors;
 use weir_node::{Applied, Attachment, Config, Node, NodeError};
 
@@ -23,30 +23,30 @@ pub(crate) struct Service<'a> {
 
 /// An answer.
 pub(crate) struct Reply {
-    /// The JSON.
-    pub(crate) value: Value,
+    /// The JSON, as it is sent: a table of 64,000 rows is written once.
+    pub(crate) value: Box<RawValue>,
     /// Descriptors that are passed to the client with it.
     pub(crate) fds: Vec<OwnedFd>,
 }
 
-impl From<Value> for Reply {
-    fn from(value: Value) -> Reply {
-        Reply { value, fds: Vec::new() }
+impl Reply {
+    /// An answer without descriptors.
+    pub(crate) fn of(value: &impl Serialize) -> Result<Reply, Refusal> {
+        Ok(Reply { value: to_raw_value(value).map_err(anyhow::Error::from)?, fds: Vec::new() })
     }
 }
 
 /// The answer to a request.
 pub(crate) fn answer(service: &Service<'_>, ask: Ask) -> Result<Reply, Refusal> {
-    let value = match ask {
-        Ask::Control(Attach { slots }) => return attach(service, slots),
-        Ask::Query(query) => serde_json::to_value(service.node.query(&query).map_err(refusal)?),
-        Ask::Apply(texts) => serde_json::to_value(apply(service, &texts)?),
+    match ask {
+        Ask::Control(Attach { slots }) => attach(service, slots),
+        Ask::Query(query) => Reply::of(&service.node.query(&query).map_err(refusal)?),
+        Ask::Apply(texts) => Reply::of(&apply(service, &texts)?),
         Ask::Commands(commands) => {
             let applied = service.node.command(&commands).map_err(refusal)?;
-            serde_json::to_value(done(service, commands.len(), applied))
+            Reply::of(&done(service, commands.len(), applied))
         }
-    };
-    Ok(value.map_err(anyhow::Error::from)?.into())
+    }
 }
 
 fn apply(service: &Service<'_>, Apply { file, text, files }: &Apply) -> Result<Done> {
@@ -92,7 +92,7 @@ fn attach(service: &Service<'_>, slots: u32) -> Result<Reply, Refusal> {
     };
     let fds: Vec<OwnedFd> = threads.into_iter().flat_map(of_thread).collect();
     service.hub.publish(&AttachedEvent { event: "control program attached" });
-    Ok(Reply { fds, ..Reply::from(serde_json::to_value(rings).map_err(anyhow::Error::from)?) })
+    Ok(Reply { fds, ..Reply::of(&rings)? })
 }
 
 /// Descriptors of a thread.

@@ -13,8 +13,10 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use weir_linux::descriptors;
 use weir_node::Query;
 use weir_plane::Command;
@@ -108,7 +110,8 @@ impl Client {
     /// # Errors
     /// The reason of the node, or that the connection has failed.
     pub fn query<T: DeserializeOwned>(&mut self, query: Query) -> Result<T> {
-        serde_json::from_value(self.ask(query)?).context("the answer has another form than its question")
+        let (value, _) = self.read(Wants::Answer(Ask::Query(query)))?;
+        Ok(value)
     }
 
     /// Has the node do these commands, or none of them.
@@ -116,8 +119,8 @@ impl Client {
     /// # Errors
     /// A [`Refusal`] with the reason of the node and the number of the wrong command; or the connection has failed.
     pub fn command(&mut self, commands: Vec<Command>) -> Result<Done> {
-        let done = self.request(Wants::Answer(Ask::Commands(commands)))?.value;
-        serde_json::from_value(done).context("the node answered in another form")
+        let (done, _) = self.read(Wants::Answer(Ask::Commands(commands)))?;
+        Ok(done)
     }
 
     /// Applies a node file.
@@ -133,8 +136,7 @@ impl Client {
     /// # Errors
     /// The reason of the node, or that the connection has failed.
     pub fn attach_control(&mut self, slots: u32) -> Result<Attached> {
-        let Answer { value, descriptors } = self.request(Wants::Answer(Ask::Control(Attach { slots })))?;
-        let rings: Rings = serde_json::from_value(value).context("the node answered in another form")?;
+        let (rings, descriptors) = self.read::<Rings>(Wants::Answer(Ask::Control(Attach { slots })))?;
         let (mut threads, mut rest) = (Vec::new(), descriptors.into_iter());
         while let (Some(memory), Some(wake)) = (rest.next(), rest.next()) {
             let punts = Consumer::attach(Descriptors { memory, wake })?;
@@ -168,37 +170,70 @@ impl Client {
     /// # Errors
     /// The reason of the node, or that the connection has failed.
     pub fn request(&mut self, wants: Wants) -> Result<Answer> {
+        let (value, descriptors) = self.read(wants)?;
+        Ok(Answer { value, descriptors })
+    }
+
+    /// The same; the answer is read as what it is to be, without a tree of JSON in between: tables are long.
+    fn read<T: DeserializeOwned>(&mut self, wants: Wants) -> Result<(T, Vec<OwnedFd>)> {
         let id = self.next;
         self.next += 1;
-        let mut answer = self.exchange(&serde_json::to_string(&Request { id, wants })?)?;
-        refusal(&answer)?;
+        self.send(&serde_json::to_string(&Request { id, wants })?);
+        let line = self.bytes()?;
         let shown = &self.shown;
-        if answer["id"] != id {
-            bail!("the node at {shown} sent another line than the answer to the request {id}: {answer}");
+        let answer: AnswerLine<'_> = serde_json::from_slice(&line)
+            .with_context(|| format!("the node at {shown} sent a line that is no answer"))?;
+        if let Some(refusal) = answer.error {
+            return Err(refusal.into());
         }
-        let passed = answer["descriptors"].as_u64().unwrap_or(0) as usize;
+        if answer.id != Some(id) {
+            let line = String::from_utf8_lossy(&line);
+            bail!("the node at {shown} sent another line than the answer to the request {id}: {line}");
+        }
+        let passed = answer.descriptors.unwrap_or(0);
         if passed > self.descriptors.len() {
             bail!("the node at {shown} announced {passed} descriptors and did not pass them");
         }
-        Ok(Answer { value: answer["ok"].take(), descriptors: self.descriptors.drain(..passed).collect() })
+        let value = serde_json::from_str(answer.ok.map_or("null", RawValue::get))
+            .context("the answer has another form than its question")?;
+        Ok((value, self.descriptors.drain(..passed).collect()))
     }
 
     /// Sends a line, and returns the next one of the node.
     fn exchange(&mut self, line: &str) -> Result<Value> {
+        self.send(line);
+        self.line()
+    }
+
+    fn send(&mut self, line: &str) {
         // A node that does not take it has closed the connection, and may have sent the reason before.
         let _ = self.stream.write_all(line.as_bytes()).and_then(|()| self.stream.write_all(b"\n"));
-        self.line()
     }
 
     /// The next line of the node.
     fn line(&mut self) -> Result<Value> {
-        let shown = &self.shown;
-        let line = next_line(&self.stream, &mut self.held, &mut self.descriptors)
-            .with_context(|| format!("cannot read from the node at {shown}"))?
-            .ok_or_else(|| anyhow!("the node at {shown} closed the connection"))?;
+        let line = self.bytes()?;
         serde_json::from_slice(&line)
-            .with_context(|| format!("the node at {shown} sent a line that is no JSON"))
+            .with_context(|| format!("the node at {} sent a line that is no JSON", self.shown))
     }
+
+    /// The same, unread.
+    fn bytes(&mut self) -> Result<Vec<u8>> {
+        let shown = &self.shown;
+        next_line(&self.stream, &mut self.held, &mut self.descriptors)
+            .with_context(|| format!("cannot read from the node at {shown}"))?
+            .ok_or_else(|| anyhow!("the node at {shown} closed the connection"))
+    }
+}
+
+/// The line of an answer.
+#[derive(Deserialize)]
+struct AnswerLine<'a> {
+    id: Option<u64>,
+    #[serde(borrow)]
+    ok: Option<&'a RawValue>,
+    error: Option<Refusal>,
+    descriptors: Option<usize>,
 }
 
 /// The next line, without its end; `None`: there is none any more.

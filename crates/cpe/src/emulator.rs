@@ -23,6 +23,7 @@ use weir_rng::Rng;
 
 use crate::device::{Device, NEVER, State};
 use crate::far::Far;
+use crate::flood::Flooding;
 use crate::monkey::Monkey;
 use crate::options::Options;
 use crate::session::Session;
@@ -105,6 +106,9 @@ pub struct Emulator {
     released: u32,
     far: Option<Far>,
     traffic: Option<Traffic>,
+    flooding: Option<Flooding>,
+    /// When the last device came up for the first time.
+    last_up_ns: u64,
     phase: Phase,
     /// When the phase began.
     since_ns: u64,
@@ -156,6 +160,8 @@ impl Emulator {
             released: 0,
             far: far.map(|end| Far { end, mac: far_mac, peer: None }),
             traffic: None,
+            flooding: None,
+            last_up_ns: 0,
             phase: Phase::SettingUp,
             since_ns: 0,
             failures: Vec::new(),
@@ -231,7 +237,11 @@ impl Emulator {
                 self.paced_ns(self.started, self.first_start_ns)
             }
             Phase::Releasing => self.paced_ns(self.released, self.since_ns),
-            Phase::Holding => self.hold_end_ns().min(self.traffic.as_ref().map_or(NEVER, Traffic::next_ns)),
+            Phase::Holding => {
+                let traffic_ns = self.traffic.as_ref().map_or(NEVER, Traffic::next_ns);
+                let flood_ns = self.flooding.as_ref().map_or(NEVER, Flooding::due_ns);
+                self.hold_end_ns().min(traffic_ns).min(flood_ns)
+            }
             Phase::Draining => self.drained_ns(),
             Phase::Settling => self.look_ns,
             _ => NEVER,
@@ -331,6 +341,9 @@ impl Emulator {
     /// All devices are up or have failed.
     fn hold(&mut self, now_ns: u64) {
         self.enter(Phase::Holding, now_ns);
+        let (end_ns, seed) = (self.hold_end_ns(), self.options.seed);
+        let lines = self.options.lines;
+        self.flooding = self.options.flood.map(|flood| Flooding::new(flood, lines, now_ns, end_ns, seed));
         let Some(load) = self.options.load else { return };
         let up = (0..self.options.devices).filter(|number| self.devices[*number as usize].is_up());
         let up: Vec<u32> = up.collect();
@@ -383,6 +396,7 @@ impl Emulator {
             device.was_up = true;
             self.open -= 1;
             self.up += 1;
+            self.last_up_ns = now_ns;
         }
         if let Some(session) = self.sessions.get_mut(number as usize) {
             session.was_up = true;
@@ -472,6 +486,9 @@ impl Emulator {
             setups_per_s: per_s(bound, first_ns, last_ns),
             setup: times(|device| device.setup_ns),
             first_packet: times(|device| device.first_packet_ns),
+            all_up: (self.up == u64::from(self.options.devices))
+                .then(|| Duration::from_nanos(self.last_up_ns - self.first_start_ns)),
+            flood: self.flooding.as_ref().map_or(0, |flooding| flooding.sent),
             prefixes: self.sessions.iter().filter(|session| session.prefix.is_some()).count() as u64,
             retransmissions: self.retransmissions,
             messages: self.messages,

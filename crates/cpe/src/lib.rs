@@ -18,19 +18,22 @@
 //! - `device.rs`: states of a device; `exchange.rs`: its messages; `emulator.rs`: all devices, their starts and deadlines
 //! - `session.rs`: a session of PPPoE; `dial.rs`: its packets of discovery
 //! - `emulator/dhcp.rs`, `emulator/pppoe.rs`, `emulator/forwarding.rs`: what a device does with DHCP, with PPPoE, and with ARP and packets
-//! - `numbered.rs`, `sequence.rs`, `traffic.rs`: numbered packets, and what became of them; `far.rs`: the far end
+//! - `numbered.rs`, `sequence.rs`, `traffic.rs`: numbered packets, and what became of them; `far.rs`: the far end; `flood.rs`: frames of no device
 //! - `wire.rs`: VLAN tags and the headers of PPPoE on frames; `summary.rs`: the figures
 //! - `run.rs`: I/O of a run; `responder.rs`: the smallest BNG, to measure the emulator's own ceiling
+//! - `radius.rs`: a RADIUS server with a stated delay, loss and answers
 
 mod device;
 mod dial;
 mod emulator;
 mod exchange;
 mod far;
+mod flood;
 mod lines;
 mod monkey;
 mod numbered;
 mod options;
+pub mod radius;
 pub mod responder;
 pub mod run;
 mod sequence;
@@ -40,6 +43,7 @@ mod traffic;
 mod wire;
 
 pub use emulator::{Emulator, Output, Phase, Side};
+pub use flood::{Flood, FloodKind};
 pub use lines::Lines;
 pub use numbered::SHORTEST_FRAME;
 pub use options::{ClientId, Load, Options, Pppoe, Preset, Template};

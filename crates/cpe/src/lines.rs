@@ -67,6 +67,19 @@ impl Lines {
         of(self.outer).saturating_mul(of(self.inner))
     }
 
+    /// Tags that no device has, as many as the lines have.
+    pub(crate) fn outside(&self) -> Tags {
+        let beside = |range: Range| match range.first {
+            1 => range.last.saturating_add(1),
+            first => first.saturating_sub(1),
+        };
+        match (self.outer, self.inner) {
+            (None, _) => Tags::One(1),
+            (Some(outer), None) => Tags::One(beside(outer)),
+            (Some(outer), Some(inner)) => Tags::Two { outer: beside(outer), inner: inner.first },
+        }
+    }
+
     /// The tags of a device.
     pub(crate) fn tags(&self, device: u32) -> Tags {
         match (self.outer, self.inner) {

@@ -7,6 +7,7 @@ use weir_bng::ppp::auth::Method;
 use weir_bng::pppoe::MAX_PAYLOAD;
 use weir_bng::{Mac, Tags};
 
+use crate::flood::Flood;
 use crate::lines::Lines;
 use crate::numbered::{MOST_DEVICES, SHORTEST_FRAME};
 
@@ -45,6 +46,8 @@ pub struct Options {
     pub hold: Option<Duration>,
     /// Numbered traffic meanwhile; needs an own far end.
     pub load: Option<Load>,
+    /// Frames that no device sent meanwhile.
+    pub flood: Option<Flood>,
     /// Mean time, exponentially distributed, after which a device that is up ends its session and begins again; `None`: it stays up.
     pub churn: Option<Duration>,
     /// Seed of the monkey, which disturbs messages and cuts the power; `None`: there is none.
@@ -178,6 +181,7 @@ impl Options {
             first_packet_timeout: Duration::from_secs(5),
             hold: Some(Duration::ZERO),
             load: None,
+            flood: None,
             churn: None,
             monkey: None,
             release: false,
@@ -209,6 +213,10 @@ impl Options {
             "an own far end needs the address to which first packets go",
         );
         wrong(self.load.is_some() && !self.own_far, "numbered traffic needs an own far end");
+        wrong(
+            self.flood.is_some_and(|flood| flood.per_s <= 0.0 || flood.per_s.is_nan()),
+            "a flood has a rate above 0: use a higher rate",
+        );
         wrong(self.tap && self.devices == 0, "an interface needs a device");
         wrong(
             self.hold.is_none() && self.monkey.is_some(),

@@ -231,7 +231,7 @@ impl Links {
         Ok(())
     }
 
-    /// Sends the frames of the traffic that are due, at most a batch on each side; their number.
+    /// Sends the frames of the traffic and of the flood that are due, at most a batch of each on each side; their number.
     fn send_traffic(&mut self, emulator: &mut Emulator, now_ns: u64) -> Result<usize, RunError> {
         let sides = [(Side::Access, Some(&mut self.access)), (Side::Far, self.far.as_mut())];
         let mut count = 0;
@@ -244,6 +244,13 @@ impl Links {
             }
             link.flush(&mut self.pool)?;
         }
+        while self.access.leaving.len() < BATCH
+            && let Some(frame) = emulator.flood(now_ns)
+        {
+            count += 1;
+            self.access.push(&mut self.pool, copied(&frame));
+        }
+        self.access.flush(&mut self.pool)?;
         Ok(count)
     }
 

@@ -201,6 +201,8 @@ pub struct TrafficSummary {
     pub sessions_with_loss: u64,
     /// From the first frame to the last one.
     pub duration: Duration,
+    /// From sending a frame to its arrival; `None`: none arrived.
+    pub latency: Option<Times>,
 }
 
 impl TrafficSummary {
@@ -273,6 +275,10 @@ pub struct Summary {
     pub setup: Option<Times>,
     /// From the first DISCOVER or PADI until the first packet was received at the far end, or came back from it.
     pub first_packet: Option<Times>,
+    /// From the first start until the last device was up; `None`: some are not.
+    pub all_up: Option<Duration>,
+    /// Frames of the flood that were sent.
+    pub flood: u64,
     /// Sessions of PPPoE that have a prefix of IPv6 by a router advertisement.
     pub prefixes: u64,
     /// Messages sent again.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::options::Load;
 use crate::sequence::{Arrival, Sequence};
-use crate::summary::TrafficSummary;
+use crate::summary::{Times, TrafficSummary};
 
 /// A direction of traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub(crate) struct Traffic {
     end_ns: u64,
 }
 
+/// Frames whose time is kept in each direction.
+const MOST_TIMES: usize = 1 << 20;
 /// No place.
 const NOWHERE: u32 = u32::MAX;
 
@@ -45,6 +47,8 @@ struct Stream {
     received: u64,
     duplicated: u64,
     reordered: u64,
+    /// Of the first [`MOST_TIMES`] frames that arrived.
+    latencies_ns: Vec<u64>,
     sessions: Vec<Received>,
 }
 
@@ -70,6 +74,7 @@ impl Traffic {
             received: 0,
             duplicated: 0,
             reordered: 0,
+            latencies_ns: Vec::new(),
             sessions: vec![Received::default(); sessions.len()],
         };
         let streams = [load.from_subscriber_fps, load.to_subscriber_fps].map(stream);
@@ -112,7 +117,7 @@ impl Traffic {
     }
 
     /// A frame of a device arrived where it belongs.
-    pub(crate) fn arrived(&mut self, direction: Direction, device: u32, sequence: u32) {
+    pub(crate) fn arrived(&mut self, direction: Direction, device: u32, sequence: u32, latency_ns: u64) {
         let place = self.places.get(device as usize).copied().unwrap_or(NOWHERE);
         let stream = &mut self.streams[direction as usize];
         let Some(session) = stream.sessions.get_mut(place as usize) else { return };
@@ -122,6 +127,9 @@ impl Traffic {
                 stream.reordered += u64::from(arrival == Arrival::Reordered);
                 stream.received += 1;
                 session.frames += 1;
+                if stream.latencies_ns.len() < MOST_TIMES {
+                    stream.latencies_ns.push(latency_ns);
+                }
             }
         }
     }
@@ -155,6 +163,7 @@ impl Traffic {
             reordered: stream.reordered,
             sessions_with_loss: with_loss.count() as u64,
             duration: Duration::from_nanos(stream.last_ns - self.begin_ns),
+            latency: Times::of(stream.latencies_ns.clone()),
         })
     }
 }
@@ -178,13 +187,14 @@ mod tests {
         assert_eq!(sent[..4], [(0, (1, 0)), (5, (4, 0)), (10, (1, 1)), (15, (4, 1))]);
         assert_eq!((sent.len(), traffic.next_ns()), (20, u64::MAX));
         for (_, (device, sequence)) in sent.iter().filter(|(at, _)| *at != 15) {
-            traffic.arrived(direction, *device, *sequence);
+            traffic.arrived(direction, *device, *sequence, 5);
         }
-        traffic.arrived(direction, 1, 0);
-        traffic.arrived(direction, 0, 0);
+        traffic.arrived(direction, 1, 0, 9);
+        traffic.arrived(direction, 0, 0, 9);
         let summary = traffic.summary(direction).unwrap();
         assert_eq!((summary.sent, summary.received, summary.lost()), (20, 19, 1));
         assert_eq!((summary.duplicated, summary.reordered, summary.sessions_with_loss), (1, 0, 1));
+        assert_eq!(summary.latency.map(|latency| latency.max), Some(Duration::from_nanos(5)));
         assert_eq!(traffic.summary(Direction::ToSubscriber), None);
     }
 }

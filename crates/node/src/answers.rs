@@ -12,8 +12,9 @@ use crate::counters::Snapshot;
 use crate::node::{Node, NodeError, answers};
 use crate::query::{
     Answer, Counters, Fast, Forwards, ForwardsQuery, Groups, Log, Neighbours, NeighboursQuery, OneToOne,
-    OneToOneQuery, Plans, Police, PortCounters, PortState, Ports, Query, Queues, Routes, RoutesQuery, Rules,
-    Sessions, SessionsCursor, SessionsQuery, Subscribers, SubscribersQuery, drops,
+    OneToOneQuery, Plans, Police, PortCounters, PortState, Ports, Query, Queues, RemovedSubscribers,
+    RemovedSubscribersQuery, Routes, RoutesQuery, Rules, Sessions, SessionsCursor, SessionsQuery,
+    SubscriberCounts, Subscribers, SubscribersQuery, drops,
 };
 use crate::worker::Worker;
 
@@ -56,6 +57,8 @@ impl Node {
             Query::Routes(query) => Answer::Routes(self.routes(query)),
             Query::Neighbours(query) => Answer::Neighbours(self.neighbours(query)?),
             Query::Subscribers(query) => Answer::Subscribers(self.subscribers(query)?),
+            Query::RemovedSubscribers(query) => Answer::RemovedSubscribers(self.removed_subscribers(query)?),
+            Query::SubscriberCounts(query) => Answer::SubscriberCounts(self.subscriber_counts(query)?),
             Query::Plans => Answer::Plans(Plans { plans: self.plans()? }),
             Query::Groups => Answer::Groups(Groups { groups: self.groups()? }),
             Query::Forwards(query) => Answer::Forwards(self.forwards(query)),
@@ -159,6 +162,24 @@ impl Node {
             next = more;
         }
         Ok(Subscribers { subscribers, next })
+    }
+
+    fn removed_subscribers(&self, query: &RemovedSubscribersQuery) -> Result<RemovedSubscribers, NodeError> {
+        let sessions = query.sessions.clone();
+        let removed = self.threads[0].ask(move |worker| worker.plane.removed_subscribers(&sessions));
+        Ok(RemovedSubscribers { removed: answers(vec![removed])?.remove(0) })
+    }
+
+    fn subscriber_counts(&self, query: &SubscribersQuery) -> Result<SubscriberCounts, NodeError> {
+        let (mut counts, mut next) = (Vec::new(), Some(query.after.unwrap_or_default()));
+        for _ in 0..LOOKS {
+            let Some(from) = next.filter(|_| counts.len() < most(query.most)) else { break };
+            let page = self.threads[0].ask(move |worker| worker.plane.subscriber_counts(from));
+            let (some, more) = answers(vec![page])?.remove(0);
+            counts.extend(some);
+            next = more;
+        }
+        Ok(SubscriberCounts { counts, next })
     }
 
     fn forwards(&self, query: &ForwardsQuery) -> Forwards {

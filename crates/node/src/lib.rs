@@ -58,8 +58,8 @@ pub use node::{Attachment, CONTROL_SLOTS, Ended, Node, NodeError, PartsOfPort, R
 pub use opened::Opened;
 pub use query::{
     Answer, Counters, Fast as FastAnswer, Forwards, ForwardsQuery, Groups, Log, Neighbours, NeighboursQuery,
-    OneToOne, OneToOneQuery, Plans, Police, PortCounters, PortState, Ports, Query, Queues, Routes,
-    RoutesQuery, Rules, Sessions, SessionsCursor, SessionsQuery, Subscribers, SubscribersQuery,
-    ThreadCounters,
+    OneToOne, OneToOneQuery, Plans, Police, PortCounters, PortState, Ports, Query, Queues,
+    RemovedSubscribers, RemovedSubscribersQuery, Routes, RoutesQuery, Rules, Sessions, SessionsCursor,
+    SessionsQuery, SubscriberCounts, Subscribers, SubscribersQuery, ThreadCounters,
 };
 pub use worker::{AttachmentId, ControlState, PanicReport};

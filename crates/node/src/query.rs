@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_plane::{
     Cursor, ForwardEntry, GroupState, LabelCounts, NeighbourState, OneToOneEntry, PoliceCounts, Prefix,
-    QueueState, RouteEntry, RuleCount, SessionRecord, SubscriberState,
+    QueueState, RouteEntry, RuleCount, SessionRecord, SubscriberCount, SubscriberState,
 };
 
 use crate::counters::Snapshot;
@@ -34,6 +34,10 @@ pub enum Query {
     Neighbours(NeighboursQuery),
     /// Sessions of subscribers.
     Subscribers(SubscribersQuery),
+    /// What sessions of subscribers had counted when they were removed.
+    RemovedSubscribers(RemovedSubscribersQuery),
+    /// What sessions of subscribers have counted, without the rest of each.
+    SubscriberCounts(SubscribersQuery),
     /// What sessions of subscribers have counted, by plan and group.
     Plans,
     /// Ports and groups of subscribers that share a rate: their queues.
@@ -117,6 +121,14 @@ pub struct SubscribersQuery {
     pub most: Option<u32>,
 }
 
+/// Which sessions of subscribers that were removed.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct RemovedSubscribersQuery {
+    /// Their numbers.
+    pub sessions: Vec<u64>,
+}
+
 /// Which port forwards.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -153,6 +165,8 @@ pub enum Answer {
     Routes(Routes),
     Neighbours(Neighbours),
     Subscribers(Subscribers),
+    RemovedSubscribers(RemovedSubscribers),
+    SubscriberCounts(SubscriberCounts),
     Plans(Plans),
     Groups(Groups),
     Forwards(Forwards),
@@ -318,6 +332,22 @@ pub struct Neighbours {
 pub struct Subscribers {
     /// Those of the page.
     pub subscribers: Vec<SubscriberState>,
+    /// Where the next page begins; none: this was the last.
+    pub next: Option<u32>,
+}
+
+/// Sessions of subscribers that were removed: a node remembers the last 65,536.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RemovedSubscribers {
+    /// Those that were asked for, but for the forgotten ones.
+    pub removed: Vec<SubscriberCount>,
+}
+
+/// A page of what sessions of subscribers have counted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SubscriberCounts {
+    /// Those of the page.
+    pub counts: Vec<SubscriberCount>,
     /// Where the next page begins; none: this was the last.
     pub next: Option<u32>,
 }

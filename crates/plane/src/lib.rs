@@ -91,8 +91,8 @@ mod update;
 mod was;
 
 pub use access::{
-    AccessState, ClassCount, LabelCounts, NatProfile, SubscriberCommand, SubscriberConfig, SubscriberEntry,
-    SubscriberEvent, SubscriberState, UnknownSessions,
+    AccessState, ClassCount, LabelCounts, NatProfile, SubscriberCommand, SubscriberConfig, SubscriberCount,
+    SubscriberEntry, SubscriberEvent, SubscriberState, UnknownSessions,
 };
 pub use address::{address_of, words_of};
 pub use batch::{BATCH, Batch, Set, Verdict};

@@ -7,8 +7,9 @@
 //!
 //! Files:
 //! - `record.rs`: the types; `run_data.rs`: a whole run
-//! - `store.rs`, `store/tests.rs`: what every store promises; `store/sqlite.rs`, `store/sqlite/table.rs`: the file and its
-//!   migrations
+//! - `store.rs`, `store/archive.rs`, `store/archive/contract.rs`: what every archive promises; `store/sqlite.rs`,
+//!   `store/sqlite/table.rs`: the file and its migrations; `store/piped.rs`: an archive of another process; `store/fields.rs`: records as
+//!   rows
 //! - `merged.rs`, `shards.rs`: several runs as one; shards of a grid as one run
 //! - `at_load.rs`, `bounds.rs`, `figure.rs`: figures at fixed loads, figures that are bounds, figures in general
 //! - `profile.rs`: where the time of a trial goes, folded into named causes

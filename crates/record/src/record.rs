@@ -73,6 +73,34 @@ pub struct Run {
     pub failure: Option<String>,
 }
 
+/// A run in a list of runs: without the text of its plan and its machine, which are most of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunSummary {
+    /// As [`Run::id`].
+    pub id: i64,
+    /// As [`Run::uuid`].
+    pub uuid: RunId,
+    /// As [`Run::plan`].
+    pub plan: String,
+    /// As [`Run::question`].
+    pub question: String,
+    /// As [`Run::started`].
+    pub started: String,
+    /// As [`Run::finished`].
+    pub finished: Option<String>,
+    /// As [`Run::state`].
+    pub state: RunState,
+    /// As [`Run::version`].
+    pub version: String,
+}
+
+impl From<Run> for RunSummary {
+    fn from(run: Run) -> RunSummary {
+        let Run { id, uuid, plan, question, started, finished, state, version, .. } = run;
+        RunSummary { id, uuid, plan, question, started, finished, state, version }
+    }
+}
+
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -7,13 +7,18 @@
 
 mod archive;
 mod error;
+pub mod fields;
+mod piped;
 mod sqlite;
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
 pub use archive::Archive;
+#[cfg(any(test, feature = "fixture"))]
+pub use archive::contract;
 pub use error::StoreError;
+pub use piped::{PipedArchive, answer};
 pub use sqlite::{RunLog, SqliteArchive};
 
 /// Where records are kept unless the user names a file: `$XDG_DATA_HOME/weir/records.db`, else

@@ -1,5 +1,5 @@
 //! What the tests of several crates share: numbers from a seed, an input or the environment, hostile packets,
-//! temporary folders, programs that are watched, sessions of a terminal, hosts with wires between them, texts that are
+//! temporary folders, programs that are watched, a PostgreSQL, sessions of a terminal, hosts with wires between them, texts that are
 //! compared as a whole, and the one form in which a test says that it is skipped.
 //!
 //! Only tests use it: it panics where something is not as it must be, and says what was found in its place.
@@ -16,6 +16,7 @@ mod golden;
 pub mod kills;
 #[cfg(feature = "wires")]
 pub mod pair;
+pub mod postgres;
 mod program;
 pub mod schema;
 mod session;

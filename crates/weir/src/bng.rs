@@ -2,6 +2,7 @@
 
 mod client;
 mod program;
+mod radius;
 mod sessions;
 mod subscribers;
 mod why;
@@ -31,6 +32,7 @@ pub(crate) fn run(command: &BngCommand, out: &mut impl Write) -> Result<Outcome>
         }
         BngCommand::Subscriber(command) => subscribers::run(command, out)?,
         BngCommand::Session(command) => sessions::run(command, out)?,
+        BngCommand::Radius { socket, json } => radius::run(socket, *json, out)?,
         BngCommand::Why(arguments) => why::run(arguments, out)?,
     }
     Ok(Outcome::Done)

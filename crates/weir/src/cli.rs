@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use weir_record::store;
 
+mod archive;
 mod bng;
 mod bottleneck;
 mod capture;
@@ -28,6 +29,7 @@ mod run;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use archive::{ArchiveCommand, Push, Serve};
 pub(crate) use bng::{
     BngCommand, BngRun, BngSocket, Listing, NewSubscriber, Said, SessionCommand, SubscriberChange,
     SubscriberCommand, Why,
@@ -130,6 +132,19 @@ pub(crate) enum Command {
     /// one value per run, and needs eight runs. A change is reported if a permutation test finds chance unlikely; single
     /// outliers are ignored. The report also lists what changed on the machine at the same time.
     Trend(Trend),
+    /// Copy runs to an archive that many machines share, each exactly once
+    ///
+    /// A run is known by its UUID and is stored as a whole or not at all: the same command may be repeated after any failure, on any
+    /// host. A run that was interrupted and has gone on since it was pushed is completed. The archive is a database of PostgreSQL, whose
+    /// tables the first push makes.
+    Push(Push),
+    /// Show an archive in browsers: runs, reports, comparisons, trends
+    ///
+    /// Nothing can be changed by it. It speaks HTTP without TLS: put a proxy with TLS before it where other machines reach it.
+    Serve(Serve),
+    /// Set up an archive that many machines share
+    #[command(subcommand)]
+    Archive(ArchiveCommand),
     /// Send test frames on an interface
     Generate(Box<Generate>),
     /// Receive test frames: loss, order, duplicates, latency
@@ -246,6 +261,17 @@ impl Store {
         let variable = |name| std::env::var_os(name);
         Ok(store::default_path(variable("XDG_DATA_HOME").as_deref(), variable("HOME").as_deref())?)
     }
+}
+
+/// Where runs are read.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Source {
+    #[command(flatten)]
+    pub(crate) store: Store,
+    /// Read runs of an archive that many machines push to, in place of the file: `postgres://USER@HOST/DATABASE`, with the
+    /// password in PGPASSWORD
+    #[arg(long, value_name = "URL")]
+    pub(crate) from: Option<String>,
 }
 
 /// How the tester sends and receives.

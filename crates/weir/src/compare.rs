@@ -2,9 +2,9 @@
 
 use std::io::Write;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use weir_config::plain;
-use weir_record::record::{Run, RunState};
+use weir_record::record::RunState;
 use weir_record::run_data::RunData;
 use weir_record::store::Archive;
 use weir_report::compare::{self, Across, Compared, Verdict};
@@ -15,7 +15,7 @@ use crate::records;
 use weir_service::say;
 
 pub(crate) fn run(arguments: &cli::Compare, out: &mut impl Write) -> Result<Outcome> {
-    let runs = sides(arguments)?;
+    let runs = records::sides(&arguments.runs, &arguments.source)?;
     if !arguments.fail_on.is_empty() {
         // A verdict needs complete runs.
         runs.iter().try_for_each(check_complete)?;
@@ -36,7 +36,7 @@ pub(crate) fn run(arguments: &cli::Compare, out: &mut impl Write) -> Result<Outc
 
 /// The baseline for a new run of this plan.
 pub(crate) fn baseline(side: &Side, archive: &dyn Archive, plan: &str) -> Result<RunData> {
-    let data = one(side, Some(archive), Some(plan))?;
+    let data = records::side(side, Some(archive), Some(plan))?;
     check_complete(&data)?;
     Ok(data)
 }
@@ -69,39 +69,6 @@ pub(crate) fn fails(compared: &Compared, on: &[FailOn]) -> bool {
         return true;
     }
     on.iter().any(|on| has(compared, *on))
-}
-
-/// The requested runs. `last` is the last complete run of the plan of the first run, or of any plan if it is the first.
-fn sides(arguments: &cli::Compare) -> Result<Vec<RunData>> {
-    let needs_archive = arguments.runs.iter().any(|side| !matches!(side, Side::File(_)));
-    let archive = needs_archive.then(|| records::open_to_read(&arguments.store)).transpose()?;
-    let mut runs: Vec<RunData> = Vec::new();
-    for side in &arguments.runs {
-        let plan = runs.first().map(|base| base.run.plan.as_str());
-        let run = one(side, archive.as_deref(), plan)?;
-        runs.push(run);
-    }
-    Ok(runs)
-}
-
-fn one(side: &Side, archive: Option<&dyn Archive>, plan: Option<&str>) -> Result<RunData> {
-    match (side, archive) {
-        (Side::File(path), _) => records::exported(path),
-        (Side::Number(id), Some(archive)) => records::find(archive, cli::RunName::Number(*id)),
-        (Side::Last, Some(archive)) => {
-            records::find(archive, cli::RunName::Number(last_complete(archive, plan)?))
-        }
-        (_, None) => unreachable!("opened for these"),
-    }
-}
-
-/// Number of the last complete run of this plan, or of any.
-fn last_complete(archive: &dyn Archive, plan: Option<&str>) -> Result<i64> {
-    let is_it = |run: &&Run| run.state == RunState::Complete && plan.is_none_or(|plan| run.plan == plan);
-    let runs = archive.runs()?;
-    let of = plan.map_or_else(String::new, |plan| format!(" of `{plan}`"));
-    let found = runs.iter().rev().find(is_it);
-    found.map(|run| run.id).with_context(|| format!("there is no complete run{of}: see `weir list`"))
 }
 
 fn check_complete(data: &RunData) -> Result<()> {

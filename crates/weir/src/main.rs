@@ -3,6 +3,7 @@
 //! Files:
 //! - `cli/`: one file for each group of commands; `cli/host.rs` reads host names and scoped addresses
 //! - `run.rs`: runs and compares plans; `place.rs`: where reports are written; `records.rs`, `compare.rs`: reads records
+//! - `archive.rs`: archives in PostgreSQL; `sister.rs`: programs beside this one
 //! - `doctor.rs`, `doctor/load.rs`: what this machine can measure; what it does under load
 //! - `bng.rs`, `node.rs`, `detect.rs`, `capture.rs`, `bottleneck.rs`, `cpe.rs`, `flows.rs`, `mail.rs`, `inspect.rs`: one file for each service or
 //!   tool
@@ -17,6 +18,7 @@ use weir_config::plain;
 use weir_rigs::PLANS;
 use weir_service::{say, time};
 
+mod archive;
 mod bench;
 mod bng;
 mod bottleneck;
@@ -45,6 +47,7 @@ mod receive;
 mod records;
 mod run;
 mod setup;
+mod sister;
 mod stdout;
 
 use cli::{Cli, Command, PlanCommand, Sets};
@@ -114,6 +117,9 @@ fn by(command: Command, mut out: &mut stdout::Output) -> Result<Outcome> {
         Command::Bottleneck(arguments) => return bottleneck::run_one(&arguments, &mut out),
         Command::Flows(arguments) => return flows::run_one(&arguments, &mut out),
         Command::Mail(arguments) => return mail::run_one(&arguments, &mut out),
+        Command::Push(arguments) => return archive::push(&arguments),
+        Command::Serve(arguments) => return archive::serve(&arguments),
+        Command::Archive(command) => return archive::run(&command),
         Command::Compare(arguments) => return compare::run(&arguments, &mut out),
         Command::Conformance(arguments) => return conformance::run(&arguments, &mut out),
         Command::Node(command) => return node::run(&command, &mut out),

@@ -1,19 +1,19 @@
-//! `weir list`, `weir show`, `weir report`, `weir export`, `weir trend`: commands for recorded runs.
+//! `weir list`, `weir show`, `weir report`, `weir export`, `weir merge`, `weir trend`: commands for recorded runs.
 
 use std::io::Write;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use weir_config::plain;
-use weir_record::record::RunId;
+use weir_record::record::{RunId, RunState, RunSummary};
 use weir_record::run_data::RunData;
 use weir_record::store::{Archive, RunLog, SqliteArchive, StoreError};
 use weir_report::export;
 use weir_report::trend::{self, Filter};
 
-use crate::cli;
-use crate::cli::ExportFormat;
+use crate::cli::{ExportFormat, Side};
 use crate::place::{Place, REPORT};
+use crate::{archive, cli};
 use weir_service::say;
 
 /// Opens the run log of this machine, and creates it if it does not exist.
@@ -30,7 +30,11 @@ pub(crate) fn open_existing(arguments: &cli::Store) -> Result<RunLog> {
 }
 
 /// Opens the archive to read, and creates no file: a file of --store must exist.
-pub(crate) fn open_to_read(arguments: &cli::Store) -> Result<Box<dyn Archive>> {
+pub(crate) fn open_to_read(arguments: &cli::Source) -> Result<Box<dyn Archive>> {
+    if let Some(address) = &arguments.from {
+        return archive::open(address);
+    }
+    let arguments = &arguments.store;
     let path = arguments.path()?;
     match SqliteArchive::open_to_read(&path) {
         Err(StoreError::NoFile(_)) if arguments.store.is_none() => Ok(Box::new(SqliteArchive::empty(&path)?)),
@@ -39,17 +43,19 @@ pub(crate) fn open_to_read(arguments: &cli::Store) -> Result<Box<dyn Archive>> {
 }
 
 pub(crate) fn list(arguments: &cli::List, out: &mut impl Write) -> Result<()> {
-    let archive = open_to_read(&arguments.store)?;
-    let runs = archive.runs()?;
-    say::notes(&archive.damaged());
+    let archive = open_to_read(&arguments.source)?;
     if arguments.json {
+        let runs = archive.runs()?;
+        say::notes(&archive.damaged());
         return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&runs)?)?);
     }
+    let runs = archive.list()?;
+    say::notes(&archive.damaged());
     Ok(write!(out, "{}", plain(&export::list(&runs)))?)
 }
 
 pub(crate) fn show(arguments: &cli::Show, out: &mut impl Write) -> Result<()> {
-    let data = find(&*open_to_read(&arguments.store)?, arguments.run)?;
+    let data = find(&*open_to_read(&arguments.source)?, arguments.run)?;
     let text = match (arguments.json, arguments.csv) {
         (true, _) => export::json(&data) + "\n",
         (_, true) => export::csv(&data),
@@ -59,17 +65,17 @@ pub(crate) fn show(arguments: &cli::Show, out: &mut impl Write) -> Result<()> {
 }
 
 pub(crate) fn report(arguments: &cli::Report, out: &mut impl Write) -> Result<()> {
-    let archive = open_to_read(&arguments.store)?;
+    let archive = open_to_read(&arguments.source)?;
     let runs = arguments.runs.iter().map(|&run| find(&*archive, run)).collect::<Result<Vec<_>>>()?;
-    let path = Place::of(arguments.output.as_deref(), &arguments.store)?.write(&runs)?;
+    let path = Place::of(arguments.output.as_deref(), &arguments.source.store)?.write(&runs)?;
     Ok(writeln!(out, "{}", path.display())?)
 }
 
 /// Merges shards into one run, and stores it.
 pub(crate) fn merge(arguments: &cli::Merge, out: &mut impl Write) -> Result<()> {
-    let shards = arguments.files.iter().map(|path| exported(path)).collect::<Result<Vec<_>>>()?;
+    let shards = sides(&arguments.shards, &arguments.source)?;
     let whole = weir_record::shards::merge(&shards, RunId::random())?;
-    let log = open(&arguments.store)?;
+    let log = open(&arguments.source.store)?;
     let archive = log.archive();
     let id = archive.put(&whole)?;
     let data = archive.run_data(whole.run.uuid)?;
@@ -93,7 +99,7 @@ pub(crate) fn exported(path: &Path) -> Result<RunData> {
 }
 
 pub(crate) fn export(arguments: &cli::Export, out: &mut impl Write) -> Result<()> {
-    let data = find(&*open_to_read(&arguments.store)?, arguments.run)?;
+    let data = find(&*open_to_read(&arguments.source)?, arguments.run)?;
     if let ExportFormat::Svg = arguments.format {
         return drawings(&data, arguments.output.as_deref(), out);
     }
@@ -129,11 +135,9 @@ fn drawings(data: &RunData, folder: Option<&Path>, out: &mut impl Write) -> Resu
 }
 
 pub(crate) fn trend(arguments: &cli::Trend, out: &mut impl Write) -> Result<()> {
-    let archive = open_to_read(&arguments.store)?;
+    let archive = open_to_read(&arguments.source)?;
     let filter = Filter { goals: arguments.goals.clone(), settings: arguments.settings.clone() };
-    let runs = archive.runs()?.into_iter().filter(|run| run.plan == arguments.plan);
-    let with_points = runs.map(|run| archive.points(run.uuid).map(|points| (run, points)));
-    let runs = with_points.collect::<Result<Vec<_>, _>>()?;
+    let runs = archive.of_plan(&arguments.plan)?;
     say::notes(&archive.damaged());
     let Some(trend) = trend::trend(&arguments.plan, &runs, &filter) else {
         bail!("there is no complete run of `{}`: see `weir list`", arguments.plan);
@@ -147,6 +151,39 @@ pub(crate) fn trend(arguments: &cli::Trend, out: &mut impl Write) -> Result<()> 
         None if arguments.json => Ok(writeln!(out, "{}", serde_json::to_string_pretty(&trend)?)?),
         None => Ok(write!(out, "{}", plain(&trend::text(&trend)))?),
     }
+}
+
+/// The requested runs. `last` is the last complete run of the plan of the first run, or of any plan if it is the first.
+pub(crate) fn sides(sides: &[Side], source: &cli::Source) -> Result<Vec<RunData>> {
+    let needs_archive = sides.iter().any(|side| !matches!(side, Side::File(_)));
+    let archive = needs_archive.then(|| open_to_read(source)).transpose()?;
+    let mut runs: Vec<RunData> = Vec::new();
+    for side in sides {
+        let plan = runs.first().map(|base| base.run.plan.as_str());
+        let run = self::side(side, archive.as_deref(), plan)?;
+        runs.push(run);
+    }
+    Ok(runs)
+}
+
+/// One of them; a file needs no archive.
+pub(crate) fn side(side: &Side, archive: Option<&dyn Archive>, plan: Option<&str>) -> Result<RunData> {
+    match (side, archive) {
+        (Side::File(path), _) => exported(path),
+        (Side::Number(id), Some(archive)) => find(archive, cli::RunName::Number(*id)),
+        (Side::Last, Some(archive)) => find(archive, cli::RunName::Number(last_complete(archive, plan)?)),
+        (_, None) => unreachable!("opened for these"),
+    }
+}
+
+/// Number of the last complete run of this plan, or of any.
+fn last_complete(archive: &dyn Archive, plan: Option<&str>) -> Result<i64> {
+    let is_it =
+        |run: &&RunSummary| run.state == RunState::Complete && plan.is_none_or(|plan| run.plan == plan);
+    let runs = archive.list()?;
+    let of = plan.map_or_else(String::new, |plan| format!(" of `{plan}`"));
+    let found = runs.iter().rev().find(is_it);
+    found.map(|run| run.id).with_context(|| format!("there is no complete run{of}: see `weir list`"))
 }
 
 /// The requested run, as far as it is readable.

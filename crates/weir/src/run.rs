@@ -21,7 +21,7 @@ use weir_rigs::PLANS;
 use crate::outcome::Outcome;
 use crate::place::Place;
 use crate::progress::Progress;
-use crate::{clean, cli, compare, privilege, records};
+use crate::{archive, clean, cli, compare, privilege, records};
 use weir_service::{say, signals, time};
 
 mod repeat;
@@ -153,6 +153,9 @@ impl Session<'_> {
             None => engine::run(plan, &self.log, &options),
         };
         progress.iter().for_each(Progress::finish);
+        if let Some(address) = &self.arguments.push {
+            archive::push_after_run(address, &self.arguments.store)?;
+        }
         let archive = self.log.archive();
         let interrupted = match result {
             Ok(_) => false,

@@ -144,6 +144,8 @@ fn form(line: &str) -> Form {
         match words[..] {
             ["weir", "run", ref rest @ ..] => check_of_run(rest),
             ["weir", "conformance", ref rest @ ..] if rest.contains(&"--against") => Form::NotHere,
+            // An archive is a server.
+            ["weir", ref rest @ ..] if rest.contains(&"--from") => Form::NotHere,
             // Records that only a run makes.
             ["weir", "list", ref rest @ ..] if rest.contains(&"--store") => Form::NotHere,
             ["weir", "plan" | "setup" | "completions" | "man" | "conformance", ..]
@@ -172,8 +174,8 @@ fn check_of_run(words: &[&str]) -> Form {
         match word {
             "--resume" => return Form::NotHere,
             "--set" => check.extend([word, words.next().expect("a value")]),
-            "--seed" | "--report" | "--store" | "--tester" | "--against" | "--fail-on" | "--times"
-            | "--runs" | "--shard" => {
+            "--seed" | "--report" | "--store" | "--push" | "--tester" | "--against" | "--fail-on"
+            | "--times" | "--runs" | "--shard" => {
                 words.next();
             }
             "--short" => check.push(word),

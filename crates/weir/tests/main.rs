@@ -31,6 +31,7 @@ mod schemas;
 mod servers;
 mod services {
     //! Servers and clients of others beside weir: `./test services`.
+    mod archive;
     mod bng;
     mod dhcp_servers;
     mod frr;

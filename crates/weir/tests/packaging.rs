@@ -35,6 +35,7 @@ fn one_command_makes_a_package_with_all_that_belongs_to_the_program() {
     let list = String::from_utf8_lossy(&list.stdout).into_owned();
     for file in [
         "usr/bin/weir",
+        "usr/bin/weir-archive",
         "usr/bin/weir-bngd",
         "usr/share/man/man1/weir.1.gz",
         "usr/share/man/man1/weir-run.1.gz",

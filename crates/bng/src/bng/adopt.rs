@@ -1,15 +1,15 @@
 //! What was before the program began: records of the disk, sessions of the node.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use super::{Bng, Deadline, Outputs};
 use crate::io::{AddSession, Event, NodeCommand, Output};
 use crate::name::Name;
 use crate::record::{Change, Record};
-use crate::session::{Lease, Session, SessionId};
-use crate::subscribers::{Index, OnDisk, Online};
+use crate::session::{Counters, EndCause, Lease, Session, SessionId};
+use crate::subscribers::{Index, OnDisk, Online, Timers};
 
 impl Bng {
     /// Takes in a record. Nothing is done because of it but a note where it changes nothing.
@@ -32,7 +32,7 @@ impl Bng {
             // Its record may never have been written.
             Change::SubscriberRemoved(name) => {
                 if let Some(index) = self.subscribers.of_name(&name) {
-                    self.remove_session(index);
+                    self.adopt_end(index, EndCause::SubscriberChanged, None, Counters::default());
                     self.forget_subscriber(index);
                 }
             }
@@ -70,10 +70,10 @@ impl Bng {
                 };
                 self.adopt_session(index, session);
             }
-            Change::End { session, subscriber, address, .. } => {
+            Change::End { session, subscriber, address, cause, ended_s, counters } => {
                 let index = self.known(&subscriber)?;
                 if self.sessions.get(&session) == Some(&index) {
-                    self.remove_session(index);
+                    self.adopt_end(index, cause, ended_s, counters);
                 }
                 if let Some(entry) = self.subscribers.get_mut(index) {
                     entry.last_address = Some(address);
@@ -82,7 +82,7 @@ impl Bng {
             Change::Declined { address, subscriber, until_s } => {
                 let index = self.known(&subscriber)?;
                 if self.addresses.holder(address) == Some(index) {
-                    self.remove_session(index);
+                    self.adopt_end(index, EndCause::Declined, None, Counters::default());
                 }
                 // If the clock was set back meanwhile, it is no longer than it would have been from now on.
                 let left = until_s.saturating_sub(self.now.wall_s).min(self.config.quarantine.as_secs());
@@ -90,12 +90,17 @@ impl Bng {
                     self.decline(index, address, self.now.at + Duration::from_secs(left));
                 }
             }
-            Change::Counted { session, counters } => {
-                let index = self.sessions.get(&session).copied();
-                let online = index.and_then(|index| self.online_mut(index));
-                let online = online.ok_or_else(|| format!("there is no session {session}"))?;
-                online.session.counters = online.session.counters.max(counters);
-            }
+            Change::Accounted { session, what } => self.adopt_answered(session, what),
+            Change::Unaccounted(of) => self.adopt_unaccounted(*of),
+            Change::Counted { session, counters } => match self.sessions.get(&session).copied() {
+                Some(index) => {
+                    if let Some(online) = self.online_mut(index) {
+                        online.session.counters = online.session.counters.max(counters);
+                    }
+                }
+                None if self.adopt_counted(session, counters) => {}
+                None => return Err(format!("there is no session {session}")),
+            },
         }
         Ok(())
     }
@@ -114,25 +119,38 @@ impl Bng {
     /// Whatever held the address ends, and the session that the subscriber had.
     fn adopt_session(&mut self, index: Index, session: Session) {
         let Lease { address, prefix, .. } = session.lease;
-        if let Some(holder) = self.addresses.holder(address) {
-            self.remove_session(holder);
+        let is_renewal = |online: &Online| online.session.id == session.id;
+        let is_own = self.online_mut(index).is_some_and(|online| is_renewal(online));
+        let of_address = self.addresses.holder(address);
+        let of_prefix = prefix.and_then(|prefix| self.prefixes.holder(prefix));
+        for holder in [of_address, of_prefix].into_iter().flatten().filter(|holder| *holder != index) {
+            self.adopt_end(holder, EndCause::Replaced, None, Counters::default());
         }
-        if let Some(holder) = prefix.and_then(|prefix| self.prefixes.holder(prefix)) {
-            self.remove_session(holder);
+        match is_own {
+            true => _ = self.remove_session(index),
+            false => self.adopt_end(index, EndCause::Replaced, None, Counters::default()),
         }
-        self.remove_session(index);
         self.quarantine_ends(address);
         self.addresses.hold(address, index);
         prefix.into_iter().for_each(|prefix| self.prefixes.hold(prefix, index));
         self.sessions.insert(session.id, index);
+        self.note_account(&session);
         if session.lease.ppp.is_none() {
             self.deadlines.insert((session.lease_end, Deadline::Lease(index)));
         }
-        let counted_at = self.now.at;
+        let (counted_at, timers) = (self.now.at, Timers::default());
         if let Some(entry) = self.subscribers.get_mut(index) {
             let (waits_for, in_node, advertised) = (None, None, None);
             entry.online =
-                Some(Online { session, waits_for, is_stored: true, in_node, counted_at, advertised });
+                Some(Online { session, waits_for, is_stored: true, in_node, counted_at, advertised, timers });
+        }
+        self.plan_session(index);
+    }
+
+    /// The session of a subscriber has ended; its Stop waits, unless a record behind this one says more.
+    fn adopt_end(&mut self, index: Index, cause: EndCause, ended_s: Option<u64>, counters: Counters) {
+        if let Some(online) = self.remove_session(index) {
+            self.adopt_stop(&online, cause, ended_s.unwrap_or(self.now.wall_s), counters);
         }
     }
 
@@ -148,6 +166,8 @@ impl Bng {
         ended.sort();
         ended.dedup();
         out.extend(ended.into_iter().map(|session| Output::Node(NodeCommand::RemoveSession { session })));
+        let in_node: HashSet<SessionId> = table.iter().map(|add| add.session).collect();
+        self.node_has(|session| in_node.contains(&session));
         let has: HashMap<SessionId, &AddSession> = table.iter().map(|add| (add.session, add)).collect();
         let online: Vec<_> = self.sessions.iter().map(|(session, index)| (*session, *index)).collect();
         for (session, index) in online {

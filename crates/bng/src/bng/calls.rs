@@ -16,6 +16,7 @@ mod remote;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use self::brownout::Answers;
@@ -23,6 +24,7 @@ use self::login::Given;
 use self::remote::Remote;
 use super::dhcp::Grant;
 use super::{Answer, Bng, Deadline, Outputs, Wait, Waiting};
+use crate::account::{Account, Facts};
 use crate::config::Pppoe;
 use crate::drops::DropReason;
 use crate::io::{Output, Punt};
@@ -69,6 +71,8 @@ struct Call {
     session: Option<SessionId>,
     /// What RADIUS is asked for.
     asks: Option<Box<Attempt>>,
+    /// What AAA has said of it.
+    account: Option<Box<Account>>,
 }
 
 /// 64,000 sessions in 64 MB, with what they point to.
@@ -265,8 +269,9 @@ impl Bng {
         let Begin { key, mac, line_tag, max_mru, frame } = begin;
         let endpoint = Endpoint::new(role(pppoe), max_mru, pppoe.timers, &mut self.calls.random);
         let line = key.line.clone();
-        let (deadline, login, session, asks) = (None, None, None, None);
-        let id = self.calls.insert(Call { key, mac, line_tag, endpoint, deadline, login, session, asks });
+        let (deadline, login, session, asks, account) = (None, None, None, None, None);
+        let call = Call { key, mac, line_tag, endpoint, deadline, login, session, asks, account };
+        let id = self.calls.insert(call);
         self.send_now(&line, mac, frame, out);
         let mut outputs = Vec::new();
         if let Some(call) = self.calls.calls.get_mut(&id) {
@@ -307,8 +312,8 @@ impl Bng {
         let random = &mut self.calls.random;
         let endpoint = Endpoint::opened(role(&pppoe), ppp.agreed, &layers, pppoe.timers, random);
         let (login, session) = (Some((index, given)), Some(session.id));
-        let (line_tag, deadline, asks) = (None, None, None);
-        self.calls.insert(Call { key, mac, line_tag, endpoint, deadline, login, session, asks });
+        let (line_tag, deadline, asks, account) = (None, None, None, None);
+        self.calls.insert(Call { key, mac, line_tag, endpoint, deadline, login, session, asks, account });
         self.resume_advertising(index);
     }
 
@@ -436,11 +441,28 @@ impl Bng {
         }
         let device = Device { line: call.key.line.clone(), mac: call.mac, relay: None };
         let ppp = Some(PppLink { id: call.key.id, agreed: call.endpoint.agreed() });
-        self.grant(index, Grant { device, client_id: None, address, prefix, ppp, answer }, out);
+        let account = Some(self.account_of_call(id));
+        let grant = Grant { device, client_id: None, address, prefix, ppp, account, answer };
+        self.grant(index, grant, out);
         let session = self.online_mut(index).map(|online| online.session.id);
         if let Some(call) = self.calls.calls.get_mut(&id) {
             call.session = session;
         }
+    }
+
+    /// The account of a call: what RADIUS has said, or a new one with what the access node says of the line.
+    pub(super) fn account_of_call(&mut self, id: CallId) -> Account {
+        let call = self.calls.calls.get_mut(&id);
+        if let Some(account) = call.and_then(|call| call.account.take()) {
+            return *account;
+        }
+        let account = self.ledger.account();
+        let tag = self.calls.calls.get(&id).and_then(|call| call.line_tag.as_ref());
+        let Some(tag) = tag.filter(|tag| tag.circuit_id.is_some() || tag.remote_id.is_some()) else {
+            return account;
+        };
+        let (circuit_id, remote_id) = (tag.circuit_id.clone(), tag.remote_id.clone());
+        Account { facts: Arc::new(Facts { circuit_id, remote_id, ..Facts::default() }), ..account }
     }
 
     /// The client has asked again before its record was on disk, or by the other protocol: each of them gets one Ack.
@@ -452,7 +474,7 @@ impl Bng {
         let protocol = protocol_of(&answer.frame);
         let is_same = |waiting: &&mut Waiting| match &waiting.what {
             Wait::Answer { answer, .. } => protocol_of(&answer.frame) == protocol,
-            Wait::Command { .. } => false,
+            Wait::Command { .. } | Wait::Dynauth { .. } => false,
         };
         let before = self.waiting.range_mut(from..to).find(is_same);
         if let Some(Wait::Answer { answer: before, .. }) = before.map(|waiting| &mut waiting.what) {

@@ -30,6 +30,10 @@ impl Bng {
             Command::PatchSubscriber(name, patch) => self.patch_subscriber(&name, patch, out),
             Command::RemoveSubscriber(name) => self.remove_subscriber(&name, out),
             Command::Disconnect(session) => self.disconnect(session, out),
+            Command::DisconnectAll => {
+                self.disconnect_all(out);
+                Ok(())
+            }
             Command::Configure(config) => self.configure(*config, out),
         };
         if result.is_ok() && self.revision > before {
@@ -161,6 +165,11 @@ impl Bng {
         Ok(())
     }
 
+    fn disconnect_all(&mut self, out: &mut Outputs) {
+        let all: Vec<Index> = self.sessions.values().copied().collect();
+        all.into_iter().for_each(|index| self.end(index, EndCause::Shutdown, out));
+    }
+
     /// Sessions go on, also those with an address of no pool any more.
     fn configure(&mut self, config: Config, out: &mut Outputs) -> Result<(), CommandError> {
         if let Some(wrong) = config.contradictions().first() {
@@ -183,6 +192,8 @@ impl Bng {
         self.calls.configure(config.pppoe.as_ref());
         self.servers_seen.retain(|port, _| config.ports.contains_key(port));
         self.config = config;
+        self.account_all(out);
+        self.plan_all_sessions();
         let online: Vec<_> = self.sessions.values().copied().collect();
         for index in online {
             self.tell_node(index, out);

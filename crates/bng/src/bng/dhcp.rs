@@ -13,6 +13,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use super::{Answer, Bng, Deadline, Outputs};
+use crate::account::Account;
 use crate::config::{Moves, Port};
 use crate::dhcp4::message::MessageType;
 use crate::dhcp4::options::CAPTIVE_PORTAL;
@@ -317,7 +318,8 @@ impl Bng {
             None => self.prefix_for(index, None, out)?,
         };
         let answer = Answer { line: device.line.clone(), mac: device.mac, frame };
-        let grant = Grant { device, client_id: request.client_id, address, prefix, ppp: None, answer };
+        let client_id = request.client_id;
+        let grant = Grant { device, client_id, address, prefix, ppp: None, account: None, answer };
         self.grant(index, grant, out);
         Ok(Answered::Later)
     }
@@ -427,6 +429,8 @@ pub(super) struct Grant {
     pub(super) address: Ipv4Addr,
     pub(super) prefix: Option<LinkPrefix>,
     pub(super) ppp: Option<PppLink>,
+    /// What AAA has said of it.
+    pub(super) account: Option<Account>,
     pub(super) answer: Answer,
 }
 

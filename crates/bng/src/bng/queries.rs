@@ -181,7 +181,8 @@ impl Bng {
                 others.push(Change::Lease { session, subscriber, start_s, counters, lease });
             }
         }
-        let changes = subscribers.into_iter().chain(others).chain(self.last_answers());
+        let changes = subscribers.into_iter().chain(others).chain(self.unaccounted_changes());
+        let changes = changes.chain(self.last_answers());
         changes.map(|change| Record { revision: self.revision, change }).collect()
     }
 

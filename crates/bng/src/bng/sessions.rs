@@ -13,7 +13,7 @@ use crate::plan::Plan;
 use crate::record::Change;
 use crate::session::{Counters, Device, EndCause, Lease, Session, SessionId};
 use crate::subscriber::{Service, Subscriber};
-use crate::subscribers::{Entry, Index, OnDisk, Online};
+use crate::subscribers::{Entry, Index, OnDisk, Online, Timers};
 use crate::why::Outcome;
 
 /// Least time between two records that only say what a session counted.
@@ -24,11 +24,12 @@ const MOST_DECLINED: usize = 3;
 impl Bng {
     /// Grants or renews the lease of an address that the subscriber may have; the client is answered when it is on disk.
     pub(super) fn grant(&mut self, index: Index, grant: Grant, out: &mut Outputs) {
-        let Grant { device, client_id, address, prefix, ppp, answer } = grant;
+        let Grant { device, client_id, address, prefix, ppp, account, answer } = grant;
         self.supersede(index);
         // PPP says itself when it ends.
         let lease_s = if ppp.is_some() { 0 } else { self.config.lease.lease_s };
-        let lease = Lease { device, address, prefix, client_id, granted_s: self.now.wall_s, lease_s, ppp };
+        let granted_s = self.now.wall_s;
+        let mut lease = Lease { device, address, prefix, client_id, granted_s, lease_s, ppp, account: None };
         let is_same = |online: &Online| {
             let Lease { device, address: held, prefix: of, ppp: link, .. } = &online.session.lease;
             (device, *held, *of, *link) == (&lease.device, address, prefix, ppp)
@@ -38,6 +39,8 @@ impl Bng {
         if !goes_on {
             self.end(index, EndCause::Replaced, out);
         }
+        let before = self.online_mut(index).and_then(|online| online.session.lease.account.clone());
+        lease.account = before.or_else(|| self.begin_account(account));
         self.withdraw_offer(index);
         self.addresses.hold(address, index);
         prefix.into_iter().for_each(|prefix| self.prefixes.hold(prefix, index));
@@ -64,6 +67,7 @@ impl Bng {
             is_stored: false,
             in_node: None,
             counted_at: Duration::ZERO,
+            timers: Timers::default(),
             advertised: None,
         });
         self.deadlines.remove(&(online.session.lease_end, Deadline::Lease(index)));
@@ -75,6 +79,10 @@ impl Bng {
         let Session { id: session, start_s, counters, .. } = online.session;
         online.counted_at = self.now.at;
         self.sessions.insert(session, index);
+        let noted = self.subscribers.get(index).and_then(|entry| entry.online.as_ref());
+        if let Some(noted) = noted.map(|online| online.session.clone()) {
+            self.note_account(&noted);
+        }
         let revision = self.store(Change::Lease { session, subscriber, start_s, counters, lease }, out);
         if let Some(online) = self.online_mut(index) {
             online.waits_for = Some(revision);
@@ -84,7 +92,7 @@ impl Bng {
     }
 
     /// Writes the record of a subscriber that is not on disk as it is.
-    fn store_subscriber(&mut self, index: Index, out: &mut Outputs) {
+    pub(super) fn store_subscriber(&mut self, index: Index, out: &mut Outputs) {
         let entry = self.subscribers.get(index).filter(|entry| entry.on_disk == OnDisk::NotYet);
         if let Some(subscriber) = entry.map(|entry| entry.subscriber.clone()) {
             self.store(Change::Subscriber(subscriber), out);
@@ -116,6 +124,8 @@ impl Bng {
         let (subscriber, address) = (online.session.subscriber.clone(), online.session.lease.address);
         self.tell_node(index, out);
         if is_first {
+            self.tell_start(session, index);
+            self.plan_session(index);
             out.push(Output::Event(Event::SessionStarted { session, subscriber, address }));
         }
         Some(address)
@@ -168,21 +178,24 @@ impl Bng {
             Plan::Named(name) => Some(name.clone()),
             Plan::Own(_) => None,
         };
-        Some(Service { rates, status: subscriber.status, plan, group: subscriber.group.clone() })
+        let status = Bng::status(subscriber, &online.session);
+        Some(Service { rates, status, plan, group: subscriber.group.clone() })
     }
 
     /// Ends the session of a subscriber, if it has one.
     pub(super) fn end(&mut self, index: Index, cause: EndCause, out: &mut Outputs) {
         let Some(online) = self.remove_session(index) else { return };
-        let Session { id: session, subscriber, lease, counters, .. } = online.session;
+        let Session { id: session, subscriber, lease, counters, .. } = online.session.clone();
         let address = lease.address;
         if online.in_node.is_some() {
             out.push(Output::Node(NodeCommand::RemoveSession { session }));
         }
         self.trace(&lease.device.line, lease.device.mac, Outcome::Ended(cause));
         if cause != EndCause::NotStored {
-            let subscriber = subscriber.clone();
-            self.store(Change::End { session, subscriber, address, cause, counters }, out);
+            let (subscriber, ended_s) = (subscriber.clone(), self.account_end_s(&online));
+            let end = Change::End { session, subscriber, address, cause, ended_s, counters };
+            let record = self.store(end, out);
+            self.tell_stop(&online, cause, record, out);
         }
         if online.is_stored {
             out.push(Output::Event(Event::SessionEnded { session, subscriber, address, cause, counters }));
@@ -203,6 +216,8 @@ impl Bng {
         let is_offered = entry.offer.as_ref().is_some_and(|offer| offer.address == address);
         let is_prefix_offered = entry.offer.as_ref().is_some_and(|offer| offer.prefix == prefix);
         self.sessions.remove(&online.session.id);
+        self.forget_account(&online.session);
+        self.forget_timers(&online.timers, index);
         self.deadlines.remove(&(online.session.lease_end, Deadline::Lease(index)));
         if let Some(until) = online.session.grace_until {
             self.deadlines.remove(&(until, Deadline::Grace(index)));
@@ -305,7 +320,9 @@ impl Bng {
 
     /// What the node has counted; on disk now and then.
     pub(super) fn counted(&mut self, session: SessionId, counters: Counters, out: &mut Outputs) {
-        let Some(&index) = self.sessions.get(&session) else { return };
+        let Some(&index) = self.sessions.get(&session) else {
+            return self.counted_after_end(session, counters, out);
+        };
         let now = self.now.at;
         let Some(online) = self.online_mut(index) else { return };
         let before = online.session.counters;
@@ -315,6 +332,7 @@ impl Bng {
             online.counted_at = now;
             self.store(Change::Counted { session, counters }, out);
         }
+        self.counted_on(index, before, out);
     }
 
     pub(super) fn online_mut(&mut self, index: Index) -> Option<&mut Online> {

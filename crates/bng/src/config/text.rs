@@ -5,11 +5,14 @@
 //! port access1 mac 02:00:00:00:00:fe trusted relay 192.0.2.1,
 //! pool main 100.64.0.2-100.64.0.99 100.64.1.0-100.64.1.9 router 100.64.0.1/16,
 //! pool six 2001:db8:100::/48 router 2001:db8:100::1/48, ra interval 5m router 1h valid 1h preferred 30m,
-//! plan basic down 20Mbit up 5Mbit, dns 192.0.2.53 192.0.2.54 2001:db8::53,
+//! plan basic down 20Mbit up 5Mbit timeout 24h idle 1h quota 100G quota-down 90G quota-up 20G, at-limit walled,
+//! dns 192.0.2.53 192.0.2.54 2001:db8::53,
 //! portal https://portal.example/, captive https://captive.example/api at 192.0.2.10:8080,
 //! lease 1h renewal 30m rebinding 52m, offer 30s, quarantine 10m, grace 60s, moves refuse,
 //! limit line 100 burst 200, limit subscriber 5 burst 20,
-//! radius one 192.0.2.9:1812 secret-file one.secret realm isp ports 16 require status dead 10s plan basic,
+//! dynamic-authorization 192.0.2.1:3799 client 192.0.2.9 secret-file coa.secret require window 5m,
+//! accounting interim 15m least-interim 10m swapped,
+//! radius one 192.0.2.9:1812 secret-file one.secret realm isp ports 16 require status dead 10s accounting 1813 plan basic,
 //! radius three tls://192.0.2.9:2083 ca ca.pem cert bng.pem key bng.key server-name aaa.example,
 //! aaa local radius 5s, brown-out age 7d chap, nas identifier bng1 user-name {name} port-id {line} unsupported refuse,
 //! pppoe name weir auth chap-md5 pap service gold strict delay 10ms mtu 1508 sessions mac 4 line 100 padi mac 1 burst 5,
@@ -24,13 +27,16 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 mod aaa;
+mod accounting;
+mod dynauth;
 mod ipv6;
 mod pppoe;
 mod radius;
 
 use weir_config::{Mistakes, Notes, did_you_mean, unit};
 
-use super::{Item, LeaseTimes, Moves, NodeFacts, Port};
+use super::{AtLimit, Item, LeaseTimes, Moves, NodeFacts, Port};
+use crate::account::Limits;
 use crate::limit::Limit;
 use crate::line::PortName;
 use crate::mac::Mac;
@@ -40,7 +46,7 @@ use crate::pool::Pool;
 use crate::subscriber::Subscriber;
 use crate::words::Words;
 
-const ITEMS: [&str; 21] = [
+const ITEMS: [&str; 24] = [
     "store",
     "socket",
     "port",
@@ -55,12 +61,15 @@ const ITEMS: [&str; 21] = [
     "quarantine",
     "grace",
     "moves",
+    "at-limit",
     "limit",
     "pppoe",
     "radius",
     "aaa",
     "brown-out",
     "nas",
+    "accounting",
+    "dynamic-authorization",
     "subscriber",
 ];
 
@@ -143,8 +152,12 @@ fn read_item(item: &str, read: &mut Item, node: Option<&NodeFacts>) -> Result<()
             if name.as_str() == "down" {
                 return Err("a plan cannot have the name `down`: use another one".into());
             }
-            if config.plans.insert(name, Rates::read(words)?).is_some() {
+            let (rates, limits) = (Rates::read(words)?, plan_limits(words)?);
+            if config.plans.insert(name.clone(), rates).is_some() {
                 return Err("there are two plans of this name: remove one".into());
+            }
+            if limits != Limits::default() {
+                config.plan_limits.insert(name, limits);
             }
         }
         "dns" => {
@@ -191,6 +204,17 @@ fn read_item(item: &str, read: &mut Item, node: Option<&NodeFacts>) -> Result<()
             }
             config.radius.push(server);
         }
+        "at-limit" => {
+            config.at_limit = match words.word("`end` or `walled`")? {
+                "end" => AtLimit::End,
+                "walled" => AtLimit::Walled,
+                other => return Err(format!("`{other}` is no rule for limits: use end or walled")),
+            }
+        }
+        "dynamic-authorization" => {
+            once("dynamic-authorization", &mut config.dynauth, dynauth::read(words)?)?;
+        }
+        "accounting" => config.accounting = accounting::read(words)?,
         "aaa" => config.aaa.order = aaa::order(words)?,
         "brown-out" => config.aaa.brown_out = Some(aaa::brown_out(words)?),
         "nas" => aaa::nas(words, &mut config.aaa.nas, &mut config.aaa.unsupported)?,
@@ -308,6 +332,40 @@ fn time(words: &mut Words<'_>, least_s: u64) -> Result<Duration, String> {
     unit::time(words.word("a time")?, Duration::from_secs(least_s), most)
 }
 
+/// What a session of a plan may use.
+fn plan_limits(words: &mut Words<'_>) -> Result<Limits, String> {
+    let mut limits = Limits::default();
+    while let Some(word) = words.peek() {
+        match word {
+            "timeout" => limits.session_timeout_s = Some(limit_time(words)?),
+            "idle" => limits.idle_timeout_s = Some(limit_time(words)?),
+            "quota" => limits.total_bytes = Some(volume(words)?),
+            "quota-down" => limits.down_bytes = Some(volume(words)?),
+            "quota-up" => limits.up_bytes = Some(volume(words)?),
+            _ => break,
+        }
+    }
+    Ok(limits)
+}
+
+/// The time behind the next word.
+fn limit_time(words: &mut Words<'_>) -> Result<u32, String> {
+    words.next();
+    seconds(words)
+}
+
+/// The bytes behind the next word: a number, with k, M, G or T for powers of 1000.
+fn volume(words: &mut Words<'_>) -> Result<u64, String> {
+    words.next();
+    let word = words.word("a number of bytes")?;
+    let units = [("k", 1_000), ("M", 1_000_000), ("G", 1_000_000_000), ("T", 1_000_000_000_000)];
+    let (digits, unit) =
+        units.iter().find_map(|(name, unit)| Some((word.strip_suffix(name)?, *unit))).unwrap_or((word, 1));
+    let bytes =
+        digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit)).filter(|bytes| *bytes > 0);
+    bytes.ok_or_else(|| format!("`{word}` is no number of bytes: use 100G, 500M or 2000000"))
+}
+
 fn limit(words: &mut Words<'_>) -> Result<Limit, String> {
     let number = |words: &mut Words<'_>| {
         let word = words.word("a number of messages")?;
@@ -322,33 +380,55 @@ fn limit(words: &mut Words<'_>) -> Result<Limit, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Chap, Config, Source};
+    use crate::config::{Accounting, Chap, Config, Source};
     use crate::ppp::auth::Method;
     use crate::pppoe::concentrator::{self, ServiceNames};
     use crate::radius::access::Unsupported;
+    use crate::radius::accounting::InputIs;
     use crate::radius::packet::Require;
 
     #[test]
     fn all_items_are_read() {
         let text = "port access1 mac 02:00:00:00:00:fe trusted relay 192.0.2.1, # the first one, with a comma
             pool main 100.64.0.2-100.64.0.99 100.64.1.1-100.64.1.9 router 100.64.0.1/16,
-            plan basic down 20Mbit up 5Mbit, dns 192.0.2.53
+            plan basic down 20Mbit up 5Mbit, plan gold down 1Gbit up 1Gbit quota 100G idle 1h timeout 1d quota-up 2k quota-down 7,
+            at-limit walled, dns 192.0.2.53
             192.0.2.54, lease 1h renewal 20m rebinding 40m, offer 5s, quarantine 1h, moves refuse,
             limit line 10 burst 20, limit subscriber 3,
             pppoe name bng1 auth pap ms-chapv2 service gold service basic strict delay 10ms mtu 1508 sessions mac 1 line 9
                 padi mac 2 burst 3 padi line 4,
-            radius one 192.0.2.9:1812 secret-file /etc/weir/one.secret realm isp realm isp.example ports 4 require status plan basic,
+            radius one 192.0.2.9:1812 secret-file /etc/weir/one.secret realm isp realm isp.example ports 4 require status accounting 1813
+                plan basic,
             radius two [2001:db8::9]:1812 secret-file two.secret,
+            dynamic-authorization 192.0.2.1:3799 client 192.0.2.9 secret-file a client 2001:db8::9 secret-file b require window 60s,
+            accounting interim 15m least-interim 5m swapped,
             radius three tls://192.0.2.9:2083 ca ca.pem cert bng.pem key bng.key server-name aaa.example dead 5s,
             aaa radius 5s local, brown-out age 7d chap, nas identifier bng1 address 192.0.2.1 user-name {mac} port-id {circuit} unsupported refuse,
             subscriber anna mac 02:00:00:00:00:01 plan basic";
         let (config, subscribers) = Config::read("x", text).unwrap();
         assert_eq!(config.lease, LeaseTimes { lease_s: 3600, renewal_s: 1200, rebinding_s: 2400 });
+        let limits = Limits {
+            session_timeout_s: Some(86_400),
+            idle_timeout_s: Some(3600),
+            interim_s: None,
+            down_bytes: Some(7),
+            up_bytes: Some(2000),
+            total_bytes: Some(100_000_000_000),
+        };
+        let found: Vec<_> =
+            config.plan_limits.iter().map(|(name, limits)| (name.as_str(), *limits)).collect();
+        assert_eq!((found, config.at_limit), (vec![("gold", limits)], AtLimit::Walled));
         assert_eq!((config.ports.len(), config.dns.len(), config.pools[0].size()), (1, 2, 107));
         assert_eq!(config.subscriber_limit, Limit { per_s: 3, burst: 3 });
         let [one, two, three] = &*config.radius else { panic!("{:?}", config.radius) };
         assert_eq!((one.realms.len(), one.ports, one.require), (2, 4, Require::MessageAuthenticator));
         assert_eq!((two.ports, two.has_status, two.plan.clone()), (16, false, None));
+        assert_eq!((one.accounting, two.accounting), (Some(1813), None));
+        let accounting =
+            Accounting { interim_s: Some(900), least_interim_s: 300, input: InputIs::ToSubscriber };
+        assert_eq!(config.accounting, accounting);
+        let dynauth = config.dynauth.unwrap();
+        assert_eq!((dynauth.clients.len(), dynauth.window), (2, Duration::from_secs(60)));
         assert_eq!(config.aaa.order, [Source::Radius { most: Duration::from_secs(5) }, Source::Local]);
         assert!(config.aaa.is_local_after_radius() && config.aaa.unsupported == Unsupported::Refuse);
         let brown_out = config.aaa.brown_out.unwrap();
@@ -398,6 +478,11 @@ mod tests {
             "portal http://portal.example/, captive https://a.example/ at here, portal https://, captive https://x at 192.0.2.1:80 now",
             "radius one 192.0.2.9 secret-file x, radius one 192.0.2.9:1812, radius one 192.0.2.9:1812 secret-file x ports 0, \
              radius one 192.0.2.9:1812 secret-file x fast",
+            "dynamic-authorization 192.0.2.1, dynamic-authorization 192.0.2.1:3799, dynamic-authorization 192.0.2.1:3799 client 192.0.2.9,\
+             dynamic-authorization 192.0.2.1:3799 client 192.0.2.9 secret-file a client 192.0.2.9 secret-file b,\
+             dynamic-authorization 192.0.2.1:3799 client 192.0.2.9 secret-file a fast",
+            "radius one 192.0.2.9:1812 secret-file x accounting 0, accounting interim 5s, accounting fast, accounting interim",
+            "plan a down 1Mbit up 1Mbit quota 0, plan b down 1Mbit up 1Mbit quota 7x idle 1h, plan c down 1Mbit up 1Mbit timeout, at-limit maybe",
             "radius one tls://192.0.2.9, radius one tls://192.0.2.9:2083 cert x, radius one tls://192.0.2.9:2083 ca x cert x, \
              radius one 192.0.2.9:1812 secret-file x ca x",
             "aaa, aaa local local, aaa remote, aaa radius 0s, brown-out, brown-out age 1s, nas fast, nas port-id {here}, nas unsupported drop",

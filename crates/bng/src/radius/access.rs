@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use super::attribute::{Attributes, number, vendor};
+use super::limits;
 use super::plans::{PlanTable, PlanWish};
 use crate::hex;
 use crate::line::{Line, Tags};
@@ -134,6 +135,18 @@ impl Template {
     }
 }
 
+impl Nas {
+    /// Who this concentrator is.
+    pub fn attributes(&self) -> Attributes {
+        let mut attributes = Attributes::default();
+        attributes.push(number::NAS_IDENTIFIER, self.identifier.as_bytes());
+        if let Some(address) = self.address {
+            attributes.push(number::NAS_IP_ADDRESS, &address.octets());
+        }
+        attributes
+    }
+}
+
 /// Attributes that every request of a session has.
 pub fn session_attributes(nas: &Nas, place: &Place<'_>) -> Attributes {
     let mut attributes = Attributes::default();
@@ -143,10 +156,7 @@ pub fn session_attributes(nas: &Nas, place: &Place<'_>) -> Attributes {
         false => attributes.push(number::USER_NAME, nas.user_name.render(place).as_bytes()),
     }
     attributes.push(number::ACCT_SESSION_ID, place.session_id.as_bytes());
-    attributes.push(number::NAS_IDENTIFIER, nas.identifier.as_bytes());
-    if let Some(address) = nas.address {
-        attributes.push(number::NAS_IP_ADDRESS, &address.octets());
-    }
+    attributes.extend(&nas.attributes());
     // Virtual (5), Framed (2), PPP (1).
     attributes.push_u32(number::NAS_PORT_TYPE, 5);
     attributes.push_u32(number::SERVICE_TYPE, 2);
@@ -308,7 +318,7 @@ impl Accept {
                 (vendor::MICROSOFT, microsoft::SUCCESS_2) => {
                     accept.proof = value.get(1..).map(<[u8]>::to_vec)
                 }
-                _ if table.knows(Some(of), kind) => {}
+                _ if table.knows(Some(of), kind) || limits::is_quota(of, kind) => {}
                 _ => accept.unsupported.push((of, kind)),
             }
         }

@@ -372,6 +372,12 @@ impl Client {
         self.servers.iter().map(|state| (&*state.server.name, state.counts))
     }
 
+    /// Whether a server is asked.
+    pub fn is_alive(&self, name: &str) -> bool {
+        let state = self.servers.iter().find(|state| state.server.name == name);
+        state.is_some_and(|state| matches!(state.health, Health::Alive { .. }))
+    }
+
     /// Requests that are open or wait.
     pub fn len(&self) -> usize {
         self.open.len() + self.waiting.len()

@@ -16,8 +16,10 @@ use std::time::Duration;
 use super::access::Nas;
 use super::attribute::{Attributes, number};
 use super::client::Secret;
+use super::limits;
 use super::packet::{Distrust, Packet, Require, code};
 use super::plans::{PlanTable, PlanWish};
+use crate::account::Limits;
 use crate::now::Now;
 
 /// Why a request is refused (RFC 5176, section 3.5).
@@ -72,8 +74,10 @@ pub struct Change {
     pub session_timeout_s: Option<u32>,
     /// When it ends without traffic, s.
     pub idle_timeout_s: Option<u32>,
-    /// Interval between interim records, s.
+    /// Interval between interim updates, s.
     pub interim_s: Option<u32>,
+    /// Quotas, bytes.
+    pub quotas: Limits,
 }
 
 /// What a server wants.
@@ -114,8 +118,10 @@ impl Key {
 /// What a datagram comes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Received {
-    /// Send this to where it came from.
-    Send(Vec<u8>),
+    /// It came before: send the same answer.
+    Again(Vec<u8>),
+    /// It is refused: send this to where it came from.
+    Refused(Vec<u8>),
     /// Carry this out, then call [`Server::answer`].
     Ask(Box<Ask>),
     /// It is being carried out.
@@ -216,7 +222,7 @@ impl Server {
         }
         let key = Key { from, id: request.id, authenticator: request.authenticator };
         if let Some(kept) = self.kept.get(&key) {
-            return Ok(kept.answer.clone().map_or(Received::Pending, Received::Send));
+            return Ok(kept.answer.clone().map_or(Received::Pending, Received::Again));
         }
         if let Some(at) = request.attributes.u32(number::EVENT_TIMESTAMP)
             && now.wall_s.abs_diff(at.into()) > self.options.window.as_secs()
@@ -231,7 +237,7 @@ impl Server {
         self.kept.insert(key, Kept { request, secret, answer: None });
         match asked {
             Ok((identification, action)) => Ok(Received::Ask(Box::new(Ask { key, identification, action }))),
-            Err(cause) => Ok(self.answer(key, Err(cause)).map_or(Received::Pending, Received::Send)),
+            Err(cause) => Ok(self.answer(key, Err(cause)).map_or(Received::Pending, Received::Refused)),
         }
     }
 
@@ -275,7 +281,10 @@ impl Server {
                 return Err(ErrorCause::UnsupportedAttribute);
             }
         }
-        if attributes.vendors().any(|(vendor, kind, _)| !self.plans.knows(Some(vendor), kind)) {
+        let is_known = |(vendor, kind, _): (u32, u8, &[u8])| {
+            self.plans.knows(Some(vendor), kind) || limits::is_quota(vendor, kind)
+        };
+        if !attributes.vendors().all(is_known) {
             return Err(ErrorCause::UnsupportedAttribute);
         }
         if identification == Identification::default() {
@@ -285,6 +294,7 @@ impl Server {
             return Ok((identification, Action::Disconnect));
         }
         change.plan = self.plans.wish(attributes).map_err(|_| ErrorCause::InvalidAttributeValue)?;
+        change.quotas = limits::quotas(attributes).map_err(|_| ErrorCause::InvalidAttributeValue)?;
         // Authorize-only (Service-Type 17) and a change of nothing.
         if change == Change::default() {
             return Err(ErrorCause::UnsupportedService);
@@ -414,7 +424,7 @@ mod tests {
         ] {
             let packet = request(code, 1, &list);
             let found = ask(&mut server(), &packet);
-            let Ok(Received::Send(answer)) = found else { panic!("{list:?}: {found:?}") };
+            let Ok(Received::Refused(answer)) = found else { panic!("{list:?}: {found:?}") };
             assert_eq!(read(&answer, &packet), (code + 2, Some(cause)), "{list:?}");
         }
     }
@@ -455,7 +465,7 @@ mod tests {
         assert_eq!(ask(&mut server, &packet), Ok(Received::Pending));
         let answer = server.answer(found.key, Err(ErrorCause::SessionContextNotFound)).unwrap();
         assert_eq!(read(&answer, &packet), (code::DISCONNECT_NAK, Some(503)));
-        assert_eq!(ask(&mut server, &packet), Ok(Received::Send(answer)));
+        assert_eq!(ask(&mut server, &packet), Ok(Received::Again(answer)));
         // Another port or another content is another request.
         let other_port = SocketAddr::from(([192, 0, 2, 9], 4001));
         assert!(matches!(server.datagram(NOW, other_port, &packet.write()), Ok(Received::Ask(_))));

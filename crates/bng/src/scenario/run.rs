@@ -214,6 +214,7 @@ impl Play {
                 self.wake = Some(at);
                 return Ok(());
             }
+            Output::Dynauth { to, .. } => return Err(format!("an answer for {to}")),
             // No configuration of a scenario has a RADIUS server.
             Output::HashPassword { login, .. } => return Err(format!("the hash of a password of {login}")),
             Output::CheckPassword { id, .. } => return Err(format!("the check {id} of a password")),

@@ -104,6 +104,7 @@ impl<'a> World<'a> {
         match output {
             Output::Store(record) => self.unstored.push(record),
             Output::Send { frame, .. } => self.answered(&frame),
+            Output::Dynauth { to, .. } => panic!("an answer for {to}"),
             Output::HashPassword { login, .. } => panic!("the hash of a password of {login}"),
             Output::CheckPassword { id, .. } => panic!("the check {id} of a password"),
             Output::Radius { server, .. } | Output::RadiusReconnect { server, .. } => {

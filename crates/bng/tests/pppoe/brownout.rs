@@ -48,7 +48,7 @@ fn a_known_login_comes_online_with_its_last_answer_and_is_marked() {
     for restarts in [false, true] {
         if restarts {
             world.restart();
-            world.say_radius();
+            world.say_servers();
         }
         assert!(world.redial(), "{}", world.bng.why_mac(world.devices[0].mac()));
         assert_eq!(world.online(), [("carl@isp".to_string(), Ipv4Addr::new(100, 64, 0, 7))]);
@@ -66,7 +66,7 @@ fn a_known_login_comes_online_with_its_last_answer_and_is_marked() {
 fn a_wrong_password_an_unknown_login_and_an_old_answer_are_refused() {
     let mut world = world("", Method::Pap);
     world.restart();
-    world.say_radius();
+    world.say_servers();
     world.devices[0] = device_with(CARL.0, CARL.1, "other", Method::Pap);
     assert!(!world.redial());
     assert_eq!(world.drops(DropReason::BrownOutPassword), 1);

@@ -21,11 +21,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 use tracing::{debug, info, warn};
+use weir_bng::radius::Service;
 use weir_bng::radius::client::{Server, Transport};
 use weir_bng::radius::packet::Require;
 use weir_bng::{
-    Bng, Change, Command, Config, Event, Input, LinkState, NodeCommand, Now, Output, PortName, Punt, Record,
-    SessionId,
+    Bng, Change, Command, Config, Event, Input, LinkState, NodeCommand, Now, Output, PortName, Punt,
+    RadiusServer, Record, SessionId,
 };
 use weir_control::request::Refusal;
 use weir_node::PortState;
@@ -33,12 +34,13 @@ use weir_plane::PuntReason;
 use weir_service::signals::Hangup;
 
 use crate::asks::{Ask, View};
+use crate::dynauth::Listener;
 use crate::metrics::{Losses, Metrics};
 use crate::node::{Connection, Order, Report, State};
 use crate::passwords::{Done, Passwords};
 use crate::radius::{Radius, Received};
 use crate::store::{self, Store};
-use crate::table::{self, Row};
+use crate::table::{self, Removed, Row};
 use crate::wake::Waker;
 use link::{Frame, Link};
 use operators::{Next, Operators};
@@ -51,8 +53,8 @@ const MOST_PUNTS: usize = 256;
 /// Sessions whose counters are taken in within a turn.
 const MOST_COUNTED: usize = 1024;
 /// Interval between two looks at the table of the node: for each session so much, within these bounds.
-const TABLE_PER_SESSION: Duration = Duration::from_micros(100);
-const TABLE_EVERY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
+const TABLE_PER_SESSION: Duration = Duration::from_micros(300);
+const TABLE_EVERY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
 /// Frames of the node that the control plane takes.
 const TAKEN: [PuntReason; 4] =
@@ -99,6 +101,8 @@ pub(crate) struct Engine {
     store_trouble: Option<String>,
     losses: Losses,
     radius: Radius,
+    accounting: Radius,
+    dynauth: Listener,
     passwords: Passwords,
 }
 
@@ -131,7 +135,7 @@ impl Engine {
         let Parts { config, store, node, asks, waker, metrics } = parts;
         let (store, records) = Store::open(&store, store::Options::default())?;
         let connection = Connection::start(node, waker.clone())?;
-        let radius = Radius::new(waker.clone());
+        let (radius, accounting) = (Radius::new(waker.clone()), Radius::new(waker.clone()));
         let passwords = Passwords::start(waker.clone())?;
         let mut engine = Engine {
             bng: Bng::new(config.clone(), seed())?,
@@ -152,6 +156,8 @@ impl Engine {
             store_trouble: None,
             losses: Losses::default(),
             radius,
+            accounting,
+            dynauth: Listener::default(),
             passwords,
         };
         let (count, now) = (records.len(), now());
@@ -224,18 +230,20 @@ impl Engine {
                 Output::Send { port, tags, frame } => self.send(Frame { port, tags, bytes: frame }, frames),
                 // Without a node nothing is to be changed: the next one is asked what it has.
                 Output::Node(change) => {
-                    if let NodeCommand::RemoveSession { session } = &change {
-                        self.totals.forget(*session);
-                    }
                     if let Some(link) = &mut self.link {
                         link.change(change);
                     }
                 }
                 Output::Event(event) => log(&event),
-                Output::Radius { server, port, bytes } => self.radius.send(&server, port, &bytes),
+                Output::Radius { service, server, port, bytes } => {
+                    self.of_service(service).send(&server, port, &bytes);
+                }
+                Output::Dynauth { to, bytes } => self.dynauth.send(to, &bytes),
+                Output::RadiusReconnect { service, server, port } => {
+                    self.of_service(service).reconnect(&server, port);
+                }
                 Output::HashPassword { login, mark, password } => self.passwords.hash(login, mark, password),
                 Output::CheckPassword { id, password, hash } => self.passwords.check(id, password, hash),
-                Output::RadiusReconnect { server, port } => self.radius.reconnect(&server, port),
                 Output::Done { id, result } => {
                     let failed = result.as_ref().err().map(ToString::to_string);
                     if !self.operators.done(id, result)
@@ -307,19 +315,37 @@ impl Engine {
         taken > 0
     }
 
-    /// Datagrams of RADIUS servers.
+    /// Datagrams of RADIUS servers, and requests of CoA and Disconnect.
     fn radius(&mut self) -> bool {
-        let all = self.radius.receive();
-        for received in &all {
-            let input = match received {
-                Received::Packet { server, port, bytes } => Input::Radius { server, port: *port, bytes },
-                Received::Link { server, port, change } => {
-                    Input::RadiusLink { server, port: *port, change: *change }
-                }
-            };
-            self.input(input, Frames::Now);
+        let mut is_busy = false;
+        for service in [Service::Access, Service::Accounting] {
+            let radius = if service == Service::Access { &mut self.radius } else { &mut self.accounting };
+            let all = radius.receive();
+            is_busy |= !all.is_empty();
+            for received in &all {
+                let input = match received {
+                    Received::Packet { server, port, bytes } => {
+                        Input::Radius { service, server, port: *port, bytes }
+                    }
+                    Received::Link { server, port, change } => {
+                        Input::RadiusLink { service, server, port: *port, change: *change }
+                    }
+                };
+                self.input(input, Frames::Now);
+            }
         }
-        !all.is_empty()
+        let asked = self.dynauth.receive();
+        for (from, bytes) in &asked {
+            self.input(Input::Dynauth { from: *from, bytes }, Frames::Now);
+        }
+        is_busy || !asked.is_empty()
+    }
+
+    fn of_service(&self, service: Service) -> &Radius {
+        match service {
+            Service::Access => &self.radius,
+            Service::Accounting => &self.accounting,
+        }
     }
 
     /// Hashes of passwords.
@@ -348,6 +374,14 @@ impl Engine {
             );
         }
         self.input(Input::RadiusServers(servers), Frames::Now);
+        let of_accounting: Vec<_> =
+            self.config.radius.iter().filter_map(RadiusServer::of_accounting).collect();
+        // What is wrong with a secret was said above.
+        let (accounting, _) = self.accounting.configure(&of_accounting);
+        self.input(Input::AccountingServers(accounting), Frames::Now);
+        let (options, wrong) = self.dynauth.configure(self.config.dynauth.as_ref());
+        wrong.iter().for_each(|error| warn!(%error, "note: {error}"));
+        self.input(Input::DynauthOptions(options), Frames::Now);
     }
 
     /// Questions and commands of operators.
@@ -411,7 +445,8 @@ impl Engine {
         let rings = || link.iter().flat_map(|link| link.threads.iter().map(|(punts, _)| punts));
         if rings().all(|punts| punts.may_sleep()) {
             let fds = [self.waker.as_fd(), self.store.as_fd()].into_iter().chain(rings().map(AsFd::as_fd));
-            let fds = fds.chain(self.radius.descriptors());
+            let fds = fds.chain(self.radius.descriptors()).chain(self.accounting.descriptors());
+            let fds = fds.chain(self.dynauth.descriptor());
             let mut fds: Vec<_> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
             let time = Timespec::try_from(time).ok();
             match poll(&mut fds, time.as_ref()) {
@@ -445,11 +480,23 @@ impl Engine {
                 self.lost(&error);
             }
             Report::Applied { attachment, list, result } if current == Some(attachment) => match result {
-                Ok(()) => self.link.iter_mut().for_each(|link| link.applied(list)),
+                Ok(removed) => {
+                    self.link.iter_mut().for_each(|link| link.applied(list));
+                    self.removed(removed);
+                }
                 Err(refusal) => self.refused(&refusal),
             },
             Report::Table { attachment, state } if current == Some(attachment) => self.table(state),
             Report::Lost { .. } | Report::Applied { .. } | Report::Table { .. } => {}
+        }
+    }
+
+    /// The node has removed sessions: what they counted at last.
+    fn removed(&mut self, removed: Vec<Removed>) {
+        for (session, count) in removed {
+            let counters = count.map(|count| self.totals.total(session, count));
+            self.totals.forget(session);
+            self.input(Input::Removed { session, counters }, Frames::Now);
         }
     }
 
@@ -467,7 +514,9 @@ impl Engine {
         self.links(&ports);
         self.ports = ports;
         self.configure();
-        self.totals.begin(self.bng.sessions(), &rows);
+        let online = self.bng.sessions().map(|session| (session.id, session.counters));
+        let ended = self.bng.unaccounted().map(|of| (of.session, of.counters));
+        self.totals.begin(online.chain(ended), &rows);
         let known = table::sessions(&rows, self.bng.node_sessions());
         self.input(Input::NodeTable(&known), Frames::Now);
         info!(
@@ -549,6 +598,7 @@ impl Engine {
                 }
                 NodeCommand::RemoveSession { session } => {
                     debug!(%session, "the node does not have session {session}: {message}");
+                    self.removed(vec![(session, None)]);
                 }
             }
         }

@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 
-use weir_bng::{Counters, Session, SessionId};
+use weir_bng::{Counters, SessionId};
 
 use crate::table::Row;
 
@@ -19,12 +19,12 @@ pub(super) struct Totals(HashMap<SessionId, Counters>);
 
 impl Totals {
     /// A node with these counts was attached to, while these sessions had theirs.
-    pub(super) fn begin<'a>(&mut self, sessions: impl Iterator<Item = &'a Session>, rows: &[Row]) {
+    pub(super) fn begin(&mut self, sessions: impl Iterator<Item = (SessionId, Counters)>, rows: &[Row]) {
         let counts: HashMap<u64, Counters> = rows.iter().map(|row| (row.session, row.counters)).collect();
         self.0.clear();
-        for session in sessions {
-            let count = counts.get(&session.id.0).copied().unwrap_or_default();
-            self.take(session.id, session.counters, count);
+        for (session, total) in sessions {
+            let count = counts.get(&session.0).copied().unwrap_or_default();
+            self.take(session, total, count);
         }
     }
 

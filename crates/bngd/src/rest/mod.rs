@@ -4,13 +4,16 @@
 //! GET    /v1/status                     GET  /v1/pools
 //! GET    /v1/subscribers                POST /v1/subscribers        one, or a list of up to some 300,000
 //! GET    /v1/subscribers/NAME           PUT, PATCH, DELETE
-//! GET    /v1/sessions                   GET  /v1/sessions/NUMBER    DELETE: the session ends
+//! GET    /v1/sessions                   DELETE: all sessions end
+//! GET    /v1/sessions/NUMBER            DELETE: the session ends
+//! GET    /v1/radius
 //! GET    /v1/why/mac/MAC                GET  /v1/why/line/LINE      with the last frames
 //! ```
 //! One thread serves all clients. It asks the main loop, and never waits for it longer than a turn takes.
 
 mod captive;
 mod problem;
+mod radius;
 mod sessions;
 mod status;
 mod subscribers;
@@ -26,6 +29,7 @@ use tracing::error;
 use crate::asks::Asker;
 pub(crate) use captive::start as start_captive;
 use problem::Problem;
+pub(crate) use radius::accounting;
 
 /// Longest body of a request.
 const LONGEST_BODY: usize = 64 << 20;
@@ -63,7 +67,8 @@ fn router(asker: Asker) -> Router {
                 .patch(subscribers::patch)
                 .delete(subscribers::remove),
         )
-        .route("/v1/sessions", get(sessions::list))
+        .route("/v1/radius", get(radius::radius))
+        .route("/v1/sessions", get(sessions::list).delete(sessions::disconnect_all))
         .route("/v1/sessions/{session}", get(sessions::show).delete(sessions::disconnect))
         .fallback(async || {
             Problem::not_found("there is no such resource: see /v1/status, /v1/subscribers, /v1/sessions")

@@ -57,3 +57,9 @@ pub(super) async fn disconnect(
     asker.command(Command::Disconnect(number(&text)?)).await??;
     Ok(StatusCode::NO_CONTENT)
 }
+
+/// Ends all; their clients may begin others.
+pub(super) async fn disconnect_all(State(asker): State<Asker>) -> Result<StatusCode, Problem> {
+    asker.command(Command::DisconnectAll).await??;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -168,6 +168,6 @@ fn a_database_of_another_program_or_version_is_refused() {
     fs::write(folder.join("bng.db"), vec![7; 8192]).expect("a file");
     messages.push(refused(&folder));
     let expected = "bng.db is no database of a BNG, or is damaged: restore it from a copy";
-    let newer = "bng.db has version 7, this program reads versions up to 5: use a newer weir";
+    let newer = "bng.db has version 7, this program reads versions up to 6: use a newer weir";
     assert_eq!(messages, [newer, expected, expected, expected]);
 }

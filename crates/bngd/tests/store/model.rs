@@ -49,7 +49,13 @@ impl Maker {
         let n = 1 + self.dice.roll(SUBSCRIBERS);
         let mac = format!("02:00:00:00:00:0{}", self.dice.roll(SUBSCRIBERS));
         let (address, prefix) = (self.address(), self.prefix());
-        let line = match self.dice.roll(13) {
+        let account = [
+            "",
+            " acct 00000000000000ff waits class a timeout 9",
+            " acct 00000000000000fe started",
+            " acct 0000000000000001 off",
+        ][self.dice.roll(4)];
+        let line = match self.dice.roll(15) {
             0..=1 => {
                 let ends = [
                     "",
@@ -65,19 +71,20 @@ impl Maker {
             2..=4 => {
                 self.sessions.insert(revision, (n, 0));
                 format!(
-                    "lease {revision} s{n} a:{n} {mac} {address}{prefix} start 7 granted 1789999990 for 3600 counted 0 0 0 0"
+                    "lease {revision} s{n} a:{n} {mac} {address}{prefix}{account} start 7 granted 1789999990 for 3600 counted 0 0 0 0"
                 )
             }
             5..=6 => {
                 let (session, n, counted) = self.session();
                 let id = ["", " relay 192.0.2.1", " id 0x", " id 0x0102"][self.dice.roll(4)];
                 format!(
-                    "lease {session} s{n} a:{n} {mac} {address}{prefix}{id} start 7 granted 1789999995 for 60 counted 0 {counted} 0 {counted}"
+                    "lease {session} s{n} a:{n} {mac} {address}{prefix}{id}{account} start 7 granted 1789999995 for 60 counted 0 {counted} 0 {counted}"
                 )
             }
             7 => {
                 let (session, n, counted) = self.session();
-                format!("end {session} s{n} {address} released counted {counted} 1 1 1")
+                let at = ["", " at 1790000050"][self.dice.roll(2)];
+                format!("end {session} s{n} {address} released{at} counted {counted} 1 1 1")
             }
             8 => format!("declined {address} s{n} until {}", 1_790_000_100 + revision),
             9 => {
@@ -85,7 +92,11 @@ impl Maker {
                 format!("counters {session} counted 1 {counted} 0 {counted}")
             }
             10 => format!("last s{n} {address}"),
-            11 if !prefix.is_empty() => format!("last-prefix s{n}{}", prefix.trim_start_matches(" prefix")),
+            11 => {
+                let (session, _, _) = self.session();
+                format!("accounted {session} {}", ["start", "start", "stop"][self.dice.roll(3)])
+            }
+            12 if !prefix.is_empty() => format!("last-prefix s{n}{}", prefix.trim_start_matches(" prefix")),
             _ if self.dice.one_in(3) => format!("removed s{n}"),
             _ => format!("declined {address} s{n} until 1790000200"),
         };

@@ -15,7 +15,6 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use serde_json::Value;
 
 use crate::answers::Reply;
 use crate::hub::Ending;
@@ -210,7 +209,7 @@ impl<'a> Connection<'a> {
                 self.counters.push(Counters { id, due: Instant::now(), every });
             }
         }
-        Ok(Value::Null.into())
+        Reply::of(&())
     }
 
     fn unsubscribe(&mut self, id: u64) -> Result<Reply, Refusal> {
@@ -219,7 +218,7 @@ impl<'a> Connection<'a> {
         if self.counters.len() == before && !self.served.hub.unsubscribe(&self.place.mailbox, id) {
             return Err(format!("there is no subscription {id} on this connection").into());
         }
-        Ok(Value::Null.into())
+        Reply::of(&())
     }
 
     fn has_subscriptions(&self) -> bool {

@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use weir_linux::descriptors;
 
 use crate::answers::Reply;
@@ -103,7 +104,7 @@ pub(super) fn answer_line(id: u64, reply: &Reply) -> Vec<u8> {
     #[derive(Serialize)]
     struct Line<'a> {
         id: u64,
-        ok: &'a Value,
+        ok: &'a RawValue,
         #[serde(skip_serializing_if = "Option::is_none")]
         descriptors: Option<usize>,
     }

@@ -644,7 +644,7 @@ fn with_files(ask: Ask) -> Result<Reply, Refusal> {
         OwnedFd::from(reader)
     };
     let value = if files == 3 { json!("x".repeat(1 << 20)) } else { json!(files) };
-    Ok(Reply { value, fds: (0..files).map(file).collect() })
+    Ok(Reply { fds: (0..files).map(file).collect(), ..Reply::of(&value)? })
 }
 
 /// The client of the next test.

@@ -86,7 +86,10 @@ impl Emulator {
         }
         match (number.kind, &mut self.traffic) {
             (Kind::First, _) => self.first_packet_arrived(number.device, now_ns),
-            (_, Some(traffic)) => traffic.arrived(Direction::FromSubscriber, number.device, number.sequence),
+            (_, Some(traffic)) => {
+                let latency_ns = now_ns.saturating_sub(number.sent_ns);
+                traffic.arrived(Direction::FromSubscriber, number.device, number.sequence, latency_ns);
+            }
             _ => {}
         }
     }
@@ -209,7 +212,8 @@ impl Emulator {
             // It came back.
             (Kind::First, _) => self.first_packet_arrived(device, now_ns),
             (Kind::ToSubscriber, Some(traffic)) => {
-                traffic.arrived(Direction::ToSubscriber, device, number.sequence);
+                let latency_ns = now_ns.saturating_sub(number.sent_ns);
+                traffic.arrived(Direction::ToSubscriber, device, number.sequence, latency_ns);
             }
             _ => {}
         }
@@ -246,6 +250,11 @@ impl Emulator {
             frame.get_mut(ADDRESSES..ADDRESSES + place + 2)?.copy_from_slice(head.bytes());
         }
         Some(place + bytes)
+    }
+
+    /// The next frame of the flood that is due, with its tags.
+    pub(crate) fn flood(&mut self, now_ns: u64) -> Option<Vec<u8>> {
+        self.flooding.as_mut().filter(|_| self.phase == Phase::Holding)?.next(now_ns)
     }
 
     /// How a packet of a device travels; `None`: nothing has come from the BNG's far side yet.

@@ -76,7 +76,7 @@ pub(super) fn record(input: &[u8]) {
     export::markdown(&data, weir_rigs::sections());
     export::prometheus(&data);
     export::show(&data, weir_rigs::sections());
-    export::list(std::slice::from_ref(&data.run));
+    export::list(&[data.run.clone().into()]);
     compare::text(&compare::compare(&data, &data, &[]));
     report::html(std::slice::from_ref(&data), weir_rigs::sections());
     let points: Vec<_> = data.points.iter().map(|point| point.point.clone()).collect();

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::SubscriberEntry;
 use super::counts::{ClassCount, Traffic};
 use super::labels::LabelRow;
-use super::table::{Dropped, Subscribers};
+use super::table::{Dropped, Shown, Subscribers};
 use crate::port::MacText;
 use crate::shape::QueueFigures;
 use crate::table::page::Page;
@@ -47,6 +47,23 @@ pub struct SubscriberState {
     /// Frames to it that wait or had to wait for a rate.
     #[serde(default)]
     pub to_queue: QueueFigures,
+}
+
+/// What a session of a subscriber has counted, without the rest: read often, of all sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SubscriberCount {
+    /// Its number.
+    pub session: u64,
+    /// It is a PPPoE session whose subscriber has sent nothing for a while, not even answers to echo requests.
+    pub is_dead: bool,
+    /// Frames from the subscriber that were accepted.
+    pub from_frames: u64,
+    /// Their bytes.
+    pub from_bytes: u64,
+    /// Frames to the subscriber that were sent.
+    pub to_frames: u64,
+    /// Their bytes.
+    pub to_bytes: u64,
 }
 
 /// What the sessions with this plan and this group have counted, also those that have ended.
@@ -119,6 +136,22 @@ impl Subscribers {
                 classes: from.shown("from").chain(to.shown("to")).collect(),
                 from_queue,
                 to_queue,
+            })
+        })
+    }
+
+    /// What sessions from this index on have counted, a page of them.
+    pub(crate) fn counts(&self, from: u32) -> Page<SubscriberCount> {
+        let numbers = from.max(1)..self.end().max(from).max(1);
+        Page::of(numbers, |index| {
+            let Shown { session, is_dead, traffic: [from, to], .. } = self.shown_one(index)?;
+            Some(SubscriberCount {
+                session,
+                is_dead,
+                from_frames: from.frames,
+                from_bytes: from.bytes,
+                to_frames: to.frames,
+                to_bytes: to.bytes,
             })
         })
     }

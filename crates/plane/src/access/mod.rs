@@ -21,12 +21,13 @@ mod echo;
 mod fixed;
 mod labels;
 pub(crate) mod lcp;
+mod removed;
 mod sessions;
 mod state;
 mod table;
 mod walled;
 
-pub use answer::{LabelCounts, SubscriberState};
+pub use answer::{LabelCounts, SubscriberCount, SubscriberState};
 pub(crate) use command::SubscriberChange;
 pub use command::{SubscriberCommand, SubscriberEntry, UnknownSessions};
 pub(crate) use config::{AccessConfig, AccessPolicy, Loops, read};

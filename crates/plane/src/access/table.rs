@@ -22,10 +22,12 @@ use std::net::IpAddr;
 
 use weir_memory::prefetch;
 
+use super::answer::SubscriberCount;
 use super::bucket::Bucket;
 use super::counts::{FrameKind, KindCounts, Traffic};
 use super::echo::{self, Echoes, Heard};
 use super::labels::{LabelRow, LabelTable, Labels};
+use super::removed::Removed;
 use super::state::Standing;
 use super::walled::{Refused, Walled};
 use super::{
@@ -258,6 +260,8 @@ struct Tables {
     terminations: Quota,
     /// Indexes that were removed, and when: no frame names the oldest any more when its time has come.
     resting: VecDeque<(u32, u64)>,
+    /// What those that were removed last had counted.
+    removed: Removed,
 }
 
 /// A prefix of a subscriber.
@@ -610,13 +614,23 @@ impl Subscribers {
         let (counts, dropped) = (counts.take(), *dropped);
         tables.release(epoch);
         tables.remove(index, epoch);
-        let Some(new) = new else { return };
+        let Some(new) = new else {
+            if let Some(old) = old.filter(|_| index != 0) {
+                tables.removed.add(old.session, traffic);
+            }
+            return;
+        };
         let (prefixes, is_routed) = (new.prefixes.clone().into(), new.is_routed);
         let details = Details { prefixes, is_routed, counts, dropped, ..Details::default() };
         // The configuration has no session that cannot be beside the others.
         if let Ok(added) = tables.insert(new.line, details, traffic) {
             tables.set_details(added.index, new);
         }
+    }
+
+    /// What these sessions had counted when they were removed.
+    pub(crate) fn removed(&self, sessions: &[u64]) -> Vec<SubscriberCount> {
+        self.0.as_ref().map_or(Vec::new(), |tables| tables.removed.of(sessions))
     }
 
     /// Removes a subscriber of the text; its index rests. False if it was removed already.
@@ -730,6 +744,7 @@ impl Tables {
             routers: HashMap::new(),
             terminations: Quota::new(seed, SENDERS, TERMINATIONS),
             resting: VecDeque::new(),
+            removed: Removed::default(),
         };
         // Index 0 is no subscriber, prefix 0 is none.
         tables.push();

@@ -2,7 +2,7 @@
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use super::{Accounting, Plane};
-use crate::access::{LabelCounts, SubscriberState};
+use crate::access::{LabelCounts, SubscriberCount, SubscriberState};
 use crate::filter::{Count, Filter, Logged, RuleCount};
 use crate::nat::{BlockEvent, Event, PortBlock, Usage};
 use crate::neighbour::NeighbourState;
@@ -118,6 +118,17 @@ impl Plane {
     /// Sessions of subscribers from this index on, a page of them, and where to go on if there may be more.
     pub fn subscribers(&self, from: u32, ports: &[String]) -> (Vec<SubscriberState>, Option<u32>) {
         let page = self.pipeline.subscribers.shown(from, ports);
+        (page.records, page.next)
+    }
+
+    /// What these sessions of subscribers had counted when they were removed; some may be forgotten.
+    pub fn removed_subscribers(&self, sessions: &[u64]) -> Vec<SubscriberCount> {
+        self.pipeline.subscribers.removed(sessions)
+    }
+
+    /// What sessions of subscribers from this index on have counted, a page of them, and where to go on if there may be more.
+    pub fn subscriber_counts(&self, from: u32) -> (Vec<SubscriberCount>, Option<u32>) {
+        let page = self.pipeline.subscribers.counts(from);
         (page.records, page.next)
     }
 

@@ -1,7 +1,7 @@
 //! What was measured, to read it: the runs of one machine or of many.
 
 use super::StoreError;
-use crate::record::{Point, PointKey, Run, RunId, Trial};
+use crate::record::{Point, PointKey, Run, RunId, RunSummary, Trial};
 use crate::run_data::{PointData, RunData};
 
 /// Where reports find records. Numbers of records are given by the archive, in the order in which they came to it. A record that
@@ -12,6 +12,17 @@ pub trait Archive {
 
     /// All runs, oldest first.
     fn runs(&self) -> Result<Vec<Run>, StoreError>;
+
+    /// All runs, oldest first, without what only a single run needs.
+    fn list(&self) -> Result<Vec<RunSummary>, StoreError> {
+        Ok(self.runs()?.into_iter().map(RunSummary::from).collect())
+    }
+
+    /// All runs of a plan, oldest first, each with its points.
+    fn of_plan(&self, plan: &str) -> Result<Vec<(Run, Vec<Point>)>, StoreError> {
+        let runs = self.runs()?.into_iter().filter(|run| run.plan == plan);
+        runs.map(|run| self.points(run.uuid).map(|points| (run, points))).collect()
+    }
 
     /// The run with this number.
     fn numbered(&self, number: i64) -> Result<RunId, StoreError>;
@@ -44,5 +55,6 @@ pub trait Archive {
     }
 }
 
-#[cfg(test)]
-mod tests;
+#[cfg(any(test, feature = "fixture"))]
+#[path = "archive/contract.rs"]
+pub mod contract;

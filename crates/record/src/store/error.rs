@@ -152,6 +152,17 @@ pub enum StoreError {
         /// Field and reason.
         source: serde_json::Error,
     },
+    /// The server of an archive cannot be reached, or refuses.
+    #[error("archive {archive}: {what}")]
+    Server {
+        /// Its address, without a password.
+        archive: String,
+        /// What happened, and what to do.
+        what: String,
+    },
+    /// What another program answered in place of records.
+    #[error("{0}")]
+    Answered(String),
     /// Anything else that SQLite reports.
     #[error("{} cannot be used: {source}; check the disk, then try again", .path.display())]
     Sqlite {

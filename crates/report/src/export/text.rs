@@ -1,6 +1,6 @@
 //! Runs for the terminal: aligned tables.
 
-use crate::record::Run;
+use crate::record::RunSummary;
 use crate::report::faults::{self, Kind};
 use crate::report::{Sections, answer, interleaved};
 use crate::run_data::{RunData, latency, name};
@@ -9,7 +9,7 @@ use crate::view::format::{or_dash, si, time_ns, wrapped};
 use crate::view::{Comparison, Rate, Table};
 
 /// Runs as an aligned table for a terminal, oldest first.
-pub fn list(runs: &[Run]) -> String {
+pub fn list(runs: &[RunSummary]) -> String {
     if runs.is_empty() {
         return "no runs are recorded\n".into();
     }

@@ -1,5 +1,6 @@
 //! The concentrators: each runs until its `Device` is ended or dropped.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -12,14 +13,31 @@ use weir_linux::Error;
 use weir_testbed::cpu::{CpuPlan, DutCpus};
 use weir_testbed::journal::Journal;
 
-use super::plan::{Concentrators, Dut};
+use super::aaa;
+use super::plan::{Concentrators, Dut, Entry};
 use super::street::{ACCESS, FAR, FAR_MAC, Street, failed};
 use super::weir::{self, Weir};
+
+/// A program of a BNG.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Program {
+    Control,
+    Node,
+}
+
+/// A restart.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct RestartTimes {
+    /// From the kill until the program was ready.
+    pub(super) seconds: f64,
+    /// Sessions before and after.
+    pub(super) sessions: [u64; 2],
+}
 
 /// A BNG that runs.
 pub(super) enum Device {
     Responder(#[expect(dead_code, reason = "it runs until it is dropped")] Responder),
-    Weir(Weir),
+    Weir(Box<Weir>),
     External,
 }
 
@@ -27,15 +45,15 @@ impl Device {
     /// Starts it; `Err` inside: why it cannot take part.
     pub(super) fn start(
         plan: &Concentrators,
-        dut: Dut,
+        entry: Entry,
         street: &Street,
         journal: &mut Journal,
     ) -> Result<Result<Device, String>, RunError> {
         let cpus = CpuPlan::choose(DutCpus::Count(1))?.dut;
-        match (dut, &street.bng) {
-            (Dut::Weir, Some(namespace)) => Ok(match weir::obstacle() {
+        match (entry.dut, &street.bng) {
+            (Dut::Weir, Some(namespace)) => Ok(match weir::obstacle().or_else(|| aaa::obstacle(entry.aaa)) {
                 Some(why) => Err(why),
-                None => Ok(Device::Weir(Weir::start(plan, namespace, cpus, journal)?)),
+                None => Ok(Device::Weir(Box::new(Weir::start(plan, entry, namespace, cpus, journal)?))),
             }),
             (Dut::Responder, Some(_)) => Ok(Ok(Device::Responder(Responder::start(street, cpus)?))),
             _ => Ok(Ok(Device::External)),
@@ -50,15 +68,48 @@ impl Device {
         }
     }
 
-    /// Kills its control program, and starts it again; how long that took.
-    pub(super) fn restart_control(
+    /// CPU time of its node and of its control program so far; `None`: it has no such processes.
+    pub(super) fn cpu_time(&self) -> Option<Duration> {
+        match self {
+            Device::Weir(weir) => weir.cpu_time(),
+            Device::Responder(_) | Device::External => None,
+        }
+    }
+
+    /// Sessions that it has when all devices have released theirs; `None`: it does not say.
+    pub(super) fn sessions_after_release(&self) -> Result<Option<u64>, RunError> {
+        match self {
+            Device::Weir(weir) => weir.sessions_after_release().map(Some),
+            Device::Responder(_) | Device::External => Ok(None),
+        }
+    }
+
+    /// Frames from and to subscribers that it has counted so far; `None`: it does not say.
+    pub(super) fn forwarded(&self) -> Result<Option<[u64; 2]>, RunError> {
+        match self {
+            Device::Weir(weir) => weir.forwarded().map(Some),
+            Device::Responder(_) | Device::External => Ok(None),
+        }
+    }
+
+    /// Frames that its node has dropped so far, by reason; empty: it does not say.
+    pub(super) fn drops(&self) -> Result<BTreeMap<String, u64>, RunError> {
+        match self {
+            Device::Weir(weir) => weir.drops(),
+            Device::Responder(_) | Device::External => Ok(BTreeMap::new()),
+        }
+    }
+
+    /// Kills a program of it, and starts it again.
+    pub(super) fn restart(
         &mut self,
+        what: Program,
         street: &Street,
         journal: &mut Journal,
-    ) -> Result<Duration, RunError> {
+    ) -> Result<RestartTimes, RunError> {
         match (self, &street.bng) {
-            (Device::Weir(weir), Some(namespace)) => weir.restart_control(namespace, journal),
-            _ => Ok(Duration::ZERO),
+            (Device::Weir(weir), Some(namespace)) => weir.restart(what, namespace, journal),
+            _ => Ok(RestartTimes::default()),
         }
     }
 

@@ -11,8 +11,8 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
-use weir_cpe::Options;
 use weir_cpe::run::Event;
+use weir_cpe::{Options, Template};
 use weir_lab::error::RunError;
 use weir_lab::run::folder::Folder;
 use weir_lab::run::process::Process;
@@ -22,6 +22,7 @@ use weir_record::record::{Trial, Verdict};
 use weir_testbed::cpu::{CpuPlan, DutCpus};
 use weir_testbed::journal::Journal;
 
+use super::aaa::SLOW_LOGIN;
 use super::measured::Goodput;
 use super::street::{HOSTS_NETWORK, Street, TAP};
 use super::weir::{SLOW_MAC, program};
@@ -42,8 +43,11 @@ pub(super) fn measure(
     stop: &AtomicBool,
     journal: &mut Journal,
 ) -> Result<Trial, RunError> {
-    let options =
+    let mut options =
         Options { first_mac: SLOW_MAC, tap: true, own_far: false, far: None, hold: None, ..options };
+    if let Some(pppoe) = &mut options.pppoe {
+        pppoe.login = Template(SLOW_LOGIN.into());
+    }
     let own_stop = AtomicBool::new(false);
     let (leased, is_leased) = mpsc::channel();
     let found = thread::scope(|scope| {

@@ -1,10 +1,15 @@
 //! What the trials found, and the figures of a point. Pure.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
-use weir_cpe::{Summary, TrafficSummary};
+use weir_cpe::{FloodKind, Summary, TrafficSummary};
 
 use weir_record::figure::{figure, unit};
 use weir_record::record::{Bound, Detail, Figure, Statistic};
+
+use super::device::{Program, RestartTimes};
 
 /// Of the section, and of the figures in records.
 pub(super) const ID: &str = "bng";
@@ -14,6 +19,8 @@ const KEPT_UP: f64 = 0.95;
 const ARRIVED: f64 = 0.005;
 const MBIT_PER_S: &str = "Mbit/s";
 const KIB: &str = "KiB";
+const PERCENT: &str = "%";
+const SESSIONS_UNIT: &str = "sessions";
 
 /// Set-ups at one rate.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -25,7 +32,7 @@ pub(super) struct SetUps {
     pub(super) failures: Vec<(String, u64)>,
     pub(super) starts_per_s: f64,
     pub(super) reached_per_s: f64,
-    /// Messages of DHCP and ARP that were sent again.
+    /// Messages of DHCP, ARP, PPPoE discovery and PPP that were sent again.
     pub(super) sent_again: u64,
     /// p50, p99, maximum.
     pub(super) first_packet_s: Option<[f64; 3]>,
@@ -47,7 +54,7 @@ impl SetUps {
             failures: failures(summary),
             starts_per_s: summary.starts_per_s.unwrap_or(asked_per_s),
             reached_per_s: summary.setups_per_s.unwrap_or(0.0),
-            sent_again: again.discover + again.request + again.arp,
+            sent_again: again.discover + again.request + again.arp + again.padi + again.padr + again.ppp,
             first_packet_s: summary
                 .first_packet
                 .map(|times| [times.p50, times.p99, times.max].map(|time| time.as_secs_f64())),
@@ -145,9 +152,143 @@ impl Forwarded {
     }
 }
 
-/// Traffic while the control program was killed and started again.
+/// All devices at once, then idle.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Cold {
+    pub(super) devices: u64,
+    pub(super) up: u64,
+    /// Devices that failed, by step.
+    pub(super) failures: Vec<(String, u64)>,
+    /// From the first start until all were up.
+    pub(super) seconds: Option<f64>,
+    pub(super) sent_again: u64,
+    /// Share of a CPU that idle sessions take in node and control program.
+    pub(super) idle_cpu: Option<f64>,
+    /// Sessions that the control program has after all were released.
+    pub(super) left_behind: Option<u64>,
+    pub(super) own_losses: u64,
+}
+
+impl Detail for Cold {
+    const KEY: &'static str = "bng_cold";
+}
+
+impl Cold {
+    pub(super) fn of(summary: &Summary, idle_cpu: Option<f64>, left_behind: Option<u64>) -> Cold {
+        let set_ups = SetUps::of(0.0, summary);
+        Cold {
+            devices: summary.devices,
+            up: summary.up,
+            failures: set_ups.failures,
+            seconds: summary.all_up.map(|time| time.as_secs_f64()),
+            sent_again: set_ups.sent_again,
+            idle_cpu,
+            left_behind,
+            own_losses: set_ups.own_losses,
+        }
+    }
+}
+
+/// Sessions that ended and began again.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Churned {
+    pub(super) ended: u64,
+    pub(super) up_again: u64,
+    pub(super) seconds: f64,
+    /// Devices that failed, by step.
+    pub(super) failures: Vec<(String, u64)>,
+    pub(super) from: Counted,
+    pub(super) to: Counted,
+    /// First packets that were sent: the BNG counts them, too.
+    pub(super) first_packets: u64,
+    /// Frames from and to subscribers by the counters of the BNG.
+    pub(super) counted: Option<[u64; 2]>,
+    pub(super) left_behind: Option<u64>,
+    pub(super) own_losses: u64,
+}
+
+impl Detail for Churned {
+    const KEY: &'static str = "bng_churned";
+}
+
+impl Churned {
+    pub(super) fn of(
+        summary: &Summary,
+        time: Duration,
+        counted: Option<[u64; 2]>,
+        left_behind: Option<u64>,
+    ) -> Churned {
+        let churn = summary.churn.unwrap_or_default();
+        Churned {
+            ended: churn.ended,
+            up_again: churn.up_again,
+            // Sessions end from the first one on, also while others come up.
+            seconds: (time + summary.all_up.unwrap_or_default()).as_secs_f64(),
+            failures: failures(summary),
+            from: Counted::of(summary.from_subscriber),
+            to: Counted::of(summary.to_subscriber),
+            first_packets: summary.up + churn.up_again + summary.retransmissions.first_packet,
+            counted,
+            left_behind,
+            own_losses: own_losses(summary),
+        }
+    }
+
+    /// By how many frames the BNG's counters differ from the emulator's: from subscribers, what it sent; to them, what arrived.
+    pub(super) fn difference(&self) -> Option<u64> {
+        let [from, to] = self.counted?;
+        Some(from.abs_diff(self.from.sent + self.first_packets) + to.abs_diff(self.to.received))
+    }
+}
+
+/// Packets of sessions beside a flood.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Stormed {
+    /// Whether the flood was of PADI, else of frames on a line that the BNG does not have.
+    pub(super) is_padi: bool,
+    pub(super) flood: u64,
+    pub(super) from: Counted,
+    pub(super) to: Counted,
+    /// 99th percentile of the time that packets from and to subscribers took.
+    pub(super) p99_s: Option<[f64; 2]>,
+    /// Frames that the node dropped, by reason.
+    pub(super) drops: BTreeMap<String, u64>,
+    pub(super) own_losses: u64,
+}
+
+impl Detail for Stormed {
+    const KEY: &'static str = "bng_stormed";
+}
+
+impl Stormed {
+    pub(super) fn of(kind: FloodKind, summary: &Summary, drops: BTreeMap<String, u64>) -> Stormed {
+        let p99 = |traffic: Option<TrafficSummary>| Some(traffic?.latency?.p99.as_secs_f64());
+        Stormed {
+            is_padi: kind == FloodKind::Padi,
+            flood: summary.flood,
+            from: Counted::of(summary.from_subscriber),
+            to: Counted::of(summary.to_subscriber),
+            p99_s: p99(summary.from_subscriber).zip(p99(summary.to_subscriber)).map(|(from, to)| [from, to]),
+            drops,
+            own_losses: own_losses(summary),
+        }
+    }
+
+    /// Share of the flood that the node dropped.
+    fn dropped(&self) -> f64 {
+        self.drops.values().sum::<u64>() as f64 / self.flood.max(1) as f64
+    }
+}
+
+/// Traffic while a program was killed and started again.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Restarted {
+    /// Whether it was the node, else the control program.
+    #[serde(default)]
+    pub(super) is_node: bool,
+    /// Sessions of the control program before and after.
+    #[serde(default)]
+    pub(super) before_after: [u64; 2],
     pub(super) sessions: u32,
     pub(super) from: Counted,
     pub(super) to: Counted,
@@ -156,9 +297,10 @@ pub(super) struct Restarted {
 }
 
 impl Restarted {
-    pub(super) fn of(sessions: u32, summary: &Summary, seconds: f64) -> Restarted {
+    pub(super) fn of(what: Program, sessions: u32, summary: &Summary, times: RestartTimes) -> Restarted {
         let (from, to) = (Counted::of(summary.from_subscriber), Counted::of(summary.to_subscriber));
-        Restarted { sessions, from, to, seconds }
+        let RestartTimes { seconds, sessions: before_after } = times;
+        Restarted { is_node: what == Program::Node, before_after, sessions, from, to, seconds }
     }
 }
 
@@ -185,6 +327,9 @@ pub(super) struct Found {
     pub(super) half: Vec<SetUps>,
     pub(super) forwarded: Vec<Forwarded>,
     pub(super) restarted: Vec<Restarted>,
+    pub(super) cold: Vec<Cold>,
+    pub(super) churned: Vec<Churned>,
+    pub(super) stormed: Vec<Stormed>,
     /// Mbit/s of TCP through a plan.
     pub(super) goodput: Vec<f64>,
 }
@@ -200,6 +345,18 @@ pub(super) const FIRST_PACKET: [&str; 3] =
     ["time to first packet, p50", "time to first packet, p99", "time to first packet, maximum"];
 pub(super) const MEMORY: [&str; 2] = ["memory per session, node", "memory per session, control program"];
 pub(super) const RESTART_LOSS: &str = "frames lost by a restart of the control program";
+pub(super) const RESTARTED: &str = "sessions that a restart of node or control program ended";
+pub(super) const NODE_RESTART: &str = "restart of the node until it has all sessions";
+pub(super) const COLD_START: &str = "cold start until all are up";
+pub(super) const COLD_FAILED: &str = "cold start, devices not up";
+pub(super) const COLD_LEFT: &str = "cold start, sessions left behind";
+pub(super) const IDLE_CPU: &str = "CPU of idle sessions";
+pub(super) const CHURN_RATE: &str = "sessions that ended and began again";
+pub(super) const CHURN_DIFFERENCE: &str = "churn, difference of the counters at both ends";
+pub(super) const CHURN_LEFT: &str = "churn, sessions left behind";
+pub(super) const STORM_LOST: &str = "frames lost beside a flood of PADI";
+pub(super) const STORM_DROPPED: &str = "PADI of the flood dropped before the control program";
+pub(super) const STORM_P99: &str = "p99 beside a flood of PADI by p99 beside unknown_vlan";
 pub(super) const GOODPUT: &str = "TCP through a plan of 20 Mbit/s";
 
 impl Found {
@@ -225,12 +382,57 @@ impl Found {
             let kib = of_most().filter_map(|forwarded| Some(forwarded.memory_bytes?[place] / 1024.0));
             figures.push(median(name, KIB, kib.collect()));
         }
-        let lost =
-            self.restarted.iter().map(|restarted| (restarted.from.lost() + restarted.to.lost()) as f64);
+        let control = self.restarted.iter().filter(|restarted| !restarted.is_node);
+        let lost = control.map(|restarted| (restarted.from.lost() + restarted.to.lost()) as f64);
         figures.push(median(RESTART_LOSS, unit::FRAMES, lost.collect()));
         figures.push(median(GOODPUT, MBIT_PER_S, self.goodput.clone()));
+        figures.extend(self.of_life());
         figures.retain(|figure| !figure.values.is_empty());
         figures
+    }
+
+    /// What happens to sessions.
+    fn of_life(&self) -> Vec<Figure> {
+        let median = |name: &str, unit: &str, values: Vec<f64>| figure(name, unit, Statistic::Median, values);
+        let ended = |restarted: &Restarted| {
+            let [before, after] = restarted.before_after;
+            before.abs_diff(after) as f64
+        };
+        let cold = |of: &dyn Fn(&Cold) -> Option<f64>| self.cold.iter().filter_map(of).collect();
+        let churn = |of: &dyn Fn(&Churned) -> Option<f64>| self.churned.iter().filter_map(of).collect();
+        let node = self.restarted.iter().filter(|restarted| restarted.is_node);
+        vec![
+            median(RESTARTED, SESSIONS_UNIT, self.restarted.iter().map(ended).collect()),
+            median(NODE_RESTART, unit::SECONDS, node.map(|restarted| restarted.seconds).collect()),
+            median(COLD_START, unit::SECONDS, cold(&|cold| cold.seconds)),
+            median(COLD_FAILED, SESSIONS_UNIT, cold(&|cold| Some((cold.devices - cold.up) as f64))),
+            median(IDLE_CPU, PERCENT, cold(&|cold| Some(cold.idle_cpu? * 100.0))),
+            median(COLD_LEFT, SESSIONS_UNIT, cold(&|cold| Some(cold.left_behind? as f64))),
+            median(CHURN_RATE, "1/s", churn(&|churned| Some(churned.ended as f64 / churned.seconds))),
+            median(CHURN_DIFFERENCE, unit::FRAMES, churn(&|churned| Some(churned.difference()? as f64))),
+            median(CHURN_LEFT, SESSIONS_UNIT, churn(&|churned| Some(churned.left_behind? as f64))),
+            median(
+                STORM_LOST,
+                unit::FRAMES,
+                self.beside_padi(|stormed| Some((stormed.from.lost() + stormed.to.lost()) as f64)),
+            ),
+            median(STORM_DROPPED, PERCENT, self.beside_padi(|stormed| Some(stormed.dropped() * 100.0))),
+            median(STORM_P99, unit::RATIO, self.storm_ratios()),
+        ]
+    }
+
+    fn beside_padi(&self, of: impl Fn(&Stormed) -> Option<f64>) -> Vec<f64> {
+        self.stormed.iter().filter(|stormed| stormed.is_padi).filter_map(of).collect()
+    }
+
+    /// Longest of both directions' p99 beside PADI by that beside the flood that follows, which the node drops at once.
+    fn storm_ratios(&self) -> Vec<f64> {
+        let p99 = |stormed: &Stormed| stormed.p99_s.map(|[from, to]| from.max(to));
+        let of = |pair: &[Stormed]| {
+            let [padi, other] = pair else { return None };
+            (padi.is_padi && !other.is_padi).then(|| Some(p99(padi)? / p99(other)?)).flatten()
+        };
+        self.stormed.windows(2).filter_map(of).collect()
     }
 
     /// Numbers of sessions, in the order of the plan.
@@ -323,8 +525,9 @@ pub(super) mod tests {
             set_ups: vec![(set_ups.clone(), true)],
             half: vec![set_ups],
             forwarded: vec![forwarded(1), forwarded(1000)],
-            restarted: vec![Restarted { sessions: 1000, from: all, to: all, seconds: 0.3 }],
+            restarted: vec![Restarted { from: all, to: all, seconds: 0.3, ..Restarted::default() }],
             goodput: vec![19.1],
+            ..Found::default()
         }
     }
 
@@ -353,6 +556,7 @@ pub(super) mod tests {
                 "memory per session, control program [KiB] Exact",
                 "frames lost by a restart of the control program [frames] Exact",
                 "TCP through a plan of 20 Mbit/s [Mbit/s] Exact",
+                "sessions that a restart of node or control program ended [sessions] Exact",
             ]
         );
         assert_eq!(found.irregular().len(), 1, "{:?}", found.irregular());

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Files:
-//! - `plan.rs`: the options; `street.rs`: namespaces and wires; `device.rs`, `weir.rs`: the BNGs
-//! - `run.rs`: the order of the trials; `trials.rs`, `goodput.rs`: each kind of trial
+//! - `plan.rs`: the options; `street.rs`: namespaces and wires; `device.rs`, `weir.rs`: the BNGs; `aaa.rs`: RADIUS servers beside weir
+//! - `run.rs`: the order of the trials; `trials.rs`, `life.rs`, `goodput.rs`: each kind of trial
 //! - `measured.rs`: details and figures; `report.rs`: the answer and the section of a report
 
 use std::sync::Arc;
@@ -18,12 +18,15 @@ use weir_load::TesterKind;
 use weir_lab::error::{RunError, Unfit};
 use weir_lab::rig::{Experiment, Rig};
 use weir_lab::run::Running;
+use weir_lab::run::programs::Programs;
 use weir_record::run_data::RunData;
 use weir_report::report::answer::Answer;
 use weir_report::report::block::Part;
 
+mod aaa;
 mod device;
 mod goodput;
+mod life;
 mod measured;
 mod plan;
 mod report;
@@ -50,6 +53,10 @@ impl Rig for BngRig {
         include_str!("options.toml")
     }
 
+    fn programs(&self) -> Programs {
+        aaa::PROGRAMS
+    }
+
     fn read(&self, root: &Section<'_>) -> Option<Arc<dyn Experiment>> {
         plan::read(root.section("bng")).map(|experiment| Arc::new(experiment) as _)
     }
@@ -73,7 +80,7 @@ impl Experiment for Concentrators {
     }
 
     fn points(&self) -> usize {
-        self.duts.len()
+        self.entries().len()
     }
 
     fn means(&self) -> Option<&'static str> {

@@ -9,10 +9,25 @@ use weir_cpe::Lines;
 /// Most trials of a search for a rate of set-ups: it doubles, then it is bisected.
 pub(super) const SEARCH_TRIALS: u32 = 14;
 
+/// How long sessions are idle after a cold start: longer than between two looks of the control program at 64,000 sessions.
+pub(super) const COLD_HOLD: Duration = Duration::from_secs(35);
+
 /// The experiment. Lists have at least one value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Concentrators {
     pub(super) duts: Vec<Dut>,
+    /// How devices come online.
+    pub(super) access: Vec<Access>,
+    /// Where passwords are checked.
+    pub(super) aaa: Vec<Aaa>,
+    /// What is measured of each, in this order.
+    pub(super) trials: Vec<Kind>,
+    /// Time of churn, and of each flood.
+    pub(super) life: Duration,
+    /// Frames/s of a flood.
+    pub(super) flood_per_s: u32,
+    /// Share of the requests that the lab's RADIUS server loses, 0 to 1.
+    pub(super) radius_loss: f64,
     pub(super) lines: Lines,
     /// Numbers of sessions with which frames are forwarded.
     pub(super) sessions: Vec<u32>,
@@ -54,23 +69,130 @@ impl Dut {
     }
 }
 
+/// How devices come online.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    /// An address by DHCPv4.
+    Dhcp,
+    /// PPPoE with CHAP.
+    Pppoe,
+}
+
+impl Access {
+    const ALL: [(Access, &'static str); 2] = [(Access::Dhcp, "dhcp"), (Access::Pppoe, "pppoe")];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Access::Dhcp => "dhcp",
+            Access::Pppoe => "pppoe",
+        }
+    }
+}
+
+/// Where passwords are checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Aaa {
+    /// By the control program: it has a subscriber for each device.
+    Local,
+    /// By the RADIUS server of the lab, which answers after this time.
+    Lab(Duration),
+    /// By FreeRADIUS.
+    FreeRadius,
+}
+
+impl Aaa {
+    const ALL: [(Aaa, &'static str); 5] = [
+        (Aaa::Local, "local"),
+        (Aaa::Lab(Duration::ZERO), "radius-0ms"),
+        (Aaa::Lab(Duration::from_millis(20)), "radius-20ms"),
+        (Aaa::Lab(Duration::from_millis(200)), "radius-200ms"),
+        (Aaa::FreeRadius, "freeradius"),
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        Aaa::ALL.into_iter().find(|(aaa, _)| *aaa == self).map_or("", |(_, name)| name)
+    }
+}
+
+/// A kind of trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The highest rate of set-ups without a failure, and the time to the first packet at half of it.
+    SetUps,
+    /// Frames in both directions with each number of sessions.
+    Forwarding,
+    /// The control program is killed and started again, then the node is.
+    Restart,
+    /// TCP through a plan of 20 Mbit/s.
+    Tcp,
+    /// All devices start at once; then they are idle.
+    Cold,
+    /// Sessions end and begin again.
+    Churn,
+    /// A flood of PADI beside sessions, then an equal flood of frames that the node drops at once.
+    Storm,
+}
+
+impl Kind {
+    const ALL: [(Kind, &'static str); 7] = [
+        (Kind::SetUps, "set-ups"),
+        (Kind::Forwarding, "forwarding"),
+        (Kind::Restart, "restart"),
+        (Kind::Tcp, "tcp"),
+        (Kind::Cold, "cold"),
+        (Kind::Churn, "churn"),
+        (Kind::Storm, "storm"),
+    ];
+}
+
+/// What a point measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) dut: Dut,
+    pub(super) access: Access,
+    pub(super) aaa: Aaa,
+}
+
 /// The interfaces of an external DUT.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct External {
-    pub(super) access: String,
+    pub(super) on: String,
     pub(super) far: String,
     pub(super) far_address: Ipv4Addr,
 }
 
 impl Concentrators {
+    /// What is measured, in its order. Only weir with PPPoE asks the servers of the plan.
+    pub(super) fn entries(&self) -> Vec<Entry> {
+        let mut all = Vec::new();
+        for &dut in &self.duts {
+            for &access in &self.access {
+                let asks = dut == Dut::Weir && access == Access::Pppoe;
+                let aaa = if asks { &self.aaa[..] } else { &[Aaa::Local] };
+                all.extend(aaa.iter().map(|&aaa| Entry { dut, access, aaa }));
+            }
+        }
+        all
+    }
+
     /// About how long it takes: set-ups, and as long for the releases.
     pub(super) fn estimate(&self) -> Duration {
-        let set_ups = self.trial * 2 * (SEARCH_TRIALS + 1);
-        let forwarding = self.sessions.iter().map(|sessions| {
-            // At 4,000 set-ups/s.
-            self.trial + Duration::from_millis(u64::from(*sessions) / 2) + Duration::from_secs(1)
+        let of_kind = self.trials.iter().map(|kind| match kind {
+            Kind::SetUps => self.trial * 2 * (SEARCH_TRIALS + 1),
+            Kind::Forwarding => {
+                self.sessions.iter().map(|sessions| self.trial + come_and_go(*sessions)).sum()
+            }
+            Kind::Restart | Kind::Tcp => Duration::from_secs(5),
+            Kind::Cold => COLD_HOLD + come_and_go(self.most_sessions()),
+            Kind::Churn => self.life + come_and_go(self.most_sessions()),
+            Kind::Storm => self.life * 2,
         });
-        (set_ups + forwarding.sum::<Duration>()) * self.duts.len() as u32 * self.rounds
+        of_kind.sum::<Duration>() * self.entries().len() as u32 * self.rounds
+    }
+
+    /// The highest number of sessions.
+    pub(super) fn most_sessions(&self) -> u32 {
+        self.sessions.iter().copied().max().unwrap_or(1)
     }
 
     /// Most devices of any trial.
@@ -85,9 +207,20 @@ impl Concentrators {
     }
 }
 
+/// So many set-ups and releases, at 4,000/s each.
+fn come_and_go(sessions: u32) -> Duration {
+    Duration::from_millis(u64::from(sessions) / 2) + Duration::from_secs(1)
+}
+
 /// Reads `[bng]`.
 pub(super) fn read(section: Section<'_>) -> Option<Concentrators> {
     let duts = section.axis("dut", value::choice("concentrator", &Dut::ALL));
+    let access = section.axis("access", value::choice("way to come online", &Access::ALL));
+    let aaa = section.axis("aaa", value::choice("place to check passwords", &Aaa::ALL));
+    let trials = section.axis("trials", value::choice("kind of trial", &Kind::ALL));
+    let life = section.one("life_s", value::seconds_up_to::<3600>);
+    let flood_per_s = section.one("flood_per_s", value::count(1..=1_000_000));
+    let radius_loss = section.one("radius_loss", value::ratio);
     let lines = section.one("lines", value::parsed::<Lines>);
     let sessions = section.axis("sessions", value::count(1..=1_000_000));
     let first_per_s = section.one("first_per_s", value::count(1..=1_000_000));
@@ -96,7 +229,7 @@ pub(super) fn read(section: Section<'_>) -> Option<Concentrators> {
     let frame_bytes = section.one("frame_bytes", value::count(64..=1518));
     let offered_fps = section.one("offered_fps", value::fps);
     let rounds = section.one("rounds", value::count(1..=1000));
-    let access = section.one("access", value::text);
+    let on = section.one("on", value::text);
     let far = section.one("far", value::text);
     let far_address = section.one("far_address", |value: &toml_edit::Value| {
         let text = value::text(value)?;
@@ -107,13 +240,13 @@ pub(super) fn read(section: Section<'_>) -> Option<Concentrators> {
         section.wrong("first_per_s", format!("is above most_per_s, {most_per_s}: lower it"));
     }
     let duts = duts.unwrap_or(vec![Dut::Responder, Dut::Weir]);
-    let external = match (access, far) {
-        (Some(access), Some(far)) => {
+    let external = match (on, far) {
+        (Some(on), Some(far)) => {
             let far_address = far_address.unwrap_or(Ipv4Addr::new(198, 18, 0, 2));
-            Some(External { access, far, far_address })
+            Some(External { on, far, far_address })
         }
         _ if duts.contains(&Dut::External) => {
-            section.wrong("dut", "an external DUT needs its two interfaces: set access and far".into());
+            section.wrong("dut", "an external DUT needs its two interfaces: set on and far".into());
             None
         }
         _ => None,
@@ -121,6 +254,12 @@ pub(super) fn read(section: Section<'_>) -> Option<Concentrators> {
     section.finish();
     Some(Concentrators {
         duts,
+        access: access.unwrap_or(vec![Access::Dhcp]),
+        aaa: aaa.unwrap_or(vec![Aaa::Local]),
+        trials: trials.unwrap_or(vec![Kind::SetUps, Kind::Forwarding, Kind::Restart, Kind::Tcp]),
+        life: life.unwrap_or(Duration::from_secs(10)),
+        flood_per_s: flood_per_s.unwrap_or(64_000),
+        radius_loss: radius_loss.unwrap_or(0.0),
         lines: lines.unwrap_or_default(),
         sessions: sessions.unwrap_or(vec![1, 1000, 64_000]),
         first_per_s: first_per_s.into(),
@@ -149,17 +288,30 @@ mod tests {
             "bng.sessions=0",
             "bng.far_address=here",
             "bng.frame_bytes=63",
+            "bng.access=ppp",
+            "bng.aaa=radius",
         ];
         golden!("src/bng/mistakes.txt", &set_mistakes(&sets, |sets| PLANS.load("bng", sets)));
+    }
+
+    #[test]
+    fn each_way_in_and_place_of_passwords_is_a_point_of_weir() {
+        let sets = ["bng.access=[dhcp,pppoe]", "bng.aaa=[local,radius-20ms,freeradius]"].map(String::from);
+        let plan = PLANS.load("bng", &sets).unwrap();
+        let entries = plan.experiment.of::<Concentrators>().unwrap().entries();
+        let names = entries.iter().map(|e| format!("{} {} {}", e.dut.name(), e.access.name(), e.aaa.name()));
+        let names: Vec<String> = names.collect();
+        let weir = ["weir dhcp local", "weir pppoe local", "weir pppoe radius-20ms", "weir pppoe freeradius"];
+        assert_eq!(names, [&["responder dhcp local", "responder pppoe local"], &weir[..]].concat());
     }
 
     #[test]
     fn the_short_form_is_short() {
         let short = PLANS.load_short("bng", &[]).unwrap();
         assert!(short.estimate() <= Duration::from_secs(120), "{:?}", short.estimate());
-        let plan = PLANS.load("bng", &["bng.dut=external".into(), "bng.access=a".into(), "bng.far=c".into()]);
+        let plan = PLANS.load("bng", &["bng.dut=external".into(), "bng.on=a".into(), "bng.far=c".into()]);
         let plan = plan.unwrap();
         let external = plan.experiment.of::<Concentrators>().unwrap().external.clone().unwrap();
-        assert_eq!((external.access.as_str(), external.far_address), ("a", Ipv4Addr::new(198, 18, 0, 2)));
+        assert_eq!((external.on.as_str(), external.far_address), ("a", Ipv4Addr::new(198, 18, 0, 2)));
     }
 }

@@ -8,12 +8,16 @@ use weir_report::report::block::{Block, Part};
 use weir_report::view::Table;
 use weir_report::view::format::{full, list, or_dash, si, significant, time_ns};
 
-use super::measured::{FIRST_PACKET, GOODPUT, ID, MEMORY, RESTART_LOSS, SESSIONS, SET_UP_RATE};
+use super::measured::{
+    CHURN_DIFFERENCE, CHURN_LEFT, CHURN_RATE, COLD_FAILED, COLD_LEFT, COLD_START, FIRST_PACKET, GOODPUT, ID,
+    IDLE_CPU, MEMORY, NODE_RESTART, RESTART_LOSS, RESTARTED, SESSIONS, SET_UP_RATE, STORM_DROPPED,
+    STORM_LOST, STORM_P99,
+};
 
 const CAPTION: &str = "Set-ups per second without a failure, median of the rounds. Longer is better.";
 
 const METHOD: &str = "Emulated devices start evenly paced, each behind its own VLAN tags: DISCOVER, OFFER, REQUEST, ACK, ARP for the gateway, \
-    then a first packet to the far end. A rate counts if every device came up, no message was sent again, and set-ups came as fast as \
+    or with PPPoE discovery, LCP, CHAP and IPCP, then a first packet to the far end. A rate counts if every device came up, no message was sent again, and set-ups came as fast as \
     asked; the rate doubles until that is not so, then it is bisected. The time to the first packet is that of half of the rate. Forwarding: \
     numbered frames in both directions at once, in overload; what arrives at another session than its own counts as a fault. Memory: \
     growth of the resident memory of each process while the sessions come up, by their number. The responder answers every message from \
@@ -30,6 +34,17 @@ struct Row<'a> {
 impl Row<'_> {
     fn dut(&self) -> &str {
         &self.data.point.dut
+    }
+
+    /// `weir`, `weir pppoe`, `weir pppoe radius-20ms`: what differs from DHCP and local passwords.
+    fn name(&self) -> String {
+        let settings = &self.data.point.settings;
+        let setting = |name: &str| settings.iter().find(|(key, _)| key == name).map(|(_, value)| &**value);
+        let said = [
+            setting("access").filter(|access| *access != "dhcp"),
+            setting("aaa").filter(|aaa| *aaa != "local"),
+        ];
+        [Some(self.dut())].into_iter().chain(said).flatten().collect::<Vec<_>>().join(" ")
     }
 
     fn figures(&self) -> impl Iterator<Item = &Figure> {
@@ -74,7 +89,7 @@ impl Row<'_> {
         Some(format!(
             "{} has {} subscribers online: {} of them come up per second without a failure, their first packet takes {} (p99 {}) at \
              half of that rate, and {} frames/s from and {} to them are forwarded at once.",
-            self.dut(),
+            self.name(),
             self.shown(SESSIONS, full),
             said(self.shown(SET_UP_RATE, full)),
             self.time(FIRST_PACKET[0]),
@@ -84,24 +99,51 @@ impl Row<'_> {
         ))
     }
 
+    fn value(&self, name: &str) -> Option<f64> {
+        self.figure(name)?.value
+    }
+
+    /// What happened to sessions.
+    fn life(&self) -> Option<String> {
+        let count = |name: &str, text: &str| Some(text.replace("{}", &full(self.value(name)?)));
+        let number = |name: &str, text: &str| Some(text.replace("{}", &significant(self.value(name)?)));
+        let parts = [
+            count(RESTARTED, "a restart of node or control program ends {} sessions"),
+            number(NODE_RESTART, "a node that was killed has all sessions again after {} s"),
+            number(COLD_START, "all devices at once are up after {} s"),
+            count(COLD_FAILED, "{} of them do not come up"),
+            count(COLD_LEFT, "{} sessions are left behind"),
+            number(IDLE_CPU, "idle sessions take {} % of a CPU"),
+            number(CHURN_RATE, "{} sessions per second end and begin again"),
+            count(CHURN_DIFFERENCE, "meanwhile the counters of both ends differ by {} frames"),
+            count(CHURN_LEFT, "{} of these sessions are left behind"),
+            count(STORM_LOST, "beside a flood of PADI {} frames of sessions are lost"),
+            number(STORM_DROPPED, "the node drops {} % of the flood itself"),
+            number(STORM_P99, "the p99 of their time is {} times that beside frames of an unknown VLAN"),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| format!("{}: {}.", self.name(), list(&parts)))
+    }
+
     /// What is behind the rates.
     fn costs(&self) -> Option<String> {
         let mut parts = Vec::new();
-        if let (Some(node), Some(control)) = (self.figure(MEMORY[0])?.value, self.figure(MEMORY[1])?.value) {
+        let memory = MEMORY.map(|name| self.value(name));
+        if let [Some(node), Some(control)] = memory {
             parts.push(format!(
                 "a session takes {} KiB in the node and {} KiB in the control program",
                 significant(node),
                 significant(control)
             ));
         }
-        let lost = self.figure(RESTART_LOSS).and_then(|figure| figure.value);
+        let lost = self.value(RESTART_LOSS);
         parts
             .extend(lost.map(|lost| format!("a restart of the control program loses {} frames", full(lost))));
-        let goodput = self.figure(GOODPUT).and_then(|figure| figure.value);
+        let goodput = self.value(GOODPUT);
         parts.extend(
             goodput.map(|rate| format!("TCP gets {} Mbit/s of a plan of 20 Mbit/s", significant(rate))),
         );
-        (!parts.is_empty()).then(|| format!("{}: {}.", self.dut(), list(&parts)))
+        (!parts.is_empty()).then(|| format!("{}: {}.", self.name(), list(&parts)))
     }
 }
 
@@ -127,13 +169,15 @@ fn sentences(data: &RunData) -> Vec<String> {
         let sessions = row.sessions();
         let most = sessions.last()?;
         Some(format!(
-            "The tester's own ceiling is {} set-ups/s, and {} frames/s from and {} to {most} sessions at once.",
+            "The tester's own ceiling{} is {} set-ups/s, and {} frames/s from and {} to {most} sessions at once.",
+            row.name().strip_prefix(row.dut()).filter(|way| !way.is_empty()).map_or_else(String::new, |way| format!(" with{way}")),
             row.shown(SET_UP_RATE, full),
             row.forwarded("from", most),
             row.forwarded("to", most)
         ))
     });
-    answers.chain(ceiling).chain(costs).collect()
+    let life = rows.iter().filter_map(Row::life);
+    answers.chain(ceiling).chain(costs).chain(life).collect()
 }
 
 /// The answer to the question.
@@ -167,7 +211,9 @@ pub(super) fn parts(data: &RunData) -> Vec<Part> {
         .iter()
         .flat_map(|row| {
             let procedures = row.data.point.result.iter().flat_map(|result| &result.procedures);
-            procedures.flat_map(|procedure| &procedure.irregular).map(|text| format!("{}: {text}", row.dut()))
+            procedures
+                .flat_map(|procedure| &procedure.irregular)
+                .map(|text| format!("{}: {text}", row.name()))
         })
         .collect();
     let blocks = vec![
@@ -187,9 +233,12 @@ fn table(rows: &[Row<'_>]) -> Table {
     );
     for row in rows {
         let times = FIRST_PACKET.map(|name| row.time(name));
-        let own: Vec<String> =
-            [row.dut().to_string(), row.shown(SET_UP_RATE, full)].into_iter().chain(times).collect();
-        for (place, sessions) in row.sessions().into_iter().enumerate() {
+        let own: Vec<String> = [row.name(), row.shown(SET_UP_RATE, full)].into_iter().chain(times).collect();
+        let sessions = row.sessions();
+        if sessions.is_empty() {
+            table.push(own.iter().cloned().chain([String::new(), String::new(), String::new()]).collect());
+        }
+        for (place, sessions) in sessions.into_iter().enumerate() {
             let own = if place == 0 { own.clone() } else { vec![String::new(); own.len()] };
             let forwarded = ["from", "to"].map(|direction| row.forwarded(direction, &sessions));
             table.push(own.into_iter().chain([sessions]).chain(forwarded).collect());
@@ -201,7 +250,7 @@ fn table(rows: &[Row<'_>]) -> Table {
 fn chart(rows: &[Row<'_>]) -> String {
     let bars = rows.iter().map(|row| {
         let value = row.figure(SET_UP_RATE).and_then(|figure| figure.value);
-        Bar::plain(row.dut(), value, row.shown(SET_UP_RATE, full))
+        Bar::plain(&row.name(), value, row.shown(SET_UP_RATE, full))
     });
     let group = Group { label: "set-ups per second".into(), bars: bars.collect(), limit: None };
     let texts: Vec<String> = group.bars.iter().map(|bar| bar.title.clone()).collect();

@@ -1,22 +1,26 @@
 //! The experiment `bng`: one concentrator after another, and in each round the same trials.
 //!
 //! ```text
-//! set-ups: 500/s, 1,000/s, .. until some fail > bisection > half of the highest > 1 session, 1,000 .. with traffic
+//! set-ups: 500/s, 1,000/s, .. until some fail > bisection > half of the highest > 1 session, 1,000 .. with traffic > restarts
+//! cold start > churn > floods
 //! ```
 
 use std::collections::VecDeque;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::device::Device;
+use weir_cpe::FloodKind;
+
+use super::device::{Device, Program};
 use super::goodput;
 use super::measured::{Forwarded, Found, Goodput, ID, Restarted, SetUps};
-use super::plan::{Concentrators, Dut, SEARCH_TRIALS};
+use super::plan::{Concentrators, Entry, Kind, SEARCH_TRIALS};
 use super::street::Street;
 use super::trials::Bench;
 use weir_lab::error::RunError;
 use weir_lab::run::Event;
 use weir_lab::run::series::{Asked, Series};
-use weir_record::record::{PointResult, ProcedureResult, Purpose, Trial};
+use weir_record::record::{Detail, PointResult, ProcedureResult, Purpose, Trial};
 use weir_record::run_data::{MEASURES, PointData};
 use weir_testbed::journal::Journal;
 
@@ -32,17 +36,17 @@ run_of!(
 struct Entrant<'a, 'p> {
     bench: Bench<'p>,
     series: Series<'a>,
-    stop: &'a std::sync::atomic::AtomicBool,
+    stop: &'a AtomicBool,
     found: Found,
 }
 
 impl Measuring<'_> {
     pub(super) fn all_points(mut self) -> Result<(), RunError> {
         let plan = self.experiment;
-        for (index, dut) in plan.duts.iter().enumerate() {
+        for (index, entry) in plan.entries().into_iter().enumerate() {
             match self.resumed.finished(index) {
                 Some(data) => self.show(index, data),
-                None => self.measure(index, *dut)?,
+                None => self.measure(index, entry)?,
             }
         }
         Ok(())
@@ -51,24 +55,30 @@ impl Measuring<'_> {
     /// A point that was finished before the run was interrupted.
     fn show(&self, index: usize, data: &PointData) {
         let observe = self.options.observe;
-        observe(Event::Point { index: Some(index), count: self.experiment.duts.len(), point: &data.point });
+        observe(Event::Point {
+            index: Some(index),
+            count: self.experiment.entries().len(),
+            point: &data.point,
+        });
         data.trials.iter().for_each(|trial| observe(Event::Ended(trial)));
         data.point.result.iter().for_each(|result| observe(Event::Result(&data.point, result)));
     }
 
-    fn measure(&mut self, index: usize, dut: Dut) -> Result<(), RunError> {
+    fn measure(&mut self, index: usize, entry: Entry) -> Result<(), RunError> {
         let plan = self.experiment;
-        let street = Street::new(plan, dut)?;
-        let device = Device::start(plan, dut, &street, &mut self.journal)?;
+        let street = Street::new(plan, entry.dut)?;
+        let device = Device::start(plan, entry, &street, &mut self.journal)?;
         let settings = vec![
             (MEASURES, ID.to_string()),
+            ("access", entry.access.name().to_string()),
+            ("aaa", entry.aaa.name().to_string()),
             ("lines", plan.lines.to_string()),
             ("frame_bytes", plan.frame_bytes.to_string()),
         ];
-        let mut point = self.point(index, dut.name(), settings);
+        let mut point = self.point(index, entry.dut.name(), settings);
         point.notes.extend(device.as_ref().err().map(|why| format!("{why}.")));
         let kept: VecDeque<Trial> = self.resumed.enter(&mut point, self.log)?;
-        let count = plan.duts.len();
+        let count = plan.entries().len();
         (self.options.observe)(Event::Point { index: Some(index), count, point: &point });
         let device = match device {
             Ok(device) => device,
@@ -78,7 +88,7 @@ impl Measuring<'_> {
             }
         };
         let memory = device.memory();
-        let bench = Bench { plan, street, device, seed: self.settings.seed, memory, most_sessions: 0 };
+        let bench = Bench { plan, entry, street, device, seed: self.settings.seed, memory, most_sessions: 0 };
         let series = Series::new(self, &point, kept);
         let mut entrant = Entrant { bench, series, stop: self.options.stop, found: Found::default() };
         for round in 1..=plan.rounds {
@@ -92,31 +102,84 @@ impl Measuring<'_> {
 
 impl Entrant<'_, '_> {
     fn round(&mut self, round: u32, journal: &mut Journal) -> Result<(), RunError> {
-        let Some((best, is_bounded)) = self.search(round)? else { return Ok(()) };
-        let rate_per_s = best.asked_per_s;
-        self.found.set_ups.push((best, is_bounded));
-        let half = self.set_ups(&format!("round {round}: half"), rate_per_s / 2.0)?;
-        self.found.half.extend(half);
+        // Without trials of set-ups devices come at the first rate of the plan.
+        let mut rate_per_s = 2.0 * self.bench.plan.first_per_s;
+        for kind in self.bench.plan.trials.clone() {
+            match kind {
+                Kind::SetUps => {
+                    let Some((best, is_bounded)) = self.search(round)? else { return Ok(()) };
+                    rate_per_s = best.asked_per_s;
+                    self.found.set_ups.push((best, is_bounded));
+                    let half = self.set_ups(&format!("round {round}: half"), rate_per_s / 2.0)?;
+                    self.found.half.extend(half);
+                }
+                Kind::Forwarding => self.forwarding(round, rate_per_s)?,
+                Kind::Restart => self.restarts(round, rate_per_s, journal)?,
+                Kind::Tcp => self.goodput(round, journal)?,
+                Kind::Cold => {
+                    let cold = self.trial(round, "cold start", |bench, stop| bench.cold(stop))?;
+                    self.found.cold.extend(cold);
+                }
+                Kind::Churn => {
+                    let churned = self.trial(round, "churn", |bench, stop| bench.churn(rate_per_s, stop))?;
+                    self.found.churned.extend(churned);
+                }
+                Kind::Storm => {
+                    for (name, kind) in [("PADI", FloodKind::Padi), ("unknown_vlan", FloodKind::UnknownVlan)]
+                    {
+                        let name = format!("flood of {name}");
+                        let stormed = self.trial(round, &name, |bench, stop| bench.storm(kind, stop))?;
+                        self.found.stormed.extend(stormed);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A trial of this name, and what it found.
+    fn trial<T: Detail>(
+        &mut self,
+        round: u32,
+        name: &str,
+        make: impl FnOnce(&mut Bench<'_>, &AtomicBool) -> Result<Trial, RunError>,
+    ) -> Result<Option<T>, RunError> {
+        let asked = Asked::Named(format!("round {round}: {name}"), Purpose::Procedure, self.bench.plan.trial);
+        let (bench, stop) = (&mut self.bench, self.stop);
+        Ok(self.series.one(&asked, |_| make(bench, stop))?.believed::<T>())
+    }
+
+    fn forwarding(&mut self, round: u32, rate_per_s: f64) -> Result<(), RunError> {
         for sessions in self.bench.plan.sessions.clone() {
-            let name = format!("round {round}: {sessions} sessions");
-            let asked = Asked::Named(name, Purpose::Procedure, self.bench.plan.trial);
-            let (bench, stop) = (&mut self.bench, self.stop);
-            let trial = self.series.one(&asked, |_| bench.forward(sessions, rate_per_s, stop))?;
-            self.found.forwarded.extend(trial.believed::<Forwarded>());
+            let name = format!("{sessions} sessions");
+            let forwarded: Option<Forwarded> =
+                self.trial(round, &name, |bench, stop| bench.forward(sessions, rate_per_s, stop))?;
+            self.found.forwarded.extend(forwarded);
         }
-        if matches!(self.bench.device, Device::Weir(_)) {
-            let asked =
-                Asked::Named(format!("round {round}: restart"), Purpose::Procedure, self.bench.plan.trial);
-            let (bench, stop) = (&mut self.bench, self.stop);
-            let trial = self.series.one(&asked, |_| bench.restart(rate_per_s, stop, journal))?;
-            self.found.restarted.extend(trial.believed::<Restarted>());
-            let asked =
-                Asked::Named(format!("round {round}: TCP"), Purpose::Procedure, self.bench.plan.trial);
-            let (options, street) = (self.bench.options(1, 1.0), &self.bench.street);
-            let trial = self.series.one(&asked, |_| goodput::measure(street, options, stop, journal))?;
-            let rate = trial.believed::<Goodput>();
-            self.found.goodput.extend(rate.map(|goodput| goodput.bits_per_s / 1e6));
+        Ok(())
+    }
+
+    fn restarts(&mut self, round: u32, rate_per_s: f64, journal: &mut Journal) -> Result<(), RunError> {
+        if !matches!(self.bench.device, Device::Weir(_)) {
+            return Ok(());
         }
+        for (name, what) in [("restart", Program::Control), ("restart of the node", Program::Node)] {
+            let restarted: Option<Restarted> =
+                self.trial(round, name, |bench, stop| bench.restart(what, rate_per_s, stop, journal))?;
+            self.found.restarted.extend(restarted);
+        }
+        Ok(())
+    }
+
+    fn goodput(&mut self, round: u32, journal: &mut Journal) -> Result<(), RunError> {
+        if !matches!(self.bench.device, Device::Weir(_)) {
+            return Ok(());
+        }
+        let rate: Option<Goodput> = self.trial(round, "TCP", |bench, stop| {
+            let options = bench.options(1, 1.0);
+            goodput::measure(&bench.street, options, stop, journal)
+        })?;
+        self.found.goodput.extend(rate.map(|goodput| goodput.bits_per_s / 1e6));
         Ok(())
     }
 
@@ -161,7 +224,7 @@ pub(super) fn result(plan: &Concentrators, found: &Found) -> PointResult {
             "no failure",
             "every device is up, no message was sent again, and set-ups came as fast as asked".into(),
         ),
-        ("first packet", "from the first DISCOVER to the far end, at half of the set-up rate".into()),
+        ("first packet", "from the first DISCOVER or PADI to the far end, at half of the set-up rate".into()),
     ];
     let procedure = ProcedureResult {
         procedure: ID.into(),

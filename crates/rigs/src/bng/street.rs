@@ -46,7 +46,7 @@ impl Street {
     /// Wires that were never used, or the interfaces of an external DUT.
     pub(super) fn new(plan: &Concentrators, dut: Dut) -> Result<Street, RunError> {
         if let (Dut::External, Some(external)) = (dut, &plan.external) {
-            let (access, far) = (external.access.clone(), external.far.clone());
+            let (access, far) = (external.on.clone(), external.far.clone());
             return Ok(Street { devices: Namespace::current()?, hosts: None, bng: None, access, far });
         }
         let (devices, bng) = (Namespace::new()?, Namespace::new()?);
@@ -120,7 +120,7 @@ fn wire(number: u8, ends: [(&Namespace, &str); 2]) -> Result<(), RunError> {
 /// Makes the wires of each DUT once.
 pub(super) fn check(plan: &Concentrators) -> Result<(), RunError> {
     if let Some(external) = plan.external.as_ref().filter(|_| plan.duts.contains(&Dut::External)) {
-        for name in [&external.access, &external.far] {
+        for name in [&external.on, &external.far] {
             weir_lab::interface::check_ready(&weir_lab::interface::find(name)?)?;
         }
     }

@@ -7,31 +7,48 @@ use std::thread;
 use std::time::Duration;
 
 use weir_cpe::run::Event;
-use weir_cpe::{Load, Options, Phase, SHORTEST_FRAME, Summary};
+use weir_cpe::{Load, Method, Options, Phase, Pppoe, SHORTEST_FRAME, Summary, Template};
 use weir_lab::error::RunError;
 use weir_record::record::{Trial, Verdict};
 use weir_testbed::journal::Journal;
 
-use super::device::Device;
+use super::aaa::PASSWORD;
+use super::device::{Device, Program, RestartTimes};
 use super::measured::{Forwarded, Restarted, SetUps};
-use super::plan::Concentrators;
+use super::plan::{Access, Concentrators, Entry};
 use super::street::Street;
+use super::weir::LOGIN;
 
 /// Port of the far end: echo (RFC 862).
 const PORT: u16 = 7;
 /// A message is sent again after this time: a set-up that needed it did not keep up.
 const TIMEOUT: Duration = Duration::from_secs(1);
 /// Set-ups before forwarding come at half of the highest rate, and at most at this one.
-const MOST_BEFORE_FORWARDING: f64 = 4000.0;
+pub(super) const MOST_BEFORE_FORWARDING: f64 = 4000.0;
+/// Whether devices of PPPoE negotiate IPv6, too.
+const DUAL_STACK: bool = false;
 const FCS_BYTES: u32 = 4;
 /// Sessions, frames/s in each direction and time of the trial in which the control program restarts.
 const RESTART_SESSIONS: u32 = 1000;
 const RESTART_FPS: f64 = 5000.0;
 const RESTART_TRIAL: Duration = Duration::from_secs(3);
 
+/// How devices dial in.
+fn pppoe() -> Pppoe {
+    let text = |text: &str| Template(text.into());
+    Pppoe {
+        login: text(LOGIN),
+        password: text(PASSWORD),
+        methods: vec![Method::ChapMd5],
+        dual_stack: DUAL_STACK,
+        ..Pppoe::default()
+    }
+}
+
 /// A BNG on its wires.
 pub(super) struct Bench<'p> {
     pub(super) plan: &'p Concentrators,
+    pub(super) entry: Entry,
     pub(super) street: Street,
     pub(super) device: Device,
     pub(super) seed: u64,
@@ -48,6 +65,7 @@ impl Bench<'_> {
             _ => Ipv4Addr::new(198, 18, 0, 2),
         };
         Options {
+            pppoe: (self.entry.access == Access::Pppoe).then(pppoe),
             lines: self.plan.lines,
             rate_per_s,
             timeout: TIMEOUT,
@@ -103,9 +121,10 @@ impl Bench<'_> {
         Ok(self.trial(&summary).with_detail(&Forwarded::of(sessions, &summary, memory)))
     }
 
-    /// Traffic while the control program is killed and started again.
+    /// Traffic while a program is killed and started again.
     pub(super) fn restart(
         &mut self,
+        what: Program,
         rate_per_s: f64,
         stop: &AtomicBool,
         journal: &mut Journal,
@@ -118,12 +137,12 @@ impl Bench<'_> {
             Options { load: Some(load), hold: Some(RESTART_TRIAL), ..self.options(sessions, rate_per_s) };
         let (held, is_held) = mpsc::channel();
         let (street, device) = (&self.street, &mut self.device);
-        let (summary, seconds) = thread::scope(|scope| {
-            let restarted = scope.spawn(move || -> Result<f64, RunError> {
+        let (summary, times) = thread::scope(|scope| {
+            let restarted = scope.spawn(move || -> Result<RestartTimes, RunError> {
                 match is_held.recv() {
-                    Ok(()) => Ok(device.restart_control(street, journal)?.as_secs_f64()),
+                    Ok(()) => device.restart(what, street, journal),
                     // The run ended before.
-                    Err(_) => Ok(0.0),
+                    Err(_) => Ok(RestartTimes::default()),
                 }
             });
             let mut held = Some(held);
@@ -136,13 +155,13 @@ impl Bench<'_> {
                 }
             });
             drop(held);
-            let seconds = restarted.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            Ok::<_, RunError>((summary?, seconds?))
+            let times = restarted.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            Ok::<_, RunError>((summary?, times?))
         })?;
-        Ok(self.trial(&summary).with_detail(&Restarted::of(sessions, &summary, seconds)))
+        Ok(self.trial(&summary).with_detail(&Restarted::of(what, sessions, &summary, times)))
     }
 
-    fn trial(&self, summary: &Summary) -> Trial {
+    pub(super) fn trial(&self, summary: &Summary) -> Trial {
         let lost = summary.own_losses.iter();
         let reasons =
             lost.map(|(place, frames)| format!("The emulator lost {frames} frames ({place}).")).collect();

@@ -4,6 +4,7 @@
 //!  [devices] a ---- b [access > route] d ---- c [far]        bngd between the node's socket and the store
 //! ```
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
 use std::path::PathBuf;
@@ -11,6 +12,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use weir_cpe::Mac;
 use weir_lab::error::RunError;
 use weir_lab::run::folder::Folder;
@@ -20,13 +22,17 @@ use weir_linux::namespace::Namespace;
 use weir_testbed::journal::Journal;
 use weir_testbed::memory::resident_bytes;
 
-use super::plan::Concentrators;
+use super::aaa::{self, PASSWORD, SLOW_LOGIN, Server};
+use super::device::{Program, RestartTimes};
+use super::plan::{Aaa, Access, Concentrators, Entry, Kind};
 use super::street::{ACCESS, FAR, HOSTS};
 
 /// The program that controls subscribers, beside that of weir.
 const CONTROL: &str = "weir-bngd";
 /// The device of the subscriber with a plan of 20 Mbit/s.
 pub(super) const SLOW_MAC: Mac = Mac([2, 0, 0x77, 0, 0, 1]);
+/// Names of devices that dial in.
+pub(super) const LOGIN: &str = "user{n}@isp";
 /// Files in the folder of a concentrator.
 const TEXT: &str = "isp.node";
 const SUBSCRIBERS: &str = "subscribers";
@@ -34,12 +40,17 @@ const SOCKET: &str = "bng.sock";
 const NODE_SOCKET: &str = "node.sock";
 /// Time limit to become ready: as many subscribers are read as a plan has devices.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Time limit for what has arrived to be worked off.
+const WORKED_OFF: Duration = Duration::from_secs(5);
+/// PADI and PADR per second that the node gives to the control program where devices flood it: enough for 6,000 set-ups/s.
+const DISCOVERY_PER_S: u32 = 12_000;
 
 /// It runs.
 pub(super) struct Weir {
     folder: Folder,
     node: Option<Process>,
     control: Option<Process>,
+    server: Option<Server>,
     cpus: Vec<usize>,
 }
 
@@ -70,19 +81,21 @@ impl Weir {
     /// Starts node and control program in the BNG's namespace on these CPUs, and adds the subscribers.
     pub(super) fn start(
         plan: &Concentrators,
+        entry: Entry,
         namespace: &Namespace,
         cpus: Vec<usize>,
         journal: &mut Journal,
     ) -> Result<Weir, RunError> {
         let folder = Folder::new(&std::env::temp_dir()).map_err(|error| failed("make a folder", error))?;
-        let mut weir = Weir { folder, node: None, control: None, cpus };
-        weir.write(TEXT, &text(plan))?;
-        weir.write(SUBSCRIBERS, &subscribers(plan))?;
-        let words = ["node", "run", TEXT, "--socket", NODE_SOCKET];
-        let node = weir.process("node", &words, namespace, journal)?;
-        weir.node = Some(node);
+        let server = Server::start(entry.aaa, plan, folder.path(), namespace, journal)?;
+        let mut weir = Weir { folder, node: None, control: None, server, cpus };
+        weir.write(TEXT, &text(plan, entry))?;
+        weir.write(SUBSCRIBERS, &subscribers(plan, entry))?;
+        weir.start_node(namespace, journal)?;
         weir.start_control(namespace, journal)?;
-        weir.ask(&["subscriber", "add", "--from", SUBSCRIBERS])?;
+        if entry.aaa == Aaa::Local {
+            weir.ask(&["bng", "subscriber", "add", "--from", SUBSCRIBERS], SOCKET)?;
+        }
         Ok(weir)
     }
 
@@ -91,34 +104,118 @@ impl Weir {
         let sockets = ["--socket", SOCKET, "--node-socket", NODE_SOCKET];
         let words = [&["bng", "run", TEXT][..], &sockets, &["--store", "store"]].concat();
         self.control = Some(self.process("bngd", &words, namespace, journal)?);
-        let deadline = Instant::now() + PATIENCE;
-        while let Err(error) = self.ask(&["status"]) {
+        self.await_ready(Instant::now() + PATIENCE, |weir| weir.ask(&["bng", "status"], SOCKET).map(|_| true))
+    }
+
+    /// Looks again and again until it is so.
+    fn await_ready(
+        &self,
+        deadline: Instant,
+        is_ready: impl Fn(&Weir) -> Result<bool, RunError>,
+    ) -> Result<(), RunError> {
+        loop {
+            let found = is_ready(self);
+            if matches!(found, Ok(true)) {
+                return Ok(());
+            }
             if Instant::now() > deadline {
                 let last = |process: &Option<Process>| process.as_ref().map(Process::last_words);
                 let words = [last(&self.node), last(&self.control)].map(Option::unwrap_or_default);
-                return Err(failed(
-                    "weir bng was not ready in time",
-                    format!("{error}; {}", words.join("; ")),
-                ));
+                let why = found.err().map_or_else(String::new, |error| error.to_string());
+                return Err(failed("weir was not ready in time", format!("{why}; {}", words.join("; "))));
             }
             thread::sleep(LOOK);
         }
+    }
+
+    /// Starts the node.
+    fn start_node(&mut self, namespace: &Namespace, journal: &mut Journal) -> Result<(), RunError> {
+        let words = ["node", "run", TEXT, "--socket", NODE_SOCKET];
+        self.node = Some(self.process("node", &words, namespace, journal)?);
         Ok(())
     }
 
-    /// Kills the control program, and starts it again; the time until it was ready.
-    pub(super) fn restart_control(
+    /// Kills a program, and starts it again.
+    pub(super) fn restart(
         &mut self,
+        what: Program,
         namespace: &Namespace,
         journal: &mut Journal,
-    ) -> Result<Duration, RunError> {
+    ) -> Result<RestartTimes, RunError> {
+        let before = self.sessions()?;
         let begin = Instant::now();
-        if let Some(control) = self.control.take() {
+        let program = match what {
+            Program::Control => self.control.take(),
+            Program::Node => self.node.take(),
+        };
+        if let Some(program) = program {
             // What it says when it is killed does not matter.
-            let _ = control.end(Some(libc::SIGKILL), journal)?;
+            let _ = program.end(Some(libc::SIGKILL), journal)?;
         }
-        self.start_control(namespace, journal)?;
-        Ok(begin.elapsed())
+        match what {
+            Program::Control => self.start_control(namespace, journal)?,
+            Program::Node => {
+                self.start_node(namespace, journal)?;
+                self.await_ready(Instant::now() + PATIENCE, |weir| {
+                    weir.ask(&["node", "show"], NODE_SOCKET).map(|_| true)
+                })?;
+                // The program attaches to it and adds all sessions.
+                self.await_ready(Instant::now() + PATIENCE, |weir| Ok(weir.node_sessions()? >= before))?;
+            }
+        }
+        let seconds = begin.elapsed().as_secs_f64();
+        Ok(RestartTimes { seconds, sessions: [before, self.sessions()?] })
+    }
+
+    /// CPU time of both programs so far.
+    pub(super) fn cpu_time(&self) -> Option<Duration> {
+        let of = |process: &Option<Process>| Some(Duration::from_nanos(process.as_ref()?.time().run_ns));
+        Some(of(&self.node)? + of(&self.control)?)
+    }
+
+    /// Sessions of the control program.
+    fn sessions(&self) -> Result<u64, RunError> {
+        let status = self.ask(&["bng", "status", "--json"], SOCKET)?;
+        Ok(status["sessions"].as_u64().unwrap_or(0))
+    }
+
+    /// The same some time after all devices have released theirs: what has arrived is worked off.
+    pub(super) fn sessions_after_release(&self) -> Result<u64, RunError> {
+        let deadline = Instant::now() + WORKED_OFF;
+        loop {
+            let sessions = self.sessions()?;
+            if sessions == 0 || Instant::now() > deadline {
+                return Ok(sessions);
+            }
+            thread::sleep(LOOK);
+        }
+    }
+
+    /// Frames from and to subscribers, also of sessions that have ended.
+    pub(super) fn forwarded(&self) -> Result<[u64; 2], RunError> {
+        let plans = self.ask(&["node", "show", "plans", "--json"], NODE_SOCKET)?;
+        let plans = plans["plans"].as_array().cloned().unwrap_or_default();
+        let classes = plans.iter().flat_map(|plan| plan["classes"].as_array().cloned().unwrap_or_default());
+        let mut frames = [0, 0];
+        for class in classes {
+            let direction = usize::from(class["direction"] == "to");
+            frames[direction] += class["frames"].as_u64().unwrap_or(0);
+        }
+        Ok(frames)
+    }
+
+    /// Sessions of the node.
+    fn node_sessions(&self) -> Result<u64, RunError> {
+        let plans = self.ask(&["node", "show", "plans", "--json"], NODE_SOCKET)?;
+        let plans = plans["plans"].as_array().cloned().unwrap_or_default();
+        Ok(plans.iter().filter_map(|plan| plan["sessions"].as_u64()).sum())
+    }
+
+    /// Frames that the node has dropped, by reason.
+    pub(super) fn drops(&self) -> Result<BTreeMap<String, u64>, RunError> {
+        let drops = self.ask(&["node", "show", "drops", "--json"], NODE_SOCKET)?;
+        let drops = drops.as_object().cloned().unwrap_or_default();
+        Ok(drops.into_iter().filter_map(|(reason, frames)| Some((reason, frames.as_u64()?))).collect())
     }
 
     /// Resident memory of node and control program, bytes.
@@ -132,7 +229,7 @@ impl Weir {
         for process in [self.control.take(), self.node.take()].into_iter().flatten() {
             let _ = process.end(Some(libc::SIGTERM), journal)?;
         }
-        Ok(())
+        self.server.take().map_or(Ok(()), |server| server.end(journal))
     }
 
     fn write(&self, name: &str, text: &str) -> Result<(), RunError> {
@@ -158,37 +255,62 @@ impl Weir {
         command
     }
 
-    /// Has `weir bng` do something.
-    fn ask(&self, words: &[&str]) -> Result<(), RunError> {
-        let mut command = self.command(&[&["bng"], words, &["--socket", SOCKET]].concat());
-        let output =
-            command.stdin(Stdio::null()).output().map_err(|error| failed("start weir bng", error))?;
+    /// Has weir do something by a socket; what it says, if that is JSON.
+    fn ask(&self, words: &[&str], socket: &str) -> Result<Value, RunError> {
+        let mut command = self.command(&[words, &["--socket", socket]].concat());
+        let output = command.stdin(Stdio::null()).output().map_err(|error| failed("start weir", error))?;
         if output.status.success() {
-            return Ok(());
+            return Ok(serde_json::from_slice(&output.stdout).unwrap_or_default());
         }
         let said =
             String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
-        Err(failed(&format!("weir bng {}", words.join(" ")), said.trim()))
+        Err(failed(&format!("weir {}", words.join(" ")), said.trim()))
     }
 }
 
-/// The node, and the control plane beside it. The plan is above all that is offered.
-fn text(plan: &Concentrators) -> String {
+/// The node, and the control plane beside it. The plan and all limits are above all that is offered.
+fn text(plan: &Concentrators, entry: Entry) -> String {
     let lines = plan.lines.to_string();
     let vlan = if lines == "untagged" { String::new() } else { format!("vlan {lines}, ") };
+    let discovery_per_s = if plan.trials.contains(&Kind::Storm) { DISCOVERY_PER_S } else { 1_000_000 };
+    let pppoe = match entry.access {
+        Access::Dhcp => String::new(),
+        Access::Pppoe => {
+            let limits = "padi mac 1000 burst 1000 padi line 1000000 burst 1000000";
+            format!(",\n  pppoe auth chap-md5 {limits}{}", aaa::items(entry.aaa))
+        }
+    };
     format!(
         "node access1({vlan}access, on {ACCESS})\n  > access(gateway 100.64.0.1/10)\n  > route(default via 198.18.0.2)\n  \
-         > wan(198.18.0.1/24, on {FAR}) hosts(198.18.2.1/24, on {HOSTS})\nlimits(punt-dhcp4 1000000)\nrun(host none)\n\
+         > wan(198.18.0.1/24, on {FAR}) hosts(198.18.2.1/24, on {HOSTS})\n\
+         limits(punt-dhcp4 1000000, punt-pppoe-discovery {discovery_per_s}, punt-ppp-control 1000000)\nrun(host none)\n\
          bng(pool main 100.64.0.2-100.127.255.254 router 100.64.0.1/10,\n  plan fast down 10Gbit up 10Gbit, plan slow down 20Mbit up 5Mbit,\n  \
-         limit line 1000000 burst 1000000, limit subscriber 1000 burst 1000)\n"
+         limit line 1000000 burst 1000000, limit subscriber 1000 burst 1000{pppoe})\n"
     )
 }
 
-fn subscribers(plan: &Concentrators) -> String {
+/// Subscribers of all devices; none if a server knows them.
+fn subscribers(plan: &Concentrators, entry: Entry) -> String {
+    if entry.aaa != Aaa::Local {
+        return String::new();
+    }
     let options = weir_cpe::Options::new(plan.most_devices());
-    let mut text = format!("slow mac {SLOW_MAC} plan slow\n");
+    let mut text = match entry.access {
+        Access::Dhcp => format!("slow mac {SLOW_MAC} plan slow\n"),
+        Access::Pppoe => format!("slow login {SLOW_LOGIN} plan slow password {PASSWORD}\n"),
+    };
     for number in 0..plan.most_devices() {
-        let _ = writeln!(text, "s{number} mac {} plan fast", options.mac(number));
+        let _ = match entry.access {
+            Access::Dhcp => writeln!(text, "s{number} mac {} plan fast", options.mac(number)),
+            Access::Pppoe => {
+                writeln!(text, "s{number} login {} plan fast password {PASSWORD}", login(number))
+            }
+        };
     }
     text
+}
+
+/// The name by which a device dials in.
+fn login(number: u32) -> String {
+    LOGIN.replace("{n}", &number.to_string())
 }

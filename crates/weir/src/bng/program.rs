@@ -1,19 +1,18 @@
 //! The program weir-bngd, which takes the place of this one.
 
 use std::ffi::OsString;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 
 use crate::cli::BngRun;
 use crate::outcome::Outcome;
+use crate::sister::become_program;
 
 const NAME: &str = "weir-bngd";
 
 pub(super) fn check(file: &Path) -> Result<Outcome> {
-    become_program(&["--check".into(), file.into()])
+    become_program(NAME, &["--check".into(), file.into()])
 }
 
 pub(super) fn run(arguments: &BngRun) -> Result<Outcome> {
@@ -32,19 +31,5 @@ pub(super) fn run(arguments: &BngRun) -> Result<Outcome> {
     let (format, level) = arguments.log.words();
     option("--log-format", format.map(Into::into));
     option("--log-level", level.map(Into::into));
-    become_program(&words)
-}
-
-/// Runs the program in place of this one; it has the same number of a process, so that signals reach it.
-fn become_program(words: &[OsString]) -> Result<Outcome> {
-    let own = std::env::current_exe().context("cannot find the folder of this program")?;
-    let program = own.with_file_name(NAME);
-    if !program.exists() {
-        bail!(
-            "there is no {}: build it with `cargo build --release -p {NAME}`, or copy it there",
-            program.display()
-        );
-    }
-    let error = Command::new(&program).args(words).exec();
-    Err(error).with_context(|| format!("cannot start {}", program.display()))
+    become_program(NAME, &words)
 }

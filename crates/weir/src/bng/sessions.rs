@@ -21,7 +21,11 @@ pub(super) fn run(command: &SessionCommand, out: &mut impl Write) -> Result<()> 
             let session = found(&Client::of(socket), session)?;
             if *json { write_json(&session, out) } else { show(&session, out) }
         }
-        SessionCommand::Disconnect { session, socket } => {
+        SessionCommand::Disconnect { session: None, socket, .. } => {
+            Client::of(socket).delete("/v1/sessions")?;
+            Ok(writeln!(out, "all sessions have ended")?)
+        }
+        SessionCommand::Disconnect { session: Some(session), socket, .. } => {
             let client = Client::of(socket);
             let session = found(&client, session)?;
             client.delete(&format!("/v1/sessions/{}", session.session))?;
@@ -86,14 +90,16 @@ fn line(session: &Session, now_s: u64) -> String {
         down_bytes,
         up_bytes,
         grace,
+        walled,
         brown_out,
         ..
     } = session;
     let brown_out = if *brown_out { "  brown-out: began without a RADIUS server" } else { "" };
+    let walled = if *walled { "  walled" } else { "" };
     let grace = if *grace { "  grace: its port has no link" } else { "" };
     let up = age(now_s.saturating_sub(*start_s));
     format!(
-        "{subscriber}  {access}  {line}  {mac}  {address}  up {up}  down {}  up {}{grace}{brown_out}",
+        "{subscriber}  {access}  {line}  {mac}  {address}  up {up}  down {}  up {}{walled}{grace}{brown_out}",
         size(*down_bytes),
         size(*up_bytes)
     )
@@ -108,6 +114,9 @@ fn show(session: &Session, out: &mut impl Write) -> Result<()> {
     }
     if let Some(prefix) = &session.prefix {
         writeln!(out, "prefix    {prefix}")?;
+    }
+    if let (Some(id), Some(told)) = (&session.acct_session_id, &session.accounting) {
+        writeln!(out, "account   {id} {told}")?;
     }
     let left = (session.granted_s + u64::from(session.lease_s)).saturating_sub(now);
     writeln!(out, "lease     {} left of {}", age(left), age(session.lease_s.into()))?;

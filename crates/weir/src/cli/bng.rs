@@ -35,6 +35,15 @@ pub(crate) enum BngCommand {
     /// List and end sessions
     #[command(subcommand)]
     Session(SessionCommand),
+    /// Show RADIUS servers, what waits for accounting, and requests of CoA
+    #[command(after_help = "Example:\n  weir bng radius")]
+    Radius {
+        #[command(flatten)]
+        socket: BngSocket,
+        /// Write one JSON object
+        #[arg(long)]
+        json: bool,
+    },
     /// Say why a device has no session, and write its last frames to a file
     Why(Why),
 }
@@ -237,10 +246,16 @@ pub(crate) enum SessionCommand {
         json: bool,
     },
     /// End a session; its device may begin another one
-    #[command(after_help = "Example:\n  weir bng session disconnect anna")]
+    #[command(
+        after_help = "Examples:\n  weir bng session disconnect anna\n  weir bng session disconnect --all"
+    )]
     Disconnect {
         /// Its subscriber, or its number
-        session: String,
+        #[arg(required_unless_present = "all", conflicts_with = "all")]
+        session: Option<String>,
+        /// End all sessions, with the cause Admin-Reboot
+        #[arg(long)]
+        all: bool,
         #[command(flatten)]
         socket: BngSocket,
     },

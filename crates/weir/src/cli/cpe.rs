@@ -215,6 +215,7 @@ impl Cpe {
             own_far: self.far.is_some(),
             first_packet_timeout: self.first_packet_timeout,
             hold: self.hold.or_else(|| self.tap.is_none().then_some(Duration::ZERO)),
+            flood: None,
             load: has_traffic.then_some(load),
             churn: self.churn,
             monkey: self.monkey,

@@ -12,6 +12,7 @@ const OTHERS: &[&str] = &[
     "./test",
     "cargo",
     "cp",
+    "createdb",
     "curl",
     "ethtool",
     "ip",

@@ -9,7 +9,10 @@ use clap::{Command, Subcommand};
 /// Each visible command is in exactly one group.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Measure", &["run", "plan", "doctor", "check"]),
-    ("Results", &["list", "show", "report", "export", "merge", "compare", "trend"]),
+    (
+        "Results",
+        &["list", "show", "report", "export", "merge", "compare", "trend", "push", "serve", "archive"],
+    ),
     ("Load", &["generate", "receive", "cpe", "flows", "mail"]),
     ("Capture and detection", &["capture", "pps", "detect"]),
     ("Network functions", &["node", "bng", "bottleneck", "conformance", "bench"]),

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 
-use super::Store;
+use super::Source;
 
 /// A recorded run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,10 +57,12 @@ impl FromStr for Side {
 
 /// `weir list`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  weir list\n  weir list --store paper.db --json")]
+#[command(
+    after_help = "Examples:\n  weir list\n  weir list --store paper.db --json\n  weir list --from postgres://lab@db.example.org/weir"
+)]
 pub(crate) struct List {
     #[command(flatten)]
-    pub(crate) store: Store,
+    pub(crate) source: Source,
     /// Write the list as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -74,7 +76,7 @@ pub(crate) struct Show {
     #[arg(value_name = "ID|last")]
     pub(crate) run: RunName,
     #[command(flatten)]
-    pub(crate) store: Store,
+    pub(crate) source: Source,
     /// Write the complete record as JSON
     #[arg(long, conflicts_with = "csv")]
     pub(crate) json: bool,
@@ -91,7 +93,7 @@ pub(crate) struct Report {
     #[arg(value_name = "ID|last", required = true)]
     pub(crate) runs: Vec<RunName>,
     #[command(flatten)]
-    pub(crate) store: Store,
+    pub(crate) source: Source,
     /// File for the report, or a folder such as `.` for weir-PLAN-ID.html in it [default: the folder reports beside the
     /// records]
     #[arg(short, long, value_name = "FILE|DIR")]
@@ -111,7 +113,7 @@ pub(crate) struct Export {
     #[arg(value_name = "ID|last")]
     pub(crate) run: RunName,
     #[command(flatten)]
-    pub(crate) store: Store,
+    pub(crate) source: Source,
     /// Output format
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) format: ExportFormat,
@@ -146,13 +148,14 @@ pub(crate) enum ExportFormat {
 #[command(after_help = "\
 Examples:
   weir run buffers --shard 3/8 --seed 7 --store 3.db --no-report --json > 3.json     one of eight parts
-  weir merge *.json                                                                 merge all parts into one run")]
+  weir merge *.json                                                                 merge all parts into one run
+  weir merge 31 32 33 --from postgres://lab@db.example.org/weir                     parts that are in an archive")]
 pub(crate) struct Merge {
-    /// JSON files from `weir run --shard I/N --json` or `weir show ID --json`, one for each shard
-    #[arg(value_name = "FILE", required = true)]
-    pub(crate) files: Vec<PathBuf>,
+    /// The shards: JSON files from `weir run --shard I/N --json` or `weir show ID --json`, or numbers of runs
+    #[arg(value_name = "FILE|ID", required = true)]
+    pub(crate) shards: Vec<Side>,
     #[command(flatten)]
-    pub(crate) store: Store,
+    pub(crate) source: Source,
     /// Write the merged run as JSON to standard output
     #[arg(long)]
     pub(crate) json: bool,
@@ -172,7 +175,7 @@ pub(crate) struct Compare {
     #[arg(value_name = "ID|last|FILE", required = true, num_args = 2..)]
     pub(crate) runs: Vec<Side>,
     #[command(flatten)]
-    pub(crate) store: Store,
+    pub(crate) source: Source,
     /// Difference between the runs that is intended, so that they are comparable
     #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT")]
     pub(crate) across: Vec<AcrossKind>,
@@ -196,7 +199,7 @@ pub(crate) struct Trend {
     #[arg(value_name = "PLAN")]
     pub(crate) plan: String,
     #[command(flatten)]
-    pub(crate) store: Store,
+    pub(crate) source: Source,
     /// Only this goal, as `weir show` names it; repeatable
     #[arg(long = "goal", value_name = "NAME")]
     pub(crate) goals: Vec<String>,

@@ -26,6 +26,7 @@ Examples:
   weir run --resume last                           continue an interrupted run
   weir run quick --against 3 --fail-on slower      after a change: exit code 4 if a point is slower than in run 3
   weir run a.toml b.toml --compare                 two plans alternately, six times each
+  weir run quick --push postgres://lab@db/weir     push the run to an archive, see `weir push`
   weir run quick --tester packet --quiet           without root, and without progress")]
 pub(crate) struct Run {
     /// Shipped plan (see `weir plan list`) or plan file (see `weir plan options`); two plans with --compare; or the word
@@ -73,6 +74,10 @@ pub(crate) struct Run {
     /// Write no report
     #[arg(long)]
     pub(crate) no_report: bool,
+    /// After the run, push all runs that are not there yet to this archive, see `weir push`. While it cannot be reached they stay in
+    /// the file of the records, and are pushed after a later run
+    #[arg(long, value_name = "URL", env = "WEIR_PUSH_TO")]
+    pub(crate) push: Option<String>,
     /// Write the results as JSON to standard output
     #[arg(long)]
     pub(crate) json: bool,

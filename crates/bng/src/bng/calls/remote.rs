@@ -9,19 +9,23 @@
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::login::{Login, Refusal, Wishes};
 use super::{Bng, CallId, Deadline, Outputs};
+use crate::account::{Facts, Limits};
 use crate::drops::DropReason;
 use crate::io::{Event, Output};
 use crate::name::Name;
 use crate::plan::{Plan, Rates};
 use crate::ppp::auth::Attempt;
 use crate::prefix::LinkPrefix;
+use crate::radius::Service;
 use crate::radius::access::{Accept, Framed, Place, reject_message, request};
 use crate::radius::attribute::Attributes;
 use crate::radius::client::{self, Client, Failure, LinkChange, Server, Timers, Token};
+use crate::radius::limits::quotas;
 use crate::radius::packet::code;
 use crate::radius::plans::{PlanTable, PlanWish};
 use crate::random::Random;
@@ -36,14 +40,13 @@ pub(super) struct Remote {
     /// How often attributes of Accepts were ignored: vendor (0: none) and type.
     unsupported: BTreeMap<(u32, u8), u64>,
     deadline: Option<Duration>,
-    random: Random,
 }
 
 impl Remote {
     pub(super) fn new(random: &mut Random) -> Remote {
         let client = Client::new(Timers::default(), Random::new(random.bytes()));
         let (plans, unsupported) = (PlanTable::default(), BTreeMap::new());
-        Remote { client, plans, unsupported, deadline: None, random: Random::new(random.bytes()) }
+        Remote { client, plans, unsupported, deadline: None }
     }
 
     pub(super) fn cancel(&mut self, id: CallId) {
@@ -97,17 +100,18 @@ impl Bng {
         self.calls.remote.unsupported.iter().map(|(attribute, count)| (*attribute, *count))
     }
 
-    /// What the client of RADIUS has counted, for each server.
-    pub fn radius_counts(&self) -> impl Iterator<Item = (&str, client::Counts)> {
-        self.calls.remote.client.counts()
+    /// What the client of RADIUS has counted, for each server, and whether it answers.
+    pub fn radius_counts(&self) -> impl Iterator<Item = (&str, client::Counts, bool)> {
+        let client = &self.calls.remote.client;
+        client.counts().map(|(server, counts)| (server, counts, client.is_alive(server)))
     }
 
     pub(super) fn ask_radius(&mut self, id: CallId, attempt: &Attempt, out: &mut Outputs) {
+        let account = self.account_of_call(id);
         let Some(call) = self.calls.calls.get_mut(&id) else { return };
         let remote = &mut self.calls.remote;
         let tag = call.line_tag.as_ref();
-        // Unique over restarts and nodes.
-        let session_id = format!("{:016x}", u64::from_be_bytes(remote.random.bytes()));
+        let session_id = account.id.to_string();
         let place = Place {
             line: &call.key.line,
             mac: call.mac,
@@ -120,6 +124,7 @@ impl Bng {
         };
         let request = request(&self.config.aaa.nas, &place, attempt, self.now.wall_s);
         call.asks = Some(Box::new(attempt.clone()));
+        call.account = Some(Box::new(account));
         let mut outputs = Vec::new();
         remote.client.send(self.now, Token(id.0), request, &mut outputs);
         self.carry_out_radius(outputs, out);
@@ -129,11 +134,13 @@ impl Bng {
         for output in outputs {
             match output {
                 client::Output::Send { server, port, bytes } => {
-                    out.push(Output::Radius { server, port, bytes })
+                    let service = Service::Access;
+                    out.push(Output::Radius { service, server, port, bytes })
                 }
                 client::Output::Done { token, result } => self.radius_answer(CallId(token.0), result, out),
                 client::Output::Reconnect { server, port } => {
-                    out.push(Output::RadiusReconnect { server, port });
+                    let service = Service::Access;
+                    out.push(Output::RadiusReconnect { service, server, port });
                 }
                 client::Output::Dead(server) => {
                     out.push(Output::Event(Event::RadiusServer { server, is_alive: false }));
@@ -216,15 +223,46 @@ impl Bng {
         for attribute in &accept.unsupported {
             *self.calls.remote.unsupported.entry(*attribute).or_default() += 1;
         }
-        let index = self.subscriber_of_accept(name, &accept.plan)?;
+        let quotas = quotas(attributes).map_err(|_| DropReason::RadiusAnswer)?;
+        let (wish, is_walled) = self.state_of_wish(&accept.plan);
+        let index = self.subscriber_of_accept(name, &wish)?;
         let wish = match accept.framed {
             Some(Framed::Address(address)) => Some(address),
             Some(Framed::Any) | None => None,
         };
         let wishes = Wishes { address: wish, prefix: prefix_of(&accept)? };
         let given = self.admit_login(id, index, wishes, out)?;
+        self.take_facts(id, name, &accept, quotas);
+        self.take_state(id, is_walled);
         let text = || accept.message.clone().unwrap_or_default().into_bytes();
         Ok(Login { index, given, message: accept.proof.clone().unwrap_or_else(text) })
+    }
+
+    /// What the Accept says of the session beside its address and plan.
+    fn take_facts(&mut self, id: CallId, name: &[u8], accept: &Accept, quotas: Limits) {
+        let call = self.calls.calls.get_mut(&id);
+        let Some(account) = call.and_then(|call| call.account.as_mut()) else { return };
+        let boxed = |bytes: &Vec<u8>| Box::from(bytes.as_slice());
+        account.facts = Arc::new(Facts {
+            name: accept.name.as_ref().filter(|own| own.as_slice() != name).map(boxed),
+            classes: accept.classes.iter().map(boxed).collect(),
+            chargeable: accept.chargeable.as_ref().map(boxed),
+            is_remote: true,
+            limits: Limits {
+                session_timeout_s: accept.session_timeout_s,
+                idle_timeout_s: accept.idle_timeout_s,
+                interim_s: accept.interim_s,
+                ..quotas
+            },
+            ..(*account.facts).clone()
+        });
+    }
+
+    fn take_state(&mut self, id: CallId, is_walled: Option<bool>) {
+        let call = self.calls.calls.get_mut(&id);
+        if let Some(account) = call.and_then(|call| call.account.as_mut()) {
+            account.is_walled = is_walled.unwrap_or(false);
+        }
     }
 
     /// The subscriber of a name that RADIUS has accepted, with the plan that the answer says.
@@ -252,7 +290,7 @@ impl Bng {
     }
 
     /// The plan of an answer, the plan of before, or the one that a server has for answers without; `None`: there is no such plan.
-    fn plan_of_wish(&self, wish: &PlanWish, before: Option<Plan>) -> Option<Plan> {
+    pub(in crate::bng) fn plan_of_wish(&self, wish: &PlanWish, before: Option<Plan>) -> Option<Plan> {
         if let (Some(down_bits_per_s), Some(up_bits_per_s)) = (wish.down_bits_per_s, wish.up_bits_per_s) {
             return Some(Plan::Own(Rates { down_bits_per_s, up_bits_per_s }));
         }

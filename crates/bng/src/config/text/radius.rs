@@ -2,6 +2,7 @@
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::net::SocketAddr;
+use std::num::NonZero;
 use std::path::PathBuf;
 
 use super::Words;
@@ -31,11 +32,22 @@ pub(super) fn read(words: &mut Words<'_>) -> Result<RadiusServer, String> {
         words.expect("secret-file")?;
         secret_file = Some(words.word("the file of the secret")?.into());
     }
-    let (realms, plan, tls) = (Vec::new(), None, None);
+    let (realms, plan, tls, accounting) = (Vec::new(), None, None, None);
     let ports = if is_tls { 1 } else { 16 };
     let (require, has_status, dead_time) = (Require::Nothing, is_tls, None);
-    let mut server =
-        RadiusServer { name, address, secret_file, tls, realms, ports, require, has_status, dead_time, plan };
+    let mut server = RadiusServer {
+        name,
+        address,
+        secret_file,
+        tls,
+        realms,
+        ports,
+        require,
+        has_status,
+        dead_time,
+        plan,
+        accounting,
+    };
     let mut files = Files::default();
     while let Some(word) = words.next() {
         if !(is_tls && files.read(word, words)?) {
@@ -57,6 +69,7 @@ fn option(word: &str, words: &mut Words<'_>, server: &mut RadiusServer) -> Resul
         }
         "require" => server.require = Require::MessageAuthenticator,
         "status" => server.has_status = true,
+        "accounting" => server.accounting = Some(words.number::<NonZero<u16>>("port")?.get()),
         "dead" => server.dead_time = Some(super::time(words, 1)?),
         "plan" => server.plan = Some(words.value("the name of a plan")?),
         "secret-file" if server.secret_file.is_none() => {
@@ -67,7 +80,7 @@ fn option(word: &str, words: &mut Words<'_>, server: &mut RadiusServer) -> Resul
         }
         other => {
             return Err(format!(
-                "`{other}` is no option of radius: use realm, ports, require, status, dead, plan, and with tls:// ca, \
+                "`{other}` is no option of radius: use realm, ports, require, status, dead, accounting, plan, and with tls:// ca, \
                  cert, key, server-name or secret-file"
             ));
         }

@@ -23,11 +23,18 @@ pub(super) struct Tables<'a> {
 
 /// How a session leaves the table of those online.
 #[derive(Debug, Clone, Copy)]
-enum Leaves {
-    /// It has ended.
-    Ended(EndCause, Counters),
+pub(super) enum Leaves {
+    /// It has ended; `None`: when its record was written.
+    Ended { cause: EndCause, at_s: Option<u64>, counters: Counters },
     /// Its lease is renewed.
     Renewed,
+}
+
+impl Leaves {
+    /// It has ended, and no record of its own says so.
+    fn of(cause: EndCause) -> Leaves {
+        Leaves::Ended { cause, at_s: None, counters: Counters::default() }
+    }
 }
 
 /// As SQLite has integers. What is larger than they can be does not occur.
@@ -43,6 +50,10 @@ impl<'a> Tables<'a> {
     /// When the record was written, s since 1970.
     pub(super) fn at_s(&self) -> u64 {
         self.at_s
+    }
+
+    pub(super) fn change(&self) -> &Transaction<'a> {
+        self.change
     }
 
     pub(super) fn run(&self, sql: &str, params: impl Params) -> rusqlite::Result<usize> {
@@ -69,10 +80,11 @@ impl<'a> Tables<'a> {
                     Row { session: *session, start_s: *start_s, counters: *counters, lease, revision };
                 self.has_subscriber(subscriber.as_str())? && self.lease(subscriber.as_str(), &lease)?
             }
-            Change::End { session, subscriber, address, cause, counters } => {
+            Change::End { session, subscriber, address, cause, ended_s, counters } => {
                 let subscriber = subscriber.as_str();
                 if self.session_of(subscriber)? == Some(number(session.0)) {
-                    self.leave(number(session.0), Leaves::Ended(*cause, *counters))?;
+                    let leaves = Leaves::Ended { cause: *cause, at_s: *ended_s, counters: *counters };
+                    self.leave(number(session.0), leaves)?;
                 }
                 self.set_last_address(subscriber, &address.to_string())?
             }
@@ -82,6 +94,8 @@ impl<'a> Tables<'a> {
                     && self.decline(&address.to_string(), subscriber, *until_s, revision)?
             }
             Change::Counted { session, counters } => self.counted(*session, *counters)?,
+            Change::Accounted { session, what } => self.answered(*session, *what)?,
+            Change::Unaccounted(of) => self.unaccounted(of)?,
         };
         self.skipped += u64::from(!is_known);
         Ok(())
@@ -140,7 +154,7 @@ impl<'a> Tables<'a> {
     /// Its record may never have been written.
     fn remove_subscriber(&self, name: &str) -> rusqlite::Result<bool> {
         if let Some(session) = self.session_of(name)? {
-            self.leave(session, Leaves::Ended(EndCause::SubscriberChanged, Counters::default()))?;
+            self.leave(session, Leaves::of(EndCause::SubscriberChanged))?;
         }
         self.run("DELETE FROM quarantines WHERE subscriber = ?1", [name])?;
         self.remove_answer(name)?;
@@ -165,7 +179,7 @@ impl<'a> Tables<'a> {
         for other in others.collect::<rusqlite::Result<Vec<i64>>>()? {
             let leaves = match other == id {
                 true => Leaves::Renewed,
-                false => Leaves::Ended(EndCause::Replaced, Counters::default()),
+                false => Leaves::of(EndCause::Replaced),
             };
             self.leave(other, leaves)?;
         }
@@ -173,8 +187,8 @@ impl<'a> Tables<'a> {
         let device = &row.lease.device;
         self.run(
             "INSERT INTO sessions (id, subscriber, line, mac, relay, address, client_id, start_s, granted_s, lease_s,
-                down_frames, down_bytes, up_frames, up_bytes, revision, ppp, prefix)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
+                down_frames, down_bytes, up_frames, up_bytes, revision, ppp, prefix, account)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)",
             params![
                 id,
                 subscriber,
@@ -193,14 +207,16 @@ impl<'a> Tables<'a> {
                 number(row.revision),
                 row.lease.ppp.map(|ppp| ppp.to_string()),
                 prefix,
+                row.lease.account.as_ref().map(ToString::to_string),
             ],
         )?;
         Ok(true)
     }
 
     /// Takes a session out of the table of those online.
-    fn leave(&self, session: i64, leaves: Leaves) -> rusqlite::Result<()> {
-        if let Leaves::Ended(cause, counters) = leaves {
+    pub(super) fn leave(&self, session: i64, leaves: Leaves) -> rusqlite::Result<()> {
+        if let Leaves::Ended { cause, at_s, counters } = leaves {
+            self.begin_stop(session, at_s.unwrap_or(self.at_s), cause, counters)?;
             self.run(
                 "INSERT INTO ended_sessions (session, subscriber, line, mac, address, start_s, end_s, cause,
                     down_frames, down_bytes, up_frames, up_bytes, prefix)
@@ -240,7 +256,7 @@ impl<'a> Tables<'a> {
         let own = self.change.prepare_cached(sql)?;
         let own = { own }.query_row((address, subscriber), |row| row.get(0)).optional()?;
         if let Some(session) = own {
-            self.leave(session, Leaves::Ended(EndCause::Declined, Counters::default()))?;
+            self.leave(session, Leaves::of(EndCause::Declined))?;
         }
         if self.change.prepare_cached("SELECT 1 FROM sessions WHERE address = ?1")?.exists([address])? {
             return Ok(true);
@@ -274,7 +290,11 @@ impl<'a> Tables<'a> {
                 number(counters.up_bytes),
             ),
         )?;
-        Ok(changed > 0)
+        Ok(changed > 0 || self.counted_after_end(number(session.0), counters)?)
+    }
+
+    pub(super) fn is_online(&self, session: i64) -> rusqlite::Result<bool> {
+        self.change.prepare_cached("SELECT 1 FROM sessions WHERE id = ?1")?.exists([session])
     }
 }
 

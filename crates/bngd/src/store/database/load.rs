@@ -5,7 +5,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use rusqlite::{Connection, Row};
-use weir_bng::{Change, Counters, Device, Lease, Record, SessionId};
+use weir_bng::{Change, Counters, Device, Lease, Record, SessionId, Unaccounted};
 
 use crate::store::error::StoreError;
 
@@ -44,6 +44,7 @@ pub(super) fn records(db: &Connection, revision: u64) -> Result<Vec<Record>, Loa
     for_each(db, "subscribers", LAST_ADDRESSES, |row| last_address(row, &mut others))?;
     for_each(db, "subscribers", LAST_PREFIXES, |row| last_prefix(row, &mut others))?;
     for_each(db, "sessions", SESSIONS, |row| session(row, &mut others))?;
+    for_each(db, "unaccounted", UNACCOUNTED, |row| unaccounted(row, &mut others))?;
     for_each(db, "answers", ANSWERS, |row| answer(row, &mut others))?;
     Ok(changes.into_iter().chain(others).map(|change| Record { revision, change }).collect())
 }
@@ -57,7 +58,10 @@ const ANSWERS: &str = "SELECT login, answer FROM answers ORDER BY revision";
 const QUARANTINES: &str = "SELECT address, subscriber, until_s FROM quarantines ORDER BY revision";
 const SESSIONS: &str =
     "SELECT id, subscriber, line, mac, relay, address, client_id, start_s, granted_s, lease_s, down_frames,
-    down_bytes, up_frames, up_bytes, ppp, prefix FROM sessions ORDER BY revision";
+    down_bytes, up_frames, up_bytes, ppp, prefix, account FROM sessions ORDER BY revision";
+const UNACCOUNTED: &str =
+    "SELECT session, subscriber, line, mac, address, access, account, start_s, end_s, cause, down_frames, down_bytes,
+    up_frames, up_bytes, prefix FROM unaccounted ORDER BY session";
 
 /// A value cannot be read, or a column.
 enum Wrong {
@@ -145,6 +149,34 @@ fn quarantine(row: &Row<'_>, changes: &mut Vec<Change>) -> Result<(), Wrong> {
     Ok(())
 }
 
+fn unaccounted(row: &Row<'_>, changes: &mut Vec<Change>) -> Result<(), Wrong> {
+    changes.push(Change::Unaccounted(Box::new(Unaccounted {
+        session: SessionId(number(row, 0)?),
+        subscriber: value(row, 1)?,
+        line: value(row, 2)?,
+        mac: value(row, 3)?,
+        address: address(text(row, 4)?)?,
+        prefix: optional(row, 14)?,
+        is_ppp: text(row, 5)? == "pppoe",
+        account: value(row, 6)?,
+        start_s: number(row, 7)?,
+        end_s: number(row, 8)?,
+        cause: value(row, 9)?,
+        counters: counters(row)?,
+    })));
+    Ok(())
+}
+
+/// In both tables of sessions in the same columns.
+fn counters(row: &Row<'_>) -> Result<Counters, Wrong> {
+    Ok(Counters {
+        down_frames: number(row, 10)?,
+        down_bytes: number(row, 11)?,
+        up_frames: number(row, 12)?,
+        up_bytes: number(row, 13)?,
+    })
+}
+
 fn session(row: &Row<'_>, changes: &mut Vec<Change>) -> Result<(), Wrong> {
     let relay = row.get::<_, Option<String>>(4)?.map(|relay| address(&relay)).transpose()?;
     let lease = Lease {
@@ -155,13 +187,9 @@ fn session(row: &Row<'_>, changes: &mut Vec<Change>) -> Result<(), Wrong> {
         granted_s: number(row, 8)?,
         lease_s: row.get(9)?,
         ppp: optional(row, 14)?,
+        account: optional(row, 16)?,
     };
-    let counters = Counters {
-        down_frames: number(row, 10)?,
-        down_bytes: number(row, 11)?,
-        up_frames: number(row, 12)?,
-        up_bytes: number(row, 13)?,
-    };
+    let counters = counters(row)?;
     changes.push(Change::Lease {
         session: SessionId(number(row, 0)?),
         subscriber: value(row, 1)?,

@@ -1,18 +1,15 @@
 //! The SQL of a file of records, but for its [schema](super::migrations), and how a record becomes a row.
 //!
-//! ```text
-//! record -> JSON object -> fields that people query -> columns
-//!                          all other fields         -> one column `rest`
-//! ```
-//! A field that is added to a record is stored in `rest` without a change here.
+//! What has no column is in `rest`, see [`fields`].
 
 use rusqlite::types::{Value as SqlValue, ValueRef};
 use rusqlite::{Connection, Row, params_from_iter};
 use serde::Serialize;
 use serde::de::{DeserializeOwned, Error as _};
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
 
 use crate::record::{PointKey, RunId};
+use crate::store::fields;
 
 /// Marks the file as weir's (`PRAGMA application_id`): the letters "weir".
 pub(super) const APPLICATION_ID: i64 = 0x7765_6972;
@@ -172,39 +169,21 @@ impl Table {
         &self,
         record: &R,
     ) -> Result<Vec<SqlValue>, serde_json::Error> {
-        let json = serde_json::to_value(record)?;
-        // A number that is not finite becomes null and would be found only when the record is read.
-        serde_json::from_value::<R>(json.clone())?;
-        let Json::Object(mut fields) = json else { unreachable!("records are structs") };
-        for (number, _) in self.numbers {
-            fields.remove(*number);
-        }
-        let mut row: Vec<_> = self
-            .columns
-            .iter()
-            .map(|column| to_sql(fields.remove(field_of(column)).unwrap_or(Json::Null)))
-            .collect();
-        row.push(SqlValue::Text(Json::Object(fields).to_string()));
-        Ok(row)
+        let numbers: Vec<&str> = self.numbers.iter().map(|(number, _)| *number).collect();
+        let (values, rest) = fields::split(record, &numbers, self.columns)?;
+        Ok(values.into_iter().map(to_sql).chain([SqlValue::Text(rest)]).collect())
     }
 
     fn read_row<R: DeserializeOwned>(&self, row: &Row<'_>) -> Result<R, serde_json::Error> {
         let names = self.numbers.iter().map(|(field, _)| *field).chain(self.columns.iter().copied());
         let rest: String = row.get("rest").map_err(serde_json::Error::custom)?;
-        let mut fields: Map<String, Json> = serde_json::from_str(&rest)?;
+        let mut values = Vec::new();
         for (i, column) in names.enumerate() {
             let value = row.get_ref(i).map_err(serde_json::Error::custom)?;
-            if value != ValueRef::Null {
-                fields.insert(field_of(column).into(), to_json(column, value)?);
-            }
+            values.push((column, to_json(column, value)?));
         }
-        serde_json::from_value(Json::Object(fields))
+        fields::join(values, &rest)
     }
-}
-
-/// `index` is a word of SQL, so its column has another name.
-fn field_of(column: &str) -> &str {
-    if column == "idx" { "index" } else { column }
 }
 
 fn to_sql(value: Json) -> SqlValue {

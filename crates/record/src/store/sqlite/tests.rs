@@ -8,6 +8,20 @@ use weir_testkit::Folder;
 /// Where records are in a folder.
 const FILE: &str = "a/b/records.db";
 
+#[test]
+fn it_keeps_what_each_archive_promises() {
+    for (name, check) in crate::store::contract::ALL {
+        println!("{name}");
+        let folder = Folder::new();
+        for archive in [
+            SqliteArchive::open(&folder.join(FILE)).unwrap(),
+            SqliteArchive::empty(Path::new("none")).unwrap(),
+        ] {
+            check(&archive, &archive);
+        }
+    }
+}
+
 /// A run that is under way.
 pub(super) fn running() -> RunData {
     let mut data = fixture::quick();

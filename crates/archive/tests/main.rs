@@ -1,0 +1,12 @@
+//! The archive at a PostgreSQL of its own. `./test services` runs these: they need Debian's package `postgresql`.
+
+mod services {
+    mod contract;
+    mod kills;
+    mod push;
+    mod rights;
+    mod size;
+
+    // What they share.
+    mod bed;
+}

@@ -1,0 +1,69 @@
+//! RADIUS: its servers, accounting, CoA and Disconnect.
+
+use axum::Json;
+use axum::extract::State;
+use weir_bng::api::{Accounting, DynamicAuthorization, Radius, RadiusServer};
+use weir_bng::radius::client::Counts;
+use weir_bng::{AccountingCounts, Bng, DynauthCounts};
+
+use super::problem::Problem;
+use crate::asks::Asker;
+
+/// All of it.
+pub(super) async fn radius(State(asker): State<Asker>) -> Result<Json<Radius>, Problem> {
+    Ok(Json(asker.look(|view| document(view.bng)).await?))
+}
+
+fn document(bng: &Bng) -> Radius {
+    let access = bng.radius_counts().map(|one| server("access", one));
+    let accounting = bng.accounting_server_counts().map(|one| server("accounting", one));
+    Radius {
+        servers: access.chain(accounting).collect(),
+        accounting: self::accounting(bng),
+        dynamic_authorization: dynamic_authorization(bng.dynauth_counts()),
+    }
+}
+
+fn server(service: &str, (server, counts, alive): (&str, Counts, bool)) -> RadiusServer {
+    let Counts { requests, repeated, answers, late, forged, without_authenticator, malformed, .. } = counts;
+    RadiusServer {
+        server: server.into(),
+        service: service.into(),
+        alive,
+        requests,
+        repeated,
+        answers,
+        late,
+        forged,
+        without_authenticator,
+        malformed,
+    }
+}
+
+/// What servers were told of sessions.
+pub(crate) fn accounting(bng: &Bng) -> Accounting {
+    let AccountingCounts { answered: [starts, interims, stops], dropped } = bng.accounting_counts();
+    let (waiting, ended_sessions) = (bng.accounting_waits(), bng.unaccounted().count());
+    Accounting { waiting, ended_sessions, starts, interims, stops, dropped }
+}
+
+fn dynamic_authorization(counts: DynauthCounts) -> DynamicAuthorization {
+    let DynauthCounts {
+        acknowledged,
+        refused,
+        repeated,
+        unknown_source,
+        distrusted,
+        outside_window,
+        too_many,
+    } = counts;
+    DynamicAuthorization {
+        acknowledged,
+        refused,
+        repeated,
+        unknown_source,
+        distrusted,
+        outside_window,
+        too_many,
+    }
+}

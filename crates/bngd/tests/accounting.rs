@@ -1,0 +1,151 @@
+//! Accounting of sessions in namespaces: the server counts as many Starts as Stops although the program is killed, the server loses,
+//! forges and repeats answers, and the Stop has what the node counted at last.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::UdpSocket;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use weir_bng::radius::attribute::{Attributes, number};
+use weir_bng::radius::packet as radius;
+use weir_service::http;
+use weir_testkit::kills::{Kills, kill_after};
+
+use crate::pppoe::{Devices, with};
+use crate::restart::{DEVICES, Rig, TEXT, options};
+
+const SECRET: &str = "of accounting";
+const RADIUS: &str = "radius one 127.0.0.1:1812 secret-file one.secret accounting 1813";
+const START: u32 = 1;
+const STOP: u32 = 2;
+
+/// What a server was told, by status and session.
+#[derive(Clone, Default)]
+struct Book(Arc<Mutex<BTreeMap<(u32, String), Attributes>>>);
+
+impl Book {
+    fn of(&self, status: u32) -> BTreeMap<String, Attributes> {
+        let all = self.0.lock().expect("no panic");
+        let of_status = all.iter().filter(|((of, _), _)| *of == status);
+        of_status.map(|((_, session), attributes)| (session.clone(), attributes.clone())).collect()
+    }
+
+    fn sessions(&self, status: u32) -> BTreeSet<String> {
+        self.of(status).into_keys().collect()
+    }
+
+    /// Answers until a datagram is `end`.
+    fn serve(&self, socket: &UdpSocket, faults: Faults) {
+        let mut buffer = [0; 4096];
+        for count in 0.. {
+            let (len, from) = socket.recv_from(&mut buffer).expect("the socket works");
+            if &buffer[..len] == b"end" {
+                return;
+            }
+            let request = radius::Packet::read(&buffer[..len]).expect("a packet");
+            let required = radius::Require::MessageAuthenticator;
+            assert_eq!(request.check_hashed(SECRET.as_bytes(), required), Ok(()));
+            let attributes = &request.attributes;
+            let status = attributes.u32(number::ACCT_STATUS_TYPE).expect("a status");
+            let session = attributes.text(number::ACCT_SESSION_ID).unwrap_or_default();
+            self.0.lock().expect("no panic").insert((status, session), attributes.clone());
+            let answer = |secret: &str| {
+                let code = radius::code::ACCOUNTING_RESPONSE;
+                let answer = request.answer(code, &Attributes::default(), secret.as_bytes());
+                socket.send_to(&answer.expect("a short packet").write(), from).expect("the socket works");
+            };
+            match count % 7 {
+                // It is lost.
+                3 if faults == Faults::Some => {}
+                4 if faults == Faults::Some => answer("another"),
+                5 if faults == Faults::Some => (0..2).for_each(|_| answer(SECRET)),
+                _ => answer(SECRET),
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Faults {
+    None,
+    Some,
+}
+
+/// A rig with a server of accounting.
+fn rig(pppoe: &str, faults: Faults) -> Option<(Rig, Book, std::thread::JoinHandle<()>)> {
+    let text = TEXT.replace("limit subscriber 1000", &format!("limit subscriber 1000, {RADIUS}{pppoe}"));
+    let rig = Rig::of(&text)?;
+    let (socket, book) = (rig.socket("127.0.0.1:1813"), Book::default());
+    let of_thread = book.clone();
+    let serving = std::thread::spawn(move || of_thread.serve(&socket, faults));
+    rig.write_and_reload("one.secret", &format!("{SECRET}\n"));
+    rig.until("the servers are read", |rig| rig.log().contains("the file was read again"));
+    Some((rig, book, serving))
+}
+
+fn end(rig: &Rig, serving: std::thread::JoinHandle<()>) {
+    rig.socket("127.0.0.1:0").send_to(b"end", "127.0.0.1:1813").expect("the socket works");
+    serving.join().expect("no panic");
+}
+
+#[test]
+fn each_start_has_a_stop_although_the_program_is_killed() {
+    let Some((mut rig, book, serving)) = rig("", Faults::Some) else { return };
+    let emulated = rig.emulate(options());
+    let mut kills = Kills::new(3);
+    while let Some((delay, name)) = kills.next(Duration::from_millis(300)) {
+        kill_after(&mut rig.bngd, delay);
+        rig.restart_bngd();
+        rig.until(&name, |rig| rig.sessions().is_some());
+    }
+    let summary = emulated.end();
+    assert!(summary.is_clean(), "{summary:?}");
+    assert_eq!(rig.agree("all are up").len(), DEVICES as usize);
+    // It is killed again while all sessions end.
+    let mut kills = Kills::new(3);
+    while let Some((delay, name)) = kills.next(Duration::from_millis(100)) {
+        let sessions = rig.sessions().expect("it runs");
+        for session in sessions.iter().take(sessions.len() / 2) {
+            let target = format!("/v1/sessions/{}", session.session);
+            let _ = http::request(&rig.folder.join("bng.sock"), "DELETE", &target, Vec::new());
+        }
+        kill_after(&mut rig.bngd, delay);
+        rig.restart_bngd();
+        rig.until(&name, |rig| rig.sessions().is_some());
+    }
+    rig.sessions().expect("it runs").iter().for_each(|session| rig.disconnect(session.session));
+    let is_balanced = |_: &Rig| book.sessions(START) == book.sessions(STOP);
+    rig.until("as many Starts as Stops", is_balanced);
+    assert!(book.sessions(START).len() >= DEVICES as usize);
+    let causes = book.of(STOP).into_values().map(|stop| stop.u32(number::ACCT_TERMINATE_CAUSE));
+    assert!(causes.collect::<BTreeSet<_>>().contains(&Some(6)), "Admin-Reset");
+    assert_eq!(book.of(7).len(), 1, "Accounting-On, for the new store alone");
+    end(&rig, serving);
+}
+
+#[test]
+fn a_stop_has_what_the_node_counted_at_last() {
+    let Some((rig, book, serving)) = rig(", pppoe auth chap-md5 ms-chapv2 pap", Faults::None) else { return };
+    for number in 1..=3 {
+        rig.add_subscriber(&format!(
+            r#"{{"name": "d{number}", "login": "d{number}@isp", "password": "secret", "plan": "basic"}}"#
+        ));
+    }
+    with(&rig, || {
+        let mut devices = Devices::new();
+        devices.dial();
+        // Far less time passes until the sessions end than between two looks at the table of the node.
+        devices.exchange();
+        devices.exchange();
+    });
+    let sessions = rig.sessions().expect("it runs");
+    sessions.iter().for_each(|session| rig.disconnect(session.session));
+    rig.until("three Stops", |_| book.of(STOP).len() == 3);
+    for stop in book.of(STOP).into_values() {
+        let packets = [number::ACCT_INPUT_PACKETS, number::ACCT_OUTPUT_PACKETS].map(|kind| stop.u32(kind));
+        assert_eq!(packets, [Some(2), Some(2)], "{stop:?}");
+        let name = stop.text(number::USER_NAME).expect("a name");
+        assert!(name.ends_with("@isp"), "{name}");
+    }
+    end(&rig, serving);
+}

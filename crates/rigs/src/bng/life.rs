@@ -1,0 +1,112 @@
+//! Trials of what happens to sessions: all devices at once, sessions that end and begin again, a flood beside them.
+
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use weir_cpe::run::Event;
+use weir_cpe::{Flood, FloodKind, Load, Options, Phase, SHORTEST_FRAME};
+use weir_lab::error::RunError;
+use weir_record::record::Trial;
+
+use super::measured::{Churned, Cold, Stormed};
+use super::plan::COLD_HOLD;
+use super::trials::{Bench, MOST_BEFORE_FORWARDING};
+
+/// A message without an answer is sent again after this time, as devices do it.
+const TIMEOUT: Duration = Duration::from_secs(4);
+/// Interval of the echo requests of an idle device.
+const ECHO: Duration = Duration::from_secs(30);
+/// After a cold start the program writes for a while: CPU time counts from then on.
+const SETTLED: Duration = Duration::from_secs(5);
+/// Sessions that end per second, and how long a device waits before it begins again.
+const CHURN_PER_S: f64 = 200.0;
+const PAUSE_S: f64 = 1.0;
+/// Frames/s in each direction beside churn.
+const CHURN_FPS: f64 = 5000.0;
+/// Sessions beside a flood, and their frames/s in each direction.
+const STORM_SESSIONS: u32 = 1000;
+const STORM_FPS: f64 = 5000.0;
+
+impl Bench<'_> {
+    /// All devices of the most sessions start within a second, and are idle then.
+    pub(super) fn cold(&mut self, stop: &AtomicBool) -> Result<Trial, RunError> {
+        let sessions = self.plan.most_sessions();
+        let mut options = self.options(sessions, f64::from(sessions));
+        options.timeout = TIMEOUT;
+        options.hold = Some(COLD_HOLD);
+        if let Some(pppoe) = &mut options.pppoe {
+            pppoe.echo = Some(ECHO);
+        }
+        let (mut held_since, mut begin, mut end) = (None, None, None);
+        let (street, device) = (&self.street, &self.device);
+        let summary = street.emulate(options, stop, &mut |event| {
+            let Event::Progress(emulator) = event else { return };
+            if emulator.phase() != Phase::Holding {
+                return;
+            }
+            let held: Instant = *held_since.get_or_insert_with(Instant::now);
+            let for_long = held.elapsed();
+            if begin.is_none() && for_long >= SETTLED {
+                begin = device.cpu_time().map(|time| (Instant::now(), time));
+            }
+            // A look at it costs CPU time of the emulator: one is enough.
+            if end.is_none() && for_long + Duration::from_millis(500) >= COLD_HOLD {
+                end = device.cpu_time().map(|time| (Instant::now(), time));
+            }
+        })?;
+        let idle_cpu = begin.zip(end).map(|((from, before), (to, after))| {
+            after.saturating_sub(before).as_secs_f64() / (to - from).as_secs_f64()
+        });
+        self.most_sessions = self.most_sessions.max(summary.up);
+        let left_behind = self.device.sessions_after_release()?;
+        Ok(self.trial(&summary).with_detail(&Cold::of(&summary, idle_cpu, left_behind)))
+    }
+
+    /// Sessions end and begin again while packets are sent.
+    pub(super) fn churn(&mut self, rate_per_s: f64, stop: &AtomicBool) -> Result<Trial, RunError> {
+        let sessions = self.plan.most_sessions();
+        let rate_per_s = (rate_per_s / 2.0).clamp(1.0, MOST_BEFORE_FORWARDING);
+        let each = CHURN_FPS / f64::from(sessions);
+        let mean_s = (f64::from(sessions) / CHURN_PER_S - PAUSE_S).max(0.1);
+        let options = Options {
+            load: Some(Load {
+                from_subscriber_fps: each,
+                to_subscriber_fps: each,
+                frame_bytes: SHORTEST_FRAME,
+            }),
+            hold: Some(self.plan.life),
+            churn: Some(Duration::from_secs_f64(mean_s)),
+            ..self.options(sessions, rate_per_s)
+        };
+        let before = self.device.forwarded()?;
+        let summary = self.street.emulate(options, stop, &mut |_| ())?;
+        let left_behind = self.device.sessions_after_release()?;
+        let after = self.device.forwarded()?;
+        let counted = before.zip(after).map(|(before, after)| [0, 1].map(|at| after[at] - before[at]));
+        let churned = Churned::of(&summary, self.plan.life, counted, left_behind);
+        Ok(self.trial(&summary).with_detail(&churned))
+    }
+
+    /// Packets of sessions beside a flood.
+    pub(super) fn storm(&mut self, kind: FloodKind, stop: &AtomicBool) -> Result<Trial, RunError> {
+        let each = STORM_FPS / f64::from(STORM_SESSIONS);
+        let options = Options {
+            load: Some(Load {
+                from_subscriber_fps: each,
+                to_subscriber_fps: each,
+                frame_bytes: SHORTEST_FRAME,
+            }),
+            flood: Some(Flood { kind, per_s: self.plan.flood_per_s.into() }),
+            hold: Some(self.plan.life),
+            ..self.options(STORM_SESSIONS, 1000.0)
+        };
+        let before = self.device.drops()?;
+        let summary = self.street.emulate(options, stop, &mut |_| ())?;
+        let mut drops = self.device.drops()?;
+        for (reason, frames) in &mut drops {
+            *frames -= before.get(reason).copied().unwrap_or(0);
+        }
+        drops.retain(|_, frames| *frames > 0);
+        Ok(self.trial(&summary).with_detail(&Stormed::of(kind, &summary, drops)))
+    }
+}
