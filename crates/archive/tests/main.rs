@@ -4,7 +4,9 @@ mod services {
     mod contract;
     mod kills;
     mod push;
+    mod retention;
     mod rights;
+    mod serve;
     mod size;
 
     // What they share.

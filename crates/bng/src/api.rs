@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::hex;
 use crate::io;
 use crate::name::Name;
+use crate::nat::Nat;
 use crate::plan::{self, Rates};
 use crate::session;
 use crate::subscriber::{self, Key, Status};
@@ -45,6 +46,9 @@ pub struct Subscriber {
     /// The group that rules of filters and metrics of the node name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
+    /// Its NAT profile: `none`, `block`, `deterministic`, `one-to-one 192.0.2.9`; absent: `configured`, what the text of the node says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nat: Option<String>,
     /// `active`, `walled` or `blocked`.
     #[serde(default = "active")]
     pub state: String,
@@ -97,6 +101,9 @@ pub struct SubscriberPatch {
     /// Its group; empty: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
+    /// Its NAT profile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nat: Option<String>,
 }
 
 /// What a device learns of its network (RFC 8908, section 5).
@@ -389,6 +396,7 @@ impl Subscriber {
             fixed_address: self.address,
             fixed_prefix: self.prefix.as_deref().map(str::parse).transpose()?,
             group: self.group.map(|group| group.parse()).transpose()?,
+            nat: self.nat.map(|nat| nat.parse()).transpose()?.unwrap_or_default(),
             status: self.state.parse()?,
             password: self.password.as_deref().map(subscriber::password).transpose()?,
             name: self.name.parse()?,
@@ -421,6 +429,7 @@ impl SubscriberPatch {
             status: self.state.map(|state| state.parse()).transpose()?,
             plan: self.plan.map(|plan| plan.read(subscriber.as_str())).transpose()?,
             group: self.group.map(group).transpose()?,
+            nat: self.nat.map(|nat| nat.parse()).transpose()?,
         })
     }
 }
@@ -441,6 +450,7 @@ impl From<&subscriber::Subscriber> for Subscriber {
             fixed_address,
             fixed_prefix,
             group,
+            nat,
             status,
             password: _,
         } = subscriber;
@@ -461,7 +471,8 @@ impl From<&subscriber::Subscriber> for Subscriber {
         let group = group.as_ref().map(ToString::to_string);
         let (password, prefix) = (None, fixed_prefix.map(|prefix| prefix.to_string()));
         let address = *fixed_address;
-        Subscriber { name, mac, line, circuit, login, password, plan, address, prefix, group, state }
+        let nat = Some(nat).filter(|nat| **nat != Nat::Configured).map(ToString::to_string);
+        Subscriber { name, mac, line, circuit, login, password, plan, address, prefix, group, nat, state }
     }
 }
 
@@ -506,6 +517,7 @@ mod tests {
             "dora circuit 0x0104 plan basic blocked",
             "emil login emil@isp plan basic",
             "emil line access1 plan basic group west walled",
+            "emil line access1 plan basic nat one-to-one 192.0.2.9",
         ] {
             let subscriber: subscriber::Subscriber = text.parse().unwrap();
             let json = serde_json::to_string(&Subscriber::from(&subscriber)).unwrap();

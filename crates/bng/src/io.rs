@@ -7,6 +7,7 @@ use crate::config::Config;
 use crate::line::{Line, PortName, Tags};
 use crate::mac::Mac;
 use crate::name::Name;
+use crate::nat::Nat;
 pub use crate::now::Now;
 use crate::plan::Plan;
 use crate::ppp::auth::Password;
@@ -189,6 +190,8 @@ pub struct SubscriberPatch {
     pub plan: Option<Plan>,
     /// Its group; `Some(None)`: it has none any more.
     pub group: Option<Option<Name>>,
+    /// Its NAT profile.
+    pub nat: Option<Nat>,
 }
 
 /// Why a command was not carried out.

@@ -80,13 +80,29 @@ pub struct PppLink {
     pub id: u16,
     /// MRU and magic numbers.
     pub agreed: Agreed,
+    /// What the access node says of the line.
+    pub line_rates: LineRates,
+}
+
+/// Rates of a line as its access node says (TR-101, section 3.9.1), kbit/s; 0: unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct LineRates {
+    /// From the subscriber.
+    pub up_kbit_per_s: u32,
+    /// To the subscriber.
+    pub down_kbit_per_s: u32,
 }
 
 impl fmt::Display for PppLink {
-    /// `7/1492/1492/439041101/17`: id, largest MRU, MRU of the peer, magic numbers of this side and of the peer.
+    /// `7/1492/1492/439041101/17`: id, largest MRU, MRU of the peer, magic numbers of this side and of the peer; behind it the rates of the
+    /// line upstream and downstream, kbit/s, if one is known.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let PppLink { id, agreed: Agreed { max_mru, peer_mru, magic, peer_magic } } = self;
-        write!(f, "{id}/{max_mru}/{peer_mru}/{magic}/{peer_magic}")
+        let PppLink { id, agreed: Agreed { max_mru, peer_mru, magic, peer_magic }, line_rates } = self;
+        write!(f, "{id}/{max_mru}/{peer_mru}/{magic}/{peer_magic}")?;
+        match *line_rates {
+            LineRates { up_kbit_per_s: 0, down_kbit_per_s: 0 } => Ok(()),
+            LineRates { up_kbit_per_s, down_kbit_per_s } => write!(f, "/{up_kbit_per_s}/{down_kbit_per_s}"),
+        }
     }
 }
 
@@ -96,11 +112,17 @@ impl FromStr for PppLink {
     fn from_str(text: &str) -> Result<PppLink, String> {
         let wrong = || format!("`{text}` is no link of a PPPoE session");
         let numbers: Result<Vec<u32>, _> = text.split('/').map(str::parse).collect();
-        let numbers: [u32; 5] = numbers.ok().and_then(|all| all.try_into().ok()).ok_or_else(wrong)?;
-        let [id, max_mru, peer_mru, magic, peer_magic] = numbers;
+        let (id, max_mru, peer_mru, magic, peer_magic, [up_kbit_per_s, down_kbit_per_s]) = match *numbers
+            .map_err(|_| wrong())?
+        {
+            [id, max, peer, magic, peer_magic] => (id, max, peer, magic, peer_magic, [0; 2]),
+            [id, max, peer, magic, peer_magic, up, down] => (id, max, peer, magic, peer_magic, [up, down]),
+            _ => return Err(wrong()),
+        };
         let small = |number: u32| u16::try_from(number).map_err(|_| wrong());
         let agreed = Agreed { max_mru: small(max_mru)?, peer_mru: small(peer_mru)?, magic, peer_magic };
-        Ok(PppLink { id: small(id)?, agreed })
+        let line_rates = LineRates { up_kbit_per_s, down_kbit_per_s };
+        Ok(PppLink { id: small(id)?, agreed, line_rates })
     }
 }
 

@@ -9,6 +9,7 @@ use crate::hex;
 use crate::line::Line;
 use crate::mac::Mac;
 use crate::name::Name;
+use crate::nat::Nat;
 use crate::plan::{Plan, Rates, bits_per_s};
 use crate::ppp::auth::Password;
 use crate::prefix::LinkPrefix;
@@ -29,6 +30,8 @@ pub struct Subscriber {
     pub fixed_prefix: Option<LinkPrefix>,
     /// The group that rules of filters and metrics of the node name.
     pub group: Option<Name>,
+    /// What the NAT of the node does with its packets.
+    pub nat: Nat,
     /// Whether it may be online.
     pub status: Status,
     /// The password of a subscriber with a login; `None`: none is right.
@@ -46,12 +49,14 @@ pub struct Service {
     pub plan: Option<Name>,
     /// Its group.
     pub group: Option<Name>,
+    /// Its NAT profile.
+    pub nat: Nat,
 }
 
 impl Service {
     /// Of an active subscriber with these rates.
     pub fn of_rates(rates: Rates) -> Service {
-        Service { rates, status: Status::Active, plan: None, group: None }
+        Service { rates, status: Status::Active, plan: None, group: None, nat: Nat::Configured }
     }
 }
 
@@ -137,6 +142,9 @@ impl fmt::Display for Subscriber {
         if let Some(group) = &self.group {
             write!(f, " group {group}")?;
         }
+        if self.nat != Nat::Configured {
+            write!(f, " nat {}", self.nat)?;
+        }
         if self.status == Status::Active { Ok(()) } else { write!(f, " {}", self.status) }
     }
 }
@@ -145,7 +153,7 @@ impl FromStr for Subscriber {
     type Err = String;
 
     /// Reads `anna mac 02:00:00:00:00:01 plan down 20Mbit up 5Mbit`, with `address 100.64.0.9`, `prefix 2001:db8:1::/64`,
-    /// `password secret`, `group west` and `walled` or `blocked` behind it.
+    /// `password secret`, `group west`, `nat none` and `walled` or `blocked` behind it.
     fn from_str(text: &str) -> Result<Subscriber, String> {
         let mut words = Words::new(text);
         let subscriber = Subscriber::read(&mut words)?;
@@ -174,6 +182,7 @@ impl Subscriber {
             fixed_prefix: None,
             password: None,
             group: None,
+            nat: Nat::Configured,
             status: Status::Active,
         };
         if words.takes("address") {
@@ -187,6 +196,9 @@ impl Subscriber {
         }
         if words.takes("group") {
             subscriber.group = Some(words.value("the name of a group")?);
+        }
+        if words.takes("nat") {
+            subscriber.nat = Nat::read(words)?;
         }
         for status in [Status::Walled, Status::Blocked] {
             if words.takes(status.name()) {
@@ -266,6 +278,8 @@ mod tests {
             "emil login emil@isp plan basic address 100.64.0.9 password secret blocked",
             "frida login frida plan basic password 0x0104",
             "emil line access1 plan basic address 100.64.0.9 group west walled",
+            "emil line access1 plan basic group west nat none walled",
+            "emil line access1 plan basic nat one-to-one 192.0.2.9",
             "gina login gina plan basic prefix 2001:db8:1:2::/64 password secret",
         ] {
             assert_eq!(text.parse::<Subscriber>().map(|read| read.to_string()).as_deref(), Ok(text));

@@ -5,10 +5,10 @@ use std::net::Ipv4Addr;
 
 use anyhow::Result;
 use weir_bng::{
-    AddSession, Counters, LinkPrefix, Mac, Name, NodeCommand, Rates, Service, SessionId, Status, Tags,
+    AddSession, Counters, LinkPrefix, Mac, Name, Nat, NodeCommand, Rates, Service, SessionId, Status, Tags,
 };
 use weir_plane::{
-    AccessState, Command, MacText, Prefix, SubscriberCommand, SubscriberCount, SubscriberEntry,
+    AccessState, Command, MacText, NatProfile, Prefix, SubscriberCommand, SubscriberCount, SubscriberEntry,
     SubscriberState,
 };
 
@@ -89,7 +89,7 @@ fn entry(add: &AddSession) -> SubscriberEntry {
     let AddSession { session, line, mac, address, prefix, ppp, service, .. } = add;
     let link = prefix.map(|prefix| Prefix { address: prefix.network().into(), len: LinkPrefix::LEN });
     let prefixes = [Some(Prefix { address: (*address).into(), len: 32 }), link];
-    let Service { rates, status, plan, group } = service;
+    let Service { rates, status, plan, group, nat } = service;
     let name = |name: &Option<Name>| name.as_ref().map(ToString::to_string);
     SubscriberEntry {
         session: session.0,
@@ -101,6 +101,8 @@ fn entry(add: &AddSession) -> SubscriberEntry {
         from_bits_per_s: Some(rates.up_bits_per_s),
         to_bits_per_s: Some(rates.down_bits_per_s),
         pppoe_session: ppp.map(|ppp| ppp.id),
+        line_from_bits_per_s: ppp.and_then(|ppp| bits_per_s(ppp.line_rates.up_kbit_per_s)),
+        line_to_bits_per_s: ppp.and_then(|ppp| bits_per_s(ppp.line_rates.down_kbit_per_s)),
         mru: ppp.map(|ppp| ppp.agreed.peer_mru),
         magic: ppp.map(|ppp| ppp.agreed.magic),
         state: match status {
@@ -108,10 +110,22 @@ fn entry(add: &AddSession) -> SubscriberEntry {
             Status::Walled => AccessState::Walled,
             Status::Blocked => AccessState::Blocked,
         },
+        nat: match *nat {
+            Nat::Configured => NatProfile::Configured,
+            Nat::None => NatProfile::None,
+            Nat::Block => NatProfile::Block,
+            Nat::Deterministic => NatProfile::Deterministic,
+            Nat::OneToOne(address) => NatProfile::OneToOne(address),
+        },
         plan: name(plan),
         group: name(group),
         ..SubscriberEntry::default()
     }
+}
+
+/// The rate of a line; `None`: it is unknown, or the access node says 0.
+fn bits_per_s(kbit_per_s: u32) -> Option<u64> {
+    (kbit_per_s > 0).then(|| u64::from(kbit_per_s) * 1000)
 }
 
 /// The sessions of the node for a comparison with those that it should have: equal to these where it has them so. Those of the node's

@@ -65,7 +65,7 @@ impl Wire {
 pub(crate) struct Devices {
     access: Wire,
     far: Wire,
-    clients: Vec<Client>,
+    pub(crate) clients: Vec<Client>,
     began: Instant,
     /// Packets that arrived at the far end and at the clients.
     arrived: [usize; 2],
@@ -94,7 +94,7 @@ impl Devices {
     }
 
     /// Carries frames until something is so.
-    fn until(&mut self, what: &str, is_so: impl Fn(&Devices) -> bool) {
+    pub(crate) fn until(&mut self, what: &str, is_so: impl Fn(&Devices) -> bool) {
         let deadline = Instant::now() + PATIENCE;
         while !is_so(self) {
             let ends: Vec<_> = self.clients.iter().map(|client| (client.end(), client.padt())).collect();

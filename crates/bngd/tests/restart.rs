@@ -162,6 +162,7 @@ impl Rig {
             address: None,
             prefix: None,
             group: None,
+            nat: None,
             state: "active".into(),
         };
         let all: Vec<Subscriber> = (0..DEVICES).map(subscriber).collect();

@@ -35,6 +35,8 @@ const HELD: Duration = Duration::from_secs(10);
 const DEAD_PAUSE: Duration = Duration::from_secs(5);
 /// Pause before a record that was lost is written again.
 const REWRITE_AFTER: Duration = Duration::from_secs(5);
+/// Most messages that are made within one input: frames of clients come between them.
+const MOST_IN_TURN: usize = 256;
 /// Most ended sessions whose Stop waits; the oldest one of more is dropped, and counted.
 const MOST_ENDED: usize = 500_000;
 
@@ -88,6 +90,8 @@ pub(super) struct Ledger {
     /// The last write of the record of an end succeeded.
     disk_works: bool,
     paused_until: Option<Duration>,
+    /// More messages may be sent than were in this turn.
+    next_turn: Option<Duration>,
     deadline: Option<Duration>,
     /// When this program lost all sessions, for Accounting-On.
     lost_all_s: u64,
@@ -116,6 +120,7 @@ impl Ledger {
             rewrite_at: None,
             disk_works: true,
             paused_until: None,
+            next_turn: None,
             deadline: None,
             lost_all_s: 0,
             is_dirty: false,
@@ -471,7 +476,14 @@ impl Bng {
             return;
         }
         self.rewrite_ends(out);
+        self.ledger.next_turn = None;
+        let mut sent = 0;
         while self.ledger.has_servers && self.ledger.paused_until.is_none() {
+            if sent == MOST_IN_TURN {
+                self.ledger.next_turn = Some(self.now.at);
+                break;
+            }
+            sent += 1;
             let Some((session, message)) = self.ledger.spool.take() else { break };
             let mut outputs = Vec::new();
             match self.accounting_request(session, message) {
@@ -489,8 +501,9 @@ impl Bng {
         let ledger = &mut self.ledger;
         let held = ledger.held.first().map(|(at, _)| *at);
         let retry = ledger.spool.deadline().filter(|_| ledger.has_servers);
-        let all = [ledger.client.deadline(), retry, held, ledger.paused_until, ledger.rewrite_at];
-        let deadline = all.into_iter().flatten().min();
+        let others = [ledger.paused_until, ledger.rewrite_at, ledger.next_turn];
+        let all = [ledger.client.deadline(), retry, held].into_iter().chain(others);
+        let deadline = all.flatten().min();
         if deadline != ledger.deadline {
             if let Some(before) = std::mem::replace(&mut ledger.deadline, deadline) {
                 self.deadlines.remove(&(before, Deadline::Accounting));

@@ -44,7 +44,7 @@ use crate::pppoe::line_tag::LineTag;
 use crate::pppoe::session::SessionFrame;
 use crate::prefix::interface_id;
 use crate::random::{Random, mac_sha256};
-use crate::session::{Device, EndCause, PppLink, Session, SessionId};
+use crate::session::{Device, EndCause, LineRates, PppLink, Session, SessionId};
 use crate::subscribers::Index;
 use crate::why::{Direction, Outcome, TraceFrame};
 
@@ -440,7 +440,11 @@ impl Bng {
             return self.close_call(id, out);
         }
         let device = Device { line: call.key.line.clone(), mac: call.mac, relay: None };
-        let ppp = Some(PppLink { id: call.key.id, agreed: call.endpoint.agreed() });
+        let ppp = Some(PppLink {
+            id: call.key.id,
+            agreed: call.endpoint.agreed(),
+            line_rates: call.line_tag.as_ref().map(line_rates).unwrap_or_default(),
+        });
         let account = Some(self.account_of_call(id));
         let grant = Grant { device, client_id: None, address, prefix, ppp, account, answer };
         self.grant(index, grant, out);
@@ -591,4 +595,12 @@ impl Bng {
 /// The PPP protocol of a frame of a session.
 fn protocol_of(frame: &[u8]) -> Option<u16> {
     SessionFrame::read(frame).ok().map(|frame| frame.protocol)
+}
+
+/// What an access node says of the rates of a line.
+fn line_rates(line: &LineTag) -> LineRates {
+    LineRates {
+        up_kbit_per_s: line.up_kbit_per_s.unwrap_or_default(),
+        down_kbit_per_s: line.down_kbit_per_s.unwrap_or_default(),
+    }
 }

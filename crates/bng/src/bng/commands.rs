@@ -144,10 +144,11 @@ impl Bng {
         let index = self.index(name)?;
         let Some(entry) = self.subscribers.get(index) else { return Ok(()) };
         let mut subscriber = entry.subscriber.clone();
-        let SubscriberPatch { status, plan, group } = patch;
+        let SubscriberPatch { status, plan, group, nat } = patch;
         subscriber.status = status.unwrap_or(subscriber.status);
         subscriber.plan = plan.unwrap_or(subscriber.plan);
         subscriber.group = group.unwrap_or(subscriber.group);
+        subscriber.nat = nat.unwrap_or(subscriber.nat);
         self.change_subscriber(subscriber, out)
     }
 

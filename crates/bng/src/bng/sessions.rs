@@ -170,7 +170,7 @@ impl Bng {
         })
     }
 
-    /// The rates, state, plan and group that the node gets for a subscriber; `None`: the file had no such plan when the program began.
+    /// The rates, state, plan, group and NAT profile that the node gets for a subscriber; `None`: the file had no such plan when the program began.
     fn service(&self, subscriber: &Subscriber, online: &Online) -> Option<Service> {
         let before = online.in_node.as_ref().map(|service| service.rates);
         let rates = self.config.rates(&subscriber.plan).or(before)?;
@@ -179,7 +179,7 @@ impl Bng {
             Plan::Own(_) => None,
         };
         let status = Bng::status(subscriber, &online.session);
-        Some(Service { rates, status, plan, group: subscriber.group.clone() })
+        Some(Service { rates, status, plan, group: subscriber.group.clone(), nat: subscriber.nat })
     }
 
     /// Ends the session of a subscriber, if it has one.

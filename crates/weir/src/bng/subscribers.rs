@@ -30,12 +30,15 @@ pub(super) fn run(command: &SubscriberCommand, out: &mut impl Write) -> Result<(
             Ok(writeln!(out, "{name} is removed")?)
         }
         SubscriberCommand::Block { name, socket } => {
-            set_state(&Client::of(socket), name, Status::Blocked, out)
+            set(&Client::of(socket), name, (Some(Status::Blocked), None), out)
         }
         SubscriberCommand::Unblock { name, socket } => {
-            set_state(&Client::of(socket), name, Status::Active, out)
+            set(&Client::of(socket), name, (Some(Status::Active), None), out)
         }
-        SubscriberCommand::Set { name, state, socket } => set_state(&Client::of(socket), name, *state, out),
+        SubscriberCommand::Set { name, state, nat, socket } => {
+            let nat = (!nat.is_empty()).then(|| nat.join(" ").parse()).transpose();
+            set(&Client::of(socket), name, (*state, nat.map_err(anyhow::Error::msg)?), out)
+        }
     }
 }
 
@@ -43,10 +46,17 @@ fn target(name: &Name) -> String {
     format!("/v1/subscribers/{}", segment(name.as_str()))
 }
 
-fn set_state(client: &Client, name: &Name, state: Status, out: &mut impl Write) -> Result<()> {
-    let patch = SubscriberPatch { state: Some(state.to_string()), ..SubscriberPatch::default() };
+fn set(
+    client: &Client,
+    name: &Name,
+    (state, nat): (Option<Status>, Option<bng::Nat>),
+    out: &mut impl Write,
+) -> Result<()> {
+    let (state, nat) = (state.map(|state| state.to_string()), nat.map(|nat| nat.to_string()));
+    let patch = SubscriberPatch { state: state.clone(), nat: nat.clone(), ..SubscriberPatch::default() };
     let _: SubscriberState = client.send("PATCH", &target(name), &patch)?;
-    Ok(writeln!(out, "{name} is {state}")?)
+    let said: Vec<String> = state.into_iter().chain(nat.map(|nat| format!("nat {nat}"))).collect();
+    Ok(writeln!(out, "{name} is {}", said.join(", "))?)
 }
 
 /// A subscriber, as the text of one is read.
@@ -194,7 +204,8 @@ fn list(listing: &Listing, out: &mut impl Write) -> Result<()> {
 
 /// `anna  mac 02:00:00:00:00:01  down 20Mbit/s up 5Mbit/s  online 100.64.0.2`.
 fn line(SubscriberState { subscriber, session }: &SubscriberState) -> Result<String> {
-    let Subscriber { name, mac, line, circuit, login, plan, address, prefix, group, state, .. } = subscriber;
+    let Subscriber { name, mac, line, circuit, login, plan, address, prefix, group, nat, state, .. } =
+        subscriber;
     let key = [("mac", mac), ("line", line), ("circuit", circuit), ("login", login)];
     let key = key.into_iter().find_map(|(what, key)| Some(format!("{what} {}", key.as_ref()?)));
     let plan = match plan {
@@ -217,5 +228,6 @@ fn line(SubscriberState { subscriber, session }: &SubscriberState) -> Result<Str
     let fixed = address.map(|address| format!("  address {address}")).unwrap_or_default();
     let prefix = prefix.as_ref().map(|prefix| format!("  prefix {prefix}")).unwrap_or_default();
     let group = group.as_ref().map(|group| format!("  group {group}")).unwrap_or_default();
-    Ok(format!("{name}  {}  {plan}  {state}{fixed}{prefix}{group}", key.unwrap_or_default()))
+    let nat = nat.as_ref().map(|nat| format!("  nat {nat}")).unwrap_or_default();
+    Ok(format!("{name}  {}  {plan}  {state}{fixed}{prefix}{group}{nat}", key.unwrap_or_default()))
 }

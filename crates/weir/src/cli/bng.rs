@@ -122,14 +122,19 @@ pub(crate) enum SubscriberCommand {
         #[command(flatten)]
         socket: BngSocket,
     },
-    /// Set the state of a subscriber; the session of a walled one goes on, and reaches the walled garden alone
-    #[command(after_help = "Example:\n  weir bng subscriber set anna --state walled")]
+    /// Set the state or the NAT profile of a subscriber; its session goes on, that of a walled one reaches the walled garden alone
+    #[command(
+        after_help = "Examples:\n  weir bng subscriber set anna --state walled\n  weir bng subscriber set anna --nat one-to-one 192.0.2.9"
+    )]
     Set {
         /// Its name
         name: Name,
         /// active, walled or blocked
-        #[arg(long, value_name = "STATE")]
-        state: Status,
+        #[arg(long, value_name = "STATE", required_unless_present = "nat")]
+        state: Option<Status>,
+        /// What the NAT of the node does: configured, block, deterministic, none, or `one-to-one ADDRESS`
+        #[arg(long, value_name = "PROFILE", num_args = 1..=2)]
+        nat: Vec<String>,
         #[command(flatten)]
         socket: BngSocket,
     },
