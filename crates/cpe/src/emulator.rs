@@ -100,8 +100,8 @@ pub struct Emulator {
     open: u32,
     first_start_ns: u64,
     last_start_ns: u64,
-    /// ACKs of set-ups: how many, the first and the last.
-    bound: (u64, u64, u64),
+    /// ACKs of set-ups: how many, and the last.
+    bound: (u64, u64),
     up: u64,
     released: u32,
     far: Option<Far>,
@@ -155,7 +155,7 @@ impl Emulator {
             open: 0,
             first_start_ns: 0,
             last_start_ns: 0,
-            bound: (0, 0, 0),
+            bound: (0, 0),
             up: 0,
             released: 0,
             far: far.map(|end| Far { end, mac: far_mac, peer: None }),
@@ -236,7 +236,7 @@ impl Emulator {
             Phase::SettingUp if self.started < self.options.devices => {
                 self.paced_ns(self.started, self.first_start_ns)
             }
-            Phase::Releasing => self.paced_ns(self.released, self.since_ns),
+            Phase::Releasing => self.release_ns(),
             Phase::Holding => {
                 let traffic_ns = self.traffic.as_ref().map_or(NEVER, Traffic::next_ns);
                 let flood_ns = self.flooding.as_ref().map_or(NEVER, Flooding::due_ns);
@@ -268,9 +268,15 @@ impl Emulator {
         (self.phase, self.since_ns) = (phase, now_ns);
     }
 
-    /// When the device or release of a number is due, evenly paced.
+    /// When the device of a number starts, evenly paced.
     fn paced_ns(&self, number: u32, begin_ns: u64) -> u64 {
         begin_ns + (f64::from(number) * 1e9 / self.options.rate_per_s) as u64
+    }
+
+    /// The same of its release.
+    fn release_ns(&self) -> u64 {
+        let rate_per_s = self.options.release_per_s.unwrap_or(self.options.rate_per_s);
+        self.since_ns + (f64::from(self.released) * 1e9 / rate_per_s) as u64
     }
 
     fn start_devices(&mut self, now_ns: u64, out: &mut Vec<Output>) {
@@ -425,8 +431,7 @@ impl Emulator {
         let device = &mut self.devices[number as usize];
         if !device.was_up {
             device.setup_ns = now_ns - device.first_ns;
-            let (count, first_ns, _) = self.bound;
-            self.bound = (count + 1, if count == 0 { now_ns } else { first_ns }, now_ns);
+            self.bound = (self.bound.0 + 1, now_ns);
         }
     }
 
@@ -474,7 +479,10 @@ impl Emulator {
         };
         let mut failures = self.failures.clone();
         failures.sort_unstable();
-        let (bound, first_ns, last_ns) = self.bound;
+        let (bound, last_ns) = self.bound;
+        // Not from the first ACK on: a BNG that answers all at once, but late, has not kept up.
+        let shortest_ns = self.devices.iter().map(|device| device.setup_ns).min().unwrap_or(NEVER);
+        let first_ns = self.first_start_ns.saturating_add(shortest_ns);
         let traffic = |direction| self.traffic.as_ref().and_then(|traffic| traffic.summary(direction));
         Summary {
             devices: self.options.devices.into(),

@@ -54,6 +54,8 @@ pub struct Options {
     pub monkey: Option<u64>,
     /// Whether devices release their addresses at the end.
     pub release: bool,
+    /// Releases per second at the end; `None`: as many as starts.
+    pub release_per_s: Option<f64>,
     /// Whether other frames of device 0 come from and go to an interface.
     pub tap: bool,
     /// Seed of transaction numbers and of the variation of time-outs; also identifies the packets of this run.
@@ -185,6 +187,7 @@ impl Options {
             churn: None,
             monkey: None,
             release: false,
+            release_per_s: None,
             tap: false,
             seed: 1,
         }

@@ -269,7 +269,7 @@ pub struct Summary {
     pub first_failed: Vec<Failed>,
     /// Starts per second, as they were.
     pub starts_per_s: Option<f64>,
-    /// ACKs of set-ups, or addresses of IPCP, per second, from the first to the last.
+    /// ACKs of set-ups, or addresses of IPCP, per second, from the first start and the shortest set-up time on to the last one.
     pub setups_per_s: Option<f64>,
     /// From the first DISCOVER to the ACK, or from the first PADI to the address of IPCP.
     pub setup: Option<Times>,

@@ -207,7 +207,7 @@ impl Emulator {
                 self.enter(super::Phase::Done, now_ns);
                 return;
             }
-            if self.paced_ns(self.released, self.since_ns) > now_ns {
+            if self.release_ns() > now_ns {
                 return;
             }
             let number = self.released;

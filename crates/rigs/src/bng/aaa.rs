@@ -53,7 +53,7 @@ pub(super) fn items(aaa: Aaa) -> String {
         Aaa::Local => String::new(),
         Aaa::Lab(_) | Aaa::FreeRadius => {
             let [address, _] = ADDRESSES;
-            format!(",\n  radius lab {address} secret-file {SECRET_FILE} plan fast")
+            format!(",\n  radius lab {address} secret-file {SECRET_FILE} status plan fast")
         }
     }
 }

@@ -34,6 +34,7 @@ impl Bench<'_> {
         let mut options = self.options(sessions, f64::from(sessions));
         options.timeout = TIMEOUT;
         options.hold = Some(COLD_HOLD);
+        options.release_per_s = Some(MOST_BEFORE_FORWARDING);
         if let Some(pppoe) = &mut options.pppoe {
             pppoe.echo = Some(ECHO);
         }

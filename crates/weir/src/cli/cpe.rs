@@ -220,6 +220,7 @@ impl Cpe {
             churn: self.churn,
             monkey: self.monkey,
             release: self.release,
+            release_per_s: None,
             tap: self.tap.is_some(),
             seed: self.seed.unwrap_or(seed),
         }
